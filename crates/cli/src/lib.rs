@@ -1,0 +1,55 @@
+//! The command line of nextpair, one file per subcommand.
+#![forbid(unsafe_code)]
+
+mod inputs;
+mod memory;
+mod merge;
+mod output;
+mod parts;
+mod progress;
+mod quickstart;
+mod score;
+mod select;
+mod summary;
+mod verify;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Which unpaired item should we pay to pair next?
+#[derive(Parser)]
+#[command(name = "nextpair", version, about, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Show a selection on made-up embeddings
+    Quickstart(quickstart::Args),
+    /// Choose the pool items to pair next
+    Select(select::Args),
+    /// Score one shard of the pool, for `merge`
+    Score(score::Args),
+    /// Join the shards of `score` into one selection
+    Merge(merge::Args),
+    /// Check this program against reference files
+    Verify(verify::Args),
+}
+
+/// Runs the command that was typed. Wrong input ends with code 2 and says why.
+pub fn run() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Quickstart(args) => quickstart::run(&args),
+        Command::Select(args) => select::run(&args),
+        Command::Score(args) => score::run(&args),
+        Command::Merge(args) => merge::run(&args),
+        Command::Verify(args) => verify::run(&args),
+    };
+    result.unwrap_or_else(|error| {
+        eprintln!("error: {error:#}");
+        ExitCode::from(2)
+    })
+}

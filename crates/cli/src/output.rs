@@ -1,0 +1,267 @@
+//! Picks as files: the extension of the name chooses the format.
+
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail};
+use nextpair_data::{AtomicFile, npy};
+use nextpair_engine::Picks;
+use parquet::data_type::{ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+use parquet::schema::parser::parse_message_type;
+use serde::Serialize;
+
+/// One pick as people read it.
+#[derive(Serialize)]
+pub(crate) struct Row {
+    rank: usize,
+    index: u32,
+    id: String,
+    score: f64,
+    hits: Option<u32>,
+    why: Vec<Why>,
+}
+
+#[derive(Serialize)]
+struct Why {
+    anchor: u32,
+    anchor_id: String,
+    similarity: f64,
+    threshold: f64,
+    surplus: f64,
+}
+
+/// The picks with their names; ranks count from 1.
+pub(crate) fn rows(
+    picks: &Picks,
+    id: impl Fn(u32) -> String,
+    anchor_id: impl Fn(u32) -> String,
+) -> Vec<Row> {
+    let why = |reason: &nextpair_engine::Reason| Why {
+        anchor: reason.anchor,
+        anchor_id: anchor_id(reason.anchor),
+        similarity: reason.similarity,
+        threshold: reason.threshold,
+        surplus: reason.surplus,
+    };
+    let row = |(rank, pick): (usize, &nextpair_engine::Pick)| Row {
+        rank: rank + 1,
+        index: pick.index,
+        id: id(pick.index),
+        score: pick.score,
+        hits: pick.hits,
+        why: pick.why.iter().map(why).collect(),
+    };
+    picks.picks.iter().enumerate().map(row).collect()
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Format {
+    Jsonl,
+    Csv,
+    Parquet,
+    Uids,
+}
+
+/// A place for picks, open before the work begins so that a bad one is known at once. Nothing is
+/// visible there until everything is written.
+pub(crate) struct Output {
+    format: Format,
+    path: PathBuf,
+    file: Option<AtomicFile>,
+}
+
+impl Output {
+    /// `-` is standard output, as JSON lines.
+    pub(crate) fn create(path: &Path) -> Result<Self> {
+        if path == Path::new("-") {
+            return Ok(Output { format: Format::Jsonl, path: path.into(), file: None });
+        }
+        let format = match path.extension().and_then(|e| e.to_str()) {
+            Some("jsonl") => Format::Jsonl,
+            Some("csv") => Format::Csv,
+            Some("parquet") => Format::Parquet,
+            Some("npy") => Format::Uids,
+            _ => bail!(
+                "{}: picks are written as .jsonl, .csv, .parquet or .npy (DataComp uids)",
+                path.display()
+            ),
+        };
+        Ok(Output { format, path: path.into(), file: Some(AtomicFile::create(path)?) })
+    }
+
+    /// Whether the data itself goes to standard output.
+    pub(crate) fn is_stdout(&self) -> bool {
+        self.file.is_none()
+    }
+
+    /// Writes all rows, or nothing.
+    pub(crate) fn write(self, rows: &[Row]) -> Result<()> {
+        let Some(mut file) = self.file else {
+            let mut stdout = BufWriter::new(std::io::stdout().lock());
+            write_jsonl(&mut stdout, rows)?;
+            return stdout.flush().context("standard output");
+        };
+        let written = match self.format {
+            Format::Jsonl => write_jsonl(&mut file, rows),
+            Format::Csv => write_csv(&mut file, rows),
+            Format::Parquet => write_parquet(&mut file, rows),
+            Format::Uids => write_uids(&mut file, rows),
+        };
+        written.with_context(|| self.path.display().to_string())?;
+        Ok(file.commit()?)
+    }
+}
+
+fn write_jsonl(out: &mut impl Write, rows: &[Row]) -> Result<()> {
+    for row in rows {
+        serde_json::to_writer(&mut *out, row)?;
+        out.write_all(b"\n")?;
+    }
+    Ok(())
+}
+
+fn write_csv(out: &mut impl Write, rows: &[Row]) -> Result<()> {
+    writeln!(out, "rank,index,id,score,hits,why")?;
+    for row in rows {
+        let hits = row.hits.map(|hits| hits.to_string()).unwrap_or_default();
+        let (id, why) = (quoted(&row.id), quoted(&serde_json::to_string(&row.why)?));
+        writeln!(out, "{},{},{id},{},{hits},{why}", row.rank, row.index, row.score)?;
+    }
+    Ok(())
+}
+
+/// A CSV field (RFC 4180).
+fn quoted(field: &str) -> String {
+    match field.contains([',', '"', '\n', '\r']) {
+        true => format!("\"{}\"", field.replace('"', "\"\"")),
+        false => field.to_string(),
+    }
+}
+
+const SCHEMA: &str = "message picks {
+    required int64 rank;
+    required int64 index;
+    required binary id (STRING);
+    required double score;
+    optional int64 hits;
+    required group why (LIST) {
+        repeated group list {
+            required group element {
+                required int64 anchor;
+                required binary anchor_id (STRING);
+                required double similarity;
+                required double threshold;
+                required double surplus;
+            }
+        }
+    }
+}";
+
+fn write_parquet(out: &mut (impl Write + Send), rows: &[Row]) -> Result<()> {
+    let schema = Arc::new(parse_message_type(SCHEMA)?);
+    let properties = Arc::new(WriterProperties::builder().build());
+    let mut file = SerializedFileWriter::new(out, schema, properties)?;
+    let mut group = file.next_row_group()?;
+    let numbers = |value: fn(&Row) -> i64| rows.iter().map(value).collect::<Vec<_>>();
+    column::<Int64Type, _>(&mut group, &numbers(|row| row.rank as i64), None, None)?;
+    column::<Int64Type, _>(&mut group, &numbers(|row| row.index as i64), None, None)?;
+    let ids: Vec<ByteArray> = rows.iter().map(|row| row.id.as_str().into()).collect();
+    column::<ByteArrayType, _>(&mut group, &ids, None, None)?;
+    let scores: Vec<f64> = rows.iter().map(|row| row.score).collect();
+    column::<DoubleType, _>(&mut group, &scores, None, None)?;
+    let hits: Vec<i64> = rows.iter().filter_map(|row| row.hits).map(i64::from).collect();
+    let present: Vec<i16> = rows.iter().map(|row| i16::from(row.hits.is_some())).collect();
+    column::<Int64Type, _>(&mut group, &hits, Some(&present), None)?;
+
+    // The list: an empty one is a definition level of 0, later elements repeat at level 1.
+    let (mut defined, mut repeated) = (Vec::new(), Vec::new());
+    for row in rows {
+        for position in 0..row.why.len().max(1) {
+            defined.push(i16::from(!row.why.is_empty()));
+            repeated.push(i16::from(position > 0));
+        }
+    }
+    let (defined, repeated) = (Some(defined.as_slice()), Some(repeated.as_slice()));
+    let reasons = || rows.iter().flat_map(|row| &row.why);
+    let anchors: Vec<i64> = reasons().map(|why| why.anchor as i64).collect();
+    column::<Int64Type, _>(&mut group, &anchors, defined, repeated)?;
+    let names: Vec<ByteArray> = reasons().map(|why| why.anchor_id.as_str().into()).collect();
+    column::<ByteArrayType, _>(&mut group, &names, defined, repeated)?;
+    for value in [|w: &Why| w.similarity, |w: &Why| w.threshold, |w: &Why| w.surplus] {
+        let values: Vec<f64> = reasons().map(value).collect();
+        column::<DoubleType, _>(&mut group, &values, defined, repeated)?;
+    }
+    group.close()?;
+    file.close()?;
+    Ok(())
+}
+
+fn column<T: DataType, W: Write + Send>(
+    group: &mut SerializedRowGroupWriter<'_, W>,
+    values: &[T::T],
+    defined: Option<&[i16]>,
+    repeated: Option<&[i16]>,
+) -> Result<()> {
+    let mut column = group.next_column()?.context("the schema has this column")?;
+    column.typed::<T>().write_batch(values, defined, repeated)?;
+    Ok(column.close()?)
+}
+
+/// DataComp's subset files: uids of 32 hexadecimal digits, as sorted pairs of 64-bit numbers.
+fn write_uids(out: &mut impl Write, rows: &[Row]) -> Result<()> {
+    let uid = |row: &Row| {
+        let halves = row.id.is_ascii().then(|| row.id.split_at_checked(16)).flatten();
+        let parsed = halves.filter(|_| row.id.len() == 32).and_then(|(high, low)| {
+            let half = |digits| u64::from_str_radix(digits, 16).ok();
+            Some((half(high)?, half(low)?))
+        });
+        parsed.with_context(|| {
+            format!(
+                "the id '{}' of item {} is not a DataComp uid of 32 hexadecimal digits; \
+                 give --ids, or write .jsonl, .csv or .parquet",
+                row.id, row.index
+            )
+        })
+    };
+    let mut uids = rows.iter().map(uid).collect::<Result<Vec<_>>>()?;
+    uids.sort_unstable();
+    Ok(npy::write_uids(out, &uids)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(id: &str) -> Row {
+        let why = Why {
+            anchor: 3,
+            anchor_id: "a \"cat\"".into(),
+            similarity: 0.5,
+            threshold: 0.25,
+            surplus: 0.25,
+        };
+        Row { rank: 1, index: 7, id: id.into(), score: 0.25, hits: Some(1), why: vec![why] }
+    }
+
+    #[test]
+    fn csv_quotes_what_needs_it() {
+        let mut out = Vec::new();
+        write_csv(&mut out, &[row("x,y")]).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert!(text.contains("1,7,\"x,y\",0.25,1,\"[{\"\"anchor\"\":3"), "{text}");
+    }
+
+    #[test]
+    fn uids_are_sorted_and_checked() {
+        let rows = [row("000000000000000f0000000000000001"), row(&"0".repeat(32))];
+        let mut out = Vec::new();
+        write_uids(&mut out, &rows).unwrap();
+        assert_eq!(&out[out.len() - 32..out.len() - 16], [0; 16]);
+        assert_eq!(out[out.len() - 16], 15);
+        let error = write_uids(&mut Vec::new(), &[row("cat.jpg")]).unwrap_err().to_string();
+        assert!(error.contains("the id 'cat.jpg' of item 7 is not a DataComp uid"), "{error}");
+    }
+}

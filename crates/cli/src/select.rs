@@ -1,0 +1,67 @@
+//! `nextpair select`: the pool items to pair next.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use anyhow::Result;
+
+use crate::inputs::{Selection, SelectionArgs};
+use crate::memory::{Need, Watch, megabytes};
+use crate::output::{Output, rows};
+use crate::progress::Bar;
+use crate::summary::Summary;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    selection: SelectionArgs,
+    /// Where the picks go: .jsonl, .csv, .parquet, .npy (DataComp uids), or - for standard output
+    #[arg(long, value_name = "PICKS")]
+    out: PathBuf,
+    /// Print the summary as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let start = Instant::now();
+    let watch = Watch::start();
+    args.selection.set_threads()?;
+    let selection = args.selection.open()?;
+    let output = Output::create(&args.out)?;
+    let predicted = announce(&selection);
+    let bar = Bar::new();
+    let picks = selection
+        .ask(&bar, |question| Ok(selection.strategy.select(question, selection.budget)?));
+    bar.finish();
+    let picks = picks?;
+    let stdout_taken = output.is_stdout();
+    output.write(&rows(&picks, |i| selection.id(i), |j| selection.anchor_id(j)))?;
+    let memory = (Some(predicted), watch.peak());
+    Summary::new(selection.strategy, &picks, start.elapsed(), memory, &args.out)
+        .print(args.json, stdout_taken)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Says how much memory the work will take; the number.
+pub(crate) fn announce(selection: &Selection) -> u64 {
+    let (pool, pairs, dim) = selection.size();
+    let length = |ids: &Option<Vec<String>>| {
+        ids.iter().flatten().map(|id| id.len() + 64).sum::<usize>()
+    };
+    let predicted = Need {
+        pool,
+        pairs,
+        dim,
+        threads: rayon::current_num_threads(),
+        ids: length(&selection.ids) + length(&selection.anchor_ids),
+        features: selection.makes_features(),
+    }
+    .predict();
+    eprintln!(
+        "{pool} pool items, {pairs} pairs, {dim} dimensions; predicted peak memory {}",
+        megabytes(predicted)
+    );
+    predicted
+}

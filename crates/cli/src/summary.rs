@@ -1,0 +1,79 @@
+//! What a selection found, at the end, for people or for programs.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Result;
+use nextpair_engine::{Picks, StrategyName};
+use serde::Serialize;
+
+use crate::memory::megabytes;
+
+#[derive(Serialize)]
+pub(crate) struct Summary {
+    strategy: &'static str,
+    pool: usize,
+    picks: usize,
+    /// Smallest, median and largest.
+    thresholds: Option<[f64; 3]>,
+    hard_negative_share: Option<f64>,
+    picks_without_hit: Option<usize>,
+    seconds: f64,
+    predicted_peak_bytes: Option<u64>,
+    peak_bytes: Option<u64>,
+    out: String,
+}
+
+impl Summary {
+    pub(crate) fn new(
+        strategy: StrategyName,
+        picks: &Picks,
+        time: Duration,
+        (predicted, peak): (Option<u64>, Option<u64>),
+        out: &Path,
+    ) -> Self {
+        let mut sorted = picks.thresholds.clone();
+        sorted.sort_by(f64::total_cmp);
+        let at = |i: usize| sorted[i];
+        let thresholds = (!sorted.is_empty())
+            .then(|| [at(0), at(sorted.len() / 2), at(sorted.len() - 1)]);
+        Summary {
+            strategy: strategy.as_str(),
+            pool: picks.pool,
+            picks: picks.picks.len(),
+            thresholds,
+            hard_negative_share: picks.hard_negative_share(),
+            picks_without_hit: picks.without_hit(),
+            seconds: time.as_secs_f64(),
+            predicted_peak_bytes: predicted,
+            peak_bytes: peak,
+            out: out.display().to_string(),
+        }
+    }
+
+    /// Prints it: as JSON to standard output, unless that holds the picks; else to read.
+    pub(crate) fn print(&self, json: bool, stdout_taken: bool) -> Result<()> {
+        if json {
+            let line = serde_json::to_string(self)?;
+            match stdout_taken {
+                true => eprintln!("{line}"),
+                false => println!("{line}"),
+            }
+            return Ok(());
+        }
+        eprintln!("picked      {} of {} by {}", self.picks, self.pool, self.strategy);
+        if let Some([low, middle, high]) = self.thresholds {
+            eprintln!("thresholds  {low:.4} to {high:.4}, median {middle:.4}");
+        }
+        if let Some(share) = self.hard_negative_share {
+            eprintln!("hard neg.   {share:.1} % of the pool has a hit");
+        }
+        if let Some(without @ 1..) = self.picks_without_hit {
+            eprintln!("no hit      {without} picks fill the budget without one");
+        }
+        let peak = self.peak_bytes.map(|p| format!(", peak {}", megabytes(p))).unwrap_or_default();
+        eprintln!("time        {:.2} s{peak}", self.seconds);
+        eprintln!("written     {}", self.out);
+        Ok(())
+    }
+}

@@ -1,0 +1,158 @@
+//! `nextpair verify`: every case of a folder of reference files.
+
+mod eval;
+mod selection;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail, ensure};
+use nextpair_data::safetensors::SafetensorsFile;
+use serde_json::Value;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// A folder laid out like the reference vectors, or one file of it
+    dir: PathBuf,
+}
+
+/// How far a value may be from the reference. The references were summed by other programs, so
+/// the last digits of float64 may differ; ids and orders may not.
+const TOLERANCE: f64 = 1e-12;
+
+/// The largest difference seen, and how many values were compared.
+#[derive(Default)]
+struct Outcome {
+    largest: f64,
+    compared: usize,
+}
+
+impl Outcome {
+    fn close(&mut self, what: &str, found: &[f64], expected: &[f64]) -> Result<()> {
+        ensure!(
+            found.len() == expected.len(),
+            "{what}: {} values, expected {}",
+            found.len(),
+            expected.len()
+        );
+        for (i, (found, expected)) in found.iter().zip(expected).enumerate() {
+            let error = (found - expected).abs();
+            self.largest = self.largest.max(error);
+            ensure!(error <= TOLERANCE, "{what}[{i}]: {found}, expected {expected}");
+        }
+        self.compared += found.len();
+        Ok(())
+    }
+
+    fn equal(&mut self, what: &str, found: &[i64], expected: &[i64]) -> Result<()> {
+        if found != expected {
+            let i = found.iter().zip(expected).position(|(f, e)| f != e);
+            match i {
+                Some(i) => bail!("{what}[{i}]: {}, expected {}", found[i], expected[i]),
+                None => bail!("{what}: {} values, expected {}", found.len(), expected.len()),
+            }
+        }
+        self.compared += found.len();
+        Ok(())
+    }
+}
+
+/// A reference file: its tensors and the configuration in its metadata.
+struct Case {
+    file: SafetensorsFile,
+    config: Value,
+}
+
+impl Case {
+    fn open(path: &Path) -> Result<Self> {
+        let file = SafetensorsFile::open(path)?;
+        let config = match file.metadata().get("config") {
+            Some(config) => serde_json::from_str(config).context("its config is not JSON")?,
+            None => Value::Null,
+        };
+        Ok(Case { file, config })
+    }
+
+    fn family(&self) -> &str {
+        self.config["family"].as_str().unwrap_or("")
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.file.names().iter().any(|n| n == name)
+    }
+
+    fn floats(&self, name: &str) -> Result<Vec<f64>> {
+        Ok(self.file.f64s(name)?.1)
+    }
+
+    fn integers(&self, name: &str) -> Result<Vec<i64>> {
+        Ok(self.file.i64s(name)?.1)
+    }
+
+    /// Values and columns of a matrix.
+    fn table(&self, name: &str) -> Result<(Vec<f64>, usize)> {
+        let (shape, values) = self.file.f64s(name)?;
+        match shape.as_slice() {
+            [_, columns] if *columns > 0 => Ok((values, *columns)),
+            _ => bail!("{name} has shape {shape:?}, expected a matrix"),
+        }
+    }
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let mut files = Vec::new();
+    collect(&args.dir, &mut files)?;
+    files.sort();
+    let (mut passed, mut failed) = (0, 0);
+    for path in &files {
+        let name = path.strip_prefix(&args.dir).ok().filter(|p| !p.as_os_str().is_empty());
+        let name = name.unwrap_or(path).display();
+        match check(path) {
+            Ok(Some(outcome)) => {
+                passed += 1;
+                println!(
+                    "ok       {name}: {} values, largest error {:.1e}",
+                    outcome.compared, outcome.largest
+                );
+            }
+            Ok(None) => println!("unknown  {name}: no check for this kind of file"),
+            Err(error) => {
+                failed += 1;
+                println!("FAILED   {name}: {error:#}");
+            }
+        }
+    }
+    ensure!(passed + failed > 0, "{}: no reference case found", args.dir.display());
+    println!("{passed} passed, {failed} failed");
+    Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn collect(path: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
+    if !path.is_dir() {
+        ensure!(path.exists(), "{}: no such file or folder", path.display());
+        files.push(path.to_path_buf());
+        return Ok(());
+    }
+    for entry in std::fs::read_dir(path).with_context(|| path.display().to_string())? {
+        collect(&entry?.path(), files)?;
+    }
+    Ok(())
+}
+
+/// The outcome of one file, or `None` if it is not a case that we know.
+fn check(path: &Path) -> Result<Option<Outcome>> {
+    if path.extension().is_none_or(|e| e != "safetensors") {
+        return Ok(None);
+    }
+    let case = Case::open(path)?;
+    let mut outcome = Outcome::default();
+    match case.family() {
+        "selection" => selection::selection(&case, &mut outcome)?,
+        "coreset" => selection::core_set(&case, &mut outcome)?,
+        "coreset_features" => selection::features(&case, &mut outcome)?,
+        "eval" => eval::eval(&case, &mut outcome)?,
+        _ => return Ok(None),
+    }
+    ensure!(outcome.compared > 0, "nothing in it could be compared");
+    Ok(Some(outcome))
+}

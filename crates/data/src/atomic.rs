@@ -1,0 +1,140 @@
+//! Output files that are either whole or not there.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, BufWriter, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use tempfile::NamedTempFile;
+
+use crate::Error;
+
+/// A file that appears under its name only when it is complete.
+///
+/// What is written goes to a temporary file in the same folder. [`commit`](Self::commit) gives it
+/// its name; without that, it is removed and an older file of the name stays as it was.
+#[derive(Debug)]
+pub struct AtomicFile {
+    target: PathBuf,
+    writer: BufWriter<NamedTempFile>,
+}
+
+impl AtomicFile {
+    /// Starts to write the file `path`.
+    pub fn create(path: &Path) -> Result<Self, Error> {
+        // The final rename would replace a device such as /dev/null as readily as a file.
+        if let Ok(existing) = fs::metadata(path) {
+            if existing.is_dir() {
+                return Err(Error::io(path, ErrorKind::IsADirectory.into()));
+            }
+            if !existing.is_file() {
+                return Err(Error::format(path, "exists and is not an ordinary file"));
+            }
+        }
+        // Opened here, because the file that tempfile itself creates is for its owner alone and
+        // would keep those permissions under its final name.
+        let open =
+            |temporary: &Path| OpenOptions::new().write(true).create_new(true).open(temporary);
+        let file = tempfile::Builder::new()
+            .prefix(".nextpair-")
+            .make_in(folder(path), open)
+            .map_err(|e| Error::io(path, e))?;
+        Ok(AtomicFile { target: path.to_path_buf(), writer: BufWriter::new(file) })
+    }
+
+    /// Puts the file in place, and returns when it will survive a loss of power.
+    pub fn commit(self) -> Result<(), Error> {
+        let AtomicFile { target, writer } = self;
+        let place = || {
+            let file = writer.into_inner().map_err(io::IntoInnerError::into_error)?;
+            file.as_file().sync_all()?;
+            file.persist(&target).map_err(|e| e.error)?;
+            // The name is kept by the folder, not by the file.
+            #[cfg(unix)]
+            fs::File::open(folder(&target))?.sync_all()?;
+            Ok(())
+        };
+        place().map_err(|e| Error::io(&target, e))
+    }
+}
+
+impl Write for AtomicFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.writer.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.writer.flush()
+    }
+}
+
+fn folder(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder).unwrap();
+        entries.map(|e| e.unwrap().file_name().into_string().unwrap()).collect()
+    }
+
+    #[test]
+    fn a_file_appears_when_it_is_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out.txt");
+        fs::write(&path, "old").unwrap();
+        let mut file = AtomicFile::create(&path).unwrap();
+        file.write_all(b"new").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "old");
+        assert!(names(folder.path()).iter().any(|name| name.starts_with(".nextpair-")));
+        file.commit().unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+        assert_eq!(names(folder.path()), ["out.txt"]);
+    }
+
+    #[test]
+    fn what_is_not_committed_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut file = AtomicFile::create(&folder.path().join("out.txt")).unwrap();
+        file.write_all(&[0; 100_000]).unwrap();
+        drop(file);
+        assert!(names(folder.path()).is_empty());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn permissions_are_the_usual_ones() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let (path, usual) = (folder.path().join("a"), folder.path().join("b"));
+        AtomicFile::create(&path).unwrap().commit().unwrap();
+        fs::write(&usual, "").unwrap();
+        let mode = |path| fs::metadata(path).unwrap().permissions().mode();
+        assert_eq!(mode(&path), mode(&usual));
+    }
+
+    #[test]
+    fn impossible_places_are_refused_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let missing = folder.path().join("no/out.txt");
+        let file = folder.path().join("file");
+        fs::write(&file, "").unwrap();
+        for target in [missing.as_path(), folder.path(), &file.join("out.txt")] {
+            let error = AtomicFile::create(target).unwrap_err();
+            assert!(matches!(&error, Error::Io { path, .. } if path == target), "{error}");
+            assert!(!error.to_string().contains(".nextpair-"), "{error}");
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn devices_are_not_replaced() {
+        let what = AtomicFile::create(Path::new("/dev/null")).unwrap_err().to_string();
+        assert_eq!(what, "/dev/null: exists and is not an ordinary file");
+    }
+}

@@ -1,0 +1,54 @@
+//! One error for everything that can be wrong with a file.
+
+use std::path::{Path, PathBuf};
+
+/// A file that could not be read or written, with the place and the reason.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The operating system refused.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the operating system said.
+        source: std::io::Error,
+    },
+    /// The file is not what its name says, or is damaged.
+    #[error("{}: {what}", path.display())]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, with offsets, shapes or field names.
+        what: String,
+    },
+    /// One line of a text file is wrong. Lines count from 1.
+    #[error("{}:{line}: {what}", path.display())]
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// One row of a table is wrong. Rows count from 0, as indices do.
+    #[error("{}: row {row}: {what}", path.display())]
+    Row {
+        /// The file.
+        path: PathBuf,
+        /// The row, from 0.
+        row: usize,
+        /// What is wrong with it.
+        what: String,
+    },
+}
+
+impl Error {
+    pub(crate) fn io(path: &Path, source: std::io::Error) -> Self {
+        Error::Io { path: path.to_path_buf(), source }
+    }
+
+    pub(crate) fn format(path: &Path, what: impl Into<String>) -> Self {
+        Error::Format { path: path.to_path_buf(), what: what.into() }
+    }
+}

@@ -1,0 +1,248 @@
+//! Rows of numbers on disk or in memory, read one row at a time.
+
+use half::f16;
+
+use crate::mapping::Bytes;
+
+/// How one number is stored: always little-endian.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dtype {
+    /// IEEE half precision.
+    F16,
+    /// IEEE single precision.
+    F32,
+    /// IEEE double precision.
+    F64,
+}
+
+impl Dtype {
+    /// Bytes of one number.
+    pub fn size(self) -> usize {
+        match self {
+            Dtype::F16 => 2,
+            Dtype::F32 => 4,
+            Dtype::F64 => 8,
+        }
+    }
+}
+
+/// A stored number type, for code that is compiled once per type.
+///
+/// The bytes of a mapped file need not be aligned, so elements are decoded, never transmuted;
+/// on little-endian machines that is a plain load.
+pub trait Element {
+    /// Bytes of one number.
+    const SIZE: usize;
+    /// The number that starts at `bytes[0]`, exactly.
+    fn decode(bytes: &[u8]) -> f64;
+}
+
+impl Element for f16 {
+    const SIZE: usize = 2;
+    #[inline(always)]
+    fn decode(bytes: &[u8]) -> f64 {
+        f16::from_le_bytes([bytes[0], bytes[1]]).to_f64()
+    }
+}
+
+impl Element for f32 {
+    const SIZE: usize = 4;
+    #[inline(always)]
+    fn decode(bytes: &[u8]) -> f64 {
+        f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]) as f64
+    }
+}
+
+impl Element for f64 {
+    const SIZE: usize = 8;
+    #[inline(always)]
+    fn decode(bytes: &[u8]) -> f64 {
+        f64::from_le_bytes([
+            bytes[0], bytes[1], bytes[2], bytes[3], bytes[4], bytes[5], bytes[6], bytes[7],
+        ])
+    }
+}
+
+/// `rows` items of `locals` vectors of `dim` numbers each. One vector per item is `locals == 1`;
+/// region features are, say, 36. Several files in a row (shards) read as one matrix.
+#[derive(Clone, Debug)]
+pub struct Matrix {
+    rows: usize,
+    locals: usize,
+    dim: usize,
+    dtype: Dtype,
+    parts: Vec<Part>,
+}
+
+#[derive(Clone, Debug)]
+struct Part {
+    first: usize,
+    bytes: Bytes,
+}
+
+impl Matrix {
+    /// A matrix over raw bytes, already checked to hold exactly `rows * locals * dim` numbers.
+    pub(crate) fn over(bytes: Bytes, rows: usize, locals: usize, dim: usize, dtype: Dtype) -> Self {
+        assert_eq!(bytes.as_slice().len(), rows * locals * dim * dtype.size());
+        Matrix { rows, locals, dim, dtype, parts: vec![Part { first: 0, bytes }] }
+    }
+
+    /// One vector per row, from memory.
+    ///
+    /// # Panics
+    /// If `values` does not divide into rows of `dim`.
+    pub fn from_f32(dim: usize, values: &[f32]) -> Self {
+        let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+        Self::from_bytes(dim, values.len(), Dtype::F32, bytes)
+    }
+
+    /// One vector per row, from memory.
+    ///
+    /// # Panics
+    /// If `values` does not divide into rows of `dim`.
+    pub fn from_f64(dim: usize, values: &[f64]) -> Self {
+        let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+        Self::from_bytes(dim, values.len(), Dtype::F64, bytes)
+    }
+
+    /// One vector per row, from memory.
+    ///
+    /// # Panics
+    /// If `values` does not divide into rows of `dim`.
+    pub fn from_f16(dim: usize, values: &[f16]) -> Self {
+        let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+        Self::from_bytes(dim, values.len(), Dtype::F16, bytes)
+    }
+
+    fn from_bytes(dim: usize, count: usize, dtype: Dtype, bytes: Vec<u8>) -> Self {
+        assert!(dim > 0 && count.is_multiple_of(dim), "{count} values in rows of {dim}");
+        Self::over(Bytes::Owned(bytes.into()), count / dim, 1, dim, dtype)
+    }
+
+    /// The same numbers read as items of `locals` vectors each.
+    ///
+    /// # Panics
+    /// If the rows do not divide into items of `locals` vectors.
+    pub fn with_locals(self, locals: usize) -> Self {
+        assert!(self.parts.len() == 1 && self.locals == 1 && self.rows.is_multiple_of(locals));
+        Matrix { rows: self.rows / locals, locals, ..self }
+    }
+
+    /// The rows of `parts` one after another; `None` unless they agree in shape and type.
+    pub(crate) fn concatenate(parts: Vec<Matrix>) -> Option<Matrix> {
+        let first = parts.first()?;
+        let (locals, dim, dtype) = (first.locals, first.dim, first.dtype);
+        let mut whole = Matrix { rows: 0, locals, dim, dtype, parts: Vec::new() };
+        for part in parts {
+            if (part.locals, part.dim, part.dtype) != (locals, dim, dtype) {
+                return None;
+            }
+            for piece in part.parts {
+                whole.parts.push(Part { first: whole.rows + piece.first, bytes: piece.bytes });
+            }
+            whole.rows += part.rows;
+        }
+        Some(whole)
+    }
+
+    /// The local vectors of all items, each as a row of its own.
+    pub fn flattened(&self) -> Matrix {
+        let part = |p: &Part| Part { first: p.first * self.locals, bytes: p.bytes.clone() };
+        Matrix {
+            rows: self.rows * self.locals,
+            locals: 1,
+            parts: self.parts.iter().map(part).collect(),
+            ..*self
+        }
+    }
+
+    /// A copy of some rows in memory.
+    pub fn gather(&self, rows: &[u32]) -> Matrix {
+        let bytes: Vec<u8> =
+            rows.iter().flat_map(|&row| self.row_bytes(row as usize)).copied().collect();
+        Self::over(Bytes::Owned(bytes.into()), rows.len(), self.locals, self.dim, self.dtype)
+    }
+
+    /// Items.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Vectors per item.
+    pub fn locals(&self) -> usize {
+        self.locals
+    }
+
+    /// Numbers per vector.
+    pub fn dim(&self) -> usize {
+        self.dim
+    }
+
+    /// How the numbers are stored.
+    pub fn dtype(&self) -> Dtype {
+        self.dtype
+    }
+
+    /// The stored bytes of item `row`.
+    #[inline]
+    pub fn row_bytes(&self, row: usize) -> &[u8] {
+        let part = match self.parts.as_slice() {
+            [only] => only,
+            many => &many[many.partition_point(|p| p.first <= row) - 1],
+        };
+        let stride = self.locals * self.dim * self.dtype.size();
+        &part.bytes.as_slice()[(row - part.first) * stride..][..stride]
+    }
+
+    /// Item `row` as doubles, exactly. `out` holds `locals * dim` numbers.
+    pub fn read_f64(&self, row: usize, out: &mut [f64]) {
+        let bytes = self.row_bytes(row);
+        match self.dtype {
+            Dtype::F16 => decode::<f16>(bytes, out),
+            Dtype::F32 => decode::<f32>(bytes, out),
+            Dtype::F64 => decode::<f64>(bytes, out),
+        }
+    }
+}
+
+fn decode<E: Element>(bytes: &[u8], out: &mut [f64]) {
+    for (value, bytes) in out.iter_mut().zip(bytes.chunks_exact(E::SIZE)) {
+        *value = E::decode(bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_type_reads_back() {
+        let values = [1.5, -2.0, 0.25, 4.0, 0.0, -0.5];
+        let single = values.map(|v| v as f32);
+        let half = values.map(f16::from_f64);
+        for matrix in
+            [Matrix::from_f64(2, &values), Matrix::from_f32(2, &single), Matrix::from_f16(2, &half)]
+        {
+            let mut row = [0.0; 2];
+            for (r, expected) in values.chunks(2).enumerate() {
+                matrix.read_f64(r, &mut row);
+                assert_eq!(row, expected);
+            }
+        }
+    }
+
+    #[test]
+    fn shards_read_as_one() {
+        let a = Matrix::from_f32(2, &[0.0, 1.0, 2.0, 3.0]);
+        let b = Matrix::from_f32(2, &[4.0, 5.0]);
+        let whole = Matrix::concatenate(vec![a, b.clone(), b]).unwrap();
+        assert_eq!(whole.rows(), 4);
+        let mut row = [0.0; 2];
+        whole.read_f64(1, &mut row);
+        assert_eq!(row, [2.0, 3.0]);
+        whole.read_f64(3, &mut row);
+        assert_eq!(row, [4.0, 5.0]);
+        let other = Matrix::from_f32(1, &[1.0]);
+        assert!(Matrix::concatenate(vec![whole, other]).is_none());
+    }
+}

@@ -1,0 +1,228 @@
+//! Parquet tables with an `embedding` column of equally long lists and, maybe, an `id` column.
+
+mod embedding;
+mod pages;
+#[cfg(test)]
+pub(crate) mod sample;
+
+use std::fs::File;
+use std::path::Path;
+
+use ::parquet::basic::{ConvertedType, LogicalType};
+use ::parquet::column::reader::{ColumnReader, ColumnReaderImpl, get_column_reader};
+use ::parquet::data_type::DataType;
+use ::parquet::errors::ParquetError;
+use ::parquet::file::reader::{FileReader, SerializedFileReader};
+use ::parquet::schema::types::{ColumnDescPtr, ColumnDescriptor};
+
+use crate::guard::guard;
+use crate::{Error, Table};
+use pages::Plausible;
+
+/// The most numbers, or texts, decoded at a time.
+const BATCH: usize = 1 << 16;
+
+/// Reads the lists of `embedding` into rows, and the column `id` where there is one.
+///
+/// Parquet cannot be read at random, so the numbers are decoded once, batch by batch, into a
+/// nameless file in the folder for temporary files (`TMPDIR`), and that file is mapped.
+pub fn open(path: &Path) -> Result<Table, Error> {
+    guard(path, || {
+        let source = Source::open(path)?;
+        let matrix = embedding::stream(&source)?;
+        let ids = source.leaf("id")?.map(|leaf| source.strings("id", leaf)).transpose()?;
+        Ok(Table { matrix, ids })
+    })
+}
+
+/// Reads the first of `columns` that the file has: its name, and its texts or decimal integers.
+pub fn read_strings(path: &Path, columns: &[&str]) -> Result<(String, Vec<String>), Error> {
+    guard(path, || {
+        let source = Source::open(path)?;
+        for &column in columns {
+            if let Some(leaf) = source.leaf(column)? {
+                return Ok((column.to_owned(), source.strings(column, leaf)?));
+            }
+        }
+        Err(source.missing(columns))
+    })
+}
+
+/// The names of the columns, and the number of rows.
+pub(crate) fn outline(path: &Path) -> Result<(Vec<String>, usize), Error> {
+    guard(path, || {
+        let source = Source::open(path)?;
+        let mut rows = 0usize;
+        for group in 0..source.reader.num_row_groups() {
+            rows = rows.saturating_add(source.group_rows(group)?);
+        }
+        Ok((source.columns(), rows))
+    })
+}
+
+/// An open file and the name that errors call it.
+struct Source<'a> {
+    path: &'a Path,
+    reader: SerializedFileReader<File>,
+}
+
+impl<'a> Source<'a> {
+    fn open(path: &'a Path) -> Result<Self, Error> {
+        let file = File::open(path).map_err(|e| Error::io(path, e))?;
+        let reader = SerializedFileReader::new(file).map_err(|e| refused(path, e))?;
+        Ok(Source { path, reader })
+    }
+
+    fn columns(&self) -> Vec<String> {
+        let schema = self.reader.metadata().file_metadata().schema();
+        schema.get_fields().iter().map(|field| field.name().to_owned()).collect()
+    }
+
+    fn missing(&self, columns: &[&str]) -> Error {
+        let (wanted, found) = (columns.join(", "), self.columns().join(", "));
+        self.error(format!("no column {wanted}; its columns are {found}"))
+    }
+
+    /// The index of the stored column that makes up `column`, if the file has it.
+    fn leaf(&self, column: &str) -> Result<Option<usize>, Error> {
+        let leaves = self.reader.metadata().file_metadata().schema_descr().columns();
+        let of_column =
+            |leaf: &usize| leaves[*leaf].path().parts().first().is_some_and(|p| p == column);
+        let mut found = (0..leaves.len()).filter(of_column);
+        match (found.next(), found.next()) {
+            (leaf, None) => Ok(leaf),
+            _ => Err(self.error(format!("column {column} is a structure of several columns"))),
+        }
+    }
+
+    fn descriptor(&self, leaf: usize) -> &ColumnDescPtr {
+        &self.reader.metadata().file_metadata().schema_descr().columns()[leaf]
+    }
+
+    fn group_rows(&self, group: usize) -> Result<usize, Error> {
+        let rows = self.reader.metadata().row_group(group).num_rows();
+        usize::try_from(rows).map_err(|_| self.error(format!("row group {group} has {rows} rows")))
+    }
+
+    /// Calls `decode` with a reader of one stored column, row group by row group; `decode`
+    /// returns the rows it has seen so far, which must be as many as the file declares.
+    fn each_group(
+        &self,
+        leaf: usize,
+        mut decode: impl FnMut(ColumnReader) -> Result<usize, Error>,
+    ) -> Result<(), Error> {
+        let mut expected = 0;
+        for group in 0..self.reader.num_row_groups() {
+            expected += self.group_rows(group)?;
+            let columns = self.reader.get_row_group(group).map_err(|e| refused(self.path, e))?;
+            let pages = columns.get_column_page_reader(leaf).map_err(|e| refused(self.path, e))?;
+            let descriptor = self.descriptor(leaf).clone();
+            let seen = decode(get_column_reader(descriptor, Box::new(Plausible(pages))))?;
+            if seen != expected {
+                let column = self.descriptor(leaf).path().string();
+                return Err(self.error(format!(
+                    "damaged: column {column} has {seen} rows up to row group {group}, \
+                     expected {expected}"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    fn strings(&self, column: &str, leaf: usize) -> Result<Vec<String>, Error> {
+        let descriptor = self.descriptor(leaf);
+        if descriptor.max_rep_level() > 0 {
+            return Err(self.error(format!("column {column} holds lists; expected one text a row")));
+        }
+        let unsigned = is_unsigned(descriptor);
+        let mut texts =
+            Texts { source: self, column, max_def: descriptor.max_def_level(), texts: Vec::new() };
+        self.each_group(leaf, |reader| {
+            match reader {
+                ColumnReader::ByteArrayColumnReader(reader) => texts.append(reader, |value| {
+                    std::str::from_utf8(value.data()).ok().map(str::to_owned)
+                }),
+                ColumnReader::Int32ColumnReader(reader) => texts.append(reader, |&value| {
+                    Some(if unsigned { (value as u32).to_string() } else { value.to_string() })
+                }),
+                ColumnReader::Int64ColumnReader(reader) => texts.append(reader, |&value| {
+                    Some(if unsigned { (value as u64).to_string() } else { value.to_string() })
+                }),
+                _ => Err(self.error(format!(
+                    "column {column} holds {}; accepted are strings, INT32 and INT64",
+                    descriptor.physical_type()
+                ))),
+            }?;
+            Ok(texts.texts.len())
+        })?;
+        Ok(texts.texts)
+    }
+
+    fn error(&self, what: String) -> Error {
+        Error::format(self.path, what)
+    }
+
+    fn row_error(&self, row: usize, what: String) -> Error {
+        Error::Row { path: self.path.to_path_buf(), row, what }
+    }
+}
+
+/// The texts of one column so far.
+struct Texts<'a> {
+    source: &'a Source<'a>,
+    column: &'a str,
+    max_def: i16,
+    texts: Vec<String>,
+}
+
+impl Texts<'_> {
+    /// Appends one row group. `text` is `None` for a value that is not text.
+    fn append<T: DataType>(
+        &mut self,
+        mut reader: ColumnReaderImpl<T>,
+        text: impl Fn(&T::T) -> Option<String>,
+    ) -> Result<(), Error> {
+        let (mut defined, mut values) = (Vec::new(), Vec::new());
+        loop {
+            defined.clear();
+            values.clear();
+            let (rows, ..) = reader
+                .read_records(BATCH, Some(&mut defined), None, &mut values)
+                .map_err(|e| refused(self.source.path, e))?;
+            if rows == 0 {
+                return Ok(());
+            }
+            if let Some(null) = defined.iter().position(|&level| level < self.max_def) {
+                let what = format!("{} is null", self.column);
+                return Err(self.source.row_error(self.texts.len() + null, what));
+            }
+            for value in &values {
+                let text = text(value).ok_or_else(|| {
+                    let what = format!("{} is not UTF-8", self.column);
+                    self.source.row_error(self.texts.len(), what)
+                })?;
+                self.texts.push(text);
+            }
+        }
+    }
+}
+
+fn is_unsigned(descriptor: &ColumnDescriptor) -> bool {
+    match descriptor.logical_type_ref() {
+        Some(LogicalType::Integer(integer)) => !integer.is_signed,
+        _ => matches!(
+            descriptor.converted_type(),
+            ConvertedType::UINT_8
+                | ConvertedType::UINT_16
+                | ConvertedType::UINT_32
+                | ConvertedType::UINT_64
+        ),
+    }
+}
+
+fn refused(path: &Path, error: ParquetError) -> Error {
+    Error::format(path, error.to_string())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,166 @@
+//! The list column, streamed into a file of plain rows.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::PathBuf;
+
+use ::parquet::basic::{LogicalType, Type};
+use ::parquet::column::reader::{ColumnReader, ColumnReaderImpl};
+use ::parquet::data_type::DataType;
+use ::parquet::schema::types::ColumnDescriptor;
+
+use super::{BATCH, Source, refused};
+use crate::{Dtype, Error, Matrix, mapping};
+
+const COLUMN: &str = "embedding";
+
+/// Decodes the column `embedding` into a mapped matrix.
+pub(super) fn stream(source: &Source<'_>) -> Result<Matrix, Error> {
+    let leaf = source.leaf(COLUMN)?.ok_or_else(|| source.missing(&[COLUMN]))?;
+    let descriptor = source.descriptor(leaf);
+    let dtype = element_type(source, descriptor)?;
+    let mut rows = Rows::new(source, descriptor)?;
+    source.each_group(leaf, |reader| {
+        match reader {
+            ColumnReader::FloatColumnReader(reader) => {
+                rows.append(reader, |value, bytes| bytes.extend(value.to_le_bytes()))
+            }
+            ColumnReader::DoubleColumnReader(reader) => {
+                rows.append(reader, |value, bytes| bytes.extend(value.to_le_bytes()))
+            }
+            // Half precision, as `element_type` saw; stored little-endian already.
+            ColumnReader::FixedLenByteArrayColumnReader(reader) => {
+                rows.append(reader, |value, bytes| bytes.extend(value.data()))
+            }
+            _ => Err(unsuitable(source, descriptor)),
+        }?;
+        Ok(rows.count)
+    })?;
+    rows.finish(dtype)
+}
+
+/// The type of the numbers, whatever groups the writer used to spell a list of them.
+fn element_type(source: &Source<'_>, descriptor: &ColumnDescriptor) -> Result<Dtype, Error> {
+    if descriptor.max_rep_level() != 1 {
+        return Err(unsuitable(source, descriptor));
+    }
+    match descriptor.physical_type() {
+        Type::FLOAT => Ok(Dtype::F32),
+        Type::DOUBLE => Ok(Dtype::F64),
+        Type::FIXED_LEN_BYTE_ARRAY
+            if descriptor.type_length() == 2
+                && descriptor.logical_type_ref() == Some(&LogicalType::Float16) =>
+        {
+            Ok(Dtype::F16)
+        }
+        _ => Err(unsuitable(source, descriptor)),
+    }
+}
+
+fn unsuitable(source: &Source<'_>, descriptor: &ColumnDescriptor) -> Error {
+    let kind = descriptor.physical_type();
+    let found = match descriptor.max_rep_level() {
+        0 => format!("single values of {kind}"),
+        1 => format!("lists of {kind}"),
+        _ => format!("lists of lists of {kind}"),
+    };
+    source.error(format!(
+        "column {COLUMN} holds {found}; accepted are lists of FLOAT, DOUBLE or FLOAT16"
+    ))
+}
+
+/// The rows decoded so far, in a file without a name.
+struct Rows<'a> {
+    source: &'a Source<'a>,
+    /// The definition level of a number that is there.
+    present: i16,
+    /// The definition level of a list with an element, null or not.
+    element: i16,
+    file: BufWriter<File>,
+    folder: PathBuf,
+    dim: Option<usize>,
+    count: usize,
+}
+
+impl<'a> Rows<'a> {
+    fn new(source: &'a Source<'a>, descriptor: &ColumnDescriptor) -> Result<Self, Error> {
+        let folder = std::env::temp_dir();
+        let file = tempfile::tempfile_in(&folder).map_err(|e| Error::io(&folder, e))?;
+        Ok(Rows {
+            source,
+            present: descriptor.max_def_level(),
+            element: descriptor.repeated_ancestor_def_level(),
+            file: BufWriter::new(file),
+            folder,
+            dim: None,
+            count: 0,
+        })
+    }
+
+    /// Appends one row group. The first row tells how many rows make a batch.
+    fn append<T: DataType>(
+        &mut self,
+        mut reader: ColumnReaderImpl<T>,
+        encode: impl Fn(&T::T, &mut Vec<u8>),
+    ) -> Result<(), Error> {
+        let (mut defined, mut repeated) = (Vec::new(), Vec::new());
+        let (mut values, mut bytes) = (Vec::new(), Vec::new());
+        loop {
+            defined.clear();
+            repeated.clear();
+            values.clear();
+            bytes.clear();
+            let rows = self.dim.map_or(1, |dim| (BATCH / dim).max(1));
+            let (read, ..) = reader
+                .read_records(rows, Some(&mut defined), Some(&mut repeated), &mut values)
+                .map_err(|e| refused(self.source.path, e))?;
+            if read == 0 {
+                return Ok(());
+            }
+            self.check(&defined, &repeated)?;
+            values.iter().for_each(|value| encode(value, &mut bytes));
+            self.file.write_all(&bytes).map_err(|e| Error::io(&self.folder, e))?;
+        }
+    }
+
+    /// Counts the rows of a batch, and holds each to the length of the first. A level of
+    /// repetition 0 starts a row; the level of definition says how far down something is there.
+    fn check(&mut self, defined: &[i16], repeated: &[i16]) -> Result<(), Error> {
+        let mut length = 0;
+        for (at, (&defined, &repeated)) in defined.iter().zip(repeated).enumerate() {
+            if repeated == 0 && at > 0 {
+                self.end_row(length)?;
+                length = 0;
+            }
+            if defined < self.present {
+                let what = match defined - self.element {
+                    0.. => format!("{COLUMN} is null at element {length}"),
+                    -1 => format!("{COLUMN} is an empty list"),
+                    _ => format!("{COLUMN} is null"),
+                };
+                return Err(self.source.row_error(self.count, what));
+            }
+            length += 1;
+        }
+        self.end_row(length)
+    }
+
+    fn end_row(&mut self, length: usize) -> Result<(), Error> {
+        let dim = *self.dim.get_or_insert(length);
+        if length != dim {
+            let what = format!("{COLUMN} has {length} numbers, the rows before it have {dim}");
+            return Err(self.source.row_error(self.count, what));
+        }
+        self.count += 1;
+        Ok(())
+    }
+
+    fn finish(self, dtype: Dtype) -> Result<Matrix, Error> {
+        let Some(dim) = self.dim else {
+            return Err(self.source.error("has no rows".into()));
+        };
+        let file = self.file.into_inner().map_err(|e| Error::io(&self.folder, e.into_error()))?;
+        let bytes = mapping::map_file(&file, self.source.path)?;
+        Ok(Matrix::over(bytes, self.count, 1, dim, dtype))
+    }
+}

@@ -1,0 +1,229 @@
+//! Euclidean distance as a similarity, so that nearest centres are found as thresholds are.
+
+use rayon::prelude::*;
+
+use crate::screen::{Route, Scale, Screen, Source};
+use crate::similarity::{Sieve, Similarity};
+use crate::{Error, Vectors};
+
+/// Minus the squared distance of rows (centres) and columns (items).
+///
+/// Canonically minus the float64 sum of squared differences in ascending dimension. The search
+/// uses `-|x - c|² = 2 (x·c - |c|²/2) - |x|²`: an inner product with one more dimension, on
+/// vectors shifted by their mean to keep it small.
+pub(crate) struct NegativeDistance<'a> {
+    rows: Lifted<'a>,
+    columns: Lifted<'a>,
+    /// Bounds the length of every vector involved, shift included.
+    reach: f64,
+    route: Route,
+}
+
+/// Shifted vectors with one more coordinate.
+struct Lifted<'a> {
+    vectors: &'a Vectors<'a>,
+    shift: Vec<f64>,
+    squares: Vec<f64>,
+    last: Last,
+}
+
+/// The added coordinate, so that the products of both add `-|c|²/2`.
+#[derive(Clone, Copy)]
+enum Last {
+    Row(f64),
+    Column(f64),
+}
+
+impl<'a> Lifted<'a> {
+    fn new(vectors: &'a Vectors<'a>, shift: &[f64]) -> Self {
+        let square = |item: usize| {
+            let mut x = vec![0.0; shift.len()];
+            vectors.matrix().read_f64(item, &mut x);
+            x.iter().zip(shift).map(|(x, m)| (x - m) * (x - m)).sum()
+        };
+        let squares = (0..vectors.len()).into_par_iter().map(square).collect();
+        Lifted { vectors, shift: shift.to_vec(), squares, last: Last::Column(1.0) }
+    }
+
+    fn last(&self, item: u32) -> f64 {
+        match self.last {
+            Last::Row(beta) => -self.squares[item as usize] / (2.0 * beta),
+            Last::Column(beta) => beta,
+        }
+    }
+}
+
+impl Source for Lifted<'_> {
+    fn dim(&self) -> usize {
+        self.shift.len() + 1
+    }
+
+    fn norm(&self, item: u32) -> f64 {
+        let last = self.last(item);
+        (self.squares[item as usize] + last * last).sqrt()
+    }
+
+    fn read(&self, item: u32, factor: f64, out: &mut [f32]) {
+        let mut x = vec![0.0; self.shift.len()];
+        self.vectors.matrix().read_f64(item as usize, &mut x);
+        for ((out, x), shift) in out.iter_mut().zip(&x).zip(&self.shift) {
+            *out = ((x - shift) * factor) as f32;
+        }
+        out[self.shift.len()] = (self.last(item) * factor) as f32;
+    }
+}
+
+impl<'a> NegativeDistance<'a> {
+    /// Rows (centres) and columns (items) of the same dimension.
+    pub(crate) fn new(rows: &'a Vectors<'a>, columns: &'a Vectors<'a>) -> Self {
+        let shift = mean_of(rows, columns);
+        let (mut left, mut right) = (Lifted::new(rows, &shift), Lifted::new(columns, &shift));
+        let longest = |v: &[f64]| v.iter().fold(0.0, |m: f64, &s| m.max(s)).sqrt();
+        // Balances the added coordinate against the others.
+        let beta = (longest(&left.squares) * std::f64::consts::FRAC_1_SQRT_2).max(1e-30);
+        left.last = Last::Row(beta);
+        right.last = Last::Column(beta);
+        let shift = shift.iter().map(|m| m * m).sum::<f64>().sqrt();
+        let reach = longest(&left.squares) + longest(&right.squares) + shift;
+        NegativeDistance { rows: left, columns: right, reach, route: Route::Auto }
+    }
+
+    /// The same distances, searched on another route.
+    #[cfg(test)]
+    pub(crate) fn with_route(self, route: Route) -> Self {
+        NegativeDistance { route, ..self }
+    }
+}
+
+/// The mean of a sample of both sides.
+fn mean_of(a: &Vectors<'_>, b: &Vectors<'_>) -> Vec<f64> {
+    const SAMPLE: usize = 1024;
+    let mut mean = vec![0.0; a.dim()];
+    let mut x = vec![0.0; a.dim()];
+    let mut count = 0.0f64;
+    for vectors in [a, b] {
+        for item in (0..vectors.len()).step_by(vectors.len().div_ceil(SAMPLE).max(1)) {
+            vectors.matrix().read_f64(item, &mut x);
+            mean.iter_mut().zip(&x).for_each(|(m, x)| *m += x);
+            count += 1.0;
+        }
+    }
+    mean.iter_mut().for_each(|m| *m /= count.max(1.0));
+    mean
+}
+
+impl Similarity for NegativeDistance<'_> {
+    fn rows(&self) -> usize {
+        self.rows.vectors.len()
+    }
+
+    fn columns(&self) -> usize {
+        self.columns.vectors.len()
+    }
+
+    fn tile(&self, rows: &[u32], columns: &[u32], out: &mut [f32]) -> Result<(), Error> {
+        for (out, &row) in out.chunks_exact_mut(columns.len()).zip(rows) {
+            let mut values = vec![0.0; columns.len()];
+            self.exact(row, columns, &mut values)?;
+            out.iter_mut().zip(values).for_each(|(out, value)| *out = value as f32);
+        }
+        Ok(())
+    }
+
+    fn tile_error(&self, _: &[u32], _: &[u32]) -> f64 {
+        4.0 * self.reach * self.reach * f32::EPSILON as f64 + f32::MIN_POSITIVE as f64
+    }
+
+    fn exact(&self, row: u32, columns: &[u32], out: &mut [f64]) -> Result<(), Error> {
+        let mut x = vec![0.0; self.rows.vectors.dim()];
+        self.rows.vectors.matrix().read_f64(row as usize, &mut x);
+        self.columns.vectors.squared_distances(&x, columns, out);
+        out.iter_mut().for_each(|square| *square = -*square);
+        Ok(())
+    }
+
+    fn sieve<'a>(
+        &'a self,
+        columns: &'a [u32],
+        expected: Option<&[f64]>,
+    ) -> Result<Box<dyn Sieve + 'a>, Error> {
+        let cuts = expected.map(|cuts| self.product_cuts(columns, cuts));
+        let rows = (&self.rows as &dyn Source, self.rows.vectors.len());
+        let (scale, route) = (Scale::Vectors, self.route);
+        let screen = Screen::plan(rows, &self.columns, columns, scale, cuts.as_deref(), route);
+        Ok(Box::new(LiftedSieve { similarity: self, columns, screen }))
+    }
+}
+
+impl NegativeDistance<'_> {
+    /// Cuts of distances as cuts of the lifted product, lowered by what float64 rounding of
+    /// either could hide.
+    fn product_cuts(&self, columns: &[u32], cuts: &[f64]) -> Vec<f64> {
+        let rounding = 16.0 * (self.shift_len() + 8) as f64 * f64::EPSILON;
+        let lower = |(&column, &cut): (&u32, &f64)| {
+            let square = self.columns.squares[column as usize];
+            let margin = rounding * (cut.abs().min(f64::MAX) + self.reach * self.reach);
+            if cut == f64::NEG_INFINITY { cut } else { (cut + square) / 2.0 - margin }
+        };
+        columns.iter().zip(cuts).map(lower).collect()
+    }
+
+    fn shift_len(&self) -> usize {
+        self.rows.shift.len()
+    }
+}
+
+struct LiftedSieve<'a> {
+    similarity: &'a NegativeDistance<'a>,
+    columns: &'a [u32],
+    screen: Screen<'a>,
+}
+
+impl Sieve for LiftedSieve<'_> {
+    fn above(&self, rows: &[u32], cuts: &[f64]) -> Result<Vec<(u32, u32)>, Error> {
+        Ok(self.screen.search_above(rows, &self.similarity.product_cuts(self.columns, cuts)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nextpair_data::Matrix;
+
+    use super::*;
+    use crate::top::{Field, kth_largest};
+    use crate::{Code, Draws, reference};
+
+    #[test]
+    fn nearest_centres_are_found_on_every_route() {
+        let (centres, items, dim) = (700, 900, 33);
+        let mut draws = Draws::new(9);
+        // Far from the origin, on a coarse grid: large norms, small distances, many ties.
+        let mut values = |count: usize| -> Vec<f64> {
+            (0..count * dim).map(|_| 100.0 + (draws.normal() * 2.0).round()).collect()
+        };
+        let (rows, columns) = (values(centres), values(items));
+        let (a, b) = (Matrix::from_f64(dim, &rows), Matrix::from_f64(dim, &columns));
+        let (a, b) = (Vectors::new(&a, "rows").unwrap(), Vectors::new(&b, "columns").unwrap());
+        let all: Vec<u32> = (0..centres as u32).collect();
+        let every: Vec<u32> = (0..items as u32).collect();
+        let field = Field { rows: &all, group_of_row: &|row| row, barred: &|_| None };
+        for route in [
+            Route::Auto,
+            Route::Fixed { axes: None, code: Code::Float },
+            Route::Fixed { axes: None, code: Code::Int8 },
+            Route::Fixed { axes: Some(8), code: Code::Float },
+            Route::Fixed { axes: Some(8), code: Code::Int8 },
+        ] {
+            let distance = NegativeDistance::new(&a, &b).with_route(route);
+            let found = kth_largest(&distance, &field, &every, 1, &()).unwrap();
+            for (item, entry) in columns.chunks(dim).zip(found) {
+                let squares =
+                    rows.chunks(dim).map(|c| reference::squared_distance(c, item)).enumerate();
+                let (row, square) =
+                    squares.min_by(|x, y| x.1.total_cmp(&y.1).then(x.0.cmp(&y.0))).unwrap();
+                let entry = entry.unwrap();
+                assert_eq!((entry.row as usize, -entry.value), (row, square), "{route:?}");
+            }
+        }
+    }
+}

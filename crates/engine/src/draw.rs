@@ -1,0 +1,86 @@
+//! Seeded draws that do not depend on the order or the machine they are made on.
+
+/// SplitMix64's mixing function (Steele, Lea and Flood, OOPSLA 2014).
+fn mix(mut z: u64) -> u64 {
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// The draw of one item: a number that depends on the seed, the purpose and the item alone.
+///
+/// Taking the items with the smallest draws is a uniform sample without replacement, and any
+/// shard of the items knows its own draws.
+pub(crate) fn draw_of(seed: u64, purpose: u64, item: u64) -> u64 {
+    mix(mix(mix(seed.wrapping_add(STEP)) ^ purpose.wrapping_mul(STEP)).wrapping_add(item))
+        .wrapping_add(STEP)
+}
+
+/// `count` of `0..len`, uniformly, in ascending order.
+pub(crate) fn sample(seed: u64, purpose: u64, len: usize, count: usize) -> Vec<u32> {
+    let mut keyed: Vec<(u64, u32)> =
+        (0..len as u32).map(|i| (draw_of(seed, purpose, i as u64), i)).collect();
+    if count < len {
+        keyed.select_nth_unstable(count);
+    }
+    let mut chosen: Vec<u32> = keyed[..count].iter().map(|&(_, i)| i).collect();
+    chosen.sort_unstable();
+    chosen
+}
+
+/// A stream of numbers for data that tests, probes and the quickstart make up.
+pub struct Draws(u64);
+
+impl Draws {
+    /// The stream of a seed.
+    pub fn new(seed: u64) -> Self {
+        Draws(mix(seed.wrapping_add(STEP)))
+    }
+
+    /// 64 random bits.
+    pub fn bits(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(STEP);
+        mix(self.0)
+    }
+
+    /// Uniform in [0, 1).
+    pub fn unit(&mut self) -> f64 {
+        (self.bits() >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// Standard normal (Box and Muller).
+    pub fn normal(&mut self) -> f64 {
+        let radius = (-2.0 * (1.0 - self.unit()).ln()).sqrt();
+        radius * (std::f64::consts::TAU * self.unit()).cos()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_are_distinct_sorted_and_seeded() {
+        let a = sample(1, 0, 100, 30);
+        assert_eq!(a.len(), 30);
+        assert!(a.windows(2).all(|w| w[0] < w[1]));
+        assert_eq!(a, sample(1, 0, 100, 30));
+        assert_ne!(a, sample(2, 0, 100, 30));
+        assert_ne!(a, sample(1, 1, 100, 30));
+        assert_eq!(sample(1, 0, 5, 5), [0, 1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn every_item_is_drawn_about_equally_often() {
+        let mut counts = [0; 20];
+        for seed in 0..4000 {
+            for item in sample(seed, 0, 20, 5) {
+                counts[item as usize] += 1;
+            }
+        }
+        // Expected 1000 each, standard deviation 27.
+        assert!(counts.iter().all(|&c| (850..1150).contains(&c)), "{counts:?}");
+    }
+}

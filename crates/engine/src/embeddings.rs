@@ -1,0 +1,161 @@
+//! Similarity of embeddings: cosine or dot product.
+
+use half::f16;
+use nextpair_data::{Dtype, Element};
+
+use crate::screen::{Route, Scale, Screen, Source, product};
+use crate::similarity::{Sieve, Similarity};
+use crate::{Error, Vectors};
+
+/// How two embeddings are compared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Metric {
+    /// The cosine of their angle.
+    #[default]
+    Cosine,
+    /// Their dot product.
+    Dot,
+}
+
+/// The similarity of two sets of embeddings.
+///
+/// Canonically the float64 dot product in ascending dimension; for cosine, divided by the product
+/// of the float64 norms.
+pub struct Embeddings<'a> {
+    rows: &'a Vectors<'a>,
+    columns: &'a Vectors<'a>,
+    metric: Metric,
+    route: Route,
+}
+
+impl<'a> Embeddings<'a> {
+    /// Rows against columns, each named for errors.
+    ///
+    /// # Errors
+    /// If their dimensions differ, or a vector is zero under cosine.
+    pub fn new(
+        (rows, rows_name): (&'a Vectors<'a>, &'static str),
+        (columns, columns_name): (&'a Vectors<'a>, &'static str),
+        metric: Metric,
+    ) -> Result<Self, Error> {
+        if rows.dim() != columns.dim() {
+            return Err(Error::DimensionMismatch {
+                left: rows_name,
+                left_dim: rows.dim(),
+                right: columns_name,
+                right_dim: columns.dim(),
+            });
+        }
+        if metric == Metric::Cosine {
+            rows.require_directions(rows_name)?;
+            columns.require_directions(columns_name)?;
+        }
+        Ok(Embeddings { rows, columns, metric, route: Route::Auto })
+    }
+
+    /// The same similarities, searched on another route.
+    pub fn with_route(self, route: Route) -> Self {
+        Embeddings { route, ..self }
+    }
+}
+
+impl Similarity for Embeddings<'_> {
+    fn rows(&self) -> usize {
+        self.rows.len()
+    }
+
+    fn columns(&self) -> usize {
+        self.columns.len()
+    }
+
+    fn tile(&self, rows: &[u32], columns: &[u32], out: &mut [f32]) -> Result<(), Error> {
+        let dim = self.rows.dim();
+        let unit = |source: &Vectors<'_>, items: &[u32]| {
+            let mut units = vec![0.0; items.len() * dim];
+            for (&item, unit) in items.iter().zip(units.chunks_exact_mut(dim)) {
+                let norm = source.norm(item as usize);
+                source.read(item, if norm > 0.0 { 1.0 / norm } else { 0.0 }, unit);
+            }
+            units
+        };
+        let (x, y) = (unit(self.rows, rows), unit(self.columns, columns));
+        product((rows.len(), dim, columns.len()), (&x, dim, 1), (&y, 1, dim), out);
+        if self.metric == Metric::Dot {
+            for (values, &row) in out.chunks_exact_mut(columns.len()).zip(rows) {
+                for (value, &column) in values.iter_mut().zip(columns) {
+                    let scale = self.rows.norm(row as usize) * self.columns.norm(column as usize);
+                    *value = (*value as f64 * scale) as f32;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn tile_error(&self, rows: &[u32], columns: &[u32]) -> f64 {
+        let largest = |source: &Vectors<'_>, items: &[u32]| {
+            items.iter().map(|&i| source.norm(i as usize)).fold(0.0, f64::max)
+        };
+        let scale = match self.metric {
+            Metric::Cosine => 1.0,
+            Metric::Dot => largest(self.rows, rows) * largest(self.columns, columns),
+        };
+        // A product of `dim` terms, both operands and the result rounded.
+        let terms = (self.rows.dim() + 8) as f64 * f32::EPSILON as f64 / 2.0;
+        terms / (1.0 - terms) * scale + f32::MIN_POSITIVE as f64
+    }
+
+    fn exact(&self, row: u32, columns: &[u32], out: &mut [f64]) -> Result<(), Error> {
+        let mut x = vec![0.0; self.rows.dim()];
+        self.rows.matrix().read_f64(row as usize, &mut x);
+        self.columns.dots(&x, columns, out);
+        if self.metric == Metric::Cosine {
+            for (out, &column) in out.iter_mut().zip(columns) {
+                *out /= self.rows.norm(row as usize) * self.columns.norm(column as usize);
+            }
+        }
+        Ok(())
+    }
+
+    fn sieve<'a>(
+        &'a self,
+        columns: &'a [u32],
+        expected: Option<&[f64]>,
+    ) -> Result<Box<dyn Sieve + 'a>, Error> {
+        let scale = match self.metric {
+            Metric::Cosine => Scale::Directions,
+            Metric::Dot => Scale::Vectors,
+        };
+        let rows = (self.rows as &dyn Source, self.rows.len());
+        Ok(Box::new(Screen::plan(rows, self.columns, columns, scale, expected, self.route)))
+    }
+}
+
+impl Sieve for Screen<'_> {
+    fn above(&self, rows: &[u32], cuts: &[f64]) -> Result<Vec<(u32, u32)>, Error> {
+        Ok(self.search_above(rows, cuts))
+    }
+}
+
+impl Source for Vectors<'_> {
+    fn dim(&self) -> usize {
+        self.dim()
+    }
+
+    fn norm(&self, item: u32) -> f64 {
+        self.norm(item as usize)
+    }
+
+    fn read(&self, item: u32, factor: f64, out: &mut [f32]) {
+        fn scaled<E: Element>(bytes: &[u8], factor: f64, out: &mut [f32]) {
+            for (out, bytes) in out.iter_mut().zip(bytes.chunks_exact(E::SIZE)) {
+                *out = (E::decode(bytes) * factor) as f32;
+            }
+        }
+        let bytes = self.matrix().row_bytes(item as usize);
+        match self.matrix().dtype() {
+            Dtype::F16 => scaled::<f16>(bytes, factor, out),
+            Dtype::F32 => scaled::<f32>(bytes, factor, out),
+            Dtype::F64 => scaled::<f64>(bytes, factor, out),
+        }
+    }
+}

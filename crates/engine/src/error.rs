@@ -1,0 +1,216 @@
+//! Everything the engine refuses, each with what and where.
+
+/// Why a selection or an evaluation could not be done.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// There is nothing to pick from.
+    #[error("the pool is empty")]
+    EmptyPool,
+    /// There is nothing to be a hard negative for.
+    #[error("the paired set is empty")]
+    EmptyPaired,
+    /// A budget of nothing.
+    #[error("the budget is 0; ask for at least one item")]
+    ZeroBudget,
+    /// More picks than items.
+    #[error("the budget is {budget} but the pool has only {pool} items")]
+    BudgetTooLarge {
+        /// What was asked for.
+        budget: usize,
+        /// Items in the pool.
+        pool: usize,
+    },
+    /// `k` counts from 1.
+    #[error("top-k is 0; the threshold is the k-th largest rival, k >= 1")]
+    ZeroTopK,
+    /// Some anchor has too few rivals for its threshold to exist.
+    #[error("anchor {anchor} has {count} rival groups, fewer than top-k = {k}")]
+    TooFewRivals {
+        /// The pair whose anchor it is.
+        anchor: usize,
+        /// The `k` asked for.
+        k: usize,
+        /// Rival groups it has.
+        count: usize,
+    },
+    /// A mini batch larger than the paired set.
+    #[error("the sample of {sample} is larger than the paired set of {pairs}")]
+    SampleTooLarge {
+        /// Pairs to draw.
+        sample: usize,
+        /// Pairs there are.
+        pairs: usize,
+    },
+    /// An index set with nothing in it.
+    #[error("the {set} are empty")]
+    EmptyIndexSet {
+        /// Which set.
+        set: &'static str,
+    },
+    /// An index that names no item.
+    #[error("the {set}: index {index} at position {position} is out of range, there are {len}")]
+    IndexOutOfRange {
+        /// Which set.
+        set: &'static str,
+        /// Where in the set.
+        position: usize,
+        /// The index.
+        index: usize,
+        /// One more than the largest valid index.
+        len: usize,
+    },
+    /// An index set that names an item twice.
+    #[error("the {set}: index {index} appears twice")]
+    DuplicateIndex {
+        /// Which set.
+        set: &'static str,
+        /// The index.
+        index: usize,
+    },
+    /// Group labels that do not match the pairs.
+    #[error("{labels} group labels for {pairs} pairs; one label per pair is needed")]
+    GroupCount {
+        /// Labels given.
+        labels: usize,
+        /// Pairs there are.
+        pairs: usize,
+    },
+    /// Vectors of different lengths.
+    #[error("{left} have {left_dim} dimensions but {right} have {right_dim}")]
+    DimensionMismatch {
+        /// One input.
+        left: &'static str,
+        /// Its dimensions.
+        left_dim: usize,
+        /// The other input.
+        right: &'static str,
+        /// Its dimensions.
+        right_dim: usize,
+    },
+    /// Two sides of the paired set that do not match.
+    #[error("{images} paired images but {texts} paired texts; row j of both is pair j")]
+    PairCount {
+        /// Image rows.
+        images: usize,
+        /// Text rows.
+        texts: usize,
+    },
+    /// A NaN or an infinity in an input.
+    #[error("{what}: row {row}, dimension {dimension} is {value}")]
+    NotFinite {
+        /// Which input.
+        what: &'static str,
+        /// The row.
+        row: usize,
+        /// The dimension.
+        dimension: usize,
+        /// NaN or an infinity.
+        value: f64,
+    },
+    /// Finite numbers whose norm is not.
+    #[error("{what}: row {row} is too large, its norm overflows a float64")]
+    NormOverflow {
+        /// Which input.
+        what: &'static str,
+        /// The row.
+        row: usize,
+    },
+    /// Cosine similarity of nothing.
+    #[error("{what}: row {row} is a zero vector, which has no cosine similarity")]
+    ZeroVector {
+        /// Which input.
+        what: &'static str,
+        /// The row.
+        row: usize,
+    },
+    /// Several vectors per item where one is needed.
+    #[error(
+        "{what} have {locals} vectors per item; embeddings need one \
+         (core-set takes local vectors with features mean or bow)"
+    )]
+    LocalVectors {
+        /// Which input.
+        what: &'static str,
+        /// Vectors per item.
+        locals: usize,
+    },
+    /// More rows than the engine's 32-bit indices reach.
+    #[error("{what} have {rows} rows; at most {} are supported", u32::MAX)]
+    TooManyRows {
+        /// Which input.
+        what: &'static str,
+        /// Its rows.
+        rows: usize,
+    },
+    /// A similarity that is not a number.
+    #[error("the similarity of row {row} and anchor {column} is {value}")]
+    SimilarityNotFinite {
+        /// The pool item or rival.
+        row: usize,
+        /// The anchor.
+        column: usize,
+        /// NaN or an infinity.
+        value: f64,
+    },
+    /// A guard that is not a number.
+    #[error("{guard} is {value}; a finite number is needed")]
+    BadGuard {
+        /// Which guard.
+        guard: &'static str,
+        /// Its value.
+        value: f64,
+    },
+    /// Captions and images that do not fit together.
+    #[error("caption {caption} belongs to image {image}, but there are {images} images")]
+    CaptionWithoutImage {
+        /// The caption.
+        caption: usize,
+        /// The image it names.
+        image: usize,
+        /// Images there are.
+        images: usize,
+    },
+    /// An image that no caption describes has no rank.
+    #[error("image {image} has no caption")]
+    ImageWithoutCaption {
+        /// The image.
+        image: usize,
+    },
+    /// A strategy that looks at hits, without similarities.
+    #[error("{strategy} needs the similarities of the pool and of the paired set")]
+    NoSimilarity {
+        /// The strategy's name.
+        strategy: &'static str,
+    },
+    /// A distance strategy without vectors.
+    #[error("{strategy} needs a vector for every item of the pool and of the paired set")]
+    NoFeatures {
+        /// The strategy's name.
+        strategy: &'static str,
+    },
+    /// More clusters than vectors to fit them on.
+    #[error("{clusters} clusters need at least as many local vectors, there are {vectors}")]
+    TooFewVectors {
+        /// Clusters asked for.
+        clusters: usize,
+        /// Local vectors there are.
+        vectors: usize,
+    },
+    /// A strategy whose choices depend on the whole pool at once.
+    #[error("{strategy} cannot be split into shards: {reason}")]
+    NotShardable {
+        /// The strategy's name.
+        strategy: &'static str,
+        /// Why not.
+        reason: &'static str,
+    },
+    /// Parts of a split selection that do not belong together.
+    #[error("the parts do not fit together: {0}")]
+    Parts(String),
+    /// A user's similarity failed.
+    #[error("the similarity failed: {0}")]
+    Similarity(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// Scratch space on disk could not be had.
+    #[error(transparent)]
+    Data(#[from] nextpair_data::Error),
+}

@@ -1,0 +1,129 @@
+//! One vector per item from its local vectors, for strategies that use distances.
+
+use nextpair_data::Matrix;
+use rayon::prelude::*;
+
+use crate::draw;
+use crate::kcenter::nearest;
+use crate::{Error, Progress, Vectors};
+
+/// The mean of each item's local vectors: float64, local vectors in order.
+pub fn mean_features(matrix: &Matrix) -> Matrix {
+    let (locals, dim) = (matrix.locals(), matrix.dim());
+    let mut means = vec![0.0; matrix.rows() * dim];
+    means.par_chunks_mut(dim).enumerate().for_each(|(row, mean)| {
+        let mut values = vec![0.0; locals * dim];
+        matrix.read_f64(row, &mut values);
+        for local in values.chunks_exact(dim) {
+            mean.iter_mut().zip(local).for_each(|(m, v)| *m += v);
+        }
+        mean.iter_mut().for_each(|m| *m /= locals as f64);
+    });
+    Matrix::from_f64(dim, &means)
+}
+
+/// How the visual words of [`bag_of_words`] are found.
+#[derive(Clone, Copy, Debug)]
+pub struct BagOfWords {
+    /// Words; the paper uses 300.
+    pub clusters: usize,
+    /// Local vectors that k-means is fitted on, drawn from paired and pool items alike.
+    pub sample: usize,
+    /// Rounds of k-means at most; it stops earlier when no vector changes its word.
+    pub iterations: usize,
+    /// Of the draws.
+    pub seed: u64,
+}
+
+impl Default for BagOfWords {
+    fn default() -> Self {
+        BagOfWords { clusters: 300, sample: 30_000, iterations: 20, seed: 0 }
+    }
+}
+
+const SAMPLED: u64 = 3;
+const FIRST_CENTROIDS: u64 = 4;
+
+/// Histograms of the items' local vectors over k-means clusters, of the paired items and of the
+/// pool.
+pub fn bag_of_words(
+    paired: &Matrix,
+    pool: &Matrix,
+    settings: BagOfWords,
+    progress: &dyn Progress,
+) -> Result<(Matrix, Matrix), Error> {
+    if paired.dim() != pool.dim() {
+        return Err(Error::DimensionMismatch {
+            left: "the paired items",
+            left_dim: paired.dim(),
+            right: "the pool items",
+            right_dim: pool.dim(),
+        });
+    }
+    let centroids = fit(&paired.flattened(), &pool.flattened(), settings)?;
+    let paired = histograms(&centroids, paired, progress)?;
+    Ok((paired, histograms(&centroids, pool, progress)?))
+}
+
+/// Lloyd's k-means from a seeded choice of vectors. A cluster that loses all vectors stays where
+/// it is.
+fn fit(paired: &Matrix, pool: &Matrix, settings: BagOfWords) -> Result<Matrix, Error> {
+    let (vectors, dim) = (paired.rows() + pool.rows(), pool.dim());
+    let sample = settings.sample.max(settings.clusters).min(vectors);
+    if settings.clusters == 0 || settings.clusters > vectors {
+        return Err(Error::TooFewVectors { clusters: settings.clusters, vectors });
+    }
+    let drawn = draw::sample(settings.seed, SAMPLED, vectors, sample);
+    let mut values = vec![0.0; sample * dim];
+    for (&vector, values) in drawn.iter().zip(values.chunks_exact_mut(dim)) {
+        match (vector as usize).checked_sub(paired.rows()) {
+            None => paired.read_f64(vector as usize, values),
+            Some(vector) => pool.read_f64(vector, values),
+        }
+    }
+    let points = Matrix::from_f64(dim, &values);
+    let points = Vectors::new(&points, "the sampled local vectors")?;
+    let first = draw::sample(settings.seed, FIRST_CENTROIDS, sample, settings.clusters);
+    let mut centroids = points.matrix().gather(&first);
+    let mut words = Vec::new();
+    for _ in 0..settings.iterations {
+        let near = nearest(&Vectors::new(&centroids, "the clusters")?, &points, &())?;
+        let now: Vec<u32> = near.into_iter().map(|(word, _)| word).collect();
+        if now == words {
+            break;
+        }
+        words = now;
+        let mut sums = vec![0.0; settings.clusters * dim];
+        let mut counts = vec![0u32; settings.clusters];
+        for (&word, point) in words.iter().zip(values.chunks_exact(dim)) {
+            counts[word as usize] += 1;
+            let sum = &mut sums[word as usize * dim..][..dim];
+            sum.iter_mut().zip(point).for_each(|(s, v)| *s += v);
+        }
+        for (word, (sum, count)) in sums.chunks_exact_mut(dim).zip(counts).enumerate() {
+            match count {
+                0 => centroids.read_f64(word, sum),
+                _ => sum.iter_mut().for_each(|s| *s /= count as f64),
+            }
+        }
+        centroids = Matrix::from_f64(dim, &sums);
+    }
+    Ok(centroids)
+}
+
+/// How many of each item's local vectors are nearest to each centroid.
+pub fn histograms(
+    centroids: &Matrix,
+    items: &Matrix,
+    progress: &dyn Progress,
+) -> Result<Matrix, Error> {
+    let locals = items.flattened();
+    let locals = Vectors::new(&locals, "the local vectors")?;
+    let near = nearest(&Vectors::new(centroids, "the clusters")?, &locals, progress)?;
+    let words = centroids.rows();
+    let mut counts = vec![0.0f32; items.rows() * words];
+    for (local, (word, _)) in near.into_iter().enumerate() {
+        counts[local / items.locals() * words + word as usize] += 1.0;
+    }
+    Ok(Matrix::from_f32(words, &counts))
+}

@@ -1,0 +1,144 @@
+//! Greedy k-center: again and again the item farthest from all centres.
+//!
+//! Distances to the nearest centre only fall as centres are added, so an old distance is an upper
+//! bound. The item with the largest bound is brought up to date; if it stays on top it is the
+//! farthest, and nobody else had to be looked at.
+
+use std::collections::BinaryHeap;
+
+use nextpair_data::Dtype;
+use rayon::prelude::*;
+
+use crate::distance::NegativeDistance;
+use crate::lazy::Bound;
+use crate::screen::{Source, squared_distance};
+use crate::top::{Field, kth_largest};
+use crate::{Error, Progress, Vectors};
+
+/// `budget` items in the order they are picked, with their distance at that moment. Euclidean,
+/// canonically by float64 squared distances in ascending dimension; ties to the lower index.
+pub fn k_center(
+    centres: &Vectors<'_>,
+    items: &Vectors<'_>,
+    budget: usize,
+    progress: &dyn Progress,
+) -> Result<Vec<(u32, f64)>, Error> {
+    let nearest = nearest(centres, items, progress)?;
+    let mut heap: BinaryHeap<Bound> = nearest
+        .into_iter()
+        .zip(0..)
+        .map(|((_, square), item)| Bound { value: square, item, seen: 0 })
+        .collect();
+    let mut chosen = Chosen { items, indices: Vec::new(), rounded: Vec::new() };
+    let mut picks = Vec::with_capacity(budget);
+    progress.start("k-center", budget as u64);
+    let mut stale = Vec::new();
+    while picks.len() < budget {
+        let Some(top) = heap.pop() else { break };
+        if top.seen == picks.len() {
+            picks.push((top.item, top.value.sqrt()));
+            chosen.push(top.item);
+            progress.advance(1);
+            continue;
+        }
+        // Bring a batch up to date at once: the next few on top are likely old as well.
+        stale.push(top);
+        while stale.len() < BATCH
+            && heap.peek().is_some_and(|next| next.seen < picks.len())
+            && let Some(next) = heap.pop()
+        {
+            stale.push(next);
+        }
+        let update = |candidate: &mut Bound| chosen.update(candidate);
+        let work: usize = stale.iter().map(|c| picks.len() - c.seen).sum();
+        if work * items.dim() > WORTH_THREADS {
+            stale.par_iter_mut().for_each(update);
+        } else {
+            stale.iter_mut().for_each(update);
+        }
+        heap.extend(stale.drain(..));
+    }
+    Ok(picks)
+}
+
+/// The nearest centre of every item and the squared distance to it, ties to the lower centre.
+pub(crate) fn nearest(
+    centres: &Vectors<'_>,
+    items: &Vectors<'_>,
+    progress: &dyn Progress,
+) -> Result<Vec<(u32, f64)>, Error> {
+    if centres.dim() != items.dim() {
+        return Err(Error::DimensionMismatch {
+            left: "the centres",
+            left_dim: centres.dim(),
+            right: "the items",
+            right_dim: items.dim(),
+        });
+    }
+    if centres.is_empty() {
+        return Err(Error::EmptyPaired);
+    }
+    progress.start("nearest centres", centres.len() as u64 * items.len() as u64);
+    let rows: Vec<u32> = (0..centres.len() as u32).collect();
+    let columns: Vec<u32> = (0..items.len() as u32).collect();
+    let field = Field { rows: &rows, group_of_row: &|row| row, barred: &|_| None };
+    let distance = NegativeDistance::new(centres, items);
+    let entries = kth_largest(&distance, &field, &columns, 1, progress)?;
+    Ok(entries
+        .into_iter()
+        .map(|entry| entry.expect("there is at least one centre"))
+        .map(|entry| (entry.row, -entry.value))
+        .collect())
+}
+
+/// Candidates brought up to date together.
+const BATCH: usize = 32;
+/// Multiplications below which threads cost more than they save.
+const WORTH_THREADS: usize = 1 << 19;
+
+/// The picks so far, as centres.
+struct Chosen<'a> {
+    items: &'a Vectors<'a>,
+    indices: Vec<u32>,
+    /// Their vectors in single precision.
+    rounded: Vec<f32>,
+}
+
+impl Chosen<'_> {
+    fn push(&mut self, index: u32) {
+        let dim = self.items.dim();
+        self.indices.push(index);
+        let start = self.rounded.len();
+        self.rounded.resize(start + dim, 0.0);
+        self.items.read(index, 1.0, &mut self.rounded[start..]);
+    }
+
+    /// Counts the picks that `candidate` has not seen.
+    fn update(&self, candidate: &mut Bound) {
+        let dim = self.items.dim();
+        let mut x = vec![0.0; dim];
+        self.items.read(candidate.item, 1.0, &mut x);
+        // Differences and squares of single-precision numbers, summed in single precision, are
+        // within this factor of the true sum; numbers stored in double precision are not exact
+        // in single, so there the shortcut does not hold.
+        let shortcut = self.items.matrix().dtype() != Dtype::F64;
+        let factor = 1.0 + (dim + 8) as f64 * f32::EPSILON as f64;
+        let mut close = Vec::new();
+        for pick in candidate.seen..self.indices.len() {
+            let rough = squared_distance(&x, &self.rounded[pick * dim..][..dim]) as f64;
+            let far = rough.is_finite()
+                && rough > candidate.value * factor + f32::MIN_POSITIVE as f64;
+            if !(shortcut && far) {
+                close.push(self.indices[pick]);
+            }
+        }
+        if !close.is_empty() {
+            let mut exact = vec![0.0; dim];
+            self.items.matrix().read_f64(candidate.item as usize, &mut exact);
+            let mut squares = vec![0.0; close.len()];
+            self.items.squared_distances(&exact, &close, &mut squares);
+            candidate.value = squares.into_iter().fold(candidate.value, f64::min);
+        }
+        candidate.seen = self.indices.len();
+    }
+}

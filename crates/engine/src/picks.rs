@@ -1,0 +1,87 @@
+//! What a strategy answers.
+
+use std::cmp::Ordering;
+
+/// The items to pair next.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Picks {
+    /// Most wanted first.
+    pub picks: Vec<Pick>,
+    /// Items the pool had.
+    pub pool: usize,
+    /// Pool items with at least one hit, for strategies that look at hits.
+    pub hard_negatives: Option<u64>,
+    /// The thresholds that hits were measured against; empty for strategies without.
+    pub thresholds: Vec<f64>,
+}
+
+impl Picks {
+    /// Percentage of the pool with at least one hit (Table 4 of the paper).
+    pub fn hard_negative_share(&self) -> Option<f64> {
+        self.hard_negatives.map(|count| 100.0 * count as f64 / self.pool as f64)
+    }
+
+    /// Picks that fill the budget without a hit.
+    pub fn without_hit(&self) -> Option<usize> {
+        self.hard_negatives?;
+        Some(self.picks.iter().filter(|pick| pick.hits == Some(0)).count())
+    }
+
+    /// The picked items.
+    pub fn indices(&self) -> Vec<u32> {
+        self.picks.iter().map(|pick| pick.index).collect()
+    }
+}
+
+/// One picked item.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pick {
+    /// Its index in the pool.
+    pub index: u32,
+    /// What the strategy ranked it by at the moment it was picked.
+    pub score: f64,
+    /// Its hits, for strategies that look at them.
+    pub hits: Option<u32>,
+    /// Its strongest hits.
+    pub why: Vec<Reason>,
+}
+
+impl Pick {
+    /// The order of picks: falling score, then rising index.
+    pub(crate) fn before(&self, other: &Pick) -> Ordering {
+        other.score.total_cmp(&self.score).then(self.index.cmp(&other.index))
+    }
+}
+
+/// One hit of a picked item: the anchor it would be confused with.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reason {
+    /// The pair whose anchor it is.
+    pub anchor: u32,
+    /// The item's similarity to the anchor.
+    pub similarity: f64,
+    /// The anchor's threshold.
+    pub threshold: f64,
+    /// How far the similarity exceeds it.
+    pub surplus: f64,
+}
+
+/// The first `keep` in the order of picks, by partial selection.
+pub(crate) fn keep_best(picks: impl Iterator<Item = Pick>, keep: usize) -> Vec<Pick> {
+    let mut best = Vec::with_capacity(2 * keep);
+    let shrink = |best: &mut Vec<Pick>| {
+        if best.len() > keep {
+            best.select_nth_unstable_by(keep, Pick::before);
+            best.truncate(keep);
+        }
+    };
+    for pick in picks {
+        if best.len() == 2 * keep {
+            shrink(&mut best);
+        }
+        best.push(pick);
+    }
+    shrink(&mut best);
+    best.sort_unstable_by(Pick::before);
+    best
+}

@@ -1,0 +1,254 @@
+//! What a strategy is asked: the pool, the paired set and the rules of the round.
+
+use std::collections::HashSet;
+
+use nextpair_data::Matrix;
+
+use crate::draw;
+use crate::{Error, Progress, Similarity};
+
+/// Everything a strategy may look at. What it does not need may be missing.
+pub struct Question<'a> {
+    /// Items in the pool.
+    pub pool: usize,
+    /// What hits are made of.
+    pub matching: Option<Matching<'a>>,
+    /// One vector per item, for strategies that use distances.
+    pub features: Option<Features<'a>>,
+    /// Of every draw.
+    pub seed: u64,
+    /// Told how far the work is.
+    pub progress: &'a dyn Progress,
+}
+
+impl<'a> Question<'a> {
+    pub(crate) fn matching(&self, strategy: &'static str) -> Result<Matching<'a>, Error> {
+        self.matching.ok_or(Error::NoSimilarity { strategy })
+    }
+
+    pub(crate) fn features(&self, strategy: &'static str) -> Result<Features<'a>, Error> {
+        self.features.ok_or(Error::NoFeatures { strategy })
+    }
+}
+
+/// The similarities of a round, and the rule by which they become hits.
+#[derive(Clone, Copy)]
+pub struct Matching<'a> {
+    /// Pool items (rows) against the anchors of all pairs (columns).
+    pub pool: &'a dyn Similarity,
+    /// Rivals (rows) against anchors (columns); row and column `j` belong to pair `j`.
+    pub paired: &'a dyn Similarity,
+    /// Which pairs take part and how hits count.
+    pub rule: &'a Rule,
+}
+
+/// One vector per item of the pool's own side.
+#[derive(Clone, Copy)]
+pub struct Features<'a> {
+    /// Of the pool.
+    pub pool: &'a Matrix,
+    /// Of the paired set.
+    pub paired: &'a Matrix,
+}
+
+/// What one hit is worth.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Weight {
+    /// How far the similarity exceeds the threshold.
+    #[default]
+    Surplus,
+    /// One.
+    Count,
+}
+
+/// Hits that are likely false negatives, to be ignored. Names and meaning as in
+/// sentence-transformers' `mine_hard_negatives`, with `p` the similarity of the anchor's own pair.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Guards {
+    /// Ignore similarities above this.
+    pub max_score: Option<f64>,
+    /// Ignore similarities above `p` minus this.
+    pub absolute_margin: Option<f64>,
+    /// Ignore similarities above `p` minus this share of `|p|`.
+    pub relative_margin: Option<f64>,
+}
+
+impl Guards {
+    /// The highest similarity that still counts, for an anchor with own pair `positive`.
+    pub fn ceiling(&self, positive: f64) -> f64 {
+        let limits = [
+            self.max_score,
+            self.absolute_margin.map(|m| positive - m),
+            self.relative_margin.map(|m| positive - m * positive.abs()),
+        ];
+        limits.into_iter().flatten().fold(f64::INFINITY, f64::min)
+    }
+
+    /// Whether any guard is on.
+    pub fn any(&self) -> bool {
+        *self != Guards::default()
+    }
+}
+
+/// Which pairs are anchors and which are rivals.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Scope {
+    /// All pairs are both.
+    #[default]
+    Full,
+    /// A seeded draw of this many pairs, as both.
+    Mini(usize),
+    /// These pairs.
+    Given {
+        /// Pairs whose anchors count.
+        anchors: Vec<usize>,
+        /// Pairs whose rivals set the thresholds.
+        rivals: Vec<usize>,
+    },
+}
+
+/// The settings of a selection, as typed.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Which pairs take part.
+    pub scope: Scope,
+    /// The threshold is the k-th largest rival.
+    pub top_k: usize,
+    /// What a hit is worth.
+    pub weight: Weight,
+    /// One label per pair; pairs with the same label are never rivals.
+    pub groups: Option<Vec<u32>>,
+    /// Likely false negatives to ignore.
+    pub guards: Guards,
+    /// Of the draw of a mini batch.
+    pub seed: u64,
+    /// The strongest hits to report for each pick.
+    pub explain: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            scope: Scope::Full,
+            top_k: 1,
+            weight: Weight::Surplus,
+            groups: None,
+            guards: Guards::default(),
+            seed: 0,
+            explain: 3,
+        }
+    }
+}
+
+/// Settings that have been checked against a paired set.
+#[derive(Clone, Debug)]
+pub struct Rule {
+    pub(crate) anchors: Vec<u32>,
+    pub(crate) rivals: Vec<u32>,
+    pub(crate) groups: Option<Vec<u32>>,
+    pub(crate) top_k: usize,
+    pub(crate) weight: Weight,
+    pub(crate) guards: Guards,
+    pub(crate) explain: usize,
+}
+
+/// What the draw of a mini batch is for, apart from other draws of the same seed.
+const MINI_BATCH: u64 = 1;
+
+impl Rule {
+    /// Checks `settings` for a paired set of `pairs`.
+    pub fn new(settings: &Settings, pairs: usize) -> Result<Self, Error> {
+        if pairs == 0 {
+            return Err(Error::EmptyPaired);
+        }
+        if settings.top_k == 0 {
+            return Err(Error::ZeroTopK);
+        }
+        if let Some(groups) = &settings.groups
+            && groups.len() != pairs
+        {
+            return Err(Error::GroupCount { labels: groups.len(), pairs });
+        }
+        let guards = settings.guards;
+        for (guard, value) in [
+            ("max-score", guards.max_score),
+            ("absolute-margin", guards.absolute_margin),
+            ("relative-margin", guards.relative_margin),
+        ] {
+            if let Some(value) = value.filter(|v| !v.is_finite()) {
+                return Err(Error::BadGuard { guard, value });
+            }
+        }
+        let (anchors, rivals) = match &settings.scope {
+            Scope::Full => {
+                let all: Vec<u32> = (0..pairs as u32).collect();
+                (all.clone(), all)
+            }
+            Scope::Mini(0) => return Err(Error::EmptyIndexSet { set: "sampled pairs" }),
+            &Scope::Mini(sample) if sample > pairs => {
+                return Err(Error::SampleTooLarge { sample, pairs });
+            }
+            &Scope::Mini(sample) => {
+                let drawn = draw::sample(settings.seed, MINI_BATCH, pairs, sample);
+                (drawn.clone(), drawn)
+            }
+            Scope::Given { anchors, rivals } => (
+                checked_set(anchors, pairs, "anchor indices")?,
+                checked_set(rivals, pairs, "rival indices")?,
+            ),
+        };
+        let rule = Rule {
+            anchors,
+            rivals,
+            groups: settings.groups.clone(),
+            top_k: settings.top_k,
+            weight: settings.weight,
+            guards,
+            explain: settings.explain,
+        };
+        rule.check_rivals()?;
+        Ok(rule)
+    }
+
+    /// The pairs whose anchors count, ascending.
+    pub fn anchors(&self) -> &[u32] {
+        &self.anchors
+    }
+
+    /// The pairs whose rivals set the thresholds, ascending.
+    pub fn rivals(&self) -> &[u32] {
+        &self.rivals
+    }
+
+    pub(crate) fn group(&self, pair: u32) -> u32 {
+        self.groups.as_ref().map_or(pair, |groups| groups[pair as usize])
+    }
+
+    /// Every anchor must have `top_k` groups of rivals.
+    fn check_rivals(&self) -> Result<(), Error> {
+        let groups: HashSet<u32> = self.rivals.iter().map(|&r| self.group(r)).collect();
+        for &anchor in &self.anchors {
+            let count = groups.len() - usize::from(groups.contains(&self.group(anchor)));
+            if count < self.top_k {
+                return Err(Error::TooFewRivals { anchor: anchor as usize, k: self.top_k, count });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// An index set in ascending order, all in range and different.
+fn checked_set(indices: &[usize], len: usize, set: &'static str) -> Result<Vec<u32>, Error> {
+    if indices.is_empty() {
+        return Err(Error::EmptyIndexSet { set });
+    }
+    if let Some((position, &index)) = indices.iter().enumerate().find(|(_, i)| **i >= len) {
+        return Err(Error::IndexOutOfRange { set, position, index, len });
+    }
+    let mut sorted: Vec<u32> = indices.iter().map(|&i| i as u32).collect();
+    sorted.sort_unstable();
+    match sorted.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(pair) => Err(Error::DuplicateIndex { set, index: pair[0] as usize }),
+        None => Ok(sorted),
+    }
+}

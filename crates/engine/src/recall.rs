@@ -1,0 +1,235 @@
+//! Ranks and recall of a retrieval model, from tiles.
+//!
+//! Ties: of equal similarities the higher index ranks first (a stable ascending sort, reversed).
+
+use rayon::prelude::*;
+
+use crate::{Error, Progress, ROW_BLOCK, Similarity};
+
+/// Where the right answers rank, from 0.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ranks {
+    /// For each image, the best rank among its captions.
+    pub text: Vec<u32>,
+    /// For each caption, the rank of its image.
+    pub image: Vec<u32>,
+    /// For each image, the caption that ranks first.
+    pub best_text: Vec<u32>,
+    /// For each caption, the image that ranks first.
+    pub best_image: Vec<u32>,
+}
+
+/// Recall in one direction.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Recall {
+    /// Percentage of queries answered at rank 1, within 5 and within 10.
+    pub at: [f64; 3],
+    /// The median rank from 1, rounded down.
+    pub median: f64,
+    /// The mean rank from 1.
+    pub mean: f64,
+}
+
+impl Recall {
+    /// From ranks that count from 0. An empty list has a recall of 0.
+    pub fn of(ranks: &[u32]) -> Self {
+        let count = ranks.len().max(1) as f64;
+        let within = |k| 100.0 * ranks.iter().filter(|&&r| r < k).count() as f64 / count;
+        let mut sorted = ranks.to_vec();
+        sorted.sort_unstable();
+        let middle = |i: usize| sorted.get(i).map_or(0.0, |&r| r as f64);
+        let half = sorted.len() / 2;
+        let median = match sorted.len() % 2 {
+            1 => middle(half),
+            _ => (middle(half.saturating_sub(1)) + middle(half)) / 2.0,
+        };
+        let mean = ranks.iter().map(|&r| r as f64).sum::<f64>() / count;
+        Recall {
+            at: [within(1), within(5), within(10)],
+            median: median.floor() + 1.0,
+            mean: mean + 1.0,
+        }
+    }
+
+    /// The three recalls added; both directions together are the rsum.
+    pub fn sum(&self) -> f64 {
+        self.at.iter().sum()
+    }
+}
+
+/// One query: the answer to beat, and what beats it so far.
+#[derive(Clone, Copy)]
+struct Query {
+    right: Answer,
+    ahead: u32,
+    best: Answer,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+struct Answer {
+    value: f64,
+    index: u32,
+}
+
+impl Answer {
+    fn beats(self, other: Answer) -> bool {
+        self.value > other.value || (self.value == other.value && self.index > other.index)
+    }
+}
+
+impl Query {
+    /// `at_least` bounds an answer's value from below, `at_most` from above; `exact` finishes it.
+    fn meet(
+        &mut self,
+        index: u32,
+        (at_least, at_most): (f64, f64),
+        mut exact: impl FnMut() -> Result<f64, Error>,
+    ) -> Result<(), Error> {
+        if index == self.right.index || at_most < self.right.value {
+            return Ok(());
+        }
+        if at_least > self.right.value && at_most < self.best.value {
+            self.ahead += 1;
+            return Ok(());
+        }
+        let answer = Answer { value: exact()?, index };
+        self.ahead += u32::from(answer.beats(self.right));
+        if answer.beats(self.best) {
+            self.best = answer;
+        }
+        Ok(())
+    }
+
+    fn join(&mut self, other: &Query) {
+        self.ahead += other.ahead;
+        if other.best.beats(self.best) {
+            self.best = other.best;
+        }
+    }
+}
+
+const CAPTION_BLOCK: usize = 512;
+
+/// The ranks of `images` (rows of the similarity) and `captions` (columns) among each other;
+/// `image_of[caption]` is the row that a column describes. Results are in the order of the lists.
+pub fn ranks(
+    similarity: &dyn Similarity,
+    images: &[u32],
+    captions: &[u32],
+    image_of: &[u32],
+    progress: &dyn Progress,
+) -> Result<Ranks, Error> {
+    progress.start("ranks", images.len() as u64 * captions.len() as u64);
+    let (mut by_image, by_caption) = queries(similarity, images, captions, image_of)?;
+    let by_caption = images
+        .par_chunks(ROW_BLOCK)
+        .zip(by_image.par_chunks_mut(ROW_BLOCK))
+        .try_fold(
+            || by_caption.clone(),
+            |mut by_caption, (images, by_image)| {
+                meet_block(similarity, images, captions, by_image, &mut by_caption)?;
+                progress.advance(images.len() as u64 * captions.len() as u64);
+                Ok::<_, Error>(by_caption)
+            },
+        )
+        .try_reduce(
+            || by_caption.clone(),
+            |mut all, part| {
+                all.iter_mut().zip(&part).for_each(|(all, part)| all.join(part));
+                Ok(all)
+            },
+        )?;
+    Ok(Ranks {
+        text: by_image.iter().map(|q| q.ahead).collect(),
+        image: by_caption.iter().map(|q| q.ahead).collect(),
+        best_text: by_image.iter().map(|q| q.best.index).collect(),
+        best_image: by_caption.iter().map(|q| q.best.index).collect(),
+    })
+}
+
+/// The queries of both directions, each with its right answer.
+fn queries(
+    similarity: &dyn Similarity,
+    images: &[u32],
+    captions: &[u32],
+    image_of: &[u32],
+) -> Result<(Vec<Query>, Vec<Query>), Error> {
+    let mut place = vec![None; similarity.rows()];
+    for (position, &image) in images.iter().enumerate() {
+        place[image as usize] = Some(position);
+    }
+    let mut own: Vec<Vec<usize>> = vec![Vec::new(); images.len()];
+    for (position, &caption) in captions.iter().enumerate() {
+        let image = image_of[caption as usize];
+        match place.get(image as usize).copied().flatten() {
+            Some(of) => own[of].push(position),
+            None => {
+                let (caption, image) = (caption as usize, image as usize);
+                return Err(Error::CaptionWithoutImage { caption, image, images: images.len() });
+            }
+        }
+    }
+    let start = |answer| Query { right: answer, ahead: 0, best: answer };
+    let nothing = start(Answer { value: f64::NEG_INFINITY, index: 0 });
+    let mut by_caption = vec![nothing; captions.len()];
+    let mut by_image = Vec::with_capacity(images.len());
+    for (&image, own) in images.iter().zip(&own) {
+        let wanted: Vec<u32> = own.iter().map(|&p| captions[p]).collect();
+        let mut values = vec![0.0; own.len()];
+        similarity.exact(image, &wanted, &mut values)?;
+        let mut best: Option<Answer> = None;
+        for ((&position, &caption), &value) in own.iter().zip(&wanted).zip(&values) {
+            check_finite(image, caption, value)?;
+            by_caption[position] = start(Answer { value, index: image });
+            let answer = Answer { value, index: caption };
+            best = Some(best.filter(|&best| !answer.beats(best)).unwrap_or(answer));
+        }
+        by_image.push(start(best.ok_or(Error::ImageWithoutCaption { image: image as usize })?));
+    }
+    Ok((by_image, by_caption))
+}
+
+/// Lets every query meet the answers of one block of images.
+fn meet_block(
+    similarity: &dyn Similarity,
+    images: &[u32],
+    captions: &[u32],
+    by_image: &mut [Query],
+    by_caption: &mut [Query],
+) -> Result<(), Error> {
+    let mut tile = vec![0.0; images.len() * CAPTION_BLOCK.min(captions.len())];
+    for (captions, by_caption) in
+        captions.chunks(CAPTION_BLOCK).zip(by_caption.chunks_mut(CAPTION_BLOCK))
+    {
+        let tile = &mut tile[..images.len() * captions.len()];
+        similarity.tile(images, captions, tile)?;
+        let error = similarity.tile_error(images, captions);
+        for ((values, &image), by_image) in
+            tile.chunks_exact(captions.len()).zip(images).zip(by_image.iter_mut())
+        {
+            for ((&value, &caption), by_caption) in values.iter().zip(captions).zip(&mut *by_caption)
+            {
+                let value = value as f64;
+                check_finite(image, caption, value)?;
+                let bounds = (value - error, value + error);
+                let exact = || {
+                    let mut value = [0.0];
+                    similarity.exact(image, &[caption], &mut value)?;
+                    check_finite(image, caption, value[0])?;
+                    Ok(value[0])
+                };
+                by_image.meet(caption, bounds, exact)?;
+                by_caption.meet(image, bounds, exact)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn check_finite(row: u32, column: u32, value: f64) -> Result<(), Error> {
+    let (row, column) = (row as usize, column as usize);
+    match value.is_finite() {
+        true => Ok(()),
+        false => Err(Error::SimilarityNotFinite { row, column, value }),
+    }
+}

@@ -1,0 +1,181 @@
+//! The one door through which models reach the engine.
+
+use crate::Error;
+
+/// Similarities between rows (pool items or rivals) and columns (anchors).
+///
+/// A model gives three things: fast approximate [tiles](Similarity::tile), a proven
+/// [bound](Similarity::tile_error) on their error, and the [exact](Similarity::exact) value of
+/// single pairs. The engine uses tiles to rule pairs out and exact values for everything it
+/// reports, so results do not depend on how tiles are cut, threaded or rounded.
+pub trait Similarity: Sync {
+    /// Rows there are.
+    fn rows(&self) -> usize;
+
+    /// Columns there are.
+    fn columns(&self) -> usize;
+
+    /// Approximate similarities of `rows` x `columns`, row by row into `out`.
+    fn tile(&self, rows: &[u32], columns: &[u32], out: &mut [f32]) -> Result<(), Error>;
+
+    /// A bound on the distance of any value of that tile from the exact one.
+    fn tile_error(&self, rows: &[u32], columns: &[u32]) -> f64;
+
+    /// The canonical similarities of one row and some columns.
+    fn exact(&self, row: u32, columns: &[u32], out: &mut [f64]) -> Result<(), Error>;
+
+    /// Prepares the search for high similarities to `columns`. Override it where tiles are not
+    /// the fastest way to rule pairs out.
+    ///
+    /// `expected` tells roughly how high a similarity must be to matter, column by column, where
+    /// that is known.
+    fn sieve<'a>(
+        &'a self,
+        columns: &'a [u32],
+        expected: Option<&[f64]>,
+    ) -> Result<Box<dyn Sieve + 'a>, Error> {
+        let _ = expected;
+        Ok(Box::new(TileSieve::new(self, columns)))
+    }
+}
+
+/// A search for the pairs whose similarity may be above a cut.
+pub trait Sieve: Sync {
+    /// Positions `(in rows, in columns)` of a set of pairs that holds every pair whose exact
+    /// similarity is above `cuts[column position]`, in ascending order. It may hold others.
+    fn above(&self, rows: &[u32], cuts: &[f64]) -> Result<Vec<(u32, u32)>, Error>;
+}
+
+/// The sieve every similarity has: look at all tiles.
+struct TileSieve<'a, S: ?Sized> {
+    similarity: &'a S,
+    columns: &'a [u32],
+}
+
+/// Columns of one tile: with the engine's row blocks, half a megabyte of values.
+const TILE_COLUMNS: usize = 512;
+
+impl<'a, S: Similarity + ?Sized> TileSieve<'a, S> {
+    fn new(similarity: &'a S, columns: &'a [u32]) -> Self {
+        TileSieve { similarity, columns }
+    }
+}
+
+impl<S: Similarity + ?Sized> Sieve for TileSieve<'_, S> {
+    fn above(&self, rows: &[u32], cuts: &[f64]) -> Result<Vec<(u32, u32)>, Error> {
+        let mut found = Vec::new();
+        let mut values = vec![0.0; rows.len() * TILE_COLUMNS.min(self.columns.len())];
+        for first in (0..self.columns.len()).step_by(TILE_COLUMNS) {
+            let columns = &self.columns[first..self.columns.len().min(first + TILE_COLUMNS)];
+            let values = &mut values[..rows.len() * columns.len()];
+            self.similarity.tile(rows, columns, values)?;
+            let error = self.similarity.tile_error(rows, columns);
+            let cuts: Vec<f64> = cuts[first..][..columns.len()].iter().map(|c| c - error).collect();
+            for (r, row) in values.chunks_exact(columns.len()).enumerate() {
+                for (c, (&value, &cut)) in row.iter().zip(&cuts).enumerate() {
+                    if !value.is_finite() {
+                        return Err(Error::SimilarityNotFinite {
+                            row: rows[r] as usize,
+                            column: columns[c] as usize,
+                            value: value as f64,
+                        });
+                    }
+                    if value as f64 > cut {
+                        found.push((r as u32, (first + c) as u32));
+                    }
+                }
+            }
+        }
+        found.sort_unstable();
+        Ok(found)
+    }
+}
+
+/// Calls `visit(row position, column positions, exact values)` for every row that `pairs` names,
+/// with the exact similarities of its columns. `pairs` is in ascending order.
+pub(crate) fn exact_rows(
+    similarity: &dyn Similarity,
+    rows: &[u32],
+    columns: &[u32],
+    pairs: &[(u32, u32)],
+    mut visit: impl FnMut(u32, &[(u32, u32)], &[f64]),
+) -> Result<(), Error> {
+    let (mut wanted, mut values) = (Vec::new(), Vec::new());
+    for run in pairs.chunk_by(|a, b| a.0 == b.0) {
+        let row = rows[run[0].0 as usize];
+        wanted.clear();
+        wanted.extend(run.iter().map(|&(_, column)| columns[column as usize]));
+        values.clear();
+        values.resize(run.len(), 0.0);
+        similarity.exact(row, &wanted, &mut values)?;
+        if let Some(bad) = values.iter().position(|v| !v.is_finite()) {
+            return Err(Error::SimilarityNotFinite {
+                row: row as usize,
+                column: wanted[bad] as usize,
+                value: values[bad],
+            });
+        }
+        visit(run[0].0, run, &values);
+    }
+    Ok(())
+}
+
+/// Similarities that are already known: a matrix in memory, rows by columns.
+///
+/// This is how the scores of any model outside this program enter, and how tests state cases.
+pub struct Given {
+    columns: usize,
+    values: Vec<f64>,
+    largest: f64,
+}
+
+impl Given {
+    /// `values` row by row, each row with one value per column.
+    ///
+    /// # Errors
+    /// If a value is NaN or infinite.
+    ///
+    /// # Panics
+    /// If the values do not divide into rows.
+    pub fn new(columns: usize, values: Vec<f64>) -> Result<Self, Error> {
+        assert!(columns > 0 && values.len().is_multiple_of(columns));
+        if let Some(bad) = values.iter().position(|v| !v.is_finite()) {
+            let (row, column) = (bad / columns, bad % columns);
+            return Err(Error::SimilarityNotFinite { row, column, value: values[bad] });
+        }
+        let largest = values.iter().fold(0.0, |m: f64, v| m.max(v.abs()));
+        Ok(Given { columns, values, largest })
+    }
+}
+
+impl Similarity for Given {
+    fn rows(&self) -> usize {
+        self.values.len() / self.columns
+    }
+
+    fn columns(&self) -> usize {
+        self.columns
+    }
+
+    fn tile(&self, rows: &[u32], columns: &[u32], out: &mut [f32]) -> Result<(), Error> {
+        for (out, &row) in out.chunks_exact_mut(columns.len()).zip(rows) {
+            let values = &self.values[row as usize * self.columns..][..self.columns];
+            for (out, &column) in out.iter_mut().zip(columns) {
+                *out = values[column as usize] as f32;
+            }
+        }
+        Ok(())
+    }
+
+    fn tile_error(&self, _: &[u32], _: &[u32]) -> f64 {
+        // Rounding to single precision, with room for numbers below its normal range.
+        self.largest * f32::EPSILON as f64 + f32::MIN_POSITIVE as f64
+    }
+
+    fn exact(&self, row: u32, columns: &[u32], out: &mut [f64]) -> Result<(), Error> {
+        for (out, &column) in out.iter_mut().zip(columns) {
+            *out = self.values[row as usize * self.columns + column as usize];
+        }
+        Ok(())
+    }
+}

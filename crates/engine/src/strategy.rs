@@ -1,0 +1,169 @@
+//! Strategies: one file each, one line in the table below.
+
+mod core_set;
+mod coverage;
+mod hard_negative;
+mod hybrid;
+mod random;
+
+use std::ops::Range;
+
+use crate::{Error, Features, Partial, Picks, Progress, Question, Weight};
+
+/// A way to choose what to pair next.
+pub trait Strategy: Send + Sync {
+    /// `budget` distinct pool items, most wanted first; ties go to the lower index.
+    ///
+    /// The budget has been checked: at least one, at most the pool.
+    fn select(&self, question: &Question<'_>, budget: usize) -> Result<Picks, Error>;
+
+    /// The strategy in pieces, or why it cannot be split.
+    fn shards(&self) -> Result<&dyn Sharded, &'static str>;
+}
+
+/// A strategy that can look at the pool piece by piece.
+pub trait Sharded: Send + Sync {
+    /// What some pool items contribute.
+    fn score(
+        &self,
+        question: &Question<'_>,
+        items: Range<u32>,
+        budget: usize,
+    ) -> Result<Partial, Error>;
+
+    /// The picks, once every item is covered.
+    fn finish(
+        &self,
+        whole: Partial,
+        rest: &Finish<'_>,
+        budget: usize,
+    ) -> Result<Picks, Error>;
+}
+
+/// What is left of a question when all pieces are scored.
+pub struct Finish<'a> {
+    /// Items in the pool.
+    pub pool: usize,
+    /// One vector per item, for strategies that use distances.
+    pub features: Option<Features<'a>>,
+    /// What a hit is worth.
+    pub weight: Weight,
+    /// The strongest hits to report for each pick.
+    pub explain: usize,
+    /// Told how far the work is.
+    pub progress: &'a dyn Progress,
+}
+
+/// All of a question at once, through the pieces.
+fn select_whole(
+    strategy: &dyn Sharded,
+    question: &Question<'_>,
+    budget: usize,
+) -> Result<Picks, Error> {
+    let pool = question.pool;
+    let whole = strategy.score(question, 0..pool as u32, budget)?;
+    let rest = Finish {
+        pool,
+        features: question.features,
+        weight: question.matching.map_or(Weight::default(), |m| m.rule.weight),
+        explain: question.matching.map_or(0, |m| m.rule.explain),
+        progress: question.progress,
+    };
+    strategy.finish(whole, &rest, budget)
+}
+
+macro_rules! strategies {
+    ($($(#[$doc:meta])* $variant:ident = $name:literal => $strategy:expr;)*) => {
+        /// A strategy by name.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum StrategyName { $($(#[$doc])* $variant,)* }
+
+        impl StrategyName {
+            /// All there are.
+            pub const ALL: &[StrategyName] = &[$(StrategyName::$variant),*];
+
+            /// How it is written.
+            pub fn as_str(self) -> &'static str {
+                match self { $(StrategyName::$variant => $name),* }
+            }
+
+            fn strategy(self) -> &'static dyn Strategy {
+                match self { $(StrategyName::$variant => &$strategy),* }
+            }
+        }
+    };
+}
+
+strategies! {
+    /// Items that would be the hardest negatives for what is paired (the paper).
+    HardNegative = "hard-negative" => hard_negative::HardNegative;
+    /// Any items.
+    Random = "random" => random::Random;
+    /// Items far from everything paired and from each other (k-center greedy).
+    CoreSet = "core-set" => core_set::CoreSet;
+    /// Items that are hard negatives together: each anchor counts by what is new.
+    Coverage = "coverage" => coverage::Coverage;
+    /// Hard negatives that are far from each other.
+    Hybrid = "hybrid" => hybrid::Hybrid;
+}
+
+impl std::str::FromStr for StrategyName {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let known = || StrategyName::ALL.iter().map(|s| s.as_str()).collect::<Vec<_>>().join(", ");
+        let found = StrategyName::ALL.iter().copied().find(|strategy| strategy.as_str() == name);
+        found.ok_or_else(|| format!("no strategy '{name}'; there are {}", known()))
+    }
+}
+
+impl StrategyName {
+    /// `budget` picks for the question.
+    pub fn select(self, question: &Question<'_>, budget: usize) -> Result<Picks, Error> {
+        check_budget(budget, question.pool)?;
+        self.strategy().select(question, budget)
+    }
+
+    /// What the pool items `items` contribute to a selection of `budget`.
+    pub fn score(
+        self,
+        question: &Question<'_>,
+        items: Range<u32>,
+        budget: usize,
+    ) -> Result<Partial, Error> {
+        check_budget(budget, question.pool)?;
+        self.sharded()?.score(question, items, budget)
+    }
+
+    /// The picks of a selection whose pieces are all in `whole`.
+    pub fn finish(self, whole: Partial, rest: &Finish<'_>, budget: usize) -> Result<Picks, Error> {
+        check_budget(budget, rest.pool)?;
+        whole.check_complete(rest.pool)?;
+        self.sharded()?.finish(whole, rest, budget)
+    }
+
+    /// An error with the reason if the strategy cannot be split.
+    pub fn check_shardable(self) -> Result<(), Error> {
+        self.sharded().map(|_| ())
+    }
+
+    fn sharded(self) -> Result<&'static dyn Sharded, Error> {
+        let strategy = self.as_str();
+        self.strategy().shards().map_err(|reason| Error::NotShardable { strategy, reason })
+    }
+}
+
+fn check_budget(budget: usize, pool: usize) -> Result<(), Error> {
+    match (budget, pool) {
+        (_, 0) => Err(Error::EmptyPool),
+        (0, _) => Err(Error::ZeroBudget),
+        _ if budget > pool => Err(Error::BudgetTooLarge { budget, pool }),
+        _ => Ok(()),
+    }
+}
+
+impl std::fmt::Display for StrategyName {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str(self.as_str())
+    }
+}

@@ -1,0 +1,28 @@
+//! Items far from everything paired and from each other (Sener and Savarese, ICLR 2018).
+
+use super::{Sharded, Strategy};
+use crate::kcenter::k_center;
+use crate::picks::Pick;
+use crate::{Error, Picks, Question, Vectors};
+
+pub(super) struct CoreSet;
+
+impl Strategy for CoreSet {
+    fn select(&self, question: &Question<'_>, budget: usize) -> Result<Picks, Error> {
+        let features = question.features("core-set")?;
+        let pool = Vectors::new(features.pool, "the pool's features")?;
+        let centres = Vectors::new(features.paired, "the paired features")?;
+        let chosen = k_center(&centres, &pool, budget, question.progress)?;
+        let pick = |(index, score)| Pick { index, score, hits: None, why: Vec::new() };
+        Ok(Picks {
+            picks: chosen.into_iter().map(pick).collect(),
+            pool: pool.len(),
+            hard_negatives: None,
+            thresholds: Vec::new(),
+        })
+    }
+
+    fn shards(&self) -> Result<&dyn Sharded, &'static str> {
+        Err("every pick depends on the distances of the whole pool to all earlier picks")
+    }
+}

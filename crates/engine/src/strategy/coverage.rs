@@ -1,0 +1,139 @@
+//! Hard negatives chosen together: what an anchor gains counts only beyond earlier picks.
+//!
+//! The gain of a set of items is the sum over anchors of the largest surplus (or, by count, the
+//! number of anchors hit): facility location above the thresholds, monotone and submodular. So
+//! gains only fall, an item whose old gain is too small needs no new one, and greedy is within
+//! 1 - 1/e of the best set (Nemhauser, Wolsey and Fisher, 1978).
+
+use std::collections::BinaryHeap;
+use std::ops::Range;
+
+use super::{Finish, Sharded, Strategy, select_whole};
+use crate::lazy::Bound;
+use crate::picks::Pick;
+use crate::score::{Hit, Scorer, Scores, reasons};
+use crate::{Error, Partial, Picks, Question, Weight};
+
+pub(super) struct Coverage;
+
+impl Strategy for Coverage {
+    fn select(&self, question: &Question<'_>, budget: usize) -> Result<Picks, Error> {
+        select_whole(self, question, budget)
+    }
+
+    fn shards(&self) -> Result<&dyn Sharded, &'static str> {
+        Ok(self)
+    }
+}
+
+impl Sharded for Coverage {
+    fn score(
+        &self,
+        question: &Question<'_>,
+        items: Range<u32>,
+        budget: usize,
+    ) -> Result<Partial, Error> {
+        let matching = question.matching("coverage")?;
+        let scorer = Scorer::new(matching, question.progress)?;
+        let blocks = scorer.sweep(items.clone(), |items| {
+            let mut found = Vec::new();
+            scorer.visit_hits(items, |item, hits| found.push((items[item], hits.to_vec())))?;
+            Ok(found)
+        })?;
+        let hits: Vec<(u32, Vec<Hit>)> = blocks.into_iter().flatten().collect();
+        let mut scores = Scores {
+            first: items.start,
+            surplus: vec![0.0; items.len()],
+            hits: vec![0; items.len()],
+        };
+        for (item, hits) in &hits {
+            scores.surplus[(item - items.start) as usize] = scorer.surplus(hits);
+            scores.hits[(item - items.start) as usize] = hits.len() as u32;
+        }
+        Ok(Partial {
+            items: vec![items],
+            keep: budget,
+            // Fillers come in the order of the surplus, whatever the weight.
+            best: scores.best(Weight::Surplus, budget),
+            hard_negatives: Some(scores.hard_negatives()),
+            anchors: matching.rule.anchors.clone(),
+            thresholds: scorer.into_thresholds(),
+            hits,
+        })
+    }
+
+    fn finish(&self, whole: Partial, rest: &Finish<'_>, budget: usize) -> Result<Picks, Error> {
+        let why = |hits: &[Hit]| reasons(hits, &whole.anchors, &whole.thresholds, rest.explain);
+        rest.progress.start("coverage", budget as u64);
+        let mut covered = Covered { weight: rest.weight, levels: whole.thresholds.clone() };
+        let hits_of = |item: u32| {
+            let slot = whole.hits.binary_search_by_key(&item, |(item, _)| *item);
+            slot.map_or(&[][..], |slot| &whole.hits[slot].1)
+        };
+        let first_gain = |(item, hits): &(u32, Vec<Hit>)| Bound {
+            value: covered.gain(hits, &whole.thresholds),
+            item: *item,
+            seen: 0,
+        };
+        let mut heap: BinaryHeap<Bound> = whole.hits.iter().map(first_gain).collect();
+        let mut picks: Vec<Pick> = Vec::with_capacity(budget);
+        while picks.len() < budget
+            && let Some(mut top) = heap.pop()
+        {
+            let hits = hits_of(top.item);
+            if top.seen < picks.len() {
+                // The gain is old; the new one can only be smaller.
+                top.value = covered.gain(hits, &whole.thresholds);
+                top.seen = picks.len();
+                if top.value > 0.0 {
+                    heap.push(top);
+                }
+                continue;
+            }
+            covered.add(hits);
+            let count = Some(hits.len() as u32);
+            picks.push(Pick { index: top.item, score: top.value, hits: count, why: why(hits) });
+            rest.progress.advance(1);
+        }
+        let mut taken: Vec<u32> = picks.iter().map(|pick| pick.index).collect();
+        taken.sort_unstable();
+        let fillers = whole.best.iter().filter(|pick| taken.binary_search(&pick.index).is_err());
+        for filler in fillers.take(budget - picks.len()) {
+            let why = why(hits_of(filler.index));
+            picks.push(Pick { score: 0.0, why, ..filler.clone() });
+        }
+        Ok(Picks {
+            picks,
+            pool: rest.pool,
+            hard_negatives: whole.hard_negatives,
+            thresholds: whole.thresholds,
+        })
+    }
+}
+
+/// How far each anchor is covered by the picks so far.
+struct Covered {
+    weight: Weight,
+    /// Thresholds, raised to the largest picked similarity.
+    levels: Vec<f64>,
+}
+
+impl Covered {
+    fn gain(&self, hits: &[Hit], thresholds: &[f64]) -> f64 {
+        let gain = |hit: &Hit| {
+            let level = self.levels[hit.position as usize];
+            match self.weight {
+                Weight::Surplus => (hit.similarity - level).max(0.0),
+                Weight::Count => f64::from(level == thresholds[hit.position as usize]),
+            }
+        };
+        hits.iter().map(gain).sum()
+    }
+
+    fn add(&mut self, hits: &[Hit]) {
+        for hit in hits {
+            let level = &mut self.levels[hit.position as usize];
+            *level = level.max(hit.similarity);
+        }
+    }
+}

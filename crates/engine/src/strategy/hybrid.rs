@@ -1,0 +1,56 @@
+//! Hard negatives that differ: the best by surplus, thinned out by distance.
+
+use std::ops::Range;
+
+use super::hard_negative::best_by_score;
+use super::{Finish, Sharded, Strategy, select_whole};
+use crate::kcenter::k_center;
+use crate::picks::Pick;
+use crate::{Error, Partial, Picks, Question, Vectors, Weight};
+
+pub(super) struct Hybrid;
+
+/// Candidates for each pick.
+const CANDIDATES: usize = 3;
+
+impl Strategy for Hybrid {
+    fn select(&self, question: &Question<'_>, budget: usize) -> Result<Picks, Error> {
+        select_whole(self, question, budget)
+    }
+
+    fn shards(&self) -> Result<&dyn Sharded, &'static str> {
+        Ok(self)
+    }
+}
+
+impl Sharded for Hybrid {
+    fn score(
+        &self,
+        question: &Question<'_>,
+        items: Range<u32>,
+        budget: usize,
+    ) -> Result<Partial, Error> {
+        let keep = question.pool.min(CANDIDATES * budget);
+        let matching = question.matching("hybrid")?;
+        best_by_score(matching, question.progress, items, Weight::Surplus, keep)
+    }
+
+    fn finish(&self, whole: Partial, rest: &Finish<'_>, budget: usize) -> Result<Picks, Error> {
+        let features = rest.features.ok_or(Error::NoFeatures { strategy: "hybrid" })?;
+        // In index order, so that ties of distance go to the lower index.
+        let mut candidates = whole.best;
+        candidates.sort_by_key(|pick| pick.index);
+        let indices: Vec<u32> = candidates.iter().map(|pick| pick.index).collect();
+        let gathered = features.pool.gather(&indices);
+        let pool = Vectors::new(&gathered, "the candidates' features")?;
+        let centres = Vectors::new(features.paired, "the paired features")?;
+        let chosen = k_center(&centres, &pool, budget, rest.progress)?;
+        let pick = |(slot, score): (u32, f64)| Pick { score, ..candidates[slot as usize].clone() };
+        Ok(Picks {
+            picks: chosen.into_iter().map(pick).collect(),
+            pool: rest.pool,
+            hard_negatives: whole.hard_negatives,
+            thresholds: whole.thresholds,
+        })
+    }
+}

@@ -1,0 +1,148 @@
+//! The k-th largest similarity of every column, exactly.
+
+use rayon::prelude::*;
+
+use crate::similarity::{Similarity, exact_rows};
+use crate::{Error, Progress, ROW_BLOCK};
+
+/// A row and its exact similarity to the column in question.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Entry {
+    pub(crate) value: f64,
+    pub(crate) row: u32,
+    group: u32,
+}
+
+/// Which rows count, and as what.
+pub(crate) struct Field<'a> {
+    /// Row indices.
+    pub(crate) rows: &'a [u32],
+    /// Rows of one group count once, with their largest value.
+    pub(crate) group_of_row: &'a (dyn Fn(u32) -> u32 + Sync),
+    /// The group that does not count for a column.
+    pub(crate) barred: &'a (dyn Fn(u32) -> Option<u32> + Sync),
+}
+
+/// Rows looked at in full before the search begins.
+const SEEDS: usize = 32;
+
+/// The k-th largest of the field's values for each column, ties to the lower row; `None` where a
+/// column has fewer than `k` groups.
+pub(crate) fn kth_largest(
+    similarity: &dyn Similarity,
+    field: &Field<'_>,
+    columns: &[u32],
+    k: usize,
+    progress: &dyn Progress,
+) -> Result<Vec<Option<Entry>>, Error> {
+    let mut out = Vec::with_capacity(columns.len());
+    // Columns in chunks, so that neither their codes nor their k entries outgrow memory.
+    let chunk = (COLUMNS_AT_ONCE / k.div_ceil(64)).max(256);
+    for columns in columns.chunks(chunk) {
+        let mut search = Search { field, columns, k, best: vec![Vec::new(); columns.len()] };
+        search.seed(similarity)?;
+        search.run(similarity, progress)?;
+        out.extend(search.best.iter().map(|best| (best.len() == k).then(|| best[k - 1])));
+    }
+    Ok(out)
+}
+
+const COLUMNS_AT_ONCE: usize = 16384;
+
+struct Search<'a> {
+    field: &'a Field<'a>,
+    columns: &'a [u32],
+    k: usize,
+    /// Per column at most `k` entries of different groups, best first.
+    best: Vec<Vec<Entry>>,
+}
+
+impl Search<'_> {
+    /// Any k groups give a first lower bound; a spread of rows gives a fair one.
+    fn seed(&mut self, similarity: &dyn Similarity) -> Result<(), Error> {
+        let rows = self.field.rows;
+        let count = rows.len().min(SEEDS.max(4 * self.k));
+        let seeds: Vec<u32> = (0..count).map(|i| rows[i * rows.len() / count]).collect();
+        for seeds in seeds.chunks(SEEDS) {
+            let values: Result<Vec<Vec<f64>>, Error> = seeds
+                .par_iter()
+                .map(|&row| {
+                    let mut values = vec![0.0; self.columns.len()];
+                    similarity.exact(row, self.columns, &mut values)?;
+                    match values.iter().position(|v| !v.is_finite()) {
+                        None => Ok(values),
+                        Some(bad) => Err(Error::SimilarityNotFinite {
+                            row: row as usize,
+                            column: self.columns[bad] as usize,
+                            value: values[bad],
+                        }),
+                    }
+                })
+                .collect();
+            for (&row, values) in seeds.iter().zip(values?) {
+                for (column, value) in values.into_iter().enumerate() {
+                    self.offer(column, row, value);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks for rows above what is known, in waves; each wave raises the cuts for the next.
+    fn run(&mut self, similarity: &dyn Similarity, progress: &dyn Progress) -> Result<(), Error> {
+        let sieve = similarity.sieve(self.columns, None)?;
+        let mut wave = ROW_BLOCK * rayon::current_num_threads();
+        let largest = 8 * wave;
+        let mut rest = self.field.rows;
+        while !rest.is_empty() {
+            let (now, later) = rest.split_at(wave.min(rest.len()));
+            // One step below the k-th, so that equal values of lower rows are found too.
+            let cuts: Vec<f64> = self.best.iter().map(|best| self.known(best).next_down()).collect();
+            let found: Result<Vec<_>, Error> = now
+                .par_chunks(ROW_BLOCK)
+                .map(|rows| {
+                    let pairs = sieve.above(rows, &cuts)?;
+                    let mut entries = Vec::with_capacity(pairs.len());
+                    exact_rows(similarity, rows, self.columns, &pairs, |row, pairs, values| {
+                        let row = rows[row as usize];
+                        entries.extend(pairs.iter().zip(values).map(|(p, &v)| (p.1, row, v)));
+                    })?;
+                    progress.advance(rows.len() as u64 * self.columns.len() as u64);
+                    Ok(entries)
+                })
+                .collect();
+            for (column, row, value) in found?.into_iter().flatten() {
+                self.offer(column as usize, row, value);
+            }
+            rest = later;
+            wave = largest.min(2 * wave);
+        }
+        Ok(())
+    }
+
+    fn known(&self, best: &[Entry]) -> f64 {
+        if best.len() == self.k { best[self.k - 1].value } else { f64::NEG_INFINITY }
+    }
+
+    fn offer(&mut self, column: usize, row: u32, value: f64) {
+        let group = (self.field.group_of_row)(row);
+        if (self.field.barred)(self.columns[column]) == Some(group) {
+            return;
+        }
+        let best = &mut self.best[column];
+        let better = |old: &Entry| value > old.value || (value == old.value && row < old.row);
+        if let Some(old) = best.iter().position(|entry| entry.group == group) {
+            if !better(&best[old]) {
+                return;
+            }
+            best.remove(old);
+        } else if best.len() == self.k {
+            if !better(&best[self.k - 1]) {
+                return;
+            }
+            best.pop();
+        }
+        let place = best.partition_point(|old| !better(old));
+        best.insert(place, Entry { value, row, group });
+    }
+}

@@ -1,0 +1,140 @@
+//! One checked vector per item, and their canonical products.
+
+use half::f16;
+use nextpair_data::{Dtype, Element, Matrix};
+use rayon::prelude::*;
+
+use crate::Error;
+
+/// The vectors of a matrix, all finite, with their norms.
+pub struct Vectors<'a> {
+    matrix: &'a Matrix,
+    norms: Vec<f64>,
+}
+
+/// Products computed side by side: each is a chain of dependent additions, four hide its latency.
+const LANES: usize = 4;
+
+impl<'a> Vectors<'a> {
+    /// Checks every number of `matrix`; `what` names it in errors.
+    pub fn new(matrix: &'a Matrix, what: &'static str) -> Result<Self, Error> {
+        if matrix.locals() != 1 {
+            return Err(Error::LocalVectors { what, locals: matrix.locals() });
+        }
+        if u32::try_from(matrix.rows()).is_err() {
+            return Err(Error::TooManyRows { what, rows: matrix.rows() });
+        }
+        let mut norms = vec![0.0; matrix.rows()];
+        norms.par_chunks_mut(LANES).enumerate().for_each(|(chunk, norms)| {
+            let first = chunk * LANES;
+            let last = first + norms.len() - 1;
+            let rows = std::array::from_fn(|l| matrix.row_bytes((first + l).min(last)));
+            let squares: [f64; LANES] = match matrix.dtype() {
+                Dtype::F16 => squares::<f16>(rows),
+                Dtype::F32 => squares::<f32>(rows),
+                Dtype::F64 => squares::<f64>(rows),
+            };
+            for (norm, square) in norms.iter_mut().zip(squares) {
+                *norm = square.sqrt();
+            }
+        });
+        if let Some(row) = norms.iter().position(|n| !n.is_finite()) {
+            let mut values = vec![0.0; matrix.dim()];
+            matrix.read_f64(row, &mut values);
+            return Err(match values.iter().position(|v| !v.is_finite()) {
+                Some(dimension) => {
+                    Error::NotFinite { what, row, dimension, value: values[dimension] }
+                }
+                None => Error::NormOverflow { what, row },
+            });
+        }
+        Ok(Vectors { matrix, norms })
+    }
+
+    /// An error if some vector is zero, which cosine similarity cannot divide by.
+    pub fn require_directions(&self, what: &'static str) -> Result<(), Error> {
+        match self.norms.iter().position(|&n| n == 0.0) {
+            Some(row) => Err(Error::ZeroVector { what, row }),
+            None => Ok(()),
+        }
+    }
+
+    /// Items.
+    pub fn len(&self) -> usize {
+        self.norms.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.norms.is_empty()
+    }
+
+    /// Numbers per vector.
+    pub fn dim(&self) -> usize {
+        self.matrix.dim()
+    }
+
+    /// The matrix behind.
+    pub fn matrix(&self) -> &'a Matrix {
+        self.matrix
+    }
+
+    /// The float64 norm of a vector.
+    pub fn norm(&self, item: usize) -> f64 {
+        self.norms[item]
+    }
+
+    /// The canonical dot products of `x` with the vectors of `items`: float64, ascending dimension.
+    pub fn dots(&self, x: &[f64], items: &[u32], out: &mut [f64]) {
+        self.folds(x, items, out, |x, y| x * y);
+    }
+
+    /// The canonical squared distances of `x` to the vectors of `items`: float64, ascending
+    /// dimension.
+    pub fn squared_distances(&self, x: &[f64], items: &[u32], out: &mut [f64]) {
+        self.folds(x, items, out, |x, y| (x - y) * (x - y));
+    }
+
+    fn folds(&self, x: &[f64], items: &[u32], out: &mut [f64], term: impl Fn(f64, f64) -> f64) {
+        for (out, items) in out.chunks_mut(LANES).zip(items.chunks(LANES)) {
+            let last = items.len() - 1;
+            let rows =
+                std::array::from_fn(|l| self.matrix.row_bytes(items[l.min(last)] as usize));
+            let sums: [f64; LANES] = match self.matrix.dtype() {
+                Dtype::F16 => fold::<f16>(x, rows, &term),
+                Dtype::F32 => fold::<f32>(x, rows, &term),
+                Dtype::F64 => fold::<f64>(x, rows, &term),
+            };
+            out.copy_from_slice(&sums[..out.len()]);
+        }
+    }
+}
+
+#[inline(always)]
+fn fold<E: Element>(
+    x: &[f64],
+    rows: [&[u8]; LANES],
+    term: impl Fn(f64, f64) -> f64,
+) -> [f64; LANES] {
+    let rows = rows.map(|row| &row[..x.len() * E::SIZE]);
+    let mut sums = [0.0; LANES];
+    for (k, &x) in x.iter().enumerate() {
+        for (sum, row) in sums.iter_mut().zip(rows) {
+            *sum += term(x, E::decode(&row[k * E::SIZE..]));
+        }
+    }
+    sums
+}
+
+#[inline(always)]
+fn squares<E: Element>(rows: [&[u8]; LANES]) -> [f64; LANES] {
+    let dim = rows[0].len() / E::SIZE;
+    let mut sums = [0.0; LANES];
+    for k in 0..dim {
+        for (sum, row) in sums.iter_mut().zip(rows) {
+            let value = E::decode(&row[k * E::SIZE..]);
+            *sum += value * value;
+        }
+    }
+    sums
+}

@@ -1,0 +1,195 @@
+//! Small selection problems of many kinds, and their answers by the reference.
+
+use nextpair_data::Matrix;
+use nextpair_engine::{
+    Code, Draws, Embeddings, Error, Features, Guards, Matching, Metric, Question, Route, Rule, Scope,
+    Settings, Vectors, Weight, reference,
+};
+use proptest::prelude::*;
+
+/// So many cases; failures are printed, not kept in files.
+pub fn cases(cases: u32) -> ProptestConfig {
+    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
+}
+
+/// What kind of numbers the vectors hold.
+#[derive(Clone, Copy, Debug)]
+pub enum Numbers {
+    /// Normal, all axes alike.
+    Isotropic,
+    /// Normal, axes falling fast, so that pruning has something to do.
+    Falling,
+    /// Small whole numbers: many exact ties.
+    Whole,
+    /// Normal with widely different lengths.
+    Uneven,
+}
+
+#[derive(Clone, Debug)]
+pub struct Problem {
+    pub metric: Metric,
+    pub dim: usize,
+    pub anchors: Vec<f64>,
+    pub rivals: Vec<f64>,
+    pub pool: Vec<f64>,
+    pub settings: Settings,
+    pub route: Route,
+    pub budget: usize,
+}
+
+pub fn vectors(draws: &mut Draws, numbers: Numbers, count: usize, dim: usize) -> Vec<f64> {
+    let mut values = Vec::with_capacity(count * dim);
+    for _ in 0..count {
+        let length = 10f64.powf(4.0 * draws.unit() - 2.0);
+        let start = values.len();
+        for k in 0..dim {
+            let normal = draws.normal();
+            values.push(match numbers {
+                Numbers::Isotropic => normal,
+                Numbers::Falling => normal / (1.0 + k as f64),
+                Numbers::Whole => (normal * 1.2).round(),
+                Numbers::Uneven => normal * length,
+            } as f32 as f64);
+        }
+        if values[start..].iter().all(|&v| v == 0.0) {
+            values[start] = 1.0;
+        }
+    }
+    values
+}
+
+pub fn problems() -> impl Strategy<Value = Problem> {
+    let sizes = (2usize..60, 1usize..90, 1usize..70);
+    let numbers = prop::sample::select(vec![
+        Numbers::Isotropic,
+        Numbers::Falling,
+        Numbers::Whole,
+        Numbers::Uneven,
+    ]);
+    let metric = prop::sample::select(vec![Metric::Cosine, Metric::Dot]);
+    let route = prop::sample::select(vec![
+        Route::Auto,
+        Route::Fixed { axes: None, code: Code::Float },
+        Route::Fixed { axes: None, code: Code::Int8 },
+        Route::Fixed { axes: Some(8), code: Code::Float },
+        Route::Fixed { axes: Some(8), code: Code::Int8 },
+        Route::Fixed { axes: Some(32), code: Code::Int8 },
+    ]);
+    let weight = prop::sample::select(vec![Weight::Surplus, Weight::Count]);
+    let options = (1usize..6, any::<u64>(), 0u8..4, 0u8..4, 0.0..1.0f64);
+    (sizes, numbers, metric, route, weight, options).prop_map(
+        |((pairs, items, dim), numbers, metric, route, weight, options)| {
+            let (top_k, seed, scope, guard, share) = options;
+            let mut draws = Draws::new(seed);
+            let rivals = vectors(&mut draws, numbers, pairs, dim);
+            let mut anchors = vectors(&mut draws, numbers, pairs, dim);
+            // Pairs that resemble each other, and a pool with copies of rivals.
+            for (a, r) in anchors.iter_mut().zip(&rivals) {
+                *a = (*a * 0.5 + r) as f32 as f64;
+            }
+            for anchor in anchors.chunks_mut(dim).filter(|a| a.iter().all(|&v| v == 0.0)) {
+                anchor[0] = 1.0;
+            }
+            let mut pool = vectors(&mut draws, numbers, items, dim);
+            for item in 0..items / 4 {
+                let source = (item * 7) % pairs;
+                pool[item * dim..][..dim].copy_from_slice(&rivals[source * dim..][..dim]);
+            }
+            let groups = (scope % 2 == 1).then(|| (0..pairs as u32).map(|j| j / 2).collect());
+            let split = |salt: usize| -> Vec<usize> {
+                (0..pairs).filter(|j| (j * 31 + salt) % 3 != 0).rev().collect()
+            };
+            let settings = Settings {
+                scope: match scope {
+                    0 | 1 => Scope::Full,
+                    2 => Scope::Mini(1 + (share * (pairs - 1) as f64) as usize),
+                    _ => Scope::Given { anchors: split(0), rivals: split(1) },
+                },
+                top_k,
+                weight,
+                groups,
+                guards: match guard {
+                    0 => Guards { max_score: Some(share), ..Guards::default() },
+                    1 => Guards { absolute_margin: Some(0.1 * share), ..Guards::default() },
+                    2 => Guards { relative_margin: Some(0.1), ..Guards::default() },
+                    _ => Guards::default(),
+                },
+                seed,
+                explain: 2,
+            };
+            let budget = 1 + (share * (items - 1) as f64) as usize;
+            Problem { metric, dim, anchors, rivals, pool, settings, route, budget }
+        },
+    )
+}
+
+/// The reference's view of a problem: everything a strategy could need.
+pub struct Plain {
+    pub anchors: Vec<usize>,
+    pub xi: Vec<f64>,
+    pub hits: Vec<Vec<(usize, f64)>>,
+}
+
+impl Problem {
+    pub fn pairs(&self) -> usize {
+        self.rivals.len() / self.dim
+    }
+
+    pub fn rows(&self, values: &[f64]) -> Vec<Vec<f64>> {
+        values.chunks(self.dim).map(<[f64]>::to_vec).collect()
+    }
+
+    /// Asks `work` the question on single-precision matrices.
+    pub fn ask<T>(
+        &self,
+        work: impl FnOnce(&Question<'_>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let single = |values: &[f64]| {
+            let values: Vec<f32> = values.iter().map(|&v| v as f32).collect();
+            Matrix::from_f32(self.dim, &values)
+        };
+        let (rivals, anchors, pool) =
+            (single(&self.rivals), single(&self.anchors), single(&self.pool));
+        let features = Features { pool: &pool, paired: &rivals };
+        let rivals = Vectors::new(&rivals, "rivals")?;
+        let anchors = Vectors::new(&anchors, "anchors")?;
+        let items = Vectors::new(&pool, "pool")?;
+        let rule = Rule::new(&self.settings, self.pairs())?;
+        let columns = (&anchors, "anchors");
+        let matching = Matching {
+            pool: &Embeddings::new((&items, "pool"), columns, self.metric)?.with_route(self.route),
+            paired: &Embeddings::new((&rivals, "rivals"), columns, self.metric)?
+                .with_route(self.route),
+            rule: &rule,
+        };
+        let question = Question {
+            pool: items.len(),
+            matching: Some(matching),
+            features: Some(features),
+            seed: self.settings.seed,
+            progress: &(),
+        };
+        work(&question)
+    }
+
+    /// The reference's answer, or `None` where some anchor has too few rivals.
+    pub fn plain(&self, anchors: &[u32], rivals: &[u32]) -> Option<Plain> {
+        let anchors: Vec<usize> = anchors.iter().map(|&a| a as usize).collect();
+        let rivals: Vec<usize> = rivals.iter().map(|&r| r as usize).collect();
+        let columns = self.rows(&self.anchors);
+        let table = |rows: Vec<Vec<f64>>| -> Vec<Vec<f64>> {
+            let row = |x: &Vec<f64>| {
+                columns.iter().map(|y| reference::similarity(self.metric, x, y)).collect()
+            };
+            rows.iter().map(row).collect()
+        };
+        let (own, cross) = (table(self.rows(&self.rivals)), table(self.rows(&self.pool)));
+        let identity = || (0..self.pairs() as u32).collect();
+        let group: Vec<u32> = self.settings.groups.clone().unwrap_or_else(identity);
+        let xi = reference::thresholds(&own, &anchors, &rivals, &group, self.settings.top_k);
+        let xi: Vec<f64> = xi.into_iter().collect::<Option<_>>()?;
+        let positives: Vec<f64> = anchors.iter().map(|&j| own[j][j]).collect();
+        let hits = reference::hits(&cross, &anchors, &xi, &positives, &self.settings.guards);
+        Some(Plain { anchors, xi, hits })
+    }
+}

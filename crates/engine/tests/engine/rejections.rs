@@ -1,0 +1,156 @@
+//! Every refusal says what and where.
+
+use nextpair_data::Matrix;
+use nextpair_engine::{
+    Embeddings, Error, Given, Guards, Matching, Metric, Question, Rule, Scope, Settings, Similarity,
+    StrategyName, Vectors,
+};
+
+fn refused(settings: Settings, pairs: usize) -> String {
+    Rule::new(&settings, pairs).unwrap_err().to_string()
+}
+
+#[test]
+fn rules() {
+    let settings = Settings::default;
+    assert_eq!(refused(settings(), 0), "the paired set is empty");
+    let zero = Settings { top_k: 0, ..settings() };
+    assert_eq!(refused(zero, 3), "top-k is 0; the threshold is the k-th largest rival, k >= 1");
+    let many = Settings { top_k: 3, ..settings() };
+    assert_eq!(refused(many, 3), "anchor 0 has 2 rival groups, fewer than top-k = 3");
+    let grouped = Settings { groups: Some(vec![1, 1, 2]), top_k: 2, ..settings() };
+    assert_eq!(refused(grouped, 3), "anchor 0 has 1 rival groups, fewer than top-k = 2");
+    let labels = Settings { groups: Some(vec![1, 2]), ..settings() };
+    assert_eq!(refused(labels, 3), "2 group labels for 3 pairs; one label per pair is needed");
+    let sample = Settings { scope: Scope::Mini(4), ..settings() };
+    assert_eq!(refused(sample, 3), "the sample of 4 is larger than the paired set of 3");
+    let none = Settings { scope: Scope::Mini(0), ..settings() };
+    assert_eq!(refused(none, 3), "the sampled pairs are empty");
+    let given = |anchors: &[usize], rivals: &[usize]| Settings {
+        scope: Scope::Given { anchors: anchors.to_vec(), rivals: rivals.to_vec() },
+        ..settings()
+    };
+    assert_eq!(
+        refused(given(&[0, 7], &[0, 1]), 3),
+        "the anchor indices: index 7 at position 1 is out of range, there are 3"
+    );
+    assert_eq!(refused(given(&[0], &[1, 1]), 3), "the rival indices: index 1 appears twice");
+    assert_eq!(refused(given(&[], &[1]), 3), "the anchor indices are empty");
+    let guards = Guards { max_score: Some(f64::NAN), ..Guards::default() };
+    let guards = Settings { guards, ..settings() };
+    assert_eq!(refused(guards, 3), "max-score is NaN; a finite number is needed");
+}
+
+#[test]
+fn vectors() {
+    let refused = |dim, values: &[f64]| {
+        Vectors::new(&Matrix::from_f64(dim, values), "pool").err().unwrap().to_string()
+    };
+    assert_eq!(refused(2, &[0.0, 1.0, f64::NAN, 0.0]), "pool: row 1, dimension 0 is NaN");
+    assert_eq!(refused(2, &[0.0, f64::INFINITY]), "pool: row 0, dimension 1 is inf");
+    assert_eq!(
+        refused(2, &[1e200, 1e200]),
+        "pool: row 0 is too large, its norm overflows a float64"
+    );
+    let locals = Matrix::from_f32(2, &[1.0; 8]).with_locals(2);
+    let error = Vectors::new(&locals, "pool").err().unwrap().to_string();
+    assert!(error.starts_with("pool have 2 vectors per item"), "{error}");
+}
+
+#[test]
+fn embeddings() {
+    let (two, three) = (Matrix::from_f32(2, &[1.0, 0.0]), Matrix::from_f32(3, &[1.0, 0.0, 0.0]));
+    let (two, three) = (Vectors::new(&two, "a").unwrap(), Vectors::new(&three, "b").unwrap());
+    let error = Embeddings::new((&two, "pool"), (&three, "paired texts"), Metric::Dot).err();
+    assert_eq!(error.unwrap().to_string(), "pool have 2 dimensions but paired texts have 3");
+    let zero = Matrix::from_f32(2, &[1.0, 0.0, 0.0, 0.0]);
+    let zero = Vectors::new(&zero, "zero").unwrap();
+    let error = Embeddings::new((&zero, "pool"), (&two, "texts"), Metric::Cosine).err();
+    let expected = "pool: row 1 is a zero vector, which has no cosine similarity";
+    assert_eq!(error.unwrap().to_string(), expected);
+    assert!(Embeddings::new((&zero, "pool"), (&two, "texts"), Metric::Dot).is_ok());
+}
+
+#[test]
+fn an_empty_pool() {
+    let own = Given::new(2, vec![1.0, 0.0, 0.0, 1.0]).unwrap();
+    let pool = Given::new(2, Vec::new()).unwrap();
+    let rule = Rule::new(&Settings::default(), 2).unwrap();
+    let matching = Some(Matching { pool: &pool, paired: &own, rule: &rule });
+    let pool = pool.rows();
+    let question = Question { pool, matching, features: None, seed: 0, progress: &() };
+    for &strategy in StrategyName::ALL {
+        assert!(matches!(strategy.select(&question, 1), Err(Error::EmptyPool)));
+    }
+}
+
+#[test]
+fn strategies_that_lack_their_inputs() {
+    let own = Given::new(2, vec![1.0, 0.0, 0.0, 1.0]).unwrap();
+    let pool = Given::new(2, vec![0.5, 0.5]).unwrap();
+    let rule = Rule::new(&Settings::default(), 2).unwrap();
+    let matching = Some(Matching { pool: &pool, paired: &own, rule: &rule });
+    let pool = pool.rows();
+    let question = Question { pool, matching, features: None, seed: 0, progress: &() };
+    let error = StrategyName::CoreSet.select(&question, 1).unwrap_err().to_string();
+    assert_eq!(error, "core-set needs a vector for every item of the pool and of the paired set");
+    let question = Question { matching: None, ..question };
+    let error = StrategyName::Coverage.select(&question, 1).unwrap_err().to_string();
+    assert_eq!(error, "coverage needs the similarities of the pool and of the paired set");
+    assert!(StrategyName::Random.select(&question, 1).is_ok());
+}
+
+/// A model that fails, or gives nonsense, for one pair.
+struct Broken(f64);
+
+impl Similarity for Broken {
+    fn rows(&self) -> usize {
+        3
+    }
+
+    fn columns(&self) -> usize {
+        3
+    }
+
+    fn tile(&self, rows: &[u32], columns: &[u32], out: &mut [f32]) -> Result<(), Error> {
+        for (out, &row) in out.chunks_mut(columns.len()).zip(rows) {
+            let mut exact = vec![0.0; columns.len()];
+            self.exact(row, columns, &mut exact)?;
+            out.iter_mut().zip(exact).for_each(|(o, e)| *o = e as f32);
+        }
+        Ok(())
+    }
+
+    fn tile_error(&self, _: &[u32], _: &[u32]) -> f64 {
+        0.0
+    }
+
+    fn exact(&self, row: u32, columns: &[u32], out: &mut [f64]) -> Result<(), Error> {
+        if self.0 == 0.0 {
+            return Err(Error::Similarity("the GPU went away".into()));
+        }
+        for (out, &column) in out.iter_mut().zip(columns) {
+            *out = if (row, column) == (2, 1) { self.0 } else { 0.5 };
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn models_that_fail() {
+    let own = Given::new(3, vec![1.0, 0.2, 0.1, 0.3, 1.0, 0.2, 0.1, 0.3, 1.0]).unwrap();
+    let rule = Rule::new(&Settings::default(), 3).unwrap();
+    let select = |pool: &dyn Similarity, paired: &dyn Similarity| {
+        let matching = Some(Matching { pool, paired, rule: &rule });
+        let question = Question { pool: 3, matching, features: None, seed: 0, progress: &() };
+        StrategyName::HardNegative.select(&question, 1).unwrap_err().to_string()
+    };
+    for value in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+        let expected = format!("the similarity of row 2 and anchor 1 is {value}");
+        assert_eq!(select(&Broken(value), &own), expected);
+        assert_eq!(select(&own, &Broken(value)), expected);
+    }
+    assert_eq!(select(&Broken(0.0), &own), "the similarity failed: the GPU went away");
+    let error = Given::new(2, vec![0.0, f64::NAN]).err().unwrap().to_string();
+    assert_eq!(error, "the similarity of row 0 and anchor 1 is NaN");
+}

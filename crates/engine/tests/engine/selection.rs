@@ -1,0 +1,187 @@
+//! Thresholds, scores, picks and explanations.
+
+use nextpair_engine::{Draws, Error, Picks, StrategyName, Weight, reference, thresholds};
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+
+use crate::problem::{Plain, Problem, problems};
+
+/// The picks of a strategy and the reference's view, or `None` where both refuse.
+fn both(problem: &Problem, strategy: StrategyName) -> Option<(Picks, Plain)> {
+    let answer = problem.ask(|question| {
+        let rule = question.matching.unwrap().rule;
+        Ok((
+            strategy.select(question, problem.budget)?,
+            rule.anchors().to_vec(),
+            rule.rivals().to_vec(),
+        ))
+    });
+    match answer {
+        Ok((picks, anchors, rivals)) => {
+            Some((picks, problem.plain(&anchors, &rivals).expect("the engine found thresholds")))
+        }
+        Err(Error::TooFewRivals { .. }) => None,
+        Err(other) => panic!("{other}"),
+    }
+}
+
+fn bits(values: &[f64]) -> Vec<u64> {
+    values.iter().map(|v| v.to_bits()).collect()
+}
+
+fn check(problem: &Problem) {
+    let Some((picks, plain)) = both(problem, StrategyName::HardNegative) else { return };
+    assert_eq!(bits(&picks.thresholds), bits(&plain.xi));
+    let scores = reference::scores(&plain.hits, &plain.xi, problem.settings.weight);
+    let order = reference::order(&scores);
+    let expected: Vec<(u32, u64, Option<u32>)> = order[..problem.budget]
+        .iter()
+        .map(|&i| (i as u32, scores[i].to_bits(), Some(plain.hits[i].len() as u32)))
+        .collect();
+    let found: Vec<(u32, u64, Option<u32>)> =
+        picks.picks.iter().map(|p| (p.index, p.score.to_bits(), p.hits)).collect();
+    assert_eq!(found, expected);
+    let hard = plain.hits.iter().filter(|hits| !hits.is_empty()).count();
+    assert_eq!(picks.hard_negatives, Some(hard as u64));
+    for pick in &picks.picks {
+        let mut why: Vec<(usize, f64, f64, f64)> = plain.hits[pick.index as usize]
+            .iter()
+            .map(|&(p, s)| (plain.anchors[p], s, plain.xi[p], s - plain.xi[p]))
+            .collect();
+        why.sort_by(|a, b| b.3.total_cmp(&a.3).then(a.0.cmp(&b.0)));
+        why.truncate(problem.settings.explain);
+        let found: Vec<_> = pick
+            .why
+            .iter()
+            .map(|r| (r.anchor as usize, r.similarity, r.threshold, r.surplus))
+            .collect();
+        assert_eq!(found, why);
+    }
+}
+
+proptest! {
+    #![proptest_config(crate::problem::cases(600))]
+
+    #[test]
+    fn hard_negative_equals_the_reference(problem in problems()) {
+        check(&problem);
+    }
+
+    #[test]
+    fn coverage_equals_plain_greedy(problem in problems()) {
+        if let Some((picks, plain)) = both(&problem, StrategyName::Coverage) {
+            let weight = problem.settings.weight;
+            let expected = reference::coverage(&plain.hits, &plain.xi, weight, problem.budget);
+            let found: Vec<(usize, f64)> =
+                picks.picks.iter().map(|p| (p.index as usize, p.score)).collect();
+            prop_assert_eq!(found, expected);
+        }
+    }
+
+    #[test]
+    fn core_set_equals_plain_greedy(problem in problems()) {
+        let picks = problem.ask(|q| StrategyName::CoreSet.select(q, problem.budget));
+        if let Ok(picks) = picks {
+            let (centres, items) = (problem.rows(&problem.rivals), problem.rows(&problem.pool));
+            let expected = reference::k_center(&centres, &items, problem.budget);
+            let found: Vec<(usize, f64)> =
+                picks.picks.iter().map(|p| (p.index as usize, p.score)).collect();
+            prop_assert_eq!(found, expected);
+        }
+    }
+
+    #[test]
+    fn hybrid_thins_the_best_by_surplus(problem in problems()) {
+        if let Some((picks, plain)) = both(&problem, StrategyName::Hybrid) {
+            let scores = reference::scores(&plain.hits, &plain.xi, Weight::Surplus);
+            let mut candidates = reference::order(&scores);
+            candidates.truncate(3 * problem.budget);
+            candidates.sort_unstable();
+            let pool = problem.rows(&problem.pool);
+            let items: Vec<Vec<f64>> = candidates.iter().map(|&i| pool[i].clone()).collect();
+            let centres = problem.rows(&problem.rivals);
+            let expected: Vec<(usize, f64)> =
+                reference::k_center(&centres, &items, problem.budget)
+                    .into_iter()
+                    .map(|(slot, distance)| (candidates[slot], distance))
+                    .collect();
+            let found: Vec<(usize, f64)> =
+                picks.picks.iter().map(|p| (p.index as usize, p.score)).collect();
+            prop_assert_eq!(found, expected);
+        }
+    }
+}
+
+/// Large enough for several blocks, panels, waves and a probe of the data.
+#[test]
+fn large_problems_equal_the_reference_on_every_route() {
+    use crate::problem::{Numbers, vectors};
+    use nextpair_engine::{Code, Metric, Route, Settings};
+    let (pairs, items, dim) = (1300, 3300, 96);
+    let routes = [
+        Route::Auto,
+        Route::Fixed { axes: None, code: Code::Float },
+        Route::Fixed { axes: None, code: Code::Int8 },
+        Route::Fixed { axes: Some(32), code: Code::Float },
+        Route::Fixed { axes: Some(32), code: Code::Int8 },
+    ];
+    for (numbers, metric) in [
+        (Numbers::Falling, Metric::Cosine),
+        (Numbers::Isotropic, Metric::Cosine),
+        (Numbers::Uneven, Metric::Dot),
+    ] {
+        let mut draws = Draws::new(3);
+        let rivals = vectors(&mut draws, numbers, pairs, dim);
+        let noise = vectors(&mut draws, numbers, pairs, dim);
+        let anchors = rivals.iter().zip(noise).map(|(r, n)| (r + n) as f32 as f64).collect();
+        let mut problem = Problem {
+            metric,
+            dim,
+            anchors,
+            rivals,
+            pool: vectors(&mut draws, numbers, items, dim),
+            settings: Settings { top_k: 3, ..Settings::default() },
+            route: Route::Auto,
+            budget: 400,
+        };
+        let everyone: Vec<u32> = (0..pairs as u32).collect();
+        let plain = problem.plain(&everyone, &everyone).unwrap();
+        let scores = reference::scores(&plain.hits, &plain.xi, Weight::Surplus);
+        let order = reference::order(&scores);
+        for route in routes {
+            problem.route = route;
+            let picks = problem.ask(|q| StrategyName::HardNegative.select(q, 400)).unwrap();
+            assert_eq!(bits(&picks.thresholds), bits(&plain.xi), "{route:?} {numbers:?}");
+            for (pick, &i) in picks.picks.iter().zip(&order) {
+                assert_eq!(pick.index as usize, i, "{route:?} {numbers:?}");
+                assert_eq!(pick.score.to_bits(), scores[i].to_bits());
+            }
+        }
+    }
+}
+
+#[test]
+fn any_thread_count_gives_the_same_picks() {
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    for _ in 0..20 {
+        let problem = problems().new_tree(&mut runner).unwrap().current();
+        let with = |threads| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            pool.install(|| {
+                problem.ask(|q| StrategyName::HardNegative.select(q, problem.budget)).ok()
+            })
+        };
+        let one = with(1);
+        assert_eq!(one, with(2));
+        assert_eq!(one, with(5));
+    }
+}
+
+#[test]
+fn thresholds_come_alone_too() {
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    let problem = problems().new_tree(&mut runner).unwrap().current();
+    if let Ok(xi) = problem.ask(|q| thresholds(q.matching.unwrap(), q.progress)) {
+        assert!(xi.iter().all(|x| x.is_finite()));
+    }
+}

@@ -1,0 +1,77 @@
+//! A selection split over shards is the selection.
+
+use nextpair_engine::{Error, Finish, Partial, StrategyName};
+use proptest::prelude::*;
+
+use crate::problem::problems;
+
+proptest! {
+    #![proptest_config(crate::problem::cases(150))]
+
+    #[test]
+    fn any_split_gives_the_whole(problem in problems(), cuts in prop::collection::vec(0.0..1.0f64, 0..4), swap: bool) {
+        for &strategy in StrategyName::ALL {
+            if strategy == StrategyName::CoreSet {
+                continue;
+            }
+            let whole = problem.ask(|q| strategy.select(q, problem.budget));
+            let split = problem.ask(|q| {
+                let pool = q.pool as u32;
+                let mut ends: Vec<u32> = cuts.iter().map(|c| (c * pool as f64) as u32).collect();
+                ends.extend([0, pool]);
+                ends.sort_unstable();
+                let mut parts = Vec::new();
+                for pair in ends.windows(2) {
+                    parts.push(strategy.score(q, pair[0]..pair[1], problem.budget)?);
+                }
+                if swap {
+                    parts.reverse();
+                }
+                let all: Option<Partial> = parts.into_iter().map(Ok).reduce(
+                    |a: Result<Partial, Error>, b| a?.merge(b?),
+                ).transpose()?;
+                let rest = Finish {
+                    pool: pool as usize,
+                    features: q.features,
+                    weight: problem.settings.weight,
+                    explain: problem.settings.explain,
+                    progress: &(),
+                };
+                strategy.finish(all.unwrap(), &rest, problem.budget)
+            });
+            match (whole, split) {
+                (Ok(whole), Ok(split)) => prop_assert_eq!(whole, split),
+                (Err(a), Err(b)) => prop_assert_eq!(a.to_string(), b.to_string()),
+                (a, b) => prop_assert!(false, "{:?} {:?}", a, b),
+            }
+        }
+    }
+}
+
+#[test]
+fn core_set_says_why_it_cannot_be_split() {
+    let error = StrategyName::CoreSet.check_shardable().unwrap_err().to_string();
+    assert!(error.contains("core-set cannot be split into shards: every pick depends"), "{error}");
+}
+
+#[test]
+fn parts_that_do_not_fit_are_refused() {
+    let part = |items: std::ops::Range<u32>| Partial {
+        items: vec![items],
+        keep: 2,
+        best: Vec::new(),
+        hard_negatives: Some(0),
+        anchors: vec![0],
+        thresholds: vec![0.5],
+        hits: Vec::new(),
+    };
+    let overlap = part(0..5).merge(part(3..8)).unwrap_err().to_string();
+    assert!(overlap.contains("item 3 is in more than one"), "{overlap}");
+    let other = Partial { thresholds: vec![0.6], ..part(5..8) };
+    let differ = part(0..5).merge(other).unwrap_err().to_string();
+    assert!(differ.contains("different paired sets"), "{differ}");
+    let gap = part(0..3).merge(part(5..8)).unwrap().check_complete(8).unwrap_err().to_string();
+    assert!(gap.contains("items 3 to 4 of 8 are in none"), "{gap}");
+    let tail = part(0..3).check_complete(8).unwrap_err().to_string();
+    assert!(tail.contains("items 3 to 7 of 8"), "{tail}");
+}

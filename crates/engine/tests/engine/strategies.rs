@@ -1,0 +1,96 @@
+//! What every strategy must do, whatever it is: new ones are picked up by name.
+
+use std::collections::HashSet;
+
+use nextpair_engine::{Error, Settings, StrategyName};
+use proptest::strategy::{Strategy, ValueTree};
+use proptest::test_runner::TestRunner;
+
+use crate::problem::{Problem, problems};
+
+fn some_problems(count: usize) -> Vec<Problem> {
+    let mut runner = TestRunner::deterministic();
+    (0..count)
+        .map(|_| problems().new_tree(&mut runner).unwrap().current())
+        .filter(|problem| problem.ask(|_| Ok(())).is_ok())
+        .collect()
+}
+
+#[test]
+fn every_strategy_gives_distinct_items_within_the_pool() {
+    for problem in some_problems(40) {
+        let pool = problem.pool.len() / problem.dim;
+        for &strategy in StrategyName::ALL {
+            for budget in [1, problem.budget, pool] {
+                let picks = problem.ask(|q| strategy.select(q, budget)).unwrap();
+                let distinct: HashSet<u32> = picks.indices().into_iter().collect();
+                assert_eq!(distinct.len(), budget, "{}", strategy.as_str());
+                assert!(distinct.iter().all(|&i| (i as usize) < pool));
+                assert_eq!(picks.pool, pool);
+                let falling = picks.picks.windows(2).all(|p| p[0].score >= p[1].score);
+                assert!(falling, "{} scores fall", strategy.as_str());
+            }
+        }
+    }
+}
+
+#[test]
+fn every_strategy_repeats_itself() {
+    for problem in some_problems(10) {
+        for &strategy in StrategyName::ALL {
+            let select = || problem.ask(|q| strategy.select(q, problem.budget)).unwrap();
+            assert_eq!(select(), select(), "{}", strategy.as_str());
+        }
+    }
+}
+
+#[test]
+fn a_smaller_budget_is_a_prefix() {
+    for problem in some_problems(20) {
+        for &strategy in StrategyName::ALL {
+            // Hybrid draws its candidates by the budget, so it alone may differ.
+            if strategy == StrategyName::Hybrid {
+                continue;
+            }
+            let select = |b| problem.ask(|q| strategy.select(q, b)).unwrap().indices();
+            let (few, many) = (select(problem.budget.div_ceil(2)), select(problem.budget));
+            assert_eq!(few, many[..few.len()], "{}", strategy.as_str());
+        }
+    }
+}
+
+#[test]
+fn every_strategy_refuses_bad_budgets() {
+    for problem in some_problems(3) {
+        let pool = problem.pool.len() / problem.dim;
+        for &strategy in StrategyName::ALL {
+            let none = problem.ask(|q| strategy.select(q, 0));
+            assert!(matches!(none, Err(Error::ZeroBudget)));
+            let more = problem.ask(|q| strategy.select(q, pool + 1)).unwrap_err().to_string();
+            let expected =
+                format!("the budget is {} but the pool has only {pool} items", pool + 1);
+            assert_eq!(more, expected);
+        }
+    }
+}
+
+#[test]
+fn random_follows_its_seed() {
+    let problem = some_problems(30).into_iter().max_by_key(|p| p.pool.len() / p.dim).unwrap();
+    let with = |seed| {
+        let settings = Settings { seed, ..problem.settings.clone() };
+        let problem = Problem { settings, ..problem.clone() };
+        problem.ask(|q| StrategyName::Random.select(q, 5)).unwrap().indices()
+    };
+    assert_eq!(with(1), with(1));
+    assert_ne!(with(1), with(2));
+}
+
+#[test]
+fn names_read_back() {
+    for &strategy in StrategyName::ALL {
+        assert_eq!(strategy.as_str().parse(), Ok(strategy));
+    }
+    let error = "margin".parse::<StrategyName>().unwrap_err();
+    assert!(error.contains("no strategy 'margin'; there are hard-negative, random"), "{error}");
+}
