@@ -9,58 +9,52 @@ use crate::{Error, Vectors};
 /// Minus the squared distance of rows (centres) and columns (items).
 ///
 /// Canonically minus the float64 sum of squared differences in ascending dimension. The search
-/// uses `-|x - c|² = 2 (x·c - |c|²/2) - |x|²`: an inner product with one more dimension, on
+/// uses `-|x - c|² = 2 (x·c - |c|²/2) - |x|²`: an inner product with a bias for every row, on
 /// vectors shifted by their mean to keep it small.
 pub(crate) struct NegativeDistance<'a> {
-    rows: Lifted<'a>,
-    columns: Lifted<'a>,
+    rows: Shifted<'a>,
+    columns: Shifted<'a>,
     /// Bounds the length of every vector involved, shift included.
     reach: f64,
     route: Route,
 }
 
-/// Shifted vectors with one more coordinate.
-struct Lifted<'a> {
+/// Vectors as seen from their mean.
+struct Shifted<'a> {
     vectors: &'a Vectors<'a>,
     shift: Vec<f64>,
     squares: Vec<f64>,
-    last: Last,
 }
 
-/// The added coordinate, so that the products of both add `-|c|²/2`.
-#[derive(Clone, Copy)]
-enum Last {
-    Row(f64),
-    Column(f64),
-}
-
-impl<'a> Lifted<'a> {
+impl<'a> Shifted<'a> {
     fn new(vectors: &'a Vectors<'a>, shift: &[f64]) -> Self {
-        let square = |item: usize| {
+        let mut squares = vec![0.0; vectors.len()];
+        squares.par_chunks_mut(64).enumerate().for_each(|(chunk, squares)| {
             let mut x = vec![0.0; shift.len()];
-            vectors.matrix().read_f64(item, &mut x);
-            x.iter().zip(shift).map(|(x, m)| (x - m) * (x - m)).sum()
-        };
-        let squares = (0..vectors.len()).into_par_iter().map(square).collect();
-        Lifted { vectors, shift: shift.to_vec(), squares, last: Last::Column(1.0) }
+            for (i, square) in squares.iter_mut().enumerate() {
+                vectors.matrix().read_f64(chunk * 64 + i, &mut x);
+                *square = x.iter().zip(shift).map(|(x, m)| (x - m) * (x - m)).sum();
+            }
+        });
+        Shifted { vectors, shift: shift.to_vec(), squares }
     }
 
-    fn last(&self, item: u32) -> f64 {
-        match self.last {
-            Last::Row(beta) => -self.squares[item as usize] / (2.0 * beta),
-            Last::Column(beta) => beta,
-        }
+    fn longest(&self) -> f64 {
+        self.squares.iter().fold(0.0, |m: f64, &s| m.max(s)).sqrt()
     }
 }
 
-impl Source for Lifted<'_> {
+impl Source for Shifted<'_> {
     fn dim(&self) -> usize {
-        self.shift.len() + 1
+        self.shift.len()
     }
 
     fn norm(&self, item: u32) -> f64 {
-        let last = self.last(item);
-        (self.squares[item as usize] + last * last).sqrt()
+        self.squares[item as usize].sqrt()
+    }
+
+    fn bias(&self, item: u32) -> f64 {
+        -self.squares[item as usize] / 2.0
     }
 
     fn read(&self, item: u32, factor: f64, out: &mut [f32]) {
@@ -69,7 +63,6 @@ impl Source for Lifted<'_> {
         for ((out, x), shift) in out.iter_mut().zip(&x).zip(&self.shift) {
             *out = ((x - shift) * factor) as f32;
         }
-        out[self.shift.len()] = (self.last(item) * factor) as f32;
     }
 }
 
@@ -77,15 +70,10 @@ impl<'a> NegativeDistance<'a> {
     /// Rows (centres) and columns (items) of the same dimension.
     pub(crate) fn new(rows: &'a Vectors<'a>, columns: &'a Vectors<'a>) -> Self {
         let shift = mean_of(rows, columns);
-        let (mut left, mut right) = (Lifted::new(rows, &shift), Lifted::new(columns, &shift));
-        let longest = |v: &[f64]| v.iter().fold(0.0, |m: f64, &s| m.max(s)).sqrt();
-        // Balances the added coordinate against the others.
-        let beta = (longest(&left.squares) * std::f64::consts::FRAC_1_SQRT_2).max(1e-30);
-        left.last = Last::Row(beta);
-        right.last = Last::Column(beta);
+        let (rows, columns) = (Shifted::new(rows, &shift), Shifted::new(columns, &shift));
         let shift = shift.iter().map(|m| m * m).sum::<f64>().sqrt();
-        let reach = longest(&left.squares) + longest(&right.squares) + shift;
-        NegativeDistance { rows: left, columns: right, reach, route: Route::Auto }
+        let reach = rows.longest() + columns.longest() + shift;
+        NegativeDistance { rows, columns, reach, route: Route::Auto }
     }
 
     /// The same distances, searched on another route.
@@ -151,15 +139,15 @@ impl Similarity for NegativeDistance<'_> {
         let rows = (&self.rows as &dyn Source, self.rows.vectors.len());
         let (scale, route) = (Scale::Vectors, self.route);
         let screen = Screen::plan(rows, &self.columns, columns, scale, cuts.as_deref(), route);
-        Ok(Box::new(LiftedSieve { similarity: self, columns, screen }))
+        Ok(Box::new(ShiftedSieve { similarity: self, columns, screen }))
     }
 }
 
 impl NegativeDistance<'_> {
-    /// Cuts of distances as cuts of the lifted product, lowered by what float64 rounding of
+    /// Cuts of distances as cuts of products with their biases, lowered by what float64 rounding of
     /// either could hide.
     fn product_cuts(&self, columns: &[u32], cuts: &[f64]) -> Vec<f64> {
-        let rounding = 16.0 * (self.shift_len() + 8) as f64 * f64::EPSILON;
+        let rounding = 16.0 * (self.rows.shift.len() + 8) as f64 * f64::EPSILON;
         let lower = |(&column, &cut): (&u32, &f64)| {
             let square = self.columns.squares[column as usize];
             let margin = rounding * (cut.abs().min(f64::MAX) + self.reach * self.reach);
@@ -167,19 +155,15 @@ impl NegativeDistance<'_> {
         };
         columns.iter().zip(cuts).map(lower).collect()
     }
-
-    fn shift_len(&self) -> usize {
-        self.rows.shift.len()
-    }
 }
 
-struct LiftedSieve<'a> {
+struct ShiftedSieve<'a> {
     similarity: &'a NegativeDistance<'a>,
     columns: &'a [u32],
     screen: Screen<'a>,
 }
 
-impl Sieve for LiftedSieve<'_> {
+impl Sieve for ShiftedSieve<'_> {
     fn above(&self, rows: &[u32], cuts: &[f64]) -> Result<Vec<(u32, u32)>, Error> {
         Ok(self.screen.search_above(rows, &self.similarity.product_cuts(self.columns, cuts)))
     }

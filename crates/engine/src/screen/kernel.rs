@@ -13,71 +13,55 @@ pub(super) const PANEL: usize = 32;
 /// Bytes multiplied into one 32-bit sum by one instruction.
 pub(super) const GROUP: usize = 4;
 
-/// One cache line of codes: a group of 16 columns.
+/// One cache line of codes.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 pub(super) struct Line(pub(super) [i8; 64]);
 
-/// Lines of one group of a panel.
+/// Lines of one group of a panel, 16 columns each.
 const LINES: usize = PANEL / 16;
 
-/// The signed codes of many columns, in the order the kernel reads them.
-pub(super) struct Panels {
-    groups: usize,
+/// The signed codes of a panel of columns, in the order the kernel reads them.
+pub(super) struct PanelCodes {
     lines: Vec<Line>,
-    /// The sum that belongs to the shift of the row codes, taken off in advance.
-    starts: Vec<i32>,
+    /// The sums that belong to the shift of the row codes, taken off in advance.
+    starts: [i32; PANEL],
 }
 
-impl Panels {
-    /// Zero codes for `columns` columns of `dim` numbers.
-    pub(super) fn new(columns: usize, dim: usize) -> Self {
-        let (panels, groups) = (columns.div_ceil(PANEL), dim.div_ceil(GROUP));
-        Panels {
-            groups,
-            lines: vec![Line([0; 64]); panels * groups * LINES],
-            starts: vec![0; panels * PANEL],
-        }
+impl PanelCodes {
+    /// Zero codes of `dim` numbers each.
+    pub(super) fn new(dim: usize) -> Self {
+        let lines = vec![Line([0; 64]); dim.div_ceil(GROUP) * LINES];
+        PanelCodes { lines, starts: [0; PANEL] }
     }
 
-    /// The panels apart, to be filled in parallel: the lines and the starts of each.
-    pub(super) fn split(&mut self) -> Vec<PanelMut<'_>> {
-        let lines = self.lines.chunks_exact_mut(self.groups * LINES);
-        lines
-            .zip(self.starts.chunks_exact_mut(PANEL))
-            .map(|(lines, starts)| PanelMut { lines, starts })
-            .collect()
-    }
-}
-
-/// One panel while it is being filled.
-pub(super) struct PanelMut<'a> {
-    lines: &'a mut [Line],
-    starts: &'a mut [i32],
-}
-
-impl PanelMut<'_> {
-    /// Stores the codes of the column at `position` of the panel.
+    /// Stores the codes of the column at `position`.
     pub(super) fn set(&mut self, position: usize, codes: &[i8]) {
         let (line, slot) = (position / 16, position % 16);
         for (group, codes) in codes.chunks(GROUP).enumerate() {
             let target = &mut self.lines[group * LINES + line].0[slot * GROUP..];
             target[..codes.len()].copy_from_slice(codes);
         }
-        self.starts[position] = -128 * codes.iter().map(|&c| c as i32).sum::<i32>();
+        self.starts[position] = start(codes);
     }
+}
+
+fn start(codes: &[i8]) -> i32 {
+    -128 * codes.iter().map(|&code| code as i32).sum::<i32>()
 }
 
 /// The codes of a block of rows, shifted by 128 to be unsigned, padded to whole kernels.
 pub(super) struct RowCodes {
-    pub(super) count: usize,
-    pub(super) stride: usize,
-    pub(super) codes: Vec<u8>,
+    count: usize,
+    stride: usize,
+    codes: Vec<u8>,
     pub(super) scales: Vec<f32>,
     pub(super) residuals: Vec<f32>,
+    pub(super) offsets: Vec<f32>,
 }
 
 impl RowCodes {
+    /// Zero codes of `dim` numbers each.
     pub(super) fn new(count: usize, dim: usize) -> Self {
         let (padded, stride) = (count.next_multiple_of(ROWS), dim.next_multiple_of(GROUP));
         RowCodes {
@@ -86,7 +70,109 @@ impl RowCodes {
             codes: vec![128; padded * stride],
             scales: vec![0.0; padded],
             residuals: vec![0.0; padded],
+            offsets: vec![0.0; padded],
         }
+    }
+
+    /// Stores the codes of a row.
+    pub(super) fn set(&mut self, row: usize, codes: &[i8]) {
+        let target = &mut self.codes[row * self.stride..][..codes.len()];
+        for (target, &code) in target.iter_mut().zip(codes) {
+            *target = (code as u8) ^ 128;
+        }
+    }
+}
+
+/// Codes of single vectors, each on lines of its own, for products of single pairs.
+pub(super) struct VectorCodes {
+    lines_each: usize,
+    lines: Vec<Line>,
+    starts: Vec<i32>,
+}
+
+impl VectorCodes {
+    /// Zero codes of `dim` numbers each.
+    pub(super) fn new(count: usize, dim: usize) -> Self {
+        let lines_each = dim.div_ceil(64);
+        let lines = vec![Line([0; 64]); count * lines_each];
+        VectorCodes { lines_each, lines, starts: vec![0; count] }
+    }
+
+    /// Stores codes as they are, for the signed side of a product.
+    pub(super) fn set_signed(&mut self, vector: usize, codes: &[i8]) {
+        for (line, codes) in self.lines_of(vector).iter_mut().zip(codes.chunks(64)) {
+            line.0[..codes.len()].copy_from_slice(codes);
+        }
+        self.starts[vector] = start(codes);
+    }
+
+    /// Stores codes shifted by 128, for the unsigned side.
+    pub(super) fn set_shifted(&mut self, vector: usize, codes: &[i8]) {
+        for (line, codes) in self.lines_of(vector).iter_mut().zip(codes.chunks(64)) {
+            for (target, &code) in line.0.iter_mut().zip(codes) {
+                *target = (code as u8 ^ 128) as i8;
+            }
+        }
+    }
+
+    fn lines_of(&mut self, vector: usize) -> &mut [Line] {
+        &mut self.lines[vector * self.lines_each..][..self.lines_each]
+    }
+}
+
+/// Keeps the pairs for which `stands(row, column, product of their codes)`; `rows` were stored
+/// shifted, `columns` signed.
+///
+/// Must only be called where [`has_int8`] holds.
+pub(super) fn retain_by_product(
+    rows: &VectorCodes,
+    columns: &VectorCodes,
+    pairs: &mut Vec<(u32, u32)>,
+    stands: impl Fn(usize, usize, i32) -> bool,
+) {
+    assert_eq!(rows.lines_each, columns.lines_each);
+    #[cfg(target_arch = "x86_64")]
+    {
+        #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+        fn avx512(
+            rows: &VectorCodes,
+            columns: &VectorCodes,
+            pairs: &mut [(u32, u32)],
+            stands: impl Fn(usize, usize, i32) -> bool,
+        ) -> usize {
+            let each = rows.lines_each;
+            let mut kept = 0;
+            for i in 0..pairs.len() {
+                let (r, c) = (pairs[i].0 as usize, pairs[i].1 as usize);
+                let x = &rows.lines[r * each..][..each];
+                let y = &columns.lines[c * each..][..each];
+                let mut sums = [_mm512_setzero_si512(); 2];
+                for (k, (x, y)) in x.iter().zip(y).enumerate() {
+                    // SAFETY: a line is 64 bytes, aligned to 64.
+                    let (x, y) = unsafe {
+                        (
+                            _mm512_load_si512((&raw const *x).cast()),
+                            _mm512_load_si512((&raw const *y).cast()),
+                        )
+                    };
+                    sums[k % 2] = _mm512_dpbusd_epi32(sums[k % 2], x, y);
+                }
+                let sum = _mm512_reduce_add_epi32(_mm512_add_epi32(sums[0], sums[1]));
+                // Written every time and counted only if it stands: no branch to mispredict.
+                pairs[kept] = pairs[i];
+                kept += usize::from(stands(r, c, sum + columns.starts[c]));
+            }
+            kept
+        }
+        assert!(has_int8());
+        // SAFETY: the features were just checked.
+        let kept = unsafe { avx512(rows, columns, pairs, stands) };
+        pairs.truncate(kept);
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        let _ = stands;
+        unreachable!("has_int8 holds on x86-64 alone, not for {} pairs", pairs.len());
     }
 }
 
@@ -103,31 +189,26 @@ pub(super) fn has_int8() -> bool {
 }
 
 /// Appends to `found` the pairs (row, column within the panel) for which
-/// `scale[row] * codes·codes + residual[row] * spread[column]` is not at most `cut[column]`.
+/// `scale[row] * codes·codes + residual[row] * spread[column] + offset[row] * tilt[column]` is
+/// not at most `cut[column]`.
 ///
 /// Must only be called where [`has_int8`] holds.
 pub(super) fn survivors(
-    panels: &Panels,
-    panel: usize,
+    panel: &PanelCodes,
     rows: &RowCodes,
-    spread: &[f32],
-    cut: &[f32],
+    [spread, tilt, cut]: [&[f32; PANEL]; 3],
     found: &mut Vec<(u32, u32)>,
 ) {
-    assert_eq!(rows.stride, panels.groups * GROUP);
-    assert_eq!((spread.len(), cut.len()), (PANEL, PANEL));
+    assert_eq!(rows.stride * LINES, panel.lines.len() * GROUP);
     #[cfg(target_arch = "x86_64")]
     {
         assert!(has_int8());
-        let lines = &panels.lines[panel * panels.groups * LINES..][..panels.groups * LINES];
-        let starts = &panels.starts[panel * PANEL..][..PANEL];
         for first in (0..rows.count).step_by(ROWS) {
             // SAFETY: the features were just checked. `codes` is padded to whole kernels of
             // `ROWS` rows of `stride` bytes, so the kernel's reads of `ROWS` rows from `first`
-            // stay inside; `lines` holds LINES lines for each of its `groups`; `starts`,
-            // `spread` and `cut` hold PANEL values each, `scales` and `residuals` are padded.
-            let masks =
-                unsafe { survivors_avx512(lines, starts, rows, first, spread, cut) };
+            // stay inside, as those of `scales`, `residuals` and `offsets` do; the panel has LINES
+            // lines for each group of its rows' codes.
+            let masks = unsafe { survivors_avx512(panel, rows, first, [spread, tilt, cut]) };
             for (r, &mask) in masks.iter().enumerate().take(rows.count - first) {
                 let mut mask = mask;
                 while mask != 0 {
@@ -139,7 +220,7 @@ pub(super) fn survivors(
     }
     #[cfg(not(target_arch = "x86_64"))]
     {
-        let _ = (panel, found);
+        let _ = found;
         unreachable!("has_int8 holds on x86-64 alone");
     }
 }
@@ -147,21 +228,19 @@ pub(super) fn survivors(
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
 unsafe fn survivors_avx512(
-    lines: &[Line],
-    starts: &[i32],
+    panel: &PanelCodes,
     rows: &RowCodes,
     first: usize,
-    spread: &[f32],
-    cut: &[f32],
+    [spread, tilt, cut]: [&[f32; PANEL]; 3],
 ) -> [u32; ROWS] {
-    let groups = lines.len() / LINES;
-    // SAFETY: the caller guarantees PANEL = 2 x 16 values behind `starts`, `spread` and `cut`,
-    // `ROWS` padded rows from `first`, and LINES lines per group.
+    let groups = panel.lines.len() / LINES;
+    // SAFETY: the caller guarantees `ROWS` padded rows from `first` and LINES lines per group; all
+    // arrays of columns hold PANEL = 2 x 16 values.
     unsafe {
-        let low = _mm512_loadu_si512(starts.as_ptr().cast());
-        let high = _mm512_loadu_si512(starts.as_ptr().add(16).cast());
+        let low = _mm512_loadu_si512(panel.starts.as_ptr().cast());
+        let high = _mm512_loadu_si512(panel.starts.as_ptr().add(16).cast());
         let mut sums = [[low, high]; ROWS];
-        let mut line = lines.as_ptr();
+        let mut line = panel.lines.as_ptr();
         let mut code = rows.codes.as_ptr().add(first * rows.stride);
         for _ in 0..groups {
             let low = _mm512_load_si512(line.cast());
@@ -178,12 +257,15 @@ unsafe fn survivors_avx512(
         let mut masks = [0; ROWS];
         for half in 0..2 {
             let spread = _mm512_loadu_ps(spread.as_ptr().add(16 * half));
+            let tilt = _mm512_loadu_ps(tilt.as_ptr().add(16 * half));
             let cut = _mm512_loadu_ps(cut.as_ptr().add(16 * half));
             for (r, mask) in masks.iter_mut().enumerate() {
                 let scale = _mm512_set1_ps(*rows.scales.get_unchecked(first + r));
                 let residual = _mm512_set1_ps(*rows.residuals.get_unchecked(first + r));
                 let product = _mm512_mul_ps(_mm512_cvtepi32_ps(sums[r][half]), scale);
+                let offset = _mm512_set1_ps(*rows.offsets.get_unchecked(first + r));
                 let bound = _mm512_fmadd_ps(residual, spread, product);
+                let bound = _mm512_fmadd_ps(offset, tilt, bound);
                 let above = _mm512_cmp_ps_mask::<_CMP_NLE_UQ>(bound, cut);
                 *mask |= (above as u32) << (16 * half);
             }
@@ -285,43 +367,44 @@ mod tests {
     }
 
     #[test]
-    fn int8_survivors_are_the_pairs_above_the_cut() {
+    fn int8_products_and_survivors_are_exact() {
         if !has_int8() {
             return;
         }
-        let (rows, columns, dim) = (29, 45, 10);
-        let code = |i: usize, k: usize| ((i * 31 + k * 17) % 255) as i32 - 127;
-        let mut panels = Panels::new(columns, dim);
-        for (p, mut panel) in panels.split().into_iter().enumerate() {
-            for position in 0..PANEL.min(columns - p * PANEL) {
-                let column = p * PANEL + position;
-                let codes: Vec<i8> = (0..dim).map(|k| code(column + 5, k) as i8).collect();
-                panel.set(position, &codes);
-            }
-        }
+        let (rows, dim) = (29, 70);
+        let codes = |i: usize| -> Vec<i8> {
+            (0..dim).map(|k| (((i * 31 + k * 17) % 255) as i32 - 127) as i8).collect()
+        };
+        let mut panel = PanelCodes::new(dim);
         let mut block = RowCodes::new(rows, dim);
-        for r in 0..rows {
-            for k in 0..dim {
-                block.codes[r * block.stride + k] = (code(r, k) + 128) as u8;
-            }
-            block.scales[r] = 1.0;
-            block.residuals[r] = r as f32;
+        let (mut x, mut y) = (VectorCodes::new(rows, dim), VectorCodes::new(PANEL, dim));
+        for c in 0..PANEL {
+            panel.set(c, &codes(c + 5));
+            y.set_signed(c, &codes(c + 5));
         }
-        let (spread, cut) = ([2.0; PANEL], [9000.0; PANEL]);
-        for p in 0..columns.div_ceil(PANEL) {
-            let mut found = Vec::new();
-            survivors(&panels, p, &block, &spread, &cut, &mut found);
-            for r in 0..rows {
-                for c in 0..PANEL {
-                    let inside = p * PANEL + c < columns;
-                    let product: i32 = match inside {
-                        true => (0..dim).map(|k| code(r, k) * code(p * PANEL + c + 5, k)).sum(),
-                        false => 0,
-                    };
-                    let above = product as f32 + 2.0 * r as f32 > 9000.0;
-                    assert_eq!(found.contains(&(r as u32, c as u32)), above, "{r} {c}");
-                }
-            }
+        for r in 0..rows {
+            block.set(r, &codes(r));
+            x.set_shifted(r, &codes(r));
+            (block.scales[r], block.residuals[r], block.offsets[r]) = (1.0, r as f32, 7.0);
+        }
+        let pairs: Vec<(u32, u32)> =
+            (0..rows as u32).flat_map(|r| (0..PANEL as u32).map(move |c| (r, c))).collect();
+        let product = |r: u32, c: u32| -> i32 {
+            let (a, b) = (codes(r as usize), codes(c as usize + 5));
+            a.iter().zip(&b).map(|(&a, &b)| a as i32 * b as i32).sum()
+        };
+        let mut odd = pairs.clone();
+        retain_by_product(&x, &y, &mut odd, |r, c, found| {
+            assert_eq!(found, product(r as u32, c as u32));
+            found % 2 != 0
+        });
+        assert!(odd.iter().all(|&(r, c)| product(r, c) % 2 != 0) && !odd.is_empty());
+        let mut found = Vec::new();
+        let columns = [&[2.0; PANEL], &[-3.0; PANEL], &[9000.0; PANEL]];
+        survivors(&panel, &block, columns, &mut found);
+        for (r, c) in pairs {
+            let above = product(r, c) as f32 + 2.0 * r as f32 - 21.0 > 9000.0;
+            assert_eq!(found.contains(&(r, c)), above, "{r} {c}");
         }
     }
 }

@@ -2,7 +2,8 @@
 
 use super::axes::{Basis, principal_axes};
 use super::kernel::has_int8;
-use super::{Scale, Screen, Source, product};
+use super::mixer::Mixer;
+use super::{Scale, Screen, Source, product, read_units};
 
 /// How a search for high inner products is carried out. Results never depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,14 +48,16 @@ impl<'a> Screen<'a> {
         expected: Option<&[f64]>,
         route: Route,
     ) -> Self {
-        let dim = source.dim();
+        let mixer = Mixer::new(source.dim());
+        let dim = mixer.width();
         let best_code = |code| if code == Code::Int8 && fits_int8(dim) { code } else { Code::Float };
         let build = |columns: &[u32], basis, code| {
             Screen::new(rows, source, columns, scale, basis, best_code(code))
         };
         let every_row = || spread_over(count, FITTED);
         let fit = |most: usize| {
-            let sample = sample_of(rows, &every_row(), source, &pick(columns, FITTED));
+            let of_columns = pick(columns, FITTED);
+            let sample = sample_of(&mixer, (rows, &every_row()), (source, &of_columns));
             principal_axes(&sample, dim, most)
         };
         match route {
@@ -74,7 +77,7 @@ impl<'a> Screen<'a> {
                 let probe_columns: Vec<u32> = probe.iter().map(|&c| columns[c as usize]).collect();
                 let cuts: Vec<f64> = match expected {
                     Some(cuts) => probe.iter().map(|&c| cuts[c as usize]).collect(),
-                    None => highest(rows, &probe_rows, source, &probe_columns, scale),
+                    None => highest(&mixer, (rows, &probe_rows), (source, &probe_columns), scale),
                 };
                 let cost = |axes: Option<usize>| {
                     let basis = axes.map(|a| Basis::leading(&principal, dim, a));
@@ -102,12 +105,15 @@ fn fits_int8(dim: usize) -> bool {
 /// in one. Only the order of its values matters, and only for speed.
 fn cycles(dim: usize, axes: Option<usize>, survival: f64, columns: usize, code: Code) -> f64 {
     let width = axes.unwrap_or(dim) as f64;
-    let first = match code {
-        Code::Int8 => width / 64.0 + 0.4,
-        Code::Float => width / 16.0 * 1.1 + 0.5,
+    let (first, second) = match code {
+        Code::Int8 => (width / 64.0 + 0.4, dim as f64 / 24.0 + 40.0),
+        Code::Float => (width / 16.0 * 1.1 + 0.5, dim as f64 / 8.0 + 20.0),
     };
-    let project = axes.map_or(0.0, |a| (dim * a) as f64 / 16.0 * 1.1 / columns as f64);
-    first + project + survival * (dim as f64 / 8.0 + 30.0)
+    // Reading, projecting and coding a row is spread over its columns.
+    let project = axes.map_or(0.0, |a| (dim * a) as f64 / 16.0 * 1.1 + 3.0 * dim as f64);
+    // Without projection there is no second product, and survivors go straight to the engine.
+    let second = if axes.is_some() { second } else { dim as f64 };
+    first + survival * second + project / columns as f64
 }
 
 /// At most `count` of `0..len`, evenly spread.
@@ -120,32 +126,27 @@ fn pick(items: &[u32], count: usize) -> Vec<u32> {
     spread_over(items.len(), count).into_iter().map(|i| items[i as usize]).collect()
 }
 
-fn sample_of(a: &dyn Source, of_a: &[u32], b: &dyn Source, of_b: &[u32]) -> Vec<f32> {
-    let mut sample = units(a, of_a);
-    sample.extend(units(b, of_b));
+fn sample_of(
+    mixer: &Mixer,
+    (a, of_a): (&dyn Source, &[u32]),
+    (b, of_b): (&dyn Source, &[u32]),
+) -> Vec<f32> {
+    let mut sample = read_units(a, mixer, of_a, |i| a.norm(i));
+    sample.extend(read_units(b, mixer, of_b, |i| b.norm(i)));
     sample
-}
-
-fn units(source: &dyn Source, items: &[u32]) -> Vec<f32> {
-    let mut units = vec![0.0; items.len() * source.dim()];
-    for (&item, unit) in items.iter().zip(units.chunks_exact_mut(source.dim())) {
-        let norm = source.norm(item);
-        source.read(item, if norm > 0.0 { 1.0 / norm } else { 0.0 }, unit);
-    }
-    units
 }
 
 /// The largest product of each column with the sampled rows: the best guess of its cut.
 fn highest(
-    rows: &dyn Source,
-    of_rows: &[u32],
-    source: &dyn Source,
-    columns: &[u32],
+    mixer: &Mixer,
+    (rows, of_rows): (&dyn Source, &[u32]),
+    (source, columns): (&dyn Source, &[u32]),
     scale: Scale,
 ) -> Vec<f64> {
-    let dim = source.dim();
+    let dim = mixer.width();
     let mut tile = vec![0.0; of_rows.len() * columns.len()];
-    let (x, y) = (units(rows, of_rows), units(source, columns));
+    let x = read_units(rows, mixer, of_rows, |r| rows.norm(r));
+    let y = read_units(source, mixer, columns, |c| source.norm(c));
     product((of_rows.len(), dim, columns.len()), (&x, dim, 1), (&y, 1, dim), &mut tile);
     let largest = |(c, &column): (usize, &u32)| {
         let products = of_rows.iter().zip(tile.chunks_exact(columns.len())).map(|(&row, tile)| {
@@ -153,7 +154,7 @@ fn highest(
                 Scale::Directions => 1.0,
                 Scale::Vectors => rows.norm(row) * source.norm(column),
             };
-            tile[c] as f64 * unit
+            tile[c] as f64 * unit + rows.bias(row)
         });
         products.fold(f64::NEG_INFINITY, f64::max)
     };

@@ -1,0 +1,166 @@
+//! The bound with 8-bit codes: four products in the time of one.
+
+use super::kernel::{
+    PANEL, PanelCodes, RowCodes, VectorCodes, retain_by_product, squared_distance, survivors,
+};
+use super::{Aim, Projected, round_down, round_up};
+
+/// Up to [`PANEL`] columns.
+pub(super) struct Panel {
+    count: usize,
+    first: PanelCodes,
+    scales: [f32; PANEL],
+    errors: [f64; PANEL],
+    residuals: [f64; PANEL],
+    /// All dimensions, where the first product is over leading axes only.
+    whole: Option<Whole>,
+}
+
+/// Codes of whole vectors.
+struct Whole {
+    codes: VectorCodes,
+    scales: Vec<f32>,
+    errors: Vec<f64>,
+    largest_error: f64,
+}
+
+impl Panel {
+    pub(super) fn new(columns: &Projected) -> Self {
+        let (values, width, error) = columns.first();
+        let mut panel = Panel {
+            count: columns.count(),
+            first: PanelCodes::new(width),
+            scales: [1.0; PANEL],
+            errors: [0.0; PANEL],
+            residuals: [0.0; PANEL],
+            whole: columns.lead.as_ref().map(|_| Whole::new(columns, VectorCodes::set_signed)),
+        };
+        let mut codes = vec![0; width];
+        for (c, values) in values.chunks_exact(width).enumerate() {
+            let (scale, lost) = quantise(values, &mut codes);
+            panel.first.set(c, &codes);
+            panel.scales[c] = scale;
+            panel.errors[c] = lost + error;
+            panel.residuals[c] = columns.residual(c);
+        }
+        panel
+    }
+}
+
+impl Whole {
+    fn new(vectors: &Projected, set: fn(&mut VectorCodes, usize, &[i8])) -> Self {
+        let mut whole = Whole {
+            codes: VectorCodes::new(vectors.count(), vectors.dim),
+            scales: Vec::with_capacity(vectors.count()),
+            errors: Vec::with_capacity(vectors.count()),
+            largest_error: 0.0,
+        };
+        let mut codes = vec![0; vectors.dim];
+        for (v, unit) in vectors.units.chunks_exact(vectors.dim).enumerate() {
+            let (scale, lost) = quantise(unit, &mut codes);
+            set(&mut whole.codes, v, &codes);
+            whole.scales.push(scale);
+            whole.errors.push(lost + vectors.error);
+            whole.largest_error = whole.largest_error.max(lost + vectors.error);
+        }
+        whole
+    }
+}
+
+/// Appends the pairs of `rows` and the panels' columns that may be above the cuts.
+pub(super) fn search(
+    panels: &[Panel],
+    rows: &Projected,
+    aim: &Aim,
+    finish: bool,
+    found: &mut Vec<(u32, u32)>,
+) {
+    let (values, width, error) = rows.first();
+    let mut first = RowCodes::new(rows.count(), width);
+    let mut largest_error = 0.0;
+    let mut codes = vec![0; width];
+    for (r, values) in values.chunks_exact(width).enumerate() {
+        let (scale, lost) = quantise(values, &mut codes);
+        first.set(r, &codes);
+        first.scales[r] = scale;
+        first.residuals[r] = round_up(rows.residual(r));
+        first.offsets[r] = aim.offsets[r];
+        largest_error = f64::max(largest_error, lost);
+    }
+    let row_error = largest_error + error;
+    let projected = finish && rows.lead.is_some();
+    let whole = projected.then(|| Whole::new(rows, VectorCodes::set_shifted));
+    let mut standing = Vec::new();
+    for (p, panel) in panels.iter().enumerate() {
+        let (mut spread, mut tilt) = ([0.0; PANEL], [0.0; PANEL]);
+        let mut limit = [f32::INFINITY; PANEL];
+        for c in 0..panel.count {
+            let (column, scale) = (p * PANEL + c, panel.scales[c] as f64);
+            spread[c] = round_up(panel.residuals[c] / scale);
+            tilt[c] = (aim.tilts[column] / scale) as f32;
+            limit[c] = round_down(aim.limit(column, row_error, panel.errors[c]) / scale);
+        }
+        standing.clear();
+        survivors(&panel.first, &first, [&spread, &tilt, &limit], &mut standing);
+        if let (Some(rows), Some(columns)) = (&whole, &panel.whole) {
+            let limits: Vec<f64> = (0..panel.count)
+                .map(|c| aim.limit(p * PANEL + c, rows.largest_error, columns.errors[c]))
+                .collect();
+            retain_by_product(&rows.codes, &columns.codes, &mut standing, |r, c, product| {
+                let product = product as f64 * (rows.scales[r] * columns.scales[c]) as f64;
+                product + aim.offsets[r] as f64 * aim.tilts[p * PANEL + c] > limits[c]
+            });
+        }
+        found.extend(standing.iter().map(|&(r, c)| (r, (p * PANEL) as u32 + c)));
+    }
+}
+
+/// Adding and taking away this number rounds a small one to a whole number.
+const ROUND: f32 = 12_582_912.0;
+
+/// The 8-bit codes of some values: their scale, and a bound on the norm of what is lost.
+fn quantise(values: &[f32], codes: &mut [i8]) -> (f32, f64) {
+    let largest = values.iter().fold(0.0, |m: f32, v| m.max(v.abs()));
+    if largest < 1e-30 {
+        codes.fill(0);
+        return (1.0, 1e-30 * (values.len() as f64).sqrt());
+    }
+    let scale = largest / 127.0;
+    let inverse = 1.0 / scale;
+    let mut rounded = vec![0.0; values.len()];
+    for (rounded, &value) in rounded.iter_mut().zip(values) {
+        *rounded = (value * inverse + ROUND) - ROUND;
+    }
+    for (code, &rounded) in codes.iter_mut().zip(&rounded) {
+        *code = rounded as i8;
+    }
+    rounded.iter_mut().for_each(|rounded| *rounded *= scale);
+    let lost = (squared_distance(values, &rounded) as f64).sqrt();
+    // What the single-precision sum and the products with the scale may have hidden.
+    let hidden = 1e-5 * scale as f64 * (values.len() as f64).sqrt();
+    (scale, lost * (1.0 + values.len() as f64 * 1e-7) + hidden)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Draws;
+
+    #[test]
+    fn what_quantising_loses_is_bounded() {
+        let mut draws = Draws::new(4);
+        for len in [1, 5, 64, 700] {
+            let values: Vec<f32> = (0..len).map(|_| draws.normal() as f32).collect();
+            let mut codes = vec![0; len];
+            let (scale, bound) = quantise(&values, &mut codes);
+            let exact = values
+                .iter()
+                .zip(&codes)
+                .map(|(&v, &c)| (v as f64 - scale as f64 * c as f64).powi(2))
+                .sum::<f64>()
+                .sqrt();
+            assert!(exact <= bound && bound <= exact * 1.001 + 1e-3 * scale as f64);
+            assert!(codes.iter().any(|c| c.abs() == 127), "the largest uses the whole range");
+        }
+    }
+}
