@@ -1,1 +1,58 @@
-fn main() {}
+//! What CI and people run: `cargo xtask test | bench | fuzz`.
+
+mod bench;
+mod fuzz;
+mod readme;
+mod test;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, Result, bail, ensure};
+
+const USAGE: &str = "cargo xtask test              format, clippy, all tests, README
+cargo xtask bench select      selection against NumPy and PyTorch
+cargo xtask bench core-set    k-center against scikit-activeml and lightly-mundig
+cargo xtask fuzz [SECONDS]    fuzz the readers, a minute in all unless told otherwise";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match run(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &[String]) -> Result<()> {
+    std::env::set_current_dir(root()?)?;
+    match arguments.split_first() {
+        Some((task, rest)) if task == "bench" => bench::run(rest),
+        Some((task, rest)) if task == "fuzz" => fuzz::run(rest),
+        Some((task, [])) if task == "test" => test::run(),
+        _ => bail!("unknown task; there are\n{USAGE}"),
+    }
+}
+
+/// The folder of the workspace.
+fn root() -> Result<PathBuf> {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    Ok(here.parent().context("xtask lies in the workspace")?.to_path_buf())
+}
+
+/// Runs a program to its end; an error unless it succeeds.
+fn succeed(command: &mut Command) -> Result<()> {
+    let line = format!("{command:?}");
+    let status = command.status().with_context(|| line.clone())?;
+    ensure!(status.success(), "{line} ended with {status}");
+    Ok(())
+}
+
+/// Cargo, as it runs us.
+fn cargo(arguments: &[&str]) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(arguments);
+    command
+}

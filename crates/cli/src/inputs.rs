@@ -211,8 +211,7 @@ impl SelectionArgs {
             None => (None, None),
         };
         let anchor_path = other.as_deref().unwrap_or(own_path);
-        let anchor_ids =
-            matched_ids(self.paired_ids.as_deref(), anchor_path, from_table, pairs)?;
+        let anchor_ids = matched_ids(self.paired_ids.as_deref(), anchor_path, from_table, pairs)?;
         let fingerprint = format!(
             "{:?}",
             (self.strategy, self.budget, self.pool_side, self.similarity, &settings)

@@ -68,8 +68,7 @@ impl Header {
 
     /// Takes over the names that another part knows.
     pub(crate) fn learn(&mut self, other: Header) {
-        for (mine, theirs) in
-            [(&mut self.ids, other.ids), (&mut self.anchor_ids, other.anchor_ids)]
+        for (mine, theirs) in [(&mut self.ids, other.ids), (&mut self.anchor_ids, other.anchor_ids)]
         {
             if let (Some(mine), Some(theirs)) = (mine, theirs) {
                 mine.extend(theirs);
@@ -179,9 +178,15 @@ impl Part {
         })
         .collect();
         let why = split(reasons, &integers("best.reasons")?)?;
-        let best = zip4(integers("best.index")?, floats("best.score")?, integers("best.hits")?, why)?
-            .map(|(index, score, hits, why)| Pick { index, score, hits: hits.checked_sub(1), why })
-            .collect();
+        let best =
+            zip4(integers("best.index")?, floats("best.score")?, integers("best.hits")?, why)?
+                .map(|(index, score, hits, why)| Pick {
+                    index,
+                    score,
+                    hits: hits.checked_sub(1),
+                    why,
+                })
+                .collect();
 
         let positions = integers("hits.position")?;
         let similarities = floats("hits.similarity")?;
@@ -206,7 +211,8 @@ impl Part {
         let anchors = partial.anchors.len();
         let mut positions = partial.hits.iter().flat_map(|(_, hits)| hits);
         ensure!(
-            partial.thresholds.len() == anchors && positions.all(|h| (h.position as usize) < anchors),
+            partial.thresholds.len() == anchors
+                && positions.all(|h| (h.position as usize) < anchors),
             "its anchors are damaged"
         );
         Ok(Part { header, partial })

@@ -78,7 +78,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         println!("\n{share:.1} % of the pool would be a hard negative for some paired text.");
     }
     if let Some(pick) = paper.as_ref().and_then(|picks| picks.picks.first()) {
-        println!("\nWhy image {}? Its score is {:.3}, from {} texts it would be confused with;", pick.index, pick.score, pick.hits.unwrap_or(0));
+        println!(
+            "\nWhy image {}? Its score is {:.3}, from {} texts it would be confused with;",
+            pick.index,
+            pick.score,
+            pick.hits.unwrap_or(0)
+        );
         println!("the strongest:\n");
         println!("   text   similarity   hardest paired image so far   surplus");
         for reason in &pick.why {
@@ -122,8 +127,7 @@ impl World {
             texts.extend(image.iter().zip(words).map(|(i, w)| (i + w) as f32));
             images.extend(image.iter().map(|&v| v as f32));
         }
-        let pool: Vec<f32> =
-            (0..POOL).flat_map(|_| item(&mut draws)).map(|v| v as f32).collect();
+        let pool: Vec<f32> = (0..POOL).flat_map(|_| item(&mut draws)).map(|v| v as f32).collect();
         World {
             images: Matrix::from_f32(DIM, &images),
             texts: Matrix::from_f32(DIM, &texts),

@@ -40,7 +40,9 @@ impl FromStr for Shard {
         let number = |digits: &str| digits.trim().parse::<u64>().map_err(|_| wrong());
         let (index, count) = (number(index)?, number(count)?);
         if count == 0 || count > u32::MAX as u64 || index > count {
-            return Err(format!("'{text}' is not a shard: the index must be within 0 and the count"));
+            return Err(format!(
+                "'{text}' is not a shard: the index must be within 0 and the count"
+            ));
         }
         Ok(Shard { index: index % count, count })
     }

@@ -47,9 +47,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 /// Says how much memory the work will take; the number.
 pub(crate) fn announce(selection: &Selection) -> u64 {
     let (pool, pairs, dim) = selection.size();
-    let length = |ids: &Option<Vec<String>>| {
-        ids.iter().flatten().map(|id| id.len() + 64).sum::<usize>()
-    };
+    let length =
+        |ids: &Option<Vec<String>>| ids.iter().flatten().map(|id| id.len() + 64).sum::<usize>();
     let predicted = Need {
         pool,
         pairs,

@@ -35,8 +35,8 @@ impl Summary {
         let mut sorted = picks.thresholds.clone();
         sorted.sort_by(f64::total_cmp);
         let at = |i: usize| sorted[i];
-        let thresholds = (!sorted.is_empty())
-            .then(|| [at(0), at(sorted.len() / 2), at(sorted.len() - 1)]);
+        let thresholds =
+            (!sorted.is_empty()).then(|| [at(0), at(sorted.len() / 2), at(sorted.len() - 1)]);
         Summary {
             strategy: strategy.as_str(),
             pool: picks.pool,

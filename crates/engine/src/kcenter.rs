@@ -126,8 +126,8 @@ impl Chosen<'_> {
         let mut close = Vec::new();
         for pick in candidate.seen..self.indices.len() {
             let rough = squared_distance(&x, &self.rounded[pick * dim..][..dim]) as f64;
-            let far = rough.is_finite()
-                && rough > candidate.value * factor + f32::MIN_POSITIVE as f64;
+            let far =
+                rough.is_finite() && rough > candidate.value * factor + f32::MIN_POSITIVE as f64;
             if !(shortcut && far) {
                 close.push(self.indices[pick]);
             }

@@ -207,7 +207,8 @@ fn meet_block(
         for ((values, &image), by_image) in
             tile.chunks_exact(captions.len()).zip(images).zip(by_image.iter_mut())
         {
-            for ((&value, &caption), by_caption) in values.iter().zip(captions).zip(&mut *by_caption)
+            for ((&value, &caption), by_caption) in
+                values.iter().zip(captions).zip(&mut *by_caption)
             {
                 let value = value as f64;
                 check_finite(image, caption, value)?;

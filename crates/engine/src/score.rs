@@ -36,10 +36,7 @@ pub(crate) struct Scores {
 }
 
 impl<'a> Scorer<'a> {
-    pub(crate) fn new(
-        matching: Matching<'a>,
-        progress: &'a dyn Progress,
-    ) -> Result<Self, Error> {
+    pub(crate) fn new(matching: Matching<'a>, progress: &'a dyn Progress) -> Result<Self, Error> {
         let (anchors, guards) = (&matching.rule.anchors, matching.rule.guards);
         let thresholds = thresholds(matching, progress)?;
         let mut ceilings = vec![f64::INFINITY; anchors.len()];

@@ -22,8 +22,8 @@ mod plan;
 use rayon::prelude::*;
 
 use axes::Basis;
-pub(crate) use kernel::squared_distance;
 use kernel::PANEL;
+pub(crate) use kernel::squared_distance;
 use mixer::Mixer;
 pub use plan::{Code, Route};
 
@@ -138,9 +138,7 @@ impl<'a> Screen<'a> {
             (Scale::Directions, _) => cut,
             (Scale::Vectors, unit) if unit > 0.0 => cut / unit,
             // All products are zero, or so small that we do not try to tell; biases are negative.
-            (Scale::Vectors, _) if cut <= 0.0 || (largest > 0.0 && norm > 0.0) => {
-                f64::NEG_INFINITY
-            }
+            (Scale::Vectors, _) if cut <= 0.0 || (largest > 0.0 && norm > 0.0) => f64::NEG_INFINITY,
             (Scale::Vectors, _) => f64::INFINITY,
         };
         let inverse = |length: f64| if length > 0.0 { 1.0 / length } else { 0.0 };

@@ -32,12 +32,7 @@ pub trait Sharded: Send + Sync {
     ) -> Result<Partial, Error>;
 
     /// The picks, once every item is covered.
-    fn finish(
-        &self,
-        whole: Partial,
-        rest: &Finish<'_>,
-        budget: usize,
-    ) -> Result<Picks, Error>;
+    fn finish(&self, whole: Partial, rest: &Finish<'_>, budget: usize) -> Result<Picks, Error>;
 }
 
 /// What is left of a question when all pieces are scored.

@@ -97,7 +97,8 @@ impl Search<'_> {
         while !rest.is_empty() {
             let (now, later) = rest.split_at(wave.min(rest.len()));
             // One step below the k-th, so that equal values of lower rows are found too.
-            let cuts: Vec<f64> = self.best.iter().map(|best| self.known(best).next_down()).collect();
+            let cuts: Vec<f64> =
+                self.best.iter().map(|best| self.known(best).next_down()).collect();
             let found: Result<Vec<_>, Error> = now
                 .par_chunks(ROW_BLOCK)
                 .map(|rows| {

@@ -98,8 +98,7 @@ impl<'a> Vectors<'a> {
     fn folds(&self, x: &[f64], items: &[u32], out: &mut [f64], term: impl Fn(f64, f64) -> f64) {
         for (out, items) in out.chunks_mut(LANES).zip(items.chunks(LANES)) {
             let last = items.len() - 1;
-            let rows =
-                std::array::from_fn(|l| self.matrix.row_bytes(items[l.min(last)] as usize));
+            let rows = std::array::from_fn(|l| self.matrix.row_bytes(items[l.min(last)] as usize));
             let sums: [f64; LANES] = match self.matrix.dtype() {
                 Dtype::F16 => fold::<f16>(x, rows, &term),
                 Dtype::F32 => fold::<f32>(x, rows, &term),

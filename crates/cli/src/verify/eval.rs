@@ -70,12 +70,7 @@ fn one(case: &Case, sims: &dyn Similarity, outcome: &mut Outcome) -> Result<()> 
     Ok(())
 }
 
-fn by_folds(
-    case: &Case,
-    sims: &dyn Similarity,
-    folds: usize,
-    outcome: &mut Outcome,
-) -> Result<()> {
+fn by_folds(case: &Case, sims: &dyn Similarity, folds: usize, outcome: &mut Outcome) -> Result<()> {
     let size = case.config["images_per_fold"].as_u64().context("no images_per_fold")? as usize;
     ensure!(folds > 0 && folds * size <= sims.rows(), "more folds than images");
     let mut rows = Vec::new();
@@ -88,9 +83,7 @@ fn by_folds(
     }
     outcome.close("per fold", &rows, &case.floats("out.per_fold")?)?;
     let width = rows.len() / folds;
-    let mean = |column: usize| {
-        rows.iter().skip(column).step_by(width).sum::<f64>() / folds as f64
-    };
+    let mean = |column: usize| rows.iter().skip(column).step_by(width).sum::<f64>() / folds as f64;
     let means: Vec<f64> = (0..width).map(mean).collect();
     outcome.close("mean", &means, &case.floats("out.mean")?)
 }

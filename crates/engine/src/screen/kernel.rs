@@ -255,10 +255,10 @@ unsafe fn survivors_avx512(
             code = code.add(GROUP);
         }
         let mut masks = [0; ROWS];
-        for half in 0..2 {
-            let spread = _mm512_loadu_ps(spread.as_ptr().add(16 * half));
-            let tilt = _mm512_loadu_ps(tilt.as_ptr().add(16 * half));
-            let cut = _mm512_loadu_ps(cut.as_ptr().add(16 * half));
+        for (half, first_column) in [(0, 0), (1, 16)] {
+            let spread = _mm512_loadu_ps(spread.as_ptr().add(first_column));
+            let tilt = _mm512_loadu_ps(tilt.as_ptr().add(first_column));
+            let cut = _mm512_loadu_ps(cut.as_ptr().add(first_column));
             for (r, mask) in masks.iter_mut().enumerate() {
                 let scale = _mm512_set1_ps(*rows.scales.get_unchecked(first + r));
                 let residual = _mm512_set1_ps(*rows.residuals.get_unchecked(first + r));
@@ -267,7 +267,7 @@ unsafe fn survivors_avx512(
                 let bound = _mm512_fmadd_ps(residual, spread, product);
                 let bound = _mm512_fmadd_ps(offset, tilt, bound);
                 let above = _mm512_cmp_ps_mask::<_CMP_NLE_UQ>(bound, cut);
-                *mask |= (above as u32) << (16 * half);
+                *mask |= (above as u32) << first_column;
             }
         }
         masks

@@ -50,7 +50,8 @@ impl<'a> Screen<'a> {
     ) -> Self {
         let mixer = Mixer::new(source.dim());
         let dim = mixer.width();
-        let best_code = |code| if code == Code::Int8 && fits_int8(dim) { code } else { Code::Float };
+        let best_code =
+            |code| if code == Code::Int8 && fits_int8(dim) { code } else { Code::Float };
         let build = |columns: &[u32], basis, code| {
             Screen::new(rows, source, columns, scale, basis, best_code(code))
         };

@@ -2,8 +2,8 @@
 
 use nextpair_data::Matrix;
 use nextpair_engine::{
-    Code, Draws, Embeddings, Error, Features, Guards, Matching, Metric, Question, Route, Rule, Scope,
-    Settings, Vectors, Weight, reference,
+    Code, Draws, Embeddings, Error, Features, Guards, Matching, Metric, Question, Route, Rule,
+    Scope, Settings, Vectors, Weight, reference,
 };
 use proptest::prelude::*;
 
@@ -140,10 +140,7 @@ impl Problem {
     }
 
     /// Asks `work` the question on single-precision matrices.
-    pub fn ask<T>(
-        &self,
-        work: impl FnOnce(&Question<'_>) -> Result<T, Error>,
-    ) -> Result<T, Error> {
+    pub fn ask<T>(&self, work: impl FnOnce(&Question<'_>) -> Result<T, Error>) -> Result<T, Error> {
         let single = |values: &[f64]| {
             let values: Vec<f32> = values.iter().map(|&v| v as f32).collect();
             Matrix::from_f32(self.dim, &values)

@@ -2,8 +2,8 @@
 
 use nextpair_data::Matrix;
 use nextpair_engine::{
-    Embeddings, Error, Given, Guards, Matching, Metric, Question, Rule, Scope, Settings, Similarity,
-    StrategyName, Vectors,
+    Embeddings, Error, Given, Guards, Matching, Metric, Question, Rule, Scope, Settings,
+    Similarity, StrategyName, Vectors,
 };
 
 fn refused(settings: Settings, pairs: usize) -> String {

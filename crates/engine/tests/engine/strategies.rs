@@ -67,8 +67,7 @@ fn every_strategy_refuses_bad_budgets() {
             let none = problem.ask(|q| strategy.select(q, 0));
             assert!(matches!(none, Err(Error::ZeroBudget)));
             let more = problem.ask(|q| strategy.select(q, pool + 1)).unwrap_err().to_string();
-            let expected =
-                format!("the budget is {} but the pool has only {pool} items", pool + 1);
+            let expected = format!("the budget is {} but the pool has only {pool} items", pool + 1);
             assert_eq!(more, expected);
         }
     }

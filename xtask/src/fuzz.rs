@@ -1,0 +1,47 @@
+//! Fuzzes the readers of untrusted files with libFuzzer.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::{cargo, succeed};
+
+const TARGETS: [&str; 3] = ["npy", "safetensors", "parquet"];
+
+/// `cargo xtask fuzz [SECONDS]`: that long in all, shared by the targets.
+pub(crate) fn run(arguments: &[String]) -> Result<()> {
+    let seconds: u64 = match arguments {
+        [] => 60,
+        [seconds] => seconds.parse().with_context(|| format!("'{seconds}' seconds"))?,
+        _ => anyhow::bail!("cargo xtask fuzz takes one number of seconds"),
+    };
+    let each = seconds / TARGETS.len() as u64;
+    ensure!(each > 0, "{seconds} seconds are too few for {} targets", TARGETS.len());
+    install()?;
+    for target in TARGETS {
+        eprintln!("== fuzz {target} for {each} s");
+        let corpus = format!("fuzz/corpus/{target}");
+        std::fs::create_dir_all(&corpus)?;
+        let seeds = format!("fuzz/seeds/{target}");
+        ensure!(Path::new(&seeds).is_dir(), "{seeds} is missing");
+        // Without a sanitizer it runs on the stable toolchain; our code is safe Rust there.
+        let mut fuzz = cargo(&["fuzz", "run", "--sanitizer", "none", target, &corpus, &seeds]);
+        succeed(fuzz.args(["--", &format!("-max_total_time={each}"), "-rss_limit_mb=2048"]))?;
+    }
+    Ok(())
+}
+
+/// Installs cargo-fuzz unless it is there.
+fn install() -> Result<()> {
+    let version = Command::new("cargo")
+        .args(["fuzz", "--version"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    if version.is_ok_and(|status| status.success()) {
+        return Ok(());
+    }
+    eprintln!("== installing cargo-fuzz");
+    succeed(&mut cargo(&["install", "--locked", "cargo-fuzz"]))
+}
