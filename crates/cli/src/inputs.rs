@@ -339,7 +339,7 @@ impl Selection {
             return Ok(None);
         }
         Ok(Some(match self.features {
-            FeaturesName::Mean => (mean_features(&self.pool), mean_features(&self.rivals)),
+            FeaturesName::Mean => (mean_features(&self.pool)?, mean_features(&self.rivals)?),
             FeaturesName::Bow => {
                 let words = BagOfWords { seed: self.settings.seed, ..BagOfWords::default() };
                 let (paired, pool) = bag_of_words(&self.rivals, &self.pool, words, progress)?;
@@ -361,11 +361,6 @@ impl Selection {
     /// Rows, anchors and dimensions, for the prediction of memory.
     pub(crate) fn size(&self) -> (usize, usize, usize) {
         (self.pool.rows(), self.rivals.rows(), self.pool.dim())
-    }
-
-    /// Whether distances need vectors that are not in the files.
-    pub(crate) fn makes_features(&self) -> bool {
-        self.strategy == StrategyName::CoreSet && self.pool.locals() > 1
     }
 }
 

@@ -1,4 +1,4 @@
-//! Memory: what a selection will need, and what it did need.
+//! Memory: what a selection did need.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -48,29 +48,6 @@ fn anonymous() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kb| kb * 1024)
-}
-
-/// The predicted peak of anonymous memory, in bytes.
-pub(crate) struct Need {
-    pub(crate) pool: usize,
-    pub(crate) pairs: usize,
-    pub(crate) dim: usize,
-    pub(crate) threads: usize,
-    pub(crate) ids: usize,
-    pub(crate) features: bool,
-}
-
-impl Need {
-    /// Norms, scores and picks of every item; codes of the anchors; tiles of every thread.
-    pub(crate) fn predict(&self) -> u64 {
-        let per_item = 40 * (self.pool + self.pairs);
-        let columns = self.pairs.max(self.pool.min(16384));
-        let codes = columns * self.dim * 5;
-        let axes = (4096 * self.dim + 2 * self.dim * self.dim) * 4;
-        let tiles = self.threads * (252 * (2 * self.dim + 512) * 4 + (1 << 20));
-        let features = if self.features { (self.pool + self.pairs) * self.dim * 8 } else { 0 };
-        (per_item + codes + axes.min(256 << 20) + tiles + features + self.ids + (12 << 20)) as u64
-    }
 }
 
 /// Bytes as people say them.

@@ -1,10 +1,11 @@
 //! `nextpair quickstart`: a first selection, on embeddings made up on the spot.
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
-use anyhow::Result;
-use nextpair_data::Matrix;
+use anyhow::{Context, Result};
+use nextpair_data::{AtomicFile, Matrix, npy};
 use nextpair_engine::{
     Draws, Embeddings, Features, Matching, Metric, Picks, Question, Rule, Settings, StrategyName,
     Vectors,
@@ -17,6 +18,9 @@ pub(crate) struct Args {
     /// Seed of the made-up world
     #[arg(long, default_value_t = 7)]
     seed: u64,
+    /// Also write the world as .npy files, to try `select` on
+    #[arg(long, value_name = "DIR")]
+    save: Option<PathBuf>,
 }
 
 const PAIRS: usize = 2_000;
@@ -26,6 +30,9 @@ const DIM: usize = 128;
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let world = World::new(args.seed);
+    if let Some(folder) = &args.save {
+        world.save(folder)?;
+    }
     println!("A made-up world: {PAIRS} image-text pairs, {POOL} images without a caption,");
     println!("{DIM}-dimensional embeddings, money for {BUDGET} captions. Which images?\n");
     let images = Vectors::new(&world.images, "the paired images")?;
@@ -133,6 +140,26 @@ impl World {
             texts: Matrix::from_f32(DIM, &texts),
             pool: Matrix::from_f32(DIM, &pool),
         }
+    }
+
+    /// Three files as a user would bring them.
+    fn save(&self, folder: &Path) -> Result<()> {
+        std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+        for (name, matrix) in [
+            ("paired_images.npy", &self.images),
+            ("paired_texts.npy", &self.texts),
+            ("pool.npy", &self.pool),
+        ] {
+            let mut file = AtomicFile::create(&folder.join(name))?;
+            let values = (0..matrix.rows()).flat_map(|row| {
+                let mut values = vec![0.0; DIM];
+                matrix.read_f64(row, &mut values);
+                values.into_iter().map(|value| value as f32)
+            });
+            npy::write_f32(&mut file, matrix.rows(), DIM, values)?;
+            file.commit()?;
+        }
+        Ok(())
     }
 
     /// Texts for which some pick would be a harder negative than any paired image.

@@ -5,9 +5,10 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::Result;
+use nextpair_engine::Size;
 
 use crate::inputs::{Selection, SelectionArgs};
-use crate::memory::{Need, Watch, megabytes};
+use crate::memory::{Watch, megabytes};
 use crate::output::{Output, rows};
 use crate::progress::Bar;
 use crate::summary::Summary;
@@ -49,15 +50,10 @@ pub(crate) fn announce(selection: &Selection) -> u64 {
     let (pool, pairs, dim) = selection.size();
     let length =
         |ids: &Option<Vec<String>>| ids.iter().flatten().map(|id| id.len() + 64).sum::<usize>();
-    let predicted = Need {
-        pool,
-        pairs,
-        dim,
-        threads: rayon::current_num_threads(),
-        ids: length(&selection.ids) + length(&selection.anchor_ids),
-        features: selection.makes_features(),
-    }
-    .predict();
+    let (budget, threads) = (selection.budget, rayon::current_num_threads());
+    let names = (length(&selection.ids) + length(&selection.anchor_ids)) as u64;
+    let size = Size { pool, pairs, dim, budget, threads };
+    let predicted = size.predicted_peak(selection.strategy) + names;
     eprintln!(
         "{pool} pool items, {pairs} pairs, {dim} dimensions; predicted peak memory {}",
         megabytes(predicted)

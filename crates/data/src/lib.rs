@@ -19,9 +19,11 @@ mod open;
 pub mod parquet;
 pub mod safetensors;
 mod shape;
+mod spill;
 
 pub use atomic::AtomicFile;
 pub use error::Error;
 pub use labels::{read_groups, read_ids, read_indices};
 pub use matrix::{Dtype, Element, Matrix};
 pub use open::{Side, Table, open};
+pub use spill::Spill;

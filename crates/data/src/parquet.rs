@@ -25,7 +25,7 @@ const BATCH: usize = 1 << 16;
 /// Reads the lists of `embedding` into rows, and the column `id` where there is one.
 ///
 /// Parquet cannot be read at random, so the numbers are decoded once, batch by batch, into a
-/// nameless file in the folder for temporary files (`TMPDIR`), and that file is mapped.
+/// [`Spill`](crate::Spill).
 pub fn open(path: &Path) -> Result<Table, Error> {
     guard(path, || {
         let source = Source::open(path)?;

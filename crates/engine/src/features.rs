@@ -1,25 +1,33 @@
 //! One vector per item from its local vectors, for strategies that use distances.
 
-use nextpair_data::Matrix;
+use nextpair_data::{Dtype, Matrix, Spill};
 use rayon::prelude::*;
 
 use crate::draw;
 use crate::kcenter::nearest;
 use crate::{Error, Progress, Vectors};
 
-/// The mean of each item's local vectors: float64, local vectors in order.
-pub fn mean_features(matrix: &Matrix) -> Matrix {
+/// Items whose features are made at once.
+const BATCH: usize = 1024;
+
+/// The mean of each item's local vectors: float64, local vectors in order. The result lies in a
+/// temporary file, not in memory.
+pub fn mean_features(matrix: &Matrix) -> Result<Matrix, Error> {
     let (locals, dim) = (matrix.locals(), matrix.dim());
-    let mut means = vec![0.0; matrix.rows() * dim];
-    means.par_chunks_mut(dim).enumerate().for_each(|(row, mean)| {
-        let mut values = vec![0.0; locals * dim];
-        matrix.read_f64(row, &mut values);
-        for local in values.chunks_exact(dim) {
-            mean.iter_mut().zip(local).for_each(|(m, v)| *m += v);
-        }
-        mean.iter_mut().for_each(|m| *m /= locals as f64);
-    });
-    Matrix::from_f64(dim, &means)
+    let mut spill = Spill::new()?;
+    for first in (0..matrix.rows()).step_by(BATCH) {
+        let mut means = vec![0.0; BATCH.min(matrix.rows() - first) * dim];
+        means.par_chunks_mut(dim).enumerate().for_each(|(row, mean)| {
+            let mut values = vec![0.0; locals * dim];
+            matrix.read_f64(first + row, &mut values);
+            for local in values.chunks_exact(dim) {
+                mean.iter_mut().zip(local).for_each(|(m, v)| *m += v);
+            }
+            mean.iter_mut().for_each(|m| *m /= locals as f64);
+        });
+        spill.append_f64(&means)?;
+    }
+    Ok(spill.finish(dim, Dtype::F64)?)
 }
 
 /// How the visual words of [`bag_of_words`] are found.
@@ -111,7 +119,8 @@ fn fit(paired: &Matrix, pool: &Matrix, settings: BagOfWords) -> Result<Matrix, E
     Ok(centroids)
 }
 
-/// How many of each item's local vectors are nearest to each centroid.
+/// How many of each item's local vectors are nearest to each centroid. The result lies in a
+/// temporary file, not in memory.
 pub fn histograms(
     centroids: &Matrix,
     items: &Matrix,
@@ -121,9 +130,67 @@ pub fn histograms(
     let locals = Vectors::new(&locals, "the local vectors")?;
     let near = nearest(&Vectors::new(centroids, "the clusters")?, &locals, progress)?;
     let words = centroids.rows();
-    let mut counts = vec![0.0f32; items.rows() * words];
-    for (local, (word, _)) in near.into_iter().enumerate() {
-        counts[local / items.locals() * words + word as usize] += 1.0;
+    let mut spill = Spill::new()?;
+    for near in near.chunks_exact(items.locals()) {
+        let mut counts = vec![0.0; words];
+        near.iter().for_each(|&(word, _)| counts[word as usize] += 1.0);
+        spill.append_f32(&counts)?;
     }
-    Ok(Matrix::from_f32(words, &counts))
+    Ok(spill.finish(words, Dtype::F32)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Draws;
+
+    fn items(rows: usize, locals: usize, dim: usize) -> Matrix {
+        let mut draws = Draws::new(3);
+        let values: Vec<f32> =
+            (0..rows * locals * dim).map(|_| draws.normal().round() as f32).collect();
+        Matrix::from_f32(dim, &values).with_locals(locals)
+    }
+
+    #[test]
+    fn means_are_means() {
+        let matrix = items(2000, 3, 2);
+        let means = mean_features(&matrix).unwrap();
+        let (mut mean, mut values) = ([0.0; 2], [0.0; 6]);
+        for row in [0, 1, 1500, 1999] {
+            means.read_f64(row, &mut mean);
+            matrix.read_f64(row, &mut values);
+            let first = (values[0] + values[2] + values[4]) / 3.0;
+            assert_eq!((means.rows(), mean[0]), (2000, first));
+        }
+    }
+
+    #[test]
+    fn words_are_counted_and_follow_the_seed() {
+        let (paired, pool) = (items(20, 4, 3), items(30, 4, 3));
+        let bag = |seed| {
+            let settings = BagOfWords { clusters: 7, sample: 60, iterations: 5, seed };
+            let (paired, pool) = bag_of_words(&paired, &pool, settings, &()).unwrap();
+            let mut rows = Vec::new();
+            for (matrix, count) in [(&paired, 20), (&pool, 30)] {
+                assert_eq!((matrix.rows(), matrix.dim()), (count, 7));
+                for row in 0..count {
+                    let mut counts = [0.0; 7];
+                    matrix.read_f64(row, &mut counts);
+                    assert_eq!(counts.iter().sum::<f64>(), 4.0, "every local vector has a word");
+                    rows.push(counts);
+                }
+            }
+            rows
+        };
+        assert_eq!(bag(1), bag(1));
+        assert_ne!(bag(1), bag(2));
+    }
+
+    #[test]
+    fn more_clusters_than_vectors_are_refused() {
+        let (paired, pool) = (items(2, 2, 3), items(2, 2, 3));
+        let settings = BagOfWords { clusters: 9, ..BagOfWords::default() };
+        let error = bag_of_words(&paired, &pool, settings, &()).unwrap_err().to_string();
+        assert_eq!(error, "9 clusters need at least as many local vectors, there are 8");
+    }
 }

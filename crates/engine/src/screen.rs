@@ -26,6 +26,7 @@ use kernel::PANEL;
 pub(crate) use kernel::squared_distance;
 use mixer::Mixer;
 pub use plan::{Code, Route};
+pub(crate) use plan::{bytes_per_number, fitted_bytes};
 
 /// One side of an inner product: vectors that can be read scaled, with known norms.
 pub(crate) trait Source: Sync {

@@ -23,6 +23,9 @@ pub(crate) struct Field<'a> {
     pub(crate) barred: &'a (dyn Fn(u32) -> Option<u32> + Sync),
 }
 
+/// Columns searched together at most.
+pub(crate) const COLUMNS_AT_ONCE: usize = 16384;
+
 /// Rows looked at in full before the search begins.
 const SEEDS: usize = 32;
 
@@ -46,8 +49,6 @@ pub(crate) fn kth_largest(
     }
     Ok(out)
 }
-
-const COLUMNS_AT_ONCE: usize = 16384;
 
 struct Search<'a> {
     field: &'a Field<'a>,

@@ -149,7 +149,7 @@ pub(super) fn features(case: &Case, outcome: &mut Outcome) -> Result<()> {
     let (centroids, _) = case.table("in.centroids")?;
     let histograms = histograms(&Matrix::from_f64(dim, &centroids), &items, &())?;
     outcome.close("histogram", &values(&histograms), &case.floats("out.histogram")?)?;
-    outcome.close("mean", &values(&mean_features(&items)), &case.floats("out.mean_feature")?)
+    outcome.close("mean", &values(&mean_features(&items)?), &case.floats("out.mean_feature")?)
 }
 
 fn values(matrix: &Matrix) -> Vec<f64> {

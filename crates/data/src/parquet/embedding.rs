@@ -1,16 +1,12 @@
 //! The list column, streamed into a file of plain rows.
 
-use std::fs::File;
-use std::io::{BufWriter, Write};
-use std::path::PathBuf;
-
 use ::parquet::basic::{LogicalType, Type};
 use ::parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use ::parquet::data_type::DataType;
 use ::parquet::schema::types::ColumnDescriptor;
 
 use super::{BATCH, Source, refused};
-use crate::{Dtype, Error, Matrix, mapping};
+use crate::{Dtype, Error, Matrix, Spill};
 
 const COLUMN: &str = "embedding";
 
@@ -76,22 +72,18 @@ struct Rows<'a> {
     present: i16,
     /// The definition level of a list with an element, null or not.
     element: i16,
-    file: BufWriter<File>,
-    folder: PathBuf,
+    spill: Spill,
     dim: Option<usize>,
     count: usize,
 }
 
 impl<'a> Rows<'a> {
     fn new(source: &'a Source<'a>, descriptor: &ColumnDescriptor) -> Result<Self, Error> {
-        let folder = std::env::temp_dir();
-        let file = tempfile::tempfile_in(&folder).map_err(|e| Error::io(&folder, e))?;
         Ok(Rows {
             source,
             present: descriptor.max_def_level(),
             element: descriptor.repeated_ancestor_def_level(),
-            file: BufWriter::new(file),
-            folder,
+            spill: Spill::new()?,
             dim: None,
             count: 0,
         })
@@ -119,7 +111,7 @@ impl<'a> Rows<'a> {
             }
             self.check(&defined, &repeated)?;
             values.iter().for_each(|value| encode(value, &mut bytes));
-            self.file.write_all(&bytes).map_err(|e| Error::io(&self.folder, e))?;
+            self.spill.append(&bytes)?;
         }
     }
 
@@ -159,8 +151,6 @@ impl<'a> Rows<'a> {
         let Some(dim) = self.dim else {
             return Err(self.source.error("has no rows".into()));
         };
-        let file = self.file.into_inner().map_err(|e| Error::io(&self.folder, e.into_error()))?;
-        let bytes = mapping::map_file(&file, self.source.path)?;
-        Ok(Matrix::over(bytes, self.count, 1, dim, dtype))
+        self.spill.finish(dim, dtype)
     }
 }

@@ -102,6 +102,18 @@ fn fits_int8(dim: usize) -> bool {
     has_int8() && dim <= 32768
 }
 
+/// Bytes that a prepared column takes for each of its numbers, at most.
+pub(crate) fn bytes_per_number() -> usize {
+    // Codes of all dimensions and of up to half as many axes; or both in single precision.
+    if has_int8() { 2 } else { 6 }
+}
+
+/// Bytes taken while the axes are fitted.
+pub(crate) fn fitted_bytes(dim: usize) -> usize {
+    let axes = AXES.into_iter().filter(|a| a * 2 <= dim).max().unwrap_or(0);
+    4 * (2 * FITTED * dim + dim * dim) + 24 * axes * dim
+}
+
 /// A model of the cost of one pair, in cycles of a core that multiplies 16 floats or 64 bytes
 /// in one. Only the order of its values matters, and only for speed.
 fn cycles(dim: usize, axes: Option<usize>, survival: f64, columns: usize, code: Code) -> f64 {

@@ -97,7 +97,7 @@ pub fn problems() -> impl Strategy<Value = Problem> {
             }
             let groups = (scope % 2 == 1).then(|| (0..pairs as u32).map(|j| j / 2).collect());
             let split = |salt: usize| -> Vec<usize> {
-                (0..pairs).filter(|j| (j * 31 + salt) % 3 != 0).rev().collect()
+                (0..pairs).filter(|j| !(j * 31 + salt).is_multiple_of(3)).rev().collect()
             };
             let settings = Settings {
                 scope: match scope {

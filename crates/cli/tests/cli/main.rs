@@ -1,0 +1,14 @@
+//! The program as people run it: files in, exit code, messages and files out.
+
+#![allow(clippy::unwrap_used)]
+
+mod damaged;
+mod formats;
+mod outputs;
+mod quickstart;
+mod refusals;
+mod reports;
+mod selection;
+mod shards;
+mod verify;
+mod world;

@@ -1,0 +1,142 @@
+//! What the plain reference answers, as the rows of a JSONL file.
+
+use nextpair_engine::{Metric, Rule, Settings, StrategyName, Weight, reference};
+use serde_json::{Value, json};
+
+use super::{Vectors, World};
+
+/// A selection as the reference understands it.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    pub strategy: StrategyName,
+    pub text_pool: bool,
+    pub metric: Metric,
+    pub settings: Settings,
+    pub budget: usize,
+}
+
+impl Asked {
+    /// What the program does when no flag says otherwise.
+    pub fn usual() -> Self {
+        Asked {
+            strategy: StrategyName::HardNegative,
+            text_pool: false,
+            metric: Metric::Cosine,
+            settings: Settings::default(),
+            budget: 9,
+        }
+    }
+}
+
+/// Hits of every item, with the thresholds they exceed.
+struct Hits {
+    anchors: Vec<usize>,
+    thresholds: Vec<f64>,
+    of_item: Vec<Vec<(usize, f64)>>,
+}
+
+impl World {
+    /// The rows of PICKS; pool items and pairs are called by their index.
+    pub fn expected(&self, asked: &Asked) -> Vec<Value> {
+        let own = if asked.text_pool { &self.texts } else { &self.images };
+        let chosen = match asked.strategy {
+            StrategyName::Random => panic!("a draw has no reference"),
+            StrategyName::CoreSet => {
+                return rows(&reference::k_center(&own.rows(), &self.pool.rows(), asked.budget), |_| {
+                    (Value::Null, json!([]))
+                });
+            }
+            _ => self.hits(asked),
+        };
+        let Hits { anchors, thresholds, of_item } = &chosen;
+        let weight = asked.settings.weight;
+        let scores = |weight| reference::scores(of_item, thresholds, weight);
+        let best = |weight, count| {
+            let scores: Vec<f64> = scores(weight);
+            let order = reference::order(&scores).into_iter().take(count);
+            order.map(|i| (i, scores[i])).collect::<Vec<_>>()
+        };
+        let picks = match asked.strategy {
+            StrategyName::Coverage => {
+                reference::coverage(of_item, thresholds, weight, asked.budget)
+            }
+            StrategyName::Hybrid => {
+                let mut candidates: Vec<usize> =
+                    best(Weight::Surplus, 3 * asked.budget).into_iter().map(|(i, _)| i).collect();
+                candidates.sort_unstable();
+                let pool = self.pool.rows();
+                let vectors: Vec<_> = candidates.iter().map(|&i| pool[i].clone()).collect();
+                let picks = reference::k_center(&own.rows(), &vectors, asked.budget);
+                picks.into_iter().map(|(slot, distance)| (candidates[slot], distance)).collect()
+            }
+            _ => best(weight, asked.budget),
+        };
+        rows(&picks, |item| {
+            let mut why: Vec<(usize, f64, f64, f64)> = of_item[item]
+                .iter()
+                .map(|&(p, s)| (anchors[p], s, thresholds[p], s - thresholds[p]))
+                .collect();
+            let hits = json!(why.len());
+            why.sort_by(|a, b| b.3.total_cmp(&a.3).then(a.0.cmp(&b.0)));
+            why.truncate(asked.settings.explain);
+            let why = why.into_iter().map(|(anchor, similarity, threshold, surplus)| {
+                json!({
+                    "anchor": anchor,
+                    "anchor_id": anchor.to_string(),
+                    "similarity": similarity,
+                    "threshold": threshold,
+                    "surplus": surplus,
+                })
+            });
+            (hits, why.collect())
+        })
+    }
+
+    /// The thresholds of the anchors that take part.
+    pub fn thresholds(&self, asked: &Asked) -> Vec<f64> {
+        self.hits(asked).thresholds
+    }
+
+    fn hits(&self, asked: &Asked) -> Hits {
+        let (rivals, columns) = match asked.text_pool {
+            true => (&self.texts, &self.images),
+            false => (&self.images, &self.texts),
+        };
+        let columns = columns.rows();
+        let table = |vectors: &Vectors| -> Vec<Vec<f64>> {
+            let row = |x: &Vec<f64>| {
+                columns.iter().map(|y| reference::similarity(asked.metric, x, y)).collect()
+            };
+            vectors.rows().iter().map(row).collect()
+        };
+        let (own, cross) = (table(rivals), table(&self.pool));
+        let rule = Rule::new(&asked.settings, columns.len()).unwrap();
+        let whole = |indices: &[u32]| indices.iter().map(|&i| i as usize).collect::<Vec<_>>();
+        let (anchors, rivals) = (whole(rule.anchors()), whole(rule.rivals()));
+        let alone = || (0..columns.len() as u32).collect();
+        let group = asked.settings.groups.clone().unwrap_or_else(alone);
+        let k = asked.settings.top_k;
+        let thresholds = reference::thresholds(&own, &anchors, &rivals, &group, k);
+        let thresholds: Vec<f64> = thresholds.into_iter().map(Option::unwrap).collect();
+        let positives: Vec<f64> = anchors.iter().map(|&j| own[j][j]).collect();
+        let guards = &asked.settings.guards;
+        let of_item = reference::hits(&cross, &anchors, &thresholds, &positives, guards);
+        Hits { anchors, thresholds, of_item }
+    }
+}
+
+/// Rows of picks whose hits and reasons `hits` tells.
+pub fn rows(picks: &[(usize, f64)], hits: impl Fn(usize) -> (Value, Value)) -> Vec<Value> {
+    let row = |(place, &(item, score)): (usize, &(usize, f64))| {
+        let (hits, why) = hits(item);
+        json!({
+            "rank": place + 1,
+            "index": item,
+            "id": item.to_string(),
+            "score": score,
+            "hits": hits,
+            "why": why,
+        })
+    };
+    picks.iter().enumerate().map(row).collect()
+}
