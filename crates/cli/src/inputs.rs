@@ -178,7 +178,7 @@ impl SelectionArgs {
 
     /// Opens the files and checks what can be checked without computing.
     pub(crate) fn open(&self) -> Result<Selection> {
-        let uses_hits = !matches!(self.strategy, StrategyName::Random | StrategyName::CoreSet);
+        let uses_hits = self.strategy.needs().matching;
         let pool = open(&self.pool, self.pool_side.data())?;
         let (own, other) = match self.pool_side {
             PoolSide::Image => (&self.paired_images, &self.paired_texts),
@@ -335,7 +335,9 @@ impl Selection {
     /// One vector per item, where items have several.
     fn feature_vectors(&self, progress: &dyn Progress) -> Result<Option<(Matrix, Matrix)>> {
         let several = self.pool.locals() > 1 || self.rivals.locals() > 1;
-        if self.strategy != StrategyName::CoreSet || !several {
+        let needs = self.strategy.needs();
+        // Similarities are of one vector per item; there the question itself refuses several.
+        if !needs.features || needs.matching || !several {
             return Ok(None);
         }
         Ok(Some(match self.features {

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
-use nextpair_engine::{Features, Finish, StrategyName};
+use nextpair_engine::{Features, Finish};
 
 use crate::memory::Watch;
 use crate::output::{Output, rows};
@@ -44,10 +44,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     let output = Output::create(&args.out)?;
     let strategy = header.strategy()?;
-    // Only hybrid goes back to the vectors.
-    let matrices = match strategy {
-        StrategyName::Hybrid => Some(header.sources().open()?),
-        _ => None,
+    let matrices = match strategy.needs().features {
+        true => Some(header.sources().open()?),
+        false => None,
     };
     let bar = Bar::new();
     let rest = Finish {

@@ -53,7 +53,7 @@ pub(crate) fn announce(selection: &Selection) -> u64 {
     let (budget, threads) = (selection.budget, rayon::current_num_threads());
     let names = (length(&selection.ids) + length(&selection.anchor_ids)) as u64;
     let size = Size { pool, pairs, dim, budget, threads };
-    let predicted = size.predicted_peak(selection.strategy) + names;
+    let predicted = selection.strategy.predicted_peak(&size) + names;
     eprintln!(
         "{pool} pool items, {pairs} pairs, {dim} dimensions; predicted peak memory {}",
         megabytes(predicted)

@@ -67,7 +67,7 @@ pub use recall::{Ranks, Recall, ranks};
 pub use score::Hit;
 pub use screen::{Code, Route};
 pub use similarity::{Given, Sieve, Similarity};
-pub use strategy::{Finish, Sharded, Strategy, StrategyName};
+pub use strategy::{Finish, Needs, Sharded, Strategy, StrategyName};
 pub use threshold::thresholds;
 pub use vectors::Vectors;
 

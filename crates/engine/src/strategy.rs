@@ -8,7 +8,7 @@ mod random;
 
 use std::ops::Range;
 
-use crate::{Error, Features, Partial, Picks, Progress, Question, Weight};
+use crate::{Error, Features, Partial, Picks, Progress, Question, Size, Weight};
 
 /// A way to choose what to pair next.
 pub trait Strategy: Send + Sync {
@@ -17,8 +17,23 @@ pub trait Strategy: Send + Sync {
     /// The budget has been checked: at least one, at most the pool.
     fn select(&self, question: &Question<'_>, budget: usize) -> Result<Picks, Error>;
 
+    /// What must be in the question.
+    fn needs(&self) -> Needs;
+
+    /// About how much memory the work takes, in bytes.
+    fn memory(&self, size: &Size) -> usize;
+
     /// The strategy in pieces, or why it cannot be split.
     fn shards(&self) -> Result<&dyn Sharded, &'static str>;
+}
+
+/// What a strategy looks at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Needs {
+    /// Similarities, and the rule by which they become hits.
+    pub matching: bool,
+    /// One vector per item.
+    pub features: bool,
 }
 
 /// A strategy that can look at the pool piece by piece.
@@ -135,6 +150,16 @@ impl StrategyName {
         check_budget(budget, rest.pool)?;
         whole.check_complete(rest.pool)?;
         self.sharded()?.finish(whole, rest, budget)
+    }
+
+    /// What must be in the question.
+    pub fn needs(self) -> Needs {
+        self.strategy().needs()
+    }
+
+    /// About the peak of anonymous memory of a selection, in bytes. Mapped files do not count.
+    pub fn predicted_peak(self, size: &Size) -> u64 {
+        (size.base() + self.strategy().memory(size)) as u64
     }
 
     /// An error with the reason if the strategy cannot be split.

@@ -1,9 +1,9 @@
 //! Items far from everything paired and from each other (Sener and Savarese, ICLR 2018).
 
-use super::{Sharded, Strategy};
+use super::{Needs, Sharded, Strategy};
 use crate::kcenter::k_center;
 use crate::picks::Pick;
-use crate::{Error, Picks, Question, Vectors};
+use crate::{Error, Picks, Question, Size, Vectors};
 
 pub(super) struct CoreSet;
 
@@ -20,6 +20,14 @@ impl Strategy for CoreSet {
             hard_negatives: None,
             thresholds: Vec::new(),
         })
+    }
+
+    fn needs(&self) -> Needs {
+        Needs { matching: false, features: true }
+    }
+
+    fn memory(&self, size: &Size) -> usize {
+        size.k_center(size.pool)
     }
 
     fn shards(&self) -> Result<&dyn Sharded, &'static str> {

@@ -8,17 +8,26 @@
 use std::collections::BinaryHeap;
 use std::ops::Range;
 
-use super::{Finish, Sharded, Strategy, select_whole};
+use super::{Finish, Needs, Sharded, Strategy, select_whole};
 use crate::lazy::Bound;
 use crate::picks::Pick;
 use crate::score::{Hit, Scorer, Scores, reasons};
-use crate::{Error, Partial, Picks, Question, Weight};
+use crate::{Error, Partial, Picks, Question, Size, Weight};
 
 pub(super) struct Coverage;
 
 impl Strategy for Coverage {
     fn select(&self, question: &Question<'_>, budget: usize) -> Result<Picks, Error> {
         select_whole(self, question, budget)
+    }
+
+    fn needs(&self) -> Needs {
+        Needs { matching: true, features: false }
+    }
+
+    fn memory(&self, size: &Size) -> usize {
+        // Hits depend on the data; two for every item is a guess.
+        size.scores() + size.pool * 2 * 48
     }
 
     fn shards(&self) -> Result<&dyn Sharded, &'static str> {

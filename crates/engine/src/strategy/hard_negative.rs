@@ -2,15 +2,23 @@
 
 use std::ops::Range;
 
-use super::{Finish, Sharded, Strategy, select_whole};
+use super::{Finish, Needs, Sharded, Strategy, select_whole};
 use crate::score::Scorer;
-use crate::{Error, Matching, Partial, Picks, Progress, Question, Weight};
+use crate::{Error, Matching, Partial, Picks, Progress, Question, Size, Weight};
 
 pub(super) struct HardNegative;
 
 impl Strategy for HardNegative {
     fn select(&self, question: &Question<'_>, budget: usize) -> Result<Picks, Error> {
         select_whole(self, question, budget)
+    }
+
+    fn needs(&self) -> Needs {
+        Needs { matching: true, features: false }
+    }
+
+    fn memory(&self, size: &Size) -> usize {
+        size.scores()
     }
 
     fn shards(&self) -> Result<&dyn Sharded, &'static str> {

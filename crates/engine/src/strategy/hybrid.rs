@@ -3,10 +3,10 @@
 use std::ops::Range;
 
 use super::hard_negative::best_by_score;
-use super::{Finish, Sharded, Strategy, select_whole};
+use super::{Finish, Needs, Sharded, Strategy, select_whole};
 use crate::kcenter::k_center;
 use crate::picks::Pick;
-use crate::{Error, Partial, Picks, Question, Vectors, Weight};
+use crate::{Error, Partial, Picks, Question, Size, Vectors, Weight};
 
 pub(super) struct Hybrid;
 
@@ -16,6 +16,16 @@ const CANDIDATES: usize = 3;
 impl Strategy for Hybrid {
     fn select(&self, question: &Question<'_>, budget: usize) -> Result<Picks, Error> {
         select_whole(self, question, budget)
+    }
+
+    fn needs(&self) -> Needs {
+        Needs { matching: true, features: true }
+    }
+
+    fn memory(&self, size: &Size) -> usize {
+        let candidates = CANDIDATES * size.budget;
+        let vectors = candidates * size.dim * 8;
+        size.scores().max(size.k_center(candidates) + vectors)
     }
 
     fn shards(&self) -> Result<&dyn Sharded, &'static str> {

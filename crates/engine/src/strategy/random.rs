@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
-use super::{Finish, Sharded, Strategy, select_whole};
+use super::{Finish, Needs, Sharded, Strategy, select_whole};
 use crate::draw::draw_of;
 use crate::picks::{Pick, keep_best};
-use crate::{Error, Partial, Picks, Question};
+use crate::{Error, Partial, Picks, Question, Size};
 
 pub(super) struct Random;
 
@@ -15,6 +15,14 @@ const PICKS: u64 = 2;
 impl Strategy for Random {
     fn select(&self, question: &Question<'_>, budget: usize) -> Result<Picks, Error> {
         select_whole(self, question, budget)
+    }
+
+    fn needs(&self) -> Needs {
+        Needs { matching: false, features: false }
+    }
+
+    fn memory(&self, _: &Size) -> usize {
+        0
     }
 
     fn shards(&self) -> Result<&dyn Sharded, &'static str> {

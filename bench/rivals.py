@@ -1,0 +1,168 @@
+"""The rivals, one at a time, on data that is loaded once: python rivals.py FOLDER BUDGET THREADS
+
+Speaks JSON lines. Once the data is in memory it says {"versions": ...}. Each request
+{"run": NAME, "chunk": ROWS, "rows": POOL-ROWS} is answered by {"seconds": ..., "picks": [...]},
+timed from arrays in memory to a list of picks. With MAP=1 in the environment the files are mapped
+rather than read, which is the least memory a rival can do with. Packages are imported when first
+needed, outside the time, so that a rival's memory is its own.
+"""
+
+import functools
+import importlib
+import importlib.metadata
+import json
+import os
+import platform
+import sys
+import time
+import warnings
+
+import numpy as np
+
+FOLDER, BUDGET, THREADS = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+
+
+@functools.cache
+def load(name):
+    mode = "r" if os.environ.get("MAP") == "1" else None
+    return np.load(os.path.join(FOLDER, name + ".npy"), mmap_mode=mode)
+
+
+def unit(rows):
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def numpy_select(chunk, rows):
+    """Thresholds, then scores: one product per chunk, into one buffer, finished in place."""
+    images, anchors, pool = load("images"), unit(load("texts")).T, load("pool")[:rows]
+    buffer = np.empty((chunk, anchors.shape[1]), np.float32)
+
+    def similarities(items):
+        return np.matmul(unit(items), anchors, out=buffer[: len(items)])
+
+    thresholds = np.full(anchors.shape[1], -np.inf, np.float32)
+    for start in range(0, len(images), chunk):
+        block = similarities(images[start : start + chunk])
+        own = np.arange(len(block))
+        block[own, own + start] = -np.inf
+        np.maximum(thresholds, block.max(0), out=thresholds)
+    scores = np.empty(len(pool), np.float32)
+    for start in range(0, len(pool), chunk):
+        block = similarities(pool[start : start + chunk])
+        block -= thresholds
+        np.maximum(block, 0, out=block)
+        block.sum(1, out=scores[start : start + chunk])
+    best = np.argpartition(-scores, BUDGET - 1)[:BUDGET]
+    return best[np.lexsort((best, -scores[best]))].tolist()
+
+
+def torch_select(chunk, rows):
+    """The same; the threshold is subtracted by the product itself (addmm)."""
+    import torch
+
+    with torch.inference_mode():
+        unit = torch.nn.functional.normalize
+        images, texts, pool = (torch.from_numpy(load(n)) for n in ("images", "texts", "pool"))
+        anchors, pool = unit(texts).T, pool[:rows]
+        buffer = torch.empty(chunk, anchors.shape[1])
+        thresholds = torch.full((anchors.shape[1],), -torch.inf)
+        for start in range(0, len(images), chunk):
+            items = images[start : start + chunk]
+            block = torch.mm(unit(items), anchors, out=buffer[: len(items)])
+            own = torch.arange(len(block))
+            block[own, own + start] = -torch.inf
+            torch.maximum(thresholds, block.amax(0), out=thresholds)
+        scores = torch.empty(len(pool))
+        for start in range(0, len(pool), chunk):
+            items = pool[start : start + chunk]
+            block = torch.addmm(-thresholds, unit(items), anchors, out=buffer[: len(items)])
+            scores[start : start + chunk] = block.clamp_(min=0).sum(1)
+        return torch.topk(scores, BUDGET).indices.tolist()
+
+
+def numpy_core_set(chunk, rows):
+    """Squared distances by |x|^2 + |c|^2 - 2 x c: a product per chunk, then one per pick."""
+    centres, pool = load("images"), load("pool")
+    norms = np.einsum("ij,ij->i", pool, pool)
+    centre_norms = np.einsum("ij,ij->i", centres, centres)
+    nearest = np.empty(len(pool), np.float32)
+    for start in range(0, len(pool), chunk):
+        block = pool[start : start + chunk] @ centres.T
+        block *= -2
+        block += centre_norms
+        nearest[start : start + chunk] = block.min(1) + norms[start : start + chunk]
+    picks = []
+    for _ in range(BUDGET):
+        pick = int(nearest.argmax())
+        picks.append(pick)
+        distances = pool @ pool[pick]
+        distances *= -2
+        distances += norms
+        distances += norms[pick]
+        np.minimum(nearest, distances, out=nearest)
+    return picks
+
+
+@functools.cache
+def centres_then_pool():
+    return np.concatenate([load("images"), load("pool")])
+
+
+def skactiveml_core_set(chunk, rows):
+    from skactiveml.pool import CoreSet
+
+    centres, items = len(load("images")), centres_then_pool()
+    labels = np.full(len(items), np.nan)
+    labels[:centres] = 0
+    picks = CoreSet(random_state=0).query(items, labels, batch_size=BUDGET)
+    return (picks - centres).tolist()
+
+
+def mundig_core_set(chunk, rows):
+    from lightly_mundig import Selection
+
+    centres, items = len(load("images")), centres_then_pool()
+    selection = Selection()
+    selection.add_diversifying_strategy(items, 1.0)
+    chosen = selection.run_selection(list(range(centres)), len(items), centres + BUDGET)
+    return [index - centres for index in chosen[centres:]]
+
+
+# Name -> (package, what it must have loaded before the clock starts, the rival).
+SELECT = ("images", "texts", "pool")
+RIVALS = {
+    "numpy": ("numpy", SELECT, numpy_select),
+    "torch": ("torch", SELECT, torch_select),
+    "numpy-greedy": ("numpy", ("images", "pool"), numpy_core_set),
+    "scikit-activeml": ("skactiveml.pool", (), skactiveml_core_set),
+    "lightly-mundig": ("lightly_mundig", (), mundig_core_set),
+}
+
+
+def answer(request):
+    package, files, rival = RIVALS[request["run"]]
+    module = importlib.import_module(package)
+    if package == "torch":
+        module.set_num_threads(THREADS)
+    for name in files:
+        load(name)
+    if not files:
+        centres_then_pool()
+    began = time.perf_counter()
+    picks = rival(request["chunk"], request.get("rows"))
+    return {"seconds": time.perf_counter() - began, "picks": picks}
+
+
+def say(message):
+    print(json.dumps(message), flush=True)
+
+
+packages = ("numpy", "scikit-activeml", "scikit-learn", "lightly-mundig", "torch")
+versions = {package: importlib.metadata.version(package) for package in packages}
+say({"versions": {"python": platform.python_version(), **versions}})
+for line in sys.stdin:
+    try:
+        say(answer(json.loads(line)))
+    except Exception as error:
+        say({"error": f"{type(error).__name__}: {error}"})
