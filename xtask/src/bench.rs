@@ -1,8 +1,124 @@
-//! Benchmarks against rivals on the same data.
+//! Benchmarks against rivals on the same data: answers compared first, then timed in turns.
 
-use anyhow::{Result, bail};
+mod answers;
+mod case;
+mod ceiling;
+mod machine;
+mod memory;
+mod options;
+mod ours;
+mod report;
+mod rivals;
 
-/// `cargo xtask bench NAME ...`.
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+
+use answers::{SLACK, compare};
+use case::{Bench, Case};
+use options::Options;
+use ours::Ours;
+use report::{CaseReport, Contestant};
+use rivals::Rivals;
+
+/// Rows of a chunk that a rival may choose from; the fastest one is kept for it.
+const CHUNKS: [usize; 5] = [512, 1024, 2048, 4096, 8192];
+/// Pool rows that the choice is made on.
+const TUNING_ROWS: usize = 32_768;
+
+/// `cargo xtask bench select|core-set [FLAGS]`.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
-    bail!("no benchmark {arguments:?}")
+    let (name, flags) = arguments.split_first().context(options::USAGE)?;
+    let bench = Bench::named(name).context(options::USAGE)?;
+    let options = Options::parse(flags)?;
+    let cases: Vec<Case> =
+        bench.cases().into_iter().filter(|case| options.wants(case.name)).collect();
+    ensure!(!cases.is_empty(), "no such case; {name} has {}", bench.names());
+
+    let python = rivals::python(&options)?;
+    let binary = ours::build()?;
+    let mut reports = Vec::new();
+    for case in cases {
+        let case = options.sized(case);
+        reports.push(measure(bench, &case, &options, &python, &binary)?);
+        println!("{}", reports.last().map(CaseReport::markdown).unwrap_or_default());
+    }
+    report::write(bench, &options, &reports)
+}
+
+fn measure(
+    bench: Bench,
+    case: &Case,
+    options: &Options,
+    python: &Path,
+    binary: &Path,
+) -> Result<CaseReport> {
+    let data = case.data(bench, options.seed, python)?;
+    let ours = Ours { binary, data: &data, bench, threads: options.threads };
+
+    let mut rivals = Rivals::start(python, &data, case.budget, options.threads, false)?;
+    let mut contestants = vec![Contestant::new("nextpair")];
+    contestants.extend(options.rivals(case).into_iter().map(Contestant::new));
+    if bench == Bench::Select {
+        tune(case, &mut rivals, &mut contestants[1..])?;
+    }
+
+    eprintln!("{}: answers and memory", case.name);
+    let reference = ours.run((case.budget + SLACK).min(case.pool), false)?.picks;
+    contestants[0].memory = ours.run(case.budget, true)?.memory;
+    for rival in &mut contestants[1..] {
+        let mut fresh = Rivals::start(python, &data, case.budget, options.threads, true)?;
+        let run;
+        (run, rival.memory) = fresh.watched(&rival.name, rival.chunk)?;
+        let agreement = compare(&reference, case.budget, &run.picks)
+            .with_context(|| format!("{}: {} answers otherwise", case.name, rival.name))?;
+        rival.agreement = Some(agreement);
+    }
+
+    let mut ceiling = Vec::new();
+    for round in 0..options.repeats {
+        eprintln!("{}: round {} of {}", case.name, round + 1, options.repeats);
+        if bench == Bench::Select {
+            ceiling.push(ceiling::measure(case.dim, options.threads));
+        }
+        // Everyone is first in some round.
+        for turn in 0..contestants.len() {
+            let count = contestants.len();
+            let contestant = &mut contestants[(round + turn) % count];
+            let seconds = match &contestant.agreement {
+                None => {
+                    let run = ours.run(case.budget, false)?;
+                    let same = run.picks == reference[..case.budget];
+                    ensure!(same, "{}: nextpair does not repeat its own answer", case.name);
+                    contestant.reported_peak = contestant.reported_peak.max(run.reported_peak);
+                    run.seconds
+                }
+                Some(_) => {
+                    let run = rivals.run(&contestant.name, contestant.chunk, None)?;
+                    contestant.agreement = Some(compare(&reference, case.budget, &run.picks)?);
+                    run.seconds
+                }
+            };
+            contestant.seconds.push(seconds);
+        }
+    }
+    let versions = rivals.versions.clone();
+    Ok(CaseReport { case: case.clone(), bench, contestants, ceiling, versions })
+}
+
+/// Gives each rival the chunk it is fastest with.
+fn tune(case: &Case, process: &mut Rivals, rivals: &mut [Contestant]) -> Result<()> {
+    eprintln!("{}: chunk sizes", case.name);
+    for rival in rivals {
+        let rows = Some(TUNING_ROWS.min(case.pool));
+        let mut best = f64::INFINITY;
+        for chunk in CHUNKS {
+            let first = process.run(&rival.name, Some(chunk), rows)?.seconds;
+            let second = process.run(&rival.name, Some(chunk), rows)?.seconds;
+            if first.min(second) < best {
+                (best, rival.chunk) = (first.min(second), Some(chunk));
+            }
+        }
+    }
+    Ok(())
 }

@@ -5,11 +5,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
-use nextpair_data::{Matrix, Side, Table, open, read_groups, read_ids, read_indices};
-use nextpair_engine::{
-    BagOfWords, Embeddings, Features, Guards, Matching, Metric, Progress, Question, Rule, Scope,
-    Settings, StrategyName, Vectors, Weight, bag_of_words, mean_features,
-};
+use nextpair_data::{Side, Table, open, read_groups, read_ids, read_indices};
+use nextpair_engine::{Guards, Metric, Rule, Scope, Settings, StrategyName, Weight};
+
+use crate::selection::{POOL_NAME, Selection, Sources};
 
 /// The flags of a selection.
 #[derive(clap::Args, Debug)]
@@ -27,7 +26,7 @@ pub(crate) struct SelectionArgs {
     #[arg(long, value_enum)]
     pool_side: PoolSide,
     /// How many items to pick
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(crate) budget: usize,
     /// hard-negative, random, core-set, coverage or hybrid
     #[arg(long, default_value = "hard-negative")]
@@ -36,7 +35,12 @@ pub(crate) struct SelectionArgs {
     #[arg(long, value_enum)]
     scope: Option<ScopeName>,
     /// Pairs of the mini batch, drawn by the seed
-    #[arg(long, value_name = "M", conflicts_with = "sample_indices")]
+    #[arg(
+        long,
+        value_name = "M",
+        conflicts_with = "sample_indices",
+        allow_negative_numbers = true
+    )]
     sample: Option<usize>,
     /// Pairs of the mini batch, one index per line: anchors and rivals
     #[arg(long, value_name = "FILE")]
@@ -45,7 +49,7 @@ pub(crate) struct SelectionArgs {
     #[arg(long, value_name = "FILE")]
     rival_indices: Option<PathBuf>,
     /// The threshold is the k-th largest rival similarity
-    #[arg(long, value_name = "K", default_value_t = 1)]
+    #[arg(long, value_name = "K", default_value_t = 1, allow_negative_numbers = true)]
     top_k: usize,
     /// What a hit is worth
     #[arg(long, value_enum, default_value_t = WeightName::Surplus)]
@@ -75,13 +79,13 @@ pub(crate) struct SelectionArgs {
     #[arg(long, value_name = "M", allow_negative_numbers = true)]
     relative_margin: Option<f64>,
     /// Seed of every draw
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, allow_negative_numbers = true)]
     seed: u64,
     /// How many of each pick's strongest hits to report
-    #[arg(long, value_name = "N", default_value_t = 3)]
+    #[arg(long, value_name = "N", default_value_t = 3, allow_negative_numbers = true)]
     pub(crate) explain: usize,
     /// Threads; all cores by default
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     threads: Option<usize>,
 }
 
@@ -115,46 +119,19 @@ pub(crate) enum FeaturesName {
     Bow,
 }
 
-/// A selection with its files open and its flags checked.
-pub(crate) struct Selection {
-    pub(crate) strategy: StrategyName,
-    pub(crate) budget: usize,
-    pub(crate) pool: Matrix,
-    pub(crate) ids: Option<Vec<String>>,
-    pub(crate) anchor_ids: Option<Vec<String>>,
-    pub(crate) weight: Weight,
-    pub(crate) explain: usize,
-    /// How the answer depends on what was typed, apart from files: parts must agree in it.
-    pub(crate) fingerprint: String,
-    /// Where distances can be taken from again, for `merge`.
-    pub(crate) sources: Sources,
-    rivals: Matrix,
-    anchors: Option<Matrix>,
-    metric: Metric,
-    settings: Settings,
-    features: FeaturesName,
-}
-
-/// The files of the pool's own side.
-pub(crate) struct Sources {
-    pub(crate) pool: PathBuf,
-    pub(crate) paired: PathBuf,
-    pub(crate) side: PoolSide,
-}
-
-impl Sources {
-    /// The matrices of the pool and of its paired side.
-    pub(crate) fn open(&self) -> Result<(Matrix, Matrix)> {
-        let side = self.side.data();
-        Ok((open(&self.pool, side)?.matrix, open(&self.paired, side)?.matrix))
-    }
-}
-
 impl PoolSide {
-    fn data(self) -> Side {
+    pub(crate) fn data(self) -> Side {
         match self {
             PoolSide::Image => Side::Image,
             PoolSide::Text => Side::Text,
+        }
+    }
+
+    /// What errors call the pairs' own side and other side.
+    pub(crate) fn paired_names(self) -> [&'static str; 2] {
+        match self {
+            PoolSide::Image => ["the paired images", "the paired texts"],
+            PoolSide::Text => ["the paired texts", "the paired images"],
         }
     }
 
@@ -178,8 +155,13 @@ impl SelectionArgs {
 
     /// Opens the files and checks what can be checked without computing.
     pub(crate) fn open(&self) -> Result<Selection> {
-        let uses_hits = self.strategy.needs().matching;
+        let needs = self.strategy.needs();
+        let uses_hits = needs.matching;
         let pool = open(&self.pool, self.pool_side.data())?;
+        ensure!(
+            u32::try_from(pool.matrix.rows()).is_ok(),
+            nextpair_engine::Error::TooManyRows { what: POOL_NAME, rows: pool.matrix.rows() }
+        );
         let (own, other) = match self.pool_side {
             PoolSide::Image => (&self.paired_images, &self.paired_texts),
             PoolSide::Text => (&self.paired_texts, &self.paired_images),
@@ -190,6 +172,15 @@ impl SelectionArgs {
         };
         let own_path = own.as_deref().with_context(|| format!("{} is missing", flags[0]))?;
         let rivals = open(own_path, self.pool_side.data())?.matrix;
+        let [own_name, _] = self.pool_side.paired_names();
+        if (needs.features || needs.matching) && pool.matrix.dim() != rivals.dim() {
+            bail!(nextpair_engine::Error::DimensionMismatch {
+                left: POOL_NAME,
+                left_dim: pool.matrix.dim(),
+                right: own_name,
+                right_dim: rivals.dim(),
+            });
+        }
         let anchors = match other {
             Some(path) => Some(open(path, self.pool_side.other())?),
             None if uses_hits => bail!("{} is missing; {} needs it", flags[1], self.strategy),
@@ -205,6 +196,10 @@ impl SelectionArgs {
         }
         let pairs = rivals.rows();
         let settings = self.settings(pairs)?;
+        let rule = match uses_hits {
+            true => Some(Rule::new(&settings, pairs).map_err(|error| self.blame(error))?),
+            false => None,
+        };
         let ids = matched_ids(self.ids.as_deref(), &self.pool, pool.ids, pool.matrix.rows())?;
         let (anchors, from_table) = match anchors {
             Some(Table { matrix, ids }) => (Some(matrix), ids),
@@ -212,26 +207,19 @@ impl SelectionArgs {
         };
         let anchor_path = other.as_deref().unwrap_or(own_path);
         let anchor_ids = matched_ids(self.paired_ids.as_deref(), anchor_path, from_table, pairs)?;
-        let fingerprint = format!(
-            "{:?}",
-            (self.strategy, self.budget, self.pool_side, self.similarity, &settings)
-        );
         Ok(Selection {
             strategy: self.strategy,
             budget: self.budget,
             pool: pool.matrix,
             ids,
             anchor_ids,
-            weight: settings.weight,
-            explain: self.explain,
-            fingerprint,
             sources: Sources {
                 pool: self.pool.clone(),
                 paired: own_path.to_path_buf(),
                 side: self.pool_side,
             },
             rivals,
-            anchors: anchors.filter(|_| uses_hits),
+            matched: anchors.zip(rule),
             metric: match self.similarity {
                 SimilarityName::Cosine => Metric::Cosine,
                 SimilarityName::Dot => Metric::Dot,
@@ -239,6 +227,25 @@ impl SelectionArgs {
             settings,
             features: self.features,
         })
+    }
+
+    /// Names the file that a refused rule came from.
+    fn blame(&self, error: nextpair_engine::Error) -> anyhow::Error {
+        use nextpair_engine::Error;
+        let file = match &error {
+            Error::EmptyIndexSet { set }
+            | Error::IndexOutOfRange { set, .. }
+            | Error::DuplicateIndex { set, .. } => match *set {
+                "rival indices" => self.rival_indices.as_ref().or(self.sample_indices.as_ref()),
+                _ => self.sample_indices.as_ref(),
+            },
+            Error::GroupCount { .. } => self.groups.as_ref(),
+            _ => None,
+        };
+        match file {
+            Some(file) => anyhow::Error::new(error).context(file.display().to_string()),
+            None => error.into(),
+        }
     }
 
     fn settings(&self, pairs: usize) -> Result<Settings> {
@@ -295,79 +302,6 @@ impl SelectionArgs {
             }
         })
     }
-}
-
-impl Selection {
-    /// Asks `work` the question that was typed.
-    pub(crate) fn ask<T>(
-        &self,
-        progress: &dyn Progress,
-        work: impl FnOnce(&Question<'_>) -> Result<T>,
-    ) -> Result<T> {
-        let vectors = self.feature_vectors(progress)?;
-        let (pool_features, paired_features) =
-            vectors.as_ref().map_or((&self.pool, &self.rivals), |(pool, paired)| (pool, paired));
-        let question = Question {
-            pool: self.pool.rows(),
-            matching: None,
-            features: Some(Features { pool: pool_features, paired: paired_features }),
-            seed: self.settings.seed,
-            progress,
-        };
-        let Some(anchors) = &self.anchors else { return work(&question) };
-        let names = match self.sources.side {
-            PoolSide::Image => ["the paired images", "the paired texts"],
-            PoolSide::Text => ["the paired texts", "the paired images"],
-        };
-        let rule = Rule::new(&self.settings, self.rivals.rows())?;
-        let rivals = Vectors::new(&self.rivals, names[0])?;
-        let anchors = Vectors::new(anchors, names[1])?;
-        let pool = Vectors::new(&self.pool, "the pool")?;
-        let columns = (&anchors, names[1]);
-        let matching = Matching {
-            pool: &Embeddings::new((&pool, "the pool"), columns, self.metric)?,
-            paired: &Embeddings::new((&rivals, names[0]), columns, self.metric)?,
-            rule: &rule,
-        };
-        work(&Question { matching: Some(matching), ..question })
-    }
-
-    /// One vector per item, where items have several.
-    fn feature_vectors(&self, progress: &dyn Progress) -> Result<Option<(Matrix, Matrix)>> {
-        let several = self.pool.locals() > 1 || self.rivals.locals() > 1;
-        let needs = self.strategy.needs();
-        // Similarities are of one vector per item; there the question itself refuses several.
-        if !needs.features || needs.matching || !several {
-            return Ok(None);
-        }
-        Ok(Some(match self.features {
-            FeaturesName::Mean => (mean_features(&self.pool)?, mean_features(&self.rivals)?),
-            FeaturesName::Bow => {
-                let words = BagOfWords { seed: self.settings.seed, ..BagOfWords::default() };
-                let (paired, pool) = bag_of_words(&self.rivals, &self.pool, words, progress)?;
-                (pool, paired)
-            }
-        }))
-    }
-
-    /// What a pool item is called.
-    pub(crate) fn id(&self, index: u32) -> String {
-        name_of(self.ids.as_deref(), index)
-    }
-
-    /// What a pair is called.
-    pub(crate) fn anchor_id(&self, index: u32) -> String {
-        name_of(self.anchor_ids.as_deref(), index)
-    }
-
-    /// Rows, anchors and dimensions, for the prediction of memory.
-    pub(crate) fn size(&self) -> (usize, usize, usize) {
-        (self.pool.rows(), self.rivals.rows(), self.pool.dim())
-    }
-}
-
-fn name_of(ids: Option<&[String]>, index: u32) -> String {
-    ids.map_or_else(|| index.to_string(), |ids| ids[index as usize].clone())
 }
 
 /// Labels as numbers, equal where they are equal.

@@ -10,6 +10,7 @@ mod progress;
 mod quickstart;
 mod score;
 mod select;
+mod selection;
 mod summary;
 mod verify;
 

@@ -35,7 +35,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         let part = Part::read(path)?;
         ensure!(
             part.header.fingerprint == header.fingerprint && part.header.pool == header.pool,
-            "{} and {} were made with different settings",
+            "{} and {} were made with different settings or files",
             first.display(),
             path.display()
         );
@@ -45,7 +45,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let output = Output::create(&args.out)?;
     let strategy = header.strategy()?;
     let matrices = match strategy.needs().features {
-        true => Some(header.sources().open()?),
+        true => Some(header.sources().open(header.pool)?),
         false => None,
     };
     let bar = Bar::new();

@@ -92,6 +92,20 @@ impl Output {
         Ok(Output { format, path: path.into(), file: Some(AtomicFile::create(path)?) })
     }
 
+    /// An error if the picks of items with these ids could not be written here; known before the
+    /// work begins.
+    pub(crate) fn check_ids(&self, ids: Option<&[String]>) -> Result<()> {
+        if self.format != Format::Uids {
+            return Ok(());
+        }
+        let name = || self.path.display().to_string();
+        let ids = ids.context("DataComp uids are wanted but the pool has no ids; give --ids");
+        for (item, id) in ids.with_context(name)?.iter().enumerate() {
+            uid(id, item as u32).with_context(name)?;
+        }
+        Ok(())
+    }
+
     /// Whether the data itself goes to standard output.
     pub(crate) fn is_stdout(&self) -> bool {
         self.file.is_none()
@@ -101,8 +115,12 @@ impl Output {
     pub(crate) fn write(self, rows: &[Row]) -> Result<()> {
         let Some(mut file) = self.file else {
             let mut stdout = BufWriter::new(std::io::stdout().lock());
-            write_jsonl(&mut stdout, rows)?;
-            return stdout.flush().context("standard output");
+            let written = write_jsonl(&mut stdout, rows).and_then(|()| Ok(stdout.flush()?));
+            return match written {
+                // A reader that has seen enough, such as `head`, is no error.
+                Err(error) if is_broken_pipe(&error) => Ok(()),
+                other => other.context("standard output"),
+            };
         };
         let written = match self.format {
             Format::Jsonl => write_jsonl(&mut file, rows),
@@ -113,6 +131,16 @@ impl Output {
         written.with_context(|| self.path.display().to_string())?;
         Ok(file.commit()?)
     }
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let kind = |error: &std::io::Error| error.kind() == std::io::ErrorKind::BrokenPipe;
+    error.chain().any(|cause| {
+        cause.downcast_ref::<std::io::Error>().is_some_and(kind)
+            || cause
+                .downcast_ref::<serde_json::Error>()
+                .is_some_and(|e| e.io_error_kind() == Some(std::io::ErrorKind::BrokenPipe))
+    })
 }
 
 fn write_jsonl(out: &mut impl Write, rows: &[Row]) -> Result<()> {
@@ -212,23 +240,23 @@ fn column<T: DataType, W: Write + Send>(
 
 /// DataComp's subset files: uids of 32 hexadecimal digits, as sorted pairs of 64-bit numbers.
 fn write_uids(out: &mut impl Write, rows: &[Row]) -> Result<()> {
-    let uid = |row: &Row| {
-        let halves = row.id.is_ascii().then(|| row.id.split_at_checked(16)).flatten();
-        let parsed = halves.filter(|_| row.id.len() == 32).and_then(|(high, low)| {
-            let half = |digits| u64::from_str_radix(digits, 16).ok();
-            Some((half(high)?, half(low)?))
-        });
-        parsed.with_context(|| {
-            format!(
-                "the id '{}' of item {} is not a DataComp uid of 32 hexadecimal digits; \
-                 give --ids, or write .jsonl, .csv or .parquet",
-                row.id, row.index
-            )
-        })
-    };
-    let mut uids = rows.iter().map(uid).collect::<Result<Vec<_>>>()?;
+    let mut uids =
+        rows.iter().map(|row| uid(&row.id, row.index)).collect::<Result<Vec<(u64, u64)>>>()?;
     uids.sort_unstable();
     Ok(npy::write_uids(out, &uids)?)
+}
+
+/// The two halves of an item's uid.
+fn uid(id: &str, item: u32) -> Result<(u64, u64)> {
+    let digits = id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let whole = digits.then(|| u128::from_str_radix(id, 16).ok()).flatten();
+    let whole = whole.with_context(|| {
+        format!(
+            "the id '{id}' of item {item} is not a DataComp uid of 32 hexadecimal digits; \
+             give --ids, or write .jsonl, .csv or .parquet"
+        )
+    })?;
+    Ok(((whole >> 64) as u64, whole as u64))
 }
 
 #[cfg(test)]

@@ -12,7 +12,8 @@ use safetensors::Dtype;
 use safetensors::tensor::TensorView;
 use serde::{Deserialize, Serialize};
 
-use crate::inputs::{PoolSide, Selection, Sources};
+use crate::inputs::PoolSide;
+use crate::selection::{Selection, Sources};
 
 const FORMAT: &str = "nextpair-part-1";
 
@@ -88,12 +89,12 @@ impl Part {
             std::path::absolute(path).with_context(|| path.display().to_string())
         };
         let header = Header {
-            fingerprint: selection.fingerprint.clone(),
+            fingerprint: selection.fingerprint(),
             strategy: selection.strategy.as_str().to_string(),
             budget: selection.budget,
             pool: selection.pool.rows(),
-            by_count: selection.weight == Weight::Count,
-            explain: selection.explain,
+            by_count: selection.settings.weight == Weight::Count,
+            explain: selection.settings.explain,
             keep: partial.keep,
             hard_negatives: partial.hard_negatives,
             ids: selection.ids.as_ref().map(|_| items.map(|i| (i, selection.id(i))).collect()),
@@ -214,6 +215,13 @@ impl Part {
             partial.thresholds.len() == anchors
                 && positions.all(|h| (h.position as usize) < anchors),
             "its anchors are damaged"
+        );
+        let pool = header.pool as u64;
+        ensure!(
+            ranges.len() % 2 == 0
+                && partial.items.iter().all(|r| r.start <= r.end && u64::from(r.end) <= pool)
+                && partial.best.iter().all(|pick| u64::from(pick.index) < pool),
+            "its items are damaged"
         );
         Ok(Part { header, partial })
     }

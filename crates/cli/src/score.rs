@@ -10,7 +10,6 @@ use nextpair_data::AtomicFile;
 use crate::inputs::SelectionArgs;
 use crate::parts::Part;
 use crate::progress::Bar;
-use crate::select::announce;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -60,20 +59,20 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     args.selection.set_threads()?;
     let selection = args.selection.open()?;
     let file = AtomicFile::create(&args.out)?;
-    announce(&selection);
+    selection.announce();
     let bar = Bar::new();
     let items = args.shard.items(selection.pool.rows());
-    let partial = selection.ask(&bar, |question| {
-        Ok(selection.strategy.score(question, items.clone(), selection.budget)?)
+    let shard = nextpair_engine::Shard { first: items.start, pool: selection.pool.rows() };
+    let partial = selection.ask(items.clone(), &bar, |question| {
+        Ok(selection.strategy.score(question, shard, selection.budget)?)
     });
     bar.finish();
     Part::new(&selection, partial?)?.write(file)?;
-    eprintln!(
-        "scored      items {} to {} of {}",
-        items.start,
-        items.end.saturating_sub(1),
-        selection.pool.rows()
-    );
+    let pool = selection.pool.rows();
+    match items.is_empty() {
+        true => eprintln!("scored      no items: there are more shards than the {pool} items"),
+        false => eprintln!("scored      items {} to {} of {pool}", items.start, items.end - 1),
+    }
     eprintln!("written     {}", args.out.display());
     Ok(ExitCode::SUCCESS)
 }

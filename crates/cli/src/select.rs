@@ -5,10 +5,9 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::Result;
-use nextpair_engine::Size;
 
-use crate::inputs::{Selection, SelectionArgs};
-use crate::memory::{Watch, megabytes};
+use crate::inputs::SelectionArgs;
+use crate::memory::Watch;
 use crate::output::{Output, rows};
 use crate::progress::Bar;
 use crate::summary::Summary;
@@ -31,10 +30,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     args.selection.set_threads()?;
     let selection = args.selection.open()?;
     let output = Output::create(&args.out)?;
-    let predicted = announce(&selection);
+    output.check_ids(selection.ids.as_deref())?;
+    let predicted = selection.announce();
     let bar = Bar::new();
-    let picks = selection
-        .ask(&bar, |question| Ok(selection.strategy.select(question, selection.budget)?));
+    let picks = selection.ask(selection.items(), &bar, |question| {
+        Ok(selection.strategy.select(question, selection.budget)?)
+    });
     bar.finish();
     let picks = picks?;
     let stdout_taken = output.is_stdout();
@@ -43,20 +44,4 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     Summary::new(selection.strategy, &picks, start.elapsed(), memory, &args.out)
         .print(args.json, stdout_taken)?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// Says how much memory the work will take; the number.
-pub(crate) fn announce(selection: &Selection) -> u64 {
-    let (pool, pairs, dim) = selection.size();
-    let length =
-        |ids: &Option<Vec<String>>| ids.iter().flatten().map(|id| id.len() + 64).sum::<usize>();
-    let (budget, threads) = (selection.budget, rayon::current_num_threads());
-    let names = (length(&selection.ids) + length(&selection.anchor_ids)) as u64;
-    let size = Size { pool, pairs, dim, budget, threads };
-    let predicted = selection.strategy.predicted_peak(&size) + names;
-    eprintln!(
-        "{pool} pool items, {pairs} pairs, {dim} dimensions; predicted peak memory {}",
-        megabytes(predicted)
-    );
-    predicted
 }

@@ -67,6 +67,8 @@ impl Element for f64 {
 /// region features are, say, 36. Several files in a row (shards) read as one matrix.
 #[derive(Clone, Debug)]
 pub struct Matrix {
+    /// Where the rows begin in the parts.
+    start: usize,
     rows: usize,
     locals: usize,
     dim: usize,
@@ -84,7 +86,7 @@ impl Matrix {
     /// A matrix over raw bytes, already checked to hold exactly `rows * locals * dim` numbers.
     pub(crate) fn over(bytes: Bytes, rows: usize, locals: usize, dim: usize, dtype: Dtype) -> Self {
         assert_eq!(bytes.as_slice().len(), rows * locals * dim * dtype.size());
-        Matrix { rows, locals, dim, dtype, parts: vec![Part { first: 0, bytes }] }
+        Matrix { start: 0, rows, locals, dim, dtype, parts: vec![Part { first: 0, bytes }] }
     }
 
     /// One vector per row, from memory.
@@ -132,7 +134,7 @@ impl Matrix {
     pub(crate) fn concatenate(parts: Vec<Matrix>) -> Option<Matrix> {
         let first = parts.first()?;
         let (locals, dim, dtype) = (first.locals, first.dim, first.dtype);
-        let mut whole = Matrix { rows: 0, locals, dim, dtype, parts: Vec::new() };
+        let mut whole = Matrix { start: 0, rows: 0, locals, dim, dtype, parts: Vec::new() };
         for part in parts {
             if (part.locals, part.dim, part.dtype) != (locals, dim, dtype) {
                 return None;
@@ -149,11 +151,21 @@ impl Matrix {
     pub fn flattened(&self) -> Matrix {
         let part = |p: &Part| Part { first: p.first * self.locals, bytes: p.bytes.clone() };
         Matrix {
+            start: self.start * self.locals,
             rows: self.rows * self.locals,
             locals: 1,
             parts: self.parts.iter().map(part).collect(),
             ..*self
         }
+    }
+
+    /// Some consecutive rows, without a copy.
+    ///
+    /// # Panics
+    /// If there are no such rows.
+    pub fn slice(&self, rows: std::ops::Range<usize>) -> Matrix {
+        assert!(rows.start <= rows.end && rows.end <= self.rows, "{rows:?} of {}", self.rows);
+        Matrix { start: self.start + rows.start, rows: rows.len(), ..self.clone() }
     }
 
     /// A copy of some rows in memory.
@@ -186,6 +198,8 @@ impl Matrix {
     /// The stored bytes of item `row`.
     #[inline]
     pub fn row_bytes(&self, row: usize) -> &[u8] {
+        assert!(row < self.rows, "row {row} of {}", self.rows);
+        let row = self.start + row;
         let part = match self.parts.as_slice() {
             [only] => only,
             many => &many[many.partition_point(|p| p.first <= row) - 1],
@@ -242,6 +256,9 @@ mod tests {
         assert_eq!(row, [2.0, 3.0]);
         whole.read_f64(3, &mut row);
         assert_eq!(row, [4.0, 5.0]);
+        let part = whole.slice(1..4).slice(1..3);
+        part.read_f64(1, &mut row);
+        assert_eq!((part.rows(), row), (2, [4.0, 5.0]));
         let other = Matrix::from_f32(1, &[1.0]);
         assert!(Matrix::concatenate(vec![whole, other]).is_none());
     }

@@ -49,6 +49,14 @@ impl Default for BagOfWords {
     }
 }
 
+impl BagOfWords {
+    /// About the memory that finding the words of `vectors` local vectors takes, in bytes.
+    pub fn memory(&self, vectors: usize, dim: usize) -> usize {
+        let points = 2 * 8 * self.sample.min(vectors) * dim;
+        points + 72 * vectors + 24 * self.clusters * dim
+    }
+}
+
 const SAMPLED: u64 = 3;
 const FIRST_CENTROIDS: u64 = 4;
 

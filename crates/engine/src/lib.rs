@@ -62,7 +62,7 @@ pub use memory::Size;
 pub use partial::Partial;
 pub use picks::{Pick, Picks, Reason};
 pub use progress::Progress;
-pub use question::{Features, Guards, Matching, Question, Rule, Scope, Settings, Weight};
+pub use question::{Features, Guards, Matching, Question, Rule, Scope, Settings, Shard, Weight};
 pub use recall::{Ranks, Recall, ranks};
 pub use score::Hit;
 pub use screen::{Code, Route};

@@ -9,7 +9,7 @@ use crate::{Error, Progress, Similarity};
 
 /// Everything a strategy may look at. What it does not need may be missing.
 pub struct Question<'a> {
-    /// Items in the pool.
+    /// Items in the pool, or in the shard of it that is asked about.
     pub pool: usize,
     /// What hits are made of.
     pub matching: Option<Matching<'a>>,
@@ -40,6 +40,15 @@ pub struct Matching<'a> {
     pub paired: &'a dyn Similarity,
     /// Which pairs take part and how hits count.
     pub rule: &'a Rule,
+}
+
+/// Where the items of a question stand in the whole pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shard {
+    /// The index of the first.
+    pub first: u32,
+    /// Items in the whole pool.
+    pub pool: usize,
 }
 
 /// One vector per item of the pool's own side.

@@ -1,7 +1,5 @@
 //! Hits of pool items, and the scores they add up to.
 
-use std::ops::Range;
-
 use rayon::prelude::*;
 
 use crate::picks::{Pick, Reason, keep_best};
@@ -28,11 +26,10 @@ pub(crate) struct Scorer<'a> {
     sieve: Box<dyn Sieve + 'a>,
 }
 
-/// Scores of consecutive pool items.
+/// Scores of all items of a question.
 pub(crate) struct Scores {
-    pub(crate) first: u32,
-    pub(crate) surplus: Vec<f64>,
-    pub(crate) hits: Vec<u32>,
+    surplus: Vec<f64>,
+    hits: Vec<u32>,
 }
 
 impl<'a> Scorer<'a> {
@@ -77,35 +74,25 @@ impl<'a> Scorer<'a> {
         })
     }
 
-    /// Applies `work` to blocks of consecutive `items`, in parallel; results in order.
+    /// Applies `work` to blocks of items, in parallel; results in order.
     pub(crate) fn sweep<T: Send>(
         &self,
-        items: Range<u32>,
         work: impl Fn(&[u32]) -> Result<T, Error> + Sync,
     ) -> Result<Vec<T>, Error> {
-        let width = self.thresholds.len() as u64;
-        let progress = self.progress;
-        progress.start("scores", items.len() as u64 * width);
-        let blocks: Vec<Range<u32>> = items
-            .clone()
-            .step_by(ROW_BLOCK)
-            .map(|first| first..items.end.min(first + ROW_BLOCK as u32))
-            .collect();
-        blocks
-            .into_par_iter()
-            .map(|block| {
-                let items: Vec<u32> = block.collect();
-                let result = work(&items)?;
-                progress.advance(items.len() as u64 * width);
-                Ok(result)
-            })
-            .collect()
+        let (count, width) = (self.matching.pool.rows(), self.thresholds.len() as u64);
+        self.progress.start("scores", count as u64 * width);
+        let block = |first: usize| {
+            let items: Vec<u32> = (first as u32..count.min(first + ROW_BLOCK) as u32).collect();
+            let result = work(&items)?;
+            self.progress.advance(items.len() as u64 * width);
+            Ok(result)
+        };
+        (0..count).into_par_iter().step_by(ROW_BLOCK).map(block).collect()
     }
 
     /// `h_i` of every item (Eqs. 4 to 6 of the paper).
-    pub(crate) fn score(&self, items: Range<u32>) -> Result<Scores, Error> {
-        let first = items.start;
-        let blocks = self.sweep(items, |items| {
+    pub(crate) fn score(&self) -> Result<Scores, Error> {
+        let blocks = self.sweep(|items| {
             let mut block = vec![(0.0, 0); items.len()];
             self.visit_hits(items, |item, hits| {
                 block[item] = (self.surplus(hits), hits.len() as u32);
@@ -113,7 +100,7 @@ impl<'a> Scorer<'a> {
             Ok(block)
         })?;
         let (surplus, hits) = blocks.into_iter().flatten().unzip();
-        Ok(Scores { first, surplus, hits })
+        Ok(Scores { surplus, hits })
     }
 
     /// The sum of surpluses, anchors ascending.
@@ -138,10 +125,20 @@ impl<'a> Scorer<'a> {
 }
 
 impl Scores {
+    /// No hits at all.
+    pub(crate) fn none(items: usize) -> Self {
+        Scores { surplus: vec![0.0; items], hits: vec![0; items] }
+    }
+
+    pub(crate) fn set(&mut self, item: usize, surplus: f64, hits: usize) {
+        self.surplus[item] = surplus;
+        self.hits[item] = hits as u32;
+    }
+
     /// The best `keep` items by `weight`.
     pub(crate) fn best(&self, weight: Weight, keep: usize) -> Vec<Pick> {
         let pick = |(i, (&surplus, &hits)): (usize, (&f64, &u32))| Pick {
-            index: self.first + i as u32,
+            index: i as u32,
             score: match weight {
                 Weight::Surplus => surplus,
                 Weight::Count => hits as f64,

@@ -6,9 +6,7 @@ mod hard_negative;
 mod hybrid;
 mod random;
 
-use std::ops::Range;
-
-use crate::{Error, Features, Partial, Picks, Progress, Question, Size, Weight};
+use crate::{Error, Features, Partial, Picks, Progress, Question, Shard, Size, Weight};
 
 /// A way to choose what to pair next.
 pub trait Strategy: Send + Sync {
@@ -38,13 +36,9 @@ pub struct Needs {
 
 /// A strategy that can look at the pool piece by piece.
 pub trait Sharded: Send + Sync {
-    /// What some pool items contribute.
-    fn score(
-        &self,
-        question: &Question<'_>,
-        items: Range<u32>,
-        budget: usize,
-    ) -> Result<Partial, Error>;
+    /// What the items of the question contribute, as a shard of the pool.
+    fn score(&self, question: &Question<'_>, shard: Shard, budget: usize)
+    -> Result<Partial, Error>;
 
     /// The picks, once every item is covered.
     fn finish(&self, whole: Partial, rest: &Finish<'_>, budget: usize) -> Result<Picks, Error>;
@@ -71,7 +65,7 @@ fn select_whole(
     budget: usize,
 ) -> Result<Picks, Error> {
     let pool = question.pool;
-    let whole = strategy.score(question, 0..pool as u32, budget)?;
+    let whole = strategy.score(question, Shard { first: 0, pool }, budget)?;
     let rest = Finish {
         pool,
         features: question.features,
@@ -134,15 +128,15 @@ impl StrategyName {
         self.strategy().select(question, budget)
     }
 
-    /// What the pool items `items` contribute to a selection of `budget`.
+    /// What the question's items, a shard of the pool, contribute to a selection of `budget`.
     pub fn score(
         self,
         question: &Question<'_>,
-        items: Range<u32>,
+        shard: Shard,
         budget: usize,
     ) -> Result<Partial, Error> {
-        check_budget(budget, question.pool)?;
-        self.sharded()?.score(question, items, budget)
+        check_budget(budget, shard.pool)?;
+        self.sharded()?.score(question, shard, budget)
     }
 
     /// The picks of a selection whose pieces are all in `whole`.

@@ -59,10 +59,13 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
+    fn seeds(&self) -> usize {
+        self.field.rows.len().min(SEEDS.max(4 * self.k))
+    }
+
     /// Any k groups give a first lower bound; a spread of rows gives a fair one.
     fn seed(&mut self, similarity: &dyn Similarity) -> Result<(), Error> {
-        let rows = self.field.rows;
-        let count = rows.len().min(SEEDS.max(4 * self.k));
+        let (rows, count) = (self.field.rows, self.seeds());
         let seeds: Vec<u32> = (0..count).map(|i| rows[i * rows.len() / count]).collect();
         for seeds in seeds.chunks(SEEDS) {
             let values: Result<Vec<Vec<f64>>, Error> = seeds
@@ -92,16 +95,17 @@ impl Search<'_> {
     /// Looks for rows above what is known, in waves; each wave raises the cuts for the next.
     fn run(&mut self, similarity: &dyn Similarity, progress: &dyn Progress) -> Result<(), Error> {
         let sieve = similarity.sieve(self.columns, None)?;
-        let mut wave = ROW_BLOCK * rayon::current_num_threads();
-        let largest = 8 * wave;
+        let threads = rayon::current_num_threads();
+        let (mut wave, largest) = (2 * self.seeds(), 8 * ROW_BLOCK * threads);
         let mut rest = self.field.rows;
         while !rest.is_empty() {
             let (now, later) = rest.split_at(wave.min(rest.len()));
             // One step below the k-th, so that equal values of lower rows are found too.
             let cuts: Vec<f64> =
                 self.best.iter().map(|best| self.known(best).next_down()).collect();
+            let block = now.len().div_ceil(threads).clamp(1, ROW_BLOCK);
             let found: Result<Vec<_>, Error> = now
-                .par_chunks(ROW_BLOCK)
+                .par_chunks(block)
                 .map(|rows| {
                     let pairs = sieve.above(rows, &cuts)?;
                     let mut entries = Vec::with_capacity(pairs.len());

@@ -9,8 +9,9 @@ use super::{Case, Outcome};
 pub(super) fn eval(case: &Case, outcome: &mut Outcome) -> Result<()> {
     if case.has("in.image_emb") {
         let (images, dim) = case.table("in.image_emb")?;
-        let (captions, _) = case.table("in.caption_emb")?;
-        let (images, captions) = (Matrix::from_f64(dim, &images), Matrix::from_f64(dim, &captions));
+        let (captions, captions_dim) = case.table("in.caption_emb")?;
+        let images = Matrix::from_f64(dim, &images);
+        let captions = Matrix::from_f64(captions_dim, &captions);
         let images = Vectors::new(&images, "the images")?;
         let captions = Vectors::new(&captions, "the captions")?;
         let (rows, columns) = ((&images, "the images"), (&captions, "the captions"));

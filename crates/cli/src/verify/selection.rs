@@ -117,8 +117,9 @@ fn one_setting(
 
 pub(super) fn core_set(case: &Case, outcome: &mut Outcome) -> Result<()> {
     let (centres, dim) = case.table("in.centers")?;
-    let (items, _) = case.table("in.pool")?;
-    let (centres_m, items_m) = (Matrix::from_f64(dim, &centres), Matrix::from_f64(dim, &items));
+    let (items, items_dim) = case.table("in.pool")?;
+    let centres_m = Matrix::from_f64(dim, &centres);
+    let items_m = Matrix::from_f64(items_dim, &items);
     let centres_v = Vectors::new(&centres_m, "the centres")?;
     let items_v = Vectors::new(&items_m, "the pool")?;
     let selected = case.integers("out.selected")?;
@@ -136,6 +137,7 @@ pub(super) fn core_set(case: &Case, outcome: &mut Outcome) -> Result<()> {
     }
     let all = Matrix::from_f64(dim, &all);
     let all = Vectors::new(&all, "the centres")?;
+    ensure!(!items_v.is_empty(), "in.pool is empty");
     let every = k_center(&all, &items_v, 1, &())?;
     let expected = case.floats("out.final_min_distance")?;
     let largest = expected.iter().fold(0.0, |m: f64, &d| m.max(d));
@@ -145,9 +147,11 @@ pub(super) fn core_set(case: &Case, outcome: &mut Outcome) -> Result<()> {
 pub(super) fn features(case: &Case, outcome: &mut Outcome) -> Result<()> {
     let (shape, regions) = case.file.f64s("in.regions")?;
     let [_, locals, dim] = shape[..] else { anyhow::bail!("in.regions has shape {shape:?}") };
+    ensure!(locals > 0 && dim > 0, "in.regions has shape {shape:?}");
     let items = Matrix::from_f64(dim, &regions).with_locals(locals);
-    let (centroids, _) = case.table("in.centroids")?;
-    let histograms = histograms(&Matrix::from_f64(dim, &centroids), &items, &())?;
+    let (centroids, centroids_dim) = case.table("in.centroids")?;
+    let centroids = Matrix::from_f64(centroids_dim, &centroids);
+    let histograms = histograms(&centroids, &items, &())?;
     outcome.close("histogram", &values(&histograms), &case.floats("out.histogram")?)?;
     outcome.close("mean", &values(&mean_features(&items)?), &case.floats("out.mean_feature")?)
 }

@@ -23,8 +23,9 @@ pub struct Vectors {
 impl Vectors {
     /// Numbers that half precision holds exactly; no vector is zero.
     pub fn drawn(draws: &mut Draws, rows: usize, dim: usize) -> Self {
-        let mut values: Vec<f64> =
-            (0..rows * dim).map(|_| (draws.normal().clamp(-7.0, 7.0) * 32.0).round() / 32.0).collect();
+        let mut values: Vec<f64> = (0..rows * dim)
+            .map(|_| (draws.normal().clamp(-7.0, 7.0) * 32.0).round() / 32.0)
+            .collect();
         values.chunks_mut(dim).for_each(|row| row[0] += f64::from(row.iter().all(|&v| v == 0.0)));
         Vectors { dim, values }
     }

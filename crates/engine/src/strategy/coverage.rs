@@ -6,13 +6,12 @@
 //! 1 - 1/e of the best set (Nemhauser, Wolsey and Fisher, 1978).
 
 use std::collections::BinaryHeap;
-use std::ops::Range;
 
 use super::{Finish, Needs, Sharded, Strategy, select_whole};
 use crate::lazy::Bound;
 use crate::picks::Pick;
 use crate::score::{Hit, Scorer, Scores, reasons};
-use crate::{Error, Partial, Picks, Question, Size, Weight};
+use crate::{Error, Partial, Picks, Question, Shard, Size, Weight};
 
 pub(super) struct Coverage;
 
@@ -39,31 +38,29 @@ impl Sharded for Coverage {
     fn score(
         &self,
         question: &Question<'_>,
-        items: Range<u32>,
+        shard: Shard,
         budget: usize,
     ) -> Result<Partial, Error> {
         let matching = question.matching("coverage")?;
         let scorer = Scorer::new(matching, question.progress)?;
-        let blocks = scorer.sweep(items.clone(), |items| {
+        let blocks = scorer.sweep(|items| {
             let mut found = Vec::new();
             scorer.visit_hits(items, |item, hits| found.push((items[item], hits.to_vec())))?;
             Ok(found)
         })?;
-        let hits: Vec<(u32, Vec<Hit>)> = blocks.into_iter().flatten().collect();
-        let mut scores = Scores {
-            first: items.start,
-            surplus: vec![0.0; items.len()],
-            hits: vec![0; items.len()],
-        };
+        let mut hits: Vec<(u32, Vec<Hit>)> = blocks.into_iter().flatten().collect();
+        let mut scores = Scores::none(question.pool);
         for (item, hits) in &hits {
-            scores.surplus[(item - items.start) as usize] = scorer.surplus(hits);
-            scores.hits[(item - items.start) as usize] = hits.len() as u32;
+            scores.set(*item as usize, scorer.surplus(hits), hits.len());
         }
+        // Fillers come in the order of the surplus, whatever the weight.
+        let mut best = scores.best(Weight::Surplus, budget);
+        best.iter_mut().for_each(|pick| pick.index += shard.first);
+        hits.iter_mut().for_each(|(item, _)| *item += shard.first);
         Ok(Partial {
-            items: vec![items],
+            items: shard.items(question.pool),
             keep: budget,
-            // Fillers come in the order of the surplus, whatever the weight.
-            best: scores.best(Weight::Surplus, budget),
+            best,
             hard_negatives: Some(scores.hard_negatives()),
             anchors: matching.rule.anchors.clone(),
             thresholds: scorer.into_thresholds(),

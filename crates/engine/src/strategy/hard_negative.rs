@@ -1,10 +1,8 @@
 //! The paper's strategy: the items with the highest hard-negative scores (Algorithm 2).
 
-use std::ops::Range;
-
 use super::{Finish, Needs, Sharded, Strategy, select_whole};
 use crate::score::Scorer;
-use crate::{Error, Matching, Partial, Picks, Progress, Question, Size, Weight};
+use crate::{Error, Matching, Partial, Picks, Progress, Question, Shard, Size, Weight};
 
 pub(super) struct HardNegative;
 
@@ -30,11 +28,11 @@ impl Sharded for HardNegative {
     fn score(
         &self,
         question: &Question<'_>,
-        items: Range<u32>,
+        shard: Shard,
         budget: usize,
     ) -> Result<Partial, Error> {
         let matching = question.matching("hard-negative")?;
-        best_by_score(matching, question.progress, items, matching.rule.weight, budget)
+        best_by_score(matching, question.progress, shard, matching.rule.weight, budget)
     }
 
     fn finish(&self, whole: Partial, rest: &Finish<'_>, budget: usize) -> Result<Picks, Error> {
@@ -53,16 +51,17 @@ impl Sharded for HardNegative {
 pub(super) fn best_by_score(
     matching: Matching<'_>,
     progress: &dyn Progress,
-    items: Range<u32>,
+    shard: Shard,
     weight: Weight,
     keep: usize,
 ) -> Result<Partial, Error> {
     let scorer = Scorer::new(matching, progress)?;
-    let scores = scorer.score(items.clone())?;
+    let scores = scorer.score()?;
     let mut best = scores.best(weight, keep);
     scorer.explain(&mut best)?;
+    best.iter_mut().for_each(|pick| pick.index += shard.first);
     Ok(Partial {
-        items: vec![items],
+        items: shard.items(matching.pool.rows()),
         keep,
         best,
         hard_negatives: Some(scores.hard_negatives()),

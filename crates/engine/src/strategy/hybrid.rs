@@ -1,12 +1,10 @@
 //! Hard negatives that differ: the best by surplus, thinned out by distance.
 
-use std::ops::Range;
-
 use super::hard_negative::best_by_score;
 use super::{Finish, Needs, Sharded, Strategy, select_whole};
 use crate::kcenter::k_center;
 use crate::picks::Pick;
-use crate::{Error, Partial, Picks, Question, Size, Vectors, Weight};
+use crate::{Error, Partial, Picks, Question, Shard, Size, Vectors, Weight};
 
 pub(super) struct Hybrid;
 
@@ -37,12 +35,12 @@ impl Sharded for Hybrid {
     fn score(
         &self,
         question: &Question<'_>,
-        items: Range<u32>,
+        shard: Shard,
         budget: usize,
     ) -> Result<Partial, Error> {
-        let keep = question.pool.min(CANDIDATES * budget);
+        let keep = shard.pool.min(CANDIDATES * budget);
         let matching = question.matching("hybrid")?;
-        best_by_score(matching, question.progress, items, Weight::Surplus, keep)
+        best_by_score(matching, question.progress, shard, Weight::Surplus, keep)
     }
 
     fn finish(&self, whole: Partial, rest: &Finish<'_>, budget: usize) -> Result<Picks, Error> {

@@ -1,11 +1,9 @@
 //! Any items, by a seeded draw: the baseline every other strategy must beat.
 
-use std::ops::Range;
-
 use super::{Finish, Needs, Sharded, Strategy, select_whole};
 use crate::draw::draw_of;
 use crate::picks::{Pick, keep_best};
-use crate::{Error, Partial, Picks, Question, Size};
+use crate::{Error, Partial, Picks, Question, Shard, Size};
 
 pub(super) struct Random;
 
@@ -35,10 +33,11 @@ impl Sharded for Random {
     fn score(
         &self,
         question: &Question<'_>,
-        items: Range<u32>,
+        shard: Shard,
         budget: usize,
     ) -> Result<Partial, Error> {
         let seed = question.seed;
+        let items = shard.first..shard.first + question.pool as u32;
         let pick = |index: u32| Pick {
             index,
             score: (draw_of(seed, PICKS, index as u64) >> 11) as f64 / (1u64 << 53) as f64,
@@ -46,7 +45,7 @@ impl Sharded for Random {
             why: Vec::new(),
         };
         Ok(Partial {
-            items: vec![items.clone()],
+            items: shard.items(question.pool),
             keep: budget,
             best: keep_best(items.map(pick), budget),
             hard_negatives: None,

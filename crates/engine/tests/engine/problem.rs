@@ -141,6 +141,15 @@ impl Problem {
 
     /// Asks `work` the question on single-precision matrices.
     pub fn ask<T>(&self, work: impl FnOnce(&Question<'_>) -> Result<T, Error>) -> Result<T, Error> {
+        self.ask_about(0..self.pool.len() / self.dim, work)
+    }
+
+    /// Asks about some items of the pool only; features are of the whole pool.
+    pub fn ask_about<T>(
+        &self,
+        items: std::ops::Range<usize>,
+        work: impl FnOnce(&Question<'_>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
         let single = |values: &[f64]| {
             let values: Vec<f32> = values.iter().map(|&v| v as f32).collect();
             Matrix::from_f32(self.dim, &values)
@@ -150,7 +159,8 @@ impl Problem {
         let features = Features { pool: &pool, paired: &rivals };
         let rivals = Vectors::new(&rivals, "rivals")?;
         let anchors = Vectors::new(&anchors, "anchors")?;
-        let items = Vectors::new(&pool, "pool")?;
+        let shard = pool.slice(items);
+        let items = Vectors::new(&shard, "pool")?;
         let rule = Rule::new(&self.settings, self.pairs())?;
         let columns = (&anchors, "anchors");
         let matching = Matching {

@@ -1,6 +1,6 @@
 //! A selection split over shards is the selection.
 
-use nextpair_engine::{Error, Finish, Partial, StrategyName};
+use nextpair_engine::{Error, Finish, Partial, Question, Shard, StrategyName};
 use proptest::prelude::*;
 
 use crate::problem::problems;
@@ -15,29 +15,31 @@ proptest! {
                 continue;
             }
             let whole = problem.ask(|q| strategy.select(q, problem.budget));
+            let pool = problem.pool.len() / problem.dim;
+            let mut ends: Vec<usize> = cuts.iter().map(|c| (c * pool as f64) as usize).collect();
+            ends.extend([0, pool]);
+            ends.sort_unstable();
+            let mut parts: Vec<Result<Partial, Error>> = ends
+                .windows(2)
+                .map(|pair| {
+                    let shard = Shard { first: pair[0] as u32, pool };
+                    let score = |q: &Question<'_>| strategy.score(q, shard, problem.budget);
+                    problem.ask_about(pair[0]..pair[1], score)
+                })
+                .collect();
+            if swap {
+                parts.reverse();
+            }
+            let all = parts.into_iter().reduce(|a, b| a?.merge(b?)).unwrap();
             let split = problem.ask(|q| {
-                let pool = q.pool as u32;
-                let mut ends: Vec<u32> = cuts.iter().map(|c| (c * pool as f64) as u32).collect();
-                ends.extend([0, pool]);
-                ends.sort_unstable();
-                let mut parts = Vec::new();
-                for pair in ends.windows(2) {
-                    parts.push(strategy.score(q, pair[0]..pair[1], problem.budget)?);
-                }
-                if swap {
-                    parts.reverse();
-                }
-                let all: Option<Partial> = parts.into_iter().map(Ok).reduce(
-                    |a: Result<Partial, Error>, b| a?.merge(b?),
-                ).transpose()?;
                 let rest = Finish {
-                    pool: pool as usize,
+                    pool,
                     features: q.features,
                     weight: problem.settings.weight,
                     explain: problem.settings.explain,
                     progress: &(),
                 };
-                strategy.finish(all.unwrap(), &rest, problem.budget)
+                strategy.finish(all?, &rest, problem.budget)
             });
             match (whole, split) {
                 (Ok(whole), Ok(split)) => prop_assert_eq!(whole, split),

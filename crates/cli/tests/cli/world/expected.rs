@@ -42,9 +42,10 @@ impl World {
         let chosen = match asked.strategy {
             StrategyName::Random => panic!("a draw has no reference"),
             StrategyName::CoreSet => {
-                return rows(&reference::k_center(&own.rows(), &self.pool.rows(), asked.budget), |_| {
-                    (Value::Null, json!([]))
-                });
+                return rows(
+                    &reference::k_center(&own.rows(), &self.pool.rows(), asked.budget),
+                    |_| (Value::Null, json!([])),
+                );
             }
             _ => self.hits(asked),
         };

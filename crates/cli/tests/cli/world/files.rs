@@ -103,7 +103,8 @@ pub fn safetensors_raw(
 
 /// A `.parquet` file with a column `id`, and `embedding` where there are vectors.
 pub fn parquet<T: AsRef<str>>(ids: &[T], vectors: Option<&Vectors>) -> Vec<u8> {
-    let lists = "required group embedding (LIST) { repeated group list { required float element; } }";
+    let lists =
+        "required group embedding (LIST) { repeated group list { required float element; } }";
     let lists = if vectors.is_some() { lists } else { "" };
     let schema = format!("message table {{ required binary id (STRING); {lists} }}");
     let schema = Arc::new(parse_message_type(&schema).unwrap());
@@ -118,7 +119,10 @@ pub fn parquet<T: AsRef<str>>(ids: &[T], vectors: Option<&Vectors>) -> Vec<u8> {
             let repeated: Vec<i16> =
                 (0..values.len()).map(|i| i16::from(i % vectors.dim != 0)).collect();
             let defined = vec![1; values.len()];
-            column.typed::<FloatType>().write_batch(&values, Some(&defined), Some(&repeated)).unwrap();
+            column
+                .typed::<FloatType>()
+                .write_batch(&values, Some(&defined), Some(&repeated))
+                .unwrap();
         } else {
             let ids: Vec<ByteArray> = ids.iter().map(|id| id.as_ref().into()).collect();
             column.typed::<ByteArrayType>().write_batch(&ids, None, None).unwrap();

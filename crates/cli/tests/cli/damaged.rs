@@ -1,0 +1,123 @@
+//! Files that are not what their name says.
+
+use crate::world::World;
+use crate::world::files::{self, Numbers};
+
+/// Every input is read by the same door; a damaged one is refused behind each flag.
+fn refused_everywhere(world: &World, file: &str, expected: &[&str]) {
+    for flag in ["--pool", "--paired-images", "--paired-texts"] {
+        world.select_refused(&format!("{flag} {file}"), expected);
+    }
+}
+
+#[test]
+fn npy_that_cannot_be_read() {
+    let world = World::small();
+    let data = Numbers::F32.encode(&world.pool.values);
+    let raw = |descr, fortran, shape| files::npy_raw(descr, fortran, shape, &data);
+    let whole = files::npy(&world.pool, Numbers::F32);
+    let longer = [&whole[..], b"x"].concat();
+    for (name, bytes, expected) in [
+        ("cut.npy", whole[..whole.len() - 5].to_vec(), "the data is cut off: shape (40, 6) takes"),
+        ("header.npy", whole[..20].to_vec(), "the header is cut off"),
+        ("longer.npy", longer, "there are bytes after the data"),
+        ("empty.npy", vec![], "the file is empty"),
+        ("garbage.npy", b"PK\x03\x04 not numpy at all".to_vec(), "not a .npy file"),
+        ("version.npy", b"\x93NUMPY\x09\x00\x00\x00".to_vec(), "version 9.0"),
+        ("integers.npy", raw("<i4", false, "(40, 6)"), "dtype '<i4'; accepted are '<f2', '<f4'"),
+        ("bool.npy", raw("|b1", false, "(40, 24)"), "dtype '|b1'"),
+        ("objects.npy", raw("|O", false, "(40, 3)"), "dtype '|O'"),
+        ("complex.npy", raw("<c8", false, "(40, 3)"), "dtype '<c8'"),
+        ("fortran.npy", raw("<f4", true, "(40, 6)"), "Fortran order; save np.ascontiguousarray"),
+        ("big.npy", raw(">f4", false, "(40, 6)"), "'>f4' is big-endian; save array.astype('<f4')"),
+        ("flat.npy", raw("<f4", false, "(240,)"), "shape (240,) has 1 dimensions"),
+        ("deep.npy", raw("<f4", false, "(4, 10, 3, 2)"), "has 4 dimensions"),
+        ("thin.npy", raw("<f4", false, "(40, 0)"), "rows without numbers"),
+        ("huge.npy", raw("<f4", false, "(9223372036854775807, 6)"), "larger than any file"),
+    ] {
+        world.write(name, &bytes);
+        refused_everywhere(&world, name, &[name, expected]);
+    }
+    world.write("locals.npy", &raw("<f4", false, "(20, 2, 6)"));
+    world.select_refused("--pool locals.npy", &["the pool items have 2 vectors per item"]);
+}
+
+#[test]
+fn safetensors_that_cannot_be_read() {
+    let world = World::small();
+    let tensors = [("a", &world.pool), ("b", &world.images)];
+    let whole = files::safetensors(&tensors, Numbers::F32);
+    let integers = [("i".to_string(), safetensors::Dtype::I64, vec![40, 6], vec![0; 40 * 6 * 8])];
+    let flat = [("f".to_string(), safetensors::Dtype::F32, vec![6], vec![0; 24])];
+    world.write("two.safetensors", &whole);
+    world.write("cut.safetensors", &whole[..whole.len() - 3]);
+    world.write("header.safetensors", &whole[..30]);
+    world.write("tiny.safetensors", &whole[..5]);
+    world.write("empty.safetensors", b"");
+    world.write("garbage.safetensors", b"this is not a tensor file at all");
+    world.write("integers.safetensors", &files::safetensors_raw(&integers, None));
+    world.write("flat.safetensors", &files::safetensors_raw(&flat, None));
+    for (name, expected) in [
+        ("two.safetensors", "holds the tensors a, b; name one as FILE:TENSOR"),
+        ("two.safetensors:c", "no tensor 'c'; it holds the tensors a, b"),
+        ("cut.safetensors:a", "cut.safetensors: not a whole safetensors file"),
+        ("header.safetensors", "not a whole safetensors file"),
+        ("tiny.safetensors", "not a whole safetensors file"),
+        ("empty.safetensors", "the file is empty"),
+        ("garbage.safetensors", "not a whole safetensors file"),
+        ("integers.safetensors", "tensor 'i' has dtype I64; accepted are F16, F32 and F64"),
+        ("flat.safetensors:f", "tensor 'f': shape (6,) has 1 dimensions"),
+        ("none.safetensors:a", "none.safetensors:a: No such file"),
+    ] {
+        refused_everywhere(&world, name, &[expected]);
+    }
+}
+
+#[test]
+fn parquet_that_cannot_be_read() {
+    let world = World::small();
+    let ids: Vec<String> = (0..40).map(|item| item.to_string()).collect();
+    let whole = files::parquet(&ids, Some(&world.pool));
+    let mut scrambled = whole.clone();
+    let footer = whole.len() - 40;
+    scrambled[footer - 200..footer].fill(0xff);
+    for (name, bytes, expected) in [
+        ("cut.parquet", whole[..whole.len() - 9].to_vec(), "cut.parquet: "),
+        ("start.parquet", whole[..300].to_vec(), "start.parquet: "),
+        ("empty.parquet", vec![], "empty.parquet: "),
+        (
+            "garbage.parquet",
+            b"PAR1 and then nothing of the kind PAR1".to_vec(),
+            "garbage.parquet: ",
+        ),
+        ("ids.parquet", files::parquet(&ids, None), "no column embedding; its columns are id"),
+    ] {
+        world.write(name, &bytes);
+        refused_everywhere(&world, name, &[expected]);
+    }
+    // Its decoder may panic on this, and must not take the program with it.
+    world.write("scrambled.parquet", &scrambled);
+    let run = world.ask("select", "--pool scrambled.parquet");
+    assert_eq!(run.code, Some(2), "{}", run.stderr);
+    assert!(run.stderr.contains("error: scrambled.parquet: "), "{}", run.stderr);
+}
+
+#[test]
+fn paths_that_lead_nowhere() {
+    let world = World::small();
+    world.write("pool.txt", b"1 2 3");
+    world.write("pool", b"1 2 3");
+    world.write("folder/other_0.npy", b"");
+    world.write("gap/img_emb_0.npy", &files::npy(&world.pool, Numbers::F32));
+    world.write("gap/img_emb_2.npy", &files::npy(&world.pool, Numbers::F32));
+    for (pool, expected) in [
+        ("none.npy", "none.npy: No such file"),
+        ("none/none.npy", "none/none.npy: No such file"),
+        ("pool.txt", "pool.txt: unknown extension .txt; read are .npy, .safetensors"),
+        ("pool", "pool: no extension; read are .npy"),
+        ("folder", "folder: a folder without img_emb_*.npy files"),
+        ("gap", "gap: img_emb_1.npy is missing between 0 and 2"),
+    ] {
+        world.select_refused(&format!("--pool {pool}"), &[expected]);
+    }
+}

@@ -1,0 +1,262 @@
+//! Which items are picked, with which scores and reasons, for every flag that matters.
+
+use nextpair_data::Matrix;
+use nextpair_engine::{
+    BagOfWords, Draws, Guards, Metric, Scope, Settings, StrategyName, Weight, bag_of_words,
+    reference,
+};
+use serde_json::Value;
+
+use crate::world::{Asked, Vectors, World, files};
+
+const SAMPLE: [usize; 9] = [17, 3, 8, 0, 21, 12, 5, 23, 14];
+const RIVALS: [usize; 7] = [1, 20, 3, 9, 14, 2, 11];
+
+/// Flags, and what they mean to the reference.
+fn cases() -> Vec<(&'static str, Asked)> {
+    let plain = Settings::default;
+    let settings = |settings| Asked { settings, ..Asked::usual() };
+    let guarded = |guards| settings(Settings { guards, ..plain() });
+    let given = |anchors: &[usize], rivals: &[usize]| {
+        let scope = Scope::Given { anchors: anchors.to_vec(), rivals: rivals.to_vec() };
+        settings(Settings { scope, ..plain() })
+    };
+    let all: Vec<usize> = (0..24).collect();
+    let groups: Vec<u32> = (0..24).map(|pair| pair % 4).collect();
+    vec![
+        ("", settings(plain())),
+        ("--scope full --similarity cosine --weight surplus --top-k 1", settings(plain())),
+        ("--similarity dot", Asked { metric: Metric::Dot, ..Asked::usual() }),
+        ("--weight count", settings(Settings { weight: Weight::Count, ..plain() })),
+        ("--top-k 4", settings(Settings { top_k: 4, ..plain() })),
+        ("--groups groups.txt", settings(Settings { groups: Some(groups.clone()), ..plain() })),
+        (
+            "--groups groups.npy --top-k 3",
+            settings(Settings { groups: Some(groups), top_k: 3, ..plain() }),
+        ),
+        ("--max-score 0.7", guarded(Guards { max_score: Some(0.7), ..Guards::default() })),
+        (
+            "--absolute-margin -0.05",
+            guarded(Guards { absolute_margin: Some(-0.05), ..Guards::default() }),
+        ),
+        (
+            "--relative-margin 0.1 --max-score 0.9",
+            guarded(Guards {
+                relative_margin: Some(0.1),
+                max_score: Some(0.9),
+                ..Guards::default()
+            }),
+        ),
+        (
+            "--scope mini --sample 10 --seed 5",
+            settings(Settings { scope: Scope::Mini(10), seed: 5, ..plain() }),
+        ),
+        ("--sample-indices sample.txt", given(&SAMPLE, &SAMPLE)),
+        ("--rival-indices rivals.npy", given(&all, &RIVALS)),
+        (
+            "--scope mini --sample-indices sample.txt --rival-indices rivals.npy",
+            given(&SAMPLE, &RIVALS),
+        ),
+        ("--explain 0", settings(Settings { explain: 0, ..plain() })),
+        (
+            "--explain 1000 --budget 40",
+            Asked { budget: 40, ..settings(Settings { explain: 1000, ..plain() }) },
+        ),
+    ]
+}
+
+/// A world with the small files that `cases` names.
+fn world() -> World {
+    let world = World::small();
+    world.write_lines("groups.txt", (0..24).map(|pair| format!("image {}", pair % 4)));
+    let labels: Vec<i64> = (0..24).map(|pair| pair % 4 - 4).collect();
+    world.write("groups.npy", &files::npy_integers(&labels));
+    world.write_lines("sample.txt", SAMPLE);
+    world.write("rivals.npy", &files::npy_integers(&RIVALS.map(|index| index as i64)));
+    world
+}
+
+#[test]
+fn picks_scores_and_reasons_are_those_of_the_reference() {
+    let world = world();
+    for text_pool in [false, true] {
+        for &strategy in StrategyName::ALL.iter().filter(|&&s| s != StrategyName::Random) {
+            for (flags, asked) in cases() {
+                let asked = Asked { strategy, text_pool, ..asked };
+                let side = if text_pool { "text" } else { "image" };
+                let flags = format!("--strategy {strategy} --pool-side {side} {flags}");
+                world.select(&flags);
+                let (found, expected) = (world.picks("out/picks.jsonl"), world.expected(&asked));
+                assert_eq!(found, expected, "{flags}");
+            }
+        }
+    }
+}
+
+#[test]
+fn guards_and_scopes_change_the_answer() {
+    // The table above would prove little if its flags did nothing here.
+    let world = world();
+    let usual = world.expected(&Asked::usual());
+    for (flags, asked) in cases().into_iter().skip(2) {
+        assert_ne!(world.expected(&asked), usual, "{flags}");
+    }
+}
+
+#[test]
+fn fields_come_in_the_stated_order() {
+    let world = World::small();
+    world.select("--explain 1");
+    let text = String::from_utf8(world.read("out/picks.jsonl")).unwrap();
+    let line = text.lines().next().unwrap();
+    let places: Vec<usize> = [
+        "{\"rank\":1,\"index\":",
+        ",\"id\":\"",
+        ",\"score\":",
+        ",\"hits\":",
+        ",\"why\":[{\"anchor\":",
+        ",\"anchor_id\":\"",
+        ",\"similarity\":",
+        ",\"threshold\":",
+        ",\"surplus\":",
+        "}]}",
+    ]
+    .iter()
+    .map(|part| line.find(part).unwrap_or_else(|| panic!("no {part} in {line}")))
+    .collect();
+    assert!(places.is_sorted(), "{line}");
+    assert!(text.ends_with("}\n"), "{text}");
+}
+
+#[test]
+fn threads_do_not_change_a_byte() {
+    // Larger than the blocks that work is cut into.
+    let world = World::new(2, 300, 700, 16);
+    for &strategy in StrategyName::ALL {
+        let outputs: Vec<Vec<u8>> = ["1", "2", "5"]
+            .iter()
+            .map(|threads| {
+                world.select(&format!("--strategy {strategy} --budget 60 --threads {threads}"));
+                world.read("out/picks.jsonl")
+            })
+            .collect();
+        assert!(outputs.windows(2).all(|pair| pair[0] == pair[1]), "{strategy}");
+        if strategy != StrategyName::Random {
+            let asked = Asked { strategy, budget: 60, ..Asked::usual() };
+            assert_eq!(world.picks("out/picks.jsonl"), world.expected(&asked), "{strategy}");
+        }
+    }
+}
+
+#[test]
+fn draws_follow_the_seed() {
+    let world = World::small();
+    for flags in ["--sample 8", "--strategy random", "--strategy coverage --sample 8"] {
+        let picks = |seed: u32| {
+            world.select(&format!("{flags} --seed {seed}"));
+            world.picks("out/picks.jsonl")
+        };
+        assert_eq!(picks(3), picks(3), "{flags}");
+        assert_ne!(picks(3), picks(4), "{flags}");
+    }
+    world.select("--seed 0 --strategy random");
+    let seeded = world.read("out/picks.jsonl");
+    world.select("--strategy random");
+    assert_eq!(world.read("out/picks.jsonl"), seeded, "the seed is 0 unless given");
+}
+
+#[test]
+fn random_picks_are_distinct_and_have_no_reasons() {
+    let world = World::small();
+    world.select("--strategy random --budget 40");
+    let picks = world.picks("out/picks.jsonl");
+    let mut indices: Vec<u64> = picks.iter().map(|pick| pick["index"].as_u64().unwrap()).collect();
+    indices.sort_unstable();
+    assert_eq!(indices, (0..40).collect::<Vec<_>>());
+    assert!(picks.iter().all(|pick| pick["hits"].is_null() && pick["why"] == Value::Array(vec![])));
+    let score = |pick: &Value| pick["score"].as_f64().unwrap();
+    assert!(picks.windows(2).all(|pair| score(&pair[0]) >= score(&pair[1])));
+}
+
+#[test]
+fn ids_stand_beside_the_indices() {
+    let world = World::small();
+    world.write_lines("ids.txt", (0..40).map(|item| format!("pool \"{item}\", é")));
+    world.write_lines("paired.txt", (0..24).map(|pair| format!("pair/{pair}.jpg")));
+    for strategy in ["hard-negative", "coverage", "hybrid"] {
+        world.select(&format!("--strategy {strategy} --ids ids.txt --paired-ids paired.txt"));
+        let picks = world.picks("out/picks.jsonl");
+        for pick in &picks {
+            assert_eq!(pick["id"], format!("pool \"{}\", é", pick["index"]));
+            for why in pick["why"].as_array().unwrap() {
+                assert_eq!(why["anchor_id"], format!("pair/{}.jpg", why["anchor"]));
+            }
+        }
+        assert!(picks.iter().any(|pick| !pick["why"].as_array().unwrap().is_empty()));
+    }
+}
+
+#[test]
+fn strategies_without_hits_need_no_other_side() {
+    let world = World::small();
+    for strategy in ["random", "core-set"] {
+        world.select(&format!("--strategy {strategy}"));
+        let both = world.read("out/picks.jsonl");
+        let run = world.run(&format!(
+            "select --paired-images images.npy --pool pool.npy --pool-side image --budget 9 \
+             --strategy {strategy} --out out/picks.jsonl"
+        ));
+        assert_eq!(run.code, Some(0), "{}", run.stderr);
+        assert_eq!(world.read("out/picks.jsonl"), both, "{strategy}");
+    }
+}
+
+#[test]
+fn core_set_takes_several_vectors_per_item() {
+    let world = World::small();
+    let mut draws = Draws::new(7);
+    let (locals, dim) = (8, 4);
+    let regions = |vectors: &Vectors| Matrix::from_f64(dim, &vectors.values).with_locals(locals);
+    let paired = Vectors::drawn(&mut draws, 20 * locals, dim);
+    let pool = Vectors::drawn(&mut draws, 40 * locals, dim);
+    world.write("regions.npy", &files::npy_locals(&paired, locals));
+    world.write("pool_regions.npy", &files::npy_locals(&pool, locals));
+    let rows = |matrix: &Matrix| -> Vec<Vec<f64>> {
+        let read = |row| {
+            let mut values = vec![0.0; matrix.dim()];
+            matrix.read_f64(row, &mut values);
+            values
+        };
+        (0..matrix.rows()).map(read).collect()
+    };
+    let means = |vectors: &Vectors| -> Vec<Vec<f64>> {
+        let mean = |regions: &[Vec<f64>]| {
+            let sum = |k: usize| regions.iter().map(|region| region[k]).sum::<f64>();
+            (0..dim).map(|k| sum(k) / locals as f64).collect()
+        };
+        vectors.rows().chunks(locals).map(mean).collect()
+    };
+    for features in ["mean", "bow"] {
+        let run = world.run(&format!(
+            "select --paired-images regions.npy --pool pool_regions.npy --pool-side image \
+             --strategy core-set --features {features} --seed 4 --budget 15 --out out/picks.jsonl"
+        ));
+        assert_eq!(run.code, Some(0), "{}", run.stderr);
+        let (paired, pool) = match features {
+            "mean" => (means(&paired), means(&pool)),
+            _ => {
+                let words = BagOfWords { seed: 4, ..BagOfWords::default() };
+                let (paired, pool) =
+                    bag_of_words(&regions(&paired), &regions(&pool), words, &()).unwrap();
+                (rows(&paired), rows(&pool))
+            }
+        };
+        let expected = reference::k_center(&paired, &pool, 15);
+        let found: Vec<(usize, f64)> = world
+            .picks("out/picks.jsonl")
+            .iter()
+            .map(|pick| (pick["index"].as_u64().unwrap() as usize, pick["score"].as_f64().unwrap()))
+            .collect();
+        assert_eq!(found, expected, "{features}");
+    }
+}

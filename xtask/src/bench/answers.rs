@@ -1,0 +1,111 @@
+//! Whether a rival's answer is ours, up to the rounding of its single precision.
+
+use std::collections::{HashMap, HashSet};
+
+use anyhow::{Result, ensure};
+
+/// One of our picks, exact.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Pick {
+    pub(super) index: u64,
+    pub(super) score: f64,
+    pub(super) hits: Option<u64>,
+}
+
+/// How far beyond the budget we know the exact order.
+pub(super) const SLACK: usize = 16;
+/// Picks in which an answer may differ at the end of the budget, where scores tie.
+const BOUNDARY: usize = 4;
+/// What single precision may do to one similarity, and to a distance relative to it.
+const ROUNDING: f64 = 1e-6;
+
+/// How an accepted answer differs.
+#[derive(Clone, Debug)]
+pub(super) struct Agreement {
+    /// Picks that are not among ours, tied with our last one.
+    pub(super) boundary: usize,
+    /// Positions that hold another item than ours.
+    pub(super) moved: usize,
+    /// The most by which a later pick's exact score exceeds an earlier one's.
+    pub(super) inversion: f64,
+}
+
+impl Pick {
+    /// The error that a rival's score of this item may have: every hit adds one similarity.
+    fn rounding(&self) -> f64 {
+        ROUNDING * self.hits.map_or(self.score, |hits| hits as f64)
+    }
+}
+
+/// Accepts `picks` if, by exact scores, no pick comes after one that is worse than it by more
+/// than both their roundings. What the rival left out counts as coming after all it picked.
+pub(super) fn compare(reference: &[Pick], budget: usize, picks: &[u64]) -> Result<Agreement> {
+    ensure!(picks.len() == budget, "{} picks for a budget of {budget}", picks.len());
+    let chosen: HashSet<u64> = picks.iter().copied().collect();
+    ensure!(chosen.len() == budget, "{} picks are repeated", budget - chosen.len());
+    let known: HashMap<u64, &Pick> = reference.iter().map(|pick| (pick.index, pick)).collect();
+    let mut order = Vec::with_capacity(budget + BOUNDARY);
+    for (position, index) in picks.iter().enumerate() {
+        let pick = known.get(index);
+        ensure!(pick.is_some(), "pick {position} is item {index}, not among our {}", known.len());
+        order.extend(pick);
+    }
+    let ours = &reference[..budget];
+    order.extend(ours.iter().filter(|pick| !chosen.contains(&pick.index)));
+    let boundary = order.len() - budget;
+    ensure!(boundary <= BOUNDARY, "{boundary} picks are not ours; at most {BOUNDARY} may tie");
+
+    let (mut lowest, mut lowest_allowed, mut inversion) = (f64::INFINITY, f64::INFINITY, 0.0f64);
+    for pick in order {
+        ensure!(
+            pick.score - pick.rounding() <= lowest_allowed,
+            "item {} (exact score {}) comes after one of {lowest}: more than rounding",
+            pick.index,
+            pick.score
+        );
+        inversion = inversion.max(pick.score - lowest);
+        lowest = lowest.min(pick.score);
+        lowest_allowed = lowest_allowed.min(pick.score + pick.rounding());
+    }
+    let moved = ours.iter().zip(picks).filter(|(ours, theirs)| ours.index != **theirs).count();
+    Ok(Agreement { boundary, moved, inversion })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reference(scores: &[f64]) -> Vec<Pick> {
+        let pick = |(index, &score)| Pick { index: index as u64, score, hits: Some(1) };
+        scores.iter().enumerate().map(pick).collect()
+    }
+
+    #[test]
+    fn the_same_answer_agrees() {
+        let agreement = compare(&reference(&[3.0, 2.0, 1.0]), 2, &[0, 1]).unwrap();
+        assert_eq!((agreement.boundary, agreement.moved, agreement.inversion), (0, 0, 0.0));
+    }
+
+    #[test]
+    fn ties_may_be_swapped_inside_and_at_the_boundary() {
+        let near = reference(&[3.0, 2.0, 2.0 - 1e-7, 1.0, 1.0 - 1e-7]);
+        let agreement = compare(&near, 4, &[0, 2, 1, 4]).unwrap();
+        assert_eq!((agreement.boundary, agreement.moved), (1, 3));
+        assert!(agreement.inversion > 0.0 && agreement.inversion < 2e-7);
+    }
+
+    #[test]
+    fn other_answers_do_not() {
+        let clear = reference(&[3.0, 2.0, 1.0]);
+        for (picks, why) in [
+            (&[1, 0][..], "comes after"),
+            (&[0, 2], "comes after"),
+            (&[0, 7], "not among our"),
+            (&[0, 0], "repeated"),
+            (&[0], "1 picks for a budget of 2"),
+        ] {
+            let error = compare(&clear, 2, picks).unwrap_err().to_string();
+            assert!(error.contains(why), "{error}");
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Our side: the whole `nextpair` process, from opening the files to the written picks.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+
+use super::answers::Pick;
+use super::case::Bench;
+use super::memory::{Memory, Watch};
+use crate::cargo;
+
+pub(super) struct Ours<'a> {
+    pub(super) binary: &'a Path,
+    pub(super) data: &'a Path,
+    pub(super) bench: Bench,
+    pub(super) threads: usize,
+}
+
+pub(super) struct Run {
+    pub(super) seconds: f64,
+    pub(super) picks: Vec<Pick>,
+    /// Zero unless watched.
+    pub(super) memory: Memory,
+    /// Peak anonymous bytes as the program's own summary says.
+    pub(super) reported_peak: u64,
+}
+
+/// Builds the binary and says where it is.
+pub(super) fn build() -> Result<PathBuf> {
+    let mut build = cargo(&["build", "--release", "--package", "nextpair", "--bin", "nextpair"]);
+    let output = build.arg("--message-format=json").stderr(Stdio::inherit()).output()?;
+    ensure!(output.status.success(), "cargo build of nextpair ended with {}", output.status);
+    let text = String::from_utf8(output.stdout)?;
+    let messages = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let mut binaries = messages.filter_map(|m| Some(PathBuf::from(m["executable"].as_str()?)));
+    binaries.next_back().context("cargo build named no binary")
+}
+
+impl Ours<'_> {
+    pub(super) fn run(&self, budget: usize, watched: bool) -> Result<Run> {
+        let out = Path::new("target/bench-data/picks.jsonl");
+        let mut command = Command::new(self.binary);
+        command.arg("select").arg("--paired-images").arg(self.data.join("images.npy"));
+        match self.bench {
+            Bench::Select => command.arg("--paired-texts").arg(self.data.join("texts.npy")),
+            Bench::CoreSet => command.args(["--strategy", "core-set"]),
+        };
+        command.arg("--pool").arg(self.data.join("pool.npy")).args(["--pool-side", "image"]);
+        command.args(["--budget", &budget.to_string(), "--threads", &self.threads.to_string()]);
+        command.arg("--out").arg(out).arg("--json").stdout(Stdio::piped()).stderr(Stdio::piped());
+
+        let began = Instant::now();
+        let child = command.spawn().with_context(|| self.binary.display().to_string())?;
+        let watch = watched.then(|| Watch::start(child.id()));
+        let output = child.wait_with_output()?;
+        let seconds = began.elapsed().as_secs_f64();
+        let memory = watch.map(Watch::stop).unwrap_or_default();
+        ensure!(
+            output.status.success(),
+            "nextpair select ended with {}: {}",
+            output.status,
+            String::from_utf8_lossy(&output.stderr)
+        );
+        let summary: Value =
+            serde_json::from_slice(&output.stdout).context("nextpair's summary")?;
+        let reported_peak = summary["peak_bytes"].as_u64().unwrap_or(0);
+        Ok(Run { seconds, picks: read(out)?, memory, reported_peak })
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<Pick>> {
+    let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
+    let pick = |line: &str| -> Result<Pick> {
+        let value: Value = serde_json::from_str(line)?;
+        Ok(Pick {
+            index: value["index"].as_u64().context("a pick without an index")?,
+            score: value["score"].as_f64().context("a pick without a score")?,
+            hits: value["hits"].as_u64(),
+        })
+    };
+    text.lines().map(pick).collect()
+}

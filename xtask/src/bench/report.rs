@@ -1,0 +1,198 @@
+//! What was measured: a table to read and a record to keep.
+
+use std::fmt::Write;
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+
+use super::answers::Agreement;
+use super::case::{Bench, Case};
+use super::machine;
+use super::memory::Memory;
+use super::options::Options;
+
+/// Who ran: we, without an agreement, or a rival.
+pub(super) struct Contestant {
+    pub(super) name: String,
+    pub(super) chunk: Option<usize>,
+    pub(super) memory: Memory,
+    pub(super) agreement: Option<Agreement>,
+    pub(super) seconds: Vec<f64>,
+    pub(super) reported_peak: u64,
+}
+
+pub(super) struct CaseReport {
+    pub(super) case: Case,
+    pub(super) bench: Bench,
+    /// We come first.
+    pub(super) contestants: Vec<Contestant>,
+    /// Operations per second of the product alone, one a round.
+    pub(super) ceiling: Vec<f64>,
+    pub(super) versions: Value,
+}
+
+/// Median, smallest, largest.
+struct Spread {
+    median: f64,
+    low: f64,
+    high: f64,
+}
+
+fn spread(values: &[f64]) -> Spread {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let (low, high) = ((sorted.len() - 1) / 2, sorted.len() / 2);
+    Spread {
+        median: (sorted[low] + sorted[high]) / 2.0,
+        low: sorted[0],
+        high: sorted[sorted.len() - 1],
+    }
+}
+
+impl Contestant {
+    pub(super) fn new(name: &str) -> Self {
+        Contestant {
+            name: name.to_string(),
+            chunk: None,
+            memory: Memory::default(),
+            agreement: None,
+            seconds: Vec::new(),
+            reported_peak: 0,
+        }
+    }
+}
+
+impl CaseReport {
+    /// How many times our time a contestant takes: of the medians, and round by round.
+    fn ratio(&self, of: &Contestant) -> Spread {
+        let ours = &self.contestants[0].seconds;
+        let rounds: Vec<f64> = of.seconds.iter().zip(ours).map(|(t, o)| t / o).collect();
+        let median = spread(&of.seconds).median / spread(ours).median;
+        Spread { median, ..spread(&rounds) }
+    }
+
+    /// Operations per second that the definition would have taken in our time.
+    fn our_rate(&self) -> f64 {
+        let operations = 2.0 * self.case.similarities() * self.case.dim as f64;
+        operations / spread(&self.contestants[0].seconds).median
+    }
+
+    pub(super) fn markdown(&self) -> String {
+        let Case { name, pool, pairs, dim, budget, note, .. } = &self.case;
+        let pairs_are = if self.bench == Bench::Select { "pairs" } else { "centres" };
+        let mut text = format!(
+            "### {name}\n\nPool {pool} x {dim}, {pairs} {pairs_are}, {budget} picks. {note}\n\n\
+             | | seconds, median | min..max | times ours | round by round | anonymous MB | \
+             resident MB | answer |\n|---|---:|---:|---:|---:|---:|---:|---|\n"
+        );
+        for contestant in &self.contestants {
+            let (time, ratio) = (spread(&contestant.seconds), self.ratio(contestant));
+            let megabytes = |bytes: u64| bytes as f64 / 1e6;
+            let chunk = contestant.chunk.map(|c| format!(" (chunk {c})")).unwrap_or_default();
+            let answer = contestant.agreement.as_ref().map_or("exact".to_string(), |a| {
+                let Agreement { boundary, moved, inversion } = a;
+                format!("{boundary} tied at the end, {moved} moved by up to {inversion:.0e}")
+            });
+            // Writing to a string cannot fail.
+            let _ = writeln!(
+                text,
+                "| {}{chunk} | {:.3} | {:.3}..{:.3} | {:.2} | {:.2}..{:.2} | {:.0} | {:.0} | {answer} |",
+                contestant.name,
+                time.median,
+                time.low,
+                time.high,
+                ratio.median,
+                ratio.low,
+                ratio.high,
+                megabytes(contestant.memory.anonymous),
+                megabytes(contestant.memory.resident),
+            );
+        }
+        if !self.ceiling.is_empty() {
+            let (product, ours) = (spread(&self.ceiling), self.our_rate());
+            let _ = writeln!(
+                text,
+                "\nThe product alone: {:.0} GFLOP/s ({:.0}..{:.0}). nextpair: {:.0} GFLOP/s' worth \
+                 of similarities, {:.0} % of it.",
+                product.median / 1e9,
+                product.low / 1e9,
+                product.high / 1e9,
+                ours / 1e9,
+                100.0 * ours / product.median
+            );
+        }
+        text
+    }
+
+    fn json(&self, seed: u64) -> Value {
+        let contestant = |c: &Contestant| {
+            let (time, ratio) = (spread(&c.seconds), self.ratio(c));
+            json!({
+                "name": c.name,
+                "chunk": c.chunk,
+                "seconds": c.seconds,
+                "median": time.median,
+                "times_ours": {"of_medians": ratio.median, "rounds": [ratio.low, ratio.high]},
+                "anonymous_bytes": c.memory.anonymous,
+                "resident_bytes": c.memory.resident,
+                "reported_peak_bytes": (c.reported_peak > 0).then_some(c.reported_peak),
+                "answer": c.agreement.as_ref().map(|a| json!({
+                    "tied_at_the_end": a.boundary,
+                    "moved": a.moved,
+                    "largest_inversion": a.inversion,
+                })),
+            })
+        };
+        let select = self.bench == Bench::Select;
+        json!({
+            "case": self.case.name,
+            "budget": self.case.budget,
+            "generator": self.case.parameters(self.bench, seed),
+            "contestants": self.contestants.iter().map(contestant).collect::<Vec<_>>(),
+            "product_flops": self.ceiling,
+            "our_flops": select.then(|| self.our_rate()),
+        })
+    }
+}
+
+/// Writes the dated record and its table.
+pub(super) fn write(bench: Bench, options: &Options, reports: &[CaseReport]) -> Result<()> {
+    let (date, machine) = (machine::today()?, machine::describe()?);
+    let command = ["cargo xtask bench", bench.name()].into_iter();
+    let command: Vec<&str> = command.chain(options.typed.iter().map(String::as_str)).collect();
+    let command = command.join(" ");
+    let versions = reports.first().map_or(&Value::Null, |report| &report.versions);
+    let record = json!({
+        "date": date,
+        "command": command,
+        "threads": options.threads,
+        "machine": machine,
+        "versions": versions,
+        "cases": reports.iter().map(|report| report.json(options.seed)).collect::<Vec<_>>(),
+    });
+    let mut text = format!("# {}, {date}\n\n`{command}`\n\n", bench.name());
+    for (name, value) in [("machine", &machine), ("versions", versions)] {
+        let _ = writeln!(text, "* {name}: {}", line(value));
+    }
+    let _ = writeln!(text, "* threads: {}, rounds: {}\n", options.threads, options.repeats);
+    let tables: Vec<String> = reports.iter().map(CaseReport::markdown).collect();
+    text.push_str(&tables.join("\n"));
+
+    let out = options.out();
+    std::fs::create_dir_all(&out).with_context(|| out.display().to_string())?;
+    for (extension, content) in
+        [("json", serde_json::to_string_pretty(&record)? + "\n"), ("md", text)]
+    {
+        let path = out.join(format!("{date}-{}.{extension}", bench.name()));
+        std::fs::write(&path, content).with_context(|| path.display().to_string())?;
+        eprintln!("written     {}", path.display());
+    }
+    Ok(())
+}
+
+/// `name value, name value`.
+fn line(value: &Value) -> String {
+    let entries = value.as_object().into_iter().flatten();
+    let plain = |value: &Value| value.as_str().map_or(value.to_string(), str::to_string);
+    entries.map(|(name, value)| format!("{name} {}", plain(value))).collect::<Vec<_>>().join(", ")
+}

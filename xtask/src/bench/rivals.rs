@@ -1,0 +1,133 @@
+//! The rivals: their Python environment, and one long-lived process that runs them by name.
+
+use std::io::{BufRead, BufReader, Lines, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::{Value, json};
+
+use super::memory::{Memory, Watch};
+use super::options::Options;
+use crate::succeed;
+
+const REQUIREMENTS: &str = "bench/requirements.txt";
+/// Rows of a chunk where none was chosen.
+const CHUNK: usize = 4096;
+
+/// Python with the rivals installed: the environment that was named, else one of our own.
+pub(super) fn python(options: &Options) -> Result<PathBuf> {
+    if let Some(folder) = &options.venv {
+        let python = folder.join("bin/python");
+        ensure!(python.exists(), "{}: no Python environment (bin/python)", folder.display());
+        return Ok(python);
+    }
+    let folder = Path::new("target/bench-venv");
+    let (python, installed) = (folder.join("bin/python"), folder.join("requirements.txt"));
+    let wanted = std::fs::read_to_string(REQUIREMENTS).context(REQUIREMENTS)?;
+    if std::fs::read_to_string(&installed).is_ok_and(|text| text == wanted) {
+        return Ok(python);
+    }
+    eprintln!("installing the rivals into {}; PyTorch alone is gigabytes", folder.display());
+    succeed(Command::new("python3").args(["-m", "venv"]).arg(folder))
+        .context("python3 with its venv module is needed for the rivals")?;
+    succeed(Command::new(&python).args(["-m", "pip", "install", "-r", REQUIREMENTS])).context(
+        "pip could not install the rivals; --venv DIR takes an environment that has them",
+    )?;
+    std::fs::write(&installed, wanted).with_context(|| installed.display().to_string())?;
+    Ok(python)
+}
+
+pub(super) struct Rivals {
+    process: Child,
+    requests: Option<ChildStdin>,
+    answers: Lines<BufReader<ChildStdout>>,
+    pub(super) versions: Value,
+}
+
+pub(super) struct Run {
+    pub(super) seconds: f64,
+    pub(super) picks: Vec<u64>,
+}
+
+impl Rivals {
+    /// Starts the process; `mapped` has it map the files instead of reading them.
+    pub(super) fn start(
+        python: &Path,
+        data: &Path,
+        budget: usize,
+        threads: usize,
+        mapped: bool,
+    ) -> Result<Self> {
+        let mut command = Command::new(python);
+        command.arg("bench/rivals.py").arg(data);
+        command.args([budget.to_string(), threads.to_string()]);
+        let libraries = ["OMP", "OPENBLAS", "MKL", "RAYON"];
+        command.envs(libraries.map(|name| (format!("{name}_NUM_THREADS"), threads.to_string())));
+        command.env("MAP", if mapped { "1" } else { "0" });
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut process = command.spawn().with_context(|| python.display().to_string())?;
+        let requests = process.stdin.take();
+        let output = process.stdout.take().context("the rivals have no output")?;
+        let answers = BufReader::new(output).lines();
+        let mut rivals = Rivals { process, requests, answers, versions: Value::Null };
+        rivals.versions = rivals.answer()?["versions"].take();
+        check_versions(&rivals.versions)?;
+        Ok(rivals)
+    }
+
+    /// One run of a rival, on the first `rows` of the pool if given.
+    pub(super) fn run(
+        &mut self,
+        name: &str,
+        chunk: Option<usize>,
+        rows: Option<usize>,
+    ) -> Result<Run> {
+        let request = json!({"run": name, "chunk": chunk.unwrap_or(CHUNK), "rows": rows});
+        let requests = self.requests.as_mut().context("the rivals have no input")?;
+        writeln!(requests, "{request}")?;
+        requests.flush()?;
+        let answer = self.answer().with_context(|| format!("the rival {name}"))?;
+        let picks = answer["picks"].as_array().context("an answer without picks")?;
+        Ok(Run {
+            seconds: answer["seconds"].as_f64().context("an answer without seconds")?,
+            picks: picks.iter().filter_map(Value::as_u64).collect(),
+        })
+    }
+
+    /// One run with the memory of the whole process.
+    pub(super) fn watched(&mut self, name: &str, chunk: Option<usize>) -> Result<(Run, Memory)> {
+        let watch = Watch::start(self.process.id());
+        let run = self.run(name, chunk, None);
+        let memory = watch.stop();
+        Ok((run?, memory))
+    }
+
+    fn answer(&mut self) -> Result<Value> {
+        let line = self.answers.next().context("bench/rivals.py ended early; see above")??;
+        let answer: Value =
+            serde_json::from_str(&line).with_context(|| format!("not an answer: {line}"))?;
+        if let Some(error) = answer["error"].as_str() {
+            bail!("{error}");
+        }
+        Ok(answer)
+    }
+}
+
+impl Drop for Rivals {
+    fn drop(&mut self) {
+        // Without requests the process ends by itself.
+        self.requests = None;
+        let _ = self.process.wait();
+    }
+}
+
+/// Whether what runs is what is pinned.
+fn check_versions(versions: &Value) -> Result<()> {
+    let pinned = std::fs::read_to_string(REQUIREMENTS).context(REQUIREMENTS)?;
+    for (package, version) in pinned.lines().filter_map(|line| line.split_once("==")) {
+        let found = versions[package].as_str().unwrap_or("none");
+        ensure!(found == version, "{package} {found} is installed; {REQUIREMENTS} pins {version}");
+    }
+    Ok(())
+}
