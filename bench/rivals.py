@@ -2,7 +2,7 @@
 
 Speaks JSON lines. Once the data is in memory it says {"versions": ...}. Each request
 {"run": NAME, "chunk": ROWS, "rows": POOL-ROWS} is answered by {"seconds": ..., "picks": [...]},
-timed from arrays in memory to a list of picks. With MAP=1 in the environment the files are mapped
+timed from arrays in memory to a list of picks; {"replay": PICKS} by {"shortfall": ...}. With MAP=1 in the environment the files are mapped
 rather than read, which is the least memory a rival can do with. Packages are imported when first
 needed, outside the time, so that a rival's memory is its own.
 """
@@ -11,6 +11,7 @@ import functools
 import importlib
 import importlib.metadata
 import json
+import math
 import os
 import platform
 import sys
@@ -129,6 +130,23 @@ def mundig_core_set(chunk, rows):
     return [index - centres for index in chosen[centres:]]
 
 
+def shortfall(picks):
+    """The most, relative, by which a pick was nearer to the centres and picks before it than the
+    farthest item was; in double precision."""
+    centres, pool = load("images").astype(np.float64), load("pool").astype(np.float64)
+    norms = (pool * pool).sum(1)
+    nearest = np.full(len(pool), np.inf)
+    for start in range(0, len(centres), 256):
+        block = centres[start : start + 256]
+        distances = norms[:, None] + (block * block).sum(1) - 2 * (pool @ block.T)
+        np.minimum(nearest, distances.min(1), out=nearest)
+    worst = 0.0
+    for pick in picks:
+        worst = max(worst, 1 - math.sqrt(max(nearest[pick], 0) / nearest.max()))
+        np.minimum(nearest, norms + norms[pick] - 2 * (pool @ pool[pick]), out=nearest)
+    return worst
+
+
 # Name -> (package, what it must have loaded before the clock starts, the rival).
 SELECT = ("images", "texts", "pool")
 RIVALS = {
@@ -141,6 +159,8 @@ RIVALS = {
 
 
 def answer(request):
+    if "replay" in request:
+        return {"shortfall": shortfall(request["replay"])}
     package, files, rival = RIVALS[request["run"]]
     module = importlib.import_module(package)
     if package == "torch":

@@ -65,7 +65,7 @@ pub use progress::Progress;
 pub use question::{Features, Guards, Matching, Question, Rule, Scope, Settings, Shard, Weight};
 pub use recall::{Ranks, Recall, ranks};
 pub use score::Hit;
-pub use screen::{Code, Route};
+pub use screen::{Code, Route, product};
 pub use similarity::{Given, Sieve, Similarity};
 pub use strategy::{Finish, Needs, Sharded, Strategy, StrategyName};
 pub use threshold::thresholds;

@@ -289,9 +289,9 @@ fn round_down(value: f64) -> f32 {
     -round_up(-value)
 }
 
-/// `out = left · right` for a `(rows, inner, columns)` product; each operand comes with its row
-/// and column strides. `out` is row by row.
-pub(crate) fn product(
+/// `out = left · right` for a `(rows, inner, columns)` product in single precision, on one
+/// thread; each operand comes with its row and column strides. `out` is row by row.
+pub fn product(
     (rows, inner, columns): (usize, usize, usize),
     (left, left_row, left_column): (&[f32], usize, usize),
     (right, right_row, right_column): (&[f32], usize, usize),

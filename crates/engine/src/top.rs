@@ -27,7 +27,7 @@ pub(crate) struct Field<'a> {
 pub(crate) const COLUMNS_AT_ONCE: usize = 16384;
 
 /// Rows looked at in full before the search begins.
-const SEEDS: usize = 32;
+const SEEDS: usize = 8;
 
 /// The k-th largest of the field's values for each column, ties to the lower row; `None` where a
 /// column has fewer than `k` groups.
@@ -60,7 +60,7 @@ struct Search<'a> {
 
 impl Search<'_> {
     fn seeds(&self) -> usize {
-        self.field.rows.len().min(SEEDS.max(4 * self.k))
+        self.field.rows.len().min(SEEDS.max(2 * self.k))
     }
 
     /// Any k groups give a first lower bound; a spread of rows gives a fair one.

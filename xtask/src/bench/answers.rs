@@ -19,15 +19,22 @@ const BOUNDARY: usize = 4;
 /// What single precision may do to one similarity, and to a distance relative to it.
 const ROUNDING: f64 = 1e-6;
 
+/// What lightly-mundig may do to a distance, relative to it. It is coarser than single precision,
+/// and the more so the more is selected: it seems to sum logarithms over all that was selected.
+const COARSE: f64 = 1e-3;
+
 /// How an accepted answer differs.
 #[derive(Clone, Debug)]
 pub(super) struct Agreement {
-    /// Picks that are not among ours, tied with our last one.
-    pub(super) boundary: usize,
+    /// Picks that are not among ours.
+    pub(super) others: usize,
     /// Positions that hold another item than ours.
     pub(super) moved: usize,
-    /// The most by which a later pick's exact score exceeds an earlier one's.
-    pub(super) inversion: f64,
+    /// The most by which a later pick's exact score exceeds an earlier one's; of a coarse answer
+    /// the most, relative, by which a pick was not the farthest.
+    pub(super) error: f64,
+    /// Whether it had to be judged by [`compare_coarse`].
+    pub(super) coarse: bool,
 }
 
 impl Pick {
@@ -67,8 +74,23 @@ pub(super) fn compare(reference: &[Pick], budget: usize, picks: &[u64]) -> Resul
         lowest = lowest.min(pick.score);
         lowest_allowed = lowest_allowed.min(pick.score + pick.rounding());
     }
-    let moved = ours.iter().zip(picks).filter(|(ours, theirs)| ours.index != **theirs).count();
-    Ok(Agreement { boundary, moved, inversion })
+    let moved = moved(ours, picks);
+    Ok(Agreement { others: boundary, moved, error: inversion, coarse: false })
+}
+
+/// Accepts a core-set if each of its picks was the farthest item, but for `shortfall`, given the
+/// picks before it. One early pick that differs changes later ones, so the set may be another.
+pub(super) fn compare_coarse(ours: &[Pick], picks: &[u64], shortfall: f64) -> Result<Agreement> {
+    let (budget, count) = (ours.len(), picks.len());
+    ensure!(count == budget, "{count} picks for a budget of {budget}");
+    ensure!(shortfall <= COARSE, "a pick is {shortfall:e} short of the farthest item");
+    let known: HashSet<u64> = ours.iter().map(|pick| pick.index).collect();
+    let others = picks.iter().filter(|index| !known.contains(index)).count();
+    Ok(Agreement { others, moved: moved(ours, picks), error: shortfall, coarse: true })
+}
+
+fn moved(ours: &[Pick], picks: &[u64]) -> usize {
+    ours.iter().zip(picks).filter(|(ours, theirs)| ours.index != **theirs).count()
 }
 
 #[cfg(test)]
@@ -83,15 +105,23 @@ mod tests {
     #[test]
     fn the_same_answer_agrees() {
         let agreement = compare(&reference(&[3.0, 2.0, 1.0]), 2, &[0, 1]).unwrap();
-        assert_eq!((agreement.boundary, agreement.moved, agreement.inversion), (0, 0, 0.0));
+        assert_eq!((agreement.others, agreement.moved, agreement.error), (0, 0, 0.0));
     }
 
     #[test]
     fn ties_may_be_swapped_inside_and_at_the_boundary() {
         let near = reference(&[3.0, 2.0, 2.0 - 1e-7, 1.0, 1.0 - 1e-7]);
         let agreement = compare(&near, 4, &[0, 2, 1, 4]).unwrap();
-        assert_eq!((agreement.boundary, agreement.moved), (1, 3));
-        assert!(agreement.inversion > 0.0 && agreement.inversion < 2e-7);
+        assert_eq!((agreement.others, agreement.moved), (1, 3));
+        assert!(agreement.error > 0.0 && agreement.error < 2e-7);
+    }
+
+    #[test]
+    fn a_coarse_answer_is_judged_by_its_shortfall() {
+        let ours = reference(&[3.0, 2.0]);
+        let agreement = compare_coarse(&ours, &[0, 5], 1e-4).unwrap();
+        assert_eq!((agreement.others, agreement.moved, agreement.coarse), (1, 1, true));
+        assert!(compare_coarse(&ours, &[0, 5], 1e-2).is_err());
     }
 
     #[test]

@@ -79,8 +79,8 @@ impl Bench {
                     budget: 4_139,
                     decay: 0.5,
                     rivals: &[],
-                    note: "The size of COCO in the paper, non-negative features; no rivals unless \
-                           asked for with --rivals: they take many minutes to hours here.",
+                    note: "The size of COCO in the paper, non-negative features. Rivals run when \
+                           asked for with --rivals; each takes 10 minutes or more a run.",
                 },
             ],
         }

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use nextpair_engine::product;
+
 /// Rows and columns of a tile, as the engine cuts them.
 const ROWS: usize = 252;
 const COLUMNS: usize = 512;
@@ -15,16 +17,19 @@ pub(super) fn measure(dim: usize, threads: usize) -> f64 {
         (0..count).map(|i| (i * 7919 % 1013) as f32 / 1013.0 - 0.5).collect()
     };
     let columns = values(BLOCKS * COLUMNS * dim);
+    let multiply = |rows: &[f32], columns: &[f32], tile: &mut [f32]| {
+        product((ROWS, dim, COLUMNS), (rows, dim, 1), (columns, 1, dim), tile);
+    };
     let rates: Vec<f64> = std::thread::scope(|scope| {
         let work = || {
             let rows = values(ROWS * dim);
             let mut tile = vec![0.0; ROWS * COLUMNS];
             // Once unmeasured: the first product finds out which kernel to use.
-            product(&rows, &columns[..COLUMNS * dim], dim, &mut tile);
+            multiply(&rows, &columns[..COLUMNS * dim], &mut tile);
             let (began, mut tiles) = (Instant::now(), 0);
             while began.elapsed() < TIME {
                 for block in columns.chunks_exact(COLUMNS * dim) {
-                    product(&rows, block, dim, &mut tile);
+                    multiply(&rows, block, &mut tile);
                 }
                 tiles += BLOCKS;
             }
@@ -35,36 +40,4 @@ pub(super) fn measure(dim: usize, threads: usize) -> f64 {
         handles.into_iter().map(|handle| handle.join().unwrap_or(f64::NAN)).collect()
     });
     rates.iter().sum()
-}
-
-/// `tile = rows · columnsᵀ`, with the strides the engine uses.
-fn product(rows: &[f32], columns: &[f32], dim: usize, tile: &mut [f32]) {
-    assert_eq!((rows.len(), columns.len()), (ROWS * dim, COLUMNS * dim));
-    assert_eq!(tile.len(), ROWS * COLUMNS);
-    let stride = dim as isize;
-    // SAFETY: by the assertions every element that the strides reach lies inside its slice, and
-    // `tile`, being borrowed mutably, is apart from both operands.
-    unsafe {
-        gemm::gemm(
-            ROWS,
-            COLUMNS,
-            dim,
-            tile.as_mut_ptr(),
-            1,
-            COLUMNS as isize,
-            false,
-            rows.as_ptr(),
-            1,
-            stride,
-            columns.as_ptr(),
-            stride,
-            1,
-            0.0f32,
-            1.0f32,
-            false,
-            false,
-            false,
-            gemm::Parallelism::None,
-        );
-    }
 }

@@ -17,6 +17,8 @@ pub(super) struct Contestant {
     pub(super) chunk: Option<usize>,
     pub(super) memory: Memory,
     pub(super) agreement: Option<Agreement>,
+    /// The rival's answer that was judged.
+    pub(super) picks: Vec<u64>,
     pub(super) seconds: Vec<f64>,
     pub(super) reported_peak: u64,
 }
@@ -56,6 +58,7 @@ impl Contestant {
             chunk: None,
             memory: Memory::default(),
             agreement: None,
+            picks: Vec::new(),
             seconds: Vec::new(),
             reported_peak: 0,
         }
@@ -90,8 +93,13 @@ impl CaseReport {
             let megabytes = |bytes: u64| bytes as f64 / 1e6;
             let chunk = contestant.chunk.map(|c| format!(" (chunk {c})")).unwrap_or_default();
             let answer = contestant.agreement.as_ref().map_or("exact".to_string(), |a| {
-                let Agreement { boundary, moved, inversion } = a;
-                format!("{boundary} tied at the end, {moved} moved by up to {inversion:.0e}")
+                let Agreement { others, moved, error, coarse } = a;
+                match coarse {
+                    false => {
+                        format!("{others} tied at the end, {moved} moved by up to {error:.0e}")
+                    }
+                    true => format!("**{others} other picks**, {moved} moved, within {error:.0e}"),
+                }
             });
             // Writing to a string cannot fail.
             let _ = writeln!(
@@ -137,9 +145,10 @@ impl CaseReport {
                 "resident_bytes": c.memory.resident,
                 "reported_peak_bytes": (c.reported_peak > 0).then_some(c.reported_peak),
                 "answer": c.agreement.as_ref().map(|a| json!({
-                    "tied_at_the_end": a.boundary,
+                    "other_picks": a.others,
                     "moved": a.moved,
-                    "largest_inversion": a.inversion,
+                    "largest_error": a.error,
+                    "coarse": a.coarse,
                 })),
             })
         };

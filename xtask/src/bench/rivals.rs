@@ -84,10 +84,7 @@ impl Rivals {
         rows: Option<usize>,
     ) -> Result<Run> {
         let request = json!({"run": name, "chunk": chunk.unwrap_or(CHUNK), "rows": rows});
-        let requests = self.requests.as_mut().context("the rivals have no input")?;
-        writeln!(requests, "{request}")?;
-        requests.flush()?;
-        let answer = self.answer().with_context(|| format!("the rival {name}"))?;
+        let answer = self.ask(&request).with_context(|| format!("the rival {name}"))?;
         let picks = answer["picks"].as_array().context("an answer without picks")?;
         Ok(Run {
             seconds: answer["seconds"].as_f64().context("an answer without seconds")?,
@@ -101,6 +98,19 @@ impl Rivals {
         let run = self.run(name, chunk, None);
         let memory = watch.stop();
         Ok((run?, memory))
+    }
+
+    /// How far, relative, a core-set is from being the farthest item at every step.
+    pub(super) fn shortfall(&mut self, picks: &[u64]) -> Result<f64> {
+        let answer = self.ask(&json!({"replay": picks}))?;
+        answer["shortfall"].as_f64().context("an answer without a shortfall")
+    }
+
+    fn ask(&mut self, request: &Value) -> Result<Value> {
+        let requests = self.requests.as_mut().context("the rivals have no input")?;
+        writeln!(requests, "{request}")?;
+        requests.flush()?;
+        self.answer()
     }
 
     fn answer(&mut self) -> Result<Value> {
