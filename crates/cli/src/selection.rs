@@ -181,8 +181,8 @@ impl Fnv {
 
 /// Rows of a shard count from its first item; errors name them as rows of the pool.
 fn in_pool(mut error: nextpair_engine::Error, first: u32) -> nextpair_engine::Error {
-    use nextpair_engine::Error::{NormOverflow, NotFinite, ZeroVector};
-    if let NotFinite { what, row, .. } | NormOverflow { what, row } | ZeroVector { what, row } =
+    use nextpair_engine::Error::{NormOutOfRange, NotFinite, ZeroVector};
+    if let NotFinite { what, row, .. } | NormOutOfRange { what, row, .. } | ZeroVector { what, row } =
         &mut error
         && *what == POOL_NAME
     {

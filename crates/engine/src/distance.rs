@@ -14,7 +14,7 @@ use crate::{Error, Vectors};
 pub(crate) struct NegativeDistance<'a> {
     rows: Shifted<'a>,
     columns: Shifted<'a>,
-    /// Bounds the length of every vector involved, shift included.
+    /// Bounds every distance.
     reach: f64,
     route: Route,
 }
@@ -71,8 +71,7 @@ impl<'a> NegativeDistance<'a> {
     pub(crate) fn new(rows: &'a Vectors<'a>, columns: &'a Vectors<'a>) -> Self {
         let shift = mean_of(rows, columns);
         let (rows, columns) = (Shifted::new(rows, &shift), Shifted::new(columns, &shift));
-        let shift = shift.iter().map(|m| m * m).sum::<f64>().sqrt();
-        let reach = rows.longest() + columns.longest() + shift;
+        let reach = rows.longest() + columns.longest();
         NegativeDistance { rows, columns, reach, route: Route::Auto }
     }
 

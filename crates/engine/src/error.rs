@@ -107,13 +107,18 @@ pub enum Error {
         /// NaN or an infinity.
         value: f64,
     },
-    /// Finite numbers whose norm is not.
-    #[error("{what}: row {row} is too large, its norm overflows a float64")]
-    NormOverflow {
+    /// Finite numbers whose squares are not, or vanish.
+    #[error(
+        "{what}: row {row} has a norm of {norm:e}, outside of what float64 can square: \
+         1e-145 to 1e150, or zero"
+    )]
+    NormOutOfRange {
         /// Which input.
         what: &'static str,
         /// The row.
         row: usize,
+        /// Its norm as computed.
+        norm: f64,
     },
     /// Cosine similarity of nothing.
     #[error("{what}: row {row} is a zero vector, which has no cosine similarity")]

@@ -85,6 +85,9 @@ pub fn bag_of_words(
 /// it is.
 fn fit(paired: &Matrix, pool: &Matrix, settings: BagOfWords) -> Result<Matrix, Error> {
     let (vectors, dim) = (paired.rows() + pool.rows(), pool.dim());
+    if u32::try_from(vectors).is_err() {
+        return Err(Error::TooManyRows { what: "the local vectors", rows: vectors });
+    }
     let sample = settings.sample.max(settings.clusters).min(vectors);
     if settings.clusters == 0 || settings.clusters > vectors {
         return Err(Error::TooFewVectors { clusters: settings.clusters, vectors });

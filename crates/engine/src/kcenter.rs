@@ -124,11 +124,14 @@ impl Chosen<'_> {
         let shortcut = self.items.matrix().dtype() != Dtype::F64;
         let factor = 1.0 + (dim + 8) as f64 * f32::EPSILON as f64;
         let mut close = Vec::new();
-        for pick in candidate.seen..self.indices.len() {
+        if !shortcut {
+            close.extend_from_slice(&self.indices[candidate.seen..]);
+        }
+        for pick in (candidate.seen..self.indices.len()).filter(|_| shortcut) {
             let rough = squared_distance(&x, &self.rounded[pick * dim..][..dim]) as f64;
             let far =
                 rough.is_finite() && rough > candidate.value * factor + f32::MIN_POSITIVE as f64;
-            if !(shortcut && far) {
+            if !far {
                 close.push(self.indices[pick]);
             }
         }

@@ -68,7 +68,7 @@ pub struct Reason {
 
 /// The first `keep` in the order of picks, by partial selection.
 pub(crate) fn keep_best(picks: impl Iterator<Item = Pick>, keep: usize) -> Vec<Pick> {
-    let mut best = Vec::with_capacity(2 * keep);
+    let mut best = Vec::with_capacity(keep.saturating_mul(2).min(1 << 16));
     let shrink = |best: &mut Vec<Pick>| {
         if best.len() > keep {
             best.select_nth_unstable_by(keep, Pick::before);
@@ -76,7 +76,7 @@ pub(crate) fn keep_best(picks: impl Iterator<Item = Pick>, keep: usize) -> Vec<P
         }
     };
     for pick in picks {
-        if best.len() == 2 * keep {
+        if best.len() == keep.saturating_mul(2) {
             shrink(&mut best);
         }
         best.push(pick);

@@ -154,6 +154,17 @@ fn queries(
     captions: &[u32],
     image_of: &[u32],
 ) -> Result<(Vec<Query>, Vec<Query>), Error> {
+    let in_range = |set, indices: &[u32], len: usize| {
+        match indices.iter().position(|&i| i as usize >= len) {
+            Some(position) => {
+                let index = indices[position] as usize;
+                Err(Error::IndexOutOfRange { set, position, index, len })
+            }
+            None => Ok(()),
+        }
+    };
+    in_range("images", images, similarity.rows())?;
+    in_range("captions", captions, similarity.columns().min(image_of.len()))?;
     let mut place = vec![None; similarity.rows()];
     for (position, &image) in images.iter().enumerate() {
         place[image as usize] = Some(position);
@@ -210,9 +221,11 @@ fn meet_block(
             for ((&value, &caption), by_caption) in
                 values.iter().zip(captions).zip(&mut *by_caption)
             {
-                let value = value as f64;
-                check_finite(image, caption, value)?;
-                let bounds = (value - error, value + error);
+                // What single precision cannot hold is for the exact value to decide.
+                let bounds = match value.is_finite() {
+                    true => (value as f64 - error, value as f64 + error),
+                    false => (f64::NEG_INFINITY, f64::INFINITY),
+                };
                 let exact = || {
                     let mut value = [0.0];
                     similarity.exact(image, &[caption], &mut value)?;

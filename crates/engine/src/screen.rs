@@ -8,6 +8,8 @@
 //! x·y <= x̂·ŷ + e_x |y| + |x̂| e_y + r_x r_y
 //! ```
 //!
+//! (and a little more, because computed axes are not quite orthonormal).
+//!
 //! The right side is one cheap product and two numbers per vector. Pairs it cannot rule out get a
 //! second product over all dimensions, and what is still standing goes back to the engine, which
 //! computes the canonical value. Every rounding on the way is part of the bound.
@@ -137,20 +139,32 @@ impl<'a> Screen<'a> {
     fn aim(&self, rows: &[u32], cuts: &[f64], largest: f64) -> Aim {
         let relative = |(&cut, &norm): (&f64, &f64)| match (self.scale, largest * norm) {
             (Scale::Directions, _) => cut,
-            (Scale::Vectors, unit) if unit > 0.0 => cut / unit,
+            (Scale::Vectors, unit) if unit > 1e-290 => cut / unit,
             // All products are zero, or so small that we do not try to tell; biases are negative.
             (Scale::Vectors, _) if cut <= 0.0 || (largest > 0.0 && norm > 0.0) => f64::NEG_INFINITY,
             (Scale::Vectors, _) => f64::INFINITY,
         };
         let inverse = |length: f64| if length > 0.0 { 1.0 / length } else { 0.0 };
-        let offset = |&row: &u32| (self.rows.bias(row) * inverse(largest)) as f32;
+        // Biases are squares of lengths; in units of the largest row they are numbers around one.
+        let offset = |&row: &u32| (self.rows.bias(row) * inverse(largest) * inverse(largest)) as f32;
         let offsets: Vec<f32> = rows.iter().map(offset).collect();
         let largest_offset = offsets.iter().fold(0.0, |m: f32, o| m.max(o.abs())) as f64;
+        let mut cuts: Vec<f64> = cuts.iter().zip(&self.norms).map(relative).collect();
+        let mut tilts = vec![0.0; cuts.len()];
+        if largest_offset > 0.0 {
+            for ((cut, tilt), &norm) in cuts.iter_mut().zip(&mut tilts).zip(&self.norms) {
+                *tilt = largest * inverse(norm);
+                if *tilt > 1e20 {
+                    // A column this short is beyond single precision: everything stands.
+                    (*cut, *tilt) = (f64::NEG_INFINITY, 0.0);
+                }
+            }
+        }
         Aim {
-            cuts: cuts.iter().zip(&self.norms).map(relative).collect(),
+            cuts,
             offsets,
             largest_offset,
-            tilts: self.norms.iter().map(|&norm| inverse(norm)).collect(),
+            tilts,
             defect: self.basis.as_ref().map_or(0.0, |basis| basis.defect),
             canonical: canonical_error(self.rows.dim()),
         }
@@ -193,8 +207,8 @@ impl Aim {
     fn limit(&self, column: usize, row_error: f64, column_error: f64) -> f64 {
         let length = 1.0 + self.defect;
         let coding = row_error * length + (length + row_error) * column_error;
-        // The bound is itself evaluated in single precision: fewer than 16 roundings of terms
-        // that, apart from the offset, add up to less than 3.
+        // The bound is itself evaluated in single precision: a handful of roundings of terms that,
+        // apart from the offset, add up to less than 5.
         let rounding = 16.0 * U * (3.0 + self.largest_offset * self.tilts[column]);
         self.cuts[column] - (coding + self.defect + rounding + self.canonical)
     }

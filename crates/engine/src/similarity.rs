@@ -73,14 +73,8 @@ impl<S: Similarity + ?Sized> Sieve for TileSieve<'_, S> {
             let cuts: Vec<f64> = cuts[first..][..columns.len()].iter().map(|c| c - error).collect();
             for (r, row) in values.chunks_exact(columns.len()).enumerate() {
                 for (c, (&value, &cut)) in row.iter().zip(&cuts).enumerate() {
-                    if !value.is_finite() {
-                        return Err(Error::SimilarityNotFinite {
-                            row: rows[r] as usize,
-                            column: columns[c] as usize,
-                            value: value as f64,
-                        });
-                    }
-                    if value as f64 > cut {
+                    // What single precision cannot hold is for the exact value to decide.
+                    if value as f64 > cut || !value.is_finite() {
                         found.push((r as u32, (first + c) as u32));
                     }
                 }
@@ -143,6 +137,8 @@ impl Given {
             let (row, column) = (bad / columns, bad % columns);
             return Err(Error::SimilarityNotFinite { row, column, value: values[bad] });
         }
+        // One zero, not two, so that equal values have equal bits.
+        let values: Vec<f64> = values.into_iter().map(|v| v + 0.0).collect();
         let largest = values.iter().fold(0.0, |m: f64, v| m.max(v.abs()));
         Ok(Given { columns, values, largest })
     }

@@ -136,6 +136,11 @@ impl StrategyName {
         budget: usize,
     ) -> Result<Partial, Error> {
         check_budget(budget, shard.pool)?;
+        if shard.first as usize + question.pool > shard.pool {
+            let (first, count, pool) = (shard.first, question.pool, shard.pool);
+            let what = format!("{count} items from {first} on do not lie in a pool of {pool}");
+            return Err(Error::Parts(what));
+        }
         self.sharded()?.score(question, shard, budget)
     }
 

@@ -13,6 +13,13 @@ pub(crate) struct Entry {
     group: u32,
 }
 
+impl Entry {
+    /// Whether another row's value comes before this one: larger, or equal in a lower row.
+    fn loses_to(&self, value: f64, row: u32) -> bool {
+        value > self.value || (value == self.value && row < self.row)
+    }
+}
+
 /// Which rows count, and as what.
 pub(crate) struct Field<'a> {
     /// Row indices.
@@ -103,6 +110,8 @@ impl Search<'_> {
             // One step below the k-th, so that equal values of lower rows are found too.
             let cuts: Vec<f64> =
                 self.best.iter().map(|best| self.known(best).next_down()).collect();
+            let worst: Vec<Option<Entry>> =
+                self.best.iter().map(|best| best.get(self.k - 1).copied()).collect();
             let block = now.len().div_ceil(threads).clamp(1, ROW_BLOCK);
             let found: Result<Vec<_>, Error> = now
                 .par_chunks(block)
@@ -111,7 +120,11 @@ impl Search<'_> {
                     let mut entries = Vec::with_capacity(pairs.len());
                     exact_rows(similarity, rows, self.columns, &pairs, |row, pairs, values| {
                         let row = rows[row as usize];
-                        entries.extend(pairs.iter().zip(values).map(|(p, &v)| (p.1, row, v)));
+                        let offers = pairs.iter().zip(values).map(|(p, &v)| (p.1, row, v));
+                        // Ties can be many; only those that could enter are worth keeping.
+                        entries.extend(offers.filter(|&(column, row, value)| {
+                            worst[column as usize].is_none_or(|worst| worst.loses_to(value, row))
+                        }));
                     })?;
                     progress.advance(rows.len() as u64 * self.columns.len() as u64);
                     Ok(entries)
@@ -136,16 +149,16 @@ impl Search<'_> {
             return;
         }
         let best = &mut self.best[column];
-        let better = |old: &Entry| value > old.value || (value == old.value && row < old.row);
+        let better = |old: &Entry| old.loses_to(value, row);
+        if best.len() == self.k && !better(&best[self.k - 1]) {
+            return;
+        }
         if let Some(old) = best.iter().position(|entry| entry.group == group) {
             if !better(&best[old]) {
                 return;
             }
             best.remove(old);
         } else if best.len() == self.k {
-            if !better(&best[self.k - 1]) {
-                return;
-            }
             best.pop();
         }
         let place = best.partition_point(|old| !better(old));

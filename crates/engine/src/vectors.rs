@@ -38,15 +38,17 @@ impl<'a> Vectors<'a> {
                 *norm = square.sqrt();
             }
         });
-        if let Some(row) = norms.iter().position(|n| !n.is_finite()) {
+        // Squares of smaller or larger numbers lose digits, and with them the bounds.
+        let suspect = |&(_, norm): &(usize, &f64)| !(norm.is_finite() && within(*norm));
+        for (row, &norm) in norms.iter().enumerate().filter(suspect) {
             let mut values = vec![0.0; matrix.dim()];
             matrix.read_f64(row, &mut values);
-            return Err(match values.iter().position(|v| !v.is_finite()) {
-                Some(dimension) => {
-                    Error::NotFinite { what, row, dimension, value: values[dimension] }
-                }
-                None => Error::NormOverflow { what, row },
-            });
+            if let Some(dimension) = values.iter().position(|v| !v.is_finite()) {
+                return Err(Error::NotFinite { what, row, dimension, value: values[dimension] });
+            }
+            if values.iter().any(|&v| v != 0.0) {
+                return Err(Error::NormOutOfRange { what, row, norm });
+            }
         }
         Ok(Vectors { matrix, norms })
     }
@@ -107,6 +109,10 @@ impl<'a> Vectors<'a> {
             out.copy_from_slice(&sums[..out.len()]);
         }
     }
+}
+
+fn within(norm: f64) -> bool {
+    (1e-145..1e150).contains(&norm)
 }
 
 #[inline(always)]

@@ -101,14 +101,16 @@ pub(super) fn search(
             limit[c] = round_down(aim.limit(column, row_error, panel.errors[c]) / scale);
         }
         standing.clear();
-        survivors(&panel.first, &first, [&spread, &tilt, &limit], &mut standing);
+        survivors(&panel.first, panel.count, &first, [&spread, &tilt, &limit], &mut standing);
         if let (Some(rows), Some(columns)) = (&whole, &panel.whole) {
             let limits: Vec<f64> = (0..panel.count)
                 .map(|c| aim.limit(p * PANEL + c, rows.largest_error, columns.errors[c]))
                 .collect();
             retain_by_product(&rows.codes, &columns.codes, &mut standing, |r, c, product| {
                 let product = product as f64 * (rows.scales[r] * columns.scales[c]) as f64;
-                product + aim.offsets[r] as f64 * aim.tilts[p * PANEL + c] > limits[c]
+                let bound = product + aim.offsets[r] as f64 * aim.tilts[p * PANEL + c];
+                let ruled_out = bound <= limits[c];
+                !ruled_out
             });
         }
         found.extend(standing.iter().map(|&(r, c)| (r, (p * PANEL) as u32 + c)));
@@ -121,9 +123,9 @@ const ROUND: f32 = 12_582_912.0;
 /// The 8-bit codes of some values: their scale, and a bound on the norm of what is lost.
 fn quantise(values: &[f32], codes: &mut [i8]) -> (f32, f64) {
     let largest = values.iter().fold(0.0, |m: f32, v| m.max(v.abs()));
-    if largest < 1e-30 {
+    if largest < 1e-12 {
         codes.fill(0);
-        return (1.0, 1e-30 * (values.len() as f64).sqrt());
+        return (1.0, 1e-12 * (values.len() as f64).sqrt());
     }
     let scale = largest / 127.0;
     let inverse = 1.0 / scale;

@@ -190,16 +190,22 @@ pub(super) fn has_int8() -> bool {
 
 /// Appends to `found` the pairs (row, column within the panel) for which
 /// `scale[row] * codes·codes + residual[row] * spread[column] + offset[row] * tilt[column]` is
-/// not at most `cut[column]`.
+/// not at most `cut[column]`, for the first `columns` columns.
 ///
 /// Must only be called where [`has_int8`] holds.
 pub(super) fn survivors(
     panel: &PanelCodes,
+    columns: usize,
     rows: &RowCodes,
     [spread, tilt, cut]: [&[f32; PANEL]; 3],
     found: &mut Vec<(u32, u32)>,
 ) {
     assert_eq!(rows.stride * LINES, panel.lines.len() * GROUP);
+    let padded = rows.count.next_multiple_of(ROWS);
+    assert_eq!(rows.codes.len(), padded * rows.stride);
+    let lengths = [rows.scales.len(), rows.residuals.len(), rows.offsets.len()];
+    assert_eq!(lengths, [padded; 3]);
+    let wanted = if columns < PANEL { (1u32 << columns) - 1 } else { u32::MAX };
     #[cfg(target_arch = "x86_64")]
     {
         assert!(has_int8());
@@ -210,7 +216,7 @@ pub(super) fn survivors(
             // lines for each group of its rows' codes.
             let masks = unsafe { survivors_avx512(panel, rows, first, [spread, tilt, cut]) };
             for (r, &mask) in masks.iter().enumerate().take(rows.count - first) {
-                let mut mask = mask;
+                let mut mask = mask & wanted;
                 while mask != 0 {
                     found.push(((first + r) as u32, mask.trailing_zeros()));
                     mask &= mask - 1;
@@ -220,7 +226,7 @@ pub(super) fn survivors(
     }
     #[cfg(not(target_arch = "x86_64"))]
     {
-        let _ = found;
+        let _ = (found, wanted);
         unreachable!("has_int8 holds on x86-64 alone");
     }
 }
@@ -401,7 +407,7 @@ mod tests {
         assert!(odd.iter().all(|&(r, c)| product(r, c) % 2 != 0) && !odd.is_empty());
         let mut found = Vec::new();
         let columns = [&[2.0; PANEL], &[-3.0; PANEL], &[9000.0; PANEL]];
-        survivors(&panel, &block, columns, &mut found);
+        survivors(&panel, PANEL, &block, columns, &mut found);
         for (r, c) in pairs {
             let above = product(r, c) as f32 + 2.0 * r as f32 - 21.0 > 9000.0;
             assert_eq!(found.contains(&(r, c)), above, "{r} {c}");

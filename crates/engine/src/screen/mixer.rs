@@ -35,7 +35,8 @@ impl Mixer {
         self.signs.len()
     }
 
-    /// How many roundings each number goes through: one per butterfly, two for the factor.
+    /// How many roundings each number goes through: one per butterfly, one for the factor itself
+    /// and one for the product with it.
     pub(super) fn roundings(&self) -> usize {
         (self.block / self.step).trailing_zeros() as usize + 2
     }

@@ -50,8 +50,11 @@ fn vectors() {
     assert_eq!(refused(2, &[0.0, f64::INFINITY]), "pool: row 0, dimension 1 is inf");
     assert_eq!(
         refused(2, &[1e200, 1e200]),
-        "pool: row 0 is too large, its norm overflows a float64"
+        "pool: row 0 has a norm of inf, outside of what float64 can square: \
+         1e-145 to 1e150, or zero"
     );
+    let tiny = refused(1, &[0.0, 1e-170]);
+    assert!(tiny.starts_with("pool: row 1 has a norm of 0e0, outside"), "{tiny}");
     let locals = Matrix::from_f32(2, &[1.0; 8]).with_locals(2);
     let error = Vectors::new(&locals, "pool").err().unwrap().to_string();
     assert!(error.starts_with("pool have 2 vectors per item"), "{error}");
