@@ -2,7 +2,7 @@
 
 use rayon::prelude::*;
 
-use crate::screen::{Route, Scale, Screen, Source};
+use crate::screen::{Planner, Route, Scale, Screen, Source};
 use crate::similarity::{Sieve, Similarity};
 use crate::{Error, Vectors};
 
@@ -16,7 +16,7 @@ pub(crate) struct NegativeDistance<'a> {
     columns: Shifted<'a>,
     /// Bounds every distance.
     reach: f64,
-    route: Route,
+    planner: Planner,
 }
 
 /// Vectors as seen from their mean.
@@ -72,13 +72,13 @@ impl<'a> NegativeDistance<'a> {
         let shift = mean_of(rows, columns);
         let (rows, columns) = (Shifted::new(rows, &shift), Shifted::new(columns, &shift));
         let reach = rows.longest() + columns.longest();
-        NegativeDistance { rows, columns, reach, route: Route::Auto }
+        NegativeDistance { rows, columns, reach, planner: Planner::new(Route::Auto) }
     }
 
     /// The same distances, searched on another route.
     #[cfg(test)]
     pub(crate) fn with_route(self, route: Route) -> Self {
-        NegativeDistance { route, ..self }
+        NegativeDistance { planner: Planner::new(route), ..self }
     }
 }
 
@@ -136,8 +136,8 @@ impl Similarity for NegativeDistance<'_> {
     ) -> Result<Box<dyn Sieve + 'a>, Error> {
         let cuts = expected.map(|cuts| self.product_cuts(columns, cuts));
         let rows = (&self.rows as &dyn Source, self.rows.vectors.len());
-        let (scale, route) = (Scale::Vectors, self.route);
-        let screen = Screen::plan(rows, &self.columns, columns, scale, cuts.as_deref(), route);
+        let (planner, scale) = (&self.planner, Scale::Vectors);
+        let screen = planner.screen(rows, &self.columns, columns, scale, cuts.as_deref());
         Ok(Box::new(ShiftedSieve { similarity: self, columns, screen }))
     }
 }

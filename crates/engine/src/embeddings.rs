@@ -3,7 +3,7 @@
 use half::f16;
 use nextpair_data::{Dtype, Element};
 
-use crate::screen::{Route, Scale, Screen, Source, product};
+use crate::screen::{Planner, Route, Scale, Screen, Source, product};
 use crate::similarity::{Sieve, Similarity};
 use crate::{Error, Vectors};
 
@@ -25,7 +25,7 @@ pub struct Embeddings<'a> {
     rows: &'a Vectors<'a>,
     columns: &'a Vectors<'a>,
     metric: Metric,
-    route: Route,
+    planner: Planner,
 }
 
 impl<'a> Embeddings<'a> {
@@ -50,12 +50,12 @@ impl<'a> Embeddings<'a> {
             rows.require_directions(rows_name)?;
             columns.require_directions(columns_name)?;
         }
-        Ok(Embeddings { rows, columns, metric, route: Route::Auto })
+        Ok(Embeddings { rows, columns, metric, planner: Planner::new(Route::Auto) })
     }
 
     /// The same similarities, searched on another route.
     pub fn with_route(self, route: Route) -> Self {
-        Embeddings { route, ..self }
+        Embeddings { planner: Planner::new(route), ..self }
     }
 }
 
@@ -126,7 +126,7 @@ impl Similarity for Embeddings<'_> {
             Metric::Dot => Scale::Vectors,
         };
         let rows = (self.rows as &dyn Source, self.rows.len());
-        Ok(Box::new(Screen::plan(rows, self.columns, columns, scale, expected, self.route)))
+        Ok(Box::new(self.planner.screen(rows, self.columns, columns, scale, expected)))
     }
 }
 

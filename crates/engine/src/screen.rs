@@ -21,6 +21,8 @@ mod kernel;
 mod mixer;
 mod plan;
 
+use std::sync::Arc;
+
 use rayon::prelude::*;
 
 use axes::Basis;
@@ -28,7 +30,7 @@ use kernel::PANEL;
 pub(crate) use kernel::squared_distance;
 use mixer::Mixer;
 pub use plan::{Code, Route};
-pub(crate) use plan::{bytes_per_number, fitted_bytes};
+pub(crate) use plan::{Planner, bytes_per_number, fitted_bytes};
 
 /// One side of an inner product: vectors that can be read scaled, with known norms.
 pub(crate) trait Source: Sync {
@@ -68,7 +70,7 @@ pub(crate) struct Screen<'a> {
     rows: &'a dyn Source,
     scale: Scale,
     mixer: Mixer,
-    basis: Option<Basis>,
+    basis: Option<Arc<Basis>>,
     norms: Vec<f64>,
     columns: Columns,
 }
@@ -85,13 +87,13 @@ impl<'a> Screen<'a> {
         source: &dyn Source,
         columns: &[u32],
         scale: Scale,
-        basis: Option<Basis>,
+        basis: Option<Arc<Basis>>,
         code: Code,
     ) -> Self {
         let mixer = Mixer::new(source.dim());
         let project = |columns: &[u32]| {
             let units = read_units(source, &mixer, columns, |column| source.norm(column));
-            Projected::of(units, &mixer, basis.as_ref())
+            Projected::of(units, &mixer, basis.as_deref())
         };
         let coded = match code {
             Code::Float => Columns::Float(
@@ -126,7 +128,7 @@ impl<'a> Screen<'a> {
             Scale::Vectors => largest,
         });
         let aim = self.aim(rows, cuts, largest);
-        let rows = Projected::of(units, &self.mixer, self.basis.as_ref());
+        let rows = Projected::of(units, &self.mixer, self.basis.as_deref());
         let mut found = Vec::new();
         match &self.columns {
             Columns::Float(blocks) => float::search(blocks, &rows, &aim, finish, &mut found),

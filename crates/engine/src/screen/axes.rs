@@ -3,7 +3,9 @@
 //! Any orthonormal basis gives a valid bound, so the axes need not be exact eigenvectors: a few
 //! rounds of orthogonal iteration are enough, and spare a dependency on a full eigensolver.
 
-use super::kernel::dot;
+use rayon::prelude::*;
+
+use super::kernel::{dot, dot_f64, subtract, subtract_f64};
 use super::product;
 use crate::draw::Draws;
 
@@ -15,13 +17,18 @@ const ROUNDS: usize = 6;
 pub(super) fn principal_axes(sample: &[f32], dim: usize, count: usize) -> Vec<f64> {
     let rows = sample.len() / dim;
     let mut moment = vec![0.0; dim * dim];
-    product((dim, rows, dim), (sample, 1, dim), (sample, dim, 1), &mut moment);
+    moment.par_chunks_mut(64 * dim).enumerate().for_each(|(part, moment)| {
+        let shape = (moment.len() / dim, rows, dim);
+        product(shape, (&sample[part * 64..], 1, dim), (sample, dim, 1), moment);
+    });
     let mut draws = Draws::new(0x6178_6573);
     let mut axes: Vec<f32> = (0..count * dim).map(|_| draws.unit() as f32 - 0.5).collect();
     let mut next = vec![0.0; count * dim];
     for _ in 0..ROUNDS {
         orthonormalise(&mut axes, dim);
-        product((count, dim, dim), (&axes, dim, 1), (&moment, dim, 1), &mut next);
+        next.par_chunks_mut(32 * dim).zip(axes.par_chunks(32 * dim)).for_each(|(next, axes)| {
+            product((axes.len() / dim, dim, dim), (axes, dim, 1), (&moment, dim, 1), next);
+        });
         std::mem::swap(&mut axes, &mut next);
     }
     orthonormalise(&mut axes, dim);
@@ -37,8 +44,7 @@ fn orthonormalise(axes: &mut [f32], dim: usize) {
         let row = &mut rest[..dim];
         let before = dot(row, row).sqrt();
         for axis in done.chunks_exact(dim) {
-            let part = dot(axis, row);
-            row.iter_mut().zip(axis).for_each(|(v, a)| *v -= part * a);
+            subtract(row, dot(axis, row), axis);
         }
         let norm = dot(row, row).sqrt();
         let inverse = if norm > 1e-5 * before && norm > 0.0 { 1.0 / norm } else { 0.0 };
@@ -49,10 +55,11 @@ fn orthonormalise(axes: &mut [f32], dim: usize) {
 /// The same in double precision, for rows that are nearly orthonormal already. Rows that vanished,
 /// because the data spans fewer dimensions, become any direction that is left.
 fn orthonormalise_exactly(axes: &mut [f64], dim: usize) {
+    // A direction that was once too close to the axes found stays so: they only become more.
+    let mut fresh = 0;
     for i in 0..axes.len() / dim {
         let (done, rest) = axes.split_at_mut(i * dim);
         let row = &mut rest[..dim];
-        let mut fresh = 0;
         // Of the coordinate directions at least one keeps this much outside of `done`.
         let enough = 0.9 / (dim as f64).sqrt();
         while clear_of(done, row) < enough {
@@ -61,7 +68,10 @@ fn orthonormalise_exactly(axes: &mut [f64], dim: usize) {
             fresh += 1;
         }
         // Once more: a row that was mostly cleared away has lost digits.
-        let norm = clear_of(done, row);
+        let norm = match fresh {
+            0 => dot_f64(row, row).sqrt(),
+            _ => clear_of(done, row),
+        };
         row.iter_mut().for_each(|v| *v /= norm);
     }
 }
@@ -69,10 +79,9 @@ fn orthonormalise_exactly(axes: &mut [f64], dim: usize) {
 /// Takes from `row` its parts along the axes of `done`; the norm that is left.
 fn clear_of(done: &[f64], row: &mut [f64]) -> f64 {
     for axis in done.chunks_exact(row.len()) {
-        let part: f64 = axis.iter().zip(row.iter()).map(|(a, v)| a * v).sum();
-        row.iter_mut().zip(axis).for_each(|(v, a)| *v -= part * a);
+        subtract_f64(row, dot_f64(axis, row), axis);
     }
-    row.iter().map(|v| v * v).sum::<f64>().sqrt()
+    dot_f64(row, row).sqrt()
 }
 
 /// The span of some leading axes, ready to project on.
@@ -104,14 +113,14 @@ impl Basis {
             width *= 2;
         }
         let rounded: Vec<f64> = mixed.iter().map(|&v| v as f32 as f64).collect();
-        let mut squares = 0.0;
-        for (i, a) in rounded.chunks_exact(dim).enumerate() {
-            for (j, b) in rounded.chunks_exact(dim).enumerate().take(i + 1) {
-                let product: f64 = a.iter().zip(b).map(|(a, b)| a * b).sum();
-                let off = if i == j { product - 1.0 } else { product };
-                squares += if i == j { off * off } else { 2.0 * off * off };
-            }
-        }
+        let squares: f64 = (0..count)
+            .into_par_iter()
+            .map(|i| {
+                let row = &rounded[i * dim..][..dim];
+                let off = |j: usize| dot_f64(row, &rounded[j * dim..][..dim]).powi(2);
+                (dot_f64(row, row) - 1.0).powi(2) + 2.0 * (0..i).map(off).sum::<f64>()
+            })
+            .sum();
         let mut matrix = vec![0.0; dim * count];
         for (axis, values) in mixed.chunks_exact(dim).enumerate() {
             for (k, &value) in values.iter().enumerate() {

@@ -280,64 +280,84 @@ unsafe fn survivors_avx512(
     }
 }
 
-/// The dot product in single precision, in whatever order is fastest here.
-#[inline]
-pub(crate) fn dot(x: &[f32], y: &[f32]) -> f32 {
-    #[cfg(target_arch = "x86_64")]
-    {
-        #[target_feature(enable = "avx512f")]
-        fn avx512(x: &[f32], y: &[f32]) -> f32 {
-            fold_lanes(x, y, |sum, x, y| sum + x * y)
+/// Defines a function that runs `$body` compiled for the widest vectors of this machine.
+macro_rules! widest {
+    ($(#[$doc:meta])* $name:ident($($arg:ident: $type:ty),*) $(-> $out:ty)? $body:block) => {
+        $(#[$doc])*
+        #[inline]
+        pub(crate) fn $name($($arg: $type),*) $(-> $out)? {
+            #[inline(always)]
+            fn plain($($arg: $type),*) $(-> $out)? $body
+            #[cfg(target_arch = "x86_64")]
+            {
+                #[target_feature(enable = "avx512f")]
+                fn avx512($($arg: $type),*) $(-> $out)? {
+                    plain($($arg),*)
+                }
+                #[target_feature(enable = "avx2")]
+                fn avx2($($arg: $type),*) $(-> $out)? {
+                    plain($($arg),*)
+                }
+                if is_x86_feature_detected!("avx512f") {
+                    // SAFETY: the feature was just checked.
+                    return unsafe { avx512($($arg),*) };
+                }
+                if is_x86_feature_detected!("avx2") {
+                    // SAFETY: the feature was just checked.
+                    return unsafe { avx2($($arg),*) };
+                }
+            }
+            plain($($arg),*)
         }
-        #[target_feature(enable = "avx2")]
-        fn avx2(x: &[f32], y: &[f32]) -> f32 {
-            fold_lanes(x, y, |sum, x, y| sum + x * y)
-        }
-        if is_x86_feature_detected!("avx512f") {
-            // SAFETY: the feature was just checked.
-            return unsafe { avx512(x, y) };
-        }
-        if is_x86_feature_detected!("avx2") {
-            // SAFETY: the feature was just checked.
-            return unsafe { avx2(x, y) };
-        }
-    }
-    fold_lanes(x, y, |sum, x, y| sum + x * y)
+    };
 }
 
-/// The squared distance in single precision, in whatever order is fastest here.
-#[inline]
-pub(crate) fn squared_distance(x: &[f32], y: &[f32]) -> f32 {
-    #[cfg(target_arch = "x86_64")]
-    {
-        #[target_feature(enable = "avx512f")]
-        fn avx512(x: &[f32], y: &[f32]) -> f32 {
-            fold_lanes(x, y, |sum, x, y| sum + (x - y) * (x - y))
-        }
-        #[target_feature(enable = "avx2")]
-        fn avx2(x: &[f32], y: &[f32]) -> f32 {
-            fold_lanes(x, y, |sum, x, y| sum + (x - y) * (x - y))
-        }
-        if is_x86_feature_detected!("avx512f") {
-            // SAFETY: the feature was just checked.
-            return unsafe { avx512(x, y) };
-        }
-        if is_x86_feature_detected!("avx2") {
-            // SAFETY: the feature was just checked.
-            return unsafe { avx2(x, y) };
-        }
+widest! {
+    /// The dot product in single precision, in whatever order is fastest here.
+    dot(x: &[f32], y: &[f32]) -> f32 {
+        fold_lanes(x, y, |sum, x, y| sum + x * y)
     }
-    fold_lanes(x, y, |sum, x, y| sum + (x - y) * (x - y))
+}
+
+widest! {
+    /// The squared distance in single precision, in whatever order is fastest here.
+    squared_distance(x: &[f32], y: &[f32]) -> f32 {
+        fold_lanes(x, y, |sum, x, y| sum + (x - y) * (x - y))
+    }
+}
+
+widest! {
+    /// The dot product in double precision, in whatever order is fastest here.
+    dot_f64(x: &[f64], y: &[f64]) -> f64 {
+        fold_lanes(x, y, |sum, x, y| sum + x * y)
+    }
+}
+
+widest! {
+    /// `x -= factor * y`.
+    subtract(x: &mut [f32], factor: f32, y: &[f32]) -> () {
+        x.iter_mut().zip(y).for_each(|(x, y)| *x -= factor * y);
+    }
+}
+
+widest! {
+    /// `x -= factor * y`.
+    subtract_f64(x: &mut [f64], factor: f64, y: &[f64]) -> () {
+        x.iter_mut().zip(y).for_each(|(x, y)| *x -= factor * y);
+    }
 }
 
 /// Sums in 64 independent lanes, written so that the compiler turns each step into whole vectors.
 #[inline(always)]
-fn fold_lanes(x: &[f32], y: &[f32], step: impl Fn(f32, f32, f32) -> f32) -> f32 {
+fn fold_lanes<T>(x: &[T], y: &[T], step: impl Fn(T, T, T) -> T) -> T
+where
+    T: Copy + Default + std::ops::Add<Output = T>,
+{
     const LANES: usize = 64;
     let y = &y[..x.len()];
-    let mut sums = [0.0f32; LANES];
+    let mut sums = [T::default(); LANES];
     let (xs, ys) = (x.chunks_exact(LANES), y.chunks_exact(LANES));
-    let mut rest = 0.0;
+    let mut rest = T::default();
     for (&x, &y) in xs.remainder().iter().zip(ys.remainder()) {
         rest = step(rest, x, y);
     }
@@ -350,7 +370,7 @@ fn fold_lanes(x: &[f32], y: &[f32], step: impl Fn(f32, f32, f32) -> f32) -> f32 
     while width > 1 {
         width /= 2;
         for l in 0..width {
-            sums[l] += sums[l + width];
+            sums[l] = sums[l] + sums[l + width];
         }
     }
     sums[0] + rest

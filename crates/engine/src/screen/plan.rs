@@ -1,5 +1,7 @@
 //! Choosing how to rule pairs out: by trying each way on a sample.
 
+use std::sync::{Arc, OnceLock};
+
 use super::axes::{Basis, principal_axes};
 use super::kernel::has_int8;
 use super::mixer::Mixer;
@@ -28,8 +30,9 @@ pub enum Code {
     Int8,
 }
 
-/// Pairs below which choosing costs more than it saves.
-const WORTH_A_PROBE: usize = 1 << 22;
+/// Pairs, for each dimension, below which fitting axes costs more than it could save: fitting
+/// takes about `FITTED * dim²` multiplications, a dense search `dim` bytes for every pair.
+const WORTH_A_PROBE: usize = 1 << 16;
 /// Rows and columns of the probe.
 const PROBE: (usize, usize) = (192, 256);
 /// Vectors of each side that the axes are fitted on.
@@ -37,64 +40,114 @@ const FITTED: usize = 2048;
 /// The numbers of axes that are tried.
 const AXES: [usize; 5] = [32, 64, 128, 256, 512];
 
-impl<'a> Screen<'a> {
+/// The route of one similarity: chosen at the first search, kept for the others.
+pub(crate) struct Planner {
+    route: Route,
+    chosen: OnceLock<(Option<Arc<Basis>>, Code)>,
+}
+
+impl Planner {
+    pub(crate) fn new(route: Route) -> Self {
+        Planner { route, chosen: OnceLock::new() }
+    }
+
     /// Prepares the search for products of `rows` (all `count` of them, in the end) with
     /// `columns` of `source` that are above about `expected`.
-    pub(crate) fn plan(
+    pub(crate) fn screen<'a>(
+        &self,
         (rows, count): (&'a dyn Source, usize),
         source: &dyn Source,
         columns: &[u32],
         scale: Scale,
         expected: Option<&[f64]>,
-        route: Route,
-    ) -> Self {
-        let mixer = Mixer::new(source.dim());
-        let dim = mixer.width();
-        let best_code =
-            |code| if code == Code::Int8 && fits_int8(dim) { code } else { Code::Float };
-        let build = |columns: &[u32], basis, code| {
-            Screen::new(rows, source, columns, scale, basis, best_code(code))
-        };
-        let every_row = || spread_over(count, FITTED);
-        let fit = |most: usize| {
-            let of_columns = pick(columns, FITTED);
-            let sample = sample_of(&mixer, (rows, &every_row()), (source, &of_columns));
-            principal_axes(&sample, dim, most)
-        };
-        match route {
+    ) -> Screen<'a> {
+        let task = Task { rows, count, source, columns, scale };
+        let (basis, code) = self.chosen.get_or_init(|| match self.route {
             Route::Fixed { axes, code } => {
-                let axes = axes.map(|a| a.next_power_of_two()).filter(|&a| a <= dim);
-                build(columns, axes.map(|a| Basis::leading(&fit(a), dim, a)), code)
+                let width = Mixer::new(source.dim()).width();
+                let axes = axes.map(|a| a.next_power_of_two()).filter(|&a| a <= width);
+                let basis = axes.map(|a| Arc::new(Basis::leading(&task.fit(a), width, a)));
+                (basis, best_code(width, code))
             }
-            Route::Auto => {
-                let tried: Vec<usize> = AXES.into_iter().filter(|a| a * 2 <= dim).collect();
-                let (Some(&most), true) = (tried.last(), count * columns.len() >= WORTH_A_PROBE)
-                else {
-                    return build(columns, None, Code::Int8);
-                };
-                let principal = fit(most);
-                let probe_rows = spread_over(count, PROBE.0);
-                let probe = spread_over(columns.len(), PROBE.1);
-                let probe_columns: Vec<u32> = probe.iter().map(|&c| columns[c as usize]).collect();
-                let cuts: Vec<f64> = match expected {
-                    Some(cuts) => probe.iter().map(|&c| cuts[c as usize]).collect(),
-                    None => highest(&mixer, (rows, &probe_rows), (source, &probe_columns), scale),
-                };
-                let cost = |axes: Option<usize>| {
-                    let basis = axes.map(|a| Basis::leading(&principal, dim, a));
-                    let screen = build(&probe_columns, basis, Code::Int8);
-                    let survival = screen.survival(&probe_rows, &cuts);
-                    cycles(dim, axes, survival, columns.len(), best_code(Code::Int8))
-                };
-                let dense = (cost(None), None);
-                let best = tried.into_iter().map(|a| (cost(Some(a)), Some(a)));
-                let (_, axes) =
-                    best.fold(dense, |best, other| if other.0 < best.0 { other } else { best });
-                let basis = axes.map(|a| Basis::leading(&principal, dim, a));
-                build(columns, basis, Code::Int8)
+            Route::Auto => task.choose(expected),
+        });
+        Screen::new(rows, source, columns, scale, basis.clone(), *code)
+    }
+}
+
+/// What is to be searched.
+struct Task<'a> {
+    rows: &'a dyn Source,
+    count: usize,
+    source: &'a dyn Source,
+    columns: &'a [u32],
+    scale: Scale,
+}
+
+impl Task<'_> {
+    /// The leading axes of a sample of both sides.
+    fn fit(&self, axes: usize) -> Vec<f64> {
+        let mixer = Mixer::new(self.source.dim());
+        let of_columns: Vec<u32> = pick(self.columns, FITTED);
+        let mut sample = unit_sample(self.rows, &mixer, &spread_over(self.count, FITTED));
+        sample.extend(unit_sample(self.source, &mixer, &of_columns));
+        principal_axes(&sample, mixer.width(), axes)
+    }
+
+    /// The cheapest way, by trying each on a few rows and columns.
+    fn choose(&self, expected: Option<&[f64]>) -> (Option<Arc<Basis>>, Code) {
+        let width = Mixer::new(self.source.dim()).width();
+        let code = best_code(width, Code::Int8);
+        let tried: Vec<usize> = AXES.into_iter().filter(|a| a * 2 <= width).collect();
+        let worth_it = self.count * self.columns.len() >= WORTH_A_PROBE * width;
+        let (Some(&most), true) = (tried.last(), worth_it) else { return (None, code) };
+        let principal = self.fit(most);
+        let rows = spread_over(self.count, PROBE.0);
+        let positions = spread_over(self.columns.len(), PROBE.1);
+        let columns: Vec<u32> = positions.iter().map(|&c| self.columns[c as usize]).collect();
+        let cuts: Vec<f64> = match expected {
+            Some(cuts) => positions.iter().map(|&c| cuts[c as usize]).collect(),
+            None => self.highest(&rows, &columns),
+        };
+        let mut best = (f64::INFINITY, None);
+        for axes in std::iter::once(None).chain(tried.into_iter().map(Some)) {
+            let basis = axes.map(|a| Arc::new(Basis::leading(&principal, width, a)));
+            let source = self.source;
+            let screen =
+                Screen::new(self.rows, source, &columns, self.scale, basis.clone(), code);
+            let survival = screen.survival(&rows, &cuts);
+            let cost = cycles(width, axes, survival, self.columns.len(), code);
+            if cost < best.0 {
+                best = (cost, basis);
             }
         }
+        (best.1, code)
     }
+
+    /// The largest similarity of each column with the sampled rows: the best guess of its cut.
+    fn highest(&self, rows: &[u32], columns: &[u32]) -> Vec<f64> {
+        let mixer = Mixer::new(self.source.dim());
+        let width = mixer.width();
+        let x = unit_sample(self.rows, &mixer, rows);
+        let y = unit_sample(self.source, &mixer, columns);
+        let mut tile = vec![0.0; rows.len() * columns.len()];
+        product((rows.len(), width, columns.len()), (&x, width, 1), (&y, 1, width), &mut tile);
+        let largest = |(c, &column): (usize, &u32)| {
+            let products = rows.iter().zip(tile.chunks_exact(columns.len())).map(|(&row, tile)| {
+                let unit = match self.scale {
+                    Scale::Directions => 1.0,
+                    Scale::Vectors => self.rows.norm(row) * self.source.norm(column),
+                };
+                tile[c] as f64 * unit + self.rows.bias(row)
+            });
+            products.fold(f64::NEG_INFINITY, f64::max)
+        };
+        columns.iter().enumerate().map(largest).collect()
+    }
+}
+
+fn best_code(width: usize, wanted: Code) -> Code {
+    if wanted == Code::Int8 && fits_int8(width) { Code::Int8 } else { Code::Float }
 }
 
 /// Whether 8-bit products of `dim` numbers are to be had and cannot overflow 32-bit sums.
@@ -139,37 +192,6 @@ fn pick(items: &[u32], count: usize) -> Vec<u32> {
     spread_over(items.len(), count).into_iter().map(|i| items[i as usize]).collect()
 }
 
-fn sample_of(
-    mixer: &Mixer,
-    (a, of_a): (&dyn Source, &[u32]),
-    (b, of_b): (&dyn Source, &[u32]),
-) -> Vec<f32> {
-    let mut sample = read_units(a, mixer, of_a, |i| a.norm(i));
-    sample.extend(read_units(b, mixer, of_b, |i| b.norm(i)));
-    sample
-}
-
-/// The largest product of each column with the sampled rows: the best guess of its cut.
-fn highest(
-    mixer: &Mixer,
-    (rows, of_rows): (&dyn Source, &[u32]),
-    (source, columns): (&dyn Source, &[u32]),
-    scale: Scale,
-) -> Vec<f64> {
-    let dim = mixer.width();
-    let mut tile = vec![0.0; of_rows.len() * columns.len()];
-    let x = read_units(rows, mixer, of_rows, |r| rows.norm(r));
-    let y = read_units(source, mixer, columns, |c| source.norm(c));
-    product((of_rows.len(), dim, columns.len()), (&x, dim, 1), (&y, 1, dim), &mut tile);
-    let largest = |(c, &column): (usize, &u32)| {
-        let products = of_rows.iter().zip(tile.chunks_exact(columns.len())).map(|(&row, tile)| {
-            let unit = match scale {
-                Scale::Directions => 1.0,
-                Scale::Vectors => rows.norm(row) * source.norm(column),
-            };
-            tile[c] as f64 * unit + rows.bias(row)
-        });
-        products.fold(f64::NEG_INFINITY, f64::max)
-    };
-    columns.iter().enumerate().map(largest).collect()
+fn unit_sample(source: &dyn Source, mixer: &Mixer, items: &[u32]) -> Vec<f32> {
+    read_units(source, mixer, items, |item| source.norm(item))
 }

@@ -117,7 +117,7 @@ proptest! {
 fn large_problems_equal_the_reference_on_every_route() {
     use crate::problem::{Numbers, vectors};
     use nextpair_engine::{Code, Metric, Route, Settings};
-    let (pairs, items, dim) = (1300, 3300, 96);
+    let (pairs, items, dim) = (1300, 3300, 64);
     let routes = [
         Route::Auto,
         Route::Fixed { axes: None, code: Code::Float },
