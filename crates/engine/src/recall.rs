@@ -154,15 +154,14 @@ fn queries(
     captions: &[u32],
     image_of: &[u32],
 ) -> Result<(Vec<Query>, Vec<Query>), Error> {
-    let in_range = |set, indices: &[u32], len: usize| {
-        match indices.iter().position(|&i| i as usize >= len) {
+    let in_range =
+        |set, indices: &[u32], len: usize| match indices.iter().position(|&i| i as usize >= len) {
             Some(position) => {
                 let index = indices[position] as usize;
                 Err(Error::IndexOutOfRange { set, position, index, len })
             }
             None => Ok(()),
-        }
-    };
+        };
     in_range("images", images, similarity.rows())?;
     in_range("captions", captions, similarity.columns().min(image_of.len()))?;
     let mut place = vec![None; similarity.rows()];

@@ -148,7 +148,8 @@ impl<'a> Screen<'a> {
         };
         let inverse = |length: f64| if length > 0.0 { 1.0 / length } else { 0.0 };
         // Biases are squares of lengths; in units of the largest row they are numbers around one.
-        let offset = |&row: &u32| (self.rows.bias(row) * inverse(largest) * inverse(largest)) as f32;
+        let offset =
+            |&row: &u32| (self.rows.bias(row) * inverse(largest) * inverse(largest)) as f32;
         let offsets: Vec<f32> = rows.iter().map(offset).collect();
         let largest_offset = offsets.iter().fold(0.0, |m: f32, o| m.max(o.abs())) as f64;
         let mut cuts: Vec<f64> = cuts.iter().zip(&self.norms).map(relative).collect();

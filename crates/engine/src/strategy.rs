@@ -10,10 +10,25 @@ use crate::{Error, Features, Partial, Picks, Progress, Question, Shard, Size, We
 
 /// A way to choose what to pair next.
 pub trait Strategy: Send + Sync {
-    /// `budget` distinct pool items, most wanted first; ties go to the lower index.
+    /// `budget` distinct pool items, most wanted first; ties go to the lower index. Strategies
+    /// that can be split need not write it: it is their one piece, finished.
     ///
     /// The budget has been checked: at least one, at most the pool.
-    fn select(&self, question: &Question<'_>, budget: usize) -> Result<Picks, Error>;
+    fn select(&self, question: &Question<'_>, budget: usize) -> Result<Picks, Error> {
+        let pieces = self
+            .shards()
+            .map_err(|reason| Error::NotShardable { strategy: "this strategy", reason })?;
+        let pool = question.pool;
+        let whole = pieces.score(question, Shard { first: 0, pool }, budget)?;
+        let rest = Finish {
+            pool,
+            features: question.features,
+            weight: question.matching.map_or(Weight::default(), |m| m.rule.weight),
+            explain: question.matching.map_or(0, |m| m.rule.explain),
+            progress: question.progress,
+        };
+        pieces.finish(whole, &rest, budget)
+    }
 
     /// What must be in the question.
     fn needs(&self) -> Needs;
@@ -56,24 +71,6 @@ pub struct Finish<'a> {
     pub explain: usize,
     /// Told how far the work is.
     pub progress: &'a dyn Progress,
-}
-
-/// All of a question at once, through the pieces.
-fn select_whole(
-    strategy: &dyn Sharded,
-    question: &Question<'_>,
-    budget: usize,
-) -> Result<Picks, Error> {
-    let pool = question.pool;
-    let whole = strategy.score(question, Shard { first: 0, pool }, budget)?;
-    let rest = Finish {
-        pool,
-        features: question.features,
-        weight: question.matching.map_or(Weight::default(), |m| m.rule.weight),
-        explain: question.matching.map_or(0, |m| m.rule.explain),
-        progress: question.progress,
-    };
-    strategy.finish(whole, &rest, budget)
 }
 
 macro_rules! strategies {

@@ -151,4 +151,19 @@ mod tests {
         product((rows, dim, count), (&sample, dim, 1), (&basis.matrix, count, 1), &mut lead);
         assert!(energy(&lead) > 0.999 * energy(&sample));
     }
+
+    #[test]
+    fn data_of_few_dimensions_gets_axes_all_the_same() {
+        let (rows, dim, count) = (100, 200, 64);
+        let mut draws = Draws::new(6);
+        let three: Vec<f32> = (0..3 * dim).map(|_| draws.normal() as f32).collect();
+        let mut sample = vec![0.0; rows * dim];
+        for row in sample.chunks_exact_mut(dim) {
+            for axis in three.chunks_exact(dim) {
+                subtract(row, draws.normal() as f32, axis);
+            }
+        }
+        let basis = Basis::leading(&principal_axes(&sample, dim, count), dim, count);
+        assert!(basis.defect < 1e-5, "{}", basis.defect);
+    }
 }

@@ -79,6 +79,7 @@ fn stands_whole(
     let x = &rows.units[row * rows.dim..][..rows.dim];
     let y = &block.columns.units[position * rows.dim..][..rows.dim];
     let value = dot(x, y) as f64 + aim.offsets[row] as f64 * aim.tilts[column];
-    let ruled_out = value <= aim.limit(column, rows.error + gamma(rows.dim + 8), block.columns.error);
+    let ruled_out =
+        value <= aim.limit(column, rows.error + gamma(rows.dim + 8), block.columns.error);
     !ruled_out
 }

@@ -113,8 +113,7 @@ impl Task<'_> {
         for axes in std::iter::once(None).chain(tried.into_iter().map(Some)) {
             let basis = axes.map(|a| Arc::new(Basis::leading(&principal, width, a)));
             let source = self.source;
-            let screen =
-                Screen::new(self.rows, source, &columns, self.scale, basis.clone(), code);
+            let screen = Screen::new(self.rows, source, &columns, self.scale, basis.clone(), code);
             let survival = screen.survival(&rows, &cuts);
             let cost = cycles(width, axes, survival, self.columns.len(), code);
             if cost < best.0 {

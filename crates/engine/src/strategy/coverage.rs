@@ -7,7 +7,7 @@
 
 use std::collections::BinaryHeap;
 
-use super::{Finish, Needs, Sharded, Strategy, select_whole};
+use super::{Finish, Needs, Sharded, Strategy};
 use crate::lazy::Bound;
 use crate::picks::Pick;
 use crate::score::{Hit, Scorer, Scores, reasons};
@@ -16,10 +16,6 @@ use crate::{Error, Partial, Picks, Question, Shard, Size, Weight};
 pub(super) struct Coverage;
 
 impl Strategy for Coverage {
-    fn select(&self, question: &Question<'_>, budget: usize) -> Result<Picks, Error> {
-        select_whole(self, question, budget)
-    }
-
     fn needs(&self) -> Needs {
         Needs { matching: true, features: false }
     }

@@ -1,16 +1,12 @@
 //! The paper's strategy: the items with the highest hard-negative scores (Algorithm 2).
 
-use super::{Finish, Needs, Sharded, Strategy, select_whole};
+use super::{Finish, Needs, Sharded, Strategy};
 use crate::score::Scorer;
 use crate::{Error, Matching, Partial, Picks, Progress, Question, Shard, Size, Weight};
 
 pub(super) struct HardNegative;
 
 impl Strategy for HardNegative {
-    fn select(&self, question: &Question<'_>, budget: usize) -> Result<Picks, Error> {
-        select_whole(self, question, budget)
-    }
-
     fn needs(&self) -> Needs {
         Needs { matching: true, features: false }
     }

@@ -1,7 +1,7 @@
 //! Hard negatives that differ: the best by surplus, thinned out by distance.
 
 use super::hard_negative::best_by_score;
-use super::{Finish, Needs, Sharded, Strategy, select_whole};
+use super::{Finish, Needs, Sharded, Strategy};
 use crate::kcenter::k_center;
 use crate::picks::Pick;
 use crate::{Error, Partial, Picks, Question, Shard, Size, Vectors, Weight};
@@ -12,10 +12,6 @@ pub(super) struct Hybrid;
 const CANDIDATES: usize = 3;
 
 impl Strategy for Hybrid {
-    fn select(&self, question: &Question<'_>, budget: usize) -> Result<Picks, Error> {
-        select_whole(self, question, budget)
-    }
-
     fn needs(&self) -> Needs {
         Needs { matching: true, features: true }
     }

@@ -1,6 +1,6 @@
 //! Any items, by a seeded draw: the baseline every other strategy must beat.
 
-use super::{Finish, Needs, Sharded, Strategy, select_whole};
+use super::{Finish, Needs, Sharded, Strategy};
 use crate::draw::draw_of;
 use crate::picks::{Pick, keep_best};
 use crate::{Error, Partial, Picks, Question, Shard, Size};
@@ -11,10 +11,6 @@ pub(super) struct Random;
 const PICKS: u64 = 2;
 
 impl Strategy for Random {
-    fn select(&self, question: &Question<'_>, budget: usize) -> Result<Picks, Error> {
-        select_whole(self, question, budget)
-    }
-
     fn needs(&self) -> Needs {
         Needs { matching: false, features: false }
     }

@@ -23,6 +23,8 @@ pub enum Numbers {
     Whole,
     /// Normal with widely different lengths.
     Uneven,
+    /// Normal with lengths from one end of single precision to the other.
+    Extreme,
 }
 
 #[derive(Clone, Debug)]
@@ -49,6 +51,7 @@ pub fn vectors(draws: &mut Draws, numbers: Numbers, count: usize, dim: usize) ->
                 Numbers::Falling => normal / (1.0 + k as f64),
                 Numbers::Whole => (normal * 1.2).round(),
                 Numbers::Uneven => normal * length,
+                Numbers::Extreme => normal * length.powi(15),
             } as f32 as f64);
         }
         if values[start..].iter().all(|&v| v == 0.0) {
@@ -65,6 +68,7 @@ pub fn problems() -> impl Strategy<Value = Problem> {
         Numbers::Falling,
         Numbers::Whole,
         Numbers::Uneven,
+        Numbers::Extreme,
     ]);
     let metric = prop::sample::select(vec![Metric::Cosine, Metric::Dot]);
     let route = prop::sample::select(vec![

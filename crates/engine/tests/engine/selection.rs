@@ -161,6 +161,30 @@ fn large_problems_equal_the_reference_on_every_route() {
 }
 
 #[test]
+fn k_center_is_exact_at_any_scale() {
+    use nextpair_data::Matrix;
+    use nextpair_engine::{Vectors, k_center};
+    let (centres, items, dim) = (200, 40, 16);
+    for exponent in [-100, -50, -40, -38, -20, 0, 20, 38, 40, 100] {
+        let scale = 10f64.powi(exponent);
+        let mut draws = Draws::new(1);
+        let mut values =
+            |n: usize| -> Vec<f64> { (0..n * dim).map(|_| draws.normal() * scale).collect() };
+        let (a, b) = (values(centres), values(items));
+        let rows = |v: &[f64]| v.chunks(dim).map(<[f64]>::to_vec).collect::<Vec<_>>();
+        let expected = reference::k_center(&rows(&a), &rows(&b), 10);
+        let (a, b) = (Matrix::from_f64(dim, &a), Matrix::from_f64(dim, &b));
+        let (a, b) = (Vectors::new(&a, "a").unwrap(), Vectors::new(&b, "b").unwrap());
+        let found: Vec<(usize, f64)> = k_center(&a, &b, 10, &())
+            .unwrap()
+            .into_iter()
+            .map(|(index, distance)| (index as usize, distance))
+            .collect();
+        assert_eq!(found, expected, "scale 1e{exponent}");
+    }
+}
+
+#[test]
 fn any_thread_count_gives_the_same_picks() {
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     for _ in 0..20 {
