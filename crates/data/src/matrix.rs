@@ -41,7 +41,7 @@ impl Element for f16 {
     const SIZE: usize = 2;
     #[inline(always)]
     fn decode(bytes: &[u8]) -> f64 {
-        f16::from_le_bytes([bytes[0], bytes[1]]).to_f64()
+        half_to_single(u16::from_le_bytes([bytes[0], bytes[1]])) as f64
     }
 }
 
@@ -61,6 +61,17 @@ impl Element for f64 {
             bytes[0], bytes[1], bytes[2], bytes[3], bytes[4], bytes[5], bytes[6], bytes[7],
         ])
     }
+}
+
+/// The value of half-precision bits, exactly. Unlike a call per number it has no branch, so that
+/// the compiler decodes whole vectors.
+#[inline(always)]
+fn half_to_single(bits: u16) -> f32 {
+    // The exponent and mantissa in the places of single precision, then the exponents' offsets
+    // evened out by 2^112; infinities and NaN keep the highest exponent.
+    let magnitude = f32::from_bits(((bits & 0x7fff) as u32) << 13) * f32::from_bits(0x7780_0000);
+    let highest = if bits & 0x7c00 == 0x7c00 { 0x7f80_0000 } else { 0 };
+    f32::from_bits(magnitude.to_bits() | highest | ((bits & 0x8000) as u32) << 16)
 }
 
 /// `rows` items of `locals` vectors of `dim` numbers each. One vector per item is `locals == 1`;
@@ -242,6 +253,15 @@ mod tests {
                 matrix.read_f64(r, &mut row);
                 assert_eq!(row, expected);
             }
+        }
+    }
+
+    #[test]
+    fn every_half_precision_number_is_decoded() {
+        for bits in 0..=u16::MAX {
+            let (found, expected) = (half_to_single(bits), f16::from_bits(bits).to_f32());
+            let both_nan = found.is_nan() && expected.is_nan();
+            assert!(found.to_bits() == expected.to_bits() || both_nan, "{bits:#x}");
         }
     }
 

@@ -135,7 +135,8 @@ fn numbers_that_have_no_similarity() {
         world.select(&format!("{flag} zero.npy --similarity dot"));
         std::fs::remove_file(world.path("out/picks.jsonl")).unwrap();
         world.write("large.npy", &files::npy(&vectors.with(1, 0, 1e200), Numbers::F64));
-        let expected = format!("{what}: row 1 has a norm of inf, outside of what float64 can square");
+        let expected =
+            format!("{what}: row 1 has a norm of inf, outside of what float64 can square");
         world.select_refused(&format!("{flag} large.npy"), &[&expected]);
     }
 }
