@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use nextpair_data::{Side, Table, open, read_groups, read_ids, read_indices};
 use nextpair_engine::{Guards, Metric, Rule, Scope, Settings, StrategyName, Weight};
 
@@ -28,8 +29,8 @@ pub(crate) struct SelectionArgs {
     /// How many items to pick
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(crate) budget: usize,
-    /// hard-negative, random, core-set, coverage or hybrid
-    #[arg(long, default_value = "hard-negative")]
+    /// How items are chosen
+    #[arg(long, default_value = "hard-negative", value_parser = strategies())]
     pub(crate) strategy: StrategyName,
     /// All pairs, or a sample of them
     #[arg(long, value_enum)]
@@ -87,6 +88,12 @@ pub(crate) struct SelectionArgs {
     /// Threads; all cores by default
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     threads: Option<usize>,
+}
+
+/// Strategies by the names the engine knows.
+fn strategies() -> impl TypedValueParser<Value = StrategyName> {
+    let names = StrategyName::ALL.iter().map(|strategy| strategy.as_str());
+    PossibleValuesParser::new(names).try_map(|name| name.parse::<StrategyName>())
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -195,6 +202,7 @@ impl SelectionArgs {
             ensure!(images == texts, nextpair_engine::Error::PairCount { images, texts });
         }
         let pairs = rivals.rows();
+        ensure!(pairs > 0, nextpair_engine::Error::EmptyPaired);
         let settings = self.settings(pairs)?;
         let rule = match uses_hits {
             true => Some(Rule::new(&settings, pairs).map_err(|error| self.blame(error))?),

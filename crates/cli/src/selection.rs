@@ -74,7 +74,13 @@ impl Selection {
             seed: self.settings.seed,
             progress,
         };
-        let Some((anchors, rule)) = &self.matched else { return work(&question) };
+        let Some((anchors, rule)) = &self.matched else {
+            if !self.strategy.needs().features {
+                // Nobody else will look at the numbers, and bad ones should not pass in silence.
+                Vectors::new(&shard.flattened(), POOL_NAME).map_err(|e| in_pool(e, items.start))?;
+            }
+            return work(&question);
+        };
         let names = self.sources.side.paired_names();
         let rivals = Vectors::new(&self.rivals, names[0])?;
         let anchors = Vectors::new(anchors, names[1])?;

@@ -122,6 +122,10 @@ fn numbers_that_have_no_similarity() {
                 let expected = format!("{what}: row 7, dimension 2 is {name}");
                 world.select_refused(&flags, &[&expected]);
             }
+            if flag == "--pool" {
+                let flags = format!("{flag} bad.npy --strategy random");
+                world.select_refused(&flags, &[&format!("{what}: row 7, dimension 2 is {name}")]);
+            }
             if flag != "--paired-texts" {
                 let flags = format!("{flag} bad.npy --strategy core-set");
                 world.select_refused(&flags, &[&format!("row 7, dimension 2 is {name}")]);
