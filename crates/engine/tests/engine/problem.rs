@@ -2,8 +2,8 @@
 
 use nextpair_data::Matrix;
 use nextpair_engine::{
-    Code, Draws, Embeddings, Error, Features, Guards, Matching, Metric, Question, Route, Rule,
-    Scope, Settings, Vectors, Weight, reference,
+    Code, Draws, Embeddings, Error, Features, Given, Guards, Matching, Metric, Question, Route,
+    Rule, Scope, Settings, Vectors, Weight, reference,
 };
 use proptest::prelude::*;
 
@@ -183,18 +183,38 @@ impl Problem {
         work(&question)
     }
 
+    /// Asks the same question of a model that is not made of embeddings: known similarities.
+    pub fn ask_given<T>(
+        &self,
+        work: impl FnOnce(&Question<'_>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let (own, cross) = (self.table(&self.rivals), self.table(&self.pool));
+        let given = |table: Vec<Vec<f64>>| Given::new(self.pairs(), table.concat());
+        let rule = Rule::new(&self.settings, self.pairs())?;
+        let matching = Matching { pool: &given(cross)?, paired: &given(own)?, rule: &rule };
+        work(&Question {
+            pool: self.pool.len() / self.dim,
+            matching: Some(matching),
+            features: None,
+            seed: self.settings.seed,
+            progress: &(),
+        })
+    }
+
+    /// Similarities of some rows to all anchors.
+    fn table(&self, rows: &[f64]) -> Vec<Vec<f64>> {
+        let columns = self.rows(&self.anchors);
+        let row = |x: &Vec<f64>| {
+            columns.iter().map(|y| reference::similarity(self.metric, x, y)).collect()
+        };
+        self.rows(rows).iter().map(row).collect()
+    }
+
     /// The reference's answer, or `None` where some anchor has too few rivals.
     pub fn plain(&self, anchors: &[u32], rivals: &[u32]) -> Option<Plain> {
         let anchors: Vec<usize> = anchors.iter().map(|&a| a as usize).collect();
         let rivals: Vec<usize> = rivals.iter().map(|&r| r as usize).collect();
-        let columns = self.rows(&self.anchors);
-        let table = |rows: Vec<Vec<f64>>| -> Vec<Vec<f64>> {
-            let row = |x: &Vec<f64>| {
-                columns.iter().map(|y| reference::similarity(self.metric, x, y)).collect()
-            };
-            rows.iter().map(row).collect()
-        };
-        let (own, cross) = (table(self.rows(&self.rivals)), table(self.rows(&self.pool)));
+        let (own, cross) = (self.table(&self.rivals), self.table(&self.pool));
         let identity = || (0..self.pairs() as u32).collect();
         let group: Vec<u32> = self.settings.groups.clone().unwrap_or_else(identity);
         let xi = reference::thresholds(&own, &anchors, &rivals, &group, self.settings.top_k);

@@ -68,6 +68,18 @@ proptest! {
     }
 
     #[test]
+    fn any_similarity_gives_the_same_picks(problem in problems()) {
+        for strategy in [StrategyName::HardNegative, StrategyName::Coverage] {
+            let embedded = problem.ask(|q| strategy.select(q, problem.budget));
+            let given = problem.ask_given(|q| strategy.select(q, problem.budget));
+            match (embedded, given) {
+                (Ok(embedded), Ok(given)) => prop_assert_eq!(embedded, given),
+                (embedded, given) => prop_assert!(embedded.is_err() && given.is_err()),
+            }
+        }
+    }
+
+    #[test]
     fn coverage_equals_plain_greedy(problem in problems()) {
         if let Some((picks, plain)) = both(&problem, StrategyName::Coverage) {
             let weight = problem.settings.weight;
