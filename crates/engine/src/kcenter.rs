@@ -62,7 +62,7 @@ pub fn k_center(
 }
 
 /// The nearest centre of every item and the squared distance to it, ties to the lower centre.
-pub(crate) fn nearest(
+pub fn nearest(
     centres: &Vectors<'_>,
     items: &Vectors<'_>,
     progress: &dyn Progress,

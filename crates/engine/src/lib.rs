@@ -57,7 +57,7 @@ pub use draw::Draws;
 pub use embeddings::{Embeddings, Metric};
 pub use error::Error;
 pub use features::{BagOfWords, bag_of_words, histograms, mean_features};
-pub use kcenter::k_center;
+pub use kcenter::{k_center, nearest};
 pub use memory::Size;
 pub use partial::Partial;
 pub use picks::{Pick, Picks, Reason};
