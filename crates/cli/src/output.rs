@@ -65,19 +65,19 @@ enum Format {
     Uids,
 }
 
-/// A place for picks, open before the work begins so that a bad one is known at once. Nothing is
-/// visible there until everything is written.
+/// A place for picks, checked before the work begins so that a bad one is known at once. Nothing
+/// is visible there until everything is written.
 pub(crate) struct Output {
     format: Format,
     path: PathBuf,
-    file: Option<AtomicFile>,
+    to_stdout: bool,
 }
 
 impl Output {
     /// `-` is standard output, as JSON lines.
     pub(crate) fn create(path: &Path) -> Result<Self> {
         if path == Path::new("-") {
-            return Ok(Output { format: Format::Jsonl, path: path.into(), file: None });
+            return Ok(Output { format: Format::Jsonl, path: path.into(), to_stdout: true });
         }
         let format = match path.extension().and_then(|e| e.to_str()) {
             Some("jsonl") => Format::Jsonl,
@@ -89,7 +89,8 @@ impl Output {
                 path.display()
             ),
         };
-        Ok(Output { format, path: path.into(), file: Some(AtomicFile::create(path)?) })
+        AtomicFile::check(path)?;
+        Ok(Output { format, path: path.into(), to_stdout: false })
     }
 
     /// An error if the picks of items with these ids could not be written here; known before the
@@ -108,12 +109,12 @@ impl Output {
 
     /// Whether the data itself goes to standard output.
     pub(crate) fn is_stdout(&self) -> bool {
-        self.file.is_none()
+        self.to_stdout
     }
 
     /// Writes all rows, or nothing.
     pub(crate) fn write(self, rows: &[Row]) -> Result<()> {
-        let Some(mut file) = self.file else {
+        if self.to_stdout {
             let mut stdout = BufWriter::new(std::io::stdout().lock());
             let written = write_jsonl(&mut stdout, rows).and_then(|()| Ok(stdout.flush()?));
             return match written {
@@ -121,7 +122,8 @@ impl Output {
                 Err(error) if is_broken_pipe(&error) => Ok(()),
                 other => other.context("standard output"),
             };
-        };
+        }
+        let mut file = AtomicFile::create(&self.path)?;
         let written = match self.format {
             Format::Jsonl => write_jsonl(&mut file, rows),
             Format::Csv => write_csv(&mut file, rows),

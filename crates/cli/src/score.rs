@@ -58,7 +58,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     args.selection.strategy.check_shardable()?;
     args.selection.set_threads()?;
     let selection = args.selection.open()?;
-    let file = AtomicFile::create(&args.out)?;
+    AtomicFile::check(&args.out)?;
     selection.announce();
     let bar = Bar::new();
     let items = args.shard.items(selection.pool.rows());
@@ -67,7 +67,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         Ok(selection.strategy.score(question, shard, selection.budget)?)
     });
     bar.finish();
-    Part::new(&selection, partial?)?.write(file)?;
+    Part::new(&selection, partial?)?.write(AtomicFile::create(&args.out)?)?;
     let pool = selection.pool.rows();
     match items.is_empty() {
         true => eprintln!("scored      no items: there are more shards than the {pool} items"),

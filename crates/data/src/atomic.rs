@@ -41,6 +41,12 @@ impl AtomicFile {
         Ok(AtomicFile { target: path.to_path_buf(), writer: BufWriter::new(file) })
     }
 
+    /// An error if `path` could not be written now. For long work: it tells at once, and leaves
+    /// no temporary file to whoever is stopped in the middle.
+    pub fn check(path: &Path) -> Result<(), Error> {
+        Self::create(path).map(drop)
+    }
+
     /// Puts the file in place, and returns when it will survive a loss of power.
     pub fn commit(self) -> Result<(), Error> {
         let AtomicFile { target, writer } = self;
