@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use nextpair_engine::{Features, Finish};
 
 use crate::memory::Watch;
-use crate::output::{Output, rows};
+use crate::output::{Output, OutputArgs, rows};
 use crate::parts::Part;
 use crate::progress::Bar;
 use crate::summary::Summary;
@@ -18,12 +18,8 @@ pub(crate) struct Args {
     /// The parts, in any order
     #[arg(required = true, value_name = "PART")]
     parts: Vec<PathBuf>,
-    /// Where the picks go: .jsonl, .csv, .parquet, .npy (DataComp uids), or - for standard output
-    #[arg(long, value_name = "PICKS")]
-    out: PathBuf,
-    /// Print the summary as JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
@@ -42,7 +38,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         partial = partial.merge(part.partial).with_context(|| path.display().to_string())?;
         header.learn(part.header);
     }
-    let output = Output::create(&args.out)?;
+    let output = Output::create(&args.output.out)?;
     let strategy = header.strategy()?;
     let matrices = match strategy.needs().features {
         true => Some(header.sources().open(header.pool)?),
@@ -61,7 +57,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let picks = picks?;
     let stdout_taken = output.is_stdout();
     output.write(&rows(&picks, |i| header.id(i), |j| header.anchor_id(j)))?;
-    Summary::new(strategy, &picks, start.elapsed(), (None, watch.peak()), &args.out)
-        .print(args.json, stdout_taken)?;
+    Summary::new(strategy, &picks, start.elapsed(), (None, watch.peak()), &args.output.out)
+        .print(args.output.json, stdout_taken)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -13,6 +13,17 @@ use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
 use serde::Serialize;
 
+/// The flags of commands that write picks.
+#[derive(clap::Args)]
+pub(crate) struct OutputArgs {
+    /// Where the picks go: .jsonl, .csv, .parquet, .npy (DataComp uids), or - for standard output
+    #[arg(long, value_name = "PICKS")]
+    pub(crate) out: PathBuf,
+    /// Print the summary as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 /// One pick as people read it.
 #[derive(Serialize)]
 pub(crate) struct Row {

@@ -1,6 +1,5 @@
 //! `nextpair select`: the pool items to pair next.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -8,7 +7,7 @@ use anyhow::Result;
 
 use crate::inputs::SelectionArgs;
 use crate::memory::Watch;
-use crate::output::{Output, rows};
+use crate::output::{Output, OutputArgs, rows};
 use crate::progress::Bar;
 use crate::summary::Summary;
 
@@ -16,12 +15,8 @@ use crate::summary::Summary;
 pub(crate) struct Args {
     #[command(flatten)]
     selection: SelectionArgs,
-    /// Where the picks go: .jsonl, .csv, .parquet, .npy (DataComp uids), or - for standard output
-    #[arg(long, value_name = "PICKS")]
-    out: PathBuf,
-    /// Print the summary as JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
@@ -29,7 +24,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let watch = Watch::start();
     args.selection.set_threads()?;
     let selection = args.selection.open()?;
-    let output = Output::create(&args.out)?;
+    let output = Output::create(&args.output.out)?;
     output.check_ids(selection.ids.as_deref())?;
     let predicted = selection.announce();
     let bar = Bar::new();
@@ -41,7 +36,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let stdout_taken = output.is_stdout();
     output.write(&rows(&picks, |i| selection.id(i), |j| selection.anchor_id(j)))?;
     let memory = (Some(predicted), watch.peak());
-    Summary::new(selection.strategy, &picks, start.elapsed(), memory, &args.out)
-        .print(args.json, stdout_taken)?;
+    Summary::new(selection.strategy, &picks, start.elapsed(), memory, &args.output.out)
+        .print(args.output.json, stdout_taken)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -164,7 +164,7 @@ struct ShiftedSieve<'a> {
 
 impl Sieve for ShiftedSieve<'_> {
     fn above(&self, rows: &[u32], cuts: &[f64]) -> Result<Vec<(u32, u32)>, Error> {
-        Ok(self.screen.search_above(rows, &self.similarity.product_cuts(self.columns, cuts)))
+        self.screen.above(rows, &self.similarity.product_cuts(self.columns, cuts))
     }
 }
 

@@ -3,7 +3,7 @@
 use half::f16;
 use nextpair_data::{Dtype, Element};
 
-use crate::screen::{Planner, Route, Scale, Screen, Source, product};
+use crate::screen::{Planner, Route, Scale, Source, gamma, product};
 use crate::similarity::{Sieve, Similarity};
 use crate::{Error, Vectors};
 
@@ -73,8 +73,7 @@ impl Similarity for Embeddings<'_> {
         let unit = |source: &Vectors<'_>, items: &[u32]| {
             let mut units = vec![0.0; items.len() * dim];
             for (&item, unit) in items.iter().zip(units.chunks_exact_mut(dim)) {
-                let norm = source.norm(item as usize);
-                source.read(item, if norm > 0.0 { 1.0 / norm } else { 0.0 }, unit);
+                source.read_over(item, source.norm(item as usize), unit);
             }
             units
         };
@@ -100,8 +99,7 @@ impl Similarity for Embeddings<'_> {
             Metric::Dot => largest(self.rows, rows) * largest(self.columns, columns),
         };
         // A product of `dim` terms, both operands and the result rounded.
-        let terms = (self.rows.dim() + 8) as f64 * f32::EPSILON as f64 / 2.0;
-        terms / (1.0 - terms) * scale + f32::MIN_POSITIVE as f64
+        gamma(self.rows.dim() + 8) * scale + f32::MIN_POSITIVE as f64
     }
 
     fn exact(&self, row: u32, columns: &[u32], out: &mut [f64]) -> Result<(), Error> {
@@ -127,12 +125,6 @@ impl Similarity for Embeddings<'_> {
         };
         let rows = (self.rows as &dyn Source, self.rows.len());
         Ok(Box::new(self.planner.screen(rows, self.columns, columns, scale, expected)))
-    }
-}
-
-impl Sieve for Screen<'_> {
-    fn above(&self, rows: &[u32], cuts: &[f64]) -> Result<Vec<(u32, u32)>, Error> {
-        Ok(self.search_above(rows, cuts))
     }
 }
 

@@ -115,33 +115,36 @@ impl Chosen<'_> {
 
     /// Counts the picks that `candidate` has not seen.
     fn update(&self, candidate: &mut Bound) {
+        let close = match self.items.matrix().dtype() {
+            // Not exact in single precision, so a rough distance proves nothing.
+            Dtype::F64 => self.indices[candidate.seen..].to_vec(),
+            Dtype::F16 | Dtype::F32 => self.maybe_closer(candidate),
+        };
+        if !close.is_empty() {
+            let mut x = vec![0.0; self.items.dim()];
+            self.items.matrix().read_f64(candidate.item as usize, &mut x);
+            let mut squares = vec![0.0; close.len()];
+            self.items.squared_distances(&x, &close, &mut squares);
+            candidate.value = squares.into_iter().fold(candidate.value, f64::min);
+        }
+        candidate.seen = self.indices.len();
+    }
+
+    /// The unseen picks that a rough distance cannot rule out as nearest.
+    fn maybe_closer(&self, candidate: &Bound) -> Vec<u32> {
         let dim = self.items.dim();
         let mut x = vec![0.0; dim];
         self.items.read(candidate.item, 1.0, &mut x);
         // Differences and squares of single-precision numbers, summed in single precision, are
-        // within this factor of the true sum; numbers stored in double precision are not exact
-        // in single, so there the shortcut does not hold.
-        let shortcut = self.items.matrix().dtype() != Dtype::F64;
+        // within this factor of the true sum.
         let factor = 1.0 + (dim + 8) as f64 * f32::EPSILON as f64;
-        let mut close = Vec::new();
-        if !shortcut {
-            close.extend_from_slice(&self.indices[candidate.seen..]);
-        }
-        for pick in (candidate.seen..self.indices.len()).filter(|_| shortcut) {
+        let limit = candidate.value * factor + f32::MIN_POSITIVE as f64;
+        let closer = |pick: &usize| {
             let rough = squared_distance(&x, &self.rounded[pick * dim..][..dim]) as f64;
-            let far =
-                rough.is_finite() && rough > candidate.value * factor + f32::MIN_POSITIVE as f64;
-            if !far {
-                close.push(self.indices[pick]);
-            }
-        }
-        if !close.is_empty() {
-            let mut exact = vec![0.0; dim];
-            self.items.matrix().read_f64(candidate.item as usize, &mut exact);
-            let mut squares = vec![0.0; close.len()];
-            self.items.squared_distances(&exact, &close, &mut squares);
-            candidate.value = squares.into_iter().fold(candidate.value, f64::min);
-        }
-        candidate.seen = self.indices.len();
+            let far = rough.is_finite() && rough > limit;
+            !far
+        };
+        let unseen = candidate.seen..self.indices.len();
+        unseen.filter(closer).map(|pick| self.indices[pick]).collect()
     }
 }

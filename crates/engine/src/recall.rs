@@ -4,6 +4,7 @@
 
 use rayon::prelude::*;
 
+use crate::similarity::exact_values;
 use crate::{Error, Progress, ROW_BLOCK, Similarity};
 
 /// Where the right answers rank, from 0.
@@ -185,11 +186,9 @@ fn queries(
     let mut by_image = Vec::with_capacity(images.len());
     for (&image, own) in images.iter().zip(&own) {
         let wanted: Vec<u32> = own.iter().map(|&p| captions[p]).collect();
-        let mut values = vec![0.0; own.len()];
-        similarity.exact(image, &wanted, &mut values)?;
+        let values = exact_values(similarity, image, &wanted)?;
         let mut best: Option<Answer> = None;
         for ((&position, &caption), &value) in own.iter().zip(&wanted).zip(&values) {
-            check_finite(image, caption, value)?;
             by_caption[position] = start(Answer { value, index: image });
             let answer = Answer { value, index: caption };
             best = Some(best.filter(|&best| !answer.beats(best)).unwrap_or(answer));
@@ -225,24 +224,11 @@ fn meet_block(
                     true => (value as f64 - error, value as f64 + error),
                     false => (f64::NEG_INFINITY, f64::INFINITY),
                 };
-                let exact = || {
-                    let mut value = [0.0];
-                    similarity.exact(image, &[caption], &mut value)?;
-                    check_finite(image, caption, value[0])?;
-                    Ok(value[0])
-                };
+                let exact = || Ok(exact_values(similarity, image, &[caption])?[0]);
                 by_image.meet(caption, bounds, exact)?;
                 by_caption.meet(image, bounds, exact)?;
             }
         }
     }
     Ok(())
-}
-
-fn check_finite(row: u32, column: u32, value: f64) -> Result<(), Error> {
-    let (row, column) = (row as usize, column as usize);
-    match value.is_finite() {
-        true => Ok(()),
-        false => Err(Error::SimilarityNotFinite { row, column, value }),
-    }
 }

@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 
 use crate::picks::{Pick, Reason, keep_best};
-use crate::similarity::{Sieve, exact_rows};
+use crate::similarity::{Sieve, exact_rows, exact_values};
 use crate::threshold::thresholds;
 use crate::{Error, Matching, Progress, ROW_BLOCK, Weight};
 
@@ -39,8 +39,7 @@ impl<'a> Scorer<'a> {
         let mut ceilings = vec![f64::INFINITY; anchors.len()];
         if guards.any() {
             for (ceiling, &anchor) in ceilings.iter_mut().zip(anchors) {
-                let mut positive = [0.0];
-                matching.paired.exact(anchor, &[anchor], &mut positive)?;
+                let positive = exact_values(matching.paired, anchor, &[anchor])?;
                 *ceiling = guards.ceiling(positive[0]);
             }
         }

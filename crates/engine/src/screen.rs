@@ -25,6 +25,7 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
+use crate::{Error, Sieve};
 use axes::Basis;
 use kernel::PANEL;
 pub(crate) use kernel::squared_distance;
@@ -44,6 +45,11 @@ pub(crate) trait Source: Sync {
     }
     /// `factor` times a vector, each number rounded once to single precision.
     fn read(&self, item: u32, factor: f64, out: &mut [f32]);
+
+    /// A vector divided by `length`; zero where that is zero.
+    fn read_over(&self, item: u32, length: f64, out: &mut [f32]) {
+        self.read(item, if length > 0.0 { 1.0 / length } else { 0.0 }, out);
+    }
 }
 
 /// What the cuts of a search are about.
@@ -60,7 +66,7 @@ const U: f64 = 1.0 / (1u64 << 24) as f64;
 
 /// The relative error of a single-precision dot product of `n` terms, in any order (Higham,
 /// Accuracy and Stability of Numerical Algorithms, 2nd ed., section 3.1).
-fn gamma(n: usize) -> f64 {
+pub(crate) fn gamma(n: usize) -> f64 {
     let nu = n as f64 * U;
     nu / (1.0 - nu)
 }
@@ -105,14 +111,6 @@ impl<'a> Screen<'a> {
         };
         let norms = columns.iter().map(|&c| source.norm(c)).collect();
         Screen { rows, scale, mixer, basis, norms, columns: coded }
-    }
-
-    /// Positions of a superset of the pairs whose product, the row's bias added, is above the cut
-    /// of their column, in ascending order.
-    pub(crate) fn search_above(&self, rows: &[u32], cuts: &[f64]) -> Vec<(u32, u32)> {
-        let mut found = self.search(rows, cuts, true);
-        found.sort_unstable();
-        found
     }
 
     /// The share of pairs that the first bound cannot rule out.
@@ -174,7 +172,16 @@ impl<'a> Screen<'a> {
     }
 }
 
-/// Vectors divided by a length each, zero where that is zero, and mixed.
+/// The cuts are of products with the row's bias added.
+impl Sieve for Screen<'_> {
+    fn above(&self, rows: &[u32], cuts: &[f64]) -> Result<Vec<(u32, u32)>, Error> {
+        let mut found = self.search(rows, cuts, true);
+        found.sort_unstable();
+        Ok(found)
+    }
+}
+
+/// Vectors divided by a length each, and mixed.
 fn read_units(
     source: &dyn Source,
     mixer: &Mixer,
@@ -183,9 +190,7 @@ fn read_units(
 ) -> Vec<f32> {
     let mut units = vec![0.0; items.len() * mixer.width()];
     for (&item, unit) in items.iter().zip(units.chunks_exact_mut(mixer.width())) {
-        let length = length(item);
-        let factor = if length > 0.0 { 1.0 / length } else { 0.0 };
-        source.read(item, factor, &mut unit[..source.dim()]);
+        source.read_over(item, length(item), &mut unit[..source.dim()]);
         mixer.mix(unit);
     }
     units

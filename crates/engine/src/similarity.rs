@@ -85,6 +85,24 @@ impl<S: Similarity + ?Sized> Sieve for TileSieve<'_, S> {
     }
 }
 
+/// The exact similarities of one row and some columns, each checked to be a number.
+pub(crate) fn exact_values(
+    similarity: &dyn Similarity,
+    row: u32,
+    columns: &[u32],
+) -> Result<Vec<f64>, Error> {
+    let mut values = vec![0.0; columns.len()];
+    similarity.exact(row, columns, &mut values)?;
+    match values.iter().position(|value| !value.is_finite()) {
+        None => Ok(values),
+        Some(bad) => Err(Error::SimilarityNotFinite {
+            row: row as usize,
+            column: columns[bad] as usize,
+            value: values[bad],
+        }),
+    }
+}
+
 /// Calls `visit(row position, column positions, exact values)` for every row that `pairs` names,
 /// with the exact similarities of its columns. `pairs` is in ascending order.
 pub(crate) fn exact_rows(
@@ -94,21 +112,11 @@ pub(crate) fn exact_rows(
     pairs: &[(u32, u32)],
     mut visit: impl FnMut(u32, &[(u32, u32)], &[f64]),
 ) -> Result<(), Error> {
-    let (mut wanted, mut values) = (Vec::new(), Vec::new());
+    let mut wanted = Vec::new();
     for run in pairs.chunk_by(|a, b| a.0 == b.0) {
-        let row = rows[run[0].0 as usize];
         wanted.clear();
         wanted.extend(run.iter().map(|&(_, column)| columns[column as usize]));
-        values.clear();
-        values.resize(run.len(), 0.0);
-        similarity.exact(row, &wanted, &mut values)?;
-        if let Some(bad) = values.iter().position(|v| !v.is_finite()) {
-            return Err(Error::SimilarityNotFinite {
-                row: row as usize,
-                column: wanted[bad] as usize,
-                value: values[bad],
-            });
-        }
+        let values = exact_values(similarity, rows[run[0].0 as usize], &wanted)?;
         visit(run[0].0, run, &values);
     }
     Ok(())

@@ -2,7 +2,7 @@
 
 use rayon::prelude::*;
 
-use crate::similarity::{Similarity, exact_rows};
+use crate::similarity::{Similarity, exact_rows, exact_values};
 use crate::{Error, Progress, ROW_BLOCK};
 
 /// A row and its exact similarity to the column in question.
@@ -75,21 +75,8 @@ impl Search<'_> {
         let (rows, count) = (self.field.rows, self.seeds());
         let seeds: Vec<u32> = (0..count).map(|i| rows[i * rows.len() / count]).collect();
         for seeds in seeds.chunks(SEEDS) {
-            let values: Result<Vec<Vec<f64>>, Error> = seeds
-                .par_iter()
-                .map(|&row| {
-                    let mut values = vec![0.0; self.columns.len()];
-                    similarity.exact(row, self.columns, &mut values)?;
-                    match values.iter().position(|v| !v.is_finite()) {
-                        None => Ok(values),
-                        Some(bad) => Err(Error::SimilarityNotFinite {
-                            row: row as usize,
-                            column: self.columns[bad] as usize,
-                            value: values[bad],
-                        }),
-                    }
-                })
-                .collect();
+            let values: Result<Vec<Vec<f64>>, Error> =
+                seeds.par_iter().map(|&row| exact_values(similarity, row, self.columns)).collect();
             for (&row, values) in seeds.iter().zip(values?) {
                 for (column, value) in values.into_iter().enumerate() {
                     self.offer(column, row, value);
@@ -107,11 +94,11 @@ impl Search<'_> {
         let mut rest = self.field.rows;
         while !rest.is_empty() {
             let (now, later) = rest.split_at(wave.min(rest.len()));
-            // One step below the k-th, so that equal values of lower rows are found too.
-            let cuts: Vec<f64> =
-                self.best.iter().map(|best| self.known(best).next_down()).collect();
             let worst: Vec<Option<Entry>> =
                 self.best.iter().map(|best| best.get(self.k - 1).copied()).collect();
+            // One step below the k-th, so that equal values of lower rows are found too.
+            let cut = |worst: &Option<Entry>| worst.map_or(f64::NEG_INFINITY, |w| w.value);
+            let cuts: Vec<f64> = worst.iter().map(|worst| cut(worst).next_down()).collect();
             let block = now.len().div_ceil(threads).clamp(1, ROW_BLOCK);
             let found: Result<Vec<_>, Error> = now
                 .par_chunks(block)
@@ -137,10 +124,6 @@ impl Search<'_> {
             wave = largest.min(2 * wave);
         }
         Ok(())
-    }
-
-    fn known(&self, best: &[Entry]) -> f64 {
-        if best.len() == self.k { best[self.k - 1].value } else { f64::NEG_INFINITY }
     }
 
     fn offer(&mut self, column: usize, row: u32, value: f64) {
