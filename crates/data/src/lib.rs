@@ -17,6 +17,7 @@ mod matrix;
 pub mod npy;
 mod open;
 pub mod parquet;
+pub mod picture;
 pub mod safetensors;
 mod shape;
 mod spill;

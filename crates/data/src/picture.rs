@@ -1,0 +1,356 @@
+//! Pictures: what a file says it holds, and its pixels.
+//!
+//! JPEG, PNG, WebP, GIF and BMP, told apart by their first bytes and not by their names. A
+//! picture comes out as three bytes per pixel: the first frame of an animation, turned as its
+//! EXIF orientation asks, palettes and grey and CMYK as the colours they stand for, 16 bits
+//! rounded to 8, and transparency laid over white. A file that is cut off or damaged is an
+//! error and never a picture with grey in it.
+
+mod ending;
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Cursor, Seek};
+use std::path::Path;
+
+use image::metadata::Orientation;
+use image::{DynamicImage, ImageDecoder, ImageFormat, ImageReader, RgbImage};
+use zune_core::bytestream::ZByteReaderTrait;
+use zune_core::colorspace::ColorSpace;
+use zune_core::options::DecoderOptions;
+use zune_jpeg::JpegDecoder;
+
+use crate::Error;
+use crate::guard::guard;
+
+/// Pictures of more pixels than this are refused before anything is allocated for them: a file
+/// of a few kilobytes can claim to be any size.
+pub const MAX_PIXELS: u64 = 100_000_000;
+
+/// A decoded picture.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Picture {
+    /// Pixels per row.
+    pub width: u32,
+    /// Rows.
+    pub height: u32,
+    /// Red, green and blue of every pixel, row by row from the top: `3 * width * height` bytes.
+    pub pixels: Vec<u8>,
+}
+
+/// What a file says about the picture in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// How it is coded.
+    pub format: Format,
+    /// Pixels per row as stored, before any EXIF orientation is applied.
+    pub width: u32,
+    /// Rows as stored.
+    pub height: u32,
+}
+
+/// The formats that are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Baseline and progressive.
+    Jpeg,
+    /// Every colour type and depth.
+    Png,
+    /// Lossy and lossless.
+    WebP,
+    /// The first frame.
+    Gif,
+    /// Windows bitmaps.
+    Bmp,
+}
+
+/// Looks at the first and the last bytes of a file: format, size, and whether its end is there.
+/// Nothing is decoded, so damage in the middle goes unseen.
+pub fn probe(path: &Path) -> Result<Header, Error> {
+    let file = File::open(path).map_err(|e| Error::io(path, e))?;
+    probe_reader(path, &mut BufReader::new(file))
+}
+
+/// The same as [`probe`], for a file that is already in memory; `path` is what errors call it.
+pub fn probe_bytes(path: &Path, bytes: &[u8]) -> Result<Header, Error> {
+    probe_reader(path, &mut Cursor::new(bytes))
+}
+
+/// Reads and decodes a file.
+pub fn read(path: &Path) -> Result<Picture, Error> {
+    decode(path, &fs::read(path).map_err(|e| Error::io(path, e))?)
+}
+
+/// Decodes a file that is already in memory; `path` is what errors call it.
+pub fn decode(path: &Path, bytes: &[u8]) -> Result<Picture, Error> {
+    let header = probe_bytes(path, bytes)?;
+    guard(path, || {
+        let (picture, orientation) = match header.format {
+            Format::Jpeg => decode_jpeg(bytes),
+            _ => decode_other(bytes),
+        }
+        .map_err(|what| Error::format(path, format!("damaged: {what}")))?;
+        Ok(upright(picture, orientation))
+    })
+}
+
+fn probe_reader(path: &Path, reader: &mut (impl BufRead + Seek)) -> Result<Header, Error> {
+    let format = format(path, reader)?;
+    let (width, height) = guard(path, || {
+        match format {
+            Format::Jpeg => jpeg_size(&mut *reader),
+            _ => other_size(&mut *reader),
+        }
+        .map_err(|what| Error::format(path, format!("damaged: {what}")))
+    })?;
+    let pixels = u64::from(width) * u64::from(height);
+    if pixels == 0 || pixels > MAX_PIXELS {
+        let what = format!("{width} x {height} pixels; accepted are 1 to {MAX_PIXELS} in all");
+        return Err(Error::format(path, what));
+    }
+    if !ending::is_there(format, reader).map_err(|e| Error::io(path, e))? {
+        return Err(Error::format(path, "damaged: the file is cut off"));
+    }
+    Ok(Header { format, width, height })
+}
+
+/// The format by the first bytes, which stay unread.
+fn format(path: &Path, reader: &mut impl BufRead) -> Result<Format, Error> {
+    let start = reader.fill_buf().map_err(|e| Error::io(path, e))?;
+    Ok(match image::guess_format(start) {
+        Ok(ImageFormat::Jpeg) => Format::Jpeg,
+        Ok(ImageFormat::Png) => Format::Png,
+        Ok(ImageFormat::WebP) => Format::WebP,
+        Ok(ImageFormat::Gif) => Format::Gif,
+        Ok(ImageFormat::Bmp) => Format::Bmp,
+        _ if start.is_empty() => return Err(Error::format(path, "the file is empty")),
+        _ => return Err(Error::format(path, "not a JPEG, PNG, WebP, GIF or BMP picture")),
+    })
+}
+
+/// JPEG goes to its decoder directly, because only there can it be told to refuse files that
+/// are cut off or damaged; by default it fills what is missing with grey.
+fn strict() -> DecoderOptions {
+    DecoderOptions::default()
+        .set_strict_mode(true)
+        .set_max_width(usize::from(u16::MAX))
+        .set_max_height(usize::from(u16::MAX))
+        .jpeg_set_out_colorspace(ColorSpace::RGB)
+}
+
+fn jpeg_size(reader: impl ZByteReaderTrait) -> Result<(u32, u32), String> {
+    let mut decoder = JpegDecoder::new_with_options(reader, strict());
+    decoder.decode_headers().map_err(|e| e.to_string())?;
+    let (width, height) = decoder.dimensions().ok_or("no frame header")?;
+    Ok((width as u32, height as u32))
+}
+
+fn decode_jpeg(bytes: &[u8]) -> Result<(RgbImage, Orientation), String> {
+    let mut decoder = JpegDecoder::new_with_options(Cursor::new(bytes), strict());
+    let pixels = decoder.decode().map_err(|e| e.to_string())?;
+    let (width, height) = decoder.dimensions().ok_or("no frame header")?;
+    let picture = RgbImage::from_raw(width as u32, height as u32, pixels);
+    let orientation = decoder.exif().and_then(|exif| Orientation::from_exif_chunk(exif));
+    Ok((
+        picture.ok_or("fewer pixels than its size asks for")?,
+        orientation.unwrap_or(Orientation::NoTransforms),
+    ))
+}
+
+fn other_size(reader: impl BufRead + Seek) -> Result<(u32, u32), String> {
+    let reader = ImageReader::new(reader).with_guessed_format().map_err(|e| e.to_string())?;
+    reader.into_dimensions().map_err(|e| e.to_string())
+}
+
+fn decode_other(bytes: &[u8]) -> Result<(RgbImage, Orientation), String> {
+    let reader = ImageReader::new(Cursor::new(bytes));
+    let decoder = reader.with_guessed_format().map_err(|e| e.to_string())?;
+    let mut decoder = decoder.into_decoder().map_err(|e| e.to_string())?;
+    let orientation = decoder.orientation().unwrap_or(Orientation::NoTransforms);
+    let picture = DynamicImage::from_decoder(decoder).map_err(|e| e.to_string())?;
+    Ok((over_white(picture), orientation))
+}
+
+fn over_white(picture: DynamicImage) -> RgbImage {
+    if !picture.color().has_alpha() {
+        return picture.into_rgb8();
+    }
+    let picture = picture.into_rgba8();
+    let mut opaque = RgbImage::new(picture.width(), picture.height());
+    for (to, from) in opaque.pixels_mut().zip(picture.pixels()) {
+        let [red, green, blue, alpha] = from.0.map(u32::from);
+        let blend = |colour: u32| ((colour * alpha + 255 * (255 - alpha) + 127) / 255) as u8;
+        to.0 = [blend(red), blend(green), blend(blue)];
+    }
+    opaque
+}
+
+fn upright(picture: RgbImage, orientation: Orientation) -> Picture {
+    let mut picture = DynamicImage::ImageRgb8(picture);
+    picture.apply_orientation(orientation);
+    let (width, height) = (picture.width(), picture.height());
+    Picture { width, height, pixels: picture.into_rgb8().into_raw() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::damage;
+
+    const PROGRESSIVE: &[u8] = include_bytes!("../tests/fixtures/pictures/progressive.jpg");
+    const GREY: &[u8] = include_bytes!("../tests/fixtures/pictures/grey.jpg");
+    const CMYK: &[u8] = include_bytes!("../tests/fixtures/pictures/cmyk.jpg");
+    const PALETTE: &[u8] = include_bytes!("../tests/fixtures/pictures/palette.png");
+    const GREY16: &[u8] = include_bytes!("../tests/fixtures/pictures/grey16.png");
+    const ANIMATED: &[u8] = include_bytes!("../tests/fixtures/pictures/palette.gif");
+    const LOSSLESS: &[u8] = include_bytes!("../tests/fixtures/pictures/lossless.webp");
+    const LOSSY: &[u8] = include_bytes!("../tests/fixtures/pictures/lossy.webp");
+
+    fn decoded(bytes: &[u8]) -> Result<Picture, Error> {
+        decode(Path::new("a.jpg"), bytes)
+    }
+
+    /// A picture of 3 x 2 pixels with a different colour everywhere.
+    fn colours() -> RgbImage {
+        RgbImage::from_fn(3, 2, |x, y| image::Rgb([x as u8 * 100, y as u8 * 200, 30]))
+    }
+
+    fn encoded(picture: &RgbImage, format: ImageFormat) -> Vec<u8> {
+        let mut bytes = Cursor::new(Vec::new());
+        picture.write_to(&mut bytes, format).unwrap();
+        bytes.into_inner()
+    }
+
+    fn every_format() -> Vec<(Format, Vec<u8>)> {
+        // Noise, so that a cut anywhere loses something.
+        let mut state = 1u32;
+        let picture = RgbImage::from_fn(40, 30, |_, _| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            image::Rgb([(state >> 8) as u8, (state >> 16) as u8, (state >> 24) as u8])
+        });
+        [
+            (Format::Jpeg, ImageFormat::Jpeg),
+            (Format::Png, ImageFormat::Png),
+            (Format::WebP, ImageFormat::WebP),
+            (Format::Gif, ImageFormat::Gif),
+            (Format::Bmp, ImageFormat::Bmp),
+        ]
+        .map(|(ours, theirs)| (ours, encoded(&picture, theirs)))
+        .into()
+    }
+
+    #[test]
+    fn the_content_decides_the_format() {
+        for (format, bytes) in every_format() {
+            let header = probe_bytes(Path::new("wrong.name"), &bytes).unwrap();
+            assert_eq!(header, Header { format, width: 40, height: 30 });
+            let picture = decoded(&bytes).unwrap();
+            assert_eq!((picture.width, picture.height), (40, 30));
+            assert_eq!(picture.pixels.len(), 3 * 40 * 30);
+        }
+        let png = decoded(&encoded(&colours(), ImageFormat::Png)).unwrap();
+        assert_eq!(png.pixels, colours().into_raw());
+    }
+
+    #[test]
+    fn every_kind_of_colour_becomes_rgb() {
+        for (bytes, left, right) in [
+            (PROGRESSIVE, [200, 30, 60], [20, 90, 220]),
+            (LOSSY, [200, 30, 60], [20, 90, 220]),
+            (GREY, [40; 3], [210; 3]),
+            (CMYK, [255, 0, 0], [0, 204, 204]),
+            (GREY16, [0; 3], [255; 3]),
+            (ANIMATED, [255, 0, 0], [0, 0, 255]),
+            // The right half is transparent.
+            (PALETTE, [255, 0, 0], [255; 3]),
+            (LOSSLESS, [255, 0, 0], [255; 3]),
+        ] {
+            let picture = decoded(bytes).unwrap();
+            assert_eq!((picture.width, picture.height), (16, 12));
+            let row = &picture.pixels[5 * 3 * 16..];
+            for (x, expected) in [(2, left), (13, right)] {
+                let found = &row[3 * x..][..3];
+                let close = found.iter().zip(expected).all(|(&f, e)| f.abs_diff(e) <= 2);
+                assert!(close, "{found:?} instead of {expected:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn exif_orientation_is_applied() {
+        // A rotation by 90 degrees: what is stored on top belongs on the right.
+        let jpeg = encoded(&RgbImage::from_pixel(24, 16, image::Rgb([9; 3])), ImageFormat::Jpeg);
+        let exif = b"\xff\xe1\x00\x22Exif\0\0MM\0\x2a\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0\0\0\0\0";
+        let turned = [&jpeg[..2], exif, &jpeg[2..]].concat();
+        assert_eq!(probe_bytes(Path::new("a"), &turned).unwrap().width, 24);
+        let picture = decoded(&turned).unwrap();
+        assert_eq!((picture.width, picture.height), (16, 24));
+    }
+
+    #[test]
+    fn nothing_cut_off_is_accepted() {
+        for (_, bytes) in every_format() {
+            damage::truncate(&bytes, |part| decoded(part).is_ok());
+            let half = probe_bytes(Path::new("a.jpg"), &bytes[..bytes.len() / 2]);
+            let what = half.unwrap_err().to_string();
+            assert!(what.starts_with("a.jpg: damaged: "), "{what}");
+        }
+        damage::truncate(PROGRESSIVE, |part| decoded(part).is_ok());
+    }
+
+    #[test]
+    fn a_little_after_the_end_is_tolerated() {
+        for (format, mut bytes) in every_format() {
+            bytes.extend(vec![0; 3000]);
+            assert_eq!(probe_bytes(Path::new("a"), &bytes).unwrap().format, format);
+            decoded(&bytes).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_bomb_is_refused_by_its_header() {
+        let mut png = encoded(&colours(), ImageFormat::Png);
+        png[16..24].copy_from_slice(&[0, 0, 0x40, 0, 0, 0, 0x40, 0]);
+        // The checksum of the header, so that only its numbers are at fault.
+        let what = decoded(&with_checksum(png)).unwrap_err().to_string();
+        assert!(what.contains("16384 x 16384 pixels; accepted are 1 to 100000000"), "{what}");
+        let mut jpeg = encoded(&colours(), ImageFormat::Jpeg);
+        let frame = jpeg.windows(2).position(|pair| pair == [0xff, 0xc0]).unwrap();
+        jpeg[frame + 5..frame + 9].fill(0xff);
+        let what = decoded(&jpeg).unwrap_err().to_string();
+        assert!(what.contains("65535 x 65535 pixels"), "{what}");
+    }
+
+    /// A PNG whose first chunk has been changed, with the CRC-32 it should have.
+    fn with_checksum(mut png: Vec<u8>) -> Vec<u8> {
+        let mut crc = !0u32;
+        for &byte in &png[12..29] {
+            crc ^= u32::from(byte);
+            for _ in 0..8 {
+                crc = if crc & 1 == 1 { crc >> 1 ^ 0xedb8_8320 } else { crc >> 1 };
+            }
+        }
+        png[29..33].copy_from_slice(&(!crc).to_be_bytes());
+        png
+    }
+
+    #[test]
+    fn foreign_files_are_named() {
+        for (bytes, expected) in [
+            (&b""[..], "a.jpg: the file is empty"),
+            (b"<html>not found</html>", "a.jpg: not a JPEG, PNG, WebP, GIF or BMP picture"),
+        ] {
+            assert_eq!(decoded(bytes).unwrap_err().to_string(), expected);
+        }
+        let missing = read(Path::new("no/such.jpg")).unwrap_err();
+        assert!(matches!(missing, Error::Io { .. }), "{missing}");
+    }
+
+    #[test]
+    fn damaged_files_never_panic() {
+        let small = every_format().into_iter().map(|(_, bytes)| bytes);
+        let made = [PROGRESSIVE, GREY, CMYK, PALETTE, GREY16, ANIMATED, LOSSLESS, LOSSY];
+        for bytes in small.chain(made.map(<[u8]>::to_vec)) {
+            damage::mutate(&bytes, 300, |copy| decoded(copy).is_ok());
+        }
+    }
+}
