@@ -1,6 +1,7 @@
 //! The command line of nextpair, one file per subcommand.
 #![forbid(unsafe_code)]
 
+mod import;
 mod inputs;
 mod memory;
 mod merge;
@@ -30,6 +31,8 @@ struct Cli {
 enum Command {
     /// Show a selection on made-up embeddings
     Quickstart(quickstart::Args),
+    /// Make a dataset of what you have
+    Import(import::Args),
     /// Choose the pool items to pair next
     Select(select::Args),
     /// Score one shard of the pool, for `merge`
@@ -44,6 +47,7 @@ enum Command {
 pub fn run() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Quickstart(args) => quickstart::run(&args),
+        Command::Import(args) => import::run(args),
         Command::Select(args) => select::run(&args),
         Command::Score(args) => score::run(&args),
         Command::Merge(args) => merge::run(&args),

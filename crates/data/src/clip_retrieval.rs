@@ -17,10 +17,7 @@ type Shards = BTreeMap<u64, PathBuf>;
 /// Opens the shards of one side as one table. There are no ids where there is no metadata, or
 /// no column for them in every shard of it.
 pub(crate) fn open(folder: &Path, side: Side) -> Result<Table, Error> {
-    let kind = match side {
-        Side::Image => "img_emb",
-        Side::Text => "text_emb",
-    };
+    let kind = kind(side);
     let shards = find(folder, kind, "npy")?;
     let (Some(&first), Some(&last)) = (shards.keys().next(), shards.keys().next_back()) else {
         return Err(Error::format(folder, format!("a folder without {kind}_*.npy files")));
@@ -39,6 +36,30 @@ pub(crate) fn open(folder: &Path, side: Side) -> Result<Table, Error> {
     };
     let matrix = Matrix::concatenate(matrices).expect("the shards agree in shape and type");
     Ok(Table { matrix, ids })
+}
+
+/// The files of the embeddings of one side, in order.
+pub(crate) fn files(folder: &Path, side: Side) -> Result<Vec<PathBuf>, Error> {
+    Ok(find(folder, kind(side), "npy")?.into_values().collect())
+}
+
+/// What the metadata gives as captions, one per row.
+pub(crate) fn captions(folder: &Path) -> Result<Option<Vec<Option<String>>>, Error> {
+    let mut captions = Vec::new();
+    for path in find(folder, "metadata", "parquet")?.values() {
+        if !parquet::outline(path)?.0.iter().any(|column| column == "caption") {
+            return Ok(None);
+        }
+        captions.extend(parquet::read_nullable_strings(path, "caption")?);
+    }
+    Ok(Some(captions).filter(|captions| !captions.is_empty()))
+}
+
+fn kind(side: Side) -> &'static str {
+    match side {
+        Side::Image => "img_emb",
+        Side::Text => "text_emb",
+    }
 }
 
 /// The files `kind_NUMBER.extension` in `folder` and in its subfolder `kind`.

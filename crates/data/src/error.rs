@@ -41,6 +41,16 @@ pub enum Error {
         /// What is wrong with it.
         what: String,
     },
+    /// Entries of an import are wrong or their files are missing.
+    #[error("{}: {count} bad {}:\n{listing}", path.display(), if *count == 1 { "entry" } else { "entries" })]
+    Entries {
+        /// What was imported.
+        path: PathBuf,
+        /// How many entries are bad.
+        count: usize,
+        /// The first of them, one a line, with their places.
+        listing: String,
+    },
 }
 
 impl Error {
@@ -50,5 +60,13 @@ impl Error {
 
     pub(crate) fn format(path: &Path, what: impl Into<String>) -> Self {
         Error::Format { path: path.to_path_buf(), what: what.into() }
+    }
+
+    pub(crate) fn line(path: &Path, line: usize, what: impl Into<String>) -> Self {
+        Error::Line { path: path.to_path_buf(), line, what: what.into() }
+    }
+
+    pub(crate) fn row(path: &Path, row: usize, what: impl Into<String>) -> Self {
+        Error::Row { path: path.to_path_buf(), row, what: what.into() }
     }
 }

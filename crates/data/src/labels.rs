@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
+use crate::lines::Lines;
 use crate::{Error, npy};
 
 /// Reads one distinct id per line.
@@ -11,7 +12,7 @@ pub fn read_ids(path: &Path) -> Result<Vec<String>, Error> {
     let mut first_lines = HashMap::with_capacity(ids.len());
     for (at, id) in ids.iter().enumerate() {
         if let Some(first) = first_lines.insert(id, at + 1) {
-            return Err(line_error(path, at + 1, format!("{id} is on line {first} already")));
+            return Err(Error::line(path, at + 1, format!("{id} is on line {first} already")));
         }
     }
     Ok(ids)
@@ -33,11 +34,8 @@ pub fn read_indices(path: &Path) -> Result<Vec<usize>, Error> {
         let numbers = npy::read_integers(path)?.into_iter().enumerate();
         return numbers
             .map(|(row, number)| {
-                usize::try_from(number).map_err(|_| Error::Row {
-                    path: path.to_path_buf(),
-                    row,
-                    what: format!("{number} is not a row index"),
-                })
+                usize::try_from(number)
+                    .map_err(|_| Error::row(path, row, format!("{number} is not a row index")))
             })
             .collect();
     }
@@ -45,7 +43,7 @@ pub fn read_indices(path: &Path) -> Result<Vec<usize>, Error> {
     lines
         .map(|(at, text)| {
             let number = text.trim().parse();
-            number.map_err(|_| line_error(path, at + 1, format!("'{text}' is not a row index")))
+            number.map_err(|_| Error::line(path, at + 1, format!("'{text}' is not a row index")))
         })
         .collect()
 }
@@ -54,28 +52,13 @@ fn is_npy(path: &Path) -> bool {
     path.extension().is_some_and(|e| e.eq_ignore_ascii_case("npy"))
 }
 
-/// The lines of a UTF-8 file, without their ends. The last one need not have an end.
+/// The lines of a UTF-8 file, none of them empty.
 fn read_lines(path: &Path) -> Result<Vec<String>, Error> {
-    let bytes = std::fs::read(path).map_err(|e| Error::io(path, e))?;
-    if bytes.is_empty() {
-        return Ok(Vec::new());
+    let lines = Lines::all(path)?;
+    match lines.iter().position(|line| line.trim().is_empty()) {
+        Some(at) => Err(Error::line(path, at + 1, "the line is empty")),
+        None => Ok(lines),
     }
-    let lines = bytes.strip_suffix(b"\n").unwrap_or(&bytes).split(|&byte| byte == b'\n');
-    lines
-        .enumerate()
-        .map(|(at, line)| {
-            let text = std::str::from_utf8(line.strip_suffix(b"\r").unwrap_or(line))
-                .map_err(|_| line_error(path, at + 1, "not UTF-8"))?;
-            if text.trim().is_empty() {
-                return Err(line_error(path, at + 1, "the line is empty"));
-            }
-            Ok(text.to_owned())
-        })
-        .collect()
-}
-
-fn line_error(path: &Path, line: usize, what: impl Into<String>) -> Error {
-    Error::Line { path: path.to_path_buf(), line, what: what.into() }
 }
 
 #[cfg(test)]

@@ -1,30 +1,39 @@
-//! What nextpair reads and writes: matrices of embeddings or features that stay on disk
-//! until a row is asked for, and the small text files beside them.
+//! What nextpair reads and writes: datasets, features and embeddings that stay on disk until a
+//! row is asked for, images, captions, and the small text files beside them.
 //!
-//! [`open`] is the door: it looks at a path and returns a [`Table`], a [`Matrix`] with the ids
-//! that came in the same file, whatever the format. Nothing here computes; the engine does.
+//! Two doors: [`open`] looks at a path and returns a [`Table`], a [`Matrix`] with the ids that
+//! came in the same file, whatever the format; [`dataset::Dataset`] is what [`import`] makes of
+//! everything people have, and what training and annotating start from. Nothing here learns or
+//! selects; the engine does.
 
 mod atomic;
 mod clip_retrieval;
 #[cfg(test)]
 mod damage;
+pub mod dataset;
 mod error;
+mod growing;
 mod guard;
+pub mod import;
 mod integer;
 mod labels;
+mod lines;
 mod mapping;
 mod matrix;
 pub mod npy;
 mod open;
 pub mod parquet;
 pub mod picture;
+mod progress;
 pub mod safetensors;
 mod shape;
 mod spill;
 
 pub use atomic::AtomicFile;
 pub use error::Error;
+pub use growing::Growing;
 pub use labels::{read_groups, read_ids, read_indices};
 pub use matrix::{Dtype, Element, Matrix};
 pub use open::{Side, Table, open};
+pub use progress::Progress;
 pub use spill::Spill;

@@ -67,6 +67,34 @@ pub fn write_f32(
     Ok(())
 }
 
+/// Writes a one-dimensional array of 64-bit integers.
+pub fn write_i64(writer: &mut impl Write, values: &[i64]) -> io::Result<()> {
+    write_header(writer, "'<i8'", &[values.len()])?;
+    values.iter().try_for_each(|value| writer.write_all(&value.to_le_bytes()))
+}
+
+/// Writes a matrix as it is stored, `(rows, dim)` or `(rows, locals, dim)`.
+pub fn write_matrix(writer: &mut impl Write, matrix: &Matrix) -> io::Result<()> {
+    let (rows, locals, dim) = (matrix.rows(), matrix.locals(), matrix.dim());
+    writer.write_all(&header_of(rows, locals, dim, matrix.dtype()))?;
+    (0..rows).try_for_each(|row| writer.write_all(matrix.row_bytes(row)))
+}
+
+/// The header of a matrix. Its length does not depend on `rows`, so that a file may grow and be
+/// given its header in the end.
+pub fn header_of(rows: usize, locals: usize, dim: usize, dtype: Dtype) -> Vec<u8> {
+    let descr = match dtype {
+        Dtype::F16 => "'<f2'",
+        Dtype::F32 => "'<f4'",
+        Dtype::F64 => "'<f8'",
+    };
+    let shape = [rows, locals, dim];
+    let shape = if locals == 1 { &[rows, dim][..] } else { &shape };
+    let mut header = Vec::new();
+    write_header(&mut header, descr, shape).expect("a short header fits into memory");
+    header
+}
+
 fn matrix(bytes: Bytes) -> Result<Matrix, String> {
     let header = parse(bytes.as_slice())?;
     let dtype = float_type(&header.descr)?;

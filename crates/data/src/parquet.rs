@@ -48,6 +48,20 @@ pub fn read_strings(path: &Path, columns: &[&str]) -> Result<(String, Vec<String
     })
 }
 
+/// Reads a column of texts, `None` where it is null.
+pub(crate) fn read_nullable_strings(
+    path: &Path,
+    column: &str,
+) -> Result<Vec<Option<String>>, Error> {
+    guard(path, || {
+        let source = Source::open(path)?;
+        match source.leaf(column)? {
+            Some(leaf) => source.nullable_strings(column, leaf),
+            None => Err(source.missing(&[column])),
+        }
+    })
+}
+
 /// The names of the columns, and the number of rows.
 pub(crate) fn outline(path: &Path) -> Result<(Vec<String>, usize), Error> {
     guard(path, || {
@@ -130,6 +144,12 @@ impl<'a> Source<'a> {
     }
 
     fn strings(&self, column: &str, leaf: usize) -> Result<Vec<String>, Error> {
+        let texts = self.nullable_strings(column, leaf)?.into_iter().enumerate();
+        let null = |row| self.row_error(row, format!("{column} is null"));
+        texts.map(|(row, text)| text.ok_or_else(|| null(row))).collect()
+    }
+
+    fn nullable_strings(&self, column: &str, leaf: usize) -> Result<Vec<Option<String>>, Error> {
         let descriptor = self.descriptor(leaf);
         if descriptor.max_rep_level() > 0 {
             return Err(self.error(format!("column {column} holds lists; expected one text a row")));
@@ -163,7 +183,7 @@ impl<'a> Source<'a> {
     }
 
     fn row_error(&self, row: usize, what: String) -> Error {
-        Error::Row { path: self.path.to_path_buf(), row, what }
+        Error::row(self.path, row, what)
     }
 }
 
@@ -172,7 +192,7 @@ struct Texts<'a> {
     source: &'a Source<'a>,
     column: &'a str,
     max_def: i16,
-    texts: Vec<String>,
+    texts: Vec<Option<String>>,
 }
 
 impl Texts<'_> {
@@ -192,16 +212,16 @@ impl Texts<'_> {
             if rows == 0 {
                 return Ok(());
             }
-            if let Some(null) = defined.iter().position(|&level| level < self.max_def) {
-                let what = format!("{} is null", self.column);
-                return Err(self.source.row_error(self.texts.len() + null, what));
-            }
-            for value in &values {
-                let text = text(value).ok_or_else(|| {
-                    let what = format!("{} is not UTF-8", self.column);
-                    self.source.row_error(self.texts.len(), what)
-                })?;
-                self.texts.push(text);
+            let mut values = values.iter();
+            for row in 0..rows {
+                let null = defined.get(row).is_some_and(|&level| level < self.max_def);
+                let value = if null { None } else { values.next() };
+                let decode = |value| {
+                    let what = || format!("{} is not UTF-8", self.column);
+                    text(value).ok_or_else(|| self.source.row_error(self.texts.len(), what()))
+                };
+                let decoded = value.map(decode).transpose()?;
+                self.texts.push(decoded);
             }
         }
     }

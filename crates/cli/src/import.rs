@@ -1,0 +1,293 @@
+//! `nextpair import KIND SRC OUT`: what people have becomes a dataset.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use indicatif::HumanCount;
+use nextpair_data::dataset::{DEV, TEST, TRAIN};
+use nextpair_data::import::{
+    self, Coco, Embeddings, Flickr, Folder, Importer, Karpathy, Scan, Summary, Table, Tally,
+    WebDataset,
+};
+use nextpair_data::{Error, Side};
+
+use crate::progress::Bar;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    kind: Kind,
+}
+
+/// What every kind has.
+#[derive(clap::Args)]
+struct Places {
+    /// What to import
+    src: PathBuf,
+    /// The dataset to make, a new folder
+    out: PathBuf,
+    /// Leave out bad entries and missing files instead of stopping; all are listed
+    #[arg(long)]
+    skip_bad: bool,
+}
+
+/// The folder of images, for kinds that name images without holding them.
+#[derive(clap::Args)]
+struct Images {
+    /// The folder of the images; they are looked at, and stay where they are
+    #[arg(long, value_name = "DIR")]
+    image_dir: Option<PathBuf>,
+}
+
+#[derive(clap::Subcommand)]
+enum Kind {
+    /// Karpathy's dataset_flickr8k.json, dataset_flickr30k.json, dataset_coco.json
+    Karpathy {
+        #[command(flatten)]
+        places: Places,
+        #[command(flatten)]
+        images: Images,
+        /// Keep COCO's restval images, as a split of that name; the paper trains without them
+        #[arg(long)]
+        restval: bool,
+        /// Captions kept of each image, from the first on
+        #[arg(long, value_name = "N", default_value_t = 5)]
+        max_captions: usize,
+    },
+    /// A *_precomp folder of SCAN, VSE++ or IMRAM: features, captions, ids
+    Scan {
+        #[command(flatten)]
+        places: Places,
+        #[command(flatten)]
+        images: Images,
+        /// The splits to take, such as train,dev,testall [default: train, dev, test, if there]
+        #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+        splits: Vec<String>,
+        /// Karpathy's dataset_coco.json, to leave out the restval images as the paper does
+        #[arg(long, value_name = "JSON")]
+        karpathy: Option<PathBuf>,
+    },
+    /// COCO's captions_*.json, or the folder of them
+    Coco {
+        #[command(flatten)]
+        places: Places,
+        #[command(flatten)]
+        images: Images,
+        /// Captions kept of each image, from the first on
+        #[arg(long, value_name = "N", default_value_t = 5)]
+        max_captions: usize,
+    },
+    /// Flickr8k's and Flickr30K's token file with its split lists
+    Flickr {
+        #[command(flatten)]
+        places: Places,
+        #[command(flatten)]
+        images: Images,
+        /// Keep images that are in no list, without a split
+        #[arg(long)]
+        unlisted: bool,
+    },
+    /// A CSV or TSV table with a row per caption
+    Table {
+        #[command(flatten)]
+        places: Places,
+        #[command(flatten)]
+        images: Images,
+        /// The column of image paths
+        #[arg(long, value_name = "NAME", default_value = "filepath")]
+        image_col: String,
+        /// The column of captions
+        #[arg(long, value_name = "NAME", default_value = "title")]
+        caption_col: String,
+        /// The column of ids [default: the image path is the id]
+        #[arg(long, value_name = "NAME")]
+        id_col: Option<String>,
+        /// The column of splits
+        #[arg(long, value_name = "NAME")]
+        split_col: Option<String>,
+        /// The split of rows that have none
+        #[arg(long, value_name = "NAME", default_value = TRAIN)]
+        split: String,
+        /// Do not look for the images: they are known by name only
+        #[arg(long, conflicts_with = "image_dir")]
+        no_images: bool,
+    },
+    /// A folder of images with metadata.jsonl or metadata.csv (Hugging Face ImageFolder)
+    Folder {
+        #[command(flatten)]
+        places: Places,
+        /// The key of the captions [default: text, caption or captions]
+        #[arg(long, value_name = "NAME")]
+        caption_key: Option<String>,
+        /// The split of images outside folders such as train, validation, test
+        #[arg(long, value_name = "NAME", default_value = TRAIN)]
+        split: String,
+    },
+    /// Tar shards; their images are unpacked into the dataset
+    Webdataset {
+        #[command(flatten)]
+        places: Places,
+        /// The split of shards whose names do not begin with train, val, dev or test
+        #[arg(long, value_name = "NAME", default_value = TRAIN)]
+        split: String,
+    },
+    /// Embeddings: a clip-retrieval folder, or .npy, .parquet, .safetensors
+    Embeddings {
+        #[command(flatten)]
+        places: Places,
+        /// Which side SRC is of, if it is a file
+        #[arg(long, value_enum, default_value = "image")]
+        side: SideName,
+        /// Embeddings of the other side, row by row
+        #[arg(long, value_name = "FILE")]
+        other: Option<PathBuf>,
+        /// One id per line [default: the row]
+        #[arg(long, value_name = "FILE")]
+        ids: Option<PathBuf>,
+        /// One caption per line; an empty line is an item without one
+        #[arg(long, value_name = "FILE")]
+        captions: Option<PathBuf>,
+        /// The split of all items
+        #[arg(long, value_name = "NAME", default_value = TRAIN)]
+        split: String,
+    },
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum SideName {
+    Image,
+    Text,
+}
+
+pub(crate) fn run(args: Args) -> Result<ExitCode> {
+    let (places, importer) = args.kind.importer();
+    let bar = Bar::new();
+    let imported = import::import(importer.as_ref(), &places.out, places.skip_bad, &bar);
+    bar.finish();
+    let summary = match imported {
+        Err(error @ Error::Entries { .. }) => {
+            return Err(error).context(
+                "nothing was imported; --skip-bad leaves bad entries out and lists all of them",
+            );
+        }
+        imported => imported?,
+    };
+    print(&places.out, &summary);
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Kind {
+    fn importer(self) -> (Places, Box<dyn Importer>) {
+        match self {
+            Kind::Karpathy { places, images, restval, max_captions } => {
+                let (json, image_dir) = (places.src.clone(), images.image_dir);
+                (places, Box::new(Karpathy { json, image_dir, restval, max_captions }))
+            }
+            Kind::Scan { places, images, splits, karpathy } => {
+                let (folder, image_dir) = (places.src.clone(), images.image_dir);
+                (places, Box::new(Scan { folder, splits, image_dir, karpathy }))
+            }
+            Kind::Coco { places, images, max_captions } => {
+                let (source, image_dir) = (places.src.clone(), images.image_dir);
+                (places, Box::new(Coco { source, image_dir, max_captions }))
+            }
+            Kind::Flickr { places, images, unlisted } => {
+                let (source, image_dir) = (places.src.clone(), images.image_dir);
+                (places, Box::new(Flickr { source, image_dir, unlisted }))
+            }
+            Kind::Table {
+                places,
+                images,
+                image_col,
+                caption_col,
+                id_col,
+                split_col,
+                split,
+                no_images,
+            } => {
+                let table = Table {
+                    file: places.src.clone(),
+                    image_column: image_col,
+                    caption_column: caption_col,
+                    id_column: id_col,
+                    split_column: split_col,
+                    split,
+                    image_dir: images.image_dir,
+                    without_images: no_images,
+                };
+                (places, Box::new(table))
+            }
+            Kind::Folder { places, caption_key, split } => {
+                let folder = places.src.clone();
+                (places, Box::new(Folder { folder, caption_key, split }))
+            }
+            Kind::Webdataset { places, split } => {
+                let source = places.src.clone();
+                (places, Box::new(WebDataset { source, split }))
+            }
+            Kind::Embeddings { places, side, other, ids, captions, split } => {
+                let side = match side {
+                    SideName::Image => Side::Image,
+                    SideName::Text => Side::Text,
+                };
+                let source = places.src.clone();
+                let embeddings = Embeddings { source, side, other, ids, captions, split };
+                (places, Box::new(embeddings))
+            }
+        }
+    }
+}
+
+/// The counts on standard output; what was left out or odd on standard error.
+fn print(out: &Path, summary: &Summary) {
+    println!("{}", out.display());
+    println!("split            items     images   captions");
+    let mut total = import::Counts::default();
+    let mut splits: Vec<_> = summary.splits.iter().collect();
+    let usual = |split: &Option<String>| {
+        [TRAIN, DEV, TEST].iter().position(|u| split.as_deref() == Some(u))
+    };
+    splits.sort_by_key(|(split, _)| usual(split).unwrap_or(usize::MAX));
+    for (split, counts) in splits {
+        let name = split.as_deref().unwrap_or("(none)");
+        let [items, images, captions] = [counts.items, counts.images, counts.captions].map(grouped);
+        println!("{name:10} {items:>11} {images:>10} {captions:>10}");
+        total.items += counts.items;
+        total.unpaired_images += counts.unpaired_images;
+        total.unpaired_texts += counts.unpaired_texts;
+    }
+    if total.unpaired_images > 0 {
+        println!("{} images without captions", grouped(total.unpaired_images));
+    }
+    if total.unpaired_texts > 0 {
+        println!("{} texts without an image", grouped(total.unpaired_texts));
+    }
+    let tell = |tally: &Tally| {
+        let examples = tally.examples.iter().take(3).map(|example| shortened(example));
+        let (count, what) = (grouped(tally.count), tally.what);
+        eprintln!("{count} x {what}, such as {}", examples.collect::<Vec<_>>().join("; "));
+    };
+    if !summary.findings.bad.is_empty() {
+        eprintln!("skipped:");
+        summary.findings.bad.iter().for_each(tell);
+    }
+    if !summary.findings.notes.is_empty() {
+        eprintln!("noted:");
+        summary.findings.notes.iter().for_each(tell);
+    }
+    if !summary.findings.bad.is_empty() || !summary.findings.notes.is_empty() {
+        eprintln!("all of them: {}", out.join("import.jsonl").display());
+    }
+}
+
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(100) {
+        Some((at, _)) => format!("{}...", &text[..at]),
+        None => text.to_owned(),
+    }
+}
+
+fn grouped(number: usize) -> String {
+    HumanCount(number as u64).to_string()
+}

@@ -1,0 +1,135 @@
+//! A dataset on disk: a folder that every part of nextpair reads.
+//!
+//! ```text
+//! DATASET/
+//!   dataset.toml   the manifest: name, source, counts, image folder, feature sets
+//!   items.jsonl    one item a line: id, split, image, captions
+//!   import.jsonl   what the import left out or found odd
+//!   features/      features made for this dataset; others stay where they are
+//!   images/        images made for this dataset; others stay where they are
+//! ```
+//!
+//! `docs/dataset.md` describes every field. Opening a dataset reads every line once and checks
+//! it; features are memory-mapped, wherever they lie.
+
+mod draft;
+mod features;
+mod item;
+mod items;
+mod manifest;
+
+use std::path::{Path, PathBuf};
+
+pub(crate) use draft::Draft;
+pub use features::Features;
+pub use item::{DEV, Item, TEST, TRAIN};
+pub(crate) use item::{check_caption, check_inside};
+pub use items::Items;
+pub(crate) use items::without_place;
+pub use manifest::{FeatureSet, Manifest, Per};
+
+use crate::{Error, Side};
+
+/// The name of the manifest.
+pub(crate) const MANIFEST: &str = "dataset.toml";
+/// The name of the items.
+pub(crate) const ITEMS: &str = "items.jsonl";
+
+/// An opened dataset, checked.
+#[derive(Clone, Debug)]
+pub struct Dataset {
+    folder: PathBuf,
+    manifest: Manifest,
+    items: Items,
+}
+
+impl Dataset {
+    /// Opens a dataset and checks all of it but the numbers in its features.
+    pub fn open(folder: &Path) -> Result<Self, Error> {
+        let path = folder.join(MANIFEST);
+        if folder.is_dir() && !path.exists() {
+            let what = "not a dataset: there is no dataset.toml in it (nextpair import makes one)";
+            return Err(Error::format(folder, what));
+        }
+        let manifest = Manifest::read(&path)?;
+        let items = Items::open(&folder.join(ITEMS))?;
+        let counted = (items.len(), items.captions());
+        if counted != (manifest.items, manifest.captions) {
+            let what = format!(
+                "{} items and {} captions, but {MANIFEST} says {} and {}",
+                counted.0, counted.1, manifest.items, manifest.captions
+            );
+            return Err(Error::format(&folder.join(ITEMS), what));
+        }
+        let dataset = Dataset { folder: folder.to_path_buf(), manifest, items };
+        for (at, set) in dataset.manifest.features.iter().enumerate() {
+            let twin = |other: &FeatureSet| (other.side, &other.name) == (set.side, &set.name);
+            if dataset.manifest.features[..at].iter().any(twin) {
+                let what = format!("two feature sets of one side are called {}", set.name);
+                return Err(Error::format(&path, what));
+            }
+            dataset.open_features(set)?;
+        }
+        Ok(dataset)
+    }
+
+    /// Where it lies.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// What it says of itself.
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// Its items.
+    pub fn items(&self) -> &Items {
+        &self.items
+    }
+
+    /// The folder of its images, if they are at hand.
+    pub fn image_folder(&self) -> Option<PathBuf> {
+        self.manifest.images.as_ref().map(|images| self.folder.join(images))
+    }
+
+    /// The features of one side: those called `name`, or the last that were added.
+    pub fn features(
+        &self,
+        side: Side,
+        name: Option<&str>,
+    ) -> Result<(&FeatureSet, Features), Error> {
+        let of_side = || self.manifest.features.iter().filter(|set| set.side == side);
+        let wanted = |set: &&FeatureSet| name.is_none_or(|name| set.name == name);
+        let Some(set) = of_side().rfind(wanted) else {
+            let names: Vec<&str> = of_side().map(|set| set.name.as_str()).collect();
+            let what = match (name, names.is_empty()) {
+                (_, true) => format!("no {side} features; nextpair embed makes them"),
+                (name, false) => {
+                    format!(
+                        "no {side} features {}; there are {}",
+                        name.unwrap_or(""),
+                        names.join(", ")
+                    )
+                }
+            };
+            return Err(Error::format(&self.folder, what));
+        };
+        Ok((set, self.open_features(set)?))
+    }
+
+    fn open_features(&self, set: &FeatureSet) -> Result<Features, Error> {
+        Features::open(&self.folder, set, &self.items)
+    }
+
+    /// Adds a feature set to the manifest, in the place of one of the same side and name.
+    pub fn add_features(&mut self, set: FeatureSet) -> Result<(), Error> {
+        self.open_features(&set)?;
+        let mut manifest = self.manifest.clone();
+        manifest.features.retain(|other| (other.side, &other.name) != (set.side, &set.name));
+        manifest.features.push(set);
+        manifest.write(&self.folder.join(MANIFEST))?;
+        self.manifest = manifest;
+        Ok(())
+    }
+}

@@ -1,0 +1,112 @@
+//! What an import found that people should know: all of it in a file, the gist of it in memory.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::Error;
+
+/// Findings of one sort, with the first few of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tally {
+    /// What was found.
+    pub what: &'static str,
+    /// How often.
+    pub count: usize,
+    /// The first of them.
+    pub examples: Vec<String>,
+}
+
+/// Everything that was found, by sort, in order of appearance.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Findings {
+    /// Entries that are wrong, or whose files are.
+    pub bad: Vec<Tally>,
+    /// What is not wrong, but should not go unsaid.
+    pub notes: Vec<Tally>,
+}
+
+/// Bad entries that are shown; the file has all of them.
+const SHOWN_BAD: usize = 20;
+/// Examples of a note that are shown.
+const SHOWN_NOTES: usize = 3;
+
+/// One line of `import.jsonl`.
+#[derive(Serialize)]
+struct Line<'a> {
+    level: &'a str,
+    what: &'a str,
+    detail: &'a str,
+}
+
+/// Writes findings down as they are made.
+pub(crate) struct Log {
+    path: PathBuf,
+    file: BufWriter<File>,
+    pub(crate) findings: Findings,
+}
+
+impl Log {
+    pub(crate) fn create(path: &Path) -> Result<Self, Error> {
+        let file = File::create(path).map_err(|e| Error::io(path, e))?;
+        let path = path.to_path_buf();
+        Ok(Log { path, file: BufWriter::new(file), findings: Findings::default() })
+    }
+
+    pub(crate) fn bad(&mut self, what: &'static str, detail: &str) -> Result<(), Error> {
+        count(&mut self.findings.bad, what, detail, SHOWN_BAD);
+        self.write(&Line { level: "bad", what, detail })
+    }
+
+    pub(crate) fn note(&mut self, what: &'static str, detail: &str) -> Result<(), Error> {
+        count(&mut self.findings.notes, what, detail, SHOWN_NOTES);
+        self.write(&Line { level: "note", what, detail })
+    }
+
+    fn write(&mut self, line: &Line<'_>) -> Result<(), Error> {
+        let fail = |e| Error::io(&self.path, e);
+        serde_json::to_writer(&mut self.file, line).map_err(|e| fail(e.into()))?;
+        self.file.write_all(b"\n").map_err(fail)
+    }
+
+    pub(crate) fn finish(mut self) -> Result<Findings, Error> {
+        self.file.flush().map_err(|e| Error::io(&self.path, e))?;
+        Ok(self.findings)
+    }
+}
+
+fn count(tallies: &mut Vec<Tally>, what: &'static str, detail: &str, shown: usize) {
+    let at = tallies.iter().position(|tally| tally.what == what).unwrap_or_else(|| {
+        tallies.push(Tally { what, count: 0, examples: Vec::new() });
+        tallies.len() - 1
+    });
+    let tally = &mut tallies[at];
+    tally.count += 1;
+    if tally.examples.len() < shown {
+        tally.examples.push(detail.to_owned());
+    }
+}
+
+impl Findings {
+    /// How many entries are bad.
+    pub fn bad_count(&self) -> usize {
+        self.bad.iter().map(|tally| tally.count).sum()
+    }
+
+    /// The bad entries as an error about `source` tells them.
+    pub(crate) fn listing(&self) -> String {
+        let mut lines = Vec::new();
+        for tally in &self.bad {
+            let room = SHOWN_BAD.saturating_sub(lines.len());
+            lines
+                .extend(tally.examples.iter().take(room).map(|e| format!("  {}: {e}", tally.what)));
+        }
+        let hidden = self.bad_count() - lines.len();
+        if hidden > 0 {
+            lines.push(format!("  and {hidden} more"));
+        }
+        lines.join("\n")
+    }
+}

@@ -1,0 +1,209 @@
+//! A folder of images with `metadata.jsonl` or `metadata.csv`: Hugging Face's ImageFolder.
+//!
+//! Folders called `train`, `validation`, `test` and the like at the top are splits. An image that
+//! no metadata speaks of is an unpaired image; a line without `file_name` is an unpaired text.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value};
+
+use super::{Entry, Importer, Sink, has_image_extension, split_in_name};
+use crate::Error;
+use crate::dataset::{Item, check_inside, without_place};
+use crate::lines::{Line, Lines};
+
+/// Where a caption may stand, the most wanted first.
+const CAPTION_KEYS: [&str; 3] = ["text", "caption", "captions"];
+
+/// A folder of images.
+#[derive(Clone, Debug)]
+pub struct Folder {
+    /// The folder.
+    pub folder: PathBuf,
+    /// The key or column of the captions; `text`, `caption` or `captions` unless told otherwise.
+    pub caption_key: Option<String>,
+    /// The split of images that lie in no folder of a split.
+    pub split: String,
+}
+
+/// An image or a line of metadata without one.
+#[derive(Default)]
+struct Found {
+    place: String,
+    is_image: bool,
+    captions: Vec<String>,
+}
+
+impl Importer for Folder {
+    fn source(&self) -> String {
+        format!("folder {}", self.folder.display())
+    }
+
+    fn read(&self, sink: &mut Sink<'_>) -> Result<(), Error> {
+        sink.images_in(&self.folder)?;
+        let mut found: BTreeMap<String, Found> = BTreeMap::new();
+        let mut metadata: Vec<String> = Vec::new();
+        self.walk("", &mut found, &mut metadata)?;
+        for file in &metadata {
+            self.read_metadata(file, &mut found, sink)?;
+        }
+        sink.start("reading", found.len());
+        for (id, Found { place, is_image, captions }) in found {
+            sink.advance(1);
+            let top = id.split_once('/').map_or("", |(top, _)| top);
+            let split = split_in_name(top).unwrap_or(&self.split).to_owned();
+            let image = is_image.then(|| id.clone());
+            let item = Item { id, split: Some(split), image, captions };
+            sink.entry(Entry { item, place, ..Entry::default() })?;
+        }
+        Ok(())
+    }
+}
+
+impl Folder {
+    /// Collects images and metadata files by their paths below the folder. Links to folders are
+    /// not followed, so that there are no circles; hidden files are none of our business.
+    fn walk(
+        &self,
+        below: &str,
+        found: &mut BTreeMap<String, Found>,
+        metadata: &mut Vec<String>,
+    ) -> Result<(), Error> {
+        let folder = self.folder.join(below);
+        let fail = |e| Error::io(&folder, e);
+        let mut folders = Vec::new();
+        for entry in fs::read_dir(&folder).map_err(fail)? {
+            let entry = entry.map_err(fail)?;
+            let Ok(name) = entry.file_name().into_string() else {
+                return Err(Error::format(&entry.path(), "the name is not UTF-8"));
+            };
+            if name.starts_with('.') {
+                continue;
+            }
+            let path = if below.is_empty() { name.clone() } else { format!("{below}/{name}") };
+            if entry.file_type().map_err(fail)?.is_dir() {
+                folders.push(path);
+            } else if name == "metadata.jsonl" || name == "metadata.csv" {
+                metadata.push(path);
+            } else if has_image_extension(&name) {
+                let place = entry.path().display().to_string();
+                found.insert(path, Found { place, is_image: true, captions: Vec::new() });
+            }
+        }
+        folders.sort();
+        folders.iter().try_for_each(|folder| self.walk(folder, found, metadata))
+    }
+
+    fn read_metadata(
+        &self,
+        file: &str,
+        found: &mut BTreeMap<String, Found>,
+        sink: &mut Sink<'_>,
+    ) -> Result<(), Error> {
+        let path = self.folder.join(file);
+        let rows = match file.ends_with(".csv") {
+            true => csv_rows(&path)?,
+            false => json_rows(&path)?,
+        };
+        let folder = file.rsplit_once('/').map(|(folder, _)| folder);
+        for (line, row) in rows {
+            let place = format!("{}:{line}", path.display());
+            let read = row.and_then(|row| Ok((file_name(&row)?, self.captions(&row)?)));
+            let (name, captions) = match read {
+                Ok(read) => read,
+                Err(what) => {
+                    sink.bad("unreadable line", &place, &what)?;
+                    continue;
+                }
+            };
+            let Some(name) = name else {
+                let text = Found { place, is_image: false, captions };
+                found.insert(format!("{file}:{line}"), text);
+                continue;
+            };
+            let image = folder.map_or(name.clone(), |folder| format!("{folder}/{name}"));
+            match found.get_mut(&image) {
+                Some(found) => found.captions.extend(captions),
+                None => {
+                    sink.bad("bad or missing image", &place, &format!("there is no {image}"))?
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn captions(&self, row: &Map<String, Value>) -> Result<Vec<String>, String> {
+        let value = match &self.caption_key {
+            Some(key) => row.get(key),
+            None => CAPTION_KEYS.iter().find_map(|&key| row.get(key)),
+        };
+        match value {
+            None | Some(Value::Null) => Ok(Vec::new()),
+            Some(value) => captions_in(value),
+        }
+    }
+}
+
+/// A caption or a list of them.
+pub(super) fn captions_in(value: &Value) -> Result<Vec<String>, String> {
+    let one = |value: &Value| match value {
+        Value::String(text) => Ok(text.clone()),
+        other => Err(format!("a caption must be a text, but is {other}")),
+    };
+    match value {
+        Value::Array(values) => values.iter().map(one).collect(),
+        value => Ok(vec![one(value)?]),
+    }
+}
+
+fn file_name(row: &Map<String, Value>) -> Result<Option<String>, String> {
+    match row.get("file_name") {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(name)) if name.is_empty() => Ok(None),
+        Some(Value::String(name)) => {
+            let name = name.trim_start_matches("./");
+            check_inside(name)?;
+            Ok(Some(name.to_owned()))
+        }
+        Some(other) => Err(format!("file_name must be a text, but is {other}")),
+    }
+}
+
+/// The rows of a file by line, each as it would stand in JSON.
+type Rows = Vec<(usize, Result<Map<String, Value>, String>)>;
+
+fn json_rows(path: &Path) -> Result<Rows, Error> {
+    let mut lines = Lines::open(path)?;
+    let mut rows = Rows::new();
+    while let Some(Line { number, text }) = lines.next()? {
+        let row = match text {
+            Ok(text) if text.trim().is_empty() => continue,
+            Ok(text) => serde_json::from_str(&text).map_err(|e| without_place(&e)),
+            Err(what) => Err(what),
+        };
+        rows.push((number, row));
+    }
+    Ok(rows)
+}
+
+fn csv_rows(path: &Path) -> Result<Rows, Error> {
+    let wrong = |e: csv::Error| Error::format(path, e.to_string());
+    let mut reader = csv::Reader::from_path(path).map_err(wrong)?;
+    let header = reader.headers().map_err(wrong)?.clone();
+    let mut rows = Rows::new();
+    for record in reader.records() {
+        let line = |position: Option<&csv::Position>| position.map_or(0, |p| p.line() as usize);
+        rows.push(match record {
+            Ok(record) => {
+                let fields =
+                    header.iter().zip(record.iter()).filter(|(_, field)| !field.is_empty());
+                let row = fields.map(|(key, field)| (key.to_owned(), Value::from(field)));
+                (line(record.position()), Ok(row.collect()))
+            }
+            Err(e) => (line(e.position()), Err(e.to_string())),
+        });
+    }
+    Ok(rows)
+}

@@ -1,0 +1,24 @@
+//! JSON that other programs wrote: whole files, and entries that may be bad one by one.
+
+use std::path::Path;
+
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+
+use crate::dataset::without_place;
+use crate::{Error, mapping};
+
+/// Reads a whole file as one value. The line is named; these files are often one long line, so
+/// the column is too.
+pub(super) fn read<T: DeserializeOwned>(path: &Path) -> Result<T, Error> {
+    let bytes = mapping::map(path)?;
+    let bytes = bytes.as_slice();
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    serde_json::from_slice(bytes)
+        .map_err(|e| Error::line(path, e.line(), format!("not this layout: {}", without_place(&e))))
+}
+
+/// One entry of such a file, or what is wrong with it.
+pub(super) fn entry<T: DeserializeOwned>(raw: &RawValue) -> Result<T, String> {
+    serde_json::from_str(raw.get()).map_err(|e| without_place(&e))
+}

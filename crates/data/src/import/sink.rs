@@ -1,0 +1,278 @@
+//! Where every importer puts its entries: checked, counted, written.
+
+use std::collections::{BTreeMap, HashSet};
+use std::fs::File;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use rayon::prelude::*;
+
+use super::findings::Log;
+use super::same_image::{self, Print, Seen};
+use super::{Counts, Summary};
+use crate::dataset::{FeatureSet, ITEMS, Item, Manifest, Per, check_caption};
+use crate::{Error, Progress, Side, npy, picture};
+
+/// Entries whose images are looked at together.
+const BATCH: usize = 1024;
+
+/// An item as it was found.
+#[derive(Clone, Debug, Default)]
+pub struct Entry {
+    /// The item.
+    pub item: Item,
+    /// File and line or row, for complaints.
+    pub place: String,
+    /// Its row in the image features, where the source has some.
+    pub image_row: Option<usize>,
+    /// Its row in the text features, where the source has one per item.
+    pub text_row: Option<usize>,
+}
+
+/// Takes entries, and writes a dataset from the good ones.
+pub struct Sink<'a> {
+    folder: PathBuf,
+    manifest: Manifest,
+    skip_bad: bool,
+    progress: &'a dyn Progress,
+    items: BufWriter<File>,
+    log: Log,
+    pending: Vec<Entry>,
+    ids: HashSet<String>,
+    captions: HashSet<u64>,
+    images: Seen,
+    rows: BTreeMap<Side, Vec<i64>>,
+    available: BTreeMap<Side, usize>,
+    splits: BTreeMap<Option<String>, Counts>,
+}
+
+impl<'a> Sink<'a> {
+    pub(super) fn new(
+        folder: &Path,
+        manifest: Manifest,
+        skip_bad: bool,
+        progress: &'a dyn Progress,
+    ) -> Result<Self, Error> {
+        let path = folder.join(ITEMS);
+        let items = File::create(&path).map_err(|e| Error::io(&path, e))?;
+        Ok(Sink {
+            folder: folder.to_path_buf(),
+            manifest,
+            skip_bad,
+            progress,
+            items: BufWriter::new(items),
+            log: Log::create(&folder.join("import.jsonl"))?,
+            pending: Vec::new(),
+            ids: HashSet::new(),
+            captions: HashSet::new(),
+            images: Seen::default(),
+            rows: BTreeMap::new(),
+            available: BTreeMap::new(),
+            splits: BTreeMap::new(),
+        })
+    }
+
+    /// Says that image paths are relative to this folder, so that their files are looked at.
+    pub fn images_in(&mut self, folder: &Path) -> Result<(), Error> {
+        let whole = folder.canonicalize().map_err(|e| Error::io(folder, e))?;
+        if !whole.is_dir() {
+            return Err(Error::format(folder, "is not a folder of images"));
+        }
+        self.manifest.images = Some(whole);
+        Ok(())
+    }
+
+    /// A folder for images that the source does not have as files of their own.
+    pub(super) fn own_images(&mut self) -> Result<PathBuf, Error> {
+        let folder = self.folder.join("images");
+        std::fs::create_dir_all(&folder).map_err(|e| Error::io(&folder, e))?;
+        self.manifest.images = Some("images".into());
+        Ok(folder)
+    }
+
+    /// Features that came with the source and stay where they are: files of `available` rows
+    /// together. Entries name their rows.
+    pub fn features(
+        &mut self,
+        name: &str,
+        side: Side,
+        files: &[PathBuf],
+        available: usize,
+    ) -> Result<(), Error> {
+        let whole = |file: &PathBuf| match file.strip_prefix(&self.folder) {
+            Ok(own) => Ok(own.to_path_buf()),
+            Err(_) => file.canonicalize().map_err(|e| Error::io(file, e)),
+        };
+        let files = files.iter().map(whole).collect::<Result<_, _>>()?;
+        let (name, rows, made_by) = (name.to_owned(), None, None);
+        let set = FeatureSet { name, side, per: Per::Item, files, rows, made_by };
+        self.manifest.features.push(set);
+        self.available.insert(side, available);
+        Ok(())
+    }
+
+    /// A place for feature files that must be made while importing.
+    pub(super) fn own_features(&self) -> Result<PathBuf, Error> {
+        let folder = self.folder.join("features");
+        std::fs::create_dir_all(&folder).map_err(|e| Error::io(&folder, e))?;
+        Ok(folder)
+    }
+
+    /// A phase of the work begins.
+    pub fn start(&self, phase: &'static str, total: usize) {
+        self.progress.start(phase, total as u64);
+    }
+
+    /// Part of the phase is done.
+    pub fn advance(&self, steps: usize) {
+        self.progress.advance(steps as u64);
+    }
+
+    /// Something is wrong with the source at `place`.
+    pub fn bad(&mut self, what: &'static str, place: &str, detail: &str) -> Result<(), Error> {
+        let colon = if detail.is_empty() { "" } else { ": " };
+        self.log.bad(what, &format!("{place}{colon}{detail}"))
+    }
+
+    /// Something is not wrong, but should not go unsaid.
+    pub fn note(&mut self, what: &'static str, detail: &str) -> Result<(), Error> {
+        self.log.note(what, detail)
+    }
+
+    /// Takes an entry.
+    pub fn entry(&mut self, mut entry: Entry) -> Result<(), Error> {
+        self.clean_captions(&mut entry)?;
+        let item = &entry.item;
+        if let Err(what) = item.check() {
+            return self.bad("impossible entry", &entry.place, &what);
+        }
+        if self.ids.contains(&item.id) {
+            return self.bad("id seen before", &entry.place, &item.id.clone());
+        }
+        self.ids.insert(item.id.clone());
+        self.pending.push(entry);
+        if self.pending.len() == BATCH {
+            self.write_pending()?;
+        }
+        Ok(())
+    }
+
+    /// Trims captions, drops the bad ones, and notes those that are there twice.
+    fn clean_captions(&mut self, entry: &mut Entry) -> Result<(), Error> {
+        let (place, captions) = (&entry.place, std::mem::take(&mut entry.item.captions));
+        for (at, caption) in captions.into_iter().enumerate() {
+            if let Err(what) = check_caption(&caption) {
+                let detail = format!("{place}: caption {} of {}: {what}", at + 1, entry.item.id);
+                self.log.bad("impossible caption", &detail)?;
+                continue;
+            }
+            let caption = match caption.trim() {
+                trimmed if trimmed.len() == caption.len() => caption,
+                trimmed => trimmed.to_owned(),
+            };
+            let mut hasher = DefaultHasher::new();
+            caption.hash(&mut hasher);
+            if entry.item.captions.contains(&caption) {
+                let detail = format!("{}: {caption}", entry.item.id);
+                self.log.note("caption twice on one image", &detail)?;
+            } else if !self.captions.insert(hasher.finish()) {
+                let detail = format!("{}: {caption}", entry.item.id);
+                self.log.note("caption also on another image", &detail)?;
+            }
+            entry.item.captions.push(caption);
+        }
+        Ok(())
+    }
+
+    fn write_pending(&mut self) -> Result<(), Error> {
+        let entries = std::mem::take(&mut self.pending);
+        let folder = self.manifest.images.as_ref().map(|images| self.folder.join(images));
+        let looked: Vec<Option<Result<Print, String>>> = entries
+            .par_iter()
+            .map(|entry| {
+                let path = folder.as_ref()?.join(entry.item.image.as_ref()?);
+                let print = || same_image::print(&path).map_err(|e| Error::io(&path, e));
+                Some(picture::probe(&path).and_then(|_| print()).map_err(|e| e.to_string()))
+            })
+            .collect();
+        for (entry, looked) in entries.into_iter().zip(looked) {
+            match (looked, &folder, &entry.item.image) {
+                (Some(Err(what)), ..) => {
+                    self.bad("bad or missing image", &entry.place, &what)?;
+                    continue;
+                }
+                (Some(Ok(print)), Some(folder), Some(image)) => {
+                    if let Some(first) = self.images.twin(folder, image, print) {
+                        let detail = format!("{image} is {first}");
+                        self.log.note("image file with the same bytes as another", &detail)?;
+                    }
+                }
+                _ => {}
+            }
+            self.write(entry)?;
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, entry: Entry) -> Result<(), Error> {
+        let Entry { item, image_row, text_row, .. } = entry;
+        let fail = |e: std::io::Error| Error::io(&self.folder.join(ITEMS), e);
+        serde_json::to_writer(&mut self.items, &item).map_err(|e| fail(e.into()))?;
+        self.items.write_all(b"\n").map_err(fail)?;
+        for (side, row) in [(Side::Image, image_row), (Side::Text, text_row)] {
+            let row = row.map_or(-1, |row| row as i64);
+            self.rows.entry(side).or_default().push(row);
+        }
+        let has_image = item.image.is_some() || image_row.is_some();
+        let has_text = !item.captions.is_empty() || text_row.is_some();
+        let counts = self.splits.entry(item.split).or_default();
+        counts.items += 1;
+        counts.images += usize::from(has_image);
+        counts.captions += item.captions.len();
+        counts.unpaired_images += usize::from(has_image && !has_text);
+        counts.unpaired_texts += usize::from(has_text && !has_image);
+        self.manifest.items += 1;
+        self.manifest.captions += item.captions.len();
+        Ok(())
+    }
+
+    /// Ends the dataset; `out` is what errors call it.
+    pub(super) fn finish(mut self, out: &Path) -> Result<(Manifest, Summary), Error> {
+        self.write_pending()?;
+        let synced = self.items.flush().and_then(|()| self.items.get_ref().sync_all());
+        synced.map_err(|e| Error::io(&self.folder.join(ITEMS), e))?;
+        let findings = self.log.finish()?;
+        let count = findings.bad_count();
+        if count > 0 && !self.skip_bad {
+            let (path, listing) = (out.to_path_buf(), findings.listing());
+            return Err(Error::Entries { path, count, listing });
+        }
+        if self.manifest.items == 0 {
+            return Err(Error::format(out, "nothing to import: the source has no usable entry"));
+        }
+        for set in &mut self.manifest.features {
+            let (rows, available) = (&self.rows[&set.side], self.available[&set.side]);
+            let in_order = rows.iter().copied().eq(0..available as i64);
+            if !in_order {
+                set.rows = Some(write_rows(&self.folder, &set.name, set.side, rows)?);
+            }
+        }
+        Ok((self.manifest, Summary { splits: self.splits, findings }))
+    }
+}
+
+/// Writes the row of every item.
+fn write_rows(folder: &Path, name: &str, side: Side, rows: &[i64]) -> Result<PathBuf, Error> {
+    let relative = PathBuf::from(format!("features/{name}.{side}.rows.npy"));
+    let path = folder.join(&relative);
+    let write = || {
+        std::fs::create_dir_all(folder.join("features"))?;
+        let mut file = BufWriter::new(File::create(&path)?);
+        npy::write_i64(&mut file, rows)?;
+        file.flush()?;
+        file.get_ref().sync_all()
+    };
+    write().map_err(|e| Error::io(&path, e))?;
+    Ok(relative)
+}

@@ -1,0 +1,9 @@
+//! The importers on files made by hand to the published layouts, and on files made to harm.
+#![allow(clippy::unwrap_used)]
+
+mod damaged;
+mod embeddings;
+mod layouts;
+mod source;
+mod tables;
+mod webdataset;

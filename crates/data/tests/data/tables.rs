@@ -1,0 +1,158 @@
+//! CSV and TSV tables, and folders with metadata.
+
+use nextpair_data::import::{Folder, Table};
+
+use crate::source::{Source, item, says};
+
+fn table(source: &Source, name: &str) -> Table {
+    Table {
+        file: source.path(name),
+        image_column: "filepath".into(),
+        caption_column: "title".into(),
+        id_column: None,
+        split_column: None,
+        split: "train".into(),
+        image_dir: None,
+        without_images: false,
+    }
+}
+
+#[test]
+fn open_clip_tables() {
+    let source = Source::new();
+    for (shade, name) in ["a.png", "b c.png", "sub/d.png"].into_iter().enumerate() {
+        source.image(name, shade as u8);
+    }
+    source.file(
+        "t.csv",
+        "\u{feff}filepath,title,other\r\na.png,\"A \"\"dog\"\", running\",1\r\n\
+         b c.png,two,2\r\na.png,\"line\nbreak\",3\r\n,no image,4\r\n./sub/d.png,,5\r\n",
+    );
+    let imported = source.import(&table(&source, "t.csv"));
+    let expected = [
+        item("a.png", "train", Some("a.png"), &["A \"dog\", running", "line\nbreak"]),
+        item("b c.png", "train", Some("b c.png"), &["two"]),
+        item("row-4", "train", None, &["no image"]),
+        item("sub/d.png", "train", Some("sub/d.png"), &[]),
+    ];
+    assert_eq!(imported.items(), expected);
+    let counts = imported.summary.splits[&Some("train".into())];
+    assert_eq!((counts.unpaired_images, counts.unpaired_texts), (1, 1));
+
+    let whole = source.path("a.png");
+    let rows = format!("path\tcap\tpart\tkey\n{}\tx 'y'\tval\tk1\n", whole.display());
+    source.file("t.tsv", rows);
+    let named = Table {
+        image_column: "path".into(),
+        caption_column: "cap".into(),
+        id_column: Some("key".into()),
+        split_column: Some("part".into()),
+        ..table(&source, "t.tsv")
+    };
+    assert_eq!(source.import(&named).items(), [item("k1", "val", Some("a.png"), &["x 'y'"])]);
+}
+
+#[test]
+fn bad_rows_are_named() {
+    let source = Source::new();
+    source.image("a.png", 1);
+    source.file("t.csv", "filepath,title\na.png,ok\na.png\n,\n../x.png,out\n/etc/passwd,out\n");
+    let what = source.refused(&table(&source, "t.csv"));
+    for part in ["4 bad entries", "t.csv:3: ", "t.csv:4", "t.csv:5: the path \"../x.png\"", ":6: "]
+    {
+        assert!(what.contains(part), "{part} in {what}");
+    }
+    assert_eq!(source.skip_bad(&table(&source, "t.csv")).ids(), ["a.png"]);
+
+    source.file("t.csv", "path,title\na.png,ok\n");
+    let without = Table { caption_column: "none".into(), ..table(&source, "t.csv") };
+    let what = source.refused(&without);
+    assert!(what.contains("t.csv:1: no column filepath or none; its columns are path, title"));
+    let what = source.refused(&Table { id_column: Some("uid".into()), ..table(&source, "t.csv") });
+    assert!(what.contains("no column uid"), "{what}");
+
+    source.file("t.csv", "filepath,title\nmissing.png,x\n");
+    assert!(source.refused(&table(&source, "t.csv")).contains("missing.png: No such file"));
+    let elsewhere = Table { without_images: true, ..table(&source, "t.csv") };
+    assert_eq!(source.import(&elsewhere).ids(), ["missing.png"]);
+
+    source.file("t.csv", b"filepath,title\na.png,\xff\n".as_slice());
+    assert!(source.refused(&table(&source, "t.csv")).contains("t.csv:2: "));
+    source.file("t.csv", "filepath,title\n");
+    assert!(source.refused(&table(&source, "t.csv")).contains("nothing to import"));
+}
+
+#[test]
+fn an_image_is_one_item_of_one_split() {
+    let source = Source::new();
+    source.image("a.png", 1);
+    source.file("t.csv", "filepath,title,split\na.png,x,train\na.png,y,test\n");
+    let split = Table { split_column: Some("split".into()), ..table(&source, "t.csv") };
+    assert!(source.refused(&split).contains("image in two splits: "));
+    source.image("b.png", 2);
+    source.file("t.csv", "filepath,title,id\na.png,x,1\nb.png,y,1\n");
+    let id = Table { id_column: Some("id".into()), ..table(&source, "t.csv") };
+    assert!(source.refused(&id).contains("id with two images: "));
+}
+
+fn folder(source: &Source) -> Folder {
+    Folder { folder: source.path(""), caption_key: None, split: "train".into() }
+}
+
+#[test]
+fn image_folders() {
+    let source = Source::new();
+    source.image("train/b.png", 1);
+    source.image("train/deep/a.png", 2);
+    source.image("validation/c.png", 3);
+    source.image("d.png", 4);
+    source.file("train/notes.txt", "not an image");
+    source.file(".hidden.png", "not looked at");
+    source.file(
+        "train/metadata.jsonl",
+        "{\"file_name\":\"b.png\",\"text\":\"one\"}\r\n{\"file_name\":\"b.png\",\"text\":\"two\"}\n\n\
+         {\"file_name\":\"deep/a.png\",\"captions\":[\"x\",\"y\"],\"other\":[1]}\n{\"text\":\"alone\"}\n",
+    );
+    source.file("validation/metadata.csv", "file_name,caption\nc.png,\"a, b\"\n");
+    let imported = source.import(&folder(&source));
+    assert_eq!(
+        imported.items(),
+        [
+            item("d.png", "train", Some("d.png"), &[]),
+            item("train/b.png", "train", Some("train/b.png"), &["one", "two"]),
+            item("train/deep/a.png", "train", Some("train/deep/a.png"), &["x", "y"]),
+            item("train/metadata.jsonl:5", "train", None, &["alone"]),
+            item("validation/c.png", "dev", Some("validation/c.png"), &["a, b"]),
+        ]
+    );
+    let keyed = Folder { caption_key: Some("other".into()), ..folder(&source) };
+    assert!(
+        source.refused(&keyed).contains("metadata.jsonl:4: a caption must be a text, but is 1")
+    );
+}
+
+#[test]
+fn metadata_must_fit_the_images() {
+    let source = Source::new();
+    source.image("a.png", 1);
+    source.file("b.png", "not a picture");
+    source.file(
+        "metadata.jsonl",
+        "{\"file_name\":\"a.png\",\"text\":\"ok\"}\n{\"file_name\":\"none.png\"}\n\
+         {\"file_name\":\"../a.png\"}\n{\"file_name\":3}\nnot json\n",
+    );
+    let what = source.refused(&folder(&source));
+    for part in [
+        "5 bad entries",
+        "metadata.jsonl:2: there is no none.png",
+        ":3: the path \"../a.png\"",
+        ":4: file_name must be a text",
+        ":5: expected ident",
+        "b.png: ",
+    ] {
+        assert!(what.contains(part), "{part} in {what}");
+    }
+    let imported = source.skip_bad(&folder(&source));
+    assert_eq!(imported.items(), [item("a.png", "train", Some("a.png"), &["ok"])]);
+    assert!(says(&imported.bad(), &["missing image"]));
+}

@@ -1,0 +1,135 @@
+//! Tar shards, whole and hostile.
+
+use std::io::Write;
+
+use nextpair_data::import::WebDataset;
+
+use crate::source::{Source, exists, item, png, says};
+
+/// A tar file; names are written as they are, however wrong.
+fn shard(members: &[(&str, &[u8])]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for (name, content) in members {
+        let mut header = tar::Header::new_gnu();
+        header.as_mut_bytes()[..name.len()].copy_from_slice(name.as_bytes());
+        header.set_size(content.len() as u64);
+        header.set_entry_type(tar::EntryType::Regular);
+        header.set_cksum();
+        bytes.extend(header.as_bytes());
+        bytes.extend(*content);
+        bytes.resize(bytes.len().next_multiple_of(512), 0);
+    }
+    bytes.resize(bytes.len() + 1024, 0);
+    bytes
+}
+
+fn importer(source: &Source, name: &str) -> WebDataset {
+    WebDataset { source: source.path(name), split: "train".into() }
+}
+
+#[test]
+fn members_of_one_name_are_one_item() {
+    let source = Source::new();
+    source.file(
+        "shards/00000.tar",
+        shard(&[
+            ("./000000.png", &png(1)),
+            ("./000000.txt", "\u{feff}A dog .\n".as_bytes()),
+            ("./000000.json", b"{\"caption\":\"not this\"}"),
+            ("dir/000001.json", b"{\"caption\":\"A cat\",\"width\":3}"),
+            ("dir/000001.png", &png(2)),
+            ("000002.png", &png(3)),
+            ("000003.txt", b"only text"),
+            ("000004.cls", b"7"),
+        ]),
+    );
+    let mut zipped = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    zipped.write_all(&shard(&[("000000.png", &png(9))])).unwrap();
+    source.file("shards/val-00001.tar.gz", zipped.finish().unwrap());
+    source.file("shards/README", "not a shard");
+    let imported = source.import(&importer(&source, "shards"));
+    let image = |name| Some(name);
+    assert_eq!(
+        imported.items(),
+        [
+            item("00000/000000", "train", image("00000/000000.png"), &["A dog ."]),
+            item("00000/dir/000001", "train", image("00000/dir/000001.png"), &["A cat"]),
+            item("00000/000002", "train", image("00000/000002.png"), &[]),
+            item("00000/000003", "train", None, &["only text"]),
+            item("val-00001/000000", "dev", image("val-00001/000000.png"), &[]),
+        ]
+    );
+    let unpacked = imported.folder.join("images/00000/dir/000001.png");
+    assert_eq!(std::fs::read(unpacked).unwrap(), png(2));
+    assert!(says(&imported.notes(), &["sample without image and caption", "000004"]));
+    assert_eq!(imported.dataset.manifest().images.as_deref(), Some("images".as_ref()));
+}
+
+#[test]
+fn nothing_is_written_outside() {
+    let source = Source::new();
+    let names =
+        ["../escape.png", "a/../../escape.png", "/tmp/nextpair-escape.png", "..\\escape.png"];
+    let members: Vec<(&str, Vec<u8>)> = names.iter().map(|&name| (name, png(1))).collect();
+    let mut members: Vec<(&str, &[u8])> = members.iter().map(|(n, b)| (*n, b.as_slice())).collect();
+    let good = png(5);
+    members.push(("good.png", &good));
+    source.file("x.tar", shard(&members));
+    let what = source.refused(&importer(&source, "x.tar"));
+    assert!(what.contains("4 bad entries") && what.contains("x.tar: ../escape.png"), "{what}");
+    let imported = source.skip_bad(&importer(&source, "x.tar"));
+    assert_eq!(imported.ids(), ["x/good"]);
+    assert_eq!(source.outside().len(), 2, "{:?}", source.outside());
+    assert!(!exists("/tmp/nextpair-escape.png"));
+}
+
+#[test]
+fn links_and_devices_are_refused() {
+    let source = Source::new();
+    let mut bytes = Vec::new();
+    for kind in [tar::EntryType::Symlink, tar::EntryType::Link, tar::EntryType::Fifo] {
+        let mut header = tar::Header::new_gnu();
+        header.set_path("link.png").unwrap();
+        header.set_link_name("/etc/passwd").unwrap();
+        header.set_entry_type(kind);
+        header.set_size(0);
+        header.set_cksum();
+        bytes.extend(header.as_bytes());
+    }
+    bytes.extend(shard(&[("a.txt", b"fine")]));
+    source.file("x.tar", bytes);
+    let what = source.refused(&importer(&source, "x.tar"));
+    assert!(what.contains("3 bad entries") && what.contains("not an ordinary file"), "{what}");
+    assert_eq!(source.skip_bad(&importer(&source, "x.tar")).ids(), ["x/a"]);
+}
+
+#[test]
+fn damaged_shards_do_not_stop_the_others() {
+    let source = Source::new();
+    let whole = shard(&[("a.png", &png(1)), ("b.png", &vec![7; 4000])]);
+    source.file("s/1.tar", &whole[..whole.len() - 3000]);
+    source.file("s/2.tar", shard(&[("c.png", &png(2)), ("c.txt", b"\xff"), ("d.json", b"{")]));
+    source.file("s/3.tar.gz", b"not gzip");
+    let what = source.refused(&importer(&source, "s"));
+    for part in ["damaged shard", "1.tar: ", "c.txt: not UTF-8", "d.json: ", "3.tar.gz: "] {
+        assert!(what.contains(part), "{part} in {what}");
+    }
+    let imported = source.skip_bad(&importer(&source, "s"));
+    assert_eq!(imported.ids(), ["1/a", "2/c"]);
+    source.file("none/x.txt", "");
+    assert!(source.refused(&importer(&source, "none")).contains("no .tar"));
+    source.file("two/a.tar", shard(&[]));
+    source.file("two/a.tgz", "");
+    assert!(source.refused(&importer(&source, "two")).contains("has the same name as"));
+}
+
+#[test]
+fn a_sample_that_comes_twice_is_a_duplicate() {
+    let source = Source::new();
+    let one = png(1);
+    source.file(
+        "x.tar",
+        shard(&[("a.txt", b"1"), ("b.txt", b"2"), ("a.txt", b"3"), ("c.png", &one)]),
+    );
+    assert!(source.refused(&importer(&source, "x.tar")).contains("id seen before"));
+}
