@@ -28,6 +28,7 @@ mod progress;
 pub mod safetensors;
 mod shape;
 mod spill;
+pub mod text;
 
 pub use atomic::AtomicFile;
 pub use error::Error;

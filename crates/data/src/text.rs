@@ -1,0 +1,46 @@
+//! Captions as models read them: tokens, a vocabulary, and padded batches of word ids.
+//!
+//! [`tokenize`] gives the tokens that the reference implementations get from NLTK 3.10, with one
+//! difference: the sentence splitter knows no abbreviations. The references load a trained list,
+//! so inside a caption they keep the period of `mr. smith` with its word, and we set it apart.
+//! A caption whose only period is its last character cannot differ. (What is a letter, and its
+//! lower case, is for each side's version of Unicode to say.)
+//!
+//! A [`Vocabulary`] numbers the words of [`WordCounts`], and a [`PaddedBatch`] holds captions as
+//! the ids of their words.
+
+mod batch;
+mod characters;
+mod counts;
+mod endings;
+mod sentences;
+#[cfg(test)]
+mod tests;
+mod vocabulary;
+mod words;
+
+pub use batch::{PADDING, PaddedBatch};
+pub use counts::WordCounts;
+pub use vocabulary::{Coverage, DEFAULT_MIN_COUNT, Vocabulary};
+
+/// The tokens of a caption: lower-cased, split into sentences, and those into words and
+/// punctuation.
+///
+/// The time is linear in the length of the caption.
+///
+/// ```
+/// let tokens = nextpair_data::text::tokenize("Two dogs can't reach the 3.5m \"bar\".");
+/// let expected = ["two", "dogs", "ca", "n't", "reach", "the", "3.5m", "``", "bar", "''", "."];
+/// assert_eq!(tokens, expected);
+/// ```
+pub fn tokenize(caption: &str) -> Vec<String> {
+    let text: Vec<char> = caption.to_lowercase().chars().collect();
+    let sentences = sentences::sentences(&text);
+    sentences.into_iter().flat_map(|sentence| words::words(&text[sentence])).collect()
+}
+
+/// The tokens of a lower-case text that is taken for one sentence: only its last period is set
+/// apart.
+pub fn words_of_sentence(sentence: &str) -> Vec<String> {
+    words::words(&sentence.chars().collect::<Vec<_>>())
+}

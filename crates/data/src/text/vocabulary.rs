@@ -1,0 +1,148 @@
+//! Words and their ids.
+
+mod file;
+
+use std::collections::HashMap;
+
+use super::{WordCounts, tokenize};
+
+/// How often a word must occur to be in a vocabulary, unless somebody says otherwise.
+pub const DEFAULT_MIN_COUNT: u64 = 4;
+
+/// Padding, start of a caption, end of a caption, and every word that has no id of its own. The
+/// tokenizer cannot produce them: it sets `<` and `>` apart.
+const MARKERS: [&str; 4] = ["<pad>", "<start>", "<end>", "<unk>"];
+
+/// Words numbered from 0. Four of them are markers, whose ids a file may choose.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Vocabulary {
+    words: Vec<String>,
+    ids: HashMap<String, u32>,
+    markers: [u32; MARKERS.len()],
+}
+
+impl Vocabulary {
+    /// The words of these captions that occur at least `min_count` times, in order of first
+    /// appearance, after the markers.
+    pub fn build<S: AsRef<str>>(captions: impl IntoIterator<Item = S>, min_count: u64) -> Self {
+        Self::from_counts(&captions.into_iter().collect(), min_count)
+    }
+
+    /// The same as [`build`](Self::build), for words that are already counted.
+    pub fn from_counts(counts: &WordCounts, min_count: u64) -> Self {
+        let kept = counts.iter().filter(|&(_, count)| count >= min_count);
+        let words = MARKERS.into_iter().chain(kept.map(|(word, _)| word)).map(str::to_owned);
+        let words: Vec<String> = words.collect();
+        let ids = words.iter().cloned().zip(0..).collect();
+        Self::new(words, ids).expect("the markers are the first words")
+    }
+
+    /// `ids` must be the inverse of `words`; the error is a marker that is missing.
+    fn new(words: Vec<String>, ids: HashMap<String, u32>) -> Result<Self, &'static str> {
+        let mut markers = [0; MARKERS.len()];
+        for (id, marker) in markers.iter_mut().zip(MARKERS) {
+            *id = *ids.get(marker).ok_or(marker)?;
+        }
+        Ok(Vocabulary { words, ids, markers })
+    }
+
+    /// All words; the place of a word is its id.
+    pub fn words(&self) -> &[String] {
+        &self.words
+    }
+
+    /// The id of a word, if it has one.
+    pub fn id(&self, word: &str) -> Option<u32> {
+        self.ids.get(word).copied()
+    }
+
+    /// The id of `<pad>`.
+    pub fn pad(&self) -> u32 {
+        self.markers[0]
+    }
+
+    /// The id of `<start>`.
+    pub fn start(&self) -> u32 {
+        self.markers[1]
+    }
+
+    /// The id of `<end>`.
+    pub fn end(&self) -> u32 {
+        self.markers[2]
+    }
+
+    /// The id of `<unk>`.
+    pub fn unknown(&self) -> u32 {
+        self.markers[3]
+    }
+
+    /// A caption as ids: start, one per token, end.
+    pub fn encode(&self, caption: &str) -> Vec<u32> {
+        let tokens = tokenize(caption);
+        let ids = tokens.iter().map(|token| self.id(token).unwrap_or(self.unknown()));
+        std::iter::once(self.start()).chain(ids).chain([self.end()]).collect()
+    }
+
+    /// How much of these words has an id.
+    pub fn coverage(&self, counts: &WordCounts) -> Coverage {
+        let mut coverage = Coverage::default();
+        for (word, count) in counts.iter() {
+            coverage.tokens += count;
+            if self.id(word).is_none() {
+                coverage.unknown += count;
+                coverage.unknown_words.push((word.to_owned(), count));
+            }
+        }
+        coverage.unknown_words.sort_by(|(a, x), (b, y)| y.cmp(x).then_with(|| a.cmp(b)));
+        coverage
+    }
+}
+
+/// How much of some captions a vocabulary knows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Coverage {
+    /// All tokens, repeated ones too.
+    pub tokens: u64,
+    /// Tokens that become `<unk>`.
+    pub unknown: u64,
+    /// The distinct words among those and how often each occurs, the most frequent first.
+    pub unknown_words: Vec<(String, u64)>,
+}
+
+impl Coverage {
+    /// The share of the tokens that have an id, from 0 to 1; 1 if there are no tokens.
+    pub fn share(&self) -> f64 {
+        if self.tokens == 0 { 1.0 } else { 1.0 - self.unknown as f64 / self.tokens as f64 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CAPTIONS: [&str; 4] = ["A dog runs.", "a dog sits.", "A cat", "the dog"];
+
+    #[test]
+    fn frequent_words_get_ids_in_order_of_first_appearance() {
+        let vocabulary = Vocabulary::build(CAPTIONS, 2);
+        let expected = ["<pad>", "<start>", "<end>", "<unk>", "a", "dog", "."];
+        assert_eq!(vocabulary.words(), expected);
+        assert_eq!(vocabulary.encode("The dog, a CAT."), [1, 3, 5, 3, 4, 3, 6, 2]);
+        assert_eq!(vocabulary.encode(""), [1, 2]);
+        assert_eq!(vocabulary.encode("<pad>"), [1, 3, 3, 3, 2]);
+        assert_eq!(Vocabulary::build(CAPTIONS, DEFAULT_MIN_COUNT).words().len(), 4);
+        assert_eq!(Vocabulary::build(CAPTIONS, 0), Vocabulary::build(CAPTIONS, 1));
+    }
+
+    #[test]
+    fn unknown_words_are_counted() {
+        let vocabulary = Vocabulary::build(CAPTIONS, 2);
+        let counts = ["a zebra and a cat", "the cat"].into_iter().collect();
+        let coverage = vocabulary.coverage(&counts);
+        assert_eq!((coverage.tokens, coverage.unknown), (7, 5));
+        let words: Vec<_> = coverage.unknown_words.iter().map(|(w, c)| (w.as_str(), *c)).collect();
+        assert_eq!(words, [("cat", 2), ("and", 1), ("the", 1), ("zebra", 1)]);
+        assert!((coverage.share() - 2.0 / 7.0).abs() < 1e-12);
+        assert_eq!(vocabulary.coverage(&WordCounts::default()).share(), 1.0);
+    }
+}
