@@ -2,7 +2,9 @@
 
 mod eval;
 mod selection;
+mod text;
 
+use std::fmt::Debug;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -44,11 +46,16 @@ impl Outcome {
         Ok(())
     }
 
-    fn equal(&mut self, what: &str, found: &[i64], expected: &[i64]) -> Result<()> {
+    fn equal<T: PartialEq + Debug>(
+        &mut self,
+        what: &str,
+        found: &[T],
+        expected: &[T],
+    ) -> Result<()> {
         if found != expected {
             let i = found.iter().zip(expected).position(|(f, e)| f != e);
             match i {
-                Some(i) => bail!("{what}[{i}]: {}, expected {}", found[i], expected[i]),
+                Some(i) => bail!("{what}[{i}]: {:?}, expected {:?}", found[i], expected[i]),
                 None => bail!("{what}: {} values, expected {}", found.len(), expected.len()),
             }
         }
@@ -141,18 +148,24 @@ fn collect(path: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
 
 /// The outcome of one file, or `None` if it is not a case that we know.
 fn check(path: &Path) -> Result<Option<Outcome>> {
-    if path.extension().is_none_or(|e| e != "safetensors") {
-        return Ok(None);
-    }
-    let case = Case::open(path)?;
     let mut outcome = Outcome::default();
+    let known = match path.extension().and_then(|extension| extension.to_str()) {
+        Some("safetensors") => check_tensors(&Case::open(path)?, &mut outcome)?,
+        Some("json") => text::check(path, &mut outcome)?,
+        _ => false,
+    };
+    ensure!(!known || outcome.compared > 0, "nothing in it could be compared");
+    Ok(known.then_some(outcome))
+}
+
+/// Whether the case is of a family that we know.
+fn check_tensors(case: &Case, outcome: &mut Outcome) -> Result<bool> {
     match case.family() {
-        "selection" => selection::selection(&case, &mut outcome)?,
-        "coreset" => selection::core_set(&case, &mut outcome)?,
-        "coreset_features" => selection::features(&case, &mut outcome)?,
-        "eval" => eval::eval(&case, &mut outcome)?,
-        _ => return Ok(None),
+        "selection" => selection::selection(case, outcome)?,
+        "coreset" => selection::core_set(case, outcome)?,
+        "coreset_features" => selection::features(case, outcome)?,
+        "eval" => eval::eval(case, outcome)?,
+        _ => return Ok(false),
     }
-    ensure!(outcome.compared > 0, "nothing in it could be compared");
-    Ok(Some(outcome))
+    Ok(true)
 }

@@ -186,6 +186,51 @@ fn the_kept_reference_cases_pass() {
     let run = nextpair(&folder, "verify oracle");
     assert_eq!(run.code, Some(0), "{}{}", run.stdout, run.stderr);
     assert!(run.stdout.contains("unknown  README.md: "), "{}", run.stdout);
-    assert_eq!(run.stdout.lines().filter(|line| line.starts_with("ok ")).count(), 10);
-    assert_eq!(run.stdout.lines().last(), Some("10 passed, 0 failed"));
+    assert_eq!(run.stdout.lines().filter(|line| line.starts_with("ok ")).count(), 12);
+    assert_eq!(run.stdout.lines().last(), Some("12 passed, 0 failed"));
+}
+
+/// Whatever is changed in a text case, the case fails and says where.
+#[test]
+fn wrong_text_cases_fail_with_what_differs() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/oracle/text");
+    let (tokenizer, vocabulary) = ("tokenizer_cases.json", "vocab_and_batch_case.json");
+    let world = World::small();
+    for (name, place, value, expected) in [
+        (
+            tokenizer,
+            "/cases/3/lower",
+            json!("x"),
+            "caption \"The dogs' owner can't see them.\": lower",
+        ),
+        (tokenizer, "/cases/0/word_tokenizer_only/1", json!("dog"), "words[1]: \"dogs\", expected"),
+        (
+            tokenizer,
+            "/cases/107/untrained_punkt_then_word_tokenizer",
+            json!(["x", "y", "z", "x", "y", "z"]),
+            "tokens[0]: ",
+        ),
+        (tokenizer, "/cases/5/caption", json!(7), "not laid out like a reference case"),
+        (vocabulary, "/counts/dog", json!(5), "(\"dog\", 4), expected (\"dog\", 5)"),
+        (vocabulary, "/threshold", json!(4), "words: 7 values, expected 8"),
+        (vocabulary, "/word2idx/cat", json!(6), "both have id 6"),
+        (vocabulary, "/idx2word/7", json!("dog"), "id 7 is 'dog', but in word2idx 'cat'"),
+        (vocabulary, "/idx", json!(9), "idx is 9, but there are 8 words"),
+        (vocabulary, "/encoded/1/3", json!(0), "encoded[1][3]: 3, expected 0"),
+        (vocabulary, "/batch/order/1", json!(1), "order[1]: 0, expected 1"),
+        (vocabulary, "/batch/lengths/0", json!(7), "lengths[0]: 8, expected 7"),
+        (vocabulary, "/batch/targets/6/7", json!(2), "targets[6]: "),
+    ] {
+        let text = std::fs::read(folder.join(name)).unwrap();
+        let mut case: Value = serde_json::from_slice(&text).unwrap();
+        *case.pointer_mut(place).unwrap_or_else(|| panic!("no {place}")) = value;
+        world.write(&format!("ref/{name}"), case.to_string().as_bytes());
+        let run = world.run(&format!("verify ref/{name}"));
+        assert_eq!(run.code, Some(1), "{place}: {}{}", run.stdout, run.stderr);
+        assert!(run.stdout.contains(expected), "no '{expected}' in {}", run.stdout);
+    }
+    world.write("ref/cut.json", br#"{"cases": [{"caption": "a"#);
+    let run = world.run("verify ref/cut.json");
+    assert_eq!(run.code, Some(1), "{}", run.stdout);
+    assert!(run.stdout.contains("FAILED   ref/cut.json: not JSON"), "{}", run.stdout);
 }
