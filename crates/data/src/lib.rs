@@ -11,6 +11,7 @@ mod clip_retrieval;
 #[cfg(test)]
 mod damage;
 pub mod dataset;
+pub mod draw;
 mod error;
 mod growing;
 mod guard;
@@ -31,6 +32,7 @@ mod spill;
 pub mod text;
 
 pub use atomic::AtomicFile;
+pub use draw::Draws;
 pub use error::Error;
 pub use growing::Growing;
 pub use labels::{read_groups, read_ids, read_indices};

@@ -1,9 +1,8 @@
 //! One vector per item from its local vectors, for strategies that use distances.
 
-use nextpair_data::{Dtype, Matrix, Spill};
+use nextpair_data::{Dtype, Matrix, Spill, draw};
 use rayon::prelude::*;
 
-use crate::draw;
 use crate::kcenter::nearest;
 use crate::{Error, Progress, Vectors};
 

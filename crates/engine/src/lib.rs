@@ -32,7 +32,6 @@
 //! ```
 
 mod distance;
-mod draw;
 mod embeddings;
 mod error;
 mod features;
@@ -52,13 +51,12 @@ mod threshold;
 mod top;
 mod vectors;
 
-pub use draw::Draws;
 pub use embeddings::{Embeddings, Metric};
 pub use error::Error;
 pub use features::{BagOfWords, bag_of_words, histograms, mean_features};
 pub use kcenter::{k_center, nearest};
 pub use memory::Size;
-pub use nextpair_data::Progress;
+pub use nextpair_data::{Draws, Progress};
 pub use partial::Partial;
 pub use picks::{Pick, Picks, Reason};
 pub use question::{Features, Guards, Matching, Question, Rule, Scope, Settings, Shard, Weight};

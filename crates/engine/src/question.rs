@@ -2,9 +2,8 @@
 
 use std::collections::HashSet;
 
-use nextpair_data::Matrix;
+use nextpair_data::{Matrix, draw};
 
-use crate::draw;
 use crate::{Error, Progress, Similarity};
 
 /// Everything a strategy may look at. What it does not need may be missing.

@@ -7,7 +7,7 @@ use rayon::prelude::*;
 
 use super::kernel::{dot, dot_f64, subtract, subtract_f64};
 use super::product;
-use crate::draw::Draws;
+use crate::Draws;
 
 /// Rounds of orthogonal iteration.
 const ROUNDS: usize = 6;

@@ -5,7 +5,7 @@
 //! no coordinate sticking out, for a few additions per number. Only coordinates that are a
 //! multiple of a vector register apart are mixed: enough to spread outliers, and fast.
 
-use crate::draw::Draws;
+use crate::Draws;
 
 /// The same rotation for all vectors of a dimension.
 pub(super) struct Mixer {

@@ -1,7 +1,8 @@
 //! Any items, by a seeded draw: the baseline every other strategy must beat.
 
+use nextpair_data::draw::draw_of;
+
 use super::{Finish, Needs, Sharded, Strategy};
-use crate::draw::draw_of;
 use crate::picks::{Pick, keep_best};
 use crate::{Error, Partial, Picks, Question, Shard, Size};
 

@@ -13,19 +13,19 @@ const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 ///
 /// Taking the items with the smallest draws is a uniform sample without replacement, and any
 /// shard of the items knows its own draws.
-pub(crate) fn draw_of(seed: u64, purpose: u64, item: u64) -> u64 {
+pub fn draw_of(seed: u64, purpose: u64, item: u64) -> u64 {
     mix(mix(mix(seed.wrapping_add(STEP)) ^ purpose.wrapping_mul(STEP)).wrapping_add(item))
         .wrapping_add(STEP)
 }
 
-/// `count` of `0..len`, uniformly, in ascending order.
-pub(crate) fn sample(seed: u64, purpose: u64, len: usize, count: usize) -> Vec<u32> {
+/// `count` of `0..len` (all of them if there are fewer), uniformly, in ascending order.
+pub fn sample(seed: u64, purpose: u64, len: usize, count: usize) -> Vec<u32> {
     let mut keyed: Vec<(u64, u32)> =
         (0..len as u32).map(|i| (draw_of(seed, purpose, i as u64), i)).collect();
     if count < len {
         keyed.select_nth_unstable(count);
     }
-    let mut chosen: Vec<u32> = keyed[..count].iter().map(|&(_, i)| i).collect();
+    let mut chosen: Vec<u32> = keyed.iter().take(count).map(|&(_, i)| i).collect();
     chosen.sort_unstable();
     chosen
 }
@@ -50,6 +50,11 @@ impl Draws {
         (self.bits() >> 11) as f64 / (1u64 << 53) as f64
     }
 
+    /// Uniform in `0..len`; 0 for nothing to choose from.
+    pub fn below(&mut self, len: usize) -> usize {
+        ((self.bits() as u128 * len as u128) >> 64) as usize
+    }
+
     /// Standard normal (Box and Muller).
     pub fn normal(&mut self) -> f64 {
         let radius = (-2.0 * (1.0 - self.unit()).ln()).sqrt();
@@ -70,6 +75,16 @@ mod tests {
         assert_ne!(a, sample(2, 0, 100, 30));
         assert_ne!(a, sample(1, 1, 100, 30));
         assert_eq!(sample(1, 0, 5, 5), [0, 1, 2, 3, 4]);
+        assert_eq!(sample(1, 0, 2, 5), [0, 1]);
+    }
+
+    #[test]
+    fn below_reaches_everything_and_nothing_more() {
+        let mut draws = Draws::new(2);
+        let mut seen = [0; 3];
+        (0..300).for_each(|_| seen[draws.below(3)] += 1);
+        assert!(seen.iter().all(|&count| count > 60), "{seen:?}");
+        assert_eq!((draws.below(1), draws.below(0)), (0, 0));
     }
 
     #[test]
