@@ -1,8 +1,8 @@
-//! One error for everything that can be wrong with a file.
+//! One error for everything that can be wrong with a file, or with what is asked of this crate.
 
 use std::path::{Path, PathBuf};
 
-/// A file that could not be read or written, with the place and the reason.
+/// What could not be read, written or made, with the place and the reason.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The operating system refused.
@@ -50,6 +50,14 @@ pub enum Error {
         count: usize,
         /// The first of them, one a line, with their places.
         listing: String,
+    },
+    /// What was asked for cannot be meant.
+    #[error("{name}: {what}")]
+    Argument {
+        /// The setting or argument.
+        name: &'static str,
+        /// What is wrong with it.
+        what: String,
     },
 }
 

@@ -27,6 +27,7 @@ pub mod parquet;
 pub mod picture;
 mod progress;
 pub mod safetensors;
+pub mod scenes;
 mod shape;
 mod spill;
 pub mod text;
