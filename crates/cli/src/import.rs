@@ -4,14 +4,15 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use indicatif::HumanCount;
-use nextpair_data::dataset::{DEV, TEST, TRAIN};
+use nextpair_data::dataset::TRAIN;
 use nextpair_data::import::{
     self, Coco, Embeddings, Flickr, Folder, Importer, Karpathy, Scan, Summary, Table, Tally,
     WebDataset,
 };
+use nextpair_data::scenes::Settings;
 use nextpair_data::{Error, Side};
 
+use crate::numbers::{grouped, in_usual_order};
 use crate::progress::Bar;
 
 #[derive(clap::Args)]
@@ -42,6 +43,27 @@ struct Images {
 
 #[derive(clap::Subcommand)]
 enum Kind {
+    #[command(flatten)]
+    Source(SourceKind),
+    /// A generated world of simple scenes with true captions: synthetic, for trying things out
+    Scenes {
+        /// The dataset to make, a new folder
+        out: PathBuf,
+        /// Scenes to make
+        #[arg(long, value_name = "N", default_value_t = Settings::default().images)]
+        images: usize,
+        /// Another world
+        #[arg(long, value_name = "N", default_value_t = 0)]
+        seed: u64,
+        /// Share of scenes that repeat an earlier one with one attribute changed
+        #[arg(long, value_name = "SHARE", default_value_t = Settings::default().near_duplicates)]
+        near_duplicates: f64,
+    },
+}
+
+/// The kinds that read something.
+#[derive(clap::Subcommand)]
+enum SourceKind {
     /// Karpathy's dataset_flickr8k.json, dataset_flickr30k.json, dataset_coco.json
     Karpathy {
         #[command(flatten)]
@@ -161,9 +183,19 @@ enum SideName {
 }
 
 pub(crate) fn run(args: Args) -> Result<ExitCode> {
-    let (places, importer) = args.kind.importer();
     let bar = Bar::new();
-    let imported = import::import(importer.as_ref(), &places.out, places.skip_bad, &bar);
+    let (out, imported) = match args.kind {
+        Kind::Scenes { out, images, seed, near_duplicates } => {
+            let settings = Settings { seed, images, near_duplicates };
+            let imported = import::import_scenes(&settings, &out, &bar);
+            (out, imported)
+        }
+        Kind::Source(kind) => {
+            let (places, importer) = kind.importer();
+            let imported = import::import(importer.as_ref(), &places.out, places.skip_bad, &bar);
+            (places.out, imported)
+        }
+    };
     bar.finish();
     let summary = match imported {
         Err(error @ Error::Entries { .. }) => {
@@ -173,30 +205,30 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
         }
         imported => imported?,
     };
-    print(&places.out, &summary);
+    print(&out, &summary);
     Ok(ExitCode::SUCCESS)
 }
 
-impl Kind {
+impl SourceKind {
     fn importer(self) -> (Places, Box<dyn Importer>) {
         match self {
-            Kind::Karpathy { places, images, restval, max_captions } => {
+            SourceKind::Karpathy { places, images, restval, max_captions } => {
                 let (json, image_dir) = (places.src.clone(), images.image_dir);
                 (places, Box::new(Karpathy { json, image_dir, restval, max_captions }))
             }
-            Kind::Scan { places, images, splits, karpathy } => {
+            SourceKind::Scan { places, images, splits, karpathy } => {
                 let (folder, image_dir) = (places.src.clone(), images.image_dir);
                 (places, Box::new(Scan { folder, splits, image_dir, karpathy }))
             }
-            Kind::Coco { places, images, max_captions } => {
+            SourceKind::Coco { places, images, max_captions } => {
                 let (source, image_dir) = (places.src.clone(), images.image_dir);
                 (places, Box::new(Coco { source, image_dir, max_captions }))
             }
-            Kind::Flickr { places, images, unlisted } => {
+            SourceKind::Flickr { places, images, unlisted } => {
                 let (source, image_dir) = (places.src.clone(), images.image_dir);
                 (places, Box::new(Flickr { source, image_dir, unlisted }))
             }
-            Kind::Table {
+            SourceKind::Table {
                 places,
                 images,
                 image_col,
@@ -218,15 +250,15 @@ impl Kind {
                 };
                 (places, Box::new(table))
             }
-            Kind::Folder { places, caption_key, split } => {
+            SourceKind::Folder { places, caption_key, split } => {
                 let folder = places.src.clone();
                 (places, Box::new(Folder { folder, caption_key, split }))
             }
-            Kind::Webdataset { places, split } => {
+            SourceKind::Webdataset { places, split } => {
                 let source = places.src.clone();
                 (places, Box::new(WebDataset { source, split }))
             }
-            Kind::Embeddings { places, side, other, ids, captions, split } => {
+            SourceKind::Embeddings { places, side, other, ids, captions, split } => {
                 let side = match side {
                     SideName::Image => Side::Image,
                     SideName::Text => Side::Text,
@@ -245,10 +277,7 @@ fn print(out: &Path, summary: &Summary) {
     println!("split            items     images   captions");
     let mut total = import::Counts::default();
     let mut splits: Vec<_> = summary.splits.iter().collect();
-    let usual = |split: &Option<String>| {
-        [TRAIN, DEV, TEST].iter().position(|u| split.as_deref() == Some(u))
-    };
-    splits.sort_by_key(|(split, _)| usual(split).unwrap_or(usize::MAX));
+    in_usual_order(&mut splits, |(split, _)| split.as_deref());
     for (split, counts) in splits {
         let name = split.as_deref().unwrap_or("(none)");
         let [items, images, captions] = [counts.items, counts.images, counts.captions].map(grouped);
@@ -286,8 +315,4 @@ fn shortened(text: &str) -> String {
         Some((at, _)) => format!("{}...", &text[..at]),
         None => text.to_owned(),
     }
-}
-
-fn grouped(number: usize) -> String {
-    HumanCount(number as u64).to_string()
 }

@@ -3,8 +3,10 @@
 
 mod import;
 mod inputs;
+mod inspect;
 mod memory;
 mod merge;
+mod numbers;
 mod output;
 mod parts;
 mod progress;
@@ -14,6 +16,7 @@ mod select;
 mod selection;
 mod summary;
 mod verify;
+mod vocab;
 
 use std::process::ExitCode;
 
@@ -33,6 +36,10 @@ enum Command {
     Quickstart(quickstart::Args),
     /// Make a dataset of what you have
     Import(import::Args),
+    /// Show what is in a dataset
+    Inspect(inspect::Args),
+    /// Write the vocabulary of a dataset
+    Vocab(vocab::Args),
     /// Choose the pool items to pair next
     Select(select::Args),
     /// Score one shard of the pool, for `merge`
@@ -48,6 +55,8 @@ pub fn run() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Quickstart(args) => quickstart::run(&args),
         Command::Import(args) => import::run(args),
+        Command::Inspect(args) => inspect::run(&args),
+        Command::Vocab(args) => vocab::run(&args),
         Command::Select(args) => select::run(&args),
         Command::Score(args) => score::run(&args),
         Command::Merge(args) => merge::run(&args),

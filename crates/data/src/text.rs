@@ -14,6 +14,7 @@ mod characters;
 mod counts;
 mod endings;
 mod sentences;
+mod splits;
 #[cfg(test)]
 mod tests;
 mod vocabulary;
@@ -21,6 +22,7 @@ mod words;
 
 pub use batch::{PADDING, PaddedBatch};
 pub use counts::WordCounts;
+pub use splits::SplitWords;
 pub use vocabulary::{Coverage, DEFAULT_MIN_COUNT, Vocabulary};
 
 /// The tokens of a caption: lower-cased, split into sentences, and those into words and

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod damaged;
+mod datasets;
 mod formats;
 mod outputs;
 mod quickstart;

@@ -71,6 +71,11 @@ impl Draft {
         Ok(())
     }
 
+    /// Leaves the folder where it is when this ends in an error: the next run goes on with it.
+    pub(crate) fn keep(&mut self) {
+        self.keep = true;
+    }
+
     /// Writes the manifest and gives the dataset its name.
     pub(crate) fn finish(mut self, manifest: &Manifest) -> Result<(), Error> {
         manifest.write(&self.folder.join(MANIFEST))?;

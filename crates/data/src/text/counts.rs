@@ -12,15 +12,25 @@ pub struct WordCounts {
 }
 
 impl WordCounts {
-    /// Counts the tokens of a caption.
-    pub fn add(&mut self, caption: &str) {
-        for token in tokenize(caption) {
-            match self.places.get(&token) {
-                Some(&place) => self.words[place].1 += 1,
-                None => {
-                    self.places.insert(token.clone(), self.words.len());
-                    self.words.push((token, 1));
-                }
+    /// Counts the tokens of a caption; how many there are.
+    pub fn add(&mut self, caption: &str) -> usize {
+        let tokens = tokenize(caption);
+        let length = tokens.len();
+        tokens.into_iter().for_each(|token| self.add_word(token, 1));
+        length
+    }
+
+    /// Adds other counts behind these.
+    pub fn add_all(&mut self, other: &WordCounts) {
+        other.iter().for_each(|(word, count)| self.add_word(word.to_owned(), count));
+    }
+
+    fn add_word(&mut self, word: String, count: u64) {
+        match self.places.get(&word) {
+            Some(&place) => self.words[place].1 += count,
+            None => {
+                self.places.insert(word.clone(), self.words.len());
+                self.words.push((word, count));
             }
         }
     }
@@ -34,7 +44,9 @@ impl WordCounts {
 impl<S: AsRef<str>> FromIterator<S> for WordCounts {
     fn from_iter<I: IntoIterator<Item = S>>(captions: I) -> Self {
         let mut counts = WordCounts::default();
-        captions.into_iter().for_each(|caption| counts.add(caption.as_ref()));
+        for caption in captions {
+            counts.add(caption.as_ref());
+        }
         counts
     }
 }
@@ -48,5 +60,9 @@ mod tests {
         let counts: WordCounts = ["A dog.", "", "a CAT"].into_iter().collect();
         let found: Vec<_> = counts.iter().collect();
         assert_eq!(found, [("a", 2), ("dog", 1), (".", 1), ("cat", 1)]);
+        let mut both: WordCounts = ["the cat"].into_iter().collect();
+        both.add_all(&counts);
+        let found: Vec<_> = both.iter().collect();
+        assert_eq!(found, [("the", 1), ("cat", 2), ("a", 2), ("dog", 1), (".", 1)]);
     }
 }

@@ -1,0 +1,35 @@
+//! `nextpair vocab DATASET OUT`: the vocabulary of a run, built once and fixed over its rounds.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use nextpair_data::dataset::Dataset;
+use nextpair_data::text::{DEFAULT_MIN_COUNT, SplitWords};
+use nextpair_data::{AtomicFile, text};
+
+use crate::inspect::words::Words;
+use crate::progress::Bar;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The dataset whose splits train and dev the words come from, in this order
+    dataset: PathBuf,
+    /// The file to write, such as f8k_vocab.json
+    out: PathBuf,
+    /// Keep words that were seen this often
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_MIN_COUNT)]
+    min_count: u64,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    AtomicFile::check(&args.out)?;
+    let dataset = Dataset::open(&args.dataset)?;
+    let bar = Bar::new();
+    let words = SplitWords::count(dataset.items(), &bar);
+    bar.finish();
+    let vocabulary = text::Vocabulary::from_counts(&words.of_train_and_dev(), args.min_count);
+    vocabulary.write(&args.out)?;
+    Words::new(&words, &vocabulary, args.out.display().to_string()).print();
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,145 @@
+//! The generated world as a dataset: pictures, captions and region features.
+//!
+//! Unlike other kinds this one makes what it imports, which takes a while where there are many
+//! images; so it goes on where it was stopped instead of starting anew.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use half::f16;
+use rayon::prelude::*;
+
+use super::{Counts, Findings, Summary};
+use crate::dataset::{DEV, Draft, FeatureSet, ITEMS, Item, Manifest, Per, TEST, TRAIN};
+use crate::scenes::{DESCRIPTORS, REGIONS, Settings, Split, World, describe, encode_png};
+use crate::{Dtype, Error, Growing, Progress, Side, npy};
+
+/// The region features of the world.
+const FEATURES: &str = "features/regions.image.npy";
+/// Scenes that are made and recorded together.
+const CHUNK: usize = 1024;
+/// Pictures per folder: file systems and people dislike folders of a million files.
+const PER_FOLDER: usize = 1000;
+
+/// Makes the world of these settings as the new dataset `out`.
+pub fn import_scenes(
+    settings: &Settings,
+    out: &Path,
+    progress: &dyn Progress,
+) -> Result<Summary, Error> {
+    let world = World::new(settings.clone())?;
+    let mut draft = Draft::open(out)?;
+    draft.keep();
+    let source = format!(
+        "scenes, generated: seed {}, {} images, {} of them near-duplicates",
+        settings.seed, settings.images, settings.near_duplicates
+    );
+    let job = format!("{source}; nextpair {}", env!("CARGO_PKG_VERSION"));
+    let mut files = open(&draft, &job)?;
+    progress.start("making scenes", settings.images as u64);
+    progress.advance(files.done());
+    if files.done() == 0 {
+        let header = npy::header_of(settings.images, REGIONS, DESCRIPTORS, Dtype::F16);
+        files.append(1, &header)?;
+    }
+    while (files.done() as usize) < settings.images {
+        let start = files.done() as usize;
+        let chunk = start..(start + CHUNK).min(settings.images);
+        for index in chunk.clone().filter(|index| index % PER_FOLDER == 0 || *index == start) {
+            let folder = draft.folder().join("images").join(folder_of(index));
+            fs::create_dir_all(&folder).map_err(|e| Error::io(&folder, e))?;
+        }
+        let made: Vec<(Vec<u8>, Vec<u8>)> = chunk
+            .clone()
+            .into_par_iter()
+            .map(|index| {
+                let made = make(&world, index, &draft.folder().join("images"));
+                progress.advance(1);
+                made
+            })
+            .collect::<Result<_, Error>>()?;
+        for (item, features) in made {
+            files.append(0, &item)?;
+            files.append(1, &features)?;
+        }
+        files.commit(chunk.end as u64)?;
+    }
+    files.finish()?;
+    let name = out.file_name().and_then(|name| name.to_str()).unwrap_or("scenes");
+    draft.finish(&manifest(name, &source, settings))?;
+    Ok(summary(&world))
+}
+
+/// The files of the draft, as far as this very job made them.
+fn open(draft: &Draft, job: &str) -> Result<Growing, Error> {
+    let files = || Growing::open(draft.folder(), "scenes", job, &[ITEMS, FEATURES]);
+    let features = draft.folder().join("features");
+    fs::create_dir_all(&features).map_err(|e| Error::io(&features, e))?;
+    let continued = files()?;
+    if continued.done() > 0 {
+        return Ok(continued);
+    }
+    drop(continued);
+    draft.clear()?;
+    fs::create_dir_all(&features).map_err(|e| Error::io(&features, e))?;
+    files()
+}
+
+/// Makes one scene: its picture as a file, its line and its features.
+fn make(world: &World, index: usize, images: &Path) -> Result<(Vec<u8>, Vec<u8>), Error> {
+    let scene = world.scene(index);
+    let picture = scene.render();
+    let id = format!("scene-{index:06}");
+    let image = format!("{}/{id}.png", folder_of(index));
+    let path = images.join(&image);
+    fs::write(&path, encode_png(&picture)?).map_err(|e| Error::io(&path, e))?;
+    let split = Some(split_name(world.split(index)).to_owned());
+    let item = Item { id, split, image: Some(image), captions: scene.captions().into() };
+    let mut line = serde_json::to_vec(&item).map_err(|e| Error::io(&path, e.into()))?;
+    line.push(b'\n');
+    let features = describe(&picture);
+    let features = features.iter().flat_map(|&value| f16::from_f32(value).to_le_bytes());
+    Ok((line, features.collect()))
+}
+
+fn folder_of(index: usize) -> String {
+    format!("{:03}", index / PER_FOLDER)
+}
+
+fn split_name(split: Split) -> &'static str {
+    match split {
+        Split::Train => TRAIN,
+        Split::Dev => DEV,
+        Split::Test => TEST,
+    }
+}
+
+fn manifest(name: &str, source: &str, settings: &Settings) -> Manifest {
+    Manifest {
+        synthetic: true,
+        items: settings.images,
+        captions: 5 * settings.images,
+        images: Some("images".into()),
+        features: vec![FeatureSet {
+            name: "regions".to_owned(),
+            side: Side::Image,
+            per: Per::Item,
+            files: vec![FEATURES.into()],
+            rows: None,
+            made_by: None,
+        }],
+        ..Manifest::new(name, source)
+    }
+}
+
+fn summary(world: &World) -> Summary {
+    let mut splits: BTreeMap<Option<String>, Counts> = BTreeMap::new();
+    for index in 0..world.settings().images {
+        let counts = splits.entry(Some(split_name(world.split(index)).to_owned())).or_default();
+        counts.items += 1;
+        counts.images += 1;
+        counts.captions += 5;
+    }
+    Summary { splits, findings: Findings::default() }
+}
