@@ -5,7 +5,10 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::ops::Range;
 use std::path::Path;
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::thread;
 
 use half::f16;
 use rayon::prelude::*;
@@ -43,28 +46,23 @@ pub fn import_scenes(
         let header = npy::header_of(settings.images, REGIONS, DESCRIPTORS, Dtype::F16);
         files.append(1, &header)?;
     }
-    while (files.done() as usize) < settings.images {
-        let start = files.done() as usize;
-        let chunk = start..(start + CHUNK).min(settings.images);
-        for index in chunk.clone().filter(|index| index % PER_FOLDER == 0 || *index == start) {
-            let folder = draft.folder().join("images").join(folder_of(index));
-            fs::create_dir_all(&folder).map_err(|e| Error::io(&folder, e))?;
+    let images = draft.folder().join("images");
+    let starts = (files.done() as usize..settings.images).step_by(CHUNK);
+    // Waiting for the disk is left to another thread, one chunk behind.
+    let (sender, receiver) = sync_channel::<(usize, Vec<Made>)>(1);
+    let files = thread::scope(|scope| {
+        let recorder = scope.spawn(move || record(files, receiver));
+        for start in starts {
+            let chunk = start..(start + CHUNK).min(settings.images);
+            let made = make_chunk(&world, chunk.clone(), &images, progress)?;
+            if sender.send((chunk.end, made)).is_err() {
+                // The recorder has ended, and says why.
+                break;
+            }
         }
-        let made: Vec<(Vec<u8>, Vec<u8>)> = chunk
-            .clone()
-            .into_par_iter()
-            .map(|index| {
-                let made = make(&world, index, &draft.folder().join("images"));
-                progress.advance(1);
-                made
-            })
-            .collect::<Result<_, Error>>()?;
-        for (item, features) in made {
-            files.append(0, &item)?;
-            files.append(1, &features)?;
-        }
-        files.commit(chunk.end as u64)?;
-    }
+        drop(sender);
+        recorder.join().expect("the recorder returns its errors")
+    })?;
     files.finish()?;
     let name = out.file_name().and_then(|name| name.to_str()).unwrap_or("scenes");
     draft.finish(&manifest(name, &source, settings))?;
@@ -86,8 +84,44 @@ fn open(draft: &Draft, job: &str) -> Result<Growing, Error> {
     files()
 }
 
+/// What goes into the files of a scene: its line and its features.
+struct Made {
+    line: Vec<u8>,
+    features: Vec<u8>,
+}
+
+/// Appends chunks as they come, and records each. The pictures of a chunk are there before it.
+fn record(mut files: Growing, chunks: Receiver<(usize, Vec<Made>)>) -> Result<Growing, Error> {
+    for (end, made) in chunks {
+        for Made { line, features } in made {
+            files.append(0, &line)?;
+            files.append(1, &features)?;
+        }
+        files.commit(end as u64)?;
+    }
+    Ok(files)
+}
+
+fn make_chunk(
+    world: &World,
+    chunk: Range<usize>,
+    images: &Path,
+    progress: &dyn Progress,
+) -> Result<Vec<Made>, Error> {
+    for index in chunk.clone().filter(|index| index % PER_FOLDER == 0 || *index == chunk.start) {
+        let folder = images.join(folder_of(index));
+        fs::create_dir_all(&folder).map_err(|e| Error::io(&folder, e))?;
+    }
+    let made = chunk.into_par_iter().map(|index| {
+        let made = make(world, index, images);
+        progress.advance(1);
+        made
+    });
+    made.collect()
+}
+
 /// Makes one scene: its picture as a file, its line and its features.
-fn make(world: &World, index: usize, images: &Path) -> Result<(Vec<u8>, Vec<u8>), Error> {
+fn make(world: &World, index: usize, images: &Path) -> Result<Made, Error> {
     let scene = world.scene(index);
     let picture = scene.render();
     let id = format!("scene-{index:06}");
@@ -100,7 +134,7 @@ fn make(world: &World, index: usize, images: &Path) -> Result<(Vec<u8>, Vec<u8>)
     line.push(b'\n');
     let features = describe(&picture);
     let features = features.iter().flat_map(|&value| f16::from_f32(value).to_le_bytes());
-    Ok((line, features.collect()))
+    Ok(Made { line, features: features.collect() })
 }
 
 fn folder_of(index: usize) -> String {
