@@ -1,6 +1,7 @@
 //! The command line of nextpair, one file per subcommand.
 #![forbid(unsafe_code)]
 
+mod embed;
 mod import;
 mod inputs;
 mod inspect;
@@ -36,6 +37,8 @@ enum Command {
     Quickstart(quickstart::Args),
     /// Make a dataset of what you have
     Import(import::Args),
+    /// Make features with ONNX encoders
+    Embed(embed::Args),
     /// Show what is in a dataset
     Inspect(inspect::Args),
     /// Write the vocabulary of a dataset
@@ -55,6 +58,7 @@ pub fn run() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Quickstart(args) => quickstart::run(&args),
         Command::Import(args) => import::run(args),
+        Command::Embed(args) => embed::run(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::Vocab(args) => vocab::run(&args),
         Command::Select(args) => select::run(&args),

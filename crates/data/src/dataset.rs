@@ -18,6 +18,7 @@ mod item;
 mod items;
 mod manifest;
 
+use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 
 pub(crate) use draft::Draft;
@@ -41,6 +42,12 @@ pub struct Dataset {
     folder: PathBuf,
     manifest: Manifest,
     items: Items,
+}
+
+/// The right to change a dataset; see [`Dataset::lock`].
+#[derive(Debug)]
+pub struct Lock {
+    _file: File,
 }
 
 impl Dataset {
@@ -120,6 +127,20 @@ impl Dataset {
 
     fn open_features(&self, set: &FeatureSet) -> Result<Features, Error> {
         Features::open(&self.folder, set, &self.items)
+    }
+
+    /// Keeps other processes from changing this dataset for as long as the result lives.
+    pub fn lock(&self) -> Result<Lock, Error> {
+        // The items are never replaced, unlike the manifest, so all processes see one file.
+        let path = self.folder.join(ITEMS);
+        let file = File::open(&path).map_err(|e| Error::io(&path, e))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Lock { _file: file }),
+            Err(TryLockError::WouldBlock) => {
+                Err(Error::format(&self.folder, "is being changed by another process"))
+            }
+            Err(TryLockError::Error(e)) => Err(Error::io(&path, e)),
+        }
     }
 
     /// Adds a feature set to the manifest, in the place of one of the same side and name.

@@ -77,6 +77,11 @@ impl Growing {
         self.record.done
     }
 
+    /// The length of the file of this number at the last [`commit`](Self::commit).
+    pub fn recorded(&self, file: usize) -> u64 {
+        self.record.lengths[&self.files[file].0]
+    }
+
     /// Appends to the file of this number, in the order they were named.
     pub fn append(&mut self, file: usize, bytes: &[u8]) -> Result<(), Error> {
         let (_, path, file) = &mut self.files[file];

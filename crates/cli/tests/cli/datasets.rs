@@ -18,7 +18,7 @@ fn folder_with_images() -> tempfile::TempDir {
 }
 
 /// Every file below a folder with its bytes.
-fn tree(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+pub fn tree(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut files = BTreeMap::new();
     let mut folders = vec![folder.to_path_buf()];
     while let Some(next) = folders.pop() {

@@ -4,6 +4,7 @@
 
 mod damaged;
 mod datasets;
+mod embed;
 mod formats;
 mod outputs;
 mod quickstart;

@@ -114,6 +114,15 @@ impl Items {
         self.captions_before[index]..self.captions_before[index + 1]
     }
 
+    /// The item that has the caption of this number.
+    ///
+    /// # Panics
+    /// If there is no such caption.
+    pub fn item_of_caption(&self, caption: usize) -> usize {
+        assert!(caption < self.captions(), "caption {caption} of {}", self.captions());
+        self.captions_before.partition_point(|&before| before <= caption) - 1
+    }
+
     /// The split of item `index`.
     pub fn split_of(&self, index: usize) -> Option<&str> {
         self.splits[self.split_of[index] as usize].as_deref()
@@ -166,6 +175,7 @@ mod tests {
         .unwrap();
         assert_eq!((items.len(), items.captions()), (3, 3));
         assert_eq!([0, 1, 2].map(|i| items.captions_of(i)), [0..2, 2..2, 2..3]);
+        assert_eq!([0, 1, 2].map(|caption| items.item_of_caption(caption)), [0, 0, 2]);
         assert_eq!(items.splits().collect::<Vec<_>>(), [Some("train"), None]);
         assert_eq!(items.in_split(Some("train")), [0, 2]);
         assert_eq!(items.in_split(None), [1]);

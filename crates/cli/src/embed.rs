@@ -1,0 +1,191 @@
+//! `nextpair embed DATASET`: features from any ONNX encoder.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail, ensure};
+use nextpair_data::Dtype;
+use nextpair_data::dataset::Dataset;
+use nextpair_encode::{
+    ImageEncoder, Output, Pooling, Preprocess, Report, TextEncoder, TextPooling, embed_images,
+    embed_texts,
+};
+
+use crate::numbers::grouped;
+use crate::progress::Bar;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The dataset; the features go into it
+    dataset: PathBuf,
+    /// An ONNX image encoder
+    #[arg(long, value_name = "ONNX")]
+    image_model: Option<PathBuf>,
+    /// How images are prepared: a TOML file, or imagenet, clip, siglip, efficientnet-lite
+    /// [default: the TOML file beside the model]
+    #[arg(long, value_name = "FILE|NAME", requires = "image_model")]
+    preprocess: Option<String>,
+    /// Average the feature grid of an image over this many regions
+    #[arg(long, value_name = "N", default_value_t = 36, conflicts_with = "pooled")]
+    regions: usize,
+    /// One vector per image
+    #[arg(long, requires = "image_model")]
+    pooled: bool,
+    /// An ONNX text encoder
+    #[arg(long, value_name = "ONNX")]
+    text_model: Option<PathBuf>,
+    /// Its tokeniser [default: tokenizer.json beside the model]
+    #[arg(long, value_name = "FILE", requires = "text_model")]
+    tokenizer: Option<PathBuf>,
+    /// How the vectors of the words become one
+    #[arg(long, value_enum, default_value = "mean")]
+    text_pooling: TextPoolingName,
+    /// Do not scale text embeddings to length 1
+    #[arg(long, requires = "text_model")]
+    no_l2: bool,
+    /// Use this output of the graph, if there are several
+    #[arg(long, value_name = "NAME")]
+    output: Option<String>,
+    /// What to call the features [default: the name of the model]
+    #[arg(long)]
+    name: Option<String>,
+    /// Keep this many principal components, fitted on the training split
+    #[arg(long, value_name = "N")]
+    pca: Option<usize>,
+    /// How numbers are stored
+    #[arg(long, value_enum, default_value = "f16")]
+    dtype: DtypeName,
+    /// Replace features of the same name that were made in another way
+    #[arg(long)]
+    replace: bool,
+    /// Threads [default: all cores]
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum TextPoolingName {
+    Mean,
+    Cls,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum DtypeName {
+    F16,
+    F32,
+}
+
+const EXAMPLE: &str = "size = 224\nresize = \"short-side\"\nresize_to = 256\nfilter = \"bicubic\"\n\
+                       mean = [0.485, 0.456, 0.406]\nstd = [0.229, 0.224, 0.225]";
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    if args.image_model.is_none() && args.text_model.is_none() {
+        bail!("give --image-model, --text-model or both");
+    }
+    ensure!(args.pca != Some(0), "--pca 0 would keep nothing");
+    if let Some(threads) = args.threads {
+        ensure!(threads > 0, "--threads must be at least 1");
+        rayon::ThreadPoolBuilder::new().num_threads(threads).build_global()?;
+    }
+    let mut dataset = Dataset::open(&args.dataset)?;
+    if let Some(model) = &args.image_model {
+        let preprocess = preprocess(model, args.preprocess.as_deref())?;
+        let pooling = if args.pooled { Pooling::Pooled } else { Pooling::Regions(args.regions) };
+        let encoder = ImageEncoder::open(model, preprocess, pooling, args.output.as_deref())?;
+        let output = args.to(model);
+        told("images", &output, |bar| embed_images(&mut dataset, &encoder, &output, bar))?;
+    }
+    if let Some(model) = &args.text_model {
+        let beside = model.with_file_name("tokenizer.json");
+        let tokenizer = args.tokenizer.as_ref().unwrap_or(&beside);
+        let pooling = match args.text_pooling {
+            TextPoolingName::Mean => TextPooling::Mean,
+            TextPoolingName::Cls => TextPooling::Cls,
+        };
+        // The name of an output is that of the image encoder, if there is one.
+        let named = args.output.as_deref().filter(|_| args.image_model.is_none());
+        let encoder = TextEncoder::open(model, tokenizer, pooling, !args.no_l2, named)?;
+        let output = args.to(model);
+        told("captions", &output, |bar| embed_texts(&mut dataset, &encoder, &output, bar))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Args {
+    fn to(&self, model: &Path) -> Output {
+        Output {
+            name: self.name.clone().unwrap_or_else(|| name_of(model)),
+            dtype: match self.dtype {
+                DtypeName::F16 => Dtype::F16,
+                DtypeName::F32 => Dtype::F32,
+            },
+            components: self.pca,
+            replace: self.replace,
+        }
+    }
+}
+
+/// Runs one side with a bar, and says what came of it.
+fn told(
+    what: &str,
+    output: &Output,
+    embed: impl FnOnce(&Bar) -> Result<Report, nextpair_encode::Error>,
+) -> Result<()> {
+    let (bar, began) = (Bar::new(), Instant::now());
+    let report = embed(&bar);
+    bar.finish();
+    let report = report?;
+    let (rows, name, seconds) = (grouped(report.rows), &output.name, began.elapsed().as_secs_f64());
+    if report.existed {
+        println!("{name}: {rows} {what} are embedded already, in this very way");
+        return Ok(());
+    }
+    let fresh = report.rows.saturating_sub(report.resumed);
+    let rate = fresh as f64 / seconds.max(1e-9);
+    println!("{name}: {rows} {what} embedded, {seconds:.1} s, {rate:.1} per second");
+    if report.resumed > 0 {
+        println!("  {} of them by an earlier run that was stopped", grouped(report.resumed));
+    }
+    if let (Some(share), Some(components)) = (report.explained, output.components) {
+        println!("  {components} components explain {:.2} % of the variance", 100.0 * share);
+    }
+    if report.bad > 0 {
+        eprintln!(
+            "  {} could not be encoded; see features/{name}.*.bad.jsonl",
+            grouped(report.bad)
+        );
+    }
+    Ok(())
+}
+
+/// `clip/vision_model.onnx` is called vision_model; `minilm/model_quantized.onnx` is called minilm.
+fn name_of(model: &Path) -> String {
+    let text = |part: Option<&std::ffi::OsStr>| part.and_then(|p| p.to_str()).map(str::to_owned);
+    let stem = text(model.file_stem()).unwrap_or_default();
+    let folder = model.canonicalize().ok().and_then(|whole| text(whole.parent()?.file_name()));
+    let name = match folder {
+        Some(folder) if stem.starts_with("model") => folder,
+        _ => stem,
+    };
+    let plain = |c: char| if c.is_alphanumeric() || "-_.".contains(c) { c } else { '-' };
+    name.chars().map(plain).collect()
+}
+
+fn preprocess(model: &Path, asked: Option<&str>) -> Result<Preprocess> {
+    let beside = model.with_extension("toml");
+    match asked {
+        Some(name) if Preprocess::PRESETS.contains(&name) => {
+            Preprocess::preset(name).context("presets are complete")
+        }
+        Some(file) => Ok(Preprocess::read(Path::new(file))?),
+        None if beside.exists() => Ok(Preprocess::read(&beside)?),
+        None => bail!(
+            "how are images prepared for {}? Write {} beside it, such as\n\n{EXAMPLE}\n\n\
+             or give --preprocess FILE, or one of {}",
+            model.display(),
+            beside.display(),
+            Preprocess::PRESETS.join(", ")
+        ),
+    }
+}

@@ -1,0 +1,303 @@
+//! Features for a whole dataset: long work that shows where it is and survives being stopped.
+//!
+//! Rows are made in chunks, in parallel, and appended in order to files in
+//! `features/.NAME.SIDE.partial/`, with a record after every chunk. When all are there the files
+//! take their places, the manifest names them, and the folder goes. Whatever is killed in between,
+//! the same call goes on from the last record and ends with the same bytes.
+
+mod finish;
+mod rows;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use half::f16;
+use nextpair_data::dataset::{Dataset, FeatureSet, Per};
+use nextpair_data::{Dtype, Growing, Progress, Side, npy};
+use rayon::prelude::*;
+
+use crate::{Error, ImageEncoder, TextEncoder, Worker};
+use rows::{Captions, Images, Made, Rows};
+
+/// Rows that are made and recorded together. Small enough to lose little, large enough that
+/// waiting for the last row of a chunk does not matter.
+const CHUNK: usize = 128;
+
+/// The growing files, in the order they are opened.
+const NUMBERS: usize = 0;
+const PLACES: usize = 1;
+const BAD: usize = 2;
+const FILES: [&str; 3] = ["numbers.npy", "places.i64", "bad.jsonl"];
+/// The name of their record.
+const RECORD: &str = "embed";
+
+/// What is to be written.
+#[derive(Clone, Debug)]
+pub struct Output {
+    /// The name of the feature set.
+    pub name: String,
+    /// [`Dtype::F16`] or [`Dtype::F32`].
+    pub dtype: Dtype,
+    /// Principal components to keep instead of all dimensions.
+    pub components: Option<usize>,
+    /// Whether features of this name that were made in another way are replaced.
+    pub replace: bool,
+}
+
+/// What came of it.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// Rows of the features.
+    pub rows: usize,
+    /// Rows that an earlier, stopped call had made.
+    pub resumed: usize,
+    /// Items that could not be encoded, listed in `features/NAME.SIDE.bad.jsonl`.
+    pub bad: usize,
+    /// The share of the variance that the principal components keep.
+    pub explained: Option<f64>,
+    /// Whether the very same features were there already.
+    pub existed: bool,
+}
+
+/// Encodes every image of a dataset.
+pub fn embed_images(
+    dataset: &mut Dataset,
+    encoder: &ImageEncoder,
+    output: &Output,
+    progress: &dyn Progress,
+) -> Result<Report, Error> {
+    let Some(folder) = dataset.image_folder() else {
+        let what = "the images are known by name only; import with --image-dir to encode them";
+        return Err(Error::file(dataset.folder(), what));
+    };
+    let items = dataset.items().clone();
+    embed(dataset, &Images { items: &items, folder, encoder }, output, progress)
+}
+
+/// Encodes every caption of a dataset.
+pub fn embed_texts(
+    dataset: &mut Dataset,
+    encoder: &TextEncoder,
+    output: &Output,
+    progress: &dyn Progress,
+) -> Result<Report, Error> {
+    let items = dataset.items().clone();
+    embed(dataset, &Captions { items: &items, encoder }, output, progress)
+}
+
+/// Where everything of one feature set lies.
+struct Places {
+    features: PathBuf,
+    /// `NAME.SIDE`.
+    stem: String,
+    partial: PathBuf,
+}
+
+impl Places {
+    fn new(dataset: &Dataset, name: &str, side: Side) -> Self {
+        let (features, stem) = (dataset.folder().join("features"), format!("{name}.{side}"));
+        let partial = features.join(format!(".{stem}.partial"));
+        Places { features, stem, partial }
+    }
+
+    /// A final file, and how the manifest names it.
+    fn file(&self, extension: &str) -> (PathBuf, PathBuf) {
+        let name = format!("{}.{extension}", self.stem);
+        (self.features.join(&name), Path::new("features").join(name))
+    }
+}
+
+fn embed(
+    dataset: &mut Dataset,
+    rows: &dyn Rows,
+    output: &Output,
+    progress: &dyn Progress,
+) -> Result<Report, Error> {
+    check_name(dataset.folder(), &output.name)?;
+    let _lock = dataset.lock()?;
+    let places = Places::new(dataset, &output.name, rows.side());
+    let made_by = finish::made_by(dataset, rows, output, &places)?;
+    if let Some(report) = existing(dataset, rows.side(), output, &made_by, &places)? {
+        return Ok(report);
+    }
+    if rows.count() == 0 {
+        return Err(Error::file(
+            dataset.folder(),
+            format!("there is no {} to encode", rows.side()),
+        ));
+    }
+    fs::create_dir_all(&places.partial).map_err(|e| io(&places.partial, e))?;
+    let job = toml::to_string(&made_by).map_err(|e| Error::file(&places.partial, e.to_string()))?;
+    let mut files = Growing::open(&places.partial, RECORD, &job, &FILES)?;
+    let shape = Shape::new(rows, output);
+    let resumed = shape.rows_in(&files);
+    make(rows, &shape, &mut files, progress)?;
+    let made = shape.rows_in(&files);
+    if made == 0 {
+        let (bad, _) = places.file("bad.jsonl");
+        finish::place(&places.partial.join(FILES[BAD]), &bad)?;
+        let what = format!("not one {} could be encoded; see {}", rows.side(), bad.display());
+        return Err(Error::file(dataset.folder(), what));
+    }
+    files.rewrite_start(NUMBERS, &shape.header(made))?;
+    let (set, explained) = finish::finish(rows, output, &places, made_by, progress)?;
+    dataset.add_features(set)?;
+    drop(files);
+    fs::remove_dir_all(&places.partial).map_err(|e| io(&places.partial, e))?;
+    let bad = finish::count_lines(&places.file("bad.jsonl").0)?;
+    Ok(Report { rows: made, resumed, bad, explained, existed: false })
+}
+
+/// Makes the rows that the record does not have.
+fn make(
+    rows: &dyn Rows,
+    shape: &Shape,
+    files: &mut Growing,
+    progress: &dyn Progress,
+) -> Result<(), Error> {
+    progress.start(rows.phase(), rows.count() as u64);
+    progress.advance(files.done());
+    if files.done() == 0 {
+        files.append(NUMBERS, &shape.header(0))?;
+    }
+    let workers: Vec<Worker> = (0..rayon::current_num_threads()).map(|_| Worker::new()).collect();
+    let mut row = shape.rows_in(files) as i64;
+    while (files.done() as usize) < rows.count() {
+        let start = files.done() as usize;
+        let chunk = start..(start + CHUNK).min(rows.count());
+        let made: Vec<Made> = chunk
+            .clone()
+            .into_par_iter()
+            .with_max_len(1)
+            .map(|at| {
+                let made = rows.make(&workers[rayon::current_thread_index().unwrap_or(0)], at);
+                progress.advance(1);
+                made
+            })
+            .collect::<Result<_, Error>>()?;
+        for made in made {
+            let place = match made {
+                Made::Row(numbers) => {
+                    files.append(NUMBERS, &shape.encoded(&numbers)?)?;
+                    row += 1;
+                    row - 1
+                }
+                Made::Nothing => -1,
+                Made::Bad(line) => {
+                    files.append(BAD, line.as_bytes())?;
+                    -1
+                }
+            };
+            files.append(PLACES, &place.to_le_bytes())?;
+        }
+        files.commit(chunk.end as u64)?;
+    }
+    Ok(())
+}
+
+/// How the growing rows are stored: as they will be, or in full where components follow.
+struct Shape {
+    locals: usize,
+    dim: usize,
+    dtype: Dtype,
+}
+
+impl Shape {
+    fn new(rows: &dyn Rows, output: &Output) -> Self {
+        let (locals, dim) = rows.shape();
+        let dtype = if output.components.is_some() { Dtype::F32 } else { output.dtype };
+        Shape { locals, dim, dtype }
+    }
+
+    fn header(&self, rows: usize) -> Vec<u8> {
+        npy::header_of(rows, self.locals, self.dim, self.dtype)
+    }
+
+    fn rows_in(&self, files: &Growing) -> usize {
+        let bytes = files.recorded(NUMBERS).saturating_sub(self.header(0).len() as u64);
+        bytes as usize / (self.locals * self.dim * self.dtype.size())
+    }
+
+    fn encoded(&self, numbers: &[f32]) -> Result<Vec<u8>, Error> {
+        encoded(numbers, self.dtype)
+    }
+}
+
+/// Numbers as they are stored.
+fn encoded(numbers: &[f32], dtype: Dtype) -> Result<Vec<u8>, Error> {
+    match dtype {
+        Dtype::F16 => {
+            if let Some(number) = numbers.iter().find(|number| number.abs() > f16::MAX.to_f32()) {
+                let what = format!("{number} does not fit float16; choose float32");
+                return Err(Error::Numbers { what });
+            }
+            Ok(numbers.iter().flat_map(|&n| f16::from_f32(n).to_le_bytes()).collect())
+        }
+        Dtype::F32 => Ok(numbers.iter().flat_map(|n| n.to_le_bytes()).collect()),
+        Dtype::F64 => Ok(numbers.iter().flat_map(|&n| f64::from(n).to_le_bytes()).collect()),
+    }
+}
+
+/// Features of this name that are there already: the very same are fine, others must not be lost.
+fn existing(
+    dataset: &Dataset,
+    side: Side,
+    output: &Output,
+    made_by: &toml::Table,
+    places: &Places,
+) -> Result<Option<Report>, Error> {
+    let sets = &dataset.manifest().features;
+    let Some(set) = sets.iter().find(|set| (set.side, &set.name) == (side, &output.name)) else {
+        return Ok(None);
+    };
+    if set.made_by.as_ref() == Some(made_by) {
+        // Stopped after the manifest was written.
+        if places.partial.exists() {
+            fs::remove_dir_all(&places.partial).map_err(|e| io(&places.partial, e))?;
+        }
+        let (_, features) = dataset.features(side, Some(&output.name))?;
+        let bad = finish::count_lines(&places.file("bad.jsonl").0)?;
+        let rows = features.matrix().rows();
+        return Ok(Some(Report { rows, resumed: rows, bad, explained: None, existed: true }));
+    }
+    match output.replace {
+        true => Ok(None),
+        false => {
+            let name = &output.name;
+            let what = format!(
+                "{side} features {name} exist already and were made in another way; give another \
+                 --name, or --replace"
+            );
+            Err(Error::file(dataset.folder(), what))
+        }
+    }
+}
+
+fn check_name(folder: &Path, name: &str) -> Result<(), Error> {
+    let plain = |c: char| c.is_alphanumeric() || "-_.".contains(c);
+    if name.is_empty() || name.len() > 100 || name.starts_with('.') || !name.chars().all(plain) {
+        let what = format!("{name:?} is not a name for features: letters, digits, - _ and .");
+        return Err(Error::file(folder, what));
+    }
+    Ok(())
+}
+
+fn io(path: &Path, source: std::io::Error) -> Error {
+    Error::Data(nextpair_data::Error::Io { path: path.to_path_buf(), source })
+}
+
+/// A feature set as the manifest will name it.
+fn feature_set(
+    output: &Output,
+    side: Side,
+    file: PathBuf,
+    rows: Option<PathBuf>,
+    made_by: toml::Table,
+) -> FeatureSet {
+    let per = match side {
+        Side::Image => Per::Item,
+        Side::Text => Per::Caption,
+    };
+    let (name, made_by) = (output.name.clone(), Some(made_by));
+    FeatureSet { name, side, per, files: vec![file], rows, made_by }
+}

@@ -1,0 +1,144 @@
+//! From complete rows to a feature set: principal components, places, the manifest's entry.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::Path;
+
+use nextpair_data::dataset::{Dataset, FeatureSet};
+use nextpair_data::{AtomicFile, Matrix, Progress, npy};
+use rayon::prelude::*;
+
+use super::rows::Rows;
+use super::{BAD, CHUNK, FILES, NUMBERS, Output, PLACES, Places, encoded, feature_set, io};
+use crate::hash::sha256;
+use crate::{Error, Pca};
+
+/// Everything the features depend on, as the manifest will tell it. It is also the name of the
+/// job: stopped work goes on only if all of it is the same.
+pub(super) fn made_by(
+    dataset: &Dataset,
+    rows: &dyn Rows,
+    output: &Output,
+    places: &Places,
+) -> Result<toml::Table, Error> {
+    let mut made_by = rows.describe()?;
+    made_by.insert("nextpair".into(), env!("CARGO_PKG_VERSION").into());
+    made_by.insert("items".into(), sha256(&dataset.folder().join("items.jsonl"))?.into());
+    made_by.insert("dtype".into(), format!("{:?}", output.dtype).to_lowercase().into());
+    if let Some(components) = output.components {
+        let (_, file) = places.file("pca.safetensors");
+        made_by.insert("components".into(), (components as i64).into());
+        made_by.insert("pca".into(), file.display().to_string().into());
+    }
+    Ok(made_by)
+}
+
+/// Puts the files in their places. The partial folder keeps its own until the manifest names
+/// them, so that nothing has to be made again if this is stopped.
+pub(super) fn finish(
+    rows: &dyn Rows,
+    output: &Output,
+    places: &Places,
+    made_by: toml::Table,
+    progress: &dyn Progress,
+) -> Result<(FeatureSet, Option<f64>), Error> {
+    let made = places.partial.join(FILES[NUMBERS]);
+    let numbers = read_places(&places.partial.join(FILES[PLACES]))?;
+    let (file, named) = places.file("npy");
+    let explained = match output.components {
+        None => {
+            place(&made, &file)?;
+            None
+        }
+        Some(components) => {
+            let matrix = npy::open(&made)?;
+            let pca = Pca::fit(&training_rows(&matrix, rows, &numbers), components, progress)?;
+            pca.write(&places.file("pca.safetensors").0)?;
+            project(&matrix, &pca, output, &file, progress)?;
+            Some(pca.explained_share())
+        }
+    };
+    place(&places.partial.join(FILES[BAD]), &places.file("bad.jsonl").0)?;
+    let in_order = numbers.iter().enumerate().all(|(at, &row)| row == at as i64);
+    let (rows_file, rows_named) = places.file("rows.npy");
+    if !in_order {
+        let mut file = AtomicFile::create(&rows_file)?;
+        npy::write_i64(&mut file, &numbers).map_err(|e| io(&rows_file, e))?;
+        file.commit()?;
+    }
+    let side = rows.side();
+    let set = feature_set(output, side, named, (!in_order).then_some(rows_named), made_by);
+    Ok((set, explained))
+}
+
+/// The vectors that components are fitted on: those of the training split, or all of them.
+fn training_rows(matrix: &Matrix, rows: &dyn Rows, places: &[i64]) -> Vec<Matrix> {
+    let with_row = |at: &usize| places[*at] >= 0;
+    let mut chosen: Vec<usize> =
+        (0..places.len()).filter(with_row).filter(|&at| rows.in_train(at)).collect();
+    if chosen.is_empty() {
+        chosen = (0..places.len()).filter(with_row).collect();
+    }
+    // Consecutive rows stay together, and on disk.
+    chosen
+        .chunk_by(|&a, &b| places[b] == places[a] + 1)
+        .map(|run| {
+            let first = places[run[0]] as usize;
+            matrix.slice(first..first + run.len()).flattened()
+        })
+        .collect()
+}
+
+/// Writes the rows along the components.
+fn project(
+    matrix: &Matrix,
+    pca: &Pca,
+    output: &Output,
+    path: &Path,
+    progress: &dyn Progress,
+) -> Result<(), Error> {
+    progress.start("components", matrix.rows() as u64);
+    let mut file = AtomicFile::create(path)?;
+    let mut write = |bytes: &[u8]| file.write_all(bytes).map_err(|e| io(path, e));
+    write(&npy::header_of(matrix.rows(), matrix.locals(), pca.components(), output.dtype))?;
+    for start in (0..matrix.rows()).step_by(CHUNK) {
+        let rows = start..(start + CHUNK).min(matrix.rows());
+        let projected = rows.into_par_iter().map(|at| {
+            let mut row = vec![0.0; matrix.locals() * matrix.dim()];
+            matrix.read_f64(at, &mut row);
+            let projected = encoded(&pca.apply(&row), output.dtype);
+            progress.advance(1);
+            projected
+        });
+        for row in projected.collect::<Result<Vec<_>, Error>>()? {
+            write(&row)?;
+        }
+    }
+    Ok(file.commit()?)
+}
+
+fn read_places(path: &Path) -> Result<Vec<i64>, Error> {
+    let bytes = fs::read(path).map_err(|e| io(path, e))?;
+    let (numbers, _) = bytes.as_chunks::<8>();
+    Ok(numbers.iter().map(|&number| i64::from_le_bytes(number)).collect())
+}
+
+/// Gives a file a second name, in the place of whatever has it; a copy where that cannot be.
+pub(super) fn place(from: &Path, to: &Path) -> Result<(), Error> {
+    let waiting = to.with_extension("waiting");
+    let link = || {
+        match fs::remove_file(&waiting) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(e),
+            _ => {}
+        }
+        fs::hard_link(from, &waiting).or_else(|_| fs::copy(from, &waiting).map(drop))?;
+        File::open(&waiting)?.sync_all()?;
+        fs::rename(&waiting, to)
+    };
+    link().map_err(|e| io(to, e))
+}
+
+pub(super) fn count_lines(path: &Path) -> Result<usize, Error> {
+    let bytes = fs::read(path).map_err(|e| io(path, e))?;
+    Ok(bytes.iter().filter(|&&byte| byte == b'\n').count())
+}

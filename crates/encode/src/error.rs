@@ -1,0 +1,63 @@
+//! One error for everything that can go wrong between a file and its embedding.
+
+use std::path::{Path, PathBuf};
+
+/// Why something could not be encoded.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file could not be read or written, or holds something else.
+    #[error(transparent)]
+    Data(#[from] nextpair_data::Error),
+    /// A model, tokeniser or preprocessing file is not what it should be.
+    #[error("{}: {what}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// A tensor of a model has an unsuitable shape.
+    #[error("{}: {tensor} has shape {shape:?}; {expected}", path.display())]
+    Shape {
+        /// The model.
+        path: PathBuf,
+        /// The tensor: `input 'pixels'`, `output 'grid'`.
+        tensor: String,
+        /// Its shape.
+        shape: Vec<usize>,
+        /// What is accepted, and what can be done.
+        expected: String,
+    },
+    /// Numbers that cannot be stored as asked for.
+    #[error("{what}")]
+    Numbers {
+        /// Which, and what helps.
+        what: String,
+    },
+    /// Principal components that the rows cannot give.
+    #[error("{what}")]
+    Components {
+        /// What was asked for and what there is.
+        what: String,
+    },
+}
+
+impl Error {
+    pub(crate) fn file(path: &Path, what: impl Into<String>) -> Self {
+        Error::File { path: path.to_path_buf(), what: what.into() }
+    }
+
+    pub(crate) fn shape(
+        path: &Path,
+        tensor: impl Into<String>,
+        shape: &[usize],
+        expected: impl Into<String>,
+    ) -> Self {
+        Error::Shape {
+            path: path.to_path_buf(),
+            tensor: tensor.into(),
+            shape: shape.to_vec(),
+            expected: expected.into(),
+        }
+    }
+}

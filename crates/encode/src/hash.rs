@@ -1,0 +1,38 @@
+//! Which file exactly: where it lies, and what it holds in 64 letters.
+
+use std::fs::File;
+use std::path::Path;
+
+use sha2::{Digest, Sha256};
+
+use crate::Error;
+
+/// The SHA-256 of a file, as `sha256sum` prints it.
+pub(crate) fn sha256(path: &Path) -> Result<String, Error> {
+    let fail = |source| nextpair_data::Error::Io { path: path.to_path_buf(), source };
+    let mut hasher = Sha256::new();
+    let mut file = File::open(path).map_err(fail)?;
+    std::io::copy(&mut file, &mut hasher).map_err(fail)?;
+    Ok(hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// The path of a file from the root on.
+pub(crate) fn whole_path(path: &Path) -> Result<String, Error> {
+    let fail = |source| nextpair_data::Error::Io { path: path.to_path_buf(), source };
+    Ok(path.canonicalize().map_err(fail)?.display().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_known_hash() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("abc");
+        std::fs::write(&path, "abc").unwrap();
+        let expected = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(sha256(&path).unwrap(), expected);
+        assert!(sha256(folder.path().join("none").as_path()).is_err());
+    }
+}

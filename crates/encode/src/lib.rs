@@ -1,0 +1,36 @@
+//! Embeddings for nextpair: pictures and texts through any ONNX encoder.
+//!
+//! An encoder is opened once and shared. Every thread brings its own [`Worker`] and encodes one
+//! picture or one text at a time, so a row is the same whatever else is encoded, in whatever
+//! order, on however many threads.
+//!
+//! ```no_run
+//! # fn main() -> Result<(), nextpair_encode::Error> {
+//! use nextpair_encode::{ImageEncoder, Pooling, Preprocess, Worker};
+//! let preprocess = Preprocess::read("clip.toml".as_ref())?;
+//! let encoder = ImageEncoder::open("clip.onnx".as_ref(), preprocess, Pooling::Pooled, None)?;
+//! let picture = nextpair_data::picture::read("dog.jpg".as_ref())?;
+//! let row = encoder.encode(&Worker::new(), &picture)?;
+//! assert_eq!(row.len(), encoder.locals() * encoder.dim());
+//! # Ok(())
+//! # }
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod embed;
+mod error;
+mod hash;
+mod image;
+mod model;
+mod pca;
+mod preprocess;
+mod text;
+
+pub use embed::{Output, Report, embed_images, embed_texts};
+pub use error::Error;
+pub use image::{ImageEncoder, Pooling};
+pub use model::Worker;
+pub use pca::Pca;
+pub use preprocess::{Channels, Filter, Layout, Preprocess, Resize};
+pub use text::{TextEncoder, TextPooling};
