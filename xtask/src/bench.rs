@@ -3,6 +3,7 @@
 mod answers;
 mod case;
 mod ceiling;
+mod embed;
 mod machine;
 mod memory;
 mod options;
@@ -21,6 +22,8 @@ use ours::Ours;
 use report::{CaseReport, Contestant};
 use rivals::Rivals;
 
+pub(crate) use ours::build as build_nextpair;
+
 /// Rows of a chunk that a rival may choose from; the fastest one is kept for it.
 const CHUNKS: [usize; 5] = [512, 1024, 2048, 4096, 8192];
 /// Pool rows that the choice is made on.
@@ -29,16 +32,19 @@ const TUNING_ROWS: usize = 32_768;
 /// Known not to compute in single precision throughout; its answers are replayed.
 const COARSE_RIVAL: &str = "lightly-mundig";
 
-/// `cargo xtask bench select|core-set [FLAGS]`.
+/// `cargo xtask bench select|core-set|embed [FLAGS]`.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let (name, flags) = arguments.split_first().context(options::USAGE)?;
+    if name == "embed" {
+        return embed::run(flags);
+    }
     let bench = Bench::named(name).context(options::USAGE)?;
     let options = Options::parse(flags)?;
     let cases: Vec<Case> =
         bench.cases().into_iter().filter(|case| options.wants(case.name)).collect();
     ensure!(!cases.is_empty(), "no such case; {name} has {}", bench.names());
 
-    let python = rivals::python(&options)?;
+    let python = rivals::environment("target/bench-venv", rivals::REQUIREMENTS, &options.venv)?;
     let binary = ours::build()?;
     let mut reports = Vec::new();
     for case in cases {

@@ -1,8 +1,9 @@
-//! What CI and people run: `cargo xtask test | bench | fuzz`.
+//! What CI and people run: `cargo xtask test | bench | fuzz | soak`.
 
 mod bench;
 mod fuzz;
 mod readme;
+mod soak;
 mod test;
 
 use std::path::{Path, PathBuf};
@@ -13,6 +14,8 @@ use anyhow::{Context, Result, bail, ensure};
 const USAGE: &str = "cargo xtask test              format, clippy, all tests, README
 cargo xtask bench select      selection against NumPy and PyTorch
 cargo xtask bench core-set    k-center against scikit-activeml and lightly-mundig
+cargo xtask bench embed       features of images and captions against ONNX Runtime
+cargo xtask soak [KILLS]      kill long work at random moments and compare how it ends
 cargo xtask fuzz [SECONDS]    fuzz the readers, a minute in all unless told otherwise";
 
 fn main() -> ExitCode {
@@ -31,6 +34,7 @@ fn run(arguments: &[String]) -> Result<()> {
     match arguments.split_first() {
         Some((task, rest)) if task == "bench" => bench::run(rest),
         Some((task, rest)) if task == "fuzz" => fuzz::run(rest),
+        Some((task, rest)) if task == "soak" => soak::run(rest),
         Some((task, [])) if task == "test" => test::run(),
         _ => bail!("unknown task; there are\n{USAGE}"),
     }

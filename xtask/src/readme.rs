@@ -7,7 +7,8 @@ use anyhow::{Result, ensure};
 use crate::succeed;
 
 /// Commands of the README that are this very run, or take too long to repeat.
-const SKIPPED: [&str; 3] = ["cargo xtask test", "cargo xtask bench", "cargo xtask fuzz"];
+const SKIPPED: [&str; 4] =
+    ["cargo xtask test", "cargo xtask bench", "cargo xtask fuzz", "cargo xtask soak"];
 
 /// Every ```sh block, in a scratch folder that has the workspace's program on its path.
 pub(crate) fn run() -> Result<()> {

@@ -265,24 +265,10 @@ mod tests {
 
     #[test]
     fn a_bomb_is_refused_by_its_header() {
-        let mut png = encoded(&colours(), ImageFormat::Png);
-        png[16..24].copy_from_slice(&[0, 0, 0x40, 0, 0, 0, 0x40, 0]);
-        // The checksum of the header, so that only its numbers are at fault.
-        let what = decoded(&with_checksum(png)).unwrap_err().to_string();
+        let mut bmp = encoded(&colours(), ImageFormat::Bmp);
+        bmp[18..26].copy_from_slice(&[0, 0x40, 0, 0, 0, 0x40, 0, 0]);
+        let what = decoded(&bmp).unwrap_err().to_string();
         assert!(what.contains("16384 x 16384 pixels; accepted are 1 to 100000000"), "{what}");
-    }
-
-    /// A PNG whose first chunk has been changed, with the CRC-32 it should have.
-    fn with_checksum(mut png: Vec<u8>) -> Vec<u8> {
-        let mut crc = !0u32;
-        for &byte in &png[12..29] {
-            crc ^= u32::from(byte);
-            for _ in 0..8 {
-                crc = if crc & 1 == 1 { crc >> 1 ^ 0xedb8_8320 } else { crc >> 1 };
-            }
-        }
-        png[29..33].copy_from_slice(&(!crc).to_be_bytes());
-        png
     }
 
     #[test]

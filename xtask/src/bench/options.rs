@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use super::case::Case;
 
-pub(super) const USAGE: &str = "cargo xtask bench select|core-set [FLAGS]
+pub(super) const USAGE: &str = "cargo xtask bench select|core-set|embed [FLAGS]
   --only CASE        this case alone (repeat for more)
   --repeats N        timed rounds, 5 unless told otherwise
   --rivals A,B       these rivals in every case; 'none' for none

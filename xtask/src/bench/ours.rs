@@ -29,7 +29,7 @@ pub(super) struct Run {
 }
 
 /// Builds the binary and says where it is.
-pub(super) fn build() -> Result<PathBuf> {
+pub(crate) fn build() -> Result<PathBuf> {
     let mut build = cargo(&["build", "--release", "--package", "nextpair", "--bin", "nextpair"]);
     let output = build.arg("--message-format=json").stderr(Stdio::inherit()).output()?;
     ensure!(output.status.success(), "cargo build of nextpair ended with {}", output.status);

@@ -34,13 +34,13 @@ pub(super) struct CaseReport {
 }
 
 /// Median, smallest, largest.
-struct Spread {
-    median: f64,
-    low: f64,
-    high: f64,
+pub(super) struct Spread {
+    pub(super) median: f64,
+    pub(super) low: f64,
+    pub(super) high: f64,
 }
 
-fn spread(values: &[f64]) -> Spread {
+pub(super) fn spread(values: &[f64]) -> Spread {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let (low, high) = ((sorted.len() - 1) / 2, sorted.len() / 2);

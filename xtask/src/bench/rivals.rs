@@ -8,30 +8,34 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 
 use super::memory::{Memory, Watch};
-use super::options::Options;
 use crate::succeed;
 
-const REQUIREMENTS: &str = "bench/requirements.txt";
+pub(super) const REQUIREMENTS: &str = "bench/requirements.txt";
 /// Rows of a chunk where none was chosen.
 const CHUNK: usize = 4096;
 
-/// Python with the rivals installed: the environment that was named, else one of our own.
-pub(super) fn python(options: &Options) -> Result<PathBuf> {
-    if let Some(folder) = &options.venv {
+/// Python with what `requirements` asks for: the environment that was named, else one of our own
+/// in `folder`.
+pub(super) fn environment(
+    folder: &str,
+    requirements: &str,
+    named: &Option<PathBuf>,
+) -> Result<PathBuf> {
+    if let Some(folder) = named {
         let python = folder.join("bin/python");
         ensure!(python.exists(), "{}: no Python environment (bin/python)", folder.display());
         return Ok(python);
     }
-    let folder = Path::new("target/bench-venv");
+    let folder = Path::new(folder);
     let (python, installed) = (folder.join("bin/python"), folder.join("requirements.txt"));
-    let wanted = std::fs::read_to_string(REQUIREMENTS).context(REQUIREMENTS)?;
+    let wanted = std::fs::read_to_string(requirements).context(requirements.to_owned())?;
     if std::fs::read_to_string(&installed).is_ok_and(|text| text == wanted) {
         return Ok(python);
     }
-    eprintln!("installing the rivals into {}; PyTorch alone is gigabytes", folder.display());
+    eprintln!("installing {requirements} into {}; PyTorch alone is gigabytes", folder.display());
     succeed(Command::new("python3").args(["-m", "venv"]).arg(folder))
         .context("python3 with its venv module is needed for the rivals")?;
-    succeed(Command::new(&python).args(["-m", "pip", "install", "-r", REQUIREMENTS])).context(
+    succeed(Command::new(&python).args(["-m", "pip", "install", "-r", requirements])).context(
         "pip could not install the rivals; --venv DIR takes an environment that has them",
     )?;
     std::fs::write(&installed, wanted).with_context(|| installed.display().to_string())?;
@@ -72,7 +76,7 @@ impl Rivals {
         let answers = BufReader::new(output).lines();
         let mut rivals = Rivals { process, requests, answers, versions: Value::Null };
         rivals.versions = rivals.answer()?["versions"].take();
-        check_versions(&rivals.versions)?;
+        check_versions(&rivals.versions, REQUIREMENTS)?;
         Ok(rivals)
     }
 
@@ -133,11 +137,11 @@ impl Drop for Rivals {
 }
 
 /// Whether what runs is what is pinned.
-fn check_versions(versions: &Value) -> Result<()> {
-    let pinned = std::fs::read_to_string(REQUIREMENTS).context(REQUIREMENTS)?;
+pub(super) fn check_versions(versions: &Value, requirements: &str) -> Result<()> {
+    let pinned = std::fs::read_to_string(requirements).context(requirements.to_owned())?;
     for (package, version) in pinned.lines().filter_map(|line| line.split_once("==")) {
         let found = versions[package].as_str().unwrap_or("none");
-        ensure!(found == version, "{package} {found} is installed; {REQUIREMENTS} pins {version}");
+        ensure!(found == version, "{package} {found} is installed; {requirements} pins {version}");
     }
     Ok(())
 }

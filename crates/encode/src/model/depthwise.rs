@@ -1,6 +1,6 @@
 //! Depthwise convolution: every channel with a kernel of its own.
 //!
-//! It is a twentieth of the arithmetic of a mobile network and was two thirds of its time in the
+//! It is a tenth of the arithmetic of a mobile network and was two thirds of its time in the
 //! runtime, which computes it one number at a time.
 //!
 //! A channel is laid out with its zero padding, split into one plane for every remainder of row
