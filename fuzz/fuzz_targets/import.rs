@@ -22,16 +22,7 @@ fuzz_target!(init: nextpair_fuzz::end_at_our_panics(), |bytes: &[u8]| {
         }),
         1 => Box::new(Coco { source: file("captions.json"), image_dir: None, max_captions: 5 }),
         2 => Box::new(Flickr { source: file("x.token"), image_dir: None, unlisted: true }),
-        3 => Box::new(Table {
-            file: file("x.csv"),
-            image_column: "filepath".into(),
-            caption_column: "title".into(),
-            id_column: None,
-            split_column: None,
-            split: "train".into(),
-            image_dir: None,
-            without_images: true,
-        }),
+        3 => Box::new(Table { without_images: true, ..Table::new(file("x.csv")) }),
         _ => Box::new(WebDataset { source: file("x.tar"), split: "train".into() }),
     };
     let out = folder.path().join("out");

@@ -45,7 +45,7 @@ fn tract(model: &str, shape: [usize; 4]) -> TractResult<Encode> {
         .with_ignore_value_info(true)
         .model_for_path(model)?
         .with_input_fact(0, f32::fact(shape).into())?
-        .with_output_names(["pooled"])?
+        .with_outputs_by_name(["pooled"])?
         .into_optimized()?
         .into_runnable()?;
     Ok(Box::new(move |numbers| {

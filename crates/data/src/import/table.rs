@@ -7,7 +7,7 @@ use csv::StringRecord;
 
 use super::{Entry, Importer, Sink};
 use crate::Error;
-use crate::dataset::Item;
+use crate::dataset::{Item, TRAIN};
 
 /// A table with one row per caption. Rows of one image are one item.
 #[derive(Clone, Debug)]
@@ -78,6 +78,20 @@ impl Importer for Table {
 }
 
 impl Table {
+    /// A table as open_clip expects it: columns `filepath` and `title`, images beside it.
+    pub fn new(file: PathBuf) -> Self {
+        Table {
+            file,
+            image_column: "filepath".into(),
+            caption_column: "title".into(),
+            id_column: None,
+            split_column: None,
+            split: TRAIN.into(),
+            image_dir: None,
+            without_images: false,
+        }
+    }
+
     /// The folder that image paths are relative to.
     fn folder(&self) -> PathBuf {
         let beside = self.file.parent().filter(|parent| !parent.as_os_str().is_empty());

@@ -5,16 +5,7 @@ use nextpair_data::import::{Folder, Table};
 use crate::source::{Source, item, says};
 
 fn table(source: &Source, name: &str) -> Table {
-    Table {
-        file: source.path(name),
-        image_column: "filepath".into(),
-        caption_column: "title".into(),
-        id_column: None,
-        split_column: None,
-        split: "train".into(),
-        image_dir: None,
-        without_images: false,
-    }
+    Table::new(source.path(name))
 }
 
 #[test]
