@@ -31,7 +31,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .par_iter()
         .map(|path| {
             let picture = nextpair_data::picture::read(Path::new(path)).expect("a readable image");
-            encode(preprocess.prepare(&picture)).iter().sum()
+            let prepared = preprocess.prepare(&picture).expect("a picture with pixels");
+            encode(prepared).iter().sum()
         })
         .collect();
     let total: f64 = sums.iter().map(|&sum| f64::from(sum)).sum();

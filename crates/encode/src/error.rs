@@ -28,6 +28,19 @@ pub enum Error {
         /// What is accepted, and what can be done.
         expected: String,
     },
+    /// A picture that is none, or too large.
+    #[error(
+        "{bytes} bytes for {width} x {height} pixels; accepted are three each, for 1 to {} pixels in all",
+        nextpair_data::picture::MAX_PIXELS
+    )]
+    Picture {
+        /// Pixels per row.
+        width: u32,
+        /// Rows.
+        height: u32,
+        /// The bytes that hold them.
+        bytes: usize,
+    },
     /// Numbers that cannot be stored as asked for.
     #[error("{what}")]
     Numbers {

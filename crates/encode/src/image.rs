@@ -51,7 +51,7 @@ impl ImageEncoder {
         let model = graph.compile(&output)?;
         let mut encoder = ImageEncoder { model, preprocess, pooling, locals: 0, dim: 0 };
         let blank = Picture { width: 1, height: 1, pixels: vec![127; 3] };
-        let prepared = encoder.preprocess.prepare(&blank);
+        let prepared = encoder.preprocess.prepare(&blank)?;
         let row = encoder.encode_prepared(&Worker::new(), prepared)?;
         encoder.locals = match pooling {
             Pooling::Pooled => 1,
@@ -89,7 +89,7 @@ impl ImageEncoder {
 
     /// The `locals * dim` numbers of one picture.
     pub fn encode(&self, worker: &Worker, picture: &Picture) -> Result<Vec<f32>, Error> {
-        self.encode_prepared(worker, self.preprocess.prepare(picture))
+        self.encode_prepared(worker, self.preprocess.prepare(picture)?)
     }
 
     /// The same for numbers that [`Preprocess::prepare`] made.

@@ -25,7 +25,7 @@ mod spec;
 use std::fs;
 use std::path::Path;
 
-use nextpair_data::picture::Picture;
+use nextpair_data::picture::{MAX_PIXELS, Picture};
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
@@ -146,8 +146,14 @@ impl Preprocess {
         }
     }
 
-    /// The numbers of one picture.
-    pub fn prepare(&self, picture: &Picture) -> Vec<f32> {
+    /// The numbers of one picture, of any shape. [`Error::Picture`] unless it has pixels, three
+    /// bytes each, and no more than [`MAX_PIXELS`].
+    pub fn prepare(&self, picture: &Picture) -> Result<Vec<f32>, Error> {
+        let &Picture { width, height, ref pixels } = picture;
+        let count = u64::from(width) * u64::from(height);
+        if !(1..=MAX_PIXELS).contains(&count) || pixels.len() as u64 != 3 * count {
+            return Err(Error::Picture { width, height, bytes: pixels.len() });
+        }
         let pixels = resize::resize(picture, self.size, self.resize, self.filter);
         let (pixels, _) = pixels.as_chunks::<3>();
         let order = match self.channels {
@@ -155,7 +161,7 @@ impl Preprocess {
             Channels::Bgr => [2, 1, 0],
         };
         let value = |pixel: &[u8; 3], colour: usize| self.values[colour][pixel[colour] as usize];
-        match self.layout {
+        Ok(match self.layout {
             Layout::Nchw => order
                 .into_iter()
                 .flat_map(|colour| pixels.iter().map(move |pixel| value(pixel, colour)))
@@ -163,7 +169,7 @@ impl Preprocess {
             Layout::Nhwc => {
                 pixels.iter().flat_map(|pixel| order.map(|c| value(pixel, c))).collect()
             }
-        }
+        })
     }
 }
 
@@ -218,7 +224,7 @@ mod tests {
                 "size = [1, 2]\nresize = \"squash\"\nfilter = \"nearest\"\nscale = 10\n\
                  mean = [1, 2, 3]\nstd = [1, 2, 4]\n{rest}"
             );
-            Preprocess::parse(&text).unwrap().prepare(&picture)
+            Preprocess::parse(&text).unwrap().prepare(&picture).unwrap()
         };
         assert_eq!(prepared(""), [-1.0, 2.0, -0.5, 1.0, -0.25, 0.5]);
         assert_eq!(prepared("channels = \"bgr\""), [-0.25, 0.5, -0.5, 1.0, -1.0, 2.0]);

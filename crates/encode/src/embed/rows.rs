@@ -60,7 +60,11 @@ impl Rows for Images<'_> {
         let Some(image) = item.image else { return Ok(Made::Nothing) };
         let path = self.folder.join(&image);
         match picture::read(&path) {
-            Ok(picture) => Ok(finite(self.encoder.encode(worker, &picture)?, &item.id)),
+            Ok(picture) => match self.encoder.encode(worker, &picture) {
+                Ok(numbers) => Ok(finite(numbers, &item.id)),
+                Err(error @ Error::Picture { .. }) => Ok(bad(&item.id, &error.to_string())),
+                Err(error) => Err(error),
+            },
             Err(error) => Ok(bad(&item.id, &error.to_string())),
         }
     }

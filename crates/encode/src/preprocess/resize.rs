@@ -6,6 +6,11 @@ use nextpair_data::picture::{MAX_PIXELS, Picture};
 
 use super::{Filter, Resize};
 
+/// Where more pixels than this become one, whole blocks are averaged first, until no more than
+/// [`MANY`] are left: the weights of a filter are of 16 bits and would round to nothing.
+const TOO_MANY: f64 = 1024.0;
+const MANY: f64 = 256.0;
+
 /// A rectangle of pixels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Area {
@@ -27,14 +32,34 @@ impl Span {
         Span { start: 0.0, length: f64::from(length) }
     }
 
-    /// The place of some of the `all` pixels that an axis of `length` is resized to.
-    fn of(start: u32, count: u32, all: u32, length: u32) -> Self {
-        let step = f64::from(length) / f64::from(all);
-        Span { start: f64::from(start) * step, length: f64::from(count) * step }
+    /// The place of the middle `count` of the `all` pixels that an axis of `length` is resized to.
+    /// `all` is any size: of a line of pixels, the short side is one.
+    fn middle(count: u32, all: u64, length: u32) -> Self {
+        let step = f64::from(length) / all as f64;
+        // Half a pixel goes to the even side, as Python rounds.
+        let start = ((all - u64::from(count)) as f64 / 2.0).round_ties_even();
+        Span { start: start * step, length: f64::from(count) * step }.within(length)
+    }
+
+    /// The same place where `block` pixels have become one, `length` in all.
+    fn in_blocks(self, block: u32, length: u32) -> Self {
+        let block = f64::from(block);
+        Span { start: self.start / block, length: self.length / block }.within(length)
+    }
+
+    /// Without what rounding put behind the end.
+    fn within(self, length: u32) -> Self {
+        Span { length: self.length.min(f64::from(length) - self.start), ..self }
+    }
+
+    /// How many pixels to average before this becomes `count` pixels.
+    fn block(self, count: u32) -> u32 {
+        let ratio = self.length / f64::from(count);
+        if ratio > TOO_MANY { (ratio / MANY) as u32 } else { 1 }
     }
 }
 
-/// `3 * height * width` bytes.
+/// `3 * height * width` bytes, from a picture with pixels.
 pub(super) fn resize(
     picture: &Picture,
     (height, width): (u32, u32),
@@ -53,10 +78,9 @@ pub(super) fn resize(
             // The pixels that resizing everything and then cutting out the centre would give,
             // without making the others.
             let between = with_short_side(whole, side);
-            let area = centre(between, width, height);
             let spans = (
-                Span::of(area.left, width, between.0, whole.width),
-                Span::of(area.top, height, between.1, whole.height),
+                Span::middle(width, between.0, whole.width),
+                Span::middle(height, between.1, whole.height),
             );
             scaled(picture, whole, spans, (width, height), filter)
         }
@@ -86,16 +110,10 @@ fn centre_square(whole: Area, part: f64) -> Area {
 }
 
 /// Width and height with the short side at `side`, the long one rounded down.
-fn with_short_side(whole: Area, side: u32) -> (u32, u32) {
-    let (width, height) = (u64::from(whole.width), u64::from(whole.height));
-    let longer = |long: u64, short: u64| (u64::from(side) * long / short) as u32;
-    if width <= height { (side, longer(height, width)) } else { (longer(width, height), side) }
-}
-
-/// The middle, half a pixel going to the even side as Python rounds.
-fn centre(all: (u32, u32), width: u32, height: u32) -> Area {
-    let start = |all: u32, part: u32| (f64::from(all - part) / 2.0).round_ties_even() as u32;
-    Area { left: start(all.0, width), top: start(all.1, height), width, height }
+fn with_short_side(whole: Area, side: u32) -> (u64, u64) {
+    let short = u64::from(whole.width.min(whole.height));
+    let sized = |length: u32| u64::from(side) * u64::from(length) / short;
+    (sized(whole.width), sized(whole.height))
 }
 
 /// The largest width and height of the picture's shape that fit.
@@ -117,8 +135,8 @@ fn algorithm(filter: Filter) -> ResizeAlg {
     }
 }
 
-/// One area of a picture as if it were all there is, pixels outside do not bleed in, and of that
-/// the pixels between the spans.
+/// One area of a picture as if it were all there is (pixels outside do not bleed in), and of that
+/// what lies within the spans.
 fn scaled(
     picture: &Picture,
     area: Area,
@@ -126,13 +144,21 @@ fn scaled(
     (width, height): (u32, u32),
     filter: Filter,
 ) -> Vec<u8> {
+    let block = (columns.block(width), rows.block(height));
+    if filter != Filter::Nearest && block != (1, 1) {
+        let small = averaged(picture, area, block);
+        let whole = Area { left: 0, top: 0, width: small.width, height: small.height };
+        let spans =
+            (columns.in_blocks(block.0, small.width), rows.in_blocks(block.1, small.height));
+        return scaled(&small, whole, spans, (width, height), filter);
+    }
     let source = ImageRef::new(picture.width, picture.height, &picture.pixels, PixelType::U8x3)
         .expect("a picture has three bytes per pixel");
     let source = CroppedImage::new(&source, area.left, area.top, area.width, area.height)
         .expect("the area lies within the picture");
     let (all_columns, all_rows) = (Span::all(area.width), Span::all(area.height));
     let done = (Span::all(width), Span::all(height));
-    // Lines first and then columns, as Pillow does with all but tall pictures: what is clipped to a byte in between depends
+    // Lines first and then columns, as Pillow does: what is clipped to a byte in between depends
     // on it. Only where that would take a huge picture in between, the other way round.
     if u64::from(width) * u64::from(area.height) <= MAX_PIXELS {
         let between = pass(&source, (columns, all_rows), (width, area.height), filter);
@@ -141,6 +167,33 @@ fn scaled(
         let between = pass(&source, (all_columns, rows), (area.width, height), filter);
         pass(&between, (columns, done.1), (width, height), filter).into_vec()
     }
+}
+
+/// One pixel for every block of an area, smaller ones at its right and lower ends.
+fn averaged(picture: &Picture, area: Area, (columns, rows): (u32, u32)) -> Picture {
+    let (width, height) = (area.width.div_ceil(columns), area.height.div_ceil(rows));
+    let mut pixels = Vec::with_capacity(3 * width as usize * height as usize);
+    let line = |y: u32| {
+        let start = y as usize * picture.width as usize + area.left as usize;
+        &picture.pixels[3 * start..][..3 * area.width as usize]
+    };
+    for block in 0..height {
+        let lines = area.top + block * rows..area.top + area.height.min((block + 1) * rows);
+        let mut sums = vec![[0u64; 3]; width as usize];
+        for y in lines.clone() {
+            for (sum, block) in sums.iter_mut().zip(line(y).chunks(3 * columns as usize)) {
+                for pixel in block.as_chunks::<3>().0 {
+                    (0..3).for_each(|colour| sum[colour] += u64::from(pixel[colour]));
+                }
+            }
+        }
+        for (x, sum) in (0..width).zip(&sums) {
+            let across = area.width.min((x + 1) * columns) - x * columns;
+            let count = u64::from(across) * lines.len() as u64;
+            pixels.extend(sum.map(|sum| ((sum + count / 2) / count) as u8));
+        }
+    }
+    Picture { width, height, pixels }
 }
 
 fn pass(

@@ -1,11 +1,11 @@
 use nextpair_data::picture::Picture;
-use nextpair_encode::Preprocess;
+use nextpair_encode::{Error, Preprocess};
 
 use super::{expected, numbers};
 
 fn prepared(text: &str, picture: &Picture) -> Vec<f32> {
     let rest = "scale = 1\nlayout = \"nhwc\"";
-    Preprocess::parse(&format!("{text}\n{rest}")).unwrap().prepare(picture)
+    Preprocess::parse(&format!("{text}\n{rest}")).unwrap().prepare(picture).unwrap()
 }
 
 #[test]
@@ -51,13 +51,52 @@ fn padding_surrounds_the_picture() {
 
 #[test]
 fn extreme_shapes_take_little_memory() {
-    for (width, height) in [(1, 3_000_000), (3_000_000, 1)] {
-        let picture = Picture { width, height, pixels: vec![7; 9_000_000] };
+    for length in [3_000_000, 16_777_216, 20_000_000] {
+        let mut picture =
+            Picture { width: 1, height: length, pixels: vec![7; 3 * length as usize] };
         for resize in ["squash", "crop", "short-side", "pad"] {
-            let text = format!("size = 64\nresize = \"{resize}\"");
-            let values = prepared(&text, &picture);
-            assert_eq!(values.len(), 3 * 64 * 64);
-            assert!(values.contains(&7.0));
+            for filter in ["nearest", "bilinear", "lanczos"] {
+                let text = format!("size = 64\nresize = \"{resize}\"\nfilter = \"{filter}\"");
+                let upright = prepared(&text, &picture);
+                std::mem::swap(&mut picture.width, &mut picture.height);
+                let lying = prepared(&text, &picture);
+                // Beside a padded line of one pixel is nothing but the fill.
+                let expected = if resize == "pad" { 64 } else { 64 * 64 };
+                for values in [upright, lying] {
+                    assert_eq!(values.len(), 3 * 64 * 64);
+                    let found = values.iter().filter(|&&value| value == 7.0).count();
+                    assert_eq!(found, 3 * expected, "{length} {resize} {filter}");
+                }
+            }
         }
     }
+}
+
+#[test]
+fn long_lines_keep_their_order() {
+    // A ramp over all levels, left to right.
+    let width = 5_000_011u32;
+    let level = |x: u32| (u64::from(x) * 256 / u64::from(width)) as u8;
+    let pixels = (0..2 * width).flat_map(|at| [level(at % width); 3]).collect();
+    let picture = Picture { width, height: 2, pixels };
+    for filter in ["nearest", "bilinear", "bicubic", "lanczos"] {
+        let text = format!("size = [1, 32]\nresize = \"squash\"\nfilter = \"{filter}\"");
+        for (x, value) in prepared(&text, &picture).iter().step_by(3).enumerate() {
+            let expected = 8.0 * x as f32 + 3.5;
+            assert!((value - expected).abs() <= 1.5, "{filter} {x}: {value}, not {expected}");
+        }
+    }
+}
+
+#[test]
+fn what_is_no_picture_is_an_error() {
+    let settings = Preprocess::preset("imagenet").unwrap();
+    for (width, height, bytes) in [(0, 0, 0), (0, 5, 0), (5, 0, 0), (2, 2, 11), (2, 2, 13)] {
+        let picture = Picture { width, height, pixels: vec![0; bytes] };
+        let error = settings.prepare(&picture).unwrap_err();
+        assert!(matches!(error, Error::Picture { .. }), "{error}");
+    }
+    let huge = Picture { width: u32::MAX, height: u32::MAX, pixels: vec![] };
+    let what = settings.prepare(&huge).unwrap_err().to_string();
+    assert!(what.starts_with("0 bytes for 4294967295 x 4294967295 pixels; accepted"), "{what}");
 }
