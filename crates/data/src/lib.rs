@@ -23,6 +23,7 @@ mod mapping;
 mod matrix;
 pub mod npy;
 mod open;
+mod ordinary;
 pub mod parquet;
 pub mod picture;
 mod progress;

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use crate::Error;
+use crate::{Error, ordinary};
 
 /// No line of a text file is longer than this; what is longer is not a text file of lines.
 const LONGEST: u64 = 64 << 20;
@@ -27,7 +27,7 @@ pub(crate) struct Line {
 
 impl Lines {
     pub(crate) fn open(path: &Path) -> Result<Self, Error> {
-        let file = File::open(path).map_err(|e| Error::io(path, e))?;
+        let file = ordinary::open(path)?;
         Ok(Lines { path: path.to_path_buf(), reader: BufReader::new(file), line: 0 })
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use memmap2::Mmap;
 
-use crate::Error;
+use crate::{Error, ordinary};
 
 /// Read-only bytes: part of a memory-mapped file, or owned.
 #[derive(Clone, Debug)]
@@ -38,16 +38,12 @@ impl Bytes {
 
 /// Maps the whole of `path`.
 pub(crate) fn map(path: &Path) -> Result<Bytes, Error> {
-    let file = File::open(path).map_err(|e| Error::io(path, e))?;
-    map_file(&file, path)
+    map_file(&ordinary::open(path)?, path)
 }
 
 /// Maps an open file; `path` is what errors call it.
 pub(crate) fn map_file(file: &File, path: &Path) -> Result<Bytes, Error> {
     let metadata = file.metadata().map_err(|e| Error::io(path, e))?;
-    if metadata.is_dir() {
-        return Err(Error::format(path, "is a folder, expected a file"));
-    }
     if metadata.len() == 0 {
         return Err(Error::format(path, "the file is empty"));
     }

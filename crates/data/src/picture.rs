@@ -9,15 +9,14 @@
 mod ending;
 mod jpeg;
 
-use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Cursor, Seek};
+use std::io::{BufRead, BufReader, Cursor, Read, Seek};
 use std::path::Path;
 
 use image::metadata::Orientation;
 use image::{DynamicImage, ImageDecoder, ImageFormat, ImageReader, RgbImage};
 
-use crate::Error;
 use crate::guard::guard;
+use crate::{Error, ordinary};
 
 /// Pictures of more pixels than this are refused before anything is allocated for them: a file
 /// of a few kilobytes can claim to be any size.
@@ -63,7 +62,7 @@ pub enum Format {
 /// Looks at the first and the last bytes of a file: format, size, and whether its end is there.
 /// Nothing is decoded, so damage in the middle goes unseen.
 pub fn probe(path: &Path) -> Result<Header, Error> {
-    let file = File::open(path).map_err(|e| Error::io(path, e))?;
+    let file = ordinary::open(path)?;
     probe_reader(path, &mut BufReader::new(file))
 }
 
@@ -74,7 +73,9 @@ pub fn probe_bytes(path: &Path, bytes: &[u8]) -> Result<Header, Error> {
 
 /// Reads and decodes a file.
 pub fn read(path: &Path) -> Result<Picture, Error> {
-    decode(path, &fs::read(path).map_err(|e| Error::io(path, e))?)
+    let mut bytes = Vec::new();
+    ordinary::open(path)?.read_to_end(&mut bytes).map_err(|e| Error::io(path, e))?;
+    decode(path, &bytes)
 }
 
 /// Decodes a file that is already in memory; `path` is what errors call it.

@@ -6,6 +6,8 @@ use std::hash::{DefaultHasher, Hasher};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
+use crate::{Error, ordinary};
+
 /// How much of both ends of a file is looked at before two files are compared as a whole.
 const ENDS: u64 = 4096;
 
@@ -13,8 +15,12 @@ const ENDS: u64 = 4096;
 /// different for different ones.
 pub(super) type Print = (u64, u64);
 
-pub(super) fn print(path: &Path) -> io::Result<Print> {
-    let mut file = File::open(path)?;
+pub(super) fn print(path: &Path) -> Result<Print, Error> {
+    let file = ordinary::open(path)?;
+    print_file(file).map_err(|e| Error::io(path, e))
+}
+
+fn print_file(mut file: File) -> io::Result<Print> {
     let length = file.metadata()?.len();
     let mut ends = Vec::with_capacity(2 * ENDS as usize);
     (&mut file).take(ENDS).read_to_end(&mut ends)?;

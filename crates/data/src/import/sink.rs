@@ -192,8 +192,8 @@ impl<'a> Sink<'a> {
             .par_iter()
             .map(|entry| {
                 let path = folder.as_ref()?.join(entry.item.image.as_ref()?);
-                let print = || same_image::print(&path).map_err(|e| Error::io(&path, e));
-                Some(picture::probe(&path).and_then(|_| print()).map_err(|e| e.to_string()))
+                let print = |_| same_image::print(&path);
+                Some(picture::probe(&path).and_then(print).map_err(|e| e.to_string()))
             })
             .collect();
         for (entry, looked) in entries.into_iter().zip(looked) {
