@@ -56,7 +56,7 @@ pub(crate) struct Args {
     /// How numbers are stored
     #[arg(long, value_enum, default_value = "f16")]
     dtype: DtypeName,
-    /// Replace features of the same name that were made in another way
+    /// Make features anew that exist already, in this or another way
     #[arg(long)]
     replace: bool,
     /// Threads [default: all cores]

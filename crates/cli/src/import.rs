@@ -1,5 +1,6 @@
 //! `nextpair import KIND SRC OUT`: what people have becomes a dataset.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -116,12 +117,12 @@ enum SourceKind {
         places: Places,
         #[command(flatten)]
         images: Images,
-        /// The column of image paths
-        #[arg(long, value_name = "NAME", default_value = "filepath")]
-        image_col: String,
-        /// The column of captions
-        #[arg(long, value_name = "NAME", default_value = "title")]
-        caption_col: String,
+        /// The column of image paths [default: filepath]
+        #[arg(long, value_name = "NAME")]
+        image_col: Option<String>,
+        /// The column of captions [default: title]
+        #[arg(long, value_name = "NAME")]
+        caption_col: Option<String>,
         /// The column of ids [default: the image path is the id]
         #[arg(long, value_name = "NAME")]
         id_col: Option<String>,
@@ -139,7 +140,7 @@ enum SourceKind {
     Folder {
         #[command(flatten)]
         places: Places,
-        /// The key of the captions [default: text, caption or captions]
+        /// The key of the captions [default: caption, text or captions]
         #[arg(long, value_name = "NAME")]
         caption_key: Option<String>,
         /// The split of images outside folders such as train, validation, test
@@ -205,7 +206,9 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
         }
         imported => imported?,
     };
-    print(&out, &summary);
+    let text = describe(&out, &summary)?;
+    std::io::stdout().write_all(text.as_bytes())?;
+    tell(&out, &summary);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -271,27 +274,32 @@ impl SourceKind {
     }
 }
 
-/// The counts on standard output; what was left out or odd on standard error.
-fn print(out: &Path, summary: &Summary) {
-    println!("{}", out.display());
-    println!("split            items     images   captions");
-    let mut total = import::Counts::default();
+/// The counts, for standard output.
+fn describe(out: &Path, summary: &Summary) -> Result<String> {
+    use std::fmt::Write;
+    let mut text = format!("{}\nsplit            items     images   captions\n", out.display());
     let mut splits: Vec<_> = summary.splits.iter().collect();
     in_usual_order(&mut splits, |(split, _)| split.as_deref());
+    let (mut images, mut texts) = (0, 0);
     for (split, counts) in splits {
         let name = split.as_deref().unwrap_or("(none)");
-        let [items, images, captions] = [counts.items, counts.images, counts.captions].map(grouped);
-        println!("{name:10} {items:>11} {images:>10} {captions:>10}");
-        total.items += counts.items;
-        total.unpaired_images += counts.unpaired_images;
-        total.unpaired_texts += counts.unpaired_texts;
+        let [items, with_image, captions] =
+            [counts.items, counts.images, counts.captions].map(grouped);
+        writeln!(text, "{name:10} {items:>11} {with_image:>10} {captions:>10}")?;
+        images += counts.unpaired_images;
+        texts += counts.unpaired_texts;
     }
-    if total.unpaired_images > 0 {
-        println!("{} images without captions", grouped(total.unpaired_images));
+    if images > 0 {
+        writeln!(text, "images without captions: {}", grouped(images))?;
     }
-    if total.unpaired_texts > 0 {
-        println!("{} texts without an image", grouped(total.unpaired_texts));
+    if texts > 0 {
+        writeln!(text, "texts without an image: {}", grouped(texts))?;
     }
+    Ok(text)
+}
+
+/// What was left out or odd, on standard error.
+fn tell(out: &Path, summary: &Summary) {
     let tell = |tally: &Tally| {
         let examples = tally.examples.iter().take(3).map(|example| shortened(example));
         let (count, what) = (grouped(tally.count), tally.what);

@@ -6,6 +6,7 @@ mod page;
 mod sheet;
 pub(crate) mod words;
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -111,10 +112,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         }
     }
     bar.finish();
-    match args.json {
-        true => println!("{}", serde_json::to_string(&inspection)?),
-        false => print(&inspection),
-    }
+    let text = match args.json {
+        true => serde_json::to_string(&inspection)? + "\n",
+        false => describe(&inspection)?,
+    };
+    std::io::stdout().write_all(text.as_bytes())?;
     for path in &args.sheet {
         eprintln!("contact sheet: {}", path.display());
     }
@@ -136,7 +138,6 @@ fn kind(path: &Path) -> Result<Kind> {
 }
 
 fn write_sheet(path: &Path, inspection: &Inspection, cards: &[Card]) -> Result<()> {
-    use std::io::Write;
     let bytes = match kind(path)? {
         Kind::Png => sheet::draw(inspection, cards)?,
         Kind::Html => page::write(inspection, cards)?.into_bytes(),
@@ -168,13 +169,16 @@ fn splits(dataset: &Dataset) -> Vec<SplitCounts> {
     splits
 }
 
-fn print(inspection: &Inspection) {
-    println!("{} ({} items)", inspection.name, grouped(inspection.items));
-    println!("from {}", inspection.source);
+fn describe(inspection: &Inspection) -> Result<String> {
+    use std::fmt::Write;
+    let mut text = String::new();
+    writeln!(text, "{} ({} items)", inspection.name, grouped(inspection.items))?;
+    writeln!(text, "from {}", inspection.source)?;
     if inspection.synthetic {
-        println!("synthetic: made up by a program, not photographs and not people's words");
+        writeln!(text, "synthetic: made up by a program, not photographs and not people's words")?;
     }
-    println!("\nsplit            items     images   captions  without captions  without image");
+    let head = "split            items     images   captions  without captions  without image";
+    writeln!(text, "\n{head}")?;
     for split in &inspection.splits {
         let name = split.split.as_deref().unwrap_or("(none)");
         let counts = [
@@ -185,12 +189,14 @@ fn print(inspection: &Inspection) {
             split.without_image,
         ];
         let [items, images, captions, no_captions, no_image] = counts.map(grouped);
-        println!(
+        writeln!(
+            text,
             "{name:10} {items:>11} {images:>10} {captions:>10}  {no_captions:>16}  {no_image:>13}"
-        );
+        )?;
     }
-    inspection.words.print();
+    inspection.words.describe(&mut text)?;
     for features in &inspection.features {
-        features.print();
+        features.describe(&mut text)?;
     }
+    Ok(text)
 }

@@ -19,6 +19,7 @@ mod summary;
 mod verify;
 mod vocab;
 
+use std::io::{self, ErrorKind::BrokenPipe};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -67,6 +68,11 @@ pub fn run() -> ExitCode {
         Command::Verify(args) => verify::run(&args),
     };
     result.unwrap_or_else(|error| {
+        let pipe = error.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == BrokenPipe);
+        if pipe {
+            // Whoever read our output has seen enough.
+            return ExitCode::SUCCESS;
+        }
         eprintln!("error: {error:#}");
         ExitCode::from(2)
     })

@@ -1,5 +1,6 @@
 //! `nextpair vocab DATASET OUT`: the vocabulary of a run, built once and fixed over its rounds.
 
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -30,6 +31,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     bar.finish();
     let vocabulary = text::Vocabulary::from_counts(&words.of_train_and_dev(), args.min_count);
     vocabulary.write(&args.out)?;
-    Words::new(&words, &vocabulary, args.out.display().to_string()).print();
+    let mut text = String::new();
+    Words::new(&words, &vocabulary, args.out.display().to_string()).describe(&mut text)?;
+    std::io::stdout().write_all(text.as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }

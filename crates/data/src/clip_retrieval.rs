@@ -50,7 +50,8 @@ pub(crate) fn captions(folder: &Path) -> Result<Option<Vec<Option<String>>>, Err
         if !parquet::outline(path)?.0.iter().any(|column| column == "caption") {
             return Ok(None);
         }
-        captions.extend(parquet::read_nullable_strings(path, "caption")?);
+        let read = parquet::read_nullable_strings(path, "caption")?.into_iter();
+        captions.extend(read.map(|caption| caption.filter(|text| !text.trim().is_empty())));
     }
     Ok(Some(captions).filter(|captions| !captions.is_empty()))
 }

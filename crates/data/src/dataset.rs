@@ -129,13 +129,17 @@ impl Dataset {
         Features::open(&self.folder, set, &self.items)
     }
 
-    /// Keeps other processes from changing this dataset for as long as the result lives.
-    pub fn lock(&self) -> Result<Lock, Error> {
+    /// Keeps other processes from changing this dataset for as long as the result lives, and reads
+    /// what they changed before.
+    pub fn lock(&mut self) -> Result<Lock, Error> {
         // The items are never replaced, unlike the manifest, so all processes see one file.
         let path = self.folder.join(ITEMS);
         let file = File::open(&path).map_err(|e| Error::io(&path, e))?;
         match file.try_lock() {
-            Ok(()) => Ok(Lock { _file: file }),
+            Ok(()) => {
+                self.manifest = Manifest::read(&self.folder.join(MANIFEST))?;
+                Ok(Lock { _file: file })
+            }
             Err(TryLockError::WouldBlock) => {
                 Err(Error::format(&self.folder, "is being changed by another process"))
             }
@@ -143,12 +147,27 @@ impl Dataset {
         }
     }
 
-    /// Adds a feature set to the manifest, in the place of one of the same side and name.
-    pub fn add_features(&mut self, set: FeatureSet) -> Result<(), Error> {
+    /// Adds a feature set to the manifest, in the place of one of the same side and name. The lock
+    /// says that nobody else changes the manifest meanwhile.
+    pub fn add_features(&mut self, _lock: &Lock, set: FeatureSet) -> Result<(), Error> {
         self.open_features(&set)?;
-        let mut manifest = self.manifest.clone();
-        manifest.features.retain(|other| (other.side, &other.name) != (set.side, &set.name));
+        let mut manifest = self.without(set.side, &set.name);
         manifest.features.push(set);
+        self.change(manifest)
+    }
+
+    /// Takes a feature set out of the manifest. Its files stay.
+    pub fn remove_features(&mut self, _lock: &Lock, side: Side, name: &str) -> Result<(), Error> {
+        self.change(self.without(side, name))
+    }
+
+    fn without(&self, side: Side, name: &str) -> Manifest {
+        let mut manifest = self.manifest.clone();
+        manifest.features.retain(|set| (set.side, set.name.as_str()) != (side, name));
+        manifest
+    }
+
+    fn change(&mut self, manifest: Manifest) -> Result<(), Error> {
         manifest.write(&self.folder.join(MANIFEST))?;
         self.manifest = manifest;
         Ok(())

@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The operating system refused.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {error}", path.display())]
     Io {
         /// The file or folder.
         path: PathBuf,
-        /// What the operating system said.
-        source: std::io::Error,
+        /// What the operating system said. Part of the message, so not a source of its own.
+        error: std::io::Error,
     },
     /// The file is not what its name says, or is damaged.
     #[error("{}: {what}", path.display())]
@@ -62,8 +62,9 @@ pub enum Error {
 }
 
 impl Error {
-    pub(crate) fn io(path: &Path, source: std::io::Error) -> Self {
-        Error::Io { path: path.to_path_buf(), source }
+    /// The operating system refused something about `path`.
+    pub fn io(path: &Path, error: std::io::Error) -> Self {
+        Error::Io { path: path.to_path_buf(), error }
     }
 
     pub(crate) fn format(path: &Path, what: impl Into<String>) -> Self {

@@ -72,6 +72,12 @@ impl Growing {
         Ok(Growing { record_path, record, files })
     }
 
+    /// Whether `folder` has a record of this very job.
+    pub fn is_of(folder: &Path, record: &str, job: &str) -> Result<bool, Error> {
+        let record = read(&folder.join(format!("{record}.progress")))?;
+        Ok(record.is_some_and(|record| record.job == job))
+    }
+
     /// How much of the work is done.
     pub fn done(&self) -> u64 {
         self.record.done

@@ -3,6 +3,7 @@
 //! An [`Importer`] reads its source and hands entries to a [`Sink`], which checks them, looks at
 //! their images, notes what is odd and writes the dataset. Adding a kind is one file here.
 
+mod captions;
 mod coco;
 mod embeddings;
 mod findings;
@@ -96,7 +97,11 @@ fn has_image_extension(name: &str) -> bool {
 
 /// What kinds without splits of their own are told by names: `val2014`, `validation`, `train-000`.
 fn split_in_name(name: &str) -> Option<&'static str> {
-    let name = name.to_ascii_lowercase();
-    let prefixes = [("train", TRAIN), ("dev", DEV), ("val", DEV), ("test", TEST)];
-    prefixes.iter().find(|(prefix, _)| name.starts_with(prefix)).map(|&(_, split)| split)
+    let word = name.split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or_default();
+    match word.to_ascii_lowercase().as_str() {
+        "train" | "training" => Some(TRAIN),
+        "dev" | "val" | "valid" | "validation" => Some(DEV),
+        "test" | "testing" => Some(TEST),
+        _ => None,
+    }
 }

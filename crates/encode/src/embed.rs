@@ -16,7 +16,7 @@ use nextpair_data::dataset::{Dataset, FeatureSet, Per};
 use nextpair_data::{Dtype, Growing, Progress, Side, npy};
 use rayon::prelude::*;
 
-use crate::{Error, ImageEncoder, TextEncoder, Worker};
+use crate::{Error, ImageEncoder, Pca, TextEncoder, Worker};
 use rows::{Captions, Images, Made, Rows};
 
 /// Rows that are made and recorded together. Small enough to lose little, large enough that
@@ -40,7 +40,7 @@ pub struct Output {
     pub dtype: Dtype,
     /// Principal components to keep instead of all dimensions.
     pub components: Option<usize>,
-    /// Whether features of this name that were made in another way are replaced.
+    /// Whether features of this name are made anew, even if they were made in this very way.
     pub replace: bool,
 }
 
@@ -114,7 +114,7 @@ fn embed(
     progress: &dyn Progress,
 ) -> Result<Report, Error> {
     check_name(dataset.folder(), &output.name)?;
-    let _lock = dataset.lock()?;
+    let lock = dataset.lock()?;
     let places = Places::new(dataset, &output.name, rows.side());
     let made_by = finish::made_by(dataset, rows, output, &places)?;
     if let Some(report) = existing(dataset, rows.side(), output, &made_by, &places)? {
@@ -126,10 +126,17 @@ fn embed(
             format!("there is no {} to encode", rows.side()),
         ));
     }
-    fs::create_dir_all(&places.partial).map_err(|e| io(&places.partial, e))?;
-    let job = toml::to_string(&made_by).map_err(|e| Error::file(&places.partial, e.to_string()))?;
-    let mut files = Growing::open(&places.partial, RECORD, &job, &FILES)?;
     let shape = Shape::new(rows, output);
+    if let Some(components) = output.components {
+        Pca::check(components, rows.count() * shape.locals, shape.dim)?;
+    }
+    let job = finish::job(&made_by, shape.dtype);
+    if places.partial.exists() && !Growing::is_of(&places.partial, RECORD, &job)? {
+        // Not cut back: a file of it may be in its place already, under two names.
+        fs::remove_dir_all(&places.partial).map_err(|e| io(&places.partial, e))?;
+    }
+    fs::create_dir_all(&places.partial).map_err(|e| io(&places.partial, e))?;
+    let mut files = Growing::open(&places.partial, RECORD, &job, &FILES)?;
     let resumed = shape.rows_in(&files);
     make(rows, &shape, &mut files, progress)?;
     let made = shape.rows_in(&files);
@@ -140,8 +147,10 @@ fn embed(
         return Err(Error::file(dataset.folder(), what));
     }
     files.rewrite_start(NUMBERS, &shape.header(made))?;
+    // What is replaced leaves the manifest before its files change: never old rows with new numbers.
+    dataset.remove_features(&lock, rows.side(), &output.name)?;
     let (set, explained) = finish::finish(rows, output, &places, made_by, progress)?;
-    dataset.add_features(set)?;
+    dataset.add_features(&lock, set)?;
     drop(files);
     fs::remove_dir_all(&places.partial).map_err(|e| io(&places.partial, e))?;
     let bad = finish::count_lines(&places.file("bad.jsonl").0)?;
@@ -174,20 +183,26 @@ fn make(
                 progress.advance(1);
                 made
             })
-            .collect::<Result<_, Error>>()?;
-        for made in made {
-            let place = match made {
-                Made::Row(numbers) => {
-                    files.append(NUMBERS, &shape.encoded(&numbers)?)?;
-                    row += 1;
-                    row - 1
-                }
-                Made::Nothing => -1,
-                Made::Bad(line) => {
-                    files.append(BAD, line.as_bytes())?;
-                    -1
-                }
+            .collect();
+        for (at, made) in chunk.clone().zip(made) {
+            let stored = match made {
+                Made::Row(numbers) => Some(encoded(&numbers, shape.dtype)),
+                Made::Nothing => None,
+                Made::Bad(what) => Some(Err(what)),
             };
+            let mut place = -1;
+            match stored {
+                Some(Ok(bytes)) => {
+                    files.append(NUMBERS, &bytes)?;
+                    place = row;
+                    row += 1;
+                }
+                Some(Err(what)) => {
+                    let line = serde_json::json!({ "id": rows.name(at), "what": what });
+                    files.append(BAD, format!("{line}\n").as_bytes())?;
+                }
+                None => {}
+            }
             files.append(PLACES, &place.to_le_bytes())?;
         }
         files.commit(chunk.end as u64)?;
@@ -217,19 +232,14 @@ impl Shape {
         let bytes = files.recorded(NUMBERS).saturating_sub(self.header(0).len() as u64);
         bytes as usize / (self.locals * self.dim * self.dtype.size())
     }
-
-    fn encoded(&self, numbers: &[f32]) -> Result<Vec<u8>, Error> {
-        encoded(numbers, self.dtype)
-    }
 }
 
-/// Numbers as they are stored.
-fn encoded(numbers: &[f32], dtype: Dtype) -> Result<Vec<u8>, Error> {
+/// Numbers as they are stored, or which of them cannot be.
+fn encoded(numbers: &[f32], dtype: Dtype) -> Result<Vec<u8>, String> {
     match dtype {
         Dtype::F16 => {
             if let Some(number) = numbers.iter().find(|number| number.abs() > f16::MAX.to_f32()) {
-                let what = format!("{number} does not fit float16; choose float32");
-                return Err(Error::Numbers { what });
+                return Err(format!("{number} does not fit float16; choose float32"));
             }
             Ok(numbers.iter().flat_map(|&n| f16::from_f32(n).to_le_bytes()).collect())
         }
@@ -250,7 +260,7 @@ fn existing(
     let Some(set) = sets.iter().find(|set| (set.side, &set.name) == (side, &output.name)) else {
         return Ok(None);
     };
-    if set.made_by.as_ref() == Some(made_by) {
+    if set.made_by.as_ref() == Some(made_by) && !output.replace {
         // Stopped after the manifest was written.
         if places.partial.exists() {
             fs::remove_dir_all(&places.partial).map_err(|e| io(&places.partial, e))?;
@@ -283,7 +293,7 @@ fn check_name(folder: &Path, name: &str) -> Result<(), Error> {
 }
 
 fn io(path: &Path, source: std::io::Error) -> Error {
-    Error::Data(nextpair_data::Error::Io { path: path.to_path_buf(), source })
+    Error::Data(nextpair_data::Error::io(path, source))
 }
 
 /// A feature set as the manifest will name it.

@@ -43,14 +43,7 @@ impl Pca {
     ) -> Result<Self, Error> {
         let sample = Sample::new(parts);
         let (count, dim) = (sample.count, sample.dim);
-        let most = dim.min(count.saturating_sub(1));
-        if components == 0 || components > most {
-            let what = format!(
-                "{components} principal components of {count} vectors of {dim} numbers; there are \
-                 at most {most}"
-            );
-            return Err(Error::Components { what });
-        }
+        Pca::check(components, count, dim)?;
         progress.start("fitting", 2 * count as u64);
         let sum = sample.sum(progress, DVector::zeros(dim), |vectors| vectors.row_sum_tr());
         let mean = sum / count as f64;
@@ -83,6 +76,19 @@ impl Pca {
         }
         let variances = order.iter().map(|&i| eigenvalues[i]).collect();
         Ok(Pca { mean, axes, variances, total_variance })
+    }
+
+    /// Whether so many vectors of so many numbers can have so many components.
+    pub fn check(components: usize, count: usize, dim: usize) -> Result<(), Error> {
+        let most = dim.min(count.saturating_sub(1));
+        if components == 0 || components > most {
+            let what = format!(
+                "{components} principal components of {count} vectors of {dim} numbers; there are \
+                 at most {most}"
+            );
+            return Err(Error::Components { what });
+        }
+        Ok(())
     }
 
     /// How many directions are kept.
@@ -128,8 +134,7 @@ impl Pca {
         });
         let whole = serialize(views, None).map_err(|e| Error::file(path, e.to_string()))?;
         let mut file = AtomicFile::create(path)?;
-        file.write_all(&whole)
-            .map_err(|source| nextpair_data::Error::Io { path: path.to_path_buf(), source })?;
+        file.write_all(&whole).map_err(|e| nextpair_data::Error::io(path, e))?;
         Ok(file.commit()?)
     }
 

@@ -1,5 +1,7 @@
 //! What the numbers of a feature set are like.
 
+use std::fmt::Write;
+
 use anyhow::Result;
 use nextpair_data::dataset::{Dataset, FeatureSet};
 use nextpair_data::{Matrix, Progress};
@@ -149,20 +151,22 @@ impl Sums {
 }
 
 impl FeatureStatistics {
-    pub(super) fn print(&self) {
+    pub(super) fn describe(&self, text: &mut String) -> std::fmt::Result {
         let regions = match self.regions {
             1 => String::new(),
             regions => format!("{regions} regions x "),
         };
-        println!(
+        writeln!(
+            text,
             "\n{} features {}: {} rows x {regions}{} {}",
             self.side,
             self.name,
             grouped(self.rows),
             self.dim,
             self.dtype
-        );
-        println!(
+        )?;
+        writeln!(
+            text,
             "  numbers {:.4} to {:.4}, mean {:.4}, deviation {:.4}, {:.1} % zero; mean norm {:.3}",
             self.min,
             self.max,
@@ -170,16 +174,20 @@ impl FeatureStatistics {
             self.deviation,
             100.0 * self.zero_share,
             self.mean_norm
-        );
+        )?;
         if self.missing > 0 {
-            println!("  {} have no row", grouped(self.missing));
+            writeln!(text, "  {} have no row", grouped(self.missing))?;
         }
         if self.zero_vectors > 0 {
-            println!("  {} vectors are all zero", grouped(self.zero_vectors as usize));
+            writeln!(text, "  {} vectors are all zero", grouped(self.zero_vectors as usize))?;
         }
         if let Some(row) = self.first_not_finite {
             let count = grouped(self.not_finite as usize);
-            println!("  WARNING: {count} numbers are NaN or infinite, the first in row {row}");
+            writeln!(
+                text,
+                "  WARNING: {count} numbers are NaN or infinite, the first in row {row}"
+            )?;
         }
+        Ok(())
     }
 }

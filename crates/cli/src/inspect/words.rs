@@ -1,5 +1,7 @@
 //! How long captions are, and what a vocabulary makes of them.
 
+use std::fmt::Write;
+
 use nextpair_data::text::{SplitWords, Vocabulary};
 use serde::Serialize;
 
@@ -46,13 +48,14 @@ impl Words {
         Words { length: distribution(words.lengths()), vocabulary, vocabulary_of, splits }
     }
 
-    pub(crate) fn print(&self) {
+    pub(crate) fn describe(&self, text: &mut String) -> std::fmt::Result {
         let [least, median, mean, most_are_below, most] = self.length;
-        println!(
+        writeln!(
+            text,
             "\nwords per caption: {least} to {most}, median {median}, mean {mean:.1}, 95 % have at \
              most {most_are_below}"
-        );
-        println!("vocabulary: {} words ({})", grouped(self.vocabulary), self.vocabulary_of);
+        )?;
+        writeln!(text, "vocabulary: {} words ({})", grouped(self.vocabulary), self.vocabulary_of)?;
         for split in &self.splits {
             let share = 100.0 * (1.0 - split.unknown as f64 / split.words as f64);
             let unknown = split.most_frequent_unknown.iter();
@@ -60,8 +63,9 @@ impl Words {
             let name = split.split.as_deref().unwrap_or("(none)");
             let words = grouped(split.words as usize);
             let most = if unknown.is_empty() { "none" } else { &unknown.join(", ") };
-            println!("  {name:10} {words:>9} words, {share:.2} % known; unknown: {most}");
+            writeln!(text, "  {name:10} {words:>9} words, {share:.2} % known; unknown: {most}")?;
         }
+        Ok(())
     }
 }
 

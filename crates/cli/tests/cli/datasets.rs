@@ -45,7 +45,7 @@ fn a_table_goes_in_and_is_looked_at() {
         .unwrap();
     let run = nextpair(path, "import table src/t.tsv ds --image-col p --caption-col c");
     assert_eq!(run.code, Some(0), "{}", run.stderr);
-    for part in ["train", "3", "1 images without captions", "1 texts without an image"] {
+    for part in ["train", "3", "images without captions: 1", "texts without an image: 1"] {
         assert!(run.stdout.contains(part), "{part} in {}", run.stdout);
     }
     let run = nextpair(path, "inspect ds --sheet a.png --sheet a.html");

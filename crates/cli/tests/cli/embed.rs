@@ -103,6 +103,7 @@ fn components_are_fitted_and_told() {
     let run = nextpair(path, words);
     assert_eq!(run.code, Some(2));
     assert!(run.stderr.contains("4000 principal components of"), "{}", run.stderr);
+    assert!(!run.stderr.contains("images"), "nothing was encoded for it: {}", run.stderr);
     assert_eq!(inspected(path, "ds")["features"].as_array().unwrap().len(), 2);
 }
 
@@ -133,11 +134,35 @@ fn bad_images_are_listed_and_do_not_stop_it() {
         (&2.into(), &2.into())
     );
 
+    // Repaired, it needs to be made anew; nobody else can know.
+    fs::copy(path.join("ds/images/000/scene-000003.png"), &image).unwrap();
+    let again = "embed mixed --image-model image.onnx --pooled";
+    succeeds(path, again, &["2 images are embedded already"]);
+    succeeds(path, &format!("{again} --replace"), &["3 images embedded"]);
+    assert_eq!(inspected(path, "mixed")["features"].as_array().unwrap().len(), 2);
+
     fs::remove_dir_all(path.join("ds/images")).unwrap();
     let words = "embed mixed --image-model image.onnx --pooled --name none";
     let run = nextpair(path, words);
     assert_eq!(run.code, Some(2));
     assert!(run.stderr.contains("not one image could be encoded"), "{}", run.stderr);
+}
+
+#[test]
+fn a_name_that_changes_its_way_is_never_half_of_each() {
+    let folder = world(300);
+    let path = folder.path();
+    let all = "embed ds --image-model image.onnx --pooled --name x";
+    succeeds(path, all, &["300 images embedded"]);
+    // Stopped in the middle of replacing it: a folder stands where a file should go.
+    fs::remove_file(path.join("ds/images/000/scene-000007.png")).unwrap();
+    fs::create_dir(path.join("ds/features/x.image.rows.npy")).unwrap();
+    let other = "embed ds --image-model image.onnx --regions 4 --name x --replace";
+    assert_eq!(nextpair(path, other).code, Some(2));
+    assert_eq!(inspected(path, "ds")["features"].as_array().unwrap().len(), 1);
+    fs::remove_dir(path.join("ds/features/x.image.rows.npy")).unwrap();
+    succeeds(path, other, &["299 images embedded", "299 of them by an earlier run"]);
+    assert_eq!(inspected(path, "ds")["features"][1]["missing"], 1);
 }
 
 #[test]

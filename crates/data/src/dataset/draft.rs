@@ -6,9 +6,6 @@ use std::path::{Path, PathBuf};
 use super::{MANIFEST, Manifest};
 use crate::Error;
 
-/// The file whose lock says that somebody is writing the draft.
-const LOCK: &str = ".lock";
-
 /// The folder `.NAME.partial`, of which nothing is visible under `NAME` until [`finish`].
 ///
 /// It is removed when it is dropped, unless it can be continued: a kill leaves it behind, and the
@@ -19,6 +16,7 @@ const LOCK: &str = ".lock";
 pub(crate) struct Draft {
     target: PathBuf,
     folder: PathBuf,
+    lock_path: PathBuf,
     lock: File,
     keep: bool,
 }
@@ -26,26 +24,36 @@ pub(crate) struct Draft {
 impl Draft {
     /// Starts or continues the draft of `target`, which must not exist yet.
     pub(crate) fn open(target: &Path) -> Result<Self, Error> {
-        if fs::symlink_metadata(target).is_ok() {
-            return Err(Error::format(target, "exists already; name a new folder, or remove it"));
-        }
         let Some(name) = target.file_name().and_then(|name| name.to_str()) else {
             return Err(Error::format(target, "is not the name of a folder"));
         };
-        let folder = target.with_file_name(format!(".{name}.partial"));
-        // Not `create_dir_all`: a mistyped path should be an error, not a new tree.
-        match fs::create_dir(&folder) {
-            Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => {
-                return Err(Error::io(target, e));
-            }
-            _ => {}
-        }
-        let path = folder.join(LOCK);
-        let lock = File::create(&path).map_err(|e| Error::io(&path, e))?;
+        // The lock lies beside the folder, so that renaming the folder does not end it.
+        let lock_path = target.with_file_name(format!(".{name}.lock"));
+        let left_by_us = lock_path.exists();
+        let open = File::options().write(true).create(true).truncate(false).open(&lock_path);
+        let lock = open.map_err(|e| Error::io(target, e))?;
         if lock.try_lock().is_err() {
             return Err(Error::format(target, "is being written by another process"));
         }
-        Ok(Draft { target: target.to_path_buf(), folder, lock, keep: false })
+        let folder = target.with_file_name(format!(".{name}.partial"));
+        let mut draft = Draft { target: target.to_path_buf(), folder, lock_path, lock, keep: true };
+        let refused = match (fs::symlink_metadata(target), fs::symlink_metadata(&draft.folder)) {
+            (Ok(_), _) => Some((target, "exists already; name a new folder, or remove it")),
+            (_, Ok(found)) if !(found.is_dir() && left_by_us) => {
+                Some((draft.folder.as_path(), "is in the way, and was not left by an import"))
+            }
+            _ => None,
+        };
+        if let Some((path, what)) = refused {
+            let _ = fs::remove_file(&draft.lock_path);
+            return Err(Error::format(path, what));
+        }
+        // Not `create_dir_all`: a mistyped path should be an error, not a new tree.
+        draft.keep = false;
+        match fs::create_dir(&draft.folder) {
+            Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => Err(Error::io(target, e)),
+            _ => Ok(draft),
+        }
     }
 
     /// Where the files go for now.
@@ -58,9 +66,6 @@ impl Draft {
         let fail = |e| Error::io(&self.folder, e);
         for entry in fs::read_dir(&self.folder).map_err(fail)? {
             let entry = entry.map_err(fail)?;
-            if entry.file_name() == LOCK {
-                continue;
-            }
             let path = entry.path();
             match entry.file_type().map_err(fail)?.is_dir() {
                 true => fs::remove_dir_all(&path),
@@ -79,10 +84,8 @@ impl Draft {
     /// Writes the manifest and gives the dataset its name.
     pub(crate) fn finish(mut self, manifest: &Manifest) -> Result<(), Error> {
         manifest.write(&self.folder.join(MANIFEST))?;
-        let lock = self.folder.join(LOCK);
-        fs::remove_file(&lock).map_err(|e| Error::io(&lock, e))?;
         fs::rename(&self.folder, &self.target).map_err(|e| Error::io(&self.target, e))?;
-        self.keep = true;
+        self.keep = false;
         #[cfg(unix)]
         if let Some(parent) = self.target.parent().filter(|parent| !parent.as_os_str().is_empty()) {
             let sync = || File::open(parent)?.sync_all();
@@ -97,6 +100,7 @@ impl Drop for Draft {
         if !self.keep {
             // An error on the way out of an error has nobody to tell; the next run clears it.
             let _ = fs::remove_dir_all(&self.folder);
+            let _ = fs::remove_file(&self.lock_path);
         }
         let _ = self.lock.unlock();
     }

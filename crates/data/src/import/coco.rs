@@ -1,4 +1,5 @@
-//! COCO's `captions_train2014.json`, and image lists without captions in the same layout.
+//! COCO's `captions_train2014.json`, and image lists without captions in the same layout
+//! (`image_info_test2014.json`, when it is named itself).
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -10,7 +11,7 @@ use super::{Entry, Importer, Sink, json, split_in_name};
 use crate::Error;
 use crate::dataset::Item;
 
-/// A `captions_*.json` file, or a folder of them.
+/// A `captions_*.json` file, or a folder of them of one year.
 #[derive(Clone, Debug)]
 pub struct Coco {
     /// The file, or the folder `annotations`.
@@ -66,16 +67,25 @@ impl Coco {
         for entry in std::fs::read_dir(source).map_err(|e| Error::io(source, e))? {
             let path = entry.map_err(|e| Error::io(source, e))?.path();
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-            if name.ends_with(".json")
-                && (name.starts_with("captions_") || name.starts_with("image_info_"))
-            {
+            if name.starts_with("captions_") && name.ends_with(".json") {
                 files.push(path);
             }
         }
         files.sort();
-        match files.is_empty() {
-            true => Err(Error::format(source, "a folder without captions_*.json")),
-            false => Ok(files),
+        let year = |file: &PathBuf| {
+            let stem = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+            stem[stem.trim_end_matches(|c: char| c.is_ascii_digit()).len()..].to_owned()
+        };
+        match &files[..] {
+            [] => Err(Error::format(source, "a folder without captions_*.json")),
+            [first, rest @ ..] => match rest.iter().find(|file| year(file) != year(first)) {
+                Some(other) => {
+                    // The same pictures under other names.
+                    let what = format!("two years: {}, {}", first.display(), other.display());
+                    Err(Error::format(source, format!("{what}; import one file of them")))
+                }
+                None => Ok(files),
+            },
         }
     }
 
@@ -106,12 +116,8 @@ impl Coco {
                     continue;
                 }
             };
-            let mut captions = captions.remove(&image.id).unwrap_or_default();
-            if captions.len() > self.max_captions {
-                let detail = format!("{}: {} captions", image.file_name, captions.len());
-                sink.note("image with more captions than are kept", &detail)?;
-                captions.truncate(self.max_captions);
-            }
+            let captions = captions.remove(&image.id).unwrap_or_default();
+            let captions = sink.at_most(self.max_captions, captions, &image.file_name)?;
             let path = match &folder {
                 Some(folder) => format!("{folder}/{}", image.file_name),
                 None => image.file_name.clone(),

@@ -77,6 +77,9 @@ impl Importer for Embeddings {
 impl Embeddings {
     /// Both sides of a clip-retrieval folder, as far as they are there.
     fn folder(&self) -> Result<Vec<Rows>, Error> {
+        if let Some(other) = &self.other {
+            return Err(Error::format(other, "a folder has both sides; name the other for a file"));
+        }
         let mut sides = Vec::new();
         for side in [Side::Image, Side::Text] {
             let files = clip_retrieval::files(&self.source, side)?;

@@ -56,11 +56,13 @@ impl Log {
     }
 
     pub(crate) fn bad(&mut self, what: &'static str, detail: &str) -> Result<(), Error> {
+        let detail = &visible(detail);
         count(&mut self.findings.bad, what, detail, SHOWN_BAD);
         self.write(&Line { level: "bad", what, detail })
     }
 
     pub(crate) fn note(&mut self, what: &'static str, detail: &str) -> Result<(), Error> {
+        let detail = &visible(detail);
         count(&mut self.findings.notes, what, detail, SHOWN_NOTES);
         self.write(&Line { level: "note", what, detail })
     }
@@ -75,6 +77,18 @@ impl Log {
         self.file.flush().map_err(|e| Error::io(&self.path, e))?;
         Ok(self.findings)
     }
+}
+
+/// Names from a source may hold anything; on a terminal, nothing but text.
+fn visible(text: &str) -> String {
+    let mut visible = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character.is_control() {
+            true => visible.extend(character.escape_default()),
+            false => visible.push(character),
+        }
+    }
+    visible
 }
 
 fn count(tallies: &mut Vec<Tally>, what: &'static str, detail: &str, shown: usize) {

@@ -3,7 +3,7 @@
 //! A row of the token file is `NAME.jpg#NUMBER`, a tab, a caption; the captions of an image are
 //! numbered from 0.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use super::{Entry, Importer, Sink, has_image_extension};
@@ -45,6 +45,7 @@ impl Importer for Flickr {
         }
         let Files { tokens, lists } = self.find()?;
         let mut images = read_tokens(&tokens, sink)?;
+        let mut listed: HashSet<String> = HashSet::new();
         sink.start("reading", images.len());
         for (split, list) in &lists {
             let mut lines = Lines::open(list)?;
@@ -59,11 +60,19 @@ impl Importer for Flickr {
                     }
                 };
                 sink.advance(1);
+                // Some lists have the numbers of the images instead of their names.
+                let known = |name: &String| images.contains_key(name) || listed.contains(name);
+                let [plain, ended] = [name.clone(), format!("{name}.jpg")];
+                let name = if known(&ended) && !known(&plain) { ended } else { plain };
                 let Some(rows) = images.remove(&name) else {
-                    let what = "is in the list, but has no captions (or is listed twice)";
+                    let what = match listed.contains(&name) {
+                        true => "is listed already",
+                        false => "is in the list, but has no captions",
+                    };
                     sink.bad("impossible entry", &place, &format!("{name} {what}"))?;
                     continue;
                 };
+                listed.insert(name.clone());
                 match captions(&name, rows) {
                     Ok(captions) => {
                         let (image, split) = (Some(name.clone()), Some((*split).to_owned()));
@@ -104,7 +113,8 @@ impl Flickr {
         for (split, words) in [(TRAIN, &["train"][..]), (DEV, &["dev", "val"]), (TEST, &["test"])] {
             let is_list = |name: &str| {
                 let fits = |word: &str| {
-                    name == format!("{word}.txt") || name.ends_with(&format!("{word}images.txt"))
+                    let ends = [format!("_{word}.txt"), format!("{word}images.txt")];
+                    name == format!("{word}.txt") || ends.iter().any(|end| name.ends_with(end))
                 };
                 words.iter().any(|word| fits(word))
             };
@@ -162,7 +172,7 @@ fn only_file(
     for entry in std::fs::read_dir(folder).map_err(|e| Error::io(folder, e))? {
         let path = entry.map_err(|e| Error::io(folder, e))?.path();
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        if !fits(&name.to_ascii_lowercase()) {
+        if name.starts_with('.') || !fits(&name.to_ascii_lowercase()) {
             continue;
         }
         if let Some(other) = found.replace(path.clone()) {
@@ -174,12 +184,12 @@ fn only_file(
     Ok(found)
 }
 
-/// The captions in order; the rows back if they are not the captions 0, 1, 2 and so on of an
-/// image. (Flickr8k has `x.jpg.1#0` beside `x.jpg#1`, and no image of either name.)
+/// The captions in order; the rows back if they are not those of an image, whose first caption
+/// has the number 0. (Flickr8k has `x.jpg.1#0` beside `x.jpg#1`, and no image of either name.)
 fn captions(name: &str, rows: BTreeMap<usize, Row>) -> Result<Vec<String>, Vec<Row>> {
-    let complete = has_image_extension(name) && rows.keys().copied().eq(0..rows.len());
+    let of_image = has_image_extension(name) && rows.contains_key(&0);
     let rows: Vec<Row> = rows.into_values().collect();
-    match complete {
+    match of_image {
         true => Ok(rows.into_iter().map(|row| row.caption).collect()),
         false => Err(rows),
     }

@@ -9,20 +9,18 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
+use super::captions::captions;
 use super::{Entry, Importer, Sink, has_image_extension, split_in_name};
 use crate::Error;
-use crate::dataset::{Item, check_inside, without_place};
+use crate::dataset::{Item, check_caption, check_inside, without_place};
 use crate::lines::{Line, Lines};
-
-/// Where a caption may stand, the most wanted first.
-const CAPTION_KEYS: [&str; 3] = ["text", "caption", "captions"];
 
 /// A folder of images.
 #[derive(Clone, Debug)]
 pub struct Folder {
     /// The folder.
     pub folder: PathBuf,
-    /// The key or column of the captions; `text`, `caption` or `captions` unless told otherwise.
+    /// The key or column of the captions; `caption`, `text` or `captions` unless told otherwise.
     pub caption_key: Option<String>,
     /// The split of images that lie in no folder of a split.
     pub split: String,
@@ -45,9 +43,14 @@ impl Importer for Folder {
         sink.images_in(&self.folder)?;
         let mut found: BTreeMap<String, Found> = BTreeMap::new();
         let mut metadata: Vec<String> = Vec::new();
-        self.walk("", &mut found, &mut metadata)?;
+        self.walk("", &mut found, &mut metadata, sink)?;
+        let mut has_key = metadata.is_empty();
         for file in &metadata {
-            self.read_metadata(file, &mut found, sink)?;
+            has_key |= self.read_metadata(file, &mut found, sink)?;
+        }
+        if let (Some(key), false) = (&self.caption_key, has_key) {
+            let what = format!("no line of its metadata has the key {key}");
+            return Err(Error::format(&self.folder, what));
         }
         sink.start("reading", found.len());
         for (id, Found { place, is_image, captions }) in found {
@@ -70,6 +73,7 @@ impl Folder {
         below: &str,
         found: &mut BTreeMap<String, Found>,
         metadata: &mut Vec<String>,
+        sink: &mut Sink<'_>,
     ) -> Result<(), Error> {
         let folder = self.folder.join(below);
         let fail = |e| Error::io(&folder, e);
@@ -77,7 +81,9 @@ impl Folder {
         for entry in fs::read_dir(&folder).map_err(fail)? {
             let entry = entry.map_err(fail)?;
             let Ok(name) = entry.file_name().into_string() else {
-                return Err(Error::format(&entry.path(), "the name is not UTF-8"));
+                let place = entry.path().display().to_string();
+                sink.bad("impossible entry", &place, "the name is not UTF-8")?;
+                continue;
             };
             if name.starts_with('.') {
                 continue;
@@ -93,24 +99,34 @@ impl Folder {
             }
         }
         folders.sort();
-        folders.iter().try_for_each(|folder| self.walk(folder, found, metadata))
+        folders.iter().try_for_each(|folder| self.walk(folder, found, metadata, sink))
     }
 
+    /// Reads a metadata file; whether any line has the key of the captions.
     fn read_metadata(
         &self,
         file: &str,
         found: &mut BTreeMap<String, Found>,
         sink: &mut Sink<'_>,
-    ) -> Result<(), Error> {
+    ) -> Result<bool, Error> {
         let path = self.folder.join(file);
         let rows = match file.ends_with(".csv") {
             true => csv_rows(&path)?,
             false => json_rows(&path)?,
         };
         let folder = file.rsplit_once('/').map(|(folder, _)| folder);
+        let (key, mut has_key) = (self.caption_key.as_deref(), false);
         for (line, row) in rows {
             let place = format!("{}:{line}", path.display());
-            let read = row.and_then(|row| Ok((file_name(&row)?, self.captions(&row)?)));
+            let read = row.and_then(|row| {
+                has_key |= key.is_some_and(|key| row.contains_key(key));
+                let (name, captions) = (file_name(&row)?, captions(&row, key)?);
+                captions.iter().try_for_each(|caption| check_caption(caption))?;
+                match name.is_none() && captions.is_empty() {
+                    true => Err("neither file_name nor caption".to_owned()),
+                    false => Ok((name, captions)),
+                }
+            });
             let (name, captions) = match read {
                 Ok(read) => read,
                 Err(what) => {
@@ -131,36 +147,16 @@ impl Folder {
                 }
             }
         }
-        Ok(())
-    }
-
-    fn captions(&self, row: &Map<String, Value>) -> Result<Vec<String>, String> {
-        let value = match &self.caption_key {
-            Some(key) => row.get(key),
-            None => CAPTION_KEYS.iter().find_map(|&key| row.get(key)),
-        };
-        match value {
-            None | Some(Value::Null) => Ok(Vec::new()),
-            Some(value) => captions_in(value),
-        }
-    }
-}
-
-/// A caption or a list of them.
-pub(super) fn captions_in(value: &Value) -> Result<Vec<String>, String> {
-    let one = |value: &Value| match value {
-        Value::String(text) => Ok(text.clone()),
-        other => Err(format!("a caption must be a text, but is {other}")),
-    };
-    match value {
-        Value::Array(values) => values.iter().map(one).collect(),
-        value => Ok(vec![one(value)?]),
+        Ok(has_key)
     }
 }
 
 fn file_name(row: &Map<String, Value>) -> Result<Option<String>, String> {
     match row.get("file_name") {
-        None | Some(Value::Null) => Ok(None),
+        None | Some(Value::Null) => match row.keys().find(|key| key.ends_with("_file_name")) {
+            Some(key) => Err(format!("{key} is not read, only file_name is")),
+            None => Ok(None),
+        },
         Some(Value::String(name)) if name.is_empty() => Ok(None),
         Some(Value::String(name)) => {
             let name = name.trim_start_matches("./");

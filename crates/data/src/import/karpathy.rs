@@ -67,12 +67,8 @@ impl Importer for Karpathy {
                 sink.note("restval image, left out as in the paper", &image.filename)?;
                 continue;
             }
-            let mut captions: Vec<String> = image.sentences.into_iter().map(|s| s.raw).collect();
-            if captions.len() > self.max_captions {
-                let detail = format!("{}: {} captions", image.filename, captions.len());
-                sink.note("image with more captions than are kept", &detail)?;
-                captions.truncate(self.max_captions);
-            }
+            let captions = image.sentences.into_iter().map(|sentence| sentence.raw).collect();
+            let captions = sink.at_most(self.max_captions, captions, &image.filename)?;
             let split = if image.split == "val" { DEV.to_owned() } else { image.split };
             let path = match &image.filepath {
                 Some(folder) => format!("{folder}/{}", image.filename),

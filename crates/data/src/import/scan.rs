@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use super::{Entry, Importer, Sink, has_image_extension, json};
-use crate::dataset::Item;
+use crate::dataset::{Item, check_caption};
 use crate::lines::{Line, Lines};
 use crate::{Error, Side, npy};
 
@@ -43,13 +43,33 @@ impl Importer for Scan {
         }
         let restval = self.karpathy.as_deref().map(restval_ids).transpose()?;
         let parts = self.parts(sink)?;
-        let mut first_row = 0;
+        let (mut first_row, mut dropped, mut named) = (0, 0, false);
         for part in &parts {
-            first_row += self.read_part(part, first_row, restval.as_ref(), sink)?;
+            let seen = self.read_part(part, first_row, restval.as_ref(), sink)?;
+            first_row += seen.rows;
+            dropped += seen.dropped;
+            named |= seen.named;
+        }
+        if let (Some(path), 0) = (&self.karpathy, dropped) {
+            let what =
+                "no restval image of it is among the ids; are they COCO's ids or file names?";
+            return Err(Error::format(path, what));
+        }
+        if let (Some(folder), false) = (&self.image_dir, named) {
+            return Err(Error::format(folder, "the ids are not names of images in it"));
         }
         let files: Vec<PathBuf> = parts.into_iter().map(|part| part.features).collect();
         sink.features("precomp", Side::Image, &files, first_row)
     }
+}
+
+/// What was seen in one split.
+struct Seen {
+    rows: usize,
+    /// Images left out as restval.
+    dropped: usize,
+    /// Whether any id is the name of an image.
+    named: bool,
 }
 
 impl Scan {
@@ -91,26 +111,28 @@ impl Scan {
         Ok(parts)
     }
 
-    /// Reads one split; how many rows its features have.
+    /// Reads one split.
     fn read_part(
         &self,
         part: &Part,
         first_row: usize,
         restval: Option<&HashMap<String, String>>,
         sink: &mut Sink<'_>,
-    ) -> Result<usize, Error> {
+    ) -> Result<Seen, Error> {
         let rows = npy::open(&part.features)?.rows();
         let captions = read_captions(&part.captions)?;
         let per_image = captions_per_image(rows, captions.len())
             .map_err(|what| Error::format(&part.captions, what))?;
         let ids = part.ids.as_deref().map(|path| read_ids(path, rows)).transpose()?;
         sink.start("reading", rows);
+        let mut seen = Seen { rows, dropped: 0, named: false };
+        let mut pending: Option<Entry> = None;
         let mut captions = captions.into_iter().enumerate();
         for row in 0..rows {
             sink.advance(1);
             let mut taken = Vec::with_capacity(per_image);
             for (at, caption) in captions.by_ref().take(per_image) {
-                match caption {
+                match caption.and_then(|caption| check_caption(&caption).map(|()| caption)) {
                     Ok(caption) => taken.push(caption),
                     Err(what) => {
                         let place = format!("{}:{}", part.captions.display(), at + 1);
@@ -124,18 +146,40 @@ impl Scan {
             };
             if let Some(image) = restval.and_then(|restval| restval.get(&id)) {
                 sink.note("restval image, left out as in the paper", image)?;
+                seen.dropped += 1;
                 continue;
             }
-            let item = Item {
-                image: Some(id.clone()).filter(|id| has_image_extension(id)),
-                split: Some(part.split.clone()),
-                id,
-                captions: taken,
-            };
+            // VSE++'s older files repeat the row of an image for each of its captions.
+            if let Some(entry) = &mut pending
+                && per_image == 1
+                && entry.item.id == id
+            {
+                entry.item.captions.extend(taken);
+                continue;
+            }
+            let image = self.image(&id);
+            seen.named |= image.is_some();
+            let item = Item { image, split: Some(part.split.clone()), id, captions: taken };
             let place = format!("{}: row {row}", part.features.display());
-            sink.entry(Entry { item, place, image_row: Some(first_row + row), text_row: None })?;
+            let entry = Entry { item, place, image_row: Some(first_row + row), text_row: None };
+            if let Some(complete) = pending.replace(entry) {
+                sink.entry(complete)?;
+            }
         }
-        Ok(rows)
+        if let Some(last) = pending {
+            sink.entry(last)?;
+        }
+        Ok(seen)
+    }
+
+    /// The image that an id names: itself, or the id with the usual ending if there is such a file.
+    fn image(&self, id: &str) -> Option<String> {
+        if has_image_extension(id) {
+            return Some(id.to_owned());
+        }
+        let name = format!("{id}.jpg");
+        let exists = |folder: &PathBuf| folder.join(&name).is_file();
+        self.image_dir.as_ref().is_some_and(exists).then_some(name)
     }
 }
 

@@ -140,22 +140,39 @@ impl<'a> Sink<'a> {
         self.log.note(what, detail)
     }
 
-    /// Takes an entry.
-    pub fn entry(&mut self, mut entry: Entry) -> Result<(), Error> {
+    /// The first `most` captions of an image; that there were more is noted.
+    pub fn at_most(
+        &mut self,
+        most: usize,
+        mut captions: Vec<String>,
+        image: &str,
+    ) -> Result<Vec<String>, Error> {
+        if captions.len() > most {
+            let detail = format!("{image}: {} captions", captions.len());
+            self.note("image with more captions than are kept", &detail)?;
+            captions.truncate(most);
+        }
+        Ok(captions)
+    }
+
+    /// Takes an entry; `false` if it is refused.
+    pub fn entry(&mut self, mut entry: Entry) -> Result<bool, Error> {
         self.clean_captions(&mut entry)?;
         let item = &entry.item;
         if let Err(what) = item.check() {
-            return self.bad("impossible entry", &entry.place, &what);
+            self.bad("impossible entry", &entry.place, &what)?;
+            return Ok(false);
         }
         if self.ids.contains(&item.id) {
-            return self.bad("id seen before", &entry.place, &item.id.clone());
+            self.bad("id seen before", &entry.place, &item.id.clone())?;
+            return Ok(false);
         }
         self.ids.insert(item.id.clone());
         self.pending.push(entry);
         if self.pending.len() == BATCH {
             self.write_pending()?;
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Trims captions, drops the bad ones, and notes those that are there twice.

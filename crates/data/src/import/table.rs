@@ -8,16 +8,24 @@ use csv::StringRecord;
 use super::{Entry, Importer, Sink};
 use crate::Error;
 use crate::dataset::{Item, TRAIN};
+use crate::lines::Lines;
+use crate::mapping::{self, Bytes};
+
+/// The columns of open_clip's tables.
+const IMAGE_COLUMN: &str = "filepath";
+const CAPTION_COLUMN: &str = "title";
 
 /// A table with one row per caption. Rows of one image are one item.
 #[derive(Clone, Debug)]
 pub struct Table {
-    /// The file. Tabs separate the columns of `.tsv` and `.tab`, commas those of all others.
+    /// The file. Tabs separate the columns if there are any in its first line, else commas.
     pub file: PathBuf,
-    /// The column of image paths. A row without one is a caption without an image.
-    pub image_column: String,
-    /// The column of captions. A row without one is an image without a caption.
-    pub caption_column: String,
+    /// The column of image paths, which must be there if it is named; else `filepath`, if it is
+    /// there. A row without one is a caption without an image.
+    pub image_column: Option<String>,
+    /// The column of captions, likewise; else `title`. A row without one is an image without a
+    /// caption.
+    pub caption_column: Option<String>,
     /// The column of ids; without it the image path is the id.
     pub id_column: Option<String>,
     /// The column of splits.
@@ -49,31 +57,68 @@ impl Importer for Table {
         }
         let size = std::fs::metadata(&self.file).map_err(|e| Error::io(&self.file, e))?.len();
         sink.start("reading", size as usize);
-        let tabs = self.file.extension().is_some_and(|extension| {
-            extension.eq_ignore_ascii_case("tsv") || extension.eq_ignore_ascii_case("tab")
-        });
+        let first = Lines::open(&self.file)?.next()?.map(|line| line.text.unwrap_or_default());
+        let tabs = first.is_some_and(|first| first.contains('\t'));
         let mut reader = csv::ReaderBuilder::new()
             .delimiter(if tabs { b'\t' } else { b',' })
             .from_path(&self.file)
             .map_err(|e| self.error(e))?;
-        let columns = self.columns(reader.headers().map_err(|e| self.error(e))?)?;
-        let mut items: Vec<Entry> = Vec::new();
-        let mut known: HashMap<String, usize> = HashMap::new();
+        let columns = self.columns(&reader.headers().map_err(|e| self.error(e))?.clone(), sink)?;
+        let mut rows = Rows {
+            folders: self.folders(),
+            newlines: Newlines { bytes: mapping::map(&self.file)?, at: 0, line: 1 },
+            items: Vec::new(),
+            known: HashMap::new(),
+        };
         let (mut record, mut done) = (StringRecord::new(), 0);
         loop {
-            let line = reader.position().line();
-            let place = format!("{}:{line}", self.file.display());
             match reader.read_record(&mut record) {
-                Ok(true) => self.row(&record, &columns, place, &mut items, &mut known, sink)?,
+                Ok(true) => self.row(&record, &columns, &mut rows, sink)?,
                 Ok(false) => break,
                 Err(e) if matches!(e.kind(), csv::ErrorKind::Io(_)) => return Err(self.error(e)),
-                Err(e) => sink.bad("unreadable row", &place, &e.to_string())?,
+                Err(e) => {
+                    let place = self.place(e.position(), &mut rows.newlines);
+                    sink.bad("unreadable row", &place, &reason(&e))?;
+                }
             }
             let position = reader.position().byte();
             sink.advance((position - done) as usize);
             done = position;
         }
-        items.into_iter().try_for_each(|entry| sink.entry(entry))
+        for entry in rows.items {
+            sink.entry(entry)?;
+        }
+        Ok(())
+    }
+}
+
+/// The items so far, by id, and the folder of the images as it was named and from the root on.
+struct Rows {
+    folders: [PathBuf; 2],
+    newlines: Newlines,
+    items: Vec<Entry>,
+    known: HashMap<String, usize>,
+}
+
+/// Counts lines. The reader's own count is of the place where it stopped before a row: in front of
+/// the second half of a line end, and of empty lines.
+struct Newlines {
+    bytes: Bytes,
+    at: usize,
+    line: usize,
+}
+
+impl Newlines {
+    /// The line of the row that begins at or behind `start`, which never goes back.
+    fn line_of(&mut self, start: usize) -> usize {
+        let bytes = self.bytes.as_slice();
+        let is_end = |byte: &u8| *byte == b'\n' || *byte == b'\r';
+        let start = start.min(bytes.len());
+        let row = start + bytes[start..].iter().take_while(|byte| is_end(byte)).count();
+        let between = bytes.get(self.at..row).unwrap_or_default();
+        self.line += between.iter().filter(|&&byte| byte == b'\n').count();
+        self.at = self.at.max(row);
+        self.line
     }
 }
 
@@ -82,8 +127,8 @@ impl Table {
     pub fn new(file: PathBuf) -> Self {
         Table {
             file,
-            image_column: "filepath".into(),
-            caption_column: "title".into(),
+            image_column: None,
+            caption_column: None,
             id_column: None,
             split_column: None,
             split: TRAIN.into(),
@@ -98,37 +143,58 @@ impl Table {
         self.image_dir.as_deref().or(beside).unwrap_or(".".as_ref()).to_path_buf()
     }
 
-    fn columns(&self, header: &StringRecord) -> Result<Columns, Error> {
+    fn folders(&self) -> [PathBuf; 2] {
+        let folder = self.folder();
+        let whole = folder.canonicalize().unwrap_or_else(|_| folder.clone());
+        [folder, whole]
+    }
+
+    fn columns(&self, header: &StringRecord, sink: &mut Sink<'_>) -> Result<Columns, Error> {
         let find = |name: &str| header.iter().position(|column| column.trim() == name);
-        let needed = |name: &Option<String>| match name {
+        let names = || header.iter().collect::<Vec<_>>().join(", ");
+        let named = |name: &Option<String>| match name {
             Some(name) => find(name).map(Some).ok_or_else(|| {
-                let names: Vec<&str> = header.iter().collect();
-                let what = format!("no column {name}; its columns are {}", names.join(", "));
+                let what = format!("no column {name}; its columns are {}", names());
                 Error::line(&self.file, 1, what)
             }),
             None => Ok(None),
         };
-        let (image, caption) = (find(&self.image_column), find(&self.caption_column));
-        if image.is_none() && caption.is_none() {
-            needed(&Some(format!("{} or {}", self.image_column, self.caption_column)))?;
+        let usual = |name: &Option<String>, usual| match name {
+            Some(_) => named(name),
+            None => Ok(find(usual)),
+        };
+        let image = usual(&self.image_column, IMAGE_COLUMN)?;
+        let caption = usual(&self.caption_column, CAPTION_COLUMN)?;
+        for (column, name) in [(image, IMAGE_COLUMN), (caption, CAPTION_COLUMN)] {
+            if column.is_none() {
+                sink.note("usual column is missing", &format!("{name}; there are {}", names()))?;
+            }
         }
-        let (id, split) = (needed(&self.id_column)?, needed(&self.split_column)?);
+        if image.is_none() && caption.is_none() {
+            named(&Some(format!("{IMAGE_COLUMN} or {CAPTION_COLUMN}")))?;
+        }
+        let (id, split) = (named(&self.id_column)?, named(&self.split_column)?);
         Ok(Columns { image, caption, id, split })
+    }
+
+    fn place(&self, position: Option<&csv::Position>, newlines: &mut Newlines) -> String {
+        let line = position.map_or(0, |position| newlines.line_of(position.byte() as usize));
+        format!("{}:{line}", self.file.display())
     }
 
     fn row(
         &self,
         record: &StringRecord,
         columns: &Columns,
-        place: String,
-        items: &mut Vec<Entry>,
-        known: &mut HashMap<String, usize>,
+        rows: &mut Rows,
         sink: &mut Sink<'_>,
     ) -> Result<(), Error> {
+        let Rows { folders, newlines, items, known } = rows;
+        let place = self.place(record.position(), newlines);
         let field = |column: Option<usize>| {
             column.and_then(|column| record.get(column)).map(str::trim).filter(|f| !f.is_empty())
         };
-        let image = field(columns.image).map(|image| relative_to(&self.folder(), image));
+        let image = field(columns.image).map(|image| relative_to(folders, image));
         let (image, caption) = (image.as_deref(), field(columns.caption));
         if image.is_none() && caption.is_none() {
             return sink.bad("row without image and caption", &place, "");
@@ -162,17 +228,28 @@ impl Table {
     }
 
     fn error(&self, error: csv::Error) -> Error {
-        let line = error.position().map(|position| position.line() as usize);
+        let (line, what) = (error.position().map(csv::Position::line), reason(&error));
         match (error.into_kind(), line) {
-            (csv::ErrorKind::Io(source), _) => Error::io(&self.file, source),
-            (kind, Some(line)) => Error::line(&self.file, line, format!("{kind:?}")),
-            (kind, None) => Error::format(&self.file, format!("{kind:?}")),
+            (csv::ErrorKind::Io(error), _) => Error::io(&self.file, error),
+            (_, line) => Error::line(&self.file, line.unwrap_or(1) as usize, what),
         }
     }
 }
 
+/// What is wrong with a row, without its place.
+fn reason(error: &csv::Error) -> String {
+    match error.kind() {
+        csv::ErrorKind::Utf8 { .. } => "not UTF-8".to_owned(),
+        csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
+            format!("{len} columns, but the first line has {expected_len}")
+        }
+        _ => error.to_string(),
+    }
+}
+
 /// Tables often have whole paths; those inside the folder of images are as good as relative ones.
-fn relative_to(folder: &Path, image: &str) -> String {
-    let inside = Path::new(image).strip_prefix(folder).ok().and_then(Path::to_str);
-    inside.unwrap_or(image).trim_start_matches("./").to_owned()
+fn relative_to(folders: &[PathBuf; 2], image: &str) -> String {
+    let inside =
+        |folder: &PathBuf| Path::new(image).strip_prefix(folder).ok().and_then(Path::to_str);
+    folders.iter().find_map(inside).unwrap_or(image).trim_start_matches("./").to_owned()
 }

@@ -1,22 +1,23 @@
 //! WebDataset shards: tar files in which members of one name and different extensions belong
 //! together, `000001.jpg` with `000001.txt` or `000001.json`.
 
-use std::fs::File;
-use std::io::{self, BufReader, BufWriter, Read, Write};
+mod members;
+
+use std::fs::{self, File};
+use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use flate2::read::MultiGzDecoder;
 use serde_json::{Map, Value};
 
-use super::folder::captions_in;
+use super::captions::captions;
 use super::{Entry, Importer, Sink, has_image_extension, split_in_name};
-use crate::Error;
 use crate::dataset::{Item, check_inside};
+use crate::{Error, picture};
+use members::{each_member, text, unpack};
 
 /// A member that is larger is no image and no caption.
 const LARGEST_MEMBER: u64 = 256 << 20;
-/// Captions and metadata are small.
-const LARGEST_TEXT: u64 = 16 << 20;
 
 /// Tar shards, whose images are unpacked into the dataset.
 #[derive(Clone, Debug)]
@@ -57,7 +58,7 @@ impl WebDataset {
     /// The shards by name, in the order of their names.
     fn shards(&self) -> Result<Vec<(String, PathBuf)>, Error> {
         let name = |path: &Path| {
-            let name = path.file_name()?.to_str()?;
+            let name = path.file_name()?.to_str().filter(|name| !name.starts_with('.'))?;
             let stem = [".tar", ".tar.gz", ".tgz"].iter().find_map(|end| name.strip_suffix(end))?;
             Some(stem.to_owned())
         };
@@ -93,6 +94,26 @@ struct Shard<'a> {
     images: &'a Path,
 }
 
+/// Why no more members are taken.
+enum Stop {
+    /// The shard is damaged; others may be whole.
+    Shard(io::Error),
+    /// The import cannot go on.
+    Import(Error),
+}
+
+impl From<io::Error> for Stop {
+    fn from(error: io::Error) -> Self {
+        Stop::Shard(error)
+    }
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        Stop::Import(error)
+    }
+}
+
 impl Shard<'_> {
     fn read(&self, sink: &mut Sink<'_>) -> Result<(), Error> {
         let file = BufReader::new(File::open(self.path).map_err(|e| Error::io(self.path, e))?);
@@ -101,148 +122,130 @@ impl Shard<'_> {
             true => Box::new(file),
             false => Box::new(MultiGzDecoder::new(file)),
         };
-        let mut archive = tar::Archive::new(bytes);
         let mut sample = Sample::default();
-        let members = archive.entries().map_err(|e| Error::io(self.path, e))?;
-        for member in members {
-            // Behind a damaged header nothing can be found, but other shards may be whole.
-            let taken = member.and_then(|mut member| self.member(&mut member, &mut sample, sink));
-            match taken {
-                Ok(result) => result?,
-                Err(e) => {
-                    sink.bad("damaged shard", &self.path.display().to_string(), &e.to_string())?;
-                    break;
-                }
+        let taken =
+            each_member(bytes, |name, member| self.member(&name, member, &mut sample, sink));
+        match taken {
+            Ok(()) => {}
+            Err(Stop::Import(error)) => return Err(error),
+            Err(Stop::Shard(error)) => {
+                // Behind a damaged place nothing can be found.
+                sink.bad("damaged shard", &self.path.display().to_string(), &error.to_string())?;
             }
         }
         self.end(sample, sink)
     }
 
-    /// Takes one member. The outer error is damage to the shard, the inner one ends the import.
     fn member(
         &self,
+        name: &str,
         member: &mut tar::Entry<'_, impl Read>,
         sample: &mut Sample,
         sink: &mut Sink<'_>,
-    ) -> io::Result<Result<(), Error>> {
-        let kind = member.header().entry_type();
-        if kind.is_dir() {
-            return Ok(Ok(()));
-        }
-        let name = String::from_utf8_lossy(&member.path_bytes()).into_owned();
+    ) -> Result<(), Stop> {
         let place = format!("{}: {name}", self.path.display());
         let name = name.trim_start_matches("./");
-        let refused = match check_inside(name) {
+        let base = name.rfind('/').map_or(0, |slash| slash + 1);
+        let is_hidden = name[base..].starts_with('.') && !name[base..].starts_with("..");
+        if member.header().entry_type().is_dir() || is_hidden {
+            return Ok(());
+        }
+        // The name of the shard is part of the path, and may be as odd as that of a member.
+        let file = format!("{}/{name}", self.name);
+        let refused = match check_inside(name).and_then(|()| check_inside(&file)) {
             Err(what) => Some(what),
-            Ok(()) if !kind.is_file() => Some("is not an ordinary file".to_owned()),
+            Ok(()) if !member.header().entry_type().is_file() => {
+                Some("is not an ordinary file".to_owned())
+            }
             Ok(()) if member.size() > LARGEST_MEMBER => Some(format!("{} bytes", member.size())),
             Ok(()) => None,
         };
         if let Some(what) = refused {
-            return Ok(sink.bad("impossible member", &place, &what));
+            return Ok(sink.bad("impossible member", &place, &what)?);
         }
-        let base = name.rfind('/').map_or(0, |slash| slash + 1);
         let Some(dot) = name[base..].find('.').map(|dot| base + dot) else {
-            return Ok(sink.note("member without an extension", &place));
+            return Ok(sink.note("member without an extension", &place)?);
         };
-        let (key, extension) = (&name[..dot], &name[dot + 1..]);
+        let (key, extension) = (&name[..dot], name[dot + 1..].to_ascii_lowercase());
         if sample.key != key {
             let fresh = Sample { key: key.to_owned(), ..Sample::default() };
-            if let Err(error) = self.end(std::mem::replace(sample, fresh), sink) {
-                return Ok(Err(error));
-            }
+            self.end(std::mem::replace(sample, fresh), sink)?;
         }
-        match extension.to_ascii_lowercase().as_str() {
+        match extension.as_str() {
             "txt" | "caption" => match text(member)? {
                 Ok(text) => sample.text = Some(text),
-                Err(what) => return Ok(sink.bad("impossible member", &place, &what)),
+                Err(what) => sink.bad("impossible member", &place, &what)?,
             },
             "json" => {
                 let parsed = text(member)?
                     .and_then(|text| serde_json::from_str(&text).map_err(|e| e.to_string()));
                 match parsed {
-                    Ok(json) => sample.json = Some(json),
-                    Err(what) => return Ok(sink.bad("impossible member", &place, &what)),
+                    Ok(Value::Object(json)) => sample.json = Some(json),
+                    Ok(_) => sink.note("JSON that is not an object, not read", &place)?,
+                    Err(what) => sink.bad("impossible member", &place, &what)?,
                 }
             }
-            image if has_image_extension(&format!(".{image}")) => {
+            // Not `depth.png` and the like, which belong to an image and are none.
+            image if !image.contains('.') && has_image_extension(&format!(".{image}")) => {
                 if sample.image.is_some() {
-                    return Ok(sink.note("second image of a sample, left out", &place));
+                    return Ok(sink.note("second image of a sample, left out", &place)?);
                 }
-                let file = format!("{}/{name}", self.name);
-                if let Err(error) = unpack(member, &self.images.join(&file))? {
-                    return Ok(Err(error));
+                match unpack(member, &self.images.join(&file))? {
+                    Ok(()) => sample.image = Some(file),
+                    Err(what) => sink.bad("impossible member", &place, &what)?,
                 }
-                sample.image = Some(file);
             }
             _ => {}
         }
-        Ok(Ok(()))
+        Ok(())
     }
 
-    /// The sample has no more members.
+    /// The sample has no more members. An image that is not kept is removed again.
     fn end(&self, sample: Sample, sink: &mut Sink<'_>) -> Result<(), Error> {
+        let unpacked = sample.image.as_ref().map(|image| self.images.join(image));
+        let kept = self.keep(sample, unpacked.as_deref(), sink)?;
+        match unpacked {
+            Some(path) if !kept => fs::remove_file(&path).map_err(|e| Error::io(&path, e)),
+            _ => Ok(()),
+        }
+    }
+
+    fn keep(
+        &self,
+        sample: Sample,
+        unpacked: Option<&Path>,
+        sink: &mut Sink<'_>,
+    ) -> Result<bool, Error> {
         let Sample { key, image, text, json } = sample;
         let place = format!("{}: {key}", self.path.display());
-        let keys = ["caption", "captions", "text"];
-        let in_json = json.as_ref().and_then(|json| keys.iter().find_map(|&key| json.get(key)));
-        let captions = match (text, in_json) {
-            (Some(text), _) => vec![text],
-            (None, None | Some(Value::Null)) => Vec::new(),
-            (None, Some(value)) => match captions_in(value) {
-                Ok(captions) => captions,
-                Err(what) => return sink.bad("impossible member", &place, &what),
-            },
+        let refuse = |sink: &mut Sink<'_>, what, detail: &str| {
+            sink.bad(what, &place, detail).map(|()| false)
+        };
+        let captions = match (text, json) {
+            (Some(text), _) => Ok(vec![text]),
+            (None, Some(json)) => captions(&json, None),
+            (None, None) => Ok(Vec::new()),
+        };
+        let captions = match captions {
+            Ok(captions) => captions,
+            Err(what) => return refuse(sink, "impossible member", &what),
         };
         if image.is_none() && captions.is_empty() {
-            return match key.is_empty() {
-                true => Ok(()),
-                false => sink.note("sample without image and caption, left out", &place),
-            };
+            if !key.is_empty() {
+                sink.note("sample without image and caption, left out", &place)?;
+            }
+            return Ok(false);
+        }
+        // Looked at here, and not only with many others by the sink, so that a shard full of
+        // rubbish does not fill the disk.
+        if let Some((path, Err(error))) = unpacked.map(|path| (path, picture::probe(path))) {
+            // Where it was unpacked for a moment is nobody's business.
+            let what = error.to_string().replace(&format!("{}: ", path.display()), "");
+            return refuse(sink, "bad or missing image", &what);
         }
         let split = split_in_name(self.name).unwrap_or(self.split).to_owned();
         let id = format!("{}/{key}", self.name);
         let item = Item { id, split: Some(split), image, captions };
         sink.entry(Entry { item, place, ..Entry::default() })
     }
-}
-
-fn text(member: &mut impl Read) -> io::Result<Result<String, String>> {
-    let mut bytes = Vec::new();
-    member.take(LARGEST_TEXT + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > LARGEST_TEXT {
-        return Ok(Err("more than 16 MB of text".to_owned()));
-    }
-    let text = String::from_utf8(bytes).map_err(|_| "not UTF-8".to_owned());
-    Ok(text.map(|text| text.trim_start_matches('\u{feff}').to_owned()))
-}
-
-/// Writes a member to a file; the outer error is the shard's, the inner one the disk's.
-fn unpack(member: &mut tar::Entry<'_, impl Read>, path: &Path) -> io::Result<Result<(), Error>> {
-    let size = member.size();
-    let create = || {
-        path.parent().map_or(Ok(()), std::fs::create_dir_all)?;
-        // Not over another member of the same name: nothing is written twice.
-        Ok(BufWriter::new(File::create_new(path)?))
-    };
-    let mut file = match create() {
-        Ok(file) => file,
-        Err(e) => return Ok(Err(Error::io(path, e))),
-    };
-    let (mut buffer, mut done) = (vec![0; 1 << 16], 0);
-    loop {
-        let read = member.read(&mut buffer)?;
-        if read == 0 {
-            break;
-        }
-        done += read as u64;
-        if let Err(e) = file.write_all(&buffer[..read]) {
-            return Ok(Err(Error::io(path, e)));
-        }
-    }
-    if done < size {
-        let what = format!("cut off: a member has {done} of {size} bytes");
-        return Err(io::Error::new(io::ErrorKind::UnexpectedEof, what));
-    }
-    Ok(file.flush().map_err(|e| Error::io(path, e)))
 }

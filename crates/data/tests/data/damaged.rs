@@ -55,17 +55,20 @@ fn feature_sets_are_added_and_replaced() {
     let (set, _) = dataset.features(Side::Image, None).unwrap();
     let mut more = set.clone();
     more.files = vec![source.array("more.npy", 2, 5)];
-    dataset.add_features(more.clone()).unwrap();
+    let lock = dataset.lock().unwrap();
+    dataset.add_features(&lock, more.clone()).unwrap();
     assert_eq!(dataset.manifest().features.len(), 1);
     more.name = "more".into();
-    dataset.add_features(more.clone()).unwrap();
-    let again = Dataset::open(&imported.folder).unwrap();
+    dataset.add_features(&lock, more.clone()).unwrap();
+    let mut again = Dataset::open(&imported.folder).unwrap();
     assert_eq!(again.features(Side::Image, None).unwrap().0.name, "more");
     assert_eq!(again.features(Side::Image, Some("precomp")).unwrap().1.matrix().dim(), 5);
     let what = again.features(Side::Image, Some("none")).unwrap_err().to_string();
     assert!(what.contains("there are precomp, more"), "{what}");
     more.files = vec![source.array("short.npy", 1, 5)];
-    assert!(dataset.add_features(more).is_err());
+    assert!(dataset.add_features(&lock, more).is_err());
+    let what = again.lock().unwrap_err().to_string();
+    assert!(what.contains("being changed by another process"), "{what}");
     assert_eq!(dataset.manifest(), again.manifest());
 }
 
@@ -75,15 +78,35 @@ fn what_a_killed_import_left_is_cleared() {
     let scan = scan(&source);
     let out = source.path("out");
     let partial = source.path(".out.partial");
+    fs::write(source.path(".out.lock"), "").unwrap();
     fs::create_dir_all(partial.join("images")).unwrap();
     fs::write(partial.join("items.jsonl"), "half a li").unwrap();
     fs::write(partial.join("images/x.png"), "half a picture").unwrap();
     import(&scan, &out, false, &()).unwrap();
     assert!(!partial.exists() && !out.join("images").exists());
+    assert!(!source.path(".out.lock").exists());
     let what = import(&scan, &out, false, &()).unwrap_err().to_string();
     assert!(what.contains("exists already"), "{what}");
     let what = import(&scan, &source.path("no/out"), false, &()).unwrap_err().to_string();
     assert!(what.contains("No such file"), "{what}");
+}
+
+#[cfg(unix)]
+#[test]
+fn what_an_import_did_not_leave_is_not_touched() {
+    let source = Source::new();
+    let scan = scan(&source);
+    let victim = source.path("victim");
+    fs::create_dir(&victim).unwrap();
+    fs::write(victim.join("precious"), "x").unwrap();
+    std::os::unix::fs::symlink(&victim, source.path(".out.partial")).unwrap();
+    let what = import(&scan, &source.path("out"), false, &()).unwrap_err().to_string();
+    assert!(what.contains(".out.partial: is in the way"), "{what}");
+    fs::create_dir(source.path(".out2.partial")).unwrap();
+    fs::write(source.path(".out2.partial/mine"), "x").unwrap();
+    assert!(import(&scan, &source.path("out2"), false, &()).is_err());
+    assert!(victim.join("precious").exists() && source.path(".out2.partial/mine").exists());
+    assert!(!source.path(".out.lock").exists() && !source.path(".out2.lock").exists());
 }
 
 #[test]

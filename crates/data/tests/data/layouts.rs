@@ -126,9 +126,13 @@ fn coco_captions() {
             item("t5.jpg", "train", Some("t5.jpg"), &["five"]),
             item("t4.jpg", "train", Some("t4.jpg"), &["four"]),
             item("v1.jpg", "dev", Some("v1.jpg"), &["one"]),
-            item("x9.jpg", "test", Some("x9.jpg"), &[]),
         ]
     );
+    let unpaired = source.import(&coco("annotations/image_info_test2014.json", None));
+    assert_eq!(unpaired.items(), [item("x9.jpg", "test", Some("x9.jpg"), &[])]);
+    source.file("two/captions_val2014.json", "{}");
+    source.file("two/captions_val2017.json", "{}");
+    assert!(source.refused(&coco("two", None)).contains("two years"));
     source.image("val2014/v1.jpg", 3);
     let one = coco("annotations/captions_val2014.json", Some(source.path("")));
     let imported = source.import(&one);
@@ -166,8 +170,11 @@ fn flickr_tokens_and_lists() {
 
     source.file("Flickr_8k.testImages.txt", "lost.jpg\nnone.jpg\na.jpg\n");
     let what = source.refused(&flickr(false));
-    for part in ["token.txt:4: lost.jpg", "testImages.txt:2: none.jpg is in the list", ":3: a.jpg"]
-    {
+    for part in [
+        "token.txt:4: lost.jpg",
+        "testImages.txt:2: none.jpg is in the list",
+        ":3: a.jpg is listed already",
+    ] {
         assert!(what.contains(part), "{part} in {what}");
     }
     source
@@ -176,6 +183,27 @@ fn flickr_tokens_and_lists() {
     for part in [":1: no tab", ":2: #x is not a number", ":3: no #", ":5: #0"] {
         assert!(what.contains(part), "{part} in {what}");
     }
+}
+
+#[test]
+fn flickr30k_lists_of_numbers() {
+    let source = Source::new();
+    source.file(
+        "results_20130124.token",
+        b"100.jpg#0\ta\n100.jpg#1\t\xff\n100.jpg#2\tc\n7.jpg#0\td\n",
+    );
+    source.file("._results_20130124.token", "left by a file system");
+    source.file("flickr30k_train.txt", "100\n");
+    source.file("flickr30k_val.txt", "7\n7\n");
+    let flickr = Flickr { source: source.path(""), image_dir: None, unlisted: false };
+    let what = source.refused(&flickr);
+    assert!(what.contains("token:2: not UTF-8") && what.contains(":2: 7.jpg is listed already"));
+    // A bad caption does not take the others of its image with it.
+    let train = item("100.jpg", "train", Some("100.jpg"), &["a", "c"]);
+    assert_eq!(
+        source.skip_bad(&flickr).items(),
+        [train, item("7.jpg", "dev", Some("7.jpg"), &["d"])]
+    );
 }
 
 fn scan(source: &Source) -> Scan {
@@ -232,6 +260,33 @@ fn scan_without_restval_or_bad_lines_keeps_its_rows() {
 }
 
 #[test]
+fn rows_that_are_repeated_for_their_captions_are_one_image() {
+    let source = Source::new();
+    source.array("train_ims.npy", 4, 2);
+    source.file("train_caps.txt", "a1\na2\nb1\n \n");
+    source.file("train_ids.txt", "a\na\nb\nb\n");
+    let what = source.refused(&scan(&source));
+    assert!(what.contains("train_caps.txt:4: the caption is empty"), "{what}");
+    let imported = source.skip_bad(&scan(&source));
+    let items = [item("a", "train", None, &["a1", "a2"]), item("b", "train", None, &["b1"])];
+    assert_eq!(imported.items(), items);
+    let (_, features) = imported.dataset.features(Side::Image, None).unwrap();
+    assert_eq!([0, 1].map(|item| features.row(item)), [Some(0), Some(2)]);
+}
+
+#[test]
+fn flags_that_would_do_nothing_are_refused() {
+    let source = Source::new();
+    source.array("train_ims.npy", 1, 2);
+    source.file("train_caps.txt", "a\n");
+    source.file("dataset.json", KARPATHY);
+    let restval = Scan { karpathy: Some(source.path("dataset.json")), ..scan(&source) };
+    assert!(source.refused(&restval).contains("no restval image of it is among the ids"));
+    let images = Scan { image_dir: Some(source.path("")), ..scan(&source) };
+    assert!(source.refused(&images).contains("the ids are not names of images"));
+}
+
+#[test]
 fn scan_counts_must_agree() {
     let source = Source::new();
     assert!(source.refused(&scan(&source)).contains("not a *_precomp folder"));
@@ -244,6 +299,8 @@ fn scan_counts_must_agree() {
     source.file("train_ids.txt", "1\n");
     assert!(source.refused(&scan(&source)).contains("1 ids for 3 rows"));
     source.file("train_ids.txt", "1\n2\n2\n");
+    assert_eq!(source.import(&scan(&source)).ids(), ["1", "2"]);
+    source.file("train_ids.txt", "2\n1\n2\n");
     assert!(source.refused(&scan(&source)).contains("row 2: 2"));
     source.array("train_feat.npy", 3, 2);
     assert!(source.refused(&scan(&source)).contains("both "));

@@ -34,8 +34,8 @@ fn open_clip_tables() {
     let rows = format!("path\tcap\tpart\tkey\n{}\tx 'y'\tval\tk1\n", whole.display());
     source.file("t.tsv", rows);
     let named = Table {
-        image_column: "path".into(),
-        caption_column: "cap".into(),
+        image_column: Some("path".into()),
+        caption_column: Some("cap".into()),
         id_column: Some("key".into()),
         split_column: Some("part".into()),
         ..table(&source, "t.tsv")
@@ -47,7 +47,10 @@ fn open_clip_tables() {
 fn bad_rows_are_named() {
     let source = Source::new();
     source.image("a.png", 1);
-    source.file("t.csv", "filepath,title\na.png,ok\na.png\n,\n../x.png,out\n/etc/passwd,out\n");
+    source.file(
+        "t.csv",
+        "filepath,title\r\na.png,ok\r\na.png\r\n,\r\n../x.png,out\r\n/etc/passwd,out\r\n",
+    );
     let what = source.refused(&table(&source, "t.csv"));
     for part in ["4 bad entries", "t.csv:3: ", "t.csv:4", "t.csv:5: the path \"../x.png\"", ":6: "]
     {
@@ -56,9 +59,15 @@ fn bad_rows_are_named() {
     assert_eq!(source.skip_bad(&table(&source, "t.csv")).ids(), ["a.png"]);
 
     source.file("t.csv", "path,title\na.png,ok\n");
-    let without = Table { caption_column: "none".into(), ..table(&source, "t.csv") };
+    let without = Table { caption_column: Some("none".into()), ..table(&source, "t.csv") };
     let what = source.refused(&without);
-    assert!(what.contains("t.csv:1: no column filepath or none; its columns are path, title"));
+    assert!(what.contains("t.csv:1: no column none; its columns are path, title"), "{what}");
+    let notes = source.import(&table(&source, "t.csv")).notes();
+    assert!(says(&notes, &["usual column is missing", "filepath; there are path, title"]));
+    source.file("t.csv", "a,b\nx,y\n");
+    let what = source.refused(&table(&source, "t.csv"));
+    assert!(what.contains("no column filepath or title; its columns are a, b"), "{what}");
+    source.file("t.csv", "filepath,title\na.png,ok\n");
     let what = source.refused(&Table { id_column: Some("uid".into()), ..table(&source, "t.csv") });
     assert!(what.contains("no column uid"), "{what}");
 
@@ -84,6 +93,17 @@ fn an_image_is_one_item_of_one_split() {
     source.file("t.csv", "filepath,title,id\na.png,x,1\nb.png,y,1\n");
     let id = Table { id_column: Some("id".into()), ..table(&source, "t.csv") };
     assert!(source.refused(&id).contains("id with two images: "));
+}
+
+#[test]
+fn open_clip_separates_by_tabs_whatever_the_name() {
+    let source = Source::new();
+    let image = source.image("a.png", 1);
+    let whole = image.canonicalize().unwrap();
+    source.file("t.csv", format!("filepath\ttitle\n{}\tone, two\n", whole.display()));
+    let imported = source.import(&table(&source, "t.csv"));
+    assert_eq!(imported.items()[0].image.as_deref(), Some("a.png"));
+    assert_eq!(imported.items()[0].captions, ["one, two"]);
 }
 
 fn folder(source: &Source) -> Folder {
@@ -116,10 +136,23 @@ fn image_folders() {
             item("validation/c.png", "dev", Some("validation/c.png"), &["a, b"]),
         ]
     );
+    let absent = Folder { caption_key: Some("none".into()), ..folder(&source) };
+    assert!(source.refused(&absent).contains("no line of its metadata has the key none"));
     let keyed = Folder { caption_key: Some("other".into()), ..folder(&source) };
     assert!(
         source.refused(&keyed).contains("metadata.jsonl:4: a caption must be a text, but is 1")
     );
+}
+
+#[test]
+fn folders_are_splits_only_by_their_whole_name() {
+    let source = Source::new();
+    for (shade, folder) in ["valley", "devices", "val2014", "test-1", "Training"].iter().enumerate()
+    {
+        source.image(&format!("{folder}/a.png"), shade as u8);
+    }
+    let splits = source.import(&folder(&source)).items().into_iter().filter_map(|item| item.split);
+    assert_eq!(splits.collect::<Vec<_>>(), ["train", "train", "test", "dev", "train"]);
 }
 
 #[test]
@@ -130,11 +163,15 @@ fn metadata_must_fit_the_images() {
     source.file(
         "metadata.jsonl",
         "{\"file_name\":\"a.png\",\"text\":\"ok\"}\n{\"file_name\":\"none.png\"}\n\
-         {\"file_name\":\"../a.png\"}\n{\"file_name\":3}\nnot json\n",
+         {\"file_name\":\"../a.png\"}\n{\"file_name\":3}\nnot json\n\
+         {}\n{\"image_file_name\":\"a.png\"}\n{\"file_name\":\"a.png\",\"text\":\" \"}\n",
     );
     let what = source.refused(&folder(&source));
     for part in [
-        "5 bad entries",
+        "8 bad entries",
+        ":6: neither file_name nor caption",
+        ":7: image_file_name is not read",
+        ":8: the caption is empty",
         "metadata.jsonl:2: there is no none.png",
         ":3: the path \"../a.png\"",
         ":4: file_name must be a text",

@@ -84,6 +84,79 @@ fn nothing_is_written_outside() {
 }
 
 #[test]
+fn odd_names_of_shards_and_members_stay_inside() {
+    let source = Source::new();
+    let image = png(1);
+    let bytes = shard(&[("tmp/x.png", &image), ("a.png", &image)]);
+    source.file("s/.tar", &bytes);
+    source.file("s/...tar", &bytes);
+    source
+        .file("s/ok.tar", shard(&[("a.depth.png", &png(9)), ("a.png", &image), ("._a.png", b"x")]));
+    let imported = source.skip_bad(&importer(&source, "s"));
+    assert_eq!(imported.ids(), ["ok/a"]);
+    assert_eq!(imported.items()[0].image.as_deref(), Some("ok/a.png"));
+    assert!(source.refused(&importer(&source, "s/.tar")).contains("no .tar"));
+}
+
+#[test]
+fn what_is_not_kept_is_not_left() {
+    let source = Source::new();
+    let (one, long) = (png(1), format!("{}.png", "n".repeat(90)));
+    source.file(
+        "x.tar",
+        shard(&[
+            ("a.png", b"not a picture"),
+            ("b.png", &one),
+            ("c.png", &png(2)),
+            ("b.png", &one),
+            ("b/c.png", &png(3)),
+            (&long, &png(4)),
+            ("d.png", &png(5)),
+            ("d.json", b"[1]"),
+            ("e.json", b"{\"caption\":null,\"text\":\"t\"}"),
+        ]),
+    );
+    let imported = source.skip_bad(&importer(&source, "x.tar"));
+    let kept: Vec<_> = imported.items().into_iter().filter_map(|item| item.image).collect();
+    let mut files = 0;
+    let mut folders = vec![imported.folder.join("images")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() { folders.push(path) } else { files += 1 }
+        }
+    }
+    assert_eq!(files, kept.len());
+    assert_eq!(imported.items().last().unwrap().captions, ["t"]);
+    assert!(says(&imported.bad(), &["impossible member", "b.png"]), "{:?}", imported.bad());
+}
+
+#[test]
+fn headers_do_not_fill_the_memory() {
+    let source = Source::new();
+    let mut header = tar::Header::new_gnu();
+    header.set_path("././@LongLink").unwrap();
+    header.set_entry_type(tar::EntryType::GNULongName);
+    header.set_size(1 << 30);
+    header.set_cksum();
+    let mut bytes = header.as_bytes().to_vec();
+    bytes.resize(4096, 0);
+    source.file("x.tar", bytes);
+    let what = source.refused(&importer(&source, "x.tar"));
+    assert!(what.contains("damaged shard") && what.contains("a header of 1073741824"), "{what}");
+
+    // Honest long names are read.
+    let mut archive = tar::Builder::new(Vec::new());
+    let name = format!("{}a.txt", "deep/".repeat(30));
+    let mut header = tar::Header::new_gnu();
+    header.set_size(1);
+    archive.append_data(&mut header, &name, &b"x"[..]).unwrap();
+    source.file("y.tar", archive.into_inner().unwrap());
+    let imported = source.import(&importer(&source, "y.tar"));
+    assert!(imported.ids()[0].starts_with("y/deep/deep/"), "{:?}", imported.ids());
+}
+
+#[test]
 fn links_and_devices_are_refused() {
     let source = Source::new();
     let mut bytes = Vec::new();

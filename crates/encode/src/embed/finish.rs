@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::Path;
 
 use nextpair_data::dataset::{Dataset, FeatureSet};
-use nextpair_data::{AtomicFile, Matrix, Progress, npy};
+use nextpair_data::{AtomicFile, Dtype, Matrix, Progress, npy};
 use rayon::prelude::*;
 
 use super::rows::Rows;
@@ -13,8 +13,7 @@ use super::{BAD, CHUNK, FILES, NUMBERS, Output, PLACES, Places, encoded, feature
 use crate::hash::sha256;
 use crate::{Error, Pca};
 
-/// Everything the features depend on, as the manifest will tell it. It is also the name of the
-/// job: stopped work goes on only if all of it is the same.
+/// Everything the features depend on, as the manifest will tell it.
 pub(super) fn made_by(
     dataset: &Dataset,
     rows: &dyn Rows,
@@ -31,6 +30,15 @@ pub(super) fn made_by(
         made_by.insert("pca".into(), file.display().to_string().into());
     }
     Ok(made_by)
+}
+
+/// The name of the work that makes the rows. Components come after it, so they are not part of it.
+pub(super) fn job(made_by: &toml::Table, dtype: Dtype) -> String {
+    let mut job = made_by.clone();
+    job.remove("components");
+    job.remove("pca");
+    job.insert("dtype".into(), format!("{dtype:?}").into());
+    job.to_string()
 }
 
 /// Puts the files in their places. The partial folder keeps its own until the manifest names
@@ -108,7 +116,7 @@ fn project(
             matrix.read_f64(at, &mut row);
             let projected = encoded(&pca.apply(&row), output.dtype);
             progress.advance(1);
-            projected
+            projected.map_err(|what| Error::Numbers { what: format!("row {at}: {what}") })
         });
         for row in projected.collect::<Result<Vec<_>, Error>>()? {
             write(&row)?;
@@ -139,6 +147,9 @@ pub(super) fn place(from: &Path, to: &Path) -> Result<(), Error> {
 }
 
 pub(super) fn count_lines(path: &Path) -> Result<usize, Error> {
-    let bytes = fs::read(path).map_err(|e| io(path, e))?;
-    Ok(bytes.iter().filter(|&&byte| byte == b'\n').count())
+    match fs::read(path) {
+        Ok(bytes) => Ok(bytes.iter().filter(|&&byte| byte == b'\n').count()),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(0),
+        Err(e) => Err(io(path, e)),
+    }
 }

@@ -13,7 +13,7 @@ pub(super) enum Made {
     Row(Vec<f32>),
     /// There is nothing to encode.
     Nothing,
-    /// It could not be encoded: a line for the list of those.
+    /// It could not be encoded, and why.
     Bad(String),
 }
 
@@ -25,7 +25,9 @@ pub(super) trait Rows: Sync {
     fn count(&self) -> usize;
     /// Vectors, and numbers per vector.
     fn shape(&self) -> (usize, usize);
-    fn make(&self, worker: &Worker, at: usize) -> Result<Made, Error>;
+    fn make(&self, worker: &Worker, at: usize) -> Made;
+    /// What people know it by.
+    fn name(&self, at: usize) -> String;
     /// Whether principal components are fitted on it, where there is such a split.
     fn in_train(&self, at: usize) -> bool;
     /// Everything about the encoder that the numbers depend on.
@@ -55,18 +57,16 @@ impl Rows for Images<'_> {
         (self.encoder.locals(), self.encoder.dim())
     }
 
-    fn make(&self, worker: &Worker, at: usize) -> Result<Made, Error> {
-        let item = self.items.get(at);
-        let Some(image) = item.image else { return Ok(Made::Nothing) };
-        let path = self.folder.join(&image);
-        match picture::read(&path) {
-            Ok(picture) => match self.encoder.encode(worker, &picture) {
-                Ok(numbers) => Ok(finite(numbers, &item.id)),
-                Err(error @ Error::Picture { .. }) => Ok(bad(&item.id, &error.to_string())),
-                Err(error) => Err(error),
-            },
-            Err(error) => Ok(bad(&item.id, &error.to_string())),
+    fn make(&self, worker: &Worker, at: usize) -> Made {
+        let Some(image) = self.items.get(at).image else { return Made::Nothing };
+        match picture::read(&self.folder.join(&image)) {
+            Ok(picture) => row(self.encoder.encode(worker, &picture)),
+            Err(error) => Made::Bad(error.to_string()),
         }
+    }
+
+    fn name(&self, at: usize) -> String {
+        self.items.get(at).id
     }
 
     fn in_train(&self, at: usize) -> bool {
@@ -100,11 +100,14 @@ impl Rows for Captions<'_> {
         (1, self.encoder.dim())
     }
 
-    fn make(&self, worker: &Worker, at: usize) -> Result<Made, Error> {
-        let index = self.items.item_of_caption(at);
-        let mut item = self.items.get(index);
-        let caption = item.captions.swap_remove(at - self.items.captions_of(index).start);
-        Ok(finite(self.encoder.encode(worker, &caption)?, &format!("{}: {caption}", item.id)))
+    fn make(&self, worker: &Worker, at: usize) -> Made {
+        let (_, caption) = self.caption(at);
+        row(self.encoder.encode(worker, &caption))
+    }
+
+    fn name(&self, at: usize) -> String {
+        let (id, caption) = self.caption(at);
+        format!("{id}: {}", caption.chars().take(80).collect::<String>())
     }
 
     fn in_train(&self, at: usize) -> bool {
@@ -116,16 +119,21 @@ impl Rows for Captions<'_> {
     }
 }
 
-/// A row, unless there is no meaning in it.
-fn finite(numbers: Vec<f32>, id: &str) -> Made {
-    match numbers.iter().all(|number| number.is_finite()) {
-        true => Made::Row(numbers),
-        false => bad(id, "the encoder gave a number that is not finite"),
+impl Captions<'_> {
+    /// A caption and the id of its item.
+    fn caption(&self, at: usize) -> (String, String) {
+        let index = self.items.item_of_caption(at);
+        let mut item = self.items.get(index);
+        let caption = item.captions.swap_remove(at - self.items.captions_of(index).start);
+        (item.id, caption)
     }
 }
 
-fn bad(id: &str, what: &str) -> Made {
-    let mut line = serde_json::json!({ "id": id, "what": what }).to_string();
-    line.push('\n');
-    Made::Bad(line)
+/// What an encoder gave, unless there is no meaning in it.
+fn row(encoded: Result<Vec<f32>, Error>) -> Made {
+    match encoded {
+        Ok(numbers) if numbers.iter().all(|number| number.is_finite()) => Made::Row(numbers),
+        Ok(_) => Made::Bad("the encoder gave a number that is not finite".to_owned()),
+        Err(error) => Made::Bad(error.to_string()),
+    }
 }
