@@ -3,8 +3,10 @@
 //! JPEG, PNG, WebP, GIF and BMP, told apart by their first bytes and not by their names. A
 //! picture comes out as three bytes per pixel: the first frame of an animation, turned as its
 //! EXIF orientation asks, palettes and grey and CMYK as the colours they stand for, 16 bits
-//! rounded to 8, and transparency laid over white. A file that is cut off or damaged is an
-//! error and never a picture with grey in it.
+//! rounded to 8, and transparency laid over white. A file that is cut off is an error and never a
+//! picture with grey in it, even if something put a proper end behind the cut. Two things go
+//! unseen: a progressive JPEG file without its last scans, a whole picture with less detail, and
+//! changed bytes that still mean something, where the format has no checksum.
 
 mod ending;
 mod jpeg;

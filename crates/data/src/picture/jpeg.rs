@@ -1,5 +1,8 @@
 //! JPEG, from its decoder directly: only there can it be told to refuse files that are cut off or
-//! damaged. By default it fills what is missing with grey.
+//! damaged. By default it fills what is missing with grey. What it fills even so is found by
+//! [`coded`].
+
+mod coded;
 
 use std::io::Cursor;
 
@@ -28,6 +31,9 @@ pub(super) fn size(reader: impl ZByteReaderTrait) -> Result<(u32, u32), String> 
 pub(super) fn decode(bytes: &[u8]) -> Result<(RgbImage, Orientation), String> {
     let mut decoder = JpegDecoder::new_with_options(Cursor::new(bytes), strict());
     let pixels = decoder.decode().map_err(|e| e.to_string())?;
+    if !coded::is_complete(bytes) {
+        return Err("its coded data ends too early".into());
+    }
     let (width, height) = decoder.dimensions().ok_or("no frame header")?;
     let picture = RgbImage::from_raw(width as u32, height as u32, pixels);
     let orientation = decoder.exif().and_then(|exif| Orientation::from_exif_chunk(exif));
@@ -62,6 +68,14 @@ mod tests {
         assert_eq!(probe_bytes(Path::new("a"), &turned).unwrap().width, 24);
         let picture = decode(Path::new("a"), &turned).unwrap();
         assert_eq!((picture.width, picture.height), (16, 24));
+    }
+
+    #[test]
+    fn a_proper_end_after_a_cut_does_not_help() {
+        let jpeg = grey(240, 160);
+        let early = [&jpeg[..jpeg.len() - 20], &[0xff, 0xd9]].concat();
+        let what = decode(Path::new("a"), &early).unwrap_err().to_string();
+        assert_eq!(what, "a: damaged: its coded data ends too early");
     }
 
     #[test]
