@@ -1,7 +1,8 @@
 //! From what people have to one dataset: every kind of source, one way in.
 //!
 //! An [`Importer`] reads its source and hands entries to a [`Sink`], which checks them, looks at
-//! their images, notes what is odd and writes the dataset. Adding a kind is one file here.
+//! their images, notes what is odd and writes the dataset. Adding a kind is one file here, and a
+//! subcommand for its flags.
 
 mod captions;
 mod coco;

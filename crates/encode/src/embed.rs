@@ -121,10 +121,8 @@ fn embed(
         return Ok(report);
     }
     if rows.count() == 0 {
-        return Err(Error::file(
-            dataset.folder(),
-            format!("there is no {} to encode", rows.side()),
-        ));
+        let what = format!("there is no {} to encode", rows.side());
+        return Err(Error::file(dataset.folder(), what));
     }
     let shape = Shape::new(rows, output);
     if let Some(components) = output.components {
@@ -143,6 +141,9 @@ fn embed(
     if made == 0 {
         let (bad, _) = places.file("bad.jsonl");
         finish::place(&places.partial.join(FILES[BAD]), &bad)?;
+        // The next try looks at all of them again.
+        drop(files);
+        fs::remove_dir_all(&places.partial).map_err(|e| io(&places.partial, e))?;
         let what = format!("not one {} could be encoded; see {}", rows.side(), bad.display());
         return Err(Error::file(dataset.folder(), what));
     }

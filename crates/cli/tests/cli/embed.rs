@@ -140,12 +140,20 @@ fn bad_images_are_listed_and_do_not_stop_it() {
     succeeds(path, again, &["2 images are embedded already"]);
     succeeds(path, &format!("{again} --replace"), &["3 images embedded"]);
     assert_eq!(inspected(path, "mixed")["features"].as_array().unwrap().len(), 2);
+    // Nothing of the way before is left.
+    fs::write(path.join("t.csv"), "filepath,title\nscene-000000.png,a\n").unwrap();
+    succeeds(path, "import table t.csv one --image-dir ds/images/000", &[]);
+    fs::create_dir_all(path.join("one/features")).unwrap();
+    fs::write(path.join("one/features/image.image.rows.npy"), "stale").unwrap();
+    succeeds(path, "embed one --image-model image.onnx --pooled", &["1 images embedded"]);
+    assert_eq!(listed(&path.join("one/features")), ["image.image.bad.jsonl", "image.image.npy"]);
 
     fs::remove_dir_all(path.join("ds/images")).unwrap();
     let words = "embed mixed --image-model image.onnx --pooled --name none";
     let run = nextpair(path, words);
     assert_eq!(run.code, Some(2));
     assert!(run.stderr.contains("not one image could be encoded"), "{}", run.stderr);
+    assert!(!listed(&path.join("mixed/features")).iter().any(|name| name.contains("partial")));
 }
 
 #[test]

@@ -56,6 +56,7 @@ pub(super) fn finish(
     let explained = match output.components {
         None => {
             place(&made, &file)?;
+            remove(&places.file("pca.safetensors").0)?;
             None
         }
         Some(components) => {
@@ -69,7 +70,9 @@ pub(super) fn finish(
     place(&places.partial.join(FILES[BAD]), &places.file("bad.jsonl").0)?;
     let in_order = numbers.iter().enumerate().all(|(at, &row)| row == at as i64);
     let (rows_file, rows_named) = places.file("rows.npy");
-    if !in_order {
+    if in_order {
+        remove(&rows_file)?;
+    } else {
         let mut file = AtomicFile::create(&rows_file)?;
         npy::write_i64(&mut file, &numbers).map_err(|e| io(&rows_file, e))?;
         file.commit()?;
@@ -135,15 +138,22 @@ fn read_places(path: &Path) -> Result<Vec<i64>, Error> {
 pub(super) fn place(from: &Path, to: &Path) -> Result<(), Error> {
     let waiting = to.with_extension("waiting");
     let link = || {
-        match fs::remove_file(&waiting) {
-            Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(e),
-            _ => {}
+        if waiting.exists() {
+            fs::remove_file(&waiting)?;
         }
         fs::hard_link(from, &waiting).or_else(|_| fs::copy(from, &waiting).map(drop))?;
         File::open(&waiting)?.sync_all()?;
         fs::rename(&waiting, to)
     };
     link().map_err(|e| io(to, e))
+}
+
+/// Removes what replaced features may have left.
+fn remove(path: &Path) -> Result<(), Error> {
+    match fs::remove_file(path) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(io(path, e)),
+        _ => Ok(()),
+    }
 }
 
 pub(super) fn count_lines(path: &Path) -> Result<usize, Error> {
