@@ -131,9 +131,9 @@ fn embed(
     let job = finish::job(&made_by, shape.dtype);
     if places.partial.exists() && !Growing::is_of(&places.partial, RECORD, &job)? {
         // Not cut back: a file of it may be in its place already, under two names.
-        fs::remove_dir_all(&places.partial).map_err(|e| io(&places.partial, e))?;
+        fs::remove_dir_all(&places.partial).map_err(|e| Error::io(&places.partial, e))?;
     }
-    fs::create_dir_all(&places.partial).map_err(|e| io(&places.partial, e))?;
+    fs::create_dir_all(&places.partial).map_err(|e| Error::io(&places.partial, e))?;
     let mut files = Growing::open(&places.partial, RECORD, &job, &FILES)?;
     let resumed = shape.rows_in(&files);
     make(rows, &shape, &mut files, progress)?;
@@ -143,7 +143,7 @@ fn embed(
         finish::place(&places.partial.join(FILES[BAD]), &bad)?;
         // The next try looks at all of them again.
         drop(files);
-        fs::remove_dir_all(&places.partial).map_err(|e| io(&places.partial, e))?;
+        fs::remove_dir_all(&places.partial).map_err(|e| Error::io(&places.partial, e))?;
         let what = format!("not one {} could be encoded; see {}", rows.side(), bad.display());
         return Err(Error::file(dataset.folder(), what));
     }
@@ -153,7 +153,7 @@ fn embed(
     let (set, explained) = finish::finish(rows, output, &places, made_by, progress)?;
     dataset.add_features(&lock, set)?;
     drop(files);
-    fs::remove_dir_all(&places.partial).map_err(|e| io(&places.partial, e))?;
+    fs::remove_dir_all(&places.partial).map_err(|e| Error::io(&places.partial, e))?;
     let bad = finish::count_lines(&places.file("bad.jsonl").0)?;
     Ok(Report { rows: made, resumed, bad, explained, existed: false })
 }
@@ -264,7 +264,7 @@ fn existing(
     if set.made_by.as_ref() == Some(made_by) && !output.replace {
         // Stopped after the manifest was written.
         if places.partial.exists() {
-            fs::remove_dir_all(&places.partial).map_err(|e| io(&places.partial, e))?;
+            fs::remove_dir_all(&places.partial).map_err(|e| Error::io(&places.partial, e))?;
         }
         let (_, features) = dataset.features(side, Some(&output.name))?;
         let bad = finish::count_lines(&places.file("bad.jsonl").0)?;
@@ -291,10 +291,6 @@ fn check_name(folder: &Path, name: &str) -> Result<(), Error> {
         return Err(Error::file(folder, what));
     }
     Ok(())
-}
-
-fn io(path: &Path, source: std::io::Error) -> Error {
-    Error::Data(nextpair_data::Error::io(path, source))
 }
 
 /// A feature set as the manifest will name it.

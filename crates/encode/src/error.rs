@@ -56,6 +56,10 @@ pub enum Error {
 }
 
 impl Error {
+    pub(crate) fn io(path: &Path, error: std::io::Error) -> Self {
+        Error::Data(nextpair_data::Error::io(path, error))
+    }
+
     pub(crate) fn file(path: &Path, what: impl Into<String>) -> Self {
         Error::File { path: path.to_path_buf(), what: what.into() }
     }

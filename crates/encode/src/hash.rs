@@ -9,7 +9,7 @@ use crate::Error;
 
 /// The SHA-256 of a file, as `sha256sum` prints it.
 pub(crate) fn sha256(path: &Path) -> Result<String, Error> {
-    let fail = |e| nextpair_data::Error::io(path, e);
+    let fail = |e| Error::io(path, e);
     let mut hasher = Sha256::new();
     let mut file = File::open(path).map_err(fail)?;
     std::io::copy(&mut file, &mut hasher).map_err(fail)?;
@@ -18,7 +18,7 @@ pub(crate) fn sha256(path: &Path) -> Result<String, Error> {
 
 /// The path of a file from the root on.
 pub(crate) fn whole_path(path: &Path) -> Result<String, Error> {
-    let fail = |e| nextpair_data::Error::io(path, e);
+    let fail = |e| Error::io(path, e);
     Ok(path.canonicalize().map_err(fail)?.display().to_string())
 }
 

@@ -66,7 +66,7 @@ pub(crate) struct Graph {
 
 impl Graph {
     pub(crate) fn open(path: &Path) -> Result<Self, Error> {
-        let bytes = fs::read(path).map_err(|e| nextpair_data::Error::io(path, e))?;
+        let bytes = fs::read(path).map_err(|e| Error::io(path, e))?;
         let foreign = |what: String| Error::file(path, format!("not an ONNX file: {what}"));
         wire::check(&bytes).map_err(foreign)?;
         let parse = || ModelProto::parse_buf(&bytes).map_err(|e| foreign(e.to_string()));

@@ -134,7 +134,7 @@ impl Pca {
         });
         let whole = serialize(views, None).map_err(|e| Error::file(path, e.to_string()))?;
         let mut file = AtomicFile::create(path)?;
-        file.write_all(&whole).map_err(|e| nextpair_data::Error::io(path, e))?;
+        file.write_all(&whole).map_err(|e| Error::io(path, e))?;
         Ok(file.commit()?)
     }
 

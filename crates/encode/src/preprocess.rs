@@ -99,7 +99,7 @@ impl Preprocess {
 
     /// Reads and checks a TOML file.
     pub fn read(path: &Path) -> Result<Self, Error> {
-        let text = fs::read_to_string(path).map_err(|e| nextpair_data::Error::io(path, e))?;
+        let text = fs::read_to_string(path).map_err(|e| Error::io(path, e))?;
         Self::parse(&text).map_err(|what| Error::file(path, what))
     }
 

@@ -20,6 +20,8 @@ use crate::{Dtype, Error, Growing, Progress, Side, npy};
 
 /// The region features of the world.
 const FEATURES: &str = "features/regions.image.npy";
+/// The name of the record of how far they are.
+const RECORD: &str = "scenes";
 /// Scenes that are made and recorded together.
 const CHUNK: usize = 1024;
 /// Pictures per folder: file systems and people dislike folders of a million files.
@@ -71,17 +73,12 @@ pub fn import_scenes(
 
 /// The files of the draft, as far as this very job made them.
 fn open(draft: &Draft, job: &str) -> Result<Growing, Error> {
-    let files = || Growing::open(draft.folder(), "scenes", job, &[ITEMS, FEATURES]);
+    if !Growing::is_of(draft.folder(), RECORD, job)? {
+        draft.clear()?;
+    }
     let features = draft.folder().join("features");
     fs::create_dir_all(&features).map_err(|e| Error::io(&features, e))?;
-    let continued = files()?;
-    if continued.done() > 0 {
-        return Ok(continued);
-    }
-    drop(continued);
-    draft.clear()?;
-    fs::create_dir_all(&features).map_err(|e| Error::io(&features, e))?;
-    files()
+    Growing::open(draft.folder(), RECORD, job, &[ITEMS, FEATURES])
 }
 
 /// What goes into the files of a scene: its line and its features.

@@ -9,7 +9,7 @@ use nextpair_data::{AtomicFile, Dtype, Matrix, Progress, npy};
 use rayon::prelude::*;
 
 use super::rows::Rows;
-use super::{BAD, CHUNK, FILES, NUMBERS, Output, PLACES, Places, encoded, feature_set, io};
+use super::{BAD, CHUNK, FILES, NUMBERS, Output, PLACES, Places, encoded, feature_set};
 use crate::hash::sha256;
 use crate::{Error, Pca};
 
@@ -74,7 +74,7 @@ pub(super) fn finish(
         remove(&rows_file)?;
     } else {
         let mut file = AtomicFile::create(&rows_file)?;
-        npy::write_i64(&mut file, &numbers).map_err(|e| io(&rows_file, e))?;
+        npy::write_i64(&mut file, &numbers).map_err(|e| Error::io(&rows_file, e))?;
         file.commit()?;
     }
     let side = rows.side();
@@ -110,7 +110,7 @@ fn project(
 ) -> Result<(), Error> {
     progress.start("components", matrix.rows() as u64);
     let mut file = AtomicFile::create(path)?;
-    let mut write = |bytes: &[u8]| file.write_all(bytes).map_err(|e| io(path, e));
+    let mut write = |bytes: &[u8]| file.write_all(bytes).map_err(|e| Error::io(path, e));
     write(&npy::header_of(matrix.rows(), matrix.locals(), pca.components(), output.dtype))?;
     for start in (0..matrix.rows()).step_by(CHUNK) {
         let rows = start..(start + CHUNK).min(matrix.rows());
@@ -129,7 +129,7 @@ fn project(
 }
 
 fn read_places(path: &Path) -> Result<Vec<i64>, Error> {
-    let bytes = fs::read(path).map_err(|e| io(path, e))?;
+    let bytes = fs::read(path).map_err(|e| Error::io(path, e))?;
     let (numbers, _) = bytes.as_chunks::<8>();
     Ok(numbers.iter().map(|&number| i64::from_le_bytes(number)).collect())
 }
@@ -145,13 +145,13 @@ pub(super) fn place(from: &Path, to: &Path) -> Result<(), Error> {
         File::open(&waiting)?.sync_all()?;
         fs::rename(&waiting, to)
     };
-    link().map_err(|e| io(to, e))
+    link().map_err(|e| Error::io(to, e))
 }
 
 /// Removes what replaced features may have left.
 fn remove(path: &Path) -> Result<(), Error> {
     match fs::remove_file(path) {
-        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(io(path, e)),
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(Error::io(path, e)),
         _ => Ok(()),
     }
 }
@@ -160,6 +160,6 @@ pub(super) fn count_lines(path: &Path) -> Result<usize, Error> {
     match fs::read(path) {
         Ok(bytes) => Ok(bytes.iter().filter(|&&byte| byte == b'\n').count()),
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(0),
-        Err(e) => Err(io(path, e)),
+        Err(e) => Err(Error::io(path, e)),
     }
 }
