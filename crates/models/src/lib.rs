@@ -1,0 +1,6 @@
+//! Image-text retrieval models, trained exactly and fast.
+#![forbid(unsafe_code)]
+
+mod error;
+
+pub use error::Error;
