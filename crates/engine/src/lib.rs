@@ -32,12 +32,14 @@
 //! ```
 
 mod distance;
+pub mod elementwise;
 mod embeddings;
 mod error;
 mod features;
 mod kcenter;
 mod lazy;
 mod memory;
+mod packed;
 mod partial;
 mod picks;
 mod question;
@@ -57,6 +59,7 @@ pub use features::{BagOfWords, bag_of_words, histograms, mean_features};
 pub use kcenter::{k_center, nearest};
 pub use memory::Size;
 pub use nextpair_data::{Draws, Progress};
+pub use packed::{Left, Packed};
 pub use partial::Partial;
 pub use picks::{Pick, Picks, Reason};
 pub use question::{Features, Guards, Matching, Question, Rule, Scope, Settings, Shard, Weight};

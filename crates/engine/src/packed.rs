@@ -1,0 +1,300 @@
+//! Products in single precision whose right side is laid out once and used many times.
+//!
+//! A general product lays out its right side every time, which costs as much as the product itself
+//! when the left side has few rows. Weights of a model do not change between products, so they are
+//! kept in the order in which the innermost loop reads them: in panels of two vectors of columns.
+//!
+//! Every number of a product is one chain of fused multiply-adds in the order of the depth. It is
+//! the same whatever rows it is computed with, wherever it stands and on however many threads.
+
+mod left;
+mod task;
+mod tile;
+
+use std::ops::Range;
+
+use pulp::{Arch, Simd, WithSimd};
+
+pub use left::Left;
+use left::Tiles;
+use task::Job;
+use tile::VECTORS;
+
+/// Numbers of a cache line: panels begin at one, so that no vector lies across two.
+const LINE: usize = 16;
+
+/// The right side of products, `depth` rows of `columns` numbers.
+///
+/// ```
+/// use nextpair_engine::{Left, Packed};
+///
+/// let right = Packed::new(2, 3, &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+/// let mut out = [0.0; 3];
+/// right.multiply(Left::rows(&[1.0, 10.0], 2), &mut out);
+/// assert_eq!(out, [41.0, 52.0, 63.0]);
+/// ```
+#[derive(Debug)]
+pub struct Packed {
+    depth: usize,
+    columns: usize,
+    /// Columns of a panel.
+    width: usize,
+    /// Where the first panel begins.
+    start: usize,
+    panels: Vec<f32>,
+}
+
+impl Packed {
+    /// Lays out a matrix of `depth` rows of `columns` numbers.
+    ///
+    /// # Panics
+    /// If `values` has another length.
+    pub fn new(depth: usize, columns: usize, values: &[f32]) -> Self {
+        let mut packed = Self::empty();
+        packed.repack(depth, columns, values);
+        packed
+    }
+
+    /// Lays out the transpose of a matrix of `columns` rows of `depth` numbers, such as the
+    /// weights `W` of a layer `x Wᵀ`.
+    ///
+    /// # Panics
+    /// If `values` has another length.
+    pub fn transposed(columns: usize, depth: usize, values: &[f32]) -> Self {
+        let mut packed = Self::empty();
+        packed.repack_transposed(columns, depth, values);
+        packed
+    }
+
+    pub(crate) fn empty() -> Self {
+        let width = Arch::new().dispatch(Width);
+        Packed { depth: 0, columns: 0, width, start: 0, panels: Vec::new() }
+    }
+
+    /// Lays out another matrix as [`Packed::new`] does, in the same memory if it fits.
+    ///
+    /// # Panics
+    /// If `values` has another length.
+    pub fn repack(&mut self, depth: usize, columns: usize, values: &[f32]) {
+        assert_eq!(values.len(), depth * columns, "{depth} rows of {columns} numbers");
+        let width = self.shape(depth, columns);
+        for (p, panel) in self.panels_mut().enumerate() {
+            let first = p * width;
+            let present = width.min(columns - first);
+            for (k, line) in panel.chunks_exact_mut(width).enumerate() {
+                line[..present].copy_from_slice(&values[k * columns + first..][..present]);
+                line[present..].fill(0.0);
+            }
+        }
+    }
+
+    /// Lays out the transpose of another matrix as [`Packed::transposed`] does, in the same memory
+    /// if it fits.
+    ///
+    /// # Panics
+    /// If `values` has another length.
+    pub fn repack_transposed(&mut self, columns: usize, depth: usize, values: &[f32]) {
+        assert_eq!(values.len(), depth * columns, "{columns} rows of {depth} numbers");
+        self.repack_columns(depth, columns, |column| &values[column * depth..][..depth]);
+    }
+
+    /// Lays out `columns` columns of `depth` numbers, wherever they are.
+    pub(crate) fn repack_columns<'a>(
+        &mut self,
+        depth: usize,
+        columns: usize,
+        column: impl Fn(usize) -> &'a [f32],
+    ) {
+        let width = self.shape(depth, columns);
+        for (p, panel) in self.panels_mut().enumerate() {
+            // A stretch of the depth at a time, which stays in the nearest cache.
+            for (stretch, lines) in panel.chunks_mut(LINE * width).enumerate() {
+                let depths = stretch * LINE..depth.min((stretch + 1) * LINE);
+                for position in 0..width {
+                    let places = lines[position..].iter_mut().step_by(width);
+                    match p * width + position {
+                        c if c < columns => {
+                            let from = &column(c)[depths.clone()];
+                            places.zip(from).for_each(|(to, from)| *to = *from);
+                        }
+                        _ => places.for_each(|to| *to = 0.0),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Makes room for a matrix; the panels are still to be written.
+    fn shape(&mut self, depth: usize, columns: usize) -> usize {
+        (self.depth, self.columns) = (depth, columns);
+        let size = columns.div_ceil(self.width) * depth * self.width;
+        if self.panels.len() < size + LINE {
+            self.panels = vec![0.0; size + LINE];
+        }
+        let offset = self.panels.as_ptr().align_offset(LINE * size_of::<f32>());
+        self.start = offset.min(LINE);
+        self.width
+    }
+
+    fn panels_mut(&mut self) -> impl Iterator<Item = &mut [f32]> {
+        let size = self.depth * self.width;
+        let panels = self.columns.div_ceil(self.width);
+        // An empty panel has no numbers to write, and chunks of none are not allowed.
+        self.panels[self.start..][..panels * size].chunks_exact_mut(size.max(1))
+    }
+
+    /// Rows of the right side.
+    pub fn depth(&self) -> usize {
+        self.depth
+    }
+
+    /// Columns of the right side, and of every product.
+    pub fn columns(&self) -> usize {
+        self.columns
+    }
+
+    /// How many panels there are.
+    pub(crate) fn panels(&self) -> usize {
+        self.columns.div_ceil(self.width)
+    }
+
+    /// For every step of the depth the vectors of a panel's columns.
+    #[inline(always)]
+    pub(crate) fn panel(&self, panel: usize) -> &[f32] {
+        let size = self.depth * self.width;
+        &self.panels[self.start + panel * size..][..size]
+    }
+
+    /// The columns of a panel.
+    #[inline(always)]
+    pub(crate) fn columns_of(&self, panel: usize) -> Range<usize> {
+        panel * self.width..self.columns.min((panel + 1) * self.width)
+    }
+
+    /// `out = left · self` on this thread. `out` has as many rows as are wanted.
+    ///
+    /// # Panics
+    /// If `out` has no whole rows, or `left` fewer rows than `out`.
+    pub fn multiply(&self, left: Left<'_>, out: &mut [f32]) {
+        self.run(left, out, false, 1);
+    }
+
+    /// `out += left · self` on this thread: the sums go on from what is there.
+    ///
+    /// # Panics
+    /// As [`Packed::multiply`].
+    pub fn multiply_add(&self, left: Left<'_>, out: &mut [f32]) {
+        self.run(left, out, true, 1);
+    }
+
+    /// The same as [`Packed::multiply`] on all threads.
+    ///
+    /// # Panics
+    /// As [`Packed::multiply`].
+    pub fn par_multiply(&self, left: Left<'_>, out: &mut [f32]) {
+        self.run(left, out, false, rayon::current_num_threads());
+    }
+
+    /// The same as [`Packed::multiply_add`] on all threads.
+    ///
+    /// # Panics
+    /// As [`Packed::multiply`].
+    pub fn par_multiply_add(&self, left: Left<'_>, out: &mut [f32]) {
+        self.run(left, out, true, rayon::current_num_threads());
+    }
+
+    fn run(&self, left: Left<'_>, out: &mut [f32], add: bool, threads: usize) {
+        if out.is_empty() {
+            return;
+        }
+        assert!(self.columns > 0 && out.len().is_multiple_of(self.columns), "rows of out");
+        left.check(out.len() / self.columns, self.depth);
+        Job { packed: self, left, add }.run(out, threads);
+    }
+}
+
+/// Asks for the columns of a panel on this machine.
+struct Width;
+
+impl WithSimd for Width {
+    type Output = usize;
+
+    fn with_simd<S: Simd>(self, _simd: S) -> usize {
+        VECTORS * S::F32_LANES
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Numbers without a pattern that a mistake could hide in.
+    fn numbers(count: usize, seed: usize) -> Vec<f32> {
+        (0..count).map(|i| ((i * 7919 + seed * 104_729) % 1009) as f32 / 504.5 - 1.0).collect()
+    }
+
+    /// The definition: one chain of fused multiply-adds per number.
+    fn plain(left: &[f32], right: &[f32], depth: usize, columns: usize, out: &mut [f32]) {
+        for (i, out) in out.iter_mut().enumerate() {
+            let (row, column) = (i / columns, i % columns);
+            for k in 0..depth {
+                *out = left[row * depth + k].mul_add(right[k * columns + column], *out);
+            }
+        }
+    }
+
+    fn transpose(values: &[f32], columns: usize) -> Vec<f32> {
+        (0..columns).flat_map(|c| values.iter().skip(c).step_by(columns)).copied().collect()
+    }
+
+    #[test]
+    fn every_shape_and_way_gives_the_same_bits() {
+        let mut reused = Packed::new(3, 5, &numbers(15, 1));
+        let shapes = [(1, 1, 1), (5, 3, 2), (13, 40, 31), (14, 64, 97), (25, 7, 32), (37, 0, 5)];
+        let large = [(300, 500, 70), (64, 1024, 200)];
+        for (rows, depth, columns) in shapes.into_iter().chain(large) {
+            let (left, right) = (numbers(rows * depth, 2), numbers(depth * columns, 3));
+            let before = numbers(rows * columns, 4);
+            let (mut product, mut sum) = (vec![0.0; rows * columns], before.clone());
+            plain(&left, &right, depth, columns, &mut product);
+            plain(&left, &right, depth, columns, &mut sum);
+            let packed = Packed::new(depth, columns, &right);
+            let turned = Packed::transposed(columns, depth, &transpose(&right, columns));
+            reused.repack(depth, columns, &right);
+            let columns_first = transpose(&left, depth.max(1));
+            for packed in [&packed, &turned, &reused] {
+                for left in [Left::rows(&left, depth), Left::transposed(&columns_first, rows)] {
+                    let mut out = before.clone();
+                    packed.multiply(left, &mut out);
+                    assert_eq!(out, product, "{rows} x {depth} x {columns}");
+                    out.copy_from_slice(&before);
+                    packed.par_multiply(left, &mut out);
+                    assert_eq!(out, product);
+                    out.copy_from_slice(&before);
+                    packed.multiply_add(left, &mut out);
+                    assert_eq!(out, sum);
+                    out.copy_from_slice(&before);
+                    packed.par_multiply_add(left, &mut out);
+                    assert_eq!(out, sum);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn rows_may_lie_apart() {
+        let (wide, right) = (numbers(4 * 9, 5), numbers(6 * 40, 6));
+        let narrow: Vec<f32> = wide.chunks(9).flat_map(|row| &row[2..8]).copied().collect();
+        let packed = Packed::new(6, 40, &right);
+        let (mut apart, mut together) = (vec![0.0; 4 * 40], vec![0.0; 4 * 40]);
+        packed.multiply(Left::rows(&wide[2..], 9), &mut apart);
+        packed.multiply(Left::rows(&narrow, 6), &mut together);
+        assert_eq!(apart, together);
+    }
+
+    #[test]
+    #[should_panic(expected = "3 rows of 2 in 5")]
+    fn missing_rows_are_refused() {
+        Packed::new(2, 1, &[1.0, 2.0]).multiply(Left::rows(&[0.0; 5], 2), &mut [0.0; 3]);
+    }
+}

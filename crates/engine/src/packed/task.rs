@@ -1,0 +1,126 @@
+//! Products cut into tasks, one after the other or on several threads.
+
+use std::ops::Range;
+
+use pulp::{Arch, Simd, WithSimd};
+use rayon::prelude::*;
+
+use super::tile::{self, TALLEST, tallest, with_height};
+use super::{Left, Packed, Tiles};
+
+/// Numbers of the left side that stay in cache while all panels pass by.
+const BLOCK: usize = 128 << 10;
+
+/// Multiply-adds that are worth the start of a task of their own.
+const TASK: usize = 1 << 19;
+
+/// A product that is to be computed.
+#[derive(Clone, Copy)]
+pub(super) struct Job<'a> {
+    pub(super) packed: &'a Packed,
+    pub(super) left: Left<'a>,
+    /// Whether the sums go on from what is there.
+    pub(super) add: bool,
+}
+
+impl<'a> Job<'a> {
+    /// Computes it on so many threads at most.
+    pub(super) fn run(self, out: &mut [f32], threads: usize) {
+        let (depth, rows) = (self.packed.depth, out.len() / self.packed.columns);
+        let blocks = rows.div_ceil((BLOCK / depth.max(1)).max(TALLEST));
+        let tasks = self.split(out, rows, blocks, self.groups(rows, blocks, threads));
+        if threads == 1 || tasks.len() == 1 {
+            let mut tiles = Tiles::default();
+            tasks.into_iter().for_each(|task| task.run(&mut tiles));
+        } else {
+            let tasks = tasks.into_par_iter().with_max_len(1);
+            tasks.for_each_init(Tiles::default, |tiles, task| task.run(tiles));
+        }
+    }
+
+    /// Into how many groups of panels every block of rows is divided, so that all threads have
+    /// something to do and nothing is too small.
+    fn groups(&self, rows: usize, blocks: usize, threads: usize) -> usize {
+        let wanted = if threads == 1 { 1 } else { (2 * threads).div_ceil(blocks) };
+        let worth = rows / blocks * self.packed.depth * self.packed.columns / TASK;
+        wanted.min(worth.max(1)).min(self.packed.panels())
+    }
+
+    /// One task for every block of rows and group of panels. The rows of out are cut at the
+    /// groups, so that every task has slices of its own.
+    fn split<'o>(
+        self,
+        out: &'o mut [f32],
+        rows: usize,
+        blocks: usize,
+        groups: usize,
+    ) -> Vec<Task<'a, 'o>> {
+        let panels = self.packed.panels();
+        let mut tasks = Vec::with_capacity(blocks * groups);
+        let mut lines = out.chunks_exact_mut(self.packed.columns);
+        for block in 0..blocks {
+            let rows = rows * block / blocks..rows * (block + 1) / blocks;
+            let first = tasks.len();
+            tasks.extend((0..groups).map(|group| {
+                let panels = panels * group / groups..panels * (group + 1) / groups;
+                Task { job: self, rows: rows.clone(), panels, out: Vec::with_capacity(rows.len()) }
+            }));
+            for mut line in lines.by_ref().take(rows.len()) {
+                for task in &mut tasks[first..] {
+                    let width = task.columns().len();
+                    task.out.push(line.split_off_mut(..width).expect("groups are whole panels"));
+                }
+            }
+        }
+        tasks
+    }
+}
+
+/// The part of a product that belongs to some rows and some panels.
+struct Task<'a, 'o> {
+    job: Job<'a>,
+    rows: Range<usize>,
+    panels: Range<usize>,
+    out: Vec<&'o mut [f32]>,
+}
+
+impl Task<'_, '_> {
+    fn columns(&self) -> Range<usize> {
+        let packed = self.job.packed;
+        packed.columns_of(self.panels.start).start..packed.columns_of(self.panels.end - 1).end
+    }
+
+    fn run(self, tiles: &mut Tiles) {
+        Arch::new().dispatch(Run { task: self, tiles });
+    }
+}
+
+struct Run<'a, 'o, 't> {
+    task: Task<'a, 'o>,
+    tiles: &'t mut Tiles,
+}
+
+impl WithSimd for Run<'_, '_, '_> {
+    type Output = ();
+
+    // Inlined, like everything it calls, so that it is compiled for the vector unit in use.
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Run { task, tiles } = self;
+        let Job { packed, left, add } = task.job;
+        let first = task.columns().start;
+        let Task { rows, panels, mut out, .. } = task;
+        tiles.fill(left, rows, packed.depth, tallest::<S>());
+        for panel in panels {
+            let Range { start, end } = packed.columns_of(panel);
+            let (columns, panel) = (start - first..end - first, packed.panel(panel));
+            for t in 0..tiles.count() {
+                let (left, out) = (tiles.values_of(t), &mut out[tiles.rows_of(t)]);
+                let columns = columns.clone();
+                with_height!(out.len(), R => {
+                    tile::product::<S, R>(simd, left, panel, columns, add, out)
+                });
+            }
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! The innermost loop of a product: a tile of rows times a panel of columns, in registers.
+
+use std::ops::Range;
+
+use pulp::Simd;
+
+/// Vectors side by side in a panel.
+pub(crate) const VECTORS: usize = 2;
+
+/// The largest number of rows of a tile on any machine.
+pub(crate) const TALLEST: usize = 12;
+
+/// The sums of one row of a tile: the columns of a panel.
+pub(crate) type Sums<S> = [<S as Simd>::f32s; VECTORS];
+
+/// The rows a tile can have: its sums, a line of the panel and one factor fill the registers.
+pub(crate) fn tallest<S: Simd>() -> usize {
+    if S::REGISTER_COUNT >= 32 { TALLEST } else { TALLEST / 2 }
+}
+
+/// Calls `$call` with the constant `$rows` set to the number `$height`, at most [`TALLEST`]: every
+/// height of a tile is compiled on its own, with its sums in registers.
+macro_rules! with_height {
+    ($height:expr, $rows:ident => $call:expr) => {
+        with_height!(@ $height, $rows => $call, 1 2 3 4 5 6 7 8 9 10 11 12)
+    };
+    (@ $height:expr, $rows:ident => $call:expr, $($number:literal)*) => {
+        match $height {
+            $($number => {
+                const $rows: usize = $number;
+                $call
+            })*
+            height => unreachable!("a tile of {height} rows"),
+        }
+    };
+}
+pub(super) use with_height;
+
+/// Adds to every sum the products of its row and column, one fused multiply-add after the other in
+/// the order of the depth. `left` has the `R` numbers of the rows, `panel` the vectors of the
+/// columns for every step of the depth.
+#[inline(always)]
+pub(crate) fn accumulate<S: Simd, const R: usize>(
+    simd: S,
+    left: &[f32],
+    panel: &[f32],
+    sums: &mut [Sums<S>; R],
+) {
+    let (factors, _) = left.as_chunks::<R>();
+    let (vectors, _) = S::as_simd_f32s(panel);
+    let (lines, _) = vectors.as_chunks::<VECTORS>();
+    let mut held = *sums;
+    for (factors, line) in factors.iter().zip(lines) {
+        // By index, because through iterators the sums leave the registers.
+        for r in 0..R {
+            let factor = simd.splat_f32s(factors[r]);
+            for v in 0..VECTORS {
+                held[r][v] = simd.mul_add_f32s(factor, line[v], held[r][v]);
+            }
+        }
+    }
+    *sums = held;
+}
+
+/// Up to a panel's width of numbers, with zeros after the last.
+#[inline(always)]
+pub(crate) fn load<S: Simd>(simd: S, from: &[f32]) -> Sums<S> {
+    let (first, second) = from.split_at(from.len().min(S::F32_LANES));
+    [simd.partial_load_f32s(first), simd.partial_load_f32s(second)]
+}
+
+/// Writes as many sums as there is room for.
+#[inline(always)]
+pub(crate) fn store<S: Simd>(simd: S, sums: Sums<S>, to: &mut [f32]) {
+    let (first, second) = to.split_at_mut(to.len().min(S::F32_LANES));
+    simd.partial_store_f32s(first, sums[0]);
+    simd.partial_store_f32s(second, sums[1]);
+}
+
+/// The product of a tile and a panel, written to the `columns` of the rows of `out`, or added to
+/// what is there.
+#[inline(always)]
+pub(crate) fn product<S: Simd, const R: usize>(
+    simd: S,
+    left: &[f32],
+    panel: &[f32],
+    columns: Range<usize>,
+    add: bool,
+    out: &mut [&mut [f32]],
+) {
+    let out: &mut [&mut [f32]; R] = out.try_into().expect("a tile has a row of out for each row");
+    let mut sums = [[simd.splat_f32s(0.0); VECTORS]; R];
+    if add {
+        for r in 0..R {
+            sums[r] = load(simd, &out[r][columns.clone()]);
+        }
+    }
+    accumulate(simd, left, panel, &mut sums);
+    for r in 0..R {
+        store(simd, sums[r], &mut out[r][columns.clone()]);
+    }
+}
