@@ -31,6 +31,7 @@
 //! # Ok::<(), nextpair_engine::Error>(())
 //! ```
 
+mod cross;
 mod distance;
 pub mod elementwise;
 mod embeddings;
@@ -53,6 +54,7 @@ mod threshold;
 mod top;
 mod vectors;
 
+pub use cross::{Aggregation, Attention, Matcher, Memory, Normaliser, Ragged};
 pub use embeddings::{Embeddings, Metric};
 pub use error::Error;
 pub use features::{BagOfWords, bag_of_words, histograms, mean_features};

@@ -7,21 +7,21 @@
 //! Every number of a product is one chain of fused multiply-adds in the order of the depth. It is
 //! the same whatever rows it is computed with, wherever it stands and on however many threads.
 
+mod aligned;
 mod left;
 mod task;
 mod tile;
 
 use std::ops::Range;
 
-use pulp::{Arch, Simd, WithSimd};
-
+pub(crate) use aligned::Aligned;
 pub use left::Left;
-use left::Tiles;
+pub(crate) use left::{Plan, Tiles};
 use task::Job;
-use tile::VECTORS;
+pub(crate) use tile::{Sums, VECTORS, accumulate, panel_product, tile_size, with_height};
 
-/// Numbers of a cache line: panels begin at one, so that no vector lies across two.
-const LINE: usize = 16;
+/// Steps of the depth that are laid out together, in the nearest cache.
+const STRETCH: usize = 16;
 
 /// The right side of products, `depth` rows of `columns` numbers.
 ///
@@ -39,9 +39,7 @@ pub struct Packed {
     columns: usize,
     /// Columns of a panel.
     width: usize,
-    /// Where the first panel begins.
-    start: usize,
-    panels: Vec<f32>,
+    values: Aligned,
 }
 
 impl Packed {
@@ -66,9 +64,10 @@ impl Packed {
         packed
     }
 
+    /// Nothing yet, to be laid out later.
     pub(crate) fn empty() -> Self {
-        let width = Arch::new().dispatch(Width);
-        Packed { depth: 0, columns: 0, width, start: 0, panels: Vec::new() }
+        let (_, width) = tile_size();
+        Packed { depth: 0, columns: 0, width, values: Aligned::default() }
     }
 
     /// Lays out another matrix as [`Packed::new`] does, in the same memory if it fits.
@@ -77,7 +76,8 @@ impl Packed {
     /// If `values` has another length.
     pub fn repack(&mut self, depth: usize, columns: usize, values: &[f32]) {
         assert_eq!(values.len(), depth * columns, "{depth} rows of {columns} numbers");
-        let width = self.shape(depth, columns);
+        self.shape(depth, columns);
+        let width = self.width;
         for (p, panel) in self.panels_mut().enumerate() {
             let first = p * width;
             let present = width.min(columns - first);
@@ -105,11 +105,11 @@ impl Packed {
         columns: usize,
         column: impl Fn(usize) -> &'a [f32],
     ) {
-        let width = self.shape(depth, columns);
+        self.shape(depth, columns);
+        let width = self.width;
         for (p, panel) in self.panels_mut().enumerate() {
-            // A stretch of the depth at a time, which stays in the nearest cache.
-            for (stretch, lines) in panel.chunks_mut(LINE * width).enumerate() {
-                let depths = stretch * LINE..depth.min((stretch + 1) * LINE);
+            for (stretch, lines) in panel.chunks_mut(STRETCH * width).enumerate() {
+                let depths = stretch * STRETCH..depth.min((stretch + 1) * STRETCH);
                 for position in 0..width {
                     let places = lines[position..].iter_mut().step_by(width);
                     match p * width + position {
@@ -124,23 +124,16 @@ impl Packed {
         }
     }
 
-    /// Makes room for a matrix; the panels are still to be written.
-    fn shape(&mut self, depth: usize, columns: usize) -> usize {
+    /// Makes room for a matrix; its panels are still to be written.
+    pub(crate) fn shape(&mut self, depth: usize, columns: usize) {
         (self.depth, self.columns) = (depth, columns);
-        let size = columns.div_ceil(self.width) * depth * self.width;
-        if self.panels.len() < size + LINE {
-            self.panels = vec![0.0; size + LINE];
-        }
-        let offset = self.panels.as_ptr().align_offset(LINE * size_of::<f32>());
-        self.start = offset.min(LINE);
-        self.width
+        self.values.resize(self.panels() * depth * self.width);
     }
 
     fn panels_mut(&mut self) -> impl Iterator<Item = &mut [f32]> {
-        let size = self.depth * self.width;
-        let panels = self.columns.div_ceil(self.width);
         // An empty panel has no numbers to write, and chunks of none are not allowed.
-        self.panels[self.start..][..panels * size].chunks_exact_mut(size.max(1))
+        let size = (self.depth * self.width).max(1);
+        self.values.chunks_exact_mut(size)
     }
 
     /// Rows of the right side.
@@ -162,7 +155,19 @@ impl Packed {
     #[inline(always)]
     pub(crate) fn panel(&self, panel: usize) -> &[f32] {
         let size = self.depth * self.width;
-        &self.panels[self.start + panel * size..][..size]
+        &self.values[panel * size..][..size]
+    }
+
+    /// The same, to be written.
+    #[inline(always)]
+    pub(crate) fn panel_mut(&mut self, panel: usize) -> &mut [f32] {
+        let size = self.depth * self.width;
+        &mut self.values[panel * size..][..size]
+    }
+
+    /// Columns of a panel on this machine.
+    pub(crate) fn width(&self) -> usize {
+        self.width
     }
 
     /// The columns of a panel.
@@ -210,17 +215,6 @@ impl Packed {
         assert!(self.columns > 0 && out.len().is_multiple_of(self.columns), "rows of out");
         left.check(out.len() / self.columns, self.depth);
         Job { packed: self, left, add }.run(out, threads);
-    }
-}
-
-/// Asks for the columns of a panel on this machine.
-struct Width;
-
-impl WithSimd for Width {
-    type Output = usize;
-
-    fn with_simd<S: Simd>(self, _simd: S) -> usize {
-        VECTORS * S::F32_LANES
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use super::Aligned;
+
 /// The left side of a product, wherever its numbers lie.
 #[derive(Clone, Copy, Debug)]
 pub struct Left<'a> {
@@ -38,29 +40,58 @@ const STRETCH: usize = 16;
 /// of the tile's rows side by side.
 #[derive(Debug, Default)]
 pub(crate) struct Tiles {
-    values: Vec<f32>,
+    values: Aligned,
     depth: usize,
-    rows: usize,
+    plan: Plan,
+}
+
+/// How rows are divided into tiles: so many rows that stay together are a unit.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Plan {
+    unit: usize,
+    units: usize,
     count: usize,
 }
 
+impl Plan {
+    /// As few tiles as possible of at most `tallest` rows.
+    pub(crate) fn new(units: usize, unit: usize, tallest: usize) -> Self {
+        Plan { unit, units, count: units.div_ceil(tallest / unit) }
+    }
+
+    /// How many tiles there are.
+    pub(crate) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// The units of a tile.
+    pub(crate) fn units_of(&self, tile: usize) -> Range<usize> {
+        self.units * tile / self.count..self.units * (tile + 1) / self.count
+    }
+
+    /// The rows of a tile.
+    pub(crate) fn rows_of(&self, tile: usize) -> Range<usize> {
+        let Range { start, end } = self.units_of(tile);
+        start * self.unit..end * self.unit
+    }
+}
+
 impl Tiles {
-    /// Lays out `rows` of `left` in tiles of at most `tallest`.
+    /// The rows of `left` from `first` on, as many as are planned, in memory of their own.
+    pub(crate) fn new(left: Left<'_>, first: usize, depth: usize, plan: Plan) -> Self {
+        let mut tiles = Tiles::default();
+        tiles.fill(left, first, depth, plan);
+        tiles
+    }
+
+    /// Lays out the rows of `left` from `first` on, as many as are planned.
     #[inline(always)]
-    pub(crate) fn fill(
-        &mut self,
-        left: Left<'_>,
-        rows: Range<usize>,
-        depth: usize,
-        tallest: usize,
-    ) {
-        self.depth = depth;
-        self.rows = rows.len();
-        self.count = rows.len().div_ceil(tallest);
-        self.values.resize(self.rows * depth, 0.0);
-        for tile in 0..self.count {
-            let Range { start, end } = self.rows_of(tile);
-            let (height, first) = (end - start, rows.start + start);
+    pub(crate) fn fill(&mut self, left: Left<'_>, first: usize, depth: usize, plan: Plan) {
+        (self.depth, self.plan) = (depth, plan);
+        self.values.resize(plan.units * plan.unit * depth);
+        for tile in 0..plan.count {
+            let Range { start, end } = plan.rows_of(tile);
+            let (height, first) = (end - start, first + start);
             let to = &mut self.values[start * depth..end * depth];
             if left.row == 1 {
                 for (k, to) in to.chunks_exact_mut(height).enumerate() {
@@ -79,19 +110,15 @@ impl Tiles {
         }
     }
 
-    /// How many tiles there are.
-    pub(crate) fn count(&self) -> usize {
-        self.count
-    }
-
-    /// The rows of a tile, counted from the first that was laid out.
-    pub(crate) fn rows_of(&self, tile: usize) -> Range<usize> {
-        self.rows * tile / self.count..self.rows * (tile + 1) / self.count
+    /// Where the tiles are.
+    pub(crate) fn plan(&self) -> Plan {
+        self.plan
     }
 
     /// The numbers of a tile.
+    #[inline(always)]
     pub(crate) fn values_of(&self, tile: usize) -> &[f32] {
-        let Range { start, end } = self.rows_of(tile);
+        let Range { start, end } = self.plan.rows_of(tile);
         &self.values[start * self.depth..end * self.depth]
     }
 }

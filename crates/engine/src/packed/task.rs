@@ -6,7 +6,7 @@ use pulp::{Arch, Simd, WithSimd};
 use rayon::prelude::*;
 
 use super::tile::{self, TALLEST, tallest, with_height};
-use super::{Left, Packed, Tiles};
+use super::{Left, Packed, Plan, Tiles};
 
 /// Numbers of the left side that stay in cache while all panels pass by.
 const BLOCK: usize = 128 << 10;
@@ -110,12 +110,13 @@ impl WithSimd for Run<'_, '_, '_> {
         let Job { packed, left, add } = task.job;
         let first = task.columns().start;
         let Task { rows, panels, mut out, .. } = task;
-        tiles.fill(left, rows, packed.depth, tallest::<S>());
+        let plan = Plan::new(rows.len(), 1, tallest::<S>());
+        tiles.fill(left, rows.start, packed.depth, plan);
         for panel in panels {
             let Range { start, end } = packed.columns_of(panel);
             let (columns, panel) = (start - first..end - first, packed.panel(panel));
-            for t in 0..tiles.count() {
-                let (left, out) = (tiles.values_of(t), &mut out[tiles.rows_of(t)]);
+            for t in 0..plan.count() {
+                let (left, out) = (tiles.values_of(t), &mut out[plan.rows_of(t)]);
                 let columns = columns.clone();
                 with_height!(out.len(), R => {
                     tile::product::<S, R>(simd, left, panel, columns, add, out)

@@ -2,7 +2,9 @@
 
 use std::ops::Range;
 
-use pulp::Simd;
+use pulp::{Arch, Simd, WithSimd};
+
+use super::Tiles;
 
 /// Vectors side by side in a panel.
 pub(crate) const VECTORS: usize = 2;
@@ -18,11 +20,27 @@ pub(crate) fn tallest<S: Simd>() -> usize {
     if S::REGISTER_COUNT >= 32 { TALLEST } else { TALLEST / 2 }
 }
 
+/// The rows a tile can have and the columns of a panel on this machine.
+pub(crate) fn tile_size() -> (usize, usize) {
+    struct Ask;
+    impl WithSimd for Ask {
+        type Output = (usize, usize);
+
+        fn with_simd<S: Simd>(self, _simd: S) -> (usize, usize) {
+            (tallest::<S>(), VECTORS * S::F32_LANES)
+        }
+    }
+    Arch::new().dispatch(Ask)
+}
+
 /// Calls `$call` with the constant `$rows` set to the number `$height`, at most [`TALLEST`]: every
 /// height of a tile is compiled on its own, with its sums in registers.
 macro_rules! with_height {
     ($height:expr, $rows:ident => $call:expr) => {
         with_height!(@ $height, $rows => $call, 1 2 3 4 5 6 7 8 9 10 11 12)
+    };
+    (even $height:expr, $rows:ident => $call:expr) => {
+        with_height!(@ $height, $rows => $call, 2 4 6 8 10 12)
     };
     (@ $height:expr, $rows:ident => $call:expr, $($number:literal)*) => {
         match $height {
@@ -34,7 +52,7 @@ macro_rules! with_height {
         }
     };
 }
-pub(super) use with_height;
+pub(crate) use with_height;
 
 /// Adds to every sum the products of its row and column, one fused multiply-add after the other in
 /// the order of the depth. `left` has the `R` numbers of the rows, `panel` the vectors of the
@@ -98,5 +116,25 @@ pub(crate) fn product<S: Simd, const R: usize>(
     accumulate(simd, left, panel, &mut sums);
     for r in 0..R {
         store(simd, sums[r], &mut out[r][columns.clone()]);
+    }
+}
+
+/// The product of all tiles of a left side and a panel: rows as wide as the panel.
+#[inline(always)]
+pub(crate) fn panel_product<S: Simd>(simd: S, tiles: &Tiles, panel: &[f32], out: &mut [f32]) {
+    let width = VECTORS * S::F32_LANES;
+    let plan = tiles.plan();
+    for t in 0..plan.count() {
+        let (left, rows) = (tiles.values_of(t), plan.rows_of(t));
+        let out = &mut out[rows.start * width..rows.end * width];
+        with_height!(rows.len(), R => {
+            let mut sums = [[simd.splat_f32s(0.0); VECTORS]; R];
+            accumulate(simd, left, panel, &mut sums);
+            let (vectors, _) = S::as_mut_simd_f32s(out);
+            let (lines, _) = vectors.as_chunks_mut::<VECTORS>();
+            for (line, sums) in lines.iter_mut().zip(sums) {
+                *line = sums;
+            }
+        });
     }
 }

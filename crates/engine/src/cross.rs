@@ -1,0 +1,151 @@
+//! Attention matching: how well an image and a caption agree, word by word or region by region.
+//!
+//! Every query of an item attends to the rows of a context, and is compared with what it attended
+//! to. Text-to-image matching takes the words of captions as queries and the regions of images as
+//! contexts; image-to-text matching exchanges them. One step is stacked cross attention (SCAN,
+//! <https://arxiv.org/abs/1803.08024>); more steps with a gated memory between them are the
+//! recurrent attention memory of IMRAM (<https://arxiv.org/abs/2003.03772>).
+//!
+//! The published formulas are rearranged, without changing what they mean: attended vectors are
+//! never formed, what the memory makes of attended rows is computed once per context, what it
+//! makes of the first queries once per query, and the last refinement, which nobody looks at, not
+//! at all.
+//!
+//! The score of a pair is the same, to the last bit, whatever else is scored with it.
+
+mod aggregation;
+mod all_pairs;
+mod attention;
+mod chunk;
+mod context;
+mod forward;
+mod lengths;
+mod memory;
+mod ragged;
+#[cfg(test)]
+mod reference;
+mod some_pairs;
+mod update;
+
+pub use aggregation::Aggregation;
+pub use attention::{Attention, Normaliser};
+pub use memory::Memory;
+pub use ragged::Ragged;
+
+use crate::Error;
+use memory::Gated;
+
+/// Contexts whose tables are kept at a time.
+const CONTEXTS: usize = 256;
+
+/// Rows of queries whose tables are kept at a time.
+const QUERIES: usize = 4096;
+
+/// Scores pairs of a context and an item of queries.
+#[derive(Debug)]
+pub struct Matcher {
+    dim: usize,
+    attention: Attention,
+    memory: Option<Gated>,
+}
+
+impl Matcher {
+    /// A matcher of vectors of `dim` numbers. More than one step needs a memory.
+    pub fn new(
+        dim: usize,
+        attention: Attention,
+        memory: Option<Memory<'_>>,
+    ) -> Result<Self, Error> {
+        attention.check()?;
+        if dim == 0 {
+            return Err(Error::ZeroDimensions);
+        }
+        let memory = match memory {
+            Some(memory) if attention.steps > 1 => Some(Gated::new(dim, memory)?),
+            None if attention.steps > 1 => {
+                return Err(Error::NoMemory { steps: attention.steps });
+            }
+            _ => None,
+        };
+        Ok(Matcher { dim, attention, memory })
+    }
+
+    /// The scores of all pairs: `out` has a row for every context with a number for every item of
+    /// the queries.
+    pub fn scores(
+        &self,
+        contexts: Ragged<'_>,
+        queries: Ragged<'_>,
+        out: &mut [f32],
+    ) -> Result<(), Error> {
+        self.check(contexts, queries)?;
+        Error::check_len("the scores", out.len(), contexts.len() * queries.len())?;
+        self.all_pairs(contexts, queries, |context, item, steps| {
+            out[context * queries.len() + item] = steps.iter().sum::<f64>() as f32;
+        });
+        Ok(())
+    }
+
+    /// The scores of all pairs by steps, steps x contexts x items. They add up to what
+    /// [`Matcher::scores`] gives.
+    pub fn step_scores(
+        &self,
+        contexts: Ragged<'_>,
+        queries: Ragged<'_>,
+        out: &mut [f32],
+    ) -> Result<(), Error> {
+        self.check(contexts, queries)?;
+        let pairs = contexts.len() * queries.len();
+        Error::check_len("the scores", out.len(), self.attention.steps * pairs)?;
+        self.all_pairs(contexts, queries, |context, item, steps| {
+            for (step, score) in steps.iter().enumerate() {
+                out[step * pairs + context * queries.len() + item] = *score as f32;
+            }
+        });
+        Ok(())
+    }
+
+    /// The scores of some pairs of a context and an item of the queries, the same that
+    /// [`Matcher::scores`] gives.
+    pub fn pair_scores(
+        &self,
+        contexts: Ragged<'_>,
+        queries: Ragged<'_>,
+        pairs: &[(u32, u32)],
+        out: &mut [f32],
+    ) -> Result<(), Error> {
+        self.check(contexts, queries)?;
+        check_pairs(contexts, queries, pairs)?;
+        Error::check_len("the scores", out.len(), pairs.len())?;
+        self.some_pairs(contexts, queries, pairs, out);
+        Ok(())
+    }
+
+    fn check(&self, contexts: Ragged<'_>, queries: Ragged<'_>) -> Result<(), Error> {
+        contexts.check("the contexts", self.dim)?;
+        queries.check("the queries", self.dim)
+    }
+}
+
+fn check_pairs(
+    contexts: Ragged<'_>,
+    queries: Ragged<'_>,
+    pairs: &[(u32, u32)],
+) -> Result<(), Error> {
+    for (position, &(context, item)) in pairs.iter().enumerate() {
+        let sides = [
+            ("contexts of the pairs", context, contexts.len()),
+            ("queries of the pairs", item, queries.len()),
+        ];
+        for (set, index, len) in sides {
+            if index as usize >= len {
+                let index = index as usize;
+                return Err(Error::IndexOutOfRange { set, position, index, len });
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,86 @@
+//! Every context with every item of the queries.
+
+use rayon::prelude::*;
+
+use super::chunk::{Chunk, cuts};
+use super::context::Context;
+use super::forward::Trace;
+use super::{CONTEXTS, Matcher, QUERIES, Ragged};
+
+impl Matcher {
+    /// Calls `found` with the context, the item and the relevances of all steps of every pair.
+    pub(super) fn all_pairs(
+        &self,
+        contexts: Ragged<'_>,
+        queries: Ragged<'_>,
+        mut found: impl FnMut(usize, usize, &[f64]),
+    ) {
+        let all: Vec<usize> = (0..contexts.len()).collect();
+        for block in all.chunks(CONTEXTS) {
+            let tables: Vec<Context> = block.par_iter().map(|&c| self.table(contexts, c)).collect();
+            for wave in waves(queries) {
+                let (first, wave) = (wave.start, queries.slice(wave));
+                let chunks = self.chunks(wave);
+                let tasks: Vec<(usize, usize)> = (0..chunks.len())
+                    .flat_map(|chunk| (0..tables.len()).map(move |table| (chunk, table)))
+                    .collect();
+                let scores: Vec<Vec<f64>> = tasks
+                    .par_iter()
+                    .with_max_len(1)
+                    .map_init(Trace::default, |trace, &(chunk, table)| {
+                        let (_, chunk) = &chunks[chunk];
+                        let mut scores = vec![0.0; self.attention.steps * chunk.items.len()];
+                        self.forward(chunk, &[&tables[table]], trace, &mut scores);
+                        scores
+                    })
+                    .collect();
+                let mut steps = vec![0.0; self.attention.steps];
+                for ((chunk, table), scores) in tasks.into_iter().zip(scores) {
+                    let (start, chunk) = &chunks[chunk];
+                    for item in 0..chunk.items.len() {
+                        let of_steps = scores[item..].iter().step_by(chunk.items.len());
+                        steps.iter_mut().zip(of_steps).for_each(|(step, score)| *step = *score);
+                        found(block[table], first + start + item, &steps);
+                    }
+                }
+            }
+        }
+    }
+
+    /// What is known of a context by itself.
+    pub(super) fn table(&self, contexts: Ragged<'_>, context: usize) -> Context {
+        Context::new(contexts.values_of(context), self.dim, self.memory.as_ref())
+    }
+
+    /// What the memory makes of the queries as they are.
+    pub(super) fn started(&self, queries: Ragged<'_>) -> Vec<f32> {
+        self.memory.as_ref().map_or_else(Vec::new, |memory| memory.started(queries.all_values()))
+    }
+
+    /// All items of the queries in chunks of one group each, with the first item of each.
+    fn chunks(&self, queries: Ragged<'_>) -> Vec<(usize, Chunk)> {
+        let started = self.started(queries);
+        let rows: Vec<usize> = (0..queries.len()).map(|i| queries.rows_of(i).len()).collect();
+        cuts(&rows)
+            .into_par_iter()
+            .map(|items| {
+                let wanted: Vec<usize> = items.clone().collect();
+                (items.start, Chunk::gather(queries, &started, &wanted, &[items.len()]))
+            })
+            .collect()
+    }
+}
+
+/// Runs of items with about as many rows as tables are kept of.
+fn waves(queries: Ragged<'_>) -> Vec<std::ops::Range<usize>> {
+    let mut waves = Vec::new();
+    let mut first = 0;
+    while first < queries.len() {
+        let most = queries.offsets[first] + QUERIES;
+        let end = queries.offsets.partition_point(|&row| row <= most) - 1;
+        let end = end.clamp(first + 1, queries.len());
+        waves.push(first..end);
+        first = end;
+    }
+    waves
+}

@@ -1,0 +1,127 @@
+//! Queries that are matched together, side by side in the lanes of panels.
+
+use std::ops::Range;
+
+use crate::packed::{Packed, tile_size};
+
+use super::Ragged;
+use super::lengths::lengths;
+
+/// About so many lanes are matched together: enough that few are left empty.
+const LANES: Range<usize> = 256..513;
+
+/// Neighbouring lanes whose queries attend to the same item.
+#[derive(Clone, Debug)]
+pub(super) struct Span {
+    /// Which of the chunk's items of queries they are.
+    pub(super) items: Range<usize>,
+    /// The panels that hold them.
+    pub(super) panels: Range<usize>,
+    /// The lanes, counted from the first of these panels.
+    pub(super) lanes: Range<usize>,
+}
+
+/// Some items of queries, each with a context to attend to.
+#[derive(Debug)]
+pub(super) struct Chunk {
+    /// The lanes of every item.
+    pub(super) items: Vec<Range<usize>>,
+    /// The items grouped by their context.
+    pub(super) spans: Vec<Span>,
+    /// The queries, a line for every coordinate.
+    pub(super) queries: Packed,
+    /// What the memory makes of the queries as they are, biases included, in the order of its
+    /// tiles. Empty where there is no memory.
+    pub(super) started: Packed,
+    /// The length of the query in every lane of the panels.
+    pub(super) norms: Vec<f32>,
+}
+
+impl Chunk {
+    /// The given items of `queries`, with a group for each of the given numbers of them. `started`
+    /// holds the rows that the memory made of all `queries`.
+    pub(super) fn gather(
+        queries: Ragged<'_>,
+        started: &[f32],
+        wanted: &[usize],
+        groups: &[usize],
+    ) -> Self {
+        let rows: Vec<usize> = wanted.iter().flat_map(|&item| queries.rows_of(item)).collect();
+        let mut packed = Packed::empty();
+        packed.repack_columns(queries.dim, rows.len(), |lane| queries.row(rows[lane]));
+        let mut begun = Packed::empty();
+        if !started.is_empty() {
+            let (size, first) = (2 * queries.dim, queries.first_row());
+            let row = |lane: usize| &started[(rows[lane] - first) * size..][..size];
+            begun.repack_columns(size, rows.len(), row);
+        }
+        let mut items = Vec::with_capacity(wanted.len());
+        let mut end = 0;
+        for &item in wanted {
+            let first = end;
+            end += queries.rows_of(item).len();
+            items.push(first..end);
+        }
+        let width = packed.width();
+        let mut spans = Vec::with_capacity(groups.len());
+        let mut next = 0;
+        for &count in groups {
+            let group = next..next + count;
+            next = group.end;
+            let (first, end) = (items[group.start].start, items[group.end - 1].end);
+            let panels = first / width..end.div_ceil(width);
+            let shift = panels.start * width;
+            spans.push(Span { items: group, panels, lanes: first - shift..end - shift });
+        }
+        let norms = lengths(&packed);
+        Chunk { items, spans, queries: packed, started: begun, norms }
+    }
+
+    /// The lanes of the items of a span, counted from the first of its panels.
+    pub(super) fn items_of(&self, span: &Span) -> Vec<Range<usize>> {
+        let shift = span.panels.start * self.queries.width();
+        let items = self.items[span.items.clone()].iter();
+        items.map(|lanes| lanes.start - shift..lanes.end - shift).collect()
+    }
+}
+
+/// Cuts a sequence of items with so many rows each into runs of about as many rows as a chunk
+/// should have, where the fewest lanes stay empty.
+pub(super) fn cuts(rows: &[usize]) -> Vec<Range<usize>> {
+    let (_, width) = tile_size();
+    let mut runs = Vec::new();
+    let mut first = 0;
+    while first < rows.len() {
+        let (mut sum, mut least, mut cut) = (0, f64::INFINITY, first);
+        for (end, rows) in (first + 1..).zip(&rows[first..]) {
+            sum += rows;
+            let empty = (sum.next_multiple_of(width) - sum) as f64 / sum as f64;
+            if empty <= least {
+                (least, cut) = (empty, end);
+            }
+            if sum < LANES.start {
+                (least, cut) = (f64::INFINITY, end);
+            }
+            if sum >= LANES.end {
+                break;
+            }
+        }
+        runs.push(first..cut);
+        first = cut;
+    }
+    runs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cuts_leave_few_lanes_empty() {
+        let runs = cuts(&[14; 128]);
+        assert_eq!((runs.first(), runs.last()), (Some(&(0..32)), Some(&(96..128))));
+        assert_eq!(cuts(&[2000, 3]), [0..1, 1..2]);
+        assert_eq!(cuts(&[1, 2]).len(), 1);
+        assert!(cuts(&[]).is_empty());
+    }
+}

@@ -1,0 +1,90 @@
+//! The gated memory that refines a query by what it attended to.
+//!
+//! With `q` the query and `f` the attended vector, `o = tanh(L [q; f] + l)`,
+//! `g = sigmoid(G [q; f] + m)` and the new query is `g q + (1 - g) o`. Each of the weights is split
+//! into the half that acts on `q` and the one that acts on `f`. As `f` is a mean of the attended
+//! rows by the attention weights, so is what the second half makes of it: rows are projected once
+//! for all queries, and `f` itself is never needed.
+
+use crate::Error;
+use crate::packed::{Left, Packed, Plan, Tiles, tile_size};
+
+/// The weights of a gated memory, each `dim x 2 dim` with one row per output and the query's half
+/// first, and their `dim` biases.
+#[derive(Clone, Copy, Debug)]
+pub struct Memory<'a> {
+    /// Weights of the proposal.
+    pub linear_weight: &'a [f32],
+    /// Biases of the proposal.
+    pub linear_bias: &'a [f32],
+    /// Weights of the gate.
+    pub gate_weight: &'a [f32],
+    /// Biases of the gate.
+    pub gate_bias: &'a [f32],
+}
+
+/// A memory laid out for products. Rows of both layers are stacked in the order of tiles: in each,
+/// the rows of the proposal for some coordinates and then those of the gate for the same ones, so
+/// that both are in registers when a coordinate of the query is replaced.
+#[derive(Debug)]
+pub(super) struct Gated {
+    /// Coordinates in units of two rows.
+    pub(super) plan: Plan,
+    /// What acts on queries, as the left side of products.
+    pub(super) query_tiles: Tiles,
+    /// The same as the right side.
+    query: Packed,
+    /// What acts on attended rows, as the right side.
+    context: Packed,
+    pub(super) bias: Vec<f32>,
+}
+
+impl Gated {
+    pub(super) fn new(dim: usize, memory: Memory<'_>) -> Result<Self, Error> {
+        let layers = [
+            (memory.linear_weight, memory.linear_bias, ["the linear weights", "the linear biases"]),
+            (memory.gate_weight, memory.gate_bias, ["the gate weights", "the gate biases"]),
+        ];
+        for (weight, bias, [weights, biases]) in layers {
+            Error::check_len(weights, weight.len(), 2 * dim * dim)?;
+            Error::check_len(biases, bias.len(), dim)?;
+        }
+        let plan = Plan::new(dim, 2, tile_size().0);
+        let (mut query, mut context) = (Vec::new(), Vec::new());
+        let mut stacked = Vec::with_capacity(2 * dim);
+        for tile in 0..plan.count() {
+            for (weight, bias, _) in layers {
+                for coordinate in plan.units_of(tile) {
+                    let row = &weight[coordinate * 2 * dim..][..2 * dim];
+                    query.extend_from_slice(&row[..dim]);
+                    context.extend_from_slice(&row[dim..]);
+                    stacked.push(bias[coordinate]);
+                }
+            }
+        }
+        Ok(Gated {
+            plan,
+            query_tiles: Tiles::new(Left::rows(&query, dim), 0, dim, plan),
+            query: Packed::transposed(2 * dim, dim, &query),
+            context: Packed::transposed(2 * dim, dim, &context),
+            bias: stacked,
+        })
+    }
+
+    /// What the query's half makes of rows of queries, biases included, in the order of tiles.
+    pub(super) fn started(&self, queries: &[f32]) -> Vec<f32> {
+        let rows = queries.len() / self.query.depth();
+        let mut started = self.bias.repeat(rows);
+        self.query.par_multiply_add(Left::rows(queries, self.query.depth()), &mut started);
+        started
+    }
+
+    /// What the other half makes of attended rows, one tile after the other.
+    pub(super) fn projected(&self, rows: &[f32]) -> Tiles {
+        let (dim, size) = (self.context.depth(), self.bias.len());
+        let count = rows.len() / dim;
+        let mut projected = vec![0.0; count * size];
+        self.context.multiply(Left::rows(rows, dim), &mut projected);
+        Tiles::new(Left::transposed(&projected, size), 0, count, self.plan)
+    }
+}

@@ -1,0 +1,155 @@
+//! Some pairs of a context and an item of the queries.
+
+use std::ops::Range;
+
+use rayon::prelude::*;
+
+use super::chunk::{Chunk, cuts};
+use super::context::Context;
+use super::forward::Trace;
+use super::{CONTEXTS, Matcher, QUERIES, Ragged};
+
+/// Pairs of few enough contexts and queries that tables of all are kept.
+pub(super) struct Batch<'a> {
+    /// Places of the pairs in the list, by context and then by item.
+    pub(super) order: &'a [usize],
+    /// The contexts, each once, in rising order.
+    pub(super) contexts: Vec<usize>,
+    /// The items, each once, in rising order.
+    pub(super) items: Vec<usize>,
+}
+
+/// Some of a batch's pairs, with what they need.
+pub(super) struct Part {
+    /// Where they are in the order of the batch.
+    pub(super) pairs: Range<usize>,
+    /// Which of the batch's contexts the spans of the chunk attend to.
+    pub(super) contexts: Vec<usize>,
+    pub(super) chunk: Chunk,
+}
+
+impl Matcher {
+    pub(super) fn some_pairs(
+        &self,
+        contexts: Ragged<'_>,
+        queries: Ragged<'_>,
+        pairs: &[(u32, u32)],
+        out: &mut [f32],
+    ) {
+        let order = sorted(pairs, |_| true);
+        for batch in batches(&order, pairs, queries) {
+            let tables: Vec<Context> =
+                batch.contexts.par_iter().map(|&context| self.table(contexts, context)).collect();
+            let (values, offsets) = batch.queries(queries);
+            let own = Ragged { dim: self.dim, values: &values, offsets: &offsets };
+            let started = self.started(own);
+            let scores: Vec<(Range<usize>, Vec<f64>)> = batch
+                .cuts(pairs, queries)
+                .into_par_iter()
+                .with_max_len(1)
+                .map_init(Trace::default, |trace, run| {
+                    let part = batch.part(run, pairs, own, &started);
+                    let seen: Vec<&Context> = part.contexts.iter().map(|&c| &tables[c]).collect();
+                    let count = part.pairs.len();
+                    let mut steps = vec![0.0; self.attention.steps * count];
+                    self.forward(&part.chunk, &seen, trace, &mut steps);
+                    let of_pair = |pair: usize| steps[pair..].iter().step_by(count).sum();
+                    (part.pairs, (0..count).map(of_pair).collect())
+                })
+                .collect();
+            for (run, scores) in scores {
+                for (&place, score) in batch.order[run].iter().zip(scores) {
+                    out[place] = score as f32;
+                }
+            }
+        }
+    }
+}
+
+/// The places of the pairs that are wanted, by context and then by item.
+pub(super) fn sorted(pairs: &[(u32, u32)], wanted: impl Fn(usize) -> bool) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..pairs.len()).filter(|&place| wanted(place)).collect();
+    order.sort_by_key(|&place| pairs[place]);
+    order
+}
+
+/// Cuts sorted pairs into batches.
+pub(super) fn batches<'a>(
+    order: &'a [usize],
+    pairs: &[(u32, u32)],
+    queries: Ragged<'_>,
+) -> Vec<Batch<'a>> {
+    let mut batches = Vec::new();
+    let mut first = 0;
+    let mut present = vec![false; queries.len()];
+    while first < order.len() {
+        let (mut contexts, mut items, mut rows) = (Vec::new(), Vec::new(), 0);
+        let mut end = first;
+        while let Some(&place) = order.get(end) {
+            let (context, item) = (pairs[place].0 as usize, pairs[place].1 as usize);
+            let (new, next) = (contexts.last() != Some(&context), queries.rows_of(item).len());
+            let full = (new && contexts.len() == CONTEXTS)
+                || (!present[item] && rows > 0 && rows + next > QUERIES);
+            if full {
+                break;
+            }
+            if new {
+                contexts.push(context);
+            }
+            if !std::mem::replace(&mut present[item], true) {
+                items.push(item);
+                rows += next;
+            }
+            end += 1;
+        }
+        items.sort_unstable();
+        items.iter().for_each(|&item| present[item] = false);
+        batches.push(Batch { order: &order[first..end], contexts, items });
+        first = end;
+    }
+    batches
+}
+
+impl Batch<'_> {
+    /// The queries of the batch's items, and where the items begin.
+    pub(super) fn queries(&self, queries: Ragged<'_>) -> (Vec<f32>, Vec<usize>) {
+        let values = self.items.iter().flat_map(|&item| queries.values_of(item));
+        let mut offsets = vec![0];
+        let mut end = 0;
+        for &item in &self.items {
+            end += queries.rows_of(item).len();
+            offsets.push(end);
+        }
+        (values.copied().collect(), offsets)
+    }
+
+    /// The pairs in runs of about the rows of a chunk.
+    pub(super) fn cuts(&self, pairs: &[(u32, u32)], queries: Ragged<'_>) -> Vec<Range<usize>> {
+        let rows = |&place: &usize| queries.rows_of(pairs[place].1 as usize).len();
+        cuts(&self.order.iter().map(rows).collect::<Vec<_>>())
+    }
+
+    /// What some of the pairs need; `queries` are the batch's own.
+    pub(super) fn part(
+        &self,
+        run: Range<usize>,
+        pairs: &[(u32, u32)],
+        queries: Ragged<'_>,
+        started: &[f32],
+    ) -> Part {
+        let places = &self.order[run.clone()];
+        let item = |&place: &usize| {
+            let item = pairs[place].1 as usize;
+            self.items.binary_search(&item).expect("the items of all pairs are listed")
+        };
+        let wanted: Vec<usize> = places.iter().map(item).collect();
+        let (mut contexts, mut groups) = (Vec::new(), Vec::new());
+        for same in places.chunk_by(|&a, &b| pairs[a].0 == pairs[b].0) {
+            let context = pairs[same[0]].0 as usize;
+            let known = self.contexts.binary_search(&context);
+            contexts.push(known.expect("the contexts of all pairs are listed"));
+            groups.push(same.len());
+        }
+        Part { pairs: run, contexts, chunk: Chunk::gather(queries, started, &wanted, &groups) }
+    }
+}
