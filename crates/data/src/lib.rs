@@ -40,5 +40,6 @@ pub use growing::Growing;
 pub use labels::{read_groups, read_ids, read_indices};
 pub use matrix::{Dtype, Element, Matrix};
 pub use open::{Side, Table, open};
+pub use ordinary::open as open_file;
 pub use progress::Progress;
 pub use spill::Spill;

@@ -8,7 +8,7 @@ use crate::Error;
 /// Opens a file, through links. Folders, pipes, sockets and devices are refused before they are
 /// opened: a pipe that nobody writes to would be waited for without end, and opening some devices
 /// already does something.
-pub(crate) fn open(path: &Path) -> Result<File, Error> {
+pub fn open(path: &Path) -> Result<File, Error> {
     let metadata = fs::metadata(path).map_err(|e| Error::io(path, e))?;
     if metadata.is_dir() {
         return Err(Error::format(path, "is a folder, expected a file"));

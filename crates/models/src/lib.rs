@@ -2,5 +2,6 @@
 #![forbid(unsafe_code)]
 
 mod error;
+pub mod pth;
 
 pub use error::Error;

@@ -1,0 +1,169 @@
+//! Checkpoints of the published code of VSE++, SCAN and IMRAM: `model_best.pth.tar`.
+//!
+//! Such a file is a pickle of a dictionary: `model` has the parameters, `opt` what the training
+//! was started with. Both formats of PyTorch are read, that of 1.6 and later and the older one,
+//! made by Python 2 or 3. Nothing in a file is ever executed, and a damaged or hostile one gives
+//! an error: sizes are checked before anything is allocated for them, and the tensors of a file
+//! together take no more room than the file (twice as much where it has half precision).
+
+mod archive;
+mod legacy;
+mod names;
+mod pickle;
+#[cfg(test)]
+mod tests;
+mod view;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read;
+use std::path::Path;
+
+use candle_core::Tensor;
+
+use crate::Error;
+use archive::Archive;
+use legacy::Storages;
+use pickle::{Pickle, Value};
+use view::View;
+
+/// What a published checkpoint holds.
+#[derive(Debug)]
+pub struct Checkpoint {
+    /// The parameters under our names, in single precision, on the CPU.
+    pub parameters: BTreeMap<String, Tensor>,
+    /// What the training was started with, such as `embed_size` or `raw_feature_norm`: truth
+    /// values, numbers, texts and null. Empty if the file does not tell.
+    pub settings: BTreeMap<String, serde_json::Value>,
+    /// The epoch after which it was written, counted as the release counts: VSE++ and IMRAM
+    /// from 1, SCAN from 0.
+    pub epoch: Option<i64>,
+    /// The sum of the six recalls on the validation split, in percent, that made it the best.
+    pub best_rsum: Option<f64>,
+}
+
+/// Reads a checkpoint.
+pub fn read(path: &Path) -> Result<Checkpoint, Error> {
+    let mut bytes = Vec::new();
+    nextpair_data::open_file(path)?
+        .read_to_end(&mut bytes)
+        .map_err(|e| nextpair_data::Error::io(path, e))?;
+    from_bytes(path, &bytes)
+}
+
+/// The same as [`read`], for a file that is already in memory; `path` is what errors call it.
+pub fn from_bytes(path: &Path, bytes: &[u8]) -> Result<Checkpoint, Error> {
+    let fail = |what| Error::Checkpoint { path: path.to_path_buf(), what };
+    let (pickle, mut source) = Source::read(bytes).map_err(fail)?;
+    let checkpoint = pickle.root();
+    let model = checkpoint.get("model").ok_or_else(|| fail("has no entry 'model'".into()))?;
+    let views = views(path, model)?;
+    let mut parameters = BTreeMap::new();
+    let mut allowance = bytes.len();
+    for (name, view) in views {
+        let tensor = source.tensor(view, &mut allowance);
+        let tensor = tensor.and_then(|tensor| match name.as_str() {
+            // One number for the whole matrix, which PyTorch kept with no axis or with one.
+            "img_fc.weight_g" => tensor.reshape(1).map_err(|e| e.to_string()),
+            _ => Ok(tensor),
+        });
+        let tensor = tensor.map_err(|what| fail(format!("{name}: {what}")))?;
+        parameters.insert(name, tensor);
+    }
+    let number = |key| checkpoint.get(key).and_then(Value::plain);
+    Ok(Checkpoint {
+        parameters,
+        settings: settings(checkpoint.get("opt"), bytes.len()).map_err(fail)?,
+        epoch: number("epoch").and_then(|epoch| epoch.as_i64()),
+        best_rsum: number("best_rsum").and_then(|rsum| rsum.as_f64()),
+    })
+}
+
+/// Where the numbers of the tensors are.
+enum Source<'a> {
+    Archive(Archive<'a>),
+    Legacy(Storages<'a>),
+}
+
+impl<'a> Source<'a> {
+    fn read(bytes: &'a [u8]) -> Result<(Pickle, Source<'a>), String> {
+        if bytes.starts_with(archive::MAGIC) {
+            Archive::read(bytes).map(|(pickle, archive)| (pickle, Source::Archive(archive)))
+        } else if bytes.starts_with(legacy::MAGIC) {
+            legacy::read(bytes).map(|(pickle, storages)| (pickle, Source::Legacy(storages)))
+        } else {
+            Err("is not a checkpoint of PyTorch".into())
+        }
+    }
+
+    fn tensor(&mut self, view: &View, allowance: &mut usize) -> Result<Tensor, String> {
+        let key = &*view.storage.key;
+        let bytes = match self {
+            Source::Archive(archive) => archive.storage(key)?,
+            Source::Legacy(storages) => storages
+                .get(key)
+                .copied()
+                .ok_or_else(|| format!("its storage {key:?} is missing"))?,
+        };
+        view.tensor(bytes, allowance)
+    }
+}
+
+/// The parameters by our names: all that a model needs, and no other.
+fn views<'a>(path: &Path, model: Value<'a>) -> Result<BTreeMap<String, &'a View>, Error> {
+    let fail = |what: String| Error::Checkpoint { path: path.to_path_buf(), what };
+    // IMRAM has one state dict, the others a list of one per encoder.
+    let state_dicts: Vec<_> = match model.items() {
+        Some(items) => items.collect(),
+        None => vec![model],
+    };
+    if state_dicts.len() > 2 {
+        return Err(fail(format!("'model' has {} parts, expected 2", state_dicts.len())));
+    }
+    let mut views = BTreeMap::new();
+    let mut unknown = BTreeSet::new();
+    for state_dict in state_dicts {
+        let entries = state_dict.entries();
+        for (key, value) in entries.ok_or_else(|| fail("'model' is no state dict".into()))? {
+            let theirs = key.text().ok_or_else(|| fail("a parameter has no name".into()))?;
+            match (names::ours(theirs), value.tensor()) {
+                (None, _) => {
+                    unknown.insert(theirs);
+                }
+                (_, None) => return Err(fail(format!("{theirs} is not a tensor"))),
+                (Some(ours), Some(view)) => {
+                    if views.insert(ours, view).is_some() {
+                        return Err(fail(format!("{theirs} is there twice")));
+                    }
+                }
+            }
+        }
+    }
+    let mut missing = names::required(|name| views.contains_key(name));
+    unknown.extend(
+        views.keys().map(String::as_str).filter(|&name| !missing.iter().any(|m| m == name)),
+    );
+    missing.retain(|name| !views.contains_key(name));
+    if missing.is_empty() && unknown.is_empty() {
+        return Ok(views);
+    }
+    let unknown = unknown.into_iter().map(str::to_owned).collect();
+    Err(Error::Parameters { path: path.to_path_buf(), missing, unknown })
+}
+
+/// The plain values of `opt`. Texts can be shared in a pickle; they may not take more bytes
+/// than `allowance` when each setting has its own.
+fn settings(
+    opt: Option<Value<'_>>,
+    mut allowance: usize,
+) -> Result<BTreeMap<String, serde_json::Value>, String> {
+    let mut settings = BTreeMap::new();
+    for (key, value) in opt.and_then(Value::entries).into_iter().flatten() {
+        let Some(name) = key.text() else { continue };
+        let length = name.len() + value.text().map_or(0, str::len);
+        allowance = allowance.checked_sub(length).ok_or("its settings are larger than the file")?;
+        if let Some(value) = value.plain() {
+            settings.insert(name.to_owned(), value);
+        }
+    }
+    Ok(settings)
+}

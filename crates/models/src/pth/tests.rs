@@ -1,0 +1,167 @@
+//! The fixtures, which `tests/fixtures/make_pth.py` makes, and what can be done to them.
+
+mod hostile;
+
+use std::path::PathBuf;
+
+use candle_core::{DType, Device};
+
+use super::*;
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)
+}
+
+fn bytes(name: &str) -> Vec<u8> {
+    std::fs::read(fixture(name)).unwrap()
+}
+
+fn parse(bytes: &[u8]) -> Result<Checkpoint, Error> {
+    from_bytes(Path::new("x.pth.tar"), bytes)
+}
+
+/// Replaces `from` wherever it occurs, which must be somewhere.
+fn edit(bytes: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
+    assert_eq!(from.len(), to.len());
+    let mut edited = bytes.to_vec();
+    let places: Vec<_> =
+        (0..=bytes.len() - from.len()).filter(|&place| bytes[place..].starts_with(from)).collect();
+    assert!(!places.is_empty(), "nothing to edit");
+    for place in places {
+        edited[place..][..to.len()].copy_from_slice(to);
+    }
+    edited
+}
+
+const FILES: [(&str, &str); 7] = [
+    ("imram", "zip"),
+    ("imram", "legacy"),
+    ("scan", "zip"),
+    ("scan", "legacy"),
+    ("scan", "python2"),
+    ("vse", "zip"),
+    ("vse", "legacy"),
+];
+
+#[test]
+fn both_formats_give_the_parameters() {
+    for (model, format) in FILES {
+        let checkpoint = read(&fixture(&format!("{model}.{format}.pth.tar"))).unwrap();
+        let expected = fixture(&format!("{model}.safetensors"));
+        let expected = candle_core::safetensors::load(expected, &Device::Cpu).unwrap();
+        assert_eq!(checkpoint.parameters.len(), expected.len());
+        for (name, tensor) in &checkpoint.parameters {
+            let expected = &expected[name];
+            assert_eq!(tensor.dtype(), DType::F32);
+            assert_eq!(tensor.dims(), expected.dims(), "{model}.{format} {name}");
+            let numbers =
+                |tensor: &Tensor| -> Vec<f32> { tensor.flatten_all().unwrap().to_vec1().unwrap() };
+            assert_eq!(numbers(tensor), numbers(expected), "{model}.{format} {name}");
+        }
+        assert_eq!(checkpoint.epoch, Some(7));
+        assert_eq!(checkpoint.best_rsum, Some(412.5));
+        let settings = &checkpoint.settings;
+        assert_eq!(settings["embed_size"], 2);
+        assert_eq!(settings["learning_rate"], 0.0002);
+        assert_eq!(settings["resume"], "");
+        match model {
+            "imram" => {
+                assert_eq!(settings["no_IMRAM_norm"], true);
+                assert_eq!(settings["iteration_step"], 3);
+                assert_eq!(settings["raw_feature_norm"], "clipped_l2norm");
+            }
+            "scan" => assert_eq!(settings["agg_func"], "LogSumExp"),
+            _ => assert_eq!(settings["use_abs"], false),
+        }
+    }
+}
+
+#[test]
+fn candle_reads_the_same_where_it_can() {
+    let path = fixture("imram.zip.pth.tar");
+    let ours = read(&path).unwrap().parameters;
+    let theirs = candle_core::pickle::PthTensors::new(&path, Some("model")).unwrap();
+    assert!(theirs.tensor_infos().len() >= ours.len());
+    let mut compared = 0;
+    for name in theirs.tensor_infos().keys() {
+        // Of views that are neither contiguous nor transposed it knows nothing.
+        let Ok(Some(tensor)) = theirs.get(name) else { continue };
+        let difference = (tensor - &ours[&names::ours(name).unwrap()]).unwrap();
+        let difference = difference.abs().unwrap().sum_all().unwrap();
+        assert_eq!(difference.to_scalar::<f32>().unwrap(), 0.0, "{name}");
+        compared += 1;
+    }
+    assert_eq!(compared, ours.len() - 1);
+}
+
+#[test]
+fn every_truncation_is_an_error() {
+    for (model, format) in FILES {
+        let whole = bytes(&format!("{model}.{format}.pth.tar"));
+        for length in 0..whole.len() {
+            let what = parse(&whole[..length]).unwrap_err().to_string();
+            assert!(what.starts_with("x.pth.tar: "), "{what}");
+        }
+    }
+}
+
+#[test]
+fn no_damage_makes_it_panic() {
+    for (model, format) in FILES {
+        let mut damaged = bytes(&format!("{model}.{format}.pth.tar"));
+        for place in 0..damaged.len() {
+            let before = damaged[place];
+            for after in [before ^ 1, before ^ 0x80, 0, 0xff, b'(', b'R'] {
+                damaged[place] = after;
+                let _ = parse(&damaged);
+            }
+            damaged[place] = before;
+        }
+    }
+}
+
+#[test]
+fn damaged_weights_of_an_archive_are_found() {
+    let whole = bytes("scan.zip.pth.tar");
+    let number = bytes("scan.safetensors");
+    let number = &number[number.len() - 4..];
+    let what = parse(&edit(&whole, number, &[9; 4])).unwrap_err().to_string();
+    assert!(what.contains("in the archive: Invalid checksum"), "{what}");
+}
+
+#[test]
+fn other_parameters_are_listed() {
+    let whole = bytes("imram.legacy.pth.tar");
+    let error = parse(&edit(&whole, b"linear_t2i.weight", b"linear_t2i.height")).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "x.pth.tar: missing parameters: mem_t2i.linear.weight; \
+         unknown parameters: module.linear_t2i.height"
+    );
+    assert!(matches!(error, Error::Parameters { missing, unknown, .. }
+        if missing == ["mem_t2i.linear.weight"] && unknown == ["module.linear_t2i.height"]));
+    let whole = bytes("vse.legacy.pth.tar");
+    let what = parse(&edit(&whole, b"embed.weight", b"stone.weight")).unwrap_err().to_string();
+    assert!(what.contains("missing parameters: embed.weight; unknown parameters: stone.weight"));
+    let what = parse(&edit(&whole, b"model", b"nodel")).unwrap_err().to_string();
+    assert_eq!(what, "x.pth.tar: has no entry 'model'");
+}
+
+#[test]
+fn other_files_are_refused() {
+    for (content, expected) in [
+        (&b""[..], "is not a checkpoint of PyTorch"),
+        (b"hello", "is not a checkpoint of PyTorch"),
+        (b"PK\x03\x04", "invalid Zip archive"),
+    ] {
+        let what = parse(content).unwrap_err().to_string();
+        assert!(what.contains(expected), "{what}");
+    }
+    let folder = read(Path::new(env!("CARGO_MANIFEST_DIR"))).unwrap_err().to_string();
+    assert!(folder.ends_with("is a folder, expected a file"), "{folder}");
+    let zip = bytes("vse.zip.pth.tar");
+    let what = parse(&edit(&zip, b"data.pkl", b"date.pkl")).unwrap_err().to_string();
+    assert!(what.contains("without data.pkl"), "{what}");
+    let what = parse(&edit(&zip, b"little", b"biggie")).unwrap_err().to_string();
+    assert!(what.contains("byteorder"), "{what}");
+}
