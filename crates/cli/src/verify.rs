@@ -1,6 +1,7 @@
 //! `nextpair verify`: every case of a folder of reference files.
 
 mod eval;
+mod models;
 mod selection;
 mod text;
 
@@ -10,12 +11,16 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail, ensure};
 use nextpair_data::safetensors::SafetensorsFile;
+use nextpair_models::Device;
 use serde_json::Value;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// A folder laid out like the reference vectors, or one file of it
     dir: PathBuf,
+    /// Where models compute: cpu, cuda or cuda:N (in a build with CUDA)
+    #[arg(long, value_name = "DEVICE")]
+    device: Option<String>,
 }
 
 /// How far a value may be from the reference. The references were summed by other programs, so
@@ -31,6 +36,16 @@ struct Outcome {
 
 impl Outcome {
     fn close(&mut self, what: &str, found: &[f64], expected: &[f64]) -> Result<()> {
+        self.within(what, found, expected, TOLERANCE)
+    }
+
+    fn within(
+        &mut self,
+        what: &str,
+        found: &[f64],
+        expected: &[f64],
+        tolerance: f64,
+    ) -> Result<()> {
         ensure!(
             found.len() == expected.len(),
             "{what}: {} values, expected {}",
@@ -40,7 +55,8 @@ impl Outcome {
         for (i, (found, expected)) in found.iter().zip(expected).enumerate() {
             let error = (found - expected).abs();
             self.largest = self.largest.max(error);
-            ensure!(error <= TOLERANCE, "{what}[{i}]: {found}, expected {expected}");
+            // A NaN is not within anything.
+            ensure!(error <= tolerance, "{what}[{i}]: {found}, expected {expected}");
         }
         self.compared += found.len();
         Ok(())
@@ -110,11 +126,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let mut files = Vec::new();
     collect(&args.dir, &mut files)?;
     files.sort();
+    let device = nextpair_models::device(args.device.as_deref())?;
     let (mut passed, mut failed) = (0, 0);
     for path in &files {
         let name = path.strip_prefix(&args.dir).ok().filter(|p| !p.as_os_str().is_empty());
         let name = name.unwrap_or(path).display();
-        match check(path) {
+        match check(path, &device) {
             Ok(Some(outcome)) => {
                 passed += 1;
                 println!(
@@ -147,10 +164,10 @@ fn collect(path: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
 }
 
 /// The outcome of one file, or `None` if it is not a case that we know.
-fn check(path: &Path) -> Result<Option<Outcome>> {
+fn check(path: &Path, device: &Device) -> Result<Option<Outcome>> {
     let mut outcome = Outcome::default();
     let known = match path.extension().and_then(|extension| extension.to_str()) {
-        Some("safetensors") => check_tensors(&Case::open(path)?, &mut outcome)?,
+        Some("safetensors") => check_tensors(&Case::open(path)?, device, &mut outcome)?,
         Some("json") => text::check(path, &mut outcome)?,
         _ => false,
     };
@@ -159,12 +176,14 @@ fn check(path: &Path) -> Result<Option<Outcome>> {
 }
 
 /// Whether the case is of a family that we know.
-fn check_tensors(case: &Case, outcome: &mut Outcome) -> Result<bool> {
+fn check_tensors(case: &Case, device: &Device, outcome: &mut Outcome) -> Result<bool> {
     match case.family() {
         "selection" => selection::selection(case, outcome)?,
         "coreset" => selection::core_set(case, outcome)?,
         "coreset_features" => selection::features(case, outcome)?,
         "eval" => eval::eval(case, outcome)?,
+        "loss" => models::losses(case, outcome)?,
+        "VSE++" | "SCAN" | "IMRAM" => models::model(case, device, outcome)?,
         _ => return Ok(false),
     }
     Ok(true)

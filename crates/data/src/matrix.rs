@@ -228,6 +228,28 @@ impl Matrix {
             Dtype::F64 => decode::<f64>(bytes, out),
         }
     }
+
+    /// Item `row` in single precision, doubles rounded. `out` holds `locals * dim` numbers.
+    pub fn read_f32(&self, row: usize, out: &mut [f32]) {
+        let bytes = self.row_bytes(row);
+        match self.dtype {
+            Dtype::F16 => {
+                for (value, bytes) in out.iter_mut().zip(bytes.chunks_exact(2)) {
+                    *value = half_to_single(u16::from_le_bytes([bytes[0], bytes[1]]));
+                }
+            }
+            Dtype::F32 => {
+                for (value, bytes) in out.iter_mut().zip(bytes.chunks_exact(4)) {
+                    *value = f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+                }
+            }
+            Dtype::F64 => {
+                for (value, bytes) in out.iter_mut().zip(bytes.chunks_exact(8)) {
+                    *value = f64::decode(bytes) as f32;
+                }
+            }
+        }
+    }
 }
 
 fn decode<E: Element>(bytes: &[u8], out: &mut [f64]) {
@@ -252,6 +274,9 @@ mod tests {
             for (r, expected) in values.chunks(2).enumerate() {
                 matrix.read_f64(r, &mut row);
                 assert_eq!(row, expected);
+                let mut single = [0.0; 2];
+                matrix.read_f32(r, &mut single);
+                assert_eq!(single.map(f64::from), expected);
             }
         }
     }

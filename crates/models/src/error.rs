@@ -1,6 +1,6 @@
-//! What can go wrong with a model.
+//! What can go wrong with a model, its data and its files.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// An error of this crate.
 #[derive(Debug, thiserror::Error)]
@@ -13,40 +13,86 @@ pub enum Error {
     #[error(transparent)]
     Engine(#[from] nextpair_engine::Error),
     /// Of a tensor operation.
-    #[error("tensors: {0}")]
+    #[error(transparent)]
     Tensor(#[from] candle_core::Error),
-    /// A checkpoint that cannot be read.
+    /// A file that cannot be read as what it should be.
     #[error("{}: {what}", path.display())]
-    Checkpoint {
+    File {
         /// The file.
         path: PathBuf,
         /// What is wrong with it.
         what: String,
     },
-    /// A checkpoint of another model: parameters are missing, or there are others.
-    #[error("{}: {}", path.display(), other_parameters(missing, unknown))]
-    Parameters {
-        /// The file.
-        path: PathBuf,
-        /// What the model needs and the file does not have.
-        missing: Vec<String>,
-        /// What the file has and the model does not know.
-        unknown: Vec<String>,
+    /// Weights that do not belong to the model: every missing, extra or misshapen tensor.
+    #[error("{origin}: these are not the weights of this model:\n{}", listing.join("\n"))]
+    Weights {
+        /// The file, or what else they came from.
+        origin: String,
+        /// One line for each tensor that is wrong.
+        listing: Vec<String>,
+    },
+    /// A setting that cannot be meant.
+    #[error("{name}: {what}")]
+    Setting {
+        /// The setting.
+        name: &'static str,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// A caption without a word.
+    #[error("caption {caption} has no words")]
+    NoWords {
+        /// Its place in the batch or list.
+        caption: usize,
+    },
+    /// Images without a region.
+    #[error("{what} has no regions")]
+    NoRegions {
+        /// Which images or features.
+        what: String,
+    },
+    /// Numbers that have another shape than the model takes.
+    #[error("{what}: {found}, but the model takes {expected}")]
+    Shape {
+        /// What was given.
+        what: String,
+        /// What it has.
+        found: String,
+        /// What was expected.
+        expected: String,
+    },
+    /// A word id beyond the vocabulary of the model.
+    #[error(
+        "caption {caption} has the word id {id}, but the vocabulary of the model has {words} words"
+    )]
+    UnknownWord {
+        /// Its place in the batch or list.
+        caption: usize,
+        /// The id.
+        id: u32,
+        /// Words the model knows.
+        words: usize,
+    },
+    /// A number that is NaN or infinite.
+    #[error("{what}")]
+    NotFinite {
+        /// Which number, and where.
+        what: String,
+    },
+    /// A folder or dataset that lacks what training or evaluating needs.
+    #[error("{what}")]
+    Dataset {
+        /// What is missing.
+        what: String,
     },
 }
 
-/// Both lists in words, each cut where it would fill the screen.
-fn other_parameters(missing: &[String], unknown: &[String]) -> String {
-    const SHOWN: usize = 10;
-    let listed = |what: &str, names: &[String]| {
-        let more = names.len().saturating_sub(SHOWN);
-        let shown = names[..names.len() - more].join(", ");
-        match (names.len(), more) {
-            (0, _) => None,
-            (_, 0) => Some(format!("{what}: {shown}")),
-            _ => Some(format!("{what}: {shown} and {more} more")),
-        }
-    };
-    let lists = [listed("missing parameters", missing), listed("unknown parameters", unknown)];
-    lists.into_iter().flatten().collect::<Vec<_>>().join("; ")
+impl Error {
+    pub(crate) fn file(path: &Path, what: impl Into<String>) -> Self {
+        Error::File { path: path.to_path_buf(), what: what.into() }
+    }
+
+    pub(crate) fn setting(name: &'static str, what: impl Into<String>) -> Self {
+        Error::Setting { name, what: what.into() }
+    }
 }

@@ -1,7 +1,52 @@
-//! Image-text retrieval models, trained exactly and fast.
+//! Image-text retrieval models, trained exactly and fast: VSE++, SCAN, IMRAM, and heads on
+//! frozen embeddings.
 #![forbid(unsafe_code)]
 
+mod adam;
+mod attention;
+mod corpus;
+mod device;
+mod encoder;
 mod error;
+mod evaluate;
+mod gru;
+mod heads;
+mod imram;
+mod loss;
+mod model;
+mod norm;
+mod numbers;
+mod parameters;
 pub mod pth;
+mod published;
+mod ragged;
+mod run;
+mod scan;
+mod scorer;
+mod similarity;
+mod step;
+mod texts;
+mod train;
+mod vse;
 
+pub use adam::Adam;
+pub use candle_core::{Device, Tensor};
+pub use corpus::{Choice, Corpus, Pair};
+pub use device::device;
+pub use encoder::Encoders;
 pub use error::Error;
+pub use evaluate::{Evaluation, Retrieval, evaluate};
+pub use heads::Heads;
+pub use imram::{Imram, Mode};
+pub use loss::{Loss, Violation, loss};
+pub use model::{Config, Inputs, Model, NAMES};
+pub use parameters::Parameters;
+pub use ragged::Encoded;
+pub use run::{Run, Spec};
+pub use scan::{Asks, Scan};
+pub use scorer::{Direction, Scorer};
+pub use similarity::{Encodings, Rows, with_similarity};
+pub use step::{Slope, slope};
+pub use texts::Texts;
+pub use train::{Epoch, Training, train};
+pub use vse::{Measure, Vse};

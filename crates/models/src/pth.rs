@@ -52,7 +52,7 @@ pub fn read(path: &Path) -> Result<Checkpoint, Error> {
 
 /// The same as [`read`], for a file that is already in memory; `path` is what errors call it.
 pub fn from_bytes(path: &Path, bytes: &[u8]) -> Result<Checkpoint, Error> {
-    let fail = |what| Error::Checkpoint { path: path.to_path_buf(), what };
+    let fail = |what: String| Error::file(path, what);
     let (pickle, mut source) = Source::read(bytes).map_err(fail)?;
     let checkpoint = pickle.root();
     let model = checkpoint.get("model").ok_or_else(|| fail("has no entry 'model'".into()))?;
@@ -110,7 +110,7 @@ impl<'a> Source<'a> {
 
 /// The parameters by our names: all that a model needs, and no other.
 fn views<'a>(path: &Path, model: Value<'a>) -> Result<BTreeMap<String, &'a View>, Error> {
-    let fail = |what: String| Error::Checkpoint { path: path.to_path_buf(), what };
+    let fail = |what: String| Error::file(path, what);
     // IMRAM has one state dict, the others a list of one per encoder.
     let state_dicts: Vec<_> = match model.items() {
         Some(items) => items.collect(),
@@ -146,8 +146,10 @@ fn views<'a>(path: &Path, model: Value<'a>) -> Result<BTreeMap<String, &'a View>
     if missing.is_empty() && unknown.is_empty() {
         return Ok(views);
     }
-    let unknown = unknown.into_iter().map(str::to_owned).collect();
-    Err(Error::Parameters { path: path.to_path_buf(), missing, unknown })
+    let listing = missing.iter().map(|name| format!("  {name} is missing"));
+    let listing =
+        listing.chain(unknown.iter().map(|name| format!("  {name} is unknown"))).collect();
+    Err(Error::Weights { origin: path.display().to_string(), listing })
 }
 
 /// The plain values of `opt`. Texts can be shared in a pickle; they may not take more bytes

@@ -1,0 +1,164 @@
+//! Reference cases of the retrieval models: similarities, losses, gradients, training steps.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result, ensure};
+use nextpair_models::{
+    Adam, Config, Device, Inputs, Model, Slope, Tensor, Texts, Violation, loss, slope,
+};
+
+use super::{Case, Outcome};
+
+/// How far similarities may be from the reference.
+const SIMILARITY: f64 = 2e-6;
+/// How far a loss, relatively.
+const LOSS: f64 = 1e-5;
+/// How far a gradient, relatively to the largest of its weight.
+const GRADIENT: f64 = 1e-4;
+/// How far weights may be after ten steps.
+const WEIGHT: f64 = 1e-4;
+
+pub(super) fn model(case: &Case, device: &Device, outcome: &mut Outcome) -> Result<()> {
+    let batch = Batch::of(case, device)?;
+    if case.has("out.losses") {
+        return training(case, &batch, outcome);
+    }
+    let (images, texts) = (&batch.images, &batch.texts);
+    let (images, texts) = (batch.model.encode_images(images)?, batch.model.encode_texts(texts)?);
+    let scores = batch.model.scorer()?.scores(&images, &texts)?;
+    let scores: Vec<f64> = scores.into_iter().map(f64::from).collect();
+    outcome.within("sims", &scores, &case.floats("out.sims")?, SIMILARITY)?;
+    for (violation, name) in [(Violation::Max, "max"), (Violation::Sum, "sum")] {
+        let slope = batch.slope(violation)?;
+        let expected = case.floats(&format!("out.loss_{name}"))?;
+        outcome.within("loss", &[slope.loss], &expected, LOSS * expected[0].abs())?;
+        gradients(case, &batch, &slope, name, outcome)?;
+    }
+    Ok(())
+}
+
+fn gradients(
+    case: &Case,
+    batch: &Batch,
+    slope: &Slope,
+    name: &str,
+    outcome: &mut Outcome,
+) -> Result<()> {
+    if !case.has(&format!("out.grad_norm_{name}")) {
+        return Ok(());
+    }
+    let gradients = slope.gradients.as_ref().context("there is no gradient")?;
+    let mut squares = 0.0;
+    for (weight, var) in batch.model.weights().iter() {
+        let reference = format!("grad_{name}.{weight}");
+        let found = gradients.get(var.as_tensor());
+        ensure!(found.is_some() == case.has(&reference), "{reference}: one side has no gradient");
+        let Some(found) = found else { continue };
+        let found: Vec<f32> = found.flatten_all()?.to_vec1()?;
+        let found: Vec<f64> = found.into_iter().map(f64::from).collect();
+        let expected = case.floats(&reference)?;
+        let largest = expected.iter().fold(0.0, |largest: f64, g| largest.max(g.abs()));
+        outcome.within(&reference, &found, &expected, GRADIENT * largest)?;
+        squares += found.iter().map(|g| g * g).sum::<f64>();
+    }
+    let expected = case.floats(&format!("out.grad_norm_{name}"))?;
+    outcome.within("gradient norm", &[squares.sqrt()], &expected, GRADIENT * expected[0])
+}
+
+/// Training steps on one batch, from the given weights.
+fn training(case: &Case, batch: &Batch, outcome: &mut Outcome) -> Result<()> {
+    let number = |key: &str| case.config[key].as_f64().with_context(|| format!("no {key}"));
+    let (rate, clip) = (number("lr")?, number("grad_clip")?);
+    let weights = batch.model.weights();
+    let mut adam = Adam::new(weights)?;
+    let (losses, norms) = (case.floats("out.losses")?, case.floats("out.grad_norms_before_clip")?);
+    for (step, (&loss, &norm)) in losses.iter().zip(&norms).enumerate() {
+        let slope = batch.slope(Violation::Max)?;
+        let name = format!("loss before step {}", step + 1);
+        outcome.within(&name, &[slope.loss], &[loss], WEIGHT * loss)?;
+        let gradients = slope.gradients.as_ref().context("there is no gradient")?;
+        let length = adam.step(weights, gradients, rate, clip)?;
+        outcome.within("gradient norm", &[length], &[norm], GRADIENT * norm)?;
+        for (weight, var) in weights.iter() {
+            let reference = format!("after_step{}.{weight}", step + 1);
+            if case.has(&reference) {
+                let found: Vec<f32> = var.flatten_all()?.to_vec1()?;
+                let found: Vec<f64> = found.into_iter().map(f64::from).collect();
+                outcome.within(&reference, &found, &case.floats(&reference)?, WEIGHT)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Squares of scores with their losses and gradients.
+pub(super) fn losses(case: &Case, outcome: &mut Outcome) -> Result<()> {
+    for one in case.config["cases"].as_array().context("no cases")? {
+        let key = one["key"].as_str().context("no key")?;
+        let (batch, margin) = (one["n"].as_u64(), one["margin"].as_f64());
+        let batch = batch.context("no n")? as usize;
+        let scores: Vec<f32> =
+            case.floats(&format!("{key}.scores"))?.into_iter().map(|s| s as f32).collect();
+        for (violation, name) in [(Violation::Max, "max"), (Violation::Sum, "sum")] {
+            let found = loss(&scores, batch, margin.context("no margin")?, violation);
+            let expected = case.floats(&format!("{key}.loss_{name}"))?;
+            let tolerance = LOSS * expected[0].abs().max(1e-3);
+            outcome.within(&format!("{key} {name}"), &[found.value], &expected, tolerance)?;
+            let mut gradient = vec![0.0; batch * batch];
+            for ((i, j), factor) in found.pairs {
+                gradient[i as usize * batch + j as usize] = f64::from(factor);
+            }
+            let expected = case.floats(&format!("{key}.grad_{name}"))?;
+            outcome.within(&format!("{key} gradient {name}"), &gradient, &expected, 0.0)?;
+        }
+    }
+    Ok(())
+}
+
+/// A case ready to run.
+struct Batch {
+    model: Model,
+    images: Tensor,
+    texts: Texts,
+    /// Images and captions that the loss looks at: the first ones.
+    square: (Tensor, Texts),
+    margin: f64,
+}
+
+impl Batch {
+    fn of(case: &Case, device: &Device) -> Result<Self> {
+        let (shape, values) = case.file.f64s("in.images")?;
+        let values: Vec<f32> = values.into_iter().map(|v| v as f32).collect();
+        let images = Tensor::from_vec(values, shape.as_slice(), device)?;
+        let (shape, ids) = case.file.i64s("in.captions")?;
+        let width = shape.get(1).copied().context("in.captions is not a matrix")?;
+        let captions: Vec<Vec<u32>> = ids
+            .chunks(width)
+            .zip(case.integers("in.lengths")?)
+            .map(|(ids, length)| ids[..length as usize].iter().map(|&id| id as u32).collect())
+            .collect();
+        let config = Config::from_published(case.family(), &case.config)?;
+        let size = |key: &str| {
+            let size = case.config[key].as_u64().with_context(|| format!("no {key}"))?;
+            Ok::<_, anyhow::Error>(size as usize)
+        };
+        let inputs = Inputs { image: size("img_dim")?, text: size("vocab_size")? };
+        let mut weights = BTreeMap::new();
+        for name in case.file.names().iter().filter_map(|name| name.strip_prefix("param.")) {
+            let (shape, values) = case.file.f64s(&format!("param.{name}"))?;
+            let values: Vec<f32> = values.into_iter().map(|v| v as f32).collect();
+            weights.insert(name.to_owned(), Tensor::from_vec(values, shape.as_slice(), device)?);
+        }
+        let model = Model::from_tensors(config, inputs, weights, "the case", device)?;
+        let block = case.config["loss_block"].as_u64().map_or(captions.len(), |n| n as usize);
+        ensure!(block <= captions.len() && block <= images.dim(0)?, "loss_block is too large");
+        let square = (images.narrow(0, 0, block)?, Texts::words(&captions[..block])?);
+        let margin = case.config["margin"].as_f64().context("no margin")?;
+        Ok(Batch { model, images, texts: Texts::words(&captions)?, square, margin })
+    }
+
+    fn slope(&self, violation: Violation) -> Result<Slope> {
+        let (images, texts) = &self.square;
+        Ok(slope(&self.model, images, texts, self.margin, violation)?)
+    }
+}

@@ -1,0 +1,232 @@
+//! A dataset as models take it: features of images, words or vectors of captions.
+
+use candle_core::{Device, Tensor};
+use nextpair_data::dataset::{DEV, Dataset, Features, Items, Per, TRAIN};
+use nextpair_data::text::Vocabulary;
+use nextpair_data::{Side, draw};
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use crate::{Error, Inputs, Texts};
+
+/// A dataset with the features and words of its items at hand.
+pub struct Corpus {
+    dataset: Dataset,
+    images: Features,
+    texts: Captions,
+}
+
+/// What captions are to a model.
+enum Captions {
+    /// Word ids of all captions, and where each begins.
+    Words {
+        ids: Vec<u32>,
+        offsets: Vec<usize>,
+        known: usize,
+    },
+    Vectors(Features),
+}
+
+/// An image and one of its captions, counted through the dataset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pair {
+    /// The item.
+    pub item: usize,
+    /// The caption.
+    pub caption: usize,
+}
+
+/// Which captions of an image make pairs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Choice {
+    /// Every one.
+    #[default]
+    All,
+    /// One, drawn by the seed.
+    Random,
+    /// The first.
+    First,
+}
+
+/// What the draw of a caption is for, apart from other draws of the same seed.
+const CAPTION: u64 = 0xca;
+
+impl Corpus {
+    /// For a model that reads words.
+    pub fn of_words(
+        dataset: Dataset,
+        images: Option<&str>,
+        vocabulary: &Vocabulary,
+    ) -> Result<Self, Error> {
+        let items = dataset.items();
+        let encoded: Vec<Vec<Vec<u32>>> = (0..items.len())
+            .into_par_iter()
+            .map(|item| items.get(item).captions.iter().map(|c| vocabulary.encode(c)).collect())
+            .collect();
+        let mut offsets = vec![0];
+        let mut ids = Vec::new();
+        for caption in encoded.iter().flatten() {
+            ids.extend_from_slice(caption);
+            offsets.push(ids.len());
+        }
+        let texts = Captions::Words { ids, offsets, known: vocabulary.words().len() };
+        Self::open(dataset, images, texts)
+    }
+
+    /// For a model of vectors on both sides.
+    pub fn of_vectors(
+        dataset: Dataset,
+        images: Option<&str>,
+        texts: Option<&str>,
+    ) -> Result<Self, Error> {
+        let (set, features) = dataset.features(Side::Text, texts)?;
+        if set.per != Per::Caption || features.matrix().locals() != 1 {
+            return Err(Error::Dataset {
+                what: format!("the text features {} are not one vector per caption", set.name),
+            });
+        }
+        Self::open(dataset, images, Captions::Vectors(features))
+    }
+
+    fn open(dataset: Dataset, images: Option<&str>, texts: Captions) -> Result<Self, Error> {
+        let (set, images) = dataset.features(Side::Image, images)?;
+        if set.per != Per::Item {
+            return Err(Error::Dataset {
+                what: format!("the image features {} are not one row per item", set.name),
+            });
+        }
+        if images.matrix().locals() == 0 || images.matrix().dim() == 0 {
+            return Err(Error::NoRegions { what: format!("the feature set {}", set.name) });
+        }
+        Ok(Corpus { dataset, images, texts })
+    }
+
+    /// The dataset.
+    pub fn dataset(&self) -> &Dataset {
+        &self.dataset
+    }
+
+    /// What a model of this corpus is fed.
+    pub fn inputs(&self) -> Inputs {
+        let text = match &self.texts {
+            Captions::Words { known, .. } => *known,
+            Captions::Vectors(features) => features.matrix().dim(),
+        };
+        Inputs { image: self.images.matrix().dim(), text }
+    }
+
+    /// Regions of an image.
+    pub fn regions(&self) -> usize {
+        self.images.matrix().locals()
+    }
+
+    /// Whether an item has an image, as far as a model is concerned.
+    pub fn has_image(&self, item: usize) -> bool {
+        self.images.row(item).is_some()
+    }
+
+    /// Whether a caption is at hand.
+    pub fn has_text(&self, caption: usize) -> bool {
+        match &self.texts {
+            Captions::Words { .. } => true,
+            Captions::Vectors(features) => features.row(caption).is_some(),
+        }
+    }
+
+    /// The captions of an item that are at hand.
+    pub fn captions_of(&self, item: usize) -> impl Iterator<Item = usize> + '_ {
+        self.dataset.items().captions_of(item).filter(|&caption| self.has_text(caption))
+    }
+
+    /// The features of images: images by regions by numbers.
+    pub fn features(&self, items: &[usize], device: &Device) -> Result<Tensor, Error> {
+        let matrix = self.images.matrix();
+        let (regions, dim) = (matrix.locals(), matrix.dim());
+        let values = self.gather(&self.images, items, "image")?;
+        Ok(Tensor::from_vec(values, (items.len(), regions, dim), device)?)
+    }
+
+    /// Captions.
+    pub fn texts(&self, captions: &[usize], device: &Device) -> Result<Texts, Error> {
+        match &self.texts {
+            Captions::Words { ids, offsets, .. } => {
+                let words = |&caption: &usize| &ids[offsets[caption]..offsets[caption + 1]];
+                Texts::words(&captions.iter().map(words).collect::<Vec<_>>())
+            }
+            Captions::Vectors(features) => {
+                let values = self.gather(features, captions, "caption")?;
+                Texts::vectors(values, features.matrix().dim(), device)
+            }
+        }
+    }
+
+    /// Rows of features, each number looked at.
+    fn gather(&self, features: &Features, which: &[usize], what: &str) -> Result<Vec<f32>, Error> {
+        let matrix = features.matrix();
+        let width = matrix.locals() * matrix.dim();
+        let mut values = vec![0.0; which.len() * width];
+        values.par_chunks_mut(width).zip(which).try_for_each(|(values, &index)| {
+            let name = || {
+                let items = self.dataset.items();
+                let item = if what == "image" { index } else { items.item_of_caption(index) };
+                format!("the {what} features of item {}", items.get(item).id)
+            };
+            let row = features.row(index);
+            let row =
+                row.ok_or_else(|| Error::Dataset { what: format!("{} are missing", name()) })?;
+            matrix.read_f32(row, values);
+            match values.iter().all(|value| value.is_finite()) {
+                true => Ok(()),
+                false => Err(Error::NotFinite { what: format!("{} hold NaN or infinity", name()) }),
+            }
+        })?;
+        Ok(values)
+    }
+
+    /// Items to train on: those of the split `train`, or, in a dataset that has no such split,
+    /// those without a split.
+    pub fn training_items(&self) -> Vec<usize> {
+        training_items(self.dataset.items())
+    }
+
+    /// Items of the split `dev` that can be evaluated, at most `limit`.
+    pub fn dev_items(&self, limit: usize) -> Vec<usize> {
+        let mut items = self.dataset.items().in_split(Some(DEV));
+        items.retain(|&item| self.is_whole(item));
+        items.truncate(limit);
+        items
+    }
+
+    /// Whether an item has both halves.
+    pub fn is_whole(&self, item: usize) -> bool {
+        self.has_image(item) && self.captions_of(item).next().is_some()
+    }
+
+    /// The pairs that some items make. Items that lack a half make none.
+    pub fn pairs(&self, items: &[usize], choice: Choice, seed: u64) -> Vec<Pair> {
+        let whole = items.iter().copied().filter(|&item| self.has_image(item));
+        whole.flat_map(|item| self.chosen(item, choice, seed)).collect()
+    }
+
+    /// The captions of an item that a choice takes, as pairs.
+    pub fn chosen(&self, item: usize, choice: Choice, seed: u64) -> Vec<Pair> {
+        let captions: Vec<usize> = self.captions_of(item).collect();
+        let chosen = match (choice, captions.len()) {
+            (_, 0) => &[],
+            (Choice::All, _) => &captions[..],
+            (Choice::First, _) => &captions[..1],
+            (Choice::Random, count) => {
+                let at = (draw::draw_of(seed, CAPTION, item as u64) % count as u64) as usize;
+                &captions[at..=at]
+            }
+        };
+        chosen.iter().map(|&caption| Pair { item, caption }).collect()
+    }
+}
+
+/// See [`Corpus::training_items`].
+pub(crate) fn training_items(items: &Items) -> Vec<usize> {
+    let named = items.splits().any(|split| split == Some(TRAIN));
+    items.in_split(named.then_some(TRAIN))
+}

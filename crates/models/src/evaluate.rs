@@ -1,0 +1,105 @@
+//! How well a model finds captions for images and images for captions.
+//!
+//! Ties: of equal scores the higher index ranks first. A NaN is an error.
+
+use nextpair_data::Progress;
+use nextpair_engine::{Recall, ranks};
+use serde::{Deserialize, Serialize};
+
+use crate::similarity::{Encodings, Rows, with_similarity};
+use crate::{Corpus, Error, Model};
+
+/// Recall in one direction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Retrieval {
+    /// Percentage of queries answered at rank 1.
+    pub r1: f64,
+    /// Within 5.
+    pub r5: f64,
+    /// Within 10.
+    pub r10: f64,
+    /// The median rank, from 1.
+    pub median_rank: f64,
+    /// The mean rank, from 1.
+    pub mean_rank: f64,
+}
+
+/// Recall in both directions, averaged over folds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Evaluation {
+    /// Images looking for their captions.
+    pub text: Retrieval,
+    /// Captions looking for their image.
+    pub image: Retrieval,
+    /// The six recalls added.
+    pub rsum: f64,
+    /// Images there were.
+    pub images: usize,
+    /// Captions there were.
+    pub captions: usize,
+    /// Parts they were evaluated in.
+    pub folds: usize,
+}
+
+impl Retrieval {
+    fn of(ranks: &[u32]) -> Self {
+        let recall = Recall::of(ranks);
+        let [r1, r5, r10] = recall.at;
+        Retrieval { r1, r5, r10, median_rank: recall.median, mean_rank: recall.mean }
+    }
+
+    fn add_share(&mut self, other: &Retrieval, share: f64) {
+        self.r1 += share * other.r1;
+        self.r5 += share * other.r5;
+        self.r10 += share * other.r10;
+        self.median_rank += share * other.median_rank;
+        self.mean_rank += share * other.mean_rank;
+    }
+
+    fn sum(&self) -> f64 {
+        self.r1 + self.r5 + self.r10
+    }
+}
+
+/// Evaluates a model on items, each with all its captions. With `folds`, consecutive parts of
+/// equal size are evaluated by themselves and averaged (COCO's 1K protocol is five folds).
+pub fn evaluate(
+    model: &Model,
+    corpus: &Corpus,
+    items: &[usize],
+    folds: usize,
+    progress: &dyn Progress,
+) -> Result<Evaluation, Error> {
+    if folds == 0 || !items.len().is_multiple_of(folds) || items.is_empty() {
+        let what = format!("{} images do not divide into {folds} folds", items.len());
+        return Err(Error::setting("folds", what));
+    }
+    let scorer = model.scorer()?;
+    let mut whole = Evaluation { images: items.len(), folds, ..Evaluation::default() };
+    for items in items.chunks(items.len() / folds) {
+        let mut captions = Vec::new();
+        let mut image_of = Vec::new();
+        for (image, &item) in items.iter().enumerate() {
+            let own: Vec<usize> = corpus.captions_of(item).collect();
+            if own.is_empty() {
+                let id = corpus.dataset().items().get(item).id;
+                return Err(Error::Dataset { what: format!("item {id} has no caption") });
+            }
+            image_of.extend(own.iter().map(|_| image as u32));
+            captions.extend(own);
+        }
+        let images = Encodings::of_images(model, corpus, items, progress)?;
+        let texts = Encodings::of_texts(model, corpus, &captions, progress)?;
+        let ranks = with_similarity(&scorer, (&images, Rows::Images), &texts, |similarity| {
+            let all = |count: usize| (0..count as u32).collect::<Vec<_>>();
+            let (images, captions) = (all(items.len()), all(captions.len()));
+            Ok::<_, Error>(ranks(similarity, &images, &captions, &image_of, progress)?)
+        })?;
+        let share = 1.0 / folds as f64;
+        whole.text.add_share(&Retrieval::of(&ranks.text), share);
+        whole.image.add_share(&Retrieval::of(&ranks.image), share);
+        whole.captions += captions.len();
+    }
+    whole.rsum = whole.text.sum() + whole.image.sum();
+    Ok(whole)
+}

@@ -1,0 +1,282 @@
+//! One direction of the recurrence, forward and backward.
+
+use nextpair_engine::{Left, Packed, elementwise};
+
+/// In which order captions and their words are worked on.
+pub(super) struct Schedule {
+    /// Where captions begin and how long they are, the longest first.
+    captions: Vec<(usize, usize)>,
+    /// Rows before each step, and after the last: the first captions are still running.
+    first: Vec<usize>,
+}
+
+impl Schedule {
+    pub(super) fn new(offsets: &[usize]) -> Self {
+        let spans = offsets.windows(2).map(|span| (span[0], span[1] - span[0]));
+        let mut captions: Vec<(usize, usize)> = spans.collect();
+        captions.sort_by_key(|&(_, length)| std::cmp::Reverse(length));
+        let mut first = vec![0];
+        let longest = captions.first().map_or(0, |&(_, length)| length);
+        for step in 0..longest {
+            let active = captions.partition_point(|&(_, length)| length > step);
+            first.push(first[step] + active);
+        }
+        Schedule { captions, first }
+    }
+
+    pub(super) fn steps(&self) -> usize {
+        self.first.len() - 1
+    }
+
+    pub(super) fn word_count(&self) -> usize {
+        self.first[self.steps()]
+    }
+
+    fn active(&self, step: usize) -> usize {
+        self.first[step + 1] - self.first[step]
+    }
+
+    /// The word that running caption `row` is at.
+    fn word(&self, step: usize, row: usize, reverse: bool) -> usize {
+        let (start, length) = self.captions[row];
+        start + if reverse { length - 1 - step } else { step }
+    }
+
+    /// The words of a step, as indices.
+    pub(super) fn words(&self, step: usize, reverse: bool) -> Vec<u32> {
+        (0..self.active(step)).map(|row| self.word(step, row, reverse) as u32).collect()
+    }
+
+    /// For every word, its row among all steps.
+    pub(super) fn places(&self, reverse: bool) -> Vec<u32> {
+        let mut places = vec![0; self.word_count()];
+        for step in 0..self.steps() {
+            for row in 0..self.active(step) {
+                places[self.word(step, row, reverse)] = (self.first[step] + row) as u32;
+            }
+        }
+        places
+    }
+}
+
+/// What one direction computed, in the order of the schedule.
+pub(super) struct Pass {
+    dim: usize,
+    reverse: bool,
+    /// Hidden states.
+    states: Vec<f32>,
+    /// Of each state: r, z, c and the recurrent part of c before r.
+    gates: Vec<f32>,
+}
+
+/// The gradients of one direction.
+pub(super) struct Gradients {
+    /// Of the inputs, in the order of the words.
+    inputs: Vec<f32>,
+    pub(super) weight: Vec<f32>,
+    pub(super) bias: Vec<f32>,
+}
+
+impl Pass {
+    pub(super) fn forward(
+        schedule: &Schedule,
+        inputs: &[f32],
+        directions: usize,
+        direction: usize,
+        weight: &[f32],
+        bias: &[f32],
+        dim: usize,
+    ) -> Pass {
+        let words = schedule.word_count();
+        let reverse = direction == 1;
+        let (mut states, mut gates) = (vec![0.0; words * dim], vec![0.0; words * 4 * dim]);
+        let recurrent_weight = Packed::transposed(3 * dim, dim, weight);
+        let mut recurrent = vec![0.0; schedule.captions.len() * 3 * dim];
+        for step in 0..schedule.steps() {
+            let (first, active) = (schedule.first[step], schedule.active(step));
+            let (before, now) = states.split_at_mut(first * dim);
+            let before = match step {
+                0 => None,
+                _ => Some(&before[schedule.first[step - 1] * dim..][..active * dim]),
+            };
+            let recurrent = &mut recurrent[..active * 3 * dim];
+            if let Some(before) = before {
+                recurrent_weight.multiply(Left::rows(before, dim), recurrent);
+            }
+            for row in 0..active {
+                let word = schedule.word(step, row, reverse);
+                let at = (word * directions + direction) * 3 * dim;
+                let gates = &mut gates[(first + row) * 4 * dim..][..4 * dim];
+                let cell = Cell {
+                    given: &inputs[at..][..3 * dim],
+                    recurrent: &recurrent[row * 3 * dim..][..3 * dim],
+                    bias,
+                    before: before.map(|before| &before[row * dim..][..dim]),
+                };
+                cell.forward(gates, &mut now[row * dim..][..dim]);
+            }
+        }
+        Pass { dim, reverse, states, gates }
+    }
+
+    /// Adds the states, times `scale`, to the words they belong to.
+    pub(super) fn add_states(&self, schedule: &Schedule, scale: f32, out: &mut [f32]) {
+        let dim = self.dim;
+        for step in 0..schedule.steps() {
+            for row in 0..schedule.active(step) {
+                let state = &self.states[(schedule.first[step] + row) * dim..][..dim];
+                let out = &mut out[schedule.word(step, row, self.reverse) * dim..][..dim];
+                out.iter_mut().zip(state).for_each(|(out, state)| *out += scale * state);
+            }
+        }
+    }
+
+    /// `upstream` holds the gradient of every word's state, still to be scaled.
+    pub(super) fn backward(
+        &self,
+        schedule: &Schedule,
+        weight: &[f32],
+        upstream: &[f32],
+        scale: f32,
+    ) -> Gradients {
+        let (dim, words) = (self.dim, schedule.word_count());
+        let weight = Packed::new(3 * dim, dim, weight);
+        let mut of_inputs = vec![0.0; words * 3 * dim];
+        let mut of_gates = vec![0.0; words * 3 * dim];
+        let nothing = vec![0.0; dim];
+        // What the step after this one sends back to the states.
+        let mut carried = vec![0.0; schedule.captions.len() * dim];
+        for step in (0..schedule.steps()).rev() {
+            let (first, active) = (schedule.first[step], schedule.active(step));
+            for row in 0..active {
+                let word = schedule.word(step, row, self.reverse);
+                let carried = &mut carried[row * dim..][..dim];
+                let given = &upstream[word * dim..][..dim];
+                carried.iter_mut().zip(given).for_each(|(sum, given)| *sum += scale * given);
+                let before = match step {
+                    0 => nothing.as_slice(),
+                    _ => &self.states[(schedule.first[step - 1] + row) * dim..][..dim],
+                };
+                let gates = &self.gates[(first + row) * 4 * dim..][..4 * dim];
+                let of_inputs = &mut of_inputs[word * 3 * dim..][..3 * dim];
+                let of_gates = &mut of_gates[(first + row) * 3 * dim..][..3 * dim];
+                backward_cell(gates, before, carried, of_inputs, of_gates);
+            }
+            if step > 0 {
+                let of_gates = &of_gates[first * 3 * dim..][..active * 3 * dim];
+                weight.multiply_add(Left::rows(of_gates, 3 * dim), &mut carried[..active * dim]);
+            }
+        }
+        let mut bias = vec![0.0; 3 * dim];
+        for row in of_gates.chunks_exact(3 * dim) {
+            bias.iter_mut().zip(row).for_each(|(sum, value)| *sum += value);
+        }
+        Gradients { inputs: of_inputs, weight: self.of_weight(schedule, &of_gates), bias }
+    }
+
+    /// Every word but the first of its caption has the state before it as a factor.
+    fn of_weight(&self, schedule: &Schedule, of_gates: &[f32]) -> Vec<f32> {
+        let dim = self.dim;
+        let mut before = Vec::with_capacity(self.states.len());
+        for step in 1..schedule.steps() {
+            let states = &self.states[schedule.first[step - 1] * dim..];
+            before.extend_from_slice(&states[..schedule.active(step) * dim]);
+        }
+        let mut out = vec![0.0; 3 * dim * dim];
+        let rows = before.len() / dim;
+        if rows > 0 {
+            let of_gates = &of_gates[schedule.first[1] * 3 * dim..];
+            let before = Packed::new(rows, dim, &before);
+            before.multiply(Left::transposed(of_gates, 3 * dim), &mut out);
+        }
+        out
+    }
+}
+
+/// One word of one caption.
+struct Cell<'a> {
+    given: &'a [f32],
+    recurrent: &'a [f32],
+    bias: &'a [f32],
+    /// The state before; at the first word there is none, and no product with it either.
+    before: Option<&'a [f32]>,
+}
+
+impl Cell<'_> {
+    fn forward(&self, gates: &mut [f32], state: &mut [f32]) {
+        let dim = state.len();
+        let (opening, rest) = gates.split_at_mut(2 * dim);
+        let (candidate, inner) = rest.split_at_mut(dim);
+        match self.before {
+            Some(_) => {
+                for ((out, h), b) in opening.iter_mut().zip(self.recurrent).zip(self.bias) {
+                    *out = h + b;
+                }
+                let tail = self.recurrent[2 * dim..].iter().zip(&self.bias[2 * dim..]);
+                inner.iter_mut().zip(tail).for_each(|(out, (h, b))| *out = h + b);
+            }
+            None => {
+                opening.copy_from_slice(&self.bias[..2 * dim]);
+                inner.copy_from_slice(&self.bias[2 * dim..]);
+            }
+        }
+        opening.iter_mut().zip(self.given).for_each(|(out, i)| *out += i);
+        elementwise::sigmoid_all(opening);
+        let (reset, keep) = opening.split_at(dim);
+        let parts = reset.iter().zip(&*inner).zip(&self.given[2 * dim..]);
+        candidate.iter_mut().zip(parts).for_each(|(out, ((r, n), i))| *out = i + r * n);
+        elementwise::tanh_all(candidate);
+        match self.before {
+            Some(before) => {
+                let parts = keep.iter().zip(&*candidate).zip(before);
+                state.iter_mut().zip(parts).for_each(|(out, ((z, c), h))| *out = c + z * (h - c));
+            }
+            None => {
+                let parts = keep.iter().zip(&*candidate);
+                state.iter_mut().zip(parts).for_each(|(out, (z, c))| *out = c - z * c);
+            }
+        }
+    }
+}
+
+/// Turns the gradient of a state (`carried`) into those of its gates, and into the part that goes
+/// to the state before without passing a gate.
+fn backward_cell(
+    gates: &[f32],
+    before: &[f32],
+    carried: &mut [f32],
+    of_inputs: &mut [f32],
+    of_gates: &mut [f32],
+) {
+    let dim = carried.len();
+    let [reset, keep, candidate, inner] = [0, 1, 2, 3].map(|part| &gates[part * dim..][..dim]);
+    let (of_reset, rest) = of_gates.split_at_mut(dim);
+    let (of_keep, of_inner) = rest.split_at_mut(dim);
+    let of_candidate = &mut of_inputs[2 * dim..];
+    let before = &before[..dim];
+    let (of_inner, of_candidate) = (&mut of_inner[..dim], &mut of_candidate[..dim]);
+    let of_keep = &mut of_keep[..dim];
+    for at in 0..dim {
+        let (r, z, c, n) = (reset[at], keep[at], candidate[at], inner[at]);
+        let grad = carried[at];
+        let of_c = grad * (1.0 - z) * (1.0 - c * c);
+        of_keep[at] = grad * (before[at] - c) * z * (1.0 - z);
+        of_reset[at] = of_c * n * r * (1.0 - r);
+        of_candidate[at] = of_c;
+        of_inner[at] = of_c * r;
+        carried[at] = grad * z;
+    }
+    of_inputs[..dim].copy_from_slice(of_reset);
+    of_inputs[dim..2 * dim].copy_from_slice(of_keep);
+}
+
+/// The gradients of the inputs of all directions, word by word.
+pub(super) fn join_inputs(schedule: &Schedule, gradients: &[Gradients], dim: usize) -> Vec<f32> {
+    let mut out = Vec::with_capacity(schedule.word_count() * gradients.len() * 3 * dim);
+    for word in 0..schedule.word_count() {
+        for direction in gradients {
+            out.extend_from_slice(&direction.inputs[word * 3 * dim..][..3 * dim]);
+        }
+    }
+    out
+}

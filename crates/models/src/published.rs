@@ -1,0 +1,86 @@
+//! The options of the published implementations as our settings.
+
+use nextpair_engine::{Aggregation, Normaliser};
+use serde_json::Value;
+
+use crate::encoder::Encoders;
+use crate::imram::{Imram, Mode};
+use crate::scan::{Asks, Scan};
+use crate::vse::{Measure, Vse};
+use crate::{Config, Error};
+
+/// What errors call the options.
+const OPTIONS: &str = "options of the checkpoint";
+
+impl Config {
+    /// The model of a `family` (`VSE++`, `SCAN` or `IMRAM`) that was trained with these options,
+    /// called as the published implementations call them.
+    pub fn from_published(family: &str, options: &Value) -> Result<Self, Error> {
+        let unknown = |what: String| Error::setting(OPTIONS, what);
+        let text = |key: &str| options[key].as_str().unwrap_or("");
+        let flag = |key: &str| options[key].as_bool().unwrap_or(false);
+        let number = |key: &str| {
+            options[key].as_f64().ok_or_else(|| unknown(format!("{key} is missing or no number")))
+        };
+        let (dim, word_dim) = (number("embed_size")? as usize, number("word_dim")? as usize);
+        if family == "VSE++" {
+            let measure = match text("measure") {
+                "order" => Measure::Order,
+                _ => Measure::Cosine,
+            };
+            let normalise_images = !flag("no_imgnorm");
+            let absolute = flag("use_abs");
+            return Ok(Config::Vse(Vse { dim, word_dim, normalise_images, absolute, measure }));
+        }
+        let encoders = Encoders {
+            dim,
+            word_dim,
+            normalise_images: !flag("no_imgnorm"),
+            normalise_texts: !flag("no_txtnorm"),
+            weight_norm: text("precomp_enc_type") == "weight_norm",
+        };
+        let temperature = number("lambda_softmax")? as f32;
+        let normaliser = match text("raw_feature_norm") {
+            "clipped_l2norm" => Normaliser::ClippedL2,
+            "l2norm" => Normaliser::L2,
+            "clipped_l1norm" => Normaliser::ClippedL1,
+            "l1norm" => Normaliser::L1,
+            "clipped" => Normaliser::Clipped,
+            "softmax" => Normaliser::Softmax,
+            "no_norm" => Normaliser::None,
+            other => return Err(unknown(format!("raw_feature_norm is '{other}'"))),
+        };
+        match family {
+            "SCAN" => {
+                let aggregation = match text("agg_func") {
+                    "Mean" => Aggregation::Mean,
+                    "Sum" => Aggregation::Sum,
+                    "Max" => Aggregation::Max,
+                    "LogSumExp" => Aggregation::LogSumExp(number("lambda_lse")? as f32),
+                    other => return Err(unknown(format!("agg_func is '{other}'"))),
+                };
+                let direction = match text("cross_attn") {
+                    "t2i" => Asks::Words,
+                    "i2t" => Asks::Regions,
+                    other => return Err(unknown(format!("cross_attn is '{other}'"))),
+                };
+                let scan = Scan { encoders, direction, temperature, normaliser, aggregation };
+                Ok(Config::Scan(scan))
+            }
+            "IMRAM" => {
+                let mode = match text("model_mode") {
+                    "text_IMRAM" => Mode::Text,
+                    "image_IMRAM" => Mode::Image,
+                    "full_IMRAM" => Mode::Full,
+                    other => return Err(unknown(format!("model_mode is '{other}'"))),
+                };
+                let steps = number("iteration_step")? as usize;
+                let normalise_memory = !flag("no_IMRAM_norm");
+                let imram =
+                    Imram { encoders, mode, steps, temperature, normaliser, normalise_memory };
+                Ok(Config::Imram(imram))
+            }
+            other => Err(unknown(format!("there is no family '{other}'"))),
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! One training step by the exact sparse procedure: score all pairs of the batch without
+//! gradients, see which of them the loss looks at, and compute those again with gradients.
+
+use candle_core::Tensor;
+use candle_core::backprop::GradStore;
+
+use crate::loss::{Violation, loss};
+use crate::{Error, Model, Texts};
+
+/// The loss of a batch and its gradients; no gradients where nothing is violated.
+pub struct Slope {
+    /// The loss, summed over the batch.
+    pub loss: f64,
+    /// How many of the pairs had a gradient.
+    pub pairs: usize,
+    /// Of every weight that the loss depends on.
+    pub gradients: Option<GradStore>,
+}
+
+/// The loss of matching images and captions, row by row, and its gradients.
+pub fn slope(
+    model: &Model,
+    images: &Tensor,
+    texts: &Texts,
+    margin: f64,
+    violation: Violation,
+) -> Result<Slope, Error> {
+    let (images, texts) = (model.encode_images(images)?, model.encode_texts(texts)?);
+    let scorer = model.scorer()?;
+    let scores = scorer.scores(&images, &texts)?;
+    if let Some(bad) = scores.iter().position(|score| !score.is_finite()) {
+        let (image, caption) = (bad / texts.len(), bad % texts.len());
+        let what = format!(
+            "the score of image {image} and caption {caption} of the batch is {}",
+            scores[bad]
+        );
+        return Err(Error::NotFinite { what });
+    }
+    let loss = loss(&scores, images.len(), margin, violation);
+    if loss.pairs.is_empty() {
+        return Ok(Slope { loss: loss.value, pairs: 0, gradients: None });
+    }
+    let (pairs, factors): (Vec<(u32, u32)>, Vec<f32>) = loss.pairs.iter().copied().unzip();
+    let factors = Tensor::from_vec(factors, pairs.len(), model.device())?;
+    let scores = scorer.pair_scores(&images, &texts, &pairs)?;
+    let gradients = (scores * factors)?.sum_all()?.backward()?;
+    Ok(Slope { loss: loss.value, pairs: pairs.len(), gradients: Some(gradients) })
+}

@@ -1,0 +1,57 @@
+//! Captions as models take them.
+
+use candle_core::{Device, Tensor};
+
+use crate::Error;
+
+/// A batch of captions: word ids for models that read, vectors for heads on frozen embeddings.
+#[derive(Clone, Debug)]
+pub enum Texts {
+    /// The ids of all words, caption after caption, start and end markers included.
+    Words {
+        /// The ids.
+        ids: Vec<u32>,
+        /// Where each caption begins, and the end of the last.
+        offsets: Vec<usize>,
+    },
+    /// One vector per caption.
+    Vectors(Tensor),
+}
+
+impl Texts {
+    /// Captions given as lists of ids.
+    ///
+    /// # Errors
+    /// If one is empty.
+    pub fn words(captions: &[impl AsRef<[u32]>]) -> Result<Self, Error> {
+        let mut offsets = vec![0];
+        let mut ids = Vec::new();
+        for (caption, words) in captions.iter().enumerate() {
+            if words.as_ref().is_empty() {
+                return Err(Error::NoWords { caption });
+            }
+            ids.extend_from_slice(words.as_ref());
+            offsets.push(ids.len());
+        }
+        Ok(Texts::Words { ids, offsets })
+    }
+
+    /// Vectors given as numbers, `dim` for each caption.
+    pub fn vectors(values: Vec<f32>, dim: usize, device: &Device) -> Result<Self, Error> {
+        let count = values.len() / dim.max(1);
+        Ok(Texts::Vectors(Tensor::from_vec(values, (count, dim), device)?))
+    }
+
+    /// How many captions there are.
+    pub fn len(&self) -> usize {
+        match self {
+            Texts::Words { offsets, .. } => offsets.len() - 1,
+            Texts::Vectors(vectors) => vectors.dims().first().copied().unwrap_or(0),
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}

@@ -1,0 +1,92 @@
+//! Small models of every kind, and batches for them.
+
+use nextpair_data::Draws;
+use nextpair_engine::{Aggregation, Normaliser};
+use nextpair_models::{
+    Asks, Config, Device, Encoders, Heads, Imram, Inputs, Measure, Mode, Model, Scan, Tensor,
+    Texts, Vse,
+};
+
+pub const DIM: usize = 24;
+const FEATURES: usize = 10;
+const WORDS: usize = 30;
+const REGIONS: usize = 7;
+
+fn encoders() -> Encoders {
+    Encoders { dim: DIM, word_dim: 9, ..Encoders::default() }
+}
+
+/// Every architecture with its variants, by name.
+pub fn configs() -> Vec<(String, Config)> {
+    let mut all = Vec::new();
+    for steps in 1..=4 {
+        for mode in [Mode::Text, Mode::Image, Mode::Full] {
+            for normalise_memory in [false, true] {
+                let imram = Imram {
+                    encoders: encoders(),
+                    mode,
+                    steps,
+                    normalise_memory,
+                    ..Imram::default()
+                };
+                let name = format!("imram {mode:?} K={steps} normalised={normalise_memory}");
+                all.push((name, Config::Imram(imram)));
+            }
+        }
+    }
+    use Normaliser::{Clipped, ClippedL1, ClippedL2, L1, L2, None, Softmax};
+    for normaliser in [ClippedL2, L2, ClippedL1, L1, Clipped, Softmax, None] {
+        let imram = Imram { encoders: encoders(), normaliser, ..Imram::default() };
+        all.push((format!("imram {normaliser:?}"), Config::Imram(imram)));
+    }
+    let unusual = Encoders {
+        normalise_images: false,
+        normalise_texts: false,
+        weight_norm: true,
+        ..encoders()
+    };
+    let imram = Imram { encoders: unusual, temperature: 0.5, ..Imram::default() };
+    all.push(("imram without norms".to_owned(), Config::Imram(imram)));
+    let lse = Aggregation::LogSumExp(6.0);
+    for direction in [Asks::Words, Asks::Regions] {
+        for aggregation in [Aggregation::Mean, Aggregation::Sum, Aggregation::Max, lse] {
+            let scan = Scan { encoders: encoders(), direction, aggregation, ..Scan::default() };
+            all.push((format!("scan {direction:?} {aggregation:?}"), Config::Scan(scan)));
+        }
+    }
+    let vse = Vse { dim: DIM, word_dim: 9, ..Vse::default() };
+    all.push(("vse++".to_owned(), Config::Vse(vse.clone())));
+    all.push(("vse0".to_owned(), Config::Vse(Vse { normalise_images: false, ..vse.clone() })));
+    let order = Vse { absolute: true, measure: Measure::Order, ..vse };
+    all.push(("order".to_owned(), Config::Vse(order)));
+    for hidden in [0, 13] {
+        all.push((format!("heads {hidden}"), Config::Heads(Heads { dim: DIM, hidden })));
+    }
+    all
+}
+
+/// A model with its first weights.
+pub fn model(config: &Config, seed: u64) -> Model {
+    Model::new(config.clone(), Inputs { image: FEATURES, text: WORDS }, seed, &Device::Cpu).unwrap()
+}
+
+/// Images and captions of different lengths that a model takes.
+pub fn batch(config: &Config, count: usize, seed: u64) -> (Tensor, Texts) {
+    let mut draws = Draws::new(seed);
+    let mut numbers = |count: usize| (0..count).map(|_| draws.normal() as f32).collect::<Vec<_>>();
+    let images = numbers(count * REGIONS * FEATURES);
+    let images = Tensor::from_vec(images, (count, REGIONS, FEATURES), &Device::Cpu).unwrap();
+    let texts = match config.reads_words() {
+        false => Texts::vectors(numbers(count * WORDS), WORDS, &Device::Cpu).unwrap(),
+        true => {
+            let captions: Vec<Vec<u32>> = (0..count)
+                .map(|caption| {
+                    let length = 1 + (caption * 5 + seed as usize) % 9;
+                    (0..length).map(|_| draws.below(WORDS) as u32).collect()
+                })
+                .collect();
+            Texts::words(&captions).unwrap()
+        }
+    };
+    (images, texts)
+}
