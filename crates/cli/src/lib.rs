@@ -1,6 +1,7 @@
 //! The command line of nextpair, one file per subcommand.
 #![forbid(unsafe_code)]
 
+mod convert;
 mod embed;
 mod import;
 mod inputs;
@@ -44,6 +45,8 @@ enum Command {
     Inspect(inspect::Args),
     /// Write the vocabulary of a dataset
     Vocab(vocab::Args),
+    /// Make a run of a checkpoint of the published VSE++, SCAN or IMRAM code
+    Convert(convert::Args),
     /// Choose the pool items to pair next
     Select(select::Args),
     /// Score one shard of the pool, for `merge`
@@ -62,6 +65,7 @@ pub fn run() -> ExitCode {
         Command::Embed(args) => embed::run(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::Vocab(args) => vocab::run(&args),
+        Command::Convert(args) => convert::run(&args),
         Command::Select(args) => select::run(&args),
         Command::Score(args) => score::run(&args),
         Command::Merge(args) => merge::run(&args),

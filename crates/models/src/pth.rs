@@ -18,9 +18,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::path::Path;
 
-use candle_core::Tensor;
+use candle_core::{Device, Tensor};
 
-use crate::Error;
+use crate::{Config, Error, Inputs, Model};
 use archive::Archive;
 use legacy::Storages;
 use pickle::{Pickle, Value};
@@ -39,6 +39,28 @@ pub struct Checkpoint {
     pub epoch: Option<i64>,
     /// The sum of the six recalls on the validation split, in percent, that made it the best.
     pub best_rsum: Option<f64>,
+}
+
+impl Checkpoint {
+    /// The model it is of. `path` is what errors call it.
+    pub fn model(&self, path: &Path, device: &Device) -> Result<Model, Error> {
+        let has = |part: &str| self.parameters.keys().any(|name| name.contains(part));
+        let family = match (has("mem_"), has("_reverse")) {
+            (true, _) => "IMRAM",
+            (false, true) => "SCAN",
+            (false, false) => "VSE++",
+        };
+        let options = self.settings.iter().map(|(name, value)| (name.clone(), value.clone()));
+        let config = Config::from_published(family, &serde_json::Value::Object(options.collect()))?;
+        let size = |names: &[&str], axis: usize| {
+            let tensor = names.iter().find_map(|&name| self.parameters.get(name));
+            tensor.and_then(|tensor| tensor.dims().get(axis).copied()).unwrap_or(0)
+        };
+        let image = size(&["img_fc.weight", "img_fc.weight_v"], 1);
+        let inputs = Inputs { image, text: size(&["embed.weight"], 0) };
+        let (tensors, origin) = (self.parameters.clone(), path.display().to_string());
+        Model::from_tensors(config, inputs, tensors, &origin, device)
+    }
 }
 
 /// Reads a checkpoint.

@@ -112,28 +112,63 @@ impl Run {
         corpus: &Corpus,
         pairs: &[Pair],
     ) -> Result<Self, Error> {
-        let io = |e| nextpair_data::Error::io(folder, e);
-        fs::create_dir_all(folder).map_err(io)?;
-        if folder.join(SPEC).exists() {
-            let what = "there is a run already; --resume continues it";
-            return Err(Error::file(folder, what));
-        }
-        if let Some(vocabulary) = &vocabulary {
-            vocabulary.write(&folder.join(VOCABULARY))?;
-        }
+        Self::prepare(folder)?;
         let mut lines = Vec::new();
         for pair in pairs {
             let caption = pair.caption - corpus.dataset().items().captions_of(pair.item).start;
             let item = corpus.dataset().items().get(pair.item).id;
             push_line(&mut lines, &PairLine { item, caption }, folder)?;
         }
-        write(&folder.join(PAIRS), &lines)?;
-        // The spec comes last: a folder with a spec has everything else.
-        let mut text = serde_json::to_vec_pretty(&spec)
-            .map_err(|e| Error::file(&folder.join(SPEC), e.to_string()))?;
+        let run = Run { folder: folder.to_path_buf(), spec, vocabulary };
+        run.write_parts(&lines)?;
+        Ok(run)
+    }
+
+    /// Makes the folder, which must not hold a run.
+    fn prepare(folder: &Path) -> Result<(), Error> {
+        fs::create_dir_all(folder).map_err(|e| nextpair_data::Error::io(folder, e))?;
+        match folder.join(SPEC).exists() {
+            true => Err(Error::file(folder, "there is a run already")),
+            false => Ok(()),
+        }
+    }
+
+    /// Writes what does not change. The spec comes last: a folder with one has all the rest.
+    fn write_parts(&self, pairs: &[u8]) -> Result<(), Error> {
+        if let Some(vocabulary) = &self.vocabulary {
+            vocabulary.write(&self.folder.join(VOCABULARY))?;
+        }
+        write(&self.folder.join(PAIRS), pairs)?;
+        let path = self.folder.join(SPEC);
+        let mut text = serde_json::to_vec_pretty(&self.spec)
+            .map_err(|e| Error::file(&path, e.to_string()))?;
         text.push(b'\n');
-        write(&folder.join(SPEC), &text)?;
-        Ok(Run { folder: folder.to_path_buf(), spec, vocabulary })
+        write(&path, &text)
+    }
+
+    /// Makes a finished run of a model that was trained elsewhere. It has no pairs.
+    pub fn adopt(
+        folder: &Path,
+        origin: &Path,
+        model: &Model,
+        vocabulary: Vocabulary,
+    ) -> Result<Self, Error> {
+        let spec = Spec {
+            nextpair_run: VERSION,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            dataset: origin.display().to_string(),
+            model: model.config().clone(),
+            inputs: model.inputs(),
+            image_features: String::new(),
+            text_features: None,
+            training: Training::default(),
+        };
+        check_words(&vocabulary, model.inputs(), origin)?;
+        Self::prepare(folder)?;
+        let run = Run { folder: folder.to_path_buf(), spec, vocabulary: Some(vocabulary) };
+        run.write_weights(model.weights())?;
+        run.write_parts(&[])?;
+        Ok(run)
     }
 
     /// Opens a run.
@@ -156,12 +191,8 @@ impl Run {
             false => None,
         };
         let run = Run { folder: folder.to_path_buf(), spec, vocabulary };
-        if let Some(vocabulary) = &run.vocabulary
-            && vocabulary.words().len() != run.spec.inputs.text
-        {
-            let (found, expected) = (vocabulary.words().len(), run.spec.inputs.text);
-            let what = format!("{found} words, but the model was made for {expected}");
-            return Err(Error::file(&folder.join(VOCABULARY), what));
+        if let Some(vocabulary) = &run.vocabulary {
+            check_words(vocabulary, run.spec.inputs, &folder.join(VOCABULARY))?;
         }
         Ok(run)
     }
@@ -347,6 +378,18 @@ const WEIGHTS: &str = "model.safetensors";
 const STATE: &str = "state.safetensors";
 /// Where the state keeps its [`Position`].
 const POSITION: &str = "position";
+
+/// An error if the words are not as many as the model has.
+fn check_words(vocabulary: &Vocabulary, inputs: Inputs, origin: &Path) -> Result<(), Error> {
+    let (found, expected) = (vocabulary.words().len(), inputs.text);
+    match found == expected {
+        true => Ok(()),
+        false => {
+            let what = format!("the vocabulary has {found} words, the model {expected}");
+            Err(Error::file(origin, what))
+        }
+    }
+}
 
 fn push_line(lines: &mut Vec<u8>, line: &impl Serialize, path: &Path) -> Result<(), Error> {
     serde_json::to_writer(&mut *lines, line).map_err(|e| Error::file(path, e.to_string()))?;

@@ -1,0 +1,35 @@
+//! `nextpair convert CHECKPOINT --vocabulary FILE --out RUN`: a published checkpoint as a run.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use nextpair_data::text::Vocabulary;
+use nextpair_models::{Device, Run, pth};
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// A model_best.pth.tar of the published VSE++, SCAN or IMRAM code
+    checkpoint: PathBuf,
+    /// The vocabulary it was trained with, such as f30k_precomp_vocab.json
+    #[arg(long, value_name = "FILE")]
+    vocabulary: PathBuf,
+    /// The run to write
+    #[arg(long, value_name = "RUN")]
+    out: PathBuf,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let vocabulary = Vocabulary::read(&args.vocabulary)?;
+    let checkpoint = pth::read(&args.checkpoint)?;
+    let model = checkpoint.model(&args.checkpoint, &Device::Cpu)?;
+    let (weights, words) = (model.weights().count(), vocabulary.words().len());
+    let run = Run::adopt(&args.out, &args.checkpoint, &model, vocabulary)?;
+    println!(
+        "{}: {} weights, {words} words{}",
+        run.folder().display(),
+        weights,
+        checkpoint.best_rsum.map_or(String::new(), |rsum| format!(", rsum {rsum:.1} on dev")),
+    );
+    Ok(ExitCode::SUCCESS)
+}
