@@ -5,15 +5,20 @@ mod case;
 mod ceiling;
 mod embed;
 mod machine;
+mod matching;
 mod memory;
 mod options;
 mod ours;
 mod report;
 mod rivals;
+mod score;
+mod script;
+mod train;
 
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
+use serde_json::Value;
 
 use answers::{Pick, SLACK, compare, compare_coarse};
 use case::{Bench, Case};
@@ -32,11 +37,14 @@ const TUNING_ROWS: usize = 32_768;
 /// Known not to compute in single precision throughout; its answers are replayed.
 const COARSE_RIVAL: &str = "lightly-mundig";
 
-/// `cargo xtask bench select|core-set|embed [FLAGS]`.
+/// `cargo xtask bench select|core-set|embed|train|score [FLAGS]`.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let (name, flags) = arguments.split_first().context(options::USAGE)?;
-    if name == "embed" {
-        return embed::run(flags);
+    match name.as_str() {
+        "embed" => return embed::run(flags),
+        "train" => return train::run(flags),
+        "score" => return score::run(flags),
+        _ => {}
     }
     let bench = Bench::named(name).context(options::USAGE)?;
     let options = Options::parse(flags)?;
@@ -52,7 +60,10 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         reports.push(measure(bench, &case, &options, &python, &binary)?);
         println!("{}", reports.last().map(CaseReport::markdown).unwrap_or_default());
     }
-    report::write(bench, &options, &reports)
+    let versions = reports.first().map_or(Value::Null, |report| report.versions.clone());
+    let cases = reports.iter().map(|report| report.json(options.seed)).collect();
+    let tables: Vec<String> = reports.iter().map(CaseReport::markdown).collect();
+    report::write(bench.name(), &options, &versions, cases, &tables)
 }
 
 fn measure(
@@ -67,7 +78,7 @@ fn measure(
 
     let mut rivals = Rivals::start(python, &data, case.budget, options.threads, false)?;
     let mut contestants = vec![Contestant::new("nextpair")];
-    contestants.extend(options.rivals(case).into_iter().map(Contestant::new));
+    contestants.extend(options.rivals(case.rivals).into_iter().map(Contestant::new));
     if bench == Bench::Select {
         tune(case, &mut rivals, &mut contestants[1..])?;
     }
@@ -109,7 +120,7 @@ fn measure(
             contestant.seconds.push(seconds);
         }
     }
-    let versions = rivals.versions.clone();
+    let versions = rivals.versions();
     Ok(CaseReport { case: case.clone(), bench, contestants, ceiling, versions })
 }
 

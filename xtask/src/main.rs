@@ -15,6 +15,8 @@ const USAGE: &str = "cargo xtask test              format, clippy, all tests, RE
 cargo xtask bench select      selection against NumPy and PyTorch
 cargo xtask bench core-set    k-center against scikit-activeml and lightly-mundig
 cargo xtask bench embed       features of images and captions against ONNX Runtime
+cargo xtask bench train       a training step of Text-IMRAM against PyTorch
+cargo xtask bench score       a tile of its similarities against PyTorch
 cargo xtask soak [KILLS]      kill long work at random moments and compare how it ends
 cargo xtask fuzz [SECONDS]    fuzz the readers, a minute in all unless told otherwise";
 

@@ -7,14 +7,14 @@ use anyhow::{Context, Result, bail, ensure};
 
 use super::case::Case;
 
-pub(super) const USAGE: &str = "cargo xtask bench select|core-set|embed [FLAGS]
+pub(super) const USAGE: &str = "cargo xtask bench select|core-set|embed|train|score [FLAGS]
   --only CASE        this case alone (repeat for more)
   --repeats N        timed rounds, 5 unless told otherwise
   --rivals A,B       these rivals in every case; 'none' for none
   --threads N        threads of everyone, 2 unless told otherwise
   --seed N           seed of the data, 1 unless told otherwise
   --pool N, --pairs N, --dim N, --budget N
-                     other sizes than those of the case
+                     other sizes than those of the case (select, core-set)
   --venv DIR         a Python environment that has bench/requirements.txt; also NEXTPAIR_BENCH_VENV
   --out DIR          folder of the record: bench/results, or target/bench-results when
                      sizes, cases or rivals are not the standard ones";
@@ -97,11 +97,18 @@ impl Options {
         }
     }
 
-    /// The rivals that run in a case.
-    pub(super) fn rivals<'a>(&'a self, case: &Case) -> Vec<&'a str> {
+    /// An error if sizes were typed, for a bench whose cases have but one.
+    pub(super) fn refuse_sizes(&self) -> Result<()> {
+        let sizes = [self.pool, self.pairs, self.dim, self.budget];
+        ensure!(sizes.iter().all(Option::is_none), "this bench has sizes of its own\n{USAGE}");
+        Ok(())
+    }
+
+    /// The rivals that run where those of `usual` do unless told otherwise.
+    pub(super) fn rivals<'a>(&'a self, usual: &[&'a str]) -> Vec<&'a str> {
         match &self.rivals {
             Some(names) => names.iter().map(String::as_str).collect(),
-            None => case.rivals.to_vec(),
+            None => usual.to_vec(),
         }
     }
 

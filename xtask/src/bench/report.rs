@@ -132,7 +132,7 @@ impl CaseReport {
         text
     }
 
-    fn json(&self, seed: u64) -> Value {
+    pub(super) fn json(&self, seed: u64) -> Value {
         let contestant = |c: &Contestant| {
             let (time, ratio) = (spread(&c.seconds), self.ratio(c));
             json!({
@@ -164,27 +164,31 @@ impl CaseReport {
     }
 }
 
-/// Writes the dated record and its table.
-pub(super) fn write(bench: Bench, options: &Options, reports: &[CaseReport]) -> Result<()> {
+/// Writes the dated record and its tables.
+pub(super) fn write(
+    bench: &str,
+    options: &Options,
+    versions: &Value,
+    cases: Vec<Value>,
+    tables: &[String],
+) -> Result<()> {
     let (date, machine) = (machine::today()?, machine::describe()?);
-    let command = ["cargo xtask bench", bench.name()].into_iter();
+    let command = ["cargo xtask bench", bench].into_iter();
     let command: Vec<&str> = command.chain(options.typed.iter().map(String::as_str)).collect();
     let command = command.join(" ");
-    let versions = reports.first().map_or(&Value::Null, |report| &report.versions);
     let record = json!({
         "date": date,
         "command": command,
         "threads": options.threads,
         "machine": machine,
         "versions": versions,
-        "cases": reports.iter().map(|report| report.json(options.seed)).collect::<Vec<_>>(),
+        "cases": cases,
     });
-    let mut text = format!("# {}, {date}\n\n`{command}`\n\n", bench.name());
+    let mut text = format!("# {bench}, {date}\n\n`{command}`\n\n");
     for (name, value) in [("machine", &machine), ("versions", versions)] {
         let _ = writeln!(text, "* {name}: {}", line(value));
     }
     let _ = writeln!(text, "* threads: {}, rounds: {}\n", options.threads, options.repeats);
-    let tables: Vec<String> = reports.iter().map(CaseReport::markdown).collect();
     text.push_str(&tables.join("\n"));
 
     let out = options.out();
@@ -192,7 +196,7 @@ pub(super) fn write(bench: Bench, options: &Options, reports: &[CaseReport]) -> 
     for (extension, content) in
         [("json", serde_json::to_string_pretty(&record)? + "\n"), ("md", text)]
     {
-        let path = out.join(format!("{date}-{}.{extension}", bench.name()));
+        let path = out.join(format!("{date}-{bench}.{extension}"));
         std::fs::write(&path, content).with_context(|| path.display().to_string())?;
         eprintln!("written     {}", path.display());
     }

@@ -1,13 +1,14 @@
 //! The rivals: their Python environment, and one long-lived process that runs them by name.
 
-use std::io::{BufRead, BufReader, Lines, Write};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::Command;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
 use super::memory::{Memory, Watch};
+use super::script::Script;
 use crate::succeed;
 
 pub(super) const REQUIREMENTS: &str = "bench/requirements.txt";
@@ -43,10 +44,7 @@ pub(super) fn environment(
 }
 
 pub(super) struct Rivals {
-    process: Child,
-    requests: Option<ChildStdin>,
-    answers: Lines<BufReader<ChildStdout>>,
-    pub(super) versions: Value,
+    script: Script,
 }
 
 pub(super) struct Run {
@@ -63,21 +61,16 @@ impl Rivals {
         threads: usize,
         mapped: bool,
     ) -> Result<Self> {
-        let mut command = Command::new(python);
-        command.arg("bench/rivals.py").arg(data);
-        command.args([budget.to_string(), threads.to_string()]);
-        let libraries = ["OMP", "OPENBLAS", "MKL", "RAYON"];
-        command.envs(libraries.map(|name| (format!("{name}_NUM_THREADS"), threads.to_string())));
-        command.env("MAP", if mapped { "1" } else { "0" });
-        command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut process = command.spawn().with_context(|| python.display().to_string())?;
-        let requests = process.stdin.take();
-        let output = process.stdout.take().context("the rivals have no output")?;
-        let answers = BufReader::new(output).lines();
-        let mut rivals = Rivals { process, requests, answers, versions: Value::Null };
-        rivals.versions = rivals.answer()?["versions"].take();
-        check_versions(&rivals.versions, REQUIREMENTS)?;
-        Ok(rivals)
+        let numbers = [budget.to_string(), threads.to_string()].map(OsString::from);
+        let arguments = [&[data.as_os_str().to_owned()], &numbers[..]].concat();
+        let map = [("MAP", if mapped { "1" } else { "0" })];
+        let script = Script::start(python, "bench/rivals.py", &arguments, threads, &map)?;
+        check_versions(&script.versions, REQUIREMENTS)?;
+        Ok(Rivals { script })
+    }
+
+    pub(super) fn versions(&self) -> Value {
+        self.script.versions.clone()
     }
 
     /// One run of a rival, on the first `rows` of the pool if given.
@@ -88,7 +81,7 @@ impl Rivals {
         rows: Option<usize>,
     ) -> Result<Run> {
         let request = json!({"run": name, "chunk": chunk.unwrap_or(CHUNK), "rows": rows});
-        let answer = self.ask(&request).with_context(|| format!("the rival {name}"))?;
+        let answer = self.script.ask(&request).with_context(|| format!("the rival {name}"))?;
         let picks = answer["picks"].as_array().context("an answer without picks")?;
         Ok(Run {
             seconds: answer["seconds"].as_f64().context("an answer without seconds")?,
@@ -98,7 +91,7 @@ impl Rivals {
 
     /// One run with the memory of the whole process.
     pub(super) fn watched(&mut self, name: &str, chunk: Option<usize>) -> Result<(Run, Memory)> {
-        let watch = Watch::start(self.process.id());
+        let watch = Watch::start(self.script.id());
         let run = self.run(name, chunk, None);
         let memory = watch.stop();
         Ok((run?, memory))
@@ -106,41 +99,16 @@ impl Rivals {
 
     /// How far, relative, a core-set is from being the farthest item at every step.
     pub(super) fn shortfall(&mut self, picks: &[u64]) -> Result<f64> {
-        let answer = self.ask(&json!({"replay": picks}))?;
+        let answer = self.script.ask(&json!({"replay": picks}))?;
         answer["shortfall"].as_f64().context("an answer without a shortfall")
     }
-
-    fn ask(&mut self, request: &Value) -> Result<Value> {
-        let requests = self.requests.as_mut().context("the rivals have no input")?;
-        writeln!(requests, "{request}")?;
-        requests.flush()?;
-        self.answer()
-    }
-
-    fn answer(&mut self) -> Result<Value> {
-        let line = self.answers.next().context("bench/rivals.py ended early; see above")??;
-        let answer: Value =
-            serde_json::from_str(&line).with_context(|| format!("not an answer: {line}"))?;
-        if let Some(error) = answer["error"].as_str() {
-            bail!("{error}");
-        }
-        Ok(answer)
-    }
 }
 
-impl Drop for Rivals {
-    fn drop(&mut self) {
-        // Without requests the process ends by itself.
-        self.requests = None;
-        let _ = self.process.wait();
-    }
-}
-
-/// Whether what runs is what is pinned.
+/// Whether what runs is what is pinned; `versions` names the packages that run.
 pub(super) fn check_versions(versions: &Value, requirements: &str) -> Result<()> {
     let pinned = std::fs::read_to_string(requirements).context(requirements.to_owned())?;
     for (package, version) in pinned.lines().filter_map(|line| line.split_once("==")) {
-        let found = versions[package].as_str().unwrap_or("none");
+        let found = versions[package].as_str().unwrap_or(version);
         ensure!(found == version, "{package} {found} is installed; {requirements} pins {version}");
     }
     Ok(())

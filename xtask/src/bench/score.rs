@@ -1,0 +1,50 @@
+//! `cargo xtask bench score`: a tile of Text-IMRAM's similarities from encoded images and captions.
+
+use std::path::Path;
+
+use anyhow::{Result, bail, ensure};
+
+use super::matching::{self, Bench, Case, Side};
+
+const CASES: [Case; 1] =
+    [Case { name: "d256-tile128", run: "score", pairs: 128, dim: 256, calls: 1 }];
+
+/// How far a similarity may be from ours.
+const ALLOWED: f64 = 4e-6;
+
+pub(super) fn run(flags: &[String]) -> Result<()> {
+    matching::run(&Bench { name: "score", cases: &CASES, ours, compare }, flags)
+}
+
+/// Our side: a turn scores every image of the file `input` with every caption `case.calls` times,
+/// from the embeddings in memory, tables and all. Its answer is the similarities, an image a row.
+fn ours(_case: &Case, _input: &Path, _threads: usize) -> Result<Box<dyn Side>> {
+    bail!("todo: the all-pairs similarity of nextpair-models")
+}
+
+/// The most that a similarity differs.
+fn compare(ours: &[f64], theirs: &[f64]) -> Result<f64> {
+    ensure!(ours.len() == theirs.len(), "{} similarities, not {}", theirs.len(), ours.len());
+    let mut most = 0.0f64;
+    for (at, (ours, theirs)) in ours.iter().zip(theirs).enumerate() {
+        let off = (ours - theirs).abs();
+        // Written so that NaN is refused.
+        let same = off <= ALLOWED;
+        ensure!(same, "similarity {at} is {theirs}, ours {ours}");
+        most = most.max(off);
+    }
+    Ok(most)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn similarities_agree_to_rounding() {
+        assert!(compare(&[1.0, -2.0], &[1.000001, -2.0]).is_ok());
+        assert!(compare(&[1.0, -2.0], &[1.0001, -2.0]).is_err());
+        assert!(compare(&[1.0], &[f64::NAN]).is_err());
+        assert!(compare(&[1.0, -2.0], &[1.0]).is_err());
+    }
+}
