@@ -140,8 +140,8 @@ impl Run {
         }
         write(&self.folder.join(PAIRS), pairs)?;
         let path = self.folder.join(SPEC);
-        let mut text = serde_json::to_vec_pretty(&self.spec)
-            .map_err(|e| Error::file(&path, e.to_string()))?;
+        let mut text =
+            serde_json::to_vec_pretty(&self.spec).map_err(|e| Error::file(&path, e.to_string()))?;
         text.push(b'\n');
         write(&path, &text)
     }

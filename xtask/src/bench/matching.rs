@@ -4,7 +4,7 @@ mod input;
 mod rival;
 
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
@@ -21,24 +21,10 @@ const RIVALS: [&str; 2] = ["published", "rearranged"];
 /// Images and captions that `rearranged` may score at a time; the fastest are kept for it.
 const TILES: [[usize; 2]; 6] = [[8, 8], [4, 16], [32, 4], [4, 32], [2, 64], [8, 32]];
 
-/// Who takes turns: we, or a rival.
-pub(super) trait Side {
-    /// One turn from the same beginning, with the same answer every time.
-    fn turn(&mut self) -> Result<Turn>;
-}
-
-pub(super) struct Turn {
-    /// The mean time of a call; what comes before and after the calls is not in it.
-    pub(super) seconds: f64,
-    pub(super) answer: Vec<f64>,
-}
-
 /// One bench: its cases and how they are run and judged.
 pub(super) struct Bench {
     pub(super) name: &'static str,
     pub(super) cases: &'static [Case],
-    /// Our side of a case, from its input and the number of threads.
-    pub(super) ours: fn(&Case, &Path, usize) -> Result<Box<dyn Side>>,
     /// How far our answer is from a rival's; an error if that is too far.
     pub(super) compare: fn(&[f64], &[f64]) -> Result<f64>,
 }
@@ -58,7 +44,7 @@ pub(super) struct Case {
 
 struct Contestant {
     name: String,
-    side: Box<dyn Side>,
+    side: Rival,
     /// How far the rival's answers were from ours at most.
     off: f64,
     seconds: Vec<f64>,
@@ -73,12 +59,12 @@ pub(super) fn run(bench: &Bench, flags: &[String]) -> Result<()> {
     ensure!(!cases.is_empty(), "no such case; {} has {}", bench.name, names.join(", "));
 
     let python = rivals::environment("target/bench-venv", rivals::REQUIREMENTS, &options.venv)?;
+    let binary = rival::build()?;
     let (mut versions, mut records, mut tables) = (Value::Null, Vec::new(), Vec::new());
     for case in cases {
         let input = input::file(case, options.seed)?;
-        let mut contestants = vec![Contestant::new("nextpair", {
-            (bench.ours)(case, &input, options.threads).context("our side")?
-        })];
+        let ours = Rival::ours(&binary, case, &input, options.threads)?;
+        let mut contestants = vec![Contestant::new("nextpair", ours)];
         for name in options.rivals(&RIVALS) {
             let mut rival = Rival::start(&python, case, name, &input, options.threads)?;
             versions = rival.versions();
@@ -86,7 +72,7 @@ pub(super) fn run(bench: &Bench, flags: &[String]) -> Result<()> {
                 eprintln!("{}: tiles of {name}", case.name);
                 rival.tune(&TILES)?;
             }
-            contestants.push(Contestant::new(&rival.title(), Box::new(rival)));
+            contestants.push(Contestant::new(&rival.title(), rival));
         }
         measure(bench, case, &mut contestants, options.repeats)?;
         tables.push(markdown(case, &contestants));
@@ -123,7 +109,7 @@ fn measure(bench: &Bench, case: &Case, all: &mut [Contestant], rounds: usize) ->
 }
 
 impl Contestant {
-    fn new(name: &str, side: Box<dyn Side>) -> Self {
+    fn new(name: &str, side: Rival) -> Self {
         Contestant { name: name.to_string(), side, off: 0.0, seconds: Vec::new() }
     }
 

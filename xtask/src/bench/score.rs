@@ -1,10 +1,8 @@
 //! `cargo xtask bench score`: a tile of Text-IMRAM's similarities from encoded images and captions.
 
-use std::path::Path;
+use anyhow::{Result, ensure};
 
-use anyhow::{Result, bail, ensure};
-
-use super::matching::{self, Bench, Case, Side};
+use super::matching::{self, Bench, Case};
 
 const CASES: [Case; 1] =
     [Case { name: "d256-tile128", run: "score", pairs: 128, dim: 256, calls: 1 }];
@@ -13,13 +11,7 @@ const CASES: [Case; 1] =
 const ALLOWED: f64 = 4e-6;
 
 pub(super) fn run(flags: &[String]) -> Result<()> {
-    matching::run(&Bench { name: "score", cases: &CASES, ours, compare }, flags)
-}
-
-/// Our side: a turn scores every image of the file `input` with every caption `case.calls` times,
-/// from the embeddings in memory, tables and all. Its answer is the similarities, an image a row.
-fn ours(_case: &Case, _input: &Path, _threads: usize) -> Result<Box<dyn Side>> {
-    bail!("todo: the all-pairs similarity of nextpair-models")
+    matching::run(&Bench { name: "score", cases: &CASES, compare }, flags)
 }
 
 /// The most that a similarity differs.

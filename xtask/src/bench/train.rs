@@ -1,10 +1,8 @@
 //! `cargo xtask bench train`: whole training steps of Text-IMRAM, from the encoders to Adam.
 
-use std::path::Path;
+use anyhow::{Result, ensure};
 
-use anyhow::{Result, bail, ensure};
-
-use super::matching::{self, Bench, Case, Side};
+use super::matching::{self, Bench, Case};
 
 const CASES: [Case; 2] = [
     Case { name: "d256-batch32", run: "step", pairs: 32, dim: 256, calls: 5 },
@@ -17,14 +15,7 @@ const FIRST: (f64, f64) = (1e-5, 1e-4);
 const LATER: (f64, f64) = (1e-4, 2e-3);
 
 pub(super) fn run(flags: &[String]) -> Result<()> {
-    matching::run(&Bench { name: "train", cases: &CASES, ours, compare }, flags)
-}
-
-/// Our side: a turn starts from the parameters and a fresh Adam of the file `input`, in memory
-/// before the clock runs, and makes `case.calls` steps on its batch. Its answer is loss and norm of
-/// the gradients before clipping, step by step.
-fn ours(_case: &Case, _input: &Path, _threads: usize) -> Result<Box<dyn Side>> {
-    bail!("todo: the training step of nextpair-models")
+    matching::run(&Bench { name: "train", cases: &CASES, compare }, flags)
 }
 
 /// The most that loss or norm differ, relative.

@@ -1,4 +1,5 @@
-//! A rival: `bench/matching.py` in a process of its own.
+//! One of those who take turns, in a process of its own: `bench/matching.py`, or our own side,
+//! the example `contestant` of the models, which speaks the same protocol.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +9,15 @@ use serde_json::{Value, json};
 
 use super::super::rivals::{REQUIREMENTS, check_versions};
 use super::super::script::Script;
-use super::{Case, Side, Turn, folder};
+use super::{Case, folder};
+use crate::{cargo, succeed};
+
+/// What one turn gave.
+pub(super) struct Turn {
+    /// The mean time of a call; what comes before and after the calls is not in it.
+    pub(super) seconds: f64,
+    pub(super) answer: Vec<f64>,
+}
 
 pub(super) struct Rival {
     script: Script,
@@ -32,8 +41,19 @@ impl Rival {
         let arguments = ["serve".into(), input.to_path_buf(), threads.to_string().into()];
         let script = Script::start(python, "bench/matching.py", &arguments, threads, &[])?;
         check_versions(&script.versions, REQUIREMENTS)?;
+        Ok(Self::new(script, case, name))
+    }
+
+    /// Our own side.
+    pub(super) fn ours(binary: &Path, case: &Case, input: &Path, threads: usize) -> Result<Self> {
+        let arguments = [input.to_path_buf(), threads.to_string().into()];
+        let script = Script::start(binary, "serve", &arguments, threads, &[])?;
+        Ok(Self::new(script, case, "nextpair"))
+    }
+
+    fn new(script: Script, case: &Case, name: &str) -> Self {
         let out = folder().join(format!("{name}.npy"));
-        Ok(Rival { script, name: name.into(), run: case.run, calls: case.calls, tile: None, out })
+        Rival { script, name: name.into(), run: case.run, calls: case.calls, tile: None, out }
     }
 
     pub(super) fn versions(&self) -> Value {
@@ -67,10 +87,9 @@ impl Rival {
         }
         self.script.ask(&request).with_context(|| format!("the rival {}", self.name))
     }
-}
 
-impl Side for Rival {
-    fn turn(&mut self) -> Result<Turn> {
+    /// One turn from the same beginning, with the same answer every time.
+    pub(super) fn turn(&mut self) -> Result<Turn> {
         let (mut seconds, mut answer) = (0.0, Vec::new());
         let number = |said: &Value, name: &str| {
             said[name].as_f64().with_context(|| format!("an answer without {name}"))
@@ -95,4 +114,12 @@ impl Side for Rival {
         }
         Ok(Turn { seconds: seconds / self.calls as f64, answer })
     }
+}
+
+/// Builds our own side. All packages are named, because others would be compiled with other
+/// features than everywhere else, once more.
+pub(super) fn build() -> Result<PathBuf> {
+    succeed(&mut cargo(&["build", "--release", "--workspace", "--example", "contestant"]))?;
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or("target".into(), PathBuf::from);
+    Ok(target.join("release/examples/contestant"))
 }

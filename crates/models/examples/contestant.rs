@@ -1,0 +1,168 @@
+//! Our side of `cargo xtask bench train` and `bench score`: `contestant serve FILE THREADS`.
+//!
+//! It speaks the protocol of its rivals (bench/matching.py): requests and answers are lines of
+//! JSON, and FILE holds a batch with weights, or encoded images and captions.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, Write};
+use std::path::Path;
+use std::time::Instant;
+
+use nextpair_data::npy;
+use nextpair_data::safetensors::SafetensorsFile;
+use nextpair_engine::{Aggregation, Attention, Matcher, Memory, Normaliser, Ragged};
+use nextpair_models::{Adam, Config, Device, Inputs, Model, Tensor, Texts, Violation, slope};
+use serde_json::{Value, json};
+
+type Anything = Box<dyn std::error::Error>;
+
+fn main() -> Result<(), Anything> {
+    let arguments: Vec<String> = std::env::args().collect();
+    let [_, _, file, threads] = arguments.as_slice() else {
+        return Err("usage: contestant serve FILE THREADS".into());
+    };
+    rayon::ThreadPoolBuilder::new().num_threads(threads.parse()?).build_global()?;
+    let input = Input::open(Path::new(file))?;
+    println!("{}", json!({"versions": {"nextpair": env!("CARGO_PKG_VERSION")}}));
+    let mut training = None;
+    for line in std::io::stdin().lock().lines() {
+        let request: Value = serde_json::from_str(&line?)?;
+        let answer = match request["run"].as_str() {
+            Some("reset") => {
+                training = Some(Training::new(&input)?);
+                json!({})
+            }
+            Some("step") => {
+                if training.is_none() {
+                    training = Some(Training::new(&input)?);
+                }
+                training.as_mut().ok_or("reset comes first")?.step()?
+            }
+            Some("score") => score(&input, request["out"].as_str())?,
+            other => return Err(format!("unknown request {other:?}").into()),
+        };
+        println!("{answer}");
+        std::io::stdout().flush()?;
+    }
+    Ok(())
+}
+
+struct Input {
+    file: SafetensorsFile,
+    config: Value,
+}
+
+impl Input {
+    fn open(path: &Path) -> Result<Self, Anything> {
+        let file = SafetensorsFile::open(path)?;
+        let config = file.metadata().get("config").ok_or("the file has no config")?;
+        let config = serde_json::from_str(config)?;
+        Ok(Input { file, config })
+    }
+
+    fn floats(&self, name: &str) -> Result<(Vec<usize>, Vec<f32>), Anything> {
+        let (shape, values) = self.file.f64s(name)?;
+        Ok((shape, values.into_iter().map(|value| value as f32).collect()))
+    }
+
+    fn number(&self, key: &str) -> Result<f64, Anything> {
+        self.config[key].as_f64().ok_or_else(|| format!("no {key}").into())
+    }
+}
+
+/// A model and its optimiser, in the middle of a training.
+struct Training {
+    model: Model,
+    adam: Adam,
+    images: Tensor,
+    texts: Texts,
+    margin: f64,
+    rate: f64,
+    clip: f64,
+}
+
+impl Training {
+    fn new(input: &Input) -> Result<Self, Anything> {
+        let mut weights = BTreeMap::new();
+        for name in input.file.names().iter().filter_map(|name| name.strip_prefix("param.")) {
+            let (shape, values) = input.floats(&format!("param.{name}"))?;
+            let tensor = Tensor::from_vec(values, shape.as_slice(), &Device::Cpu)?;
+            weights.insert(name.to_owned(), tensor);
+        }
+        let config = Config::from_published("IMRAM", &input.config)?;
+        let size = |key: &str| Ok::<_, Anything>(input.number(key)? as usize);
+        let inputs = Inputs { image: size("img_dim")?, text: size("vocab_size")? };
+        let model = Model::from_tensors(config, inputs, weights, "the input", &Device::Cpu)?;
+        let (shape, values) = input.floats("in.images")?;
+        let images = Tensor::from_vec(values, shape.as_slice(), &Device::Cpu)?;
+        let (shape, ids) = input.file.i64s("in.captions")?;
+        let (_, lengths) = input.file.i64s("in.lengths")?;
+        let captions: Vec<Vec<u32>> = ids
+            .chunks(shape[1])
+            .zip(lengths)
+            .map(|(ids, length)| ids[..length as usize].iter().map(|&id| id as u32).collect())
+            .collect();
+        Ok(Training {
+            adam: Adam::new(model.weights())?,
+            model,
+            images,
+            texts: Texts::words(&captions)?,
+            margin: input.number("margin")?,
+            rate: input.number("lr")?,
+            clip: input.number("grad_clip")?,
+        })
+    }
+
+    fn step(&mut self) -> Result<Value, Anything> {
+        let start = Instant::now();
+        let slope = slope(&self.model, &self.images, &self.texts, self.margin, Violation::Max)?;
+        let gradients = slope.gradients.ok_or("there is no gradient")?;
+        let norm = self.adam.step(self.model.weights(), &gradients, self.rate, self.clip)?;
+        let seconds = start.elapsed().as_secs_f64();
+        Ok(json!({"seconds": seconds, "loss": slope.loss, "grad_norm": norm}))
+    }
+}
+
+fn score(input: &Input, out: Option<&str>) -> Result<Value, Anything> {
+    let (shape, images) = input.floats("in.image_emb")?;
+    let (count, regions, dim) = (shape[0], shape[1], shape[2]);
+    let (shape, words) = input.floats("in.caption_emb")?;
+    let width = shape[1];
+    let (_, lengths) = input.file.i64s("in.lengths")?;
+    let mut captions = Vec::new();
+    let mut text_offsets = vec![0];
+    for (row, &length) in words.chunks(width * dim).zip(&lengths) {
+        captions.extend_from_slice(&row[..length as usize * dim]);
+        text_offsets.push(captions.len() / dim);
+    }
+    let image_offsets: Vec<usize> = (0..=count).map(|image| image * regions).collect();
+    let weight = |name: &str| Ok::<_, Anything>(input.floats(&format!("param.mem_t2i.{name}"))?.1);
+    let (linear_weight, linear_bias) = (weight("linear.weight")?, weight("linear.bias")?);
+    let (gate_weight, gate_bias) = (weight("gate.weight")?, weight("gate.bias")?);
+    let attention = Attention {
+        temperature: input.number("lambda_softmax")? as f32,
+        normaliser: Normaliser::ClippedL2,
+        aggregation: Aggregation::Mean,
+        steps: input.number("iteration_step")? as usize,
+        normalise_memory: input.config["no_IMRAM_norm"] != true,
+    };
+    let mut scores = vec![0.0; count * lengths.len()];
+    let start = Instant::now();
+    let memory = Memory {
+        linear_weight: &linear_weight,
+        linear_bias: &linear_bias,
+        gate_weight: &gate_weight,
+        gate_bias: &gate_bias,
+    };
+    let matcher = Matcher::new(dim, attention, Some(memory))?;
+    let images = Ragged { dim, values: &images, offsets: &image_offsets };
+    let texts = Ragged { dim, values: &captions, offsets: &text_offsets };
+    matcher.scores(images, texts, &mut scores)?;
+    let seconds = start.elapsed().as_secs_f64();
+    if let Some(path) = out {
+        let mut file = std::io::BufWriter::new(std::fs::File::create(path)?);
+        npy::write_f32(&mut file, count, lengths.len(), scores)?;
+        file.flush()?;
+    }
+    Ok(json!({"seconds": seconds}))
+}
