@@ -111,7 +111,7 @@ fn no_damage_makes_it_panic() {
         let mut damaged = bytes(&format!("{model}.{format}.pth.tar"));
         for place in 0..damaged.len() {
             let before = damaged[place];
-            for after in [before ^ 1, before ^ 0x80, 0, 0xff, b'(', b'R'] {
+            for after in [before ^ 1, 0xff, b'('] {
                 damaged[place] = after;
                 let _ = parse(&damaged);
             }

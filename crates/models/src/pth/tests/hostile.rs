@@ -103,8 +103,9 @@ fn little_bombs_stay_little() {
     assert!(refusal(&object).contains("more than 262144 steps"));
 }
 
-/// A VSE++ model whose tensors all are the one that is given, by the instructions that build it.
-fn model_of(tensor: &[u8], rest: &[u8]) -> Vec<u8> {
+/// A VSE++ model whose tensors all are the one that is given, by the instructions that build it,
+/// and its settings, likewise.
+fn model_of(tensor: &[u8], settings: &[u8], rest: &[u8]) -> Vec<u8> {
     let names = ["fc.weight", "fc.bias", "embed.weight"].map(str::to_owned).into_iter();
     let gru = ["weight_ih", "weight_hh", "bias_ih", "bias_hh"].map(|name| format!("rnn.{name}_l0"));
     let mut object = b"}U\x05model}(".to_vec();
@@ -114,7 +115,7 @@ fn model_of(tensor: &[u8], rest: &[u8]) -> Vec<u8> {
         object.extend(name.as_bytes());
         object.extend(tensor);
     }
-    object.extend(b"us.");
+    object.extend([b"usU\x03opt", settings, b"s."].concat());
     legacy(&object, rest)
 }
 
@@ -124,10 +125,31 @@ fn tensor(shape: &[u8]) -> Vec<u8> {
     [b"ctorch._utils\n_rebuild_tensor\n(", &storage[..], b"K\x00", shape, b"K\x01\x85tR"].concat()
 }
 
+/// The list of storages and the storage that [`tensor`] has.
+fn one_storage() -> Vec<u8> {
+    [&b"\x80\x02]U\x010a.\x02\0\0\0\0\0\0\0"[..], &[0; 8]].concat()
+}
+
+#[test]
+fn settings_are_plain_and_no_larger_than_the_file() {
+    let read = |settings: &[u8]| parse(&model_of(&tensor(b"K\x02\x85"), settings, &one_storage()));
+    let namespace = b"cargparse\nNamespace\n)\x81}(U\x01aK\x05U\x01bNU\x01c]U\x01dU\x01\xffNNub";
+    let settings = read(namespace).unwrap().settings;
+    assert_eq!(
+        serde_json::to_string(&settings).unwrap(),
+        "{\"a\":5,\"b\":null,\"d\":\"\u{fffd}\"}"
+    );
+    // One text under many names.
+    let text = [b"X\x00\x10\x00\x00".as_slice(), &[b'x'; 4096], b"q\x05"].concat();
+    let entry = [b"U\x01a", &text[..], b"U\x01bh\x05U\x01ch\x05"].concat();
+    let what = read(&[b"}(", &entry[..], b"u"].concat()).unwrap_err().to_string();
+    assert!(what.contains("its settings are larger than the file"), "{what}");
+}
+
 #[test]
 fn sizes_are_checked_before_anything_is_allocated() {
-    let one = [&b"\x80\x02]U\x010a.\x02\0\0\0\0\0\0\0"[..], &[0; 8]].concat();
-    let checkpoint = parse(&model_of(&tensor(b"K\x02\x85"), &one)).unwrap();
+    let one = one_storage();
+    let checkpoint = parse(&model_of(&tensor(b"K\x02\x85"), b"N", &one)).unwrap();
     assert_eq!(checkpoint.parameters.len(), 7);
     assert!(checkpoint.settings.is_empty() && checkpoint.epoch.is_none());
     for (shape, rest, expected) in [
@@ -144,7 +166,7 @@ fn sizes_are_checked_before_anything_is_allocated() {
         (b"K\x02\x85", b"\x80\x02]U\x010a.\xff\xff\xff\xff\xff\xff\xff\x7f", "ends within"),
         (b"K\x02\x85", b"\x80\x02]U\x010a.\x01\0\0\0\0\0\0\0abcd", "4 bytes for 2 numbers"),
     ] {
-        let what = parse(&model_of(&tensor(shape), rest)).unwrap_err().to_string();
+        let what = parse(&model_of(&tensor(shape), b"N", rest)).unwrap_err().to_string();
         assert!(what.contains(expected), "{what}");
     }
 }
