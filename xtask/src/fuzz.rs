@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 
 use crate::{cargo, succeed};
 
-const TARGETS: [&str; 6] = ["npy", "safetensors", "parquet", "picture", "caption", "import"];
+const TARGETS: [&str; 7] = ["npy", "safetensors", "parquet", "picture", "caption", "import", "pth"];
 
 /// `cargo xtask fuzz [SECONDS]`: that long in all, shared by the targets.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
