@@ -4,6 +4,7 @@ use candle_core::{D, Tensor};
 use serde::{Deserialize, Serialize};
 
 use crate::gru;
+use crate::linear::linear;
 use crate::norm::unit_rows;
 use crate::parameters::{Declared, Parameters, Start};
 use crate::ragged::{Encoded, indices};
@@ -126,11 +127,6 @@ pub(crate) fn linear_images(weights: &Parameters, rows: &Tensor) -> Result<Tenso
         });
     }
     linear(rows, &weight, weights.get("img_fc.bias")?)
-}
-
-/// `x W^T + b`.
-pub(crate) fn linear(rows: &Tensor, weight: &Tensor, bias: &Tensor) -> Result<Tensor, Error> {
-    Ok(rows.matmul(&weight.t()?)?.broadcast_add(bias)?)
 }
 
 /// The states of the recurrent unit at every word.

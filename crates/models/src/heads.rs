@@ -4,7 +4,7 @@
 use candle_core::{D, Tensor};
 use serde::{Deserialize, Serialize};
 
-use crate::encoder::linear;
+use crate::linear::linear;
 use crate::norm::unit_rows;
 use crate::parameters::{Declared, Parameters, Start};
 use crate::ragged::Encoded;

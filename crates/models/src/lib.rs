@@ -12,6 +12,7 @@ mod evaluate;
 mod gru;
 mod heads;
 mod imram;
+mod linear;
 mod loss;
 mod model;
 mod norm;
