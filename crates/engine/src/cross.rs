@@ -16,19 +16,23 @@
 mod aggregation;
 mod all_pairs;
 mod attention;
+mod backward;
 mod chunk;
 mod context;
 mod forward;
+mod gradients;
 mod lengths;
 mod memory;
 mod ragged;
 #[cfg(test)]
 mod reference;
 mod some_pairs;
+mod spans;
 mod update;
 
 pub use aggregation::Aggregation;
 pub use attention::{Attention, Normaliser};
+pub use gradients::Gradients;
 pub use memory::Memory;
 pub use ragged::Ragged;
 

@@ -54,7 +54,7 @@ mod threshold;
 mod top;
 mod vectors;
 
-pub use cross::{Aggregation, Attention, Matcher, Memory, Normaliser, Ragged};
+pub use cross::{Aggregation, Attention, Gradients, Matcher, Memory, Normaliser, Ragged};
 pub use embeddings::{Embeddings, Metric};
 pub use error::Error;
 pub use features::{BagOfWords, bag_of_words, histograms, mean_features};

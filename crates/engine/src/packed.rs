@@ -8,6 +8,7 @@
 //! the same whatever rows it is computed with, wherever it stands and on however many threads.
 
 mod aligned;
+mod columns;
 mod left;
 mod task;
 mod tile;
@@ -19,9 +20,6 @@ pub use left::Left;
 pub(crate) use left::{Plan, Tiles};
 use task::Job;
 pub(crate) use tile::{Sums, VECTORS, accumulate, panel_product, tile_size, with_height};
-
-/// Steps of the depth that are laid out together, in the nearest cache.
-const STRETCH: usize = 16;
 
 /// The right side of products, `depth` rows of `columns` numbers.
 ///
@@ -96,32 +94,6 @@ impl Packed {
     pub fn repack_transposed(&mut self, columns: usize, depth: usize, values: &[f32]) {
         assert_eq!(values.len(), depth * columns, "{columns} rows of {depth} numbers");
         self.repack_columns(depth, columns, |column| &values[column * depth..][..depth]);
-    }
-
-    /// Lays out `columns` columns of `depth` numbers, wherever they are.
-    pub(crate) fn repack_columns<'a>(
-        &mut self,
-        depth: usize,
-        columns: usize,
-        column: impl Fn(usize) -> &'a [f32],
-    ) {
-        self.shape(depth, columns);
-        let width = self.width;
-        for (p, panel) in self.panels_mut().enumerate() {
-            for (stretch, lines) in panel.chunks_mut(STRETCH * width).enumerate() {
-                let depths = stretch * STRETCH..depth.min((stretch + 1) * STRETCH);
-                for position in 0..width {
-                    let places = lines[position..].iter_mut().step_by(width);
-                    match p * width + position {
-                        c if c < columns => {
-                            let from = &column(c)[depths.clone()];
-                            places.zip(from).for_each(|(to, from)| *to = *from);
-                        }
-                        _ => places.for_each(|to| *to = 0.0),
-                    }
-                }
-            }
-        }
     }
 
     /// Makes room for a matrix; its panels are still to be written.

@@ -35,6 +35,30 @@ impl Aggregation {
     }
 }
 
+impl Aggregation {
+    /// Writes to `gains` how much `upstream` times the aggregate grows with each relevance.
+    pub(super) fn gains(self, relevances: &[f32], upstream: f32, gains: &mut [f32]) {
+        match self {
+            Aggregation::Mean => gains.fill(upstream / relevances.len() as f32),
+            Aggregation::Sum => gains.fill(upstream),
+            Aggregation::Max => {
+                gains.fill(0.0);
+                let largest = self.of(relevances);
+                // The first of equals.
+                if let Some(first) = relevances.iter().position(|&r| r as f64 == largest) {
+                    gains[first] = upstream;
+                }
+            }
+            Aggregation::LogSumExp(factor) => {
+                let (factor, aggregate) = (factor as f64, self.of(relevances));
+                for (gain, &r) in gains.iter_mut().zip(relevances) {
+                    *gain = (upstream as f64 * (factor * (r as f64 - aggregate)).exp()) as f32;
+                }
+            }
+        }
+    }
+}
+
 /// The larger number, or NaN if there is one.
 fn larger(x: f64, y: f64) -> f64 {
     if x > y || x.is_nan() { x } else { y }

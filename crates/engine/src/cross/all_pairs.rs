@@ -2,7 +2,7 @@
 
 use rayon::prelude::*;
 
-use super::chunk::{Chunk, cuts};
+use super::chunk::{Chunk, LANES, cuts};
 use super::context::Context;
 use super::forward::Trace;
 use super::{CONTEXTS, Matcher, QUERIES, Ragged};
@@ -17,7 +17,8 @@ impl Matcher {
     ) {
         let all: Vec<usize> = (0..contexts.len()).collect();
         for block in all.chunks(CONTEXTS) {
-            let tables: Vec<Context> = block.par_iter().map(|&c| self.table(contexts, c)).collect();
+            let tables: Vec<Context> =
+                block.par_iter().map(|&c| self.table(contexts, c, false)).collect();
             for wave in waves(queries) {
                 let (first, wave) = (wave.start, queries.slice(wave));
                 let chunks = self.chunks(wave);
@@ -47,9 +48,9 @@ impl Matcher {
         }
     }
 
-    /// What is known of a context by itself.
-    pub(super) fn table(&self, contexts: Ragged<'_>, context: usize) -> Context {
-        Context::new(contexts.values_of(context), self.dim, self.memory.as_ref())
+    /// What is known of a context by itself, and for its gradients if they are wanted.
+    pub(super) fn table(&self, contexts: Ragged<'_>, context: usize, gradients: bool) -> Context {
+        Context::new(contexts.values_of(context), self.dim, self.memory.as_ref(), gradients)
     }
 
     /// What the memory makes of the queries as they are.
@@ -61,7 +62,7 @@ impl Matcher {
     fn chunks(&self, queries: Ragged<'_>) -> Vec<(usize, Chunk)> {
         let started = self.started(queries);
         let rows: Vec<usize> = (0..queries.len()).map(|i| queries.rows_of(i).len()).collect();
-        cuts(&rows)
+        cuts(&rows, LANES)
             .into_par_iter()
             .map(|items| {
                 let wanted: Vec<usize> = items.clone().collect();

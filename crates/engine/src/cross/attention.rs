@@ -102,7 +102,7 @@ pub(super) fn pieces(
 
 /// Goes over the numbers of some lanes of a line, in their order.
 #[inline(always)]
-pub(super) fn fold(
+fn fold(
     matrix: &Packed,
     line: usize,
     lanes: &Range<usize>,
@@ -117,12 +117,7 @@ pub(super) fn fold(
 
 /// Changes the numbers of some lanes of a line.
 #[inline(always)]
-pub(super) fn change(
-    matrix: &mut Packed,
-    line: usize,
-    lanes: &Range<usize>,
-    to: impl Fn(f32) -> f32,
-) {
+fn change(matrix: &mut Packed, line: usize, lanes: &Range<usize>, to: impl Fn(f32) -> f32) {
     let width = matrix.width();
     for (panel, lanes) in pieces(lanes.clone(), width) {
         matrix.panel_mut(panel)[line * width..][lanes].iter_mut().for_each(|x| *x = to(*x));
@@ -165,7 +160,7 @@ impl WithSimd for Attend<'_> {
 
 /// Divides by the norms over the queries of every item, and multiplies by the temperature.
 #[inline(always)]
-fn normalise<S: Simd>(
+pub(super) fn normalise<S: Simd>(
     simd: S,
     normaliser: Normaliser,
     temperature: f32,

@@ -2,13 +2,14 @@
 
 use std::ops::Range;
 
-use crate::packed::{Packed, tile_size};
+use crate::packed::{Packed, Tiles, tile_size};
 
 use super::Ragged;
 use super::lengths::lengths;
+use super::spans::Attended;
 
 /// About so many lanes are matched together: enough that few are left empty.
-const LANES: Range<usize> = 256..513;
+pub(super) const LANES: Range<usize> = 256..512;
 
 /// Neighbouring lanes whose queries attend to the same item.
 #[derive(Clone, Debug)]
@@ -77,6 +78,25 @@ impl Chunk {
         Chunk { items, spans, queries: packed, started: begun, norms }
     }
 
+    /// The lanes of the panels of a span.
+    pub(super) fn lanes_of(&self, span: &Span) -> Range<usize> {
+        span.panels.start * self.queries.width()..span.panels.end * self.queries.width()
+    }
+
+    /// What the queries of every span attended to: by the number of the span, weights of the
+    /// attended rows and what each of the rows adds.
+    pub(super) fn attended<'a>(
+        &self,
+        of_span: impl Fn(usize) -> (&'a Packed, &'a Tiles),
+    ) -> Vec<Attended<'a>> {
+        let attended = |(i, span): (usize, &Span)| {
+            let (weights, added) = of_span(i);
+            let lanes = (span.lanes.start, span.lanes.end);
+            Attended { first: span.panels.start, lanes, weights, added }
+        };
+        self.spans.iter().enumerate().map(attended).collect()
+    }
+
     /// The lanes of the items of a span, counted from the first of its panels.
     pub(super) fn items_of(&self, span: &Span) -> Vec<Range<usize>> {
         let shift = span.panels.start * self.queries.width();
@@ -85,9 +105,9 @@ impl Chunk {
     }
 }
 
-/// Cuts a sequence of items with so many rows each into runs of about as many rows as a chunk
-/// should have, where the fewest lanes stay empty.
-pub(super) fn cuts(rows: &[usize]) -> Vec<Range<usize>> {
+/// Cuts a sequence of items with so many rows each into runs of about so many lanes, where the
+/// fewest of them stay empty.
+pub(super) fn cuts(rows: &[usize], lanes: Range<usize>) -> Vec<Range<usize>> {
     let (_, width) = tile_size();
     let mut runs = Vec::new();
     let mut first = 0;
@@ -99,10 +119,10 @@ pub(super) fn cuts(rows: &[usize]) -> Vec<Range<usize>> {
             if empty <= least {
                 (least, cut) = (empty, end);
             }
-            if sum < LANES.start {
+            if sum < lanes.start {
                 (least, cut) = (f64::INFINITY, end);
             }
-            if sum >= LANES.end {
+            if sum >= lanes.end {
                 break;
             }
         }
@@ -118,10 +138,10 @@ mod tests {
 
     #[test]
     fn cuts_leave_few_lanes_empty() {
-        let runs = cuts(&[14; 128]);
+        let runs = cuts(&[14; 128], LANES);
         assert_eq!((runs.first(), runs.last()), (Some(&(0..32)), Some(&(96..128))));
-        assert_eq!(cuts(&[2000, 3]), [0..1, 1..2]);
-        assert_eq!(cuts(&[1, 2]).len(), 1);
-        assert!(cuts(&[]).is_empty());
+        assert_eq!(cuts(&[2000, 3], LANES), [0..1, 1..2]);
+        assert_eq!(cuts(&[1, 2], LANES).len(), 1);
+        assert!(cuts(&[], LANES).is_empty());
     }
 }

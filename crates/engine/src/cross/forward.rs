@@ -8,15 +8,16 @@ use super::Matcher;
 use super::chunk::{Chunk, Span};
 use super::context::Context;
 use super::lengths::normalise;
-use super::update::{Attended, Update};
+use super::update::Update;
 
 /// What happened to the queries of a chunk, step by step. Its memory is used again.
 #[derive(Default)]
 pub(super) struct Trace {
     pub(super) steps: Vec<Step>,
+    /// Whether proposals and gates are kept.
+    keeps_gates: bool,
     /// What the rows of a context have in common with the attended vectors.
     overlaps: Vec<f32>,
-    relevances: Vec<f32>,
 }
 
 /// One matching step.
@@ -25,6 +26,12 @@ pub(super) struct Step {
     pub(super) queries: Packed,
     /// What they saw, for every span.
     pub(super) seen: Vec<Seen>,
+    /// How well they agree with what they attended to, by lanes.
+    pub(super) relevances: Vec<f32>,
+    /// Proposals and gates on the way to the next step, if they are kept.
+    pub(super) gates: Packed,
+    /// The lengths of the next queries before they were normalised, if they were.
+    pub(super) lengths: Vec<f32>,
 }
 
 /// What the queries of a span see of their context: a line for every attended row.
@@ -35,16 +42,32 @@ pub(super) struct Seen {
     pub(super) weights: Packed,
 }
 
+impl Step {
+    fn new() -> Self {
+        Step {
+            queries: Packed::empty(),
+            seen: Vec::new(),
+            relevances: Vec::new(),
+            gates: Packed::empty(),
+            lengths: Vec::new(),
+        }
+    }
+}
+
 impl Trace {
+    /// One that keeps what gradients need.
+    pub(super) fn with_gates() -> Self {
+        Trace { keeps_gates: true, ..Trace::default() }
+    }
+
     fn prepare(&mut self, steps: usize, chunk: &Chunk) {
-        let step = || Step { queries: Packed::empty(), seen: Vec::new() };
-        self.steps.resize_with(self.steps.len().max(steps), step);
+        self.steps.resize_with(self.steps.len().max(steps), Step::new);
         for step in &mut self.steps {
             let spans = chunk.spans.len().max(step.seen.len());
             let seen = || Seen { scores: Packed::empty(), weights: Packed::empty() };
             step.seen.resize_with(spans, seen);
+            step.relevances.resize(chunk.norms.len(), 0.0);
         }
-        self.relevances.resize(chunk.norms.len(), 0.0);
     }
 }
 
@@ -59,20 +82,18 @@ impl Matcher {
         out: &mut [f64],
     ) {
         trace.prepare(self.attention.steps, chunk);
-        let Trace { steps, overlaps, relevances } = trace;
+        let Trace { steps, overlaps, keeps_gates } = trace;
         for (k, out) in out.chunks_exact_mut(chunk.items.len()).enumerate() {
             let (past, future) = steps.split_at_mut(k + 1);
             let (first, now) = past.split_at_mut(k.min(1));
-            let Some(Step { queries, seen }) = now.last_mut() else { unreachable!("k + 1 steps") };
-            let queries = if k == 0 { &chunk.queries } else { &*queries };
+            let now = now.last_mut().expect("there are k + 1 steps, and two sides if k > 0");
+            let queries = if k == 0 { &chunk.queries } else { &now.queries };
             for (i, (span, context)) in chunk.spans.iter().zip(contexts).enumerate() {
-                let Seen { scores, weights } = &mut seen[i];
+                let Seen { scores, weights } = &mut now.seen[i];
                 score(context, queries, span, scores);
-                let items = chunk.items_of(span);
-                self.attention.weigh(&items, scores, weights);
+                self.attention.weigh(&chunk.items_of(span), scores, weights);
                 let first = first.first().map_or(&*scores, |step| &step.seen[i].scores);
-                let width = queries.width();
-                let lanes = span.panels.start * width..span.panels.end * width;
+                let lanes = chunk.lanes_of(span);
                 Relevance {
                     context,
                     first,
@@ -80,38 +101,33 @@ impl Matcher {
                     lanes: span.lanes.clone(),
                     norms: &chunk.norms[lanes.clone()],
                     overlaps,
-                    relevances: &mut relevances[lanes],
+                    relevances: &mut now.relevances[lanes],
                 }
                 .run();
             }
             for (out, lanes) in out.iter_mut().zip(&chunk.items) {
-                *out = self.attention.aggregation.of(&relevances[lanes.clone()]);
+                *out = self.attention.aggregation.of(&now.relevances[lanes.clone()]);
             }
             if let (Some(next), Some(memory)) = (future.first_mut(), &self.memory)
                 && k + 1 < self.attention.steps
             {
-                let started = (k == 0).then_some(&chunk.started);
-                let attended = attended(chunk, contexts, seen);
-                let to = &mut next.queries;
-                Update { memory, started, attended: &attended, from: queries, to }.run();
+                let seen = &now.seen;
+                let attended = chunk.attended(|i| (&seen[i].weights, contexts[i].projected()));
+                Update {
+                    memory,
+                    started: (k == 0).then_some(&chunk.started),
+                    attended: &attended,
+                    from: queries,
+                    to: &mut next.queries,
+                    gates: keeps_gates.then_some(&mut now.gates),
+                }
+                .run();
                 if self.attention.normalise_memory {
-                    normalise(to);
+                    now.lengths = normalise(&mut next.queries);
                 }
             }
         }
     }
-}
-
-/// What the queries of every span attended to, for the memory.
-fn attended<'a>(chunk: &Chunk, contexts: &[&'a Context], seen: &'a [Seen]) -> Vec<Attended<'a>> {
-    let spans = chunk.spans.iter().zip(contexts).zip(seen);
-    spans
-        .filter_map(|((span, context), seen)| {
-            let projected = context.projected.as_ref()?;
-            let lanes = (span.lanes.start, span.lanes.end);
-            Some(Attended { first: span.panels.start, lanes, weights: &seen.weights, projected })
-        })
-        .collect()
 }
 
 /// The products of the rows of a context with the queries of a span.
@@ -119,7 +135,7 @@ fn score(context: &Context, queries: &Packed, span: &Span, scores: &mut Packed) 
     scores.shape(context.rows, span.lanes.end);
     for (i, panel) in span.panels.clone().enumerate() {
         let panel = queries.panel(panel);
-        Product { tiles: &context.regions, panel, out: scores.panel_mut(i) }.run();
+        Product { tiles: &context.regions, panel, add: false, out: scores.panel_mut(i) }.run();
     }
 }
 
@@ -127,6 +143,8 @@ fn score(context: &Context, queries: &Packed, span: &Span, scores: &mut Packed) 
 pub(super) struct Product<'a> {
     pub(super) tiles: &'a Tiles,
     pub(super) panel: &'a [f32],
+    /// Whether it is added to what is there.
+    pub(super) add: bool,
     pub(super) out: &'a mut [f32],
 }
 
@@ -141,7 +159,7 @@ impl WithSimd for Product<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        panel_product(simd, self.tiles, self.panel, self.out);
+        panel_product(simd, self.tiles, self.panel, self.add, self.out);
     }
 }
 
@@ -179,7 +197,8 @@ impl WithSimd for Relevance<'_> {
         let zero = simd.splat_f32s(0.0);
         self.overlaps.resize(self.context.rows * width, 0.0);
         for panel in 0..self.weights.panels() {
-            panel_product(simd, &self.context.gram, self.weights.panel(panel), self.overlaps);
+            let weights = self.weights.panel(panel);
+            panel_product(simd, &self.context.gram, weights, false, self.overlaps);
             let (weights, _) = S::as_simd_f32s(self.weights.panel(panel));
             let (first, _) = S::as_simd_f32s(self.first.panel(panel));
             let (overlaps, _) = S::as_simd_f32s(self.overlaps);

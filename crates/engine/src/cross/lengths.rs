@@ -1,4 +1,4 @@
-//! Lengths of vectors that stand side by side.
+//! Lengths and products of vectors that stand side by side, lane by lane.
 
 use pulp::{Arch, Simd, WithSimd};
 
@@ -8,73 +8,121 @@ use super::attention::EPSILON;
 
 /// The length of the vector in every lane of the panels.
 pub(super) fn lengths(vectors: &Packed) -> Vec<f32> {
-    let mut lengths = vec![0.0; vectors.panels() * vectors.width()];
-    for (panel, lengths) in lengths.chunks_exact_mut(vectors.width()).enumerate() {
-        Arch::new().dispatch(Lengths { panel: vectors.panel(panel), lengths });
-    }
+    let mut lengths = dots(vectors, vectors);
+    lengths.iter_mut().for_each(|length| *length = length.sqrt());
     lengths
 }
 
 /// Divides every vector by its length and a little more. Returns the lengths.
 pub(super) fn normalise(vectors: &mut Packed) -> Vec<f32> {
     let lengths = lengths(vectors);
-    for (panel, lengths) in lengths.chunks_exact(vectors.width()).enumerate() {
-        Arch::new().dispatch(Divide { panel: vectors.panel_mut(panel), lengths });
+    let factors: Vec<f32> = lengths.iter().map(|length| 1.0 / (length + EPSILON)).collect();
+    let width = vectors.width();
+    for (panel, factors) in factors.chunks_exact(width).enumerate() {
+        Arch::new().dispatch(Scale { to: vectors.panel_mut(panel), factors });
     }
     lengths
 }
 
-struct Lengths<'a> {
-    panel: &'a [f32],
-    lengths: &'a mut [f32],
+/// Turns the gradient of normalised vectors into that of the vectors before: with `y = x / (n + ε)`
+/// and `n` the length of `x`, it is `dy / (n + ε) - y (dy·y) / n`.
+pub(super) fn normalise_backward(gradient: &mut Packed, normalised: &Packed, lengths: &[f32]) {
+    let along = dots(gradient, normalised);
+    let own: Vec<f32> = lengths.iter().map(|length| 1.0 / (length + EPSILON)).collect();
+    let radial = along.iter().zip(lengths);
+    let radial = radial.map(|(along, &length)| if length > 0.0 { -along / length } else { 0.0 });
+    let radial: Vec<f32> = radial.collect();
+    let width = gradient.width();
+    for (panel, factors) in own.chunks_exact(width).enumerate() {
+        Arch::new().dispatch(Scale { to: gradient.panel_mut(panel), factors });
+    }
+    add_scaled(gradient, normalised, &radial);
 }
 
-impl WithSimd for Lengths<'_> {
+/// The product of the vectors in every lane of the panels.
+fn dots(x: &Packed, y: &Packed) -> Vec<f32> {
+    let mut dots = vec![0.0; x.panels() * x.width()];
+    for (panel, dots) in dots.chunks_exact_mut(x.width()).enumerate() {
+        Arch::new().dispatch(Dots { x: x.panel(panel), y: y.panel(panel), dots });
+    }
+    dots
+}
+
+/// Adds to every vector of `to` that of `from` times the factor of its lane.
+pub(super) fn add_scaled(to: &mut Packed, from: &Packed, factors: &[f32]) {
+    for (panel, factors) in factors.chunks_exact(from.width()).enumerate() {
+        let (to, from) = (to.panel_mut(panel), from.panel(panel));
+        Arch::new().dispatch(AddScaled { to, from, factors });
+    }
+}
+
+struct Dots<'a> {
+    x: &'a [f32],
+    y: &'a [f32],
+    dots: &'a mut [f32],
+}
+
+impl WithSimd for Dots<'_> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let (vectors, _) = S::as_simd_f32s(self.panel);
-        let (lines, _) = vectors.as_chunks::<VECTORS>();
-        let (lengths, _) = S::as_mut_simd_f32s(self.lengths);
+        let (x, _) = S::as_simd_f32s(self.x);
+        let (y, _) = S::as_simd_f32s(self.y);
+        let (dots, _) = S::as_mut_simd_f32s(self.dots);
         // Four chains of every fourth coordinate: each addition need not wait for the last one.
         let mut sums = [[simd.splat_f32s(0.0); VECTORS]; 4];
-        for lines in lines.chunks(sums.len()) {
-            for (sums, line) in sums.iter_mut().zip(lines) {
-                for v in 0..VECTORS {
-                    sums[v] = simd.mul_add_f32s(line[v], line[v], sums[v]);
-                }
+        for (x, y) in x.chunks(4 * VECTORS).zip(y.chunks(4 * VECTORS)) {
+            for (i, (&x, &y)) in x.iter().zip(y).enumerate() {
+                let sum = &mut sums[i / VECTORS][i % VECTORS];
+                *sum = simd.mul_add_f32s(x, y, *sum);
             }
         }
         for v in 0..VECTORS {
             let even = simd.add_f32s(sums[0][v], sums[2][v]);
             let odd = simd.add_f32s(sums[1][v], sums[3][v]);
-            lengths[v] = simd.sqrt_f32s(simd.add_f32s(even, odd));
+            dots[v] = simd.add_f32s(even, odd);
         }
     }
 }
 
-struct Divide<'a> {
-    panel: &'a mut [f32],
-    lengths: &'a [f32],
+struct Scale<'a> {
+    to: &'a mut [f32],
+    factors: &'a [f32],
 }
 
-impl WithSimd for Divide<'_> {
+impl WithSimd for Scale<'_> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let (lengths, _) = S::as_simd_f32s(self.lengths);
-        let (vectors, _) = S::as_mut_simd_f32s(self.panel);
-        let (lines, _) = vectors.as_chunks_mut::<VECTORS>();
-        let mut factors = [simd.splat_f32s(0.0); VECTORS];
-        for v in 0..VECTORS {
-            let length = simd.add_f32s(lengths[v], simd.splat_f32s(EPSILON));
-            factors[v] = simd.div_f32s(simd.splat_f32s(1.0), length);
-        }
-        for line in lines {
+        let (factors, _) = S::as_simd_f32s(self.factors);
+        let (vectors, _) = S::as_mut_simd_f32s(self.to);
+        for line in vectors.chunks_exact_mut(VECTORS) {
             for v in 0..VECTORS {
                 line[v] = simd.mul_f32s(line[v], factors[v]);
+            }
+        }
+    }
+}
+
+struct AddScaled<'a> {
+    to: &'a mut [f32],
+    from: &'a [f32],
+    factors: &'a [f32],
+}
+
+impl WithSimd for AddScaled<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let (factors, _) = S::as_simd_f32s(self.factors);
+        let (from, _) = S::as_simd_f32s(self.from);
+        let (to, _) = S::as_mut_simd_f32s(self.to);
+        for (to, from) in to.chunks_exact_mut(VECTORS).zip(from.chunks_exact(VECTORS)) {
+            for v in 0..VECTORS {
+                to[v] = simd.mul_add_f32s(from[v], factors[v], to[v]);
             }
         }
     }

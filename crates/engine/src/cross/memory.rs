@@ -37,6 +37,8 @@ pub(super) struct Gated {
     /// What acts on attended rows, as the right side.
     context: Packed,
     pub(super) bias: Vec<f32>,
+    /// Both halves as rows, for gradients.
+    pub(super) halves: [Vec<f32>; 2],
 }
 
 impl Gated {
@@ -68,6 +70,7 @@ impl Gated {
             query: Packed::transposed(2 * dim, dim, &query),
             context: Packed::transposed(2 * dim, dim, &context),
             bias: stacked,
+            halves: [query, context],
         })
     }
 
@@ -79,12 +82,11 @@ impl Gated {
         started
     }
 
-    /// What the other half makes of attended rows, one tile after the other.
-    pub(super) fn projected(&self, rows: &[f32]) -> Tiles {
+    /// What the other half makes of attended rows, in the order of tiles.
+    pub(super) fn projected(&self, rows: &[f32]) -> Vec<f32> {
         let (dim, size) = (self.context.depth(), self.bias.len());
-        let count = rows.len() / dim;
-        let mut projected = vec![0.0; count * size];
+        let mut projected = vec![0.0; rows.len() / dim * size];
         self.context.multiply(Left::rows(rows, dim), &mut projected);
-        Tiles::new(Left::transposed(&projected, size), 0, count, self.plan)
+        projected
     }
 }

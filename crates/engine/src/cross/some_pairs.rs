@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use super::chunk::{Chunk, cuts};
+use super::chunk::{Chunk, LANES, cuts};
 use super::context::Context;
 use super::forward::Trace;
 use super::{CONTEXTS, Matcher, QUERIES, Ragged};
@@ -23,6 +23,8 @@ pub(super) struct Batch<'a> {
 pub(super) struct Part {
     /// Where they are in the order of the batch.
     pub(super) pairs: Range<usize>,
+    /// Which of the batch's items they are of.
+    pub(super) wanted: Vec<usize>,
     /// Which of the batch's contexts the spans of the chunk attend to.
     pub(super) contexts: Vec<usize>,
     pub(super) chunk: Chunk,
@@ -37,14 +39,16 @@ impl Matcher {
         out: &mut [f32],
     ) {
         let order = sorted(pairs, |_| true);
-        for batch in batches(&order, pairs, queries) {
-            let tables: Vec<Context> =
-                batch.contexts.par_iter().map(|&context| self.table(contexts, context)).collect();
+        for batch in batches(&order, pairs, queries, CONTEXTS) {
+            let tables: Vec<Context> = batch
+                .contexts
+                .par_iter()
+                .map(|&context| self.table(contexts, context, false))
+                .collect();
             let (values, offsets) = batch.queries(queries);
             let own = Ragged { dim: self.dim, values: &values, offsets: &offsets };
             let started = self.started(own);
-            let scores: Vec<(Range<usize>, Vec<f64>)> = batch
-                .cuts(pairs, queries)
+            let scores: Vec<(Range<usize>, Vec<f64>)> = cuts(&batch.rows(pairs, own), LANES)
                 .into_par_iter()
                 .with_max_len(1)
                 .map_init(Trace::default, |trace, run| {
@@ -73,11 +77,12 @@ pub(super) fn sorted(pairs: &[(u32, u32)], wanted: impl Fn(usize) -> bool) -> Ve
     order
 }
 
-/// Cuts sorted pairs into batches.
+/// Cuts sorted pairs into batches of no more than so many contexts.
 pub(super) fn batches<'a>(
     order: &'a [usize],
     pairs: &[(u32, u32)],
     queries: Ragged<'_>,
+    most: usize,
 ) -> Vec<Batch<'a>> {
     let mut batches = Vec::new();
     let mut first = 0;
@@ -88,7 +93,7 @@ pub(super) fn batches<'a>(
         while let Some(&place) = order.get(end) {
             let (context, item) = (pairs[place].0 as usize, pairs[place].1 as usize);
             let (new, next) = (contexts.last() != Some(&context), queries.rows_of(item).len());
-            let full = (new && contexts.len() == CONTEXTS)
+            let full = (new && contexts.len() == most)
                 || (!present[item] && rows > 0 && rows + next > QUERIES);
             if full {
                 break;
@@ -111,22 +116,24 @@ pub(super) fn batches<'a>(
 }
 
 impl Batch<'_> {
-    /// The queries of the batch's items, and where the items begin.
+    /// The rows of the batch's items of queries, and where each of them begins.
     pub(super) fn queries(&self, queries: Ragged<'_>) -> (Vec<f32>, Vec<usize>) {
-        let values = self.items.iter().flat_map(|&item| queries.values_of(item));
-        let mut offsets = vec![0];
-        let mut end = 0;
-        for &item in &self.items {
-            end += queries.rows_of(item).len();
-            offsets.push(end);
-        }
-        (values.copied().collect(), offsets)
+        gathered(queries, &self.items)
     }
 
-    /// The pairs in runs of about the rows of a chunk.
-    pub(super) fn cuts(&self, pairs: &[(u32, u32)], queries: Ragged<'_>) -> Vec<Range<usize>> {
-        let rows = |&place: &usize| queries.rows_of(pairs[place].1 as usize).len();
-        cuts(&self.order.iter().map(rows).collect::<Vec<_>>())
+    /// The rows of the batch's contexts, and where each of them begins.
+    pub(super) fn contexts(&self, contexts: Ragged<'_>) -> (Vec<f32>, Vec<usize>) {
+        gathered(contexts, &self.contexts)
+    }
+
+    /// How many rows of queries every pair has; `queries` are the batch's own.
+    pub(super) fn rows(&self, pairs: &[(u32, u32)], queries: Ragged<'_>) -> Vec<usize> {
+        self.order.iter().map(|&place| queries.rows_of(self.item(pairs[place])).len()).collect()
+    }
+
+    /// Which of the batch's items a pair is of.
+    fn item(&self, (_, item): (u32, u32)) -> usize {
+        self.items.binary_search(&(item as usize)).expect("the items of all pairs are listed")
     }
 
     /// What some of the pairs need; `queries` are the batch's own.
@@ -138,11 +145,7 @@ impl Batch<'_> {
         started: &[f32],
     ) -> Part {
         let places = &self.order[run.clone()];
-        let item = |&place: &usize| {
-            let item = pairs[place].1 as usize;
-            self.items.binary_search(&item).expect("the items of all pairs are listed")
-        };
-        let wanted: Vec<usize> = places.iter().map(item).collect();
+        let wanted: Vec<usize> = places.iter().map(|&place| self.item(pairs[place])).collect();
         let (mut contexts, mut groups) = (Vec::new(), Vec::new());
         for same in places.chunk_by(|&a, &b| pairs[a].0 == pairs[b].0) {
             let context = pairs[same[0]].0 as usize;
@@ -150,6 +153,19 @@ impl Batch<'_> {
             contexts.push(known.expect("the contexts of all pairs are listed"));
             groups.push(same.len());
         }
-        Part { pairs: run, contexts, chunk: Chunk::gather(queries, started, &wanted, &groups) }
+        let chunk = Chunk::gather(queries, started, &wanted, &groups);
+        Part { pairs: run, wanted, contexts, chunk }
     }
+}
+
+/// The rows of some items, and where each of them begins.
+fn gathered(all: Ragged<'_>, items: &[usize]) -> (Vec<f32>, Vec<usize>) {
+    let values = items.iter().flat_map(|&item| all.values_of(item)).copied().collect();
+    let mut offsets = vec![0];
+    let mut end = 0;
+    for &item in items {
+        end += all.rows_of(item).len();
+        offsets.push(end);
+    }
+    (values, offsets)
 }

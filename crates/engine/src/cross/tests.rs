@@ -1,11 +1,13 @@
 //! The fast form against the published one.
 
+mod gradients;
+
 use proptest::prelude::*;
 
 use super::reference::{self, PlainMemory};
 use super::*;
 
-const NORMALISERS: [Normaliser; 7] = [
+pub(super) const NORMALISERS: [Normaliser; 7] = [
     Normaliser::ClippedL2,
     Normaliser::L2,
     Normaliser::ClippedL1,
@@ -14,7 +16,7 @@ const NORMALISERS: [Normaliser; 7] = [
     Normaliser::Softmax,
     Normaliser::None,
 ];
-const AGGREGATIONS: [Aggregation; 4] =
+pub(super) const AGGREGATIONS: [Aggregation; 4] =
     [Aggregation::Mean, Aggregation::Sum, Aggregation::Max, Aggregation::LogSumExp(6.0)];
 
 /// Contexts, queries and weights without a pattern, of about the sizes that models have.
@@ -46,9 +48,10 @@ fn items(sizes: &[usize], dim: usize, seed: u64, unit: bool) -> (Vec<f32>, Vec<u
     // Rows that have something in common do not cancel out when they are averaged. The length of
     // nothing has no accurate digits, so neither has a cosine with it.
     values.iter_mut().for_each(|x| *x += 0.5);
-    for row in values.chunks_mut(dim).filter(|_| unit) {
+    for (i, row) in values.chunks_mut(dim).enumerate() {
+        let length = if unit { 1.0 } else { 0.5 + 0.3 * (i % 5) as f32 };
         let norm = row.iter().map(|x| x * x).sum::<f32>().sqrt();
-        row.iter_mut().for_each(|x| *x /= norm);
+        row.iter_mut().for_each(|x| *x *= length / norm);
     }
     (values, offsets)
 }
@@ -157,7 +160,7 @@ proptest! {
     }
 }
 
-fn usual(steps: usize) -> Attention {
+pub(super) fn usual(steps: usize) -> Attention {
     Attention {
         temperature: 9.0,
         normaliser: Normaliser::ClippedL2,

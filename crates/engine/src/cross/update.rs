@@ -1,37 +1,15 @@
 //! The memory at work: queries replaced by what their gates let through.
 
-use std::ops::Range;
-
 use pulp::{Arch, Simd, WithSimd};
 
 use crate::elementwise::{sigmoid, tanh};
-use crate::packed::{Packed, Sums, Tiles, VECTORS, accumulate, with_height};
+use crate::packed::{Packed, VECTORS, accumulate, with_height};
 
 use super::memory::Gated;
+use super::spans::{Attended, add_attended};
 
 /// Numbers of queries that stay in cache while all weights pass by.
-const GROUP: usize = 128 << 10;
-
-/// What the queries of a span attended to.
-#[derive(Clone, Copy)]
-pub(super) struct Attended<'a> {
-    /// The first panel.
-    pub(super) first: usize,
-    /// The lanes, counted from that panel.
-    pub(super) lanes: (usize, usize),
-    /// The weights of the attended rows.
-    pub(super) weights: &'a Packed,
-    /// What the memory made of the rows.
-    pub(super) projected: &'a Tiles,
-}
-
-impl Attended<'_> {
-    /// The lanes in a panel of the chunk.
-    fn lanes_in(&self, panel: usize, width: usize) -> Range<usize> {
-        let first = (panel - self.first) * width;
-        self.lanes.0.max(first) - first..self.lanes.1.min(first + width) - first
-    }
-}
+pub(super) const GROUP: usize = 128 << 10;
 
 /// Replaces the queries `from` by those of the next step.
 pub(super) struct Update<'a> {
@@ -42,21 +20,18 @@ pub(super) struct Update<'a> {
     pub(super) attended: &'a [Attended<'a>],
     pub(super) from: &'a Packed,
     pub(super) to: &'a mut Packed,
+    /// Where to keep proposals and gates, in the order of the memory's tiles, if they are wanted.
+    pub(super) gates: Option<&'a mut Packed>,
 }
 
 impl Update<'_> {
-    pub(super) fn run(self) {
-        self.to.shape(self.from.depth(), self.from.columns());
+    pub(super) fn run(mut self) {
+        let columns = self.from.columns();
+        self.to.shape(self.from.depth(), columns);
+        if let Some(gates) = &mut self.gates {
+            gates.shape(self.memory.bias.len(), columns);
+        }
         Arch::new().dispatch(self);
-    }
-
-    /// What the queries of a panel attended to.
-    fn attended_in(&self, panel: usize) -> &[Attended<'_>] {
-        let width = self.from.width();
-        let ends = |a: &Attended<'_>| a.first + a.lanes.1.div_ceil(width);
-        let first = self.attended.partition_point(|a| ends(a) <= panel);
-        let end = self.attended.partition_point(|a| a.first <= panel);
-        &self.attended[first..end]
     }
 
     /// One tile of coordinates of one panel.
@@ -73,7 +48,7 @@ impl Update<'_> {
                 sums.iter_mut().zip(lines).for_each(|(sum, line)| *sum = *line);
             }
             None => {
-                for (sum, &bias) in sums.iter_mut().zip(&self.memory.bias[rows]) {
+                for (sum, &bias) in sums.iter_mut().zip(&self.memory.bias[rows.clone()]) {
                     *sum = [simd.splat_f32s(bias); VECTORS];
                 }
                 let weights = self.memory.query_tiles.values_of(tile);
@@ -81,18 +56,7 @@ impl Update<'_> {
             }
         }
         let used = self.from.columns_of(panel).len();
-        for attended in self.attended_in(panel) {
-            let lanes = attended.lanes_in(panel, width);
-            let projected = attended.projected.values_of(tile);
-            let weights = attended.weights.panel(panel - attended.first);
-            if lanes == (0..used) {
-                accumulate(simd, projected, weights, &mut sums);
-            } else {
-                let mut added = sums;
-                accumulate(simd, projected, weights, &mut added);
-                take_lanes(simd, lanes, &added, &mut sums);
-            }
-        }
+        add_attended(simd, self.attended, tile, panel, used, &mut sums);
         let coordinates = self.memory.plan.units_of(tile);
         let lines = coordinates.start * width..coordinates.end * width;
         let (old, _) = S::as_simd_f32s(&self.from.panel(panel)[lines.clone()]);
@@ -101,9 +65,17 @@ impl Update<'_> {
             for v in 0..VECTORS {
                 let proposal = tanh(simd, sums[c][v]);
                 let gate = sigmoid(simd, sums[R / 2 + c][v]);
+                (sums[c][v], sums[R / 2 + c][v]) = (proposal, gate);
                 let change = simd.sub_f32s(old[c * VECTORS + v], proposal);
                 new[c * VECTORS + v] = simd.mul_add_f32s(gate, change, proposal);
             }
+        }
+        if let Some(gates) = &mut self.gates {
+            let (kept, _) = S::as_mut_simd_f32s(
+                &mut gates.panel_mut(panel)[rows.start * width..rows.end * width],
+            );
+            let (kept, _) = kept.as_chunks_mut::<VECTORS>();
+            kept.iter_mut().zip(sums).for_each(|(kept, sum)| *kept = sum);
         }
     }
 }
@@ -125,29 +97,6 @@ impl WithSimd for Update<'_> {
                     });
                 }
             }
-        }
-    }
-}
-
-/// Takes over the sums of some lanes.
-#[inline(always)]
-pub(super) fn take_lanes<S: Simd, const R: usize>(
-    simd: S,
-    lanes: Range<usize>,
-    from: &[Sums<S>; R],
-    to: &mut [Sums<S>; R],
-) {
-    for v in 0..VECTORS {
-        let mut taken = simd.splat_f32s(0.0);
-        let first = v * S::F32_LANES;
-        let within = lanes.start.max(first)..lanes.end.min(first + S::F32_LANES);
-        if !within.is_empty() {
-            let marks = pulp::bytemuck::cast_slice_mut::<_, f32>(std::slice::from_mut(&mut taken));
-            marks[within.start - first..within.end - first].fill(1.0);
-        }
-        let mask = simd.greater_than_f32s(taken, simd.splat_f32s(0.5));
-        for r in 0..R {
-            to[r][v] = simd.select_f32s(mask, from[r][v], to[r][v]);
         }
     }
 }

@@ -119,22 +119,29 @@ pub(crate) fn product<S: Simd, const R: usize>(
     }
 }
 
-/// The product of all tiles of a left side and a panel: rows as wide as the panel.
+/// The product of all tiles of a left side and a panel, rows as wide as the panel, or the sum of it
+/// and what is there.
 #[inline(always)]
-pub(crate) fn panel_product<S: Simd>(simd: S, tiles: &Tiles, panel: &[f32], out: &mut [f32]) {
+pub(crate) fn panel_product<S: Simd>(
+    simd: S,
+    tiles: &Tiles,
+    panel: &[f32],
+    add: bool,
+    out: &mut [f32],
+) {
     let width = VECTORS * S::F32_LANES;
     let plan = tiles.plan();
     for t in 0..plan.count() {
         let (left, rows) = (tiles.values_of(t), plan.rows_of(t));
-        let out = &mut out[rows.start * width..rows.end * width];
+        let (vectors, _) = S::as_mut_simd_f32s(&mut out[rows.start * width..rows.end * width]);
+        let (lines, _) = vectors.as_chunks_mut::<VECTORS>();
         with_height!(rows.len(), R => {
             let mut sums = [[simd.splat_f32s(0.0); VECTORS]; R];
-            accumulate(simd, left, panel, &mut sums);
-            let (vectors, _) = S::as_mut_simd_f32s(out);
-            let (lines, _) = vectors.as_chunks_mut::<VECTORS>();
-            for (line, sums) in lines.iter_mut().zip(sums) {
-                *line = sums;
+            if add {
+                sums.iter_mut().zip(&*lines).for_each(|(sum, line)| *sum = *line);
             }
+            accumulate(simd, left, panel, &mut sums);
+            lines.iter_mut().zip(sums).for_each(|(line, sum)| *line = sum);
         });
     }
 }
