@@ -55,8 +55,8 @@ struct Input {
 impl Input {
     fn open(path: &Path) -> Result<Self, Anything> {
         let file = SafetensorsFile::open(path)?;
-        let config = file.metadata().get("config").ok_or("the file has no config")?;
-        let config = serde_json::from_str(config)?;
+        let metadata = file.metadata();
+        let config = serde_json::from_str(metadata.get("config").ok_or("the file has no config")?)?;
         Ok(Input { file, config })
     }
 

@@ -31,7 +31,7 @@ mod train;
 mod vse;
 
 pub use adam::Adam;
-pub use candle_core::{Device, Tensor};
+pub use candle_core::{DType, Device, Tensor};
 pub use corpus::{Choice, Corpus, Pair};
 pub use device::device;
 pub use encoder::Encoders;

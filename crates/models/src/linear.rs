@@ -96,9 +96,8 @@ mod tests {
         let row = bias.flatten_all().unwrap();
         let fast = linear(&rows, &weight, &row).unwrap();
         let plain = rows.matmul(&weight.t().unwrap()).unwrap().broadcast_add(&row).unwrap();
-        let largest = |tensor: Tensor| {
-            tensor.abs().unwrap().max_all().unwrap().to_scalar::<f32>().unwrap()
-        };
+        let largest =
+            |tensor: Tensor| tensor.abs().unwrap().max_all().unwrap().to_scalar::<f32>().unwrap();
         assert!(largest((&fast - &plain).unwrap()) < 1e-5);
         let gradients = |out: &Tensor| (out * mix.as_tensor()).unwrap().backward().unwrap();
         let (fast, plain) = (gradients(&fast), gradients(&plain));

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use candle_core::{Device, Tensor};
+use candle_core::{DType, Device, Tensor};
 use serde::{Deserialize, Serialize};
 
 use crate::heads::Heads;
@@ -163,6 +163,14 @@ impl Model {
     ) -> Result<Self, Error> {
         let tensors = read_tensors(path)?;
         Self::from_tensors(config, inputs, tensors, &path.display().to_string(), device)
+    }
+
+    /// The same model in double precision and plain tensor operations: what tests compare with.
+    #[doc(hidden)]
+    pub fn in_double_precision(&self) -> Result<Self, Error> {
+        let weights = self.weights.to_dtype(DType::F64)?;
+        let (config, device) = (self.config.clone(), self.device.clone());
+        Ok(Model { config, inputs: self.inputs, weights, device })
     }
 
     /// Its settings.

@@ -108,6 +108,13 @@ impl Parameters {
         Ok(Parameters { names: declared.iter().map(|w| w.name.clone()).collect(), vars })
     }
 
+    /// A copy in another precision.
+    pub(crate) fn to_dtype(&self, dtype: DType) -> Result<Self, Error> {
+        let convert = |var: &Var| Ok(Var::from_tensor(&var.as_tensor().to_dtype(dtype)?)?);
+        let vars = self.vars.iter().map(convert).collect::<Result<_, Error>>()?;
+        Ok(Parameters { names: self.names.clone(), vars })
+    }
+
     /// The weight called `name`.
     pub(crate) fn get(&self, name: &str) -> Result<&Tensor, Error> {
         match self.names.iter().position(|known| known == name) {

@@ -78,7 +78,7 @@ impl Scorer {
                     let (contexts, queries) = direction.roles(images, texts);
                     let pairs = direction.pairs(pairs);
                     let memory = direction.memory.as_ref();
-                    let scores = match false && on_processor(contexts) {
+                    let scores = match on_processor(contexts) {
                         true => {
                             let matcher = direction.matcher()?;
                             cross::pair_scores(matcher, memory, contexts, queries, pairs)?

@@ -102,7 +102,25 @@ impl CustomOp3 for PairScores {
         _scores: &Tensor,
         upstream: &Tensor,
     ) -> candle_core::Result<(Option<Tensor>, Option<Tensor>, Option<Tensor>)> {
-        let _ = (contexts, queries, memory, upstream, contiguous);
-        Err(candle_core::Error::BackwardNotSupported { op: "pair-scores" })
+        let device = contexts.device();
+        let (context_values, query_values) = (contiguous(contexts)?, contiguous(queries)?);
+        let gradients = self
+            .matcher
+            .gradients(
+                Self::ragged(&context_values, &self.context_offsets),
+                Self::ragged(&query_values, &self.query_offsets),
+                &self.pairs,
+                &contiguous(upstream)?,
+            )
+            .map_err(candle_core::Error::wrap)?;
+        let of_memory = match gradients.memory {
+            Some(parts) => Some(Tensor::from_vec(parts.concat(), memory.shape(), device)?),
+            None => None,
+        };
+        Ok((
+            Some(Tensor::from_vec(gradients.contexts, contexts.shape(), device)?),
+            Some(Tensor::from_vec(gradients.queries, queries.shape(), device)?),
+            of_memory,
+        ))
     }
 }

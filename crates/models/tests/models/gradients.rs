@@ -36,23 +36,28 @@ fn dense(model: &Model, images: &Tensor, texts: &Texts, violation: Violation) ->
 #[test]
 fn sparse_and_dense_gradients_are_the_same() {
     for (name, config) in small::configs() {
-        let model = small::model(&config, 3);
-        let (images, texts) = small::batch(&config, BATCH, 5);
+        let model = small::model(&config, 4);
+        let exact = model.in_double_precision().unwrap();
+        let (images, texts) = small::batch(&config, BATCH, 6);
         for violation in [Violation::Max, Violation::Sum] {
             let sparse = slope(&model, &images, &texts, MARGIN, violation).unwrap();
-            let dense = dense(&model, &images, &texts, violation);
-            let value = f64::from(dense.to_scalar::<f32>().unwrap());
+            let dense =
+                dense(&exact, &small::exact(&images), &small::exact_texts(&texts), violation);
+            let value = dense.to_scalar::<f64>().unwrap();
             assert!((sparse.loss - value).abs() <= 1e-5 * value, "{name}: {} {value}", sparse.loss);
             assert!(value > 0.1, "{name}: a loss of {value} shows nothing");
             let (sparse, dense) = (sparse.gradients.unwrap(), dense.backward().unwrap());
             let mut compared = 0;
-            for (weight, var) in model.weights().iter() {
-                let (sparse, dense) = (sparse.get(var.as_tensor()), dense.get(var.as_tensor()));
+            let vars = model.weights().iter().zip(exact.weights().iter());
+            for ((weight, var), (_, exact)) in vars {
+                let (sparse, dense) = (sparse.get(var.as_tensor()), dense.get(exact.as_tensor()));
                 assert_eq!(sparse.is_some(), dense.is_some(), "{name}: {weight}");
                 let (Some(sparse), Some(dense)) = (sparse, dense) else { continue };
-                let size = dense.abs().unwrap().max_all().unwrap().to_scalar::<f32>().unwrap();
-                let off = (sparse - dense).unwrap().abs().unwrap().max_all().unwrap();
-                let off = off.to_scalar::<f32>().unwrap();
+                let largest = |tensor: &Tensor| {
+                    tensor.abs().unwrap().max_all().unwrap().to_scalar::<f64>().unwrap()
+                };
+                let size = largest(dense);
+                let off = largest(&(small::exact(sparse) - dense).unwrap());
                 assert!(
                     off <= 1e-4 * size,
                     "{name} {violation:?}: {weight} is {off} off of {size}"

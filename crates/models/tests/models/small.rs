@@ -3,8 +3,8 @@
 use nextpair_data::Draws;
 use nextpair_engine::{Aggregation, Normaliser};
 use nextpair_models::{
-    Asks, Config, Device, Encoders, Heads, Imram, Inputs, Measure, Mode, Model, Scan, Tensor,
-    Texts, Vse,
+    Asks, Config, DType, Device, Encoders, Heads, Imram, Inputs, Measure, Mode, Model, Scan,
+    Tensor, Texts, Vse,
 };
 
 pub const DIM: usize = 24;
@@ -81,7 +81,8 @@ pub fn batch(config: &Config, count: usize, seed: u64) -> (Tensor, Texts) {
         true => {
             let captions: Vec<Vec<u32>> = (0..count)
                 .map(|caption| {
-                    let length = 1 + (caption * 5 + seed as usize) % 9;
+                    // A caption has at least its two markers.
+                    let length = 2 + (caption * 5 + seed as usize) % 8;
                     (0..length).map(|_| draws.below(WORDS) as u32).collect()
                 })
                 .collect();
@@ -89,4 +90,17 @@ pub fn batch(config: &Config, count: usize, seed: u64) -> (Tensor, Texts) {
         }
     };
     (images, texts)
+}
+
+/// The same numbers in double precision.
+pub fn exact(tensor: &Tensor) -> Tensor {
+    tensor.to_dtype(DType::F64).unwrap()
+}
+
+/// The same captions in double precision.
+pub fn exact_texts(texts: &Texts) -> Texts {
+    match texts {
+        Texts::Vectors(vectors) => Texts::Vectors(exact(vectors)),
+        words => words.clone(),
+    }
 }
