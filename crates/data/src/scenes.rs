@@ -39,7 +39,7 @@ use crate::{Draws, Error};
 
 pub use attributes::{Backdrop, Colour, Place, Shape, Size, Texture};
 pub use compose::{Attribute, Object, Origin, Scene};
-pub use describe::{DESCRIPTORS, REGIONS, describe};
+pub use describe::{DESCRIPTORS, MADE_BY, REGIONS, describe, describe_picture};
 pub use png::encode_png;
 pub use render::SIDE;
 

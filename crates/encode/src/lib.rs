@@ -25,6 +25,7 @@ mod image;
 mod model;
 mod pca;
 mod preprocess;
+mod recipe;
 mod text;
 
 pub use embed::{Output, Report, embed_images, embed_texts};
@@ -33,4 +34,5 @@ pub use image::{ImageEncoder, Pooling};
 pub use model::Worker;
 pub use pca::Pca;
 pub use preprocess::{Channels, Filter, Layout, Preprocess, Resize};
+pub use recipe::{ImageRecipe, TextRecipe};
 pub use text::{TextEncoder, TextPooling};

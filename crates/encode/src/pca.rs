@@ -96,6 +96,11 @@ impl Pca {
         self.axes.ncols()
     }
 
+    /// Numbers of a vector before.
+    pub fn dim(&self) -> usize {
+        self.mean.len()
+    }
+
     /// The variance along every direction.
     pub fn variances(&self) -> &[f64] {
         &self.variances

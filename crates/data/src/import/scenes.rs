@@ -15,7 +15,7 @@ use rayon::prelude::*;
 
 use super::{Counts, Findings, Summary};
 use crate::dataset::{DEV, Draft, FeatureSet, ITEMS, Item, Manifest, Per, TEST, TRAIN};
-use crate::scenes::{DESCRIPTORS, REGIONS, Settings, Split, World, describe, encode_png};
+use crate::scenes::{DESCRIPTORS, MADE_BY, REGIONS, Settings, Split, World, describe, encode_png};
 use crate::{Dtype, Error, Growing, Progress, Side, npy};
 
 /// The region features of the world.
@@ -158,10 +158,17 @@ fn manifest(name: &str, source: &str, settings: &Settings) -> Manifest {
             per: Per::Item,
             files: vec![FEATURES.into()],
             rows: None,
-            made_by: None,
+            made_by: Some(made_by()),
         }],
         ..Manifest::new(name, source)
     }
+}
+
+/// How more pictures are described in the same way.
+fn made_by() -> toml::Table {
+    let (key, value) = MADE_BY;
+    let notes = [(key, value), ("dtype", "f16"), ("nextpair", env!("CARGO_PKG_VERSION"))];
+    notes.into_iter().map(|(key, value)| (key.to_owned(), value.into())).collect()
 }
 
 fn summary(world: &World) -> Summary {

@@ -22,6 +22,7 @@ mod hues;
 
 use image::RgbImage;
 
+use crate::picture::Picture;
 use cell::Cell;
 
 /// Regions of a picture, row by row.
@@ -29,6 +30,9 @@ pub const REGIONS: usize = SPAN * SPAN;
 
 /// Numbers of a region.
 pub const DESCRIPTORS: usize = 64;
+
+/// What the manifest of a dataset says of features that were made here.
+pub const MADE_BY: (&str, &str) = ("descriptors", "scenes");
 
 /// Regions along a side.
 const SPAN: usize = 6;
@@ -50,6 +54,12 @@ pub fn describe(picture: &RgbImage) -> Vec<f32> {
         }
     }
     regions
+}
+
+/// The same for a picture from a file. Bytes that do not fit its size are no picture.
+pub fn describe_picture(picture: &Picture) -> Vec<f32> {
+    let Picture { width, height, pixels } = picture.clone();
+    describe(&RgbImage::from_raw(width, height, pixels).unwrap_or_default())
 }
 
 /// Appends the numbers of one region.

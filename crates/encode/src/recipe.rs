@@ -1,0 +1,198 @@
+//! More rows of a feature set that exists: pictures and texts encoded in the very way its rows
+//! were made, as its `made_by` tells it.
+
+use std::path::{Path, PathBuf};
+
+use half::f16;
+use nextpair_data::dataset::{Dataset, FeatureSet};
+use nextpair_data::picture::Picture;
+use nextpair_data::{Dtype, scenes};
+
+use crate::hash::sha256;
+use crate::{Error, ImageEncoder, Pca, Pooling, Preprocess, TextEncoder, TextPooling, Worker};
+
+/// How the rows of an image feature set are made.
+pub struct ImageRecipe {
+    source: ImageSource,
+    finish: Finish,
+}
+
+enum ImageSource {
+    /// The descriptors of the generated scenes.
+    Scenes,
+    Encoder(Box<ImageEncoder>),
+}
+
+/// How the rows of a text feature set are made.
+pub struct TextRecipe {
+    encoder: TextEncoder,
+    finish: Finish,
+}
+
+impl ImageRecipe {
+    /// Opens everything that the feature set was made with.
+    ///
+    /// # Errors
+    /// If the manifest does not tell how it was made, or a file that it names is gone or another.
+    pub fn open(dataset: &Dataset, set: &FeatureSet) -> Result<Self, Error> {
+        let notes = Notes::of(dataset, set)?;
+        let finish = Finish::open(&notes)?;
+        if notes.has(scenes::MADE_BY) {
+            finish.check(&notes, scenes::DESCRIPTORS)?;
+            return Ok(ImageRecipe { source: ImageSource::Scenes, finish });
+        }
+        let preprocess = notes.table.get("preprocess").and_then(|value| value.as_table());
+        let preprocess = preprocess.ok_or_else(|| notes.lacks("preprocess"))?;
+        let preprocess =
+            Preprocess::parse(&preprocess.to_string()).map_err(|what| notes.wrong(what))?;
+        let regions = notes.table.get("regions").and_then(|value| value.as_integer());
+        let pooling = match regions {
+            Some(count) => Pooling::Regions(usize::try_from(count).unwrap_or(0)),
+            None => Pooling::Pooled,
+        };
+        let encoder = notes.file("encoder", "sha256")?;
+        let encoder =
+            ImageEncoder::open(&encoder, preprocess, pooling, Some(notes.text("output")?))?;
+        finish.check(&notes, encoder.dim())?;
+        Ok(ImageRecipe { source: ImageSource::Encoder(Box::new(encoder)), finish })
+    }
+
+    /// The row of a picture.
+    pub fn row(&self, picture: &Picture) -> Result<Vec<f32>, Error> {
+        let numbers = match &self.source {
+            ImageSource::Scenes => scenes::describe_picture(picture),
+            ImageSource::Encoder(encoder) => encoder.encode(&Worker::new(), picture)?,
+        };
+        self.finish.apply(numbers)
+    }
+}
+
+impl TextRecipe {
+    /// Opens everything that the feature set was made with; see [`ImageRecipe::open`].
+    pub fn open(dataset: &Dataset, set: &FeatureSet) -> Result<Self, Error> {
+        let notes = Notes::of(dataset, set)?;
+        let finish = Finish::open(&notes)?;
+        let pooling = match notes.text("pooling")? {
+            "mean" => TextPooling::Mean,
+            "cls" => TextPooling::Cls,
+            other => return Err(notes.wrong(format!("the pooling {other:?} is unknown"))),
+        };
+        let l2 = notes.table.get("l2").and_then(|value| value.as_bool());
+        let encoder = TextEncoder::open(
+            &notes.file("encoder", "sha256")?,
+            &notes.file("tokenizer", "tokenizer_sha256")?,
+            pooling,
+            l2.ok_or_else(|| notes.lacks("l2"))?,
+            Some(notes.text("output")?),
+        )?;
+        finish.check(&notes, encoder.dim())?;
+        Ok(TextRecipe { encoder, finish })
+    }
+
+    /// The row of a text.
+    pub fn row(&self, text: &str) -> Result<Vec<f32>, Error> {
+        self.finish.apply(self.encoder.encode(&Worker::new(), text)?)
+    }
+}
+
+/// What the manifest tells about a feature set.
+struct Notes<'a> {
+    dataset: &'a Path,
+    set: &'a FeatureSet,
+    table: &'a toml::Table,
+}
+
+impl<'a> Notes<'a> {
+    fn of(dataset: &'a Dataset, set: &'a FeatureSet) -> Result<Self, Error> {
+        let dataset = dataset.folder();
+        match &set.made_by {
+            Some(table) => Ok(Notes { dataset, set, table }),
+            None => {
+                let (side, name) = (set.side, &set.name);
+                let what = format!("it is not known how the {side} features {name} were made");
+                Err(Error::file(dataset, what))
+            }
+        }
+    }
+
+    fn has(&self, (key, value): (&str, &str)) -> bool {
+        self.table.get(key).and_then(|found| found.as_str()) == Some(value)
+    }
+
+    fn wrong(&self, what: String) -> Error {
+        let (side, name) = (self.set.side, &self.set.name);
+        Error::file(self.dataset, format!("how the {side} features {name} were made: {what}"))
+    }
+
+    fn lacks(&self, key: &str) -> Error {
+        self.wrong(format!("{key} is missing"))
+    }
+
+    fn text(&self, key: &str) -> Result<&'a str, Error> {
+        self.table.get(key).and_then(|value| value.as_str()).ok_or_else(|| self.lacks(key))
+    }
+
+    /// A file that the rows depend on, which must still be the same.
+    fn file(&self, key: &str, hash: &str) -> Result<PathBuf, Error> {
+        let path = PathBuf::from(self.text(key)?);
+        if sha256(&path)? != self.text(hash)? {
+            let (side, name) = (self.set.side, &self.set.name);
+            let what = format!("is another file than the {side} features {name} were made with");
+            return Err(Error::file(&path, what));
+        }
+        Ok(path)
+    }
+}
+
+/// From the numbers of an encoder to those that are stored.
+struct Finish {
+    pca: Option<Pca>,
+    dtype: Dtype,
+}
+
+impl Finish {
+    fn open(notes: &Notes<'_>) -> Result<Self, Error> {
+        let dtype = match notes.text("dtype")? {
+            "f16" => Dtype::F16,
+            "f32" => Dtype::F32,
+            "f64" => Dtype::F64,
+            other => return Err(notes.wrong(format!("the dtype {other:?} is unknown"))),
+        };
+        let pca = match notes.table.contains_key("pca") {
+            true => Some(Pca::read(&notes.dataset.join(notes.text("pca")?))?),
+            false => None,
+        };
+        Ok(Finish { pca, dtype })
+    }
+
+    fn check(&self, notes: &Notes<'_>, dim: usize) -> Result<(), Error> {
+        match &self.pca {
+            Some(pca) if pca.dim() != dim => {
+                let found = pca.dim();
+                let what = format!("components of {found} numbers for an encoder that makes {dim}");
+                Err(notes.wrong(what))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn apply(&self, numbers: Vec<f32>) -> Result<Vec<f32>, Error> {
+        let mut row = match &self.pca {
+            Some(pca) => {
+                pca.apply(&numbers.iter().map(|&number| f64::from(number)).collect::<Vec<_>>())
+            }
+            None => numbers,
+        };
+        if self.dtype == Dtype::F16 {
+            row.iter_mut().for_each(|number| *number = f16::from_f32(*number).to_f32());
+        }
+        match row.iter().all(|number| number.is_finite()) {
+            true => Ok(row),
+            false => {
+                let what =
+                    "the encoder gave a number that is not finite, or that float16 does not hold";
+                Err(Error::Numbers { what: what.to_owned() })
+            }
+        }
+    }
+}
