@@ -1,7 +1,7 @@
 //! A dataset as models take it: features of images, words or vectors of captions.
 
 use candle_core::{Device, Tensor};
-use nextpair_data::dataset::{DEV, Dataset, Features, Items, Per, TRAIN};
+use nextpair_data::dataset::{DEV, Dataset, FeatureSet, Features, Items, Per, TRAIN};
 use nextpair_data::text::Vocabulary;
 use nextpair_data::{Side, draw};
 use rayon::prelude::*;
@@ -12,6 +12,7 @@ use crate::{Error, Inputs, Texts};
 /// A dataset with the features and words of its items at hand.
 pub struct Corpus {
     dataset: Dataset,
+    image_set: FeatureSet,
     images: Features,
     texts: Captions,
 }
@@ -24,7 +25,10 @@ enum Captions {
         offsets: Vec<usize>,
         known: usize,
     },
-    Vectors(Features),
+    Vectors {
+        set: FeatureSet,
+        features: Features,
+    },
 }
 
 /// An image and one of its captions, counted through the dataset.
@@ -86,7 +90,8 @@ impl Corpus {
                 what: format!("the text features {} are not one vector per caption", set.name),
             });
         }
-        Self::open(dataset, images, Captions::Vectors(features))
+        let texts = Captions::Vectors { set: set.clone(), features };
+        Self::open(dataset, images, texts)
     }
 
     fn open(dataset: Dataset, images: Option<&str>, texts: Captions) -> Result<Self, Error> {
@@ -99,7 +104,8 @@ impl Corpus {
         if images.matrix().locals() == 0 || images.matrix().dim() == 0 {
             return Err(Error::NoRegions { what: format!("the feature set {}", set.name) });
         }
-        Ok(Corpus { dataset, images, texts })
+        let image_set = set.clone();
+        Ok(Corpus { dataset, image_set, images, texts })
     }
 
     /// The dataset.
@@ -107,11 +113,24 @@ impl Corpus {
         &self.dataset
     }
 
+    /// The image features that are used.
+    pub fn image_features(&self) -> (&FeatureSet, &Features) {
+        (&self.image_set, &self.images)
+    }
+
+    /// The text features that are used, unless captions are words.
+    pub fn text_features(&self) -> Option<(&FeatureSet, &Features)> {
+        match &self.texts {
+            Captions::Words { .. } => None,
+            Captions::Vectors { set, features } => Some((set, features)),
+        }
+    }
+
     /// What a model of this corpus is fed.
     pub fn inputs(&self) -> Inputs {
         let text = match &self.texts {
             Captions::Words { known, .. } => *known,
-            Captions::Vectors(features) => features.matrix().dim(),
+            Captions::Vectors { features, .. } => features.matrix().dim(),
         };
         Inputs { image: self.images.matrix().dim(), text }
     }
@@ -130,7 +149,7 @@ impl Corpus {
     pub fn has_text(&self, caption: usize) -> bool {
         match &self.texts {
             Captions::Words { .. } => true,
-            Captions::Vectors(features) => features.row(caption).is_some(),
+            Captions::Vectors { features, .. } => features.row(caption).is_some(),
         }
     }
 
@@ -154,7 +173,7 @@ impl Corpus {
                 let words = |&caption: &usize| &ids[offsets[caption]..offsets[caption + 1]];
                 Texts::words(&captions.iter().map(words).collect::<Vec<_>>())
             }
-            Captions::Vectors(features) => {
+            Captions::Vectors { features, .. } => {
                 let values = self.gather(features, captions, "caption")?;
                 Texts::vectors(values, features.matrix().dim(), device)
             }

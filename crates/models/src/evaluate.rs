@@ -6,8 +6,8 @@ use nextpair_data::Progress;
 use nextpair_engine::{Recall, ranks};
 use serde::{Deserialize, Serialize};
 
-use crate::similarity::{Encodings, Rows, with_similarity};
-use crate::{Corpus, Error, Model};
+use crate::similarity::{Rows, with_similarity};
+use crate::{Corpus, Encodings, Error, Model};
 
 /// Recall in one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]

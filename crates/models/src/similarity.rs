@@ -1,121 +1,9 @@
-//! A trained model as a similarity of the engine: encoders run once, scores come in tiles.
+//! A trained model as a similarity of the engine: scores come in tiles.
 
-use nextpair_data::{Dtype, Matrix, Progress, Spill};
-use nextpair_engine::{self as engine, Embeddings, Metric, Ragged, Similarity, Vectors};
+use nextpair_engine::{self as engine, Embeddings, Metric, Similarity, Vectors};
 
 use crate::scorer::Matchers;
-use crate::{Corpus, Encoded, Error, Model, Scorer};
-
-/// Encoded images or captions, kept on disk and mapped, so that they do not count as memory.
-pub struct Encodings {
-    vectors: Matrix,
-    /// Where each item begins, and the end of the last.
-    offsets: Vec<usize>,
-}
-
-/// Items that are encoded at once.
-const CHUNK: usize = 128;
-
-impl Encodings {
-    /// Encodes images of a corpus.
-    pub fn of_images(
-        model: &Model,
-        corpus: &Corpus,
-        items: &[usize],
-        progress: &dyn Progress,
-    ) -> Result<Self, Error> {
-        progress.start("images", items.len() as u64);
-        Self::collect(items, progress, |items| {
-            model.encode_images(&corpus.features(items, model.device())?)
-        })
-    }
-
-    /// Encodes captions of a corpus.
-    pub fn of_texts(
-        model: &Model,
-        corpus: &Corpus,
-        captions: &[usize],
-        progress: &dyn Progress,
-    ) -> Result<Self, Error> {
-        progress.start("captions", captions.len() as u64);
-        Self::collect(captions, progress, |captions| {
-            model.encode_texts(&corpus.texts(captions, model.device())?)
-        })
-    }
-
-    /// What is already encoded.
-    pub fn of(encoded: &Encoded) -> Result<Self, Error> {
-        let vectors = Matrix::from_f32(encoded.dim()?, &encoded.values()?);
-        Ok(Encodings { vectors, offsets: encoded.offsets.clone() })
-    }
-
-    fn collect(
-        items: &[usize],
-        progress: &dyn Progress,
-        encode: impl Fn(&[usize]) -> Result<Encoded, Error>,
-    ) -> Result<Self, Error> {
-        let mut spill = Spill::new()?;
-        let mut offsets = vec![0];
-        let mut dim = 1;
-        for chunk in items.chunks(CHUNK) {
-            let encoded = encode(chunk)?;
-            dim = encoded.dim()?;
-            let before = offsets.last().copied().unwrap_or(0);
-            offsets.extend(encoded.offsets[1..].iter().map(|offset| before + offset));
-            spill.append_f32(&encoded.values()?)?;
-            progress.advance(chunk.len() as u64);
-        }
-        Ok(Encodings { vectors: spill.finish(dim, Dtype::F32)?, offsets })
-    }
-
-    /// How many items there are.
-    pub fn len(&self) -> usize {
-        self.offsets.len() - 1
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// The length of the longest vector.
-    fn longest(&self) -> f64 {
-        let mut values = vec![0.0; self.vectors.dim()];
-        (0..self.vectors.rows()).fold(0.0, |longest: f64, row| {
-            self.vectors.read_f64(row, &mut values);
-            longest.max(values.iter().map(|v| v * v).sum::<f64>().sqrt())
-        })
-    }
-
-    /// The vectors of some items, one after the other.
-    fn gather(&self, items: &[u32]) -> Gathered {
-        let dim = self.vectors.dim();
-        let mut offsets = vec![0];
-        let mut values = Vec::new();
-        for &item in items {
-            for row in self.offsets[item as usize]..self.offsets[item as usize + 1] {
-                let start = values.len();
-                values.resize(start + dim, 0.0);
-                self.vectors.read_f32(row, &mut values[start..]);
-            }
-            offsets.push(values.len() / dim);
-        }
-        Gathered { dim, values, offsets }
-    }
-}
-
-/// The vectors of some items in memory.
-struct Gathered {
-    dim: usize,
-    values: Vec<f32>,
-    offsets: Vec<usize>,
-}
-
-impl Gathered {
-    fn ragged(&self) -> Ragged<'_> {
-        Ragged { dim: self.dim, values: &self.values, offsets: &self.offsets }
-    }
-}
+use crate::{Encodings, Error, Scorer};
 
 /// What the rows of a similarity are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,8 +27,9 @@ pub fn with_similarity<T, E: From<Error>>(
                 Rows::Images => ["the encoded images", "the encoded captions"],
                 Rows::Texts => ["the encoded captions", "the encoded images"],
             };
-            let left = Vectors::new(&rows.vectors, names[0]).map_err(Error::from)?;
-            let right = Vectors::new(&columns.vectors, names[1]).map_err(Error::from)?;
+            let (left, right) = (rows.matrix()?, columns.matrix()?);
+            let left = Vectors::new(&left, names[0]).map_err(Error::from)?;
+            let right = Vectors::new(&right, names[1]).map_err(Error::from)?;
             let similarity = Embeddings::new((&left, names[0]), (&right, names[1]), Metric::Dot);
             work(&similarity.map_err(Error::from)?)
         }

@@ -1,0 +1,175 @@
+//! Encoded images and captions: encoders run once, what they give lies on disk.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use nextpair_data::{Dtype, Matrix, Progress, Spill};
+use nextpair_engine::Ragged;
+
+use crate::{Corpus, Encoded, Error, Model};
+
+/// Encoded images or captions, kept on disk and mapped, so that they do not count as memory.
+pub struct Encodings {
+    vectors: Matrix,
+    /// Where each item begins, and the end of the last.
+    offsets: Vec<usize>,
+    /// Which of them stands where, unless all do in their order.
+    order: Option<Vec<u32>>,
+}
+
+/// Items that are encoded at once.
+const CHUNK: usize = 128;
+
+impl Encodings {
+    /// Encodes images of a corpus.
+    pub fn of_images(
+        model: &Model,
+        corpus: &Corpus,
+        items: &[usize],
+        progress: &dyn Progress,
+    ) -> Result<Self, Error> {
+        progress.start("images", items.len() as u64);
+        Self::collect(items, progress, |items| {
+            model.encode_images(&corpus.features(items, model.device())?)
+        })
+    }
+
+    /// Encodes captions of a corpus.
+    pub fn of_texts(
+        model: &Model,
+        corpus: &Corpus,
+        captions: &[usize],
+        progress: &dyn Progress,
+    ) -> Result<Self, Error> {
+        progress.start("captions", captions.len() as u64);
+        Self::collect(captions, progress, |captions| {
+            model.encode_texts(&corpus.texts(captions, model.device())?)
+        })
+    }
+
+    /// What is already encoded.
+    pub fn of(encoded: &Encoded) -> Result<Self, Error> {
+        let vectors = Matrix::from_f32(encoded.dim()?, &encoded.values()?);
+        Ok(Encodings { vectors, offsets: encoded.offsets.clone(), order: None })
+    }
+
+    fn collect(
+        items: &[usize],
+        progress: &dyn Progress,
+        encode: impl Fn(&[usize]) -> Result<Encoded, Error>,
+    ) -> Result<Self, Error> {
+        let mut spill = Spill::new()?;
+        let mut offsets = vec![0];
+        let mut dim = 1;
+        for chunk in items.chunks(CHUNK) {
+            let encoded = encode(chunk)?;
+            dim = encoded.dim()?;
+            let before = offsets.last().copied().unwrap_or(0);
+            offsets.extend(encoded.offsets[1..].iter().map(|offset| before + offset));
+            spill.append_f32(&encoded.values()?)?;
+            progress.advance(chunk.len() as u64);
+        }
+        Ok(Encodings { vectors: spill.finish(dim, Dtype::F32)?, offsets, order: None })
+    }
+
+    /// The same in another order, some left out or repeated: `order` names the item in every place.
+    /// Nothing is copied.
+    ///
+    /// # Panics
+    /// If there is no such item.
+    pub fn arranged(self, order: Vec<u32>) -> Self {
+        let count = self.len();
+        assert!(order.iter().all(|&at| (at as usize) < count), "an item beyond {count}");
+        let order = order.into_iter().map(|at| self.item(at)).collect();
+        Encodings { order: Some(order), ..self }
+    }
+
+    /// How many items there are.
+    pub fn len(&self) -> usize {
+        self.order.as_ref().map_or(self.offsets.len() - 1, Vec::len)
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// One vector per item: the mean of those that it has, in double precision.
+    pub fn means(&self) -> Result<Matrix, Error> {
+        let dim = self.vectors.dim();
+        let mut spill = Spill::new()?;
+        let mut values = vec![0.0; dim];
+        for item in 0..self.len() as u32 {
+            let rows = self.rows_of(item);
+            let mut mean = vec![0.0; dim];
+            for row in rows.clone() {
+                self.vectors.read_f64(row, &mut values);
+                mean.iter_mut().zip(&values).for_each(|(mean, value)| *mean += value);
+            }
+            mean.iter_mut().for_each(|mean| *mean /= rows.len().max(1) as f64);
+            spill.append_f64(&mean)?;
+        }
+        Ok(spill.finish(dim, Dtype::F64)?)
+    }
+
+    /// The vectors of items that have one each, in their order.
+    pub(crate) fn matrix(&self) -> Result<Cow<'_, Matrix>, Error> {
+        let Some(order) = &self.order else { return Ok(Cow::Borrowed(&self.vectors)) };
+        let mut spill = Spill::new()?;
+        let mut values = vec![0.0; self.vectors.dim()];
+        for &item in order {
+            self.vectors.read_f32(self.offsets[item as usize], &mut values);
+            spill.append_f32(&values)?;
+        }
+        Ok(Cow::Owned(spill.finish(self.vectors.dim(), Dtype::F32)?))
+    }
+
+    /// The encoded item in a place.
+    fn item(&self, at: u32) -> u32 {
+        self.order.as_ref().map_or(at, |order| order[at as usize])
+    }
+
+    /// The rows of the item in a place.
+    fn rows_of(&self, at: u32) -> Range<usize> {
+        let item = self.item(at) as usize;
+        self.offsets[item]..self.offsets[item + 1]
+    }
+
+    /// The length of the longest vector.
+    pub(crate) fn longest(&self) -> f64 {
+        let mut values = vec![0.0; self.vectors.dim()];
+        (0..self.vectors.rows()).fold(0.0, |longest: f64, row| {
+            self.vectors.read_f64(row, &mut values);
+            longest.max(values.iter().map(|v| v * v).sum::<f64>().sqrt())
+        })
+    }
+
+    /// The vectors of some items, one after the other.
+    pub(crate) fn gather(&self, items: &[u32]) -> Gathered {
+        let dim = self.vectors.dim();
+        let mut offsets = vec![0];
+        let mut values = Vec::new();
+        for &item in items {
+            for row in self.rows_of(item) {
+                let start = values.len();
+                values.resize(start + dim, 0.0);
+                self.vectors.read_f32(row, &mut values[start..]);
+            }
+            offsets.push(values.len() / dim);
+        }
+        Gathered { dim, values, offsets }
+    }
+}
+
+/// The vectors of some items in memory.
+pub(crate) struct Gathered {
+    dim: usize,
+    pub(crate) values: Vec<f32>,
+    offsets: Vec<usize>,
+}
+
+impl Gathered {
+    pub(crate) fn ragged(&self) -> Ragged<'_> {
+        Ragged { dim: self.dim, values: &self.values, offsets: &self.offsets }
+    }
+}
