@@ -14,6 +14,7 @@ use nextpair_encode::{
 
 use crate::numbers::grouped;
 use crate::progress::Bar;
+use crate::threads;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -84,10 +85,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         bail!("give --image-model, --text-model or both");
     }
     ensure!(args.pca != Some(0), "--pca 0 would keep nothing");
-    if let Some(threads) = args.threads {
-        ensure!(threads > 0, "--threads must be at least 1");
-        rayon::ThreadPoolBuilder::new().num_threads(threads).build_global()?;
-    }
+    threads::set(args.threads)?;
     let mut dataset = Dataset::open(&args.dataset)?;
     if let Some(model) = &args.image_model {
         let preprocess = preprocess(model, args.preprocess.as_deref())?;

@@ -1,31 +1,46 @@
-//! What was typed for a selection, and what it means: files opened, ids matched, rules checked.
+//! What was typed for a selection, and the settings it means.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, bail};
 use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use nextpair_data::{Side, Table, open, read_groups, read_ids, read_indices};
+use nextpair_data::{Side, read_groups, read_indices};
 use nextpair_engine::{Guards, Metric, Rule, Scope, Settings, StrategyName, Weight};
 
-use crate::selection::{POOL_NAME, Selection, Sources};
+use crate::selection::Selection;
+use crate::threads;
 
 /// The flags of a selection.
 #[derive(clap::Args, Debug)]
 pub(crate) struct SelectionArgs {
+    /// With --model: the dataset that the pool is taken from
+    #[arg(requires = "model")]
+    dataset: Option<PathBuf>,
+    /// Select with a trained model: pairs and similarities are those of this run, the pool is what it
+    /// did not learn from in DATASET, among the items of the split train or without a split
+    #[arg(
+        long,
+        value_name = "RUN",
+        requires = "dataset",
+        conflicts_with_all = [
+            "paired_images", "paired_texts", "pool", "similarity", "ids", "paired_ids"
+        ]
+    )]
+    model: Option<PathBuf>,
     /// Embeddings of the paired images, row j of pair j (.npy, .parquet, .safetensors:tensor, folder)
     #[arg(long, value_name = "FILE")]
-    paired_images: Option<PathBuf>,
+    pub(crate) paired_images: Option<PathBuf>,
     /// Embeddings of the paired texts, row j of pair j
     #[arg(long, value_name = "FILE")]
-    paired_texts: Option<PathBuf>,
+    pub(crate) paired_texts: Option<PathBuf>,
     /// Embeddings of the unpaired items
-    #[arg(long, value_name = "FILE")]
-    pool: PathBuf,
+    #[arg(long, value_name = "FILE", required_unless_present = "model")]
+    pool: Option<PathBuf>,
     /// What the pool holds
     #[arg(long, value_enum)]
-    pool_side: PoolSide,
+    pub(crate) pool_side: PoolSide,
     /// How many items to pick
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(crate) budget: usize,
@@ -63,13 +78,15 @@ pub(crate) struct SelectionArgs {
     groups: Option<PathBuf>,
     /// One id per pool item and line
     #[arg(long, value_name = "FILE")]
-    ids: Option<PathBuf>,
+    pub(crate) ids: Option<PathBuf>,
     /// One id per pair and line
     #[arg(long, value_name = "FILE")]
-    paired_ids: Option<PathBuf>,
-    /// One vector per item from several, for core-set: their mean, or a bag of 300 visual words
+    pub(crate) paired_ids: Option<PathBuf>,
+    /// One vector per item from several, for distances: their mean, or a bag of 300 visual words.
+    /// With --model these are the features of the dataset; captions that the model reads word by
+    /// word have the mean of their encoded words
     #[arg(long, value_enum, default_value_t = FeaturesName::Mean)]
-    features: FeaturesName,
+    pub(crate) features: FeaturesName,
     /// Ignore similarities above this as likely false negatives
     #[arg(long, value_name = "S", allow_negative_numbers = true)]
     max_score: Option<f64>,
@@ -142,10 +159,10 @@ impl PoolSide {
         }
     }
 
-    fn other(self) -> Side {
+    pub(crate) fn other(self) -> PoolSide {
         match self {
-            PoolSide::Image => Side::Text,
-            PoolSide::Text => Side::Image,
+            PoolSide::Image => PoolSide::Text,
+            PoolSide::Text => PoolSide::Image,
         }
     }
 }
@@ -153,88 +170,31 @@ impl PoolSide {
 impl SelectionArgs {
     /// Sets the number of threads for everything that follows.
     pub(crate) fn set_threads(&self) -> Result<()> {
-        if let Some(threads) = self.threads {
-            ensure!(threads > 0, "--threads is 0; at least one is needed");
-            rayon::ThreadPoolBuilder::new().num_threads(threads).build_global()?;
-        }
-        Ok(())
+        threads::set(self.threads)
     }
 
-    /// Opens the files and checks what can be checked without computing.
+    /// Opens what was named and checks what can be checked without computing.
     pub(crate) fn open(&self) -> Result<Selection> {
-        let needs = self.strategy.needs();
-        let uses_hits = needs.matching;
-        let pool = open(&self.pool, self.pool_side.data())?;
-        ensure!(
-            u32::try_from(pool.matrix.rows()).is_ok(),
-            nextpair_engine::Error::TooManyRows { what: POOL_NAME, rows: pool.matrix.rows() }
-        );
-        let (own, other) = match self.pool_side {
-            PoolSide::Image => (&self.paired_images, &self.paired_texts),
-            PoolSide::Text => (&self.paired_texts, &self.paired_images),
-        };
-        let flags = match self.pool_side {
-            PoolSide::Image => ["--paired-images", "--paired-texts"],
-            PoolSide::Text => ["--paired-texts", "--paired-images"],
-        };
-        let own_path = own.as_deref().with_context(|| format!("{} is missing", flags[0]))?;
-        let rivals = open(own_path, self.pool_side.data())?.matrix;
-        let [own_name, _] = self.pool_side.paired_names();
-        if (needs.features || needs.matching) && pool.matrix.dim() != rivals.dim() {
-            bail!(nextpair_engine::Error::DimensionMismatch {
-                left: POOL_NAME,
-                left_dim: pool.matrix.dim(),
-                right: own_name,
-                right_dim: rivals.dim(),
-            });
+        match (&self.model, &self.dataset, &self.pool) {
+            (Some(run), Some(dataset), _) => self.open_model(run, dataset),
+            (_, _, Some(pool)) => self.open_files(pool),
+            _ => bail!("give --pool with embeddings, or --model with a DATASET"),
         }
-        let anchors = match other {
-            Some(path) => Some(open(path, self.pool_side.other())?),
-            None if uses_hits => bail!("{} is missing; {} needs it", flags[1], self.strategy),
-            None => None,
-        };
-        if let Some(anchors) = &anchors {
-            let counts = match self.pool_side {
-                PoolSide::Image => (rivals.rows(), anchors.matrix.rows()),
-                PoolSide::Text => (anchors.matrix.rows(), rivals.rows()),
-            };
-            let (images, texts) = counts;
-            ensure!(images == texts, nextpair_engine::Error::PairCount { images, texts });
+    }
+
+    pub(crate) fn metric(&self) -> Metric {
+        match self.similarity {
+            SimilarityName::Cosine => Metric::Cosine,
+            SimilarityName::Dot => Metric::Dot,
         }
-        let pairs = rivals.rows();
-        ensure!(pairs > 0, nextpair_engine::Error::EmptyPaired);
-        let settings = self.settings(pairs)?;
-        let rule = match uses_hits {
-            true => Some(Rule::new(&settings, pairs).map_err(|error| self.blame(error))?),
-            false => None,
-        };
-        let ids = matched_ids(self.ids.as_deref(), &self.pool, pool.ids, pool.matrix.rows())?;
-        let (anchors, from_table) = match anchors {
-            Some(Table { matrix, ids }) => (Some(matrix), ids),
-            None => (None, None),
-        };
-        let anchor_path = other.as_deref().unwrap_or(own_path);
-        let anchor_ids = matched_ids(self.paired_ids.as_deref(), anchor_path, from_table, pairs)?;
-        Ok(Selection {
-            strategy: self.strategy,
-            budget: self.budget,
-            pool: pool.matrix,
-            ids,
-            anchor_ids,
-            sources: Sources {
-                pool: self.pool.clone(),
-                paired: own_path.to_path_buf(),
-                side: self.pool_side,
-            },
-            rivals,
-            matched: anchors.zip(rule),
-            metric: match self.similarity {
-                SimilarityName::Cosine => Metric::Cosine,
-                SimilarityName::Dot => Metric::Dot,
-            },
-            settings,
-            features: self.features,
-        })
+    }
+
+    /// The rule of hits, for strategies that look at them.
+    pub(crate) fn rule(&self, settings: &Settings, pairs: usize) -> Result<Option<Rule>> {
+        match self.strategy.needs().matching {
+            true => Ok(Some(Rule::new(settings, pairs).map_err(|error| self.blame(error))?)),
+            false => Ok(None),
+        }
     }
 
     /// Names the file that a refused rule came from.
@@ -256,7 +216,7 @@ impl SelectionArgs {
         }
     }
 
-    fn settings(&self, pairs: usize) -> Result<Settings> {
+    pub(crate) fn settings(&self, pairs: usize) -> Result<Settings> {
         let groups = match &self.groups {
             Some(path) => Some(numbered(&read_groups(path)?)),
             None => None,
@@ -322,33 +282,4 @@ fn numbered(labels: &[String]) -> Vec<u32> {
             *known.entry(label).or_insert(next)
         })
         .collect()
-}
-
-/// The ids of a table's rows: those of a file if one is given, else those that came with it.
-fn matched_ids(
-    file: Option<&Path>,
-    table: &Path,
-    from_table: Option<Vec<String>>,
-    rows: usize,
-) -> Result<Option<Vec<String>>> {
-    if let Some(file) = file {
-        let ids = read_ids(file)?;
-        let count = ids.len();
-        ensure!(
-            count == rows,
-            "{}: {count} ids for the {rows} rows of {}",
-            file.display(),
-            table.display()
-        );
-        return Ok(Some(ids));
-    }
-    if let Some(ids) = &from_table {
-        let mut first: HashMap<&str, usize> = HashMap::with_capacity(ids.len());
-        for (row, id) in ids.iter().enumerate() {
-            if let Some(earlier) = first.insert(id, row) {
-                bail!("{}: rows {earlier} and {row} have the same id '{id}'", table.display());
-            }
-        }
-    }
-    Ok(from_table)
 }

@@ -1,8 +1,8 @@
 //! `nextpair inspect DATASET`: what is in it, and what it looks like.
 
-mod cards;
 mod features;
 mod page;
+mod samples;
 mod sheet;
 pub(crate) mod words;
 
@@ -16,9 +16,9 @@ use nextpair_data::text::{SplitWords, Vocabulary};
 use nextpair_data::{AtomicFile, Progress};
 use serde::Serialize;
 
+use crate::card::Card;
 use crate::numbers::{grouped, in_usual_order};
 use crate::progress::Bar;
-use cards::Card;
 use features::FeatureStatistics;
 use words::Words;
 
@@ -105,7 +105,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         features,
     };
     if !args.sheet.is_empty() {
-        let cards = cards::choose(&dataset, args.split.as_deref(), args.samples, args.seed)?;
+        let cards = samples::choose(&dataset, args.split.as_deref(), args.samples, args.seed)?;
         bar.start("contact sheet", cards.len() as u64);
         for path in &args.sheet {
             write_sheet(path, &inspection, &cards)?;

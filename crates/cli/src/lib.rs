@@ -1,6 +1,7 @@
 //! The command line of nextpair, one file per subcommand.
 #![forbid(unsafe_code)]
 
+mod card;
 mod convert;
 mod embed;
 mod import;
@@ -10,13 +11,17 @@ mod memory;
 mod merge;
 mod numbers;
 mod output;
+mod page;
 mod parts;
 mod progress;
 mod quickstart;
 mod score;
+mod search;
 mod select;
 mod selection;
 mod summary;
+mod threads;
+mod trained;
 mod verify;
 mod vocab;
 
@@ -47,6 +52,9 @@ enum Command {
     Vocab(vocab::Args),
     /// Make a run of a checkpoint of the published VSE++, SCAN or IMRAM code
     Convert(convert::Args),
+    /// Find images for a text, or captions for an image, with a trained model
+    #[command(override_usage = search::USAGE)]
+    Search(search::Args),
     /// Choose the pool items to pair next
     Select(select::Args),
     /// Score one shard of the pool, for `merge`
@@ -66,6 +74,7 @@ pub fn run() -> ExitCode {
         Command::Inspect(args) => inspect::run(&args),
         Command::Vocab(args) => vocab::run(&args),
         Command::Convert(args) => convert::run(&args),
+        Command::Search(args) => search::run(&args),
         Command::Select(args) => select::run(&args),
         Command::Score(args) => score::run(&args),
         Command::Merge(args) => merge::run(&args),

@@ -41,7 +41,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let output = Output::create(&args.output.out)?;
     let strategy = header.strategy()?;
     let matrices = match strategy.needs().features {
-        true => Some(header.sources().open(header.pool)?),
+        true => Some(header.places().open(header.pool)?),
         false => None,
     };
     let bar = Bar::new();

@@ -13,7 +13,8 @@ use safetensors::tensor::TensorView;
 use serde::{Deserialize, Serialize};
 
 use crate::inputs::PoolSide;
-use crate::selection::{Selection, Sources};
+use crate::selection::Selection;
+use crate::selection::of_files::{Files, Places};
 
 const FORMAT: &str = "nextpair-part-1";
 
@@ -49,8 +50,8 @@ impl Header {
         if self.by_count { Weight::Count } else { Weight::Surplus }
     }
 
-    pub(crate) fn sources(&self) -> Sources {
-        Sources {
+    pub(crate) fn places(&self) -> Places {
+        Places {
             pool: self.pool_path.clone(),
             paired: self.paired_path.clone(),
             side: if self.pool_of_texts { PoolSide::Text } else { PoolSide::Image },
@@ -79,20 +80,19 @@ impl Header {
 }
 
 impl Part {
-    pub(crate) fn new(selection: &Selection, partial: Partial) -> Result<Self> {
+    pub(crate) fn new(selection: &Selection, files: &Files, partial: Partial) -> Result<Self> {
         let items = partial.best.iter().map(|pick| pick.index);
         let items = items.chain(partial.hits.iter().map(|(item, _)| *item));
         let anchors = partial.anchors.iter().copied();
-        let sources = &selection.sources;
         let whole = |path: &Path| {
             // `merge` may run elsewhere; a name with a tensor behind it is not a file.
             std::path::absolute(path).with_context(|| path.display().to_string())
         };
         let header = Header {
-            fingerprint: selection.fingerprint(),
+            fingerprint: files.fingerprint(selection),
             strategy: selection.strategy.as_str().to_string(),
             budget: selection.budget,
-            pool: selection.pool.rows(),
+            pool: selection.pool(),
             by_count: selection.settings.weight == Weight::Count,
             explain: selection.settings.explain,
             keep: partial.keep,
@@ -102,9 +102,9 @@ impl Part {
                 .anchor_ids
                 .as_ref()
                 .map(|_| anchors.map(|j| (j, selection.anchor_id(j))).collect()),
-            pool_path: whole(&sources.pool)?,
-            paired_path: whole(&sources.paired)?,
-            pool_of_texts: sources.side == PoolSide::Text,
+            pool_path: whole(&files.places.pool)?,
+            paired_path: whole(&files.places.paired)?,
+            pool_of_texts: files.places.side == PoolSide::Text,
         };
         Ok(Part { header, partial })
     }

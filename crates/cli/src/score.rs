@@ -58,17 +58,18 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     args.selection.strategy.check_shardable()?;
     args.selection.set_threads()?;
     let selection = args.selection.open()?;
+    let files = selection.files()?;
     AtomicFile::check(&args.out)?;
     selection.announce();
     let bar = Bar::new();
-    let items = args.shard.items(selection.pool.rows());
-    let shard = nextpair_engine::Shard { first: items.start, pool: selection.pool.rows() };
+    let pool = selection.pool();
+    let items = args.shard.items(pool);
+    let shard = nextpair_engine::Shard { first: items.start, pool };
     let partial = selection.ask(items.clone(), &bar, |question| {
         Ok(selection.strategy.score(question, shard, selection.budget)?)
     });
     bar.finish();
-    Part::new(&selection, partial?)?.write(AtomicFile::create(&args.out)?)?;
-    let pool = selection.pool.rows();
+    Part::new(&selection, files, partial?)?.write(AtomicFile::create(&args.out)?)?;
     match items.is_empty() {
         true => eprintln!("scored      no items: there are more shards than the {pool} items"),
         false => eprintln!("scored      items {} to {} of {pool}", items.start, items.end - 1),

@@ -14,7 +14,7 @@ use embedded_graphics::text::{Baseline, Text};
 use image::{ImageFormat, Rgb, RgbImage, imageops};
 
 use super::Inspection;
-use super::cards::{Card, HEIGHT, WIDTH};
+use crate::card::{Card, HEIGHT, WIDTH};
 use crate::numbers::grouped;
 
 const COLUMNS: u32 = 4;

@@ -1,0 +1,45 @@
+//! Items as people look at them: pictures small enough for a page or a sheet.
+
+use image::RgbImage;
+use image::imageops::{FilterType, resize};
+use nextpair_data::dataset::{Dataset, Item};
+use nextpair_data::picture::{self, Picture};
+
+/// Thumbnails fit into this.
+pub(crate) const WIDTH: u32 = 288;
+/// And into this.
+pub(crate) const HEIGHT: u32 = 216;
+
+/// A small picture, or why there is none.
+pub(crate) type Thumbnail = Result<RgbImage, &'static str>;
+
+/// An item with what can be seen of it.
+pub(crate) struct Card {
+    pub(crate) item: Item,
+    pub(crate) thumbnail: Thumbnail,
+}
+
+impl Card {
+    /// Of an item of a dataset.
+    pub(crate) fn of(dataset: &Dataset, index: usize) -> Self {
+        let item = dataset.items().get(index);
+        let thumbnail = match (dataset.image_folder(), &item.image) {
+            (_, None) => Err("no image"),
+            (None, Some(_)) => Err("image not at hand"),
+            (Some(folder), Some(image)) => match picture::read(&folder.join(image)) {
+                Ok(picture) => thumbnail(picture),
+                Err(_) => Err("image cannot be read"),
+            },
+        };
+        Card { item, thumbnail }
+    }
+}
+
+/// The whole picture, smaller or larger, in the frame.
+pub(crate) fn thumbnail(picture: Picture) -> Thumbnail {
+    let Picture { width, height, pixels } = picture;
+    let whole = RgbImage::from_raw(width, height, pixels).ok_or("image cannot be read")?;
+    let scale = (f64::from(WIDTH) / f64::from(width)).min(f64::from(HEIGHT) / f64::from(height));
+    let side = |length: u32| ((f64::from(length) * scale).round() as u32).max(1);
+    Ok(resize(&whole, side(width), side(height), FilterType::CatmullRom))
+}

@@ -1,0 +1,94 @@
+//! Pages that need nothing else: one file, with its style and its pictures in it.
+
+use anyhow::{Context, Result};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use image::codecs::jpeg::JpegEncoder;
+use nextpair_data::dataset::Item;
+
+use crate::card::Thumbnail;
+
+/// What all pages look like, by day and by night.
+const STYLE: &str = "
+:root { color-scheme: light dark; --ink: #222226; --pale: #70707a; --paper: #fafaf8; --card: #fff; --line: #e4e4e0;
+  --mark: #1f6f5c }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #e8e8ea; --pale: #9a9aa4; --paper: #17171a; --card: #202024; --line: #34343a; --mark: #6cc9ae }
+}
+body { margin: 2rem auto; max-width: 80rem; padding: 0 1rem; background: var(--paper); color: var(--ink);
+  font: 15px/1.45 system-ui, sans-serif }
+h1 { font-size: 1.4rem; margin: 0; overflow-wrap: anywhere } p { color: var(--pale); margin: .3rem 0 1.5rem }
+main { display: grid; gap: 1rem; grid-template-columns: repeat(auto-fill, minmax(16rem, 1fr)) }
+article { background: var(--card); border: 1px solid var(--line); border-radius: 8px; overflow: hidden;
+  break-inside: avoid }
+.frame { aspect-ratio: 4 / 3; display: grid; place-items: center; background: var(--line); color: var(--pale) }
+.frame img { max-width: 100%; max-height: 100%; object-fit: contain }
+ul { margin: .5rem 0 1rem; padding: 0 1rem 0 1.8rem; overflow-wrap: anywhere }
+h2 { font-size: .8rem; font-weight: 500; color: var(--pale); margin: .7rem 1rem 0; overflow-wrap: anywhere }
+.split { border: 1px solid var(--line); border-radius: 4px; padding: 0 .35rem; margin-right: .4rem }
+";
+
+/// A page of a title, which is plain text, more style, and what is below the title, as HTML.
+pub(crate) fn page(title: &str, style: &str, body: &str) -> String {
+    let title = escaped(title);
+    format!(
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
+         <title>{title}</title><style>{STYLE}{style}</style></head><body>\n<h1>{title}</h1>\n\
+         {body}</body></html>\n"
+    )
+}
+
+/// A picture in a frame, or the reason why there is none.
+pub(crate) fn frame(thumbnail: &Thumbnail) -> Result<String> {
+    let inside = match thumbnail {
+        Ok(thumbnail) => {
+            let mut jpeg = Vec::new();
+            let encoder = JpegEncoder::new_with_quality(&mut jpeg, 85);
+            thumbnail.write_with_encoder(encoder).context("cannot encode a thumbnail")?;
+            format!("<img alt=\"\" src=\"data:image/jpeg;base64,{}\">", STANDARD.encode(jpeg))
+        }
+        Err(why) => (*why).to_owned(),
+    };
+    Ok(format!("<div class=\"frame\">{inside}</div>"))
+}
+
+/// The split and the id of an item.
+pub(crate) fn name(item: &Item) -> String {
+    let split = item
+        .split
+        .as_deref()
+        .map_or(String::new(), |split| format!("<span class=\"split\">{}</span>", escaped(split)));
+    split + &escaped(&item.id)
+}
+
+/// A list of captions.
+pub(crate) fn captions(item: &Item) -> String {
+    let captions: String =
+        item.captions.iter().map(|c| format!("<li>{}</li>", escaped(c))).collect();
+    format!("<ul>{captions}</ul>")
+}
+
+/// What was made up by a program is called so wherever it is shown.
+pub(crate) fn synthetic(synthetic: bool) -> &'static str {
+    match synthetic {
+        true => " <strong>Synthetic: made up by a program.</strong>",
+        false => "",
+    }
+}
+
+/// Text as it is written in HTML.
+pub(crate) fn escaped(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => safe.push_str("&amp;"),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '"' => safe.push_str("&quot;"),
+            '\'' => safe.push_str("&#39;"),
+            other => safe.push(other),
+        }
+    }
+    safe
+}

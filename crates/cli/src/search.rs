@@ -1,0 +1,130 @@
+//! `nextpair search RUN DATASET "a dog in the snow"`: what a trained model finds.
+
+mod page;
+mod query;
+mod ranking;
+mod report;
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Result, bail, ensure};
+use nextpair_data::AtomicFile;
+use nextpair_models::Rows;
+
+use crate::progress::Bar;
+use crate::threads;
+use crate::trained::Trained;
+use query::Query;
+use report::{Found, Report};
+
+/// The query comes last, which a derived line would not say.
+pub(crate) const USAGE: &str =
+    "nextpair search [OPTIONS] <RUN> <DATASET> <TEXT|--image <FILE>|--item <ID>>";
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// A run of `train`
+    run: PathBuf,
+    /// The dataset to search
+    dataset: PathBuf,
+    #[command(flatten)]
+    query: QueryArgs,
+    /// How many to show, the best first
+    #[arg(long, value_name = "N", default_value_t = 5, allow_negative_numbers = true)]
+    top: usize,
+    /// Search this split only
+    #[arg(long, value_name = "NAME")]
+    split: Option<String>,
+    /// Write a page with pictures
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Threads [default: all cores]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    threads: Option<usize>,
+}
+
+/// What to search for: one of these.
+#[derive(clap::Args)]
+#[group(required = true, multiple = false)]
+struct QueryArgs {
+    /// Find images for this text
+    #[arg(value_name = "TEXT")]
+    text: Option<String>,
+    /// Find captions for the picture in this file; its features are made as those of the dataset were
+    #[arg(long, value_name = "FILE")]
+    image: Option<PathBuf>,
+    /// Find captions for the image of this item of the dataset
+    #[arg(long, value_name = "ID")]
+    item: Option<String>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    ensure!(args.top > 0, "--top is 0; ask for at least one");
+    threads::set(args.threads)?;
+    if let Some(page) = &args.html {
+        AtomicFile::check(page)?;
+    }
+    let trained = Trained::open(&args.run, &args.dataset)?;
+    let query = match &args.query {
+        QueryArgs { text: Some(text), .. } => Query::text(&trained, text)?,
+        QueryArgs { image: Some(image), .. } => Query::image(&trained, image)?,
+        QueryArgs { item: Some(id), .. } => Query::item(&trained, id)?,
+        _ => bail!("give a text, --image or --item"),
+    };
+    if !query.unknown_words.is_empty() {
+        eprintln!("not in the vocabulary of the run: {}", query.unknown_words.join(", "));
+    }
+    let candidates = candidates(args, &trained, query.wanted())?;
+    let bar = Bar::new();
+    let encoded = trained.encode(query.wanted(), &candidates, &bar)?;
+    let ranked = ranking::best(&trained.scorer, &query, &encoded, args.top, &bar);
+    bar.finish();
+    let found = ranked?.into_iter().enumerate().map(|(at, (place, score))| {
+        let which = candidates[place as usize];
+        Found::new(trained.dataset(), query.wanted(), which, at + 1, score)
+    });
+    let report = Report::new(&trained, &query, candidates.len(), found.collect());
+    if let Some(path) = &args.html {
+        let mut file = AtomicFile::create(path)?;
+        file.write_all(page::write(trained.dataset(), &query, &report)?.as_bytes())?;
+        file.commit()?;
+    }
+    let text = match args.json {
+        true => serde_json::to_string(&report)? + "\n",
+        false => report.table(),
+    };
+    std::io::stdout().write_all(text.as_bytes())?;
+    if let Some(path) = &args.html {
+        eprintln!("page: {}", path.display());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The images, as items, or captions of the dataset or of a split.
+fn candidates(args: &Args, trained: &Trained, wanted: Rows) -> Result<Vec<usize>> {
+    let (corpus, items) = (&trained.corpus, trained.dataset().items());
+    let within: Vec<usize> = match &args.split {
+        Some(split) => items.in_split(Some(split)),
+        None => (0..items.len()).collect(),
+    };
+    if let (Some(split), true) = (&args.split, within.is_empty()) {
+        let known: Vec<&str> = items.splits().flatten().collect();
+        bail!("there is no item in the split {split}; there are {}", known.join(", "));
+    }
+    let (candidates, what): (Vec<usize>, _) = match wanted {
+        Rows::Images => {
+            (within.into_iter().filter(|&item| corpus.has_image(item)).collect(), "image")
+        }
+        Rows::Texts => {
+            (within.into_iter().flat_map(|item| corpus.captions_of(item)).collect(), "caption")
+        }
+    };
+    ensure!(!candidates.is_empty(), "there is no {what} with features to be found");
+    ensure!(u32::try_from(candidates.len()).is_ok(), "more than {} {what}s", u32::MAX);
+    Ok(candidates)
+}

@@ -1,0 +1,125 @@
+//! What is searched for, as the model sees it.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, bail, ensure};
+use nextpair_data::picture;
+use nextpair_data::text::tokenize;
+use nextpair_encode::{ImageRecipe, TextRecipe};
+use nextpair_models::{Encodings, Rows, Tensor, Texts};
+
+use crate::card::{Card, Thumbnail, thumbnail};
+use crate::trained::Trained;
+
+/// An encoded query.
+pub(super) struct Query {
+    /// The text, the file or the id.
+    pub(super) said: String,
+    pub(super) kind: Kind,
+    /// What it is; what is wanted is the other.
+    pub(super) rows: Rows,
+    pub(super) encoded: Encodings,
+    /// Words that the run has never seen.
+    pub(super) unknown_words: Vec<String>,
+    /// Of a query that is an image.
+    pub(super) thumbnail: Option<Thumbnail>,
+}
+
+/// How a query was asked.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Text,
+    Image,
+    /// With the number of the item.
+    Item(usize),
+}
+
+impl Query {
+    /// A text: words of the run's vocabulary, or the vector of the encoder that made the dataset's.
+    pub(super) fn text(trained: &Trained, text: &str) -> Result<Self> {
+        let mut unknown_words = Vec::new();
+        let texts = match (trained.run.vocabulary(), trained.corpus.text_features()) {
+            (Some(vocabulary), _) => {
+                let tokens = tokenize(text);
+                let is_word = |token: &&String| token.chars().any(char::is_alphanumeric);
+                let (known, unknown): (Vec<_>, Vec<_>) =
+                    tokens.iter().filter(is_word).partition(|word| vocabulary.id(word).is_some());
+                ensure!(
+                    !known.is_empty(),
+                    "not one word of {text:?} is in the vocabulary of the run"
+                );
+                unknown_words = unknown.into_iter().cloned().collect();
+                Texts::words(&[vocabulary.encode(text)])?
+            }
+            (None, Some((set, _))) => {
+                ensure!(!text.trim().is_empty(), "the text is empty");
+                let row = TextRecipe::open(trained.dataset(), set)
+                    .and_then(|recipe| recipe.row(text))
+                    .context(
+                        "the text cannot be encoded as the captions of the dataset were; --item \
+                         searches by what the dataset has",
+                    )?;
+                let dim = trained.model.inputs().text;
+                ensure!(row.len() == dim, "{} numbers for a text, not {dim}", row.len());
+                Texts::vectors(row, dim, trained.model.device())?
+            }
+            (None, None) => bail!("the model of the run takes no text"),
+        };
+        Ok(Query {
+            said: text.to_owned(),
+            kind: Kind::Text,
+            rows: Rows::Texts,
+            encoded: Encodings::of(&trained.model.encode_texts(&texts)?)?,
+            unknown_words,
+            thumbnail: None,
+        })
+    }
+
+    /// A picture, with features made as those of the dataset were.
+    pub(super) fn image(trained: &Trained, path: &Path) -> Result<Self> {
+        let picture = picture::read(path)?;
+        let (set, features) = trained.corpus.image_features();
+        let row = ImageRecipe::open(trained.dataset(), set)
+            .and_then(|recipe| recipe.row(&picture))
+            .context(
+                "the picture cannot be described as the images of the dataset were; --item \
+                 searches by an image whose features are there",
+            )?;
+        let shape = (1, features.matrix().locals(), features.matrix().dim());
+        let expected = shape.1 * shape.2;
+        ensure!(row.len() == expected, "{} numbers for a picture, not {expected}", row.len());
+        let features = Tensor::from_vec(row, shape, trained.model.device())?;
+        Ok(Query {
+            said: path.display().to_string(),
+            kind: Kind::Image,
+            rows: Rows::Images,
+            encoded: Encodings::of(&trained.model.encode_images(&features)?)?,
+            unknown_words: Vec::new(),
+            thumbnail: Some(thumbnail(picture)),
+        })
+    }
+
+    /// An item of the dataset, by the features that it has.
+    pub(super) fn item(trained: &Trained, id: &str) -> Result<Self> {
+        let mut items = trained.dataset().items().iter();
+        let index = items.position(|item| item.id == id);
+        let index = index.with_context(|| format!("there is no item {id} in the dataset"))?;
+        ensure!(trained.corpus.has_image(index), "the item {id} has no image features");
+        Ok(Query {
+            said: id.to_owned(),
+            kind: Kind::Item(index),
+            rows: Rows::Images,
+            encoded: trained.encode(Rows::Images, &[index], &())?,
+            unknown_words: Vec::new(),
+            thumbnail: Some(Card::of(trained.dataset(), index).thumbnail),
+        })
+    }
+
+    /// What is searched.
+    pub(super) fn wanted(&self) -> Rows {
+        match self.rows {
+            Rows::Images => Rows::Texts,
+            Rows::Texts => Rows::Images,
+        }
+    }
+}

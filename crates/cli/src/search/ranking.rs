@@ -1,0 +1,41 @@
+//! The best of what there is.
+
+use anyhow::{Result, bail};
+use nextpair_data::Progress;
+use nextpair_engine::Error;
+use nextpair_models::{Encodings, Scorer, with_similarity};
+use rayon::prelude::*;
+
+use super::query::Query;
+
+/// Columns that one thread scores at once.
+const TILE: usize = 256;
+
+/// The places of the best `top` and their scores, the best first; ties go to the lower place.
+pub(super) fn best(
+    scorer: &Scorer,
+    query: &Query,
+    encoded: &Encodings,
+    top: usize,
+    progress: &dyn Progress,
+) -> Result<Vec<(u32, f64)>> {
+    let places: Vec<u32> = (0..encoded.len() as u32).collect();
+    let scores = with_similarity(scorer, (&query.encoded, query.rows), encoded, |similarity| {
+        progress.start("scores", places.len() as u64);
+        let score = |places: &[u32]| {
+            let mut scores = vec![0.0; places.len()];
+            similarity.exact(0, places, &mut scores)?;
+            progress.advance(places.len() as u64);
+            Ok(scores)
+        };
+        let scores = places.par_chunks(TILE).map(score).collect::<Result<Vec<_>, Error>>();
+        anyhow::Ok(scores?.concat())
+    })?;
+    if let Some(at) = scores.iter().position(|score| !score.is_finite()) {
+        bail!("the model gives {} for candidate {at}", scores[at]);
+    }
+    let mut ranked: Vec<(u32, f64)> = places.into_iter().zip(scores).collect();
+    ranked.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+    ranked.truncate(top);
+    Ok(ranked)
+}

@@ -1,0 +1,113 @@
+//! What was found, for people and for programs.
+
+use std::fmt::Write;
+
+use nextpair_data::dataset::Dataset;
+use nextpair_models::Rows;
+use serde::Serialize;
+
+use super::query::{Kind, Query};
+use crate::trained::Trained;
+
+/// All that a search says.
+#[derive(Serialize)]
+pub(super) struct Report {
+    /// What was asked: `text`, `image` or `item`.
+    by: &'static str,
+    query: String,
+    unknown_words: Vec<String>,
+    /// What was searched: `images` or `captions`.
+    pub(super) searched: &'static str,
+    /// How many there were.
+    pub(super) among: usize,
+    pub(super) synthetic: bool,
+    pub(super) results: Vec<Found>,
+}
+
+/// One result.
+#[derive(Serialize)]
+pub(super) struct Found {
+    pub(super) rank: usize,
+    pub(super) score: f64,
+    pub(super) id: String,
+    image: Option<String>,
+    /// The caption that was found, or the first of the image that was.
+    pub(super) caption: Option<String>,
+    #[serde(skip)]
+    pub(super) item: usize,
+}
+
+impl Found {
+    /// An image, as an item, or a caption.
+    pub(super) fn new(
+        dataset: &Dataset,
+        wanted: Rows,
+        which: usize,
+        rank: usize,
+        score: f64,
+    ) -> Self {
+        let items = dataset.items();
+        let (index, at) = match wanted {
+            Rows::Images => (which, 0),
+            Rows::Texts => {
+                let item = items.item_of_caption(which);
+                (item, which - items.captions_of(item).start)
+            }
+        };
+        let mut item = items.get(index);
+        let caption = (at < item.captions.len()).then(|| item.captions.swap_remove(at));
+        Found { rank, score, id: item.id, image: item.image, caption, item: index }
+    }
+}
+
+impl Report {
+    pub(super) fn new(trained: &Trained, query: &Query, among: usize, results: Vec<Found>) -> Self {
+        Report {
+            by: match query.kind {
+                Kind::Text => "text",
+                Kind::Image => "image",
+                Kind::Item(_) => "item",
+            },
+            query: query.said.clone(),
+            unknown_words: query.unknown_words.clone(),
+            searched: match query.wanted() {
+                Rows::Images => "images",
+                Rows::Texts => "captions",
+            },
+            among,
+            synthetic: trained.dataset().manifest().synthetic,
+            results,
+        }
+    }
+
+    /// The results below each other.
+    pub(super) fn table(&self) -> String {
+        let image = |found: &Found| one_line(found.image.as_deref().unwrap_or("-"));
+        let width = |head: &str, of: &dyn Fn(&Found) -> String| {
+            let widths = self.results.iter().map(|found| of(found).chars().count());
+            widths.max().unwrap_or(0).max(head.len())
+        };
+        let id = |found: &Found| one_line(&found.id);
+        let (id_width, image_width) = (width("id", &id), width("image", &image));
+        let head = format!("rank    score  {:id_width$}  {:image_width$}  caption", "id", "image");
+        let mut text = head + "\n";
+        for found in &self.results {
+            let caption = one_line(found.caption.as_deref().unwrap_or("-"));
+            let line = format!(
+                "{:>4}  {:>7.4}  {:id_width$}  {:image_width$}  {caption}",
+                found.rank,
+                found.score,
+                id(found),
+                image(found)
+            );
+            // Writing to a string does not fail.
+            let _ = writeln!(text, "{}", line.trim_end());
+        }
+        text
+    }
+}
+
+/// Text that cannot break a table, nor say anything to a terminal.
+fn one_line(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
