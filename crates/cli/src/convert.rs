@@ -24,7 +24,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let checkpoint = pth::read(&args.checkpoint)?;
     let model = checkpoint.model(&args.checkpoint, &Device::Cpu)?;
     let (weights, words) = (model.weights().count(), vocabulary.words().len());
-    let run = Run::adopt(&args.out, &args.checkpoint, &model, vocabulary)?;
+    let epochs = checkpoint.epoch.map_or(1, |epoch| epoch.max(1) as usize);
+    let run = Run::adopt(&args.out, &args.checkpoint, &model, vocabulary, epochs)?;
     println!(
         "{}: {} weights, {words} words{}",
         run.folder().display(),

@@ -4,6 +4,7 @@
 mod card;
 mod convert;
 mod embed;
+mod evaluate;
 mod import;
 mod inputs;
 mod inspect;
@@ -21,6 +22,7 @@ mod select;
 mod selection;
 mod summary;
 mod threads;
+mod train;
 mod trained;
 mod verify;
 mod vocab;
@@ -55,6 +57,10 @@ enum Command {
     /// Find images for a text, or captions for an image, with a trained model
     #[command(override_usage = search::USAGE)]
     Search(search::Args),
+    /// Train a retrieval model
+    Train(Box<train::Args>),
+    /// Tell how well a trained model finds images and captions
+    Eval(evaluate::Args),
     /// Choose the pool items to pair next
     Select(select::Args),
     /// Score one shard of the pool, for `merge`
@@ -75,6 +81,8 @@ pub fn run() -> ExitCode {
         Command::Vocab(args) => vocab::run(&args),
         Command::Convert(args) => convert::run(&args),
         Command::Search(args) => search::run(&args),
+        Command::Train(args) => train::run(&args),
+        Command::Eval(args) => evaluate::run(&args),
         Command::Select(args) => select::run(&args),
         Command::Score(args) => score::run(&args),
         Command::Merge(args) => merge::run(&args),

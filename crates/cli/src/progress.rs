@@ -1,10 +1,11 @@
 //! Progress on standard error: a bar with an ETA on a terminal, a line now and then elsewhere.
 
+use std::fmt::Write;
 use std::io::IsTerminal;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 use nextpair_engine::Progress;
 
 /// Between lines where nobody watches a bar.
@@ -13,59 +14,139 @@ const QUIET: Duration = Duration::from_secs(10);
 /// Draws what the engine reports.
 pub(crate) struct Bar {
     bar: ProgressBar,
-    phase: Mutex<Phase>,
+    phase: Arc<Mutex<Phase>>,
     on_terminal: bool,
 }
 
 struct Phase {
     name: &'static str,
-    began: Instant,
+    /// When the first steps were reported, and how many: an earlier process may have done them.
+    first: Option<(Instant, u64)>,
     said: Instant,
+    remark: String,
+}
+
+impl Phase {
+    fn new(name: &'static str) -> Self {
+        Phase { name, first: None, said: Instant::now(), remark: String::new() }
+    }
+
+    /// How long the rest will take at the pace of this phase so far.
+    fn left(&self, done: u64, total: u64) -> Option<Duration> {
+        let (began, before) = self.first?;
+        let steps = done.checked_sub(before).filter(|&steps| steps > 0)?;
+        let pace = began.elapsed().as_secs_f64() / steps as f64;
+        Duration::try_from_secs_f64(pace * total.saturating_sub(done) as f64).ok()
+    }
 }
 
 impl Bar {
     pub(crate) fn new() -> Self {
-        let now = Instant::now();
         let on_terminal = std::io::stderr().is_terminal();
         let bar = match on_terminal {
             true => ProgressBar::new(0),
             false => ProgressBar::hidden(),
         };
-        let style = "{msg:16} [{bar:32}] {percent:>3}%  ETA {eta}";
+        let phase = Arc::new(Mutex::new(Phase::new("")));
+        let style = "{msg:16} [{bar:32}] {percent:>3}%  ETA {left}  {prefix}";
         if let Ok(style) = ProgressStyle::with_template(style) {
-            bar.set_style(style.progress_chars("=> "));
+            let phase = phase.clone();
+            let left = move |state: &ProgressState, out: &mut dyn Write| {
+                let phase = phase.try_lock().ok();
+                let left = phase.and_then(|p| p.left(state.pos(), state.len().unwrap_or(0)));
+                // A bar that cannot be written is no reason to stop.
+                let _ = match left {
+                    Some(left) => write!(out, "{}", clock(left)),
+                    None => write!(out, "-"),
+                };
+            };
+            bar.set_style(style.with_key("left", left).progress_chars("=> "));
         }
-        Bar { bar, phase: Mutex::new(Phase { name: "", began: now, said: now }), on_terminal }
+        Bar { bar, phase, on_terminal }
+    }
+
+    /// Writes a line above the bar.
+    pub(crate) fn say(&self, line: &str) {
+        self.bar.suspend(|| eprintln!("{line}"));
     }
 
     pub(crate) fn finish(&self) {
         self.bar.finish_and_clear();
     }
+
+    /// Where there is no bar, a line now and then.
+    fn line(&self, phase: &mut Phase, done: u64, total: u64) {
+        if self.on_terminal || phase.said.elapsed() < QUIET {
+            return;
+        }
+        let Some(left) = phase.left(done, total) else { return };
+        phase.said = Instant::now();
+        let remark = match phase.remark.as_str() {
+            "" => String::new(),
+            remark => format!(" ({remark})"),
+        };
+        eprintln!("{}: {} %, ETA {}{remark}", phase.name, 100 * done / total.max(1), clock(left));
+    }
+}
+
+/// 47s, 3m 05s, 2h 07m.
+fn clock(time: Duration) -> String {
+    let seconds = time.as_secs();
+    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
+        (0, 0, seconds) => format!("{seconds}s"),
+        (0, minutes, seconds) => format!("{minutes}m {seconds:02}s"),
+        (hours, minutes, _) => format!("{hours}h {minutes:02}m"),
+    }
 }
 
 impl Progress for Bar {
     fn start(&self, phase: &'static str, total: u64) {
-        let now = Instant::now();
         if let Ok(mut current) = self.phase.lock() {
-            *current = Phase { name: phase, began: now, said: now };
+            *current = Phase::new(phase);
         }
         self.bar.reset();
         self.bar.set_length(total);
         self.bar.set_position(0);
+        self.bar.set_prefix("");
         self.bar.set_message(phase);
     }
 
     fn advance(&self, steps: u64) {
         self.bar.inc(steps);
-        if self.on_terminal {
-            return;
-        }
-        let Ok(mut phase) = self.phase.try_lock() else { return };
         let (done, total) = (self.bar.position(), self.bar.length().unwrap_or(0));
-        if phase.said.elapsed() >= QUIET && done > 0 {
-            phase.said = Instant::now();
-            let left = phase.began.elapsed().as_secs_f64() * (total as f64 / done as f64 - 1.0);
-            eprintln!("{}: {} %, ETA {left:.0} s", phase.name, 100 * done / total.max(1));
-        }
+        let Ok(mut phase) = self.phase.try_lock() else { return };
+        phase.first.get_or_insert_with(|| (Instant::now(), done));
+        self.line(&mut phase, done, total);
+    }
+
+    fn remark(&self, what: &str) {
+        self.bar.set_prefix(what.to_owned());
+        let (done, total) = (self.bar.position(), self.bar.length().unwrap_or(0));
+        let Ok(mut phase) = self.phase.try_lock() else { return };
+        phase.remark = what.to_owned();
+        self.line(&mut phase, done, total);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_short_to_read() {
+        let clock = |seconds| clock(Duration::from_secs(seconds));
+        assert_eq!([0, 59, 60, 3599].map(clock), ["0s", "59s", "1m 00s", "59m 59s"]);
+        assert_eq!(clock(7620), "2h 07m");
+    }
+
+    #[test]
+    fn the_pace_is_that_of_this_process() {
+        let mut phase = Phase::new("x");
+        assert_eq!(phase.left(0, 100), None);
+        let began = Instant::now().checked_sub(Duration::from_secs(10)).unwrap();
+        phase.first = Some((began, 50));
+        assert_eq!(phase.left(50, 100), None);
+        let left = phase.left(60, 100).unwrap().as_secs_f64();
+        assert!((40.0..41.0).contains(&left), "{left}");
     }
 }

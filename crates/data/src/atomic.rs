@@ -8,6 +8,9 @@ use tempfile::NamedTempFile;
 
 use crate::Error;
 
+/// How the names of temporary files begin.
+const TEMPORARY: &str = ".nextpair-";
+
 /// A file that appears under its name only when it is complete.
 ///
 /// What is written goes to a temporary file in the same folder. [`commit`](Self::commit) gives it
@@ -35,7 +38,7 @@ impl AtomicFile {
         let open =
             |temporary: &Path| OpenOptions::new().write(true).create_new(true).open(temporary);
         let file = tempfile::Builder::new()
-            .prefix(".nextpair-")
+            .prefix(TEMPORARY)
             .make_in(folder(path), open)
             .map_err(|e| Error::io(path, e))?;
         Ok(AtomicFile { target: path.to_path_buf(), writer: BufWriter::new(file) })
@@ -45,6 +48,21 @@ impl AtomicFile {
     /// no temporary file to whoever is stopped in the middle.
     pub fn check(path: &Path) -> Result<(), Error> {
         Self::create(path).map(drop)
+    }
+
+    /// Removes what processes that were killed left unfinished in a folder. Nobody else may be
+    /// writing there.
+    pub fn remove_unfinished(folder: &Path) -> Result<(), Error> {
+        let remove = || {
+            for entry in fs::read_dir(folder)? {
+                let entry = entry?;
+                if entry.file_name().to_string_lossy().starts_with(TEMPORARY) {
+                    fs::remove_file(entry.path())?;
+                }
+            }
+            Ok(())
+        };
+        remove().map_err(|e| Error::io(folder, e))
     }
 
     /// Puts the file in place, and returns when it will survive a loss of power.
@@ -110,6 +128,20 @@ mod tests {
         file.write_all(&[0; 100_000]).unwrap();
         drop(file);
         assert!(names(folder.path()).is_empty());
+    }
+
+    #[test]
+    fn what_a_killed_process_left_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let keep = folder.path().join("out.txt");
+        fs::write(&keep, "").unwrap();
+        let mut file = AtomicFile::create(&keep).unwrap();
+        file.write_all(&[0; 100]).unwrap();
+        std::mem::forget(file);
+        assert_eq!(names(folder.path()).len(), 2);
+        AtomicFile::remove_unfinished(folder.path()).unwrap();
+        assert_eq!(names(folder.path()), ["out.txt"]);
+        assert!(AtomicFile::remove_unfinished(&keep).is_err());
     }
 
     #[cfg(unix)]

@@ -41,5 +41,5 @@ pub use labels::{read_groups, read_ids, read_indices};
 pub use matrix::{Dtype, Element, Matrix};
 pub use open::{Side, Table, open};
 pub use ordinary::open as open_file;
-pub use progress::Progress;
+pub use progress::{Progress, Within};
 pub use spill::Spill;

@@ -53,8 +53,9 @@ pub enum Choice {
     First,
 }
 
-/// What the draw of a caption is for, apart from other draws of the same seed.
+/// What draws are for, apart from other draws of the same seed.
 const CAPTION: u64 = 0xca;
+const SHARE: u64 = 0x5a;
 
 impl Corpus {
     /// For a model that reads words.
@@ -220,6 +221,16 @@ impl Corpus {
     /// Whether an item has both halves.
     pub fn is_whole(&self, item: usize) -> bool {
         self.has_image(item) && self.captions_of(item).next().is_some()
+    }
+
+    /// `floor(share * N)` of those `N` items that have both halves, drawn by the seed. A larger
+    /// share of the same seed contains a smaller one.
+    pub fn drawn_share(&self, items: &[usize], share: f64, seed: u64) -> Vec<usize> {
+        let whole: Vec<usize> = items.iter().copied().filter(|&item| self.is_whole(item)).collect();
+        // What is a whole number on paper must not fall below it by rounding.
+        let count = (share * whole.len() as f64 + 1e-9) as usize;
+        let drawn = draw::sample(seed, SHARE, whole.len(), count);
+        drawn.into_iter().map(|at| whole[at as usize]).collect()
     }
 
     /// The pairs that some items make. Items that lack a half make none.

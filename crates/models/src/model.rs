@@ -10,7 +10,7 @@ use crate::heads::Heads;
 use crate::imram::{Imram, Mode};
 use crate::parameters::{Declared, Parameters, read_tensors};
 use crate::ragged::Encoded;
-use crate::scan::Scan;
+use crate::scan::{Asks, Scan};
 use crate::vse::Vse;
 use crate::{Error, Scorer, Texts};
 
@@ -47,6 +47,24 @@ impl Config {
             "heads" => Config::Heads(Heads::default()),
             _ => return None,
         })
+    }
+
+    /// What people call it, whatever its other settings.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Config::Vse(vse) if vse.normalise_images => "vse++",
+            Config::Vse(_) => "vse0",
+            Config::Scan(scan) => match scan.direction {
+                Asks::Words => "scan-t2i",
+                Asks::Regions => "scan-i2t",
+            },
+            Config::Imram(imram) => match imram.mode {
+                Mode::Text => "text-imram",
+                Mode::Image => "image-imram",
+                Mode::Full => "full-imram",
+            },
+            Config::Heads(_) => "heads",
+        }
     }
 
     /// Whether captions are words to it, or vectors.
@@ -221,5 +239,18 @@ impl Model {
             Config::Imram(imram) => imram.scorer(&self.weights),
             Config::Heads(heads) => Ok(heads.scorer()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn models_know_their_names() {
+        for name in NAMES {
+            assert_eq!(Config::named(name).unwrap().name(), name);
+        }
+        assert_eq!(Config::named("vse"), None);
     }
 }

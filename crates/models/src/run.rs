@@ -8,71 +8,31 @@
 //!   log.jsonl           one line per epoch
 //!   model.safetensors   the weights to use: the best so far
 //!   state.safetensors   everything that training needs to go on after the last epoch
+//!   .lock               held by the process that writes to the folder
 //! ```
+
+mod files;
+mod spec;
+mod state;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use candle_core::{DType, Device, Tensor};
-use nextpair_data::AtomicFile;
+use candle_core::Device;
+use nextpair_data::Side;
 use nextpair_data::dataset::Dataset;
 use nextpair_data::text::Vocabulary;
 use serde::{Deserialize, Serialize};
 
 use crate::corpus::{Corpus, Pair};
-use crate::parameters::{Parameters, read_tensors};
-use crate::train::Training;
-use crate::{Adam, Config, Error, Inputs, Model};
-
-/// The version of the format.
-const VERSION: u32 = 1;
-
-/// What a run is made of.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Spec {
-    /// The version of the format, 1.
-    pub nextpair_run: u32,
-    /// The version of nextpair that made it.
-    pub version: String,
-    /// The dataset as it was called.
-    pub dataset: String,
-    /// The model.
-    pub model: Config,
-    /// What it is fed.
-    pub inputs: Inputs,
-    /// The image features it is fed.
-    pub image_features: String,
-    /// The text features it is fed, if it does not read words.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub text_features: Option<String>,
-    /// How it is trained.
-    pub training: Training,
-}
-
-impl Spec {
-    /// A spec of this version.
-    pub fn new(
-        dataset: &Dataset,
-        model: Config,
-        inputs: Inputs,
-        (image_features, text_features): (String, Option<String>),
-        training: Training,
-    ) -> Self {
-        Spec {
-            nextpair_run: VERSION,
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            dataset: dataset.manifest().name.clone(),
-            model,
-            inputs,
-            image_features,
-            text_features,
-            training,
-        }
-    }
-}
+use crate::{Error, Inputs, Model};
+use files::{
+    Lock, PAIRS, SPEC, VOCABULARY, WEIGHTS, fingerprint, lock, push_line, refuse_strangers, write,
+};
+pub use spec::Spec;
 
 /// An opened run.
 pub struct Run {
@@ -89,20 +49,6 @@ struct PairLine {
     caption: usize,
 }
 
-/// How far training has come.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Position {
-    /// Epochs done.
-    pub epochs: usize,
-    /// The best rsum on dev so far.
-    pub best: Option<f64>,
-    /// The epoch of the weights in `model.safetensors`, from 1.
-    pub best_epoch: usize,
-    /// Steps that the optimiser has taken with each weight.
-    pub steps: Vec<u32>,
-}
-
 impl Run {
     /// Starts a run in a new or empty folder.
     pub fn create(
@@ -112,62 +58,63 @@ impl Run {
         corpus: &Corpus,
         pairs: &[Pair],
     ) -> Result<Self, Error> {
-        Self::prepare(folder)?;
+        spec.model.check()?;
+        spec.training.check()?;
+        if pairs.len() < 2 {
+            return Err(too_few(pairs.len()));
+        }
         let mut lines = Vec::new();
         for pair in pairs {
             let caption = pair.caption - corpus.dataset().items().captions_of(pair.item).start;
             let item = corpus.dataset().items().get(pair.item).id;
             push_line(&mut lines, &PairLine { item, caption }, folder)?;
         }
-        let run = Run { folder: folder.to_path_buf(), spec, vocabulary };
-        run.write_parts(&lines)?;
-        Ok(run)
+        Self::make(folder, spec, vocabulary, &lines, |_| Ok(()))
     }
 
-    /// Makes the folder, which must not hold a run.
-    fn prepare(folder: &Path) -> Result<(), Error> {
-        fs::create_dir_all(folder).map_err(|e| nextpair_data::Error::io(folder, e))?;
-        match folder.join(SPEC).exists() {
-            true => Err(Error::file(folder, "there is a run already")),
-            false => Ok(()),
-        }
-    }
-
-    /// Writes what does not change. The spec comes last: a folder with one has all the rest.
-    fn write_parts(&self, pairs: &[u8]) -> Result<(), Error> {
-        if let Some(vocabulary) = &self.vocabulary {
-            vocabulary.write(&self.folder.join(VOCABULARY))?;
-        }
-        write(&self.folder.join(PAIRS), pairs)?;
-        let path = self.folder.join(SPEC);
-        let mut text =
-            serde_json::to_vec_pretty(&self.spec).map_err(|e| Error::file(&path, e.to_string()))?;
-        text.push(b'\n');
-        write(&path, &text)
-    }
-
-    /// Makes a finished run of a model that was trained elsewhere. It has no pairs.
+    /// Makes a finished run of a model that was trained elsewhere, for `epochs`. It has no pairs.
     pub fn adopt(
         folder: &Path,
         origin: &Path,
         model: &Model,
         vocabulary: Vocabulary,
+        epochs: usize,
     ) -> Result<Self, Error> {
-        let spec = Spec {
-            nextpair_run: VERSION,
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            dataset: origin.display().to_string(),
-            model: model.config().clone(),
-            inputs: model.inputs(),
-            image_features: String::new(),
-            text_features: None,
-            training: Training::default(),
-        };
         check_words(&vocabulary, model.inputs(), origin)?;
-        Self::prepare(folder)?;
-        let run = Run { folder: folder.to_path_buf(), spec, vocabulary: Some(vocabulary) };
-        run.write_weights(model.weights())?;
-        run.write_parts(&[])?;
+        let spec = Spec::adopted(origin, model.config().clone(), model.inputs(), epochs);
+        Self::make(folder, spec, Some(vocabulary), &[], |run| {
+            run.write_weights(model.weights(), epochs)
+        })
+    }
+
+    /// Writes what does not change, and what `more` writes.
+    fn make(
+        folder: &Path,
+        mut spec: Spec,
+        vocabulary: Option<Vocabulary>,
+        pairs: &[u8],
+        more: impl FnOnce(&Run) -> Result<(), Error>,
+    ) -> Result<Self, Error> {
+        fs::create_dir_all(folder).map_err(|e| nextpair_data::Error::io(folder, e))?;
+        if !folder.join(SPEC).exists() {
+            refuse_strangers(folder)?;
+        }
+        let _lock = lock(folder)?;
+        if folder.join(SPEC).exists() {
+            return Err(Error::file(folder, "there is a run already; --resume continues it"));
+        }
+        if let Some(vocabulary) = &vocabulary {
+            let path = folder.join(VOCABULARY);
+            vocabulary.write(&path)?;
+            let bytes = fs::read(&path).map_err(|e| nextpair_data::Error::io(&path, e))?;
+            spec.files.insert(VOCABULARY.to_owned(), fingerprint(&bytes));
+        }
+        write(&folder.join(PAIRS), pairs)?;
+        spec.files.insert(PAIRS.to_owned(), fingerprint(pairs));
+        let run = Run { folder: folder.to_path_buf(), spec, vocabulary };
+        more(&run)?;
+        // The spec comes last: a folder with a spec has everything else.
+        run.spec.write(&folder.join(SPEC))?;
         Ok(run)
     }
 
@@ -177,24 +124,31 @@ impl Run {
         if !path.exists() {
             return Err(Error::file(folder, "not a run: there is no run.json in it"));
         }
-        let text = fs::read(&path).map_err(|e| nextpair_data::Error::io(&path, e))?;
-        let spec: Spec =
-            serde_json::from_slice(&text).map_err(|e| Error::file(&path, e.to_string()))?;
-        if spec.nextpair_run != VERSION {
-            let what = format!("format {}; this version reads {VERSION}", spec.nextpair_run);
-            return Err(Error::file(&path, what));
-        }
-        spec.model.check()?;
-        spec.training.check()?;
-        let vocabulary = match spec.model.reads_words() {
-            true => Some(Vocabulary::read(&folder.join(VOCABULARY))?),
-            false => None,
-        };
-        let run = Run { folder: folder.to_path_buf(), spec, vocabulary };
-        if let Some(vocabulary) = &run.vocabulary {
-            check_words(vocabulary, run.spec.inputs, &folder.join(VOCABULARY))?;
+        let spec = Spec::read(&path)?;
+        let mut run = Run { folder: folder.to_path_buf(), spec, vocabulary: None };
+        if run.spec.model.reads_words() {
+            let path = folder.join(VOCABULARY);
+            let vocabulary = Vocabulary::read(&path)?;
+            check_words(&vocabulary, run.spec.inputs, &path)?;
+            run.read_unchanged(VOCABULARY)?;
+            run.vocabulary = Some(vocabulary);
         }
         Ok(run)
+    }
+
+    /// The bytes of a file that must be as it was when the run was made.
+    fn read_unchanged(&self, name: &str) -> Result<Vec<u8>, Error> {
+        let path = self.folder.join(name);
+        let bytes = fs::read(&path).map_err(|e| nextpair_data::Error::io(&path, e))?;
+        match self.spec.files.get(name) == Some(&fingerprint(&bytes)) {
+            true => Ok(bytes),
+            false => Err(Error::file(&path, "was changed after the run was made")),
+        }
+    }
+
+    /// Keeps other processes from writing to the run for as long as the result lives.
+    pub(crate) fn lock(&self) -> Result<Lock, Error> {
+        lock(&self.folder)
     }
 
     /// Where it lies.
@@ -212,14 +166,24 @@ impl Run {
         self.vocabulary.as_ref()
     }
 
+    /// The dataset that the run learns from, to go on with it: other features than those it has
+    /// seen would be another run.
+    pub fn training_corpus(&self, dataset: Dataset) -> Result<Corpus, Error> {
+        dataset.features(Side::Image, Some(&self.spec.image_features))?;
+        if let Some(name) = &self.spec.text_features {
+            dataset.features(Side::Text, Some(name))?;
+        }
+        self.corpus(dataset)
+    }
+
     /// A dataset as the model of this run takes it.
     pub fn corpus(&self, dataset: Dataset) -> Result<Corpus, Error> {
         // Another dataset may call its features otherwise; there the last ones are taken.
         let known = |side, name: &str| dataset.features(side, Some(name)).is_ok();
         let images = Some(self.spec.image_features.as_str());
-        let images = images.filter(|name| known(nextpair_data::Side::Image, name));
+        let images = images.filter(|name| known(Side::Image, name));
         let texts = self.spec.text_features.as_deref();
-        let texts = texts.filter(|name| known(nextpair_data::Side::Text, name));
+        let texts = texts.filter(|name| known(Side::Text, name));
         let corpus = match &self.vocabulary {
             Some(vocabulary) => Corpus::of_words(dataset, images, vocabulary)?,
             None => Corpus::of_vectors(dataset, images, texts)?,
@@ -238,7 +202,8 @@ impl Run {
     /// The pairs it learns from, found in a dataset.
     pub fn pairs(&self, corpus: &Corpus) -> Result<Vec<Pair>, Error> {
         let path = self.folder.join(PAIRS);
-        let text = fs::read_to_string(&path).map_err(|e| nextpair_data::Error::io(&path, e))?;
+        let text = String::from_utf8(self.read_unchanged(PAIRS)?)
+            .map_err(|_| Error::file(&path, "not UTF-8"))?;
         let items = corpus.dataset().items();
         let by_id: BTreeMap<String, usize> =
             items.iter().enumerate().map(|(index, item)| (item.id, index)).collect();
@@ -262,6 +227,9 @@ impl Run {
             }
             pairs.push(Pair { item, caption });
         }
+        if pairs.len() < 2 {
+            return Err(too_few(pairs.len()));
+        }
         Ok(pairs)
     }
 
@@ -273,111 +241,11 @@ impl Run {
         }
         Model::load(self.spec.model.clone(), self.spec.inputs, &path, device)
     }
-
-    /// Writes the weights to use.
-    pub(crate) fn write_weights(&self, weights: &Parameters) -> Result<(), Error> {
-        let tensors = weights.iter().map(|(name, var)| (name.to_owned(), var.as_tensor()));
-        write_tensors(&self.folder.join(WEIGHTS), tensors, None)
-    }
-
-    /// Writes everything that the next epoch depends on.
-    pub(crate) fn write_state(
-        &self,
-        weights: &Parameters,
-        adam: &Adam,
-        position: &Position,
-    ) -> Result<(), Error> {
-        let path = self.folder.join(STATE);
-        let position =
-            serde_json::to_string(position).map_err(|e| Error::file(&path, e.to_string()))?;
-        let weight = weights.iter().map(|(name, var)| (name.to_owned(), var.as_tensor()));
-        let moments = adam.named(weights).map(|(name, var)| (name, var.as_tensor()));
-        write_tensors(&path, weight.chain(moments), Some(position))
-    }
-
-    /// Continues from the last epoch that was written: sets weights and moments. Nothing happens
-    /// before the first.
-    pub(crate) fn read_state(
-        &self,
-        weights: &Parameters,
-        adam: &mut Adam,
-    ) -> Result<Position, Error> {
-        let path = self.folder.join(STATE);
-        if !path.exists() {
-            return Ok(Position::default());
-        }
-        let bytes = fs::read(&path).map_err(|e| nextpair_data::Error::io(&path, e))?;
-        let wrong = |what: String| Error::file(&path, what);
-        let (_, head) =
-            safetensors::SafeTensors::read_metadata(&bytes).map_err(|e| wrong(e.to_string()))?;
-        let position = head.metadata().as_ref().and_then(|all| all.get(POSITION));
-        let position = position.ok_or_else(|| wrong("there is no position in it".to_owned()))?;
-        let position: Position =
-            serde_json::from_str(position).map_err(|e| wrong(format!("the position: {e}")))?;
-        let mut tensors = read_tensors(&path)?;
-        let mut listing = Vec::new();
-        let named = weights.iter().map(|(name, var)| (name.to_owned(), var));
-        for (name, var) in named.chain(adam.named(weights)) {
-            match tensors.remove(&name) {
-                Some(found) if found.dims() == var.dims() && found.dtype() == DType::F32 => {
-                    var.set(&found.to_device(var.device())?)?;
-                }
-                Some(found) => {
-                    let (shape, wanted) = (found.dims(), var.dims());
-                    listing
-                        .push(format!("  {name} is {:?} {shape:?}, not {wanted:?}", found.dtype()));
-                }
-                None => listing.push(format!("  {name} is missing")),
-            }
-        }
-        listing.extend(tensors.keys().map(|name| format!("  {name} is extra")));
-        if position.steps.len() != adam.steps().len() {
-            listing.push(format!("  {} steps of the optimiser", position.steps.len()));
-        }
-        if !listing.is_empty() {
-            return Err(Error::Weights { origin: path.display().to_string(), listing });
-        }
-        adam.set_steps(position.steps.clone());
-        Ok(position)
-    }
-
-    /// The lines of the log that belong to the first `epochs`; later ones were not acknowledged.
-    pub(crate) fn cut_log(&self, epochs: usize) -> Result<(), Error> {
-        let path = self.folder.join(LOG);
-        let text = match fs::read_to_string(&path) {
-            Ok(text) => text,
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound && epochs == 0 => String::new(),
-            Err(e) => return Err(nextpair_data::Error::io(&path, e).into()),
-        };
-        let kept: String = text.split_inclusive('\n').take(epochs).collect();
-        if kept.lines().count() != epochs || !kept.is_empty() && !kept.ends_with('\n') {
-            return Err(Error::file(&path, format!("not the lines of {epochs} epochs")));
-        }
-        write(&path, kept.as_bytes())
-    }
-
-    /// Appends a line to the log.
-    pub(crate) fn log(&self, line: &impl Serialize) -> Result<(), Error> {
-        let path = self.folder.join(LOG);
-        let mut bytes = Vec::new();
-        push_line(&mut bytes, line, &path)?;
-        let append = || {
-            let mut file = fs::OpenOptions::new().append(true).create(true).open(&path)?;
-            file.write_all(&bytes)?;
-            file.sync_data()
-        };
-        append().map_err(|e| nextpair_data::Error::io(&path, e).into())
-    }
 }
 
-const SPEC: &str = "run.json";
-const VOCABULARY: &str = "vocabulary.json";
-const PAIRS: &str = "pairs.jsonl";
-const LOG: &str = "log.jsonl";
-const WEIGHTS: &str = "model.safetensors";
-const STATE: &str = "state.safetensors";
-/// Where the state keeps its [`Position`].
-const POSITION: &str = "position";
+fn too_few(pairs: usize) -> Error {
+    Error::Dataset { what: format!("{pairs} pairs to learn from; at least 2 are needed") }
+}
 
 /// An error if the words are not as many as the model has.
 fn check_words(vocabulary: &Vocabulary, inputs: Inputs, origin: &Path) -> Result<(), Error> {
@@ -385,32 +253,8 @@ fn check_words(vocabulary: &Vocabulary, inputs: Inputs, origin: &Path) -> Result
     match found == expected {
         true => Ok(()),
         false => {
-            let what = format!("the vocabulary has {found} words, the model {expected}");
+            let what = format!("{found} words in the vocabulary, but {expected} in the model");
             Err(Error::file(origin, what))
         }
     }
-}
-
-fn push_line(lines: &mut Vec<u8>, line: &impl Serialize, path: &Path) -> Result<(), Error> {
-    serde_json::to_writer(&mut *lines, line).map_err(|e| Error::file(path, e.to_string()))?;
-    lines.push(b'\n');
-    Ok(())
-}
-
-fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {
-    let mut file = AtomicFile::create(path)?;
-    file.write_all(bytes).map_err(|e| nextpair_data::Error::io(path, e))?;
-    Ok(file.commit()?)
-}
-
-/// Writes tensors whole or not at all.
-fn write_tensors<'a>(
-    path: &Path,
-    tensors: impl Iterator<Item = (String, &'a Tensor)>,
-    position: Option<String>,
-) -> Result<(), Error> {
-    let tensors = tensors.collect::<Vec<_>>();
-    let metadata = position.map(|text| [(POSITION.to_owned(), text)].into());
-    let bytes = safetensors::serialize(tensors, metadata);
-    write(path, &bytes.map_err(|e| Error::file(path, e.to_string()))?)
 }

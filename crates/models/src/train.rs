@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use candle_core::Device;
-use nextpair_data::{Progress, draw};
+use nextpair_data::{Progress, Within, draw};
 use serde::{Deserialize, Serialize};
 
 use crate::corpus::{Choice, Corpus, Pair};
@@ -11,7 +11,7 @@ use crate::evaluate::{Evaluation, evaluate};
 use crate::loss::Violation;
 use crate::run::Run;
 use crate::step::slope;
-use crate::{Adam, Error, Model};
+use crate::{Adam, Error, Model, Scorer};
 
 /// How a model is trained. The defaults are those of the paper.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -69,6 +69,9 @@ impl Training {
                 return Err(Error::setting(name, "is 0; at least 1 is needed"));
             }
         }
+        if self.batch == 1 {
+            return Err(Error::setting("batch", "is 1; a pair is told from others of its batch"));
+        }
         for (name, value) in [("rate", self.rate), ("clip", self.clip)] {
             if !(value.is_finite() && value > 0.0) {
                 return Err(Error::setting(name, format!("{value} is not above 0")));
@@ -119,13 +122,10 @@ pub fn train(
     progress: &dyn Progress,
     mut report: impl FnMut(&Epoch),
 ) -> Result<Model, Error> {
+    let _lock = run.lock()?;
     let spec = run.spec();
     let training = &spec.training;
     let pairs = run.pairs(corpus)?;
-    if pairs.len() < 2 {
-        let what = format!("{} pairs to learn from; at least 2 are needed", pairs.len());
-        return Err(Error::Dataset { what });
-    }
     let dev = match training.validate_last {
         0 => Vec::new(),
         _ => corpus.dev_items(training.validate_images),
@@ -134,6 +134,10 @@ pub fn train(
     let mut adam = Adam::new(model.weights())?;
     let mut position = run.read_state(model.weights(), &mut adam)?;
     run.cut_log(position.epochs)?;
+    let evaluating = evaluation_work(&model, corpus, &dev, training.batch)?;
+    let left = training.epochs.saturating_sub(position.epochs);
+    let evaluations = left.min(training.validate_last) as u64;
+    progress.start("training", left as u64 * pairs.len() as u64 + evaluations * evaluating);
     while position.epochs < training.epochs {
         let mut epoch =
             one_epoch(&model, &mut adam, corpus, &pairs, run, position.epochs, progress)?;
@@ -142,22 +146,40 @@ pub fn train(
         let asked = position.epochs + training.validate_last > training.epochs;
         if asked && !dev.is_empty() {
             let start = Instant::now();
-            let evaluation = evaluate(&model, corpus, &dev, 1, progress)?;
-            epoch.dev = Some(evaluation);
+            epoch.dev = Some(evaluate(&model, corpus, &dev, 1, &Within::new(progress))?);
             epoch.dev_seconds = start.elapsed().as_secs_f64();
+            progress.advance(evaluating);
         }
         // Before the first evaluation the last weights are the ones to use.
         let rsum = epoch.dev.map(|dev| dev.rsum);
         if rsum >= position.best && (rsum > position.best || rsum.is_none()) {
             position.best = rsum;
             position.best_epoch = position.epochs;
-            run.write_weights(model.weights())?;
+            run.write_weights(model.weights(), position.epochs)?;
         }
         run.log(&epoch)?;
         run.write_state(model.weights(), &adam, &position)?;
         report(&epoch);
     }
     run.model(device)
+}
+
+/// About how many pairs of training one evaluation on dev is worth, so that an ETA can be told.
+fn evaluation_work(
+    model: &Model,
+    corpus: &Corpus,
+    dev: &[usize],
+    batch: usize,
+) -> Result<u64, Error> {
+    let captions: usize = dev.iter().map(|&item| corpus.captions_of(item).count()).sum();
+    // A caption is read without gradients, which is a third of the work.
+    let read = captions / 3;
+    // A pair of training is scored with those of its batch.
+    let scored = match model.scorer()? {
+        Scorer::Cross(_) => dev.len() * captions / batch,
+        _ => 0,
+    };
+    Ok((read + scored) as u64)
 }
 
 /// The pairs of an epoch in their order: a shuffle that depends on seed and epoch alone.
@@ -182,7 +204,6 @@ fn one_epoch(
     let rate = training.rate_at(number);
     let order = shuffled(pairs, training.seed, number);
     let (mut loss, mut active, mut scores, mut lengths, mut steps) = (0.0, 0, 0, 0.0, 0);
-    progress.start("training", pairs.len() as u64);
     for batch in order.chunks(training.batch) {
         let items: Vec<usize> = batch.iter().map(|pair| pair.item).collect();
         let captions: Vec<usize> = batch.iter().map(|pair| pair.caption).collect();

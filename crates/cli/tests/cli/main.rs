@@ -12,5 +12,6 @@ mod refusals;
 mod reports;
 mod selection;
 mod shards;
+mod train;
 mod verify;
 mod world;

@@ -39,11 +39,13 @@ impl SplitWords {
         &self.lengths
     }
 
-    /// What a vocabulary is built of: train, then dev, never test.
+    /// What a vocabulary is built of: train, then dev, never test. Where no split is called
+    /// train, items without a split are what people train on.
     pub fn of_train_and_dev(&self) -> WordCounts {
+        let named = self.splits().any(|(split, _)| split == Some(TRAIN));
         let mut both = WordCounts::default();
-        for name in [TRAIN, DEV] {
-            let of_name = self.splits().filter(|(split, _)| *split == Some(name));
+        for name in [named.then_some(TRAIN), Some(DEV)] {
+            let of_name = self.splits().filter(|(split, _)| *split == name);
             of_name.for_each(|(_, counts)| both.add_all(counts));
         }
         both

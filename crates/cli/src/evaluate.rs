@@ -1,0 +1,149 @@
+//! `nextpair eval RUN DATASET`: how well a trained model finds captions for images and images for
+//! captions.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use nextpair_data::dataset::{Dataset, TEST};
+use nextpair_models::{Device, Evaluation, Run, evaluate};
+use serde::Serialize;
+
+use crate::numbers::{grouped, in_usual_order};
+use crate::progress::Bar;
+use crate::threads;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The folder of the run, as `nextpair train` made it
+    run: PathBuf,
+    /// The dataset
+    dataset: PathBuf,
+    /// The split
+    #[arg(long, value_name = "NAME", default_value = TEST)]
+    split: String,
+    /// Evaluate this many consecutive parts by themselves and average: 5 is COCO's 1K protocol
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    folds: usize,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Threads; all cores by default
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+}
+
+/// All that is said about a model.
+#[derive(Serialize)]
+struct Report {
+    run: PathBuf,
+    model: &'static str,
+    /// The epoch of the weights, and how many there will be.
+    epoch: Option<usize>,
+    epochs: usize,
+    finished: bool,
+    dataset: String,
+    synthetic: bool,
+    split: String,
+    /// Items that lack image features or captions.
+    left_out: usize,
+    #[serde(flatten)]
+    evaluation: Evaluation,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    threads::set(args.threads)?;
+    let run = Run::open(&args.run)?;
+    let model = run.model(&Device::Cpu)?;
+    let corpus = run.corpus(Dataset::open(&args.dataset)?)?;
+    let mut items = items_of(corpus.dataset(), &args.split)?;
+    let before = items.len();
+    items.retain(|&item| corpus.is_whole(item));
+    if items.is_empty() {
+        bail!(
+            "not one of the {before} items of {} has both image features and captions",
+            args.split
+        );
+    }
+    let bar = Bar::new();
+    let evaluation = evaluate(&model, &corpus, &items, args.folds, &bar);
+    bar.finish();
+    let epochs = run.spec().training.epochs;
+    let report = Report {
+        run: args.run.clone(),
+        model: run.spec().model.name(),
+        epoch: run.weights_epoch()?,
+        epochs,
+        finished: run.epochs()?.last().is_none_or(|last| last.epoch >= epochs),
+        dataset: corpus.dataset().manifest().name.clone(),
+        synthetic: corpus.dataset().manifest().synthetic,
+        split: args.split.clone(),
+        left_out: before - items.len(),
+        evaluation: evaluation?,
+    };
+    match args.json {
+        true => write_out(&(serde_json::to_string(&report)? + "\n"))?,
+        false => write_out(&report.describe()?)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn items_of(dataset: &Dataset, split: &str) -> Result<Vec<usize>> {
+    let items = dataset.items().in_split(Some(split));
+    if items.is_empty() {
+        let mut names: Vec<&str> = dataset.items().splits().flatten().collect();
+        in_usual_order(&mut names, |name| Some(name));
+        let there = match names.is_empty() {
+            true => "its items are in no split".to_owned(),
+            false => format!("there are {}", names.join(", ")),
+        };
+        bail!("{}: no split {split}; {there}", dataset.folder().display());
+    }
+    Ok(items)
+}
+
+impl Report {
+    fn describe(&self) -> Result<String> {
+        let mut text = String::new();
+        write!(text, "{} of {}", self.model, self.run.display())?;
+        if let Some(epoch) = self.epoch {
+            write!(text, ", epoch {epoch} of {}", self.epochs)?;
+        }
+        if !self.finished {
+            write!(text, "; training is not finished")?;
+        }
+        let synthetic = if self.synthetic { " (synthetic)" } else { "" };
+        writeln!(text, "\n{}{synthetic}, split {}", self.dataset, self.split)?;
+        if self.left_out > 0 {
+            let left_out = grouped(self.left_out);
+            writeln!(text, "{left_out} items without image features or captions are left out")?;
+        }
+        writeln!(text, "\n{}", retrieval_table(&self.evaluation))?;
+        Ok(text)
+    }
+}
+
+/// Both directions as a table.
+pub(crate) fn retrieval_table(evaluation: &Evaluation) -> String {
+    let mut text = format!("{:18}     R@1    R@5   R@10  median     mean", "");
+    let rows = [("image to captions", &evaluation.text), ("caption to image", &evaluation.image)];
+    for (name, r) in rows {
+        text += &format!(
+            "\n{name:18}  {:6.2} {:6.2} {:6.2}  {:6} {:8.1}",
+            r.r1, r.r5, r.r10, r.median_rank, r.mean_rank
+        );
+    }
+    let (images, captions) = (grouped(evaluation.images), grouped(evaluation.captions));
+    text += &format!("\nrsum {:.1}; {images} images, {captions} captions", evaluation.rsum);
+    if evaluation.folds > 1 {
+        text += &format!(", averaged over {} folds", evaluation.folds);
+    }
+    text
+}
+
+/// To standard output, whose reader may have gone.
+pub(crate) fn write_out(text: &str) -> Result<()> {
+    Ok(std::io::stdout().write_all(text.as_bytes())?)
+}

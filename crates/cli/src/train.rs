@@ -1,0 +1,164 @@
+//! `nextpair train DATASET --model NAME --out RUN`: a retrieval model, an epoch at a time.
+
+mod data;
+mod file;
+mod settings;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use anyhow::Result;
+use nextpair_data::dataset::Dataset;
+use nextpair_models::{Corpus, Device, Epoch, Model, Run, Spec, train};
+
+use crate::evaluate::{retrieval_table, write_out};
+use crate::numbers::grouped;
+use crate::progress::Bar;
+use crate::threads;
+use data::{DataArgs, Source};
+use settings::{ModelArgs, TrainingArgs};
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The dataset to learn from: its split train, evaluated on its split dev
+    dataset: PathBuf,
+    /// The folder of the run
+    #[arg(long, value_name = "RUN")]
+    out: PathBuf,
+    /// Continue a run after its last epoch, to the same weights as if it had never stopped
+    #[arg(long)]
+    resume: bool,
+    /// Print the last epoch as JSON
+    #[arg(long)]
+    json: bool,
+    /// Threads; all cores by default. The result does not depend on them
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+    #[command(flatten)]
+    model: ModelArgs,
+    #[command(flatten)]
+    data: DataArgs,
+    #[command(flatten)]
+    training: TrainingArgs,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    threads::set(args.threads)?;
+    let began = Instant::now();
+    let bar = Bar::new();
+    let (run, corpus) = match args.resume {
+        true => {
+            let run = Run::open(&args.out)?;
+            let corpus = run.training_corpus(Dataset::open(&args.dataset)?)?;
+            (run, corpus)
+        }
+        false => start(args, &bar)?,
+    };
+    bar.finish();
+    announce(&run, &corpus)?;
+    let epochs = run.spec().training.epochs;
+    let trained =
+        train(&run, &corpus, &Device::Cpu, &bar, |epoch| bar.say(&epoch_line(epoch, epochs)));
+    bar.finish();
+    trained?;
+    finish(args, &run, began)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A new run of what was typed.
+fn start(args: &Args, bar: &Bar) -> Result<(Run, Corpus)> {
+    let (config, training) = settings::resolve(&args.model, &args.training)?;
+    let dataset = Dataset::open(&args.dataset)?;
+    let Source { corpus, vocabulary, features, pairs } =
+        args.data.open(dataset, &config, &training, bar)?;
+    let spec = Spec::new(corpus.dataset(), config, corpus.inputs(), features, training);
+    let run = Run::create(&args.out, spec, vocabulary, &corpus, &pairs)?;
+    Ok((run, corpus))
+}
+
+/// Says what is going to be learned from what.
+fn announce(run: &Run, corpus: &Corpus) -> Result<()> {
+    let spec = run.spec();
+    let training = &spec.training;
+    let pairs = run.pairs(corpus)?;
+    let images = pairs.chunk_by(|a, b| a.item == b.item).count();
+    let weights = Model::new(spec.model.clone(), spec.inputs, training.seed, &Device::Cpu)?;
+    let texts = match &spec.text_features {
+        Some(name) => format!("{name}, {} numbers", grouped(spec.inputs.text)),
+        None => format!("{} words", grouped(spec.inputs.text)),
+    };
+    let regions = match corpus.regions() {
+        1 => String::new(),
+        regions => format!("{regions} regions x "),
+    };
+    eprintln!(
+        "{}, {} dimensions, {} weights",
+        spec.model.name(),
+        spec.model.dim(),
+        grouped(weights.weights().count())
+    );
+    eprintln!(
+        "{} pairs of {} images ({}, {regions}{} numbers; {texts})",
+        grouped(pairs.len()),
+        grouped(images),
+        spec.image_features,
+        grouped(spec.inputs.image)
+    );
+    let dev = corpus.dev_items(training.validate_images).len();
+    match (training.validate_last.min(training.epochs), dev) {
+        (0, _) => eprintln!("no epoch is evaluated: the last one is kept"),
+        (_, 0) => eprintln!("the split dev has nothing to evaluate: the last epoch is kept"),
+        (last, dev) => {
+            let dev = grouped(dev);
+            eprintln!(
+                "the last {last} epochs are evaluated on {dev} images of dev: the best is kept"
+            );
+        }
+    }
+    let done = run.epochs()?.len();
+    if done > 0 {
+        eprintln!("epochs done before: {done} of {}", training.epochs);
+    }
+    Ok(())
+}
+
+/// `epoch 31/40  loss 2.113  rate 2e-5  29.8 s   dev R@1 text 12.4 image 9.9  rsum 203.1  4.1 s`.
+fn epoch_line(epoch: &Epoch, epochs: usize) -> String {
+    let width = epochs.to_string().len();
+    let mut line = format!(
+        "epoch {:width$}/{epochs}  loss {:7.3}  rate {:e}  {:6.1} s",
+        epoch.epoch,
+        epoch.loss,
+        rounded(epoch.rate),
+        epoch.seconds
+    );
+    if let Some(dev) = &epoch.dev {
+        line += &format!(
+            "   dev R@1 text {:.1} image {:.1}  rsum {:.1}  {:.1} s",
+            dev.text.r1, dev.image.r1, dev.rsum, epoch.dev_seconds
+        );
+    }
+    line
+}
+
+/// A rate to six digits: a tenth of a tenth of 2e-4 is 2e-6, not 2.0000000000000003e-6.
+fn rounded(rate: f64) -> f64 {
+    format!("{rate:.5e}").parse().unwrap_or(rate)
+}
+
+/// Says what came of it.
+fn finish(args: &Args, run: &Run, began: Instant) -> Result<()> {
+    let epochs = run.epochs()?;
+    if args.json {
+        return write_out(&(serde_json::to_string(&epochs.last())? + "\n"));
+    }
+    let kept = run.weights_epoch()?;
+    let evaluated = epochs.iter().find(|epoch| Some(epoch.epoch) == kept && epoch.dev.is_some());
+    if let Some(Epoch { epoch, dev: Some(dev), .. }) = evaluated {
+        write_out(&format!("\nbest epoch {epoch}, on dev:\n{}\n", retrieval_table(dev)))?;
+    }
+    let seconds = began.elapsed().as_secs_f64();
+    eprintln!("trained in {seconds:.1} s; the model is {}", run.folder().display());
+    Ok(())
+}

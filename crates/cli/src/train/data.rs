@@ -1,0 +1,127 @@
+//! What a model learns from: features, words, and the items that count as paired.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, bail, ensure};
+use nextpair_data::dataset::{Dataset, TRAIN};
+use nextpair_data::text::{DEFAULT_MIN_COUNT, SplitWords, Vocabulary};
+use nextpair_data::{Progress, Side, read_ids};
+use nextpair_models::{Config, Corpus, Pair, Training};
+
+#[derive(clap::Args)]
+#[group(id = "data-settings", conflicts_with = "resume")]
+#[command(next_help_heading = "Data")]
+pub(super) struct DataArgs {
+    /// The image features to use [default: the last that were added]
+    #[arg(long, value_name = "NAME")]
+    features: Option<String>,
+    /// Heads: the text features to use [default: the last that were added]
+    #[arg(long, value_name = "NAME")]
+    text_features: Option<String>,
+    /// The words to know, as `nextpair vocab` writes them [default: those of train and dev]
+    #[arg(long, value_name = "FILE")]
+    vocabulary: Option<PathBuf>,
+    /// A word of the default vocabulary was seen this often [default: 4]
+    #[arg(long, value_name = "N", conflicts_with = "vocabulary")]
+    min_count: Option<u64>,
+    /// Only these items count as paired: a file with one id a line
+    #[arg(long, value_name = "FILE")]
+    paired: Option<PathBuf>,
+    /// Only this share of the training items counts as paired, drawn by the seed
+    #[arg(long, value_name = "S", conflicts_with = "paired")]
+    share: Option<f64>,
+}
+
+/// A dataset as a model takes it, and what it will learn from.
+pub(super) struct Source {
+    pub(super) corpus: Corpus,
+    pub(super) vocabulary: Option<Vocabulary>,
+    /// The names of the image and the text features.
+    pub(super) features: (String, Option<String>),
+    pub(super) pairs: Vec<Pair>,
+}
+
+impl DataArgs {
+    pub(super) fn open(
+        &self,
+        dataset: Dataset,
+        config: &Config,
+        training: &Training,
+        progress: &dyn Progress,
+    ) -> Result<Source> {
+        let images = self.features.as_deref();
+        let image_name = dataset.features(Side::Image, images)?.0.name.clone();
+        let (corpus, vocabulary, text_name) = match config.reads_words() {
+            true => {
+                if self.text_features.is_some() {
+                    bail!("--text-features: {} reads words", config.name());
+                }
+                let vocabulary = self.vocabulary(&dataset, progress)?;
+                (Corpus::of_words(dataset, images, &vocabulary)?, Some(vocabulary), None)
+            }
+            false => {
+                if self.vocabulary.is_some() || self.min_count.is_some() {
+                    bail!("--vocabulary, --min-count: {} takes text features", config.name());
+                }
+                let texts = self.text_features.as_deref();
+                let name = dataset.features(Side::Text, texts)?.0.name.clone();
+                (Corpus::of_vectors(dataset, images, texts)?, None, Some(name))
+            }
+        };
+        let items = self.paired_items(&corpus, training.seed)?;
+        let pairs = corpus.pairs(&items, training.captions, training.seed);
+        if pairs.len() < 2 {
+            bail!(
+                "{} pairs to learn from, of {} items that may be trained on; at least 2 are \
+                 needed: items with image features and captions",
+                pairs.len(),
+                items.len()
+            );
+        }
+        Ok(Source { corpus, vocabulary, features: (image_name, text_name), pairs })
+    }
+
+    fn vocabulary(&self, dataset: &Dataset, progress: &dyn Progress) -> Result<Vocabulary> {
+        if let Some(path) = &self.vocabulary {
+            return Ok(Vocabulary::read(path)?);
+        }
+        let min_count = self.min_count.unwrap_or(DEFAULT_MIN_COUNT);
+        let words = SplitWords::count(dataset.items(), progress);
+        Ok(Vocabulary::from_counts(&words.of_train_and_dev(), min_count))
+    }
+
+    /// The items whose captions are known: all of train, or those that somebody names.
+    fn paired_items(&self, corpus: &Corpus, seed: u64) -> Result<Vec<usize>> {
+        let items = corpus.training_items();
+        if let Some(share) = self.share {
+            ensure!(share > 0.0 && share <= 1.0, "--share {share} is not above 0 and at most 1");
+            return Ok(corpus.drawn_share(&items, share, seed));
+        }
+        match &self.paired {
+            Some(path) => named_items(corpus, &items, path),
+            None => Ok(items),
+        }
+    }
+}
+
+/// The items that a file names, in the order of the dataset.
+fn named_items(corpus: &Corpus, training: &[usize], path: &Path) -> Result<Vec<usize>> {
+    let all = corpus.dataset().items();
+    let by_id: HashMap<String, usize> =
+        training.iter().map(|&item| (all.get(item).id, item)).collect();
+    let mut items = Vec::new();
+    for (at, id) in read_ids(path)?.iter().enumerate() {
+        let Some(&item) = by_id.get(id) else {
+            let what = match all.iter().any(|item| item.id == *id) {
+                true => format!("item {id} is not of the split {TRAIN}"),
+                false => format!("the dataset has no item {id}"),
+            };
+            let (path, line) = (path.to_path_buf(), at + 1);
+            return Err(nextpair_data::Error::Line { path, line, what }.into());
+        };
+        items.push(item);
+    }
+    items.sort_unstable();
+    Ok(items)
+}

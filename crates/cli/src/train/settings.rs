@@ -1,0 +1,267 @@
+//! What is trained and how: a published model, a file, and flags over both.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+use nextpair_models::{Config, NAMES, Training, Violation};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::file::SettingsFile;
+
+#[derive(clap::Args)]
+#[group(id = "model-settings", conflicts_with = "resume")]
+#[command(next_help_heading = "Model")]
+pub(super) struct ModelArgs {
+    /// A model with its published settings
+    #[arg(long, value_name = "NAME", value_parser = NAMES)]
+    model: Option<String>,
+    /// Settings in TOML, with the tables [model] and [training]; flags override them
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Coordinates of the joint space
+    #[arg(long, value_name = "N")]
+    dim: Option<usize>,
+    /// Coordinates of a word before the recurrent unit
+    #[arg(long, value_name = "N")]
+    word_dim: Option<usize>,
+    /// IMRAM: steps of attention
+    #[arg(long, value_name = "K")]
+    steps: Option<usize>,
+    /// SCAN, IMRAM: the temperature of the attention
+    #[arg(long, value_name = "X", value_parser = finite)]
+    temperature: Option<f64>,
+    /// SCAN, IMRAM: how raw scores are normalised, such as clipped_l2norm or softmax
+    #[arg(long, value_name = "NAME")]
+    normaliser: Option<String>,
+    /// SCAN: how the scores of words or regions become one: mean, sum, max, log-sum-exp=SCALE
+    #[arg(long, value_name = "NAME", value_parser = aggregation)]
+    aggregation: Option<Value>,
+    /// IMRAM: scale refined queries to unit length
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    normalise_memory: Option<bool>,
+    /// SCAN, IMRAM: learn the image layer as a direction and a scale
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    weight_norm: Option<bool>,
+    /// Heads: units of a hidden layer; 0 for none
+    #[arg(long, value_name = "N")]
+    hidden: Option<usize>,
+}
+
+#[derive(clap::Args)]
+#[group(id = "training-settings", conflicts_with = "resume")]
+#[command(next_help_heading = "Training")]
+pub(super) struct TrainingArgs {
+    /// Passes over the pairs [default: 40]
+    #[arg(long, value_name = "N")]
+    epochs: Option<usize>,
+    /// Pairs of a batch [default: 64]
+    #[arg(long, value_name = "N")]
+    batch: Option<usize>,
+    /// The learning rate at first [default: 2e-4]
+    #[arg(long, value_name = "X", value_parser = finite)]
+    rate: Option<f64>,
+    /// Epochs after which the rate falls to a tenth, again and again [default: 20]
+    #[arg(long, value_name = "N")]
+    decay_every: Option<usize>,
+    /// By how much a right pair should beat a wrong one [default: 0.2]
+    #[arg(long, value_name = "X", value_parser = finite)]
+    margin: Option<f64>,
+    /// Which violations count: the hardest, or all [default: max; sum for vse0]
+    #[arg(long, value_name = "max|sum")]
+    violation: Option<String>,
+    /// Gradients are scaled down to this length [default: 2]
+    #[arg(long, value_name = "X", value_parser = finite)]
+    clip: Option<f64>,
+    /// Epochs at the end that are evaluated on dev; the best is kept [default: 10]
+    #[arg(long, value_name = "N")]
+    validate_last: Option<usize>,
+    /// Images of dev that are used for it [default: 1000]
+    #[arg(long, value_name = "N")]
+    validate_images: Option<usize>,
+    /// Which captions of an image make pairs [default: all]
+    #[arg(long, value_name = "all|random|first")]
+    captions: Option<String>,
+    /// Other first weights, shuffles and draws [default: 0]
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+}
+
+/// What was asked for, checked.
+pub(super) fn resolve(model: &ModelArgs, training: &TrainingArgs) -> Result<(Config, Training)> {
+    let file = model.config.as_deref().map(SettingsFile::read).transpose()?.unwrap_or_default();
+    let config = match (&model.model, file.model) {
+        (Some(_), Some(_)) => bail!("the file of --config has a model; leave out --model"),
+        (Some(name), None) => Config::named(name).context("clap knows the names")?,
+        (None, Some(config)) => config,
+        (None, None) => bail!("give --model, or --config with a table [model]"),
+    };
+    let mut settings = file.training.unwrap_or_default();
+    if !file.says_violation && config.name() == "vse0" {
+        settings.violation = Violation::Sum;
+    }
+    let name = config.name();
+    let config = changed(config, model.changes(), name)?;
+    let settings = changed(settings, training.changes(), "training")?;
+    config.check()?;
+    settings.check()?;
+    Ok((config, settings))
+}
+
+/// Flags that were given, as the settings they are called after.
+type Changes<const N: usize> = [(&'static str, Option<Value>); N];
+
+impl ModelArgs {
+    fn changes(&self) -> Changes<9> {
+        [
+            ("dim", self.dim.map(Value::from)),
+            ("word-dim", self.word_dim.map(Value::from)),
+            ("steps", self.steps.map(Value::from)),
+            ("temperature", self.temperature.map(Value::from)),
+            ("normaliser", self.normaliser.clone().map(Value::from)),
+            ("aggregation", self.aggregation.clone()),
+            ("normalise-memory", self.normalise_memory.map(Value::from)),
+            ("weight-norm", self.weight_norm.map(Value::from)),
+            ("hidden", self.hidden.map(Value::from)),
+        ]
+    }
+}
+
+impl TrainingArgs {
+    fn changes(&self) -> Changes<11> {
+        [
+            ("epochs", self.epochs.map(Value::from)),
+            ("batch", self.batch.map(Value::from)),
+            ("rate", self.rate.map(Value::from)),
+            ("decay-every", self.decay_every.map(Value::from)),
+            ("margin", self.margin.map(Value::from)),
+            ("violation", self.violation.clone().map(Value::from)),
+            ("clip", self.clip.map(Value::from)),
+            ("validate-last", self.validate_last.map(Value::from)),
+            ("validate-images", self.validate_images.map(Value::from)),
+            ("captions", self.captions.clone().map(Value::from)),
+            ("seed", self.seed.map(Value::from)),
+        ]
+    }
+}
+
+/// The settings with some of them changed. One that is not among them is an error: a flag that
+/// did nothing would be a surprise.
+fn changed<T: Serialize + DeserializeOwned, const N: usize>(
+    mut settings: T,
+    changes: Changes<N>,
+    of: &str,
+) -> Result<T> {
+    for (flag, value) in changes {
+        let Some(value) = value else { continue };
+        let name = flag.replace('-', "_");
+        let mut all = serde_json::to_value(&settings)?;
+        // The encoders of a model have a table of their own.
+        let place = match all.get(&name) {
+            Some(_) => all.get_mut(&name),
+            None => all.get_mut("encoders").and_then(|encoders| encoders.get_mut(&name)),
+        };
+        let Some(place) = place else { bail!("--{flag} is not a setting of {of}") };
+        *place = value;
+        // One at a time, so that what is said is about this flag.
+        settings = serde_json::from_value(all).with_context(|| format!("--{flag}"))?;
+    }
+    Ok(settings)
+}
+
+fn finite(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(number) if number.is_finite() => Ok(number),
+        Ok(_) => Err("not a finite number".to_owned()),
+        Err(e) => Err(e.to_string()),
+    }
+}
+
+/// An aggregation as configurations write it.
+fn aggregation(text: &str) -> Result<Value, String> {
+    match text.split_once('=') {
+        Some((name, scale)) => Ok(json!({ name: finite(scale)? })),
+        None => Ok(text.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Typed {
+        #[arg(long)]
+        resume: bool,
+        #[command(flatten)]
+        model: ModelArgs,
+        #[command(flatten)]
+        training: TrainingArgs,
+    }
+
+    fn resolved(words: &str) -> Result<(Config, Training), String> {
+        let words = std::iter::once("train").chain(words.split_whitespace());
+        let typed = Typed::try_parse_from(words).map_err(|e| e.to_string())?;
+        resolve(&typed.model, &typed.training).map_err(|e| format!("{e:#}"))
+    }
+
+    #[test]
+    fn flags_change_published_settings() {
+        let (config, training) = resolved("--model text-imram --dim 8 --steps 2").unwrap();
+        let Config::Imram(imram) = config else { panic!("{config:?}") };
+        assert_eq!((imram.encoders.dim, imram.steps, imram.encoders.word_dim), (8, 2, 300));
+        assert_eq!(training, Training::default());
+        let words = "--model scan-i2t --aggregation log-sum-exp=2.5 --normaliser softmax \
+                     --temperature 3 --weight-norm --word-dim 7 --captions first --seed 3 --rate 1e-3";
+        let (config, training) = resolved(words).unwrap();
+        let value = serde_json::to_value(config).unwrap();
+        assert_eq!(value["aggregation"], json!({ "log-sum-exp": 2.5 }));
+        assert_eq!((&value["normaliser"], &value["temperature"]), (&"softmax".into(), &3.0.into()));
+        assert_eq!(value["encoders"]["weight_norm"], true);
+        assert_eq!((training.seed, training.rate), (3, 1e-3));
+        let (config, _) = resolved("--model full-imram --normalise-memory").unwrap();
+        assert_eq!(serde_json::to_value(config).unwrap()["normalise_memory"], true);
+    }
+
+    #[test]
+    fn vse0_takes_the_sum_unless_it_is_told_otherwise() {
+        assert_eq!(resolved("--model vse0").unwrap().1.violation, Violation::Sum);
+        assert_eq!(resolved("--model vse++").unwrap().1.violation, Violation::Max);
+        assert_eq!(resolved("--model vse0 --violation max").unwrap().1.violation, Violation::Max);
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_refused() {
+        for (words, says) in [
+            ("", "give --model, or --config"),
+            ("--model vse", "text-imram, image-imram"),
+            ("--model vse++ --steps 3", "--steps is not a setting of vse++"),
+            ("--model heads --word-dim 3", "--word-dim is not a setting of heads"),
+            ("--model vse++ --hidden 3", "--hidden is not a setting of vse++"),
+            (
+                "--model text-imram --aggregation max",
+                "--aggregation is not a setting of text-imram",
+            ),
+            ("--model scan-t2i --aggregation median", "--aggregation: unknown variant `median`"),
+            ("--model scan-t2i --aggregation max=3", "--aggregation: "),
+            ("--model scan-t2i --aggregation log-sum-exp=x", "invalid float"),
+            ("--model scan-t2i --normaliser l3norm", "expected one of `clipped_l2norm`"),
+            ("--model scan-t2i --temperature 0", "temperature: 0 is not above 0"),
+            ("--model vse++ --captions last", "--captions: unknown variant `last`"),
+            ("--model vse++ --rate nan", "not a finite number"),
+            ("--model vse++ --rate=-1", "rate: -1 is not above 0"),
+            ("--model vse++ --batch 1", "batch: is 1"),
+            ("--model vse++ --epochs 0", "epochs: is 0"),
+            ("--model vse++ --dim 0", "dim: is 0"),
+            ("--resume --model vse++", "cannot be used with"),
+            ("--resume --epochs 3", "cannot be used with"),
+        ] {
+            let what = resolved(words).unwrap_err();
+            assert!(what.contains(says), "{words}: no '{says}' in {what}");
+        }
+        assert!(Typed::try_parse_from(["train", "--resume"]).unwrap().resume);
+    }
+}

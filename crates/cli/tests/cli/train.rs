@@ -1,0 +1,353 @@
+//! Models as people train and evaluate them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use nextpair_engine::Draws;
+use serde_json::Value;
+
+use crate::world::{Run, json_lines, listed, nextpair};
+
+const SMALL: &str = "--model vse++ --dim 32 --word-dim 16 --batch 16 --epochs 3 --validate-last 2";
+
+/// A folder with a dataset `ds` of generated scenes.
+fn world(images: usize) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    succeeds(folder.path(), &format!("import scenes ds --images {images}"), &[]);
+    folder
+}
+
+fn succeeds(path: &Path, words: &str, says: &[&str]) -> Run {
+    let run = nextpair(path, words);
+    assert_eq!(run.code, Some(0), "{words}: {}", run.stderr);
+    for part in says {
+        let said = run.stdout.contains(part) || run.stderr.contains(part);
+        assert!(said, "{words}: no '{part}' in {}{}", run.stdout, run.stderr);
+    }
+    run
+}
+
+fn refused(path: &Path, words: &str, says: &str) {
+    let run = nextpair(path, words);
+    assert_eq!(run.code, Some(2), "{words}: {}", run.stdout);
+    assert!(run.stderr.contains(says), "{words}: no '{says}' in {}", run.stderr);
+    assert!(!run.stderr.contains("panicked"), "{words}: {}", run.stderr);
+}
+
+/// The log without what depends on the clock.
+fn log(run: &Path) -> Vec<Value> {
+    let mut epochs = json_lines(&fs::read_to_string(run.join("log.jsonl")).unwrap());
+    for epoch in &mut epochs {
+        epoch["seconds"].take();
+        epoch["dev_seconds"].take();
+    }
+    epochs
+}
+
+fn assert_same_run(one: &Path, other: &Path) {
+    for name in ["model.safetensors", "state.safetensors", "pairs.jsonl", "vocabulary.json"] {
+        let same = fs::read(one.join(name)).unwrap() == fs::read(other.join(name)).unwrap();
+        assert!(same, "{name} of {} and {}", one.display(), other.display());
+    }
+    assert_eq!(log(one), log(other));
+}
+
+#[test]
+fn a_model_is_trained_and_evaluated() {
+    let folder = world(100);
+    let path = folder.path();
+    let words = format!("train ds {SMALL} --out run");
+    let says = [
+        "vse++, 32 dimensions",
+        "400 pairs of 80 images (regions, 36 regions x 64 numbers",
+        "the last 2 epochs are evaluated on 10 images of dev",
+        "epoch 1/3  loss",
+        "epoch 3/3  loss",
+        "rsum",
+        "caption to image",
+        "the model is run",
+    ];
+    let run = succeeds(path, &words, &says);
+    assert!(run.stdout.contains("best epoch"), "{}", run.stdout);
+    assert_eq!(
+        listed(&path.join("run")),
+        [
+            ".lock",
+            "log.jsonl",
+            "model.safetensors",
+            "pairs.jsonl",
+            "run.json",
+            "state.safetensors",
+            "vocabulary.json"
+        ]
+    );
+    let epochs = log(&path.join("run"));
+    assert!(epochs[0]["dev"].is_null() && epochs[1]["dev"]["images"] == 10);
+    assert!(epochs[2]["loss"].as_f64() < epochs[0]["loss"].as_f64());
+    // The table at the end is that of the weights that were kept.
+    let kept = succeeds(path, "eval run ds --split dev --json", &[]);
+    let kept: Value = serde_json::from_str(&kept.stdout).unwrap();
+    let best = &epochs[kept["epoch"].as_u64().unwrap() as usize - 1]["dev"];
+    for key in ["text", "image", "rsum", "images", "captions"] {
+        assert_eq!(kept[key], best[key], "{key}");
+    }
+    assert_eq!((&kept["finished"], &kept["left_out"]), (&true.into(), &0.into()));
+
+    succeeds(path, "eval run ds", &["vse++ of run, epoch", "ds (synthetic), split test", "R@10"]);
+    let folds =
+        succeeds(path, "eval run ds --folds 5", &["averaged over 5 folds", "10 images, 50"]);
+    assert!(!folds.stdout.contains("not finished"), "{}", folds.stdout);
+    refused(path, "eval run ds --folds 3", "10 images do not divide into 3 folds");
+    refused(path, "eval run ds --folds 0", "do not divide into 0 folds");
+    refused(path, "eval run ds --split val", "no split val; there are train, dev, test");
+    refused(path, "eval ds ds", "not a run: there is no run.json in it");
+
+    // The vocabulary is the one that `vocab` writes; a finished run has nothing left to do.
+    succeeds(path, "vocab ds v.json", &[]);
+    let words = ["v.json", "run/vocabulary.json"].map(|name| fs::read(path.join(name)).unwrap());
+    assert!(words[0] == words[1]);
+    let again = succeeds(path, "train ds --out run --resume --json", &["before: 3 of 3"]);
+    let last: Value = serde_json::from_str(&again.stdout).unwrap();
+    assert_eq!((&last["epoch"], &last["dev"]["images"]), (&3.into(), &10.into()));
+}
+
+#[test]
+fn the_weights_do_not_depend_on_the_threads() {
+    let folder = world(60);
+    let path = folder.path();
+    for threads in [1, 2, 5] {
+        // More than one chunk of every parallel sum.
+        let words = "--model vse++ --dim 256 --epochs 1 --batch 100";
+        let words = format!("train ds {words} --out run{threads} --threads {threads}");
+        succeeds(path, &words, &[]);
+    }
+    assert_same_run(&path.join("run1"), &path.join("run2"));
+    assert_same_run(&path.join("run1"), &path.join("run5"));
+    refused(path, &format!("train ds {SMALL} --out x --threads 0"), "--threads is 0");
+}
+
+fn started(path: &Path, words: &str) -> Child {
+    Command::new(env!("CARGO_BIN_EXE_nextpair"))
+        .args(words.split_whitespace())
+        .current_dir(path)
+        .stderr(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+#[test]
+fn killed_and_resumed_it_ends_with_the_same_bytes() {
+    let folder = world(60);
+    let path = folder.path();
+    let words = "--model vse++ --dim 64 --batch 16 --epochs 8 --validate-last 3 --seed 5";
+    succeeds(path, &format!("train ds {words} --out whole"), &[]);
+    let run = path.join("killed");
+    let mut draws = Draws::new(11);
+    let mut child = started(path, &format!("train ds {words} --out killed"));
+    let mut kills = 0;
+    loop {
+        // Some time after it has written something.
+        let state = || ["run.json", "log.jsonl"].map(|name| fs::read(run.join(name)).ok());
+        let (before, mut polls) = (state(), draws.below(40_000));
+        let ended = loop {
+            if let Some(status) = child.try_wait().unwrap() {
+                break Some(status);
+            }
+            if state() != before {
+                polls = polls.saturating_sub(1000);
+            }
+            if polls == 0 {
+                child.kill().unwrap();
+                child.wait().unwrap();
+                kills += 1;
+                break None;
+            }
+        };
+        if let Some(status) = ended {
+            assert!(status.success());
+            break;
+        }
+        // Before there is a run there is nothing to continue.
+        child = match run.join("run.json").exists() {
+            true => started(path, "train ds --out killed --resume --threads 1"),
+            false => started(path, &format!("train ds {words} --out killed")),
+        };
+    }
+    assert!(kills > 0, "no process was killed in the middle");
+    assert_same_run(&path.join("whole"), &run);
+    let names = listed(&run);
+    assert!(!names.iter().any(|name| name.starts_with(".nextpair")), "{names:?}");
+}
+
+#[test]
+fn one_process_trains_a_run_at_a_time() {
+    let folder = world(40);
+    let path = folder.path();
+    succeeds(path, &format!("train ds {SMALL} --out run"), &[]);
+    let before = crate::datasets::tree(&path.join("run"));
+    let lock = fs::File::open(path.join("run/.lock")).unwrap();
+    lock.lock().unwrap();
+    refused(path, "train ds --out run --resume", "another process is training this run");
+    // Looking is free.
+    succeeds(path, "eval run ds", &[]);
+    lock.unlock().unwrap();
+    refused(path, &format!("train ds {SMALL} --out run"), "--resume continues it");
+    succeeds(path, "train ds --out run --resume", &[]);
+    assert!(crate::datasets::tree(&path.join("run")) == before);
+}
+
+#[test]
+fn an_unfinished_run_says_so() {
+    let folder = world(40);
+    let path = folder.path();
+    succeeds(path, &format!("train ds {SMALL} --out run"), &[]);
+    // As if it had been asked for more epochs, and stopped.
+    let spec = path.join("run/run.json");
+    let text = fs::read_to_string(&spec).unwrap();
+    fs::write(&spec, text.replace("\"epochs\": 3", "\"epochs\": 5")).unwrap();
+    succeeds(path, "eval run ds", &["of 5; training is not finished"]);
+    let says = ["before: 3 of 5", "epoch 4/5", "epoch 5/5"];
+    succeeds(path, "train ds --out run --resume", &says);
+    assert_eq!(log(&path.join("run")).len(), 5);
+}
+
+#[test]
+fn some_items_count_as_paired() {
+    let folder = world(100);
+    let path = folder.path();
+    let pairs =
+        |run: &str| json_lines(&fs::read_to_string(path.join(run).join("pairs.jsonl")).unwrap());
+    let one = "--model vse++ --dim 8 --epochs 1 --validate-last 0";
+    let says = ["24 pairs of 24 images", "no epoch is evaluated: the last one is kept"];
+    succeeds(path, &format!("train ds {one} --share 0.3 --captions first --out a"), &says);
+    assert!(pairs("a").iter().all(|pair| pair["caption"] == 0));
+    succeeds(
+        path,
+        &format!("train ds {one} --share 0.35 --captions random --out b"),
+        &["28 pairs"],
+    );
+    assert!(pairs("b").iter().any(|pair| pair["caption"] != 0));
+    let ids = |run: &str| -> Vec<Value> { pairs(run).iter().map(|p| p["item"].clone()).collect() };
+    assert!(ids("a").iter().all(|id| ids("b").contains(id)));
+    succeeds(path, &format!("train ds {one} --share 0.3 --seed 1 --out c"), &["120 pairs of 24"]);
+    assert!(ids("c").iter().any(|id| !ids("a").contains(id)));
+
+    let lines = |ids: &[Value]| -> String {
+        ids.iter().rev().map(|id| format!("{}\n", id.as_str().unwrap())).collect()
+    };
+    fs::write(path.join("paired.txt"), lines(&ids("a"))).unwrap();
+    succeeds(path, &format!("train ds {one} --paired paired.txt --captions first --out d"), &[]);
+    assert_eq!(pairs("a"), pairs("d"));
+    let items = json_lines(&fs::read_to_string(path.join("ds/items.jsonl")).unwrap());
+    let test = items.iter().find(|item| item["split"] == "test").unwrap();
+    fs::write(path.join("test.txt"), lines(&[test["id"].clone(), ids("a")[0].clone()])).unwrap();
+    fs::write(path.join("none.txt"), "nobody\n").unwrap();
+    for (flags, says) in [
+        ("--paired test.txt", "test.txt:2: item"),
+        ("--paired none.txt", "none.txt:1: the dataset has no item nobody"),
+        ("--paired gone.txt", "gone.txt: No such file"),
+        ("--share 0", "--share 0 is not above 0"),
+        ("--share 1.5", "--share 1.5 is not above 0"),
+        ("--share 0.001", "0 pairs to learn from"),
+        ("--share 0.5 --paired paired.txt", "cannot be used with"),
+    ] {
+        refused(path, &format!("train ds {one} {flags} --out x"), says);
+    }
+    assert!(!path.join("x").exists());
+}
+
+#[test]
+fn settings_come_from_a_file_and_flags_override_them() {
+    let folder = world(40);
+    let path = folder.path();
+    let text = "[model]\narchitecture = \"vse\"\ndim = 16\nword_dim = 8\nnormalise_images = false\n\
+                [training]\nepochs = 2\nvalidate_last = 1\nbatch = 20\n";
+    fs::write(path.join("s.toml"), text).unwrap();
+    let words = "train ds --config s.toml --out run --dim 12 --rate 1e-3 --json";
+    let run = succeeds(path, words, &["vse0, 12 dimensions"]);
+    let epoch: Value = serde_json::from_str(&run.stdout).unwrap();
+    assert_eq!((&epoch["epoch"], &epoch["rate"]), (&2.into(), &1e-3.into()));
+    let spec: Value =
+        serde_json::from_slice(&fs::read(path.join("run/run.json")).unwrap()).unwrap();
+    assert_eq!(spec["training"]["violation"], "sum");
+    assert_eq!((&spec["training"]["batch"], &spec["model"]["dim"]), (&20.into(), &12.into()));
+    refused(path, "train ds --config s.toml --model vse++ --out x", "leave out --model");
+    fs::write(path.join("s.toml"), text.replace("word_dim", "words")).unwrap();
+    refused(path, "train ds --config s.toml --out x", "s.toml:4: unknown field `words`");
+    refused(path, "train ds --config none.toml --out x", "none.toml: No such file");
+}
+
+#[test]
+fn heads_are_trained_on_embeddings() {
+    let folder = world(60);
+    let path = folder.path();
+    let heads = "--model heads --dim 8 --epochs 2 --validate-last 1";
+    refused(path, &format!("train ds {heads} --out x"), "no text features; nextpair embed");
+    let fixtures = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../encode/tests/fixtures");
+    for name in ["text.onnx", "tokenizer.json"] {
+        fs::copy(fixtures.join(name), path.join(name)).unwrap();
+    }
+    succeeds(path, "embed ds --text-model text.onnx --name words", &[]);
+    let says = ["heads, 8 dimensions", "240 pairs of 48 images", "words, "];
+    succeeds(path, &format!("train ds {heads} --hidden 6 --out run"), &says);
+    assert!(!path.join("run/vocabulary.json").exists());
+    succeeds(path, "eval run ds", &["heads of run"]);
+    for (flags, says) in [
+        ("--vocabulary v.json", "heads takes text features"),
+        ("--min-count 2", "heads takes text features"),
+        ("--text-features none", "no text features none; there are words"),
+        ("--features none", "no image features none; there are regions"),
+    ] {
+        refused(path, &format!("train ds {heads} {flags} --out x"), says);
+    }
+    let words = format!("train ds {SMALL} --text-features words --out x");
+    refused(path, &words, "--text-features: vse++ reads words");
+    // Features that the run has learned from are gone: it cannot go on, and says so.
+    let manifest = fs::read_to_string(path.join("ds/dataset.toml")).unwrap();
+    fs::write(path.join("ds/dataset.toml"), manifest.replace("\"words\"", "\"other\"")).unwrap();
+    refused(path, "train ds --out run --resume", "no text features words; there are other");
+    succeeds(path, "eval run ds", &["heads of run"]);
+}
+
+#[test]
+fn what_cannot_be_trained_or_evaluated_is_refused() {
+    let folder = world(40);
+    let path = folder.path();
+    fs::write(path.join("t.csv"), "filepath,title\n,a dog\n,a cat\n").unwrap();
+    succeeds(path, "import table t.csv bare", &[]);
+    fs::create_dir(path.join("full")).unwrap();
+    fs::write(path.join("full/notes.txt"), "mine").unwrap();
+    for (words, says) in [
+        ("train bare --model vse++ --out x", "no image features; nextpair embed makes them"),
+        ("train ds --out x", "give --model, or --config with a table [model]"),
+        ("train ds --model vse++", "--out <RUN>"),
+        ("train ds --model vse++ --steps 3 --out x", "--steps is not a setting of vse++"),
+        ("train ds --model vse++ --vocabulary ds/dataset.toml --out x", "not a vocabulary"),
+        ("train ds --model vse++ --out full", "holds notes.txt, which is not of a run"),
+        ("train ds --model vse++ --out t.csv", "t.csv: "),
+        ("train none --model vse++ --out x", "none"),
+        ("train ds --out x --resume", "not a run"),
+        ("train ds --out x --resume --epochs 3", "cannot be used with"),
+        ("eval none ds", "not a run"),
+    ] {
+        refused(path, words, says);
+    }
+    assert_eq!(listed(&path.join("full")), ["notes.txt"]);
+    assert_eq!(listed(path), ["bare", "ds", "full", "t.csv"]);
+}
+
+#[test]
+fn without_dev_the_last_epoch_is_kept() {
+    let folder = world(40);
+    let path = folder.path();
+    let items = path.join("ds/items.jsonl");
+    let text = fs::read_to_string(&items).unwrap().replace("\"dev\"", "\"odd\"");
+    fs::write(&items, text).unwrap();
+    let says =
+        ["the split dev has nothing to evaluate: the last epoch is kept", "the model is run"];
+    let run = succeeds(path, &format!("train ds {SMALL} --out run"), &says);
+    assert_eq!(run.stdout, "");
+    succeeds(path, "eval run ds --split odd", &["epoch 3 of 3"]);
+}

@@ -1,0 +1,77 @@
+//! The files of a run: their names, how they are written, and who may write.
+
+use std::fs::{self, File, TryLockError};
+use std::io::Write;
+use std::path::Path;
+
+use nextpair_data::{AtomicFile, draw};
+use serde::Serialize;
+
+use crate::Error;
+
+pub(super) const SPEC: &str = "run.json";
+pub(super) const VOCABULARY: &str = "vocabulary.json";
+pub(super) const PAIRS: &str = "pairs.jsonl";
+pub(super) const WEIGHTS: &str = "model.safetensors";
+const LOCK: &str = ".lock";
+
+/// The right to write to a run.
+pub(crate) struct Lock {
+    _file: File,
+}
+
+/// A run that was killed while it was made may be made again; what is not of a run stays alone.
+pub(super) fn refuse_strangers(folder: &Path) -> Result<(), Error> {
+    let io = |e| nextpair_data::Error::io(folder, e);
+    for entry in fs::read_dir(folder).map_err(io)? {
+        let name = entry.map_err(io)?.file_name();
+        let name = name.to_string_lossy();
+        if ![VOCABULARY, PAIRS].contains(&&*name) && !name.starts_with('.') {
+            let what = format!("holds {name}, which is not of a run; name a new folder");
+            return Err(Error::file(folder, what));
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn lock(folder: &Path) -> Result<Lock, Error> {
+    let path = folder.join(LOCK);
+    let io = |e| nextpair_data::Error::io(&path, e);
+    let file = File::options().create(true).truncate(false).write(true).open(&path).map_err(io)?;
+    match file.try_lock() {
+        Ok(()) => {
+            AtomicFile::remove_unfinished(folder)?;
+            Ok(Lock { _file: file })
+        }
+        Err(TryLockError::WouldBlock) => {
+            Err(Error::file(folder, "another process is training this run"))
+        }
+        Err(TryLockError::Error(e)) => Err(io(e).into()),
+    }
+}
+
+/// Tells files apart that were changed, by accident or by hand.
+pub(super) fn fingerprint(bytes: &[u8]) -> String {
+    let hash = bytes.chunks(8).fold(bytes.len() as u64, |hash, chunk| {
+        let mut word = [0; 8];
+        word[..chunk.len()].copy_from_slice(chunk);
+        draw::draw_of(hash, u64::from_le_bytes(word), 0)
+    });
+    format!("{hash:016x}")
+}
+
+pub(super) fn push_line(
+    lines: &mut Vec<u8>,
+    line: &impl Serialize,
+    path: &Path,
+) -> Result<(), Error> {
+    serde_json::to_writer(&mut *lines, line).map_err(|e| Error::file(path, e.to_string()))?;
+    lines.push(b'\n');
+    Ok(())
+}
+
+pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    let mut file = AtomicFile::create(path)?;
+    file.write_all(bytes).map_err(|e| nextpair_data::Error::io(path, e))?;
+    Ok(file.commit()?)
+}

@@ -1,0 +1,104 @@
+//! What was asked for, resolved.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use nextpair_data::dataset::Dataset;
+use serde::{Deserialize, Serialize};
+
+use super::files::write;
+use crate::train::Training;
+use crate::{Config, Error, Inputs};
+
+/// The version of the format.
+const VERSION: u32 = 1;
+
+/// What a run is made of.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Spec {
+    /// The version of the format, 1.
+    pub nextpair_run: u32,
+    /// The version of nextpair that made it.
+    pub version: String,
+    /// The dataset as it was called.
+    pub dataset: String,
+    /// The model.
+    pub model: Config,
+    /// What it is fed.
+    pub inputs: Inputs,
+    /// The image features it is fed.
+    pub image_features: String,
+    /// The text features it is fed, if it does not read words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text_features: Option<String>,
+    /// How it is trained.
+    pub training: Training,
+    /// Fingerprints of the files beside it that must stay as they are.
+    pub files: BTreeMap<String, String>,
+}
+
+impl Spec {
+    /// A spec of this version.
+    pub fn new(
+        dataset: &Dataset,
+        model: Config,
+        inputs: Inputs,
+        (image_features, text_features): (String, Option<String>),
+        training: Training,
+    ) -> Self {
+        Spec {
+            nextpair_run: VERSION,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            dataset: dataset.manifest().name.clone(),
+            model,
+            inputs,
+            image_features,
+            text_features,
+            training,
+            files: BTreeMap::new(),
+        }
+    }
+
+    /// Of a model that was trained elsewhere. It takes whatever image features a dataset has.
+    pub(super) fn adopted(origin: &Path, model: Config, inputs: Inputs, epochs: usize) -> Self {
+        Spec {
+            nextpair_run: VERSION,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            dataset: origin.display().to_string(),
+            model,
+            inputs,
+            image_features: String::new(),
+            text_features: None,
+            training: Training { epochs, ..Training::default() },
+            files: BTreeMap::new(),
+        }
+    }
+
+    /// Reads and checks what [`write`](Self::write) wrote.
+    pub(super) fn read(path: &Path) -> Result<Self, Error> {
+        // The version is looked at first: a newer format may have fields that we do not know.
+        #[derive(Deserialize)]
+        struct Head {
+            nextpair_run: u32,
+        }
+        let text = fs::read(path).map_err(|e| nextpair_data::Error::io(path, e))?;
+        let wrong = |e: serde_json::Error| Error::file(path, e.to_string());
+        let head: Head = serde_json::from_slice(&text).map_err(wrong)?;
+        if head.nextpair_run != VERSION {
+            let what = format!("format {}; this version reads {VERSION}", head.nextpair_run);
+            return Err(Error::file(path, what));
+        }
+        let spec: Spec = serde_json::from_slice(&text).map_err(wrong)?;
+        spec.model.check()?;
+        spec.training.check()?;
+        Ok(spec)
+    }
+
+    pub(super) fn write(&self, path: &Path) -> Result<(), Error> {
+        let text = serde_json::to_string_pretty(self);
+        let text = text.map_err(|e| Error::file(path, e.to_string()))? + "\n";
+        write(path, text.as_bytes())
+    }
+}

@@ -1,0 +1,178 @@
+//! What training writes after every epoch, and how it goes on from there.
+
+use std::fs::{self, OpenOptions};
+use std::io::{ErrorKind, Write};
+use std::path::Path;
+
+use candle_core::{DType, Tensor};
+use serde::{Deserialize, Serialize};
+
+use super::Run;
+use super::files::{WEIGHTS, push_line, write};
+use crate::parameters::{Parameters, read_tensors};
+use crate::{Adam, Epoch, Error};
+
+const LOG: &str = "log.jsonl";
+const STATE: &str = "state.safetensors";
+/// Where the state keeps its [`Position`].
+const POSITION: &str = "position";
+/// Where the weights keep the epoch that they are of, from 1.
+const EPOCH: &str = "epoch";
+
+/// How far training has come.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Position {
+    /// Epochs done.
+    pub(crate) epochs: usize,
+    /// The best rsum on dev so far.
+    pub(crate) best: Option<f64>,
+    /// The epoch of the weights in `model.safetensors`, from 1.
+    pub(crate) best_epoch: usize,
+    /// Steps that the optimiser has taken with each weight.
+    pub(crate) steps: Vec<u32>,
+}
+
+impl Run {
+    /// Writes the weights to use.
+    pub(crate) fn write_weights(&self, weights: &Parameters, epoch: usize) -> Result<(), Error> {
+        let tensors = weights.iter().map(|(name, var)| (name.to_owned(), var.as_tensor()));
+        write_tensors(&self.folder.join(WEIGHTS), tensors, (EPOCH, epoch.to_string()))
+    }
+
+    /// The epoch that the weights to use are of, from 1, where they say so.
+    pub fn weights_epoch(&self) -> Result<Option<usize>, Error> {
+        let path = self.folder.join(WEIGHTS);
+        let epoch = metadata(&path, EPOCH)?;
+        let wrong = |text: String| Error::file(&path, format!("'{text}' is not an epoch"));
+        epoch.map(|text| text.parse().map_err(|_| wrong(text))).transpose()
+    }
+
+    /// Writes everything that the next epoch depends on.
+    pub(crate) fn write_state(
+        &self,
+        weights: &Parameters,
+        adam: &Adam,
+        position: &Position,
+    ) -> Result<(), Error> {
+        let path = self.folder.join(STATE);
+        let position =
+            serde_json::to_string(position).map_err(|e| Error::file(&path, e.to_string()))?;
+        let weight = weights.iter().map(|(name, var)| (name.to_owned(), var.as_tensor()));
+        let moments = adam.named(weights).map(|(name, var)| (name, var.as_tensor()));
+        write_tensors(&path, weight.chain(moments), (POSITION, position))
+    }
+
+    /// Continues from the last epoch that was written: sets weights and moments. Nothing happens
+    /// before the first.
+    pub(crate) fn read_state(
+        &self,
+        weights: &Parameters,
+        adam: &mut Adam,
+    ) -> Result<Position, Error> {
+        let path = self.folder.join(STATE);
+        if !path.exists() {
+            // A first epoch may be in the log and not in the state; later ones are in both.
+            return match self.epochs()?.len() {
+                0 | 1 => Ok(Position::default()),
+                _ => Err(Error::file(&path, "is missing; without it the run cannot go on")),
+            };
+        }
+        let wrong = |what: String| Error::file(&path, what);
+        let position = metadata(&path, POSITION)?;
+        let position = position.ok_or_else(|| wrong("there is no position in it".to_owned()))?;
+        let position: Position =
+            serde_json::from_str(&position).map_err(|e| wrong(format!("the position: {e}")))?;
+        let mut tensors = read_tensors(&path)?;
+        let mut listing = Vec::new();
+        let named = weights.iter().map(|(name, var)| (name.to_owned(), var));
+        for (name, var) in named.chain(adam.named(weights)) {
+            match tensors.remove(&name) {
+                Some(found) if found.dims() == var.dims() && found.dtype() == DType::F32 => {
+                    var.set(&found.to_device(var.device())?)?;
+                }
+                Some(found) => {
+                    let (shape, wanted) = (found.dims(), var.dims());
+                    listing
+                        .push(format!("  {name} is {:?} {shape:?}, not {wanted:?}", found.dtype()));
+                }
+                None => listing.push(format!("  {name} is missing")),
+            }
+        }
+        listing.extend(tensors.keys().map(|name| format!("  {name} is extra")));
+        if position.steps.len() != adam.steps().len() {
+            listing.push(format!("  {} steps of the optimiser", position.steps.len()));
+        }
+        if !listing.is_empty() {
+            return Err(Error::Weights { origin: path.display().to_string(), listing });
+        }
+        adam.set_steps(position.steps.clone());
+        Ok(position)
+    }
+
+    /// The lines of the log that belong to the first `epochs`; later ones were not acknowledged.
+    pub(crate) fn cut_log(&self, epochs: usize) -> Result<(), Error> {
+        let path = self.folder.join(LOG);
+        let text = match fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(e) if e.kind() == ErrorKind::NotFound && epochs == 0 => String::new(),
+            Err(e) => return Err(nextpair_data::Error::io(&path, e).into()),
+        };
+        let kept: String = text.split_inclusive('\n').take(epochs).collect();
+        if kept.lines().count() != epochs || !kept.is_empty() && !kept.ends_with('\n') {
+            return Err(Error::file(&path, format!("not the lines of {epochs} epochs")));
+        }
+        write(&path, kept.as_bytes())
+    }
+
+    /// The epochs that are done, as the log has them.
+    pub fn epochs(&self) -> Result<Vec<Epoch>, Error> {
+        let path = self.folder.join(LOG);
+        let text = match fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(e) if e.kind() == ErrorKind::NotFound => String::new(),
+            Err(e) => return Err(nextpair_data::Error::io(&path, e).into()),
+        };
+        // A line without its end was cut off by a kill.
+        let whole = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+        let epoch = |(at, line)| {
+            serde_json::from_str(line).map_err(|e| {
+                let what = format!("not an epoch: {e}");
+                nextpair_data::Error::Line { path: path.clone(), line: at + 1, what }.into()
+            })
+        };
+        whole.enumerate().map(epoch).collect()
+    }
+
+    /// Appends a line to the log.
+    pub(crate) fn log(&self, line: &impl Serialize) -> Result<(), Error> {
+        let path = self.folder.join(LOG);
+        let mut bytes = Vec::new();
+        push_line(&mut bytes, line, &path)?;
+        let append = || {
+            let mut file = OpenOptions::new().append(true).create(true).open(&path)?;
+            file.write_all(&bytes)?;
+            file.sync_data()
+        };
+        append().map_err(|e| nextpair_data::Error::io(&path, e).into())
+    }
+}
+
+/// Writes tensors whole or not at all, with a word about them.
+fn write_tensors<'a>(
+    path: &Path,
+    tensors: impl Iterator<Item = (String, &'a Tensor)>,
+    (key, text): (&str, String),
+) -> Result<(), Error> {
+    let metadata = [(key.to_owned(), text)].into();
+    let bytes = safetensors::serialize(tensors.collect::<Vec<_>>(), Some(metadata));
+    write(path, &bytes.map_err(|e| Error::file(path, e.to_string()))?)
+}
+
+/// A word that a file has about its tensors.
+fn metadata(path: &Path, key: &str) -> Result<Option<String>, Error> {
+    let bytes = fs::read(path).map_err(|e| nextpair_data::Error::io(path, e))?;
+    let (_, head) = safetensors::SafeTensors::read_metadata(&bytes)
+        .map_err(|e| Error::file(path, e.to_string()))?;
+    Ok(head.metadata().as_ref().and_then(|all| all.get(key)).cloned())
+}

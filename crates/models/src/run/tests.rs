@@ -1,0 +1,194 @@
+//! Runs whose files were damaged, exchanged or edited.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use candle_core::{Device, Tensor};
+use nextpair_data::dataset::Dataset;
+use nextpair_data::import::import_scenes;
+use nextpair_data::scenes::Settings;
+use nextpair_data::text::Vocabulary;
+
+use super::{Run, Spec};
+use crate::{Choice, Config, Corpus, Error, Training, train};
+
+/// A folder with a dataset, and a run of two epochs of four.
+struct World {
+    folder: tempfile::TempDir,
+}
+
+impl World {
+    fn new() -> Self {
+        let world = World { folder: tempfile::tempdir().unwrap() };
+        let settings = Settings { images: 30, ..Settings::default() };
+        import_scenes(&settings, &world.path("ds"), &()).unwrap();
+        let dataset = world.dataset();
+        let captions: Vec<String> = dataset.items().iter().flat_map(|i| i.captions).collect();
+        let vocabulary = Vocabulary::build(&captions, 4);
+        let corpus = Corpus::of_words(dataset, None, &vocabulary).unwrap();
+        let training = Training { epochs: 2, validate_last: 0, ..Training::default() };
+        let mut model = Config::named("vse++").unwrap();
+        model.set_dim(4);
+        let features = ("regions".to_owned(), None);
+        let spec = Spec::new(corpus.dataset(), model, corpus.inputs(), features, training);
+        let pairs = corpus.pairs(&corpus.training_items(), Choice::First, 0);
+        Run::create(&world.path("run"), spec, Some(vocabulary), &corpus, &pairs).unwrap();
+        world.trained().unwrap();
+        world.edit("run.json", |text| text.replace("\"epochs\": 2", "\"epochs\": 4"));
+        world
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn dataset(&self) -> Dataset {
+        Dataset::open(&self.path("ds")).unwrap()
+    }
+
+    /// Opens the run and goes on with it; the epochs that took.
+    fn trained(&self) -> Result<Vec<usize>, Error> {
+        let run = Run::open(&self.path("run"))?;
+        let corpus = run.training_corpus(self.dataset())?;
+        let mut epochs = Vec::new();
+        train(&run, &corpus, &Device::Cpu, &(), |epoch| epochs.push(epoch.epoch))?;
+        Ok(epochs)
+    }
+
+    fn edit(&self, file: &str, edit: impl FnOnce(String) -> String) {
+        let path = self.path("run").join(file);
+        fs::write(&path, edit(fs::read_to_string(&path).unwrap())).unwrap();
+    }
+
+    /// Changes the tensors of a file; its position stays unless there is another.
+    fn edit_tensors(
+        &self,
+        file: &str,
+        edit: impl FnOnce(&mut BTreeMap<String, Tensor>),
+        position: Option<&str>,
+    ) {
+        let path = self.path("run").join(file);
+        let bytes = fs::read(&path).unwrap();
+        let (_, head) = safetensors::SafeTensors::read_metadata(&bytes).unwrap();
+        let mut metadata = head.metadata().clone().unwrap();
+        if let Some(position) = position {
+            metadata.insert("position".to_owned(), position.to_owned());
+        }
+        let mut tensors = crate::parameters::read_tensors(&path).unwrap();
+        edit(&mut tensors);
+        fs::write(&path, safetensors::serialize(&tensors, Some(metadata)).unwrap()).unwrap();
+    }
+
+    fn refused(&self, says: &str) {
+        let what = self.trained().unwrap_err().to_string();
+        assert!(what.contains(says), "no '{says}' in {what}");
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+    }
+}
+
+#[test]
+fn a_state_must_be_that_of_the_model() {
+    let world = World::new();
+    copy(&world.path("run"), &world.path("good"));
+    let small = Tensor::zeros(3, candle_core::DType::F32, &Device::Cpu).unwrap();
+    let edits: [(&dyn Fn(&mut BTreeMap<String, Tensor>), &str); 4] = [
+        (&|all| drop(all.remove("img_fc.bias")), "img_fc.bias is missing"),
+        (&|all| drop(all.remove("adam.second.img_fc.bias")), "adam.second.img_fc.bias is missing"),
+        (&|all| drop(all.insert("more".to_owned(), small.clone())), "more is extra"),
+        (&|all| drop(all.insert("img_fc.bias".to_owned(), small.clone())), "F32 [3], not [4]"),
+    ];
+    for (edit, says) in edits {
+        world.edit_tensors("state.safetensors", edit, None);
+        world.refused(says);
+        copy(&world.path("good"), &world.path("run"));
+    }
+    for (position, says) in [
+        ("{}", "the position: missing field"),
+        (r#"{"epochs":2,"best":null,"best_epoch":2,"steps":[1]}"#, "1 steps of the optimiser"),
+        (r#"{"epochs":3,"best":null,"best_epoch":2,"steps":[]}"#, "0 steps of the optimiser"),
+    ] {
+        world.edit_tensors("state.safetensors", |_| (), Some(position));
+        world.refused(says);
+        copy(&world.path("good"), &world.path("run"));
+    }
+    let state = world.path("run/state.safetensors");
+    let whole = fs::read(&state).unwrap();
+    for length in [0, 7, 20, whole.len() / 2, whole.len() - 1] {
+        fs::write(&state, &whole[..length]).unwrap();
+        world.refused("state.safetensors");
+    }
+    fs::remove_file(&state).unwrap();
+    world.refused("is missing; without it the run cannot go on");
+    copy(&world.path("good"), &world.path("run"));
+    assert_eq!(world.trained().unwrap(), [3, 4]);
+    assert_eq!(world.trained().unwrap(), [0; 0]);
+}
+
+#[test]
+fn weights_must_be_those_of_the_model() {
+    let world = World::new();
+    let run = Run::open(&world.path("run")).unwrap();
+    assert_eq!(run.weights_epoch().unwrap(), Some(2));
+    world.edit_tensors("model.safetensors", |all| drop(all.remove("embed.weight")), None);
+    let what = run.model(&Device::Cpu).err().unwrap().to_string();
+    assert!(what.contains("embed.weight") && what.contains("is missing"), "{what}");
+    fs::remove_file(world.path("run/model.safetensors")).unwrap();
+    let what = run.model(&Device::Cpu).err().unwrap().to_string();
+    assert!(what.contains("no epoch is done yet"), "{what}");
+}
+
+#[test]
+fn the_log_has_one_line_for_each_epoch() {
+    let world = World::new();
+    // A line that was not acknowledged, and one that was cut off.
+    world.edit("log.jsonl", |text| format!("{text}{}{{\"epo", text.lines().next().unwrap()));
+    world.edit("log.jsonl", |text| text.replace("}{\"epo", "}\n{\"epo"));
+    let run = Run::open(&world.path("run")).unwrap();
+    assert_eq!(run.epochs().unwrap().len(), 3);
+    assert_eq!(world.trained().unwrap(), [3, 4]);
+    let epochs: Vec<usize> = run.epochs().unwrap().iter().map(|epoch| epoch.epoch).collect();
+    assert_eq!(epochs, [1, 2, 3, 4]);
+    world.edit("log.jsonl", |text| text[..text.len() - 1].to_owned());
+    world.refused("log.jsonl: not the lines of 4 epochs");
+    fs::remove_file(world.path("run/log.jsonl")).unwrap();
+    world.refused("log.jsonl: ");
+}
+
+#[test]
+fn files_that_were_changed_are_noticed() {
+    let world = World::new();
+    copy(&world.path("run"), &world.path("good"));
+    let again = || copy(&world.path("good"), &world.path("run"));
+    world.edit("pairs.jsonl", |text| text.lines().skip(1).map(|l| format!("{l}\n")).collect());
+    world.refused("pairs.jsonl: was changed after the run was made");
+    again();
+    Vocabulary::build(["a a a"], 1).write(&world.path("run/vocabulary.json")).unwrap();
+    world.refused("vocabulary.json: 5 words in the vocabulary, but");
+    again();
+    world.edit("vocabulary.json", |text| text.replace("scene", "scenery"));
+    world.edit("vocabulary.json", |text| text.replace("\"square\"", "\"quadrangle\""));
+    world.refused("vocabulary.json: was changed after the run was made");
+    again();
+    for (from, to, says) in [
+        ("\"nextpair_run\": 1", "\"nextpair_run\": 2", "run.json: format 2; this version reads 1"),
+        ("\"margin\"", "\"margins\"", "run.json: unknown field `margins`"),
+        ("\"dim\": 4", "\"dim\": 0", "dim: is 0"),
+        ("\"regions\"", "\"others\"", "no image features others; there are regions"),
+        ("\"image\": 64", "\"image\": 65", "but the model takes"),
+    ] {
+        world.edit("run.json", |text| text.replace(from, to));
+        world.refused(says);
+        again();
+    }
+    // Another dataset of the same name.
+    world.edit("../ds/items.jsonl", |text| text.replace("scene-000003", "scene-x00003"));
+    world.refused("pairs.jsonl:4: the dataset has no item");
+}
