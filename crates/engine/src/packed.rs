@@ -80,7 +80,7 @@ impl Packed {
             let first = p * width;
             let present = width.min(columns - first);
             for (k, line) in panel.chunks_exact_mut(width).enumerate() {
-                line[..present].copy_from_slice(&values[k * columns + first..][..present]);
+                copy_line(&values[k * columns + first..][..present], &mut line[..present]);
                 line[present..].fill(0.0);
             }
         }
@@ -188,6 +188,14 @@ impl Packed {
         left.check(out.len() / self.columns, self.depth);
         Job { packed: self, left, add }.run(out, threads);
     }
+}
+
+/// Copies a line in pieces of known length: a call for every line would cost more than the copy.
+#[inline(always)]
+fn copy_line(from: &[f32], to: &mut [f32]) {
+    let ((from, from_rest), (to, to_rest)) = (from.as_chunks::<8>(), to.as_chunks_mut::<8>());
+    to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+    to_rest.iter_mut().zip(from_rest).for_each(|(to, from)| *to = *from);
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use rayon::prelude::*;
 
 use super::chunk::{Chunk, LANES, cuts};
 use super::context::Context;
-use super::forward::Trace;
+use super::forward::TRACE;
 use super::{CONTEXTS, Matcher, QUERIES, Ragged};
 
 impl Matcher {
@@ -15,10 +15,10 @@ impl Matcher {
         queries: Ragged<'_>,
         mut found: impl FnMut(usize, usize, &[f64]),
     ) {
-        let all: Vec<usize> = (0..contexts.len()).collect();
-        for block in all.chunks(CONTEXTS) {
-            let tables: Vec<Context> =
-                block.par_iter().map(|&c| self.table(contexts, c, false)).collect();
+        for first_context in (0..contexts.len()).step_by(CONTEXTS) {
+            let end = contexts.len().min(first_context + CONTEXTS);
+            let block = contexts.slice(first_context..end);
+            let tables = Context::all(block, self.memory.as_ref(), false);
             for wave in waves(queries) {
                 let (first, wave) = (wave.start, queries.slice(wave));
                 let chunks = self.chunks(wave);
@@ -28,10 +28,12 @@ impl Matcher {
                 let scores: Vec<Vec<f64>> = tasks
                     .par_iter()
                     .with_max_len(1)
-                    .map_init(Trace::default, |trace, &(chunk, table)| {
+                    .map(|&(chunk, table)| {
                         let (_, chunk) = &chunks[chunk];
                         let mut scores = vec![0.0; self.attention.steps * chunk.items.len()];
-                        self.forward(chunk, &[&tables[table]], trace, &mut scores);
+                        TRACE.with_borrow_mut(|trace| {
+                            self.forward(chunk, &[&tables[table]], trace, &mut scores);
+                        });
                         scores
                     })
                     .collect();
@@ -41,16 +43,11 @@ impl Matcher {
                     for item in 0..chunk.items.len() {
                         let of_steps = scores[item..].iter().step_by(chunk.items.len());
                         steps.iter_mut().zip(of_steps).for_each(|(step, score)| *step = *score);
-                        found(block[table], first + start + item, &steps);
+                        found(first_context + table, first + start + item, &steps);
                     }
                 }
             }
         }
-    }
-
-    /// What is known of a context by itself, and for its gradients if they are wanted.
-    pub(super) fn table(&self, contexts: Ragged<'_>, context: usize, gradients: bool) -> Context {
-        Context::new(contexts.values_of(context), self.dim, self.memory.as_ref(), gradients)
     }
 
     /// What the memory makes of the queries as they are.

@@ -5,6 +5,8 @@ mod gates;
 mod queries;
 mod relevance;
 
+use std::cell::RefCell;
+
 use crate::packed::{Packed, Tiles};
 
 use super::Matcher;
@@ -38,6 +40,11 @@ pub(super) struct Room<'a> {
     pub(super) gradients: &'a mut [f32],
 }
 
+thread_local! {
+    /// Memory for gradients, kept because a chunk may be over sooner than memory is had.
+    pub(super) static SCRATCH: RefCell<Scratch> = RefCell::new(Scratch::new());
+}
+
 /// Memory that is used again for every chunk.
 pub(super) struct Scratch {
     pub(super) trace: Trace,
@@ -53,7 +60,7 @@ pub(super) struct Scratch {
 }
 
 impl Scratch {
-    pub(super) fn new() -> Self {
+    fn new() -> Self {
         Scratch {
             trace: Trace::with_gates(),
             state: Packed::empty(),

@@ -1,7 +1,10 @@
 //! What is known of an attended item before any query comes.
 
+use rayon::prelude::*;
+
 use crate::packed::{Left, Packed, Plan, Tiles, tile_size};
 
+use super::Ragged;
 use super::memory::Gated;
 
 /// The rows of an attended item and what follows from them alone.
@@ -29,20 +32,37 @@ struct Turned {
 }
 
 impl Context {
-    /// What gradients need is kept if they are wanted.
-    pub(super) fn new(values: &[f32], dim: usize, memory: Option<&Gated>, gradients: bool) -> Self {
+    /// Of all items of `contexts`. What gradients need is kept if they are wanted.
+    pub(super) fn all(contexts: Ragged<'_>, memory: Option<&Gated>, gradients: bool) -> Vec<Self> {
+        let projected = memory.map(|memory| (memory, memory.projected(contexts.all_values())));
+        let table = |item: usize| {
+            let made = projected.as_ref().map(|(memory, projected)| {
+                let rows = contexts.rows_of(item);
+                let first = rows.start - contexts.first_row();
+                let size = 2 * contexts.dim;
+                (*memory, &projected[first * size..][..rows.len() * size])
+            });
+            Context::new(contexts.values_of(item), contexts.dim, made, gradients)
+        };
+        (0..contexts.len()).into_par_iter().map(table).collect()
+    }
+
+    fn new(
+        values: &[f32],
+        dim: usize,
+        projected: Option<(&Gated, &[f32])>,
+        gradients: bool,
+    ) -> Self {
         let rows = values.len() / dim;
         let plan = Plan::new(rows, 1, tile_size().0);
         let mut gram = vec![0.0; rows * rows];
         Packed::transposed(rows, dim, values).multiply(Left::rows(values, dim), &mut gram);
-        let projected = memory.map(|memory| (memory, memory.projected(values)));
         let turned = gradients.then(|| Turned {
             regions: {
                 let plan = Plan::new(dim, 1, tile_size().0);
                 Tiles::new(Left::transposed(values, dim), 0, rows, plan)
             },
             projected: projected
-                .as_ref()
                 .map(|(_, projected)| Tiles::new(Left::rows(projected, 2 * dim), 0, 2 * dim, plan)),
         });
         Context {
@@ -50,7 +70,7 @@ impl Context {
             regions: Tiles::new(Left::rows(values, dim), 0, dim, plan),
             gram: Tiles::new(Left::rows(&gram, rows), 0, rows, plan),
             projected: projected.map(|(memory, projected)| {
-                Tiles::new(Left::transposed(&projected, 2 * dim), 0, rows, memory.plan)
+                Tiles::new(Left::transposed(projected, 2 * dim), 0, rows, memory.plan)
             }),
             turned,
         }

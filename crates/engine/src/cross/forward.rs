@@ -1,5 +1,7 @@
 //! All matching steps of the queries of a chunk.
 
+use std::cell::RefCell;
+
 use pulp::{Arch, Simd, WithSimd};
 
 use crate::packed::{Packed, Tiles, VECTORS, panel_product};
@@ -9,6 +11,11 @@ use super::chunk::{Chunk, Span};
 use super::context::Context;
 use super::lengths::normalise;
 use super::update::Update;
+
+thread_local! {
+    /// Memory for scoring, kept because a chunk may be over sooner than memory is had.
+    pub(super) static TRACE: RefCell<Trace> = RefCell::default();
+}
 
 /// What happened to the queries of a chunk, step by step. Its memory is used again.
 #[derive(Default)]

@@ -11,8 +11,6 @@ mod memory;
 
 use std::ops::Range;
 
-use rayon::prelude::*;
-
 use crate::Error;
 
 use super::context::Context;
@@ -28,7 +26,7 @@ const CONTEXTS: usize = 128;
 const LANES: Range<usize> = 96..192;
 
 /// Rows of queries that are kept until they are added up.
-const GROUP: usize = 4096;
+const GROUP: usize = 2048;
 
 /// The gradients of a weighted sum of scores, each in the layout of what it belongs to.
 #[derive(Clone, Debug, PartialEq)]
@@ -111,8 +109,7 @@ impl Matcher {
             queries: vec![0.0; queries.values.len()],
             started: vec![0.0; made * queries.values.len()],
         };
-        let tables: Vec<Context> =
-            (0..contexts.len()).into_par_iter().map(|c| self.table(contexts, c, true)).collect();
+        let tables = Context::all(contexts, self.memory.as_ref(), true);
         let started = self.started(queries);
         let rows = batch.rows(pairs, queries);
         let runs = super::chunk::cuts(&rows, LANES);

@@ -86,7 +86,7 @@ impl Gated {
     pub(super) fn projected(&self, rows: &[f32]) -> Vec<f32> {
         let (dim, size) = (self.context.depth(), self.bias.len());
         let mut projected = vec![0.0; rows.len() / dim * size];
-        self.context.multiply(Left::rows(rows, dim), &mut projected);
+        self.context.par_multiply(Left::rows(rows, dim), &mut projected);
         projected
     }
 }

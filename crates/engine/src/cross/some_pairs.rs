@@ -6,7 +6,7 @@ use rayon::prelude::*;
 
 use super::chunk::{Chunk, LANES, cuts};
 use super::context::Context;
-use super::forward::Trace;
+use super::forward::TRACE;
 use super::{CONTEXTS, Matcher, QUERIES, Ragged};
 
 /// Pairs of few enough contexts and queries that tables of all are kept.
@@ -40,23 +40,22 @@ impl Matcher {
     ) {
         let order = sorted(pairs, |_| true);
         for batch in batches(&order, pairs, queries, CONTEXTS) {
-            let tables: Vec<Context> = batch
-                .contexts
-                .par_iter()
-                .map(|&context| self.table(contexts, context, false))
-                .collect();
-            let (values, offsets) = batch.queries(queries);
-            let own = Ragged { dim: self.dim, values: &values, offsets: &offsets };
+            let (rows, own) = (batch.contexts(contexts), batch.queries(queries));
+            let rows = Ragged { dim: self.dim, values: &rows.0, offsets: &rows.1 };
+            let own = Ragged { dim: self.dim, values: &own.0, offsets: &own.1 };
+            let tables = Context::all(rows, self.memory.as_ref(), false);
             let started = self.started(own);
             let scores: Vec<(Range<usize>, Vec<f64>)> = cuts(&batch.rows(pairs, own), LANES)
                 .into_par_iter()
                 .with_max_len(1)
-                .map_init(Trace::default, |trace, run| {
+                .map(|run| {
                     let part = batch.part(run, pairs, own, &started);
                     let seen: Vec<&Context> = part.contexts.iter().map(|&c| &tables[c]).collect();
                     let count = part.pairs.len();
                     let mut steps = vec![0.0; self.attention.steps * count];
-                    self.forward(&part.chunk, &seen, trace, &mut steps);
+                    TRACE.with_borrow_mut(|trace| {
+                        self.forward(&part.chunk, &seen, trace, &mut steps);
+                    });
                     let of_pair = |pair: usize| steps[pair..].iter().step_by(count).sum();
                     (part.pairs, (0..count).map(of_pair).collect())
                 })
@@ -160,10 +159,10 @@ impl Batch<'_> {
 
 /// The rows of some items, and where each of them begins.
 fn gathered(all: Ragged<'_>, items: &[usize]) -> (Vec<f32>, Vec<usize>) {
-    let values = items.iter().flat_map(|&item| all.values_of(item)).copied().collect();
-    let mut offsets = vec![0];
+    let (mut values, mut offsets) = (Vec::new(), vec![0]);
     let mut end = 0;
     for &item in items {
+        values.extend_from_slice(all.values_of(item));
         end += all.rows_of(item).len();
         offsets.push(end);
     }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::Aligned;
+use super::{Aligned, with_height};
 
 /// The left side of a product, wherever its numbers lie.
 #[derive(Clone, Copy, Debug)]
@@ -89,14 +89,14 @@ impl Tiles {
     pub(crate) fn fill(&mut self, left: Left<'_>, first: usize, depth: usize, plan: Plan) {
         (self.depth, self.plan) = (depth, plan);
         self.values.resize(plan.units * plan.unit * depth);
-        for tile in 0..plan.count {
+        // Without depth there is nothing to lay out, and nothing that it could be taken from.
+        for tile in (0..plan.count).filter(|_| depth > 0) {
             let Range { start, end } = plan.rows_of(tile);
             let (height, first) = (end - start, first + start);
             let to = &mut self.values[start * depth..end * depth];
             if left.row == 1 {
-                for (k, to) in to.chunks_exact_mut(height).enumerate() {
-                    to.copy_from_slice(&left.values[first + k * left.column..][..height]);
-                }
+                let from = &left.values[first..];
+                with_height!(height, R => copy_lines::<R>(from, left.column, to));
                 continue;
             }
             // A stretch of the depth at a time, which stays in the nearest cache.
@@ -120,5 +120,15 @@ impl Tiles {
     pub(crate) fn values_of(&self, tile: usize) -> &[f32] {
         let Range { start, end } = self.plan.rows_of(tile);
         &self.values[start * self.depth..end * self.depth]
+    }
+}
+
+/// Copies as many lines of `R` numbers as there is room for; they begin every `stride` numbers. Of
+/// known length, because calls to copy a few numbers each cost more than the copies.
+#[inline(always)]
+fn copy_lines<const R: usize>(from: &[f32], stride: usize, to: &mut [f32]) {
+    let (lines, _) = to.as_chunks_mut::<R>();
+    for (k, line) in lines.iter_mut().enumerate() {
+        *line = *from[k * stride..].first_chunk::<R>().expect("checked when the product began");
     }
 }

@@ -1,5 +1,6 @@
 //! Products cut into tasks, one after the other or on several threads.
 
+use std::cell::RefCell;
 use std::ops::Range;
 
 use pulp::{Arch, Simd, WithSimd};
@@ -13,6 +14,11 @@ const BLOCK: usize = 128 << 10;
 
 /// Multiply-adds that are worth the start of a task of their own.
 const TASK: usize = 1 << 19;
+
+thread_local! {
+    /// Memory for left sides, kept because a product may be over sooner than memory is had.
+    static TILES: RefCell<Tiles> = RefCell::default();
+}
 
 /// A product that is to be computed.
 #[derive(Clone, Copy)]
@@ -30,11 +36,9 @@ impl<'a> Job<'a> {
         let blocks = rows.div_ceil((BLOCK / depth.max(1)).max(TALLEST));
         let tasks = self.split(out, rows, blocks, self.groups(rows, blocks, threads));
         if threads == 1 || tasks.len() == 1 {
-            let mut tiles = Tiles::default();
-            tasks.into_iter().for_each(|task| task.run(&mut tiles));
+            tasks.into_iter().for_each(Task::run);
         } else {
-            let tasks = tasks.into_par_iter().with_max_len(1);
-            tasks.for_each_init(Tiles::default, |tiles, task| task.run(tiles));
+            tasks.into_par_iter().with_max_len(1).for_each(Task::run);
         }
     }
 
@@ -90,8 +94,8 @@ impl Task<'_, '_> {
         packed.columns_of(self.panels.start).start..packed.columns_of(self.panels.end - 1).end
     }
 
-    fn run(self, tiles: &mut Tiles) {
-        Arch::new().dispatch(Run { task: self, tiles });
+    fn run(self) {
+        TILES.with_borrow_mut(|tiles| Arch::new().dispatch(Run { task: self, tiles }));
     }
 }
 

@@ -10,13 +10,13 @@ use super::Tiles;
 pub(crate) const VECTORS: usize = 2;
 
 /// The largest number of rows of a tile on any machine.
-pub(crate) const TALLEST: usize = 12;
+pub(super) const TALLEST: usize = 12;
 
 /// The sums of one row of a tile: the columns of a panel.
 pub(crate) type Sums<S> = [<S as Simd>::f32s; VECTORS];
 
 /// The rows a tile can have: its sums, a line of the panel and one factor fill the registers.
-pub(crate) fn tallest<S: Simd>() -> usize {
+pub(super) fn tallest<S: Simd>() -> usize {
     if S::REGISTER_COUNT >= 32 { TALLEST } else { TALLEST / 2 }
 }
 
@@ -82,14 +82,20 @@ pub(crate) fn accumulate<S: Simd, const R: usize>(
 
 /// Up to a panel's width of numbers, with zeros after the last.
 #[inline(always)]
-pub(crate) fn load<S: Simd>(simd: S, from: &[f32]) -> Sums<S> {
+fn load<S: Simd>(simd: S, from: &[f32]) -> Sums<S> {
+    if let (&[first, second], []) = S::as_simd_f32s(from) {
+        return [first, second];
+    }
     let (first, second) = from.split_at(from.len().min(S::F32_LANES));
     [simd.partial_load_f32s(first), simd.partial_load_f32s(second)]
 }
 
 /// Writes as many sums as there is room for.
 #[inline(always)]
-pub(crate) fn store<S: Simd>(simd: S, sums: Sums<S>, to: &mut [f32]) {
+fn store<S: Simd>(simd: S, sums: Sums<S>, to: &mut [f32]) {
+    if let ([first, second], []) = S::as_mut_simd_f32s(to) {
+        return [*first, *second] = sums;
+    }
     let (first, second) = to.split_at_mut(to.len().min(S::F32_LANES));
     simd.partial_store_f32s(first, sums[0]);
     simd.partial_store_f32s(second, sums[1]);
@@ -98,7 +104,7 @@ pub(crate) fn store<S: Simd>(simd: S, sums: Sums<S>, to: &mut [f32]) {
 /// The product of a tile and a panel, written to the `columns` of the rows of `out`, or added to
 /// what is there.
 #[inline(always)]
-pub(crate) fn product<S: Simd, const R: usize>(
+pub(super) fn product<S: Simd, const R: usize>(
     simd: S,
     left: &[f32],
     panel: &[f32],

@@ -6,7 +6,7 @@ use rayon::prelude::*;
 
 use crate::packed::{Left, Packed};
 
-use super::super::backward::{Pull, Room, Scratch};
+use super::super::backward::{Pull, Room, SCRATCH};
 use super::super::context::Context;
 use super::super::{Matcher, Ragged};
 use super::memory::{MemorySums, Turned};
@@ -30,8 +30,16 @@ struct Passed {
     first: usize,
     /// Its items: which of the batch's they are, and their rows.
     items: Vec<(usize, Range<usize>)>,
-    /// Its spans: which of the batch's contexts they attended to, their rows and what they left.
-    spans: Vec<(usize, Range<usize>, Vec<Pull>)>,
+    /// Its spans: which of the batch's contexts they attended to, and what they left.
+    spans: Vec<(usize, Trail)>,
+}
+
+/// What the queries of a span leave behind.
+struct Trail {
+    /// Their rows in the chunk.
+    rows: Range<usize>,
+    /// Step by step.
+    pulls: Vec<Pull>,
 }
 
 impl Group {
@@ -72,15 +80,17 @@ impl Group {
             .zip(rooms)
             .zip(&offsets[..runs.len()])
             .with_max_len(1)
-            .map_init(Scratch::new, |scratch, ((run, room), &first)| {
+            .map(|((run, room), &first)| {
                 let part = gather.batch.part(run.clone(), gather.pairs, gather.queries, started);
                 let contexts: Vec<&Context> = part.contexts.iter().map(|&c| &tables[c]).collect();
                 let mut scores = vec![0.0; steps * part.wanted.len()];
-                matcher.forward(&part.chunk, &contexts, &mut scratch.trace, &mut scores);
                 let places = &gather.batch.order[run.clone()];
                 let upstream: Vec<f32> = places.iter().map(|&p| gather.upstream[p]).collect();
                 let chunk = &part.chunk;
-                let pulls = matcher.backward(chunk, &contexts, turned, &upstream, scratch, room);
+                let pulls = SCRATCH.with_borrow_mut(|scratch| {
+                    matcher.forward(chunk, &contexts, &mut scratch.trace, &mut scores);
+                    matcher.backward(chunk, &contexts, turned, &upstream, scratch, room)
+                });
                 let rows = |items: &Range<usize>| {
                     chunk.items[items.start].start..chunk.items[items.end - 1].end
                 };
@@ -88,7 +98,9 @@ impl Group {
                 Passed {
                     first,
                     items: part.wanted.iter().copied().zip(chunk.items.iter().cloned()).collect(),
-                    spans: spans.map(|((&c, span), pull)| (c, rows(&span.items), pull)).collect(),
+                    spans: spans
+                        .map(|((&c, span), pulls)| (c, Trail { rows: rows(&span.items), pulls }))
+                        .collect(),
                 }
             })
             .collect();
@@ -103,11 +115,10 @@ impl Group {
     /// Adds what the spans left behind to the gradients of their contexts.
     pub(super) fn add_to_contexts(&self, contexts: Ragged<'_>, sums: &mut BatchSums) {
         let dim = self.dim;
-        let mut left: Vec<Vec<(usize, &Range<usize>, &[Pull])>> =
-            (0..contexts.len()).map(|_| Vec::new()).collect();
+        let mut left: Vec<Vec<(usize, &Trail)>> = (0..contexts.len()).map(|_| Vec::new()).collect();
         for chunk in &self.chunks {
-            for (context, rows, pulls) in &chunk.spans {
-                left[*context].push((chunk.first, rows, pulls));
+            for (context, trail) in &chunk.spans {
+                left[*context].push((chunk.first, trail));
             }
         }
         let regions = split_rows(&mut sums.contexts, contexts.offsets, dim);
@@ -120,7 +131,7 @@ impl Group {
         tasks.for_each_init(Packed::empty, |right, (context, ((left, regions), projected))| {
             let count = contexts.rows_of(context).len();
             let mut gram = vec![0.0; count * count];
-            for (first, rows, pulls) in left {
+            for (first, Trail { rows, pulls }) in left {
                 for (k, pull) in pulls.iter().enumerate() {
                     let queries = self.rows(&self.queries[k], dim, first, rows);
                     right.repack(rows.len(), dim, queries);
