@@ -11,7 +11,7 @@ const PREPROCESS: &str = "size = 8\nresize = \"squash\"\nscale = 1\nmean = [127,
                           std = [128, 128, 128]\n";
 
 /// A folder with the encoders and a dataset `ds` of generated scenes.
-fn world(images: usize) -> tempfile::TempDir {
+pub fn world(images: usize) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
     let fixtures = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../encode/tests/fixtures");

@@ -162,11 +162,16 @@ impl World {
     }
 }
 
-/// Runs the program in `folder`.
+/// Runs the program in `folder`. Words are separated by blanks.
 pub fn nextpair(folder: &Path, words: &str) -> Run {
+    nextpair_with(folder, &words.split_whitespace().collect::<Vec<_>>())
+}
+
+/// The same with words that may hold blanks.
+pub fn nextpair_with(folder: &Path, words: &[&str]) -> Run {
     let Output { status, stdout, stderr } = Command::new(env!("CARGO_BIN_EXE_nextpair"))
         .current_dir(folder)
-        .args(words.split_whitespace())
+        .args(words)
         .output()
         .unwrap();
     Run {

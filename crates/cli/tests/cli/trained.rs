@@ -1,0 +1,226 @@
+//! Selections with a trained model are those on its exported encodings.
+
+use std::fs::{self, File};
+use std::path::Path;
+
+use nextpair_data::dataset::Dataset;
+use nextpair_data::npy;
+use nextpair_data::text::{SplitWords, Vocabulary};
+use nextpair_models::{Choice, Config, Corpus, Device, Model, Pair, Run, Spec, Training, train};
+use serde_json::Value;
+
+use crate::world::{json_lines, nextpair, nextpair_with};
+
+/// Trains a small model in `run` on the first `items` of the dataset's training items.
+pub fn train_run(path: &Path, run: &str, model: &str, items: usize, captions: Choice) -> Run {
+    let dataset = Dataset::open(&path.join("ds")).unwrap();
+    let mut config = Config::named(model).unwrap();
+    config.set_dim(16);
+    let vocabulary = config.reads_words().then(|| {
+        let counts = SplitWords::count(dataset.items(), &());
+        Vocabulary::from_counts(&counts.of_train_and_dev(), 2)
+    });
+    let corpus = match &vocabulary {
+        Some(vocabulary) => Corpus::of_words(dataset, None, vocabulary).unwrap(),
+        None => Corpus::of_vectors(dataset, None, None).unwrap(),
+    };
+    let training = Training {
+        epochs: 2,
+        batch: 16,
+        rate: 0.01,
+        validate_last: 0,
+        captions,
+        seed: 5,
+        ..Training::default()
+    };
+    let pairs = corpus.pairs(&corpus.training_items()[..items], captions, training.seed);
+    let image = corpus.image_features().0.name.clone();
+    let text = corpus.text_features().map(|(set, _)| set.name.clone());
+    let spec = Spec::new(corpus.dataset(), config, corpus.inputs(), (image, text), training);
+    let run = Run::create(&path.join(run), spec, vocabulary, &corpus, &pairs).unwrap();
+    train(&run, &corpus, &Device::Cpu, &(), |_| {}).unwrap();
+    run
+}
+
+/// A run opened again, with its model and its dataset.
+pub struct Opened {
+    pub corpus: Corpus,
+    pub model: Model,
+    pairs: Vec<Pair>,
+}
+
+impl Opened {
+    pub fn new(path: &Path, run: &str) -> Self {
+        let run = Run::open(&path.join(run)).unwrap();
+        let corpus = run.corpus(Dataset::open(&path.join("ds")).unwrap()).unwrap();
+        let (model, pairs) = (run.model(&Device::Cpu).unwrap(), run.pairs(&corpus).unwrap());
+        Opened { corpus, model, pairs }
+    }
+
+    pub fn images(&self, items: &[usize]) -> Vec<f32> {
+        let features = self.corpus.features(items, &Device::Cpu).unwrap();
+        self.model.encode_images(&features).unwrap().values().unwrap()
+    }
+
+    pub fn texts(&self, captions: &[usize]) -> Vec<f32> {
+        let texts = self.corpus.texts(captions, &Device::Cpu).unwrap();
+        self.model.encode_texts(&texts).unwrap().values().unwrap()
+    }
+
+    /// Items of the pool: what is trained on and not paired.
+    fn pool(&self) -> Vec<usize> {
+        let paired = |item: &usize| self.pairs.iter().any(|pair| pair.item == *item);
+        self.corpus.training_items().into_iter().filter(|item| !paired(item)).collect()
+    }
+
+    /// Writes what `select` needs to know without the model.
+    fn export(&self, path: &Path, choice: Choice) {
+        let items = self.corpus.dataset().items();
+        let write = |name: &str, values: &[f32]| {
+            let mut file = File::create(path.join(name)).unwrap();
+            npy::write_f32(&mut file, values.len() / 16, 16, values.iter().copied()).unwrap();
+        };
+        let lines = |name: &str, lines: Vec<String>| {
+            fs::write(path.join(name), lines.join("\n") + "\n").unwrap();
+        };
+        let (pairs, pool) = (&self.pairs, self.pool());
+        write("images.npy", &self.images(&pairs.iter().map(|p| p.item).collect::<Vec<_>>()));
+        write("texts.npy", &self.texts(&pairs.iter().map(|p| p.caption).collect::<Vec<_>>()));
+        write("image-pool.npy", &self.images(&pool));
+        let first = |&item: &usize| match choice {
+            Choice::Random => self.corpus.chosen(item, choice, 5)[0].caption,
+            _ => items.captions_of(item).start,
+        };
+        write("text-pool.npy", &self.texts(&pool.iter().map(first).collect::<Vec<_>>()));
+        lines("groups.txt", pairs.iter().map(|pair| pair.item.to_string()).collect());
+        lines("ids.txt", pool.iter().map(|&item| items.get(item).id).collect());
+        let name = |pair: &Pair| match choice {
+            Choice::All => {
+                let caption = pair.caption - items.captions_of(pair.item).start;
+                format!("{}#{caption}", items.get(pair.item).id)
+            }
+            _ => items.get(pair.item).id,
+        };
+        lines("pairs.txt", pairs.iter().map(name).collect());
+        let regions = self.corpus.image_features().1.matrix();
+        for (name, rows) in [
+            ("regions.npy", pairs.iter().map(|pair| pair.item as u32).collect::<Vec<_>>()),
+            ("region-pool.npy", pool.iter().map(|&item| item as u32).collect()),
+        ] {
+            let mut file = File::create(path.join(name)).unwrap();
+            npy::write_matrix(&mut file, &regions.gather(&rows)).unwrap();
+        }
+    }
+}
+
+/// The picks of both ways must be the same. The last bits of an encoding depend on how many were
+/// encoded at once, so numbers may differ by their rounding.
+fn same(path: &Path, by_files: &str, by_model: &str, flags: &str) {
+    let picks = |words: &str| {
+        let run = nextpair(path, &format!("{words} {flags} --out picks.jsonl"));
+        assert_eq!(run.code, Some(0), "{words} {flags}: {}", run.stderr);
+        Value::Array(json_lines(&fs::read_to_string(path.join("picks.jsonl")).unwrap()))
+    };
+    let (files, model) = (picks(by_files), picks(by_model));
+    assert!(close(&files, &model), "{by_model} {flags}: {model:#}\ninstead of {files:#}");
+}
+
+fn close(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Array(a), Value::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| close(a, b))
+        }
+        (Value::Object(a), Value::Object(b)) => {
+            a.keys().eq(b.keys()) && a.iter().all(|(key, value)| close(value, &b[key]))
+        }
+        (Value::Number(a), Value::Number(b)) => {
+            (a.as_f64().unwrap() - b.as_f64().unwrap()).abs() < 1e-5
+        }
+        _ => a == b,
+    }
+}
+
+#[test]
+fn a_model_selects_as_its_encodings_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    assert_eq!(nextpair(path, "import scenes ds --images 90").code, Some(0));
+    for (run, choice, pairs) in
+        [("all", Choice::All, 15), ("random", Choice::Random, 40), ("first", Choice::First, 30)]
+    {
+        train_run(path, run, "vse++", pairs, choice);
+        Opened::new(path, run).export(path, choice);
+        for side in ["image", "text"] {
+            let files = format!(
+                "select --paired-images images.npy --paired-texts texts.npy --pool {side}-pool.npy \
+                 --similarity dot --ids ids.txt --paired-ids pairs.txt --pool-side {side} --budget 7"
+            );
+            let model = format!("select --model {run} ds --pool-side {side} --budget 7");
+            // Without labels the model's pairs of one item are one group.
+            let grouped = format!("{files} --groups groups.txt");
+            for flags in ["", "--weight count --top-k 2", "--sample 12 --seed 3 --explain 9"] {
+                same(path, &grouped, &model, flags);
+            }
+            let flags = "--strategy coverage --relative-margin 0.01 --threads 1";
+            same(path, &grouped, &model, flags);
+            same(path, &files, &model, "--strategy random --seed 9");
+            // The model reads words: distances of captions are those of their encodings.
+            if side == "text" {
+                same(path, &files, &model, "--strategy core-set");
+            }
+        }
+        let model = format!("select --model {run} ds --pool-side image --budget 7");
+        let regions = "select --paired-images regions.npy --pool region-pool.npy --ids ids.txt \
+                       --pool-side image --budget 7";
+        same(path, regions, &model, "--strategy core-set");
+        let hybrid = nextpair(path, &format!("{model} --strategy hybrid --json --out h.csv"));
+        assert_eq!(hybrid.code, Some(0), "{}", hybrid.stderr);
+        assert!(hybrid.stdout.contains("\"picks\":7"), "{}", hybrid.stdout);
+        if run == "first" {
+            same(path, regions, &model, "--strategy core-set --features bow --seed 2");
+        }
+    }
+}
+
+#[test]
+fn what_a_model_cannot_select_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    assert_eq!(nextpair(path, "import scenes ds --images 30").code, Some(0));
+    let all = Dataset::open(&path.join("ds")).unwrap().items().in_split(Some("train")).len();
+    train_run(path, "some", "vse++", 8, Choice::First);
+    train_run(path, "whole", "vse++", all, Choice::First);
+    fs::create_dir(path.join("empty")).unwrap();
+    let asked = "--pool-side image --budget 3 --out p.jsonl";
+    for (words, says) in [
+        ("select --model whole ds", "the pool is empty"),
+        ("select --model whole ds", "train --paired or --share"),
+        ("select --model some", "<DATASET>"),
+        ("select ds", "--model <RUN>"),
+        ("select --model some ds --pool x.npy", "cannot be used with"),
+        ("select --model some ds --similarity dot", "cannot be used with"),
+        ("select --model some ds --ids x.txt", "cannot be used with"),
+        ("select --model empty ds", "there is no run.json in it"),
+        ("select --model some empty", "there is no dataset.toml in it"),
+        ("select --model some ds --top-k 8", "anchor 0 has 7 rival groups"),
+        ("score --model some ds --shard 0/2", "shards are scored from files of embeddings"),
+    ] {
+        let run = nextpair(path, &format!("{words} {asked}"));
+        assert_eq!(run.code, Some(2), "{words}");
+        assert!(run.stderr.contains(says), "{words}: no {says} in {}", run.stderr);
+    }
+    for (flags, says) in [
+        ("--pool-side image --budget 300", "the budget is 300 but the pool has only"),
+        ("--pool-side text --budget 3 --strategy core-set --features bow", "bow is for images"),
+    ] {
+        let run = nextpair(path, &format!("select --model some ds --out p.jsonl {flags}"));
+        assert_eq!(run.code, Some(2), "{flags}");
+        assert!(run.stderr.contains(says), "{flags}: no {says} in {}", run.stderr);
+    }
+    // A run of another dataset.
+    assert_eq!(nextpair(path, "import scenes other --images 3").code, Some(0));
+    let words = ["select", "--model", "some", "other", "--pool-side", "image", "--budget", "1"];
+    let run = nextpair_with(path, &[&words[..], &["--out", "p.jsonl"]].concat());
+    assert!(run.stderr.contains("pairs.jsonl:"), "{}", run.stderr);
+    assert!(!path.join("p.jsonl").exists());
+}
