@@ -16,7 +16,7 @@ use std::sync::Mutex;
 use candle_core::{CpuStorage, CustomOp3, DType, Layout, Shape, Tensor};
 
 use crate::Error;
-use crate::numbers::{contiguous, storage};
+use crate::numbers::{lend, storage};
 use crate::ragged::indices;
 use pass::{Pass, Schedule};
 
@@ -141,18 +141,20 @@ impl CustomOp3 for Recurrence {
         upstream: &Tensor,
     ) -> candle_core::Result<(Option<Tensor>, Option<Tensor>, Option<Tensor>)> {
         let (dim, device) = (self.dim, inputs.device());
-        let upstream = contiguous(upstream)?;
-        let weights = contiguous(weight)?;
         let passes = self.passes.lock().expect("nothing panics while it is held");
         let scale = 1.0 / passes.len() as f32;
-        let run = |direction: usize| {
-            let weight = self.part(&weights, direction, dim);
-            passes[direction].backward(&self.schedule, weight, &upstream, scale)
-        };
-        let gradients = match passes.len() {
-            1 => vec![run(0)],
-            _ => <[pass::Gradients; 2]>::from(rayon::join(|| run(0), || run(1))).into(),
-        };
+        let gradients = lend(upstream, |upstream| {
+            lend(weight, |weight| {
+                let run = |direction: usize| {
+                    let weight = self.part(weight, direction, dim);
+                    passes[direction].backward(&self.schedule, weight, upstream, scale)
+                };
+                Ok(match passes.len() {
+                    1 => vec![run(0)],
+                    _ => <[pass::Gradients; 2]>::from(rayon::join(|| run(0), || run(1))).into(),
+                })
+            })
+        })?;
         let of_inputs = pass::join_inputs(&self.schedule, &gradients, dim);
         let of_weight: Vec<f32> = gradients.iter().flat_map(|g| g.weight.iter().copied()).collect();
         let of_bias: Vec<f32> = gradients.iter().flat_map(|g| g.bias.iter().copied()).collect();

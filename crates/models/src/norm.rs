@@ -4,7 +4,7 @@ use candle_core::{CpuStorage, CustomOp1, D, DType, Layout, Shape, Tensor};
 use rayon::prelude::*;
 
 use crate::Error;
-use crate::numbers::{contiguous, storage};
+use crate::numbers::{copied, lend, storage};
 
 /// `x / (|x| + epsilon)` for every row: the epsilon is added to the norm, not under the root.
 pub(crate) fn unit_rows(rows: &Tensor, epsilon: f32) -> Result<Tensor, Error> {
@@ -64,20 +64,22 @@ impl CustomOp1 for Unit {
         upstream: &Tensor,
     ) -> candle_core::Result<Option<Tensor>> {
         let dim = rows.dim(D::Minus1)?;
-        let values = contiguous(rows)?;
-        let mut out = contiguous(upstream)?;
-        let parts = out.par_chunks_mut(ROWS * dim).zip(values.par_chunks(ROWS * dim));
-        parts.for_each(|(out, values)| {
-            for (out, row) in out.chunks_exact_mut(dim).zip(values.chunks_exact(dim)) {
-                let norm = dot(row, row).sqrt();
-                let scale = 1.0 / (norm + self.epsilon);
-                let radial = match norm > 0.0 {
-                    true => dot(row, out) * scale / norm,
-                    false => 0.0,
-                };
-                out.iter_mut().zip(row).for_each(|(out, x)| *out = (*out - x * radial) * scale);
-            }
-        });
+        let mut out = copied(upstream)?;
+        lend(rows, |values| {
+            let parts = out.par_chunks_mut(ROWS * dim).zip(values.par_chunks(ROWS * dim));
+            parts.for_each(|(out, values)| {
+                for (out, row) in out.chunks_exact_mut(dim).zip(values.chunks_exact(dim)) {
+                    let norm = dot(row, row).sqrt();
+                    let scale = 1.0 / (norm + self.epsilon);
+                    let radial = match norm > 0.0 {
+                        true => dot(row, out) * scale / norm,
+                        false => 0.0,
+                    };
+                    out.iter_mut().zip(row).for_each(|(out, x)| *out = (*out - x * radial) * scale);
+                }
+            });
+            Ok(())
+        })?;
         Ok(Some(Tensor::from_vec(out, rows.shape(), rows.device())?))
     }
 }

@@ -1,6 +1,6 @@
 //! Numbers of tensors on the processor, as slices.
 
-use candle_core::{CpuStorage, Layout, Result, Tensor, bail};
+use candle_core::{CpuStorage, Layout, Result, Storage, Tensor, bail};
 
 /// The numbers of a storage, which must be contiguous single precision.
 pub(crate) fn storage<'a>(storage: &'a CpuStorage, layout: &Layout) -> Result<&'a [f32]> {
@@ -11,7 +11,17 @@ pub(crate) fn storage<'a>(storage: &'a CpuStorage, layout: &Layout) -> Result<&'
     }
 }
 
-/// The numbers of a tensor, row by row.
-pub(crate) fn contiguous(tensor: &Tensor) -> Result<Vec<f32>> {
+/// Lends `work` the numbers of a tensor, row by row; copied only if they lie otherwise.
+pub(crate) fn lend<T>(tensor: &Tensor, work: impl FnOnce(&[f32]) -> Result<T>) -> Result<T> {
+    let tensor = tensor.contiguous()?;
+    let (held, layout) = tensor.storage_and_layout();
+    match &*held {
+        Storage::Cpu(held) => work(storage(held, layout)?),
+        _ => bail!("the tensor is not on the processor"),
+    }
+}
+
+/// The numbers of a tensor on any device, row by row.
+pub(crate) fn copied(tensor: &Tensor) -> Result<Vec<f32>> {
     tensor.flatten_all()?.to_vec1()
 }

@@ -1,5 +1,6 @@
 //! What training writes after every epoch, and how it goes on from there.
 
+use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::path::Path;
@@ -59,7 +60,8 @@ impl Run {
         let position =
             serde_json::to_string(position).map_err(|e| Error::file(&path, e.to_string()))?;
         let weight = weights.iter().map(|(name, var)| (name.to_owned(), var.as_tensor()));
-        let moments = adam.named(weights).map(|(name, var)| (name, var.as_tensor()));
+        let moments = adam.named(weights)?;
+        let moments = moments.iter().map(|(name, tensor)| (name.clone(), tensor));
         write_tensors(&path, weight.chain(moments), (POSITION, position))
     }
 
@@ -83,30 +85,32 @@ impl Run {
         let position = position.ok_or_else(|| wrong("there is no position in it".to_owned()))?;
         let position: Position =
             serde_json::from_str(&position).map_err(|e| wrong(format!("the position: {e}")))?;
-        let mut tensors = read_tensors(&path)?;
+        let tensors = read_tensors(&path)?;
+        let weight = weights.iter().map(|(name, var)| (name.to_owned(), var.as_tensor().clone()));
+        let expected: BTreeMap<String, Tensor> = weight.chain(adam.named(weights)?).collect();
         let mut listing = Vec::new();
-        let named = weights.iter().map(|(name, var)| (name.to_owned(), var));
-        for (name, var) in named.chain(adam.named(weights)) {
-            match tensors.remove(&name) {
-                Some(found) if found.dims() == var.dims() && found.dtype() == DType::F32 => {
-                    var.set(&found.to_device(var.device())?)?;
-                }
-                Some(found) => {
-                    let (shape, wanted) = (found.dims(), var.dims());
-                    listing
-                        .push(format!("  {name} is {:?} {shape:?}, not {wanted:?}", found.dtype()));
+        for (name, expected) in &expected {
+            let (wanted, found) = (expected.dims(), tensors.get(name));
+            match found.map(|found| (found.dims(), found.dtype())) {
+                Some((shape, DType::F32)) if shape == wanted => {}
+                Some((shape, dtype)) => {
+                    listing.push(format!("  {name} is {dtype:?} {shape:?}, not {wanted:?}"));
                 }
                 None => listing.push(format!("  {name} is missing")),
             }
         }
-        listing.extend(tensors.keys().map(|name| format!("  {name} is extra")));
+        let extra = tensors.keys().filter(|name| !expected.contains_key(*name));
+        listing.extend(extra.map(|name| format!("  {name} is extra")));
         if position.steps.len() != adam.steps().len() {
             listing.push(format!("  {} steps of the optimiser", position.steps.len()));
         }
         if !listing.is_empty() {
             return Err(Error::Weights { origin: path.display().to_string(), listing });
         }
-        adam.set_steps(position.steps.clone());
+        for (name, var) in weights.iter() {
+            var.set(&tensors[name].to_device(var.device())?)?;
+        }
+        adam.set(weights, &tensors, position.steps.clone())?;
         Ok(position)
     }
 

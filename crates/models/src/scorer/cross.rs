@@ -7,7 +7,7 @@ use nextpair_engine::{self as engine, Attention, Matcher, Ragged};
 
 use crate::Error;
 use crate::attention::Memory;
-use crate::numbers::{contiguous, storage};
+use crate::numbers::{copied, lend, storage};
 use crate::ragged::Encoded;
 
 /// Packs the weights of a direction.
@@ -17,7 +17,7 @@ pub(super) fn matcher(
     memory: Option<&Memory>,
 ) -> Result<Matcher, Error> {
     let Some(memory) = memory else { return Ok(Matcher::new(dim, attention, None)?) };
-    let [linear_weight, linear_bias, gate_weight, gate_bias] = memory.parts().map(contiguous);
+    let [linear_weight, linear_bias, gate_weight, gate_bias] = memory.parts().map(copied);
     let (linear_weight, linear_bias) = (linear_weight?, linear_bias?);
     let (gate_weight, gate_bias) = (gate_weight?, gate_bias?);
     let memory = engine::Memory {
@@ -103,16 +103,15 @@ impl CustomOp3 for PairScores {
         upstream: &Tensor,
     ) -> candle_core::Result<(Option<Tensor>, Option<Tensor>, Option<Tensor>)> {
         let device = contexts.device();
-        let (context_values, query_values) = (contiguous(contexts)?, contiguous(queries)?);
-        let gradients = self
-            .matcher
-            .gradients(
-                Self::ragged(&context_values, &self.context_offsets),
-                Self::ragged(&query_values, &self.query_offsets),
-                &self.pairs,
-                &contiguous(upstream)?,
-            )
-            .map_err(candle_core::Error::wrap)?;
+        let upstream = copied(upstream)?;
+        let gradients = lend(contexts, |contexts| {
+            lend(queries, |queries| {
+                let contexts = Self::ragged(contexts, &self.context_offsets);
+                let queries = Self::ragged(queries, &self.query_offsets);
+                let gradients = self.matcher.gradients(contexts, queries, &self.pairs, &upstream);
+                gradients.map_err(candle_core::Error::wrap)
+            })
+        })?;
         let of_memory = match gradients.memory {
             Some(parts) => Some(Tensor::from_vec(parts.concat(), memory.shape(), device)?),
             None => None,
