@@ -46,6 +46,26 @@ const CONTEXTS: usize = 256;
 const QUERIES: usize = 4096;
 
 /// Scores pairs of a context and an item of queries.
+///
+/// ```
+/// use nextpair_engine::{Aggregation, Attention, Matcher, Normaliser, Ragged};
+///
+/// let attention = Attention {
+///     temperature: 9.0,
+///     normaliser: Normaliser::ClippedL2,
+///     aggregation: Aggregation::Mean,
+///     steps: 1,
+///     normalise_memory: false,
+/// };
+/// let matcher = Matcher::new(2, attention, None)?;
+/// // An image of two regions, an image of one, and a caption of one word.
+/// let images = Ragged { dim: 2, values: &[1.0, 0.0, 0.0, 1.0, -1.0, 0.0], offsets: &[0, 2, 3] };
+/// let captions = Ragged { dim: 2, values: &[1.0, 0.0], offsets: &[0, 1] };
+/// let mut scores = [0.0; 2];
+/// matcher.scores(images, captions, &mut scores)?;
+/// assert!(scores[0] > 0.9 && scores[1] == -1.0);
+/// # Ok::<(), nextpair_engine::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Matcher {
     dim: usize,

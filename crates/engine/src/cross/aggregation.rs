@@ -15,6 +15,7 @@ pub enum Aggregation {
 }
 
 impl Aggregation {
+    /// The aggregate.
     pub(super) fn of(self, relevances: &[f32]) -> f64 {
         let relevances = relevances.iter().map(|&r| r as f64);
         match self {
@@ -33,9 +34,7 @@ impl Aggregation {
             }
         }
     }
-}
 
-impl Aggregation {
     /// Writes to `gains` how much `upstream` times the aggregate grows with each relevance.
     pub(super) fn gains(self, relevances: &[f32], upstream: f32, gains: &mut [f32]) {
         match self {

@@ -58,20 +58,15 @@ pub struct Attention {
 
 impl Attention {
     pub(super) fn check(&self) -> Result<(), Error> {
-        let numbers = [
-            ("the temperature", Some(self.temperature)),
-            (
-                "the factor of LogSumExp",
-                match self.aggregation {
-                    Aggregation::LogSumExp(factor) => Some(factor),
-                    _ => None,
-                },
-            ),
-        ];
-        for (guard, value) in numbers {
-            if let Some(value) = value.filter(|value| !value.is_finite()) {
-                return Err(Error::BadGuard { guard, value: value as f64 });
+        let finite = |guard: &'static str, value: f32| {
+            if value.is_finite() {
+                return Ok(());
             }
+            Err(Error::BadGuard { guard, value: value as f64 })
+        };
+        finite("the temperature", self.temperature)?;
+        if let Aggregation::LogSumExp(factor) = self.aggregation {
+            finite("the factor of LogSumExp", factor)?;
         }
         if self.steps == 0 { Err(Error::ZeroSteps) } else { Ok(()) }
     }

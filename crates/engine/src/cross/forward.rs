@@ -1,6 +1,7 @@
 //! All matching steps of the queries of a chunk.
 
 use std::cell::RefCell;
+use std::ops::Range;
 
 use pulp::{Arch, Simd, WithSimd};
 
@@ -93,7 +94,8 @@ impl Matcher {
         for (k, out) in out.chunks_exact_mut(chunk.items.len()).enumerate() {
             let (past, future) = steps.split_at_mut(k + 1);
             let (first, now) = past.split_at_mut(k.min(1));
-            let now = now.last_mut().expect("there are k + 1 steps, and two sides if k > 0");
+            let now =
+                now.last_mut().expect("steps 0 to k, without the first unless it is this one");
             let queries = if k == 0 { &chunk.queries } else { &now.queries };
             for (i, (span, context)) in chunk.spans.iter().zip(contexts).enumerate() {
                 let Seen { scores, weights } = &mut now.seen[i];
@@ -179,7 +181,7 @@ struct Relevance<'a> {
     context: &'a Context,
     first: &'a Packed,
     weights: &'a Packed,
-    lanes: std::ops::Range<usize>,
+    lanes: Range<usize>,
     norms: &'a [f32],
     overlaps: &'a mut Vec<f32>,
     relevances: &'a mut [f32],
