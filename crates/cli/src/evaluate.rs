@@ -127,11 +127,14 @@ impl Report {
 
 /// Both directions as a table.
 pub(crate) fn retrieval_table(evaluation: &Evaluation) -> String {
-    let mut text = format!("{:18}     R@1    R@5   R@10  median     mean", "");
-    let rows = [("image to captions", &evaluation.text), ("caption to image", &evaluation.image)];
+    let mut text = format!("{:28}     R@1    R@5   R@10  median     mean", "");
+    let rows = [
+        ("text retrieval (by image)", &evaluation.text),
+        ("image retrieval (by caption)", &evaluation.image),
+    ];
     for (name, r) in rows {
         text += &format!(
-            "\n{name:18}  {:6.2} {:6.2} {:6.2}  {:6} {:8.1}",
+            "\n{name:28}  {:6.2} {:6.2} {:6.2}  {:6} {:8.1}",
             r.r1, r.r5, r.r10, r.median_rank, r.mean_rank
         );
     }

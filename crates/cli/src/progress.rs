@@ -104,11 +104,10 @@ impl Progress for Bar {
         if let Ok(mut current) = self.phase.lock() {
             *current = Phase::new(phase);
         }
-        self.bar.reset();
         self.bar.set_length(total);
-        self.bar.set_position(0);
         self.bar.set_prefix("");
         self.bar.set_message(phase);
+        self.bar.reset();
     }
 
     fn advance(&self, steps: u64) {

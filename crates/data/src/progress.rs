@@ -8,7 +8,7 @@ pub trait Progress: Sync {
     fn start(&self, phase: &'static str, total: u64);
     /// `steps` more of the phase are done. Called from many threads.
     fn advance(&self, steps: u64);
-    /// What is happening within the phase, such as "ranks 30 %"; nothing is "".
+    /// What is happening within the phase, such as "dev: ranks 30 %"; nothing is "".
     fn remark(&self, _what: &str) {}
 }
 
@@ -22,6 +22,7 @@ impl Progress for () {
 /// steps of the other work alone.
 pub struct Within<'a> {
     around: &'a dyn Progress,
+    work: &'static str,
     phase: Mutex<Phase>,
 }
 
@@ -39,9 +40,9 @@ impl Phase {
 }
 
 impl<'a> Within<'a> {
-    /// Within the phase that `around` is in. The remarks end when this is dropped.
-    pub fn new(around: &'a dyn Progress) -> Self {
-        Within { around, phase: Mutex::default() }
+    /// This work, within the phase that `around` is in. The remarks end when this is dropped.
+    pub fn new(around: &'a dyn Progress, work: &'static str) -> Self {
+        Within { around, work, phase: Mutex::default() }
     }
 
     fn change(&self, change: impl FnOnce(&mut Phase)) {
@@ -49,7 +50,8 @@ impl<'a> Within<'a> {
         let before = (phase.name, phase.percent());
         change(&mut phase);
         if before != (phase.name, phase.percent()) {
-            self.around.remark(&format!("{} {} %", phase.name, phase.percent()));
+            let (work, name, percent) = (self.work, phase.name, phase.percent());
+            self.around.remark(&format!("{work}: {name} {percent} %"));
         }
     }
 }
@@ -93,7 +95,7 @@ mod tests {
     fn inner_phases_are_remarks_of_the_outer_one() {
         let heard = Heard::default();
         heard.start("training", 10);
-        let within = Within::new(&heard);
+        let within = Within::new(&heard, "dev");
         within.start("images", 1000);
         within.advance(4);
         within.advance(6);
@@ -101,9 +103,9 @@ mod tests {
         within.advance(1);
         drop(within);
         heard.advance(10);
-        let expected = ["training of 10", "images 0 %", "images 1 %", "ranks 0 %"];
+        let expected = ["training of 10", "dev: images 0 %", "dev: images 1 %", "dev: ranks 0 %"];
         let heard = heard.0.into_inner().unwrap();
         assert_eq!(heard[..4], expected);
-        assert_eq!(heard[4..], ["ranks 100 %", "", "+10"]);
+        assert_eq!(heard[4..], ["dev: ranks 100 %", "", "+10"]);
     }
 }

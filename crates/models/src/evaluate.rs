@@ -48,12 +48,20 @@ impl Retrieval {
         Retrieval { r1, r5, r10, median_rank: recall.median, mean_rank: recall.mean }
     }
 
-    fn add_share(&mut self, other: &Retrieval, share: f64) {
-        self.r1 += share * other.r1;
-        self.r5 += share * other.r5;
-        self.r10 += share * other.r10;
-        self.median_rank += share * other.median_rank;
-        self.mean_rank += share * other.mean_rank;
+    fn numbers(&mut self) -> [&mut f64; 5] {
+        let Retrieval { r1, r5, r10, median_rank, mean_rank } = self;
+        [r1, r5, r10, median_rank, mean_rank]
+    }
+
+    fn mean(folds: &[Retrieval]) -> Self {
+        let mut mean = Retrieval::default();
+        for fold in folds {
+            let mut fold = *fold;
+            mean.numbers().into_iter().zip(fold.numbers()).for_each(|(sum, part)| *sum += *part);
+        }
+        // Divided once, in the end: the mean of whole numbers is as round as it can be.
+        mean.numbers().into_iter().for_each(|sum| *sum /= folds.len() as f64);
+        mean
     }
 
     fn sum(&self) -> f64 {
@@ -76,6 +84,7 @@ pub fn evaluate(
     }
     let scorer = model.scorer()?;
     let mut whole = Evaluation { images: items.len(), folds, ..Evaluation::default() };
+    let (mut of_text, mut of_image) = (Vec::new(), Vec::new());
     for items in items.chunks(items.len() / folds) {
         let mut captions = Vec::new();
         let mut image_of = Vec::new();
@@ -95,11 +104,12 @@ pub fn evaluate(
             let (images, captions) = (all(items.len()), all(captions.len()));
             Ok::<_, Error>(ranks(similarity, &images, &captions, &image_of, progress)?)
         })?;
-        let share = 1.0 / folds as f64;
-        whole.text.add_share(&Retrieval::of(&ranks.text), share);
-        whole.image.add_share(&Retrieval::of(&ranks.image), share);
+        of_text.push(Retrieval::of(&ranks.text));
+        of_image.push(Retrieval::of(&ranks.image));
         whole.captions += captions.len();
     }
+    whole.text = Retrieval::mean(&of_text);
+    whole.image = Retrieval::mean(&of_image);
     whole.rsum = whole.text.sum() + whole.image.sum();
     Ok(whole)
 }

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use candle_core::Device;
+use nextpair_data::dataset::DEV;
 use nextpair_data::{Progress, Within, draw};
 use serde::{Deserialize, Serialize};
 
@@ -146,7 +147,7 @@ pub fn train(
         let asked = position.epochs + training.validate_last > training.epochs;
         if asked && !dev.is_empty() {
             let start = Instant::now();
-            epoch.dev = Some(evaluate(&model, corpus, &dev, 1, &Within::new(progress))?);
+            epoch.dev = Some(evaluate(&model, corpus, &dev, 1, &Within::new(progress, DEV))?);
             epoch.dev_seconds = start.elapsed().as_secs_f64();
             progress.advance(evaluating);
         }
