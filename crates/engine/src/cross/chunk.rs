@@ -138,8 +138,11 @@ mod tests {
 
     #[test]
     fn cuts_leave_few_lanes_empty() {
+        let (_, width) = tile_size();
         let runs = cuts(&[14; 128], LANES);
-        assert_eq!((runs.first(), runs.last()), (Some(&(0..32)), Some(&(96..128))));
+        assert!(runs.iter().cloned().flatten().eq(0..128));
+        let lanes = runs.iter().map(|run| (14 * run.len()).next_multiple_of(width));
+        assert!(lanes.sum::<usize>() < 14 * 128 + 14 * 128 / 20);
         assert_eq!(cuts(&[2000, 3], LANES), [0..1, 1..2]);
         assert_eq!(cuts(&[1, 2], LANES).len(), 1);
         assert!(cuts(&[], LANES).is_empty());
