@@ -21,6 +21,8 @@ struct Job {
     words: Vec<&'static str>,
     result: &'static str,
     begins_as: Option<&'static str>,
+    /// How it is continued, where that is said otherwise than how it is begun.
+    again: Option<&'static str>,
 }
 
 /// `cargo xtask soak [KILLS]`: that many kills of every kind of long work, 50 unless told otherwise.
@@ -54,12 +56,14 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
             words: vec!["import", "scenes", "out", "--images", "6000"],
             result: "out",
             begins_as: None,
+            again: None,
         },
         Job {
             name: "import webdataset",
             words: vec!["import", "webdataset", "world.tar", "out"],
             result: "out",
             begins_as: None,
+            again: None,
         },
         Job {
             name: "embed",
@@ -68,12 +72,35 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
                 .collect(),
             result: "out",
             begins_as: Some("world"),
+            again: None,
+        },
+        Job {
+            name: "train",
+            words: "train world --model text-imram --dim 32 --word-dim 16 --batch 32 --epochs 4 \
+                    --captions random --share 0.2 --validate-last 2 --validate-images 40 --out out"
+                .split_whitespace()
+                .collect(),
+            result: "out",
+            begins_as: None,
+            again: Some("train world --resume --out out"),
         },
     ];
     for job in &jobs {
         soak(&binary, job, kills)?;
     }
     Ok(())
+}
+
+impl Job {
+    /// Starts the work, or goes on with it.
+    fn start(&self, binary: &Path, result: &Path) -> Result<std::process::Child> {
+        match self.again {
+            Some(again) if result.join("run.json").exists() => {
+                start(binary, &again.split(' ').collect::<Vec<_>>())
+            }
+            _ => start(binary, &self.words),
+        }
+    }
 }
 
 fn soak(binary: &Path, job: &Job, kills: usize) -> Result<()> {
@@ -89,7 +116,7 @@ fn soak(binary: &Path, job: &Job, kills: usize) -> Result<()> {
         reset(job, &result)?;
         rounds += 1;
         loop {
-            let mut child = start(binary, &job.words)?;
+            let mut child = job.start(binary, &result)?;
             let until = Instant::now() + whole.mul_f64(0.9 * draws.unit());
             while Instant::now() < until && child.try_wait()?.is_none() {
                 std::thread::sleep(Duration::from_micros(200));
@@ -102,7 +129,7 @@ fn soak(binary: &Path, job: &Job, kills: usize) -> Result<()> {
             child.wait()?;
             done += 1;
             if done >= kills {
-                ensure!(start(binary, &job.words)?.wait()?.success(), "{} failed", job.name);
+                ensure!(job.start(binary, &result)?.wait()?.success(), "{} failed", job.name);
                 break;
             }
         }
@@ -143,6 +170,8 @@ fn tree(folder: &Path) -> Result<BTreeMap<PathBuf, Vec<u8>>> {
             let path = entry?.path();
             match path.is_dir() {
                 true => folders.push(path),
+                // Its lines tell how long everything took.
+                false if path.ends_with("log.jsonl") => {}
                 false => drop(files.insert(path.clone(), std::fs::read(&path)?)),
             }
         }
