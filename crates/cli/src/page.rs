@@ -22,7 +22,7 @@ main { display: grid; gap: 1rem; grid-template-columns: repeat(auto-fill, minmax
 article { background: var(--card); border: 1px solid var(--line); border-radius: 8px; overflow: hidden;
   break-inside: avoid }
 .frame { aspect-ratio: 4 / 3; display: grid; place-items: center; background: var(--line); color: var(--pale) }
-.frame img { max-width: 100%; max-height: 100%; object-fit: contain }
+.frame img { display: block; width: 100%; aspect-ratio: 4 / 3; object-fit: contain }
 ul { margin: .5rem 0 1rem; padding: 0 1rem 0 1.8rem; overflow-wrap: anywhere }
 h2 { font-size: .8rem; font-weight: 500; color: var(--pale); margin: .7rem 1rem 0; overflow-wrap: anywhere }
 .split { border: 1px solid var(--line); border-radius: 4px; padding: 0 .35rem; margin-right: .4rem }

@@ -173,3 +173,34 @@ impl Gathered {
         Ragged { dim: self.dim, values: &self.values, offsets: &self.offsets }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use candle_core::{Device, Tensor};
+
+    use super::*;
+
+    #[test]
+    fn items_stand_where_they_are_arranged() {
+        // Three items: of one, two and one vectors.
+        let values = vec![1.0f32, 2.0, 3.0, 4.0, 5.0, 8.0, 7.0, 9.0];
+        let rows = Tensor::from_vec(values, (4, 2), &Device::Cpu).unwrap();
+        let encoded = Encoded { rows, offsets: vec![0, 1, 3, 4] };
+        let encodings = Encodings::of(&encoded).unwrap().arranged(vec![2, 1, 1]);
+        let again = encodings.arranged(vec![1, 0, 0, 2]);
+        assert_eq!((again.len(), again.is_empty()), (4, false));
+        let gathered = again.gather(&[0, 2]);
+        assert_eq!(gathered.values, [3.0, 4.0, 5.0, 8.0, 7.0, 9.0]);
+        assert_eq!(gathered.ragged().offsets, [0, 2, 3]);
+        let means = again.means().unwrap();
+        let mut mean = [0.0; 2];
+        for (place, expected) in [[4.0, 6.0], [7.0, 9.0], [7.0, 9.0], [4.0, 6.0]].iter().enumerate()
+        {
+            means.read_f64(place, &mut mean);
+            assert_eq!(mean, *expected);
+        }
+        let vectors = again.arranged(vec![1, 2]).matrix().unwrap().into_owned();
+        vectors.read_f64(1, &mut mean);
+        assert_eq!((vectors.rows(), mean), (2, [7.0, 9.0]));
+    }
+}

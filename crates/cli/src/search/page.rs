@@ -1,6 +1,7 @@
 //! What was found as one page that needs nothing else.
 
 use std::fmt::Write;
+use std::path::Path;
 
 use anyhow::Result;
 use nextpair_data::dataset::Dataset;
@@ -15,16 +16,22 @@ use crate::page;
 
 const STYLE: &str = "
 h2 { display: flex; flex-wrap: wrap; gap: .1rem .6rem; align-items: baseline }
-h2 .rank { font-size: 1.05rem; font-weight: 650; color: var(--ink) }
-h2 .score { font-variant-numeric: tabular-nums; margin-left: auto }
+.rank { font-size: 1.05rem; font-weight: 650; color: var(--ink) }
+.score { font-variant-numeric: tabular-nums }
 .own { color: var(--mark); font-weight: 600 }
-.asked { max-width: 24rem; margin: 0 0 1.5rem; border: 1px solid var(--line); border-radius: 8px; overflow: hidden }
-.captions { grid-template-columns: 1fr; max-width: 48rem }
-.captions article { display: grid; grid-template-columns: 9rem 1fr }
-.captions blockquote { margin: .3rem 1rem .8rem; font-size: 1.05rem; overflow-wrap: anywhere }
+.beside { display: grid; gap: 1.5rem; align-items: start }
+.asked { border-radius: 8px; overflow: hidden; max-width: 22rem }
+.captions { grid-template-columns: 1fr; gap: .6rem }
+.captions article { display: grid; grid-template-columns: 7.5rem 1fr }
+.captions .frame { aspect-ratio: auto } .captions .found { align-self: center }
+.captions h2 { margin-top: .4rem }
+blockquote { margin: .1rem 1rem .5rem; font-size: 1.05rem; overflow-wrap: anywhere }
+@media (min-width: 56rem) {
+  .beside { grid-template-columns: 22rem 1fr } .asked { position: sticky; top: 1.5rem }
+}
 @media (max-width: 30rem) {
-  body { margin-top: 1rem } .captions article { grid-template-columns: 6.5rem 1fr } .captions h2 { margin-left: .7rem }
-  .captions blockquote { margin-left: .7rem; font-size: 1rem }
+  body { margin-top: 1rem } .captions article { grid-template-columns: 6rem 1fr }
+  .captions h2, blockquote { margin-left: .7rem; margin-right: .7rem } blockquote { font-size: 1rem }
 }
 ";
 
@@ -40,7 +47,8 @@ pub(super) fn write(dataset: &Dataset, query: &Query, report: &Report) -> Result
     }
     writeln!(body, "{synthetic}</p>")?;
     if let Some(thumbnail) = &query.thumbnail {
-        writeln!(body, "<div class=\"asked\">{}</div>", page::frame(thumbnail)?)?;
+        let frame = page::frame(thumbnail)?;
+        writeln!(body, "<div class=\"beside\"><div class=\"asked\">{frame}</div>")?;
     }
     let cards: Vec<Card> =
         report.results.par_iter().map(|found| Card::of(dataset, found.item)).collect();
@@ -57,8 +65,8 @@ pub(super) fn write(dataset: &Dataset, query: &Query, report: &Report) -> Result
             false => "",
         };
         let head = format!(
-            "<h2><span class=\"rank\">{rank}</span><span>{name}</span>{own}\
-             <span class=\"score\">{score:.4}</span></h2>"
+            "<h2><span class=\"rank\">{rank}</span><span class=\"score\">{score:.5}</span>\
+             <span>{name}</span>{own}</h2>"
         );
         let text = match query.wanted() {
             Rows::Images => page::captions(item),
@@ -67,8 +75,19 @@ pub(super) fn write(dataset: &Dataset, query: &Query, report: &Report) -> Result
                 format!("<blockquote>{caption}</blockquote>")
             }
         };
-        writeln!(body, "<article>{frame}<div>{head}{text}</div></article>")?;
+        writeln!(body, "<article>{frame}<div class=\"found\">{head}{text}</div></article>")?;
     }
     body.push_str("</main>");
-    Ok(page::page(&query.said, STYLE, &body))
+    if query.thumbnail.is_some() {
+        body.push_str("</div>");
+    }
+    let title = match query.kind {
+        Kind::Text => query.said.clone(),
+        Kind::Item(_) => format!("Captions for {}", query.said),
+        Kind::Image => {
+            let file = Path::new(&query.said).file_name().unwrap_or_default();
+            format!("Captions for {}", file.to_string_lossy())
+        }
+    };
+    Ok(page::page(&title, STYLE, &body))
 }

@@ -89,12 +89,12 @@ impl Report {
         };
         let id = |found: &Found| one_line(&found.id);
         let (id_width, image_width) = (width("id", &id), width("image", &image));
-        let head = format!("rank    score  {:id_width$}  {:image_width$}  caption", "id", "image");
+        let head = format!("rank     score  {:id_width$}  {:image_width$}  caption", "id", "image");
         let mut text = head + "\n";
         for found in &self.results {
             let caption = one_line(found.caption.as_deref().unwrap_or("-"));
             let line = format!(
-                "{:>4}  {:>7.4}  {:id_width$}  {:image_width$}  {caption}",
+                "{:>4}  {:>8.5}  {:id_width$}  {:image_width$}  {caption}",
                 found.rank,
                 found.score,
                 id(found),
