@@ -28,7 +28,7 @@ pub(crate) struct Selection {
 /// Where pool, pairs and similarities come from.
 pub(crate) enum Source {
     /// Embeddings in files.
-    Files(Files),
+    Files(Box<Files>),
     /// A dataset and a model that was trained on it.
     Model(Box<Modelled>),
 }

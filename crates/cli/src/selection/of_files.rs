@@ -121,7 +121,7 @@ impl SelectionArgs {
             anchor_ids,
             settings,
             features: self.features,
-            source: Source::Files(files),
+            source: Source::Files(Box::new(files)),
         })
     }
 }
