@@ -99,7 +99,8 @@ fn a_state_must_be_that_of_the_model() {
     let world = World::new();
     copy(&world.path("run"), &world.path("good"));
     let small = Tensor::zeros(3, candle_core::DType::F32, &Device::Cpu).unwrap();
-    let edits: [(&dyn Fn(&mut BTreeMap<String, Tensor>), &str); 4] = [
+    type Edit<'a> = (&'a dyn Fn(&mut BTreeMap<String, Tensor>), &'a str);
+    let edits: [Edit<'_>; 4] = [
         (&|all| drop(all.remove("img_fc.bias")), "img_fc.bias is missing"),
         (&|all| drop(all.remove("adam.second.img_fc.bias")), "adam.second.img_fc.bias is missing"),
         (&|all| drop(all.insert("more".to_owned(), small.clone())), "more is extra"),
