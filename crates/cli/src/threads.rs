@@ -2,10 +2,14 @@
 
 use anyhow::{Result, ensure};
 
+/// More than any machine has cores.
+const MOST: usize = 4096;
+
 /// Sets the number of threads for everything that follows; all cores without one.
 pub(crate) fn set(threads: Option<usize>) -> Result<()> {
     if let Some(threads) = threads {
         ensure!(threads > 0, "--threads is 0; at least one is needed");
+        ensure!(threads <= MOST, "--threads is {threads}; no more than {MOST} make sense");
         rayon::ThreadPoolBuilder::new().num_threads(threads).build_global()?;
     }
     Ok(())

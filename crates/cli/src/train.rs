@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use anyhow::Result;
 use nextpair_data::dataset::Dataset;
+use nextpair_engine::keep_freed_memory;
 use nextpair_models::{Corpus, Device, Epoch, Model, Run, Spec, train};
 
 use crate::evaluate::{retrieval_table, write_out};
@@ -44,6 +45,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    keep_freed_memory();
     threads::set(args.threads)?;
     let began = Instant::now();
     let bar = Bar::new();

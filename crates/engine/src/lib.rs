@@ -31,6 +31,7 @@
 //! # Ok::<(), nextpair_engine::Error>(())
 //! ```
 
+mod allocator;
 mod cross;
 mod distance;
 pub mod elementwise;
@@ -54,6 +55,7 @@ mod threshold;
 mod top;
 mod vectors;
 
+pub use allocator::keep_freed_memory;
 pub use cross::{Aggregation, Attention, Gradients, Matcher, Memory, Normaliser, Ragged};
 pub use embeddings::{Embeddings, Metric};
 pub use error::Error;

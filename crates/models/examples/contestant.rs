@@ -21,8 +21,15 @@ fn main() -> Result<(), Anything> {
     let [_, _, file, threads] = arguments.as_slice() else {
         return Err("usage: contestant serve FILE THREADS".into());
     };
+    nextpair_engine::keep_freed_memory();
     rayon::ThreadPoolBuilder::new().num_threads(threads.parse()?).build_global()?;
-    let input = Input::open(Path::new(file))?;
+    // As `train` does: on a thread of the pool.
+    rayon::scope(|_| serve(Path::new(file)).map_err(|error| error.to_string()))?;
+    Ok(())
+}
+
+fn serve(file: &Path) -> Result<(), Anything> {
+    let input = Input::open(file)?;
     println!("{}", json!({"versions": {"nextpair": env!("CARGO_PKG_VERSION")}}));
     let mut training = None;
     for line in std::io::stdin().lock().lines() {

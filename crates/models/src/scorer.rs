@@ -71,6 +71,17 @@ impl Scorer {
         texts: &Encoded,
         pairs: &[(u32, u32)],
     ) -> Result<Tensor, Error> {
+        self.known_pair_scores(images, texts, pairs, None)
+    }
+
+    /// The same where [`scores`](Self::scores) has told what they are, which saves computing them.
+    pub(crate) fn known_pair_scores(
+        &self,
+        images: &Encoded,
+        texts: &Encoded,
+        pairs: &[(u32, u32)],
+        mut known: Option<Vec<f32>>,
+    ) -> Result<Tensor, Error> {
         match self {
             Scorer::Cross(directions) => {
                 let mut total: Option<Tensor> = None;
@@ -81,7 +92,10 @@ impl Scorer {
                     let scores = match on_processor(contexts) {
                         true => {
                             let matcher = direction.matcher()?;
-                            cross::pair_scores(matcher, memory, contexts, queries, pairs)?
+                            // Of several directions the first stands for their sum.
+                            let rest = known.as_ref().map(|known| vec![0.0; known.len()]);
+                            let known = std::mem::replace(&mut known, rest);
+                            cross::pair_scores(matcher, memory, (contexts, queries), pairs, known)?
                         }
                         false => composed(direction, contexts, queries, &pairs)?,
                     };

@@ -121,6 +121,18 @@ pub fn train(
     corpus: &Corpus,
     device: &Device,
     progress: &dyn Progress,
+    report: impl FnMut(&Epoch) + Send,
+) -> Result<Model, Error> {
+    // On a thread of the pool itself: from outside, every parallel piece of work would have to
+    // wake the pool first, and one more thread would compete for the cores.
+    rayon::scope(|_| train_here(run, corpus, device, progress, report))
+}
+
+fn train_here(
+    run: &Run,
+    corpus: &Corpus,
+    device: &Device,
+    progress: &dyn Progress,
     mut report: impl FnMut(&Epoch),
 ) -> Result<Model, Error> {
     let _lock = run.lock()?;
