@@ -111,10 +111,11 @@ fn announce(run: &Run, corpus: &Corpus) -> Result<()> {
     match (training.validate_last.min(training.epochs), dev) {
         (0, _) => eprintln!("no epoch is evaluated: the last one is kept"),
         (_, 0) => eprintln!("the split dev has nothing to evaluate: the last epoch is kept"),
+        (1, dev) => eprintln!("the last epoch is evaluated on {} images of dev", grouped(dev)),
         (last, dev) => {
             let dev = grouped(dev);
             eprintln!(
-                "the last {last} epochs are evaluated on {dev} images of dev: the best is kept"
+                "the last {last} epochs are evaluated on {dev} images of dev; the best is kept"
             );
         }
     }

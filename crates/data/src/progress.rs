@@ -18,11 +18,12 @@ impl Progress for () {
     fn advance(&self, _: u64) {}
 }
 
-/// Work with phases of its own within a phase of other work: it makes remarks and leaves the
-/// steps of the other work alone.
+/// Work with phases of its own within a phase of other work: it makes remarks, and some of its
+/// phases are worth steps of the other work.
 pub struct Within<'a> {
     around: &'a dyn Progress,
     work: &'static str,
+    worth: &'a [(&'static str, u64)],
     phase: Mutex<Phase>,
 }
 
@@ -31,24 +32,42 @@ struct Phase {
     name: &'static str,
     total: u64,
     done: u64,
+    /// Steps of the other work that it is worth.
+    worth: u64,
+    /// How many of those were passed on.
+    passed: u64,
 }
 
 impl Phase {
+    fn share(&self) -> f64 {
+        (self.done as f64 / self.total.max(1) as f64).min(1.0)
+    }
+
     fn percent(&self) -> u64 {
-        (100.0 * self.done as f64 / self.total.max(1) as f64) as u64
+        (100.0 * self.share()) as u64
     }
 }
 
 impl<'a> Within<'a> {
-    /// This work, within the phase that `around` is in. The remarks end when this is dropped.
-    pub fn new(around: &'a dyn Progress, work: &'static str) -> Self {
-        Within { around, work, phase: Mutex::default() }
+    /// This work, within the phase that `around` is in; `worth` says how many steps of that
+    /// phase its own phases are worth. The remarks end when this is dropped.
+    pub fn new(
+        around: &'a dyn Progress,
+        work: &'static str,
+        worth: &'a [(&'static str, u64)],
+    ) -> Self {
+        Within { around, work, worth, phase: Mutex::default() }
     }
 
     fn change(&self, change: impl FnOnce(&mut Phase)) {
         let Ok(mut phase) = self.phase.lock() else { return };
         let before = (phase.name, phase.percent());
         change(&mut phase);
+        let due = (phase.worth as f64 * phase.share()) as u64;
+        if due > phase.passed {
+            self.around.advance(due - phase.passed);
+            phase.passed = due;
+        }
         if before != (phase.name, phase.percent()) {
             let (work, name, percent) = (self.work, phase.name, phase.percent());
             self.around.remark(&format!("{work}: {name} {percent} %"));
@@ -58,7 +77,9 @@ impl<'a> Within<'a> {
 
 impl Progress for Within<'_> {
     fn start(&self, name: &'static str, total: u64) {
-        self.change(|phase| *phase = Phase { name, total, done: 0 });
+        let worth = self.worth.iter().find(|(phase, _)| *phase == name);
+        let worth = worth.map_or(0, |&(_, steps)| steps);
+        self.change(|phase| *phase = Phase { name, total, worth, ..Phase::default() });
     }
 
     fn advance(&self, steps: u64) {
@@ -95,17 +116,19 @@ mod tests {
     fn inner_phases_are_remarks_of_the_outer_one() {
         let heard = Heard::default();
         heard.start("training", 10);
-        let within = Within::new(&heard, "dev");
+        let within = Within::new(&heard, "dev", &[("images", 4)]);
         within.start("images", 1000);
         within.advance(4);
-        within.advance(6);
+        within.advance(496);
+        within.advance(500);
         within.start("ranks", 0);
         within.advance(1);
         drop(within);
-        heard.advance(10);
-        let expected = ["training of 10", "dev: images 0 %", "dev: images 1 %", "dev: ranks 0 %"];
+        heard.advance(6);
         let heard = heard.0.into_inner().unwrap();
-        assert_eq!(heard[..4], expected);
-        assert_eq!(heard[4..], ["dev: ranks 100 %", "", "+10"]);
+        let images = ["dev: images 0 %", "+2", "dev: images 50 %", "+2", "dev: images 100 %"];
+        assert_eq!(heard[0], "training of 10");
+        assert_eq!(heard[1..6], images);
+        assert_eq!(heard[6..], ["dev: ranks 0 %", "dev: ranks 100 %", "", "+6"]);
     }
 }

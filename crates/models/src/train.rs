@@ -147,9 +147,10 @@ fn train_here(
     let mut adam = Adam::new(model.weights())?;
     let mut position = run.read_state(model.weights(), &mut adam)?;
     run.cut_log(position.epochs)?;
-    let evaluating = evaluation_work(&model, corpus, &dev, training.batch)?;
+    let worth = evaluation_work(&model, corpus, &dev, training.batch)?;
     let left = training.epochs.saturating_sub(position.epochs);
     let evaluations = left.min(training.validate_last) as u64;
+    let evaluating: u64 = worth.iter().map(|(_, pairs)| pairs).sum();
     progress.start("training", left as u64 * pairs.len() as u64 + evaluations * evaluating);
     while position.epochs < training.epochs {
         let mut epoch =
@@ -159,9 +160,9 @@ fn train_here(
         let asked = position.epochs + training.validate_last > training.epochs;
         if asked && !dev.is_empty() {
             let start = Instant::now();
-            epoch.dev = Some(evaluate(&model, corpus, &dev, 1, &Within::new(progress, DEV))?);
+            let within = Within::new(progress, DEV, &worth);
+            epoch.dev = Some(evaluate(&model, corpus, &dev, 1, &within)?);
             epoch.dev_seconds = start.elapsed().as_secs_f64();
-            progress.advance(evaluating);
         }
         // Before the first evaluation the last weights are the ones to use.
         let rsum = epoch.dev.map(|dev| dev.rsum);
@@ -177,22 +178,22 @@ fn train_here(
     run.model(device)
 }
 
-/// About how many pairs of training one evaluation on dev is worth, so that an ETA can be told.
+/// About how many pairs of training the phases of an evaluation on dev are worth, so that an ETA
+/// can be told.
 fn evaluation_work(
     model: &Model,
     corpus: &Corpus,
     dev: &[usize],
     batch: usize,
-) -> Result<u64, Error> {
+) -> Result<[(&'static str, u64); 2], Error> {
     let captions: usize = dev.iter().map(|&item| corpus.captions_of(item).count()).sum();
-    // A caption is read without gradients, which is a third of the work.
-    let read = captions / 3;
-    // A pair of training is scored with those of its batch.
+    // A pair of training is scored with those of its batch, and then takes as long again.
     let scored = match model.scorer()? {
-        Scorer::Cross(_) => dev.len() * captions / batch,
+        Scorer::Cross(_) => dev.len() * captions / batch / 2,
         _ => 0,
     };
-    Ok((read + scored) as u64)
+    // A caption is read without gradients, which is a third of the work.
+    Ok([("captions", captions as u64 / 3), ("ranks", scored as u64)])
 }
 
 /// The pairs of an epoch in their order: a shuffle that depends on seed and epoch alone.
