@@ -58,6 +58,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let run = Run::open(&args.run)?;
     let model = run.model(&Device::Cpu)?;
     let corpus = run.corpus(Dataset::open(&args.dataset)?)?;
+    if let Some(notice) = run.stand_in(&corpus) {
+        eprintln!("{notice}");
+    }
     let mut items = items_of(corpus.dataset(), &args.split)?;
     let before = items.len();
     items.retain(|&item| corpus.is_whole(item));
@@ -76,7 +79,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         model: run.spec().model.name(),
         epoch: run.weights_epoch()?,
         epochs,
-        finished: run.epochs()?.last().is_none_or(|last| last.epoch >= epochs),
+        finished: run.spec().adopted
+            || run.epochs()?.last().is_some_and(|last| last.epoch >= epochs),
         dataset: corpus.dataset().manifest().name.clone(),
         synthetic: corpus.dataset().manifest().synthetic,
         split: args.split.clone(),
@@ -90,7 +94,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn items_of(dataset: &Dataset, split: &str) -> Result<Vec<usize>> {
+/// The items of a split; an error if there are none, with the splits there are.
+pub(crate) fn items_of(dataset: &Dataset, split: &str) -> Result<Vec<usize>> {
     let items = dataset.items().in_split(Some(split));
     if items.is_empty() {
         let mut names: Vec<&str> = dataset.items().splits().flatten().collect();
@@ -133,9 +138,14 @@ pub(crate) fn retrieval_table(evaluation: &Evaluation) -> String {
         ("image retrieval (by caption)", &evaluation.image),
     ];
     for (name, r) in rows {
+        // A median of one part is a whole number, a mean of medians is not.
+        let median = match evaluation.folds {
+            1 => r.median_rank.to_string(),
+            _ => format!("{:.1}", r.median_rank),
+        };
         text += &format!(
-            "\n{name:28}  {:6.2} {:6.2} {:6.2}  {:6} {:8.1}",
-            r.r1, r.r5, r.r10, r.median_rank, r.mean_rank
+            "\n{name:28}  {:6.2} {:6.2} {:6.2}  {median:>6} {:8.1}",
+            r.r1, r.r5, r.r10, r.mean_rank
         );
     }
     let (images, captions) = (grouped(evaluation.images), grouped(evaluation.captions));

@@ -58,8 +58,10 @@ enum Command {
     #[command(override_usage = search::USAGE)]
     Search(search::Args),
     /// Train a retrieval model
+    #[command(allow_negative_numbers = true)]
     Train(Box<train::Args>),
     /// Tell how well a trained model finds images and captions
+    #[command(allow_negative_numbers = true)]
     Eval(evaluate::Args),
     /// Choose the pool items to pair next
     Select(select::Args),

@@ -6,13 +6,14 @@ mod ranking;
 mod report;
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Result, bail, ensure};
 use nextpair_data::AtomicFile;
 use nextpair_models::Rows;
 
+use crate::evaluate::items_of;
 use crate::progress::Bar;
 use crate::threads;
 use crate::trained::Trained;
@@ -68,6 +69,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     threads::set(args.threads)?;
     if let Some(page) = &args.html {
         AtomicFile::check(page)?;
+        let folder = page.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let folder = folder.unwrap_or(Path::new(".")).canonicalize()?;
+        for kept in [&args.run, &args.dataset] {
+            let inside = kept.canonicalize().is_ok_and(|kept| folder.starts_with(kept));
+            ensure!(!inside, "--html {}: not into {}", page.display(), kept.display());
+        }
     }
     let trained = Trained::open(&args.run, &args.dataset)?;
     let query = match &args.query {
@@ -109,13 +116,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 fn candidates(args: &Args, trained: &Trained, wanted: Rows) -> Result<Vec<usize>> {
     let (corpus, items) = (&trained.corpus, trained.dataset().items());
     let within: Vec<usize> = match &args.split {
-        Some(split) => items.in_split(Some(split)),
+        Some(split) => items_of(trained.dataset(), split)?,
         None => (0..items.len()).collect(),
     };
-    if let (Some(split), true) = (&args.split, within.is_empty()) {
-        let known: Vec<&str> = items.splits().flatten().collect();
-        bail!("there is no item in the split {split}; there are {}", known.join(", "));
-    }
     let (candidates, what): (Vec<usize>, _) = match wanted {
         Rows::Images => {
             (within.into_iter().filter(|&item| corpus.has_image(item)).collect(), "image")

@@ -19,6 +19,9 @@ impl Trained {
     pub(crate) fn open(run: &Path, dataset: &Path) -> Result<Self> {
         let run = Run::open(run)?;
         let corpus = run.corpus(Dataset::open(dataset)?)?;
+        if let Some(notice) = run.stand_in(&corpus) {
+            eprintln!("{notice}");
+        }
         let model = run.model(&Device::Cpu)?;
         let scorer = model.scorer()?;
         Ok(Trained { run, corpus, model, scorer })

@@ -5,7 +5,7 @@ use candle_core::{D, Tensor};
 use nextpair_engine::{Aggregation, Attention, Normaliser};
 
 use crate::Error;
-use crate::norm::unit_rows;
+use crate::norm::{root, unit_rows};
 use crate::ragged::{Encoded, indices};
 
 /// Added to norms.
@@ -102,7 +102,7 @@ fn normalised(normaliser: Normaliser, raw: &Tensor, mask: &Tensor) -> Result<Ten
     Ok(match normaliser {
         Clipped | None => raw,
         L2 | ClippedL2 => {
-            let norm = raw.broadcast_mul(mask)?.sqr()?.sum_keepdim(1)?.sqrt()?;
+            let norm = root(raw.broadcast_mul(mask)?.sqr()?.sum_keepdim(1)?)?;
             raw.broadcast_div(&(norm + EPSILON)?)?
         }
         L1 | ClippedL1 => {
@@ -121,7 +121,7 @@ fn softmax(logits: &Tensor, axis: usize) -> Result<Tensor, Error> {
 /// `x . y / max(|x| |y|, 1e-8)` along the last axis.
 fn cosine(x: &Tensor, y: &Tensor) -> Result<Tensor, Error> {
     let product = (x * y)?.sum(D::Minus1)?;
-    let norms = (x.sqr()?.sum(D::Minus1)? * y.sqr()?.sum(D::Minus1)?)?.sqrt()?;
+    let norms = root((x.sqr()?.sum(D::Minus1)? * y.sqr()?.sum(D::Minus1)?)?)?;
     Ok((product / norms.maximum(EPSILON)?)?)
 }
 

@@ -3,7 +3,7 @@
 use candle_core::{Device, Tensor};
 use nextpair_data::dataset::{DEV, Dataset, FeatureSet, Features, Items, Per, TRAIN};
 use nextpair_data::text::Vocabulary;
-use nextpair_data::{Side, draw};
+use nextpair_data::{Progress, Side, draw};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -55,6 +55,12 @@ pub enum Choice {
 
 /// What draws are for, apart from other draws of the same seed.
 const CAPTION: u64 = 0xca;
+
+/// Rows of features that are checked at once.
+const CHECKED: usize = 256;
+
+/// Rows of features that stand for all of them in a fingerprint.
+const SAMPLED: usize = 64;
 const SHARE: u64 = 0x5a;
 
 impl Corpus {
@@ -202,6 +208,57 @@ impl Corpus {
             }
         })?;
         Ok(values)
+    }
+
+    /// Looks at every number that a training will see, so that it does not fail in the middle.
+    pub(crate) fn check_numbers(
+        &self,
+        pairs: &[Pair],
+        whole: &[usize],
+        progress: &dyn Progress,
+    ) -> Result<(), Error> {
+        let mut items: Vec<usize> =
+            pairs.iter().map(|pair| pair.item).chain(whole.to_vec()).collect();
+        items.sort_unstable();
+        items.dedup();
+        let captions = whole.iter().flat_map(|&item| self.captions_of(item));
+        let captions: Vec<usize> = pairs.iter().map(|pair| pair.caption).chain(captions).collect();
+        progress.start("features", items.len() as u64);
+        for items in items.chunks(CHECKED) {
+            self.gather(&self.images, items, "image")?;
+            progress.advance(items.len() as u64);
+        }
+        if let Captions::Vectors { features, .. } = &self.texts {
+            captions
+                .chunks(CHECKED)
+                .try_for_each(|captions| self.gather(features, captions, "caption").map(drop))?;
+        }
+        Ok(())
+    }
+
+    /// What pairs are made of, as bytes: their captions, and a sample of their features.
+    pub(crate) fn sample(&self, pairs: &[Pair]) -> Vec<u8> {
+        let items = self.dataset.items();
+        let mut bytes = Vec::new();
+        for of_item in pairs.chunk_by(|a, b| a.item == b.item) {
+            let (captions, first) =
+                (items.get(of_item[0].item).captions, items.captions_of(of_item[0].item).start);
+            for pair in of_item {
+                bytes.extend_from_slice(captions[pair.caption - first].as_bytes());
+                bytes.push(b'\n');
+            }
+        }
+        for pair in pairs.iter().step_by(pairs.len().div_ceil(SAMPLED).max(1)) {
+            if let Some(row) = self.images.row(pair.item) {
+                bytes.extend_from_slice(self.images.matrix().row_bytes(row));
+            }
+            if let Captions::Vectors { features, .. } = &self.texts
+                && let Some(row) = features.row(pair.caption)
+            {
+                bytes.extend_from_slice(features.matrix().row_bytes(row));
+            }
+        }
+        bytes
     }
 
     /// Items to train on: those of the split `train`, or, in a dataset that has no such split,

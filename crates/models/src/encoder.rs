@@ -69,6 +69,15 @@ impl Encoders {
     }
 }
 
+/// One vector per image: the mean of its regions.
+pub(crate) fn mean_regions(features: &Tensor) -> Result<Tensor, Error> {
+    match *features.dims() {
+        [_, 0, _] => Err(Error::NoRegions { what: "every image".to_owned() }),
+        [_, _, _] => Ok(features.mean(1)?),
+        _ => Ok(features.clone()),
+    }
+}
+
 /// The weights of the linear layer of images.
 pub(crate) fn image_layer(features: usize, dim: usize, weight_norm: bool) -> Vec<Declared> {
     if weight_norm {

@@ -73,6 +73,16 @@ pub enum Error {
         /// Words the model knows.
         words: usize,
     },
+    /// A score that is NaN or infinite.
+    #[error("the score of image {image} and caption {caption} of the batch is {value}")]
+    Score {
+        /// The place of the image in the batch.
+        image: usize,
+        /// The place of the caption.
+        caption: usize,
+        /// The score.
+        value: f32,
+    },
     /// A number that is NaN or infinite.
     #[error("{what}")]
     NotFinite {

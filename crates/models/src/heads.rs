@@ -4,6 +4,7 @@
 use candle_core::{D, Tensor};
 use serde::{Deserialize, Serialize};
 
+use crate::encoder::mean_regions;
 use crate::linear::linear;
 use crate::norm::unit_rows;
 use crate::parameters::{Declared, Parameters, Start};
@@ -48,12 +49,7 @@ impl Heads {
 
     /// Images with several regions are averaged first.
     pub(crate) fn images(&self, weights: &Parameters, features: &Tensor) -> Result<Encoded, Error> {
-        let features = match *features.dims() {
-            [_, 0, _] => return Err(Error::NoRegions { what: "every image".to_owned() }),
-            [_, _, _] => features.mean(1)?,
-            _ => features.clone(),
-        };
-        self.project(weights, "image", &features)
+        self.project(weights, "image", &mean_regions(features)?)
     }
 
     pub(crate) fn texts(&self, weights: &Parameters, texts: &Texts) -> Result<Encoded, Error> {

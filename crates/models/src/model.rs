@@ -28,6 +28,9 @@ pub enum Config {
     Heads(Heads),
 }
 
+/// The largest layer, and the most steps, that can be meant.
+const LARGEST: usize = 1 << 16;
+
 /// What people call the models, with their published settings.
 pub const NAMES: [&str; 8] =
     ["text-imram", "image-imram", "full-imram", "scan-t2i", "scan-i2t", "vse++", "vse0", "heads"];
@@ -96,11 +99,12 @@ impl Config {
     pub fn check(&self) -> Result<(), Error> {
         let positive = |name, value: usize| match value {
             0 => Err(Error::setting(name, "is 0; at least 1 is needed")),
-            _ => Ok(()),
+            1..=LARGEST => Ok(()),
+            _ => Err(Error::setting(name, format!("{value} is more than {LARGEST}"))),
         };
-        let temperature = |value: f32| match value.is_finite() && value > 0.0 {
+        let above_zero = |name, value: f32| match value.is_finite() && value > 0.0 {
             true => Ok(()),
-            false => Err(Error::setting("temperature", format!("{value} is not above 0"))),
+            false => Err(Error::setting(name, format!("{value} is not above 0"))),
         };
         positive("dim", self.dim())?;
         match self {
@@ -108,16 +112,16 @@ impl Config {
             Config::Scan(scan) => {
                 positive("word_dim", scan.encoders.word_dim)?;
                 if let nextpair_engine::Aggregation::LogSumExp(scale) = scan.aggregation {
-                    temperature(scale)?;
+                    above_zero("aggregation", scale)?;
                 }
-                temperature(scan.temperature)
+                above_zero("temperature", scan.temperature)
             }
             Config::Imram(imram) => {
                 positive("word_dim", imram.encoders.word_dim)?;
                 positive("steps", imram.steps)?;
-                temperature(imram.temperature)
+                above_zero("temperature", imram.temperature)
             }
-            Config::Heads(_) => Ok(()),
+            Config::Heads(heads) => positive("hidden", heads.hidden.max(1)),
         }
     }
 

@@ -11,8 +11,13 @@ pub(crate) fn unit_rows(rows: &Tensor, epsilon: f32) -> Result<Tensor, Error> {
     if rows.device().is_cpu() && rows.dtype() == DType::F32 {
         return Ok(rows.contiguous()?.apply_op1(Unit { epsilon })?);
     }
-    let norm = (rows.sqr()?.sum_keepdim(D::Minus1)?.sqrt()? + f64::from(epsilon))?;
+    let norm = (root(rows.sqr()?.sum_keepdim(D::Minus1)?)? + f64::from(epsilon))?;
     Ok(rows.broadcast_div(&norm)?)
+}
+
+/// The square root, with a gradient of 0 at 0, where its own is infinite.
+pub(crate) fn root(squares: Tensor) -> Result<Tensor, Error> {
+    Ok(squares.maximum(1e-30)?.sqrt()?)
 }
 
 /// Rows that a thread takes at once.

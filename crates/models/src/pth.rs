@@ -50,12 +50,20 @@ impl Checkpoint {
             (false, true) => "SCAN",
             (false, false) => "VSE++",
         };
-        let options = self.settings.iter().map(|(name, value)| (name.clone(), value.clone()));
-        let config = Config::from_published(family, &serde_json::Value::Object(options.collect()))?;
         let size = |names: &[&str], axis: usize| {
             let tensor = names.iter().find_map(|&name| self.parameters.get(name));
             tensor.and_then(|tensor| tensor.dims().get(axis).copied()).unwrap_or(0)
         };
+        let mut options: serde_json::Map<String, serde_json::Value> =
+            self.settings.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+        if family == "VSE++" && options.contains_key("cross_attn") {
+            let what = "a SCAN whose captions are read in one direction, which is not known here";
+            return Err(Error::file(path, what));
+        }
+        // The tensors know their sizes better than anybody.
+        options.insert("embed_size".to_owned(), size(&["img_fc.bias"], 0).into());
+        options.insert("word_dim".to_owned(), size(&["embed.weight"], 1).into());
+        let config = Config::from_published(family, &serde_json::Value::Object(options))?;
         let image = size(&["img_fc.weight", "img_fc.weight_v"], 1);
         let inputs = Inputs { image, text: size(&["embed.weight"], 0) };
         let (tensors, origin) = (self.parameters.clone(), path.display().to_string());

@@ -53,7 +53,7 @@ impl Run {
     /// Starts a run in a new or empty folder.
     pub fn create(
         folder: &Path,
-        spec: Spec,
+        mut spec: Spec,
         vocabulary: Option<Vocabulary>,
         corpus: &Corpus,
         pairs: &[Pair],
@@ -69,6 +69,7 @@ impl Run {
             let item = corpus.dataset().items().get(pair.item).id;
             push_line(&mut lines, &PairLine { item, caption }, folder)?;
         }
+        spec.files.insert(DATASET.to_owned(), fingerprint(&corpus.sample(pairs)));
         Self::make(folder, spec, vocabulary, &lines, |_| Ok(()))
     }
 
@@ -101,7 +102,11 @@ impl Run {
         }
         let _lock = lock(folder)?;
         if folder.join(SPEC).exists() {
-            return Err(Error::file(folder, "there is a run already; --resume continues it"));
+            let what = match spec.adopted {
+                true => "there is a run already; name another folder",
+                false => "there is a run already; --resume continues it",
+            };
+            return Err(Error::file(folder, what));
         }
         if let Some(vocabulary) = &vocabulary {
             let path = folder.join(VOCABULARY);
@@ -169,6 +174,9 @@ impl Run {
     /// The dataset that the run learns from, to go on with it: other features than those it has
     /// seen would be another run.
     pub fn training_corpus(&self, dataset: Dataset) -> Result<Corpus, Error> {
+        if self.spec.adopted {
+            return Err(Error::file(&self.folder, "a converted model cannot be trained further"));
+        }
         dataset.features(Side::Image, Some(&self.spec.image_features))?;
         if let Some(name) = &self.spec.text_features {
             dataset.features(Side::Text, Some(name))?;
@@ -191,17 +199,31 @@ impl Run {
         let (found, expected) = (corpus.inputs(), self.spec.inputs);
         match found == expected {
             true => Ok(corpus),
-            false => Err(Error::Shape {
-                what: format!("the features of {}", corpus.dataset().folder().display()),
-                found: format!("{found:?}"),
-                expected: format!("{expected:?}"),
-            }),
+            false => {
+                let texts = if self.spec.model.reads_words() { "words" } else { "a caption" };
+                let told = |i: Inputs| format!("{} numbers a region, {} {texts}", i.image, i.text);
+                Err(Error::Shape {
+                    what: format!("the features of {}", corpus.dataset().folder().display()),
+                    found: told(found),
+                    expected: told(expected),
+                })
+            }
         }
+    }
+
+    /// What to say where a dataset lacks the features of the run and others stand in for them.
+    pub fn stand_in(&self, corpus: &Corpus) -> Option<String> {
+        let (expected, found) = (&self.spec.image_features, &corpus.image_features().0.name);
+        (expected != found && !self.spec.adopted)
+            .then(|| format!("no image features {expected} in the dataset; {found} stand in"))
     }
 
     /// The pairs it learns from, found in a dataset.
     pub fn pairs(&self, corpus: &Corpus) -> Result<Vec<Pair>, Error> {
         let path = self.folder.join(PAIRS);
+        if self.spec.adopted {
+            return Err(Error::file(&self.folder, "a converted model comes without pairs"));
+        }
         let text = String::from_utf8(self.read_unchanged(PAIRS)?)
             .map_err(|_| Error::file(&path, "not UTF-8"))?;
         let items = corpus.dataset().items();
@@ -230,6 +252,10 @@ impl Run {
         if pairs.len() < 2 {
             return Err(too_few(pairs.len()));
         }
+        if self.spec.files.get(DATASET) != Some(&fingerprint(&corpus.sample(&pairs))) {
+            let what = "other captions or features than those the run was made with";
+            return Err(Error::file(corpus.dataset().folder(), what));
+        }
         Ok(pairs)
     }
 
@@ -237,11 +263,18 @@ impl Run {
     pub fn model(&self, device: &Device) -> Result<Model, Error> {
         let path = self.folder.join(WEIGHTS);
         if !path.exists() {
-            return Err(Error::file(&path, "no epoch is done yet; --resume continues the run"));
+            let what = match self.epochs()?.len() {
+                0 => "no epoch is done yet; --resume continues the run",
+                _ => "the weights are missing; the run has to be made again",
+            };
+            return Err(Error::file(&path, what));
         }
         Model::load(self.spec.model.clone(), self.spec.inputs, &path, device)
     }
 }
+
+/// What the fingerprint of the dataset is called among those of files.
+const DATASET: &str = "dataset";
 
 fn too_few(pairs: usize) -> Error {
     Error::Dataset { what: format!("{pairs} pairs to learn from; at least 2 are needed") }

@@ -9,6 +9,7 @@ use nextpair_engine::{self as engine, Attention, Matcher, Ragged};
 
 use crate::Error;
 use crate::attention::{self, Memory};
+use crate::norm;
 use crate::ragged::{Encoded, indices};
 
 /// How a model compares, with the weights that takes as they are now.
@@ -114,7 +115,7 @@ impl Scorer {
                 let images = of(images, pairs.iter().map(|pair| pair.0).collect())?;
                 let texts = of(texts, pairs.iter().map(|pair| pair.1).collect())?;
                 Ok(match self {
-                    Scorer::Order => (texts - images)?.relu()?.sqr()?.sum(1)?.sqrt()?.neg()?,
+                    Scorer::Order => norm::root((texts - images)?.relu()?.sqr()?.sum(1)?)?.neg()?,
                     _ => (images * texts)?.sum(1)?,
                 })
             }

@@ -7,14 +7,14 @@ use candle_core::backprop::GradStore;
 use crate::loss::{Violation, loss};
 use crate::{Error, Model, Texts};
 
-/// The loss of a batch and its gradients; no gradients where nothing is violated.
+/// The loss of a batch and its gradients.
 pub struct Slope {
     /// The loss, summed over the batch.
     pub loss: f64,
     /// How many of the pairs had a gradient.
     pub pairs: usize,
-    /// Of every weight that the loss depends on.
-    pub gradients: Option<GradStore>,
+    /// Of every weight that the loss depends on; zeros where nothing is violated.
+    pub gradients: GradStore,
 }
 
 /// The loss of matching images and captions, row by row, and its gradients.
@@ -30,20 +30,18 @@ pub fn slope(
     let scores = scorer.scores(&images, &texts)?;
     if let Some(bad) = scores.iter().position(|score| !score.is_finite()) {
         let (image, caption) = (bad / texts.len(), bad % texts.len());
-        let what = format!(
-            "the score of image {image} and caption {caption} of the batch is {}",
-            scores[bad]
-        );
-        return Err(Error::NotFinite { what });
+        return Err(Error::Score { image, caption, value: scores[bad] });
     }
     let loss = loss(&scores, images.len(), margin, violation);
-    if loss.pairs.is_empty() {
-        return Ok(Slope { loss: loss.value, pairs: 0, gradients: None });
+    let active = loss.pairs.len();
+    let (mut pairs, mut factors): (Vec<(u32, u32)>, Vec<f32>) = loss.pairs.into_iter().unzip();
+    if pairs.is_empty() {
+        // The gradients are zeros, not missing: momentum still moves the weights.
+        (pairs, factors) = (vec![(0, 0)], vec![0.0]);
     }
-    let (pairs, factors): (Vec<(u32, u32)>, Vec<f32>) = loss.pairs.iter().copied().unzip();
     let factors = Tensor::from_vec(factors, pairs.len(), model.device())?;
     let known = pairs.iter().map(|&(i, j)| scores[i as usize * texts.len() + j as usize]);
     let scores = scorer.known_pair_scores(&images, &texts, &pairs, Some(known.collect()))?;
     let gradients = (scores * factors)?.sum_all()?.backward()?;
-    Ok(Slope { loss: loss.value, pairs: pairs.len(), gradients: Some(gradients) })
+    Ok(Slope { loss: loss.value, pairs: active, gradients })
 }

@@ -143,6 +143,7 @@ fn train_here(
         0 => Vec::new(),
         _ => corpus.dev_items(training.validate_images),
     };
+    corpus.check_numbers(&pairs, &dev, progress)?;
     let model = Model::new(spec.model.clone(), spec.inputs, training.seed, device)?;
     let mut adam = Adam::new(model.weights())?;
     let mut position = run.read_state(model.weights(), &mut adam)?;
@@ -157,7 +158,7 @@ fn train_here(
             one_epoch(&model, &mut adam, corpus, &pairs, run, position.epochs, progress)?;
         position.epochs += 1;
         position.steps = adam.steps().to_vec();
-        let asked = position.epochs + training.validate_last > training.epochs;
+        let asked = training.epochs - position.epochs < training.validate_last;
         if asked && !dev.is_empty() {
             let start = Instant::now();
             let within = Within::new(progress, DEV, &worth);
@@ -196,6 +197,23 @@ fn evaluation_work(
     Ok([("captions", captions as u64 / 3), ("ranks", scored as u64)])
 }
 
+/// Says which items a score of the batch is of.
+fn named(error: Error, corpus: &Corpus, batch: &[Pair]) -> Error {
+    match error {
+        Error::Score { image, caption, value } => {
+            let id = |at: usize| corpus.dataset().items().get(batch[at].item).id;
+            let what = format!(
+                "the score of the image of item {} and a caption of item {} is {value}; is a row of \
+                 features all zeros, or the rate too high?",
+                id(image),
+                id(caption)
+            );
+            Error::NotFinite { what }
+        }
+        other => other,
+    }
+}
+
 /// The pairs of an epoch in their order: a shuffle that depends on seed and epoch alone.
 fn shuffled(pairs: &[Pair], seed: u64, epoch: usize) -> Vec<Pair> {
     let draw = |at: usize| draw::draw_of(seed, SHUFFLE + ((epoch as u64) << 8), at as u64);
@@ -223,19 +241,18 @@ fn one_epoch(
         let captions: Vec<usize> = batch.iter().map(|pair| pair.caption).collect();
         let images = corpus.features(&items, model.device())?;
         let texts = corpus.texts(&captions, model.device())?;
-        let slope = slope(model, &images, &texts, training.margin, training.violation)?;
+        let slope = slope(model, &images, &texts, training.margin, training.violation)
+            .map_err(|error| named(error, corpus, batch))?;
         loss += slope.loss;
         active += slope.pairs;
         scores += batch.len() * batch.len();
-        if let Some(gradients) = slope.gradients {
-            let length = adam.step(model.weights(), &gradients, rate, training.clip)?;
-            if !length.is_finite() {
-                let what = format!("the gradients of epoch {} are not finite", number + 1);
-                return Err(Error::NotFinite { what });
-            }
-            lengths += length;
-            steps += 1;
+        let length = adam.step(model.weights(), &slope.gradients, rate, training.clip)?;
+        if !length.is_finite() {
+            let what = format!("the gradients of epoch {} are not finite", number + 1);
+            return Err(Error::NotFinite { what });
         }
+        lengths += length;
+        steps += 1;
         progress.advance(batch.len() as u64);
     }
     Ok(Epoch {

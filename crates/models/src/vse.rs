@@ -5,7 +5,7 @@
 use candle_core::{D, Tensor};
 use serde::{Deserialize, Serialize};
 
-use crate::encoder::{image_layer, linear_images, word_layers, word_states};
+use crate::encoder::{image_layer, linear_images, mean_regions, word_layers, word_states};
 use crate::norm::unit_rows;
 use crate::parameters::{Declared, Parameters};
 use crate::ragged::{Encoded, indices};
@@ -59,12 +59,7 @@ impl Vse {
 
     /// Images with several regions are averaged first.
     pub(crate) fn images(&self, weights: &Parameters, features: &Tensor) -> Result<Encoded, Error> {
-        let features = match *features.dims() {
-            [_, 0, _] => return Err(Error::NoRegions { what: "every image".to_owned() }),
-            [_, _, _] => features.mean(1)?,
-            _ => features.clone(),
-        };
-        let rows = linear_images(weights, &features)?;
+        let rows = linear_images(weights, &mean_regions(features)?)?;
         let rows = if self.normalise_images { unit_rows(&rows, 0.0)? } else { rows };
         Encoded::uniform(self.signed(rows)?, 1)
     }

@@ -20,22 +20,24 @@ pub(super) struct ModelArgs {
     /// Settings in TOML, with the tables [model] and [training]; flags override them
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Coordinates of the joint space
+    /// Coordinates of the joint space [default: 1024; heads 256]
     #[arg(long, value_name = "N")]
     dim: Option<usize>,
-    /// Coordinates of a word before the recurrent unit
+    /// Coordinates of a word before the recurrent unit [default: 300]
     #[arg(long, value_name = "N")]
     word_dim: Option<usize>,
-    /// IMRAM: steps of attention
+    /// IMRAM: steps of attention [default: 3]
     #[arg(long, value_name = "K")]
     steps: Option<usize>,
-    /// SCAN, IMRAM: the temperature of the attention
+    /// SCAN, IMRAM: the temperature of the attention [default: 9; scan-i2t 4]
     #[arg(long, value_name = "X", value_parser = finite)]
     temperature: Option<f64>,
-    /// SCAN, IMRAM: how raw scores are normalised, such as clipped_l2norm or softmax
+    /// SCAN, IMRAM: how raw scores are normalised: clipped_l2norm, l2norm, clipped_l1norm, l1norm,
+    /// clipped, softmax, no_norm [default: clipped_l2norm]
     #[arg(long, value_name = "NAME")]
     normaliser: Option<String>,
-    /// SCAN: how the scores of words or regions become one: mean, sum, max, log-sum-exp=SCALE
+    /// SCAN: how the scores of words or regions become one: mean, sum,
+    /// max, log-sum-exp=SCALE [default: log-sum-exp=6; scan-i2t 5]
     #[arg(long, value_name = "NAME", value_parser = aggregation)]
     aggregation: Option<Value>,
     /// IMRAM: scale refined queries to unit length

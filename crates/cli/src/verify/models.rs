@@ -47,7 +47,7 @@ fn gradients(
     if !case.has(&format!("out.grad_norm_{name}")) {
         return Ok(());
     }
-    let gradients = slope.gradients.as_ref().context("there is no gradient")?;
+    let gradients = &slope.gradients;
     let mut squares = 0.0;
     for (weight, var) in batch.model.weights().iter() {
         let reference = format!("grad_{name}.{weight}");
@@ -76,8 +76,7 @@ fn training(case: &Case, batch: &Batch, outcome: &mut Outcome) -> Result<()> {
         let slope = batch.slope(Violation::Max)?;
         let name = format!("loss before step {}", step + 1);
         outcome.within(&name, &[slope.loss], &[loss], WEIGHT * loss)?;
-        let gradients = slope.gradients.as_ref().context("there is no gradient")?;
-        let length = adam.step(weights, gradients, rate, clip)?;
+        let length = adam.step(weights, &slope.gradients, rate, clip)?;
         outcome.within("gradient norm", &[length], &[norm], GRADIENT * norm)?;
         for (weight, var) in weights.iter() {
             let reference = format!("after_step{}.{weight}", step + 1);

@@ -111,7 +111,7 @@ fn pages_need_nothing_else() {
         (&[], "required"),
         (&["a", "--item", "scene-000001"], "cannot be used with"),
         (&["a", "--top", "0"], "--top is 0"),
-        (&["a", "--split", "nowhere"], "there is no item in the split nowhere; there are"),
+        (&["a", "--split", "nowhere"], "ds: no split nowhere; there are"),
         (&["a", "--html", "none/x.html"], "none/x.html"),
         (&["--item", "nobody"], "there is no item nobody"),
         (&["--image", "none.png"], "none.png: No such file"),

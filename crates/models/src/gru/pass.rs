@@ -63,6 +63,8 @@ impl Schedule {
 pub(super) struct Pass {
     dim: usize,
     reverse: bool,
+    /// Whether no other direction runs beside it, so that products may take all threads.
+    alone: bool,
     /// Hidden states.
     states: Vec<f32>,
     /// Of each state: r, z, c and the recurrent part of c before r.
@@ -101,7 +103,11 @@ impl Pass {
             };
             let recurrent = &mut recurrent[..active * 3 * dim];
             if let Some(before) = before {
-                recurrent_weight.multiply(Left::rows(before, dim), recurrent);
+                let before = Left::rows(before, dim);
+                match directions {
+                    1 => recurrent_weight.par_multiply(before, recurrent),
+                    _ => recurrent_weight.multiply(before, recurrent),
+                }
             }
             for row in 0..active {
                 let word = schedule.word(step, row, reverse);
@@ -116,7 +122,7 @@ impl Pass {
                 cell.forward(gates, &mut now[row * dim..][..dim]);
             }
         }
-        Pass { dim, reverse, states, gates }
+        Pass { dim, reverse, alone: directions == 1, states, gates }
     }
 
     /// Adds the states, times `scale`, to the words they belong to.
@@ -164,7 +170,12 @@ impl Pass {
             }
             if step > 0 {
                 let of_gates = &of_gates[first * 3 * dim..][..active * 3 * dim];
-                weight.multiply_add(Left::rows(of_gates, 3 * dim), &mut carried[..active * dim]);
+                let (of_gates, carried) =
+                    (Left::rows(of_gates, 3 * dim), &mut carried[..active * dim]);
+                match self.alone {
+                    true => weight.par_multiply_add(of_gates, carried),
+                    false => weight.multiply_add(of_gates, carried),
+                }
             }
         }
         let mut bias = vec![0.0; 3 * dim];
@@ -187,7 +198,11 @@ impl Pass {
         if rows > 0 {
             let of_gates = &of_gates[schedule.first[1] * 3 * dim..];
             let before = Packed::new(rows, dim, &before);
-            before.multiply(Left::transposed(of_gates, 3 * dim), &mut out);
+            let of_gates = Left::transposed(of_gates, 3 * dim);
+            match self.alone {
+                true => before.par_multiply(of_gates, &mut out),
+                false => before.multiply(of_gates, &mut out),
+            }
         }
         out
     }

@@ -5,8 +5,10 @@ mod hostile;
 use std::path::PathBuf;
 
 use candle_core::{DType, Device};
+use nextpair_data::text::Vocabulary;
 
 use super::*;
+use crate::Run;
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)
@@ -127,6 +129,39 @@ fn damaged_weights_of_an_archive_are_found() {
     let number = &number[number.len() - 4..];
     let what = parse(&edit(&whole, number, &[9; 4])).unwrap_err().to_string();
     assert!(what.contains("in the archive: Invalid checksum"), "{what}");
+}
+
+#[test]
+fn checkpoints_become_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    for (at, name) in ["imram.zip", "imram.legacy", "scan.python2", "scan.zip", "vse.legacy"]
+        .into_iter()
+        .enumerate()
+    {
+        let path = Path::new("x.pth.tar");
+        let checkpoint = parse(&bytes(&format!("{name}.pth.tar"))).unwrap();
+        let model = checkpoint.model(path, &Device::Cpu).unwrap();
+        let words = model.inputs().text;
+        let captions: Vec<String> = (0..words - 4).map(|i| format!("word{i}")).collect();
+        let vocabulary = Vocabulary::build(&captions, 1);
+        let run = folder.path().join(at.to_string());
+        Run::adopt(&run, path, &model, vocabulary, 7).unwrap();
+        let opened = Run::open(&run).unwrap();
+        assert!(opened.spec().adopted && opened.spec().model == *model.config());
+        let again = opened.model(&Device::Cpu).unwrap();
+        for ((name, one), (_, other)) in model.weights().iter().zip(again.weights().iter()) {
+            let off = (one.as_tensor() - other.as_tensor()).unwrap().abs().unwrap();
+            assert_eq!(off.max_all().unwrap().to_scalar::<f32>().unwrap(), 0.0, "{name}");
+        }
+        let larger = Vocabulary::build(["one more", "two more"], 1);
+        let error = Run::adopt(&folder.path().join("x"), path, &model, larger, 7).err().unwrap();
+        assert!(error.to_string().contains("words in the vocabulary, but"), "{error}");
+    }
+    // A SCAN that reads in one direction has the tensors of VSE++.
+    let mut checkpoint = parse(&bytes("vse.zip.pth.tar")).unwrap();
+    checkpoint.settings.insert("cross_attn".to_owned(), "t2i".into());
+    let error = checkpoint.model(Path::new("x"), &Device::Cpu).err().unwrap().to_string();
+    assert!(error.contains("in one direction"), "{error}");
 }
 
 #[test]

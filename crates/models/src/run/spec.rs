@@ -33,6 +33,9 @@ pub struct Spec {
     /// The text features it is fed, if it does not read words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text_features: Option<String>,
+    /// Whether it was trained elsewhere; then nothing is known of its training but the epochs.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub adopted: bool,
     /// How it is trained.
     pub training: Training,
     /// Fingerprints of the files beside it that must stay as they are.
@@ -56,6 +59,7 @@ impl Spec {
             inputs,
             image_features,
             text_features,
+            adopted: false,
             training,
             files: BTreeMap::new(),
         }
@@ -71,6 +75,7 @@ impl Spec {
             inputs,
             image_features: String::new(),
             text_features: None,
+            adopted: true,
             training: Training { epochs, ..Training::default() },
             files: BTreeMap::new(),
         }

@@ -11,7 +11,7 @@ use nextpair_data::scenes::Settings;
 use nextpair_data::text::Vocabulary;
 
 use super::{Run, Spec};
-use crate::{Choice, Config, Corpus, Error, Training, train};
+use crate::{Choice, Config, Corpus, Error, Evaluation, Training, evaluate, train};
 
 /// A folder with a dataset, and a run of two epochs of four.
 struct World {
@@ -143,7 +143,7 @@ fn weights_must_be_those_of_the_model() {
     assert!(what.contains("embed.weight") && what.contains("is missing"), "{what}");
     fs::remove_file(world.path("run/model.safetensors")).unwrap();
     let what = run.model(&Device::Cpu).err().unwrap().to_string();
-    assert!(what.contains("no epoch is done yet"), "{what}");
+    assert!(what.contains("the weights are missing"), "{what}");
 }
 
 #[test]
@@ -192,4 +192,48 @@ fn files_that_were_changed_are_noticed() {
     // Another dataset of the same name.
     world.edit("../ds/items.jsonl", |text| text.replace("scene-000003", "scene-x00003"));
     world.refused("pairs.jsonl:4: the dataset has no item");
+}
+
+#[test]
+fn folds_are_evaluated_by_themselves_and_averaged() {
+    let world = World::new();
+    let run = Run::open(&world.path("run")).unwrap();
+    let corpus = run.corpus(world.dataset()).unwrap();
+    let model = run.model(&Device::Cpu).unwrap();
+    let items: Vec<usize> = (0..24).collect();
+    let whole = evaluate(&model, &corpus, &items, 3, &()).unwrap();
+    let parts: Vec<Evaluation> =
+        items.chunks(8).map(|part| evaluate(&model, &corpus, part, 1, &()).unwrap()).collect();
+    let mean = |of: fn(&Evaluation) -> f64| parts.iter().map(of).sum::<f64>() / 3.0;
+    for (found, expected) in [
+        (whole.text.r1, mean(|part| part.text.r1)),
+        (whole.text.median_rank, mean(|part| part.text.median_rank)),
+        (whole.image.r10, mean(|part| part.image.r10)),
+        (whole.image.mean_rank, mean(|part| part.image.mean_rank)),
+        (whole.rsum, mean(|part| part.rsum)),
+    ] {
+        assert!((found - expected).abs() < 1e-9, "{found} {expected}");
+    }
+    assert_eq!((whole.images, whole.captions, whole.folds), (24, 120, 3));
+    let error = evaluate(&model, &corpus, &items, 7, &()).unwrap_err().to_string();
+    assert!(error.contains("24 images do not divide into 7 folds"), "{error}");
+}
+
+#[test]
+fn a_dataset_that_changed_is_refused() {
+    let world = World::new();
+    let path = world.path("ds").join("items.jsonl");
+    let text = fs::read_to_string(&path).unwrap();
+    let item = world.dataset().items().get(0);
+    let (old, new) = (&item.captions[0], item.captions[0].to_uppercase());
+    fs::write(&path, text.replacen(old.as_str(), &new, 1)).unwrap();
+    world.refused("other captions or features than those the run was made with");
+}
+
+#[test]
+fn the_rate_falls_to_a_tenth_again_and_again() {
+    let training = Training { rate: 2e-4, decay_every: 20, ..Training::default() };
+    for (epoch, expected) in [(0, 2e-4), (19, 2e-4), (20, 2e-5), (39, 2e-5), (40, 2e-6)] {
+        assert!((training.rate_at(epoch) - expected).abs() < 1e-18);
+    }
 }

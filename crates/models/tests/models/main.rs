@@ -2,5 +2,6 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod gradients;
+mod refusals;
 mod scores;
 mod small;
