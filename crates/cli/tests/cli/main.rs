@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod convert;
 mod damaged;
 mod datasets;
 mod embed;
