@@ -1,7 +1,7 @@
 //! Memory that is asked for again and again.
 
 /// Tells the allocator to keep what is freed for the next request, for work that asks for the
-/// same large arrays many times a second: training steps spend a third of their time on fresh
+/// same large arrays many times a second: training steps spend a fifth of their time on fresh
 /// pages otherwise. The process then holds on to the most memory it ever used. To be called once,
 /// before other threads start. Nothing happens where the allocator is not glibc's.
 pub fn keep_freed_memory() {
