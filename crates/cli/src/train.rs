@@ -11,7 +11,7 @@ use std::time::Instant;
 use anyhow::Result;
 use nextpair_data::dataset::Dataset;
 use nextpair_engine::keep_freed_memory;
-use nextpair_models::{Corpus, Device, Epoch, Model, Run, Spec, train};
+use nextpair_models::{Corpus, Device, Epoch, Pair, Run, Spec, train};
 
 use crate::evaluate::{retrieval_table, write_out};
 use crate::numbers::grouped;
@@ -49,16 +49,17 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     threads::set(args.threads)?;
     let began = Instant::now();
     let bar = Bar::new();
-    let (run, corpus) = match args.resume {
+    let (run, corpus, pairs) = match args.resume {
         true => {
             let run = Run::open(&args.out)?;
             let corpus = run.training_corpus(Dataset::open(&args.dataset)?)?;
-            (run, corpus)
+            let pairs = run.pairs(&corpus)?;
+            (run, corpus, pairs)
         }
         false => start(args, &bar)?,
     };
     bar.finish();
-    announce(&run, &corpus)?;
+    announce(&run, &corpus, &pairs)?;
     let epochs = run.spec().training.epochs;
     let trained =
         train(&run, &corpus, &Device::Cpu, &bar, |epoch| bar.say(&epoch_line(epoch, epochs)));
@@ -69,23 +70,21 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 }
 
 /// A new run of what was typed.
-fn start(args: &Args, bar: &Bar) -> Result<(Run, Corpus)> {
+fn start(args: &Args, bar: &Bar) -> Result<(Run, Corpus, Vec<Pair>)> {
     let (config, training) = settings::resolve(&args.model, &args.training)?;
     let dataset = Dataset::open(&args.dataset)?;
     let Source { corpus, vocabulary, features, pairs } =
         args.data.open(dataset, &config, &training, bar)?;
     let spec = Spec::new(corpus.dataset(), config, corpus.inputs(), features, training);
     let run = Run::create(&args.out, spec, vocabulary, &corpus, &pairs)?;
-    Ok((run, corpus))
+    Ok((run, corpus, pairs))
 }
 
 /// Says what is going to be learned from what.
-fn announce(run: &Run, corpus: &Corpus) -> Result<()> {
+fn announce(run: &Run, corpus: &Corpus, pairs: &[Pair]) -> Result<()> {
     let spec = run.spec();
     let training = &spec.training;
-    let pairs = run.pairs(corpus)?;
     let images = pairs.chunk_by(|a, b| a.item == b.item).count();
-    let weights = Model::new(spec.model.clone(), spec.inputs, training.seed, &Device::Cpu)?;
     let texts = match &spec.text_features {
         Some(name) => format!("{name}, {} numbers", grouped(spec.inputs.text)),
         None => format!("{} words", grouped(spec.inputs.text)),
@@ -98,7 +97,7 @@ fn announce(run: &Run, corpus: &Corpus) -> Result<()> {
         "{}, {} dimensions, {} weights",
         spec.model.name(),
         spec.model.dim(),
-        grouped(weights.weights().count())
+        grouped(spec.model.weights(spec.inputs))
     );
     eprintln!(
         "{} pairs of {} images ({}, {regions}{} numbers; {texts})",

@@ -46,7 +46,8 @@ impl Memory {
     }
 }
 
-fn sigmoid(x: &Tensor) -> candle_core::Result<Tensor> {
+/// The logistic function from tanh, which is exact enough and differentiable anywhere.
+pub(crate) fn sigmoid(x: &Tensor) -> candle_core::Result<Tensor> {
     ((x * 0.5)?.tanh()? * 0.5)? + 0.5
 }
 

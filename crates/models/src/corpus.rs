@@ -55,13 +55,13 @@ pub enum Choice {
 
 /// What draws are for, apart from other draws of the same seed.
 const CAPTION: u64 = 0xca;
+const SHARE: u64 = 0x5a;
 
 /// Rows of features that are checked at once.
 const CHECKED: usize = 256;
 
 /// Rows of features that stand for all of them in a fingerprint.
 const SAMPLED: usize = 64;
-const SHARE: u64 = 0x5a;
 
 impl Corpus {
     /// For a model that reads words.
@@ -218,17 +218,18 @@ impl Corpus {
         progress: &dyn Progress,
     ) -> Result<(), Error> {
         let mut items: Vec<usize> =
-            pairs.iter().map(|pair| pair.item).chain(whole.to_vec()).collect();
+            pairs.iter().map(|pair| pair.item).chain(whole.iter().copied()).collect();
         items.sort_unstable();
         items.dedup();
-        let captions = whole.iter().flat_map(|&item| self.captions_of(item));
-        let captions: Vec<usize> = pairs.iter().map(|pair| pair.caption).chain(captions).collect();
         progress.start("features", items.len() as u64);
         for items in items.chunks(CHECKED) {
             self.gather(&self.images, items, "image")?;
             progress.advance(items.len() as u64);
         }
         if let Captions::Vectors { features, .. } = &self.texts {
+            let captions = whole.iter().flat_map(|&item| self.captions_of(item));
+            let captions: Vec<usize> =
+                pairs.iter().map(|pair| pair.caption).chain(captions).collect();
             captions
                 .chunks(CHECKED)
                 .try_for_each(|captions| self.gather(features, captions, "caption").map(drop))?;

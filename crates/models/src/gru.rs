@@ -16,6 +16,7 @@ use std::sync::Mutex;
 use candle_core::{CpuStorage, CustomOp3, DType, Layout, Shape, Tensor};
 
 use crate::Error;
+use crate::attention::sigmoid;
 use crate::numbers::{lend, storage};
 use crate::ragged::indices;
 use pass::{Pass, Schedule};
@@ -69,9 +70,7 @@ fn composed(
         };
         let recurrent = before.matmul(&weight)?.broadcast_add(&bias)?;
         let gate = |at: usize| {
-            let sum = (given.narrow(1, at * dim, dim)? + recurrent.narrow(1, at * dim, dim)?)?;
-            // The logistic function from tanh, which is exact enough and differentiable anywhere.
-            ((sum * 0.5)?.tanh()? * 0.5)? + 0.5
+            sigmoid(&(given.narrow(1, at * dim, dim)? + recurrent.narrow(1, at * dim, dim)?)?)
         };
         let (reset, keep) = (gate(0)?, gate(1)?);
         let inner = (reset * recurrent.narrow(1, 2 * dim, dim)?)?;

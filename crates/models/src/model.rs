@@ -125,6 +125,11 @@ impl Config {
         }
     }
 
+    /// How many numbers its weights are.
+    pub fn weights(&self, inputs: Inputs) -> usize {
+        self.declared(inputs).iter().map(|weight| weight.shape.iter().product::<usize>()).sum()
+    }
+
     fn declared(&self, inputs: Inputs) -> Vec<Declared> {
         let Inputs { image, text } = inputs;
         match self {

@@ -51,10 +51,21 @@ impl Spec {
         (image_features, text_features): (String, Option<String>),
         training: Training,
     ) -> Self {
+        let name = dataset.manifest().name.clone();
+        Self::of(name, model, inputs, (image_features, text_features), training)
+    }
+
+    fn of(
+        dataset: String,
+        model: Config,
+        inputs: Inputs,
+        (image_features, text_features): (String, Option<String>),
+        training: Training,
+    ) -> Self {
         Spec {
             nextpair_run: VERSION,
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            dataset: dataset.manifest().name.clone(),
+            dataset,
             model,
             inputs,
             image_features,
@@ -67,18 +78,10 @@ impl Spec {
 
     /// Of a model that was trained elsewhere. It takes whatever image features a dataset has.
     pub(super) fn adopted(origin: &Path, model: Config, inputs: Inputs, epochs: usize) -> Self {
-        Spec {
-            nextpair_run: VERSION,
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            dataset: origin.display().to_string(),
-            model,
-            inputs,
-            image_features: String::new(),
-            text_features: None,
-            adopted: true,
-            training: Training { epochs, ..Training::default() },
-            files: BTreeMap::new(),
-        }
+        let training = Training { epochs, ..Training::default() };
+        let features = (String::new(), None);
+        let spec = Self::of(origin.display().to_string(), model, inputs, features, training);
+        Spec { adopted: true, ..spec }
     }
 
     /// Reads and checks what [`write`](Self::write) wrote.
