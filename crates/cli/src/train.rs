@@ -1,7 +1,6 @@
 //! `nextpair train DATASET --model NAME --out RUN`: a retrieval model, an epoch at a time.
 
 mod data;
-mod file;
 mod settings;
 
 use std::path::PathBuf;

@@ -22,16 +22,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use candle_core::Device;
-use nextpair_data::Side;
 use nextpair_data::dataset::Dataset;
 use nextpair_data::text::Vocabulary;
+use nextpair_data::{Side, fingerprint};
 use serde::{Deserialize, Serialize};
 
 use crate::corpus::{Corpus, Pair};
 use crate::{Error, Inputs, Model};
-use files::{
-    Lock, PAIRS, SPEC, VOCABULARY, WEIGHTS, fingerprint, lock, push_line, refuse_strangers, write,
-};
+use files::{Lock, PAIRS, SPEC, VOCABULARY, WEIGHTS, lock, push_line, refuse_strangers, write};
 pub use spec::Spec;
 
 /// An opened run.

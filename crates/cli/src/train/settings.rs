@@ -4,11 +4,10 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use nextpair_models::{Config, NAMES, Training, Violation};
+use nextpair_scenario::SettingsFile;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-
-use super::file::SettingsFile;
 
 #[derive(clap::Args)]
 #[group(id = "model-settings", conflicts_with = "resume")]

@@ -4,7 +4,7 @@ use std::fs::{self, File, TryLockError};
 use std::io::Write;
 use std::path::Path;
 
-use nextpair_data::{AtomicFile, draw};
+use nextpair_data::AtomicFile;
 use serde::Serialize;
 
 use crate::Error;
@@ -48,16 +48,6 @@ pub(super) fn lock(folder: &Path) -> Result<Lock, Error> {
         }
         Err(TryLockError::Error(e)) => Err(io(e).into()),
     }
-}
-
-/// Tells files apart that were changed, by accident or by hand.
-pub(super) fn fingerprint(bytes: &[u8]) -> String {
-    let hash = bytes.chunks(8).fold(bytes.len() as u64, |hash, chunk| {
-        let mut word = [0; 8];
-        word[..chunk.len()].copy_from_slice(chunk);
-        draw::draw_of(hash, u64::from_le_bytes(word), 0)
-    });
-    format!("{hash:016x}")
 }
 
 pub(super) fn push_line(

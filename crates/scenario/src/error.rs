@@ -1,0 +1,52 @@
+//! What can go wrong in a scenario.
+
+use std::path::{Path, PathBuf};
+
+/// What could not be done, with the place and the reason.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file is damaged, was changed, or does not fit the run.
+    #[error("{}: {what}", path.display())]
+    File {
+        /// The file or folder.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// A setting cannot be meant.
+    #[error("{name}: {what}")]
+    Setting {
+        /// The setting.
+        name: &'static str,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// From reading and writing.
+    #[error(transparent)]
+    Data(#[from] nextpair_data::Error),
+    /// From selecting.
+    #[error(transparent)]
+    Engine(#[from] nextpair_engine::Error),
+    /// From training.
+    #[error(transparent)]
+    Models(#[from] nextpair_models::Error),
+}
+
+impl Error {
+    pub(crate) fn file(path: &Path, what: impl Into<String>) -> Self {
+        Error::File { path: path.to_path_buf(), what: what.into() }
+    }
+
+    pub(crate) fn io(path: &Path, error: std::io::Error) -> Self {
+        nextpair_data::Error::io(path, error).into()
+    }
+
+    pub(crate) fn line(path: &Path, line: usize, what: impl Into<String>) -> Self {
+        let (path, what) = (path.to_path_buf(), what.into());
+        nextpair_data::Error::Line { path, line, what }.into()
+    }
+
+    pub(crate) fn setting(name: &'static str, what: impl Into<String>) -> Self {
+        Error::Setting { name, what: what.into() }
+    }
+}

@@ -1,0 +1,119 @@
+//! What is to be found out: a file that people write, and what it means.
+//!
+//! ```toml
+//! dataset = "f8k"
+//! pool = "image"                       # the unpaired half: image or text
+//! initial = 0.30                       # a share of the training items, or a count
+//! budget = 0.05                        # bought every round
+//! rounds = 3
+//! strategies = ["random", "hard-negative", "hard-negative+mini-2560+top-5+count"]
+//! seeds = [0, 1, 2]
+//! annotator = "oracle"                 # human, or { noisy = { wrong = 0.1, swapped = 0.1 } }
+//! price = 0.25                         # of a caption, for the report
+//!
+//! [evaluation]
+//! split = "test"
+//! folds = [1]
+//!
+//! [model]
+//! architecture = "vse"
+//!
+//! [training]
+//! epochs = 20
+//! ```
+
+mod amount;
+mod arm;
+mod file;
+mod resolve;
+
+use std::path::PathBuf;
+
+use nextpair_data::Side;
+use nextpair_models::{Config, Training};
+use serde::{Deserialize, Serialize};
+
+pub use amount::Amount;
+pub use arm::{Arm, ItemFeatures, MiniBatch, expand};
+pub use file::{Keys, SettingsFile, read_experiment};
+
+/// An experiment in which every setting is known.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Experiment {
+    /// The dataset.
+    pub dataset: PathBuf,
+    /// The half that unpaired items have.
+    pub pool: Side,
+    /// Items that are paired from the start.
+    pub initial: Amount,
+    /// Items that are paired in a round.
+    pub budget: Amount,
+    /// How often a batch is bought.
+    pub rounds: usize,
+    /// Who chooses, each for itself.
+    pub strategies: Vec<Arm>,
+    /// What is repeated, each with draws and first weights of its own.
+    pub seeds: Vec<u64>,
+    /// Who pairs.
+    pub annotator: Annotator,
+    /// What it costs to pair an item.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub price: Option<f64>,
+    /// The image features, the last that were added unless named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub features: Option<String>,
+    /// The text features, for models that do not read words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text_features: Option<String>,
+    /// A file of words, instead of those of train and dev.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vocabulary: Option<PathBuf>,
+    /// How often a word of train and dev is seen at least.
+    pub min_count: u64,
+    /// What the model of a round is asked in the end.
+    pub evaluation: Test,
+    /// The model.
+    pub model: Config,
+    /// How it is trained in every round. The seed is that of the repetition.
+    pub training: Training,
+}
+
+/// What the model of a round is asked in the end.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Test {
+    /// The split.
+    pub split: String,
+    /// In how many parts, averaged; several numbers are several evaluations, and the first counts.
+    pub folds: Vec<usize>,
+}
+
+impl Default for Test {
+    fn default() -> Self {
+        Test { split: nextpair_data::dataset::TEST.to_owned(), folds: vec![1] }
+    }
+}
+
+/// Who pairs what was picked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Annotator {
+    /// The dataset itself: it has had the other half all along.
+    #[default]
+    Oracle,
+    /// The dataset, with mistakes.
+    Noisy(Noise),
+    /// People: the run writes a queue and stops until their answers are there.
+    Human,
+}
+
+/// Mistakes of an annotator, as shares of the items of a batch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Noise {
+    /// Items that get the other half of some other training item.
+    pub wrong: f64,
+    /// Items whose other halves are exchanged, two and two.
+    pub swapped: f64,
+}

@@ -1,0 +1,265 @@
+//! Strategies as experiments name them: `hard-negative+mini-2560+top-5+count`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use nextpair_engine::{Guards, Scope, Settings, StrategyName, Weight};
+use serde::{Deserialize, Serialize};
+
+use super::amount::{Amount, floor};
+
+/// A strategy with its settings. Written as its name and, after `+`, whatever is not the default:
+/// `mini-M` (pairs of the mini batch, or a share of the pairs in percent), `top-K`, `count`, `bow`
+/// (histograms instead of means where distances are used), `max-score-S`, `absolute-margin-M`,
+/// `relative-margin-M`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Arm {
+    /// The strategy.
+    pub strategy: StrategyName,
+    /// How many pairs are looked at; all without.
+    pub mini: Option<MiniBatch>,
+    /// The threshold is the k-th largest rival.
+    pub top_k: usize,
+    /// What a hit is worth.
+    pub weight: Weight,
+    /// What distances are measured on.
+    pub features: ItemFeatures,
+    /// Likely false negatives to ignore.
+    pub guards: Guards,
+}
+
+/// How many pairs a mini batch has.
+pub type MiniBatch = Amount;
+
+/// One vector of an item that has several.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ItemFeatures {
+    /// Their mean.
+    #[default]
+    Mean,
+    /// A histogram of 300 visual words.
+    Bow,
+}
+
+/// The twelve combinations of the paper, by one name.
+const ALL_CONDITIONS: &str = "all-conditions";
+/// The mini batch of the paper as a share: 2,560 of 8,700 pairs, to three digits.
+const PAPER_MINI: Amount = Amount::Share(0.294);
+
+impl Arm {
+    /// A strategy with the settings of the paper.
+    pub fn new(strategy: StrategyName) -> Self {
+        Arm {
+            strategy,
+            mini: None,
+            top_k: 1,
+            weight: Weight::default(),
+            features: ItemFeatures::default(),
+            guards: Guards::default(),
+        }
+    }
+
+    /// The settings for so many pairs.
+    pub(crate) fn settings(&self, pairs: usize, groups: Option<Vec<u32>>, seed: u64) -> Settings {
+        let scope = match self.mini {
+            None => Scope::Full,
+            Some(mini) => Scope::Mini(floor(mini.of(pairs))),
+        };
+        let (top_k, weight, guards) = (self.top_k, self.weight, self.guards);
+        Settings { scope, top_k, weight, groups, guards, seed, ..Settings::default() }
+    }
+
+    fn set(&mut self, option: &str) -> Result<(), String> {
+        let needs = self.strategy.needs();
+        let number = |text: &str| {
+            let value: Option<f64> = text.parse().ok().filter(|v: &f64| v.is_finite());
+            value.ok_or_else(|| format!("'{option}' does not end in a number"))
+        };
+        let (word, value) = match option {
+            "full" | "count" | "surplus" | "bow" | "mean" => (option, ""),
+            _ => option.rsplit_once('-').unwrap_or((option, "")),
+        };
+        // A negative number has a sign before it: max-score--0.5.
+        let (word, value) = match word.strip_suffix('-') {
+            Some(word) => (word, &option[word.len() + 1..]),
+            None => (word, value),
+        };
+        let fits = match word {
+            "bow" | "mean" => needs.features,
+            _ => needs.matching,
+        };
+        match word {
+            "full" => self.mini = None,
+            "mini" => self.mini = Some(value.parse()?),
+            "top" => {
+                let k = value.parse().ok().filter(|&k| k > 0);
+                self.top_k =
+                    k.ok_or_else(|| format!("'{option}': top-K needs a K of 1 or more"))?;
+            }
+            "count" => self.weight = Weight::Count,
+            "surplus" => self.weight = Weight::Surplus,
+            "bow" => self.features = ItemFeatures::Bow,
+            "mean" => self.features = ItemFeatures::Mean,
+            "max-score" => self.guards.max_score = Some(number(value)?),
+            "absolute-margin" => self.guards.absolute_margin = Some(number(value)?),
+            "relative-margin" => self.guards.relative_margin = Some(number(value)?),
+            _ => {
+                return Err(format!(
+                    "no setting '{option}'; there are full, mini-M, top-K, count, surplus, mean, \
+                     bow, max-score-S, absolute-margin-M, relative-margin-M"
+                ));
+            }
+        }
+        match fits {
+            true => Ok(()),
+            false => Err(format!("'{option}' is not a setting of {}", self.strategy)),
+        }
+    }
+}
+
+impl FromStr for Arm {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut parts = text.split('+');
+        let mut arm = Arm::new(parts.next().unwrap_or("").parse()?);
+        parts.try_for_each(|option| arm.set(option)).map_err(|e| format!("{text}: {e}"))?;
+        Ok(arm)
+    }
+}
+
+/// The strategies that a list names; `all-conditions` is the twelve combinations of the paper,
+/// `all-conditions+mini-2560` the same with this mini batch.
+pub fn expand(names: &[String]) -> Result<Vec<Arm>, String> {
+    let mut arms = Vec::new();
+    for name in names {
+        let conditions = name.strip_prefix(ALL_CONDITIONS);
+        let Some(option) = conditions.filter(|rest| rest.is_empty() || rest.starts_with('+'))
+        else {
+            arms.push(name.parse()?);
+            continue;
+        };
+        let mini = match option.strip_prefix("+mini-") {
+            None if option.is_empty() => PAPER_MINI,
+            None => return Err(format!("{name}: all-conditions takes +mini-M alone")),
+            Some(mini) => mini.parse().map_err(|e| format!("{name}: {e}"))?,
+        };
+        for mini in [None, Some(mini)] {
+            for top_k in [1, 5, 10] {
+                for weight in [Weight::Surplus, Weight::Count] {
+                    let arm = Arm::new(StrategyName::HardNegative);
+                    arms.push(Arm { mini, top_k, weight, ..arm });
+                }
+            }
+        }
+    }
+    let mut seen = Vec::new();
+    for arm in &arms {
+        if seen.contains(arm) {
+            return Err(format!("{arm} is there twice"));
+        }
+        seen.push(*arm);
+    }
+    Ok(arms)
+}
+
+impl fmt::Display for Arm {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}", self.strategy)?;
+        if let Some(mini) = self.mini {
+            write!(out, "+mini-{mini}")?;
+        }
+        if self.top_k != 1 {
+            write!(out, "+top-{}", self.top_k)?;
+        }
+        if self.weight == Weight::Count {
+            write!(out, "+count")?;
+        }
+        if self.features == ItemFeatures::Bow {
+            write!(out, "+bow")?;
+        }
+        let Guards { max_score, absolute_margin, relative_margin } = self.guards;
+        for (name, value) in [
+            ("max-score", max_score),
+            ("absolute-margin", absolute_margin),
+            ("relative-margin", relative_margin),
+        ] {
+            if let Some(value) = value {
+                write!(out, "+{name}-{value}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl TryFrom<String> for Arm {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<Arm> for String {
+    fn from(arm: Arm) -> String {
+        arm.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_back() {
+        for name in [
+            "hard-negative",
+            "hard-negative+mini-2560+top-5+count",
+            "hard-negative+mini-29.4%",
+            "coverage+count+max-score--0.5",
+            "hybrid+top-10+bow+absolute-margin-0.05+relative-margin-0.1",
+            "core-set+bow",
+            "random",
+        ] {
+            assert_eq!(name.parse::<Arm>().unwrap().to_string(), name);
+        }
+        let plain: Arm = "hard-negative+surplus+full+top-1".parse().unwrap();
+        assert_eq!(plain, Arm::new(StrategyName::HardNegative));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        for (name, says) in [
+            ("hardest", "no strategy 'hardest'"),
+            ("random+count", "'count' is not a setting of random"),
+            ("core-set+top-5", "'top-5' is not a setting of core-set"),
+            ("hard-negative+bow", "'bow' is not a setting of hard-negative"),
+            ("hard-negative+top-0", "K of 1 or more"),
+            ("hard-negative+mini-0", "is 0"),
+            ("hard-negative+x-3", "no setting 'x-3'"),
+            ("hard-negative+max-score-x", "does not end in a number"),
+            ("hard-negative+", "no setting ''"),
+            ("", "no strategy ''"),
+        ] {
+            let what = name.parse::<Arm>().unwrap_err();
+            assert!(what.contains(says), "{name}: {what}");
+        }
+    }
+
+    #[test]
+    fn all_conditions_are_twelve() {
+        let names = |text: &str| expand(&[text.to_owned()]);
+        let arms = names("all-conditions").unwrap();
+        assert_eq!(arms.len(), 12);
+        assert_eq!(arms[0].to_string(), "hard-negative");
+        assert_eq!(arms[6].mini, Some(PAPER_MINI));
+        let last = names("all-conditions+mini-2560").unwrap()[11];
+        assert_eq!(last.to_string(), "hard-negative+mini-2560+top-10+count");
+        assert!(names("all-conditions+count").unwrap_err().contains("takes +mini-M alone"));
+        let twice = ["all-conditions".to_owned(), "hard-negative".to_owned()];
+        assert!(expand(&twice).unwrap_err().contains("hard-negative is there twice"));
+        let shown = arms[6].to_string();
+        assert_eq!(shown.parse::<Arm>().unwrap().to_string(), shown);
+    }
+}

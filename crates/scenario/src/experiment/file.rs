@@ -1,0 +1,240 @@
+//! Settings in TOML files: `[model]` and `[training]`, and in experiments the keys around them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use nextpair_data::Side;
+use nextpair_models::{Config, Training};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue, ValueDeserializer};
+
+use super::{Amount, Annotator, Test};
+use crate::Error;
+
+/// What a file says of a model and its training.
+#[derive(Debug, Default)]
+pub struct SettingsFile {
+    /// The model.
+    pub model: Option<Config>,
+    /// How it is trained.
+    pub training: Option<Training>,
+    /// Whether it says which violations count; the default depends on the model.
+    pub says_violation: bool,
+    /// Whether it says which captions make pairs; the default of experiments is another.
+    pub says_captions: bool,
+}
+
+/// The keys of an experiment as somebody wrote them; what is left out has a default.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Keys {
+    /// See [`Experiment::dataset`](super::Experiment::dataset); so with the others.
+    pub dataset: Option<PathBuf>,
+    /// The unpaired half.
+    pub pool: Option<Side>,
+    /// Items paired from the start.
+    pub initial: Option<Amount>,
+    /// Items paired in a round.
+    pub budget: Option<Amount>,
+    /// Rounds.
+    pub rounds: Option<usize>,
+    /// Names of strategies.
+    pub strategies: Option<Vec<String>>,
+    /// Seeds.
+    pub seeds: Option<Vec<u64>>,
+    /// Who pairs.
+    pub annotator: Option<Annotator>,
+    /// Of a pair.
+    pub price: Option<f64>,
+    /// Image features.
+    pub features: Option<String>,
+    /// Text features.
+    pub text_features: Option<String>,
+    /// A file of words.
+    pub vocabulary: Option<PathBuf>,
+    /// How often a word is seen at least.
+    pub min_count: Option<u64>,
+    /// The test.
+    pub evaluation: Option<Test>,
+}
+
+impl Keys {
+    /// These keys where they are given, and those of `other` elsewhere.
+    pub fn or(self, other: Keys) -> Keys {
+        Keys {
+            dataset: self.dataset.or(other.dataset),
+            pool: self.pool.or(other.pool),
+            initial: self.initial.or(other.initial),
+            budget: self.budget.or(other.budget),
+            rounds: self.rounds.or(other.rounds),
+            strategies: self.strategies.or(other.strategies),
+            seeds: self.seeds.or(other.seeds),
+            annotator: self.annotator.or(other.annotator),
+            price: self.price.or(other.price),
+            features: self.features.or(other.features),
+            text_features: self.text_features.or(other.text_features),
+            vocabulary: self.vocabulary.or(other.vocabulary),
+            min_count: self.min_count.or(other.min_count),
+            evaluation: self.evaluation.or(other.evaluation),
+        }
+    }
+}
+
+/// What is wrong, and at which byte.
+struct Wrong {
+    at: usize,
+    what: String,
+}
+
+impl From<toml::de::Error> for Wrong {
+    fn from(error: toml::de::Error) -> Self {
+        let at = error.span().map_or(0, |span| span.start);
+        Wrong { at, what: error.message().to_owned() }
+    }
+}
+
+impl SettingsFile {
+    /// Reads a file of the tables `[model]` and `[training]`.
+    pub fn read(path: &Path) -> Result<Self, Error> {
+        read(path, |tables| {
+            let file = settings_of(tables)?;
+            match tables.keys().next() {
+                None => Ok(file),
+                Some(key) => {
+                    let what =
+                        format!("unknown {}; there are [model] and [training]", key.get_ref());
+                    Err(Wrong { at: key.span().start, what })
+                }
+            }
+        })
+    }
+}
+
+/// Reads a file of an experiment.
+pub fn read_experiment(path: &Path) -> Result<(Keys, SettingsFile), Error> {
+    read(path, |tables| {
+        // A resolved experiment has it, as 0.
+        let seed = |table: &Spanned<DeValue<'_>>| {
+            let seed = table.get_ref().get("seed");
+            let at =
+                seed.filter(|seed| seed.get_ref().as_integer().map(|i| i.as_str()) != Some("0"));
+            let what = "seeds stand at the top of an experiment";
+            at.map(|seed| Wrong { at: seed.span().start, what: what.to_owned() })
+        };
+        if let Some(wrong) = tables.get("training").and_then(seed) {
+            return Err(wrong);
+        }
+        let settings_file = settings_of(tables)?;
+        let keys = DeValue::Table(std::mem::take(tables));
+        Ok((settings(Spanned::new(0..0, keys))?, settings_file))
+    })
+}
+
+fn read<T>(
+    path: &Path,
+    parse: impl FnOnce(&mut DeTable<'_>) -> Result<T, Wrong>,
+) -> Result<T, Error> {
+    let text = fs::read_to_string(path).map_err(|e| Error::io(path, e))?;
+    let parsed = DeTable::parse(&text).map_err(Wrong::from);
+    let parsed = parsed.and_then(|tables| parse(&mut tables.into_inner()));
+    parsed.map_err(|Wrong { at, what }| {
+        let line = 1 + text.bytes().take(at).filter(|&byte| byte == b'\n').count();
+        Error::line(path, line, what)
+    })
+}
+
+/// Takes the tables of model and training out of a file.
+fn settings_of(tables: &mut DeTable<'_>) -> Result<SettingsFile, Wrong> {
+    let training = tables.remove("training");
+    let says = |key: &str| training.as_ref().is_some_and(|t| t.get_ref().get(key).is_some());
+    let (says_violation, says_captions) = (says("violation"), says("captions"));
+    Ok(SettingsFile {
+        model: tables.remove("model").map(model).transpose()?,
+        training: training.map(settings).transpose()?,
+        says_violation,
+        says_captions,
+    })
+}
+
+/// The architecture is read first, and then its own settings: that way an error has a place.
+fn model(mut table: Spanned<DeValue<'_>>) -> Result<Config, Wrong> {
+    let wrong = |at: usize| {
+        let what = "[model] needs an architecture: vse, scan, imram or heads".to_owned();
+        Wrong { at, what }
+    };
+    let at = table.span().start;
+    let architecture = match table.get_mut() {
+        DeValue::Table(settings) => settings.remove("architecture"),
+        _ => None,
+    };
+    let architecture = architecture.ok_or_else(|| wrong(at))?;
+    match architecture.get_ref().as_str() {
+        Some("vse") => settings(table).map(Config::Vse),
+        Some("scan") => settings(table).map(Config::Scan),
+        Some("imram") => settings(table).map(Config::Imram),
+        Some("heads") => settings(table).map(Config::Heads),
+        _ => Err(wrong(architecture.span().start)),
+    }
+}
+
+fn settings<T: DeserializeOwned>(table: Spanned<DeValue<'_>>) -> Result<T, Wrong> {
+    Ok(T::deserialize(ValueDeserializer::from(table))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read_text(text: &str) -> Result<SettingsFile, String> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.toml");
+        std::fs::write(&path, text).unwrap();
+        SettingsFile::read(&path).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn both_tables_are_read() {
+        let file = read_text(
+            "[model]\narchitecture = \"scan\"\ndirection = \"regions\"\n\
+             aggregation = { log-sum-exp = 5 }\n[model.encoders]\ndim = 16\n\
+             [training]\nepochs = 3\nviolation = \"sum\"\n",
+        )
+        .unwrap();
+        let config = file.model.unwrap();
+        assert_eq!((config.name(), config.dim()), ("scan-i2t", 16));
+        assert_eq!(file.training.unwrap().epochs, 3);
+        assert!(file.says_violation);
+        let file = read_text("").unwrap();
+        assert!(file.model.is_none() && file.training.is_none() && !file.says_violation);
+    }
+
+    #[test]
+    fn what_is_stored_with_a_run_can_be_given_again() {
+        for name in nextpair_models::NAMES {
+            let config = Config::named(name).unwrap();
+            let text = toml::to_string(&std::collections::BTreeMap::from([("model", &config)]));
+            assert_eq!(read_text(&text.unwrap()).unwrap().model, Some(config));
+        }
+    }
+
+    #[test]
+    fn errors_name_file_and_line() {
+        for (text, says) in [
+            ("[model]\narchitecture = \"vse\"\nsteps = 3\n", "x.toml:3: unknown field `steps`"),
+            ("[model]\narchitecture = \"imram\"\n\n[model.encoders]\ndims = 3\n", "x.toml:5: "),
+            ("\n[model]\ndim = 3\n", "x.toml:2: [model] needs an architecture"),
+            ("[model]\narchitecture = \"bert\"\n", "x.toml:2: [model] needs an architecture"),
+            ("model = 3\n", "x.toml:1: [model] needs an architecture"),
+            ("[training]\nepochs = \"x\"\n", "x.toml:2: invalid type: string"),
+            ("[training]\nepochs = -3\n", "x.toml:2: "),
+            ("[training]\n\nviolation = \"x\"\n", "x.toml:3: unknown variant `x`"),
+            ("[training]\n[data]\n", "x.toml:2: unknown data; there are"),
+            ("[model\n", "x.toml:1: "),
+        ] {
+            let what = read_text(text).unwrap_err();
+            assert!(what.contains(says), "no '{says}' in {what}");
+        }
+    }
+}

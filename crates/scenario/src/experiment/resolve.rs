@@ -1,0 +1,132 @@
+//! From what was written to what is meant.
+
+use std::fs;
+use std::path::Path;
+
+use nextpair_data::text::DEFAULT_MIN_COUNT;
+use nextpair_data::{AtomicFile, Side};
+use nextpair_models::{Choice, Config, Training};
+
+use super::{Amount, Annotator, Experiment, Keys, expand};
+use crate::Error;
+
+impl Experiment {
+    /// Fills in defaults and refuses what cannot be meant. Nothing downstream checks again.
+    pub fn resolve(keys: Keys, model: Config, mut training: Training) -> Result<Self, Error> {
+        model.check()?;
+        training.check()?;
+        // Every repetition has its own.
+        training.seed = 0;
+        let annotator = keys.annotator.unwrap_or_default();
+        let human = annotator == Annotator::Human;
+        let dataset = keys.dataset.ok_or_else(|| Error::setting("dataset", "is missing"))?;
+        let dataset = std::path::absolute(&dataset).map_err(|e| Error::io(&dataset, e))?;
+        let strategies = keys.strategies.unwrap_or_else(|| match human {
+            true => vec!["hard-negative".to_owned()],
+            false => vec!["random".to_owned(), "hard-negative".to_owned()],
+        });
+        let vocabulary = keys.vocabulary.map(|path| std::path::absolute(&path).unwrap_or(path));
+        let experiment = Experiment {
+            dataset,
+            pool: keys.pool.unwrap_or(Side::Image),
+            // People have no other half hidden: whatever is paired is paired.
+            initial: keys.initial.unwrap_or(Amount::Share(if human { 1.0 } else { 0.3 })),
+            budget: keys.budget.unwrap_or(Amount::Share(0.05)),
+            rounds: keys.rounds.unwrap_or(3),
+            strategies: expand(&strategies).map_err(|what| Error::setting("strategies", what))?,
+            seeds: keys.seeds.unwrap_or_else(|| vec![0]),
+            annotator,
+            price: keys.price,
+            features: keys.features,
+            text_features: keys.text_features,
+            vocabulary,
+            min_count: keys.min_count.unwrap_or(DEFAULT_MIN_COUNT),
+            evaluation: keys.evaluation.unwrap_or_default(),
+            model,
+            training,
+        };
+        experiment.check()?;
+        Ok(experiment)
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        self.initial.check().map_err(|what| Error::setting("initial", what))?;
+        self.budget.check().map_err(|what| Error::setting("budget", what))?;
+        if self.strategies.is_empty() {
+            return Err(Error::setting("strategies", "there is none"));
+        }
+        if self.seeds.is_empty() {
+            return Err(Error::setting("seeds", "there is none"));
+        }
+        let twice = |at: &usize| self.seeds[..*at].contains(&self.seeds[*at]);
+        if let Some(at) = (0..self.seeds.len()).find(twice) {
+            return Err(Error::setting("seeds", format!("{} is there twice", self.seeds[at])));
+        }
+        if self.evaluation.folds.is_empty() || self.evaluation.folds.contains(&0) {
+            return Err(Error::setting("folds", "at least one number, each 1 or more"));
+        }
+        if let Some(price) = self.price.filter(|price| !(price.is_finite() && *price >= 0.0)) {
+            return Err(Error::setting("price", format!("{price} is not a price")));
+        }
+        match self.annotator {
+            Annotator::Oracle => {}
+            Annotator::Noisy(noise) => {
+                let share = |share: f64| (0.0..=1.0).contains(&share);
+                let (wrong, swapped) = (noise.wrong, noise.swapped);
+                if !(share(wrong) && share(swapped) && wrong + swapped <= 1.0) {
+                    let what = format!("wrong {wrong} and swapped {swapped} are not shares of one");
+                    return Err(Error::setting("annotator", what));
+                }
+            }
+            Annotator::Human => self.check_human()?,
+        }
+        Ok(())
+    }
+
+    fn check_human(&self) -> Result<(), Error> {
+        let (strategies, seeds) = (self.strategies.len(), self.seeds.len());
+        if (strategies, seeds) != (1, 1) {
+            let what = format!(
+                "people pair one batch at a time: {strategies} strategies and {seeds} seeds would \
+                 ask them for {} each round",
+                strategies * seeds
+            );
+            return Err(Error::setting("annotator", what));
+        }
+        if self.pool == Side::Image && !self.model.reads_words() {
+            let what = format!(
+                "{} takes text features, which new captions do not have; take a model that reads",
+                self.model.name()
+            );
+            return Err(Error::setting("annotator", what));
+        }
+        Ok(())
+    }
+
+    /// Captions make pairs as the paper has them, unless somebody says otherwise: one each.
+    pub fn default_captions() -> Choice {
+        Choice::Random
+    }
+
+    /// Reads what [`write`](Self::write) wrote.
+    pub(crate) fn read_resolved(path: &Path) -> Result<Self, Error> {
+        let text = fs::read_to_string(path).map_err(|e| Error::io(path, e))?;
+        let experiment: Experiment = toml::from_str(&text).map_err(|e| {
+            let at = e.span().map_or(0, |span| span.start);
+            let line = 1 + text.bytes().take(at).filter(|&byte| byte == b'\n').count();
+            Error::line(path, line, e.message())
+        })?;
+        experiment.model.check()?;
+        experiment.training.check()?;
+        experiment.check()?;
+        Ok(experiment)
+    }
+
+    pub(crate) fn write(&self, path: &Path) -> Result<(), Error> {
+        use std::io::Write;
+        let text = toml::to_string(self).map_err(|e| Error::file(path, e.to_string()))?;
+        let mut file = AtomicFile::create(path)?;
+        file.write_all(text.as_bytes()).map_err(|e| Error::io(path, e))?;
+        Ok(file.commit()?)
+    }
+}

@@ -1,0 +1,150 @@
+//! The folder of a run.
+//!
+//! ```text
+//! RUN/
+//!   experiment.toml        what was asked for, resolved: can be run again as it is
+//!   run.json               version, machine, fingerprints of the dataset
+//!   vocabulary.json        the words, for models that read
+//!   rounds.jsonl           one line per finished round, each sealed with those before it
+//!   seed-0/round-0/        the model that all strategies of the seed start from
+//!   seed-0/random/
+//!     picks-1.jsonl        what was picked after round 0, and why
+//!     round-1/             the model that learned from it
+//!   queue.jsonl            human annotators: what is waiting for them
+//!   answers.jsonl          and what they said
+//!   .lock                  held by the process that writes to the folder
+//! ```
+
+mod journal;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::{Arm, Error, Experiment, Head, Round};
+pub(crate) use journal::Journal;
+
+/// The version of the format.
+const VERSION: u32 = 1;
+
+/// The places of a run's files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Folder(PathBuf);
+
+impl Folder {
+    /// The folder of this name. Nothing is looked at.
+    pub fn new(path: &Path) -> Self {
+        Folder(path.to_path_buf())
+    }
+
+    /// The folder itself.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// The resolved experiment.
+    pub fn experiment(&self) -> PathBuf {
+        self.0.join("experiment.toml")
+    }
+
+    /// The head of the run.
+    pub fn head(&self) -> PathBuf {
+        self.0.join("run.json")
+    }
+
+    /// The finished rounds.
+    pub fn rounds(&self) -> PathBuf {
+        self.0.join("rounds.jsonl")
+    }
+
+    /// The words.
+    pub fn vocabulary(&self) -> PathBuf {
+        self.0.join("vocabulary.json")
+    }
+
+    /// What is waiting for people.
+    pub fn queue(&self) -> PathBuf {
+        self.0.join("queue.jsonl")
+    }
+
+    /// What people said.
+    pub fn answers(&self) -> PathBuf {
+        self.0.join("answers.jsonl")
+    }
+
+    /// The model of a round. Round 0 belongs to all strategies.
+    pub fn model(&self, seed: u64, strategy: Option<&Arm>, round: usize) -> PathBuf {
+        self.lane(seed, strategy.filter(|_| round > 0)).join(format!("round-{round}"))
+    }
+
+    /// What a strategy picked for a round, from 1.
+    pub fn picks(&self, seed: u64, strategy: &Arm, round: usize) -> PathBuf {
+        self.lane(seed, Some(strategy)).join(format!("picks-{round}.jsonl"))
+    }
+
+    fn lane(&self, seed: u64, strategy: Option<&Arm>) -> PathBuf {
+        let seed = self.0.join(format!("seed-{seed}"));
+        strategy.map_or_else(|| seed.clone(), |strategy| seed.join(strategy.to_string()))
+    }
+}
+
+/// A run to look at: what was asked for, and what is known so far.
+#[derive(Clone, Debug)]
+pub struct Study {
+    /// Where it lies.
+    pub folder: Folder,
+    /// What was asked for.
+    pub experiment: Experiment,
+    /// Where and with what it ran.
+    pub head: Head,
+    /// The finished rounds, by seed, round and strategy, in the order of the experiment.
+    pub rounds: Vec<Round>,
+}
+
+impl Study {
+    /// Reads a run. It may still be running.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        let folder = Folder::new(path);
+        if !folder.head().exists() {
+            return Err(Error::file(
+                path,
+                "not a run of an experiment: there is no run.json in it",
+            ));
+        }
+        let head = read_head(&folder.head())?;
+        let experiment = Experiment::read_resolved(&folder.experiment())?;
+        let mut rounds = Journal::read(&folder.rounds())?;
+        let place = |strategy: &Option<Arm>| {
+            let at = |arm: &Arm| experiment.strategies.iter().position(|other| other == arm);
+            strategy.as_ref().and_then(at)
+        };
+        rounds.sort_by_key(|round| (round.seed, round.round, place(&round.strategy)));
+        Ok(Study { folder, experiment, head, rounds })
+    }
+
+    /// The rounds of a strategy and a seed, from the shared round 0 on, as far as they are known.
+    pub fn lane(&self, seed: u64, strategy: &Arm) -> Vec<&Round> {
+        let of_lane = |round: &&Round| {
+            round.seed == seed && round.strategy.as_ref().is_none_or(|other| other == strategy)
+        };
+        let mut rounds: Vec<&Round> = self.rounds.iter().filter(of_lane).collect();
+        rounds.sort_by_key(|round| round.round);
+        rounds
+    }
+}
+
+fn read_head(path: &Path) -> Result<Head, Error> {
+    // The version is looked at first: a newer format may have fields that we do not know.
+    #[derive(serde::Deserialize)]
+    struct Version {
+        nextpair_scenario: Option<u32>,
+    }
+    let text = fs::read(path).map_err(|e| Error::io(path, e))?;
+    let wrong = |e: serde_json::Error| Error::file(path, e.to_string());
+    match serde_json::from_slice::<Version>(&text).map_err(wrong)?.nextpair_scenario {
+        Some(VERSION) => serde_json::from_slice(&text).map_err(wrong),
+        Some(other) => {
+            Err(Error::file(path, format!("format {other}; this version reads {VERSION}")))
+        }
+        None => Err(Error::file(path, "the folder of a training, not of an experiment")),
+    }
+}
