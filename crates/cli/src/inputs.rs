@@ -8,6 +8,7 @@ use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use nextpair_data::{Side, read_groups, read_indices};
 use nextpair_engine::{Guards, Metric, Rule, Scope, Settings, StrategyName, Weight};
+use nextpair_scenario::ItemFeatures;
 
 use crate::selection::Selection;
 use crate::threads;
@@ -141,6 +142,15 @@ enum SimilarityName {
 pub(crate) enum FeaturesName {
     Mean,
     Bow,
+}
+
+impl From<FeaturesName> for ItemFeatures {
+    fn from(name: FeaturesName) -> Self {
+        match name {
+            FeaturesName::Mean => ItemFeatures::Mean,
+            FeaturesName::Bow => ItemFeatures::Bow,
+        }
+    }
 }
 
 impl PoolSide {

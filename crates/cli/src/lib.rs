@@ -8,7 +8,6 @@ mod evaluate;
 mod import;
 mod inputs;
 mod inspect;
-mod memory;
 mod merge;
 mod numbers;
 mod output;
@@ -16,10 +15,12 @@ mod page;
 mod parts;
 mod progress;
 mod quickstart;
+mod run;
 mod score;
 mod search;
 mod select;
 mod selection;
+mod settings;
 mod summary;
 mod threads;
 mod train;
@@ -63,6 +64,9 @@ enum Command {
     /// Tell how well a trained model finds images and captions
     #[command(allow_negative_numbers = true)]
     Eval(evaluate::Args),
+    /// Run an experiment: train, select, pair, and again, for several strategies and seeds
+    #[command(allow_negative_numbers = true)]
+    Run(Box<run::Args>),
     /// Choose the pool items to pair next
     Select(select::Args),
     /// Score one shard of the pool, for `merge`
@@ -85,6 +89,7 @@ pub fn run() -> ExitCode {
         Command::Search(args) => search::run(&args),
         Command::Train(args) => train::run(&args),
         Command::Eval(args) => evaluate::run(&args),
+        Command::Run(args) => run::run(&args),
         Command::Select(args) => select::run(&args),
         Command::Score(args) => score::run(&args),
         Command::Merge(args) => merge::run(&args),

@@ -7,11 +7,11 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use nextpair_engine::{Features, Finish};
 
-use crate::memory::Watch;
 use crate::output::{Output, OutputArgs, rows};
 use crate::parts::Part;
 use crate::progress::Bar;
 use crate::summary::Summary;
+use nextpair_scenario::Watch;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {

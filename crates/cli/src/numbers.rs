@@ -15,3 +15,8 @@ pub(crate) fn in_usual_order<T>(rows: &mut [T], split: impl Fn(&T) -> Option<&st
         usual.iter().position(|&name| split(row) == Some(name)).unwrap_or(usual.len())
     });
 }
+
+/// Bytes as people say them.
+pub(crate) fn megabytes(bytes: u64) -> String {
+    format!("{:.0} MB", bytes as f64 / 1e6)
+}

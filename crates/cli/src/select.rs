@@ -6,10 +6,10 @@ use std::time::Instant;
 use anyhow::Result;
 
 use crate::inputs::SelectionArgs;
-use crate::memory::Watch;
 use crate::output::{Output, OutputArgs, rows};
 use crate::progress::Bar;
 use crate::summary::Summary;
+use nextpair_scenario::Watch;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {

@@ -7,7 +7,7 @@ use anyhow::Result;
 use nextpair_engine::{Picks, StrategyName};
 use serde::Serialize;
 
-use crate::memory::megabytes;
+use crate::numbers::megabytes;
 
 #[derive(Serialize)]
 pub(crate) struct Summary {

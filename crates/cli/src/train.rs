@@ -1,7 +1,6 @@
 //! `nextpair train DATASET --model NAME --out RUN`: a retrieval model, an epoch at a time.
 
 mod data;
-mod settings;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -11,13 +10,14 @@ use anyhow::Result;
 use nextpair_data::dataset::Dataset;
 use nextpair_engine::keep_freed_memory;
 use nextpair_models::{Corpus, Device, Epoch, Pair, Run, Spec, train};
+use nextpair_scenario::SettingsFile;
 
 use crate::evaluate::{retrieval_table, write_out};
 use crate::numbers::grouped;
 use crate::progress::Bar;
+use crate::settings::{self, ModelArgs, TrainingArgs};
 use crate::threads;
 use data::{DataArgs, Source};
-use settings::{ModelArgs, TrainingArgs};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -27,8 +27,15 @@ pub(crate) struct Args {
     #[arg(long, value_name = "RUN")]
     out: PathBuf,
     /// Continue a run after its last epoch, to the same weights as if it had never stopped
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["model-settings", "training-settings", "data-settings"])]
+    #[arg(conflicts_with_all = ["config", "seed"])]
     resume: bool,
+    /// Settings in TOML, with the tables [model] and [training]; flags override them
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Other first weights, shuffles and draws [default: 0]
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
     /// Print the last epoch as JSON
     #[arg(long)]
     json: bool,
@@ -70,7 +77,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 
 /// A new run of what was typed.
 fn start(args: &Args, bar: &Bar) -> Result<(Run, Corpus, Vec<Pair>)> {
-    let (config, training) = settings::resolve(&args.model, &args.training)?;
+    let file = args.config.as_deref().map(SettingsFile::read).transpose()?.unwrap_or_default();
+    let (config, mut training) = settings::resolve(file, &args.model, &args.training, "--config")?;
+    training.seed = args.seed.unwrap_or(training.seed);
     let dataset = Dataset::open(&args.dataset)?;
     let Source { corpus, vocabulary, features, pairs } =
         args.data.open(dataset, &config, &training, bar)?;
@@ -117,7 +126,7 @@ fn announce(run: &Run, corpus: &Corpus, pairs: &[Pair]) -> Result<()> {
             );
         }
     }
-    let done = run.epochs()?.len();
+    let done = run.epochs_kept()?;
     if done > 0 {
         eprintln!("epochs done before: {done} of {}", training.epochs);
     }

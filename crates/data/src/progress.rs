@@ -22,7 +22,7 @@ impl Progress for () {
 /// phases are worth steps of the other work.
 pub struct Within<'a> {
     around: &'a dyn Progress,
-    work: &'static str,
+    work: String,
     worth: &'a [(&'static str, u64)],
     phase: Mutex<Phase>,
 }
@@ -53,10 +53,10 @@ impl<'a> Within<'a> {
     /// phase its own phases are worth. The remarks end when this is dropped.
     pub fn new(
         around: &'a dyn Progress,
-        work: &'static str,
+        work: impl Into<String>,
         worth: &'a [(&'static str, u64)],
     ) -> Self {
-        Within { around, work, worth, phase: Mutex::default() }
+        Within { around, work: work.into(), worth, phase: Mutex::default() }
     }
 
     fn change(&self, change: impl FnOnce(&mut Phase)) {
@@ -69,7 +69,7 @@ impl<'a> Within<'a> {
             phase.passed = due;
         }
         if before != (phase.name, phase.percent()) {
-            let (work, name, percent) = (self.work, phase.name, phase.percent());
+            let (work, name, percent) = (&self.work, phase.name, phase.percent());
             self.around.remark(&format!("{work}: {name} {percent} %"));
         }
     }

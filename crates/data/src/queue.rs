@@ -61,3 +61,24 @@ pub enum Said {
     /// The item cannot be paired, for this reason. It leaves the pool.
     Skip(String),
 }
+
+/// Writes a queue, a task a line.
+pub fn write(path: &std::path::Path, tasks: &[Task]) -> Result<(), crate::Error> {
+    use std::io::Write;
+    let mut file = crate::AtomicFile::create(path)?;
+    for task in tasks {
+        let line =
+            serde_json::to_string(task).map_err(|e| crate::Error::format(path, e.to_string()))?;
+        writeln!(file, "{line}").map_err(|e| crate::Error::io(path, e))?;
+    }
+    file.commit()
+}
+
+/// Reads a queue.
+pub fn read(path: &std::path::Path) -> Result<Vec<Task>, crate::Error> {
+    let lines = crate::lines::Lines::all(path)?;
+    let task = |(at, line): (usize, &String)| {
+        serde_json::from_str(line).map_err(|e| crate::Error::line(path, at + 1, e.to_string()))
+    };
+    lines.iter().enumerate().map(task).collect()
+}

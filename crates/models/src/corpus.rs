@@ -241,9 +241,10 @@ impl Corpus {
     pub(crate) fn sample(&self, pairs: &[Pair]) -> Vec<u8> {
         let items = self.dataset.items();
         let mut bytes = Vec::new();
-        for of_item in pairs.chunk_by(|a, b| a.item == b.item) {
-            let (captions, first) =
-                (items.get(of_item[0].item).captions, items.captions_of(of_item[0].item).start);
+        let owner = |pair: &Pair| items.item_of_caption(pair.caption);
+        for of_item in pairs.chunk_by(|a, b| owner(a) == owner(b)) {
+            let item = owner(&of_item[0]);
+            let (captions, first) = (items.get(item).captions, items.captions_of(item).start);
             for pair in of_item {
                 bytes.extend_from_slice(captions[pair.caption - first].as_bytes());
                 bytes.push(b'\n');
@@ -286,9 +287,7 @@ impl Corpus {
     pub fn drawn_share(&self, items: &[usize], share: f64, seed: u64) -> Vec<usize> {
         let whole: Vec<usize> = items.iter().copied().filter(|&item| self.is_whole(item)).collect();
         // What is a whole number on paper must not fall below it by rounding.
-        let count = (share * whole.len() as f64 + 1e-9) as usize;
-        let drawn = draw::sample(seed, SHARE, whole.len(), count);
-        drawn.into_iter().map(|at| whole[at as usize]).collect()
+        drawn(&whole, (share * whole.len() as f64 + 1e-9) as usize, seed)
     }
 
     /// The pairs that some items make. Items that lack a half make none.
@@ -311,6 +310,12 @@ impl Corpus {
         };
         chosen.iter().map(|&caption| Pair { item, caption }).collect()
     }
+}
+
+/// So many of some items, drawn by the seed, in their order. More of the same seed contain fewer.
+pub fn drawn(items: &[usize], count: usize, seed: u64) -> Vec<usize> {
+    let drawn = draw::sample(seed, SHARE, items.len(), count);
+    drawn.into_iter().map(|at| items[at as usize]).collect()
 }
 
 /// See [`Corpus::training_items`].

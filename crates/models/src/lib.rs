@@ -33,7 +33,7 @@ mod vse;
 
 pub use adam::Adam;
 pub use candle_core::{DType, Device, Tensor};
-pub use corpus::{Choice, Corpus, Pair};
+pub use corpus::{Choice, Corpus, Pair, drawn};
 pub use device::device;
 pub use encoder::Encoders;
 pub use encodings::Encodings;

@@ -24,12 +24,12 @@ use std::path::{Path, PathBuf};
 use candle_core::Device;
 use nextpair_data::dataset::Dataset;
 use nextpair_data::text::Vocabulary;
-use nextpair_data::{Side, fingerprint};
+use nextpair_data::{FolderLock, Side, fingerprint};
 use serde::{Deserialize, Serialize};
 
 use crate::corpus::{Corpus, Pair};
 use crate::{Error, Inputs, Model};
-use files::{Lock, PAIRS, SPEC, VOCABULARY, WEIGHTS, lock, push_line, refuse_strangers, write};
+use files::{PAIRS, SPEC, VOCABULARY, WEIGHTS, lock, push_line, refuse_strangers, write};
 pub use spec::Spec;
 
 /// An opened run.
@@ -45,6 +45,9 @@ pub struct Run {
 struct PairLine {
     item: String,
     caption: usize,
+    /// The item that has the caption, if it is another one: annotators make mistakes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    caption_of: Option<String>,
 }
 
 impl Run {
@@ -62,10 +65,13 @@ impl Run {
             return Err(too_few(pairs.len()));
         }
         let mut lines = Vec::new();
+        let items = corpus.dataset().items();
         for pair in pairs {
-            let caption = pair.caption - corpus.dataset().items().captions_of(pair.item).start;
-            let item = corpus.dataset().items().get(pair.item).id;
-            push_line(&mut lines, &PairLine { item, caption }, folder)?;
+            let owner = items.item_of_caption(pair.caption);
+            let caption = pair.caption - items.captions_of(owner).start;
+            let item = items.get(pair.item).id;
+            let caption_of = (owner != pair.item).then(|| items.get(owner).id);
+            push_line(&mut lines, &PairLine { item, caption, caption_of }, folder)?;
         }
         spec.files.insert(DATASET.to_owned(), fingerprint(&corpus.sample(pairs)));
         Self::make(folder, spec, vocabulary, &lines, |_| Ok(()))
@@ -150,7 +156,7 @@ impl Run {
     }
 
     /// Keeps other processes from writing to the run for as long as the result lives.
-    pub(crate) fn lock(&self) -> Result<Lock, Error> {
+    pub(crate) fn lock(&self) -> Result<FolderLock, Error> {
         lock(&self.folder)
     }
 
@@ -236,14 +242,16 @@ impl Run {
             };
             let line: PairLine =
                 serde_json::from_str(line).map_err(|e| wrong(format!("not a pair: {e}")))?;
-            let item = by_id.get(&line.item);
-            let item =
-                *item.ok_or_else(|| wrong(format!("the dataset has no item {}", line.item)))?;
-            let captions = items.captions_of(item);
+            let find = |id: &String| {
+                let item = by_id.get(id).copied();
+                item.ok_or_else(|| wrong(format!("the dataset has no item {id}")))
+            };
+            let item = find(&line.item)?;
+            let owner = line.caption_of.as_ref().unwrap_or(&line.item);
+            let captions = items.captions_of(find(owner)?);
             let caption = captions.start + line.caption;
             if !captions.contains(&caption) {
-                let what = format!("item {} has no caption {}", line.item, line.caption);
-                return Err(wrong(what).into());
+                return Err(wrong(format!("item {owner} has no caption {}", line.caption)).into());
             }
             pairs.push(Pair { item, caption });
         }

@@ -1,6 +1,6 @@
 //! Training: epochs of shuffled batches, a checkpoint after each, the best on dev kept.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use candle_core::Device;
 use nextpair_data::dataset::DEV;
@@ -112,6 +112,10 @@ pub struct Epoch {
     pub dev_seconds: f64,
 }
 
+/// The state is written after an epoch if training has since taken so many times as long as writing
+/// did the last time. What a killed process has to repeat ends with the same bytes.
+const WORTH_WRITING: u32 = 30;
+
 /// What the draws of a shuffle are for, apart from other draws of the same seed.
 const SHUFFLE: u64 = 0x5f;
 
@@ -153,6 +157,7 @@ fn train_here(
     let evaluations = left.min(training.validate_last) as u64;
     let evaluating: u64 = worth.iter().map(|(_, pairs)| pairs).sum();
     progress.start("training", left as u64 * pairs.len() as u64 + evaluations * evaluating);
+    let (mut written, mut writing) = (Instant::now(), Duration::ZERO);
     while position.epochs < training.epochs {
         let mut epoch =
             one_epoch(&model, &mut adam, corpus, &pairs, run, position.epochs, progress)?;
@@ -165,15 +170,24 @@ fn train_here(
             epoch.dev = Some(evaluate(&model, corpus, &dev, 1, &within)?);
             epoch.dev_seconds = start.elapsed().as_secs_f64();
         }
-        // Before the first evaluation the last weights are the ones to use.
+        let worth = written.elapsed() > WORTH_WRITING * writing;
+        let due = worth || position.epochs == training.epochs;
+        let begun = Instant::now();
         let rsum = epoch.dev.map(|dev| dev.rsum);
-        if rsum >= position.best && (rsum > position.best || rsum.is_none()) {
+        // Before the first evaluation the last weights are the ones to use.
+        let newest = rsum.is_none() && position.best.is_none();
+        if newest || rsum > position.best {
             position.best = rsum;
             position.best_epoch = position.epochs;
-            run.write_weights(model.weights(), position.epochs)?;
+            if due || !newest {
+                run.write_weights(model.weights(), position.epochs)?;
+            }
         }
-        run.log(&epoch)?;
-        run.write_state(model.weights(), &adam, &position)?;
+        run.log(&epoch, due)?;
+        if due {
+            run.write_state(model.weights(), &adam, &position)?;
+            (written, writing) = (Instant::now(), begun.elapsed());
+        }
         report(&epoch);
     }
     run.model(device)

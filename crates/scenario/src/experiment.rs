@@ -34,6 +34,7 @@ use nextpair_models::{Config, Training};
 use serde::{Deserialize, Serialize};
 
 pub use amount::Amount;
+pub(crate) use amount::floor;
 pub use arm::{Arm, ItemFeatures, MiniBatch, expand};
 pub use file::{Keys, SettingsFile, read_experiment};
 

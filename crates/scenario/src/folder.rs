@@ -24,7 +24,7 @@ use crate::{Arm, Error, Experiment, Head, Round};
 pub(crate) use journal::Journal;
 
 /// The version of the format.
-const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 1;
 
 /// The places of a run's files.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -132,7 +132,7 @@ impl Study {
     }
 }
 
-fn read_head(path: &Path) -> Result<Head, Error> {
+pub(crate) fn read_head(path: &Path) -> Result<Head, Error> {
     // The version is looked at first: a newer format may have fields that we do not know.
     #[derive(serde::Deserialize)]
     struct Version {

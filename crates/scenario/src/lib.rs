@@ -2,10 +2,16 @@
 //! annotators, what each strategy bought, and a report of it.
 #![forbid(unsafe_code)]
 
+mod annotator;
 mod error;
 mod experiment;
 mod folder;
+mod machine;
+mod memory;
+mod plan;
 mod records;
+mod run;
+mod selection;
 
 pub use error::Error;
 pub use experiment::{
@@ -13,4 +19,7 @@ pub use experiment::{
     expand, read_experiment,
 };
 pub use folder::{Folder, Study};
+pub use memory::Watch;
 pub use records::{Batch, Head, Machine, Phase, Round};
+pub use run::{Observer, Scenario, Waiting};
+pub use selection::{Ask, Selection, groups};

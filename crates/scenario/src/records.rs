@@ -108,8 +108,6 @@ pub struct Machine {
     pub cpu: String,
     /// Threads that were used.
     pub threads: usize,
-    /// Trainings that ran side by side.
-    pub jobs: usize,
     /// The operating system and the architecture.
     pub system: String,
 }

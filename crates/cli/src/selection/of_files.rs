@@ -13,7 +13,7 @@ use nextpair_engine::{
 
 use super::{POOL_NAME, Selection, Source};
 use crate::inputs::{FeaturesName, PoolSide, SelectionArgs};
-use crate::memory::megabytes;
+use crate::numbers::megabytes;
 
 /// The open files.
 pub(crate) struct Files {

@@ -1,19 +1,17 @@
 //! A selection with a trained model: the pairs it learned from, and what else its dataset has.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, bail, ensure};
 use nextpair_data::dataset::TRAIN;
-use nextpair_data::{Matrix, Spill};
-use nextpair_engine::{
-    self as engine, Features, Matching, Progress, Question, Rule, mean_features,
-};
-use nextpair_models::{Choice, Corpus, Encodings, Pair, Rows, with_similarity};
+use nextpair_engine::{self as engine, Progress, Question, Rule};
+use nextpair_models::{Choice, Corpus, Pair};
+use nextpair_scenario::{Ask, groups};
 
 use super::{POOL_NAME, Selection, Source};
-use crate::inputs::{FeaturesName, PoolSide, SelectionArgs};
+use crate::inputs::{PoolSide, SelectionArgs};
 use crate::numbers::grouped;
 use crate::trained::Trained;
 
@@ -102,17 +100,6 @@ fn check_pool(pool: usize, args: &SelectionArgs, dataset: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Pairs of one item are never rivals. `None` where every pair has an item of its own.
-fn groups(pairs: &[Pair]) -> Option<Vec<u32>> {
-    let mut numbers = HashMap::new();
-    let number = |pair: &Pair| {
-        let next = numbers.len() as u32;
-        *numbers.entry(pair.item).or_insert(next)
-    };
-    let groups: Vec<u32> = pairs.iter().map(number).collect();
-    (numbers.len() < pairs.len()).then_some(groups)
-}
-
 /// Item ids, with the number of the caption where an item has several pairs.
 fn pair_names(corpus: &Corpus, pairs: &[Pair]) -> Vec<String> {
     let items = corpus.dataset().items();
@@ -128,22 +115,6 @@ fn pair_names(corpus: &Corpus, pairs: &[Pair]) -> Vec<String> {
     pairs.iter().map(name).collect()
 }
 
-/// The half of a pair on a side: its item or its caption.
-fn half(pair: &Pair, side: PoolSide) -> usize {
-    match side {
-        PoolSide::Image => pair.item,
-        PoolSide::Text => pair.caption,
-    }
-}
-
-/// What the model encodes on a side.
-fn rows_of(side: PoolSide) -> Rows {
-    match side {
-        PoolSide::Image => Rows::Images,
-        PoolSide::Text => Rows::Texts,
-    }
-}
-
 impl Modelled {
     pub(super) fn ask<T>(
         &self,
@@ -152,91 +123,20 @@ impl Modelled {
         progress: &dyn Progress,
         work: impl FnOnce(&Question<'_>) -> Result<T>,
     ) -> Result<T> {
-        let features = match selection.strategy.needs().features {
-            true => Some(self.features(selection, progress)?),
-            false => None,
+        let asked = nextpair_scenario::Selection {
+            corpus: &self.trained.corpus,
+            model: &self.trained.model,
+            side: self.side.data(),
+            pool: &self.pool,
+            pairs: &self.pairs,
         };
-        let question = Question {
-            pool: items.len(),
-            matching: None,
-            features: features.as_ref().map(|(pool, paired)| Features { pool, paired }),
+        let ask = Ask {
+            strategy: selection.strategy,
+            rule: self.rule.as_ref(),
+            features: selection.features.into(),
             seed: selection.settings.seed,
-            progress,
         };
-        let Some(rule) = &self.rule else { return work(&question) };
-        let (scorer, rows) = (&self.trained.scorer, rows_of(self.side));
-        let shard = &self.pool[items.start as usize..items.end as usize];
-        let pool = self.trained.encode(rows, shard, progress)?;
-        let rivals = self.encode_pairs(self.side, rule, progress)?;
-        let anchors = self.encode_pairs(self.side.other(), rule, progress)?;
-        with_similarity(scorer, (&pool, rows), &anchors, |pool| {
-            with_similarity(scorer, (&rivals, rows), &anchors, |paired| {
-                let matching = Some(Matching { pool, paired, rule });
-                work(&Question { matching, ..question })
-            })
-        })
-    }
-
-    /// One half of every pair, encoded. What several pairs share is encoded once, and pairs that
-    /// take no part are not at all: the first that does stands for them, and nobody looks.
-    fn encode_pairs(
-        &self,
-        side: PoolSide,
-        rule: &Rule,
-        progress: &dyn Progress,
-    ) -> Result<Encodings> {
-        let mut places = HashMap::new();
-        let mut distinct = Vec::new();
-        let mut order = vec![0; self.pairs.len()];
-        for &pair in rule.anchors().iter().chain(rule.rivals()) {
-            let half = half(&self.pairs[pair as usize], side);
-            order[pair as usize] = *places.entry(half).or_insert_with(|| {
-                distinct.push(half);
-                distinct.len() as u32 - 1
-            });
-        }
-        Ok(self.trained.encode(rows_of(side), &distinct, progress)?.arranged(order))
-    }
-
-    /// One vector per item of the pool, and per half of the pairs on its side.
-    fn features(&self, selection: &Selection, progress: &dyn Progress) -> Result<(Matrix, Matrix)> {
-        let mut paired: Vec<usize> = self.pairs.iter().map(|pair| half(pair, self.side)).collect();
-        paired.sort_unstable();
-        paired.dedup();
-        let corpus = &self.trained.corpus;
-        let stored = match self.side {
-            PoolSide::Image => Some(corpus.image_features()),
-            PoolSide::Text => corpus.text_features(),
-        };
-        let Some((set, features)) = stored else {
-            if selection.features == FeaturesName::Bow {
-                bail!(
-                    "--features bow is for images; captions have the mean of their encoded words"
-                );
-            }
-            let means = |which: &[usize]| {
-                anyhow::Ok(self.trained.encode(Rows::Texts, which, progress)?.means()?)
-            };
-            return Ok((means(&self.pool)?, means(&paired)?));
-        };
-        let several = features.matrix().locals() > 1;
-        let matrix = match (several, selection.features) {
-            (true, FeaturesName::Mean) => &mean_features(features.matrix())?,
-            _ => features.matrix(),
-        };
-        let rows_of = |which: &[usize]| {
-            let row = |&index: &usize| {
-                let row = features.row(index);
-                row.with_context(|| format!("the features {} have no row {index}", set.name))
-            };
-            let rows = which.iter().map(row).collect::<Result<Vec<_>>>()?;
-            anyhow::Ok(Spill::of_rows(matrix, rows)?)
-        };
-        let (pool, paired) = (rows_of(&self.pool)?, rows_of(&paired)?);
-        match (several, selection.features) {
-            (true, FeaturesName::Bow) => selection.bags(&pool, &paired, progress),
-            _ => Ok((pool, paired)),
-        }
+        asked.ask(ask, items, progress, work)
     }
 
     /// Says what is about to be done.

@@ -10,7 +10,7 @@ use nextpair_data::{Progress, Side, read_ids};
 use nextpair_models::{Config, Corpus, Pair, Training};
 
 #[derive(clap::Args)]
-#[group(id = "data-settings", conflicts_with = "resume")]
+#[group(id = "data-settings")]
 #[command(next_help_heading = "Data")]
 pub(super) struct DataArgs {
     /// The image features to use [default: the last that were added]

@@ -293,7 +293,8 @@ fn settings_come_from_a_file_and_flags_override_them() {
         serde_json::from_slice(&fs::read(path.join("run/run.json")).unwrap()).unwrap();
     assert_eq!(spec["training"]["violation"], "sum");
     assert_eq!((&spec["training"]["batch"], &spec["model"]["dim"]), (&20.into(), &12.into()));
-    refused(path, "train ds --config s.toml --model vse++ --out x", "leave out --model");
+    let words = "train ds --config s.toml --model vse++ --dim 12 --epochs 1 --out other";
+    succeeds(path, words, &["vse++, 12 dimensions"]);
     fs::write(path.join("s.toml"), text.replace("word_dim", "words")).unwrap();
     refused(path, "train ds --config s.toml --out x", "s.toml:4: unknown field `words`");
     refused(path, "train ds --config none.toml --out x", "none.toml: No such file");
@@ -341,6 +342,10 @@ fn what_cannot_be_trained_or_evaluated_is_refused() {
     fs::write(path.join("full/notes.txt"), "mine").unwrap();
     for (words, says) in [
         ("train bare --model vse++ --out x", "no image features; nextpair embed makes them"),
+        ("train ds --out x --resume --model vse++", "cannot be used with"),
+        ("train ds --out x --resume --epochs 3", "cannot be used with"),
+        ("train ds --out x --resume --share 0.5", "cannot be used with"),
+        ("train ds --out x --resume --seed 3", "cannot be used with"),
         ("train ds --out x", "give --model, or --config with a table [model]"),
         ("train ds --model vse++", "--out <RUN>"),
         ("train ds --model vse++ --steps 3 --out x", "--steps is not a setting of vse++"),

@@ -1,10 +1,10 @@
 //! The files of a run: their names, how they are written, and who may write.
 
-use std::fs::{self, File, TryLockError};
+use std::fs;
 use std::io::Write;
 use std::path::Path;
 
-use nextpair_data::AtomicFile;
+use nextpair_data::{AtomicFile, FolderLock};
 use serde::Serialize;
 
 use crate::Error;
@@ -13,12 +13,6 @@ pub(super) const SPEC: &str = "run.json";
 pub(super) const VOCABULARY: &str = "vocabulary.json";
 pub(super) const PAIRS: &str = "pairs.jsonl";
 pub(super) const WEIGHTS: &str = "model.safetensors";
-const LOCK: &str = ".lock";
-
-/// The right to write to a run.
-pub(crate) struct Lock {
-    _file: File,
-}
 
 /// A run that was killed while it was made may be made again; what is not of a run stays alone.
 pub(super) fn refuse_strangers(folder: &Path) -> Result<(), Error> {
@@ -34,20 +28,8 @@ pub(super) fn refuse_strangers(folder: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-pub(super) fn lock(folder: &Path) -> Result<Lock, Error> {
-    let path = folder.join(LOCK);
-    let io = |e| nextpair_data::Error::io(&path, e);
-    let file = File::options().create(true).truncate(false).write(true).open(&path).map_err(io)?;
-    match file.try_lock() {
-        Ok(()) => {
-            AtomicFile::remove_unfinished(folder)?;
-            Ok(Lock { _file: file })
-        }
-        Err(TryLockError::WouldBlock) => {
-            Err(Error::file(folder, "another process is training this run"))
-        }
-        Err(TryLockError::Error(e)) => Err(io(e).into()),
-    }
+pub(super) fn lock(folder: &Path) -> Result<FolderLock, Error> {
+    Ok(FolderLock::take(folder, "another process is training this run")?)
 }
 
 pub(super) fn push_line(

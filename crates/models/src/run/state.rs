@@ -6,6 +6,7 @@ use std::io::{ErrorKind, Write};
 use std::path::Path;
 
 use candle_core::{DType, Tensor};
+use nextpair_data::fingerprint;
 use serde::{Deserialize, Serialize};
 
 use super::Run;
@@ -74,17 +75,12 @@ impl Run {
     ) -> Result<Position, Error> {
         let path = self.folder.join(STATE);
         if !path.exists() {
-            // A first epoch may be in the log and not in the state; later ones are in both.
-            return match self.epochs()?.len() {
-                0 | 1 => Ok(Position::default()),
-                _ => Err(Error::file(&path, "is missing; without it the run cannot go on")),
-            };
+            // Either nothing needs it any more, or nothing was written yet and the epochs of the
+            // log are repeated.
+            let epochs = if self.is_finished()? { self.spec.training.epochs } else { 0 };
+            return Ok(Position { epochs, ..Position::default() });
         }
-        let wrong = |what: String| Error::file(&path, what);
-        let position = metadata(&path, POSITION)?;
-        let position = position.ok_or_else(|| wrong("there is no position in it".to_owned()))?;
-        let position: Position =
-            serde_json::from_str(&position).map_err(|e| wrong(format!("the position: {e}")))?;
+        let position = read_position(&path)?;
         let tensors = read_tensors(&path)?;
         let weight = weights.iter().map(|(name, var)| (name.to_owned(), var.as_tensor().clone()));
         let expected: BTreeMap<String, Tensor> = weight.chain(adam.named(weights)?).collect();
@@ -112,6 +108,40 @@ impl Run {
         }
         adam.set(weights, &tensors, position.steps.clone())?;
         Ok(position)
+    }
+
+    /// Epochs that need not be repeated.
+    pub fn epochs_kept(&self) -> Result<usize, Error> {
+        let path = self.folder.join(STATE);
+        match (path.exists(), self.is_finished()?) {
+            (true, _) => Ok(read_position(&path)?.epochs),
+            (false, true) => Ok(self.spec.training.epochs),
+            (false, false) => Ok(0),
+        }
+    }
+
+    /// Whether the last epoch is done.
+    pub fn is_finished(&self) -> Result<bool, Error> {
+        let done = self.epochs()?.len() >= self.spec.training.epochs;
+        Ok(self.spec.adopted || done && self.folder.join(WEIGHTS).exists())
+    }
+
+    /// Removes what only more training would need. The run is finished and stays as it is.
+    pub fn forget_state(&self) -> Result<(), Error> {
+        let path = self.folder.join(STATE);
+        match fs::remove_file(&path) {
+            Err(e) if e.kind() != ErrorKind::NotFound => {
+                Err(nextpair_data::Error::io(&path, e).into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The fingerprint of the weights to use.
+    pub fn weights_fingerprint(&self) -> Result<String, Error> {
+        let path = self.folder.join(WEIGHTS);
+        let bytes = fs::read(&path).map_err(|e| nextpair_data::Error::io(&path, e))?;
+        Ok(fingerprint(&bytes))
     }
 
     /// The lines of the log that belong to the first `epochs`; later ones were not acknowledged.
@@ -148,18 +178,25 @@ impl Run {
         whole.enumerate().map(epoch).collect()
     }
 
-    /// Appends a line to the log.
-    pub(crate) fn log(&self, line: &impl Serialize) -> Result<(), Error> {
+    /// Appends a line to the log, for good where `sync` is asked for.
+    pub(crate) fn log(&self, line: &impl Serialize, sync: bool) -> Result<(), Error> {
         let path = self.folder.join(LOG);
         let mut bytes = Vec::new();
         push_line(&mut bytes, line, &path)?;
         let append = || {
             let mut file = OpenOptions::new().append(true).create(true).open(&path)?;
             file.write_all(&bytes)?;
-            file.sync_data()
+            if sync { file.sync_data() } else { Ok(()) }
         };
         append().map_err(|e| nextpair_data::Error::io(&path, e).into())
     }
+}
+
+fn read_position(path: &Path) -> Result<Position, Error> {
+    let wrong = |what: String| Error::file(path, what);
+    let position = metadata(path, POSITION)?;
+    let position = position.ok_or_else(|| wrong("there is no position in it".to_owned()))?;
+    serde_json::from_str(&position).map_err(|e| wrong(format!("the position: {e}")))
 }
 
 /// Writes tensors whole or not at all, with a word about them.

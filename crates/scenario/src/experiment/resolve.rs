@@ -103,6 +103,27 @@ impl Experiment {
         Ok(())
     }
 
+    /// An error that names the first setting in which another experiment differs from this one
+    /// and may not: what a run has done must stay what it says.
+    pub(crate) fn may_become(&self, other: &Experiment) -> Result<(), Error> {
+        let free = |experiment: &Experiment| Experiment {
+            strategies: Vec::new(),
+            seeds: Vec::new(),
+            rounds: 0,
+            price: None,
+            ..experiment.clone()
+        };
+        let table = |experiment: &Experiment| toml::Table::try_from(free(experiment));
+        let (Ok(was), Ok(is)) = (table(self), table(other)) else { return Ok(()) };
+        match first_difference(&was, &is, "") {
+            None => Ok(()),
+            Some(what) => Err(Error::setting(
+                "experiment",
+                format!("{what}; a run keeps its settings, name another folder with --out"),
+            )),
+        }
+    }
+
     /// Captions make pairs as the paper has them, unless somebody says otherwise: one each.
     pub fn default_captions() -> Choice {
         Choice::Random
@@ -129,4 +150,23 @@ impl Experiment {
         file.write_all(text.as_bytes()).map_err(|e| Error::io(path, e))?;
         Ok(file.commit()?)
     }
+}
+
+/// Where two tables differ, in words.
+fn first_difference(was: &toml::Table, is: &toml::Table, around: &str) -> Option<String> {
+    let mut keys: Vec<&String> = was.keys().chain(is.keys()).collect();
+    keys.sort();
+    keys.dedup();
+    keys.into_iter().find_map(|key| {
+        let said = |value: Option<&toml::Value>| {
+            value.map_or_else(|| "not given".to_owned(), ToString::to_string)
+        };
+        match (was.get(key), is.get(key)) {
+            (Some(toml::Value::Table(was)), Some(toml::Value::Table(is))) => {
+                first_difference(was, is, &format!("{around}{key}."))
+            }
+            (was, is) if was == is => None,
+            (was, is) => Some(format!("{around}{key} was {}, not {}", said(was), said(is))),
+        }
+    })
 }

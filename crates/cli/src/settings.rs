@@ -1,6 +1,5 @@
-//! What is trained and how: a published model, a file, and flags over both.
-
-use std::path::PathBuf;
+//! What is trained and how: a published model, a file, and flags over both. Shared by `train` and
+//! `run`.
 
 use anyhow::{Context, Result, bail};
 use nextpair_models::{Config, NAMES, Training, Violation};
@@ -10,15 +9,12 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 #[derive(clap::Args)]
-#[group(id = "model-settings", conflicts_with = "resume")]
+#[group(id = "model-settings")]
 #[command(next_help_heading = "Model")]
-pub(super) struct ModelArgs {
+pub(crate) struct ModelArgs {
     /// A model with its published settings
     #[arg(long, value_name = "NAME", value_parser = NAMES)]
     model: Option<String>,
-    /// Settings in TOML, with the tables [model] and [training]; flags override them
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
     /// Coordinates of the joint space [default: 1024; heads 256]
     #[arg(long, value_name = "N")]
     dim: Option<usize>,
@@ -51,9 +47,9 @@ pub(super) struct ModelArgs {
 }
 
 #[derive(clap::Args)]
-#[group(id = "training-settings", conflicts_with = "resume")]
+#[group(id = "training-settings")]
 #[command(next_help_heading = "Training")]
-pub(super) struct TrainingArgs {
+pub(crate) struct TrainingArgs {
     /// Passes over the pairs [default: 40]
     #[arg(long, value_name = "N")]
     epochs: Option<usize>,
@@ -84,19 +80,19 @@ pub(super) struct TrainingArgs {
     /// Which captions of an image make pairs [default: all]
     #[arg(long, value_name = "all|random|first")]
     captions: Option<String>,
-    /// Other first weights, shuffles and draws [default: 0]
-    #[arg(long, value_name = "N")]
-    seed: Option<u64>,
 }
 
-/// What was asked for, checked.
-pub(super) fn resolve(model: &ModelArgs, training: &TrainingArgs) -> Result<(Config, Training)> {
-    let file = model.config.as_deref().map(SettingsFile::read).transpose()?.unwrap_or_default();
+/// What was asked for, checked: flags go before what a file says.
+pub(crate) fn resolve(
+    file: SettingsFile,
+    model: &ModelArgs,
+    training: &TrainingArgs,
+    place: &str,
+) -> Result<(Config, Training)> {
     let config = match (&model.model, file.model) {
-        (Some(_), Some(_)) => bail!("the file of --config has a model; leave out --model"),
-        (Some(name), None) => Config::named(name).context("clap knows the names")?,
+        (Some(name), _) => Config::named(name).context("clap knows the names")?,
         (None, Some(config)) => config,
-        (None, None) => bail!("give --model, or --config with a table [model]"),
+        (None, None) => bail!("give --model, or {place} with a table [model]"),
     };
     let mut settings = file.training.unwrap_or_default();
     if !file.says_violation && config.name() == "vse0" {
@@ -130,7 +126,12 @@ impl ModelArgs {
 }
 
 impl TrainingArgs {
-    fn changes(&self) -> Changes<11> {
+    /// Whether it was said which captions make pairs.
+    pub(crate) fn says_captions(&self) -> bool {
+        self.captions.is_some()
+    }
+
+    fn changes(&self) -> Changes<10> {
         [
             ("epochs", self.epochs.map(Value::from)),
             ("batch", self.batch.map(Value::from)),
@@ -142,7 +143,6 @@ impl TrainingArgs {
             ("validate-last", self.validate_last.map(Value::from)),
             ("validate-images", self.validate_images.map(Value::from)),
             ("captions", self.captions.clone().map(Value::from)),
-            ("seed", self.seed.map(Value::from)),
         ]
     }
 }
@@ -195,8 +195,6 @@ mod tests {
 
     #[derive(Parser)]
     struct Typed {
-        #[arg(long)]
-        resume: bool,
         #[command(flatten)]
         model: ModelArgs,
         #[command(flatten)]
@@ -206,7 +204,8 @@ mod tests {
     fn resolved(words: &str) -> Result<(Config, Training), String> {
         let words = std::iter::once("train").chain(words.split_whitespace());
         let typed = Typed::try_parse_from(words).map_err(|e| e.to_string())?;
-        resolve(&typed.model, &typed.training).map_err(|e| format!("{e:#}"))
+        let file = SettingsFile::default();
+        resolve(file, &typed.model, &typed.training, "--config").map_err(|e| format!("{e:#}"))
     }
 
     #[test]
@@ -216,13 +215,13 @@ mod tests {
         assert_eq!((imram.encoders.dim, imram.steps, imram.encoders.word_dim), (8, 2, 300));
         assert_eq!(training, Training::default());
         let words = "--model scan-i2t --aggregation log-sum-exp=2.5 --normaliser softmax \
-                     --temperature 3 --weight-norm --word-dim 7 --captions first --seed 3 --rate 1e-3";
+                     --temperature 3 --weight-norm --word-dim 7 --captions first --rate 1e-3";
         let (config, training) = resolved(words).unwrap();
         let value = serde_json::to_value(config).unwrap();
         assert_eq!(value["aggregation"], json!({ "log-sum-exp": 2.5 }));
         assert_eq!((&value["normaliser"], &value["temperature"]), (&"softmax".into(), &3.0.into()));
         assert_eq!(value["encoders"]["weight_norm"], true);
-        assert_eq!((training.seed, training.rate), (3, 1e-3));
+        assert_eq!(training.rate, 1e-3);
         let (config, _) = resolved("--model full-imram --normalise-memory").unwrap();
         assert_eq!(serde_json::to_value(config).unwrap()["normalise_memory"], true);
     }
@@ -257,12 +256,9 @@ mod tests {
             ("--model vse++ --batch 1", "batch: is 1"),
             ("--model vse++ --epochs 0", "epochs: is 0"),
             ("--model vse++ --dim 0", "dim: is 0"),
-            ("--resume --model vse++", "cannot be used with"),
-            ("--resume --epochs 3", "cannot be used with"),
         ] {
             let what = resolved(words).unwrap_err();
             assert!(what.contains(says), "{words}: no '{says}' in {what}");
         }
-        assert!(Typed::try_parse_from(["train", "--resume"]).unwrap().resume);
     }
 }

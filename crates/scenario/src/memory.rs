@@ -1,4 +1,4 @@
-//! Memory: what a selection did need.
+//! Memory: how much a piece of work did need.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -6,14 +6,15 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// Watches the anonymous memory of this process: what it allocated, not the files it mapped.
-pub(crate) struct Watch {
+pub struct Watch {
     peak: Arc<AtomicU64>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Watch {
-    pub(crate) fn start() -> Self {
+    /// Starts to watch.
+    pub fn start() -> Self {
         let (peak, stop) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
         let (peak_seen, asked_to_stop) = (peak.clone(), stop.clone());
         let thread = std::thread::spawn(move || {
@@ -26,7 +27,7 @@ impl Watch {
     }
 
     /// The most bytes seen, sampled every few milliseconds; `None` where the system does not tell.
-    pub(crate) fn peak(&self) -> Option<u64> {
+    pub fn peak(&self) -> Option<u64> {
         let now = anonymous()?;
         Some(self.peak.fetch_max(now, Ordering::Relaxed).max(now))
     }
@@ -48,9 +49,4 @@ fn anonymous() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kb| kb * 1024)
-}
-
-/// Bytes as people say them.
-pub(crate) fn megabytes(bytes: u64) -> String {
-    format!("{:.0} MB", bytes as f64 / 1e6)
 }

@@ -1,0 +1,136 @@
+//! The keys of an experiment as flags.
+
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+use nextpair_data::Side;
+use nextpair_scenario::{Amount, Annotator, Keys, Noise, Test};
+
+use crate::inputs::PoolSide;
+
+#[derive(clap::Args)]
+#[command(next_help_heading = "Experiment (each overrides the key of the file)")]
+pub(super) struct KeyArgs {
+    /// The dataset
+    #[arg(long, value_name = "DATASET")]
+    dataset: Option<PathBuf>,
+    /// The half that unpaired items have [default: image]
+    #[arg(long, value_enum)]
+    pool: Option<PoolSide>,
+    /// Items paired from the start: a count, or a share of the training items [default: 0.3; human
+    /// annotators: all that are paired]
+    #[arg(long, value_name = "N|SHARE")]
+    initial: Option<Amount>,
+    /// Items paired in every round [default: 0.05]
+    #[arg(long, value_name = "N|SHARE")]
+    budget: Option<Amount>,
+    /// How often a batch is bought [default: 3]
+    #[arg(long, value_name = "E")]
+    rounds: Option<usize>,
+    /// Strategies with their settings, such as random,hard-negative+mini-2560+top-5+count, or
+    /// all-conditions for the paper's twelve [default: random,hard-negative]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    strategies: Option<Vec<String>>,
+    /// Seeds: a list, or a range such as 0..5 [default: 0]
+    #[arg(long, value_name = "LIST", value_parser = seeds)]
+    seeds: Option<Seeds>,
+    /// Who pairs [default: oracle]
+    #[arg(long, value_enum)]
+    annotator: Option<AnnotatorName>,
+    /// Noisy annotators: items that get the other half of any other item, as a share
+    #[arg(long, value_name = "SHARE")]
+    wrong: Option<f64>,
+    /// Noisy annotators: items whose other halves are exchanged, as a share
+    #[arg(long, value_name = "SHARE")]
+    swapped: Option<f64>,
+    /// What it costs to pair an item, for estimates
+    #[arg(long, value_name = "X")]
+    price: Option<f64>,
+    /// The image features [default: the last that were added]
+    #[arg(long, value_name = "NAME")]
+    features: Option<String>,
+    /// Heads: the text features [default: the last that were added]
+    #[arg(long, value_name = "NAME")]
+    text_features: Option<String>,
+    /// The words to know [default: those of train and dev]
+    #[arg(long, value_name = "FILE")]
+    vocabulary: Option<PathBuf>,
+    /// A word of the default vocabulary was seen this often [default: 4]
+    #[arg(long, value_name = "N")]
+    min_count: Option<u64>,
+    /// The split that models are tested on [default: test]
+    #[arg(long, value_name = "NAME")]
+    split: Option<String>,
+    /// Parts that the test is done in, averaged; 1,5 does it both ways [default: 1]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    folds: Option<Vec<usize>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum AnnotatorName {
+    Oracle,
+    Noisy,
+    Human,
+}
+
+/// A list of seeds.
+#[derive(Clone)]
+struct Seeds(Vec<u64>);
+
+fn seeds(text: &str) -> Result<Seeds, String> {
+    let number = |text: &str| text.trim().parse().map_err(|e| format!("'{text}': {e}"));
+    if let Some((first, end)) = text.split_once("..") {
+        let (first, end): (u64, u64) = (number(first)?, number(end)?);
+        return match end.checked_sub(first) {
+            Some(1..=100_000) => Ok(Seeds((first..end).collect())),
+            _ => Err(format!("{text} is not a range of 1 to 100000 seeds")),
+        };
+    }
+    text.split(',').map(number).collect::<Result<_, _>>().map(Seeds)
+}
+
+impl KeyArgs {
+    /// The keys that were typed.
+    pub(super) fn given(&self) -> Result<Keys> {
+        let noise = self.wrong.is_some() || self.swapped.is_some();
+        let annotator = match self.annotator {
+            Some(AnnotatorName::Oracle) if !noise => Some(Annotator::Oracle),
+            Some(AnnotatorName::Human) if !noise => Some(Annotator::Human),
+            None if !noise => None,
+            Some(AnnotatorName::Noisy) | None => Some(Annotator::Noisy(Noise {
+                wrong: self.wrong.unwrap_or(0.0),
+                swapped: self.swapped.unwrap_or(0.0),
+            })),
+            _ => bail!("--wrong and --swapped are for --annotator noisy"),
+        };
+        let evaluation = match (&self.split, &self.folds) {
+            (None, None) => None,
+            (split, folds) => {
+                let usual = Test::default();
+                Some(Test {
+                    split: split.clone().unwrap_or(usual.split),
+                    folds: folds.clone().unwrap_or(usual.folds),
+                })
+            }
+        };
+        Ok(Keys {
+            dataset: self.dataset.clone(),
+            pool: self.pool.map(|side| match side {
+                PoolSide::Image => Side::Image,
+                PoolSide::Text => Side::Text,
+            }),
+            initial: self.initial,
+            budget: self.budget,
+            rounds: self.rounds,
+            strategies: self.strategies.clone(),
+            seeds: self.seeds.clone().map(|Seeds(seeds)| seeds),
+            annotator,
+            price: self.price,
+            features: self.features.clone(),
+            text_features: self.text_features.clone(),
+            vocabulary: self.vocabulary.clone(),
+            min_count: self.min_count,
+            evaluation,
+        })
+    }
+}

@@ -1,0 +1,51 @@
+//! Folders that one process at a time may write to.
+
+use std::fs::{File, TryLockError};
+use std::path::Path;
+
+use crate::{AtomicFile, Error};
+
+const NAME: &str = ".lock";
+
+/// The right to write to a folder, for as long as this lives. The system takes it back from
+/// processes that are killed.
+#[derive(Debug)]
+pub struct FolderLock {
+    _file: File,
+}
+
+impl FolderLock {
+    /// Takes the lock and removes what killed processes left unfinished. `busy` says what another
+    /// process is doing if it holds the lock.
+    pub fn take(folder: &Path, busy: &str) -> Result<Self, Error> {
+        let path = folder.join(NAME);
+        let io = |e| Error::io(&path, e);
+        let options = &mut File::options();
+        let file = options.create(true).truncate(false).write(true).open(&path).map_err(io)?;
+        match file.try_lock() {
+            Ok(()) => {
+                AtomicFile::remove_unfinished(folder)?;
+                Ok(FolderLock { _file: file })
+            }
+            Err(TryLockError::WouldBlock) => Err(Error::format(folder, busy)),
+            Err(TryLockError::Error(e)) => Err(io(e)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::FolderLock;
+
+    #[test]
+    fn one_at_a_time() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join(".nextpair-x"), "left").unwrap();
+        let held = FolderLock::take(folder.path(), "somebody is at it").unwrap();
+        assert!(!folder.path().join(".nextpair-x").exists());
+        let what = FolderLock::take(folder.path(), "somebody is at it").unwrap_err().to_string();
+        assert!(what.ends_with(": somebody is at it"), "{what}");
+        drop(held);
+        FolderLock::take(folder.path(), "").unwrap();
+    }
+}

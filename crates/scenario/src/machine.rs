@@ -1,0 +1,20 @@
+//! The machine that a run runs on.
+
+use std::fs;
+
+use crate::Machine;
+
+impl Machine {
+    /// This machine, with the threads of this process.
+    pub(crate) fn here() -> Self {
+        let cpu = fs::read_to_string("/proc/cpuinfo").ok().and_then(|text| {
+            let line = text.lines().find(|line| line.starts_with("model name"))?;
+            Some(line.split_once(':')?.1.trim().to_owned())
+        });
+        Machine {
+            cpu: cpu.unwrap_or_else(|| "unknown".to_owned()),
+            threads: rayon::current_num_threads(),
+            system: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Who is paired when: the items of an experiment, and how many of them in each round.
+
+use nextpair_data::Side;
+use nextpair_data::dataset::TRAIN;
+use nextpair_models::{Choice, Corpus, Pair, drawn};
+
+use crate::experiment::floor;
+use crate::{Annotator, Error, Experiment};
+
+/// The items of an experiment on a dataset.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    /// Items that have both halves: what is paired from the start is drawn from them.
+    whole: Vec<usize>,
+    /// Everything that is or can be paired, in the order of the dataset.
+    items: Vec<usize>,
+    /// How many items are paired in every round.
+    sizes: Vec<usize>,
+}
+
+impl Plan {
+    pub(crate) fn new(experiment: &Experiment, corpus: &Corpus) -> Result<Self, Error> {
+        let training = corpus.training_items();
+        let whole: Vec<usize> =
+            training.iter().copied().filter(|&item| corpus.is_whole(item)).collect();
+        let items = match experiment.annotator {
+            // Only what is known in the end can be asked for.
+            Annotator::Oracle | Annotator::Noisy(_) => whole.clone(),
+            Annotator::Human => {
+                let all = corpus.dataset().items();
+                let to_train = |item: &usize| all.split_of(*item).is_none_or(|s| s == TRAIN);
+                let has_half = |item: &usize| match experiment.pool {
+                    Side::Image => corpus.has_image(*item),
+                    Side::Text => corpus.captions_of(*item).next().is_some(),
+                };
+                (0..all.len()).filter(to_train).filter(has_half).collect()
+            }
+        };
+        let initial = experiment.initial.of(whole.len());
+        let budget = experiment.budget.of(items.len());
+        let size = |round: usize| floor(initial + round as f64 * budget);
+        let sizes: Vec<usize> = (0..=experiment.rounds).map(size).collect();
+        let plan = Plan { whole, items, sizes };
+        plan.check(experiment)?;
+        Ok(plan)
+    }
+
+    fn check(&self, experiment: &Experiment) -> Result<(), Error> {
+        let (start, whole) = (self.sizes[0], self.whole.len());
+        if start > whole || start < 2 {
+            let what = format!(
+                "{start} items paired from the start, of {whole} training items with image features \
+                 and captions; at least 2 are needed"
+            );
+            return Err(Error::setting("initial", what));
+        }
+        if let Some(round) = (1..self.sizes.len()).find(|&e| self.sizes[e] == self.sizes[e - 1]) {
+            let what = format!("less than one item in round {round}, of {}", self.items.len());
+            return Err(Error::setting("budget", what));
+        }
+        let (end, items) = (self.sizes[experiment.rounds], self.items.len());
+        if end > items {
+            let what = format!(
+                "{start} items are paired from the start, and {} rounds of {} make {end}; there are \
+                 {items} training items",
+                experiment.rounds, experiment.budget
+            );
+            return Err(Error::setting("budget", what));
+        }
+        Ok(())
+    }
+
+    /// How many items shares are meant of.
+    pub(crate) fn whole(&self) -> usize {
+        self.items.len()
+    }
+
+    /// How many items are paired in a round.
+    pub(crate) fn size(&self, round: usize) -> usize {
+        self.sizes[round]
+    }
+
+    /// How many items are picked for a round, from 1.
+    pub(crate) fn budget(&self, round: usize) -> usize {
+        self.sizes[round] - self.sizes[round - 1]
+    }
+
+    /// The items that are paired from the start, `P_0`.
+    pub(crate) fn start(&self, seed: u64) -> Vec<usize> {
+        drawn(&self.whole, self.sizes[0], seed)
+    }
+
+    /// What is not among the paired or skipped, as items, in the order of the dataset.
+    pub(crate) fn pool(&self, gone: &[usize]) -> Vec<usize> {
+        let gone: std::collections::HashSet<usize> = gone.iter().copied().collect();
+        self.items.iter().copied().filter(|item| !gone.contains(item)).collect()
+    }
+
+    /// Items that an annotator can confuse with a picked one.
+    pub(crate) fn items(&self) -> &[usize] {
+        &self.items
+    }
+}
+
+/// The pairs that an item makes, fixed over rounds and strategies.
+pub(crate) fn pairs_of(corpus: &Corpus, item: usize, choice: Choice, seed: u64) -> Vec<Pair> {
+    corpus.chosen(item, choice, seed)
+}
+
+/// The caption that stands for an item in a pool of texts.
+pub(crate) fn text_of(corpus: &Corpus, item: usize, choice: Choice, seed: u64) -> Option<usize> {
+    let one = match choice {
+        Choice::All => Choice::First,
+        other => other,
+    };
+    corpus.chosen(item, one, seed).first().map(|pair| pair.caption)
+}

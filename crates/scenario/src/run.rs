@@ -1,0 +1,87 @@
+//! A run of an experiment: what is done in which order, and what is written down.
+
+mod choose;
+mod clock;
+mod create;
+mod lane;
+mod learn;
+mod people;
+mod schedule;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use nextpair_data::text::Vocabulary;
+use nextpair_data::{FolderLock, Progress};
+use nextpair_models::Corpus;
+
+use crate::folder::Journal;
+use crate::plan::Plan;
+use crate::{Experiment, Folder, Head, Round};
+pub use people::Waiting;
+
+/// An opened run that this process may write to.
+pub struct Scenario {
+    folder: Folder,
+    experiment: Experiment,
+    head: Head,
+    corpus: Corpus,
+    vocabulary: Option<Vocabulary>,
+    plan: Plan,
+    /// What the models are asked in the end.
+    test: Vec<usize>,
+    done: Mutex<Done>,
+    _lock: FolderLock,
+}
+
+/// The finished rounds, in memory and on disk.
+struct Done {
+    rounds: Vec<Round>,
+    journal: Journal,
+}
+
+/// Told what a run does.
+pub trait Observer: Progress {
+    /// A round is finished. `rounds` are all that are.
+    fn finished(&self, round: &Round, rounds: &[Round]);
+}
+
+impl Observer for () {
+    fn finished(&self, _: &Round, _: &[Round]) {}
+}
+
+impl Scenario {
+    /// Where it lies.
+    pub fn folder(&self) -> &Folder {
+        &self.folder
+    }
+
+    /// What was asked for.
+    pub fn experiment(&self) -> &Experiment {
+        &self.experiment
+    }
+
+    /// Where and with what it was made.
+    pub fn head(&self) -> &Head {
+        &self.head
+    }
+
+    /// The dataset as the model takes it.
+    pub fn corpus(&self) -> &Corpus {
+        &self.corpus
+    }
+
+    /// How many items are paired in a round.
+    pub fn paired(&self, round: usize) -> usize {
+        self.plan.size(round)
+    }
+
+    /// The rounds that are finished, in the order in which they were.
+    pub fn rounds(&self) -> Vec<Round> {
+        self.done().rounds.clone()
+    }
+
+    fn done(&self) -> MutexGuard<'_, Done> {
+        // Whoever panicked while holding it had not begun to change it.
+        self.done.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,170 @@
+//! A strategy picks the batch of a round, and writes down what and why.
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+
+use nextpair_data::queue::{self, Task, Why};
+use nextpair_data::{AtomicFile, Side, Within, draw, fingerprint};
+use nextpair_engine::{Picks, Rule};
+use nextpair_models::{Corpus, Pair};
+use serde::{Deserialize, Serialize};
+
+use super::clock::Clock;
+use super::learn::Place;
+use super::{Observer, Scenario};
+use crate::plan::text_of;
+use crate::{Arm, Ask, Batch, Error, Phase, Round, Selection, groups};
+
+/// What draws of a selection are for, apart from other draws of the same seed.
+const SELECTION: u64 = 0x5e;
+
+/// What is known of a selection besides its picks: a file beside them.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Facts {
+    pool: usize,
+    hard_negatives: Option<u64>,
+    without_hit: Option<usize>,
+    phase: Option<Phase>,
+}
+
+/// What a strategy may look at.
+pub(super) struct Choice<'a> {
+    pub(super) corpus: &'a Corpus,
+    pub(super) pairs: &'a [Pair],
+    /// Items that are not in the pool any more.
+    pub(super) gone: &'a [usize],
+}
+
+impl Scenario {
+    /// The batch of a round: picked now, or read if it was before.
+    pub(super) fn choose(
+        &self,
+        place: Place<'_>,
+        strategy: &Arm,
+        choice: &Choice<'_>,
+        clock: &mut Clock,
+        observer: &dyn Observer,
+    ) -> Result<(Vec<Task>, Batch), Error> {
+        let path = self.folder.picks(place.seed, strategy, place.round);
+        let beside = path.with_extension("json");
+        if path.exists() {
+            if let Some(Round { batch: Some(batch), .. }) = self.finished(place) {
+                let bytes = fs::read(&path).map_err(|e| Error::io(&path, e))?;
+                if fingerprint(&bytes) != batch.picks {
+                    let what = format!("was changed after {place} was finished");
+                    return Err(Error::file(&path, what));
+                }
+            }
+        } else {
+            self.select(place, strategy, choice, (&path, &beside), clock, observer)?;
+        }
+        let bytes = fs::read(&path).map_err(|e| Error::io(&path, e))?;
+        let tasks = queue::read(&path)?;
+        let facts = fs::read(&beside).map_err(|e| Error::io(&beside, e))?;
+        let facts: Facts = serde_json::from_slice(&facts)
+            .map_err(|e| Error::file(&beside, format!("not the facts of a selection: {e}")))?;
+        if clock.last().is_none() {
+            facts.phase.into_iter().for_each(|phase| clock.remember(phase));
+        }
+        let batch = Batch {
+            picked: tasks.len(),
+            skipped: 0,
+            wrong: 0,
+            pool: facts.pool,
+            hard_negatives: facts.hard_negatives,
+            without_hit: facts.without_hit,
+            picks: fingerprint(&bytes),
+        };
+        Ok((tasks, batch))
+    }
+
+    fn select(
+        &self,
+        place: Place<'_>,
+        strategy: &Arm,
+        choice: &Choice<'_>,
+        (path, beside): (&Path, &Path),
+        clock: &mut Clock,
+        observer: &dyn Observer,
+    ) -> Result<(), Error> {
+        let &Choice { corpus, pairs, gone } = choice;
+        let last = place.round - 1;
+        let before = Place { round: last, strategy: place.strategy.filter(|_| last > 0), ..place };
+        let model = self.model(corpus, before, pairs, observer)?;
+        let items = self.plan.pool(gone);
+        let captions = self.experiment.training.captions;
+        let pool: Vec<usize> = match self.experiment.pool {
+            Side::Image => items.clone(),
+            Side::Text => items
+                .iter()
+                .filter_map(|&item| text_of(corpus, item, captions, place.seed))
+                .collect(),
+        };
+        let seed = draw::draw_of(place.seed, SELECTION, place.round as u64);
+        let settings = strategy.settings(pairs.len(), groups(pairs), seed);
+        let rule = match strategy.strategy.needs().matching {
+            true => Some(Rule::new(&settings, pairs.len())?),
+            false => None,
+        };
+        let selection =
+            Selection { corpus, model: &model, side: self.experiment.pool, pool: &pool, pairs };
+        let (strategy, features) = (strategy.strategy, strategy.features);
+        let ask = Ask { strategy, rule: rule.as_ref(), features, seed };
+        let budget = self.plan.budget(place.round);
+        let progress = Within::new(observer, place.to_string(), &[]);
+        let picks = clock.time("selection", || {
+            selection.ask(ask, 0..pool.len() as u32, &progress, |question| {
+                Ok::<_, Error>(strategy.select(question, budget)?)
+            })
+        })?;
+        let facts = Facts {
+            pool: picks.pool,
+            hard_negatives: picks.hard_negatives,
+            without_hit: picks.without_hit(),
+            phase: clock.last().cloned(),
+        };
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder).map_err(|e| Error::io(folder, e))?;
+        }
+        write_facts(beside, &facts)?;
+        // The picks come last: where they are, everything is.
+        Ok(queue::write(path, &tasks(&picks, corpus, &items, pairs))?)
+    }
+}
+
+/// Picks with the names of what they are about.
+fn tasks(picks: &Picks, corpus: &Corpus, items: &[usize], pairs: &[Pair]) -> Vec<Task> {
+    let all = corpus.dataset().items();
+    let caption = |pair: &Pair| {
+        let owner = all.item_of_caption(pair.caption);
+        let at = pair.caption - all.captions_of(owner).start;
+        all.get(owner).captions.swap_remove(at)
+    };
+    let why = |reason: &nextpair_engine::Reason| {
+        let pair = &pairs[reason.anchor as usize];
+        Why {
+            id: all.get(pair.item).id,
+            caption: caption(pair),
+            similarity: reason.similarity,
+            threshold: reason.threshold,
+            surplus: reason.surplus,
+        }
+    };
+    let task = |(rank, pick): (usize, &nextpair_engine::Pick)| Task {
+        rank: rank + 1,
+        id: all.get(items[pick.index as usize]).id,
+        score: pick.score,
+        hits: pick.hits,
+        why: pick.why.iter().map(why).collect(),
+    };
+    picks.picks.iter().enumerate().map(task).collect()
+}
+
+fn write_facts(path: &Path, facts: &Facts) -> Result<(), Error> {
+    let text = serde_json::to_vec(facts).map_err(|e| Error::file(path, e.to_string()))?;
+    let mut file = AtomicFile::create(path)?;
+    file.write_all(&text).map_err(|e| Error::io(path, e))?;
+    Ok(file.commit()?)
+}

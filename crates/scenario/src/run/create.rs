@@ -1,0 +1,218 @@
+//! How a run begins, and how it is opened again.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::sync::Mutex;
+
+use nextpair_data::dataset::Dataset;
+use nextpair_data::text::{SplitWords, Vocabulary};
+use nextpair_data::{AtomicFile, FolderLock, Progress, Side, fingerprint};
+use nextpair_engine::Rule;
+use nextpair_models::Corpus;
+
+use super::{Done, Scenario};
+use crate::folder::{Journal, VERSION, read_head};
+use crate::plan::Plan;
+use crate::{Error, Experiment, Folder, Head, ItemFeatures, Machine};
+
+/// What fingerprints are called in the head.
+const ITEMS: &str = "items.jsonl";
+const WORDS: &str = "vocabulary.json";
+
+impl Scenario {
+    /// Starts a run in a new or empty folder.
+    pub fn create(
+        path: &Path,
+        experiment: Experiment,
+        progress: &dyn Progress,
+    ) -> Result<Self, Error> {
+        let folder = Folder::new(path);
+        fs::create_dir_all(path).map_err(|e| Error::io(path, e))?;
+        if folder.head().exists() {
+            return Err(Error::file(path, "there is a run already; --resume continues it"));
+        }
+        refuse_strangers(path)?;
+        let lock = lock(path)?;
+        let dataset = Dataset::open(&experiment.dataset)?;
+        let vocabulary = words(&experiment, &dataset, progress)?;
+        let mut files = BTreeMap::new();
+        files.insert(ITEMS.to_owned(), items_fingerprint(&dataset)?);
+        let head = Head {
+            nextpair_scenario: VERSION,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            dataset: dataset.manifest().name.clone(),
+            synthetic: dataset.manifest().synthetic,
+            items: 0,
+            machine: Machine::here(),
+            files,
+        };
+        let mut scenario = Self::assemble(folder, experiment, head, (dataset, vocabulary), lock)?;
+        scenario.head.items = scenario.plan.whole();
+        if let Some(vocabulary) = &scenario.vocabulary {
+            let path = scenario.folder.vocabulary();
+            vocabulary.write(&path)?;
+            scenario.head.files.insert(WORDS.to_owned(), file_fingerprint(&path)?);
+        }
+        scenario.experiment.write(&scenario.folder.experiment())?;
+        // The head comes last: a folder with a head has everything else.
+        write_head(&scenario.folder.head(), &scenario.head)?;
+        Ok(scenario)
+    }
+
+    /// Opens a run to go on with it. An experiment that is given may ask for other strategies,
+    /// seeds and rounds and another price; all else must be as it was.
+    pub fn resume(path: &Path, changed: Option<Experiment>) -> Result<Self, Error> {
+        let folder = Folder::new(path);
+        if !folder.head().exists() {
+            return Err(Error::file(
+                path,
+                "not a run of an experiment: there is no run.json in it",
+            ));
+        }
+        let lock = lock(path)?;
+        let head = read_head(&folder.head())?;
+        let stored = Experiment::read_resolved(&folder.experiment())?;
+        let experiment = changed.unwrap_or_else(|| stored.clone());
+        stored.may_become(&experiment)?;
+        let dataset = Dataset::open(&experiment.dataset)?;
+        if head.files.get(ITEMS) != Some(&items_fingerprint(&dataset)?) {
+            let what = "other items than those the run was made with";
+            return Err(Error::file(dataset.folder(), what));
+        }
+        let words = folder.vocabulary();
+        let vocabulary = match experiment.model.reads_words() {
+            true if head.files.get(WORDS) != Some(&file_fingerprint(&words)?) => {
+                return Err(Error::file(&words, "was changed after the run was made"));
+            }
+            true => Some(Vocabulary::read(&words)?),
+            false => None,
+        };
+        let scenario = Self::assemble(folder, experiment, head, (dataset, vocabulary), lock)?;
+        if scenario.experiment != stored {
+            scenario.experiment.write(&scenario.folder.experiment())?;
+        }
+        Ok(scenario)
+    }
+
+    /// Checks that everything fits together.
+    fn assemble(
+        folder: Folder,
+        experiment: Experiment,
+        head: Head,
+        (dataset, vocabulary): (Dataset, Option<Vocabulary>),
+        lock: FolderLock,
+    ) -> Result<Self, Error> {
+        let corpus = corpus(&experiment, dataset, vocabulary.as_ref())?;
+        let plan = Plan::new(&experiment, &corpus)?;
+        let test = test_items(&experiment, &corpus)?;
+        check_strategies(&experiment, &plan, &corpus)?;
+        let (journal, rounds) = Journal::open(&folder.rounds())?;
+        let done = Mutex::new(Done { rounds, journal });
+        Ok(Scenario { folder, experiment, head, corpus, vocabulary, plan, test, done, _lock: lock })
+    }
+}
+
+fn lock(path: &Path) -> Result<FolderLock, Error> {
+    Ok(FolderLock::take(path, "another process is at this run")?)
+}
+
+/// A run that was killed while it was made may be made again; what is not of a run stays alone.
+fn refuse_strangers(path: &Path) -> Result<(), Error> {
+    let io = |e| Error::io(path, e);
+    for entry in fs::read_dir(path).map_err(io)? {
+        let name = entry.map_err(io)?.file_name();
+        let name = name.to_string_lossy();
+        let ours = ["experiment.toml", WORDS, "rounds.jsonl"];
+        if !ours.contains(&&*name) && !name.starts_with('.') {
+            let what = format!("holds {name}, which is not of a run; name a new folder");
+            return Err(Error::file(path, what));
+        }
+    }
+    Ok(())
+}
+
+/// The words, for models that read: given, or those of train and dev. Captions of the pool are
+/// among them, as in the published code: the size of a model must not change between rounds.
+fn words(
+    experiment: &Experiment,
+    dataset: &Dataset,
+    progress: &dyn Progress,
+) -> Result<Option<Vocabulary>, Error> {
+    if !experiment.model.reads_words() {
+        return Ok(None);
+    }
+    Ok(Some(match &experiment.vocabulary {
+        Some(path) => Vocabulary::read(path)?,
+        None => {
+            let words = SplitWords::count(dataset.items(), progress);
+            Vocabulary::from_counts(&words.of_train_and_dev(), experiment.min_count)
+        }
+    }))
+}
+
+/// A dataset as the model of an experiment takes it.
+pub(super) fn corpus(
+    experiment: &Experiment,
+    dataset: Dataset,
+    vocabulary: Option<&Vocabulary>,
+) -> Result<Corpus, Error> {
+    let images = experiment.features.as_deref();
+    Ok(match vocabulary {
+        Some(vocabulary) => Corpus::of_words(dataset, images, vocabulary)?,
+        None => Corpus::of_vectors(dataset, images, experiment.text_features.as_deref())?,
+    })
+}
+
+fn test_items(experiment: &Experiment, corpus: &Corpus) -> Result<Vec<usize>, Error> {
+    let split = &experiment.evaluation.split;
+    let mut items = corpus.dataset().items().in_split(Some(split));
+    items.retain(|&item| corpus.is_whole(item));
+    if items.is_empty() {
+        let what = format!("nothing to evaluate in the split {split}");
+        return Err(Error::file(corpus.dataset().folder(), what));
+    }
+    match experiment.evaluation.folds.iter().find(|&&folds| !items.len().is_multiple_of(folds)) {
+        None => Ok(items),
+        Some(folds) => {
+            let what = format!("{} images of {split} do not divide into {folds}", items.len());
+            Err(Error::setting("folds", what))
+        }
+    }
+}
+
+/// Refuses strategies that would fail after the first training.
+fn check_strategies(experiment: &Experiment, plan: &Plan, corpus: &Corpus) -> Result<(), Error> {
+    // Pairs are at least as many as items.
+    let pairs = plan.size(0);
+    for arm in experiment.strategies.iter().filter(|_| experiment.rounds > 0) {
+        if arm.strategy.needs().matching {
+            Rule::new(&arm.settings(pairs, None, 0), pairs).map_err(|e| {
+                Error::setting("strategies", format!("{arm}, with {pairs} pairs at first: {e}"))
+            })?;
+        }
+        let words = experiment.pool == Side::Text && corpus.text_features().is_none();
+        if arm.features == ItemFeatures::Bow && words {
+            let what = format!("{arm}: bow is for images, and the pool is of texts");
+            return Err(Error::setting("strategies", what));
+        }
+    }
+    Ok(())
+}
+
+fn items_fingerprint(dataset: &Dataset) -> Result<String, Error> {
+    file_fingerprint(&dataset.folder().join(ITEMS))
+}
+
+fn file_fingerprint(path: &Path) -> Result<String, Error> {
+    Ok(fingerprint(&fs::read(path).map_err(|e| Error::io(path, e))?))
+}
+
+fn write_head(path: &Path, head: &Head) -> Result<(), Error> {
+    let mut text = serde_json::to_vec_pretty(head).map_err(|e| Error::file(path, e.to_string()))?;
+    text.push(b'\n');
+    let mut file = AtomicFile::create(path)?;
+    file.write_all(&text).map_err(|e| Error::io(path, e))?;
+    Ok(file.commit()?)
+}

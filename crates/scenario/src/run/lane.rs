@@ -1,0 +1,120 @@
+//! The rounds of one strategy and one seed.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use nextpair_data::queue::Task;
+use nextpair_models::{Corpus, Pair};
+
+use super::choose::Choice;
+use super::clock::Clock;
+use super::learn::{Before, Place};
+use super::people::Waiting;
+use super::{Observer, Scenario};
+use crate::annotator::{Annotated, noisy, oracle};
+use crate::{Annotator, Arm, Error};
+
+/// What a lane knows after some rounds.
+pub(super) struct Known {
+    /// The dataset with everything that people have added.
+    pub(super) corpus: Option<Corpus>,
+    /// Items that left the pool: paired from the start, or picked.
+    pub(super) gone: Vec<usize>,
+    /// How many of them are paired.
+    pub(super) paired: usize,
+    /// What they make.
+    pub(super) pairs: Vec<Pair>,
+}
+
+impl Scenario {
+    /// Round 0 of a seed, which all strategies share.
+    pub(super) fn first(&self, seed: u64, observer: &dyn Observer) -> Result<(), Error> {
+        let place = Place { seed, strategy: None, round: 0 };
+        if self.finished(place).is_some() {
+            return Ok(());
+        }
+        let clock = Clock::start();
+        let Known { gone, paired, pairs, .. } = self.start(seed);
+        let pool = self.plan.whole() - gone.len();
+        let (corpus, pairs) = (&self.corpus, &pairs);
+        let before = Before { corpus, paired, pool, pairs, batch: None, clock };
+        self.learn(place, before, observer)
+    }
+
+    /// What is paired before anything is bought.
+    fn start(&self, seed: u64) -> Known {
+        let gone = self.plan.start(seed);
+        let pairs = oracle(&self.corpus, &gone, self.experiment.training.captions, seed).pairs;
+        Known { corpus: None, paired: gone.len(), gone, pairs }
+    }
+
+    /// All rounds of a strategy after round 0. `stop` is asked before each. People may have to be
+    /// waited for.
+    pub(super) fn lane(
+        &self,
+        seed: u64,
+        strategy: &Arm,
+        observer: &dyn Observer,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<Option<Waiting>, Error> {
+        let mut known = self.start(seed);
+        for round in 1..=self.experiment.rounds {
+            if stop() {
+                break;
+            }
+            let mut clock = Clock::start();
+            let place = Place { seed, strategy: Some(strategy), round };
+            let corpus = known.corpus.as_ref().unwrap_or(&self.corpus);
+            let choice = Choice { corpus, pairs: &known.pairs, gone: &known.gone };
+            let (tasks, mut batch) = self.choose(place, strategy, &choice, &mut clock, observer)?;
+            let picked = self.items_of(&tasks, &self.folder.picks(seed, strategy, round))?;
+            known.gone.extend(&picked);
+            match self.experiment.annotator {
+                Annotator::Human => {
+                    if let Some(waiting) = self.people(round, &tasks, &mut known)? {
+                        return Ok(Some(waiting));
+                    }
+                    batch.skipped = known.gone.len() - known.paired;
+                }
+                _ => {
+                    let annotated = self.simulated(&picked, seed);
+                    batch.wrong = annotated.wrong;
+                    known.paired += picked.len();
+                    known.pairs.extend(annotated.pairs);
+                }
+            }
+            if self.finished(place).is_none() {
+                let corpus = known.corpus.as_ref().unwrap_or(&self.corpus);
+                let pool = self.plan.whole() - known.gone.len();
+                let (paired, pairs) = (known.paired, &known.pairs);
+                let before = Before { corpus, paired, pool, pairs, batch: Some(batch), clock };
+                self.learn(place, before, observer)?;
+            }
+        }
+        Ok(None)
+    }
+
+    /// What a program makes of a batch.
+    fn simulated(&self, picked: &[usize], seed: u64) -> Annotated {
+        let captions = self.experiment.training.captions;
+        match self.experiment.annotator {
+            Annotator::Noisy(noise) => {
+                let batch = (picked, self.plan.items(), self.experiment.pool);
+                noisy(&self.corpus, batch, captions, seed, noise)
+            }
+            _ => oracle(&self.corpus, picked, captions, seed),
+        }
+    }
+
+    /// The items that tasks are about.
+    fn items_of(&self, tasks: &[Task], path: &Path) -> Result<Vec<usize>, Error> {
+        let items = self.corpus.dataset().items();
+        let by_id: HashMap<String, usize> =
+            self.plan.items().iter().map(|&item| (items.get(item).id, item)).collect();
+        let item = |(at, task): (usize, &Task)| {
+            let unknown = || Error::line(path, at + 1, format!("no item {} to pair", task.id));
+            by_id.get(&task.id).copied().ok_or_else(unknown)
+        };
+        tasks.iter().enumerate().map(item).collect()
+    }
+}

@@ -1,0 +1,160 @@
+//! A model learns from pairs and is evaluated: the second half of every round.
+
+use std::fmt;
+
+use nextpair_data::Within;
+use nextpair_models::{Corpus, Device, Model, Pair, Run, Spec, Training, evaluate, train};
+
+use super::clock::Clock;
+use super::{Observer, Scenario};
+use crate::{Arm, Batch, Error, Round};
+
+/// Where in an experiment something happens.
+#[derive(Clone, Copy)]
+pub(super) struct Place<'a> {
+    pub(super) seed: u64,
+    /// Nobody's, in round 0.
+    pub(super) strategy: Option<&'a Arm>,
+    pub(super) round: usize,
+}
+
+impl fmt::Display for Place<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.strategy {
+            Some(strategy) => write!(out, "seed {}, {strategy}, ", self.seed)?,
+            None => write!(out, "seed {}, ", self.seed)?,
+        }
+        write!(out, "round {}", self.round)
+    }
+}
+
+/// What a round knows before its model learns.
+pub(super) struct Before<'a> {
+    pub(super) corpus: &'a Corpus,
+    pub(super) paired: usize,
+    pub(super) pool: usize,
+    pub(super) pairs: &'a [Pair],
+    pub(super) batch: Option<Batch>,
+    pub(super) clock: Clock,
+}
+
+impl Scenario {
+    /// Trains and evaluates the model of a round and writes the round down.
+    pub(super) fn learn(
+        &self,
+        place: Place<'_>,
+        before: Before<'_>,
+        observer: &dyn Observer,
+    ) -> Result<(), Error> {
+        let Before { corpus, paired, pool, pairs, batch, mut clock } = before;
+        let worth = [("training", self.work(place.round))];
+        let progress = Within::new(observer, place.to_string(), &worth);
+        let run = self.training_run(corpus, place, pairs)?;
+        let model =
+            clock.time("training", || train(&run, corpus, &Device::Cpu, &progress, |_| ()))?;
+        let epochs = run.epochs()?;
+        let training = epochs.iter().map(|epoch| epoch.seconds).sum();
+        let on_dev = epochs.iter().map(|epoch| epoch.dev_seconds).sum();
+        clock.split_last(&[("training", training), ("evaluation", on_dev)]);
+        let mut test = Vec::new();
+        for &folds in &self.experiment.evaluation.folds {
+            test.push(
+                clock.time("evaluation", || {
+                    evaluate(&model, corpus, &self.test, folds, &progress)
+                })?,
+            );
+        }
+        let epoch = run.weights_epoch()?.unwrap_or(0);
+        let round = Round {
+            seed: place.seed,
+            strategy: place.strategy.copied(),
+            round: place.round,
+            paired,
+            pairs: pairs.len(),
+            pool,
+            batch,
+            test,
+            dev: epochs.iter().find(|line| line.epoch == epoch).and_then(|line| line.dev),
+            epoch,
+            weights: run.weights_fingerprint()?,
+            phases: clock.finish(),
+        };
+        let rounds = {
+            let mut done = self.done();
+            done.journal.append(&round)?;
+            done.rounds.push(round.clone());
+            done.rounds.clone()
+        };
+        run.forget_state()?;
+        drop(progress);
+        observer.finished(&round, &rounds);
+        Ok(())
+    }
+
+    /// The training of a round, new or as it was left.
+    fn training_run(
+        &self,
+        corpus: &Corpus,
+        place: Place<'_>,
+        pairs: &[Pair],
+    ) -> Result<Run, Error> {
+        let path = self.folder.model(place.seed, place.strategy, place.round);
+        if !path.join("run.json").exists() {
+            let training = Training { seed: place.seed, ..self.experiment.training.clone() };
+            let images = corpus.image_features().0.name.clone();
+            let texts = corpus.text_features().map(|(set, _)| set.name.clone());
+            let model = self.experiment.model.clone();
+            let spec =
+                Spec::new(corpus.dataset(), model, corpus.inputs(), (images, texts), training);
+            return Ok(Run::create(&path, spec, self.vocabulary.clone(), corpus, pairs)?);
+        }
+        let run = Run::open(&path)?;
+        if run.pairs(corpus)? != pairs {
+            let what = "learned from other pairs than this round has; delete the folder to train it \
+                        again";
+            return Err(Error::file(&path, what));
+        }
+        Ok(run)
+    }
+
+    /// The model of a finished round. One that is gone is trained again.
+    pub(super) fn model(
+        &self,
+        corpus: &Corpus,
+        place: Place<'_>,
+        pairs: &[Pair],
+        observer: &dyn Observer,
+    ) -> Result<Model, Error> {
+        let run = self.training_run(corpus, place, pairs)?;
+        if !run.is_finished()? {
+            let progress = Within::new(observer, place.to_string(), &[]);
+            train(&run, corpus, &Device::Cpu, &progress, |_| ())?;
+        }
+        run.forget_state()?;
+        if let Some(round) = self.finished(place)
+            && round.weights != run.weights_fingerprint()?
+        {
+            let what = format!(
+                "not the weights that {place} ended with; put them back, or delete the folder {} to \
+                 train them again",
+                run.folder().display()
+            );
+            return Err(Error::file(&run.folder().join("model.safetensors"), what));
+        }
+        Ok(run.model(&Device::Cpu)?)
+    }
+
+    /// The record of a place, if it is finished.
+    pub(super) fn finished(&self, place: Place<'_>) -> Option<Round> {
+        let same = |round: &&Round| {
+            (round.seed, round.strategy.as_ref(), round.round)
+                == (place.seed, place.strategy, place.round)
+        };
+        self.done().rounds.iter().find(same).cloned()
+    }
+
+    /// Steps of progress that a round is worth.
+    pub(super) fn work(&self, round: usize) -> u64 {
+        (self.plan.size(round) * self.experiment.training.epochs) as u64
+    }
+}

@@ -1,0 +1,107 @@
+//! Which parts of a run are done when: seeds first, then strategies, several side by side.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use super::people::Waiting;
+use super::{Observer, Scenario};
+use crate::{Arm, Error};
+
+impl Scenario {
+    /// Does everything that is left to do. Small trainings use few cores well, so several run side
+    /// by side, each with its share of the threads. The results do not depend on that.
+    pub fn run(&self, jobs: usize, observer: &dyn Observer) -> Result<Option<Waiting>, Error> {
+        observer.start("rounds", self.work_left());
+        let seeds = &self.experiment.seeds;
+        side_by_side(seeds, jobs, |&seed, _| self.first(seed, observer))?;
+        let lanes: Vec<(u64, &Arm)> = seeds
+            .iter()
+            .flat_map(|&seed| self.experiment.strategies.iter().map(move |arm| (seed, arm)))
+            .collect();
+        let waiting = Mutex::new(None);
+        side_by_side(&lanes, jobs, |&(seed, arm), stop| {
+            if let Some(found) = self.lane(seed, arm, observer, stop)? {
+                *waiting.lock().unwrap_or_else(PoisonError::into_inner) = Some(found);
+            }
+            Ok(())
+        })?;
+        Ok(waiting.into_inner().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// How many trainings are worth running side by side: one for every thread, as memory allows.
+    pub fn jobs(&self) -> usize {
+        // Weights, gradients and two moments, as numbers of four bytes, in memory and on their way
+        // to disk; and what a batch needs.
+        let weights = self.experiment.model.weights(self.corpus.inputs()) as u64;
+        let each = weights * 4 * 8 + (256 << 20);
+        let fit = available().map_or(usize::MAX, |bytes| (bytes / each) as usize);
+        rayon::current_num_threads().min(fit).max(1)
+    }
+
+    /// Steps of progress that are left.
+    fn work_left(&self) -> u64 {
+        let experiment = &self.experiment;
+        let lanes = (experiment.seeds.len() * experiment.strategies.len()) as u64;
+        let whole = experiment.seeds.len() as u64 * self.work(0)
+            + lanes * (1..=experiment.rounds).map(|round| self.work(round)).sum::<u64>();
+        let wanted = |round: &&crate::Round| {
+            experiment.seeds.contains(&round.seed)
+                && round.round <= experiment.rounds
+                && round.strategy.is_none_or(|arm| experiment.strategies.contains(&arm))
+        };
+        let done: u64 =
+            self.done().rounds.iter().filter(wanted).map(|round| self.work(round.round)).sum();
+        whole.saturating_sub(done)
+    }
+}
+
+/// Bytes of memory that nobody uses, where the system tells.
+fn available() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kb| kb * 1024)
+}
+
+/// Does tasks in their order, `jobs` at a time, each on threads of its own. The first error ends
+/// it: what is under way is told to stop.
+fn side_by_side<T: Sync>(
+    tasks: &[T],
+    jobs: usize,
+    work: impl Fn(&T, &dyn Fn() -> bool) -> Result<(), Error> + Sync,
+) -> Result<(), Error> {
+    let jobs = jobs.clamp(1, tasks.len().max(1));
+    let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let stop = || failed.load(Ordering::Relaxed);
+    let one_after_the_other = || {
+        while let Some(task) = tasks.get(next.fetch_add(1, Ordering::Relaxed)).filter(|_| !stop()) {
+            if let Err(error) = work(task, &stop) {
+                failed.store(true, Ordering::Relaxed);
+                return Err(error);
+            }
+        }
+        Ok(())
+    };
+    if jobs == 1 {
+        return one_after_the_other();
+    }
+    let threads = rayon::current_num_threads();
+    thread::scope(|scope| {
+        let worker = |job: usize| {
+            let threads = (threads * (job + 1) / jobs - threads * job / jobs).max(1);
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+            let one_after_the_other = &one_after_the_other;
+            scope.spawn(move || match pool {
+                Ok(pool) => pool.install(one_after_the_other),
+                Err(e) => Err(Error::setting("jobs", format!("no threads for them: {e}"))),
+            })
+        };
+        let workers: Vec<_> = (0..jobs).map(worker).collect();
+        let join = |worker: thread::ScopedJoinHandle<'_, _>| {
+            worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        // All are waited for, and then the first error counts.
+        let results: Vec<Result<(), Error>> = workers.into_iter().map(join).collect();
+        results.into_iter().collect()
+    })
+}

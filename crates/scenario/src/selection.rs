@@ -1,0 +1,186 @@
+//! Asking the engine with a trained model: the pairs it learned from, and what else there is.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use nextpair_data::{Matrix, Progress, Side, Spill};
+use nextpair_engine::{
+    BagOfWords, Features, Matching, Question, Rule, StrategyName, bag_of_words, mean_features,
+};
+use nextpair_models::{Corpus, Encodings, Model, Pair, Rows, with_similarity};
+
+use crate::{Error, ItemFeatures};
+
+/// A model, the pairs it learned from, and a pool.
+pub struct Selection<'a> {
+    /// Where pairs and pool are from.
+    pub corpus: &'a Corpus,
+    /// The model.
+    pub model: &'a Model,
+    /// The half that the pool has.
+    pub side: Side,
+    /// Items, or captions where the pool is of texts.
+    pub pool: &'a [usize],
+    /// What is paired.
+    pub pairs: &'a [Pair],
+}
+
+/// What a strategy looks at, and how.
+#[derive(Clone, Copy)]
+pub struct Ask<'a> {
+    /// The strategy.
+    pub strategy: StrategyName,
+    /// For strategies that look at hits.
+    pub rule: Option<&'a Rule>,
+    /// For strategies that look at distances.
+    pub features: ItemFeatures,
+    /// Of every draw.
+    pub seed: u64,
+}
+
+impl Selection<'_> {
+    /// Asks `work` the question, about some of the pool.
+    pub fn ask<T, E: From<Error>>(
+        &self,
+        ask: Ask<'_>,
+        items: Range<u32>,
+        progress: &dyn Progress,
+        work: impl FnOnce(&Question<'_>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let features = match ask.strategy.needs().features {
+            true => Some(self.features(ask, progress)?),
+            false => None,
+        };
+        let question = Question {
+            pool: items.len(),
+            matching: None,
+            features: features.as_ref().map(|(pool, paired)| Features { pool, paired }),
+            seed: ask.seed,
+            progress,
+        };
+        let Some(rule) = ask.rule else { return work(&question) };
+        let (scorer, rows) = (&self.model.scorer().map_err(Error::from)?, rows_of(self.side));
+        let shard = &self.pool[items.start as usize..items.end as usize];
+        let pool = self.encode(rows, shard, progress)?;
+        let rivals = self.encode_pairs(self.side, rule, progress)?;
+        let anchors = self.encode_pairs(other(self.side), rule, progress)?;
+        // What the work says is kept aside: the similarity has errors of its own.
+        let answered = with_similarity(scorer, (&pool, rows), &anchors, |pool| {
+            with_similarity(scorer, (&rivals, rows), &anchors, |paired| {
+                let matching = Some(Matching { pool, paired, rule });
+                Ok::<_, nextpair_models::Error>(work(&Question { matching, ..question }))
+            })
+        });
+        answered.map_err(Error::from)?
+    }
+
+    fn encode(
+        &self,
+        what: Rows,
+        which: &[usize],
+        progress: &dyn Progress,
+    ) -> Result<Encodings, Error> {
+        Ok(match what {
+            Rows::Images => Encodings::of_images(self.model, self.corpus, which, progress)?,
+            Rows::Texts => Encodings::of_texts(self.model, self.corpus, which, progress)?,
+        })
+    }
+
+    /// One half of every pair, encoded. What several pairs share is encoded once, and pairs that
+    /// take no part are not at all: the first that does stands for them, and nobody looks.
+    fn encode_pairs(
+        &self,
+        side: Side,
+        rule: &Rule,
+        progress: &dyn Progress,
+    ) -> Result<Encodings, Error> {
+        let mut places = HashMap::new();
+        let mut distinct = Vec::new();
+        let mut order = vec![0; self.pairs.len()];
+        for &pair in rule.anchors().iter().chain(rule.rivals()) {
+            let half = half(&self.pairs[pair as usize], side);
+            order[pair as usize] = *places.entry(half).or_insert_with(|| {
+                distinct.push(half);
+                distinct.len() as u32 - 1
+            });
+        }
+        Ok(self.encode(rows_of(side), &distinct, progress)?.arranged(order))
+    }
+
+    /// One vector per item of the pool, and per half of the pairs on its side.
+    fn features(&self, ask: Ask<'_>, progress: &dyn Progress) -> Result<(Matrix, Matrix), Error> {
+        let mut paired: Vec<usize> = self.pairs.iter().map(|pair| half(pair, self.side)).collect();
+        paired.sort_unstable();
+        paired.dedup();
+        let stored = match self.side {
+            Side::Image => Some(self.corpus.image_features()),
+            Side::Text => self.corpus.text_features(),
+        };
+        let Some((set, features)) = stored else {
+            if ask.features == ItemFeatures::Bow {
+                let what = "bow is for images; captions have the mean of their encoded words";
+                return Err(Error::setting("features", what));
+            }
+            let means = |which: &[usize]| -> Result<Matrix, Error> {
+                Ok(self.encode(Rows::Texts, which, progress)?.means()?)
+            };
+            return Ok((means(self.pool)?, means(&paired)?));
+        };
+        let several = features.matrix().locals() > 1;
+        let matrix = match (several, ask.features) {
+            (true, ItemFeatures::Mean) => &mean_features(features.matrix())?,
+            _ => features.matrix(),
+        };
+        let rows_of = |which: &[usize]| {
+            let row = |&index: &usize| {
+                let what = || format!("the features {} have no row {index}", set.name);
+                features.row(index).ok_or_else(|| Error::setting("features", what()))
+            };
+            let rows = which.iter().map(row).collect::<Result<Vec<_>, _>>()?;
+            Ok::<_, Error>(Spill::of_rows(matrix, rows)?)
+        };
+        let (pool, paired) = (rows_of(self.pool)?, rows_of(&paired)?);
+        match (several, ask.features) {
+            (true, ItemFeatures::Bow) => {
+                let words = BagOfWords { seed: ask.seed, ..BagOfWords::default() };
+                let (paired, pool) = bag_of_words(&paired, &pool, words, progress)?;
+                Ok((pool, paired))
+            }
+            _ => Ok((pool, paired)),
+        }
+    }
+}
+
+/// Pairs of one item are never rivals. `None` where every pair has an item of its own.
+pub fn groups(pairs: &[Pair]) -> Option<Vec<u32>> {
+    let mut numbers = HashMap::new();
+    let number = |pair: &Pair| {
+        let next = numbers.len() as u32;
+        *numbers.entry(pair.item).or_insert(next)
+    };
+    let groups: Vec<u32> = pairs.iter().map(number).collect();
+    (numbers.len() < pairs.len()).then_some(groups)
+}
+
+fn other(side: Side) -> Side {
+    match side {
+        Side::Image => Side::Text,
+        Side::Text => Side::Image,
+    }
+}
+
+/// The half of a pair on a side: its item or its caption.
+fn half(pair: &Pair, side: Side) -> usize {
+    match side {
+        Side::Image => pair.item,
+        Side::Text => pair.caption,
+    }
+}
+
+/// What the model encodes on a side.
+fn rows_of(side: Side) -> Rows {
+    match side {
+        Side::Image => Rows::Images,
+        Side::Text => Rows::Texts,
+    }
+}
