@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail, ensure};
-use nextpair_engine::keep_freed_memory;
+use nextpair_engine::prepare_process;
 use nextpair_scenario::{Experiment, Scenario, Waiting, read_experiment};
 
 use crate::numbers::grouped;
@@ -44,7 +44,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    keep_freed_memory();
+    prepare_process();
     threads::set(args.threads)?;
     if let Some(jobs) = args.jobs {
         ensure!(jobs > 0, "--jobs is 0; at least one is needed");

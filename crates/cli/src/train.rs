@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use anyhow::Result;
 use nextpair_data::dataset::Dataset;
-use nextpair_engine::keep_freed_memory;
+use nextpair_engine::prepare_process;
 use nextpair_models::{Corpus, Device, Epoch, Pair, Run, Spec, train};
 use nextpair_scenario::SettingsFile;
 
@@ -51,7 +51,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    keep_freed_memory();
+    prepare_process();
     threads::set(args.threads)?;
     let began = Instant::now();
     let bar = Bar::new();

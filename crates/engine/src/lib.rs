@@ -31,7 +31,6 @@
 //! # Ok::<(), nextpair_engine::Error>(())
 //! ```
 
-mod allocator;
 mod cross;
 mod distance;
 pub mod elementwise;
@@ -44,6 +43,7 @@ mod memory;
 mod packed;
 mod partial;
 mod picks;
+mod process;
 mod question;
 mod recall;
 pub mod reference;
@@ -55,7 +55,6 @@ mod threshold;
 mod top;
 mod vectors;
 
-pub use allocator::keep_freed_memory;
 pub use cross::{Aggregation, Attention, Gradients, Matcher, Memory, Normaliser, Ragged};
 pub use embeddings::{Embeddings, Metric};
 pub use error::Error;
@@ -66,6 +65,7 @@ pub use nextpair_data::{Draws, Progress};
 pub use packed::{Left, Packed};
 pub use partial::Partial;
 pub use picks::{Pick, Picks, Reason};
+pub use process::prepare_process;
 pub use question::{Features, Guards, Matching, Question, Rule, Scope, Settings, Shard, Weight};
 pub use recall::{Ranks, Recall, ranks};
 pub use score::Hit;

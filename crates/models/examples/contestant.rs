@@ -21,7 +21,7 @@ fn main() -> Result<(), Anything> {
     let [_, _, file, threads] = arguments.as_slice() else {
         return Err("usage: contestant serve FILE THREADS".into());
     };
-    nextpair_engine::keep_freed_memory();
+    nextpair_engine::prepare_process();
     rayon::ThreadPoolBuilder::new().num_threads(threads.parse()?).build_global()?;
     // As `train` does: on a thread of the pool.
     rayon::scope(|_| serve(Path::new(file)).map_err(|error| error.to_string()))?;

@@ -5,7 +5,7 @@ mod cross;
 use std::sync::{Arc, OnceLock};
 
 use candle_core::{DType, Tensor};
-use nextpair_engine::{self as engine, Attention, Matcher, Ragged};
+use nextpair_engine::{self as engine, Attention, Left, Matcher, Packed, Ragged};
 
 use crate::Error;
 use crate::attention::{self, Memory};
@@ -59,6 +59,16 @@ impl Direction {
     fn pairs(&self, pairs: &[(u32, u32)]) -> Vec<(u32, u32)> {
         pairs.iter().map(|&(image, text)| self.roles(image, text)).collect()
     }
+}
+
+/// All products of two sets of vectors, by the engine: candle looks up the number of processors in
+/// the system's files before every product.
+fn dot_products(images: &Encoded, texts: &Encoded) -> Result<Vec<f32>, Error> {
+    let (depth, columns) = (texts.dim()?, texts.len());
+    let mut out = vec![0.0; images.len() * columns];
+    let packed = Packed::transposed(columns, depth, &texts.values()?);
+    packed.par_multiply(Left::rows(&images.values()?, depth), &mut out);
+    Ok(out)
 }
 
 /// Pairs that plain tensor operations take at once.
@@ -145,6 +155,7 @@ impl Scorer {
         let Scorer::Cross(directions) = self else {
             let (count, columns) = (images.len(), texts.len());
             return match self {
+                Scorer::Dot if on_processor(&images) => dot_products(&images, &texts),
                 Scorer::Dot => {
                     Ok(images.rows.matmul(&texts.rows.t()?)?.flatten_all()?.to_vec1()?)
                 }
