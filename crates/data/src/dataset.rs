@@ -17,6 +17,8 @@ mod features;
 mod item;
 mod items;
 mod manifest;
+#[cfg(test)]
+pub(crate) mod sample;
 
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
@@ -24,7 +26,7 @@ use std::path::{Path, PathBuf};
 pub(crate) use draft::Draft;
 pub use features::Features;
 pub use item::{DEV, Item, TEST, TRAIN};
-pub(crate) use item::{check_caption, check_inside};
+pub(crate) use item::{check_caption, check_inside, check_name};
 pub use items::Items;
 pub(crate) use items::without_place;
 pub use manifest::{FeatureSet, Manifest, Per};

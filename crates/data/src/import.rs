@@ -10,7 +10,7 @@ mod embeddings;
 mod findings;
 mod flickr;
 mod folder;
-mod json;
+pub(crate) mod json;
 mod karpathy;
 mod same_image;
 mod scan;

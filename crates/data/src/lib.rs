@@ -30,6 +30,7 @@ pub mod parquet;
 pub mod picture;
 mod progress;
 pub mod queue;
+mod rows;
 pub mod safetensors;
 pub mod scenes;
 mod shape;

@@ -1,6 +1,28 @@
 //! What goes to people who pair, and what comes back from them.
+//!
+//! A queue of [`Task`]s goes out as JSON lines ([`write`]), as a sheet for a spreadsheet
+//! ([`write_csv`]) or as tasks for Label Studio ([`write_label_studio`]). What people say comes
+//! back through [`read_answers`] and is kept in [`Answers`], a book that only grows.
+
+mod answers;
+mod book;
+mod label_studio;
+mod sheet;
+mod shown;
+mod tasks;
 
 use serde::{Deserialize, Serialize};
+
+pub use answers::read_answers;
+pub use book::{Answers, Taken};
+pub use label_studio::{label_studio_config, write_label_studio};
+pub use sheet::write_csv;
+pub use tasks::{read, write};
+
+use crate::dataset::{check_caption, check_name};
+
+/// A longer reason for a skip is damage, not a reason.
+const LONGEST_REASON: usize = 1 << 16;
 
 /// A pool item that somebody should pair: a line of a queue.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -37,7 +59,7 @@ pub struct Why {
 }
 
 /// What somebody said about a task: a line of the answers.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Answer {
     /// The item of the task.
@@ -51,7 +73,7 @@ pub struct Answer {
 }
 
 /// The other half of a task, or why there is none.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Said {
     /// A caption for an image.
@@ -62,23 +84,20 @@ pub enum Said {
     Skip(String),
 }
 
-/// Writes a queue, a task a line.
-pub fn write(path: &std::path::Path, tasks: &[Task]) -> Result<(), crate::Error> {
-    use std::io::Write;
-    let mut file = crate::AtomicFile::create(path)?;
-    for task in tasks {
-        let line =
-            serde_json::to_string(task).map_err(|e| crate::Error::format(path, e.to_string()))?;
-        writeln!(file, "{line}").map_err(|e| crate::Error::io(path, e))?;
+impl Answer {
+    /// What makes this answer impossible, if anything does.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        check_name("id", &self.id)?;
+        if let Some(annotator) = &self.annotator {
+            check_name("annotator", annotator)?;
+        }
+        match &self.said {
+            Said::Caption(caption) => check_caption(caption),
+            Said::Image(image) => check_name("image", image),
+            Said::Skip(reason) if reason.len() > LONGEST_REASON => {
+                Err(format!("the reason has {} bytes, more than {LONGEST_REASON}", reason.len()))
+            }
+            Said::Skip(_) => Ok(()),
+        }
     }
-    file.commit()
-}
-
-/// Reads a queue.
-pub fn read(path: &std::path::Path) -> Result<Vec<Task>, crate::Error> {
-    let lines = crate::lines::Lines::all(path)?;
-    let task = |(at, line): (usize, &String)| {
-        serde_json::from_str(line).map_err(|e| crate::Error::line(path, at + 1, e.to_string()))
-    };
-    lines.iter().enumerate().map(task).collect()
 }

@@ -65,7 +65,8 @@ pub(crate) fn check_caption(caption: &str) -> Result<(), String> {
     Ok(())
 }
 
-fn check_name(what: &str, name: &str) -> Result<(), String> {
+/// Refuses ids and paths that are damage.
+pub(crate) fn check_name(what: &str, name: &str) -> Result<(), String> {
     if name.trim().is_empty() {
         return Err(format!("the {what} is empty"));
     }

@@ -1,5 +1,6 @@
 //! All items of a dataset: a file of JSON lines that stays on disk.
 
+use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 
@@ -95,8 +96,20 @@ impl Items {
 
     /// Item `index`.
     pub fn get(&self, index: usize) -> Item {
-        let line = &self.text.as_slice()[self.starts[index]..self.starts[index + 1]];
-        serde_json::from_slice(line).expect("every line was read when the items were opened")
+        serde_json::from_slice(self.line(index))
+            .expect("every line was read when the items were opened")
+    }
+
+    /// The line of item `index` as it stands in the file, with its end.
+    pub(crate) fn line(&self, index: usize) -> &[u8] {
+        &self.text.as_slice()[self.starts[index]..self.starts[index + 1]]
+    }
+
+    /// The numbers of the items with these ids; unknown ids are left out. Reads every item once.
+    pub fn find<'a>(&self, ids: impl IntoIterator<Item = &'a str>) -> HashMap<&'a str, usize> {
+        let wanted: HashSet<&str> = ids.into_iter().collect();
+        let known = |(index, item): (usize, Item)| Some((*wanted.get(item.id.as_str())?, index));
+        self.iter().enumerate().filter_map(known).collect()
     }
 
     /// All of them, in order.
@@ -180,6 +193,7 @@ mod tests {
         assert_eq!(items.in_split(Some("train")), [0, 2]);
         assert_eq!(items.in_split(None), [1]);
         assert_eq!(items.get(2).captions, ["z"]);
+        assert_eq!(items.find(["c", "no", "a", "c"]), [("a", 0), ("c", 2)].into());
         assert_eq!(items.iter().count(), 3);
     }
 

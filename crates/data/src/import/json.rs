@@ -10,7 +10,7 @@ use crate::{Error, mapping};
 
 /// Reads a whole file as one value. The line is named; these files are often one long line, so
 /// the column is too.
-pub(super) fn read<T: DeserializeOwned>(path: &Path) -> Result<T, Error> {
+pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> Result<T, Error> {
     let bytes = mapping::map(path)?;
     let bytes = bytes.as_slice();
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
@@ -19,6 +19,6 @@ pub(super) fn read<T: DeserializeOwned>(path: &Path) -> Result<T, Error> {
 }
 
 /// One entry of such a file, or what is wrong with it.
-pub(super) fn entry<T: DeserializeOwned>(raw: &RawValue) -> Result<T, String> {
+pub(crate) fn entry<T: DeserializeOwned>(raw: &RawValue) -> Result<T, String> {
     serde_json::from_str(raw.get()).map_err(|e| without_place(&e))
 }

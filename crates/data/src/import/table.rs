@@ -9,7 +9,8 @@ use super::{Entry, Importer, Sink};
 use crate::Error;
 use crate::dataset::{Item, TRAIN};
 use crate::lines::Lines;
-use crate::mapping::{self, Bytes};
+use crate::mapping;
+use crate::rows::{Newlines, reason};
 
 /// The columns of open_clip's tables.
 const IMAGE_COLUMN: &str = "filepath";
@@ -66,7 +67,7 @@ impl Importer for Table {
         let columns = self.columns(&reader.headers().map_err(|e| self.error(e))?.clone(), sink)?;
         let mut rows = Rows {
             folders: self.folders(),
-            newlines: Newlines { bytes: mapping::map(&self.file)?, at: 0, line: 1 },
+            newlines: Newlines::of(mapping::map(&self.file)?),
             items: Vec::new(),
             known: HashMap::new(),
         };
@@ -98,28 +99,6 @@ struct Rows {
     newlines: Newlines,
     items: Vec<Entry>,
     known: HashMap<String, usize>,
-}
-
-/// Counts lines. The reader's own count is of the place where it stopped before a row: in front of
-/// the second half of a line end, and of empty lines.
-struct Newlines {
-    bytes: Bytes,
-    at: usize,
-    line: usize,
-}
-
-impl Newlines {
-    /// The line of the row that begins at or behind `start`, which never goes back.
-    fn line_of(&mut self, start: usize) -> usize {
-        let bytes = self.bytes.as_slice();
-        let is_end = |byte: &u8| *byte == b'\n' || *byte == b'\r';
-        let start = start.min(bytes.len());
-        let row = start + bytes[start..].iter().take_while(|byte| is_end(byte)).count();
-        let between = bytes.get(self.at..row).unwrap_or_default();
-        self.line += between.iter().filter(|&&byte| byte == b'\n').count();
-        self.at = self.at.max(row);
-        self.line
-    }
 }
 
 impl Table {
@@ -233,17 +212,6 @@ impl Table {
             (csv::ErrorKind::Io(error), _) => Error::io(&self.file, error),
             (_, line) => Error::line(&self.file, line.unwrap_or(1) as usize, what),
         }
-    }
-}
-
-/// What is wrong with a row, without its place.
-fn reason(error: &csv::Error) -> String {
-    match error.kind() {
-        csv::ErrorKind::Utf8 { .. } => "not UTF-8".to_owned(),
-        csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
-            format!("{len} columns, but the first line has {expected_len}")
-        }
-        _ => error.to_string(),
     }
 }
 

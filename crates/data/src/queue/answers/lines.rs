@@ -1,0 +1,32 @@
+//! Answers as JSON lines.
+
+use std::path::Path;
+
+use super::accepted;
+use crate::dataset::without_place;
+use crate::lines::{Line, Lines};
+use crate::queue::Answer;
+use crate::{Error, Side};
+
+pub(super) fn read(path: &Path, pool: Side) -> Result<Vec<Answer>, Error> {
+    let (mut lines, mut answers) = (Lines::open(path)?, Vec::new());
+    while let Some(Line { number, text }) = lines.next()? {
+        let answer = text.and_then(|text| accepted(parse(&text)?, pool));
+        answers.push(answer.map_err(|what| Error::line(path, number, what))?);
+    }
+    Ok(answers)
+}
+
+/// One line as an answer, not checked yet.
+pub(in crate::queue) fn parse(line: &str) -> Result<Answer, String> {
+    if line.trim().is_empty() {
+        return Err("the line is empty".to_owned());
+    }
+    serde_json::from_str(line).map_err(|e| match without_place(&e) {
+        // What serde calls this is about our code, not about the line.
+        what if what.contains("enum Said") => {
+            "not an answer: neither a caption, nor an image, nor a skip".to_owned()
+        }
+        what => format!("not an answer: {what}"),
+    })
+}

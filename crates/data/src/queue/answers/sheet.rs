@@ -1,0 +1,116 @@
+//! Answers as a sheet: one row each, found by the names of its columns.
+
+use std::path::Path;
+
+use csv::{Reader, ReaderBuilder, StringRecord};
+
+use super::{accepted, other_half};
+use crate::mapping;
+use crate::queue::sheet::unguarded;
+use crate::queue::shown::wanted;
+use crate::queue::{Answer, Said};
+use crate::rows::{Newlines, reason};
+use crate::{Error, Side};
+
+/// What stands in `skip` where somebody was asked whether to skip, and did not.
+const NOT_SKIPPED: [&str; 4] = ["", "0", "no", "false"];
+
+pub(super) fn read(path: &Path, pool: Side) -> Result<Vec<Answer>, Error> {
+    let bytes = mapping::map(path)?;
+    let mut newlines = Newlines::of(bytes.clone());
+    let mut wrong = |place: Option<&csv::Position>, what: String| {
+        let start = place.map_or(0, |place| place.byte() as usize);
+        Error::line(path, newlines.line_of(start), what)
+    };
+    let mut reader = open(bytes.as_slice());
+    let columns = match reader.headers() {
+        Ok(header) => Columns::find(header, pool).map_err(|what| wrong(None, what))?,
+        Err(e) => return Err(wrong(None, reason(&e))),
+    };
+    let (mut record, mut answers) = (StringRecord::new(), Vec::new());
+    loop {
+        match reader.read_record(&mut record) {
+            Ok(true) => {
+                let answer = columns.answer(&record, pool);
+                answers.extend(answer.map_err(|what| wrong(record.position(), what))?);
+            }
+            Ok(false) => return Ok(answers),
+            Err(e) => return Err(wrong(e.position(), reason(&e))),
+        }
+    }
+}
+
+/// A reader with the separator by which the header has an `id`: where numbers have a decimal comma,
+/// spreadsheets write semicolons.
+fn open(bytes: &[u8]) -> Reader<&[u8]> {
+    let by = |separator: &u8| ReaderBuilder::new().delimiter(*separator).from_reader(bytes);
+    let has_id = |separator: &&u8| {
+        by(separator).headers().is_ok_and(|header| header.iter().any(|name| is(name, "id")))
+    };
+    by(b",;\t".iter().find(has_id).unwrap_or(&b','))
+}
+
+fn is(column: &str, name: &str) -> bool {
+    column.trim().eq_ignore_ascii_case(name)
+}
+
+/// Where the columns are. All others are for people.
+struct Columns {
+    id: usize,
+    said: usize,
+    skip: Option<usize>,
+    annotator: Option<usize>,
+}
+
+impl Columns {
+    fn find(header: &StringRecord, pool: Side) -> Result<Self, String> {
+        let find = |name: &str| {
+            let mut found = (0..header.len()).filter(|&column| is(&header[column], name));
+            match (found.next(), found.next()) {
+                (_, Some(_)) => Err(format!("two columns are called {name}")),
+                (first, None) => Ok(first),
+            }
+        };
+        let needed = |name: &str| {
+            let names = || header.iter().map(str::trim).collect::<Vec<_>>().join(", ");
+            find(name)?.ok_or_else(|| format!("no column {name}; there are {}", names()))
+        };
+        // Its id is a number of Label Studio's own, and several captions are one cell of JSON.
+        if find("annotation_id")?.is_some() && find("lead_time")?.is_some() {
+            return Err("an export of Label Studio; export it as JSON instead".to_owned());
+        }
+        // The images in the sheet of an image pool are questions, not answers.
+        if pool == Side::Text && find("caption")?.is_some() {
+            return Err("a column caption, but texts are paired with an image".to_owned());
+        }
+        Ok(Columns {
+            id: needed("id")?,
+            said: needed(wanted(pool))?,
+            skip: find("skip")?,
+            annotator: find("annotator")?,
+        })
+    }
+
+    /// What a row says, if it says anything.
+    fn answer(&self, record: &StringRecord, pool: Side) -> Result<Option<Answer>, String> {
+        let cell = |column: usize| record.get(column).unwrap_or_default();
+        let blank = |cell: &&str| cell.trim().is_empty();
+        let optional = |column: Option<usize>| column.map_or("", cell).trim();
+        let said = Some(cell(self.said)).filter(|cell| !blank(cell));
+        let skip = Some(optional(self.skip))
+            .filter(|skip| !NOT_SKIPPED.iter().any(|not| skip.eq_ignore_ascii_case(not)));
+        let said = match (said, skip) {
+            (None, None) => return Ok(None),
+            (Some(_), Some(_)) => {
+                return Err(format!("both {} and skip are filled in", wanted(pool)));
+            }
+            (None, Some(reason)) => Said::Skip(reason.to_owned()),
+            // Captions are not ours: an apostrophe in front was meant.
+            (Some(said), None) if pool == Side::Image => Said::Caption(said.to_owned()),
+            (Some(said), None) => other_half(pool, unguarded(said.trim()).to_owned()),
+        };
+        let annotator = Some(optional(self.annotator)).filter(|name| !name.is_empty());
+        let (id, annotator) = (unguarded(cell(self.id)).to_owned(), annotator.map(str::to_owned));
+        accepted(Answer { id, said, annotator }, pool).map(Some)
+    }
+}

@@ -1,0 +1,165 @@
+//! A queue as tasks of Label Studio.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::Path;
+
+use serde_json::json;
+
+use super::Task;
+use super::shown::Shown;
+use crate::dataset::Dataset;
+use crate::{AtomicFile, Error, Side};
+
+/// Writes tasks to import into Label Studio, in the form of [`label_studio_config`].
+///
+/// The id of the item is in the data twice: `id` is what the JSON-MIN export puts its own number
+/// over, `item` comes back from every export. Where the images of the dataset are at hand, `image`
+/// is the address under which Label Studio serves local files, if its document root is the folder
+/// that the image folder lies in; else it is the name of the image.
+pub fn write_label_studio(
+    path: &Path,
+    tasks: &[Task],
+    dataset: &Dataset,
+    pool: Side,
+) -> Result<(), Error> {
+    let folder = dataset.image_folder();
+    let folder = folder.as_deref().and_then(Path::file_name);
+    let mut exported = Vec::new();
+    for (row, shown) in Shown::all(path, tasks, dataset)?.into_iter().enumerate() {
+        let Task { id, score, .. } = shown.task;
+        if !score.is_finite() {
+            return Err(Error::row(path, row, format!("the score of {id} is {score}")));
+        }
+        let confused_with = shown.confused_with("\n");
+        let mut data =
+            json!({ "id": id, "item": id, "score": score, "confused_with": confused_with });
+        let given = match (pool, folder, &shown.item.image) {
+            (Side::Text, ..) => shown.item.captions.join("\n"),
+            (_, Some(folder), Some(image)) => {
+                local_address(&format!("{}/{image}", folder.to_string_lossy()))
+            }
+            _ => shown.image().to_owned(),
+        };
+        data[pool.to_string()] = given.into();
+        let prediction = json!({ "model_version": "nextpair", "score": score, "result": [] });
+        exported.push(json!({ "data": data, "predictions": [prediction] }));
+    }
+    let mut file = AtomicFile::create(path)?;
+    let written = serde_json::to_writer_pretty(&mut file, &exported).map_err(Into::into);
+    written.and_then(|()| file.write_all(b"\n")).map_err(|e| Error::io(path, e))?;
+    file.commit()
+}
+
+/// Where Label Studio serves a file inside its document root.
+fn local_address(file: &str) -> String {
+    let mut address = String::from("/data/local-files/?d=");
+    for byte in file.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => {
+                address.push(byte.into());
+            }
+            _ => write!(address, "%{byte:02X}").expect("a string takes everything"),
+        }
+    }
+    address
+}
+
+/// The labelling interface for these tasks. Its text area has the name by which
+/// [`read_answers`](super::read_answers) finds the answers in an export.
+pub fn label_studio_config(pool: Side) -> &'static str {
+    match pool {
+        Side::Image => {
+            r#"<View>
+  <Image name="image" value="$image" zoom="true" zoomControl="true"/>
+  <Header value="Describe the image so that nobody takes it for one of these:"/>
+  <Text name="confused_with" value="$confused_with"/>
+  <TextArea name="caption" toName="image" rows="2" editable="true" required="true"/>
+</View>
+"#
+        }
+        Side::Text => {
+            r#"<View>
+  <Text name="text" value="$text"/>
+  <Header value="It may be taken for one of these:"/>
+  <Text name="confused_with" value="$confused_with"/>
+  <Header value="The id of the item whose image it describes:"/>
+  <TextArea name="image" toName="text" rows="1" editable="true" required="true"/>
+</View>
+"#
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+    use crate::dataset::sample::{dataset, item};
+    use crate::queue::{Answer, Said, Why, read_answers};
+
+    fn task(id: &str, score: f64) -> Task {
+        let why = |caption: &str| Why {
+            id: "w".into(),
+            caption: caption.into(),
+            similarity: 0.5,
+            threshold: 0.25,
+            surplus: 0.25,
+        };
+        Task { rank: 1, id: id.into(), score, hits: Some(2), why: vec![why("A"), why("<b>")] }
+    }
+
+    #[test]
+    fn tasks_have_what_label_studio_shows() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, root) = (folder.path().join("tasks.json"), folder.path().join("d"));
+        let items = [item("a", Some("x/a +ü.jpg"), &[]), item("b", None, &["one", "two"])];
+        let data = dataset(&root, &items, |manifest| manifest.images = Some("images".into()));
+        let exported = |task, data, pool| {
+            write_label_studio(&path, &[task], data, pool).unwrap();
+            serde_json::from_slice::<Value>(&std::fs::read(&path).unwrap()).unwrap()
+        };
+        let expected = json!([{
+            "data": {
+                "id": "a", "item": "a", "score": 0.5, "confused_with": "A\n<b>",
+                "image": "/data/local-files/?d=images/x/a%20%2B%C3%BC.jpg",
+            },
+            "predictions": [{ "model_version": "nextpair", "score": 0.5, "result": [] }],
+        }]);
+        assert_eq!(exported(task("a", 0.5), &data, Side::Image), expected);
+        assert_eq!(exported(task("b", 0.5), &data, Side::Image)[0]["data"]["image"], "b");
+        let text = exported(task("b", 0.5), &data, Side::Text);
+        assert_eq!(text[0]["data"]["text"], "one\ntwo");
+        assert!(text[0]["data"].get("image").is_none());
+        let data = dataset(&root, &items, |_| {});
+        assert_eq!(exported(task("a", 0.5), &data, Side::Image)[0]["data"]["image"], "x/a +ü.jpg");
+        for (wrong, expected) in [(task("c", 0.5), "no item \"c\""), (task("a", f64::NAN), "NaN")] {
+            let what = write_label_studio(&path, &[wrong], &data, Side::Image).unwrap_err();
+            assert!(what.to_string().contains(expected), "{what}");
+        }
+    }
+
+    #[test]
+    fn what_is_entered_comes_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tasks.json");
+        let items = [item("=a", None, &["x"])];
+        let data = dataset(&folder.path().join("d"), &items, |_| {});
+        for (pool, name, said) in [
+            (Side::Image, "caption", Said::Caption("y".into())),
+            (Side::Text, "image", Said::Image("y".into())),
+        ] {
+            assert!(label_studio_config(pool).contains(&format!("<TextArea name=\"{name}\"")));
+            write_label_studio(&path, &[task("=a", 0.5)], &data, pool).unwrap();
+            assert!(read_answers(&path, pool).is_err(), "tasks are not answers");
+            let mut tasks: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+            let result =
+                json!({ "type": "textarea", "from_name": name, "value": { "text": ["y"] } });
+            tasks[0]["annotations"] = json!([{ "completed_by": 1, "result": [result] }]);
+            std::fs::write(&path, tasks.to_string()).unwrap();
+            let expected = Answer { id: "=a".into(), said, annotator: Some("1".into()) };
+            assert_eq!(read_answers(&path, pool).unwrap(), [expected]);
+        }
+    }
+}
