@@ -7,7 +7,8 @@ use anyhow::{Context, Result, ensure};
 
 use crate::{cargo, succeed};
 
-const TARGETS: [&str; 7] = ["npy", "safetensors", "parquet", "picture", "caption", "import", "pth"];
+const TARGETS: [&str; 8] =
+    ["npy", "safetensors", "parquet", "picture", "caption", "import", "pth", "answers"];
 
 /// `cargo xtask fuzz [SECONDS]`: that long in all, shared by the targets.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {

@@ -5,6 +5,7 @@
 //!   dataset.toml   the manifest: name, source, counts, image folder, feature sets
 //!   items.jsonl    one item a line: id, split, image, captions
 //!   import.jsonl   what the import left out or found odd
+//!   enlarged.jsonl the answers of people in it, in a dataset made by [`Dataset::enlarged`]
 //!   features/      features made for this dataset; others stay where they are
 //!   images/        images made for this dataset; others stay where they are
 //! ```
@@ -13,6 +14,7 @@
 //! it; features are memory-mapped, wherever they lie.
 
 mod draft;
+mod enlarged;
 mod features;
 mod item;
 mod items;

@@ -19,11 +19,23 @@ pub(crate) struct Draft {
     lock_path: PathBuf,
     lock: File,
     keep: bool,
+    /// What marks a dataset that this one may take the place of.
+    replaces: Option<&'static str>,
 }
 
 impl Draft {
     /// Starts or continues the draft of `target`, which must not exist yet.
     pub(crate) fn open(target: &Path) -> Result<Self, Error> {
+        Self::start(target, None)
+    }
+
+    /// Starts the draft of `target`, which may take the place of a dataset that has the file
+    /// `mark` in it.
+    pub(crate) fn replacing(target: &Path, mark: &'static str) -> Result<Self, Error> {
+        Self::start(target, Some(mark))
+    }
+
+    fn start(target: &Path, replaces: Option<&'static str>) -> Result<Self, Error> {
         let Some(name) = target.file_name().and_then(|name| name.to_str()) else {
             return Err(Error::format(target, "is not the name of a folder"));
         };
@@ -36,9 +48,13 @@ impl Draft {
             return Err(Error::format(target, "is being written by another process"));
         }
         let folder = target.with_file_name(format!(".{name}.partial"));
-        let mut draft = Draft { target: target.to_path_buf(), folder, lock_path, lock, keep: true };
+        let target = target.to_path_buf();
+        let mut draft = Draft { target, folder, lock_path, lock, keep: true, replaces };
+        let target = draft.target.as_path();
         let refused = match (fs::symlink_metadata(target), fs::symlink_metadata(&draft.folder)) {
-            (Ok(_), _) => Some((target, "exists already; name a new folder, or remove it")),
+            (Ok(_), _) if !draft.may_replace(target) => {
+                Some((target, "exists already; name a new folder, or remove it"))
+            }
             (_, Ok(found)) if !(found.is_dir() && left_by_us) => {
                 Some((draft.folder.as_path(), "is in the way, and was not left by an import"))
             }
@@ -53,6 +69,21 @@ impl Draft {
         match fs::create_dir(&draft.folder) {
             Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => Err(Error::io(target, e)),
             _ => Ok(draft),
+        }
+    }
+
+    /// Whether `path` is a dataset that this one may take the place of.
+    fn may_replace(&self, path: &Path) -> bool {
+        let folder = fs::symlink_metadata(path).is_ok_and(|found| found.is_dir());
+        let marked = self.replaces.is_some_and(|mark| path.join(mark).is_file());
+        folder && marked && path.join(MANIFEST).is_file()
+    }
+
+    /// Removes a dataset that this one may take the place of.
+    fn remove(&self, path: &Path) -> Result<(), Error> {
+        match self.may_replace(path) {
+            true => fs::remove_dir_all(path).map_err(|e| Error::io(path, e)),
+            false => Ok(()),
         }
     }
 
@@ -84,8 +115,23 @@ impl Draft {
     /// Writes the manifest and gives the dataset its name.
     pub(crate) fn finish(mut self, manifest: &Manifest) -> Result<(), Error> {
         manifest.write(&self.folder.join(MANIFEST))?;
-        fs::rename(&self.folder, &self.target).map_err(|e| Error::io(&self.target, e))?;
+        let name = self.target.file_name().unwrap_or_default().to_string_lossy();
+        let earlier = self.target.with_file_name(format!(".{name}.earlier"));
+        // A kill between the two renames leaves an earlier one there, and none in its place.
+        self.remove(&earlier)?;
+        let replaced = self.may_replace(&self.target);
+        if replaced {
+            fs::rename(&self.target, &earlier).map_err(|e| Error::io(&self.target, e))?;
+        }
+        if let Err(error) = fs::rename(&self.folder, &self.target) {
+            if replaced {
+                // If this fails as well, the next run still finds it.
+                let _ = fs::rename(&earlier, &self.target);
+            }
+            return Err(Error::io(&self.target, error));
+        }
         self.keep = false;
+        self.remove(&earlier)?;
         #[cfg(unix)]
         if let Some(parent) = self.target.parent().filter(|parent| !parent.as_os_str().is_empty()) {
             let sync = || File::open(parent)?.sync_all();

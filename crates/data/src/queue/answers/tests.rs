@@ -236,7 +236,7 @@ fn damage_comes_back() {
         [("a.jsonl", LINES), ("a.csv", sheet), ("a.json", WHOLE), ("a.json", FLAT)]
     {
         for pool in [Side::Image, Side::Text] {
-            damage::mutate(content.as_bytes(), 500, |copy| {
+            damage::mutate(content.as_bytes(), 200, |copy| {
                 let read = read(name, copy, pool);
                 assert!(read.iter().flatten().all(|answer| answer.check().is_ok()));
                 read.is_ok()

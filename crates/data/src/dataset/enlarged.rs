@@ -1,0 +1,187 @@
+//! A dataset with the answers of people in it.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use super::{Dataset, Draft, FeatureSet, Features, ITEMS, Item, Manifest, Per};
+use crate::queue::{Answer, Said};
+use crate::{Error, Side, npy};
+
+/// The answers in an enlarged dataset; the mark of one.
+const ANSWERS: &str = "enlarged.jsonl";
+
+/// A caption that an item gets.
+struct Added {
+    text: String,
+    /// The caption of a text item that it is, counted through all items of the old dataset.
+    copy_of: Option<usize>,
+}
+
+impl Dataset {
+    /// Writes the dataset `out`, which is this one with the answers in it, in the place of an
+    /// earlier one made this way.
+    ///
+    /// A caption joins those of its item. A text that was given an item with an image lends its
+    /// captions to that item and stays where it is. What an item has already is not added again,
+    /// and skips change nothing. Items keep their order; images and feature files stay where they
+    /// are. Features of captions belong to the old captions and to copies of them; captions that
+    /// people wrote have none yet. The same answers make the same bytes.
+    pub fn enlarged(&self, out: &Path, answers: &[Answer]) -> Result<Dataset, Error> {
+        let old = self.folder.canonicalize().map_err(|e| Error::io(&self.folder, e))?;
+        if out.canonicalize().is_ok_and(|out| out == old) {
+            return Err(Error::format(out, "a dataset cannot be enlarged in its own place"));
+        }
+        let added = self.added(answers)?;
+        let draft = Draft::replacing(out, ANSWERS)?;
+        draft.clear()?;
+        let count = added.values().map(Vec::len).sum::<usize>();
+        let manifest = Manifest {
+            source: format!("{}, enlarged by {count} captions", self.manifest.source),
+            captions: self.manifest.captions + count,
+            images: self.manifest.images.as_ref().map(|images| old.join(images)),
+            features: self.feature_sets(&old, draft.folder(), &added)?,
+            ..self.manifest.clone()
+        };
+        write_file(&draft.folder().join(ITEMS), |file| self.write_items(file, &added))?;
+        write_file(&draft.folder().join(ANSWERS), |file| {
+            answers.iter().try_for_each(|answer| write_line(file, answer))
+        })?;
+        draft.finish(&manifest)?;
+        Dataset::open(out)
+    }
+
+    /// What every item gets.
+    fn added(&self, answers: &[Answer]) -> Result<BTreeMap<usize, Vec<Added>>, Error> {
+        let named = answers.iter().flat_map(|answer| match &answer.said {
+            Said::Image(image) => [Some(answer.id.as_str()), Some(image.as_str())],
+            _ => [Some(answer.id.as_str()), None],
+        });
+        let numbers = self.items.find(named.flatten());
+        let image_features = self.image_features()?;
+        let mut items: BTreeMap<usize, Item> = BTreeMap::new();
+        let mut added: BTreeMap<usize, Vec<Added>> = BTreeMap::new();
+        for answer in answers {
+            let wrong = |what| {
+                let what = format!("an answer about {:?}: {what}", answer.id);
+                Error::format(&self.folder, what)
+            };
+            answer.check().map_err(wrong)?;
+            let number = |id: &str| {
+                let number = numbers.get(id).copied();
+                number.ok_or_else(|| wrong(format!("there is no item {id:?}")))
+            };
+            let item = number(&answer.id)?;
+            let (image, captions) = match &answer.said {
+                Said::Skip(_) => continue,
+                Said::Caption(text) => (item, vec![Added { text: text.clone(), copy_of: None }]),
+                Said::Image(image) => {
+                    let captions = self.items.get(item).captions.into_iter();
+                    let copy = |(text, of)| Added { text, copy_of: Some(of) };
+                    let captions = captions.zip(self.items.captions_of(item)).map(copy);
+                    (number(image)?, captions.collect())
+                }
+            };
+            let target = items.entry(image).or_insert_with(|| self.items.get(image));
+            let has_row = |features: &Features| features.row(image).is_some();
+            if target.image.is_none() && !image_features.iter().any(has_row) {
+                return Err(wrong(format!("the item {:?} has no image", target.id)));
+            }
+            if captions.is_empty() {
+                return Err(wrong("it has no captions to pair with an image".to_owned()));
+            }
+            for caption in captions {
+                if !target.captions.contains(&caption.text) {
+                    target.captions.push(caption.text.clone());
+                    added.entry(image).or_default().push(caption);
+                }
+            }
+        }
+        Ok(added)
+    }
+
+    /// Features of images, which an item may have without a name of its image.
+    fn image_features(&self) -> Result<Vec<Features>, Error> {
+        let sets = self.manifest.features.iter();
+        let of_images = sets.filter(|set| (set.side, set.per) == (Side::Image, Per::Item));
+        of_images.map(|set| self.open_features(set)).collect()
+    }
+
+    /// Unchanged lines stay as they are, byte for byte.
+    fn write_items(
+        &self,
+        file: &mut impl Write,
+        added: &BTreeMap<usize, Vec<Added>>,
+    ) -> io::Result<()> {
+        (0..self.items.len()).try_for_each(|index| match added.get(&index) {
+            None => file.write_all(self.items.line(index)),
+            Some(added) => {
+                let mut item = self.items.get(index);
+                item.captions.extend(added.iter().map(|caption| caption.text.clone()));
+                write_line(file, &item)
+            }
+        })
+    }
+
+    /// The feature sets, at home in `old`, as the dataset in `new` has them.
+    fn feature_sets(
+        &self,
+        old: &Path,
+        new: &Path,
+        added: &BTreeMap<usize, Vec<Added>>,
+    ) -> Result<Vec<FeatureSet>, Error> {
+        let mut sets = Vec::new();
+        for (number, set) in self.manifest.features.iter().enumerate() {
+            let rows = match set.per {
+                Per::Item => set.rows.as_ref().map(|rows| old.join(rows)),
+                Per::Caption => {
+                    let rows = self.caption_rows(&self.open_features(set)?, added);
+                    // Not called after the set: its name may be anything.
+                    let own = PathBuf::from(format!("features/{number}.rows.npy"));
+                    let folder = new.join("features");
+                    std::fs::create_dir_all(&folder).map_err(|e| Error::io(&folder, e))?;
+                    write_file(&new.join(&own), |file| npy::write_i64(file, &rows))?;
+                    Some(own)
+                }
+            };
+            let files = set.files.iter().map(|file| old.join(file)).collect();
+            sets.push(FeatureSet { files, rows, ..set.clone() });
+        }
+        Ok(sets)
+    }
+
+    /// The row of every caption of the enlarged dataset, -1 for none.
+    fn caption_rows(&self, features: &Features, added: &BTreeMap<usize, Vec<Added>>) -> Vec<i64> {
+        let row = |caption: usize| features.row(caption).map_or(-1, |row| row as i64);
+        let mut rows = Vec::new();
+        for index in 0..self.items.len() {
+            rows.extend(self.items.captions_of(index).map(row));
+            let added = added.get(&index).into_iter().flatten();
+            rows.extend(added.map(|caption| caption.copy_of.map_or(-1, row)));
+        }
+        rows
+    }
+}
+
+fn write_line(file: &mut impl Write, value: &impl serde::Serialize) -> io::Result<()> {
+    serde_json::to_writer(&mut *file, value)?;
+    file.write_all(b"\n")
+}
+
+/// Writes a file of a draft, and returns when it will survive a loss of power.
+fn write_file(
+    path: &Path,
+    write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
+) -> Result<(), Error> {
+    let whole = || {
+        let mut file = BufWriter::new(File::create(path)?);
+        write(&mut file)?;
+        file.flush()?;
+        file.get_ref().sync_all()
+    };
+    whole().map_err(|e| Error::io(path, e))
+}
+
+#[cfg(test)]
+mod tests;
