@@ -52,6 +52,12 @@ impl Dataset {
         Dataset::open(out)
     }
 
+    /// An error if [`enlarged`](Self::enlarged) would refuse these answers. For books of answers,
+    /// which keep for ever what they take.
+    pub fn check_answers(&self, answers: &[Answer]) -> Result<(), Error> {
+        self.added(answers).map(drop)
+    }
+
     /// What every item gets.
     fn added(&self, answers: &[Answer]) -> Result<BTreeMap<usize, Vec<Added>>, Error> {
         let named = answers.iter().flat_map(|answer| match &answer.said {

@@ -168,8 +168,10 @@ fn impossible_answers_make_nothing() {
         (caption("a", &"x".repeat(1 << 17)), "the caption has 131072 bytes"),
         (caption("", "x"), "the id is empty"),
     ] {
-        let what = old.enlarged(&out, &[caption("a", "good"), answer]).unwrap_err().to_string();
+        let answers = [caption("a", "good"), answer];
+        let what = old.enlarged(&out, &answers).unwrap_err().to_string();
         assert!(what.contains(expected) && what.len() < 300, "{what}");
+        assert_eq!(old.check_answers(&answers).unwrap_err().to_string(), what);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 }
