@@ -6,6 +6,7 @@ mod convert;
 mod embed;
 mod evaluate;
 mod import;
+mod ingest;
 mod inputs;
 mod inspect;
 mod merge;
@@ -67,6 +68,8 @@ enum Command {
     /// Run an experiment: train, select, pair, and again, for several strategies and seeds
     #[command(allow_negative_numbers = true)]
     Run(Box<run::Args>),
+    /// Take what people said about the queue of a run
+    Ingest(ingest::Args),
     /// Choose the pool items to pair next
     Select(select::Args),
     /// Score one shard of the pool, for `merge`
@@ -90,6 +93,7 @@ pub fn run() -> ExitCode {
         Command::Train(args) => train::run(&args),
         Command::Eval(args) => evaluate::run(&args),
         Command::Run(args) => run::run(&args),
+        Command::Ingest(args) => ingest::run(&args),
         Command::Select(args) => select::run(&args),
         Command::Score(args) => score::run(&args),
         Command::Merge(args) => merge::run(&args),
