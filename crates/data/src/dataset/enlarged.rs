@@ -1,11 +1,11 @@
 //! A dataset with the answers of people in it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use super::{Dataset, Draft, FeatureSet, Features, ITEMS, Item, Manifest, Per};
+use super::{Dataset, Draft, FeatureSet, Features, ITEMS, Manifest, Per};
 use crate::queue::{Answer, Said};
 use crate::{Error, Side, npy};
 
@@ -66,7 +66,7 @@ impl Dataset {
         });
         let numbers = self.items.find(named.flatten());
         let image_features = self.image_features()?;
-        let mut items: BTreeMap<usize, Item> = BTreeMap::new();
+        let mut captions_of: HashMap<usize, HashSet<String>> = HashMap::new();
         let mut added: BTreeMap<usize, Vec<Added>> = BTreeMap::new();
         for answer in answers {
             let wrong = |what| {
@@ -89,7 +89,7 @@ impl Dataset {
                     (number(image)?, captions.collect())
                 }
             };
-            let target = items.entry(image).or_insert_with(|| self.items.get(image));
+            let target = self.items.get(image);
             let has_row = |features: &Features| features.row(image).is_some();
             if target.image.is_none() && !image_features.iter().any(has_row) {
                 return Err(wrong(format!("the item {:?} has no image", target.id)));
@@ -97,9 +97,10 @@ impl Dataset {
             if captions.is_empty() {
                 return Err(wrong("it has no captions to pair with an image".to_owned()));
             }
+            let known = captions_of.entry(image);
+            let known = known.or_insert_with(|| target.captions.into_iter().collect());
             for caption in captions {
-                if !target.captions.contains(&caption.text) {
-                    target.captions.push(caption.text.clone());
+                if known.insert(caption.text.clone()) {
                     added.entry(image).or_default().push(caption);
                 }
             }

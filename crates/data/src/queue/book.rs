@@ -1,6 +1,6 @@
 //! The book of answers: a file that only grows.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -18,6 +18,7 @@ use crate::{Error, ordinary};
 pub struct Answers {
     path: PathBuf,
     answers: Vec<Answer>,
+    known: HashSet<Answer>,
     by_id: HashMap<String, Vec<usize>>,
     /// How much of the file was read, up to the end of a line.
     read: u64,
@@ -38,6 +39,7 @@ impl Answers {
         let mut book = Answers {
             path: path.to_path_buf(),
             answers: Vec::new(),
+            known: HashSet::new(),
             by_id: HashMap::new(),
             read: 0,
         };
@@ -76,7 +78,7 @@ impl Answers {
         self.read_on(&mut file)?;
         let (before, end) = (self.answers.len(), self.read);
         for answer in answers {
-            if self.of(&answer.id).all(|known| known != answer) {
+            if !self.known.contains(answer) {
                 self.remember(answer.clone());
             }
         }
@@ -117,6 +119,7 @@ impl Answers {
     }
 
     fn remember(&mut self, answer: Answer) {
+        self.known.insert(answer.clone());
         self.by_id.entry(answer.id.clone()).or_default().push(self.answers.len());
         self.answers.push(answer);
     }
@@ -124,6 +127,7 @@ impl Answers {
     /// Forgets all answers from `first` on.
     fn forget(&mut self, first: usize, end: u64) {
         for answer in self.answers.drain(first..) {
+            self.known.remove(&answer);
             self.by_id.entry(answer.id).or_default().pop();
         }
         self.read = end;

@@ -3,6 +3,7 @@
 use std::fs;
 
 use super::*;
+use crate::dataset::Item;
 use crate::dataset::sample::{dataset, item};
 
 /// Two images without captions, one with, two texts; features of every kind.
