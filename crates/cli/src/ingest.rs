@@ -1,16 +1,19 @@
 //! `nextpair ingest RUN ANSWERS...`: takes what people said about the queue of a run.
 
 use std::collections::HashSet;
-use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail, ensure};
 use nextpair_data::dataset::Dataset;
 use nextpair_data::queue::{self, Answers, Taken};
-use nextpair_scenario::{Annotator, Study};
+use nextpair_engine::prepare_process;
+use nextpair_scenario::{Annotator, Scenario, Study};
 
+use crate::evaluate::write_out;
 use crate::numbers::grouped;
+use crate::run::{Watch, go_on};
+use crate::threads;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -19,9 +22,17 @@ pub(crate) struct Args {
     /// What people said: JSON lines, the sheet (.csv) they filled in, or Label Studio's export (.json)
     #[arg(required = true)]
     answers: Vec<PathBuf>,
+    /// Only take the answers; `nextpair run RUN --resume` goes on
+    #[arg(long)]
+    only: bool,
+    /// Threads; all cores by default
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    prepare_process();
+    threads::set(args.threads)?;
     let Study { folder, experiment, .. } = Study::open(&args.run)?;
     let human = experiment.annotator == Annotator::Human;
     ensure!(human, "{}: the annotator of this run is not human", args.run.display());
@@ -35,19 +46,28 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         let answers = queue::read_answers(path, experiment.pool)?;
         let place = || path.display().to_string();
         dataset.check_answers(&answers).with_context(place)?;
-        let known = |id: &str| asked.contains(id) || book.of(id).next().is_some();
-        if let Some(answer) = answers.iter().find(|answer| !known(&answer.id)) {
-            bail!("{}: nobody was asked about {:?} in this run", place(), answer.id);
+        for answer in answers {
+            if !asked.contains(answer.id.as_str()) && !book.of(&answer.id).any(|a| *a == answer) {
+                match book.of(&answer.id).next() {
+                    Some(_) => bail!("{}: the round of {:?} is closed", place(), answer.id),
+                    None => {
+                        bail!("{}: nobody was asked about {:?} in this run", place(), answer.id)
+                    }
+                }
+            }
+            said.push(answer);
         }
-        said.extend(answers);
     }
     let Taken { new, known } = book.take(&said)?;
     let waiting = tasks.iter().filter(|task| book.of(&task.id).next().is_none()).count();
-    let mut out = std::io::stdout().lock();
-    writeln!(out, "{} new answers, {} known before", grouped(new), grouped(known))?;
-    match waiting {
-        0 => writeln!(out, "every task of the queue has an answer")?,
-        _ => writeln!(out, "{} of {} tasks wait", grouped(waiting), grouped(tasks.len()))?,
+    let mut text = format!("{} new answers, {} known before\n", grouped(new), grouped(known));
+    text += &match waiting {
+        0 => "every task of the queue has an answer\n".to_owned(),
+        _ => format!("{} of {} tasks wait\n", grouped(waiting), grouped(tasks.len())),
+    };
+    write_out(&text)?;
+    match waiting == 0 && !args.only {
+        true => go_on(&Scenario::resume(&args.run, None)?, None, &Watch::new()),
+        false => Ok(ExitCode::SUCCESS),
     }
-    Ok(ExitCode::SUCCESS)
 }

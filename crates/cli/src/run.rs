@@ -15,7 +15,7 @@ use crate::numbers::grouped;
 use crate::settings::{self, ModelArgs, TrainingArgs};
 use crate::threads;
 use keys::KeyArgs;
-use watch::Watch;
+pub(crate) use watch::Watch;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {

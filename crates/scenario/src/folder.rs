@@ -9,9 +9,12 @@
 //!   seed-0/round-0/        the model that all strategies of the seed start from
 //!   seed-0/random/
 //!     picks-1.jsonl        what was picked after round 0, and why
+//!     picks-1.json         how many hard negatives there were, how long it took
+//!     answers-1.jsonl      human annotators: what they had said when the batch was complete
 //!     round-1/             the model that learned from it
-//!   queue.jsonl            human annotators: what is waiting for them
-//!   answers.jsonl          and what they said
+//!   queue.jsonl, .csv, ... human annotators: what is waiting for them
+//!   answers.jsonl          everything they said
+//!   dataset/               the dataset with their answers in it
 //!   .lock                  held by the process that writes to the folder
 //! ```
 
@@ -79,6 +82,11 @@ impl Folder {
     /// What a strategy picked for a round, from 1.
     pub fn picks(&self, seed: u64, strategy: &Arm, round: usize) -> PathBuf {
         self.lane(seed, Some(strategy)).join(format!("picks-{round}.jsonl"))
+    }
+
+    /// What people said about the picks of a round when it was closed.
+    pub fn closed(&self, seed: u64, strategy: &Arm, round: usize) -> PathBuf {
+        self.lane(seed, Some(strategy)).join(format!("answers-{round}.jsonl"))
     }
 
     fn lane(&self, seed: u64, strategy: Option<&Arm>) -> PathBuf {

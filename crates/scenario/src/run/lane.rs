@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use nextpair_data::queue::Task;
+use nextpair_data::queue::{Answer, Task};
 use nextpair_models::{Corpus, Pair};
 
 use super::choose::Choice;
@@ -24,6 +24,8 @@ pub(super) struct Known {
     pub(super) paired: usize,
     /// What they make.
     pub(super) pairs: Vec<Pair>,
+    /// What people said.
+    pub(super) answers: Vec<Answer>,
 }
 
 impl Scenario {
@@ -45,7 +47,7 @@ impl Scenario {
     fn start(&self, seed: u64) -> Known {
         let gone = self.plan.start(seed);
         let pairs = oracle(&self.corpus, &gone, self.experiment.training.captions, seed).pairs;
-        Known { corpus: None, paired: gone.len(), gone, pairs }
+        Known { corpus: None, paired: gone.len(), gone, pairs, answers: Vec::new() }
     }
 
     /// All rounds of a strategy after round 0. `stop` is asked before each. People may have to be
@@ -71,10 +73,12 @@ impl Scenario {
             known.gone.extend(&picked);
             match self.experiment.annotator {
                 Annotator::Human => {
-                    if let Some(waiting) = self.people(round, &tasks, &mut known)? {
+                    let before = known.paired;
+                    let batch_of = (tasks.as_slice(), picked.as_slice());
+                    if let Some(waiting) = self.people((place, strategy), batch_of, &mut known)? {
                         return Ok(Some(waiting));
                     }
-                    batch.skipped = known.gone.len() - known.paired;
+                    batch.skipped = picked.len() - (known.paired - before);
                 }
                 _ => {
                     let annotated = self.simulated(&picked, seed);
