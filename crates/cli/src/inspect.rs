@@ -16,10 +16,10 @@ use nextpair_data::text::{SplitWords, Vocabulary};
 use nextpair_data::{AtomicFile, Progress};
 use serde::Serialize;
 
-use crate::card::Card;
 use crate::numbers::{grouped, in_usual_order};
 use crate::progress::Bar;
 use features::FeatureStatistics;
+use nextpair_scenario::report::card::Card;
 use words::Words;
 
 #[derive(clap::Args)]

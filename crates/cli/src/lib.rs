@@ -1,7 +1,6 @@
 //! The command line of nextpair, one file per subcommand.
 #![forbid(unsafe_code)]
 
-mod card;
 mod convert;
 mod embed;
 mod evaluate;
@@ -12,7 +11,6 @@ mod inspect;
 mod merge;
 mod numbers;
 mod output;
-mod page;
 mod parts;
 mod progress;
 mod quickstart;

@@ -2,24 +2,35 @@
 //! annotators, what each strategy bought, and a report of it.
 #![forbid(unsafe_code)]
 
+mod analysis;
 mod annotator;
 mod error;
 mod experiment;
+#[cfg(test)]
+mod fixture;
 mod folder;
+mod forecast;
 mod machine;
 mod memory;
 mod plan;
 mod records;
+pub mod report;
 mod run;
 mod selection;
+mod statistics;
 
+pub use analysis::{
+    Analysis, ArmEvidence, Difference, Evidence, PhaseTime, RecallAt, Recalls, Saved, TestSet, Time,
+};
 pub use error::Error;
 pub use experiment::{
     Amount, Annotator, Arm, Experiment, ItemFeatures, Keys, MiniBatch, Noise, SettingsFile, Test,
     expand, read_experiment,
 };
 pub use folder::{Folder, Study};
+pub use forecast::{Backtest, Forecast, Spread, backtest, forecast};
 pub use memory::Watch;
 pub use records::{Batch, Head, Machine, Phase, Round};
 pub use run::{Observer, Scenario, Waiting};
 pub use selection::{Ask, Selection, groups};
+pub use statistics::{Estimate, Verdict};

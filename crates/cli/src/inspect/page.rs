@@ -5,9 +5,9 @@ use std::fmt::Write;
 use anyhow::Result;
 
 use super::Inspection;
-use crate::card::Card;
 use crate::numbers::grouped;
-use crate::page;
+use nextpair_scenario::report::card::Card;
+use nextpair_scenario::report::page;
 
 pub(super) fn write(inspection: &Inspection, cards: &[Card]) -> Result<String> {
     let mut body = String::new();
@@ -15,7 +15,7 @@ pub(super) fn write(inspection: &Inspection, cards: &[Card]) -> Result<String> {
     let (items, source) = (grouped(inspection.items), page::escaped(&inspection.source));
     writeln!(body, "<p>{} of {items} items, from {source}.{synthetic}</p>\n<main>", cards.len())?;
     for Card { item, thumbnail } in cards {
-        let (frame, name) = (page::frame(thumbnail)?, page::name(item));
+        let (frame, name) = (page::frame(thumbnail), page::name(item));
         writeln!(body, "<article>{frame}<h2>{name}</h2>{}</article>", page::captions(item))?;
     }
     body.push_str("</main>");

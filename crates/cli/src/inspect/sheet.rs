@@ -14,8 +14,8 @@ use embedded_graphics::text::{Baseline, Text};
 use image::{ImageFormat, Rgb, RgbImage, imageops};
 
 use super::Inspection;
-use crate::card::{Card, HEIGHT, WIDTH};
 use crate::numbers::grouped;
+use nextpair_scenario::report::card::{Card, HEIGHT, WIDTH};
 
 const COLUMNS: u32 = 4;
 const MARGIN: u32 = 16;

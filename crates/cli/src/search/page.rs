@@ -10,9 +10,9 @@ use rayon::prelude::*;
 
 use super::query::{Kind, Query};
 use super::report::Report;
-use crate::card::Card;
 use crate::numbers::grouped;
-use crate::page;
+use nextpair_scenario::report::card::Card;
+use nextpair_scenario::report::page;
 
 const STYLE: &str = "
 h2 { display: flex; flex-wrap: wrap; gap: .1rem .6rem; align-items: baseline }
@@ -47,7 +47,7 @@ pub(super) fn write(dataset: &Dataset, query: &Query, report: &Report) -> Result
     }
     writeln!(body, "{synthetic}</p>")?;
     if let Some(thumbnail) = &query.thumbnail {
-        let frame = page::frame(thumbnail)?;
+        let frame = page::frame(thumbnail);
         writeln!(body, "<div class=\"beside\"><div class=\"asked\">{frame}</div>")?;
     }
     let cards: Vec<Card> =
@@ -58,7 +58,7 @@ pub(super) fn write(dataset: &Dataset, query: &Query, report: &Report) -> Result
     };
     writeln!(body, "<main class=\"{class}\">")?;
     for (found, Card { item, thumbnail }) in report.results.iter().zip(&cards) {
-        let (frame, name) = (page::frame(thumbnail)?, page::name(item));
+        let (frame, name) = (page::frame(thumbnail), page::name(item));
         let (rank, score) = (found.rank, found.score);
         let own = match query.kind == Kind::Item(found.item) {
             true => "<span class=\"own\">its own</span>",

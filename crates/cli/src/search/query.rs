@@ -8,8 +8,8 @@ use nextpair_data::text::tokenize;
 use nextpair_encode::{ImageRecipe, TextRecipe};
 use nextpair_models::{Encodings, Rows, Tensor, Texts};
 
-use crate::card::{Card, Thumbnail, thumbnail};
 use crate::trained::Trained;
+use nextpair_scenario::report::card::{Card, Thumbnail, thumbnail};
 
 /// An encoded query.
 pub(super) struct Query {

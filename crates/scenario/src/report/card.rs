@@ -6,22 +6,24 @@ use nextpair_data::dataset::{Dataset, Item};
 use nextpair_data::picture::{self, Picture};
 
 /// Thumbnails fit into this.
-pub(crate) const WIDTH: u32 = 288;
+pub const WIDTH: u32 = 288;
 /// And into this.
-pub(crate) const HEIGHT: u32 = 216;
+pub const HEIGHT: u32 = 216;
 
 /// A small picture, or why there is none.
-pub(crate) type Thumbnail = Result<RgbImage, &'static str>;
+pub type Thumbnail = Result<RgbImage, &'static str>;
 
 /// An item with what can be seen of it.
-pub(crate) struct Card {
-    pub(crate) item: Item,
-    pub(crate) thumbnail: Thumbnail,
+pub struct Card {
+    /// The item.
+    pub item: Item,
+    /// Its picture.
+    pub thumbnail: Thumbnail,
 }
 
 impl Card {
     /// Of an item of a dataset.
-    pub(crate) fn of(dataset: &Dataset, index: usize) -> Self {
+    pub fn of(dataset: &Dataset, index: usize) -> Self {
         let item = dataset.items().get(index);
         let thumbnail = match (dataset.image_folder(), &item.image) {
             (_, None) => Err("no image"),
@@ -36,7 +38,7 @@ impl Card {
 }
 
 /// The whole picture, smaller or larger, in the frame.
-pub(crate) fn thumbnail(picture: Picture) -> Thumbnail {
+pub fn thumbnail(picture: Picture) -> Thumbnail {
     let Picture { width, height, pixels } = picture;
     let whole = RgbImage::from_raw(width, height, pixels).ok_or("image cannot be read")?;
     let scale = (f64::from(WIDTH) / f64::from(width)).min(f64::from(HEIGHT) / f64::from(height));

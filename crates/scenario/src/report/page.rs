@@ -1,12 +1,12 @@
 //! Pages that need nothing else: one file, with its style and its pictures in it.
 
-use anyhow::{Context, Result};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use image::RgbImage;
 use image::codecs::jpeg::JpegEncoder;
 use nextpair_data::dataset::Item;
 
-use crate::card::Thumbnail;
+use super::card::Thumbnail;
 
 /// What all pages look like, by day and by night.
 const STYLE: &str = "
@@ -29,7 +29,7 @@ h2 { font-size: .8rem; font-weight: 500; color: var(--pale); margin: .7rem 1rem 
 ";
 
 /// A page of a title, which is plain text, more style, and what is below the title, as HTML.
-pub(crate) fn page(title: &str, style: &str, body: &str) -> String {
+pub fn page(title: &str, style: &str, body: &str) -> String {
     let title = escaped(title);
     format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
@@ -40,21 +40,26 @@ pub(crate) fn page(title: &str, style: &str, body: &str) -> String {
 }
 
 /// A picture in a frame, or the reason why there is none.
-pub(crate) fn frame(thumbnail: &Thumbnail) -> Result<String> {
-    let inside = match thumbnail {
-        Ok(thumbnail) => {
-            let mut jpeg = Vec::new();
-            let encoder = JpegEncoder::new_with_quality(&mut jpeg, 85);
-            thumbnail.write_with_encoder(encoder).context("cannot encode a thumbnail")?;
+pub fn frame(thumbnail: &Thumbnail) -> String {
+    let inside = match thumbnail.as_ref().map(jpeg) {
+        Ok(Some(jpeg)) => {
             format!("<img alt=\"\" src=\"data:image/jpeg;base64,{}\">", STANDARD.encode(jpeg))
         }
+        Ok(None) => "image cannot be shown".to_owned(),
         Err(why) => (*why).to_owned(),
     };
-    Ok(format!("<div class=\"frame\">{inside}</div>"))
+    format!("<div class=\"frame\">{inside}</div>")
+}
+
+fn jpeg(thumbnail: &RgbImage) -> Option<Vec<u8>> {
+    let mut jpeg = Vec::new();
+    let encoder = JpegEncoder::new_with_quality(&mut jpeg, 85);
+    thumbnail.write_with_encoder(encoder).ok()?;
+    Some(jpeg)
 }
 
 /// The split and the id of an item.
-pub(crate) fn name(item: &Item) -> String {
+pub fn name(item: &Item) -> String {
     let split = item
         .split
         .as_deref()
@@ -63,14 +68,14 @@ pub(crate) fn name(item: &Item) -> String {
 }
 
 /// A list of captions.
-pub(crate) fn captions(item: &Item) -> String {
+pub fn captions(item: &Item) -> String {
     let captions: String =
         item.captions.iter().map(|c| format!("<li>{}</li>", escaped(c))).collect();
     format!("<ul>{captions}</ul>")
 }
 
 /// What was made up by a program is called so wherever it is shown.
-pub(crate) fn synthetic(synthetic: bool) -> &'static str {
+pub fn synthetic(synthetic: bool) -> &'static str {
     match synthetic {
         true => " <strong>Synthetic: made up by a program.</strong>",
         false => "",
@@ -78,7 +83,7 @@ pub(crate) fn synthetic(synthetic: bool) -> &'static str {
 }
 
 /// Text as it is written in HTML.
-pub(crate) fn escaped(text: &str) -> String {
+pub fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for character in text.chars() {
         match character {

@@ -1,0 +1,303 @@
+//! What runs found: recall by round, differences to random, captions saved, and what it took.
+//!
+//! Pure functions of what is in run folders. The result is what `results.json` holds and what the
+//! report shows.
+
+mod arm;
+mod lanes;
+mod pooling;
+mod saved;
+mod table;
+mod time;
+
+use std::path::PathBuf;
+
+use nextpair_data::Side;
+use nextpair_engine::StrategyName;
+use serde::Serialize;
+
+use crate::statistics::Estimate;
+use crate::{Annotator, Arm, Backtest, Error, Forecast, Study};
+pub(crate) use arm::r1;
+pub(crate) use lanes::Lanes;
+pub use saved::Saved;
+pub(crate) use table::signed;
+pub use time::{PhaseTime, Time};
+
+/// The version of `results.json`.
+const VERSION: u32 = 1;
+
+/// What one run found, or several that belong together, or several side by side.
+#[derive(Clone, Debug, Serialize)]
+pub struct Analysis {
+    /// The version of the format, 1.
+    pub nextpair_report: u32,
+    /// The version of nextpair that wrote it.
+    pub version: String,
+    /// One entry, unless runs are compared.
+    pub runs: Vec<Evidence>,
+}
+
+/// What an experiment found: one run, or several of the same settings.
+#[derive(Clone, Debug, Serialize)]
+pub struct Evidence {
+    /// What people call it: the name of the folder.
+    pub label: String,
+    /// Where the runs lie.
+    pub folders: Vec<PathBuf>,
+    /// What people call the dataset.
+    pub dataset: String,
+    /// Whether it was made up by a program.
+    pub synthetic: bool,
+    /// Items that could be paired.
+    pub items: usize,
+    /// The half that unpaired items have.
+    pub pool: Side,
+    /// What the model is called.
+    pub model: String,
+    /// Who paired.
+    pub annotator: Annotator,
+    /// The split that was asked, and how many images and captions it has.
+    pub test: TestSet,
+    /// Batches that were to be bought.
+    pub rounds: usize,
+    /// Items that the next batch would have.
+    pub next_batch: usize,
+    /// What it costs to pair an item.
+    pub price: Option<f64>,
+    /// All seeds, finished or not.
+    pub seeds: Vec<u64>,
+    /// What the others are compared with: random where it is there, else the first.
+    pub baseline: Arm,
+    /// What every strategy found, in the order of the experiment.
+    pub arms: Vec<ArmEvidence>,
+    /// Where the time went.
+    pub time: Time,
+}
+
+/// What models were tested on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct TestSet {
+    /// The split.
+    pub split: String,
+    /// Its images.
+    pub images: usize,
+    /// Its captions.
+    pub captions: usize,
+    /// In how many parts.
+    pub folds: usize,
+}
+
+/// What one strategy found.
+#[derive(Clone, Debug, Serialize)]
+pub struct ArmEvidence {
+    /// The strategy.
+    pub strategy: Arm,
+    /// The seeds that finished all rounds. Means are over them; while there are none, over what is
+    /// known of each round.
+    pub finished: Vec<u64>,
+    /// Paired items after every round.
+    pub paired: Vec<f64>,
+    /// R@1, R@5 and R@10.
+    pub recall: Vec<RecallAt>,
+    /// Percentage of the pool with a hit before the batch that follows each round.
+    pub hard_negatives: Vec<Option<Estimate>>,
+    /// Seconds of selecting a batch.
+    pub selection_seconds: Option<Estimate>,
+    /// By how much it is better than the baseline, seed by seed; the baseline has none.
+    pub difference: Option<Difference>,
+    /// How many captions fewer it needed than the baseline.
+    pub saved: Option<Saved>,
+    /// What the next batch is expected to add.
+    pub forecast: Option<Forecast>,
+    /// What would have been expected of the batches that were bought, and what they added.
+    pub backtest: Vec<Backtest>,
+}
+
+/// Recall at one depth.
+#[derive(Clone, Debug, Serialize)]
+pub struct RecallAt {
+    /// 1, 5 or 10.
+    pub k: usize,
+    /// By round.
+    pub rounds: Vec<Recalls>,
+    /// Text and image recall of all rounds added, over seeds that finished.
+    pub sum: Option<Estimate>,
+}
+
+/// Recall both ways after a round.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Recalls {
+    /// Images looking for their captions.
+    pub text: Estimate,
+    /// Captions looking for their image.
+    pub image: Estimate,
+    /// Both added.
+    pub both: Estimate,
+}
+
+/// Differences to the baseline in percentage points, over seeds that both finished.
+#[derive(Clone, Debug, Serialize)]
+pub struct Difference {
+    /// Seeds.
+    pub seeds: usize,
+    /// Of R@1 by round.
+    pub rounds: Vec<Recalls>,
+    /// Of the R@1 of all rounds added.
+    pub sum: Estimate,
+}
+
+impl Analysis {
+    /// Of runs that are pooled, or, with `compare`, put side by side. Runs that are pooled must
+    /// have the same settings; their seeds, strategies, rounds, prices and the place of their
+    /// dataset may differ.
+    pub fn of(studies: &[Study], compare: bool, price: Option<f64>) -> Result<Self, Error> {
+        let groups: Vec<Vec<&Study>> = match compare {
+            true => studies.iter().map(|study| vec![study]).collect(),
+            false => vec![studies.iter().collect()],
+        };
+        let groups: Vec<_> = groups.into_iter().filter(|group| !group.is_empty()).collect();
+        let mut runs = Vec::with_capacity(groups.len());
+        for group in &groups {
+            pooling::check(group)?;
+            runs.push(Evidence::of(group, price)?);
+        }
+        pooling::tell_apart(&mut runs);
+        let version = env!("CARGO_PKG_VERSION").to_owned();
+        Ok(Analysis { nextpair_report: VERSION, version, runs })
+    }
+}
+
+impl Evidence {
+    /// Of runs with the same settings, of which there is at least one.
+    fn of(studies: &[&Study], price: Option<f64>) -> Result<Self, Error> {
+        let first = studies[0];
+        let lanes = Lanes::of(studies)?;
+        let random = |arm: &&Arm| **arm == Arm::new(StrategyName::Random);
+        let baseline = *lanes.arms.iter().find(random).unwrap_or(&lanes.arms[0]);
+        let test = lanes.all().flatten().find_map(|round| round.test.first());
+        let price = price.or_else(|| studies.iter().find_map(|study| study.experiment.price));
+        let next_batch = next_batch(first);
+        Ok(Evidence {
+            label: pooling::label(studies),
+            folders: studies.iter().map(|study| study.folder.path().to_path_buf()).collect(),
+            dataset: first.head.dataset.clone(),
+            synthetic: first.head.synthetic,
+            items: first.head.items,
+            pool: first.experiment.pool,
+            model: first.experiment.model.name().to_owned(),
+            annotator: first.experiment.annotator,
+            test: TestSet {
+                split: first.experiment.evaluation.split.clone(),
+                images: test.map_or(0, |test| test.images),
+                captions: test.map_or(0, |test| test.captions),
+                folds: test.map_or(1, |test| test.folds),
+            },
+            rounds: lanes.rounds,
+            next_batch,
+            price,
+            seeds: lanes.seeds.clone(),
+            baseline,
+            arms: (lanes.arms.iter())
+                .map(|arm| ArmEvidence::of(&lanes, arm, &baseline, next_batch))
+                .collect(),
+            time: Time::of(studies.iter().flat_map(|study| &study.rounds)),
+        })
+    }
+
+    /// The strategy that the others are compared with.
+    pub fn baseline(&self) -> Option<&ArmEvidence> {
+        self.arms.iter().find(|arm| arm.strategy == self.baseline)
+    }
+}
+
+impl ArmEvidence {
+    /// R@1 by round; empty while nothing is known.
+    pub fn r1(&self) -> &[Recalls] {
+        self.recall.first().map_or(&[], |recall| &recall.rounds)
+    }
+}
+
+/// The items that a batch has.
+fn next_batch(study: &Study) -> usize {
+    (study.experiment.budget.of(study.head.items) + 1e-9) as usize
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::fixture::Fixture;
+
+    #[test]
+    fn means_sums_and_differences_are_those_of_a_hand() {
+        let fixture = Fixture::default().two_arms();
+        let analysis = Analysis::of(&[fixture.study()], false, None).unwrap();
+        let [evidence] = &analysis.runs[..] else { panic!() };
+        assert_eq!(evidence.baseline.to_string(), "random");
+        let [random, hard] = &evidence.arms[..] else { panic!() };
+        // Text R@1 of random: seed 0 10, 12, 14; seed 1 12, 14, 16. Image is 2 lower.
+        let text: Vec<f64> = random.r1().iter().map(|recalls| recalls.text.mean).collect();
+        assert_eq!(text, [11.0, 13.0, 15.0]);
+        assert_eq!(random.r1()[2].both.mean, 28.0);
+        // Seed 0: 2 * 36 - 6 = 66; seed 1: 2 * 42 - 6 = 78.
+        assert_eq!(random.recall[0].sum.unwrap().mean, 72.0);
+        assert!(random.difference.is_none() && random.saved.is_none());
+        // Hard-negative gains 3 and 4 a round where random gains 2.
+        let difference = hard.difference.as_ref().unwrap();
+        assert_eq!((difference.seeds, difference.rounds[0].both.mean), (2, 0.0));
+        assert_eq!(difference.rounds[2].text.mean, 3.0);
+        assert_eq!(difference.rounds[2].both.mean, 6.0);
+        // (2 + 4) * (1 + 2) / 2 = 9 more in all rounds.
+        assert_eq!(difference.sum.mean, 9.0);
+        let half = crate::statistics::student_t_quantile(0.975, 1.0) * 1.0;
+        assert!((difference.rounds[2].text.high.unwrap() - 3.0 - half).abs() < 1e-9);
+    }
+
+    #[test]
+    fn only_seeds_that_both_finished_are_compared() {
+        let mut study = Fixture::default().two_arms().study();
+        study.rounds.retain(|round| {
+            !(round.seed == 1
+                && round.round == 2
+                && round.batch.as_ref().is_some_and(|b| b.hard_negatives.is_some()))
+        });
+        let analysis = Analysis::of(&[study], false, None).unwrap();
+        let hard = &analysis.runs[0].arms[1];
+        assert_eq!(hard.finished, [0]);
+        let difference = hard.difference.as_ref().unwrap();
+        assert_eq!((difference.seeds, difference.rounds[2].text.mean), (1, 2.0));
+        assert_eq!(difference.rounds[2].text.interval(), None);
+    }
+
+    #[test]
+    fn a_run_that_has_just_begun_is_no_error() {
+        let mut study = Fixture::default().two_arms().study();
+        study.rounds.truncate(1);
+        let analysis = Analysis::of(&[study.clone()], false, None).unwrap();
+        assert_eq!(analysis.runs[0].arms[1].r1().len(), 1);
+        study.rounds.clear();
+        let analysis = Analysis::of(&[study], false, None).unwrap();
+        assert!(analysis.runs[0].arms[1].r1().is_empty());
+        assert!(Analysis::of(&[], false, None).unwrap().runs.is_empty());
+    }
+
+    #[test]
+    fn runs_are_pooled_or_compared() {
+        let one = Fixture::default().two_arms();
+        let other = Fixture::default().two_arms().seeds(&[2, 3]);
+        let pooled = Analysis::of(&[one.study(), other.study()], false, None).unwrap();
+        assert_eq!(pooled.runs[0].seeds, [0, 1, 2, 3]);
+        assert_eq!(pooled.runs[0].arms[1].finished, [0, 1, 2, 3]);
+        let mut changed = other.study();
+        changed.experiment.training.epochs += 1;
+        let what = Analysis::of(&[one.study(), changed.clone()], false, None).unwrap_err();
+        assert!(what.to_string().contains("training.epochs"), "{what}");
+        let compared = Analysis::of(&[one.study(), changed], true, None).unwrap();
+        assert_eq!(compared.runs.len(), 2);
+        assert_ne!(compared.runs[0].label, compared.runs[1].label);
+        let mut same = one.study();
+        same.rounds[3].test[0].text.r1 += 1.0;
+        let what = Analysis::of(&[one.study(), same], false, None).unwrap_err().to_string();
+        assert!(what.contains("seed 0"), "{what}");
+    }
+}

@@ -1,0 +1,92 @@
+//! The rounds of pooled runs, by strategy and seed.
+
+use crate::{Arm, Error, Round, Study};
+
+/// What is known of every strategy and seed.
+pub(crate) struct Lanes<'a> {
+    /// Batches that all of the runs were to buy.
+    pub(crate) rounds: usize,
+    /// All seeds, in ascending order.
+    pub(crate) seeds: Vec<u64>,
+    /// All strategies, in the order of the experiments.
+    pub(crate) arms: Vec<Arm>,
+    /// By strategy and seed: the rounds from 0 on, without a gap.
+    lanes: Vec<Vec<Vec<&'a Round>>>,
+}
+
+impl<'a> Lanes<'a> {
+    /// Of runs with the same settings.
+    pub(crate) fn of(studies: &[&'a Study]) -> Result<Self, Error> {
+        let rounds = studies.iter().map(|study| study.experiment.rounds).min().unwrap_or(0);
+        let mut seeds: Vec<u64> =
+            studies.iter().flat_map(|study| study.experiment.seeds.iter().copied()).collect();
+        seeds.sort_unstable();
+        seeds.dedup();
+        let mut arms: Vec<Arm> = Vec::new();
+        for arm in studies.iter().flat_map(|study| &study.experiment.strategies) {
+            if !arms.contains(arm) {
+                arms.push(*arm);
+            }
+        }
+        let lane = |arm: &Arm, seed: u64| lane(studies, arm, seed, rounds);
+        let of_arm = |arm: &Arm| seeds.iter().map(|&seed| lane(arm, seed)).collect();
+        let lanes = arms.iter().map(of_arm).collect::<Result<_, _>>()?;
+        Ok(Lanes { rounds, seeds, arms, lanes })
+    }
+
+    /// The rounds of a strategy, one list per seed.
+    pub(crate) fn of_arm(&self, arm: &Arm) -> &[Vec<&'a Round>] {
+        let at = self.arms.iter().position(|other| other == arm);
+        at.map_or(&[], |at| &self.lanes[at])
+    }
+
+    /// All lists.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Vec<&'a Round>> {
+        self.lanes.iter().flatten()
+    }
+
+    /// Whether all rounds are there.
+    pub(crate) fn is_whole(&self, lane: &[&Round]) -> bool {
+        lane.len() == self.rounds + 1
+    }
+
+    /// The lists that are whole for both of two strategies, seed by seed.
+    pub(crate) fn in_both<'b>(
+        &'b self,
+        arm: &Arm,
+        other: &Arm,
+    ) -> Vec<(&'b [&'a Round], &'b [&'a Round])> {
+        let lanes = self.of_arm(arm).iter().zip(self.of_arm(other));
+        let whole = lanes.filter(|(one, other)| self.is_whole(one) && self.is_whole(other));
+        whole.map(|(one, other)| (one.as_slice(), other.as_slice())).collect()
+    }
+}
+
+/// The rounds of a strategy and a seed. Two runs may both have them, if they agree.
+fn lane<'a>(
+    studies: &[&'a Study],
+    arm: &Arm,
+    seed: u64,
+    rounds: usize,
+) -> Result<Vec<&'a Round>, Error> {
+    let mut longest: Vec<&Round> = Vec::new();
+    for study in studies.iter().filter(|study| study.experiment.strategies.contains(arm)) {
+        let lane = study.lane(seed, arm).into_iter().enumerate();
+        let known = lane.take_while(|(at, round)| round.round == *at && !round.test.is_empty());
+        let lane: Vec<&Round> = known.map(|(_, round)| round).take(rounds + 1).collect();
+        if let Some((one, _)) =
+            lane.iter().zip(&longest).find(|(one, other)| one.test != other.test)
+        {
+            let what = format!(
+                "round {} of {arm}, seed {seed}, is in another of these runs too, with other \
+                 results",
+                one.round
+            );
+            return Err(Error::file(study.folder.path(), what));
+        }
+        if lane.len() > longest.len() {
+            longest = lane;
+        }
+    }
+    Ok(longest)
+}

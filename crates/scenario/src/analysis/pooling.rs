@@ -1,0 +1,87 @@
+//! Which runs belong together.
+
+use toml::Value;
+
+use super::Evidence;
+use crate::{Error, Study};
+
+/// Settings that runs which are pooled need not share.
+const FREE: [&str; 5] = ["seeds", "strategies", "rounds", "price", "dataset"];
+
+/// An error that names the first difference between runs that are to be pooled.
+pub(super) fn check(studies: &[&Study]) -> Result<(), Error> {
+    let Some((first, others)) = studies.split_first() else { return Ok(()) };
+    let expected = settings(first)?;
+    for other in others {
+        let found = difference("", &expected, &settings(other)?).or_else(|| data(first, other));
+        if let Some(what) = found {
+            let what = format!(
+                "{what}, unlike {}: the runs cannot be pooled; --compare puts them side by side",
+                first.folder.path().display()
+            );
+            return Err(Error::file(other.folder.path(), what));
+        }
+    }
+    Ok(())
+}
+
+fn settings(study: &Study) -> Result<Value, Error> {
+    let path = study.folder.experiment();
+    let settings = Value::try_from(&study.experiment);
+    let mut settings = settings.map_err(|e| Error::file(&path, e.to_string()))?;
+    if let Some(table) = settings.as_table_mut() {
+        FREE.iter().for_each(|key| drop(table.remove(*key)));
+    }
+    Ok(settings)
+}
+
+/// The first key that two values do not share, with what it is in the other.
+fn difference(key: &str, one: &Value, other: &Value) -> Option<String> {
+    let (Some(ones), Some(others)) = (one.as_table(), other.as_table()) else {
+        return (one != other).then(|| format!("{key} is {other} and not {one}"));
+    };
+    let inside = |name: &str| match key {
+        "" => name.to_owned(),
+        key => format!("{key}.{name}"),
+    };
+    let mut names: Vec<&String> = ones.keys().chain(others.keys()).collect();
+    names.sort();
+    names.dedup();
+    names.into_iter().find_map(|name| match (ones.get(name), others.get(name)) {
+        (Some(one), Some(other)) => difference(&inside(name), one, other),
+        (None, Some(other)) => Some(format!("{} is {other}", inside(name))),
+        (_, None) => Some(format!("{} is not set", inside(name))),
+    })
+}
+
+/// What the data of two runs do not share.
+fn data(one: &Study, other: &Study) -> Option<String> {
+    let (one, other) = (&one.head, &other.head);
+    if one.items != other.items {
+        return Some(format!("{} items and not {}", other.items, one.items));
+    }
+    let changed = one.files.iter().find(|(name, print)| other.files.get(*name) != Some(*print));
+    changed.map(|(name, _)| format!("another {name}"))
+}
+
+/// What people call runs that are pooled.
+pub(super) fn label(studies: &[&Study]) -> String {
+    let name = |study: &&Study| {
+        let path = study.folder.path();
+        let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+        let name = whole.file_name().map(|name| name.to_string_lossy().into_owned());
+        name.unwrap_or_else(|| path.display().to_string())
+    };
+    studies.iter().map(name).collect::<Vec<_>>().join(" + ")
+}
+
+/// Runs whose folders have the same name are called by their whole paths.
+pub(super) fn tell_apart(runs: &mut [Evidence]) {
+    let labels: Vec<String> = runs.iter().map(|run| run.label.clone()).collect();
+    for run in runs {
+        if labels.iter().filter(|label| **label == run.label).count() > 1 {
+            let paths = run.folders.iter().map(|path| path.display().to_string());
+            run.label = paths.collect::<Vec<_>>().join(" + ");
+        }
+    }
+}

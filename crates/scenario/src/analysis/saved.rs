@@ -1,0 +1,162 @@
+//! Captions saved at equal R@1.
+//!
+//! The curves of a strategy and of the baseline, each the mean over seeds, begin at the same round
+//! 0. At the lower of their two ends, both have reached the same R@1 (text and image added): how
+//! many captions had each of them paid for when it got there? Between rounds, curves are straight.
+
+use serde::Serialize;
+
+use super::arm::r1;
+use crate::Round;
+use crate::statistics::bootstrap;
+
+/// How often seeds are drawn again for the interval.
+const RESAMPLES: usize = 2000;
+/// Of those draws: the interval is the same every time.
+const SEED: u64 = 0x5a7e;
+
+/// Captions saved at equal R@1.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Saved {
+    /// So many.
+    Known {
+        /// The R@1, text and image added, at which they are counted.
+        level: f64,
+        /// The captions that the baseline needed more; below zero it needed fewer.
+        captions: f64,
+        /// The captions that the baseline had bought to get there.
+        of: f64,
+        /// Where the 95 % interval begins; one seed has none.
+        low: Option<f64>,
+        /// Where it ends.
+        high: Option<f64>,
+        /// Seeds.
+        seeds: usize,
+    },
+    /// It cannot be told.
+    Unknown {
+        /// Why.
+        why: String,
+    },
+}
+
+/// A seed of a strategy and of the baseline.
+type Pair<'a> = (&'a [&'a Round], &'a [&'a Round]);
+
+impl Saved {
+    pub(super) fn of(pairs: &[(&[&Round], &[&Round])]) -> Self {
+        let every: Vec<usize> = (0..pairs.len()).collect();
+        let Some((level, needed, by_baseline)) = at_equal(pairs, &every) else {
+            let why = "one of the curves ends no higher than it began";
+            return Saved::Unknown { why: why.to_owned() };
+        };
+        let saved = |seeds: &[usize]| at_equal(pairs, seeds).map(|(_, own, other)| other - own);
+        let interval = bootstrap(pairs.len(), RESAMPLES, SEED, saved);
+        let start = pairs.first().and_then(|(_, lane)| lane.first());
+        Saved::Known {
+            level,
+            captions: by_baseline - needed,
+            of: by_baseline - start.map_or(0.0, |round| round.paired as f64),
+            low: interval.map(|(low, _)| low),
+            high: interval.map(|(_, high)| high),
+            seeds: pairs.len(),
+        }
+    }
+}
+
+/// The level, and the paired items with which the strategy and the baseline reach it.
+fn at_equal(pairs: &[Pair<'_>], seeds: &[usize]) -> Option<(f64, f64, f64)> {
+    let own = curve(seeds.iter().map(|&at| pairs[at].0))?;
+    let other = curve(seeds.iter().map(|&at| pairs[at].1))?;
+    let level = own.last()?.1.min(other.last()?.1);
+    let begins = own.first()?.1.max(other.first()?.1);
+    (level > begins).then_some(())?;
+    Some((level, crossing(&own, level)?, crossing(&other, level)?))
+}
+
+/// The mean over seeds: paired items and R@1 by round.
+fn curve<'a>(lanes: impl Iterator<Item = &'a [&'a Round]>) -> Option<Vec<(f64, f64)>> {
+    let mut points: Vec<(f64, f64)> = Vec::new();
+    let mut count = 0.0;
+    for lane in lanes {
+        points.resize(points.len().max(lane.len()), (0.0, 0.0));
+        for (point, round) in points.iter_mut().zip(lane) {
+            point.0 += round.paired as f64;
+            point.1 += r1(round);
+        }
+        count += 1.0;
+    }
+    points.iter_mut().for_each(|point| *point = (point.0 / count, point.1 / count));
+    (!points.is_empty()).then_some(points)
+}
+
+/// Where a curve first reaches a level.
+fn crossing(curve: &[(f64, f64)], level: f64) -> Option<f64> {
+    let after = curve.iter().position(|point| point.1 >= level)?;
+    let Some(before) = after.checked_sub(1) else { return Some(curve[0].0) };
+    let ((x0, y0), (x1, y1)) = (curve[before], curve[after]);
+    Some(x0 + (level - y0) / (y1 - y0) * (x1 - x0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::round;
+
+    fn lane(values: &[f64]) -> Vec<Round> {
+        values.iter().enumerate().map(|(at, &r1)| round(0, None, at, 100 * (at + 3), r1)).collect()
+    }
+
+    fn saved(own: &[f64], other: &[f64]) -> Saved {
+        let (own, other) = (lane(own), lane(other));
+        let (own, other): (Vec<_>, Vec<_>) = (own.iter().collect(), other.iter().collect());
+        Saved::of(&[(own.as_slice(), other.as_slice())])
+    }
+
+    #[test]
+    fn curves_are_straight_between_rounds() {
+        // The baseline ends at 14; the strategy is there halfway through its first batch.
+        let Saved::Known { level, captions, of, low, seeds, .. } =
+            saved(&[10.0, 18.0, 19.0], &[10.0, 12.0, 14.0])
+        else {
+            panic!()
+        };
+        // Image R@1 is 2 lower than text R@1 in these rounds.
+        assert_eq!((level, captions, of, low, seeds), (26.0, 150.0, 200.0, None, 1));
+        let Saved::Known { captions, of, .. } = saved(&[10.0, 12.0, 14.0], &[10.0, 18.0, 19.0])
+        else {
+            panic!()
+        };
+        assert_eq!((captions, of), (-150.0, 50.0));
+        let Saved::Known { captions, .. } = saved(&[10.0, 12.0, 14.0], &[10.0, 12.0, 14.0]) else {
+            panic!()
+        };
+        assert_eq!(captions, 0.0);
+    }
+
+    #[test]
+    fn what_does_not_rise_cannot_be_told() {
+        assert!(matches!(saved(&[10.0, 9.0], &[10.0, 12.0]), Saved::Unknown { .. }));
+        assert!(matches!(saved(&[10.0], &[10.0]), Saved::Unknown { .. }));
+    }
+
+    #[test]
+    fn several_seeds_have_an_interval_around_the_mean() {
+        let lanes: Vec<_> = (0..6)
+            .map(|seed| {
+                let shift = f64::from(seed) / 10.0;
+                (lane(&[10.0, 14.0 + shift, 17.0]), lane(&[10.0, 12.0 - shift, 14.0]))
+            })
+            .collect();
+        let lanes: Vec<(Vec<&Round>, Vec<&Round>)> =
+            lanes.iter().map(|(a, b)| (a.iter().collect(), b.iter().collect())).collect();
+        let pairs: Vec<Pair<'_>> = lanes.iter().map(|(a, b)| (&a[..], &b[..])).collect();
+        let Saved::Known { captions, low: Some(low), high: Some(high), .. } = Saved::of(&pairs)
+        else {
+            panic!()
+        };
+        assert!(low < captions && captions < high, "{low} {captions} {high}");
+        assert!(low > 80.0 && high < 150.0, "{low} {captions} {high}");
+    }
+}

@@ -1,0 +1,52 @@
+//! The numbers as a terminal shows them.
+
+use std::fmt::Write;
+
+use super::Evidence;
+use crate::statistics::Estimate;
+
+impl Evidence {
+    /// R@1 by round in the form of the paper's tables, and the difference to the baseline.
+    pub fn table(&self) -> String {
+        let name = |arm: &super::ArmEvidence| arm.strategy.to_string();
+        let widths = self.arms.iter().map(|arm| name(arm).chars().count());
+        let width = widths.max().unwrap_or(0).max("strategy".len());
+        let columns = 6 * (self.rounds + 1) + 1;
+        let mut text =
+            format!("{:width$} |{:^columns$}|{:^columns$}|\n", "", "text R@1", "image R@1");
+        let rounds: String =
+            (0..=self.rounds).map(|at| format!("{:>6}", format!("e={at}"))).collect();
+        // Writing to a string does not fail.
+        let _ = writeln!(
+            text,
+            "{:width$} |{rounds} |{rounds} |{:>8}  vs {}",
+            "strategy", "R@1-sum", self.baseline
+        );
+        for arm in &self.arms {
+            let row = |value: &dyn Fn(&super::Recalls) -> f64| -> String {
+                let cell =
+                    |at| arm.r1().get(at).map_or("-".to_owned(), |r| format!("{:.1}", value(r)));
+                (0..=self.rounds).map(|at| format!("{:>6}", cell(at))).collect()
+            };
+            let (of_text, of_image) = (row(&|r| r.text.mean), row(&|r| r.image.mean));
+            let sum = arm.recall.first().and_then(|recall| recall.sum);
+            let sum = sum.map_or("-".to_owned(), |sum| format!("{:.1}", sum.mean));
+            let difference = arm.difference.as_ref().map(|difference| signed(&difference.sum));
+            let line = format!(
+                "{:width$} |{of_text} |{of_image} |{sum:>8}  {}",
+                name(arm),
+                difference.unwrap_or_default()
+            );
+            let _ = writeln!(text, "{}", line.trim_end());
+        }
+        text
+    }
+}
+
+/// +0.5 [-0.4, +1.4], or +0.5 (one seed: no interval).
+pub(crate) fn signed(estimate: &Estimate) -> String {
+    match estimate.interval() {
+        Some((low, high)) => format!("{:+.1} [{low:+.1}, {high:+.1}]", estimate.mean),
+        None => format!("{:+.1} (one seed: no interval)", estimate.mean),
+    }
+}

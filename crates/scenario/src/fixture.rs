@@ -1,0 +1,201 @@
+//! Made-up runs for tests.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+
+use nextpair_data::queue::{Task, Why};
+use nextpair_models::{Config, Evaluation, Retrieval, Training};
+
+use crate::folder::Journal;
+use crate::{Arm, Batch, Experiment, Folder, Head, Keys, Machine, Phase, Round, Study};
+
+/// A round with this text R@1; image R@1 is 2 lower, and each wider recall 20 higher.
+pub(crate) fn round(
+    seed: u64,
+    strategy: Option<Arm>,
+    number: usize,
+    paired: usize,
+    r1: f64,
+) -> Round {
+    let retrieval = |r1: f64| Retrieval {
+        r1,
+        r5: r1 + 20.0,
+        r10: r1 + 40.0,
+        median_rank: 8.0,
+        mean_rank: 30.0,
+    };
+    let (text, image) = (retrieval(r1), retrieval(r1 - 2.0));
+    let test = Evaluation { text, image, rsum: 0.0, images: 1000, captions: 5000, folds: 1 };
+    let phase = |name: &str, seconds: f64| Phase {
+        name: name.to_owned(),
+        seconds,
+        memory: Some(300 << 20),
+    };
+    Round {
+        seed,
+        strategy,
+        round: number,
+        paired,
+        pairs: paired,
+        pool: 1000usize.saturating_sub(paired),
+        batch: None,
+        test: vec![test],
+        dev: None,
+        epoch: 3,
+        weights: format!("{seed}-{number}"),
+        phases: vec![
+            phase("training", 20.0 + number as f64),
+            phase("evaluation", 1.5),
+            phase("selection", 0.4),
+            phase("annotation", 0.01),
+            phase("other", 0.3),
+        ],
+    }
+}
+
+/// A run to be made up.
+pub(crate) struct Fixture {
+    folder: tempfile::TempDir,
+    arms: Vec<Arm>,
+    seeds: Vec<u64>,
+    rounds: usize,
+    /// Text R@1 by strategy, seed and round.
+    r1: fn(arm: usize, seed: u64, round: usize) -> f64,
+    captions: String,
+}
+
+impl Default for Fixture {
+    /// Four strategies, three seeds, three rounds.
+    fn default() -> Self {
+        let names = ["random", "hard-negative", "coverage", "core-set"];
+        Fixture {
+            folder: tempfile::tempdir().unwrap(),
+            arms: names.map(|name| name.parse().unwrap()).into(),
+            seeds: vec![0, 1, 2],
+            rounds: 3,
+            r1: |arm, seed, round| {
+                let (seed, round, arm) = (seed as f64, round as f64, arm as f64);
+                let gain = 2.2 + 0.45 * (2.0 - (arm - 1.5).abs());
+                let wobble = (seed * 7.3 + round * 3.1 + arm * round * 1.7).sin() * 0.5;
+                19.0 + 0.5 * seed + gain * round.powf(0.75) + wobble
+            },
+            captions: "a red circle <script>alert(1)</script> & \"more\"".to_owned(),
+        }
+    }
+}
+
+impl Fixture {
+    /// Random gains 2 a round, hard-negative 3 with seed 0 and 4 with seed 1.
+    pub(crate) fn two_arms(mut self) -> Self {
+        self.arms.truncate(2);
+        self.seeds = vec![0, 1];
+        self.rounds = 2;
+        self.r1 = |arm, seed, round| {
+            let gain = if arm == 0 { 2 } else { 3 + seed % 2 };
+            (10 + 2 * (seed % 2) + gain * round as u64) as f64
+        };
+        self
+    }
+
+    pub(crate) fn seeds(mut self, seeds: &[u64]) -> Self {
+        self.seeds = seeds.to_vec();
+        self
+    }
+
+    pub(crate) fn arms(mut self, names: &[&str]) -> Self {
+        let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+        self.arms = crate::expand(&names).unwrap();
+        self
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Writes the run and opens it.
+    pub(crate) fn study(&self) -> Study {
+        let path = self.folder.path();
+        let folder = Folder::new(path);
+        let keys = Keys {
+            dataset: Some(path.join("no-such-dataset")),
+            initial: Some(crate::Amount::Count(300)),
+            budget: Some(crate::Amount::Count(100)),
+            rounds: Some(self.rounds),
+            strategies: Some(self.arms.iter().map(Arm::to_string).collect()),
+            seeds: Some(self.seeds.clone()),
+            price: Some(0.25),
+            ..Keys::default()
+        };
+        let experiment =
+            Experiment::resolve(keys, Config::Vse(Default::default()), Training::default())
+                .unwrap();
+        experiment.write(&folder.experiment()).unwrap();
+        let head = Head {
+            nextpair_scenario: 1,
+            version: "0.1.0".to_owned(),
+            dataset: "scenes <b>& more</b>".to_owned(),
+            synthetic: true,
+            items: 1000,
+            machine: Machine {
+                cpu: "A processor".to_owned(),
+                threads: 2,
+                jobs: 1,
+                system: "linux x86_64".to_owned(),
+            },
+            files: [("items.jsonl".to_owned(), "f".to_owned())].into(),
+        };
+        fs::write(folder.head(), serde_json::to_vec(&head).unwrap()).unwrap();
+        let _ = fs::remove_file(folder.rounds());
+        let (mut journal, _) = Journal::open(&folder.rounds()).unwrap();
+        for &seed in &self.seeds {
+            journal.append(&round(seed, None, 0, 300, (self.r1)(0, seed, 0))).unwrap();
+            for number in 1..=self.rounds {
+                for (at, arm) in self.arms.iter().enumerate() {
+                    let r1 = (self.r1)(at, seed, number);
+                    let mut line = round(seed, Some(*arm), number, 300 + 100 * number, r1);
+                    line.batch = Some(batch(arm, number));
+                    journal.append(&line).unwrap();
+                    self.write_picks(&folder, seed, arm, number);
+                }
+            }
+        }
+        Study::open(path).unwrap()
+    }
+
+    fn write_picks(&self, folder: &Folder, seed: u64, arm: &Arm, number: usize) {
+        let path = folder.picks(seed, arm, number);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let mut file = fs::File::create(path).unwrap();
+        for rank in 1..=8 {
+            let why = Why {
+                id: format!("<i>{rank}</i>"),
+                caption: self.captions.clone(),
+                similarity: 0.8,
+                threshold: 0.6,
+                surplus: 0.2,
+            };
+            let task = Task {
+                rank,
+                id: format!("item <{rank}>"),
+                score: 1.0 / rank as f64,
+                hits: arm.strategy.needs().matching.then_some(3),
+                why: if arm.strategy.needs().matching { vec![why; 3] } else { Vec::new() },
+            };
+            writeln!(file, "{}", serde_json::to_string(&task).unwrap()).unwrap();
+        }
+    }
+}
+
+fn batch(arm: &Arm, number: usize) -> Batch {
+    let matching = arm.strategy.needs().matching;
+    Batch {
+        picked: 100,
+        skipped: 0,
+        wrong: 0,
+        pool: 800 - 100 * number,
+        hard_negatives: matching.then(|| (500 - 110 * number) as u64),
+        without_hit: matching.then_some(0),
+        picks: "p".to_owned(),
+    }
+}

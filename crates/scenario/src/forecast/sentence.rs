@@ -1,0 +1,108 @@
+//! A forecast in words.
+
+use std::fmt;
+
+use super::{Forecast, Spread};
+
+impl Forecast {
+    /// What is expected, and what it costs at a price per item.
+    pub fn sentence(&self, price: Option<f64>) -> String {
+        let (batch, gain, low, high) = (self.batch, self.gain, self.low, self.high);
+        let hard = self.hard_negatives.map_or(String::new(), |share| {
+            format!(", when about {:.0} % of the pool is hard", 100.0 * share)
+        });
+        let from = match (self.spread, self.batches) {
+            (Spread::TestSet, _) => "one batch so far; the interval is the noise of the test set",
+            (Spread::Batches, _) => "the interval is what batches so far were off by",
+        };
+        let mut text = format!(
+            "The next {batch} items are expected to add {gain:+.1} points of R@1 (text and image \
+             added) [{low:+.1}, {high:+.1}]{hard}; {from}."
+        );
+        if let Some(price) = price {
+            let cost = price * batch as f64;
+            let per_point = match (low > 0.0, high > 0.0) {
+                (true, _) => format!(
+                    ", {} a point [{}, {}]",
+                    money(cost / gain),
+                    money(cost / high),
+                    money(cost / low)
+                ),
+                (false, true) => "; the gain cannot be told from nothing".to_owned(),
+                (false, false) => "; a gain is not to be expected".to_owned(),
+            };
+            text += &format!(" They cost {}{per_point}.", money(cost));
+        } else if low <= 0.0 {
+            text += " It cannot be told from nothing.";
+        }
+        text
+    }
+}
+
+/// Without a price.
+impl fmt::Display for Forecast {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.sentence(None))
+    }
+}
+
+/// An amount in whatever the price is in: 1,234.50 or 87.
+pub(crate) fn money(amount: f64) -> String {
+    let cents = (amount * 100.0).round();
+    if !cents.is_finite() {
+        return "-".to_owned();
+    }
+    let (whole, cents) = ((cents / 100.0).trunc(), (cents % 100.0).abs());
+    let digits = format!("{:.0}", whole.abs());
+    let mut grouped = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    let sign = if amount < 0.0 { "-" } else { "" };
+    match cents == 0.0 {
+        true => format!("{sign}{grouped}"),
+        false => format!("{sign}{grouped}.{cents:02.0}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn money_is_short_to_read() {
+        for (amount, text) in
+            [(0.0, "0"), (0.25, "0.25"), (87.0, "87"), (1234.5, "1,234.50"), (1e6, "1,000,000")]
+        {
+            assert_eq!(money(amount), text);
+        }
+        assert_eq!(money(f64::INFINITY), "-");
+    }
+
+    #[test]
+    fn a_sentence_says_what_the_interval_says() {
+        let mut forecast = Forecast {
+            round: 2,
+            reached: 40.0,
+            paired: 500.0,
+            batch: 100,
+            gain: 2.0,
+            low: 1.0,
+            high: 4.0,
+            hard_negatives: Some(0.4),
+            batches: 6,
+            spread: Spread::Batches,
+        };
+        let said = forecast.sentence(Some(0.25));
+        assert!(said.contains("+2.0 points") && said.contains("[+1.0, +4.0]"), "{said}");
+        assert!(said.contains("about 40 % of the pool"), "{said}");
+        assert!(said.ends_with("They cost 25, 12.50 a point [6.25, 25]."), "{said}");
+        forecast.low = -1.0;
+        let said = forecast.sentence(Some(0.25));
+        assert!(said.ends_with("They cost 25; the gain cannot be told from nothing."), "{said}");
+        assert!(forecast.to_string().ends_with("It cannot be told from nothing."));
+    }
+}

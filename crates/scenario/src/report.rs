@@ -1,0 +1,109 @@
+//! A page that a budget owner and a reviewer both want to read, with its numbers and charts as
+//! files beside it.
+//!
+//! ```text
+//! OUT/
+//!   report.html     all of it, in one file that needs nothing else
+//!   results.json    every number of it
+//!   results.csv     every measurement, one a line
+//!   *.svg *.png     every chart
+//! ```
+//!
+//! What is written depends on the runs alone: not on the time of day, nor on the number of threads.
+
+pub mod card;
+mod chart;
+mod files;
+pub mod page;
+mod picks;
+mod pool_map;
+mod sections;
+mod table;
+mod tsne;
+mod words;
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use nextpair_data::{AtomicFile, Progress};
+
+use crate::{Analysis, Error, Study};
+use chart::{Chart, style};
+use sections::Sections;
+
+/// What is asked of a report.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Put runs side by side instead of pooling them.
+    pub compare: bool,
+    /// Where the dataset lies, if not where the run says.
+    pub dataset: Option<PathBuf>,
+    /// What it costs to pair an item, if not what the run says.
+    pub price: Option<f64>,
+}
+
+/// What was written.
+#[derive(Clone, Debug)]
+pub struct Written {
+    /// The page.
+    pub page: PathBuf,
+    /// What it says.
+    pub analysis: Analysis,
+    /// What it leaves out, and why.
+    pub left_out: Vec<String>,
+}
+
+/// Writes the report of runs into a folder, which is made if it is not there.
+pub fn write(
+    studies: &[Study],
+    options: &Options,
+    out: &Path,
+    progress: &dyn Progress,
+) -> Result<Written, Error> {
+    if studies.is_empty() {
+        return Err(Error::setting("report", "there is no run to report on"));
+    }
+    if let Some(price) = options.price.filter(|price| !(price.is_finite() && *price >= 0.0)) {
+        return Err(Error::setting("price", format!("{price} is not a price")));
+    }
+    let analysis = Analysis::of(studies, options.compare, options.price)?;
+    fs::create_dir_all(out).map_err(|e| Error::io(out, e))?;
+    let page = out.join("report.html");
+    AtomicFile::check(&page)?;
+    let mut sections = Sections::default();
+    sections.compare(&analysis.runs);
+    for (at, evidence) in analysis.runs.iter().enumerate() {
+        let group = if options.compare { &studies[at..=at] } else { studies };
+        let one_of_many = analysis.runs.len() > 1;
+        sections.run(evidence, group, options, one_of_many.then_some(at), progress)?;
+    }
+    let Sections { html, charts, left_out } = sections;
+    let style = style::variables() + style::CHART + include_str!("report/report.css");
+    let title = sections::title(&analysis.runs);
+    put(&page, page::page(&title, &style, &html).as_bytes())?;
+    put(&out.join("results.json"), files::json(&analysis, out)?.as_bytes())?;
+    put(&out.join("results.csv"), files::csv(studies, &analysis).as_bytes())?;
+    write_charts(&charts, out, progress)?;
+    Ok(Written { page, analysis, left_out })
+}
+
+fn write_charts(charts: &[Chart], out: &Path, progress: &dyn Progress) -> Result<(), Error> {
+    progress.start("charts", charts.len() as u64);
+    for chart in charts {
+        put(&out.join(format!("{}.svg", chart.name)), chart.standalone().as_bytes())?;
+        let path = out.join(format!("{}.png", chart.name));
+        put(&path, &chart.png().map_err(|what| Error::file(&path, what))?)?;
+        progress.advance(1);
+    }
+    Ok(())
+}
+
+fn put(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    let mut file = AtomicFile::create(path)?;
+    file.write_all(bytes).map_err(|e| Error::io(path, e))?;
+    Ok(file.commit()?)
+}
+
+#[cfg(test)]
+mod tests;

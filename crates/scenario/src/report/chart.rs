@@ -1,0 +1,134 @@
+//! Charts as SVG: inside the page, where its style colours them, and as files of their own.
+
+mod axis;
+mod intervals;
+mod lines;
+mod map;
+mod raster;
+pub(super) mod style;
+
+use std::fmt::Write;
+
+pub(super) use intervals::{Intervals, Row};
+pub(super) use lines::{Lines, Point, Series};
+pub(super) use map::{Panel, map};
+
+use super::page::escaped;
+
+/// The width of all charts: a phone shows them a little smaller, a laptop somewhat larger.
+pub(super) const WIDTH: f64 = 440.0;
+
+/// A drawing.
+pub(super) struct Chart {
+    /// What its files are called.
+    pub(super) name: String,
+    /// What it shows, in a few words.
+    title: String,
+    /// What it shows, for those who cannot see it.
+    description: String,
+    height: f64,
+    body: String,
+}
+
+impl Chart {
+    /// An empty drawing. Its height is known in the end.
+    pub(super) fn new(name: &str, title: &str, description: &str) -> Self {
+        let (title, description) = (title.to_owned(), description.to_owned());
+        Chart { name: name.to_owned(), title, description, height: 0.0, body: String::new() }
+    }
+
+    /// For a page that has the style.
+    pub(super) fn inline(&self) -> String {
+        self.svg("", "")
+    }
+
+    /// For a file.
+    pub(super) fn standalone(&self) -> String {
+        let background = "<rect class=\"paper\" width=\"100%\" height=\"100%\"/>";
+        let style = format!("<style>{}</style>{background}", style::resolved());
+        let size = format!(
+            " xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{}\"",
+            number(self.height)
+        );
+        self.svg(&size, &style)
+    }
+
+    /// The file as pixels, twice as many each way.
+    pub(super) fn png(&self) -> Result<Vec<u8>, String> {
+        raster::png(&self.standalone())
+    }
+
+    fn svg(&self, attributes: &str, style: &str) -> String {
+        let (height, body) = (number(self.height), &self.body);
+        let (title, description) = (escaped(&self.title), escaped(&self.description));
+        format!(
+            "<svg class=\"chart\"{attributes} viewBox=\"0 0 {WIDTH} {height}\" role=\"img\">\
+             <title>{title}</title><desc>{description}</desc>{style}{body}</svg>\n"
+        )
+    }
+
+    fn push(&mut self, element: &str) {
+        self.body.push_str(element);
+    }
+
+    /// Text at a point; the class says how.
+    fn text(&mut self, x: f64, y: f64, class: &str, text: &str) {
+        let (x, y, text) = (number(x), number(y), escaped(text));
+        // Writing to a string does not fail.
+        let _ = write!(self.body, "<text class=\"{class}\" x=\"{x}\" y=\"{y}\">{text}</text>");
+    }
+
+    fn line(&mut self, from: (f64, f64), to: (f64, f64), class: &str) {
+        let (x1, y1, x2, y2) = (number(from.0), number(from.1), number(to.0), number(to.1));
+        let _ = write!(
+            self.body,
+            "<line class=\"{class}\" x1=\"{x1}\" y1=\"{y1}\" x2=\"{x2}\" y2=\"{y2}\"/>"
+        );
+    }
+
+    fn path(&mut self, class: &str, d: &str) {
+        let _ = write!(self.body, "<path class=\"{class}\" d=\"{d}\"/>");
+    }
+
+    /// A marker; its shape and colour are those of the style, so that colour is not all there is.
+    fn marker(&mut self, at: (f64, f64), style: usize) {
+        let (x, y) = at;
+        let d = match style % 4 {
+            0 => "a3.3 3.3 0 1 0 6.6 0a3.3 3.3 0 1 0 -6.6 0z".to_owned(),
+            1 => "v3h6v-6h-6z".to_owned(),
+            2 => "l3.3 -3.9l3.3 3.9l-3.3 3.9z".to_owned(),
+            _ => "v3h6.6l-3.3 -6.4l-3.3 6.4z".to_owned(),
+        };
+        let left = if style % 4 == 1 { x - 3.0 } else { x - 3.3 };
+        let d = format!("M{} {}{d}", number(left), number(y));
+        self.path(&format!("marker f{}", style::colour(style)), &d);
+    }
+
+    /// Names of series with their lines and markers, in as many rows as they need; returns where
+    /// they end.
+    fn legend(&mut self, names: &[(String, usize)], top: f64) -> f64 {
+        let (mut x, mut y) = (0.0, top);
+        for (name, style) in names {
+            let width = 30.0 + text_width(name, 11.5);
+            if x > 0.0 && x + width > WIDTH {
+                (x, y) = (0.0, y + 17.0);
+            }
+            self.line((x, y), (x + 20.0, y), &style::line(*style));
+            self.marker((x + 10.0, y), *style);
+            self.text(x + 25.0, y + 4.0, "key", name);
+            x += width + 14.0;
+        }
+        y + 17.0
+    }
+}
+
+/// A coordinate with no more digits than anybody sees.
+fn number(value: f64) -> String {
+    let text = format!("{value:.1}");
+    text.strip_suffix(".0").map_or(text.clone(), str::to_owned)
+}
+
+/// About how wide text is.
+fn text_width(text: &str, size: f64) -> f64 {
+    0.56 * size * text.chars().count() as f64
+}

@@ -1,0 +1,82 @@
+//! Dots with their intervals around zero: differences to the baseline.
+
+use super::axis::Axis;
+use super::{Chart, WIDTH, style};
+use crate::analysis::signed;
+use crate::statistics::Estimate;
+
+const LEFT: f64 = 52.0;
+const RIGHT: f64 = 16.0;
+const ROW: f64 = 19.0;
+
+/// A chart of differences.
+pub(in crate::report) struct Intervals {
+    pub(in crate::report) name: String,
+    pub(in crate::report) title: String,
+    /// What left and right of zero mean.
+    pub(in crate::report) note: String,
+    pub(in crate::report) rows: Vec<Row>,
+}
+
+/// What belongs together.
+pub(in crate::report) struct Row {
+    pub(in crate::report) name: String,
+    pub(in crate::report) style: usize,
+    pub(in crate::report) values: Vec<(&'static str, Estimate)>,
+}
+
+impl Intervals {
+    pub(in crate::report) fn draw(&self) -> Chart {
+        let mut chart = Chart::new(&self.name, &self.title, &self.description());
+        chart.text(0.0, 14.0, "title", &self.title);
+        chart.text(0.0, 31.0, "note", &self.note);
+        let top = 42.0;
+        let height: f64 = self.rows.iter().map(|row| 24.0 + ROW * row.values.len() as f64).sum();
+        let bottom = top + height;
+        chart.height = bottom + 22.0;
+        let all = self.rows.iter().flat_map(|row| &row.values);
+        let values = all.flat_map(|(_, estimate)| {
+            let (low, high) = estimate.interval().unwrap_or((estimate.mean, estimate.mean));
+            [low, high, 0.0]
+        });
+        let x = Axis::new(values, LEFT, WIDTH - RIGHT).rounded();
+        for (value, label) in x.ticks() {
+            let at = x.place(value);
+            chart.line((at, top), (at, bottom), if value == 0.0 { "zero" } else { "grid" });
+            let sign = if value > 0.0 { "+" } else { "" };
+            chart.text(at, bottom + 16.0, "tick middle", &format!("{sign}{label}"));
+        }
+        let mut y = top;
+        for row in &self.rows {
+            // A patch of paper, so that grid lines do not run through the name.
+            let width = super::text_width(&row.name, 11.5) + 8.0;
+            chart.push(&format!(
+                "<rect class=\"paper\" x=\"0\" y=\"{}\" width=\"{}\" height=\"16\"/>",
+                super::number(y + 5.0),
+                super::number(width)
+            ));
+            chart.text(0.0, y + 17.0, "key", &row.name);
+            y += 24.0;
+            for (label, estimate) in &row.values {
+                let at = y + ROW / 2.0;
+                chart.text(LEFT - 10.0, at + 4.0, "tick end", label);
+                if let Some((low, high)) = estimate.interval() {
+                    let class = format!("range l{}", style::colour(row.style));
+                    chart.line((x.place(low), at), (x.place(high), at), &class);
+                }
+                chart.marker((x.place(estimate.mean), at), row.style);
+                y += ROW;
+            }
+        }
+        chart
+    }
+
+    fn description(&self) -> String {
+        let row = |row: &Row| {
+            let values =
+                row.values.iter().map(|(label, value)| format!("{label} {}", signed(value)));
+            format!("{}: {}", row.name, values.collect::<Vec<_>>().join(", "))
+        };
+        self.rows.iter().map(row).collect::<Vec<_>>().join("; ")
+    }
+}

@@ -1,0 +1,130 @@
+//! Lines with bands: learning curves, shares by round.
+
+use std::fmt::Write;
+
+use super::axis::Axis;
+use super::{Chart, WIDTH, number, style, text_width};
+use crate::report::words::grouped;
+use crate::statistics::Estimate;
+
+const LEFT: f64 = 38.0;
+const RIGHT: f64 = 12.0;
+const PLOT: f64 = 220.0;
+
+/// A chart of lines.
+pub(in crate::report) struct Lines {
+    pub(in crate::report) name: String,
+    pub(in crate::report) title: String,
+    pub(in crate::report) x_label: String,
+    pub(in crate::report) series: Vec<Series>,
+}
+
+/// One line.
+pub(in crate::report) struct Series {
+    pub(in crate::report) name: String,
+    /// How it looks; 0 is the baseline.
+    pub(in crate::report) style: usize,
+    pub(in crate::report) points: Vec<Point>,
+}
+
+/// A value somewhere along the line.
+pub(in crate::report) struct Point {
+    pub(in crate::report) x: f64,
+    pub(in crate::report) y: Estimate,
+}
+
+impl Lines {
+    pub(in crate::report) fn draw(&self) -> Chart {
+        let mut chart = Chart::new(&self.name, &self.title, &self.description());
+        chart.text(0.0, 14.0, "title", &self.title);
+        let names: Vec<_> = self.series.iter().map(|s| (s.name.clone(), s.style)).collect();
+        let top = chart.legend(&names, 32.0) + 4.0;
+        let bottom = top + PLOT;
+        chart.height = bottom + 38.0;
+        let points = || self.series.iter().flat_map(|series| &series.points);
+        let values = points().flat_map(|point| {
+            let (low, high) = point.y.interval().unwrap_or((point.y.mean, point.y.mean));
+            [low, high]
+        });
+        let y = Axis::new(values, bottom, top).rounded();
+        let x = Axis::new(points().map(|point| point.x), LEFT + 14.0, WIDTH - RIGHT - 14.0);
+        for (value, label) in y.ticks() {
+            let at = y.place(value);
+            chart.line((LEFT, at), (WIDTH - RIGHT, at), "grid");
+            chart.text(LEFT - 6.0, at + 4.0, "tick end", &label);
+        }
+        self.x_labels(&mut chart, &x, bottom);
+        for series in &self.series {
+            chart.push(&band(series, &x, &y));
+        }
+        // The baseline lies below the others.
+        for series in &self.series {
+            let place = |point: &Point| (x.place(point.x), y.place(point.y.mean));
+            let places: Vec<(f64, f64)> = series.points.iter().map(place).collect();
+            chart.path(&style::line(series.style), &polyline(&places));
+            places.into_iter().for_each(|at| chart.marker(at, series.style));
+        }
+        chart
+    }
+
+    /// A label under every distinct value, as far as there is room.
+    fn x_labels(&self, chart: &mut Chart, x: &Axis, bottom: f64) {
+        let points = self.series.iter().flat_map(|series| &series.points);
+        let mut values: Vec<f64> = points.map(|point| point.x).collect();
+        values.sort_by(f64::total_cmp);
+        values.dedup();
+        let mut free = f64::NEG_INFINITY;
+        for value in values {
+            let (at, label) = (x.place(value), grouped(value.round() as usize));
+            let half = text_width(&label, 11.0) / 2.0;
+            if at - half < free {
+                continue;
+            }
+            chart.line((at, bottom), (at, bottom + 4.0), "zero");
+            chart.text(at, bottom + 17.0, "tick middle", &label);
+            free = at + half + 8.0;
+        }
+        chart.text(WIDTH - RIGHT, bottom + 33.0, "tick end", &self.x_label);
+    }
+
+    fn description(&self) -> String {
+        let of_series = |series: &Series| {
+            let mut text = format!("{}:", series.name);
+            for Point { x, y } in &series.points {
+                let _ = write!(text, " {} at {},", number(y.mean), number(*x));
+            }
+            text.trim_end_matches(',').to_owned()
+        };
+        let series: Vec<String> = self.series.iter().map(of_series).collect();
+        format!("By {}. {}.", self.x_label, series.join("; "))
+    }
+}
+
+fn polyline(places: &[(f64, f64)]) -> String {
+    let mut d = String::new();
+    for (at, (x, y)) in places.iter().enumerate() {
+        let _ = write!(d, "{}{} {}", if at == 0 { 'M' } else { 'L' }, number(*x), number(*y));
+    }
+    d
+}
+
+/// The area of the intervals, where all points have one.
+fn band(series: &Series, x: &Axis, y: &Axis) -> String {
+    let edge = |high: bool| -> Option<Vec<(f64, f64)>> {
+        let place = |point: &Point| {
+            let (bottom, top) = point.y.interval()?;
+            Some((x.place(point.x), y.place(if high { top } else { bottom })))
+        };
+        series.points.iter().map(place).collect()
+    };
+    let (Some(mut around), Some(mut low)) = (edge(true), edge(false)) else {
+        return String::new();
+    };
+    if around.len() < 2 {
+        return String::new();
+    }
+    low.reverse();
+    around.append(&mut low);
+    let colour = style::colour(series.style);
+    format!("<path class=\"band f{colour}\" d=\"{}Z\"/>", polyline(&around))
+}

@@ -1,0 +1,57 @@
+//! The numbers as files.
+
+use std::path::Path;
+
+use crate::analysis::{Analysis, Evidence};
+use crate::{Error, Round, Study};
+
+/// Every number of the report.
+pub(super) fn json(analysis: &Analysis, out: &Path) -> Result<String, Error> {
+    let text = serde_json::to_string_pretty(analysis);
+    Ok(text.map_err(|e| Error::file(out, e.to_string()))? + "\n")
+}
+
+/// Every measurement: run, seed, strategy, round, paired, metric, value. What all strategies share
+/// has no strategy.
+pub(super) fn csv(studies: &[Study], analysis: &Analysis) -> String {
+    let mut text = "run,seed,strategy,round,paired,metric,value\n".to_owned();
+    for study in studies {
+        let of_study = |run: &&Evidence| run.folders.iter().any(|f| f == study.folder.path());
+        let run = analysis.runs.iter().find(of_study).map_or("", |run| run.label.as_str());
+        for round in &study.rounds {
+            let strategy = round.strategy.map_or(String::new(), |arm| arm.to_string());
+            let Round { seed, round: number, paired, .. } = round;
+            let place = format!("{},{seed},{},{number},{paired}", field(run), field(&strategy));
+            for (metric, value) in measurements(round) {
+                text.push_str(&format!("{place},{metric},{value}\n"));
+            }
+        }
+    }
+    text
+}
+
+fn measurements(round: &Round) -> Vec<(String, f64)> {
+    let mut values = Vec::new();
+    if let Some(test) = round.test.first() {
+        for (side, of) in [("text", &test.text), ("image", &test.image)] {
+            let recalls = [("r1", of.r1), ("r5", of.r5), ("r10", of.r10)];
+            let ranks = [("median_rank", of.median_rank), ("mean_rank", of.mean_rank)];
+            let named = |(name, value): (&str, f64)| (format!("{side}_{name}"), value);
+            values.extend(recalls.into_iter().chain(ranks).map(named));
+        }
+    }
+    let share = round.batch.as_ref().and_then(|batch| batch.hard_negative_share());
+    values.extend(share.map(|share| ("hard_negative_share".to_owned(), share)));
+    for phase in &round.phases {
+        values.push((format!("{}_seconds", phase.name), phase.seconds));
+    }
+    values
+}
+
+/// Text as CSV writes it.
+fn field(text: &str) -> String {
+    match text.contains([',', '"', '\n', '\r']) {
+        true => format!("\"{}\"", text.replace('"', "\"\"")),
+        false => text.to_owned(),
+    }
+}

@@ -1,0 +1,149 @@
+//! Where picks lie among the pool, as the model of round 0 sees it.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use nextpair_data::dataset::Dataset;
+use nextpair_data::{Progress, Side, draw};
+use nextpair_models::{Choice, Corpus, Device, Encodings, Run};
+
+use super::chart::{self, Chart, Panel};
+use super::picks::read_picks;
+use super::tsne::tsne;
+use super::words::grouped;
+use crate::{Arm, Error, Study};
+
+/// Points on a map.
+const MOST: usize = 1500;
+/// Picks that are all shown; of more, those that a sample of the pool holds.
+const MOST_PICKS: usize = 1000;
+/// What the sample is for, apart from other draws of the same seed.
+const SAMPLE: u64 = 0x3a9;
+
+/// A map with what is to be said about it.
+pub(super) struct PoolMap {
+    pub(super) chart: Chart,
+    pub(super) note: String,
+}
+
+/// Maps the first batch of a seed.
+pub(super) fn pool_map(
+    study: &Study,
+    dataset: &Path,
+    seed: u64,
+    arms: &[(Arm, usize)],
+    name: &str,
+    progress: &dyn Progress,
+) -> Result<PoolMap, Error> {
+    let run = Run::open(&study.folder.model(seed, None, 0))?;
+    let corpus = run.corpus(Dataset::open(dataset)?)?;
+    let pool = pool(study, &run, &corpus)?;
+    let places: HashMap<String, usize> = (pool.iter().enumerate())
+        .map(|(at, &(item, _))| (corpus.dataset().items().get(item).id, at))
+        .collect();
+    let mut picked: Vec<(Arm, usize, Vec<usize>)> = Vec::new();
+    for &(arm, style) in arms {
+        let path = study.folder.picks(seed, &arm, 1);
+        if path.exists() {
+            let tasks = read_picks(&path)?;
+            let picks = tasks.iter().filter_map(|task| places.get(&task.id).copied());
+            picked.push((arm, style, picks.collect()));
+        }
+    }
+    let shown = sample(pool.len(), seed, picked.iter().flat_map(|(_, _, picks)| picks));
+    let which: Vec<usize> = shown.iter().map(|&at| pool[at].1).collect();
+    let model = run.model(&Device::Cpu)?;
+    let encoded = match study.experiment.pool {
+        Side::Image => Encodings::of_images(&model, &corpus, &which, progress)?,
+        Side::Text => Encodings::of_texts(&model, &corpus, &which, progress)?,
+    };
+    let points = tsne(&unit_rows(&encoded)?, seed, progress);
+    let point_of: HashMap<usize, usize> =
+        shown.iter().enumerate().map(|(point, &at)| (at, point)).collect();
+    let panels: Vec<Panel> = (picked.iter())
+        .map(|(arm, style, picks)| Panel {
+            name: arm.to_string(),
+            style: *style,
+            picks: picks.iter().filter_map(|at| point_of.get(at).copied()).collect(),
+        })
+        .collect();
+    let all = match shown.len() == pool.len() {
+        true => "all".to_owned(),
+        false => format!("{} of {}", grouped(shown.len()), grouped(pool.len())),
+    };
+    let note = format!(
+        "The first batch of seed {seed} among {all} pool items (grey), placed by t-SNE (perplexity \
+         30) of what the model of round 0 makes of them. Neighbours are alike to the model; \
+         distances between far places mean little."
+    );
+    let chart = chart::map(name, "First batch against the pool", &points, &panels);
+    Ok(PoolMap { chart, note })
+}
+
+/// The items that were not paired in round 0, each with what the model sees of it: the item itself
+/// or the caption that stands for it.
+fn pool(study: &Study, run: &Run, corpus: &Corpus) -> Result<Vec<(usize, usize)>, Error> {
+    let mut paired = vec![false; corpus.dataset().items().len()];
+    run.pairs(corpus)?.iter().for_each(|pair| paired[pair.item] = true);
+    let training = &run.spec().training;
+    let one = match training.captions {
+        Choice::All => Choice::First,
+        other => other,
+    };
+    let own = |item: usize| match study.experiment.pool {
+        Side::Image => corpus.has_image(item).then_some((item, item)),
+        Side::Text => {
+            let chosen = corpus.chosen(item, one, training.seed);
+            chosen.first().map(|pair| (item, pair.caption))
+        }
+    };
+    let unpaired = corpus.training_items().into_iter().filter(|&item| !paired[item]);
+    Ok(unpaired.filter_map(own).collect())
+}
+
+/// Places in the pool, ascending: all picks if they are few enough, and a sample of the rest.
+fn sample<'a>(pool: usize, seed: u64, picks: impl Iterator<Item = &'a usize>) -> Vec<usize> {
+    let mut shown: Vec<usize> = picks.copied().collect();
+    shown.sort_unstable();
+    shown.dedup();
+    if shown.len() > MOST_PICKS {
+        shown.clear();
+    }
+    let rest: Vec<usize> = (0..pool).filter(|at| shown.binary_search(at).is_err()).collect();
+    let sample = draw::sample(seed, SAMPLE, rest.len(), MOST - shown.len());
+    shown.extend(sample.into_iter().map(|at| rest[at as usize]));
+    shown.sort_unstable();
+    shown
+}
+
+/// One vector per item, of length 1: models compare directions.
+fn unit_rows(encoded: &Encodings) -> Result<Vec<Vec<f64>>, Error> {
+    let means = encoded.means()?;
+    let row = |at: usize| {
+        let mut row = vec![0.0; means.dim()];
+        means.read_f64(at, &mut row);
+        let norm = row.iter().map(|value| value * value).sum::<f64>().sqrt();
+        row.iter_mut().for_each(|value| *value /= norm.max(1e-300));
+        row
+    };
+    Ok((0..encoded.len()).map(row).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_picks_are_shown_while_they_are_few() {
+        let picks = [3, 9999, 3, 77];
+        let shown = sample(10_000, 1, picks.iter());
+        assert_eq!(shown.len(), MOST);
+        assert!(picks.iter().all(|pick| shown.contains(pick)));
+        assert!(shown.windows(2).all(|two| two[0] < two[1]));
+        let many: Vec<usize> = (0..2000).collect();
+        let shown = sample(10_000, 1, many.iter());
+        assert_eq!(shown.len(), MOST);
+        assert!(shown.iter().filter(|&&at| at < 2000).count() < 450);
+        assert_eq!(sample(5, 1, [].iter()), [0, 1, 2, 3, 4]);
+    }
+}

@@ -1,0 +1,204 @@
+//! What the page says, in the order in which a budget owner asks.
+
+mod curves;
+mod evidence;
+mod making;
+mod selection;
+
+use std::fmt::Write;
+
+use nextpair_data::Progress;
+
+use super::Options;
+use super::chart::Chart;
+use super::page::escaped;
+use super::{table, words};
+use crate::analysis::Evidence;
+use crate::{Annotator, Error, Study};
+use nextpair_data::Side;
+use words::{counted, grouped};
+
+/// A page that is being written.
+#[derive(Default)]
+pub(super) struct Sections {
+    pub(super) html: String,
+    pub(super) charts: Vec<Chart>,
+    pub(super) left_out: Vec<String>,
+}
+
+/// What the page is called.
+pub(super) fn title(runs: &[Evidence]) -> String {
+    match runs {
+        [run] => format!("{}: what each strategy bought", run.dataset),
+        _ => "Runs side by side".to_owned(),
+    }
+}
+
+impl Sections {
+    /// A section with a heading, which is plain text.
+    fn section(&mut self, heading: &str, html: &str) {
+        let heading = escaped(heading);
+        // Writing to a string does not fail.
+        let _ = writeln!(self.html, "<section><h2>{heading}</h2>\n{html}</section>");
+    }
+
+    /// A chart in a figure; it becomes a file too.
+    fn figure(&mut self, chart: Chart, caption: &str) -> String {
+        let caption = match caption {
+            "" => String::new(),
+            caption => format!("<figcaption>{}</figcaption>", escaped(caption)),
+        };
+        let html = format!("<figure>{}{caption}</figure>\n", chart.inline());
+        self.charts.push(chart);
+        html
+    }
+
+    /// Several runs in one table and one pair of charts.
+    pub(super) fn compare(&mut self, runs: &[Evidence]) {
+        if runs.len() < 2 {
+            return;
+        }
+        let figures = self.compared_curves(runs);
+        let note = "Runs differ in more than their seeds, so no interval is given for differences \
+                    between them.";
+        let html = format!("<p class=\"note\">{note}</p>{}{figures}", table::comparison(runs));
+        self.section("Side by side", &html);
+    }
+
+    /// All about one run, or several that are pooled.
+    pub(super) fn run(
+        &mut self,
+        evidence: &Evidence,
+        studies: &[Study],
+        options: &Options,
+        number: Option<usize>,
+        progress: &dyn Progress,
+    ) -> Result<(), Error> {
+        if number.is_some() {
+            let _ = writeln!(self.html, "<h2 class=\"run\">{}</h2>", escaped(&evidence.label));
+        }
+        // Files of several runs are told apart by a number.
+        let prefix = number.map_or(String::new(), |at| format!("{}-", at + 1));
+        self.answer(evidence);
+        self.data(evidence);
+        if evidence.arms.iter().all(|arm| arm.r1().is_empty()) {
+            self.making(evidence, studies);
+            return Ok(());
+        }
+        self.curves(evidence, &prefix);
+        self.recall(evidence);
+        self.differences(evidence, &prefix);
+        self.saved(evidence);
+        self.hard_negatives(evidence, &prefix);
+        self.selection(evidence, studies, options, &prefix, progress);
+        self.stop_or_go(evidence);
+        self.time(evidence);
+        self.making(evidence, studies);
+        Ok(())
+    }
+
+    fn answer(&mut self, evidence: &Evidence) {
+        let mut html = String::new();
+        if evidence.synthetic {
+            html += "<p class=\"loud\"><strong>Synthetic data.</strong> Images and captions were \
+                     made up by a program. The numbers show how the method behaves, not what it \
+                     would bring on photographs.</p>\n";
+        }
+        if evidence.arms.iter().all(|arm| arm.r1().is_empty()) {
+            html += "<p class=\"lead\">No round is finished yet.</p>\n";
+        }
+        let answers = words::answer(evidence);
+        if let Some((first, others)) = answers.split_first() {
+            let _ = writeln!(html, "<p class=\"lead\">{}</p>", escaped(first));
+            if !others.is_empty() {
+                let items = others.iter().map(|answer| format!("<li>{}</li>", escaped(answer)));
+                let _ = writeln!(html, "<ul class=\"answers\">{}</ul>", items.collect::<String>());
+            }
+            let mut note = "R@1 is the percentage of test queries whose right answer comes first, \
+                            here for images looking for captions and captions looking for images \
+                            added. In brackets: 95 % intervals over seeds, each strategy compared \
+                            with the same seed of the other."
+                .to_owned();
+            note.extend(words::by_chance(evidence).map(|chance| format!(" {chance}")));
+            let _ = writeln!(html, "<p class=\"note\">{note}</p>");
+        } else if let Some(arm) = evidence.arms.first().filter(|arm| !arm.r1().is_empty()) {
+            let last = arm.r1().last().map_or(0.0, |recalls| recalls.both.mean);
+            let batches = arm.r1().len() - 1;
+            let _ = writeln!(
+                html,
+                "<p class=\"lead\">After {batches} of {} batches {} reached R@1 {last:.1} (text \
+                 and image added). There is no other strategy to compare it with.</p>",
+                evidence.rounds,
+                escaped(&arm.strategy.to_string())
+            );
+        }
+        let unfinished = words::unfinished(evidence);
+        if !unfinished.is_empty() {
+            let all = escaped(&unfinished.join(" "));
+            let _ = writeln!(html, "<p class=\"loud\"><strong>Not finished.</strong> {all}</p>");
+        }
+        self.section("The answer", &html);
+    }
+
+    fn data(&mut self, evidence: &Evidence) {
+        let (half, other) = match evidence.pool {
+            Side::Image => ("images", "captions"),
+            Side::Text => ("captions", "images"),
+        };
+        let synthetic = if evidence.synthetic { ", made up by a program" } else { "" };
+        let paired = evidence.arms.iter().map(|arm| &arm.paired).max_by_key(|paired| paired.len());
+        let at = |paired: Option<&f64>| paired.map_or("–".to_owned(), |n| grouped(*n as usize));
+        let test = &evidence.test;
+        let folds = match test.folds {
+            1 => String::new(),
+            folds => format!(", in {folds} parts, averaged"),
+        };
+        let annotator = match evidence.annotator {
+            Annotator::Oracle => {
+                "the dataset itself, which had the other half all along".to_owned()
+            }
+            Annotator::Human => "people".to_owned(),
+            Annotator::Noisy(noise) => format!(
+                "the dataset, with {:.0} % wrong and {:.0} % exchanged",
+                100.0 * noise.wrong,
+                100.0 * noise.swapped
+            ),
+        };
+        let seeds = match evidence.seeds.len() {
+            1 => "1: no interval can be given".to_owned(),
+            seeds => seeds.to_string(),
+        };
+        let facts = [
+            ("Dataset", format!("{}{synthetic}", evidence.dataset)),
+            ("Unpaired", format!("{half}; what is bought is {other}")),
+            ("Could be paired", counted(evidence.items, "item")),
+            (
+                "Paired",
+                format!(
+                    "{} at first, {} after {} batches",
+                    at(paired.and_then(|paired| paired.first())),
+                    at(paired.and_then(|paired| paired.last())),
+                    paired.map_or(0, |paired| paired.len().saturating_sub(1))
+                ),
+            ),
+            ("A batch", counted(evidence.next_batch, "item")),
+            ("Paired by", annotator),
+            ("Model", format!("{}, trained from its first weights in every round", evidence.model)),
+            (
+                "Tested on",
+                format!(
+                    "{}: {}, {}{folds}",
+                    test.split,
+                    counted(test.images, "image"),
+                    counted(test.captions, "caption")
+                ),
+            ),
+            ("Seeds", seeds),
+        ];
+        let facts: String = facts
+            .iter()
+            .map(|(what, fact)| format!("<div><dt>{what}</dt><dd>{}</dd></div>", escaped(fact)))
+            .collect();
+        self.section("What was tried", &format!("<dl class=\"facts\">{facts}</dl>"));
+    }
+}

@@ -1,0 +1,82 @@
+//! Learning curves.
+
+use super::super::chart::{Lines, Point, Series};
+use super::Sections;
+use crate::analysis::{ArmEvidence, Evidence, Recalls};
+use crate::statistics::Estimate;
+
+/// How the strategies of a run look: the baseline is 0, the others count from 1.
+pub(super) fn styles(evidence: &Evidence) -> Vec<usize> {
+    let mut next = 0;
+    let style = |arm: &ArmEvidence| {
+        if arm.strategy == evidence.baseline {
+            return 0;
+        }
+        next += 1;
+        next
+    };
+    evidence.arms.iter().map(style).collect()
+}
+
+/// Which recall, and what its file and chart are called.
+type Kind = (&'static str, &'static str, fn(&Recalls) -> Estimate);
+
+const KINDS: [Kind; 2] = [
+    ("text-r1", "Text R@1 (%): images find their captions", |recalls| recalls.text),
+    ("image-r1", "Image R@1 (%): captions find their image", |recalls| recalls.image),
+];
+
+impl Sections {
+    pub(super) fn curves(&mut self, evidence: &Evidence, prefix: &str) {
+        let mut figures = String::new();
+        for (name, title, of) in KINDS {
+            let series = evidence.arms.iter().zip(styles(evidence));
+            let series =
+                series.map(|(arm, style)| series_of(arm, arm.strategy.to_string(), style, of));
+            figures += &self.lines(&format!("{prefix}{name}"), title, series.collect());
+        }
+        let note = match evidence.seeds.len() {
+            1 => "One seed: no interval.".to_owned(),
+            _ => "Bands are 95 % intervals of the mean over seeds.".to_owned(),
+        };
+        let html = format!("<div class=\"figures\">{figures}</div><p class=\"note\">{note}</p>");
+        self.section("Learning curves", &html);
+    }
+
+    /// The curves of all runs in one pair of charts.
+    pub(super) fn compared_curves(&mut self, runs: &[Evidence]) -> String {
+        let mut figures = String::new();
+        for (name, title, of) in KINDS {
+            let mut all = Vec::new();
+            for run in runs {
+                for arm in &run.arms {
+                    let name = format!("{}: {}", run.label, arm.strategy);
+                    all.push(series_of(arm, name, all.len() + 1, of));
+                }
+            }
+            figures += &self.lines(&format!("compared-{name}"), title, all);
+        }
+        format!("<div class=\"figures\">{figures}</div>")
+    }
+
+    fn lines(&mut self, name: &str, title: &str, series: Vec<Series>) -> String {
+        let chart = Lines {
+            name: name.to_owned(),
+            title: title.to_owned(),
+            x_label: "paired items".to_owned(),
+            series,
+        };
+        self.figure(chart.draw(), "")
+    }
+}
+
+fn series_of(
+    arm: &ArmEvidence,
+    name: String,
+    style: usize,
+    of: fn(&Recalls) -> Estimate,
+) -> Series {
+    let points = arm.r1().iter().zip(&arm.paired);
+    let points = points.map(|(recalls, &x)| Point { x, y: of(recalls) }).collect();
+    Series { name, style, points }
+}

@@ -1,0 +1,127 @@
+//! Tables, differences, captions saved, hard negatives, and what to expect.
+
+use std::fmt::Write;
+
+use super::super::chart::{Intervals, Lines, Point, Row, Series};
+use super::super::page::escaped;
+use super::super::table;
+use super::Sections;
+use super::curves::styles;
+use crate::analysis::Evidence;
+
+impl Sections {
+    pub(super) fn recall(&mut self, evidence: &Evidence) {
+        let html = format!(
+            "{}<details><summary>R@5 and R@10</summary>{}{}</details>\
+             <p class=\"note\">e counts the batches that were bought; all strategies share e=0. \
+             R@K-sum adds text and image over all rounds. The best of a column is bold, whether \
+             or not an interval tells it from the others.</p>",
+            table::recall(evidence, 0),
+            table::recall(evidence, 1),
+            table::recall(evidence, 2)
+        );
+        self.section("Recall by round", &html);
+    }
+
+    pub(super) fn differences(&mut self, evidence: &Evidence, prefix: &str) {
+        let compared = evidence.arms.iter().zip(styles(evidence));
+        let rows: Vec<Row> = compared
+            .filter_map(|(arm, style)| {
+                let last = arm.difference.as_ref()?.rounds.last()?;
+                let values = vec![("text", last.text), ("image", last.image), ("both", last.both)];
+                Some(Row { name: arm.strategy.to_string(), style, values })
+            })
+            .collect();
+        if rows.is_empty() {
+            return;
+        }
+        let chart = Intervals {
+            name: format!("{prefix}differences"),
+            title: format!("R@1 less that of {} after the last batch", evidence.baseline),
+            note: "points of recall; right of zero is better".to_owned(),
+            rows,
+        };
+        let html = table::differences(evidence)
+            + &self.figure(chart.draw(), "").replacen("<figure>", "<figure class=\"alone\">", 1);
+        self.section(&format!("Differences to {}", evidence.baseline), &html);
+    }
+
+    pub(super) fn saved(&mut self, evidence: &Evidence) {
+        if evidence.arms.iter().all(|arm| arm.saved.is_none()) {
+            return;
+        }
+        let html = format!(
+            "{}<p class=\"note\">Both curves (text and image R@1 added, mean over seeds) are \
+             straight between rounds; captions are counted where both have reached the lower of \
+             their two ends. Below zero, more were needed. Intervals are the middle 95 % of 2,000 \
+             resamples of the seeds.</p>",
+            table::saved(evidence)
+        );
+        self.section("Captions saved at equal R@1", &html);
+    }
+
+    pub(super) fn hard_negatives(&mut self, evidence: &Evidence, prefix: &str) {
+        let series: Vec<Series> = (evidence.arms.iter().zip(styles(evidence)))
+            .filter_map(|(arm, style)| {
+                let shares = arm.hard_negatives.iter().enumerate();
+                let point =
+                    |(x, share): (usize, &Option<_>)| share.map(|y| Point { x: x as f64, y });
+                let points: Vec<Point> = shares.filter_map(point).collect();
+                let name = arm.strategy.to_string();
+                (!points.is_empty()).then_some(Series { name, style, points })
+            })
+            .collect();
+        if series.is_empty() {
+            return;
+        }
+        let chart = Lines {
+            name: format!("{prefix}hard-negatives"),
+            title: "Hard negatives in the pool (%)".to_owned(),
+            x_label: "batches bought".to_owned(),
+            series,
+        };
+        let figure = self.figure(chart.draw(), "");
+        let html = format!(
+            "<div class=\"figures\"><div>{}<p class=\"note\">A pool item is hard if the model finds \
+             it more similar to the other half of some pair than every rival is. The fewer are \
+             left, the less there is to gain by looking for them.</p></div>{figure}</div>",
+            table::hard_negatives(evidence)
+        );
+        self.section("Hard negatives by round", &html);
+    }
+
+    pub(super) fn stop_or_go(&mut self, evidence: &Evidence) {
+        let mut html = String::new();
+        let known = evidence.arms.iter().filter_map(|arm| Some((arm, arm.forecast.as_ref()?)));
+        let Some((arm, forecast)) = known.max_by(|one, other| one.1.gain.total_cmp(&other.1.gain))
+        else {
+            let why =
+                "No batch was bought yet, or nothing is left to buy: there is nothing to go by.";
+            self.section("Stop or go", &format!("<p>{why}</p>"));
+            return;
+        };
+        let _ = writeln!(
+            html,
+            "<p>{}: {}</p>{}",
+            escaped(&arm.strategy.to_string()),
+            escaped(&forecast.sentence(evidence.price)),
+            table::forecasts(evidence)
+        );
+        let tests = evidence.arms.iter().flat_map(|arm| &arm.backtest);
+        let (held, all) =
+            tests.fold((0, 0), |(held, all), test| (held + usize::from(test.held()), all + 1));
+        if all > 0 {
+            let _ = writeln!(
+                html,
+                "<details><summary>Would it have been right? {held} of {all} batches came within \
+                 the interval</summary>{}</details>",
+                table::backtest(evidence)
+            );
+        }
+        html += "<p class=\"note\">The gain of a batch is modelled as a constant times the share of \
+                 hard negatives (where the strategy looks for them) times the logarithm of the \
+                 growth of the paired set, fitted to all batches so far. Intervals are for one \
+                 further batch of one seed.</p>";
+        self.section("Stop or go", &html);
+    }
+}

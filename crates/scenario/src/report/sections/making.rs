@@ -1,0 +1,78 @@
+//! What it took, and how to make it again.
+
+use std::fmt::Write;
+
+use super::super::page::escaped;
+use super::super::table;
+use super::super::words::{duration, grouped};
+use super::Sections;
+use crate::Study;
+use crate::analysis::Evidence;
+
+/// More overhead than this is too much.
+const OVERHEAD: f64 = 5.0;
+
+impl Sections {
+    pub(super) fn time(&mut self, evidence: &Evidence) {
+        let Some(overhead) = evidence.time.overhead else { return };
+        let selecting = evidence.arms.iter().filter_map(|arm| {
+            let seconds = arm.selection_seconds?;
+            Some(format!("{} {}", arm.strategy, duration(seconds.mean)))
+        });
+        let selecting = selecting.collect::<Vec<_>>().join(", ");
+        let judged = if overhead < OVERHEAD { "" } else { ", which is too much" };
+        let html = format!(
+            "{}<p>Everything outside training, selection and evaluation took {overhead:.1} % of \
+             {}{judged}. Selecting a batch took, on average: {}.</p>",
+            table::time(evidence),
+            duration(evidence.time.seconds),
+            escaped(&selecting)
+        );
+        self.section("Time and memory", &html);
+    }
+
+    pub(super) fn making(&mut self, evidence: &Evidence, studies: &[Study]) {
+        let mut html = String::new();
+        for study in studies {
+            let (head, machine) = (&study.head, &study.head.machine);
+            let facts = [
+                ("Run", study.folder.path().display().to_string()),
+                ("Version", format!("nextpair {}", head.version)),
+                (
+                    "Machine",
+                    format!(
+                        "{}, {} threads, {} side by side, {}",
+                        machine.cpu,
+                        grouped(machine.threads),
+                        machine.jobs,
+                        machine.system
+                    ),
+                ),
+                ("Rounds", format!("{} finished", grouped(study.rounds.len()))),
+            ];
+            let facts: String = facts
+                .iter()
+                .map(|(what, fact)| format!("<div><dt>{what}</dt><dd>{}</dd></div>", escaped(fact)))
+                .collect();
+            let toml = toml::to_string(&study.experiment).unwrap_or_default();
+            // Writing to a string does not fail.
+            let _ = writeln!(
+                html,
+                "<dl class=\"facts\">{facts}</dl><details><summary>experiment.toml</summary>\
+                 <pre>{}</pre></details>",
+                escaped(&toml)
+            );
+        }
+        let folders: Vec<String> =
+            evidence.folders.iter().map(|folder| folder.display().to_string()).collect();
+        let _ = writeln!(
+            html,
+            "<pre>nextpair run experiment.toml --out RUN\nnextpair report {}</pre>\
+             <p class=\"note\">The same experiment gives the same numbers, whatever the number of \
+             threads. Every number of this page is in results.json, every measurement in \
+             results.csv, every chart in a .svg and a .png file beside it.</p>",
+            escaped(&folders.join(" "))
+        );
+        self.section("How it was made", &html);
+    }
+}

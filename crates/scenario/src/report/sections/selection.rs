@@ -1,0 +1,88 @@
+//! Where picks lie, and why they were picked.
+
+use std::path::Path;
+
+use nextpair_data::dataset::Dataset;
+use nextpair_data::{Progress, Side};
+
+use super::super::Options;
+use super::super::page::escaped;
+use super::super::picks::{cards, read_picks};
+use super::super::pool_map::pool_map;
+use super::Sections;
+use super::curves::styles;
+use crate::analysis::Evidence;
+use crate::{Arm, Error, Study};
+
+impl Sections {
+    /// Both sections need the dataset; without it, the page says so.
+    pub(super) fn selection(
+        &mut self,
+        evidence: &Evidence,
+        studies: &[Study],
+        options: &Options,
+        prefix: &str,
+        progress: &dyn Progress,
+    ) {
+        let bought = |study: &&Study| study.rounds.iter().any(|round| round.round > 0);
+        let Some(study) = studies.iter().find(bought) else { return };
+        let first = study.rounds.iter().find(|round| round.round > 0);
+        let Some(seed) = first.map(|round| round.seed) else { return };
+        let dataset = options.dataset.as_deref().unwrap_or(&study.experiment.dataset);
+        let heading = "Where the picks lie";
+        let arms: Vec<(Arm, usize)> =
+            evidence.arms.iter().map(|arm| arm.strategy).zip(styles(evidence)).collect();
+        let name = format!("{prefix}picks");
+        match pool_map(study, dataset, seed, &arms, &name, progress) {
+            Ok(map) => {
+                let figure = self.figure(map.chart, &map.note);
+                self.section(
+                    heading,
+                    &figure.replacen("<figure>", "<figure class=\"alone map\">", 1),
+                );
+            }
+            Err(error) => self.leave_out(heading, &error),
+        }
+        self.why(evidence, study, seed, dataset);
+    }
+
+    fn why(&mut self, evidence: &Evidence, study: &Study, seed: u64, dataset: &Path) {
+        let heading = "Why these items";
+        let looks =
+            |arm: &&Arm| arm.strategy.needs().matching && study.folder.picks(seed, arm, 1).exists();
+        let Some(arm) = study.experiment.strategies.iter().find(looks) else { return };
+        let cards = || {
+            let tasks = read_picks(&study.folder.picks(seed, arm, 1))?;
+            let dataset = Dataset::open(dataset)?;
+            Ok::<_, Error>(cards(&tasks, study.experiment.pool, &dataset))
+        };
+        let said = match evidence.pool {
+            Side::Image => {
+                "Each image is more similar to these captions than any other paired image is. Once \
+                 it has a caption of its own, the model has to learn the difference."
+            }
+            Side::Text => {
+                "Each caption is more similar to these images than any other paired caption is. \
+                 Once it has an image of its own, the model has to learn the difference."
+            }
+        };
+        match cards() {
+            Ok(cards) => {
+                let html = format!(
+                    "<p>The first picks of {} (first batch, seed {seed}). {said}</p>{cards}\
+                     <p class=\"note\">Bars are similarities; the mark is the threshold, the \
+                     similarity of the hardest rival that was paired.</p>",
+                    escaped(&arm.to_string())
+                );
+                self.section(heading, &html);
+            }
+            Err(error) => self.leave_out(heading, &error),
+        }
+    }
+
+    fn leave_out(&mut self, heading: &str, error: &Error) {
+        let why = format!("Left out: {error}");
+        self.section(heading, &format!("<p class=\"note\">{}</p>", escaped(&why)));
+        self.left_out.push(format!("{heading}: {error}"));
+    }
+}

@@ -1,0 +1,341 @@
+//! Tables of the page.
+
+use std::fmt::Write;
+
+use nextpair_engine::{Guards, StrategyName, Weight};
+
+use super::page::escaped;
+use crate::Arm;
+use crate::analysis::{ArmEvidence, Evidence, RecallAt, Recalls, Saved, signed};
+use crate::forecast::money;
+use crate::report::words::{duration, grouped, memory, verdict};
+use crate::statistics::Estimate;
+
+/// A table of plain columns; cells are HTML.
+pub(super) struct Table {
+    html: String,
+}
+
+impl Table {
+    /// With a caption and the heads of its columns, both plain text.
+    pub(super) fn new(caption: &str, heads: &[&str]) -> Self {
+        let heads: String =
+            heads.iter().map(|head| format!("<th scope=\"col\">{}</th>", escaped(head))).collect();
+        Self::headed(caption, &format!("<tr>{heads}</tr>"))
+    }
+
+    /// With rows of heads as HTML.
+    fn headed(caption: &str, heads: &str) -> Self {
+        let caption = match caption {
+            "" => String::new(),
+            caption => format!("<caption>{}</caption>", escaped(caption)),
+        };
+        let html = format!("<div class=\"scroll\"><table>{caption}<thead>{heads}</thead><tbody>");
+        Table { html }
+    }
+
+    /// A row: its head, plain text, and its cells, HTML.
+    pub(super) fn row(&mut self, head: &str, cells: &[String]) {
+        self.rows(&format!("<th scope=\"row\">{}</th>", escaped(head)), cells);
+    }
+
+    fn rows(&mut self, head: &str, cells: &[String]) {
+        let cells: String = cells.iter().map(|cell| format!("<td>{cell}</td>")).collect();
+        // Writing to a string does not fail.
+        let _ = writeln!(self.html, "<tr>{head}{cells}</tr>");
+    }
+
+    pub(super) fn finish(self) -> String {
+        self.html + "</tbody></table></div>\n"
+    }
+}
+
+/// A number with half its interval beside it.
+fn with_spread(estimate: &Estimate) -> String {
+    let mean = format!("{:.1}", estimate.mean);
+    match estimate.interval() {
+        Some((low, high)) => format!("{mean}<small>±{:.1}</small>", (high - low) / 2.0),
+        None => mean,
+    }
+}
+
+/// How a strategy is called in a table: by its name, or as the paper calls its conditions.
+struct Names {
+    conditions: bool,
+}
+
+impl Names {
+    /// Several hard-negative strategies are the conditions of the paper.
+    fn of(evidence: &Evidence) -> Self {
+        let conditions = evidence.arms.iter().filter(|arm| is_condition(&arm.strategy));
+        Names { conditions: conditions.count() > 1 }
+    }
+
+    fn heads(&self, rows: usize) -> String {
+        let heads: &[&str] = if self.conditions { &["Condition", "Weight"] } else { &["Strategy"] };
+        let head = |head: &&str| format!("<th scope=\"col\" rowspan=\"{rows}\">{head}</th>");
+        heads.iter().map(head).collect()
+    }
+
+    fn head(&self, arm: &Arm) -> String {
+        let (name, weight) = match (self.conditions, is_condition(arm)) {
+            (true, true) => (condition(arm), Some(weight(arm))),
+            (true, false) => (arm.to_string(), Some("")),
+            (false, _) => (arm.to_string(), None),
+        };
+        let weight = weight.map_or(String::new(), |weight| format!("<td>{weight}</td>"));
+        format!("<th scope=\"row\">{}</th>{weight}", escaped(&name))
+    }
+}
+
+fn is_condition(arm: &Arm) -> bool {
+    arm.strategy == StrategyName::HardNegative && arm.guards == Guards::default()
+}
+
+fn condition(arm: &Arm) -> String {
+    match arm.mini {
+        None => format!("Full-batch + Top-{}", arm.top_k),
+        Some(mini) => format!("Mini-batch {mini} + Top-{}", arm.top_k),
+    }
+}
+
+fn weight(arm: &Arm) -> &'static str {
+    match arm.weight {
+        Weight::Surplus => "Surplus",
+        Weight::Count => "Count",
+    }
+}
+
+/// Recall at a depth as the paper's tables have it; the best of a column is bold.
+pub(super) fn recall(evidence: &Evidence, depth: usize) -> String {
+    let Some(k) = evidence.arms.first().and_then(|arm| arm.recall.get(depth)).map(|at| at.k) else {
+        return String::new();
+    };
+    let (names, columns) = (Names::of(evidence), evidence.rounds + 1);
+    let rounds: String = (0..columns).map(|at| format!("<th scope=\"col\">e={at}</th>")).collect();
+    let heads = format!(
+        "<tr>{}<th scope=\"colgroup\" colspan=\"{columns}\">Text R@{k}</th>\
+         <th scope=\"colgroup\" colspan=\"{columns}\">Image R@{k}</th>\
+         <th scope=\"col\" rowspan=\"2\">R@{k}-sum</th></tr><tr>{rounds}{rounds}</tr>",
+        names.heads(2)
+    );
+    let of = |arm: &ArmEvidence, column: usize| -> Option<Estimate> {
+        let at: &RecallAt = arm.recall.get(depth)?;
+        match column {
+            column if column < columns => at.rounds.get(column).map(|r: &Recalls| r.text),
+            column if column < 2 * columns => at.rounds.get(column - columns).map(|r| r.image),
+            _ => at.sum,
+        }
+    };
+    let shown = |value: f64| (10.0 * value).round();
+    let best: Vec<Option<f64>> = (0..=2 * columns)
+        .map(|column| {
+            // All share round 0.
+            let differ = evidence.arms.len() > 1 && !column.is_multiple_of(columns);
+            let differ = differ || (column == 2 * columns && evidence.arms.len() > 1);
+            let values = evidence.arms.iter().filter_map(|arm| of(arm, column));
+            values.map(|value| shown(value.mean)).filter(|_| differ).max_by(f64::total_cmp)
+        })
+        .collect();
+    let mut table = Table::headed(
+        &format!("R@{k} in percent after every round, mean over seeds ± half the 95 % interval"),
+        &heads,
+    );
+    for arm in &evidence.arms {
+        let cell = |column: usize| match of(arm, column) {
+            None => "–".to_owned(),
+            Some(value) if best[column] == Some(shown(value.mean)) => {
+                format!("<strong>{}</strong>", with_spread(&value))
+            }
+            Some(value) => with_spread(&value),
+        };
+        let cells: Vec<String> = (0..=2 * columns).map(cell).collect();
+        table.rows(&names.head(&arm.strategy), &cells);
+    }
+    table.finish()
+}
+
+/// Differences to the baseline in R@1, text and image added, by round.
+pub(super) fn differences(evidence: &Evidence) -> String {
+    let names: Vec<String> = (1..=evidence.rounds).map(|at| format!("e={at}")).collect();
+    let mut heads = vec!["Strategy"];
+    heads.extend(names.iter().map(String::as_str));
+    heads.extend(["R@1-sum", "Seeds", "So"]);
+    let caption = format!(
+        "R@1 (text and image added) less that of {} with the same seed, mean and 95 % interval",
+        evidence.baseline
+    );
+    let mut table = Table::new(&caption, &heads);
+    for arm in &evidence.arms {
+        let Some(difference) = &arm.difference else { continue };
+        let mut cells: Vec<String> =
+            difference.rounds.iter().skip(1).map(|recalls| interval(&recalls.both)).collect();
+        cells.push(interval(&difference.sum));
+        cells.push(difference.seeds.to_string());
+        let last = difference.rounds.last().map_or("", |recalls| verdict(&recalls.both));
+        cells.push(last.to_owned());
+        table.row(&arm.strategy.to_string(), &cells);
+    }
+    table.finish()
+}
+
+fn interval(estimate: &Estimate) -> String {
+    match estimate.interval() {
+        Some((low, high)) => {
+            format!("{:+.1}<small> [{low:+.1}, {high:+.1}]</small>", estimate.mean)
+        }
+        None => format!("{:+.1}<small> one seed: no interval</small>", estimate.mean),
+    }
+}
+
+/// Captions saved at equal R@1.
+pub(super) fn saved(evidence: &Evidence) -> String {
+    let caption = format!("Captions that {} needed more to reach the same R@1", evidence.baseline);
+    let heads = ["Strategy", "At R@1", "Saved", "95 % interval", "Of", "Seeds"];
+    let mut table = Table::new(&caption, &heads);
+    for arm in &evidence.arms {
+        let dash = || "–".to_owned();
+        let cells = match &arm.saved {
+            None => continue,
+            Some(Saved::Unknown { why }) => {
+                let why = format!("cannot be told: {}", escaped(why));
+                vec![dash(), dash(), why, dash(), dash()]
+            }
+            Some(Saved::Known { level, captions, of, low, high, seeds }) => vec![
+                format!("{level:.1}"),
+                format!("{captions:+.0}"),
+                match (low.zip(*high), seeds) {
+                    (Some((low, high)), _) => format!("[{low:+.0}, {high:+.0}]"),
+                    (None, 1) => "one seed: no interval".to_owned(),
+                    (None, _) => "none: too many resamples end too low".to_owned(),
+                },
+                grouped(of.max(0.0).round() as usize),
+                seeds.to_string(),
+            ],
+        };
+        table.row(&arm.strategy.to_string(), &cells);
+    }
+    table.finish()
+}
+
+/// The share of hard negatives by round, as in the paper's Table 4.
+pub(super) fn hard_negatives(evidence: &Evidence) -> String {
+    let names: Vec<String> = (0..evidence.rounds).map(|at| format!("e={at}")).collect();
+    let mut heads = vec!["Strategy"];
+    heads.extend(names.iter().map(String::as_str));
+    let mut table =
+        Table::new("Percentage of the pool with at least one hit, before each batch", &heads);
+    for arm in evidence.arms.iter().filter(|arm| arm.hard_negatives.iter().any(Option::is_some)) {
+        let cell = |share: &Option<Estimate>| match share {
+            Some(share) => format!("{:.2}", share.mean),
+            None => "–".to_owned(),
+        };
+        let cells: Vec<String> = arm.hard_negatives.iter().map(cell).collect();
+        table.row(&arm.strategy.to_string(), &cells);
+    }
+    table.finish()
+}
+
+/// What the next batch is expected to add.
+pub(super) fn forecasts(evidence: &Evidence) -> String {
+    let heads = ["Strategy", "R@1 now", "Items", "Expected gain", "Hard", "Cost", "A point costs"];
+    let mut table = Table::new("The next batch; R@1 is text and image added", &heads);
+    for arm in &evidence.arms {
+        let Some(forecast) = &arm.forecast else { continue };
+        let (gain, low, high) = (forecast.gain, forecast.low, forecast.high);
+        let cost = evidence.price.map(|price| price * forecast.batch as f64);
+        let point = match cost {
+            None => "–".to_owned(),
+            Some(cost) if low > 0.0 => format!(
+                "{}<small> [{}, {}]</small>",
+                money(cost / gain),
+                money(cost / high),
+                money(cost / low)
+            ),
+            Some(_) => "cannot be told from nothing".to_owned(),
+        };
+        let hard = forecast.hard_negatives;
+        table.row(
+            &arm.strategy.to_string(),
+            &[
+                format!("{:.1}", forecast.reached),
+                grouped(forecast.batch),
+                format!("{gain:+.1}<small> [{low:+.1}, {high:+.1}]</small>"),
+                hard.map_or("–".to_owned(), |share| format!("{:.0} %", 100.0 * share)),
+                cost.map_or("–".to_owned(), money),
+                point,
+            ],
+        );
+    }
+    table.finish()
+}
+
+/// What would have been expected of batches that were bought.
+pub(super) fn backtest(evidence: &Evidence) -> String {
+    let heads = ["Strategy", "Batch", "Expected", "Came", "Within"];
+    let mut table =
+        Table::new("What would have been expected of each batch, and what came", &heads);
+    for arm in &evidence.arms {
+        for test in &arm.backtest {
+            let forecast = &test.forecast;
+            table.row(
+                &arm.strategy.to_string(),
+                &[
+                    (forecast.round + 1).to_string(),
+                    format!(
+                        "{:+.1}<small> [{:+.1}, {:+.1}]</small>",
+                        forecast.gain, forecast.low, forecast.high
+                    ),
+                    format!("{:+.1}", test.came),
+                    if test.held() { "yes" } else { "no" }.to_owned(),
+                ],
+            );
+        }
+    }
+    table.finish()
+}
+
+/// Time and memory by phase.
+pub(super) fn time(evidence: &Evidence) -> String {
+    let mut table =
+        Table::new("All rounds together", &["Phase", "Time", "Share", "", "Most memory"]);
+    for phase in &evidence.time.phases {
+        table.row(
+            &phase.name,
+            &[
+                duration(phase.seconds),
+                format!("{:.1} %", phase.share),
+                format!("<div class=\"bar\"><i style=\"width:{:.1}%\"></i></div>", phase.share),
+                phase.memory.map_or("–".to_owned(), memory),
+            ],
+        );
+    }
+    table.finish()
+}
+
+/// Runs side by side.
+pub(super) fn comparison(runs: &[Evidence]) -> String {
+    let heads = ["Run", "Strategy", "Seeds", "Text R@1", "Image R@1", "R@1-sum", "To its baseline"];
+    let mut table = Table::new("After the last round of each run", &heads);
+    for run in runs {
+        for arm in &run.arms {
+            let last = arm.r1().last();
+            let cell = |of: Option<Estimate>| of.as_ref().map_or("–".to_owned(), with_spread);
+            let sum = arm.recall.first().and_then(|recall| recall.sum);
+            let difference =
+                arm.difference.as_ref().and_then(|difference| difference.rounds.last());
+            table.row(
+                &run.label,
+                &[
+                    escaped(&arm.strategy.to_string()),
+                    arm.finished.len().to_string(),
+                    cell(last.map(|recalls| recalls.text)),
+                    cell(last.map(|recalls| recalls.image)),
+                    cell(sum),
+                    difference.map_or("–".to_owned(), |last| signed(&last.both)),
+                ],
+            );
+        }
+    }
+    table.finish()
+}

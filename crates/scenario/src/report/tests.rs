@@ -1,0 +1,145 @@
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use super::*;
+use crate::fixture::Fixture;
+
+fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let entries = fs::read_dir(folder).unwrap().map(Result::unwrap);
+    let read = |entry: fs::DirEntry| {
+        (entry.file_name().into_string().unwrap(), fs::read(entry.path()).unwrap())
+    };
+    entries.map(read).collect()
+}
+
+fn report(studies: &[Study], options: &Options) -> (BTreeMap<String, Vec<u8>>, Written) {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("new/report");
+    let written = write(studies, options, &out, &()).unwrap();
+    (files(&out), written)
+}
+
+/// Every element is closed, in order; void elements of HTML aside.
+fn check_balanced(text: &str) {
+    let mut open: Vec<&str> = Vec::new();
+    for tag in text.split('<').skip(1) {
+        let tag = tag.split('>').next().unwrap();
+        let name = tag.trim_start_matches('/').split([' ', '/']).next().unwrap();
+        let alone = tag.ends_with('/') || tag.starts_with('!');
+        if alone || ["meta", "img", "br"].contains(&name) {
+            continue;
+        }
+        match tag.strip_prefix('/') {
+            Some(_) => assert_eq!(open.pop(), Some(name), "{tag}"),
+            None => open.push(name),
+        }
+    }
+    assert!(open.is_empty(), "{open:?}");
+}
+
+#[test]
+fn a_report_has_everything_and_needs_nothing() {
+    let fixture = Fixture::default();
+    let (files, written) = report(&[fixture.study()], &Options::default());
+    let page = String::from_utf8(files["report.html"].clone()).unwrap();
+    for part in [
+        "Synthetic data.",
+        "The answer",
+        "What was tried",
+        "Learning curves",
+        "Recall by round",
+        "Differences to random",
+        "Captions saved at equal R@1",
+        "Hard negatives by round",
+        "Where the picks lie",
+        "Why these items",
+        "Left out: ",
+        "Stop or go",
+        "Time and memory",
+        "How it was made",
+    ] {
+        assert!(page.contains(part), "{part}");
+    }
+    check_balanced(&page);
+    // The dataset is not at hand.
+    assert_eq!(written.left_out.len(), 2);
+    for outside in ["http:", "https:", "<script", "@import", "url("] {
+        assert!(!page.contains(outside), "{outside}");
+    }
+    assert!(page.contains("scenes &lt;b&gt;&amp; more&lt;/b&gt;"));
+    for name in ["text-r1", "image-r1", "differences", "hard-negatives"] {
+        check_balanced(std::str::from_utf8(&files[&format!("{name}.svg")]).unwrap());
+        assert!(files[&format!("{name}.png")].starts_with(b"\x89PNG"), "{name}");
+    }
+    let json: serde_json::Value = serde_json::from_slice(&files["results.json"]).unwrap();
+    assert_eq!(json["runs"][0]["arms"].as_array().unwrap().len(), 4);
+    let csv = String::from_utf8(files["results.csv"].clone()).unwrap();
+    // A shared round and three of each strategy, three seeds; ten recalls and ranks, five phases,
+    // and the share of two strategies.
+    assert_eq!(csv.lines().count(), 1 + 3 * (13 * 15 + 2 * 3));
+}
+
+#[test]
+fn the_number_of_threads_changes_nothing() {
+    let fixture = Fixture::default();
+    let study = fixture.study();
+    let with = |threads: usize| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        pool.install(|| report(std::slice::from_ref(&study), &Options::default()).0)
+    };
+    assert_eq!(with(1), with(3));
+}
+
+#[test]
+fn one_seed_has_no_interval_anywhere() {
+    let fixture = Fixture::default().seeds(&[0]);
+    let (files, _) = report(&[fixture.study()], &Options::default());
+    let page = String::from_utf8(files["report.html"].clone()).unwrap();
+    assert!(page.contains("one seed: no interval") && !page.contains('±'.to_string().as_str()));
+    assert!(!page.contains("class=\"band"));
+}
+
+#[test]
+fn conditions_are_rows_of_the_papers_table() {
+    let fixture = Fixture::default().arms(&["random", "all-conditions"]);
+    let (files, _) = report(&[fixture.study()], &Options::default());
+    let page = String::from_utf8(files["report.html"].clone()).unwrap();
+    assert!(page.contains("Full-batch + Top-1</th><td>Surplus</td>"));
+    assert!(page.contains("Mini-batch 29.4% + Top-10</th><td>Count</td>"));
+    check_balanced(&page);
+}
+
+#[test]
+fn runs_side_by_side_keep_their_files_apart() {
+    let (one, other) = (Fixture::default(), Fixture::default().two_arms());
+    let options = Options { compare: true, ..Options::default() };
+    let (files, written) = report(&[one.study(), other.study()], &options);
+    assert_eq!(written.analysis.runs.len(), 2);
+    for name in ["1-text-r1.svg", "2-text-r1.svg", "compared-text-r1.svg"] {
+        assert!(files.contains_key(name), "{name}");
+    }
+    let page = String::from_utf8(files["report.html"].clone()).unwrap();
+    assert!(page.contains("Side by side"));
+    check_balanced(&page);
+}
+
+#[test]
+fn a_run_without_rounds_is_reported_as_such() {
+    let mut study = Fixture::default().study();
+    study.rounds.clear();
+    let (files, _) = report(&[study], &Options::default());
+    let page = String::from_utf8(files["report.html"].clone()).unwrap();
+    assert!(page.contains("No round is finished yet.") && page.contains("0 of 3 seeds finished"));
+}
+
+#[test]
+fn what_cannot_be_meant_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let none = write(&[], &Options::default(), folder.path(), &()).unwrap_err();
+    assert!(none.to_string().contains("no run"), "{none}");
+    let options = Options { price: Some(f64::NAN), ..Options::default() };
+    let study = Fixture::default().study();
+    let price = write(&[study], &options, folder.path(), &()).unwrap_err().to_string();
+    assert!(price.contains("price"), "{price}");
+}

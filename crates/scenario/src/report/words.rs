@@ -1,0 +1,149 @@
+//! Numbers and findings in plain words.
+
+use crate::analysis::{ArmEvidence, Evidence, signed};
+use crate::statistics::{Estimate, Verdict};
+
+/// 12,345.
+pub(super) fn grouped(number: usize) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// "1 seed", "3 seeds".
+pub(super) fn counted(number: usize, what: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{} {what}{plural}", grouped(number))
+}
+
+/// 0.4 s, 47 s, 3 min 05 s, 2 h 07 min.
+pub(super) fn duration(seconds: f64) -> String {
+    if seconds < 10.0 {
+        return format!("{seconds:.1} s");
+    }
+    let whole = seconds.round() as u64;
+    match (whole / 3600, whole / 60 % 60, whole % 60) {
+        (0, 0, seconds) => format!("{seconds} s"),
+        (0, minutes, seconds) => format!("{minutes} min {seconds:02} s"),
+        (hours, minutes, _) => format!("{hours} h {minutes:02} min"),
+    }
+}
+
+/// 312 MiB, 1.4 GiB.
+pub(super) fn memory(bytes: u64) -> String {
+    let mib = bytes as f64 / f64::from(1 << 20);
+    match mib < 1000.0 {
+        true => format!("{mib:.0} MiB"),
+        false => format!("{:.1} GiB", mib / 1024.0),
+    }
+}
+
+/// What the interval of a difference says.
+pub(super) fn verdict(difference: &Estimate) -> &'static str {
+    match difference.verdict() {
+        Verdict::Above => "it is better",
+        Verdict::Below => "it is worse",
+        Verdict::Unclear => "it cannot be told from chance",
+        Verdict::NoInterval => "one seed tells nothing about chance",
+    }
+}
+
+/// The answer: what each strategy reached, against the baseline.
+pub(super) fn answer(evidence: &Evidence) -> Vec<String> {
+    let Some(baseline) = evidence.baseline() else { return Vec::new() };
+    let others = evidence.arms.iter().filter(|arm| arm.strategy != evidence.baseline);
+    others.map(|arm| against(evidence, arm, baseline)).collect()
+}
+
+fn against(evidence: &Evidence, arm: &ArmEvidence, baseline: &ArmEvidence) -> String {
+    let (name, other) = (arm.strategy, evidence.baseline);
+    let Some(difference) = &arm.difference else {
+        let known = arm.r1().len().saturating_sub(1);
+        return format!(
+            "{name} cannot be compared with {other} yet: no seed of both has finished; {} of {} \
+             batches are known.",
+            known, evidence.rounds
+        );
+    };
+    let (Some(last), Some(reached), Some(theirs)) =
+        (difference.rounds.last(), arm.r1().last(), baseline.r1().last())
+    else {
+        return format!("{name} has no round.");
+    };
+    let batches = counted(evidence.rounds, "batch").replace("batchs", "batches");
+    let seeds = match difference.seeds {
+        1 => String::new(),
+        seeds => format!(", {seeds} seeds"),
+    };
+    format!(
+        "After {batches} {name} reached R@1 {:.1} against {:.1} for {other}: difference \
+         {}{seeds}: {}.",
+        reached.both.mean,
+        theirs.both.mean,
+        signed(&last.both),
+        verdict(&last.both)
+    )
+}
+
+/// What to keep in mind when many strategies are compared.
+pub(super) fn by_chance(evidence: &Evidence) -> Option<String> {
+    let compared = evidence.arms.iter().filter(|arm| arm.difference.is_some()).count();
+    (compared > 3).then(|| {
+        format!(
+            "These are {compared} comparisons, each with its own 95 % interval: about one in \
+             twenty such intervals leaves out zero by chance alone."
+        )
+    })
+}
+
+/// What is not finished yet.
+pub(super) fn unfinished(evidence: &Evidence) -> Vec<String> {
+    let asked = evidence.seeds.len();
+    let missing = evidence.arms.iter().filter(|arm| arm.finished.len() < asked);
+    missing
+        .map(|arm| {
+            let finished = arm.finished.len();
+            format!("{}: {finished} of {} finished.", arm.strategy, counted(asked, "seed"))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Analysis;
+    use crate::fixture::Fixture;
+
+    #[test]
+    fn numbers_are_short_to_read() {
+        assert_eq!([0, 999, 1000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
+        let times = [0.04, 9.0, 59.6, 185.0, 7620.0].map(duration);
+        assert_eq!(times, ["0.0 s", "9.0 s", "1 min 00 s", "3 min 05 s", "2 h 07 min"]);
+        assert_eq!(memory(300 << 20), "300 MiB");
+        assert_eq!(memory(1434 << 20), "1.4 GiB");
+    }
+
+    #[test]
+    fn the_answer_claims_what_the_interval_does() {
+        let analysis = |fixture: &Fixture| {
+            Analysis::of(&[fixture.study()], false, None).unwrap().runs.remove(0)
+        };
+        let fixture = Fixture::default().two_arms();
+        let unclear = answer(&analysis(&fixture)).remove(0);
+        assert!(unclear.starts_with("After 2 batches hard-negative reached R@1 34.0 against 28.0"));
+        assert!(unclear.ends_with("2 seeds: it cannot be told from chance."), "{unclear}");
+        let one = answer(&analysis(&fixture.seeds(&[0]))).remove(0);
+        assert!(
+            one.ends_with("+4.0 (one seed: no interval): one seed tells nothing about chance.")
+        );
+        let sure = Fixture::default().two_arms().seeds(&[0, 1, 2, 3]);
+        let better = answer(&analysis(&sure)).remove(0);
+        assert!(better.ends_with("4 seeds: it is better."), "{better}");
+    }
+}
