@@ -14,6 +14,7 @@ mod output;
 mod parts;
 mod progress;
 mod quickstart;
+mod report;
 mod run;
 mod score;
 mod search;
@@ -68,6 +69,8 @@ enum Command {
     Run(Box<run::Args>),
     /// Take what people said about the queue of a run
     Ingest(ingest::Args),
+    /// Make a page, tables and charts of what runs found
+    Report(report::Args),
     /// Choose the pool items to pair next
     Select(select::Args),
     /// Score one shard of the pool, for `merge`
@@ -92,6 +95,7 @@ pub fn run() -> ExitCode {
         Command::Eval(args) => evaluate::run(&args),
         Command::Run(args) => run::run(&args),
         Command::Ingest(args) => ingest::run(&args),
+        Command::Report(args) => report::run(&args),
         Command::Select(args) => select::run(&args),
         Command::Score(args) => score::run(&args),
         Command::Merge(args) => merge::run(&args),

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::io::Write as _;
-use std::path::Path;
 
 use nextpair_data::queue::{Task, Why};
 use nextpair_models::{Config, Evaluation, Retrieval, Training};
@@ -109,10 +108,6 @@ impl Fixture {
         self
     }
 
-    pub(crate) fn path(&self) -> &Path {
-        self.folder.path()
-    }
-
     /// Writes the run and opens it.
     pub(crate) fn study(&self) -> Study {
         let path = self.folder.path();
@@ -140,7 +135,6 @@ impl Fixture {
             machine: Machine {
                 cpu: "A processor".to_owned(),
                 threads: 2,
-                jobs: 1,
                 system: "linux x86_64".to_owned(),
             },
             files: [("items.jsonl".to_owned(), "f".to_owned())].into(),

@@ -6,6 +6,19 @@ use super::Evidence;
 use crate::statistics::Estimate;
 
 impl Evidence {
+    /// What it is, and what is missing of it: `run: scenes (synthetic), 3 seeds`.
+    pub fn summary(&self) -> String {
+        let synthetic = if self.synthetic { " (synthetic: made up by a program)" } else { "" };
+        let asked = self.seeds.len();
+        let finished = self.arms.iter().map(|arm| arm.finished.len()).min().unwrap_or(0);
+        let seeds = match (finished == asked, asked) {
+            (true, 1) => "one seed: no intervals".to_owned(),
+            (true, _) => format!("{asked} seeds, 95 % intervals"),
+            (false, _) => format!("{finished} of {asked} seeds finished"),
+        };
+        format!("{}: {}{synthetic}, {}, {seeds}", self.label, self.dataset, self.model)
+    }
+
     /// R@1 by round in the form of the paper's tables, and the difference to the baseline.
     pub fn table(&self) -> String {
         let name = |arm: &super::ArmEvidence| arm.strategy.to_string();

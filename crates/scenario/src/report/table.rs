@@ -137,10 +137,12 @@ pub(super) fn recall(evidence: &Evidence, depth: usize) -> String {
             values.map(|value| shown(value.mean)).filter(|_| differ).max_by(f64::total_cmp)
         })
         .collect();
-    let mut table = Table::headed(
-        &format!("R@{k} in percent after every round, mean over seeds ± half the 95 % interval"),
-        &heads,
-    );
+    let spread = match evidence.seeds.len() {
+        1 => "one seed: no interval",
+        _ => "mean over seeds ± half the 95 % interval",
+    };
+    let caption = format!("R@{k} in percent after every round, {spread}");
+    let mut table = Table::headed(&caption, &heads);
     for arm in &evidence.arms {
         let cell = |column: usize| match of(arm, column) {
             None => "–".to_owned(),

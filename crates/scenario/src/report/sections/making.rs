@@ -41,10 +41,9 @@ impl Sections {
                 (
                     "Machine",
                     format!(
-                        "{}, {} threads, {} side by side, {}",
+                        "{}, {} threads, {}",
                         machine.cpu,
                         grouped(machine.threads),
-                        machine.jobs,
                         machine.system
                     ),
                 ),

@@ -1,0 +1,67 @@
+//! `nextpair report RUN...`: what runs found, as a page, tables and charts.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Result, ensure};
+use nextpair_scenario::Study;
+use nextpair_scenario::report::{Options, write};
+
+use crate::progress::Bar;
+use crate::threads;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Folders of `nextpair run`; several of one experiment, with other seeds, are pooled
+    #[arg(required = true, value_name = "RUN")]
+    runs: Vec<PathBuf>,
+    /// Put the runs side by side instead
+    #[arg(long)]
+    compare: bool,
+    /// Where to write [default: RUN/report]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// The dataset, if it is not where the run says
+    #[arg(long, value_name = "DIR")]
+    dataset: Option<PathBuf>,
+    /// What it costs to pair an item, for stop or go
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    price: Option<f64>,
+    /// Print results.json
+    #[arg(long)]
+    json: bool,
+    /// Threads [default: all cores]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    threads: Option<usize>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    threads::set(args.threads)?;
+    ensure!(
+        args.out.is_some() || args.runs.len() == 1,
+        "--out is missing: several runs have no folder of their own for a report"
+    );
+    let studies = args.runs.iter().map(|run| Study::open(run)).collect::<Result<Vec<_>, _>>()?;
+    let out = args.out.clone().unwrap_or_else(|| args.runs[0].join("report"));
+    let options =
+        Options { compare: args.compare, dataset: args.dataset.clone(), price: args.price };
+    let bar = Bar::new();
+    let written = write(&studies, &options, &out, &bar);
+    bar.finish();
+    let written = written?;
+    for left_out in &written.left_out {
+        eprintln!("left out: {left_out}");
+    }
+    let mut text = String::new();
+    if args.json {
+        text = serde_json::to_string_pretty(&written.analysis)? + "\n";
+    } else {
+        for run in &written.analysis.runs {
+            text += &format!("{}\n{}\n", run.summary(), run.table());
+        }
+    }
+    std::io::stdout().write_all(text.as_bytes())?;
+    eprintln!("report: {}", written.page.display());
+    Ok(ExitCode::SUCCESS)
+}
