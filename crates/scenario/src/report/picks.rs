@@ -2,8 +2,6 @@
 
 use std::collections::HashMap;
 use std::fmt::Write;
-use std::fs;
-use std::path::Path;
 
 use nextpair_data::Side;
 use nextpair_data::dataset::Dataset;
@@ -11,22 +9,11 @@ use nextpair_data::queue::{Task, Why};
 
 use super::card::Card;
 use super::page::{escaped, frame};
-use crate::Error;
 
 /// Picks that are shown.
 const PICKS: usize = 6;
 /// Reasons that are shown of each.
 const REASONS: usize = 3;
-
-/// Reads the picks of a round.
-pub(super) fn read_picks(path: &Path) -> Result<Vec<Task>, Error> {
-    let text = fs::read_to_string(path).map_err(|e| Error::io(path, e))?;
-    let read = |(at, line): (usize, &str)| {
-        let wrong = |e: serde_json::Error| Error::line(path, at + 1, format!("not a pick: {e}"));
-        serde_json::from_str(line).map_err(wrong)
-    };
-    text.lines().enumerate().map(read).collect()
-}
 
 /// The first picks as cards.
 pub(super) fn cards(tasks: &[Task], side: Side, dataset: &Dataset) -> String {

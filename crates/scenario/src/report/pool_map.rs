@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use nextpair_data::dataset::Dataset;
-use nextpair_data::{Progress, Side, draw};
-use nextpair_models::{Choice, Corpus, Device, Encodings, Run};
+use nextpair_data::{Progress, Side, draw, queue};
+use nextpair_models::{Corpus, Device, Encodings, Run};
 
 use super::chart::{self, Chart, Panel};
-use super::picks::read_picks;
 use super::tsne::tsne;
 use super::words::grouped;
+use crate::plan::{Plan, text_of};
 use crate::{Arm, Error, Study};
 
 /// Points on a map.
@@ -45,7 +45,7 @@ pub(super) fn pool_map(
     for &(arm, style) in arms {
         let path = study.folder.picks(seed, &arm, 1);
         if path.exists() {
-            let tasks = read_picks(&path)?;
+            let tasks = queue::read(&path)?;
             let picks = tasks.iter().filter_map(|task| places.get(&task.id).copied());
             picked.push((arm, style, picks.collect()));
         }
@@ -83,22 +83,16 @@ pub(super) fn pool_map(
 /// The items that were not paired in round 0, each with what the model sees of it: the item itself
 /// or the caption that stands for it.
 fn pool(study: &Study, run: &Run, corpus: &Corpus) -> Result<Vec<(usize, usize)>, Error> {
-    let mut paired = vec![false; corpus.dataset().items().len()];
-    run.pairs(corpus)?.iter().for_each(|pair| paired[pair.item] = true);
-    let training = &run.spec().training;
-    let one = match training.captions {
-        Choice::All => Choice::First,
-        other => other,
-    };
-    let own = |item: usize| match study.experiment.pool {
-        Side::Image => corpus.has_image(item).then_some((item, item)),
+    let paired: Vec<usize> = run.pairs(corpus)?.iter().map(|pair| pair.item).collect();
+    let (training, side) = (&run.spec().training, study.experiment.pool);
+    let own = |item: usize| match side {
+        Side::Image => Some((item, item)),
         Side::Text => {
-            let chosen = corpus.chosen(item, one, training.seed);
-            chosen.first().map(|pair| (item, pair.caption))
+            text_of(corpus, item, training.captions, training.seed).map(|text| (item, text))
         }
     };
-    let unpaired = corpus.training_items().into_iter().filter(|&item| !paired[item]);
-    Ok(unpaired.filter_map(own).collect())
+    let pool = Plan::new(&study.experiment, corpus)?.pool(&paired);
+    Ok(pool.into_iter().filter_map(own).collect())
 }
 
 /// Places in the pool, ascending: all picks if they are few enough, and a sample of the rest.

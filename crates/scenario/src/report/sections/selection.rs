@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use nextpair_data::dataset::Dataset;
-use nextpair_data::{Progress, Side};
+use nextpair_data::{Progress, Side, queue};
 
 use super::super::Options;
 use super::super::page::escaped;
-use super::super::picks::{cards, read_picks};
+use super::super::picks::cards;
 use super::super::pool_map::pool_map;
 use super::Sections;
 use super::curves::styles;
@@ -52,7 +52,7 @@ impl Sections {
             |arm: &&Arm| arm.strategy.needs().matching && study.folder.picks(seed, arm, 1).exists();
         let Some(arm) = study.experiment.strategies.iter().find(looks) else { return };
         let cards = || {
-            let tasks = read_picks(&study.folder.picks(seed, arm, 1))?;
+            let tasks = queue::read(&study.folder.picks(seed, arm, 1))?;
             let dataset = Dataset::open(dataset)?;
             Ok::<_, Error>(cards(&tasks, study.experiment.pool, &dataset))
         };
