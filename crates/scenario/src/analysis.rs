@@ -280,24 +280,4 @@ pub(crate) mod tests {
         assert!(analysis.runs[0].arms[1].r1().is_empty());
         assert!(Analysis::of(&[], false, None).unwrap().runs.is_empty());
     }
-
-    #[test]
-    fn runs_are_pooled_or_compared() {
-        let one = Fixture::default().two_arms();
-        let other = Fixture::default().two_arms().seeds(&[2, 3]);
-        let pooled = Analysis::of(&[one.study(), other.study()], false, None).unwrap();
-        assert_eq!(pooled.runs[0].seeds, [0, 1, 2, 3]);
-        assert_eq!(pooled.runs[0].arms[1].finished, [0, 1, 2, 3]);
-        let mut changed = other.study();
-        changed.experiment.training.epochs += 1;
-        let what = Analysis::of(&[one.study(), changed.clone()], false, None).unwrap_err();
-        assert!(what.to_string().contains("training.epochs"), "{what}");
-        let compared = Analysis::of(&[one.study(), changed], true, None).unwrap();
-        assert_eq!(compared.runs.len(), 2);
-        assert_ne!(compared.runs[0].label, compared.runs[1].label);
-        let mut same = one.study();
-        same.rounds[3].test[0].text.r1 += 1.0;
-        let what = Analysis::of(&[one.study(), same], false, None).unwrap_err().to_string();
-        assert!(what.contains("seed 0"), "{what}");
-    }
 }

@@ -28,14 +28,18 @@ pub(super) fn cards(tasks: &[Task], side: Side, dataset: &Dataset) -> String {
             *card = Some(Card::of(dataset, index));
         }
     }
-    // The longest bar is a similarity that the model can have.
-    let largest = tasks.iter().flat_map(|task| &task.why).map(|why| why.similarity.abs());
-    let scale = largest.fold(0.0, f64::max).max(1e-9);
-    let card = |task: &&Task| card(task, side, &shown, scale);
-    format!("<div class=\"why\">{}</div>", tasks.iter().map(card).collect::<String>())
+    let bars = Bars::of(tasks.iter().flat_map(|task| task.why.iter().take(REASONS)));
+    let card = |task: &&Task| card(task, side, &shown, &bars);
+    format!(
+        "<div class=\"why\">{}</div>\
+         <p class=\"note\">Bars are similarities and begin at {}; the mark is the threshold, the \
+         similarity of the hardest rival that was paired.</p>",
+        tasks.iter().map(card).collect::<String>(),
+        bars.said(bars.low)
+    )
 }
 
-fn card(task: &Task, side: Side, shown: &HashMap<&str, Option<Card>>, scale: f64) -> String {
+fn card(task: &Task, side: Side, shown: &HashMap<&str, Option<Card>>, bars: &Bars) -> String {
     let of = |id: &str| shown.get(id).and_then(Option::as_ref);
     let picture = |id: &str| match of(id) {
         Some(card) => frame(&card.thumbnail),
@@ -67,22 +71,53 @@ fn card(task: &Task, side: Side, shown: &HashMap<&str, Option<Card>>, scale: f64
             "<li>{}<div><p class=\"said\">{}</p>{}</div></li>",
             picture(&why.id),
             escaped(&why.caption),
-            bar(why, scale)
+            bars.bar(why)
         );
     }
     text + "</ol></article>\n"
 }
 
-/// The similarity as a bar, with a mark where the threshold is.
-fn bar(why: &Why, scale: f64) -> String {
-    let percent = |value: f64| (100.0 * value / scale).clamp(0.0, 100.0);
-    format!(
-        "<div class=\"bar\"><i style=\"width:{:.1}%\"></i><b style=\"left:{:.1}%\"></b></div>\
-         <p class=\"note\">{:.3} against {:.3}: surplus {:.3}</p>",
-        percent(why.similarity),
-        percent(why.threshold),
-        why.similarity,
-        why.threshold,
-        why.surplus
-    )
+/// Similarities as bars, on a scale on which they can be told from their thresholds.
+struct Bars {
+    low: f64,
+    high: f64,
+    digits: usize,
+}
+
+impl Bars {
+    fn of<'a>(reasons: impl Iterator<Item = &'a Why>) -> Self {
+        let (mut low, mut high, mut surplus) = (f64::INFINITY, f64::NEG_INFINITY, f64::INFINITY);
+        for why in reasons {
+            low = low.min(why.threshold);
+            high = high.max(why.similarity);
+            surplus = surplus.min(why.surplus.abs());
+        }
+        if low > high {
+            (low, high, surplus) = (0.0, 1.0, 1.0);
+        }
+        // From zero, unless that is so far off that all bars look alike.
+        let range = high - low;
+        let low = if low > 0.0 && low < 2.0 * range { 0.0 } else { low - range };
+        let digits = (1.0 - surplus.max(1e-6).log10()).ceil().clamp(3.0, 6.0) as usize;
+        Bars { low, high, digits }
+    }
+
+    fn said(&self, value: f64) -> String {
+        format!("{value:.*}", self.digits)
+    }
+
+    /// A bar with a mark where the threshold is.
+    fn bar(&self, why: &Why) -> String {
+        let range = (self.high - self.low).max(1e-12);
+        let percent = |value: f64| (100.0 * (value - self.low) / range).clamp(0.0, 100.0);
+        format!(
+            "<div class=\"bar\"><i style=\"width:{:.1}%\"></i><b style=\"left:{:.1}%\"></b></div>\
+             <p class=\"note\">{} against {}: surplus {}</p>",
+            percent(why.similarity),
+            percent(why.threshold),
+            self.said(why.similarity),
+            self.said(why.threshold),
+            self.said(why.surplus)
+        )
+    }
 }

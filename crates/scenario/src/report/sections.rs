@@ -154,9 +154,7 @@ impl Sections {
             folds => format!(", in {folds} parts, averaged"),
         };
         let annotator = match evidence.annotator {
-            Annotator::Oracle => {
-                "the dataset itself, which had the other half all along".to_owned()
-            }
+            Annotator::Oracle => "the dataset itself, which knew all along".to_owned(),
             Annotator::Human => "people".to_owned(),
             Annotator::Noisy(noise) => format!(
                 "the dataset, with {:.0} % wrong and {:.0} % exchanged",
@@ -183,7 +181,7 @@ impl Sections {
             ),
             ("A batch", counted(evidence.next_batch, "item")),
             ("Paired by", annotator),
-            ("Model", format!("{}, trained from its first weights in every round", evidence.model)),
+            ("Model", format!("{}, trained anew in every round", evidence.model)),
             (
                 "Tested on",
                 format!(

@@ -1,15 +1,16 @@
 //! Tables of the page.
 
+mod recall;
+
 use std::fmt::Write;
 
-use nextpair_engine::{Guards, StrategyName, Weight};
-
 use super::page::escaped;
-use crate::Arm;
-use crate::analysis::{ArmEvidence, Evidence, RecallAt, Recalls, Saved, signed};
+use crate::analysis::{Evidence, Saved, signed};
 use crate::forecast::money;
-use crate::report::words::{duration, grouped, memory, verdict};
+use crate::report::words::{duration, grouped, memory, typographic, verdict};
 use crate::statistics::Estimate;
+
+pub(super) use recall::recall;
 
 /// A table of plain columns; cells are HTML.
 pub(super) struct Table {
@@ -28,7 +29,7 @@ impl Table {
     fn headed(caption: &str, heads: &str) -> Self {
         let caption = match caption {
             "" => String::new(),
-            caption => format!("<caption>{}</caption>", escaped(caption)),
+            caption => format!("<caption><span>{}</span></caption>", escaped(caption)),
         };
         let html = format!("<div class=\"scroll\"><table>{caption}<thead>{heads}</thead><tbody>");
         Table { html }
@@ -40,7 +41,8 @@ impl Table {
     }
 
     fn rows(&mut self, head: &str, cells: &[String]) {
-        let cells: String = cells.iter().map(|cell| format!("<td>{cell}</td>")).collect();
+        let cells: String =
+            cells.iter().map(|cell| format!("<td>{}</td>", typographic(cell))).collect();
         // Writing to a string does not fail.
         let _ = writeln!(self.html, "<tr>{head}{cells}</tr>");
     }
@@ -59,110 +61,12 @@ fn with_spread(estimate: &Estimate) -> String {
     }
 }
 
-/// How a strategy is called in a table: by its name, or as the paper calls its conditions.
-struct Names {
-    conditions: bool,
-}
-
-impl Names {
-    /// Several hard-negative strategies are the conditions of the paper.
-    fn of(evidence: &Evidence) -> Self {
-        let conditions = evidence.arms.iter().filter(|arm| is_condition(&arm.strategy));
-        Names { conditions: conditions.count() > 1 }
-    }
-
-    fn heads(&self, rows: usize) -> String {
-        let heads: &[&str] = if self.conditions { &["Condition", "Weight"] } else { &["Strategy"] };
-        let head = |head: &&str| format!("<th scope=\"col\" rowspan=\"{rows}\">{head}</th>");
-        heads.iter().map(head).collect()
-    }
-
-    fn head(&self, arm: &Arm) -> String {
-        let (name, weight) = match (self.conditions, is_condition(arm)) {
-            (true, true) => (condition(arm), Some(weight(arm))),
-            (true, false) => (arm.to_string(), Some("")),
-            (false, _) => (arm.to_string(), None),
-        };
-        let weight = weight.map_or(String::new(), |weight| format!("<td>{weight}</td>"));
-        format!("<th scope=\"row\">{}</th>{weight}", escaped(&name))
-    }
-}
-
-fn is_condition(arm: &Arm) -> bool {
-    arm.strategy == StrategyName::HardNegative && arm.guards == Guards::default()
-}
-
-fn condition(arm: &Arm) -> String {
-    match arm.mini {
-        None => format!("Full-batch + Top-{}", arm.top_k),
-        Some(mini) => format!("Mini-batch {mini} + Top-{}", arm.top_k),
-    }
-}
-
-fn weight(arm: &Arm) -> &'static str {
-    match arm.weight {
-        Weight::Surplus => "Surplus",
-        Weight::Count => "Count",
-    }
-}
-
-/// Recall at a depth as the paper's tables have it; the best of a column is bold.
-pub(super) fn recall(evidence: &Evidence, depth: usize) -> String {
-    let Some(k) = evidence.arms.first().and_then(|arm| arm.recall.get(depth)).map(|at| at.k) else {
-        return String::new();
-    };
-    let (names, columns) = (Names::of(evidence), evidence.rounds + 1);
-    let rounds: String = (0..columns).map(|at| format!("<th scope=\"col\">e={at}</th>")).collect();
-    let heads = format!(
-        "<tr>{}<th scope=\"colgroup\" colspan=\"{columns}\">Text R@{k}</th>\
-         <th scope=\"colgroup\" colspan=\"{columns}\">Image R@{k}</th>\
-         <th scope=\"col\" rowspan=\"2\">R@{k}-sum</th></tr><tr>{rounds}{rounds}</tr>",
-        names.heads(2)
-    );
-    let of = |arm: &ArmEvidence, column: usize| -> Option<Estimate> {
-        let at: &RecallAt = arm.recall.get(depth)?;
-        match column {
-            column if column < columns => at.rounds.get(column).map(|r: &Recalls| r.text),
-            column if column < 2 * columns => at.rounds.get(column - columns).map(|r| r.image),
-            _ => at.sum,
-        }
-    };
-    let shown = |value: f64| (10.0 * value).round();
-    let best: Vec<Option<f64>> = (0..=2 * columns)
-        .map(|column| {
-            // All share round 0.
-            let differ = evidence.arms.len() > 1 && !column.is_multiple_of(columns);
-            let differ = differ || (column == 2 * columns && evidence.arms.len() > 1);
-            let values = evidence.arms.iter().filter_map(|arm| of(arm, column));
-            values.map(|value| shown(value.mean)).filter(|_| differ).max_by(f64::total_cmp)
-        })
-        .collect();
-    let spread = match evidence.seeds.len() {
-        1 => "one seed: no interval",
-        _ => "mean over seeds ± half the 95 % interval",
-    };
-    let caption = format!("R@{k} in percent after every round, {spread}");
-    let mut table = Table::headed(&caption, &heads);
-    for arm in &evidence.arms {
-        let cell = |column: usize| match of(arm, column) {
-            None => "–".to_owned(),
-            Some(value) if best[column] == Some(shown(value.mean)) => {
-                format!("<strong>{}</strong>", with_spread(&value))
-            }
-            Some(value) => with_spread(&value),
-        };
-        let cells: Vec<String> = (0..=2 * columns).map(cell).collect();
-        table.rows(&names.head(&arm.strategy), &cells);
-    }
-    table.finish()
-}
-
 /// Differences to the baseline in R@1, text and image added, by round.
 pub(super) fn differences(evidence: &Evidence) -> String {
     let names: Vec<String> = (1..=evidence.rounds).map(|at| format!("e={at}")).collect();
     let mut heads = vec!["Strategy"];
     heads.extend(names.iter().map(String::as_str));
-    heads.extend(["R@1-sum", "Seeds", "So"]);
+    heads.extend(["R@1-sum", "Seeds", "After the last batch"]);
     let caption = format!(
         "R@1 (text and image added) less that of {} with the same seed, mean and 95 % interval",
         evidence.baseline
@@ -175,7 +79,7 @@ pub(super) fn differences(evidence: &Evidence) -> String {
         cells.push(interval(&difference.sum));
         cells.push(difference.seeds.to_string());
         let last = difference.rounds.last().map_or("", |recalls| verdict(&recalls.both));
-        cells.push(last.to_owned());
+        cells.push(last.trim_start_matches("it ").to_owned());
         table.row(&arm.strategy.to_string(), &cells);
     }
     table.finish()
@@ -193,7 +97,7 @@ fn interval(estimate: &Estimate) -> String {
 /// Captions saved at equal R@1.
 pub(super) fn saved(evidence: &Evidence) -> String {
     let caption = format!("Captions that {} needed more to reach the same R@1", evidence.baseline);
-    let heads = ["Strategy", "At R@1", "Saved", "95 % interval", "Of", "Seeds"];
+    let heads = ["Strategy", "At R@1", "Saved", "95 % interval", "It bought", "Seeds"];
     let mut table = Table::new(&caption, &heads);
     for arm in &evidence.arms {
         let dash = || "–".to_owned();

@@ -3,6 +3,20 @@
 use crate::analysis::{ArmEvidence, Evidence, signed};
 use crate::statistics::{Estimate, Verdict};
 
+/// Minus signs as they are printed: those of numbers, not the hyphens of names.
+pub(super) fn typographic(text: &str) -> String {
+    let mut printed = String::with_capacity(text.len());
+    for (at, part) in text.split('-').enumerate() {
+        let starts = printed.is_empty() || printed.ends_with([' ', '[', '(']);
+        let is_minus = starts && part.starts_with(|first: char| first.is_ascii_digit());
+        if at > 0 {
+            printed.push(if is_minus { '−' } else { '-' });
+        }
+        printed.push_str(part);
+    }
+    printed
+}
+
 /// 12,345.
 pub(super) fn grouped(number: usize) -> String {
     let digits = number.to_string();
@@ -54,11 +68,11 @@ pub(super) fn verdict(difference: &Estimate) -> &'static str {
     }
 }
 
-/// The answer: what each strategy reached, against the baseline.
+/// The answer: what each strategy reached, against the baseline; the first in a whole sentence.
 pub(super) fn answer(evidence: &Evidence) -> Vec<String> {
     let Some(baseline) = evidence.baseline() else { return Vec::new() };
     let others = evidence.arms.iter().filter(|arm| arm.strategy != evidence.baseline);
-    others.map(|arm| against(evidence, arm, baseline)).collect()
+    others.map(|arm| typographic(&against(evidence, arm, baseline))).collect()
 }
 
 fn against(evidence: &Evidence, arm: &ArmEvidence, baseline: &ArmEvidence) -> String {
@@ -119,6 +133,16 @@ mod tests {
     use super::*;
     use crate::Analysis;
     use crate::fixture::Fixture;
+
+    #[test]
+    fn minus_signs_are_not_hyphens() {
+        assert_eq!(
+            typographic("hard-negative -0.5 [-1.0, +2.0]"),
+            "hard-negative −0.5 [−1.0, +2.0]"
+        );
+        assert_eq!(typographic("-3"), "−3");
+        assert_eq!(typographic("top-5, e-4"), "top-5, e-4");
+    }
 
     #[test]
     fn numbers_are_short_to_read() {

@@ -42,19 +42,19 @@ impl Intervals {
         let x = Axis::new(values, LEFT, WIDTH - RIGHT).rounded();
         for (value, label) in x.ticks() {
             let at = x.place(value);
-            chart.line((at, top), (at, bottom), if value == 0.0 { "zero" } else { "grid" });
+            let class = if value == 0.0 { "zero" } else { "grid" };
+            // Not through the names.
+            let mut y = top;
+            for row in &self.rows {
+                let end = y + 24.0 + ROW * row.values.len() as f64;
+                chart.line((at, y + 24.0), (at, end), class);
+                y = end;
+            }
             let sign = if value > 0.0 { "+" } else { "" };
             chart.text(at, bottom + 16.0, "tick middle", &format!("{sign}{label}"));
         }
         let mut y = top;
         for row in &self.rows {
-            // A patch of paper, so that grid lines do not run through the name.
-            let width = super::text_width(&row.name, 11.5) + 8.0;
-            chart.push(&format!(
-                "<rect class=\"paper\" x=\"0\" y=\"{}\" width=\"{}\" height=\"16\"/>",
-                super::number(y + 5.0),
-                super::number(width)
-            ));
             chart.text(0.0, y + 17.0, "key", &row.name);
             y += 24.0;
             for (label, estimate) in &row.values {

@@ -43,7 +43,7 @@ impl Lines {
         chart.height = bottom + 38.0;
         let points = || self.series.iter().flat_map(|series| &series.points);
         let values = points().flat_map(|point| {
-            let (low, high) = point.y.interval().unwrap_or((point.y.mean, point.y.mean));
+            let (low, high) = interval(&point.y).unwrap_or((point.y.mean, point.y.mean));
             [low, high]
         });
         let y = Axis::new(values, bottom, top).rounded();
@@ -108,11 +108,17 @@ fn polyline(places: &[(f64, f64)]) -> String {
     d
 }
 
+/// The interval of a percentage, which has its bounds.
+fn interval(percent: &Estimate) -> Option<(f64, f64)> {
+    let (low, high) = percent.interval()?;
+    Some((low.max(0.0), high.min(100.0)))
+}
+
 /// The area of the intervals, where all points have one.
 fn band(series: &Series, x: &Axis, y: &Axis) -> String {
     let edge = |high: bool| -> Option<Vec<(f64, f64)>> {
         let place = |point: &Point| {
-            let (bottom, top) = point.y.interval()?;
+            let (bottom, top) = interval(&point.y)?;
             Some((x.place(point.x), y.place(if high { top } else { bottom })))
         };
         series.points.iter().map(place).collect()
@@ -126,5 +132,5 @@ fn band(series: &Series, x: &Axis, y: &Axis) -> String {
     low.reverse();
     around.append(&mut low);
     let colour = style::colour(series.style);
-    format!("<path class=\"band f{colour}\" d=\"{}Z\"/>", polyline(&around))
+    format!("<path class=\"band f{colour} l{colour}\" d=\"{}Z\"/>", polyline(&around))
 }

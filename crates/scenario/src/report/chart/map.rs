@@ -36,11 +36,7 @@ pub(in crate::report) fn map(
     let top = 26.0;
     // The pool is written once and shown in every panel.
     let pool = format!("{name}-pool");
-    let _ = write!(
-        chart.body,
-        "<defs><path id=\"{pool}\" class=\"dots pool\" d=\"{}\"/></defs>",
-        dots(places.iter())
-    );
+    let _ = write!(chart.body, "<defs><path id=\"{pool}\" d=\"{}\"/></defs>", dots(places.iter()));
     for (at, panel) in panels.iter().enumerate() {
         let x = (at % 2) as f64 * (SIDE + GAP);
         let y = top + (at / 2) as f64 * (SIDE + HEAD + GAP);
@@ -50,7 +46,7 @@ pub(in crate::report) fn map(
         let _ = write!(
             chart.body,
             "<g transform=\"translate({} {})\"><rect class=\"frame\" width=\"{side}\" \
-             height=\"{side}\" rx=\"4\"/><use href=\"#{pool}\"/>\
+             height=\"{side}\" rx=\"4\"/><use class=\"dots pool\" href=\"#{pool}\"/>\
              <path class=\"dots picks l{colour}\" d=\"{picks}\"/></g>",
             number(x),
             number(y + HEAD)

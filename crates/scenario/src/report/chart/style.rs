@@ -33,7 +33,7 @@ pub(crate) const CHART: &str = "
 .chart .series { fill: none; stroke-width: 2; stroke-linejoin: round }
 .chart .dashed { stroke-dasharray: 6 4 }
 .chart .dotted { stroke-dasharray: 2 3 }
-.chart .band { fill-opacity: .13 }
+.chart .band { fill-opacity: .1; stroke-opacity: .45; stroke-width: .7 }
 .chart .range { stroke-width: 2; stroke-linecap: round }
 .chart .marker { stroke: var(--paper); stroke-width: 1 }
 .chart .dots { fill: none; stroke-linecap: round }

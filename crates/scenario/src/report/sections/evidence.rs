@@ -5,6 +5,7 @@ use std::fmt::Write;
 use super::super::chart::{Intervals, Lines, Point, Row, Series};
 use super::super::page::escaped;
 use super::super::table;
+use super::super::words::typographic;
 use super::Sections;
 use super::curves::styles;
 use crate::analysis::Evidence;
@@ -93,7 +94,9 @@ impl Sections {
     pub(super) fn stop_or_go(&mut self, evidence: &Evidence) {
         let mut html = String::new();
         let known = evidence.arms.iter().filter_map(|arm| Some((arm, arm.forecast.as_ref()?)));
-        let Some((arm, forecast)) = known.max_by(|one, other| one.1.gain.total_cmp(&other.1.gain))
+        // Whoever goes on would go on with the one that is ahead.
+        let Some((arm, forecast)) =
+            known.max_by(|one, other| one.1.reached.total_cmp(&other.1.reached))
         else {
             let why =
                 "No batch was bought yet, or nothing is left to buy: there is nothing to go by.";
@@ -104,7 +107,7 @@ impl Sections {
             html,
             "<p>{}: {}</p>{}",
             escaped(&arm.strategy.to_string()),
-            escaped(&forecast.sentence(evidence.price)),
+            escaped(&typographic(&forecast.sentence(evidence.price))),
             table::forecasts(evidence)
         );
         let tests = evidence.arms.iter().flat_map(|arm| &arm.backtest);

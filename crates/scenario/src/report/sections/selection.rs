@@ -69,9 +69,7 @@ impl Sections {
         match cards() {
             Ok(cards) => {
                 let html = format!(
-                    "<p>The first picks of {} (first batch, seed {seed}). {said}</p>{cards}\
-                     <p class=\"note\">Bars are similarities; the mark is the threshold, the \
-                     similarity of the hardest rival that was paired.</p>",
+                    "<p>The first picks of {} (first batch, seed {seed}). {said}</p>{cards}",
                     escaped(&arm.to_string())
                 );
                 self.section(heading, &html);

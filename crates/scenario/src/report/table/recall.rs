@@ -1,0 +1,107 @@
+//! Recall by round, as the paper's tables have it.
+
+use nextpair_engine::{Guards, StrategyName, Weight};
+
+use super::{Table, with_spread};
+use crate::Arm;
+use crate::analysis::{ArmEvidence, Evidence, RecallAt, Recalls};
+use crate::report::page::escaped;
+use crate::statistics::Estimate;
+
+/// How a strategy is called in a table: by its name, or as the paper calls its conditions.
+struct Names {
+    conditions: bool,
+}
+
+impl Names {
+    /// Several hard-negative strategies are the conditions of the paper.
+    fn of(evidence: &Evidence) -> Self {
+        let conditions = evidence.arms.iter().filter(|arm| is_condition(&arm.strategy));
+        Names { conditions: conditions.count() > 1 }
+    }
+
+    fn heads(&self, rows: usize) -> String {
+        let heads: &[&str] = if self.conditions { &["Condition", "Weight"] } else { &["Strategy"] };
+        let head = |head: &&str| format!("<th scope=\"col\" rowspan=\"{rows}\">{head}</th>");
+        heads.iter().map(head).collect()
+    }
+
+    fn head(&self, arm: &Arm) -> String {
+        let (name, weight) = match (self.conditions, is_condition(arm)) {
+            (true, true) => (condition(arm), Some(weight(arm))),
+            (true, false) => (arm.to_string(), Some("")),
+            (false, _) => (arm.to_string(), None),
+        };
+        let weight = weight.map_or(String::new(), |weight| format!("<td>{weight}</td>"));
+        format!("<th scope=\"row\">{}</th>{weight}", escaped(&name))
+    }
+}
+
+fn is_condition(arm: &Arm) -> bool {
+    arm.strategy == StrategyName::HardNegative && arm.guards == Guards::default()
+}
+
+fn condition(arm: &Arm) -> String {
+    match arm.mini {
+        None => format!("Full-batch + Top-{}", arm.top_k),
+        Some(mini) => format!("Mini-batch {mini} + Top-{}", arm.top_k),
+    }
+}
+
+fn weight(arm: &Arm) -> &'static str {
+    match arm.weight {
+        Weight::Surplus => "Surplus",
+        Weight::Count => "Count",
+    }
+}
+
+/// Recall at a depth as the paper's tables have it; the best of a column is bold.
+pub(in crate::report) fn recall(evidence: &Evidence, depth: usize) -> String {
+    let Some(k) = evidence.arms.first().and_then(|arm| arm.recall.get(depth)).map(|at| at.k) else {
+        return String::new();
+    };
+    let (names, columns) = (Names::of(evidence), evidence.rounds + 1);
+    let rounds: String = (0..columns).map(|at| format!("<th scope=\"col\">e={at}</th>")).collect();
+    let heads = format!(
+        "<tr>{}<th scope=\"colgroup\" colspan=\"{columns}\">Text R@{k}</th>\
+         <th scope=\"colgroup\" colspan=\"{columns}\">Image R@{k}</th>\
+         <th scope=\"col\" rowspan=\"2\">R@{k}-sum</th></tr><tr>{rounds}{rounds}</tr>",
+        names.heads(2)
+    );
+    let of = |arm: &ArmEvidence, column: usize| -> Option<Estimate> {
+        let at: &RecallAt = arm.recall.get(depth)?;
+        match column {
+            column if column < columns => at.rounds.get(column).map(|r: &Recalls| r.text),
+            column if column < 2 * columns => at.rounds.get(column - columns).map(|r| r.image),
+            _ => at.sum,
+        }
+    };
+    let shown = |value: f64| (10.0 * value).round();
+    let best: Vec<Option<f64>> = (0..=2 * columns)
+        .map(|column| {
+            // All share round 0.
+            let differ = evidence.arms.len() > 1 && !column.is_multiple_of(columns);
+            let differ = differ || (column == 2 * columns && evidence.arms.len() > 1);
+            let values = evidence.arms.iter().filter_map(|arm| of(arm, column));
+            values.map(|value| shown(value.mean)).filter(|_| differ).max_by(f64::total_cmp)
+        })
+        .collect();
+    let spread = match evidence.seeds.len() {
+        1 => "one seed: no interval",
+        _ => "mean over seeds ± half the 95 % interval",
+    };
+    let caption = format!("R@{k} in percent after every round, {spread}");
+    let mut table = Table::headed(&caption, &heads);
+    for arm in &evidence.arms {
+        let cell = |column: usize| match of(arm, column) {
+            None => "–".to_owned(),
+            Some(value) if best[column] == Some(shown(value.mean)) => {
+                format!("<strong>{}</strong>", with_spread(&value))
+            }
+            Some(value) => with_spread(&value),
+        };
+        let cells: Vec<String> = (0..=2 * columns).map(cell).collect();
+        table.rows(&names.head(&arm.strategy), &cells);
+    }
+    table.finish()
+}
