@@ -58,13 +58,10 @@ pub struct Backtest {
     pub forecast: Forecast,
     /// What it added, the mean over seeds.
     pub came: f64,
-}
-
-impl Backtest {
-    /// Whether it came within the interval.
-    pub fn held(&self) -> bool {
-        (self.forecast.low..=self.forecast.high).contains(&self.came)
-    }
+    /// Seeds that bought it.
+    pub seeds: usize,
+    /// Those of them for which it came within the interval.
+    pub within: usize,
 }
 
 /// A batch that was bought.
@@ -138,7 +135,9 @@ pub fn backtest(lanes: &[Vec<&Round>]) -> Vec<Backtest> {
             .map(|(lane, next)| next.paired as f64 - lane[known - 1].paired as f64)
             .collect();
         let forecast = forecast(&before, mean(&batches)?.round() as usize)?;
-        Some(Backtest { forecast, came: mean(&gains)? })
+        let inside = gains.iter().filter(|&&gain| (forecast.low..=forecast.high).contains(&gain));
+        let (within, seeds) = (inside.count(), gains.len());
+        Some(Backtest { forecast, came: mean(&gains)?, seeds, within })
     };
     (2..longest).filter_map(check).collect()
 }
@@ -219,7 +218,7 @@ mod tests {
     fn a_wobble_widens_the_interval_and_stays_inside_it() {
         let curve: Vec<_> = (0..4).map(|seed| logarithmic(seed, 5, 0.3)).collect();
         for test in backtest(&lanes(&curve)) {
-            assert!(test.held(), "{test:?}");
+            assert_eq!((test.within, test.seeds), (4, 4), "{test:?}");
             assert!(test.forecast.high - test.forecast.low > 0.5, "{test:?}");
         }
         assert_eq!(backtest(&lanes(&curve)).len(), 3);

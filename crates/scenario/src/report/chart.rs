@@ -10,7 +10,7 @@ pub(super) mod style;
 use std::fmt::Write;
 
 pub(super) use intervals::{Intervals, Row};
-pub(super) use lines::{Lines, Point, Series};
+pub(super) use lines::{Lines, MOST_BANDS, Point, Series};
 pub(super) use map::{Panel, map};
 
 use super::page::escaped;

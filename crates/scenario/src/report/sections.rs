@@ -18,6 +18,9 @@ use crate::{Annotator, Error, Study};
 use nextpair_data::Side;
 use words::{counted, grouped};
 
+/// Strategies that each have their answer.
+const ANSWERS: usize = 5;
+
 /// A page that is being written.
 #[derive(Default)]
 pub(super) struct Sections {
@@ -62,7 +65,7 @@ impl Sections {
         let note = "Runs differ in more than their seeds, so no interval is given for differences \
                     between them.";
         let html = format!("<p class=\"note\">{note}</p>{}{figures}", table::comparison(runs));
-        self.section("Side by side", &html);
+        self.section("All runs", &html);
     }
 
     /// All about one run, or several that are pooled.
@@ -109,8 +112,11 @@ impl Sections {
         }
         let answers = words::answer(evidence);
         if let Some((first, others)) = answers.split_first() {
-            let _ = writeln!(html, "<p class=\"lead\">{}</p>", escaped(first));
-            if !others.is_empty() {
+            // Of many, the table tells each.
+            let many = words::in_short(evidence).filter(|_| answers.len() > ANSWERS);
+            let lead = many.as_ref().unwrap_or(first);
+            let _ = writeln!(html, "<p class=\"lead\">{}</p>", escaped(lead));
+            if !others.is_empty() && many.is_none() {
                 let items = others.iter().map(|answer| format!("<li>{}</li>", escaped(answer)));
                 let _ = writeln!(html, "<ul class=\"answers\">{}</ul>", items.collect::<String>());
             }

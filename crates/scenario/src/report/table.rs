@@ -7,7 +7,7 @@ use std::fmt::Write;
 use super::page::escaped;
 use crate::analysis::{Evidence, Saved, signed};
 use crate::forecast::money;
-use crate::report::words::{duration, grouped, memory, typographic, verdict};
+use crate::report::words::{duration, grouped, in_a_word, memory, typographic};
 use crate::statistics::Estimate;
 
 pub(super) use recall::recall;
@@ -66,7 +66,7 @@ pub(super) fn differences(evidence: &Evidence) -> String {
     let names: Vec<String> = (1..=evidence.rounds).map(|at| format!("e={at}")).collect();
     let mut heads = vec!["Strategy"];
     heads.extend(names.iter().map(String::as_str));
-    heads.extend(["R@1-sum", "Seeds", "After the last batch"]);
+    heads.extend(["R@1-sum", "Seeds", "In the end"]);
     let caption = format!(
         "R@1 (text and image added) less that of {} with the same seed, mean and 95 % interval",
         evidence.baseline
@@ -78,8 +78,8 @@ pub(super) fn differences(evidence: &Evidence) -> String {
             difference.rounds.iter().skip(1).map(|recalls| interval(&recalls.both)).collect();
         cells.push(interval(&difference.sum));
         cells.push(difference.seeds.to_string());
-        let last = difference.rounds.last().map_or("", |recalls| verdict(&recalls.both));
-        cells.push(last.trim_start_matches("it ").to_owned());
+        let last = difference.rounds.last().map_or("", |recalls| in_a_word(&recalls.both));
+        cells.push(last.to_owned());
         table.row(&arm.strategy.to_string(), &cells);
     }
     table.finish()
@@ -178,7 +178,7 @@ pub(super) fn forecasts(evidence: &Evidence) -> String {
 
 /// What would have been expected of batches that were bought.
 pub(super) fn backtest(evidence: &Evidence) -> String {
-    let heads = ["Strategy", "Batch", "Expected", "Came", "Within"];
+    let heads = ["Strategy", "Batch", "Expected", "Came", "Within, seeds"];
     let mut table =
         Table::new("What would have been expected of each batch, and what came", &heads);
     for arm in &evidence.arms {
@@ -193,7 +193,7 @@ pub(super) fn backtest(evidence: &Evidence) -> String {
                         forecast.gain, forecast.low, forecast.high
                     ),
                     format!("{:+.1}", test.came),
-                    if test.held() { "yes" } else { "no" }.to_owned(),
+                    format!("{} of {}", test.within, test.seeds),
                 ],
             );
         }
@@ -221,7 +221,7 @@ pub(super) fn time(evidence: &Evidence) -> String {
 
 /// Runs side by side.
 pub(super) fn comparison(runs: &[Evidence]) -> String {
-    let heads = ["Run", "Strategy", "Seeds", "Text R@1", "Image R@1", "R@1-sum", "To its baseline"];
+    let heads = ["Run: strategy", "Seeds", "Text R@1", "Image R@1", "R@1-sum", "To its baseline"];
     let mut table = Table::new("After the last round of each run", &heads);
     for run in runs {
         for arm in &run.arms {
@@ -231,9 +231,8 @@ pub(super) fn comparison(runs: &[Evidence]) -> String {
             let difference =
                 arm.difference.as_ref().and_then(|difference| difference.rounds.last());
             table.row(
-                &run.label,
+                &format!("{}: {}", run.label, arm.strategy),
                 &[
-                    escaped(&arm.strategy.to_string()),
                     arm.finished.len().to_string(),
                     cell(last.map(|recalls| recalls.text)),
                     cell(last.map(|recalls| recalls.image)),

@@ -68,6 +68,16 @@ pub(super) fn verdict(difference: &Estimate) -> &'static str {
     }
 }
 
+/// The same for a table.
+pub(super) fn in_a_word(difference: &Estimate) -> &'static str {
+    match difference.verdict() {
+        Verdict::Above => "better",
+        Verdict::Below => "worse",
+        Verdict::Unclear => "not clear",
+        Verdict::NoInterval => "one seed",
+    }
+}
+
 /// The answer: what each strategy reached, against the baseline; the first in a whole sentence.
 pub(super) fn answer(evidence: &Evidence) -> Vec<String> {
     let Some(baseline) = evidence.baseline() else { return Vec::new() };
@@ -103,6 +113,23 @@ fn against(evidence: &Evidence, arm: &ArmEvidence, baseline: &ArmEvidence) -> St
         signed(&last.both),
         verdict(&last.both)
     )
+}
+
+/// How many strategies are better than the baseline, how many worse.
+pub(super) fn in_short(evidence: &Evidence) -> Option<String> {
+    let last = |arm: &ArmEvidence| Some(arm.difference.as_ref()?.rounds.last()?.both.verdict());
+    let verdicts: Vec<Verdict> = evidence.arms.iter().filter_map(last).collect();
+    let count = |wanted: Verdict| verdicts.iter().filter(|&&verdict| verdict == wanted).count();
+    let (better, worse) = (count(Verdict::Above), count(Verdict::Below));
+    let (all, unclear) = (verdicts.len(), verdicts.len() - better - worse);
+    let batches = evidence.rounds;
+    (all > 0).then(|| {
+        format!(
+            "After {batches} batches, of {all} strategies {better} reached a higher R@1 than {}, \
+             {worse} a lower one, and {unclear} cannot be told from chance.",
+            evidence.baseline
+        )
+    })
 }
 
 /// What to keep in mind when many strategies are compared.

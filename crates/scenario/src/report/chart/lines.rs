@@ -10,6 +10,8 @@ use crate::statistics::Estimate;
 const LEFT: f64 = 38.0;
 const RIGHT: f64 = 12.0;
 const PLOT: f64 = 220.0;
+/// Lines that all have their bands; of more, only the baseline has.
+pub(in crate::report) const MOST_BANDS: usize = 6;
 
 /// A chart of lines.
 pub(in crate::report) struct Lines {
@@ -42,9 +44,14 @@ impl Lines {
         let bottom = top + PLOT;
         chart.height = bottom + 38.0;
         let points = || self.series.iter().flat_map(|series| &series.points);
-        let values = points().flat_map(|point| {
-            let (low, high) = interval(&point.y).unwrap_or((point.y.mean, point.y.mean));
-            [low, high]
+        // Of many bands nobody could tell one from another.
+        let few = self.series.len() <= MOST_BANDS;
+        let values = self.series.iter().flat_map(|series| {
+            series.points.iter().flat_map(move |Point { y, .. }| {
+                let drawn = interval(y).filter(|_| few || series.style == 0);
+                let (low, high) = drawn.unwrap_or((y.mean, y.mean));
+                [low, high, y.mean]
+            })
         });
         let y = Axis::new(values, bottom, top).rounded();
         let x = Axis::new(points().map(|point| point.x), LEFT + 14.0, WIDTH - RIGHT - 14.0);
@@ -54,7 +61,7 @@ impl Lines {
             chart.text(LEFT - 6.0, at + 4.0, "tick end", &label);
         }
         self.x_labels(&mut chart, &x, bottom);
-        for series in &self.series {
+        for series in self.series.iter().filter(|series| few || series.style == 0) {
             chart.push(&band(series, &x, &y));
         }
         // The baseline lies below the others.

@@ -1,12 +1,18 @@
 //! Learning curves.
 
-use super::super::chart::{Lines, Point, Series};
+use super::super::chart::style::OTHERS;
+use super::super::chart::{Lines, MOST_BANDS, Point, Series};
+use super::super::page::escaped;
 use super::Sections;
 use crate::analysis::{ArmEvidence, Evidence, Recalls};
 use crate::statistics::Estimate;
 
 /// How the strategies of a run look: the baseline is 0, the others count from 1.
 pub(super) fn styles(evidence: &Evidence) -> Vec<usize> {
+    // One alone is not compared with anything.
+    if evidence.arms.len() == 1 {
+        return vec![1];
+    }
     let mut next = 0;
     let style = |arm: &ArmEvidence| {
         if arm.strategy == evidence.baseline {
@@ -37,9 +43,17 @@ impl Sections {
         }
         let note = match evidence.seeds.len() {
             1 => "One seed: no interval.".to_owned(),
+            _ if evidence.arms.len() > MOST_BANDS => format!(
+                "The band is the 95 % interval of the mean over seeds, of {} alone; the table below \
+                 has all of them.",
+                evidence.baseline
+            ),
             _ => "Bands are 95 % intervals of the mean over seeds.".to_owned(),
         };
-        let html = format!("<div class=\"figures\">{figures}</div><p class=\"note\">{note}</p>");
+        let html = format!(
+            "<div class=\"figures\">{figures}</div><p class=\"note\">{}</p>",
+            escaped(&note)
+        );
         self.section("Learning curves", &html);
     }
 
@@ -47,11 +61,18 @@ impl Sections {
     pub(super) fn compared_curves(&mut self, runs: &[Evidence]) -> String {
         let mut figures = String::new();
         for (name, title, of) in KINDS {
-            let mut all = Vec::new();
-            for run in runs {
+            // A strategy has the same colour in every run; every other run is dotted.
+            let (mut all, mut strategies) = (Vec::new(), Vec::new());
+            for (number, run) in runs.iter().enumerate() {
                 for arm in &run.arms {
+                    let known = strategies.iter().position(|other| *other == arm.strategy);
+                    let colour = known.unwrap_or_else(|| {
+                        strategies.push(arm.strategy);
+                        strategies.len() - 1
+                    });
                     let name = format!("{}: {}", run.label, arm.strategy);
-                    all.push(series_of(arm, name, all.len() + 1, of));
+                    let style = 1 + colour % OTHERS + OTHERS * (number % 2);
+                    all.push(series_of(arm, name, style, of));
                 }
             }
             figures += &self.lines(&format!("compared-{name}"), title, all);

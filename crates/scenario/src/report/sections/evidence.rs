@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::super::chart::{Intervals, Lines, Point, Row, Series};
+use super::super::chart::{Intervals, Lines, MOST_BANDS, Point, Row, Series};
 use super::super::page::escaped;
 use super::super::table;
 use super::super::words::typographic;
@@ -29,7 +29,10 @@ impl Sections {
         let rows: Vec<Row> = compared
             .filter_map(|(arm, style)| {
                 let last = arm.difference.as_ref()?.rounds.last()?;
-                let values = vec![("text", last.text), ("image", last.image), ("both", last.both)];
+                // Of many strategies, the sum alone: it is what the answer is about.
+                let each = vec![("text", last.text), ("image", last.image)];
+                let mut values = if evidence.arms.len() > MOST_BANDS { Vec::new() } else { each };
+                values.push(("both", last.both));
                 Some(Row { name: arm.strategy.to_string(), style, values })
             })
             .collect();
@@ -112,7 +115,7 @@ impl Sections {
         );
         let tests = evidence.arms.iter().flat_map(|arm| &arm.backtest);
         let (held, all) =
-            tests.fold((0, 0), |(held, all), test| (held + usize::from(test.held()), all + 1));
+            tests.fold((0, 0), |(held, all), test| (held + test.within, all + test.seeds));
         if all > 0 {
             let _ = writeln!(
                 html,

@@ -20,7 +20,7 @@ impl Sections {
             Some(format!("{} {}", arm.strategy, duration(seconds.mean)))
         });
         let selecting = selecting.collect::<Vec<_>>().join(", ");
-        let judged = if overhead < OVERHEAD { "" } else { ", which is too much" };
+        let judged = if overhead < OVERHEAD { "" } else { ", more than the 5 % that it should be" };
         let html = format!(
             "{}<p>Everything outside training, selection and evaluation took {overhead:.1} % of \
              {}{judged}. Selecting a batch took, on average: {}.</p>",

@@ -14,6 +14,9 @@ use super::curves::styles;
 use crate::analysis::Evidence;
 use crate::{Arm, Error, Study};
 
+/// Strategies that are shown on maps: the first ones.
+const PANELS: usize = 6;
+
 impl Sections {
     /// Both sections need the dataset; without it, the page says so.
     pub(super) fn selection(
@@ -30,8 +33,13 @@ impl Sections {
         let Some(seed) = first.map(|round| round.seed) else { return };
         let dataset = options.dataset.as_deref().unwrap_or(&study.experiment.dataset);
         let heading = "Where the picks lie";
-        let arms: Vec<(Arm, usize)> =
-            evidence.arms.iter().map(|arm| arm.strategy).zip(styles(evidence)).collect();
+        let arms: Vec<(Arm, usize)> = evidence
+            .arms
+            .iter()
+            .map(|arm| arm.strategy)
+            .zip(styles(evidence))
+            .take(PANELS)
+            .collect();
         let name = format!("{prefix}picks");
         match pool_map(study, dataset, seed, &arms, &name, progress) {
             Ok(map) => {

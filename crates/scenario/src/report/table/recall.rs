@@ -22,7 +22,9 @@ impl Names {
 
     fn heads(&self, rows: usize) -> String {
         let heads: &[&str] = if self.conditions { &["Condition", "Weight"] } else { &["Strategy"] };
-        let head = |head: &&str| format!("<th scope=\"col\" rowspan=\"{rows}\">{head}</th>");
+        let head = |head: &&str| {
+            format!("<th scope=\"col\" rowspan=\"{rows}\" class=\"name\">{head}</th>")
+        };
         heads.iter().map(head).collect()
     }
 
@@ -32,7 +34,8 @@ impl Names {
             (true, false) => (arm.to_string(), Some("")),
             (false, _) => (arm.to_string(), None),
         };
-        let weight = weight.map_or(String::new(), |weight| format!("<td>{weight}</td>"));
+        let weight =
+            weight.map_or(String::new(), |weight| format!("<td class=\"name\">{weight}</td>"));
         format!("<th scope=\"row\">{}</th>{weight}", escaped(&name))
     }
 }
