@@ -50,6 +50,11 @@ fn card(task: &Task, side: Side, shown: &HashMap<&str, Option<Card>>, bars: &Bar
             let caption = card.item.captions.first().map_or("", String::as_str);
             format!("<blockquote>{}</blockquote>", escaped(caption))
         }
+        (Side::Image, Some(Card { item, thumbnail: Err(_) })) if !item.captions.is_empty() => {
+            // What the dataset knows of it, which the strategy did not.
+            let caption = escaped(&item.captions[0]);
+            format!("{}<blockquote>{caption}</blockquote>", picture(&task.id))
+        }
         _ => picture(&task.id),
     };
     let hits = match task.hits {
@@ -119,5 +124,60 @@ impl Bars {
             self.said(why.threshold),
             self.said(why.surplus)
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOSTILE: &str = "<script>alert('x')</script> & \"more\"";
+
+    fn dataset(folder: &std::path::Path) -> Dataset {
+        let manifest = "nextpair_dataset = 1\nname = \"d\"\nsource = \"s\"\nsynthetic = false\n\
+                        items = 2\ncaptions = 2\n";
+        let line = |id: &str| {
+            let caption = serde_json::to_string(HOSTILE).unwrap();
+            format!("{{\"id\":\"{id}\",\"image\":\"{id}.jpg\",\"captions\":[{caption}]}}\n")
+        };
+        std::fs::write(folder.join("dataset.toml"), manifest).unwrap();
+        std::fs::write(folder.join("items.jsonl"), line("a<b>") + &line("c")).unwrap();
+        Dataset::open(folder).unwrap()
+    }
+
+    fn task(surplus: f64) -> Task {
+        let why = |id: &str| Why {
+            id: id.to_owned(),
+            caption: HOSTILE.to_owned(),
+            similarity: 0.5 + surplus,
+            threshold: 0.5,
+            surplus,
+        };
+        let why = vec![why("c"), why("<i>gone</i>")];
+        Task { rank: 1, id: "a<b>".to_owned(), score: 2.0, hits: Some(1), why }
+    }
+
+    #[test]
+    fn hostile_names_and_captions_are_text() {
+        let folder = tempfile::tempdir().unwrap();
+        let dataset = dataset(folder.path());
+        for side in [Side::Image, Side::Text] {
+            let html = cards(&[task(0.2)], side, &dataset);
+            assert!(!html.contains("<script") && !html.contains("<b>") && !html.contains("<i>"));
+            assert!(html.contains("a&lt;b&gt;") && html.contains("&lt;script&gt;"));
+            assert!(html.contains("not in the dataset") && html.contains("confused with 1 pair<"));
+        }
+        assert!(cards(&[], Side::Image, &dataset).contains("class=\"why\""));
+    }
+
+    #[test]
+    fn bars_tell_similarities_from_thresholds() {
+        let (wide, narrow) = (task(0.4), task(0.0002));
+        let wide = Bars::of(wide.why.iter());
+        assert_eq!((wide.low, wide.digits), (0.0, 3));
+        let narrow = Bars::of(narrow.why.iter());
+        assert!(narrow.low > 0.499 && narrow.low < 0.5);
+        assert!(narrow.bar(&task(0.0002).why[0]).contains("left:50.0%"));
+        assert_eq!(narrow.digits, 5);
     }
 }

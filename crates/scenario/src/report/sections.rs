@@ -16,7 +16,7 @@ use super::{table, words};
 use crate::analysis::Evidence;
 use crate::{Annotator, Error, Study};
 use nextpair_data::Side;
-use words::{counted, grouped};
+use words::{batches, counted, grouped};
 
 /// Strategies that each have their answer.
 const ANSWERS: usize = 5;
@@ -179,10 +179,10 @@ impl Sections {
             (
                 "Paired",
                 format!(
-                    "{} at first, {} after {} batches",
+                    "{} at first, {} after {}",
                     at(paired.and_then(|paired| paired.first())),
                     at(paired.and_then(|paired| paired.last())),
-                    paired.map_or(0, |paired| paired.len().saturating_sub(1))
+                    batches(paired.map_or(0, |paired| paired.len().saturating_sub(1)))
                 ),
             ),
             ("A batch", counted(evidence.next_batch, "item")),

@@ -120,7 +120,7 @@ fn runs_side_by_side_keep_their_files_apart() {
         assert!(files.contains_key(name), "{name}");
     }
     let page = String::from_utf8(files["report.html"].clone()).unwrap();
-    assert!(page.contains("Side by side"));
+    assert!(page.contains("Runs side by side") && page.contains("All runs"));
     check_balanced(&page);
 }
 

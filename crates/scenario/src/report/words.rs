@@ -36,6 +36,11 @@ pub(super) fn counted(number: usize, what: &str) -> String {
     format!("{} {what}{plural}", grouped(number))
 }
 
+/// "1 batch", "3 batches".
+pub(super) fn batches(number: usize) -> String {
+    if number == 1 { "1 batch".to_owned() } else { format!("{} batches", grouped(number)) }
+}
+
 /// 0.4 s, 47 s, 3 min 05 s, 2 h 07 min.
 pub(super) fn duration(seconds: f64) -> String {
     if seconds < 10.0 {
@@ -81,8 +86,12 @@ pub(super) fn in_a_word(difference: &Estimate) -> &'static str {
 /// The answer: what each strategy reached, against the baseline; the first in a whole sentence.
 pub(super) fn answer(evidence: &Evidence) -> Vec<String> {
     let Some(baseline) = evidence.baseline() else { return Vec::new() };
-    let others = evidence.arms.iter().filter(|arm| arm.strategy != evidence.baseline);
-    others.map(|arm| typographic(&against(evidence, arm, baseline))).collect()
+    let others = || evidence.arms.iter().filter(|arm| arm.strategy != evidence.baseline);
+    if others().next().is_some() && others().all(|arm| arm.difference.is_none()) {
+        let what = "No seed has finished yet with two strategies: there is nothing to compare.";
+        return vec![what.to_owned()];
+    }
+    others().map(|arm| typographic(&against(evidence, arm, baseline))).collect()
 }
 
 fn against(evidence: &Evidence, arm: &ArmEvidence, baseline: &ArmEvidence) -> String {
@@ -100,7 +109,7 @@ fn against(evidence: &Evidence, arm: &ArmEvidence, baseline: &ArmEvidence) -> St
     else {
         return format!("{name} has no round.");
     };
-    let batches = counted(evidence.rounds, "batch").replace("batchs", "batches");
+    let batches = batches(evidence.rounds);
     let seeds = match difference.seeds {
         1 => String::new(),
         seeds => format!(", {seeds} seeds"),
@@ -122,10 +131,10 @@ pub(super) fn in_short(evidence: &Evidence) -> Option<String> {
     let count = |wanted: Verdict| verdicts.iter().filter(|&&verdict| verdict == wanted).count();
     let (better, worse) = (count(Verdict::Above), count(Verdict::Below));
     let (all, unclear) = (verdicts.len(), verdicts.len() - better - worse);
-    let batches = evidence.rounds;
+    let batches = batches(evidence.rounds);
     (all > 0).then(|| {
         format!(
-            "After {batches} batches, of {all} strategies {better} reached a higher R@1 than {}, \
+            "After {batches}, of {all} strategies {better} reached a higher R@1 than {}, \
              {worse} a lower one, and {unclear} cannot be told from chance.",
             evidence.baseline
         )
@@ -146,6 +155,10 @@ pub(super) fn by_chance(evidence: &Evidence) -> Option<String> {
 /// What is not finished yet.
 pub(super) fn unfinished(evidence: &Evidence) -> Vec<String> {
     let asked = evidence.seeds.len();
+    let fewest = evidence.arms.iter().map(|arm| arm.finished.len()).min().unwrap_or(0);
+    if fewest < asked && evidence.arms.iter().all(|arm| arm.finished.len() == fewest) {
+        return vec![format!("{fewest} of {} finished.", counted(asked, "seed"))];
+    }
     let missing = evidence.arms.iter().filter(|arm| arm.finished.len() < asked);
     missing
         .map(|arm| {

@@ -84,7 +84,11 @@ impl Sections {
             x_label: "batches bought".to_owned(),
             series,
         };
-        let figure = self.figure(chart.draw(), "");
+        // A point alone is no chart.
+        let figure = match chart.series.iter().any(|series| series.points.len() > 1) {
+            true => self.figure(chart.draw(), ""),
+            false => String::new(),
+        };
         let html = format!(
             "<div class=\"figures\"><div>{}<p class=\"note\">A pool item is hard if the model finds \
              it more similar to the other half of some pair than every rival is. The fewer are \

@@ -29,8 +29,10 @@ impl Sections {
     ) {
         let bought = |study: &&Study| study.rounds.iter().any(|round| round.round > 0);
         let Some(study) = studies.iter().find(bought) else { return };
-        let first = study.rounds.iter().find(|round| round.round > 0);
-        let Some(seed) = first.map(|round| round.seed) else { return };
+        // Preferably a seed whose first model was kept: the map needs it.
+        let seeds = || study.rounds.iter().filter(|round| round.round > 0).map(|round| round.seed);
+        let kept = |seed: &u64| study.folder.model(*seed, None, 0).exists();
+        let Some(seed) = seeds().find(kept).or_else(|| seeds().next()) else { return };
         let dataset = options.dataset.as_deref().unwrap_or(&study.experiment.dataset);
         let heading = "Where the picks lie";
         let arms: Vec<(Arm, usize)> = evidence
