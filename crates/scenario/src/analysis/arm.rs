@@ -68,7 +68,9 @@ impl ArmEvidence {
                 .collect(),
             sum: Estimate::of(&whole.iter().map(|lane| sum(lane, k)).collect::<Vec<_>>()),
         };
-        let share = |round: &Round| round.batch.as_ref().and_then(|b| b.hard_negative_share());
+        let share = |round: &Round| {
+            round.batch.as_ref()?.hard_negative_share().filter(|share| share.is_finite())
+        };
         let selections = shown.iter().copied().flatten().flat_map(|round| &round.phases);
         let selections = selections.filter(|phase| phase.name == "selection");
         let selections: Vec<f64> = selections.map(|phase| phase.seconds).collect();

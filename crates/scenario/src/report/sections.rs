@@ -121,8 +121,8 @@ impl Sections {
                 let _ = writeln!(html, "<ul class=\"answers\">{}</ul>", items.collect::<String>());
             }
             let mut note = "R@1 is the percentage of test queries whose right answer comes first, \
-                            here for images looking for captions and captions looking for images \
-                            added. In brackets: 95 % intervals over seeds, each strategy compared \
+                            for images looking for their captions (text R@1) and for captions \
+                            looking for their image (image R@1). In brackets: 95 % intervals over seeds, each strategy compared \
                             with the same seed of the other."
                 .to_owned();
             note.extend(words::by_chance(evidence).map(|chance| format!(" {chance}")));
@@ -132,7 +132,7 @@ impl Sections {
             let batches = arm.r1().len() - 1;
             let _ = writeln!(
                 html,
-                "<p class=\"lead\">After {batches} of {} batches {} reached R@1 {last:.1} (text \
+                "<p class=\"lead\">After {batches} of {} batches {} reached {last:.1} of R@1 (text \
                  and image added). There is no other strategy to compare it with.</p>",
                 evidence.rounds,
                 escaped(&arm.strategy.to_string())

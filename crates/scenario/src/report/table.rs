@@ -113,7 +113,7 @@ pub(super) fn saved(evidence: &Evidence) -> String {
                 match (low.zip(*high), seeds) {
                     (Some((low, high)), _) => format!("[{low:+.0}, {high:+.0}]"),
                     (None, 1) => "one seed: no interval".to_owned(),
-                    (None, _) => "none: too many resamples end too low".to_owned(),
+                    (None, _) => "undefined too often".to_owned(),
                 },
                 grouped(of.max(0.0).round() as usize),
                 seeds.to_string(),

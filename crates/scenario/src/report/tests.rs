@@ -105,6 +105,7 @@ fn conditions_are_rows_of_the_papers_table() {
     let fixture = Fixture::default().arms(&["random", "all-conditions"]);
     let (files, _) = report(&[fixture.study()], &Options::default());
     let page = String::from_utf8(files["report.html"].clone()).unwrap();
+    assert!(page.contains("After 3 batches, of 12 strategies"));
     assert!(page.contains("Full-batch + Top-1</th><td class=\"name\">Surplus</td>"));
     assert!(page.contains("Mini-batch 29.4% + Top-10</th><td class=\"name\">Count</td>"));
     check_balanced(&page);

@@ -115,7 +115,7 @@ fn against(evidence: &Evidence, arm: &ArmEvidence, baseline: &ArmEvidence) -> St
         seeds => format!(", {seeds} seeds"),
     };
     format!(
-        "After {batches} {name} reached R@1 {:.1} against {:.1} for {other}: difference \
+        "After {batches} {name} reached {:.1} of R@1 (text and image added) against {:.1} for {other}: difference \
          {}{seeds}: {}.",
         reached.both.mean,
         theirs.both.mean,
@@ -134,7 +134,7 @@ pub(super) fn in_short(evidence: &Evidence) -> Option<String> {
     let batches = batches(evidence.rounds);
     (all > 0).then(|| {
         format!(
-            "After {batches}, of {all} strategies {better} reached a higher R@1 than {}, \
+            "After {batches}, of {all} strategies {better} reached a higher R@1 (text and image added) than {}, \
              {worse} a lower one, and {unclear} cannot be told from chance.",
             evidence.baseline
         )
@@ -200,7 +200,7 @@ mod tests {
         };
         let fixture = Fixture::default().two_arms();
         let unclear = answer(&analysis(&fixture)).remove(0);
-        assert!(unclear.starts_with("After 2 batches hard-negative reached R@1 34.0 against 28.0"));
+        assert!(unclear.starts_with("After 2 batches hard-negative reached 34.0 of R@1 (text"));
         assert!(unclear.ends_with("2 seeds: it cannot be told from chance."), "{unclear}");
         let one = answer(&analysis(&fixture.seeds(&[0]))).remove(0);
         assert!(
