@@ -58,7 +58,7 @@ impl Sections {
             "{}<p class=\"note\">Both curves (text and image R@1 added, mean over seeds) are \
              straight between rounds; captions are counted where both have reached the lower of \
              their two ends. Below zero, more were needed. Intervals are the middle 95 % of 2,000 \
-             resamples of the seeds.</p>",
+             resamples of the seeds; with few seeds they are narrower than they should be.</p>",
             table::saved(evidence)
         );
         self.section("Captions saved at equal R@1", &html);
