@@ -14,6 +14,7 @@ mod reports;
 mod search;
 mod selection;
 mod shards;
+mod study;
 mod train;
 mod trained;
 mod verify;

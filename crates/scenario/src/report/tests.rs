@@ -1,3 +1,5 @@
+//! Reports of made-up runs.
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
