@@ -4,6 +4,7 @@
 mod convert;
 mod embed;
 mod evaluate;
+mod example;
 mod import;
 mod ingest;
 mod inputs;
@@ -43,8 +44,10 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Show a selection on made-up embeddings
+    /// Try the whole of it on generated scenes: train, select, pair, again, and report
     Quickstart(quickstart::Args),
+    /// Write made-up embeddings, to try `select` on
+    Example(example::Args),
     /// Make a dataset of what you have
     Import(import::Args),
     /// Make features with ONNX encoders
@@ -85,6 +88,7 @@ enum Command {
 pub fn run() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Quickstart(args) => quickstart::run(&args),
+        Command::Example(args) => example::run(&args),
         Command::Import(args) => import::run(args),
         Command::Embed(args) => embed::run(&args),
         Command::Inspect(args) => inspect::run(&args),

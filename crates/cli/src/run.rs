@@ -9,8 +9,9 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail, ensure};
 use nextpair_engine::prepare_process;
-use nextpair_scenario::{Experiment, Scenario, Waiting, read_experiment};
+use nextpair_scenario::{Analysis, Experiment, Scenario, Study, Waiting, read_experiment};
 
+use crate::evaluate::write_out;
 use crate::numbers::grouped;
 use crate::settings::{self, ModelArgs, TrainingArgs};
 use crate::threads;
@@ -68,7 +69,12 @@ pub(crate) fn go_on(scenario: &Scenario, jobs: Option<usize>, watch: &Watch) -> 
     match ended? {
         Some(waiting) => wait_for_people(scenario.folder().path(), &waiting),
         None => {
-            let folder = scenario.folder().path().display();
+            let folder = scenario.folder().path();
+            let found = Analysis::of(&[Study::open(folder)?], false, None)?;
+            for run in &found.runs {
+                write_out(&format!("{}\n{}", run.summary(), run.table()))?;
+            }
+            let folder = folder.display();
             eprintln!("done: {folder}; `nextpair report {folder}` shows what it found");
         }
     }

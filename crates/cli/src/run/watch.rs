@@ -1,7 +1,9 @@
 //! What a person sees while an experiment runs.
 
+use std::sync::OnceLock;
+
 use nextpair_engine::Progress;
-use nextpair_scenario::{Observer, Round, Scenario};
+use nextpair_scenario::{Annotator, Experiment, Observer, Round, Scenario, forecast};
 
 use crate::numbers::grouped;
 use crate::progress::Bar;
@@ -9,17 +11,21 @@ use crate::progress::Bar;
 /// A bar for everything, and a line for every finished round.
 pub(crate) struct Watch {
     bar: Bar,
+    /// What is run, and how many items the next batch has.
+    run: OnceLock<(Experiment, usize)>,
 }
 
 impl Watch {
     pub(crate) fn new() -> Self {
-        Watch { bar: Bar::new() }
+        Watch { bar: Bar::new(), run: OnceLock::new() }
     }
 
     /// Says what is going to be done.
     pub(crate) fn begin(&self, scenario: &Scenario) {
         self.bar.finish();
         let experiment = scenario.experiment();
+        let batch = scenario.paired(experiment.rounds.min(1)) - scenario.paired(0);
+        self.run.get_or_init(|| (experiment.clone(), batch));
         let synthetic = if scenario.head().synthetic { " (synthetic)" } else { "" };
         eprintln!(
             "{}{synthetic}: {} of {} items paired at first, then {} more in {} rounds; {}, {} \
@@ -48,6 +54,36 @@ impl Watch {
     }
 }
 
+impl Watch {
+    /// Stop or go: what the next batch of a strategy should add, once all seeds are there.
+    fn expected(&self, round: &Round, rounds: &[Round]) -> Option<String> {
+        let (experiment, batch) = self.run.get()?;
+        let arm = round.strategy?;
+        let lane = |&seed: &u64| {
+            let own = |r: &&Round| {
+                let ours = r.strategy.is_none_or(|other| other == arm);
+                r.seed == seed && ours && r.round <= round.round
+            };
+            let mut lane: Vec<&Round> = rounds.iter().filter(own).collect();
+            lane.sort_by_key(|round| round.round);
+            lane
+        };
+        let lanes: Vec<Vec<&Round>> = experiment.seeds.iter().map(lane).collect();
+        let whole = lanes.iter().all(|lane| lane.len() == round.round + 1);
+        let expected = forecast(&lanes, *batch).filter(|_| whole)?;
+        Some(match experiment.annotator {
+            Annotator::Human => expected.sentence(experiment.price),
+            _ => format!(
+                "  {arm}: the next {} should add {:+.1} [{:+.1}, {:+.1}] to R@1, text and image added",
+                grouped(expected.batch),
+                expected.gain,
+                expected.low,
+                expected.high
+            ),
+        })
+    }
+}
+
 impl Progress for Watch {
     fn start(&self, phase: &'static str, total: u64) {
         self.bar.start(phase, total);
@@ -63,7 +99,7 @@ impl Progress for Watch {
 }
 
 impl Observer for Watch {
-    fn finished(&self, round: &Round, _: &[Round]) {
+    fn finished(&self, round: &Round, rounds: &[Round]) {
         let strategy = round.strategy.map_or_else(|| "(all)".to_owned(), |arm| arm.to_string());
         let (text, image) = round.test.first().map_or((0.0, 0.0), |t| (t.text.r1, t.image.r1));
         let seconds: f64 = round.phases.iter().map(|phase| phase.seconds).sum();
@@ -76,5 +112,8 @@ impl Observer for Watch {
             round.round,
             grouped(round.pairs)
         ));
+        if let Some(expected) = self.expected(round, rounds) {
+            self.bar.say(&expected);
+        }
     }
 }

@@ -1,25 +1,27 @@
-//! `nextpair quickstart`.
-
-use std::path::Path;
-
-use nextpair_engine::StrategyName;
+//! `nextpair quickstart` is run as a reader of the README would; here is what goes wrong in it.
 
 use crate::world::nextpair;
 
 #[test]
-fn quickstart_compares_the_strategies_and_explains_a_pick() {
-    let run = nextpair(Path::new("."), "quickstart");
-    assert_eq!(run.code, Some(0), "{}", run.stderr);
-    for strategy in StrategyName::ALL {
-        let line = run.stdout.lines().find(|line| line.starts_with(strategy.as_str()));
-        let line = line.unwrap_or_else(|| panic!("no {strategy} in {}", run.stdout));
-        assert!(line.contains(" of 500 ") && line.contains(" of 2000 "), "{line}");
+fn a_folder_that_is_something_else_is_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("taken"), "a file").unwrap();
+    let run = nextpair(folder.path(), "quickstart --fast --out taken");
+    assert_eq!(run.code, Some(2), "{}", run.stderr);
+    assert!(run.stderr.contains("taken: "), "{}", run.stderr);
+    assert_eq!(std::fs::read(folder.path().join("taken")).unwrap(), b"a file");
+}
+
+#[test]
+fn examples_are_the_same_every_time() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["a", "b"] {
+        let run = nextpair(folder.path(), &format!("example {name}"));
+        assert_eq!(run.code, Some(0), "{}", run.stderr);
+        assert!(run.stderr.contains("nextpair select --paired-images"), "{}", run.stderr);
     }
-    let (_, why) = run.stdout.split_once("\nWhy image ").expect("an explained pick");
-    let (_, reasons) = why.split_once("surplus\n").expect("a table of reasons");
-    let numbers: Vec<f64> =
-        reasons.lines().next().unwrap().split_whitespace().map(|n| n.parse().unwrap()).collect();
-    let [_, similarity, threshold, surplus] = numbers[..] else { panic!("{why}") };
-    assert!(similarity > threshold && surplus > 0.0, "{why}");
-    assert!(why.contains("nextpair select --paired-images"), "{why}");
+    for file in ["paired_images.npy", "paired_texts.npy", "pool.npy"] {
+        let [a, b] = ["a", "b"].map(|name| std::fs::read(folder.path().join(name).join(file)));
+        assert_eq!(a.unwrap(), b.unwrap());
+    }
 }

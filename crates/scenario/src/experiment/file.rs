@@ -237,4 +237,20 @@ mod tests {
             assert!(what.contains(says), "no '{says}' in {what}");
         }
     }
+
+    #[test]
+    fn the_experiments_of_the_project_can_be_run() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments");
+        let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        let files: Vec<PathBuf> =
+            files.filter(|path| path.extension().is_some_and(|e| e == "toml")).collect();
+        assert!(files.len() >= 8);
+        for path in files {
+            let (keys, settings) = read_experiment(&path).unwrap();
+            let keys = Keys { dataset: Some("ds".into()), ..Keys::default() }.or(keys);
+            let training = settings.training.unwrap_or_default();
+            let model = settings.model.unwrap();
+            crate::Experiment::resolve(keys, model, training).unwrap();
+        }
+    }
 }
