@@ -2,10 +2,16 @@
 
 use std::fs::{File, TryLockError};
 use std::path::Path;
+use std::time::Duration;
 
 use crate::{AtomicFile, Error};
 
 const NAME: &str = ".lock";
+
+/// A lock that was let go lasts for a moment longer if a process was being started meanwhile: it
+/// has the file open until it becomes another program.
+const TRIES: usize = 10;
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// The right to write to a folder, for as long as this lives. The system takes it back from
 /// processes that are killed.
@@ -22,7 +28,15 @@ impl FolderLock {
         let io = |e| Error::io(&path, e);
         let options = &mut File::options();
         let file = options.create(true).truncate(false).write(true).open(&path).map_err(io)?;
-        match file.try_lock() {
+        let mut locked = file.try_lock();
+        for _ in 0..TRIES {
+            if !matches!(locked, Err(TryLockError::WouldBlock)) {
+                break;
+            }
+            std::thread::sleep(PAUSE);
+            locked = file.try_lock();
+        }
+        match locked {
             Ok(()) => {
                 AtomicFile::remove_unfinished(folder)?;
                 Ok(FolderLock { _file: file })

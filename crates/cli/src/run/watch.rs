@@ -28,21 +28,21 @@ impl Watch {
         self.run.get_or_init(|| (experiment.clone(), batch));
         let synthetic = if scenario.head().synthetic { " (synthetic)" } else { "" };
         eprintln!(
-            "{}{synthetic}: {} of {} items paired at first, then {} more in {} rounds; {}, {} \
+            "{}{synthetic}: {} of {} items paired at first, then {} more in {}; {}, {} \
              dimensions",
             scenario.head().dataset,
             grouped(scenario.paired(0)),
             grouped(scenario.head().items),
             grouped(scenario.paired(experiment.rounds) - scenario.paired(0)),
-            experiment.rounds,
+            counted(experiment.rounds, "round"),
             experiment.model.name(),
             experiment.model.dim()
         );
         let names: Vec<String> = experiment.strategies.iter().map(ToString::to_string).collect();
         let trainings = experiment.seeds.len() * (1 + experiment.rounds * names.len());
         eprintln!(
-            "{} seeds, strategies {}: {} trainings, {} of them done before",
-            experiment.seeds.len(),
+            "{}, {}: {} trainings, {} of them done before",
+            counted(experiment.seeds.len(), "seed"),
             names.join(", "),
             grouped(trainings),
             grouped(scenario.rounds().len().min(trainings))
@@ -115,5 +115,13 @@ impl Observer for Watch {
         if let Some(expected) = self.expected(round, rounds) {
             self.bar.say(&expected);
         }
+    }
+}
+
+/// 1 seed, 5 seeds.
+fn counted(count: usize, what: &str) -> String {
+    match count {
+        1 => format!("1 {what}"),
+        count => format!("{} {what}s", grouped(count)),
     }
 }

@@ -58,8 +58,14 @@ impl Evidence {
 
 /// +0.5 [-0.4, +1.4], or +0.5 (one seed: no interval).
 pub(crate) fn signed(estimate: &Estimate) -> String {
+    let mean = tenths(estimate.mean);
     match estimate.interval() {
-        Some((low, high)) => format!("{:+.1} [{low:+.1}, {high:+.1}]", estimate.mean),
-        None => format!("{:+.1} (one seed: no interval)", estimate.mean),
+        Some((low, high)) => format!("{mean:+.1} [{:+.1}, {:+.1}]", tenths(low), tenths(high)),
+        None => format!("{mean:+.1} (one seed: no interval)"),
     }
+}
+
+/// Rounded to tenths; what is nothing then has no minus.
+fn tenths(value: f64) -> f64 {
+    (value * 10.0).round() / 10.0 + 0.0
 }

@@ -17,6 +17,8 @@ use super::page::escaped;
 
 /// The width of all charts: a phone shows them a little smaller, a laptop somewhat larger.
 pub(super) const WIDTH: f64 = 440.0;
+/// Around a drawing in a file of its own; on a page the page has it.
+const MARGIN: f64 = 14.0;
 
 /// A drawing.
 pub(super) struct Chart {
@@ -39,18 +41,17 @@ impl Chart {
 
     /// For a page that has the style.
     pub(super) fn inline(&self) -> String {
-        self.svg("", "")
+        self.svg("", "", 0.0)
     }
 
     /// For a file.
     pub(super) fn standalone(&self) -> String {
-        let background = "<rect class=\"paper\" width=\"100%\" height=\"100%\"/>";
+        let (width, height) = (WIDTH + 2.0 * MARGIN, number(self.height + 2.0 * MARGIN));
+        let size = format!("width=\"{width}\" height=\"{height}\"");
+        let background = format!("<rect class=\"paper\" x=\"-{MARGIN}\" y=\"-{MARGIN}\" {size}/>");
         let style = format!("<style>{}</style>{background}", style::resolved());
-        let size = format!(
-            " xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{}\"",
-            number(self.height)
-        );
-        self.svg(&size, &style)
+        let attributes = format!(" xmlns=\"http://www.w3.org/2000/svg\" {size}");
+        self.svg(&attributes, &style, MARGIN)
     }
 
     /// The file as pixels, twice as many each way.
@@ -58,11 +59,12 @@ impl Chart {
         raster::png(&self.standalone())
     }
 
-    fn svg(&self, attributes: &str, style: &str) -> String {
-        let (height, body) = (number(self.height), &self.body);
+    fn svg(&self, attributes: &str, style: &str, margin: f64) -> String {
+        let (width, height) = (WIDTH + 2.0 * margin, number(self.height + 2.0 * margin));
+        let (start, body) = (number(0.0 - margin), &self.body);
         let (title, description) = (escaped(&self.title), escaped(&self.description));
         format!(
-            "<svg class=\"chart\"{attributes} viewBox=\"0 0 {WIDTH} {height}\" role=\"img\">\
+            "<svg class=\"chart\"{attributes} viewBox=\"{start} {start} {width} {height}\" role=\"img\">\
              <title>{title}</title><desc>{description}</desc>{style}{body}</svg>\n"
         )
     }
