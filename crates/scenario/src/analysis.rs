@@ -21,7 +21,7 @@ use crate::{Annotator, Arm, Backtest, Error, Forecast, Study};
 pub(crate) use arm::r1;
 pub(crate) use lanes::Lanes;
 pub use saved::Saved;
-pub(crate) use table::signed;
+pub(crate) use table::{signed, tenths};
 pub use time::{PhaseTime, Time};
 
 /// The version of `results.json`.

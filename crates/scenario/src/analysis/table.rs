@@ -66,6 +66,6 @@ pub(crate) fn signed(estimate: &Estimate) -> String {
 }
 
 /// Rounded to tenths; what is nothing then has no minus.
-fn tenths(value: f64) -> f64 {
+pub(crate) fn tenths(value: f64) -> f64 {
     (value * 10.0).round() / 10.0 + 0.0
 }

@@ -5,7 +5,7 @@ mod recall;
 use std::fmt::Write;
 
 use super::page::escaped;
-use crate::analysis::{Evidence, Saved, signed};
+use crate::analysis::{Evidence, Saved, signed, tenths};
 use crate::forecast::money;
 use crate::report::words::{duration, grouped, in_a_word, memory, typographic};
 use crate::statistics::Estimate;
@@ -88,9 +88,10 @@ pub(super) fn differences(evidence: &Evidence) -> String {
 fn interval(estimate: &Estimate) -> String {
     match estimate.interval() {
         Some((low, high)) => {
-            format!("{:+.1}<small> [{low:+.1}, {high:+.1}]</small>", estimate.mean)
+            let [mean, low, high] = [estimate.mean, low, high].map(tenths);
+            format!("{mean:+.1}<small> [{low:+.1}, {high:+.1}]</small>")
         }
-        None => format!("{:+.1}<small> one seed: no interval</small>", estimate.mean),
+        None => format!("{:+.1}<small> one seed: no interval</small>", tenths(estimate.mean)),
     }
 }
 

@@ -50,6 +50,10 @@ impl Scenario {
         };
         let mut scenario = Self::assemble(folder, experiment, head, (dataset, vocabulary), lock)?;
         scenario.head.items = scenario.plan.whole();
+        // Features that are added to the dataset later must not be taken for these.
+        let corpus = &scenario.corpus;
+        scenario.experiment.features = Some(corpus.image_features().0.name.clone());
+        scenario.experiment.text_features = corpus.text_features().map(|(set, _)| set.name.clone());
         if let Some(vocabulary) = &scenario.vocabulary {
             let path = scenario.folder.vocabulary();
             vocabulary.write(&path)?;
@@ -74,7 +78,10 @@ impl Scenario {
         let lock = lock(path)?;
         let head = read_head(&folder.head())?;
         let stored = Experiment::read_resolved(&folder.experiment())?;
-        let experiment = changed.unwrap_or_else(|| stored.clone());
+        let mut experiment = changed.unwrap_or_else(|| stored.clone());
+        experiment.features = experiment.features.or_else(|| stored.features.clone());
+        experiment.text_features =
+            experiment.text_features.or_else(|| stored.text_features.clone());
         stored.may_become(&experiment)?;
         let dataset = Dataset::open(&experiment.dataset)?;
         if head.files.get(ITEMS) != Some(&items_fingerprint(&dataset)?) {
