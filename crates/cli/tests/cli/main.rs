@@ -11,6 +11,7 @@ mod outputs;
 mod quickstart;
 mod refusals;
 mod reports;
+mod scenario;
 mod search;
 mod selection;
 mod shards;

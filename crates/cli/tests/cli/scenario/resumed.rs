@@ -1,0 +1,79 @@
+//! What may be asked of a run that is there already.
+
+use super::Lab;
+
+#[test]
+fn seeds_strategies_and_rounds_are_added() {
+    let lab = Lab::new(80);
+    let all = "--seeds 3,0 --strategies core-set,random,hard-negative --rounds 3";
+    lab.succeeds(&format!("run e.toml {all} --out whole"));
+    lab.succeeds("run e.toml --strategies random --rounds 1 --out run");
+    for words in [
+        "--strategies random --rounds 1 --seeds 0,3",
+        "--strategies hard-negative,random --rounds 1 --seeds 0,3 --price 0.5",
+        "--strategies hard-negative,random --rounds 3 --seeds 3",
+    ] {
+        lab.succeeds(&format!("run e.toml {words} --out run --resume"));
+    }
+    lab.succeeds(&format!("run run --resume {all}"));
+    lab.assert_same("run", &lab.results("whole"));
+    assert!(lab.read("run/experiment.toml").contains("\"core-set\", \"random\""));
+}
+
+#[test]
+fn settings_cannot_be_changed() {
+    let lab = Lab::new(80);
+    lab.succeeds("run e.toml --rounds 1 --out run");
+    let (before, files) = (lab.results("run"), lab.read("run/experiment.toml"));
+    for (words, says) in [
+        ("--budget 0.2", "budget was 0.1, not 0.2"),
+        ("--initial 9", "initial was 0.3, not 9"),
+        ("--epochs 3", "training.epochs was 2, not 3"),
+        ("--dim 9", "model.dim was 8, not 9"),
+        ("--captions all", "training.captions was \"random\", not \"all\""),
+        ("--pool text", "pool was \"image\", not \"text\""),
+        ("--wrong 0.1", "annotator was \"oracle\", not "),
+        ("--folds 2", "evaluation.folds was [1], not [2]"),
+        ("--min-count 2", "min_count was 4, not 2"),
+        ("--features others", "features was \"regions\", not \"others\""),
+    ] {
+        lab.refused(&format!("run run --resume {words}"), says);
+        lab.refused(&format!("run e.toml --out run --resume {words}"), "name another folder");
+    }
+    lab.refused("run e.toml --out run", "run: there is a run already; --resume continues it");
+    lab.refused("run run", "run is a folder; name a file, or continue a run with --resume");
+    lab.refused("run e.toml --out ds", "which is not of a run; name a new folder");
+    assert_eq!(lab.read("run/experiment.toml"), files);
+    lab.assert_same("run", &before);
+}
+
+#[test]
+fn one_process_at_a_time() {
+    let lab = Lab::new(80);
+    let long = "run e.toml --epochs 1000000 --out run";
+    let mut first = lab.start(long);
+    while !lab.path("run/seed-0/round-0/run.json").exists() {
+        assert!(first.try_wait().unwrap().is_none(), "it ended");
+        std::thread::yield_now();
+    }
+    lab.refused(&format!("{long} --resume"), "run: another process is at this run");
+    assert!(first.try_wait().unwrap().is_none(), "the first goes on");
+    first.kill().unwrap();
+    first.wait().unwrap();
+}
+
+#[test]
+fn features_that_are_added_later_are_not_taken() {
+    let lab = Lab::new(80);
+    lab.succeeds("run e.toml --out whole");
+    lab.succeeds("run e.toml --rounds 1 --out run");
+    let manifest = lab.read("ds/dataset.toml");
+    let others = "\n[[features]]\nname = \"others\"\nside = \"image\"\nper = \"item\"\n\
+                  files = [\"features/others.npy\"]\n";
+    std::fs::copy(lab.path("ds/features/regions.image.npy"), lab.path("ds/features/others.npy"))
+        .unwrap();
+    lab.write("ds/dataset.toml", &(manifest + others));
+    lab.succeeds("run e.toml --out run --resume");
+    lab.assert_same("run", &lab.results("whole"));
+    assert!(lab.read("run/seed-0/random/round-2/run.json").contains("\"regions\""));
+}
