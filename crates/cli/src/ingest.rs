@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail, ensure};
+use nextpair_data::FolderLock;
 use nextpair_data::dataset::Dataset;
 use nextpair_data::queue::{self, Answers, Taken};
 use nextpair_engine::prepare_process;
@@ -37,6 +38,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let human = experiment.annotator == Annotator::Human;
     ensure!(human, "{}: the annotator of this run is not human", args.run.display());
     let dataset = Dataset::open(&experiment.dataset)?;
+    // A batch must not be closed while its answers are taken.
+    let lock = FolderLock::take(folder.path(), "another process is at this run; try again")?;
     let tasks = queue::read(&folder.queue()).context("no queue is waiting for people")?;
     let mut book = Answers::open(&folder.answers())?;
     let asked: HashSet<&str> = tasks.iter().map(|task| task.id.as_str()).collect();
@@ -59,6 +62,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         }
     }
     let Taken { new, known } = book.take(&said)?;
+    drop(lock);
     let waiting = tasks.iter().filter(|task| book.of(&task.id).next().is_none()).count();
     let mut text = format!("{} new answers, {} known before\n", grouped(new), grouped(known));
     text += &match waiting {

@@ -86,8 +86,8 @@ fn wait_for_people(folder: &Path, waiting: &Waiting) {
     let Waiting { round, picked, answered, queue } = waiting;
     let folder = folder.display();
     eprintln!(
-        "\nround {round} waits for people: {} of {} items are paired.\n\
-         The queue is {} (also as .csv and .label-studio.json).\n\
+        "\nround {round} waits for people: {} of {} items have an answer.\n\
+         The queue is {} (also as .csv, and as .label-studio.json with its labelling .xml).\n\
          Take their answers with `nextpair ingest {folder} ANSWERS`; when all are there, the run goes \
          on by itself.",
         grouped(*answered),
@@ -129,6 +129,6 @@ impl Args {
         if !says_captions {
             training.captions = Experiment::default_captions();
         }
-        Ok(Experiment::resolve(self.keys.given()?.or(keys), model, training)?)
+        Ok(Experiment::resolve(self.keys.given(&keys)?.or(keys), model, training)?)
     }
 }

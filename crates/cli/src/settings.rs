@@ -77,7 +77,7 @@ pub(crate) struct TrainingArgs {
     /// Images of dev that are used for it [default: 1000]
     #[arg(long, value_name = "N")]
     validate_images: Option<usize>,
-    /// Which captions of an image make pairs [default: all]
+    /// Which captions of an image make pairs [default: all; random in experiments]
     #[arg(long, value_name = "all|random|first")]
     captions: Option<String>,
 }

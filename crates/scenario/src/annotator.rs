@@ -75,3 +75,84 @@ pub(crate) fn noisy(
     pairs.extend(waiting.into_iter().flat_map(right));
     Annotated { pairs, wrong }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use nextpair_data::dataset::Dataset;
+    use nextpair_data::import::import_scenes;
+    use nextpair_data::scenes::Settings;
+    use nextpair_data::text::Vocabulary;
+
+    use super::*;
+
+    const ITEMS: usize = 600;
+
+    fn corpus(test: impl FnOnce(&Corpus)) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ds");
+        import_scenes(&Settings { images: ITEMS, ..Settings::default() }, &path, &()).unwrap();
+        let vocabulary = Vocabulary::build(["A star ."], 1);
+        test(&Corpus::of_words(Dataset::open(&path).unwrap(), None, &vocabulary).unwrap());
+    }
+
+    fn is_wrong(corpus: &Corpus, pair: &Pair) -> bool {
+        corpus.dataset().items().item_of_caption(pair.caption) != pair.item
+    }
+
+    #[test]
+    fn mistakes_are_as_many_as_asked_for() {
+        corpus(|corpus| {
+            let all: Vec<usize> = (0..ITEMS).collect();
+            for (side, wrong, swapped) in [
+                (Side::Image, 0.3, 0.0),
+                (Side::Image, 0.0, 0.4),
+                (Side::Text, 0.2, 0.2),
+                (Side::Text, 0.0, 0.0),
+                (Side::Image, 1.0, 0.0),
+            ] {
+                let noise = Noise { wrong, swapped };
+                let mut count = 0;
+                for seed in 0..10 {
+                    let made = noisy(corpus, (&all, &all, side), Choice::Random, seed, noise);
+                    assert_eq!(made.pairs.len(), ITEMS);
+                    let found = made.pairs.iter().filter(|pair| is_wrong(corpus, pair)).count();
+                    assert_eq!(found, made.wrong);
+                    count += found;
+                }
+                // Six thousand draws: four standard deviations are less than 0.03.
+                let share = count as f64 / (10 * ITEMS) as f64;
+                assert!((share - wrong - swapped).abs() < 0.03, "{share} of {noise:?}");
+            }
+        });
+    }
+
+    #[test]
+    fn the_picked_half_is_kept_and_the_other_one_is_wrong() {
+        corpus(|corpus| {
+            let all: Vec<usize> = (0..ITEMS).collect();
+            let picked: Vec<usize> = (0..ITEMS).step_by(3).collect();
+            let owner = |pair: &Pair| corpus.dataset().items().item_of_caption(pair.caption);
+            let noise = Noise { wrong: 0.3, swapped: 0.3 };
+            for (side, choice) in [(Side::Image, Choice::All), (Side::Text, Choice::First)] {
+                let of = |batch: &[usize]| noisy(corpus, (batch, &all, side), choice, 5, noise);
+                let kept = |pair: &Pair| if side == Side::Image { pair.item } else { owner(pair) };
+                let made = of(&picked);
+                let items: BTreeSet<usize> = made.pairs.iter().map(kept).collect();
+                assert!(items.into_iter().eq(picked.iter().copied()), "{side}");
+                // A mistake of the first kind does not depend on who else is in the batch.
+                let alone = |noise: Noise| {
+                    let one =
+                        |&item: &usize| noisy(corpus, (&[item], &all, side), choice, 5, noise);
+                    picked.iter().map(|item| one(item).wrong).sum::<usize>()
+                };
+                assert!(alone(noise) < made.wrong, "nobody to swap with");
+                assert_eq!(alone(noise), alone(Noise { swapped: 0.0, ..noise }));
+            }
+            let right = oracle(corpus, &picked, Choice::All, 5);
+            assert!(!right.pairs.iter().any(|pair| is_wrong(corpus, pair)));
+            assert_eq!((right.wrong, right.pairs.len()), (0, picked.len() * 5));
+        });
+    }
+}

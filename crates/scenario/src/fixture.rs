@@ -191,5 +191,6 @@ fn batch(arm: &Arm, number: usize) -> Batch {
         hard_negatives: matching.then(|| (500 - 110 * number) as u64),
         without_hit: matching.then_some(0),
         picks: "p".to_owned(),
+        answers: None,
     }
 }

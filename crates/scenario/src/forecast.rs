@@ -241,6 +241,7 @@ mod tests {
             let mut curve = logarithmic(0, 3, 0.0);
             for (round, hard) in curve[1..].iter_mut().zip(shares) {
                 round.batch = Some(crate::Batch {
+                    answers: None,
                     picked: 100,
                     skipped: 0,
                     wrong: 0,

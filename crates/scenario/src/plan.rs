@@ -38,9 +38,7 @@ impl Plan {
         };
         let initial = experiment.initial.of(whole.len());
         let budget = experiment.budget.of(items.len());
-        let size = |round: usize| floor(initial + round as f64 * budget);
-        let sizes: Vec<usize> = (0..=experiment.rounds).map(size).collect();
-        let plan = Plan { whole, items, sizes };
+        let plan = Plan { whole, items, sizes: sizes(initial, budget, experiment.rounds) };
         plan.check(experiment)?;
         Ok(plan)
     }
@@ -102,6 +100,12 @@ impl Plan {
     }
 }
 
+/// How many items are paired in every round: floors of the sums, so that what rounding leaves of
+/// one round is not lost to the next.
+fn sizes(initial: f64, budget: f64, rounds: usize) -> Vec<usize> {
+    (0..=rounds).map(|round| floor(initial + round as f64 * budget)).collect()
+}
+
 /// The pairs that an item makes, fixed over rounds and strategies.
 pub(crate) fn pairs_of(corpus: &Corpus, item: usize, choice: Choice, seed: u64) -> Vec<Pair> {
     corpus.chosen(item, choice, seed)
@@ -114,4 +118,25 @@ pub(crate) fn text_of(corpus: &Corpus, item: usize, choice: Choice, seed: u64) -
         other => other,
     };
     corpus.chosen(item, one, seed).first().map(|pair| pair.caption)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Amount;
+
+    #[test]
+    fn rounds_grow_by_floors_of_sums() {
+        let of = |whole: usize, initial: Amount, budget: Amount, rounds| {
+            sizes(initial.of(whole), budget.of(whole), rounds)
+        };
+        let (share, count) = (Amount::Share, Amount::Count);
+        // The sizes of the paper for COCO.
+        assert_eq!(of(82_783, share(0.3), share(0.05), 3), [24_834, 28_974, 33_113, 37_252]);
+        assert_eq!(of(100, share(0.1), share(0.07), 3), [10, 17, 24, 31]);
+        assert_eq!(of(10, share(0.29), share(0.05), 4), [2, 3, 3, 4, 4]);
+        assert_eq!(of(7, count(3), count(2), 2), [3, 5, 7]);
+        assert_eq!(of(1000, count(3), share(0.0005), 4), [3, 3, 4, 4, 5]);
+        assert_eq!(of(1000, share(1.0), share(0.1), 0), [1000]);
+    }
 }

@@ -58,6 +58,9 @@ pub struct Batch {
     pub without_hit: Option<usize>,
     /// The fingerprint of the picks.
     pub picks: String,
+    /// The fingerprint of what people said about them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answers: Option<String>,
 }
 
 impl Batch {

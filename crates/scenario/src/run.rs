@@ -30,6 +30,8 @@ pub struct Scenario {
     /// What the models are asked in the end.
     test: Vec<usize>,
     done: Mutex<Done>,
+    /// Held while the model of a round 0, which several strategies may want, is opened or trained.
+    shared: Mutex<()>,
     _lock: FolderLock,
 }
 

@@ -90,23 +90,30 @@ fn seeds(text: &str) -> Result<Seeds, String> {
 }
 
 impl KeyArgs {
-    /// The keys that were typed.
-    pub(super) fn given(&self) -> Result<Keys> {
+    /// The keys that were typed. Those that are parts of a table of the file leave its other parts
+    /// as they are.
+    pub(super) fn given(&self, file: &Keys) -> Result<Keys> {
         let noise = self.wrong.is_some() || self.swapped.is_some();
         let annotator = match self.annotator {
             Some(AnnotatorName::Oracle) if !noise => Some(Annotator::Oracle),
             Some(AnnotatorName::Human) if !noise => Some(Annotator::Human),
             None if !noise => None,
-            Some(AnnotatorName::Noisy) | None => Some(Annotator::Noisy(Noise {
-                wrong: self.wrong.unwrap_or(0.0),
-                swapped: self.swapped.unwrap_or(0.0),
-            })),
+            Some(AnnotatorName::Noisy) | None => {
+                let usual = match file.annotator {
+                    Some(Annotator::Noisy(noise)) => noise,
+                    _ => Noise::default(),
+                };
+                Some(Annotator::Noisy(Noise {
+                    wrong: self.wrong.unwrap_or(usual.wrong),
+                    swapped: self.swapped.unwrap_or(usual.swapped),
+                }))
+            }
             _ => bail!("--wrong and --swapped are for --annotator noisy"),
         };
         let evaluation = match (&self.split, &self.folds) {
             (None, None) => None,
             (split, folds) => {
-                let usual = Test::default();
+                let usual = file.evaluation.clone().unwrap_or_default();
                 Some(Test {
                     split: split.clone().unwrap_or(usual.split),
                     folds: folds.clone().unwrap_or(usual.folds),

@@ -38,6 +38,11 @@ impl Watch {
             experiment.model.name(),
             experiment.model.dim()
         );
+        let wanted = |round: &&Round| {
+            experiment.seeds.contains(&round.seed)
+                && round.round <= experiment.rounds
+                && round.strategy.is_none_or(|arm| experiment.strategies.contains(&arm))
+        };
         let names: Vec<String> = experiment.strategies.iter().map(ToString::to_string).collect();
         let trainings = experiment.seeds.len() * (1 + experiment.rounds * names.len());
         eprintln!(
@@ -45,7 +50,7 @@ impl Watch {
             counted(experiment.seeds.len(), "seed"),
             names.join(", "),
             grouped(trainings),
-            grouped(scenario.rounds().len().min(trainings))
+            grouped(scenario.rounds().iter().filter(wanted).count())
         );
     }
 
@@ -105,9 +110,13 @@ impl Observer for Watch {
         let seconds: f64 = round.phases.iter().map(|phase| phase.seconds).sum();
         let hard = round.batch.as_ref().and_then(|batch| batch.hard_negative_share());
         let hard = hard.map_or_else(String::new, |share| format!("  hard negatives {share:.1} %"));
+        let batch = round.batch.as_ref();
+        let fill = batch.and_then(|batch| batch.without_hit).filter(|&count| count > 0);
+        let fill = fill
+            .map_or_else(String::new, |count| format!(", {} picks without a hit", grouped(count)));
         self.bar.say(&format!(
             "seed {}  {strategy:<14}  round {}  {:>6} pairs  R@1 text {text:5.2} image {image:5.2}  \
-             {seconds:6.1} s{hard}",
+             {seconds:6.1} s{hard}{fill}",
             round.seed,
             round.round,
             grouped(round.pairs)

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use super::{Dataset, Draft, FeatureSet, Features, ITEMS, Manifest, Per};
+use super::{Dataset, Draft, FeatureSet, Features, ITEMS, Manifest, Per, TRAIN};
 use crate::queue::{Answer, Said};
 use crate::{Error, Side, npy};
 
@@ -93,6 +93,11 @@ impl Dataset {
             let has_row = |features: &Features| features.row(image).is_some();
             if target.image.is_none() && !image_features.iter().any(has_row) {
                 return Err(wrong(format!("the item {:?} has no image", target.id)));
+            }
+            // What models are tested on must not change, and must not be learned.
+            if let Some(split) = target.split.as_deref().filter(|&split| split != TRAIN) {
+                let what = format!("the item {:?} is of the split {split}, not {TRAIN}", target.id);
+                return Err(wrong(what));
             }
             if captions.is_empty() {
                 return Err(wrong("it has no captions to pair with an image".to_owned()));

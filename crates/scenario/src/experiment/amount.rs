@@ -41,17 +41,25 @@ pub(crate) fn floor(amount: f64) -> usize {
     (amount + 1e-9) as usize
 }
 
+/// A percentage as a share, to nine digits.
+fn shown(percent: f64) -> f64 {
+    (percent * 1e9).round() / 1e11
+}
+
 impl FromStr for Amount {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let percent = text.strip_suffix('%').map(|number| number.parse().map(|p: f64| p / 100.0));
+        // As many digits as are shown, so that what is read back is the same.
+        let percent = text.strip_suffix('%').map(|number| number.parse().map(shown));
         let amount = match (text.parse(), percent) {
             (Ok(count), _) => Amount::Count(count),
             (_, Some(Ok(share))) => Amount::Share(share),
-            _ => Amount::Share(
-                text.parse().map_err(|_| format!("{text} is neither a count nor a share"))?,
-            ),
+            _ => {
+                let share: Result<f64, _> = text.parse();
+                let share = share.map_err(|_| format!("{text} is neither a count nor a share"))?;
+                Amount::Share(shown(100.0 * share))
+            }
         };
         amount.check().map(|()| amount)
     }
@@ -79,6 +87,7 @@ mod tests {
             ("29.4%", Amount::Share(0.294), "29.4%"),
             ("1", Amount::Count(1), "1"),
             ("1.0", Amount::Share(1.0), "100%"),
+            ("33.3333333333333%", Amount::Share(0.33333333333), "33.333333333%"),
         ] {
             let read: Amount = text.parse().unwrap();
             assert_eq!((read, read.to_string().as_str()), (amount, shown));

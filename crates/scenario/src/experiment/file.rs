@@ -253,4 +253,29 @@ mod tests {
             crate::Experiment::resolve(keys, model, training).unwrap();
         }
     }
+
+    #[test]
+    fn every_key_overrides_and_is_kept_otherwise() {
+        let keys = |number: usize| Keys {
+            dataset: Some(format!("{number}").into()),
+            pool: Some(if number == 1 { Side::Image } else { Side::Text }),
+            initial: Some(Amount::Count(number)),
+            budget: Some(Amount::Count(number)),
+            rounds: Some(number),
+            strategies: Some(vec![number.to_string()]),
+            seeds: Some(vec![number as u64]),
+            annotator: Some(if number == 1 { Annotator::Oracle } else { Annotator::Human }),
+            price: Some(number as f64),
+            features: Some(number.to_string()),
+            text_features: Some(number.to_string()),
+            vocabulary: Some(format!("{number}").into()),
+            min_count: Some(number as u64),
+            evaluation: Some(Test { folds: vec![number], ..Test::default() }),
+        };
+        assert_eq!(keys(1).or(keys(2)), keys(1));
+        assert_eq!(Keys::default().or(keys(2)), keys(2));
+        assert_eq!(keys(1).or(Keys::default()), keys(1));
+        let mixed = Keys { rounds: None, seeds: None, ..keys(1) }.or(keys(2));
+        assert_eq!(mixed, Keys { rounds: Some(2), seeds: Some(vec![2]), ..keys(1) });
+    }
 }

@@ -1,7 +1,7 @@
 //! From what was written to what is meant.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use nextpair_data::text::DEFAULT_MIN_COUNT;
 use nextpair_data::{AtomicFile, Side};
@@ -62,6 +62,9 @@ impl Experiment {
         if let Some(at) = (0..self.seeds.len()).find(twice) {
             return Err(Error::setting("seeds", format!("{} is there twice", self.seeds[at])));
         }
+        if let Some(seed) = self.seeds.iter().find(|&&seed| i64::try_from(seed).is_err()) {
+            return Err(Error::setting("seeds", format!("{seed} is more than {}", i64::MAX)));
+        }
         if self.evaluation.folds.is_empty() || self.evaluation.folds.contains(&0) {
             return Err(Error::setting("folds", "at least one number, each 1 or more"));
         }
@@ -103,19 +106,25 @@ impl Experiment {
         Ok(())
     }
 
+    /// The settings that a run keeps. The dataset is known by what is in it, not by its place; and
+    /// what people have paired for one strategy is not for another.
+    pub(crate) fn fixed(&self) -> Result<toml::Table, Error> {
+        let human = self.annotator == Annotator::Human;
+        let fixed = Experiment {
+            dataset: PathBuf::new(),
+            strategies: if human { self.strategies.clone() } else { Vec::new() },
+            seeds: if human { self.seeds.clone() } else { Vec::new() },
+            rounds: 0,
+            price: None,
+            ..self.clone()
+        };
+        toml::Table::try_from(fixed).map_err(|e| Error::setting("experiment", e.to_string()))
+    }
+
     /// An error that names the first setting in which another experiment differs from this one
     /// and may not: what a run has done must stay what it says.
     pub(crate) fn may_become(&self, other: &Experiment) -> Result<(), Error> {
-        let free = |experiment: &Experiment| Experiment {
-            strategies: Vec::new(),
-            seeds: Vec::new(),
-            rounds: 0,
-            price: None,
-            ..experiment.clone()
-        };
-        let table = |experiment: &Experiment| toml::Table::try_from(free(experiment));
-        let (Ok(was), Ok(is)) = (table(self), table(other)) else { return Ok(()) };
-        match first_difference(&was, &is, "") {
+        match first_difference(&self.fixed()?, &other.fixed()?, "") {
             None => Ok(()),
             Some(what) => Err(Error::setting(
                 "experiment",

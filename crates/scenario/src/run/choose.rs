@@ -13,7 +13,6 @@ use serde::{Deserialize, Serialize};
 use super::clock::Clock;
 use super::learn::Place;
 use super::{Observer, Scenario};
-use crate::plan::text_of;
 use crate::{Arm, Ask, Batch, Error, Phase, Round, Selection, groups};
 
 /// What draws of a selection are for, apart from other draws of the same seed.
@@ -49,18 +48,18 @@ impl Scenario {
     ) -> Result<(Vec<Task>, Batch), Error> {
         let path = self.folder.picks(place.seed, strategy, place.round);
         let beside = path.with_extension("json");
-        if path.exists() {
-            if let Some(Round { batch: Some(batch), .. }) = self.finished(place) {
-                let bytes = fs::read(&path).map_err(|e| Error::io(&path, e))?;
-                if fingerprint(&bytes) != batch.picks {
-                    let what = format!("was changed after {place} was finished");
-                    return Err(Error::file(&path, what));
-                }
-            }
-        } else {
+        if !path.exists() {
             self.select(place, strategy, choice, (&path, &beside), clock, observer)?;
         }
         let bytes = fs::read(&path).map_err(|e| Error::io(&path, e))?;
+        if let Some(Round { batch: Some(batch), .. }) = self.finished(place)
+            && fingerprint(&bytes) != batch.picks
+        {
+            let what = format!(
+                "not what {place} was finished with; put it back, or delete it to have it picked again"
+            );
+            return Err(Error::file(&path, what));
+        }
         let tasks = queue::read(&path)?;
         let facts = fs::read(&beside).map_err(|e| Error::io(&beside, e))?;
         let facts: Facts = serde_json::from_slice(&facts)
@@ -76,6 +75,7 @@ impl Scenario {
             hard_negatives: facts.hard_negatives,
             without_hit: facts.without_hit,
             picks: fingerprint(&bytes),
+            answers: None,
         };
         Ok((tasks, batch))
     }
@@ -94,13 +94,11 @@ impl Scenario {
         let before = Place { round: last, strategy: place.strategy.filter(|_| last > 0), ..place };
         let model = self.model(corpus, before, pairs, observer)?;
         let items = self.plan.pool(gone);
-        let captions = self.experiment.training.captions;
         let pool: Vec<usize> = match self.experiment.pool {
             Side::Image => items.clone(),
-            Side::Text => items
-                .iter()
-                .filter_map(|&item| text_of(corpus, item, captions, place.seed))
-                .collect(),
+            Side::Text => {
+                items.iter().filter_map(|&item| self.text_of(corpus, item, place.seed)).collect()
+            }
         };
         let seed = draw::draw_of(place.seed, SELECTION, place.round as u64);
         let settings = strategy.settings(pairs.len(), groups(pairs), seed);

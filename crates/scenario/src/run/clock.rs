@@ -62,3 +62,40 @@ impl Clock {
         self.phases
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seconds(phases: &[Phase], name: &str) -> f64 {
+        phases.iter().filter(|phase| phase.name == name).map(|phase| phase.seconds).sum()
+    }
+
+    #[test]
+    fn parts_and_what_is_between_them_are_the_whole() {
+        let mut clock = Clock::start();
+        assert!(clock.last().is_none());
+        assert_eq!(clock.time("selection", || Ok::<_, ()>(7)), Ok(7));
+        assert_eq!(clock.time("selection", || Err::<(), _>("no")), Err("no"));
+        assert_eq!(clock.last().unwrap().name, "selection");
+        let phases = clock.finish();
+        let names: Vec<&str> = phases.iter().map(|phase| phase.name.as_str()).collect();
+        assert_eq!(names, ["selection", "other"], "what failed is no part");
+        assert!(phases.iter().all(|phase| phase.seconds >= 0.0));
+    }
+
+    #[test]
+    fn what_an_earlier_process_did_is_not_between_the_parts() {
+        let mut clock = Clock::start();
+        clock.remember(Phase { name: "selection".to_owned(), seconds: 500.0, memory: None });
+        clock.time("training", || Ok::<_, ()>(())).unwrap();
+        // Most of the epochs were done before.
+        clock.split_last(&[("training", 1000.0), ("evaluation", 100.0), ("nothing", 0.0)]);
+        let phases = clock.finish();
+        assert_eq!(phases.len(), 4, "{phases:?}");
+        assert_eq!(seconds(&phases, "training"), 1000.0);
+        assert_eq!(seconds(&phases, "evaluation"), 100.0);
+        assert!((0.0..60.0).contains(&seconds(&phases, "other")), "{phases:?}");
+        Clock::start().split_last(&[("training", 1.0)]);
+    }
+}

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use nextpair_data::dataset::Dataset;
@@ -20,6 +20,11 @@ use crate::{Error, Experiment, Folder, Head, ItemFeatures, Machine};
 /// What fingerprints are called in the head.
 const ITEMS: &str = "items.jsonl";
 const WORDS: &str = "vocabulary.json";
+const FEATURES: &str = "features";
+const SETTINGS: &str = "settings";
+
+/// Rows of features that stand for all of them in a fingerprint.
+const SAMPLED: usize = 64;
 
 impl Scenario {
     /// Starts a run in a new or empty folder.
@@ -50,15 +55,15 @@ impl Scenario {
         };
         let mut scenario = Self::assemble(folder, experiment, head, (dataset, vocabulary), lock)?;
         scenario.head.items = scenario.plan.whole();
-        // Features that are added to the dataset later must not be taken for these.
-        let corpus = &scenario.corpus;
-        scenario.experiment.features = Some(corpus.image_features().0.name.clone());
-        scenario.experiment.text_features = corpus.text_features().map(|(set, _)| set.name.clone());
+        let features = features_fingerprint(&scenario.corpus);
+        scenario.head.files.insert(FEATURES.to_owned(), features);
         if let Some(vocabulary) = &scenario.vocabulary {
             let path = scenario.folder.vocabulary();
             vocabulary.write(&path)?;
             scenario.head.files.insert(WORDS.to_owned(), file_fingerprint(&path)?);
         }
+        let settings = settings_fingerprint(&scenario.experiment)?;
+        scenario.head.files.insert(SETTINGS.to_owned(), settings);
         scenario.experiment.write(&scenario.folder.experiment())?;
         // The head comes last: a folder with a head has everything else.
         write_head(&scenario.folder.head(), &scenario.head)?;
@@ -76,9 +81,15 @@ impl Scenario {
             ));
         }
         let lock = lock(path)?;
+        remove_unfinished(path)?;
         let head = read_head(&folder.head())?;
         let stored = Experiment::read_resolved(&folder.experiment())?;
+        if head.files.get(SETTINGS) != Some(&settings_fingerprint(&stored)?) {
+            let what = "was changed after the run was made; a run keeps its settings";
+            return Err(Error::file(&folder.experiment(), what));
+        }
         let mut experiment = changed.unwrap_or_else(|| stored.clone());
+        // Whoever names no features means those of the run, whatever was added since.
         experiment.features = experiment.features.or_else(|| stored.features.clone());
         experiment.text_features =
             experiment.text_features.or_else(|| stored.text_features.clone());
@@ -97,6 +108,11 @@ impl Scenario {
             false => None,
         };
         let scenario = Self::assemble(folder, experiment, head, (dataset, vocabulary), lock)?;
+        let features = scenario.head.files.get(FEATURES);
+        if features.is_some_and(|print| *print != features_fingerprint(&scenario.corpus)) {
+            let what = "other features than those the run was made with";
+            return Err(Error::file(scenario.corpus.dataset().folder(), what));
+        }
         if scenario.experiment != stored {
             scenario.experiment.write(&scenario.folder.experiment())?;
         }
@@ -106,23 +122,56 @@ impl Scenario {
     /// Checks that everything fits together.
     fn assemble(
         folder: Folder,
-        experiment: Experiment,
+        mut experiment: Experiment,
         head: Head,
         (dataset, vocabulary): (Dataset, Option<Vocabulary>),
         lock: FolderLock,
     ) -> Result<Self, Error> {
         let corpus = corpus(&experiment, dataset, vocabulary.as_ref())?;
+        // By name, because the last ones that were added may be others tomorrow.
+        experiment.features = Some(corpus.image_features().0.name.clone());
+        experiment.text_features = corpus.text_features().map(|(set, _)| set.name.clone());
         let plan = Plan::new(&experiment, &corpus)?;
         let test = test_items(&experiment, &corpus)?;
         check_strategies(&experiment, &plan, &corpus)?;
         let (journal, rounds) = Journal::open(&folder.rounds())?;
         let done = Mutex::new(Done { rounds, journal });
-        Ok(Scenario { folder, experiment, head, corpus, vocabulary, plan, test, done, _lock: lock })
+        Ok(Scenario {
+            folder,
+            experiment,
+            head,
+            corpus,
+            vocabulary,
+            plan,
+            test,
+            done,
+            shared: Mutex::new(()),
+            _lock: lock,
+        })
     }
 }
 
 fn lock(path: &Path) -> Result<FolderLock, Error> {
     Ok(FolderLock::take(path, "another process is at this run")?)
+}
+
+/// Removes what a killed process was writing in the folders of seeds and strategies.
+fn remove_unfinished(path: &Path) -> Result<(), Error> {
+    for seed in folders_in(path)? {
+        if seed.file_name().is_some_and(|name| name.to_string_lossy().starts_with("seed-")) {
+            folders_in(&seed)?.iter().try_for_each(|lane| AtomicFile::remove_unfinished(lane))?;
+        }
+    }
+    Ok(())
+}
+
+fn folders_in(path: &Path) -> Result<Vec<PathBuf>, Error> {
+    let entries = fs::read_dir(path).and_then(|entries| {
+        entries.map(|entry| entry.map(|entry| entry.path())).collect::<Result<Vec<_>, _>>()
+    });
+    let mut entries = entries.map_err(|e| Error::io(path, e))?;
+    entries.retain(|entry| entry.is_dir());
+    Ok(entries)
 }
 
 /// A run that was killed while it was made may be made again; what is not of a run stays alone.
@@ -208,12 +257,31 @@ fn check_strategies(experiment: &Experiment, plan: &Plan, corpus: &Corpus) -> Re
     Ok(())
 }
 
+fn settings_fingerprint(experiment: &Experiment) -> Result<String, Error> {
+    Ok(fingerprint(experiment.fixed()?.to_string().as_bytes()))
+}
+
 fn items_fingerprint(dataset: &Dataset) -> Result<String, Error> {
     file_fingerprint(&dataset.folder().join(ITEMS))
 }
 
 fn file_fingerprint(path: &Path) -> Result<String, Error> {
     Ok(fingerprint(&fs::read(path).map_err(|e| Error::io(path, e))?))
+}
+
+/// Shapes and a sample: the files may be too large to be read for this.
+fn features_fingerprint(corpus: &Corpus) -> String {
+    let mut bytes = Vec::new();
+    let texts = corpus.text_features().map(|(_, features)| features);
+    for features in [Some(corpus.image_features().1), texts].into_iter().flatten() {
+        let matrix = features.matrix();
+        let shape = [matrix.rows(), matrix.locals(), matrix.dim()];
+        shape.iter().for_each(|&size| bytes.extend((size as u64).to_le_bytes()));
+        for row in (0..matrix.rows()).step_by(matrix.rows().div_ceil(SAMPLED).max(1)) {
+            bytes.extend_from_slice(matrix.row_bytes(row));
+        }
+    }
+    fingerprint(&bytes)
 }
 
 fn write_head(path: &Path, head: &Head) -> Result<(), Error> {

@@ -12,6 +12,7 @@ use super::learn::{Before, Place};
 use super::people::Waiting;
 use super::{Observer, Scenario};
 use crate::annotator::{Annotated, noisy, oracle};
+use crate::plan::text_of;
 use crate::{Annotator, Arm, Error};
 
 /// What a lane knows after some rounds.
@@ -73,12 +74,11 @@ impl Scenario {
             known.gone.extend(&picked);
             match self.experiment.annotator {
                 Annotator::Human => {
-                    let before = known.paired;
-                    let batch_of = (tasks.as_slice(), picked.as_slice());
-                    if let Some(waiting) = self.people((place, strategy), batch_of, &mut known)? {
-                        return Ok(Some(waiting));
+                    let what = (tasks.as_slice(), picked.as_slice());
+                    let waiting = self.people((place, strategy), what, &mut known, &mut batch)?;
+                    if waiting.is_some() {
+                        return Ok(waiting);
                     }
-                    batch.skipped = picked.len() - (known.paired - before);
                 }
                 _ => {
                     let annotated = self.simulated(&picked, seed);
@@ -108,6 +108,14 @@ impl Scenario {
             }
             _ => oracle(&self.corpus, picked, captions, seed),
         }
+    }
+
+    /// The caption that stands for an item in a pool of texts. What an item gains on the way does
+    /// not change it.
+    pub(super) fn text_of(&self, corpus: &Corpus, item: usize, seed: u64) -> Option<usize> {
+        let start = |corpus: &Corpus| corpus.dataset().items().captions_of(item).start;
+        let caption = text_of(&self.corpus, item, self.experiment.training.captions, seed)?;
+        Some(caption - start(&self.corpus) + start(corpus))
     }
 
     /// The items that tasks are about.

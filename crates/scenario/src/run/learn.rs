@@ -1,6 +1,7 @@
 //! A model learns from pairs and is evaluated: the second half of every round.
 
 use std::fmt;
+use std::sync::PoisonError;
 
 use nextpair_data::Within;
 use nextpair_models::{Corpus, Device, Model, Pair, Run, Spec, Training, evaluate, train};
@@ -58,11 +59,10 @@ impl Scenario {
         clock.split_last(&[("training", training), ("evaluation", on_dev)]);
         let mut test = Vec::new();
         for &folds in &self.experiment.evaluation.folds {
-            test.push(
-                clock.time("evaluation", || {
-                    evaluate(&model, corpus, &self.test, folds, &progress)
-                })?,
-            );
+            test.push(clock.time("evaluation", || {
+                // What people add must not change the test.
+                evaluate(&model, &self.corpus, &self.test, folds, &progress)
+            })?);
         }
         let epoch = run.weights_epoch()?.unwrap_or(0);
         let round = Round {
@@ -79,13 +79,14 @@ impl Scenario {
             weights: run.weights_fingerprint()?,
             phases: clock.finish(),
         };
+        // Before the round is written down: nobody looks at its folder after that.
+        run.forget_state()?;
         let rounds = {
             let mut done = self.done();
             done.journal.append(&round)?;
             done.rounds.push(round.clone());
             done.rounds.clone()
         };
-        run.forget_state()?;
         drop(progress);
         observer.finished(&round, &rounds);
         Ok(())
@@ -99,8 +100,8 @@ impl Scenario {
         pairs: &[Pair],
     ) -> Result<Run, Error> {
         let path = self.folder.model(place.seed, place.strategy, place.round);
+        let training = Training { seed: place.seed, ..self.experiment.training.clone() };
         if !path.join("run.json").exists() {
-            let training = Training { seed: place.seed, ..self.experiment.training.clone() };
             let images = corpus.image_features().0.name.clone();
             let texts = corpus.text_features().map(|(set, _)| set.name.clone());
             let model = self.experiment.model.clone();
@@ -109,9 +110,10 @@ impl Scenario {
             return Ok(Run::create(&path, spec, self.vocabulary.clone(), corpus, pairs)?);
         }
         let run = Run::open(&path)?;
-        if run.pairs(corpus)? != pairs {
-            let what = "learned from other pairs than this round has; delete the folder to train it \
-                        again";
+        let same = (&run.spec().model, &run.spec().training) == (&self.experiment.model, &training);
+        if !same || run.pairs(corpus)? != pairs {
+            let what = "learned from other pairs or in another way than this round does; delete the \
+                        folder to train it again";
             return Err(Error::file(&path, what));
         }
         Ok(run)
@@ -125,6 +127,9 @@ impl Scenario {
         pairs: &[Pair],
         observer: &dyn Observer,
     ) -> Result<Model, Error> {
+        // Two strategies must not repair it at the same time.
+        let shared = || self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = place.strategy.is_none().then(shared);
         let run = self.training_run(corpus, place, pairs)?;
         if !run.is_finished()? {
             let progress = Within::new(observer, place.to_string(), &[]);

@@ -5,16 +5,15 @@ use std::fs;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-use nextpair_data::AtomicFile;
 use nextpair_data::queue::{self, Answer, Answers, Said, Task, read_answers};
+use nextpair_data::{AtomicFile, fingerprint};
 use nextpair_models::{Corpus, Pair};
 
 use super::Scenario;
 use super::create::corpus;
 use super::lane::Known;
 use super::learn::Place;
-use crate::plan::text_of;
-use crate::{Arm, Error, Folder};
+use crate::{Arm, Batch, Error};
 
 /// A batch that people have not finished.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +35,7 @@ impl Scenario {
         (place, strategy): (Place<'_>, &Arm),
         (tasks, picked): (&[Task], &[usize]),
         known: &mut Known,
+        batch: &mut Batch,
     ) -> Result<Option<Waiting>, Error> {
         // Answers that come later must not change what a model has learned from.
         let closed = self.folder.closed(place.seed, strategy, place.round);
@@ -50,8 +50,9 @@ impl Scenario {
             let said: Vec<&Answer> = tasks.iter().flat_map(|task| book.of(&task.id)).collect();
             write_answers(&closed, &said)?;
         }
-        remove_queue(&self.folder)?;
-        let said = read_answers(&closed, self.experiment.pool)?;
+        self.put_queue_away(&closed, tasks)?;
+        batch.answers = Some(self.check_closed(place, &closed)?);
+        let said = standing(read_answers(&closed, self.experiment.pool)?);
         known.answers.extend(said.iter().cloned());
         let folder = self.folder.path().join("dataset");
         let dataset = self.corpus.dataset().enlarged(&folder, &known.answers)?;
@@ -59,59 +60,118 @@ impl Scenario {
         let smaller = known.corpus.as_ref().unwrap_or(&self.corpus);
         known.pairs = moved(&known.pairs, smaller, &larger);
         let by_image = larger.dataset().items().find(said.iter().filter_map(image));
+        let before = known.paired;
         for (task, &item) in tasks.iter().zip(picked) {
             let about = said.iter().filter(|answer| answer.id == task.id);
-            let pairs = self.pairs_of(place, &larger, item, about, &by_image);
+            let text = self.text_of(&larger, item, place.seed);
+            let text = text.map(|caption| words_of(&larger, caption));
+            let pairs = pairs_of(&larger, (item, text), about, &by_image);
             known.paired += usize::from(!pairs.is_empty());
             known.pairs.extend(pairs);
         }
+        batch.skipped = picked.len() - (known.paired - before);
         known.corpus = Some(larger);
         Ok(None)
     }
 
-    /// The pairs that answers about an item make.
-    fn pairs_of<'a>(
-        &self,
-        place: Place<'_>,
-        corpus: &Corpus,
-        item: usize,
-        about: impl Iterator<Item = &'a Answer>,
-        by_image: &HashMap<&str, usize>,
-    ) -> Vec<Pair> {
-        let items = corpus.dataset().items();
-        let text = || {
-            let caption = text_of(corpus, item, self.experiment.training.captions, place.seed)?;
-            let at = caption - items.captions_of(item).start;
-            Some(items.get(item).captions.swap_remove(at))
-        };
-        let mut pairs = Vec::new();
-        for answer in about {
-            let (item, text) = match &answer.said {
-                Said::Skip(_) => continue,
-                Said::Caption(caption) => (Some(&item), Some(caption.clone())),
-                Said::Image(image) => (by_image.get(image.as_str()), text()),
-            };
-            let (Some(&item), Some(text)) = (item, text) else { continue };
-            let own = items.get(item).captions.iter().position(|caption| *caption == text);
-            let own = own.map(|at| items.captions_of(item).start + at);
-            // Twice the same is one pair.
-            let new =
-                own.map(|caption| Pair { item, caption }).filter(|pair| !pairs.contains(pair));
-            pairs.extend(new);
+    /// The fingerprint of closed answers. An error if a model has learned from others.
+    fn check_closed(&self, place: Place<'_>, closed: &Path) -> Result<String, Error> {
+        let print = fingerprint(&fs::read(closed).map_err(|e| Error::io(closed, e))?);
+        let finished = self.finished(place).and_then(|round| round.batch?.answers);
+        match finished.is_none_or(|finished| finished == print) {
+            true => Ok(print),
+            false => {
+                let what = format!("not what {place} was finished with; put it back as it was");
+                Err(Error::file(closed, what))
+            }
         }
-        pairs
     }
 
-    /// Writes what people are to do, in every form that they may want it in.
+    /// Writes what people are to do, in every form that they may want it in. What is there stays:
+    /// somebody may be writing in the sheet.
     fn write_queue(&self, tasks: &[Task]) -> Result<PathBuf, Error> {
         let (path, dataset) = (self.folder.queue(), self.corpus.dataset());
+        if path.exists() && queue::read(&path)? == tasks {
+            return Ok(path);
+        }
         let pool = self.experiment.pool;
         queue::write_csv(&path.with_extension("csv"), tasks, dataset, pool)?;
         let label_studio = path.with_extension("label-studio.json");
         queue::write_label_studio(&label_studio, tasks, dataset, pool)?;
+        let interface = path.with_extension("label-studio.xml");
+        write_whole(&interface, queue::label_studio_config(pool).as_bytes())?;
+        // The tasks come last: where they are, everything is.
         queue::write(&path, tasks)?;
         Ok(path)
     }
+
+    /// Takes the queue of a closed batch out of the way. The sheet, in which people may have
+    /// written, goes to the picks.
+    fn put_queue_away(&self, closed: &Path, tasks: &[Task]) -> Result<(), Error> {
+        let path = self.folder.queue();
+        if !path.exists() || queue::read(&path)? != tasks {
+            return Ok(());
+        }
+        let sheet = path.with_extension("csv");
+        if sheet.exists() {
+            fs::rename(&sheet, closed.with_extension("csv")).map_err(|e| Error::io(&sheet, e))?;
+        }
+        for extension in ["label-studio.json", "label-studio.xml", "jsonl"] {
+            let path = path.with_extension(extension);
+            match fs::remove_file(&path) {
+                Err(e) if e.kind() != ErrorKind::NotFound => return Err(Error::io(&path, e)),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The answers that stand: a skip takes back what the same person said about the item before.
+fn standing(answers: Vec<Answer>) -> Vec<Answer> {
+    let mut last_skip: HashMap<(&str, Option<&str>), usize> = HashMap::new();
+    for (at, answer) in answers.iter().enumerate() {
+        if matches!(answer.said, Said::Skip(_)) {
+            last_skip.insert((&answer.id, answer.annotator.as_deref()), at);
+        }
+    }
+    let stands = |(at, answer): &(usize, &Answer)| {
+        let skip = last_skip.get(&(answer.id.as_str(), answer.annotator.as_deref()));
+        skip.is_none_or(|skip| skip <= at)
+    };
+    answers.iter().enumerate().filter(stands).map(|(_, answer)| answer.clone()).collect()
+}
+
+/// The pairs that answers about an item, or about its text, make.
+fn pairs_of<'a>(
+    corpus: &Corpus,
+    (item, text): (usize, Option<String>),
+    about: impl Iterator<Item = &'a Answer>,
+    by_image: &HashMap<&str, usize>,
+) -> Vec<Pair> {
+    let items = corpus.dataset().items();
+    let mut pairs = Vec::new();
+    for answer in about {
+        let (item, text) = match &answer.said {
+            Said::Skip(_) => continue,
+            Said::Caption(caption) => (Some(&item), Some(caption)),
+            Said::Image(image) => (by_image.get(image.as_str()), text.as_ref()),
+        };
+        let (Some(&item), Some(text)) = (item, text) else { continue };
+        let own = items.get(item).captions.iter().position(|caption| caption == text);
+        let own = own.map(|at| items.captions_of(item).start + at);
+        // Twice the same is one pair.
+        let new = own.map(|caption| Pair { item, caption }).filter(|pair| !pairs.contains(pair));
+        pairs.extend(new);
+    }
+    pairs
+}
+
+/// A caption, counted through the dataset, in words.
+fn words_of(corpus: &Corpus, caption: usize) -> String {
+    let items = corpus.dataset().items();
+    let owner = items.item_of_caption(caption);
+    items.get(owner).captions.swap_remove(caption - items.captions_of(owner).start)
 }
 
 /// The item whose image somebody named.
@@ -122,23 +182,18 @@ fn image(answer: &Answer) -> Option<&str> {
     }
 }
 
-fn remove_queue(folder: &Folder) -> Result<(), Error> {
-    for extension in ["jsonl", "csv", "label-studio.json"] {
-        let path = folder.queue().with_extension(extension);
-        match fs::remove_file(&path) {
-            Err(e) if e.kind() != ErrorKind::NotFound => return Err(Error::io(&path, e)),
-            _ => {}
-        }
+fn write_answers(path: &Path, answers: &[&Answer]) -> Result<(), Error> {
+    let mut lines = Vec::new();
+    for answer in answers {
+        serde_json::to_writer(&mut lines, answer).map_err(|e| Error::file(path, e.to_string()))?;
+        lines.push(b'\n');
     }
-    Ok(())
+    write_whole(path, &lines)
 }
 
-fn write_answers(path: &Path, answers: &[&Answer]) -> Result<(), Error> {
+fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let mut file = AtomicFile::create(path)?;
-    for answer in answers {
-        let line = serde_json::to_string(answer).map_err(|e| Error::file(path, e.to_string()))?;
-        writeln!(file, "{line}").map_err(|e| Error::io(path, e))?;
-    }
+    file.write_all(bytes).map_err(|e| Error::io(path, e))?;
     Ok(file.commit()?)
 }
 
