@@ -14,6 +14,24 @@ use crate::succeed;
 const FOLDER: &str = "target/soak";
 const PREPROCESS: &str = "size = 8\nresize = \"squash\"\nscale = 1\nmean = [127, 127, 127]\n\
                           std = [128, 128, 128]\n";
+const EXPERIMENT: &str = r#"dataset = "world"
+initial = 160
+budget = 40
+rounds = 2
+strategies = ["random", "hard-negative", "core-set"]
+seeds = [0, 1]
+
+[model]
+architecture = "vse"
+dim = 16
+word_dim = 16
+
+[training]
+epochs = 4
+batch = 16
+validate_last = 2
+validate_images = 40
+"#;
 
 /// Work that is stopped: its command, the folder that it makes or changes, and how that begins.
 struct Job {
@@ -23,14 +41,29 @@ struct Job {
     begins_as: Option<&'static str>,
     /// How it is continued, where that is said otherwise than how it is begun.
     again: Option<&'static str>,
+    /// How often it is stopped unless told otherwise.
+    kills: usize,
+    when: When,
 }
 
-/// `cargo xtask soak [KILLS]`: that many kills of every kind of long work, 50 unless told otherwise.
+/// When work is stopped.
+#[derive(Clone, Copy, PartialEq)]
+enum When {
+    /// At random, again and again until it ends.
+    Often,
+    /// Once, every time in the next part of as many equal parts as there are kills.
+    Once,
+}
+
+/// `cargo xtask soak [JOB] [KILLS]`: that many kills of one kind of long work, or of every kind.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
-    let kills: usize = match arguments {
-        [] => 50,
-        [kills] => kills.parse().with_context(|| format!("'{kills}' kills"))?,
-        _ => anyhow::bail!("cargo xtask soak takes one number of kills"),
+    let number = |kills: &String| kills.parse::<usize>().ok();
+    let (chosen, kills) = match arguments {
+        [] => (None, None),
+        [kills] if number(kills).is_some() => (None, number(kills)),
+        [job] => (Some(job), None),
+        [job, kills] if number(kills).is_some() => (Some(job), number(kills)),
+        _ => anyhow::bail!("cargo xtask soak takes a job and a number of kills"),
     };
     let binary = build_nextpair()?.canonicalize()?;
     let folder = Path::new(FOLDER);
@@ -42,6 +75,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         std::fs::copy(Path::new("crates/encode/tests/fixtures").join(name), folder.join(name))?;
     }
     std::fs::write(folder.join("image.toml"), PREPROCESS)?;
+    std::fs::write(folder.join("experiment.toml"), EXPERIMENT)?;
     let world = ["import", "scenes", "world", "--images", "2000"];
     ensure!(start(&binary, &world)?.wait()?.success(), "the world could not be made");
     succeed(
@@ -57,6 +91,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
             result: "out",
             begins_as: None,
             again: None,
+            kills: 50,
+            when: When::Often,
         },
         Job {
             name: "import webdataset",
@@ -64,6 +100,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
             result: "out",
             begins_as: None,
             again: None,
+            kills: 50,
+            when: When::Often,
         },
         Job {
             name: "embed",
@@ -73,6 +111,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
             result: "out",
             begins_as: Some("world"),
             again: None,
+            kills: 50,
+            when: When::Often,
         },
         Job {
             name: "train",
@@ -83,12 +123,23 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
             result: "out",
             begins_as: None,
             again: Some("train world --resume --out out"),
+            kills: 50,
+            when: When::Often,
+        },
+        Job {
+            name: "scenario",
+            words: "run experiment.toml --out out".split(' ').collect(),
+            result: "out",
+            begins_as: None,
+            again: Some("run out --resume"),
+            kills: 200,
+            when: When::Once,
         },
     ];
-    for job in &jobs {
-        soak(&binary, job, kills)?;
-    }
-    Ok(())
+    let wanted = |job: &&Job| chosen.is_none_or(|name| name == job.name);
+    let names: Vec<&str> = jobs.iter().map(|job| job.name).collect();
+    ensure!(jobs.iter().any(|job| wanted(&job)), "no such job; there are {}", names.join(", "));
+    jobs.iter().filter(wanted).try_for_each(|job| soak(&binary, job, kills.unwrap_or(job.kills)))
 }
 
 impl Job {
@@ -108,35 +159,53 @@ fn soak(binary: &Path, job: &Job, kills: usize) -> Result<()> {
     reset(job, &result)?;
     let began = Instant::now();
     ensure!(start(binary, &job.words)?.wait()?.success(), "{} does not end well", job.name);
-    let whole = began.elapsed();
+    let mut whole = began.elapsed();
     let expected = tree(&result)?;
     let mut draws = Draws::new(kills as u64);
     let (mut done, mut rounds) = (0, 0);
     while done < kills {
         reset(job, &result)?;
         rounds += 1;
+        let mut stopped = false;
         loop {
+            let share = match job.when {
+                _ if done == kills => f64::INFINITY,
+                When::Often => draws.unit(),
+                When::Once if stopped => f64::INFINITY,
+                When::Once => (done as f64 + draws.unit()) / kills as f64,
+            };
+            let began = Instant::now();
             let mut child = job.start(binary, &result)?;
-            let until = Instant::now() + whole.mul_f64(0.9 * draws.unit());
-            while Instant::now() < until && child.try_wait()?.is_none() {
+            while began.elapsed().as_secs_f64() < 0.9 * share * whole.as_secs_f64()
+                && child.try_wait()?.is_none()
+            {
                 std::thread::sleep(Duration::from_micros(200));
             }
             if let Some(status) = child.try_wait()? {
                 ensure!(status.success(), "{} failed after {done} kills", job.name);
+                if !stopped {
+                    // It was faster than the first time.
+                    whole = whole.min(began.elapsed());
+                }
                 break;
             }
             child.kill()?;
             child.wait()?;
-            done += 1;
-            if done >= kills {
-                ensure!(job.start(binary, &result)?.wait()?.success(), "{} failed", job.name);
-                break;
-            }
+            (done, stopped) = (done + 1, true);
         }
-        ensure!(tree(&result)? == expected, "{}: other bytes after {done} kills", job.name);
+        compare(job, &tree(&result)?, &expected, done)?;
     }
     println!("{}: {done} kills in {rounds} rounds, the same {} files", job.name, expected.len());
     Ok(())
+}
+
+/// An error that names the first file that is not as it should be.
+fn compare(job: &Job, found: &Tree, expected: &Tree, kills: usize) -> Result<()> {
+    let paths = found.keys().chain(expected.keys());
+    match paths.into_iter().find(|path| found.get(*path) != expected.get(*path)) {
+        None => Ok(()),
+        Some(path) => anyhow::bail!("{}: {} after {kills} kills", job.name, path.display()),
+    }
 }
 
 /// Removes the result, or puts its beginning in its place.
@@ -161,9 +230,12 @@ fn start(binary: &Path, words: &[&str]) -> Result<std::process::Child> {
     Ok(command.spawn()?)
 }
 
+/// Files with what they say.
+type Tree = BTreeMap<PathBuf, Vec<u8>>;
+
 /// Every file below a folder with its bytes.
-fn tree(folder: &Path) -> Result<BTreeMap<PathBuf, Vec<u8>>> {
-    let mut files = BTreeMap::new();
+fn tree(folder: &Path) -> Result<Tree> {
+    let mut files = Tree::new();
     let mut folders = vec![folder.to_path_buf()];
     while let Some(next) = folders.pop() {
         for entry in std::fs::read_dir(&next).with_context(|| next.display().to_string())? {
@@ -172,9 +244,31 @@ fn tree(folder: &Path) -> Result<BTreeMap<PathBuf, Vec<u8>>> {
                 true => folders.push(path),
                 // Its lines tell how long everything took.
                 false if path.ends_with("log.jsonl") => {}
-                false => drop(files.insert(path.clone(), std::fs::read(&path)?)),
+                false => drop(files.insert(path.clone(), without_times(&path)?)),
             }
         }
     }
     Ok(files)
+}
+
+/// What a file says, without how long anything took and in which order rounds were finished.
+fn without_times(path: &Path) -> Result<Vec<u8>> {
+    let bytes = std::fs::read(path)?;
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    if name == "rounds.jsonl" {
+        let mut rounds = Vec::new();
+        for line in String::from_utf8(bytes)?.lines() {
+            let mut line: serde_json::Value = serde_json::from_str(line)?;
+            line["round"]["phases"].take();
+            rounds.push(line["round"].to_string());
+        }
+        rounds.sort();
+        return Ok(rounds.join("\n").into_bytes());
+    }
+    if name.starts_with("picks-") && name.ends_with(".json") {
+        let mut facts: serde_json::Value = serde_json::from_slice(&bytes)?;
+        facts["phase"].take();
+        return Ok(facts.to_string().into_bytes());
+    }
+    Ok(bytes)
 }

@@ -134,7 +134,7 @@ fn picks_head_and_data_that_were_changed() {
     let broken = Broken::new();
     broken.mend();
     let picks = "run/seed-0/hard-negative/picks-1.jsonl";
-    let says = "picks-1.jsonl: was changed after seed 0, hard-negative, round 1 was finished";
+    let says = "picks-1.jsonl: not what seed 0, hard-negative, round 1 was finished with";
     broken.refused(picks, |text| without_line(text, 2), says);
     let facts = "run/seed-0/hard-negative/picks-1.json";
     broken.refused(facts, |_| b"{}".to_vec(), "picks-1.json: not the facts of a selection");
@@ -142,6 +142,9 @@ fn picks_head_and_data_that_were_changed() {
     let newer =
         |text: &[u8]| replaced(text, "\"nextpair_scenario\": 1", "\"nextpair_scenario\": 2");
     broken.refused("run/run.json", newer, "run.json: format 2; this version reads 1");
+    let longer = |text: &[u8]| replaced(text, "epochs = ", "epochs = 1");
+    let says = "experiment.toml: was changed after the run was made";
+    broken.refused("run/experiment.toml", longer, says);
     let unknown = |text: &[u8]| replaced(text, "rounds", "laps");
     broken.refused("run/experiment.toml", unknown, "experiment.toml:5: unknown field `laps`");
     let words = |text: &[u8]| replaced(text, "scene", "scenery");

@@ -78,7 +78,8 @@ fn captions(lab: &Lab, dataset: &str) -> HashMap<String, Vec<Value>> {
 /// All the way with people, without an accident.
 fn whole_run(lab: &Lab) {
     let run = lab.succeeds(&format!("{RUN} --out run"));
-    for part in ["round 1 waits for people: 0 of 5 items are paired", "nextpair ingest run ANSWERS"]
+    for part in
+        ["round 1 waits for people: 0 of 5 items have an answer", "nextpair ingest run ANSWERS"]
     {
         assert!(run.stderr.contains(part), "no '{part}' in {}", run.stderr);
     }
@@ -91,7 +92,11 @@ fn whole_run(lab: &Lab) {
     let some = lab.succeeds("ingest run sheet.csv");
     assert_eq!(some.stdout, "2 new answers, 0 known before\n3 of 5 tasks wait\n");
     let waits = lab.succeeds("run run --resume");
-    assert!(waits.stderr.contains("waits for people: 2 of 5 items are paired"), "{}", waits.stderr);
+    assert!(
+        waits.stderr.contains("waits for people: 2 of 5 items have an answer"),
+        "{}",
+        waits.stderr
+    );
     let only = lab.succeeds("ingest run rest.jsonl --only");
     assert_eq!(
         only.stdout,
@@ -220,7 +225,13 @@ fn texts_are_paired_with_images() {
     assert_eq!(picks, lab.ids("oracle/seed-0/hard-negative/picks-1.jsonl", "id"));
     let sheet = lab.read("run/queue.csv");
     assert!(sheet.lines().next().unwrap().ends_with("id,text,score,confused_with,image,skip"));
-    let unasked = "scene-000070";
+    // Models are tested on the others.
+    let tested = "scene-000070";
+    let items = json_lines(&lab.read("ds/items.jsonl"));
+    let free = |item: &&Value| {
+        item["split"] == "train" && !picks.iter().any(|picked| item["id"] == **picked)
+    };
+    let unasked = items.iter().find(free).unwrap()["id"].as_str().unwrap();
     let bad = json!({ "id": picks[0], "caption": "A star." });
     lab.write("bad.jsonl", &format!("{bad}\n"));
     lab.refused(
@@ -230,6 +241,9 @@ fn texts_are_paired_with_images() {
     let bad = json!({ "id": picks[0], "image": "scene-x" });
     lab.write("bad.jsonl", &format!("{bad}\n"));
     lab.refused("ingest run bad.jsonl", "there is no item \"scene-x\"");
+    let bad = json!({ "id": picks[0], "image": tested });
+    lab.write("bad.jsonl", &format!("{bad}\n"));
+    lab.refused("ingest run bad.jsonl", "\"scene-000070\" is of the split dev, not train");
     // The first text is given the image of the second, which so gets more captions.
     let answers = [
         json!({ "id": picks[0], "image": picks[1] }),
