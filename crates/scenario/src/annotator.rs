@@ -4,7 +4,6 @@ use nextpair_data::{Side, draw};
 use nextpair_models::{Choice, Corpus, Pair};
 
 use crate::Noise;
-use crate::plan::pairs_of;
 
 /// What draws are for, apart from other draws of the same seed.
 const KIND: u64 = 0xa1;
@@ -19,7 +18,7 @@ pub(crate) struct Annotated {
 
 /// The dataset's own other halves.
 pub(crate) fn oracle(corpus: &Corpus, picked: &[usize], choice: Choice, seed: u64) -> Annotated {
-    let pairs = picked.iter().flat_map(|&item| pairs_of(corpus, item, choice, seed)).collect();
+    let pairs = picked.iter().flat_map(|&item| corpus.chosen(item, choice, seed)).collect();
     Annotated { pairs, wrong: 0 }
 }
 
@@ -36,7 +35,7 @@ pub(crate) fn noisy(
         |item: usize| (draw::draw_of(seed, KIND, item as u64) >> 11) as f64 / (1u64 << 53) as f64;
     let (mut pairs, mut wrong) = (Vec::new(), 0);
     let mut waiting: Option<usize> = None;
-    let right = |item: usize| pairs_of(corpus, item, choice, seed);
+    let right = |item: usize| corpus.chosen(item, choice, seed);
     // The halves of `other` that belong to the picked `item`, wrongly.
     let crossed = |item: usize, other: usize| -> Vec<Pair> {
         match side {

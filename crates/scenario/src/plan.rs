@@ -2,7 +2,7 @@
 
 use nextpair_data::Side;
 use nextpair_data::dataset::TRAIN;
-use nextpair_models::{Choice, Corpus, Pair, drawn};
+use nextpair_models::{Choice, Corpus, drawn};
 
 use crate::experiment::floor;
 use crate::{Annotator, Error, Experiment};
@@ -104,11 +104,6 @@ impl Plan {
 /// one round is not lost to the next.
 fn sizes(initial: f64, budget: f64, rounds: usize) -> Vec<usize> {
     (0..=rounds).map(|round| floor(initial + round as f64 * budget)).collect()
-}
-
-/// The pairs that an item makes, fixed over rounds and strategies.
-pub(crate) fn pairs_of(corpus: &Corpus, item: usize, choice: Choice, seed: u64) -> Vec<Pair> {
-    corpus.chosen(item, choice, seed)
 }
 
 /// The caption that stands for an item in a pool of texts.
