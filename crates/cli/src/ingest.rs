@@ -40,7 +40,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let dataset = Dataset::open(&experiment.dataset)?;
     // A batch must not be closed while its answers are taken.
     let lock = FolderLock::take(folder.path(), "another process is at this run; try again")?;
-    let tasks = queue::read(&folder.queue()).context("no queue is waiting for people")?;
+    let tasks = queue::read(&folder.queue()).with_context(|| {
+        let run = args.run.display();
+        format!("no queue is waiting for people; `nextpair run {run} --resume` does what is left")
+    })?;
     let mut book = Answers::open(&folder.answers())?;
     let asked: HashSet<&str> = tasks.iter().map(|task| task.id.as_str()).collect();
     // Everything is looked at before anything is written: the book keeps what it takes.
