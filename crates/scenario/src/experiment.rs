@@ -37,6 +37,7 @@ pub use amount::Amount;
 pub(crate) use amount::floor;
 pub use arm::{Arm, ItemFeatures, MiniBatch, expand};
 pub use file::{Keys, SettingsFile, read_experiment};
+pub(crate) use resolve::first_difference;
 
 /// An experiment in which every setting is known.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -1,8 +1,9 @@
 //! Which runs belong together.
 
-use toml::Value;
+use toml::Table;
 
 use super::Evidence;
+use crate::experiment::first_difference;
 use crate::{Error, Study};
 
 /// Settings that runs which are pooled need not share.
@@ -13,7 +14,8 @@ pub(super) fn check(studies: &[&Study]) -> Result<(), Error> {
     let Some((first, others)) = studies.split_first() else { return Ok(()) };
     let expected = settings(first)?;
     for other in others {
-        let found = difference("", &expected, &settings(other)?).or_else(|| data(first, other));
+        let found = first_difference(&expected, &settings(other)?, "");
+        let found = found.or_else(|| data(first, other));
         if let Some(what) = found {
             let what = format!(
                 "{what}, unlike {}: the runs cannot be pooled; --compare puts them side by side",
@@ -25,33 +27,12 @@ pub(super) fn check(studies: &[&Study]) -> Result<(), Error> {
     Ok(())
 }
 
-fn settings(study: &Study) -> Result<Value, Error> {
+fn settings(study: &Study) -> Result<Table, Error> {
     let path = study.folder.experiment();
-    let settings = Value::try_from(&study.experiment);
+    let settings = Table::try_from(&study.experiment);
     let mut settings = settings.map_err(|e| Error::file(&path, e.to_string()))?;
-    if let Some(table) = settings.as_table_mut() {
-        FREE.iter().for_each(|key| drop(table.remove(*key)));
-    }
+    FREE.iter().for_each(|key| drop(settings.remove(*key)));
     Ok(settings)
-}
-
-/// The first key that two values do not share, with what it is in the other.
-fn difference(key: &str, one: &Value, other: &Value) -> Option<String> {
-    let (Some(ones), Some(others)) = (one.as_table(), other.as_table()) else {
-        return (one != other).then(|| format!("{key} is {other} and not {one}"));
-    };
-    let inside = |name: &str| match key {
-        "" => name.to_owned(),
-        key => format!("{key}.{name}"),
-    };
-    let mut names: Vec<&String> = ones.keys().chain(others.keys()).collect();
-    names.sort();
-    names.dedup();
-    names.into_iter().find_map(|name| match (ones.get(name), others.get(name)) {
-        (Some(one), Some(other)) => difference(&inside(name), one, other),
-        (None, Some(other)) => Some(format!("{} is {other}", inside(name))),
-        (_, None) => Some(format!("{} is not set", inside(name))),
-    })
 }
 
 /// What the data of two runs do not share.

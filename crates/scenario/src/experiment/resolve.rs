@@ -161,21 +161,22 @@ impl Experiment {
     }
 }
 
-/// Where two tables differ, in words.
-fn first_difference(was: &toml::Table, is: &toml::Table, around: &str) -> Option<String> {
+/// The first key in which a table is not what it was, in words.
+pub(crate) fn first_difference(
+    was: &toml::Table,
+    is: &toml::Table,
+    around: &str,
+) -> Option<String> {
     let mut keys: Vec<&String> = was.keys().chain(is.keys()).collect();
     keys.sort();
     keys.dedup();
-    keys.into_iter().find_map(|key| {
-        let said = |value: Option<&toml::Value>| {
-            value.map_or_else(|| "not given".to_owned(), ToString::to_string)
-        };
-        match (was.get(key), is.get(key)) {
-            (Some(toml::Value::Table(was)), Some(toml::Value::Table(is))) => {
-                first_difference(was, is, &format!("{around}{key}."))
-            }
-            (was, is) if was == is => None,
-            (was, is) => Some(format!("{around}{key} was {}, not {}", said(was), said(is))),
+    keys.into_iter().find_map(|key| match (was.get(key), is.get(key)) {
+        (Some(toml::Value::Table(was)), Some(toml::Value::Table(is))) => {
+            first_difference(was, is, &format!("{around}{key}."))
         }
+        (was, is) if was == is => None,
+        (Some(was), Some(is)) => Some(format!("{around}{key} is {is} and not {was}")),
+        (None, Some(is)) => Some(format!("{around}{key} is {is} and was not set")),
+        (_, None) => Some(format!("{around}{key} is not set")),
     })
 }
