@@ -27,7 +27,7 @@ pub struct PhaseTime {
     pub seconds: f64,
     /// Percent of all.
     pub share: f64,
-    /// The most memory in bytes, where it is known.
+    /// The peak memory of the whole process meanwhile, in bytes, where it is known.
     pub memory: Option<u64>,
 }
 

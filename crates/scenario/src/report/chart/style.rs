@@ -33,6 +33,8 @@ pub(crate) const CHART: &str = "
 .chart .series { fill: none; stroke-width: 2; stroke-linejoin: round }
 .chart .dashed { stroke-dasharray: 6 4 }
 .chart .dotted { stroke-dasharray: 2 3 }
+.chart .long { stroke-dasharray: 10 3 }
+.chart .mixed { stroke-dasharray: 8 3 2 3 }
 .chart .band { fill-opacity: .1; stroke-opacity: .45; stroke-width: .7 }
 .chart .range { stroke-width: 2; stroke-linecap: round }
 .chart .marker { stroke: var(--paper); stroke-width: 1 }
@@ -61,8 +63,7 @@ pub(super) fn colour(style: usize) -> usize {
 pub(super) fn line(style: usize) -> String {
     let dashes = match style {
         0 => " dashed",
-        other if (other - 1) / OTHERS % 2 == 1 => " dotted",
-        _ => "",
+        other => ["", " dotted", " long", " mixed"][(other - 1) / OTHERS % 4],
     };
     format!("series l{}{dashes}", colour(style))
 }

@@ -23,7 +23,9 @@ impl Sections {
         let judged = if overhead < OVERHEAD { "" } else { ", more than the 5 % that it should be" };
         let html = format!(
             "{}<p>Everything outside training, selection and evaluation took {overhead:.1} % of \
-             {}{judged}. Selecting a batch took, on average: {}.</p>",
+             {}{judged}. Selecting a batch took, on average: {}.</p><p class=\"note\">Memory is the \
+             peak of the whole process while the phase ran, whatever else it held meanwhile; not \
+             what the phase alone needs.</p>",
             table::time(evidence),
             duration(evidence.time.seconds),
             escaped(&selecting)
