@@ -1,8 +1,10 @@
 //! Captions saved at equal R@1.
 //!
 //! The curves of a strategy and of the baseline, each the mean over seeds, begin at the same round
-//! 0. At the lower of their two ends, both have reached the same R@1 (text and image added): how
-//! many captions had each of them paid for when it got there? Between rounds, curves are straight.
+//! 0. Both are made to rise first, so that a lucky round does not count as having got there: each
+//! becomes the rising curve nearest to it (isotonic regression, all rounds of the same weight). At
+//! the lower of their two ends, both have reached the same R@1 (text and image added): how many
+//! captions had each of them paid for when it got there? Between rounds, curves are straight.
 
 use serde::Serialize;
 
@@ -69,6 +71,7 @@ impl Saved {
 fn at_equal(pairs: &[Pair<'_>], seeds: &[usize]) -> Option<(f64, f64, f64)> {
     let own = curve(seeds.iter().map(|&at| pairs[at].0))?;
     let other = curve(seeds.iter().map(|&at| pairs[at].1))?;
+    let (own, other) = (rising(own), rising(other));
     let level = own.last()?.1.min(other.last()?.1);
     let begins = own.first()?.1.max(other.first()?.1);
     (level > begins).then_some(())?;
@@ -91,7 +94,25 @@ fn curve<'a>(lanes: impl Iterator<Item = &'a [&'a Round]>) -> Option<Vec<(f64, f
     (!points.is_empty()).then_some(points)
 }
 
-/// Where a curve first reaches a level.
+/// The rising curve nearest to one, by pooling adjacent violators: wherever a value is below the
+/// mean before it, both become their mean.
+fn rising(mut curve: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
+    // The sums and lengths of stretches with the same value.
+    let mut stretches: Vec<(f64, usize)> = Vec::new();
+    let mean = |(sum, length): (f64, usize)| sum / length as f64;
+    for &(_, value) in &curve {
+        let mut last = (value, 1);
+        while let Some(before) = stretches.pop_if(|before| mean(*before) > mean(last)) {
+            last = (before.0 + last.0, before.1 + last.1);
+        }
+        stretches.push(last);
+    }
+    let values = stretches.iter().flat_map(|&all| std::iter::repeat_n(mean(all), all.1));
+    curve.iter_mut().zip(values).for_each(|(point, value)| point.1 = value);
+    curve
+}
+
+/// Where a rising curve first reaches a level.
 fn crossing(curve: &[(f64, f64)], level: f64) -> Option<f64> {
     let after = curve.iter().position(|point| point.1 >= level)?;
     let Some(before) = after.checked_sub(1) else { return Some(curve[0].0) };
@@ -133,6 +154,27 @@ mod tests {
             panic!()
         };
         assert_eq!(captions, 0.0);
+    }
+
+    #[test]
+    fn curves_rise_before_they_are_compared() {
+        let values = |values: &[f64]| -> Vec<f64> {
+            rising(values.iter().map(|&y| (0.0, y)).collect()).iter().map(|p| p.1).collect()
+        };
+        assert_eq!(values(&[1.0, 3.0, 2.0, 4.0]), [1.0, 2.5, 2.5, 4.0]);
+        assert_eq!(values(&[3.0, 2.0, 1.0]), [2.0, 2.0, 2.0]);
+        assert_eq!(values(&[1.0, 1.0, 2.0]), [1.0, 1.0, 2.0]);
+        // Two rounds above the end are noise: the end is the mean of all three, 20.1 and not 18.3.
+        let noisy = values(&[14.3, 20.7, 21.3, 18.3]);
+        assert!(noisy[0] == 14.3 && noisy[1..].iter().all(|y| (y - 20.1).abs() < 1e-9));
+        // Text 10, 14, 12, and image 2 lower: 18, 26, 22 both added, which rises as 18, 24, 24.
+        let Saved::Known { level, captions, .. } = saved(&[10.0, 14.0, 12.0], &[10.0, 11.0, 14.0])
+        else {
+            panic!()
+        };
+        // The baseline gets from 20 to 26 in its second batch: 24 after two thirds of it.
+        assert_eq!(level, 24.0);
+        assert!((captions - (200.0 * 5.0 / 6.0 - 100.0)).abs() < 1e-9, "{captions}");
     }
 
     #[test]
