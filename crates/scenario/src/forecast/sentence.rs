@@ -12,7 +12,10 @@ impl Forecast {
             format!(", when about {:.0} % of the pool is hard", 100.0 * share)
         });
         let from = match (self.spread, self.batches) {
-            (Spread::TestSet, _) => "one batch so far; the interval is the noise of the test set",
+            (Spread::TestSet, 1) => "one batch so far; the interval is the noise of the test set",
+            (Spread::TestSet, _) => {
+                "the interval is the noise of the test set, as batches so far were off by less"
+            }
             (Spread::Batches, _) => "the interval is what batches so far were off by",
         };
         let mut text = format!(
@@ -95,6 +98,7 @@ mod tests {
             hard_negatives: Some(0.4),
             batches: 6,
             spread: Spread::Batches,
+            seeds: 3,
         };
         let said = forecast.sentence(Some(0.25));
         assert!(said.contains("+2.0 points") && said.contains("[+1.0, +4.0]"), "{said}");
