@@ -4,9 +4,11 @@
 //! report shows.
 
 mod arm;
+mod difference;
 mod lanes;
 mod pooling;
 mod saved;
+mod seeds;
 mod table;
 mod time;
 
@@ -19,6 +21,7 @@ use serde::Serialize;
 use crate::statistics::Estimate;
 use crate::{Annotator, Arm, Backtest, Error, Forecast, Study};
 pub(crate) use arm::r1;
+pub use difference::{Difference, Reached};
 pub(crate) use lanes::Lanes;
 pub use saved::Saved;
 pub(crate) use table::{signed, tenths};
@@ -102,6 +105,9 @@ pub struct ArmEvidence {
     pub recall: Vec<RecallAt>,
     /// Percentage of the pool with a hit before the batch that follows each round.
     pub hard_negatives: Vec<Option<Estimate>>,
+    /// Picks of all batches, and those of them that fill a batch without a hit, for strategies
+    /// that look at hits.
+    pub without_hit: Option<WithoutHit>,
     /// Seconds of selecting a batch.
     pub selection_seconds: Option<Estimate>,
     /// By how much it is better than the baseline, seed by seed; the baseline has none.
@@ -112,6 +118,15 @@ pub struct ArmEvidence {
     pub forecast: Option<Forecast>,
     /// What would have been expected of the batches that were bought, and what they added.
     pub backtest: Vec<Backtest>,
+}
+
+/// Picks without a hit: they fill a batch when fewer items have one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct WithoutHit {
+    /// All picks, of all seeds that are shown.
+    pub picks: usize,
+    /// Those without a hit.
+    pub without: usize,
 }
 
 /// Recall at one depth.
@@ -134,17 +149,6 @@ pub struct Recalls {
     pub image: Estimate,
     /// Both added.
     pub both: Estimate,
-}
-
-/// Differences to the baseline in percentage points, over seeds that both finished.
-#[derive(Clone, Debug, Serialize)]
-pub struct Difference {
-    /// Seeds.
-    pub seeds: usize,
-    /// Of R@1 by round.
-    pub rounds: Vec<Recalls>,
-    /// Of the R@1 of all rounds added.
-    pub sum: Estimate,
 }
 
 impl Analysis {
@@ -249,6 +253,8 @@ pub(crate) mod tests {
         assert_eq!(difference.rounds[2].both.mean, 6.0);
         // (2 + 4) * (1 + 2) / 2 = 9 more in all rounds.
         assert_eq!(difference.sum.mean, 9.0);
+        // R@5 and R@10 of these rounds are R@1 and a constant.
+        assert_eq!((difference.r5_sum, difference.r10_sum), (difference.sum, difference.sum));
         let half = crate::statistics::student_t_quantile(0.975, 1.0) * 1.0;
         assert!((difference.rounds[2].text.high.unwrap() - 3.0 - half).abs() < 1e-9);
     }
@@ -262,11 +268,18 @@ pub(crate) mod tests {
                 && round.batch.as_ref().is_some_and(|b| b.hard_negatives.is_some()))
         });
         let analysis = Analysis::of(&[study], false, None).unwrap();
-        let hard = &analysis.runs[0].arms[1];
+        let run = &analysis.runs[0];
+        let hard = &run.arms[1];
         assert_eq!(hard.finished, [0]);
         let difference = hard.difference.as_ref().unwrap();
         assert_eq!((difference.seeds, difference.rounds[2].text.mean), (1, 2.0));
         assert_eq!(difference.rounds[2].text.interval(), None);
+        // Levels are of seed 0 alone, for both: random is at 14 and 12, whatever seed 1 has.
+        assert_eq!((difference.own.last, difference.baseline.last), (30.0, 26.0));
+        assert_eq!(difference.own.sum - difference.baseline.sum, difference.sum.mean);
+        let names: Vec<String> = run.arms.iter().map(|arm| run.name_of(arm)).collect();
+        assert_eq!(names, ["random", "hard-negative (1 seed)"]);
+        assert!(run.table().contains("(one seed: no interval), 1 seed\n"), "{}", run.table());
     }
 
     #[test]

@@ -20,7 +20,8 @@ mod selection;
 mod statistics;
 
 pub use analysis::{
-    Analysis, ArmEvidence, Difference, Evidence, PhaseTime, RecallAt, Recalls, Saved, TestSet, Time,
+    Analysis, ArmEvidence, Difference, Evidence, PhaseTime, Reached, RecallAt, Recalls, Saved,
+    TestSet, Time, WithoutHit,
 };
 pub use error::Error;
 pub use experiment::{

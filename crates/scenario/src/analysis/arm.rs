@@ -1,6 +1,6 @@
 //! What one strategy found.
 
-use super::{ArmEvidence, Difference, Lanes, RecallAt, Recalls, Saved};
+use super::{ArmEvidence, Difference, Lanes, RecallAt, Recalls, Saved, WithoutHit};
 use crate::forecast::{backtest, forecast};
 use crate::statistics::Estimate;
 use crate::{Arm, Round};
@@ -9,7 +9,7 @@ use crate::{Arm, Round};
 const DEPTHS: [usize; 3] = [1, 5, 10];
 
 /// Text and image recall of a round at a depth.
-fn recall(round: &Round, k: usize) -> (f64, f64) {
+pub(super) fn recall(round: &Round, k: usize) -> (f64, f64) {
     let Some(test) = round.test.first() else { return (0.0, 0.0) };
     match k {
         1 => (test.text.r1, test.image.r1),
@@ -25,12 +25,12 @@ pub(crate) fn r1(round: &Round) -> f64 {
 }
 
 /// Text and image recall of all rounds added.
-fn sum(lane: &[&Round], k: usize) -> f64 {
+pub(super) fn sum(lane: &[&Round], k: usize) -> f64 {
     lane.iter().map(|round| recall(round, k)).map(|(text, image)| text + image).sum()
 }
 
 impl Recalls {
-    fn of(values: &[(f64, f64)]) -> Option<Self> {
+    pub(super) fn of(values: &[(f64, f64)]) -> Option<Self> {
         let estimate = |value: fn(&(f64, f64)) -> f64| {
             Estimate::of(&values.iter().map(value).collect::<Vec<_>>())
         };
@@ -74,6 +74,11 @@ impl ArmEvidence {
         let selections = shown.iter().copied().flatten().flat_map(|round| &round.phases);
         let selections = selections.filter(|phase| phase.name == "selection");
         let selections: Vec<f64> = selections.map(|phase| phase.seconds).collect();
+        let batches = shown.iter().copied().flatten().filter_map(|round| round.batch.as_ref());
+        let fillings = batches.filter_map(|batch| Some((batch.picked, batch.without_hit?)));
+        let without_hit = fillings
+            .reduce(|(picks, without), (p, w)| (picks + p, without + w))
+            .map(|(picks, without)| WithoutHit { picks, without });
         let others = lanes.in_both(arm, baseline);
         let compared = arm != baseline && !others.is_empty();
         ArmEvidence {
@@ -82,29 +87,12 @@ impl ArmEvidence {
             paired: (0..=lanes.rounds).map_while(paired).map(|paired| paired.mean).collect(),
             recall: DEPTHS.map(at_depth).into(),
             hard_negatives: (1..=lanes.rounds).map(|at| estimates(&share, at)).collect(),
+            without_hit,
             selection_seconds: Estimate::of(&selections),
             difference: compared.then(|| Difference::of(&others, lanes.rounds)).flatten(),
             saved: compared.then(|| Saved::of(&others)),
             forecast: forecast(all, next_batch),
             backtest: backtest(all),
         }
-    }
-}
-
-impl Difference {
-    fn of(pairs: &[(&[&Round], &[&Round])], rounds: usize) -> Option<Self> {
-        let at_round = |at: usize| {
-            let difference = |(one, other): &(&[&Round], &[&Round])| {
-                let (one, other) = (recall(one[at], 1), recall(other[at], 1));
-                (one.0 - other.0, one.1 - other.1)
-            };
-            Recalls::of(&pairs.iter().map(difference).collect::<Vec<_>>())
-        };
-        let sums = pairs.iter().map(|(one, other)| sum(one, 1) - sum(other, 1));
-        Some(Difference {
-            seeds: pairs.len(),
-            rounds: (0..=rounds).map(at_round).collect::<Option<_>>()?,
-            sum: Estimate::of(&sums.collect::<Vec<_>>())?,
-        })
     }
 }

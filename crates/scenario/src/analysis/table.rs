@@ -45,10 +45,12 @@ impl Evidence {
             let sum = arm.recall.first().and_then(|recall| recall.sum);
             let sum = sum.map_or("-".to_owned(), |sum| format!("{:.1}", sum.mean));
             let difference = arm.difference.as_ref().map(|difference| signed(&difference.sum));
+            // Means of fewer seeds are not to be compared with the others.
+            let last: Vec<String> = difference.into_iter().chain(self.fewer_seeds(arm)).collect();
             let line = format!(
                 "{:width$} |{of_text} |{of_image} |{sum:>8}  {}",
                 name(arm),
-                difference.unwrap_or_default()
+                last.join(", ")
             );
             let _ = writeln!(text, "{}", line.trim_end());
         }

@@ -9,48 +9,92 @@ use nextpair_data::queue::{Task, Why};
 
 use super::card::Card;
 use super::page::{escaped, frame};
+use crate::Arm;
 
 /// Picks that are shown.
 const PICKS: usize = 6;
 /// Reasons that are shown of each.
 const REASONS: usize = 3;
 
-/// The first picks as cards.
-pub(super) fn cards(tasks: &[Task], side: Side, dataset: &Dataset) -> String {
+/// Which half of a pick is known, and so shown.
+pub(super) enum Half<'a> {
+    /// Its image.
+    Image,
+    /// A caption, as this tells of an item: both count through the dataset.
+    Text(&'a dyn Fn(usize) -> Option<usize>),
+}
+
+/// The first picks of a strategy as cards, with what to say about them.
+pub(super) fn cards(tasks: &[Task], arm: &Arm, half: &Half<'_>, dataset: &Dataset) -> String {
     let tasks: Vec<&Task> = tasks.iter().filter(|task| !task.why.is_empty()).take(PICKS).collect();
     let wanted = tasks.iter().flat_map(|task| {
         let reasons = task.why.iter().take(REASONS).map(|why| why.id.as_str());
         std::iter::once(task.id.as_str()).chain(reasons)
     });
     let mut shown: HashMap<&str, Option<Card>> = wanted.map(|id| (id, None)).collect();
+    let mut texts: HashMap<&str, String> = HashMap::new();
     for (index, item) in dataset.items().iter().enumerate() {
-        if let Some(card) = shown.get_mut(item.id.as_str()) {
-            *card = Some(Card::of(dataset, index));
+        if let Some((&id, _)) = shown.get_key_value(item.id.as_str()) {
+            shown.insert(id, Some(Card::of(dataset, index)));
+            if let Half::Text(text_of) = half {
+                let first = dataset.items().captions_of(index).start;
+                let text = text_of(index).and_then(|text| item.captions.get(text - first));
+                texts.insert(id, text.cloned().unwrap_or_default());
+            }
         }
     }
     let bars = Bars::of(tasks.iter().flat_map(|task| task.why.iter().take(REASONS)));
-    let card = |task: &&Task| card(task, side, &shown, &bars);
+    let card = |task: &&Task| card(task, texts.get(task.id.as_str()), &shown, &bars);
+    let rival = match arm.top_k {
+        1 => "hardest rival".to_owned(),
+        k => format!("rival that is number {k} from the top"),
+    };
     format!(
         "<div class=\"why\">{}</div>\
          <p class=\"note\">Bars are similarities and begin at {}; the mark is the threshold, the \
-         similarity of the hardest rival that was paired.</p>",
+         similarity of the {rival} among the pairs that were looked at.</p>",
         tasks.iter().map(card).collect::<String>(),
         bars.said(bars.low)
     )
 }
 
-fn card(task: &Task, side: Side, shown: &HashMap<&str, Option<Card>>, bars: &Bars) -> String {
+/// Why a strategy picks: what is true of every reason on a card.
+pub(super) fn reason(arm: &Arm, pool: Side) -> String {
+    let (half, other) = match pool {
+        Side::Image => ("image", "caption"),
+        Side::Text => ("caption", "image"),
+    };
+    let looked = match arm.mini {
+        None => String::new(),
+        Some(mini) => format!(" among a draw of pairs (mini batch {mini})"),
+    };
+    let than = match arm.top_k {
+        1 => format!("any other paired {half} is"),
+        2 => format!("all other paired {half}s are, but at most one"),
+        k => format!("all other paired {half}s are, but at most {}", k - 1),
+    };
+    format!(
+        "Each {half} is more similar to these {other}s than {than}{looked}. Once it has \
+         {} {other} of its own, the model has to learn the difference.",
+        if other == "image" { "an" } else { "a" }
+    )
+}
+
+/// One card; the text is that of a pick from a pool of captions.
+fn card(
+    task: &Task,
+    text: Option<&String>,
+    shown: &HashMap<&str, Option<Card>>,
+    bars: &Bars,
+) -> String {
     let of = |id: &str| shown.get(id).and_then(Option::as_ref);
     let picture = |id: &str| match of(id) {
         Some(card) => frame(&card.thumbnail),
         None => "<div class=\"frame\">not in the dataset</div>".to_owned(),
     };
-    let own = match (side, of(&task.id)) {
-        (Side::Text, Some(card)) => {
-            let caption = card.item.captions.first().map_or("", String::as_str);
-            format!("<blockquote>{}</blockquote>", escaped(caption))
-        }
-        (Side::Image, Some(Card { item, thumbnail: Err(_) })) if !item.captions.is_empty() => {
+    let own = match (text, of(&task.id)) {
+        (Some(text), _) => format!("<blockquote>{}</blockquote>", escaped(text)),
+        (None, Some(Card { item, thumbnail: Err(_) })) if !item.captions.is_empty() => {
             // What the dataset knows of it, which the strategy did not.
             let caption = escaped(&item.captions[0]);
             format!("{}<blockquote>{caption}</blockquote>", picture(&task.id))
@@ -135,10 +179,11 @@ mod tests {
 
     fn dataset(folder: &std::path::Path) -> Dataset {
         let manifest = "nextpair_dataset = 1\nname = \"d\"\nsource = \"s\"\nsynthetic = false\n\
-                        items = 2\ncaptions = 2\n";
+                        items = 2\ncaptions = 4\n";
         let line = |id: &str| {
             let caption = serde_json::to_string(HOSTILE).unwrap();
-            format!("{{\"id\":\"{id}\",\"image\":\"{id}.jpg\",\"captions\":[{caption}]}}\n")
+            let captions = format!("[{caption},\"the second\"]");
+            format!("{{\"id\":\"{id}\",\"image\":\"{id}.jpg\",\"captions\":{captions}}}\n")
         };
         std::fs::write(folder.join("dataset.toml"), manifest).unwrap();
         std::fs::write(folder.join("items.jsonl"), line("a<b>") + &line("c")).unwrap();
@@ -161,13 +206,34 @@ mod tests {
     fn hostile_names_and_captions_are_text() {
         let folder = tempfile::tempdir().unwrap();
         let dataset = dataset(folder.path());
-        for side in [Side::Image, Side::Text] {
-            let html = cards(&[task(0.2)], side, &dataset);
+        let arm: Arm = "hard-negative".parse().unwrap();
+        for half in [Half::Image, Half::Text(&|item| Some(2 * item))] {
+            let html = cards(&[task(0.2)], &arm, &half, &dataset);
             assert!(!html.contains("<script") && !html.contains("<b>") && !html.contains("<i>"));
             assert!(html.contains("a&lt;b&gt;") && html.contains("&lt;script&gt;"));
             assert!(html.contains("not in the dataset") && html.contains("confused with 1 pair<"));
         }
-        assert!(cards(&[], Side::Image, &dataset).contains("class=\"why\""));
+        assert!(cards(&[], &arm, &Half::Image, &dataset).contains("class=\"why\""));
+    }
+
+    #[test]
+    fn a_caption_of_the_pool_is_the_one_that_was_drawn() {
+        let folder = tempfile::tempdir().unwrap();
+        let dataset = dataset(folder.path());
+        let arm: Arm = "hard-negative+top-5".parse().unwrap();
+        let html = cards(&[task(0.2)], &arm, &Half::Text(&|item| Some(2 * item + 1)), &dataset);
+        assert!(html.contains("<blockquote>the second</blockquote>"), "{html}");
+        assert!(html.contains("the rival that is number 5 from the top"), "{html}");
+    }
+
+    #[test]
+    fn what_is_said_of_picks_is_what_the_strategy_does() {
+        let said = |name: &str, pool| reason(&name.parse().unwrap(), pool);
+        let plain = said("hard-negative", Side::Image);
+        assert!(plain.contains("to these captions than any other paired image is."), "{plain}");
+        let loose = said("hard-negative+mini-2560+top-5", Side::Text);
+        let says = "all other paired captions are, but at most 4 among a draw of pairs (mini batch";
+        assert!(loose.contains(says) && loose.contains("has an image of its own"), "{loose}");
     }
 
     #[test]

@@ -122,8 +122,10 @@ impl Sections {
             }
             let mut note = "R@1 is the percentage of test queries whose right answer comes first, \
                             for images looking for their captions (text R@1) and for captions \
-                            looking for their image (image R@1). In brackets: 95 % intervals over seeds, each strategy compared \
-                            with the same seed of the other."
+                            looking for their image (image R@1). The R@1-sum adds both over all \
+                            rounds; it alone decides which strategy is better. In brackets: 95 % \
+                            intervals over seeds, each strategy compared with the same seed of the \
+                            other."
                 .to_owned();
             note.extend(words::by_chance(evidence).map(|chance| format!(" {chance}")));
             let _ = writeln!(html, "<p class=\"note\">{note}</p>");

@@ -7,7 +7,7 @@ use std::fmt::Write;
 use super::page::escaped;
 use crate::analysis::{Evidence, Saved, signed, tenths};
 use crate::forecast::money;
-use crate::report::words::{duration, grouped, in_a_word, memory, typographic};
+use crate::report::words::{counted, duration, grouped, in_a_word, memory, typographic};
 use crate::statistics::Estimate;
 
 pub(super) use recall::recall;
@@ -66,7 +66,7 @@ pub(super) fn differences(evidence: &Evidence) -> String {
     let names: Vec<String> = (1..=evidence.rounds).map(|at| format!("e={at}")).collect();
     let mut heads = vec!["Strategy"];
     heads.extend(names.iter().map(String::as_str));
-    heads.extend(["R@1-sum", "Seeds", "In the end"]);
+    heads.extend(["R@1-sum", "Seeds", "By R@1-sum"]);
     let caption = format!(
         "R@1 (text and image added) less that of {} with the same seed, mean and 95 % interval",
         evidence.baseline
@@ -78,8 +78,7 @@ pub(super) fn differences(evidence: &Evidence) -> String {
             difference.rounds.iter().skip(1).map(|recalls| interval(&recalls.both)).collect();
         cells.push(interval(&difference.sum));
         cells.push(difference.seeds.to_string());
-        let last = difference.rounds.last().map_or("", |recalls| in_a_word(&recalls.both));
-        cells.push(last.to_owned());
+        cells.push(in_a_word(&difference.sum).to_owned());
         table.row(&arm.strategy.to_string(), &cells);
     }
     table.finish()
@@ -98,7 +97,8 @@ fn interval(estimate: &Estimate) -> String {
 /// Captions saved at equal R@1.
 pub(super) fn saved(evidence: &Evidence) -> String {
     let caption = format!("Captions that {} needed more to reach the same R@1", evidence.baseline);
-    let heads = ["Strategy", "At R@1", "Saved", "95 % interval", "It bought", "Seeds"];
+    let bought = format!("{} bought", evidence.baseline);
+    let heads = ["Strategy", "At R@1", "Saved", "95 % interval", &bought, "Seeds"];
     let mut table = Table::new(&caption, &heads);
     for arm in &evidence.arms {
         let dash = || "–".to_owned();
@@ -138,7 +138,7 @@ pub(super) fn hard_negatives(evidence: &Evidence) -> String {
             None => "–".to_owned(),
         };
         let cells: Vec<String> = arm.hard_negatives.iter().map(cell).collect();
-        table.row(&arm.strategy.to_string(), &cells);
+        table.row(&evidence.name_of(arm), &cells);
     }
     table.finish()
 }
@@ -147,8 +147,9 @@ pub(super) fn hard_negatives(evidence: &Evidence) -> String {
 pub(super) fn forecasts(evidence: &Evidence) -> String {
     let heads = ["Strategy", "R@1 now", "Items", "Expected gain", "Hard", "Cost", "A point costs"];
     let mut table = Table::new("The next batch; R@1 is text and image added", &heads);
-    for arm in &evidence.arms {
-        let Some(forecast) = &arm.forecast else { continue };
+    let known = evidence.arms.iter().filter_map(|arm| Some((arm, arm.forecast.as_ref()?)));
+    let most = known.clone().map(|(_, forecast)| forecast.seeds).max().unwrap_or(0);
+    for (arm, forecast) in known {
         let (gain, low, high) = (forecast.gain, forecast.low, forecast.high);
         let cost = evidence.price.map(|price| price * forecast.batch as f64);
         let point = match cost {
@@ -162,8 +163,12 @@ pub(super) fn forecasts(evidence: &Evidence) -> String {
             Some(_) => "cannot be told from nothing".to_owned(),
         };
         let hard = forecast.hard_negatives;
+        let seeds = match forecast.seeds {
+            seeds if seeds == most => String::new(),
+            seeds => format!(" ({})", counted(seeds, "seed")),
+        };
         table.row(
-            &arm.strategy.to_string(),
+            &format!("{}{seeds}", arm.strategy),
             &[
                 format!("{:.1}", forecast.reached),
                 grouped(forecast.batch),
@@ -205,7 +210,7 @@ pub(super) fn backtest(evidence: &Evidence) -> String {
 /// Time and memory by phase.
 pub(super) fn time(evidence: &Evidence) -> String {
     let mut table =
-        Table::new("All rounds together", &["Phase", "Time", "Share", "", "Most memory"]);
+        Table::new("All rounds together", &["Phase", "Time", "Share", "", "Peak of the process"]);
     for phase in &evidence.time.phases {
         table.row(
             &phase.name,
@@ -222,15 +227,15 @@ pub(super) fn time(evidence: &Evidence) -> String {
 
 /// Runs side by side.
 pub(super) fn comparison(runs: &[Evidence]) -> String {
-    let heads = ["Run: strategy", "Seeds", "Text R@1", "Image R@1", "R@1-sum", "To its baseline"];
+    let heads =
+        ["Run: strategy", "Seeds", "Text R@1", "Image R@1", "R@1-sum", "R@1-sum to its baseline"];
     let mut table = Table::new("After the last round of each run", &heads);
     for run in runs {
         for arm in &run.arms {
             let last = arm.r1().last();
             let cell = |of: Option<Estimate>| of.as_ref().map_or("–".to_owned(), with_spread);
             let sum = arm.recall.first().and_then(|recall| recall.sum);
-            let difference =
-                arm.difference.as_ref().and_then(|difference| difference.rounds.last());
+            let difference = arm.difference.as_ref();
             table.row(
                 &format!("{}: {}", run.label, arm.strategy),
                 &[
@@ -238,7 +243,7 @@ pub(super) fn comparison(runs: &[Evidence]) -> String {
                     cell(last.map(|recalls| recalls.text)),
                     cell(last.map(|recalls| recalls.image)),
                     cell(sum),
-                    difference.map_or("–".to_owned(), |last| signed(&last.both)),
+                    difference.map_or("–".to_owned(), |difference| signed(&difference.sum)),
                 ],
             );
         }

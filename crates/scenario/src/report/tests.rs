@@ -59,6 +59,7 @@ fn a_report_has_everything_and_needs_nothing() {
         "Left out: ",
         "Stop or go",
         "Time and memory",
+        "peak of the whole process",
         "How it was made",
     ] {
         assert!(page.contains(part), "{part}");
@@ -103,11 +104,28 @@ fn one_seed_has_no_interval_anywhere() {
 }
 
 #[test]
+fn rows_of_fewer_seeds_say_so() {
+    let mut study = Fixture::default().study();
+    let (files, _) = report(std::slice::from_ref(&study), &Options::default());
+    let page = String::from_utf8(files["report.html"].clone()).unwrap();
+    assert!(page.contains("All strategies share e=0.") && page.contains("<strong>"));
+    let coverage = "coverage".parse().ok();
+    study.rounds.retain(|round| (round.seed, round.round) != (2, 3) || round.strategy != coverage);
+    let (files, _) = report(&[study], &Options::default());
+    let page = String::from_utf8(files["report.html"].clone()).unwrap();
+    assert!(
+        page.contains("coverage<small> 2 seeds</small>") && page.contains("coverage (2 seeds)")
+    );
+    assert!(!page.contains("All strategies share e=0."));
+    check_balanced(&page);
+}
+
+#[test]
 fn conditions_are_rows_of_the_papers_table() {
     let fixture = Fixture::default().arms(&["random", "all-conditions"]);
     let (files, _) = report(&[fixture.study()], &Options::default());
     let page = String::from_utf8(files["report.html"].clone()).unwrap();
-    assert!(page.contains("After 3 batches, of 12 strategies"));
+    assert!(page.contains("Over 3 batches, of 12 strategies"));
     assert!(page.contains("Full-batch + Top-1</th><td class=\"name\">Surplus</td>"));
     assert!(page.contains("Mini-batch 29.4% + Top-10</th><td class=\"name\">Count</td>"));
     check_balanced(&page);
@@ -125,6 +143,18 @@ fn runs_side_by_side_keep_their_files_apart() {
     let page = String::from_utf8(files["report.html"].clone()).unwrap();
     assert!(page.contains("Runs side by side") && page.contains("All runs"));
     check_balanced(&page);
+}
+
+#[test]
+fn three_runs_look_different() {
+    let runs = [Fixture::default(), Fixture::default(), Fixture::default()];
+    let studies: Vec<Study> = runs.iter().map(|run| run.study()).collect();
+    let options = Options { compare: true, ..Options::default() };
+    let (files, _) = report(&studies, &options);
+    let chart = String::from_utf8(files["compared-text-r1.svg"].clone()).unwrap();
+    for dashes in ["series l1\"", "series l1 dotted\"", "series l1 long\""] {
+        assert!(chart.contains(dashes), "{dashes}");
+    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Numbers and findings in plain words.
 
-use crate::analysis::{ArmEvidence, Evidence, signed};
+use crate::analysis::{ArmEvidence, Evidence, WithoutHit, signed};
 use crate::statistics::{Estimate, Verdict};
 
 /// Minus signs as they are printed: those of numbers, not the hyphens of names.
@@ -63,17 +63,7 @@ pub(super) fn memory(bytes: u64) -> String {
     }
 }
 
-/// What the interval of a difference says.
-pub(super) fn verdict(difference: &Estimate) -> &'static str {
-    match difference.verdict() {
-        Verdict::Above => "it is better",
-        Verdict::Below => "it is worse",
-        Verdict::Unclear => "it cannot be told from chance",
-        Verdict::NoInterval => "one seed tells nothing about chance",
-    }
-}
-
-/// The same for a table.
+/// What the interval of a difference says, for a table.
 pub(super) fn in_a_word(difference: &Estimate) -> &'static str {
     match difference.verdict() {
         Verdict::Above => "better",
@@ -83,18 +73,18 @@ pub(super) fn in_a_word(difference: &Estimate) -> &'static str {
     }
 }
 
-/// The answer: what each strategy reached, against the baseline; the first in a whole sentence.
+/// The answer: how each strategy does against the baseline. The R@1-sum decides, as in all tables;
+/// where it ends comes second.
 pub(super) fn answer(evidence: &Evidence) -> Vec<String> {
-    let Some(baseline) = evidence.baseline() else { return Vec::new() };
     let others = || evidence.arms.iter().filter(|arm| arm.strategy != evidence.baseline);
     if others().next().is_some() && others().all(|arm| arm.difference.is_none()) {
         let what = "No seed has finished yet with two strategies: there is nothing to compare.";
         return vec![what.to_owned()];
     }
-    others().map(|arm| typographic(&against(evidence, arm, baseline))).collect()
+    others().map(|arm| typographic(&against(evidence, arm))).collect()
 }
 
-fn against(evidence: &Evidence, arm: &ArmEvidence, baseline: &ArmEvidence) -> String {
+fn against(evidence: &Evidence, arm: &ArmEvidence) -> String {
     let (name, other) = (arm.strategy, evidence.baseline);
     let Some(difference) = &arm.difference else {
         let known = arm.r1().len().saturating_sub(1);
@@ -104,38 +94,48 @@ fn against(evidence: &Evidence, arm: &ArmEvidence, baseline: &ArmEvidence) -> St
             known, evidence.rounds
         );
     };
-    let (Some(last), Some(reached), Some(theirs)) =
-        (difference.rounds.last(), arm.r1().last(), baseline.r1().last())
-    else {
-        return format!("{name} has no round.");
+    let verdict = match difference.sum.verdict() {
+        Verdict::Above => format!("{name} is better than {other}"),
+        Verdict::Below => format!("{name} is worse than {other}"),
+        Verdict::Unclear => {
+            format!("The difference between {name} and {other} cannot be told from chance")
+        }
+        Verdict::NoInterval => format!("One seed cannot tell {name} and {other} from chance"),
     };
-    let batches = batches(evidence.rounds);
     let seeds = match difference.seeds {
         1 => String::new(),
         seeds => format!(", {seeds} seeds"),
     };
+    let (own, theirs) = (difference.own, difference.baseline);
+    let last = difference.rounds.last().map_or(String::new(), |last| {
+        format!(
+            " After {} it is {:.1} against {:.1} of R@1 (text and image added): {}.",
+            batches(evidence.rounds),
+            own.last,
+            theirs.last,
+            signed(&last.both)
+        )
+    });
     format!(
-        "After {batches} {name} reached {:.1} of R@1 (text and image added) against {:.1} for {other}: difference \
-         {}{seeds}: {}.",
-        reached.both.mean,
-        theirs.both.mean,
-        signed(&last.both),
-        verdict(&last.both)
+        "{verdict}: R@1-sum {:.1} against {:.1}, difference {}{seeds}.{last}",
+        own.sum,
+        theirs.sum,
+        signed(&difference.sum)
     )
 }
 
 /// How many strategies are better than the baseline, how many worse.
 pub(super) fn in_short(evidence: &Evidence) -> Option<String> {
-    let last = |arm: &ArmEvidence| Some(arm.difference.as_ref()?.rounds.last()?.both.verdict());
-    let verdicts: Vec<Verdict> = evidence.arms.iter().filter_map(last).collect();
+    let verdict = |arm: &ArmEvidence| Some(arm.difference.as_ref()?.sum.verdict());
+    let verdicts: Vec<Verdict> = evidence.arms.iter().filter_map(verdict).collect();
     let count = |wanted: Verdict| verdicts.iter().filter(|&&verdict| verdict == wanted).count();
     let (better, worse) = (count(Verdict::Above), count(Verdict::Below));
     let (all, unclear) = (verdicts.len(), verdicts.len() - better - worse);
     let batches = batches(evidence.rounds);
     (all > 0).then(|| {
         format!(
-            "After {batches}, of {all} strategies {better} reached a higher R@1 (text and image added) than {}, \
-             {worse} a lower one, and {unclear} cannot be told from chance.",
+            "Over {batches}, of {all} strategies {better} have a higher R@1-sum than {}, {worse} a \
+             lower one, and {unclear} cannot be told from chance.",
             evidence.baseline
         )
     })
@@ -150,6 +150,17 @@ pub(super) fn by_chance(evidence: &Evidence) -> Option<String> {
              twenty such intervals leaves out zero by chance alone."
         )
     })
+}
+
+/// Which strategies had to fill batches, each in a sentence that begins with a space.
+pub(super) fn without_hit(evidence: &Evidence) -> String {
+    let filled = evidence.arms.iter().filter_map(|arm| {
+        let WithoutHit { picks, without } = arm.without_hit.filter(|all| all.without > 0)?;
+        let (without, picks) = (grouped(without), grouped(picks));
+        let name = arm.strategy;
+        Some(format!(" {name}: {without} of {picks} picks had no hit and fill the batch in order."))
+    });
+    filled.collect()
 }
 
 /// What is not finished yet.
@@ -200,14 +211,47 @@ mod tests {
         };
         let fixture = Fixture::default().two_arms();
         let unclear = answer(&analysis(&fixture)).remove(0);
-        assert!(unclear.starts_with("After 2 batches hard-negative reached 34.0 of R@1 (text"));
-        assert!(unclear.ends_with("2 seeds: it cannot be told from chance."), "{unclear}");
+        let says = "The difference between hard-negative and random cannot be told from chance: \
+                    R@1-sum 81.0 against 72.0, difference +9.0 [";
+        assert!(unclear.starts_with(says), "{unclear}");
+        let then = ", 2 seeds. After 2 batches it is 34.0 against 28.0 of R@1 (text and image";
+        assert!(unclear.contains(then), "{unclear}");
         let one = answer(&analysis(&fixture.seeds(&[0]))).remove(0);
-        assert!(
-            one.ends_with("+4.0 (one seed: no interval): one seed tells nothing about chance.")
-        );
+        assert!(one.starts_with("One seed cannot tell"), "{one}");
+        assert!(one.ends_with("+4.0 (one seed: no interval)."), "{one}");
         let sure = Fixture::default().two_arms().seeds(&[0, 1, 2, 3]);
         let better = answer(&analysis(&sure)).remove(0);
-        assert!(better.ends_with("4 seeds: it is better."), "{better}");
+        assert!(better.starts_with("hard-negative is better than random: R@1-sum"), "{better}");
+    }
+
+    #[test]
+    fn picks_without_a_hit_are_told() {
+        let mut study = Fixture::default().two_arms().study();
+        let of = |study: &crate::Study| {
+            let analysis = Analysis::of(std::slice::from_ref(study), false, None).unwrap();
+            without_hit(&analysis.runs[0])
+        };
+        assert_eq!(of(&study), "");
+        let batch = study.rounds.last_mut().unwrap().batch.as_mut().unwrap();
+        batch.without_hit = Some(30);
+        let said = of(&study);
+        assert_eq!(said, " hard-negative: 30 of 400 picks had no hit and fill the batch in order.");
+    }
+
+    #[test]
+    fn the_sum_decides_whatever_the_last_round_says() {
+        let mut study = Fixture::default().two_arms().seeds(&[0, 1, 2, 3]).study();
+        let hard = "hard-negative".parse().ok();
+        for round in study.rounds.iter_mut().filter(|round| round.strategy == hard) {
+            // Far ahead first, a little behind in the end.
+            let ahead = if round.round == 1 { 30.0 } else { -12.0 };
+            round.test[0].text.r1 += ahead;
+        }
+        let evidence = Analysis::of(&[study], false, None).unwrap().runs.remove(0);
+        let difference = evidence.arms[1].difference.as_ref().unwrap();
+        assert_eq!(difference.rounds[2].both.verdict(), Verdict::Below);
+        assert!(answer(&evidence)[0].starts_with("hard-negative is better than random"));
+        assert!(in_short(&evidence).unwrap().contains("of 1 strategies 1 have a higher R@1-sum"));
+        assert_eq!(in_a_word(&difference.sum), "better");
     }
 }

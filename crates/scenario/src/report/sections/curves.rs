@@ -38,7 +38,7 @@ impl Sections {
         for (name, title, of) in KINDS {
             let series = evidence.arms.iter().zip(styles(evidence));
             let series =
-                series.map(|(arm, style)| series_of(arm, arm.strategy.to_string(), style, of));
+                series.map(|(arm, style)| series_of(arm, evidence.name_of(arm), style, of));
             figures += &self.lines(&format!("{prefix}{name}"), title, series.collect());
         }
         let note = match evidence.seeds.len() {
@@ -61,7 +61,7 @@ impl Sections {
     pub(super) fn compared_curves(&mut self, runs: &[Evidence]) -> String {
         let mut figures = String::new();
         for (name, title, of) in KINDS {
-            // A strategy has the same colour in every run; every other run is dotted.
+            // A strategy has the same colour in every run, and every run its own dashes.
             let (mut all, mut strategies) = (Vec::new(), Vec::new());
             for (number, run) in runs.iter().enumerate() {
                 for arm in &run.arms {
@@ -71,7 +71,7 @@ impl Sections {
                         strategies.len() - 1
                     });
                     let name = format!("{}: {}", run.label, arm.strategy);
-                    let style = 1 + colour % OTHERS + OTHERS * (number % 2);
+                    let style = 1 + colour % OTHERS + OTHERS * number;
                     all.push(series_of(arm, name, style, of));
                 }
             }

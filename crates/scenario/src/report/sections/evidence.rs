@@ -4,19 +4,29 @@ use std::fmt::Write;
 
 use super::super::chart::{Intervals, Lines, MOST_BANDS, Point, Row, Series};
 use super::super::page::escaped;
-use super::super::table;
 use super::super::words::typographic;
+use super::super::{table, words};
 use super::Sections;
 use super::curves::styles;
 use crate::analysis::Evidence;
 
 impl Sections {
     pub(super) fn recall(&mut self, evidence: &Evidence) {
+        let compared = match evidence.same_seeds() {
+            true => {
+                "All strategies share e=0. The best of a column is bold, whether or not an \
+                 interval tells it from the others."
+            }
+            false => {
+                "With the same seed, strategies share e=0; but while the run is not finished, rows \
+                 are means of different seeds. Those of fewer seeds say so, and only the \
+                 differences below compare like with like."
+            }
+        };
         let html = format!(
             "{}<details><summary>R@5 and R@10</summary>{}{}</details>\
-             <p class=\"note\">e counts the batches that were bought; all strategies share e=0. \
-             R@K-sum adds text and image over all rounds. The best of a column is bold, whether \
-             or not an interval tells it from the others.</p>",
+             <p class=\"note\">e counts the batches that were bought. R@K-sum adds text and image \
+             over all rounds. {compared}</p>",
             table::recall(evidence, 0),
             table::recall(evidence, 1),
             table::recall(evidence, 2)
@@ -28,11 +38,12 @@ impl Sections {
         let compared = evidence.arms.iter().zip(styles(evidence));
         let rows: Vec<Row> = compared
             .filter_map(|(arm, style)| {
-                let last = arm.difference.as_ref()?.rounds.last()?;
+                let difference = arm.difference.as_ref()?;
+                let mut values = vec![("sum", difference.sum)];
                 // Of many strategies, the sum alone: it is what the answer is about.
-                let each = vec![("text", last.text), ("image", last.image)];
-                let mut values = if evidence.arms.len() > MOST_BANDS { Vec::new() } else { each };
-                values.push(("both", last.both));
+                if evidence.arms.len() <= MOST_BANDS {
+                    values.push(("last", difference.rounds.last()?.both));
+                }
                 Some(Row { name: arm.strategy.to_string(), style, values })
             })
             .collect();
@@ -41,8 +52,9 @@ impl Sections {
         }
         let chart = Intervals {
             name: format!("{prefix}differences"),
-            title: format!("R@1 less that of {} after the last batch", evidence.baseline),
-            note: "points of recall; right of zero is better".to_owned(),
+            title: format!("R@1 less that of {}", evidence.baseline),
+            note: "points, text and image added; sum: all rounds, last: after the last batch"
+                .to_owned(),
             rows,
         };
         let html = table::differences(evidence)
@@ -55,11 +67,14 @@ impl Sections {
             return;
         }
         let html = format!(
-            "{}<p class=\"note\">Both curves (text and image R@1 added, mean over seeds) are \
-             straight between rounds; captions are counted where both have reached the lower of \
-             their two ends. Below zero, more were needed. Intervals are the middle 95 % of 2,000 \
+            "{}<p class=\"note\">Both curves (text and image R@1 added, mean over seeds) are made \
+             to rise first (isotonic regression), so that a lucky round does not count as having \
+             got there, and are straight between rounds. Captions are counted where both have \
+             reached the lower of their two ends; the last but one column is what {} had bought by \
+             then. Below zero, the strategy needed more. Intervals are the middle 95 % of 2,000 \
              resamples of the seeds; with few seeds they are narrower than they should be.</p>",
-            table::saved(evidence)
+            table::saved(evidence),
+            escaped(&evidence.baseline.to_string())
         );
         self.section("Captions saved at equal R@1", &html);
     }
@@ -91,9 +106,11 @@ impl Sections {
         };
         let html = format!(
             "<div class=\"figures\"><div>{}<p class=\"note\">A pool item is hard if the model finds \
-             it more similar to the other half of some pair than every rival is. The fewer are \
-             left, the less there is to gain by looking for them.</p></div>{figure}</div>",
-            table::hard_negatives(evidence)
+             it more similar to the other half of some pair than its rivals are (with top-K: all \
+             but K−1 of them). The fewer are \
+             left, the less there is to gain by looking for them.{}</p></div>{figure}</div>",
+            table::hard_negatives(evidence),
+            escaped(&words::without_hit(evidence))
         );
         self.section("Hard negatives by round", &html);
     }
@@ -128,10 +145,12 @@ impl Sections {
                 table::backtest(evidence)
             );
         }
-        html += "<p class=\"note\">The gain of a batch is modelled as a constant times the share of \
-                 hard negatives (where the strategy looks for them) times the logarithm of the \
-                 growth of the paired set, fitted to all batches so far. Intervals are for one \
-                 further batch of one seed.</p>";
+        html += "<p class=\"note\">The gain of a batch is modelled as proportional to the logarithm \
+                 of the growth of the paired set, fitted to all batches so far. Where Hard has a \
+                 share, the gain per growth goes by the share of hard negatives too: a constant, \
+                 and another times the share. That takes at least four batches whose shares \
+                 differ, and more gain for more hard negatives. Intervals are predictions of one \
+                 further batch of one seed, never narrower than the noise of the test set.</p>";
         self.section("Stop or go", &html);
     }
 }

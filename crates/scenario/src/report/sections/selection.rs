@@ -3,15 +3,18 @@
 use std::path::Path;
 
 use nextpair_data::dataset::Dataset;
+use nextpair_data::text::Vocabulary;
 use nextpair_data::{Progress, Side, queue};
+use nextpair_models::Corpus;
 
 use super::super::Options;
 use super::super::page::escaped;
-use super::super::picks::cards;
+use super::super::picks::{Half, cards, reason};
 use super::super::pool_map::pool_map;
 use super::Sections;
 use super::curves::styles;
 use crate::analysis::Evidence;
+use crate::plan::text_of;
 use crate::{Arm, Error, Study};
 
 /// Strategies that are shown on maps: the first ones.
@@ -64,18 +67,17 @@ impl Sections {
         let cards = || {
             let tasks = queue::read(&study.folder.picks(seed, arm, 1))?;
             let dataset = Dataset::open(dataset)?;
-            Ok::<_, Error>(cards(&tasks, study.experiment.pool, &dataset))
-        };
-        let said = match evidence.pool {
-            Side::Image => {
-                "Each image is more similar to these captions than any other paired image is. Once \
-                 it has a caption of its own, the model has to learn the difference."
-            }
-            Side::Text => {
-                "Each caption is more similar to these images than any other paired caption is. \
-                 Once it has an image of its own, the model has to learn the difference."
+            match study.experiment.pool {
+                Side::Image => Ok(cards(&tasks, arm, &Half::Image, &dataset)),
+                Side::Text => {
+                    let corpus = corpus(study, dataset)?;
+                    let captions = study.experiment.training.captions;
+                    let text = |item: usize| text_of(&corpus, item, captions, seed);
+                    Ok::<_, Error>(cards(&tasks, arm, &Half::Text(&text), corpus.dataset()))
+                }
             }
         };
+        let said = reason(arm, evidence.pool);
         match cards() {
             Ok(cards) => {
                 let html = format!(
@@ -93,4 +95,17 @@ impl Sections {
         self.section(heading, &format!("<p class=\"note\">{}</p>", escaped(&why)));
         self.left_out.push(format!("{heading}: {error}"));
     }
+}
+
+/// The dataset as the model of a run took it: captions without features are not in its pool.
+fn corpus(study: &Study, dataset: Dataset) -> Result<Corpus, Error> {
+    let experiment = &study.experiment;
+    let images = experiment.features.as_deref();
+    Ok(match experiment.model.reads_words() {
+        true => {
+            let words = Vocabulary::read(&study.folder.vocabulary())?;
+            Corpus::of_words(dataset, images, &words)?
+        }
+        false => Corpus::of_vectors(dataset, images, experiment.text_features.as_deref())?,
+    })
 }

@@ -28,7 +28,8 @@ impl Names {
         heads.iter().map(head).collect()
     }
 
-    fn head(&self, arm: &Arm) -> String {
+    /// With the seeds in words, where they are fewer than those of another row.
+    fn head(&self, arm: &Arm, seeds: Option<String>) -> String {
         let (name, weight) = match (self.conditions, is_condition(arm)) {
             (true, true) => (condition(arm), Some(weight(arm))),
             (true, false) => (arm.to_string(), Some("")),
@@ -36,7 +37,8 @@ impl Names {
         };
         let weight =
             weight.map_or(String::new(), |weight| format!("<td class=\"name\">{weight}</td>"));
-        format!("<th scope=\"row\">{}</th>{weight}", escaped(&name))
+        let seeds = seeds.map_or(String::new(), |seeds| format!("<small> {seeds}</small>"));
+        format!("<th scope=\"row\">{}{seeds}</th>{weight}", escaped(&name))
     }
 }
 
@@ -82,9 +84,9 @@ pub(in crate::report) fn recall(evidence: &Evidence, depth: usize) -> String {
     let shown = |value: f64| (10.0 * value).round();
     let best: Vec<Option<f64>> = (0..=2 * columns)
         .map(|column| {
-            // All share round 0.
-            let differ = evidence.arms.len() > 1 && !column.is_multiple_of(columns);
-            let differ = differ || (column == 2 * columns && evidence.arms.len() > 1);
+            // All share round 0; and of other seeds, the highest mean is not the best.
+            let differ = !column.is_multiple_of(columns) || column == 2 * columns;
+            let differ = differ && evidence.arms.len() > 1 && evidence.same_seeds();
             let values = evidence.arms.iter().filter_map(|arm| of(arm, column));
             values.map(|value| shown(value.mean)).filter(|_| differ).max_by(f64::total_cmp)
         })
@@ -104,7 +106,7 @@ pub(in crate::report) fn recall(evidence: &Evidence, depth: usize) -> String {
             Some(value) => with_spread(&value),
         };
         let cells: Vec<String> = (0..=2 * columns).map(cell).collect();
-        table.rows(&names.head(&arm.strategy), &cells);
+        table.rows(&names.head(&arm.strategy, evidence.fewer_seeds(arm)), &cells);
     }
     table.finish()
 }
