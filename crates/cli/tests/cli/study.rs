@@ -55,6 +55,22 @@ fn a_run_is_reported_whole_and_alike_for_any_number_of_threads() {
 }
 
 #[test]
+fn a_pool_of_captions_is_shown_as_captions() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    let spec = "dataset = \"ds\"\npool = \"text\"\nrounds = 1\n\
+                strategies = [\"hard-negative+mini-20+top-5\"]\n";
+    fs::write(path.join("e.toml"), spec).unwrap();
+    succeeds(path, "import scenes ds --images 120");
+    succeeds(path, &format!("run e.toml {SMALL} --out one"));
+    let run = succeeds(path, "report one");
+    let page = fs::read_to_string(path.join("one/report/report.html")).unwrap();
+    assert!(!page.contains("Left out"), "{}", run.stderr);
+    assert!(page.contains("In a draw of the pairs (mini batch 20), each caption is more similar"));
+    assert!(page.contains("<article><blockquote>") && !page.contains("<blockquote></blockquote>"));
+}
+
+#[test]
 fn runs_are_pooled_or_put_side_by_side() {
     let folder = world();
     let path = folder.path();

@@ -64,19 +64,18 @@ pub(super) fn reason(arm: &Arm, pool: Side) -> String {
         Side::Image => ("image", "caption"),
         Side::Text => ("caption", "image"),
     };
-    let looked = match arm.mini {
-        None => String::new(),
-        Some(mini) => format!(" among a draw of pairs (mini batch {mini})"),
+    let each = match arm.mini {
+        None => format!("Each {half}"),
+        Some(mini) => format!("In a draw of the pairs (mini batch {mini}), each {half}"),
     };
     let than = match arm.top_k {
         1 => format!("any other paired {half} is"),
-        2 => format!("all other paired {half}s are, but at most one"),
-        k => format!("all other paired {half}s are, but at most {}", k - 1),
+        k => format!("all but at most {} of the other paired {half}s are", k - 1),
     };
+    let article = if other == "image" { "an" } else { "a" };
     format!(
-        "Each {half} is more similar to these {other}s than {than}{looked}. Once it has \
-         {} {other} of its own, the model has to learn the difference.",
-        if other == "image" { "an" } else { "a" }
+        "{each} is more similar to these {other}s than {than}. Once it has {article} {other} of \
+         its own, the model has to learn the difference."
     )
 }
 
@@ -232,8 +231,10 @@ mod tests {
         let plain = said("hard-negative", Side::Image);
         assert!(plain.contains("to these captions than any other paired image is."), "{plain}");
         let loose = said("hard-negative+mini-2560+top-5", Side::Text);
-        let says = "all other paired captions are, but at most 4 among a draw of pairs (mini batch";
-        assert!(loose.contains(says) && loose.contains("has an image of its own"), "{loose}");
+        let says = "In a draw of the pairs (mini batch 2560), each caption is more similar to these \
+                    images than all but at most 4 of the other paired captions are. Once it has an \
+                    image of its own";
+        assert!(loose.starts_with(says), "{loose}");
     }
 
     #[test]

@@ -109,7 +109,7 @@ fn against(evidence: &Evidence, arm: &ArmEvidence) -> String {
     let (own, theirs) = (difference.own, difference.baseline);
     let last = difference.rounds.last().map_or(String::new(), |last| {
         format!(
-            " After {} it is {:.1} against {:.1} of R@1 (text and image added): {}.",
+            " After {}, R@1 (text and image added) is {:.1} against {:.1}: {}.",
             batches(evidence.rounds),
             own.last,
             theirs.last,
@@ -214,7 +214,8 @@ mod tests {
         let says = "The difference between hard-negative and random cannot be told from chance: \
                     R@1-sum 81.0 against 72.0, difference +9.0 [";
         assert!(unclear.starts_with(says), "{unclear}");
-        let then = ", 2 seeds. After 2 batches it is 34.0 against 28.0 of R@1 (text and image";
+        let then =
+            ", 2 seeds. After 2 batches, R@1 (text and image added) is 34.0 against 28.0: +6.0";
         assert!(unclear.contains(then), "{unclear}");
         let one = answer(&analysis(&fixture.seeds(&[0]))).remove(0);
         assert!(one.starts_with("One seed cannot tell"), "{one}");
