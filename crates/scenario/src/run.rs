@@ -17,6 +17,7 @@ use nextpair_models::Corpus;
 use crate::folder::Journal;
 use crate::plan::Plan;
 use crate::{Experiment, Folder, Head, Round};
+pub(crate) use create::corpus_of;
 pub use people::Waiting;
 
 /// An opened run that this process may write to.

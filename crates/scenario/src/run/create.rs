@@ -127,7 +127,7 @@ impl Scenario {
         (dataset, vocabulary): (Dataset, Option<Vocabulary>),
         lock: FolderLock,
     ) -> Result<Self, Error> {
-        let corpus = corpus(&experiment, dataset, vocabulary.as_ref())?;
+        let corpus = corpus_of(&experiment, dataset, vocabulary.as_ref())?;
         // By name, because the last ones that were added may be others tomorrow.
         experiment.features = Some(corpus.image_features().0.name.clone());
         experiment.text_features = corpus.text_features().map(|(set, _)| set.name.clone());
@@ -209,7 +209,7 @@ fn words(
 }
 
 /// A dataset as the model of an experiment takes it.
-pub(super) fn corpus(
+pub(crate) fn corpus_of(
     experiment: &Experiment,
     dataset: Dataset,
     vocabulary: Option<&Vocabulary>,

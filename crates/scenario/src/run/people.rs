@@ -10,7 +10,7 @@ use nextpair_data::{AtomicFile, fingerprint};
 use nextpair_models::{Corpus, Pair};
 
 use super::Scenario;
-use super::create::corpus;
+use super::create::corpus_of;
 use super::lane::Known;
 use super::learn::Place;
 use crate::{Arm, Batch, Error};
@@ -56,7 +56,7 @@ impl Scenario {
         known.answers.extend(said.iter().cloned());
         let folder = self.folder.path().join("dataset");
         let dataset = self.corpus.dataset().enlarged(&folder, &known.answers)?;
-        let larger = corpus(&self.experiment, dataset, self.vocabulary.as_ref())?;
+        let larger = corpus_of(&self.experiment, dataset, self.vocabulary.as_ref())?;
         let smaller = known.corpus.as_ref().unwrap_or(&self.corpus);
         known.pairs = moved(&known.pairs, smaller, &larger);
         let by_image = larger.dataset().items().find(said.iter().filter_map(image));

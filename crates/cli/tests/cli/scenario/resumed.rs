@@ -26,16 +26,16 @@ fn settings_cannot_be_changed() {
     lab.succeeds("run e.toml --rounds 1 --out run");
     let (before, files) = (lab.results("run"), lab.read("run/experiment.toml"));
     for (words, says) in [
-        ("--budget 0.2", "budget was 0.1, not 0.2"),
-        ("--initial 9", "initial was 0.3, not 9"),
-        ("--epochs 3", "training.epochs was 2, not 3"),
-        ("--dim 9", "model.dim was 8, not 9"),
-        ("--captions all", "training.captions was \"random\", not \"all\""),
-        ("--pool text", "pool was \"image\", not \"text\""),
-        ("--wrong 0.1", "annotator was \"oracle\", not "),
-        ("--folds 2", "evaluation.folds was [1], not [2]"),
-        ("--min-count 2", "min_count was 4, not 2"),
-        ("--features others", "features was \"regions\", not \"others\""),
+        ("--budget 0.2", "budget is 0.2 and not 0.1"),
+        ("--initial 9", "initial is 9 and not 0.3"),
+        ("--epochs 3", "training.epochs is 3 and not 2"),
+        ("--dim 9", "model.dim is 9 and not 8"),
+        ("--captions all", "training.captions is \"all\" and not \"random\""),
+        ("--pool text", "pool is \"text\" and not \"image\""),
+        ("--wrong 0.1", "and not \"oracle\""),
+        ("--folds 2", "evaluation.folds is [2] and not [1]"),
+        ("--min-count 2", "min_count is 2 and not 4"),
+        ("--features others", "features is \"others\" and not \"regions\""),
     ] {
         lab.refused(&format!("run run --resume {words}"), says);
         lab.refused(&format!("run e.toml --out run --resume {words}"), "name another folder");

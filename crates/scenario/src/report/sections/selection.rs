@@ -15,6 +15,7 @@ use super::Sections;
 use super::curves::styles;
 use crate::analysis::Evidence;
 use crate::plan::text_of;
+use crate::run::corpus_of;
 use crate::{Arm, Error, Study};
 
 /// Strategies that are shown on maps: the first ones.
@@ -99,13 +100,9 @@ impl Sections {
 
 /// The dataset as the model of a run took it: captions without features are not in its pool.
 fn corpus(study: &Study, dataset: Dataset) -> Result<Corpus, Error> {
-    let experiment = &study.experiment;
-    let images = experiment.features.as_deref();
-    Ok(match experiment.model.reads_words() {
-        true => {
-            let words = Vocabulary::read(&study.folder.vocabulary())?;
-            Corpus::of_words(dataset, images, &words)?
-        }
-        false => Corpus::of_vectors(dataset, images, experiment.text_features.as_deref())?,
-    })
+    let words = match study.experiment.model.reads_words() {
+        true => Some(Vocabulary::read(&study.folder.vocabulary())?),
+        false => None,
+    };
+    corpus_of(&study.experiment, dataset, words.as_ref())
 }
