@@ -44,6 +44,15 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         let run = args.run.display();
         format!("no queue is waiting for people; `nextpair run {run} --resume` does what is left")
     })?;
+    // A run that was killed after it closed the batch had no time to take the queue away.
+    let (seed, arm) = (experiment.seeds[0], &experiment.strategies[0]);
+    let is_closed = |round: &usize| folder.closed(seed, arm, *round).exists();
+    if let Some(round) = (1..=experiment.rounds).rfind(is_closed)
+        && queue::read(&folder.picks(seed, arm, round))? == tasks
+    {
+        let run = args.run.display();
+        bail!("round {round} is closed; `nextpair run {run} --resume` goes on with it");
+    }
     let mut book = Answers::open(&folder.answers())?;
     let asked: HashSet<&str> = tasks.iter().map(|task| task.id.as_str()).collect();
     // Everything is looked at before anything is written: the book keeps what it takes.

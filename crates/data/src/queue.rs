@@ -1,6 +1,6 @@
 //! What goes to people who pair, and what comes back from them.
 //!
-//! A queue of [`Task`]s goes out as JSON lines ([`write`]), as a sheet for a spreadsheet
+//! A queue of [`Task`]s goes out as JSON lines ([`write()`]), as a sheet for a spreadsheet
 //! ([`write_csv`]) or as tasks for Label Studio ([`write_label_studio`]). What people say comes
 //! back through [`read_answers`] and is kept in [`Answers`], a book that only grows.
 

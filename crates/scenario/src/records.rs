@@ -74,7 +74,7 @@ impl Batch {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Phase {
-    /// `training`, `evaluation`, `selection`, `annotation` or `other`.
+    /// `training`, `evaluation`, `selection` or `other`.
     pub name: String,
     /// Seconds.
     pub seconds: f64,

@@ -273,4 +273,11 @@ fn texts_are_paired_with_images() {
         let item = pair["item"].as_str().unwrap();
         assert_eq!(after[item][at(pair)], before[&picks[text]][at(&oracle[text])]);
     }
+
+    // A queue that outlived its batch, because of a kill.
+    lab.write("run/queue.jsonl", &lab.read("run/seed-0/hard-negative/picks-1.jsonl"));
+    lab.refused(
+        "ingest run answers.jsonl",
+        "round 1 is closed; `nextpair run run --resume` goes on",
+    );
 }
