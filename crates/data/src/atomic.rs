@@ -44,6 +44,13 @@ impl AtomicFile {
         Ok(AtomicFile { target: path.to_path_buf(), writer: BufWriter::new(file) })
     }
 
+    /// Writes a whole file.
+    pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+        let mut file = Self::create(path)?;
+        file.write_all(bytes).map_err(|e| Error::io(path, e))?;
+        file.commit()
+    }
+
     /// An error if `path` could not be written now. For long work: it tells at once, and leaves
     /// no temporary file to whoever is stopped in the middle.
     pub fn check(path: &Path) -> Result<(), Error> {

@@ -33,6 +33,8 @@ use nextpair_data::Side;
 use nextpair_models::{Config, Training};
 use serde::{Deserialize, Serialize};
 
+use crate::Round;
+
 pub use amount::Amount;
 pub(crate) use amount::floor;
 pub use arm::{Arm, ItemFeatures, MiniBatch, expand};
@@ -79,6 +81,15 @@ pub struct Experiment {
     pub model: Config,
     /// How it is trained in every round. The seed is that of the repetition.
     pub training: Training,
+}
+
+impl Experiment {
+    /// Whether a round is among what was asked for.
+    pub fn asks_for(&self, round: &Round) -> bool {
+        self.seeds.contains(&round.seed)
+            && round.round <= self.rounds
+            && round.strategy.is_none_or(|arm| self.strategies.contains(&arm))
+    }
 }
 
 /// What the model of a round is asked in the end.

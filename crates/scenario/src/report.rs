@@ -23,7 +23,6 @@ mod tsne;
 mod words;
 
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use nextpair_data::{AtomicFile, Progress};
@@ -100,9 +99,7 @@ fn write_charts(charts: &[Chart], out: &Path, progress: &dyn Progress) -> Result
 }
 
 fn put(path: &Path, bytes: &[u8]) -> Result<(), Error> {
-    let mut file = AtomicFile::create(path)?;
-    file.write_all(bytes).map_err(|e| Error::io(path, e))?;
-    Ok(file.commit()?)
+    Ok(AtomicFile::write_whole(path, bytes)?)
 }
 
 #[cfg(test)]

@@ -38,11 +38,6 @@ impl Watch {
             experiment.model.name(),
             experiment.model.dim()
         );
-        let wanted = |round: &&Round| {
-            experiment.seeds.contains(&round.seed)
-                && round.round <= experiment.rounds
-                && round.strategy.is_none_or(|arm| experiment.strategies.contains(&arm))
-        };
         let names: Vec<String> = experiment.strategies.iter().map(ToString::to_string).collect();
         let trainings = experiment.seeds.len() * (1 + experiment.rounds * names.len());
         eprintln!(
@@ -50,7 +45,7 @@ impl Watch {
             counted(experiment.seeds.len(), "seed"),
             names.join(", "),
             grouped(trainings),
-            grouped(scenario.rounds().iter().filter(wanted).count())
+            grouped(scenario.rounds().iter().filter(|round| experiment.asks_for(round)).count())
         );
     }
 

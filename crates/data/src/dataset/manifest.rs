@@ -102,10 +102,7 @@ impl Manifest {
     }
 
     pub(crate) fn write(&self, path: &Path) -> Result<(), Error> {
-        use std::io::Write;
         let text = toml::to_string(self).map_err(|e| Error::format(path, e.to_string()))?;
-        let mut file = AtomicFile::create(path)?;
-        file.write_all(text.as_bytes()).map_err(|e| Error::io(path, e))?;
-        file.commit()
+        AtomicFile::write_whole(path, text.as_bytes())
     }
 }

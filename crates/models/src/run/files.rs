@@ -1,7 +1,6 @@
 //! The files of a run: their names, how they are written, and who may write.
 
 use std::fs;
-use std::io::Write;
 use std::path::Path;
 
 use nextpair_data::{AtomicFile, FolderLock};
@@ -43,7 +42,5 @@ pub(super) fn push_line(
 }
 
 pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {
-    let mut file = AtomicFile::create(path)?;
-    file.write_all(bytes).map_err(|e| nextpair_data::Error::io(path, e))?;
-    Ok(file.commit()?)
+    Ok(AtomicFile::write_whole(path, bytes)?)
 }

@@ -153,11 +153,8 @@ impl Experiment {
     }
 
     pub(crate) fn write(&self, path: &Path) -> Result<(), Error> {
-        use std::io::Write;
         let text = toml::to_string(self).map_err(|e| Error::file(path, e.to_string()))?;
-        let mut file = AtomicFile::create(path)?;
-        file.write_all(text.as_bytes()).map_err(|e| Error::io(path, e))?;
-        Ok(file.commit()?)
+        Ok(AtomicFile::write_whole(path, text.as_bytes())?)
     }
 }
 

@@ -1,7 +1,6 @@
 //! A strategy picks the batch of a round, and writes down what and why.
 
 use std::fs;
-use std::io::Write;
 use std::path::Path;
 
 use nextpair_data::queue::{self, Task, Why};
@@ -162,7 +161,5 @@ fn tasks(picks: &Picks, corpus: &Corpus, items: &[usize], pairs: &[Pair]) -> Vec
 
 fn write_facts(path: &Path, facts: &Facts) -> Result<(), Error> {
     let text = serde_json::to_vec(facts).map_err(|e| Error::file(path, e.to_string()))?;
-    let mut file = AtomicFile::create(path)?;
-    file.write_all(&text).map_err(|e| Error::io(path, e))?;
-    Ok(file.commit()?)
+    Ok(AtomicFile::write_whole(path, &text)?)
 }

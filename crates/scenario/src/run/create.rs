@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
@@ -287,7 +286,5 @@ fn features_fingerprint(corpus: &Corpus) -> String {
 fn write_head(path: &Path, head: &Head) -> Result<(), Error> {
     let mut text = serde_json::to_vec_pretty(head).map_err(|e| Error::file(path, e.to_string()))?;
     text.push(b'\n');
-    let mut file = AtomicFile::create(path)?;
-    file.write_all(&text).map_err(|e| Error::io(path, e))?;
-    Ok(file.commit()?)
+    Ok(AtomicFile::write_whole(path, &text)?)
 }

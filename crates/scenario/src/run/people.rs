@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::io::{ErrorKind, Write};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use nextpair_data::queue::{self, Answer, Answers, Said, Task, read_answers};
@@ -99,7 +99,7 @@ impl Scenario {
         let label_studio = path.with_extension("label-studio.json");
         queue::write_label_studio(&label_studio, tasks, dataset, pool)?;
         let interface = path.with_extension("label-studio.xml");
-        write_whole(&interface, queue::label_studio_config(pool).as_bytes())?;
+        AtomicFile::write_whole(&interface, queue::label_studio_config(pool).as_bytes())?;
         // The tasks come last: where they are, everything is.
         queue::write(&path, tasks)?;
         Ok(path)
@@ -188,13 +188,7 @@ fn write_answers(path: &Path, answers: &[&Answer]) -> Result<(), Error> {
         serde_json::to_writer(&mut lines, answer).map_err(|e| Error::file(path, e.to_string()))?;
         lines.push(b'\n');
     }
-    write_whole(path, &lines)
-}
-
-fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Error> {
-    let mut file = AtomicFile::create(path)?;
-    file.write_all(bytes).map_err(|e| Error::io(path, e))?;
-    Ok(file.commit()?)
+    Ok(AtomicFile::write_whole(path, &lines)?)
 }
 
 /// Pairs of a corpus in one that has more captions: those of an item keep their order.

@@ -45,13 +45,13 @@ impl Scenario {
         let lanes = (experiment.seeds.len() * experiment.strategies.len()) as u64;
         let whole = experiment.seeds.len() as u64 * self.work(0)
             + lanes * (1..=experiment.rounds).map(|round| self.work(round)).sum::<u64>();
-        let wanted = |round: &&crate::Round| {
-            experiment.seeds.contains(&round.seed)
-                && round.round <= experiment.rounds
-                && round.strategy.is_none_or(|arm| experiment.strategies.contains(&arm))
-        };
-        let done: u64 =
-            self.done().rounds.iter().filter(wanted).map(|round| self.work(round.round)).sum();
+        let done: u64 = self
+            .done()
+            .rounds
+            .iter()
+            .filter(|round| experiment.asks_for(round))
+            .map(|round| self.work(round.round))
+            .sum();
         whole.saturating_sub(done)
     }
 }
