@@ -1,0 +1,29 @@
+//! Where batches come from and answers go.
+
+use std::error::Error;
+
+use nextpair_data::queue::{Answer, Task};
+
+/// Picks that people are asked about together.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Batch {
+    /// The round that it is for, from 1.
+    pub round: usize,
+    /// Most wanted first.
+    pub tasks: Vec<Task>,
+}
+
+/// The other side of the desk: a run that waits for people, or a file of picks.
+pub trait Source: Send + Sync {
+    /// The batch that waits for people, if one does. Asked again and again: the next batch of a run
+    /// comes when it has learned from the last one.
+    fn batch(&self) -> Result<Option<Batch>, Box<dyn Error + Send + Sync>>;
+
+    /// Takes the answers to a round that was closed, for good: every task has at least one. After
+    /// an error, or a kill at the wrong moment, it is called again with the same answers.
+    fn hand_over(
+        &self,
+        batch: &Batch,
+        answers: &[Answer],
+    ) -> Result<(), Box<dyn Error + Send + Sync>>;
+}
