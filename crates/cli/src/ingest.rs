@@ -58,7 +58,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     // Everything is looked at before anything is written: the book keeps what it takes.
     let mut said = Vec::new();
     for path in &args.answers {
-        let answers = queue::read_answers(path, experiment.pool)?;
+        let answers = queue::read_answers(path, experiment.pool, &dataset)?;
         let place = || path.display().to_string();
         dataset.check_answers(&answers).with_context(place)?;
         for answer in answers {

@@ -2,10 +2,12 @@
 //!
 //! A queue of [`Task`]s goes out as JSON lines ([`write()`]), as a sheet for a spreadsheet
 //! ([`write_csv`]) or as tasks for Label Studio ([`write_label_studio`]). What people say comes
-//! back through [`read_answers`] and is kept in [`Answers`], a book that only grows.
+//! back through [`read_answers`] and is kept in [`Answers`], a book that only grows; [`export()`]
+//! hands it on to other programs.
 
 mod answers;
 mod book;
+mod export;
 mod label_studio;
 mod sheet;
 mod shown;
@@ -13,8 +15,9 @@ mod tasks;
 
 use serde::{Deserialize, Serialize};
 
-pub use answers::read_answers;
+pub use answers::{Place, read_answers, read_placed_answers};
 pub use book::{Answers, Taken};
+pub use export::{Form, export};
 pub use label_studio::{label_studio_config, write_label_studio};
 pub use sheet::write_csv;
 pub use tasks::{read, write};

@@ -52,8 +52,8 @@ impl Dataset {
         Dataset::open(out)
     }
 
-    /// An error if [`enlarged`](Self::enlarged) would refuse these answers. For books of answers,
-    /// which keep for ever what they take.
+    /// An error if [`enlarged`](Self::enlarged) would refuse these answers; [`Error::Row`] says which
+    /// one. For books of answers, which keep for ever what they take.
     pub fn check_answers(&self, answers: &[Answer]) -> Result<(), Error> {
         self.added(answers).map(drop)
     }
@@ -68,10 +68,10 @@ impl Dataset {
         let image_features = self.image_features()?;
         let mut captions_of: HashMap<usize, HashSet<String>> = HashMap::new();
         let mut added: BTreeMap<usize, Vec<Added>> = BTreeMap::new();
-        for answer in answers {
+        for (row, answer) in answers.iter().enumerate() {
             let wrong = |what| {
                 let what = format!("an answer about {:?}: {what}", answer.id);
-                Error::format(&self.folder, what)
+                Error::row(&self.folder, row, what)
             };
             answer.check().map_err(wrong)?;
             let number = |id: &str| {

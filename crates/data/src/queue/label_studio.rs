@@ -1,15 +1,20 @@
 //! A queue as tasks of Label Studio.
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
-use std::io::Write as _;
+use std::io::Write;
 use std::path::Path;
 
-use serde_json::json;
+use serde::Serializer as _;
+use serde_json::{Serializer, Value, json};
 
-use super::Task;
-use super::shown::Shown;
+use super::shown::{Queue, Shown, wanted};
+use super::{Answer, Said, Task};
 use crate::dataset::Dataset;
 use crate::{AtomicFile, Error, Side};
+
+/// The text area of an exported skip.
+pub(super) const SKIP: &str = "skip";
 
 /// Writes tasks to import into Label Studio, in the form of [`label_studio_config`].
 ///
@@ -23,32 +28,91 @@ pub fn write_label_studio(
     dataset: &Dataset,
     pool: Side,
 ) -> Result<(), Error> {
-    let folder = dataset.image_folder();
-    let folder = folder.as_deref().and_then(Path::file_name);
-    let mut exported = Vec::new();
-    for (row, shown) in Shown::all(path, tasks, dataset)?.into_iter().enumerate() {
-        let Task { id, score, .. } = shown.task;
-        if !score.is_finite() {
+    let queue = Queue::of(path, tasks, dataset)?;
+    let form = Form::of(path, tasks, dataset, pool)?;
+    let mut file = AtomicFile::create(path)?;
+    let exported = queue.iter().map(|shown| form.task(&shown));
+    let written = Serializer::pretty(&mut file).collect_seq(exported).map_err(Into::into);
+    written.and_then(|()| file.write_all(b"\n")).map_err(|e| Error::io(path, e))?;
+    file.commit()
+}
+
+/// Writes the same tasks with what was said about them. An annotator is an `email`, by which Label
+/// Studio knows its users; a skip is a cancelled annotation with its reason in a text area `skip`.
+pub(super) fn write_annotations(
+    mut out: &mut dyn Write,
+    queue: &Queue<'_>,
+    answers: &[Answer],
+    form: &Form,
+) -> std::io::Result<()> {
+    let mut about: HashMap<&str, Vec<&Answer>> = HashMap::new();
+    for answer in answers {
+        about.entry(&answer.id).or_default().push(answer);
+    }
+    let exported = queue.iter().map(|shown| {
+        let mut task = form.task(&shown);
+        let about = about.get(shown.task.id.as_str()).into_iter().flatten();
+        task["annotations"] = about.map(|answer| form.annotation(answer)).collect();
+        task
+    });
+    Serializer::pretty(&mut out).collect_seq(exported)?;
+    out.write_all(b"\n")
+}
+
+/// How items of a dataset become tasks.
+pub(super) struct Form {
+    pool: Side,
+    /// The name of the folder of the images, if they are at hand.
+    images: Option<String>,
+}
+
+impl Form {
+    /// Looks at the numbers of the tasks: JSON has no word for some. `path` is what is being written.
+    pub(super) fn of(
+        path: &Path,
+        tasks: &[Task],
+        dataset: &Dataset,
+        pool: Side,
+    ) -> Result<Self, Error> {
+        if let Some(row) = tasks.iter().position(|task| !task.score.is_finite()) {
+            let Task { id, score, .. } = &tasks[row];
             return Err(Error::row(path, row, format!("the score of {id} is {score}")));
         }
+        let folder = dataset.image_folder();
+        let images = folder.as_deref().and_then(Path::file_name);
+        Ok(Form { pool, images: images.map(|name| name.to_string_lossy().into_owned()) })
+    }
+
+    fn task(&self, shown: &Shown<'_>) -> Value {
+        let Task { id, score, .. } = shown.task;
         let confused_with = shown.confused_with("\n");
         let mut data =
             json!({ "id": id, "item": id, "score": score, "confused_with": confused_with });
-        let given = match (pool, folder, &shown.item.image) {
+        let given = match (self.pool, &self.images, &shown.item.image) {
             (Side::Text, ..) => shown.item.captions.join("\n"),
-            (_, Some(folder), Some(image)) => {
-                local_address(&format!("{}/{image}", folder.to_string_lossy()))
-            }
+            (_, Some(folder), Some(image)) => local_address(&format!("{folder}/{image}")),
             _ => shown.image().to_owned(),
         };
-        data[pool.to_string()] = given.into();
+        data[self.pool.to_string()] = given.into();
         let prediction = json!({ "model_version": "nextpair", "score": score, "result": [] });
-        exported.push(json!({ "data": data, "predictions": [prediction] }));
+        json!({ "data": data, "predictions": [prediction] })
     }
-    let mut file = AtomicFile::create(path)?;
-    let written = serde_json::to_writer_pretty(&mut file, &exported).map_err(Into::into);
-    written.and_then(|()| file.write_all(b"\n")).map_err(|e| Error::io(path, e))?;
-    file.commit()
+
+    fn annotation(&self, answer: &Answer) -> Value {
+        let (area, text, cancelled) = match &answer.said {
+            Said::Caption(text) | Said::Image(text) => (wanted(self.pool), text, false),
+            Said::Skip(reason) => (SKIP, reason, true),
+        };
+        let result = json!({
+            "type": "textarea", "from_name": area, "to_name": self.pool.to_string(),
+            "value": { "text": [text] },
+        });
+        let mut annotation = json!({ "was_cancelled": cancelled, "result": [result] });
+        if let Some(annotator) = &answer.annotator {
+            annotation["completed_by"] = json!({ "email": annotator });
+        }
+        annotation
+    }
 }
 
 /// Where Label Studio serves a file inside its document root.
@@ -93,11 +157,9 @@ pub fn label_studio_config(pool: Side) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::Value;
-
     use super::*;
     use crate::dataset::sample::{dataset, item};
-    use crate::queue::{Answer, Said, Why, read_answers};
+    use crate::queue::{Why, read_answers};
 
     fn task(id: &str, score: f64) -> Task {
         let why = |caption: &str| Why {
@@ -152,14 +214,14 @@ mod tests {
         ] {
             assert!(label_studio_config(pool).contains(&format!("<TextArea name=\"{name}\"")));
             write_label_studio(&path, &[task("=a", 0.5)], &data, pool).unwrap();
-            assert!(read_answers(&path, pool).is_err(), "tasks are not answers");
+            assert!(read_answers(&path, pool, &data).is_err(), "tasks are not answers");
             let mut tasks: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
             let result =
                 json!({ "type": "textarea", "from_name": name, "value": { "text": ["y"] } });
             tasks[0]["annotations"] = json!([{ "completed_by": 1, "result": [result] }]);
             std::fs::write(&path, tasks.to_string()).unwrap();
             let expected = Answer { id: "=a".into(), said, annotator: Some("1".into()) };
-            assert_eq!(read_answers(&path, pool).unwrap(), [expected]);
+            assert_eq!(read_answers(&path, pool, &data).unwrap(), [expected]);
         }
     }
 }

@@ -6,50 +6,101 @@
 //! may begin elsewhere.
 
 use std::io::Write;
-use std::path::{Path, absolute};
+use std::path::{Path, PathBuf, absolute};
 
-use super::Task;
-use super::shown::{Shown, wanted};
+use super::shown::{Queue, Shown, wanted};
+use super::{Answer, Said, Task};
 use crate::dataset::Dataset;
 use crate::{AtomicFile, Error, Side};
 
 /// Without this mark some spreadsheets take UTF-8 for something else.
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
+/// The column by which an export is told from a sheet that people filled in.
+pub(super) const EXPORTED: &str = "exported";
+
 /// Writes one row per task: what people need to see, and empty cells for what they say. The last
 /// two columns are theirs: `caption` (for text pools `image`, the id of an item of the dataset),
 /// and `skip` for the reason why there is none. [`read_answers`](super::read_answers) reads it.
 pub fn write_csv(path: &Path, tasks: &[Task], dataset: &Dataset, pool: Side) -> Result<(), Error> {
-    let shown = Shown::all(path, tasks, dataset)?;
-    let folder = dataset.image_folder().map(absolute).transpose();
-    let folder = folder.map_err(|e| Error::io(path, e))?;
+    let queue = Queue::of(path, tasks, dataset)?;
+    let questions = Questions::of(path, dataset, pool)?;
     let mut file = AtomicFile::create(path)?;
-    let write = || {
-        file.write_all(BYTE_ORDER_MARK)?;
-        let mut sheet = csv::Writer::from_writer(&mut file);
-        let given = pool.to_string();
-        sheet.write_record(["id", &given, "score", "confused_with", wanted(pool), "skip"])?;
-        for task in shown {
-            let given = match (pool, &folder, &task.item.image) {
-                (Side::Text, ..) => task.item.captions.join(" | "),
-                (_, Some(folder), Some(image)) => folder.join(image).to_string_lossy().into(),
-                _ => task.image().to_owned(),
-            };
-            let (id, confused_with) = (guarded(&task.task.id), task.confused_with(" | "));
-            let (given, confused_with) = (guarded(&given), guarded(&confused_with));
-            sheet.write_record([
-                &id,
-                &given,
-                &task.task.score.to_string(),
-                &confused_with,
-                "",
-                "",
-            ])?;
+    let mut write = || {
+        let mut sheet = begun(&mut file)?;
+        sheet.write_record(questions.header().iter().map(String::as_str).chain(["skip"]))?;
+        for shown in queue.iter() {
+            let cells = questions.cells(&shown);
+            sheet.write_record(cells.iter().map(String::as_str).chain(["", ""]))?;
         }
         sheet.flush()
     };
     write().map_err(|e: std::io::Error| Error::io(path, e))?;
     file.commit()
+}
+
+/// Writes one row per answer, in the columns of [`write_csv`] and two more: who said it, and
+/// `exported`, which says which cell has the answer. Where that column is, all cells are guarded,
+/// and [`read_answers`](super::read_answers) finds every answer as it was.
+pub(super) fn write_answers(
+    out: &mut dyn Write,
+    queue: &Queue<'_>,
+    answers: &[Answer],
+    questions: &Questions,
+) -> std::io::Result<()> {
+    let mut sheet = begun(out)?;
+    let more = ["skip", "annotator", EXPORTED];
+    sheet.write_record(questions.header().iter().map(String::as_str).chain(more))?;
+    for answer in answers {
+        let Some(shown) = queue.get(&answer.id) else { continue };
+        let (said, skip, exported) = match &answer.said {
+            Said::Caption(said) => (guarded(said), String::new(), "caption"),
+            Said::Image(said) => (guarded(said), String::new(), "image"),
+            Said::Skip(reason) => (String::new(), guarded(reason), "skip"),
+        };
+        let annotator = guarded(answer.annotator.as_deref().unwrap_or_default());
+        let cells = questions.cells(&shown).into_iter();
+        let more = [said, skip, annotator, exported.to_owned()];
+        sheet.write_record(cells.chain(more))?;
+    }
+    sheet.flush()
+}
+
+fn begun<W: Write>(mut out: W) -> std::io::Result<csv::Writer<W>> {
+    out.write_all(BYTE_ORDER_MARK)?;
+    Ok(csv::Writer::from_writer(out))
+}
+
+/// The columns of a sheet that people read.
+pub(super) struct Questions {
+    pool: Side,
+    /// Where the images are, if they are at hand.
+    images: Option<PathBuf>,
+}
+
+impl Questions {
+    /// `path` is what is being written.
+    pub(super) fn of(path: &Path, dataset: &Dataset, pool: Side) -> Result<Self, Error> {
+        let images = dataset.image_folder().map(absolute).transpose();
+        Ok(Questions { pool, images: images.map_err(|e| Error::io(path, e))? })
+    }
+
+    /// The names of the columns, and of the one behind them for the answer.
+    fn header(&self) -> [String; 5] {
+        let wanted = wanted(self.pool);
+        ["id", &self.pool.to_string(), "score", "confused_with", wanted].map(str::to_owned)
+    }
+
+    fn cells(&self, shown: &Shown<'_>) -> [String; 4] {
+        let given = match (self.pool, &self.images, &shown.item.image) {
+            (Side::Text, ..) => shown.item.captions.join(" | "),
+            (_, Some(folder), Some(image)) => folder.join(image).to_string_lossy().into(),
+            _ => shown.image().to_owned(),
+        };
+        let confused_with = guarded(&shown.confused_with(" | "));
+        let score = shown.task.score.to_string();
+        [guarded(&shown.task.id), guarded(&given), score, confused_with]
+    }
 }
 
 /// The cell with an apostrophe in front if a spreadsheet could take it for a formula. One that has
@@ -78,7 +129,7 @@ fn begins_a_formula(cell: &str) -> bool {
 mod tests {
     use super::*;
     use crate::dataset::sample::{dataset, item};
-    use crate::queue::{Answer, Said, Why, read_answers};
+    use crate::queue::{Why, read_answers};
 
     const IDS: [&str; 7] = ["=1+1", "'=1", "''@x", "'plain'", "a,\"b\"", "-", "ü"];
 
@@ -110,7 +161,7 @@ mod tests {
             image.display()
         );
         assert_eq!(std::fs::read_to_string(&path).unwrap(), expected);
-        assert!(read_answers(&path, Side::Image).unwrap().is_empty());
+        assert!(read_answers(&path, Side::Image, &data).unwrap().is_empty());
 
         let data = dataset(&root, &items, |_| {});
         write_csv(&path, &tasks, &data, Side::Image).unwrap();
@@ -143,7 +194,7 @@ mod tests {
             std::fs::write(&path, sheet.replace(",,\n", ",x ,\r\n")).unwrap();
             let expected =
                 IDS.map(|id| Answer { id: id.into(), said: said.clone(), annotator: None });
-            assert_eq!(read_answers(&path, pool).unwrap(), expected);
+            assert_eq!(read_answers(&path, pool, &data).unwrap(), expected);
         }
     }
 

@@ -1,9 +1,10 @@
 //! What people are shown of a task.
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use super::Task;
-use crate::dataset::{Dataset, Item};
+use crate::dataset::{Dataset, Item, Items};
 use crate::{Error, Side};
 
 /// A task with its item.
@@ -12,25 +13,52 @@ pub(super) struct Shown<'a> {
     pub(super) item: Item,
 }
 
-impl<'a> Shown<'a> {
-    /// All tasks of a queue; `path` is what is being written.
-    pub(super) fn all(
-        path: &Path,
-        tasks: &'a [Task],
-        dataset: &Dataset,
-    ) -> Result<Vec<Self>, Error> {
+/// A queue whose items are known to be in a dataset. They are read when they are shown.
+pub(super) struct Queue<'a> {
+    tasks: &'a [Task],
+    items: &'a Items,
+    /// The task and the item of an id.
+    places: HashMap<&'a str, (usize, usize)>,
+}
+
+impl<'a> Queue<'a> {
+    /// Looks for the items of all tasks; `path` is what is being written.
+    pub(super) fn of(path: &Path, tasks: &'a [Task], dataset: &'a Dataset) -> Result<Self, Error> {
         let items = dataset.items();
         let numbers = items.find(tasks.iter().map(|task| task.id.as_str()));
-        let shown = |(row, task): (usize, &'a Task)| {
-            let Some(&index) = numbers.get(task.id.as_str()) else {
+        let mut places = HashMap::new();
+        for (row, task) in tasks.iter().enumerate() {
+            let Some(&item) = numbers.get(task.id.as_str()) else {
                 let what = format!("{} has no item {:?}", dataset.folder().display(), task.id);
                 return Err(Error::row(path, row, what));
             };
-            Ok(Shown { task, item: items.get(index) })
-        };
-        tasks.iter().enumerate().map(shown).collect()
+            places.insert(task.id.as_str(), (row, item));
+        }
+        Ok(Queue { tasks, items, places })
     }
 
+    /// Whether there is a task about an item.
+    pub(super) fn has(&self, id: &str) -> bool {
+        self.places.contains_key(id)
+    }
+
+    /// The task about an item, if there is one.
+    pub(super) fn get(&self, id: &str) -> Option<Shown<'a>> {
+        let &(row, item) = self.places.get(id)?;
+        Some(Shown { task: &self.tasks[row], item: self.items.get(item) })
+    }
+
+    /// All tasks, in order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = Shown<'a>> {
+        let shown = |task: &'a Task| {
+            let &(_, item) = self.places.get(task.id.as_str())?;
+            Some(Shown { task, item: self.items.get(item) })
+        };
+        self.tasks.iter().filter_map(shown)
+    }
+}
+
+impl Shown<'_> {
     /// The name of the image, or the id where the image is known by its features only.
     pub(super) fn image(&self) -> &str {
         self.item.image.as_deref().unwrap_or(&self.item.id)

@@ -52,7 +52,7 @@ impl Scenario {
         }
         self.put_queue_away(&closed, tasks)?;
         batch.answers = Some(self.check_closed(place, &closed)?);
-        let said = standing(read_answers(&closed, self.experiment.pool)?);
+        let said = standing(read_answers(&closed, self.experiment.pool, self.corpus.dataset())?);
         known.answers.extend(said.iter().cloned());
         let folder = self.folder.path().join("dataset");
         let dataset = self.corpus.dataset().enlarged(&folder, &known.answers)?;

@@ -6,8 +6,9 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::{accepted, other_half};
+use super::{Place, accepted, other_half};
 use crate::import::json;
+use crate::queue::label_studio::SKIP;
 use crate::queue::shown::wanted;
 use crate::queue::{Answer, Said};
 use crate::{Error, Side};
@@ -35,7 +36,7 @@ struct Region {
     value: Option<Value>,
 }
 
-pub(super) fn read(path: &Path, pool: Side) -> Result<Vec<Answer>, Error> {
+pub(super) fn read(path: &Path, pool: Side) -> Result<Vec<(Place, Answer)>, Error> {
     let tasks: Vec<Box<RawValue>> = json::read(path)?;
     let mut answers = Vec::new();
     let (mut flattened, mut with_answer) = (false, false);
@@ -52,9 +53,9 @@ pub(super) fn read(path: &Path, pool: Side) -> Result<Vec<Answer>, Error> {
             with_answer |= task.contains_key(wanted(pool));
             flat(&task, pool)
         };
-        let found = answers_of();
-        answers
-            .extend(found.map_err(|what| Error::format(path, format!("task {}: {what}", at + 1)))?);
+        let place = Place::Task(at + 1);
+        let found = answers_of().map_err(|what| place.error(path, what))?;
+        answers.extend(found.into_iter().map(|answer| (place, answer)));
     }
     if flattened && !with_answer {
         let what = format!(
@@ -77,7 +78,7 @@ fn whole(task: Whole, pool: Side) -> Result<Vec<Answer>, String> {
     for annotation in task.annotations {
         let annotator = annotation.completed_by.as_ref().and_then(person);
         let said = match annotation.was_cancelled {
-            Some(true) => vec![Said::Skip("skipped in Label Studio".to_owned())],
+            Some(true) => vec![Said::Skip(reason(&annotation.result.unwrap_or_default())?)],
             _ => entered(&annotation.result.unwrap_or_default(), pool)?,
         };
         for said in said {
@@ -86,6 +87,17 @@ fn whole(task: Whole, pool: Side) -> Result<Vec<Answer>, String> {
         }
     }
     Ok(answers)
+}
+
+/// Why a task was skipped. Label Studio does not ask; our own exports say it.
+fn reason(regions: &[Region]) -> Result<String, String> {
+    let skip = regions.iter().find(|region| region.from_name.as_deref() == Some(SKIP));
+    let Some(value) = skip.and_then(|region| region.value.as_ref()) else {
+        return Ok("skipped in Label Studio".to_owned());
+    };
+    let mut said = Vec::new();
+    texts(value, &mut said)?;
+    Ok(said.join("\n"))
 }
 
 /// What was entered into the text area of the expected name; without such a one, into the only one.
@@ -151,7 +163,7 @@ fn person(value: &Value) -> Option<String> {
 }
 
 /// A name, or a number that serves as one.
-fn name(value: &Value) -> Option<String> {
+pub(super) fn name(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()).filter(|text| !text.trim().is_empty()),
         Value::Number(number) => Some(number.to_string()),

@@ -2,17 +2,18 @@
 
 use std::path::Path;
 
-use super::accepted;
+use super::{Place, accepted};
 use crate::dataset::without_place;
 use crate::lines::{Line, Lines};
 use crate::queue::Answer;
 use crate::{Error, Side};
 
-pub(super) fn read(path: &Path, pool: Side) -> Result<Vec<Answer>, Error> {
+pub(super) fn read(path: &Path, pool: Side) -> Result<Vec<(Place, Answer)>, Error> {
     let (mut lines, mut answers) = (Lines::open(path)?, Vec::new());
     while let Some(Line { number, text }) = lines.next()? {
         let answer = text.and_then(|text| accepted(parse(&text)?, pool));
-        answers.push(answer.map_err(|what| Error::line(path, number, what))?);
+        let place = Place::Line(number);
+        answers.push((place, answer.map_err(|what| place.error(path, what))?));
     }
     Ok(answers)
 }

@@ -4,9 +4,9 @@ use std::path::Path;
 
 use csv::{Reader, ReaderBuilder, StringRecord};
 
-use super::{accepted, other_half};
+use super::{Place, accepted, other_half};
 use crate::mapping;
-use crate::queue::sheet::unguarded;
+use crate::queue::sheet::{EXPORTED, unguarded};
 use crate::queue::shown::wanted;
 use crate::queue::{Answer, Said};
 use crate::rows::{Newlines, reason};
@@ -15,27 +15,29 @@ use crate::{Error, Side};
 /// What stands in `skip` where somebody was asked whether to skip, and did not.
 const NOT_SKIPPED: [&str; 4] = ["", "0", "no", "false"];
 
-pub(super) fn read(path: &Path, pool: Side) -> Result<Vec<Answer>, Error> {
+pub(super) fn read(path: &Path, pool: Side) -> Result<Vec<(Place, Answer)>, Error> {
     let bytes = mapping::map(path)?;
     let mut newlines = Newlines::of(bytes.clone());
-    let mut wrong = |place: Option<&csv::Position>, what: String| {
+    let mut place = |place: Option<&csv::Position>| {
         let start = place.map_or(0, |place| place.byte() as usize);
-        Error::line(path, newlines.line_of(start), what)
+        Place::Line(newlines.line_of(start))
     };
     let mut reader = open(bytes.as_slice());
     let columns = match reader.headers() {
-        Ok(header) => Columns::find(header, pool).map_err(|what| wrong(None, what))?,
-        Err(e) => return Err(wrong(None, reason(&e))),
+        Ok(header) => Columns::find(header, pool).map_err(|what| place(None).error(path, what))?,
+        Err(e) => return Err(place(None).error(path, reason(&e))),
     };
     let (mut record, mut answers) = (StringRecord::new(), Vec::new());
     loop {
         match reader.read_record(&mut record) {
             Ok(true) => {
+                let place = place(record.position());
                 let answer = columns.answer(&record, pool);
-                answers.extend(answer.map_err(|what| wrong(record.position(), what))?);
+                let answer = answer.map_err(|what| place.error(path, what))?;
+                answers.extend(answer.map(|answer| (place, answer)));
             }
             Ok(false) => return Ok(answers),
-            Err(e) => return Err(wrong(e.position(), reason(&e))),
+            Err(e) => return Err(place(e.position()).error(path, reason(&e))),
         }
     }
 }
@@ -60,6 +62,7 @@ struct Columns {
     said: usize,
     skip: Option<usize>,
     annotator: Option<usize>,
+    exported: Option<usize>,
 }
 
 impl Columns {
@@ -88,11 +91,15 @@ impl Columns {
             said: needed(wanted(pool))?,
             skip: find("skip")?,
             annotator: find("annotator")?,
+            exported: find(EXPORTED)?,
         })
     }
 
     /// What a row says, if it says anything.
     fn answer(&self, record: &StringRecord, pool: Side) -> Result<Option<Answer>, String> {
+        if let Some(exported) = self.exported {
+            return self.exported(record, exported, pool).map(Some);
+        }
         let cell = |column: usize| record.get(column).unwrap_or_default();
         let blank = |cell: &&str| cell.trim().is_empty();
         let optional = |column: Option<usize>| column.map_or("", cell).trim();
@@ -112,5 +119,24 @@ impl Columns {
         let annotator = Some(optional(self.annotator)).filter(|name| !name.is_empty());
         let (id, annotator) = (unguarded(cell(self.id)).to_owned(), annotator.map(str::to_owned));
         accepted(Answer { id, said, annotator }, pool).map(Some)
+    }
+    /// What a row of our own export says: `exported` names the cell, and every cell is guarded.
+    fn exported(
+        &self,
+        record: &StringRecord,
+        exported: usize,
+        pool: Side,
+    ) -> Result<Answer, String> {
+        let cell = |column: usize| unguarded(record.get(column).unwrap_or_default()).to_owned();
+        let said = match (record.get(exported).unwrap_or_default(), self.skip) {
+            (name, _) if name == wanted(pool) => other_half(pool, cell(self.said)),
+            ("skip", Some(skip)) => Said::Skip(cell(skip)),
+            (other, _) => {
+                let what = format!("{EXPORTED} is {other:?}, not {} or skip", wanted(pool));
+                return Err(what);
+            }
+        };
+        let annotator = self.annotator.map(cell).filter(|name| !name.is_empty());
+        accepted(Answer { id: cell(self.id), said, annotator }, pool)
     }
 }

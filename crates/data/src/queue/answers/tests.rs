@@ -2,13 +2,24 @@
 
 use super::*;
 use crate::damage;
+use crate::dataset::sample::{dataset, item};
 
-/// What is read from a file of this name and content.
+/// What is read from a file of this name and content, about a dataset in which `a` has the image
+/// `x/a.jpg`, `b` none, and `c` and `d` share `twin.jpg`; the id of `e.jpg` is also `f`'s image.
 fn read(name: &str, content: impl AsRef<[u8]>, pool: Side) -> Result<Vec<Answer>, String> {
     let folder = tempfile::tempdir().unwrap();
+    let items = [
+        item("a", Some("x/a.jpg"), &["A dog ."]),
+        item("b", None, &["B", "C"]),
+        item("c", Some("twin.jpg"), &[]),
+        item("d", Some("twin.jpg"), &[]),
+        item("e.jpg", Some("x/e.jpg"), &[]),
+        item("f", Some("e.jpg"), &[]),
+    ];
+    let data = dataset(&folder.path().join("d"), &items, |_| {});
     let path = folder.path().join(name);
     std::fs::write(&path, content).unwrap();
-    read_answers(&path, pool).map_err(|e| e.to_string())
+    read_answers(&path, pool, &data).map_err(|e| e.to_string())
 }
 
 fn caption(id: &str, caption: &str, annotator: Option<&str>) -> Answer {
@@ -99,7 +110,10 @@ fn wrong_lines_are_named() {
     for name in ["a.txt", "a", "a.xlsx"] {
         assert!(read(name, LINES, Side::Image).unwrap_err().contains(".jsonl, .csv and .json"));
     }
-    assert!(read_answers(Path::new("none.csv"), Side::Image).is_err());
+    for name in ["none.csv", "none.json"] {
+        let data = dataset(tempfile::tempdir().unwrap().path(), &[item("a", None, &[])], |_| {});
+        assert!(read_answers(Path::new(name), Side::Image, &data).is_err());
+    }
 }
 
 #[test]
@@ -152,6 +166,12 @@ fn wrong_rows_are_named() {
         ("id,caption\na,\"b\nc\"\nd,e,f\n", Side::Image, ":4: 3 columns, but the first line has 2"),
         ("id,caption\r\na,b\r\nc\r\n", Side::Image, ":3: 1 columns"),
         ("id,caption,skip\na,b,yes\n", Side::Image, ":2: both caption and skip are filled in"),
+        ("id,caption,exported\na,b,image\n", Side::Image, "exported is \"image\", not caption or"),
+        (
+            "id,caption,exported\na,b,skip\n",
+            Side::Image,
+            ":2: exported is \"skip\", not caption or",
+        ),
         ("id,caption\na\u{7},b\n", Side::Image, ":2: the id \"a\\u{7}\" has control"),
         (&long, Side::Image, ":2: the caption has 131072 bytes"),
     ] {
@@ -219,7 +239,8 @@ fn wrong_tasks_are_named() {
         assert!(what.contains(expected) && what.len() < 300, "{what}");
     }
     for (content, expected) in [
-        ("{}", ":1: not this layout: invalid type: map"),
+        ("{}", ":1: not this layout: missing field `images`"),
+        ("3", ":1: not this layout: invalid type: integer"),
         ("", "the file is empty"),
         ("[NaN]", ":1: not this layout: expected value"),
         (r#"[{"item": "a", "answer": "x", "annotation_id": 1}]"#, "no task has a caption"),
@@ -229,12 +250,81 @@ fn wrong_tasks_are_named() {
     }
 }
 
+const COCO: &str = r#"{"info": {}, "licenses": [], "images": [
+    {"id": 3, "file_name": "x/a.jpg", "height": 1}, {"id": -1, "file_name": "a", "nextpair_id": "b"},
+    {"id": 5, "file_name": "twin.jpg"}, {"id": 6, "file_name": "e.jpg"}, {"id": 7, "file_name": "z"},
+    {"id": 8, "file_name": "a"}, {"id": 9, "file_name": "a", "nextpair_id": "z"}], "annotations": [
+    {"id": 1, "image_id": 3, "caption": " A dog .", "annotator": 12},
+    {"id": 2, "image_id": -1, "caption": "B"},
+    {"id": 3, "image_id": 8, "caption": "A", "annotator": "eve", "nextpair_id": "b"}]}"#;
+
+#[test]
+fn captions_in_the_layout_of_coco_are_read() {
+    let expected = [
+        caption("a", "A dog .", Some("12")),
+        caption("b", "B", None),
+        caption("a", "A", Some("eve")),
+    ];
+    assert_eq!(read("a.json", COCO, Side::Image).unwrap(), expected);
+    assert_eq!(read("a.json", format!("\u{feff} \n{COCO}"), Side::Image).unwrap(), expected);
+    let of_text = COCO.replace(r#""id": 1, "#, r#""nextpair_id": "b", "#);
+    let of_text = of_text.replace(r#""id": 2, "#, r#""nextpair_id": "a", "#);
+    let eve = Answer { annotator: Some("eve".into()), ..image("b", "a") };
+    let twelve = Answer { annotator: Some("12".into()), ..image("b", "a") };
+    assert_eq!(read("a.json", of_text, Side::Text).unwrap(), [twelve, image("a", "b"), eve]);
+    let none = r#"{"images": [], "annotations": []}"#;
+    assert!(read("a.json", none, Side::Image).unwrap().is_empty());
+}
+
+#[test]
+fn wrong_annotations_are_named() {
+    for (annotation, expected) in [
+        (r#"{"image_id": 3}"#, "annotation 4: missing field `caption`"),
+        (r#"{"image_id": 3, "caption": " "}"#, "annotation 4: the caption is empty"),
+        (
+            r#"{"image_id": 3, "caption": "x", "annotator": []}"#,
+            "annotation 4: the annotator is []",
+        ),
+        (r#"{"image_id": 4, "caption": "x"}"#, "annotation 4: there is no image 4"),
+        (
+            r#"{"image_id": 5, "caption": "x"}"#,
+            "annotation 4: \"c\" and \"d\" are both \"twin.jpg\"",
+        ),
+        (r#"{"image_id": 6, "caption": "x"}"#, "annotation 4: \"e.jpg\" and \"f\" are both"),
+        (r#"{"image_id": 7, "caption": "x"}"#, "annotation 4: no item has the image or id \"z\""),
+        (r#"{"image_id": 9, "caption": "x"}"#, "annotation 4: there is no item \"z\""),
+        ("3", "annotation 4: invalid type"),
+    ] {
+        let content = COCO.replace("}]}", &format!("}}, {annotation}]}}"));
+        let what = read("a.json", content, Side::Image).unwrap_err();
+        assert!(what.contains(expected) && what.len() < 300, "{what}");
+    }
+    for (image, expected) in [
+        (r#"{"id": 8, "file_name": "y"}"#, "image 8: the id 8 is that of image 6 already"),
+        (r#"{"id": "8", "file_name": "y"}"#, "image 8: invalid type: string"),
+        (r#"{"id": 10}"#, "image 8: missing field `file_name`"),
+    ] {
+        let content =
+            COCO.replace("}], \"annotations\"", &format!("}}, {image}], \"annotations\""));
+        let what = read("a.json", content, Side::Image).unwrap_err();
+        assert!(what.contains(expected), "{what}");
+    }
+    let what = read("a.json", COCO, Side::Text).unwrap_err();
+    assert!(what.contains("annotation 1: it has no nextpair_id"), "{what}");
+}
+
 #[test]
 fn damage_comes_back() {
     let sheet = "id,caption,skip\n'=a,\"A dog,\n runs .\",\nb,,dark\n";
-    for (name, content) in
-        [("a.jsonl", LINES), ("a.csv", sheet), ("a.json", WHOLE), ("a.json", FLAT)]
-    {
+    let export = "id,caption,skip,annotator,exported\n'=a,\"'=A\",,,caption\nb,,dark,eve,skip\n";
+    for (name, content) in [
+        ("a.jsonl", LINES),
+        ("a.csv", sheet),
+        ("a.csv", export),
+        ("a.json", WHOLE),
+        ("a.json", FLAT),
+        ("a.json", COCO),
+    ] {
         for pool in [Side::Image, Side::Text] {
             damage::mutate(content.as_bytes(), 200, |copy| {
                 let read = read(name, copy, pool);

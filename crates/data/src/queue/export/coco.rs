@@ -1,0 +1,142 @@
+//! Answers in the captions layout of COCO.
+
+use std::collections::{BTreeSet, HashMap};
+use std::io::Write;
+use std::path::Path;
+
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+use serde_json::json;
+
+use crate::dataset::Dataset;
+use crate::queue::{Answer, Said};
+use crate::{Error, picture};
+
+/// What the layout knows of an image, and the item that it is of. Sizes are those of the file, where
+/// it is at hand.
+#[derive(Serialize)]
+struct Image {
+    id: usize,
+    file_name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    width: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    height: Option<u32>,
+    nextpair_id: String,
+}
+
+/// A caption of an image. Where a text was asked about, its id stands beside it.
+#[derive(Serialize)]
+struct Annotation<'a> {
+    id: usize,
+    image_id: usize,
+    caption: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    annotator: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    nextpair_id: Option<&'a str>,
+}
+
+/// Writes the images that have an answer, and the answers. The number of an image is the line of
+/// its item in the dataset, so that it is the same in every export.
+pub(super) fn write(
+    out: &mut dyn Write,
+    path: &Path,
+    answers: &[Answer],
+    dataset: &Dataset,
+) -> Result<(), Error> {
+    let named = answers.iter().flat_map(|answer| match &answer.said {
+        Said::Image(image) => [Some(answer.id.as_str()), Some(image.as_str())],
+        _ => [Some(answer.id.as_str()), None],
+    });
+    let numbers = dataset.items().find(named.flatten());
+    let mut images = BTreeSet::new();
+    for (row, answer) in answers.iter().enumerate() {
+        let Some(image) = image_of(answer) else { continue };
+        let Some(&number) = numbers.get(image) else {
+            let what = format!("{} has no item {image:?}", dataset.folder().display());
+            return Err(Error::row(path, row, what));
+        };
+        images.insert(number);
+    }
+    let skipped = answers.iter().filter(|answer| image_of(answer).is_none()).count();
+    let info = json!({
+        "description": format!("captions of {}, collected with nextpair", dataset.manifest().name),
+        "version": env!("CARGO_PKG_VERSION"),
+        "skipped": skipped,
+    });
+    let mut write = || {
+        let mut json = serde_json::Serializer::new(&mut *out);
+        let mut file = json.serialize_map(Some(4))?;
+        file.serialize_entry("info", &info)?;
+        file.serialize_entry("images", &Each(|| images.iter().map(|&item| image(dataset, item))))?;
+        file.serialize_entry("annotations", &Each(|| annotations(answers, dataset, &numbers)))?;
+        file.serialize_entry("licenses", &[(); 0])?;
+        file.end()?;
+        out.write_all(b"\n")
+    };
+    write().map_err(|e| Error::io(path, e))
+}
+
+/// A sequence that is made while it is written.
+struct Each<F>(F);
+
+impl<F, I> Serialize for Each<F>
+where
+    F: Fn() -> I,
+    I: Iterator<Item: Serialize>,
+{
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq((self.0)())
+    }
+}
+
+/// The item whose image is paired by an answer.
+fn image_of(answer: &Answer) -> Option<&str> {
+    match &answer.said {
+        Said::Caption(_) => Some(&answer.id),
+        Said::Image(image) => Some(image),
+        Said::Skip(_) => None,
+    }
+}
+
+fn image(dataset: &Dataset, number: usize) -> Image {
+    let item = dataset.items().get(number);
+    let file = dataset.image_folder().zip(item.image.as_ref());
+    let header = file.and_then(|(folder, image)| picture::probe(&folder.join(image)).ok());
+    Image {
+        id: number + 1,
+        file_name: item.image.unwrap_or_else(|| item.id.clone()),
+        width: header.map(|header| header.width),
+        height: header.map(|header| header.height),
+        nextpair_id: item.id,
+    }
+}
+
+/// The captions that were written, or those of the texts that were given an image.
+fn annotations<'a>(
+    answers: &'a [Answer],
+    dataset: &'a Dataset,
+    numbers: &'a HashMap<&str, usize>,
+) -> impl Iterator<Item = Annotation<'a>> {
+    let paired = answers.iter().filter_map(|answer| {
+        let image_id = numbers[image_of(answer)?] + 1;
+        let captions = match &answer.said {
+            Said::Caption(caption) => vec![caption.clone()],
+            _ => dataset.items().get(numbers[answer.id.as_str()]).captions,
+        };
+        Some((answer, image_id, captions))
+    });
+    let annotation = |(answer, image_id, captions): (&'a Answer, usize, Vec<String>)| {
+        let of_text = matches!(answer.said, Said::Image(_)).then_some(answer.id.as_str());
+        captions.into_iter().map(move |caption| Annotation {
+            id: 0,
+            image_id,
+            caption,
+            annotator: answer.annotator.as_deref(),
+            nextpair_id: of_text,
+        })
+    };
+    let numbered = |(at, annotation)| Annotation { id: at + 1, ..annotation };
+    paired.flat_map(annotation).enumerate().map(numbered)
+}

@@ -1,0 +1,198 @@
+//! What is exported can be read, by us and by others.
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::Draws;
+use crate::dataset::sample::{dataset, item};
+use crate::queue::{Why, read_answers};
+
+fn task(id: &str) -> Task {
+    let (id, caption) = (id.to_owned(), "=1+1".to_owned());
+    let why = Why { id: "w".into(), caption, similarity: 0.5, threshold: 0.25, surplus: 0.25 };
+    Task { rank: 1, id, score: 0.5, hits: Some(1), why: vec![why] }
+}
+
+fn answer(id: &str, said: Said, annotator: Option<&str>) -> Answer {
+    Answer { id: id.into(), said, annotator: annotator.map(Into::into) }
+}
+
+fn exported(form: Form, tasks: &[Task], answers: &[Answer], data: &Dataset, pool: Side) -> Vec<u8> {
+    let mut out = Vec::new();
+    export(&mut out, form, tasks, answers, data, pool).unwrap();
+    out
+}
+
+#[test]
+fn forms_are_known_by_name() {
+    for form in Form::ALL {
+        assert_eq!(form.to_string().parse::<Form>().unwrap(), form);
+        assert!(form.file_name().ends_with(&format!(".{}", form.extension())));
+    }
+    let what = "xml".parse::<Form>().unwrap_err().to_string();
+    assert_eq!(what, "form: \"xml\" is none of jsonl, csv, coco, label-studio");
+}
+
+/// Ids, captions, reasons and names that are hard on one form or another.
+const ODD: [&str; 10] =
+    ["a", "=1+1", "'=x", "no", "a,\"b\"; c", "ü <b>", "-", "''@", "line\nbreak", "0"];
+
+#[test]
+fn everything_comes_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let ids: Vec<&str> = ODD.into_iter().filter(|id| !id.contains('\n')).collect();
+    let items: Vec<_> = ids.iter().map(|id| item(id, None, &["one", "two"])).collect();
+    let data = dataset(&folder.path().join("d"), &items, |_| {});
+    let tasks: Vec<Task> = ids.iter().map(|id| task(id)).collect();
+    let mut draws = Draws::new(5);
+    let mut drawn = |from: &[&'static str]| from[(draws.unit() * from.len() as f64) as usize];
+    for round in 0..100 {
+        let pool = [Side::Image, Side::Text][round % 2];
+        let mut answers: Vec<Answer> = Vec::new();
+        for _ in 0..8 {
+            let annotator = Some(drawn(&ids)).filter(|_| drawn(&["x", "y"]) == "x");
+            let said = match (drawn(&["x", "x", "y"]), pool) {
+                ("y", _) => Said::Skip(drawn(&["", ODD[1], ODD[3], ODD[8], ODD[9]]).into()),
+                (_, Side::Image) => Said::Caption(drawn(&ODD).into()),
+                (_, Side::Text) => Said::Image(drawn(&ids).into()),
+            };
+            let next = answer(drawn(&ids), said, annotator);
+            if !answers.contains(&next) {
+                answers.push(next);
+            }
+        }
+        for form in Form::ALL {
+            let mut expected = answers.clone();
+            match form {
+                Form::Coco => expected.retain(|answer| !matches!(answer.said, Said::Skip(_))),
+                Form::LabelStudio => {
+                    let place = |answer: &Answer| ids.iter().position(|id| *id == answer.id);
+                    expected.sort_by_key(place);
+                }
+                Form::Jsonl | Form::Csv => {}
+            }
+            let path = folder.path().join(form.file_name());
+            std::fs::write(&path, exported(form, &tasks, &answers, &data, pool)).unwrap();
+            assert_eq!(read_answers(&path, pool, &data).unwrap(), expected, "{form}");
+        }
+    }
+}
+
+#[test]
+fn no_cell_is_a_formula() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = dataset(folder.path(), &[item("=a", None, &[])], |_| {});
+    let said = [Said::Caption("=HYPERLINK(1)".into()), Said::Skip("@x".into())];
+    let answers = said.map(|said| answer("=a", said, Some("+eve")));
+    let sheet = exported(Form::Csv, &[task("=a")], &answers, &data, Side::Image);
+    let expected = "\u{feff}id,image,score,confused_with,caption,skip,annotator,exported\n\
+                    '=a,'=a,0.5,'=1+1,'=HYPERLINK(1),,'+eve,caption\n\
+                    '=a,'=a,0.5,'=1+1,,'@x,'+eve,skip\n";
+    assert_eq!(String::from_utf8(sheet).unwrap(), expected);
+}
+
+#[test]
+fn coco_has_images_and_captions() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut png = std::io::Cursor::new(Vec::new());
+    image::RgbImage::new(3, 2).write_to(&mut png, image::ImageFormat::Png).unwrap();
+    std::fs::create_dir_all(folder.path().join("images")).unwrap();
+    std::fs::write(folder.path().join("images/c.png"), png.into_inner()).unwrap();
+    let items = [
+        item("none", None, &["x"]),
+        item("b", Some("gone.jpg"), &["one", "two"]),
+        item("c", Some("c.png"), &[]),
+    ];
+    let data = dataset(folder.path(), &items, |manifest| manifest.images = Some("images".into()));
+    let tasks = ["b", "c"].map(task);
+    let answers = [
+        answer("c", Said::Caption("A star .".into()), Some("eve")),
+        answer("b", Said::Skip("dark".into()), None),
+        answer("b", Said::Caption("A dog .".into()), None),
+        answer("c", Said::Caption("Stars .".into()), None),
+    ];
+    let file = exported(Form::Coco, &tasks, &answers, &data, Side::Image);
+    let file: Value = serde_json::from_slice(&file).unwrap();
+    let expected = json!({
+        "info": {
+            "description": "captions of sample, collected with nextpair",
+            "version": env!("CARGO_PKG_VERSION"), "skipped": 1,
+        },
+        "images": [
+            { "id": 2, "file_name": "gone.jpg", "nextpair_id": "b" },
+            { "id": 3, "file_name": "c.png", "width": 3, "height": 2, "nextpair_id": "c" },
+        ],
+        "annotations": [
+            { "id": 1, "image_id": 3, "caption": "A star .", "annotator": "eve" },
+            { "id": 2, "image_id": 2, "caption": "A dog ." },
+            { "id": 3, "image_id": 3, "caption": "Stars ." },
+        ],
+        "licenses": [],
+    });
+    assert_eq!(file, expected);
+    let answers = [answer("b", Said::Image("c".into()), Some("eve"))];
+    let file = exported(Form::Coco, &tasks, &answers, &data, Side::Text);
+    let file: Value = serde_json::from_slice(&file).unwrap();
+    let annotation = |id: u32, caption: &str| json!({ "id": id, "image_id": 3, "caption": caption, "annotator": "eve", "nextpair_id": "b" });
+    assert_eq!(file["annotations"], json!([annotation(1, "one"), annotation(2, "two")]));
+}
+
+#[test]
+fn label_studio_has_scores_and_annotations() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = dataset(folder.path(), &["a", "b"].map(|id| item(id, None, &[])), |_| {});
+    let answers = [answer("b", Said::Skip("dark".into()), Some("eve"))];
+    let tasks = ["a", "b"].map(task);
+    let file = exported(Form::LabelStudio, &tasks, &answers, &data, Side::Image);
+    let file: Value = serde_json::from_slice(&file).unwrap();
+    assert_eq!(
+        (&file[0]["data"]["score"], &file[0]["predictions"][0]["score"]),
+        (&json!(0.5), &json!(0.5))
+    );
+    assert_eq!(file[0]["annotations"], json!([]));
+    let annotation = &file[1]["annotations"][0];
+    assert_eq!(annotation["completed_by"], json!({ "email": "eve" }));
+    assert_eq!(annotation["was_cancelled"], true);
+}
+
+#[test]
+fn answers_that_do_not_fit_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = dataset(folder.path(), &["a", "b"].map(|id| item(id, None, &["x"])), |_| {});
+    let good = answer("a", Said::Skip(String::new()), None);
+    for form in Form::ALL {
+        for (bad, expected) in [
+            (
+                answer("b", Said::Caption("x".into()), None),
+                "row 1: an answer about \"b\", which is",
+            ),
+            (answer("a", Said::Image("a".into()), None), "row 1: not an answer about images"),
+            (answer("a", Said::Caption(" ".into()), None), "row 1: the caption is empty"),
+        ] {
+            let answers = [good.clone(), bad];
+            let failed = export(&mut Vec::new(), form, &[task("a")], &answers, &data, Side::Image);
+            let what = failed.unwrap_err().to_string();
+            assert!(what.contains(expected) && what.starts_with(form.file_name()), "{what}");
+        }
+        let failed = export(&mut Vec::new(), form, &[task("z")], &[], &data, Side::Image);
+        assert!(failed.unwrap_err().to_string().contains("has no item \"z\""));
+        let full = export(&mut Full, form, &[task("a")], &[good.clone()], &data, Side::Image);
+        assert!(matches!(full, Err(Error::Io { .. })), "{form}");
+    }
+    let unknown = [answer("a", Said::Image("z".into()), None)];
+    let failed = export(&mut Vec::new(), Form::Coco, &[task("a")], &unknown, &data, Side::Text);
+    assert!(failed.unwrap_err().to_string().contains("has no item \"z\""));
+}
+
+/// A disk without room.
+struct Full;
+
+impl Write for Full {
+    fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+        Err(std::io::ErrorKind::StorageFull.into())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
