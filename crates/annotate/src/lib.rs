@@ -1,16 +1,42 @@
 //! The annotation app: picks go to people with the reasons they were picked for, answers come back.
+//!
+//! What happened is a list of [events](event) in a database ([`store`]), written by one [`clerk`] who
+//! stores many acts at a time; what is known is what the events add up to ([`state`]). [`routes`] is
+//! the table of addresses, [`access`] says who may, [`keeper`] opens rounds, closes them and hands
+//! their answers over to the [`Source`] that the picks came from.
 #![forbid(unsafe_code)]
 
+mod access;
+mod app;
+mod clerk;
+mod event;
+mod gallery;
+mod hints;
+mod keeper;
+mod metrics;
+mod refusal;
+mod routes;
+mod search;
 mod settings;
 mod source;
+mod state;
+mod store;
+#[cfg(test)]
+mod tests;
+mod words;
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use nextpair_data::Side;
 use nextpair_data::dataset::Dataset;
+use tokio::net::TcpListener;
 
+pub use refusal::Error;
 pub use settings::Settings;
 pub use source::{Batch, Source};
+
+use app::{App, system_clock};
 
 /// What is served.
 pub struct Desk {
@@ -27,20 +53,43 @@ pub struct Desk {
 pub struct Ready {
     /// Where it listens.
     pub address: SocketAddr,
-    /// Links that sign people in: the lead's first, then those of [`Settings::invite`].
+    /// Names and links that sign people in: the lead's first, then those of [`Settings::invite`].
     pub links: Vec<(String, String)>,
 }
 
 /// Serves until the process is told to stop (interrupt, termination).
-pub fn serve(desk: Desk, settings: Settings, ready: impl FnOnce(&Ready)) -> Result<(), Error> {
-    let _ = (desk, settings, ready);
-    Err(Error::Settings("not served yet".to_owned()))
+pub fn serve(desk: Desk, settings: &Settings, ready: impl FnOnce(&Ready)) -> Result<(), Error> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let listen = |error| Error::Listen { address: settings.address.to_string(), error };
+    runtime.map_err(listen)?.block_on(async {
+        // Refused before anything listens.
+        settings.check(settings.address)?;
+        let listener = TcpListener::bind(settings.address).await.map_err(listen)?;
+        let address = listener.local_addr().map_err(listen)?;
+        let app = App::open(desk, settings, address, system_clock()).await?;
+        // What is wrong with the first batch is wrong with the whole.
+        keeper::look(&app).await?;
+        tokio::spawn(keeper::keep(Arc::clone(&app)));
+        ready(&Ready { address, links: app.links(&settings.invite) });
+        let service = routes::router(&app).into_make_service_with_connect_info::<SocketAddr>();
+        let served = axum::serve(listener, service).with_graceful_shutdown(told_to_stop());
+        served.await.map_err(listen)
+    })
 }
 
-/// What can go wrong with the app as a whole.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// Settings that contradict each other or that make no sense.
-    #[error("{0}")]
-    Settings(String),
+/// Returns when somebody wants the process to end.
+async fn told_to_stop() {
+    let interrupt = tokio::signal::ctrl_c();
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        if let Ok(mut terminate) = signal(SignalKind::terminate()) {
+            tokio::select! {
+                _ = interrupt => {}
+                _ = terminate.recv() => {}
+            }
+            return;
+        }
+    }
+    let _ = interrupt.await;
 }

@@ -1,7 +1,10 @@
 //! What whoever starts the app decides.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
+
+use crate::refusal::Error;
 
 /// How the app is served, and what is wanted of annotators.
 #[derive(Clone, Debug)]
@@ -29,4 +32,44 @@ pub struct Settings {
     pub price: Option<f64>,
     /// How long a complete round stays open for second thoughts; without, until the lead closes it.
     pub grace: Option<Duration>,
+    /// Where images go that people upload for texts; without, they may name images of the dataset
+    /// only.
+    pub uploads: Option<PathBuf>,
+}
+
+/// More captions, or annotators, for one item are a mistake.
+const MOST: usize = 20;
+/// A task that is kept for less time is gone before anybody has looked at it.
+const SHORTEST_LEASE: Duration = Duration::from_secs(1);
+
+impl Settings {
+    /// An error if nobody could want this, or if it would let strangers in.
+    pub(crate) fn check(&self, address: SocketAddr) -> Result<(), Error> {
+        let wrong = |what: String| Err(Error::Settings(what));
+        if !self.sign_in && !address.ip().is_loopback() {
+            return wrong(format!(
+                "{address} can be reached from elsewhere: people must sign in there"
+            ));
+        }
+        if !self.sign_in && self.public_url.is_some() {
+            return wrong("with a public address people must sign in".to_owned());
+        }
+        if let Some(url) = &self.public_url
+            && !["http://", "https://"].iter().any(|scheme| url.starts_with(scheme))
+        {
+            return wrong(format!("the public address {url:?} does not begin with https://"));
+        }
+        for (count, what) in [(self.captions, "captions"), (self.annotators, "annotators")] {
+            if count == 0 || count > MOST {
+                return wrong(format!("{count} {what} for an item; 1 to {MOST} are possible"));
+            }
+        }
+        if self.lease < SHORTEST_LEASE {
+            return wrong(format!("tasks are kept for at least {SHORTEST_LEASE:?}"));
+        }
+        match self.price.filter(|price| !(price.is_finite() && *price >= 0.0)) {
+            Some(price) => wrong(format!("the price {price} is not a price")),
+            None => Ok(()),
+        }
+    }
 }

@@ -1,0 +1,198 @@
+//! Somebody who asks for something: known by a cookie, by a bearer token, or by nobody.
+
+use std::convert::Infallible;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use axum::extract::{ConnectInfo, FromRequestParts, Request, State};
+use axum::http::request::Parts;
+use axum::http::{Extensions, HeaderMap, Method, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+
+use super::signature::Session;
+use crate::app::App;
+use crate::event::{Millis, PersonId, Role};
+use crate::refusal::Refusal;
+
+/// The name of the cookie.
+const COOKIE: &str = "nextpair";
+/// The header that must come with whatever changes something.
+const CSRF: &str = "x-csrf-token";
+/// How long a browser stays signed in.
+const SESSION: Millis = 14 * 24 * 60 * 60 * 1000;
+/// The session of a desk where nobody signs in.
+const NO_SESSION: &str = "nobody signs in here";
+
+/// Somebody who is signed in.
+#[derive(Clone, Debug)]
+pub(crate) struct Caller {
+    pub(crate) person: PersonId,
+    pub(crate) role: Role,
+    /// What their page must show with everything that changes something.
+    pub(crate) csrf: String,
+}
+
+/// Somebody who may lead.
+pub(crate) struct Lead(pub(crate) Caller);
+
+/// Where a request comes from, if that is known.
+pub(crate) struct From(pub(crate) Option<IpAddr>);
+
+/// How somebody said who they are.
+enum Proof {
+    Bearer,
+    /// What the CSRF token belongs to.
+    Session(String),
+}
+
+/// Lets only people through that the app knows, and not too often.
+pub(crate) async fn authenticate(
+    State(app): State<Arc<App>>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let now = app.now();
+    let from = from(request.extensions());
+    let checked = identify(&app, request.headers(), now).and_then(|(person, role, proof)| {
+        let image = request.uri().path().starts_with("/api/images/");
+        app.limits.request(person, image, now)?;
+        let csrf = match &proof {
+            Proof::Bearer => String::new(),
+            Proof::Session(session) => {
+                let shown = request.headers().get(CSRF).and_then(|token| token.to_str().ok());
+                let safe = matches!(*request.method(), Method::GET | Method::HEAD);
+                if !safe && !shown.is_some_and(|shown| app.signer.is_csrf(session, shown)) {
+                    return Err(Refusal::csrf());
+                }
+                app.signer.csrf(session)
+            }
+        };
+        app.seen(person, now);
+        Ok(Caller { person, role, csrf })
+    });
+    match checked {
+        Ok(caller) => {
+            request.extensions_mut().insert(caller);
+            next.run(request).await
+        }
+        Err(refusal) => counted(&app, refusal, from, now).into_response(),
+    }
+}
+
+/// What somebody who asks for a page may do, if they are signed in.
+pub(crate) fn signed_in(app: &App, headers: &HeaderMap) -> Option<Role> {
+    identify(app, headers, app.now()).ok().map(|(_, role, _)| role)
+}
+
+/// Failures to sign in are counted, so that nobody tries them all.
+fn counted(app: &App, refusal: Refusal, from: Option<IpAddr>, now: Millis) -> Refusal {
+    match (refusal.status == 401, from) {
+        (true, Some(from)) => app.limits.failure(from, now).err().unwrap_or(refusal),
+        _ => refusal,
+    }
+}
+
+/// Who somebody is, by what they show.
+fn identify(
+    app: &App,
+    headers: &HeaderMap,
+    now: Millis,
+) -> Result<(PersonId, Role, Proof), Refusal> {
+    let bearer = headers.get(header::AUTHORIZATION).map(|value| {
+        let token = value.to_str().ok()?.strip_prefix("Bearer ")?;
+        app.signer.of_token(token.trim())
+    });
+    let state = app.clerk.state();
+    let (person, link, proof) = match bearer {
+        Some(token) => {
+            let (person, link) = token.ok_or_else(Refusal::sign_in)?;
+            (person, link, Proof::Bearer)
+        }
+        None if !app.sign_in => {
+            let lead = state.people.values().find(|person| person.role == Role::Lead);
+            let lead = lead.ok_or_else(Refusal::sign_in)?;
+            (lead.id, lead.link, Proof::Session(NO_SESSION.to_owned()))
+        }
+        None => {
+            let text = session_of(headers).ok_or_else(Refusal::sign_in)?;
+            let session = app.signer.of_session(text).filter(|session| session.until > now);
+            let Session { person, link, .. } = session.ok_or_else(Refusal::sign_in)?;
+            (person, link, Proof::Session(text.to_owned()))
+        }
+    };
+    let known = state.person(person).filter(|person| person.link == link);
+    known.map(|person| (person.id, person.role, proof)).ok_or_else(Refusal::sign_in)
+}
+
+/// The session in the cookies, if one is there.
+fn session_of(headers: &HeaderMap) -> Option<&str> {
+    let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
+    let mut pairs =
+        cookies.flat_map(|value| value.split(';')).filter_map(|pair| pair.split_once('='));
+    pairs.find(|(name, _)| name.trim() == COOKIE).map(|(_, value)| value.trim())
+}
+
+/// The cookie that signs somebody in.
+pub(crate) fn cookie(app: &App, person: PersonId, link: u32) -> String {
+    let until = app.now() + SESSION;
+    let session = app.signer.session(&Session { person, link, until });
+    set_cookie(app, &session, SESSION / 1000)
+}
+
+/// The cookie that signs somebody out.
+pub(crate) fn no_cookie(app: &App) -> String {
+    set_cookie(app, "", 0)
+}
+
+fn set_cookie(app: &App, value: &str, seconds: Millis) -> String {
+    let secure = if app.is_https() { "; Secure" } else { "" };
+    // Lax: a link in a letter comes from elsewhere, and must lead to a page that knows its reader.
+    format!("{COOKIE}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}")
+}
+
+/// A page elsewhere may call this machine by a name of its own, and then pass for us. On loopback,
+/// only names of loopback are answered.
+pub(crate) async fn check_host(
+    State(app): State<Arc<App>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
+    match app.answers_to(host.unwrap_or_default()) {
+        true => next.run(request).await,
+        false => Refusal::forbidden("this service does not answer to this name").into_response(),
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for Caller {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refusal> {
+        parts.extensions.get::<Caller>().cloned().ok_or_else(Refusal::sign_in)
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for Lead {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
+        let caller = Caller::from_request_parts(parts, state).await?;
+        match caller.role {
+            Role::Lead => Ok(Lead(caller)),
+            Role::Annotator => Err(Refusal::forbidden("this is for leads")),
+        }
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for From {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        Ok(From(from(&parts.extensions)))
+    }
+}
+
+fn from(extensions: &Extensions) -> Option<IpAddr> {
+    extensions.get::<ConnectInfo<SocketAddr>>().map(|from| from.0.ip())
+}

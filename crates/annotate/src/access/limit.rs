@@ -1,0 +1,106 @@
+//! How much is too much.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::net::IpAddr;
+use std::sync::Mutex;
+
+use crate::event::{Millis, PersonId};
+use crate::refusal::Refusal;
+
+/// Buckets that are full again are forgotten when there are so many.
+const MOST: usize = 10_000;
+
+/// What everybody may do in a time.
+pub(crate) struct Limits {
+    /// Requests of somebody who is signed in. More than any page of ours makes.
+    requests: Buckets<PersonId>,
+    /// Images: a page shows many at once.
+    images: Buckets<PersonId>,
+    /// Attempts to sign in that failed, by address.
+    failures: Buckets<IpAddr>,
+}
+
+impl Limits {
+    pub(crate) fn new() -> Self {
+        Limits {
+            requests: Buckets::new(200.0, 50.0),
+            images: Buckets::new(600.0, 100.0),
+            failures: Buckets::new(60.0, 0.5),
+        }
+    }
+
+    pub(crate) fn request(
+        &self,
+        person: PersonId,
+        image: bool,
+        now: Millis,
+    ) -> Result<(), Refusal> {
+        let buckets = if image { &self.images } else { &self.requests };
+        buckets.take(person, now)
+    }
+
+    /// Somebody failed to sign in.
+    pub(crate) fn failure(&self, from: IpAddr, now: Millis) -> Result<(), Refusal> {
+        self.failures.take(from, now)
+    }
+}
+
+/// A bucket for everybody: it holds so much, and so much flows in a second.
+struct Buckets<Who> {
+    size: f64,
+    per_second: f64,
+    levels: Mutex<HashMap<Who, (f64, Millis)>>,
+}
+
+impl<Who: Eq + Hash> Buckets<Who> {
+    fn new(size: f64, per_second: f64) -> Self {
+        Buckets { size, per_second, levels: Mutex::new(HashMap::new()) }
+    }
+
+    fn take(&self, who: Who, now: Millis) -> Result<(), Refusal> {
+        let mut levels = self.levels.lock().expect("nothing panics with the levels in hand");
+        let filled = |(level, at): (f64, Millis)| {
+            let seconds = (now - at).max(0) as f64 / 1000.0;
+            (level + seconds * self.per_second).min(self.size)
+        };
+        if levels.len() >= MOST {
+            levels.retain(|_, &mut level| filled(level) < self.size);
+        }
+        let level = levels.get(&who).map_or(self.size, |&level| filled(level));
+        if level < 1.0 {
+            let seconds = ((1.0 - level) / self.per_second).ceil() as u64;
+            return Err(Refusal::too_many(seconds.max(1)));
+        }
+        levels.insert(who, (level - 1.0, now));
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_empty_and_fill() {
+        let buckets = Buckets::new(3.0, 0.5);
+        for _ in 0..3 {
+            buckets.take("eve", 1000).unwrap();
+        }
+        assert_eq!(buckets.take("eve", 1000).unwrap_err().retry_after, Some(2));
+        buckets.take("ann", 1000).unwrap();
+        buckets.take("eve", 3000).unwrap();
+        assert!(buckets.take("eve", 3001).is_err());
+        // A clock that goes back takes nothing away.
+        buckets.take("ann", 0).unwrap();
+    }
+
+    #[test]
+    fn full_buckets_are_forgotten() {
+        let buckets = Buckets::new(1.0, 1000.0);
+        for who in 0..3 * MOST {
+            buckets.take(who, who as Millis * 10).unwrap();
+        }
+        assert!(buckets.levels.lock().unwrap().len() <= MOST);
+    }
+}

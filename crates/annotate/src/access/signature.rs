@@ -1,0 +1,154 @@
+//! Words that only this app can have written.
+
+use base64::Engine;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+
+use crate::event::{Millis, PersonId};
+use crate::refusal::Error;
+
+/// Bytes of a key.
+const KEY: usize = 32;
+/// Bytes of a signature: more than anybody can guess.
+const SIGNATURE: usize = 16;
+
+/// Signs and checks.
+#[derive(Clone)]
+pub(crate) struct Signer(Hmac<Sha256>);
+
+/// What a session says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Session {
+    pub(crate) person: PersonId,
+    pub(crate) link: u32,
+    pub(crate) until: Millis,
+}
+
+impl Signer {
+    /// A new key, in letters.
+    pub(crate) fn new_key() -> Result<String, Error> {
+        let mut key = [0; KEY];
+        let filled = getrandom::fill(&mut key);
+        filled.map_err(|e| Error::Settings(format!("the system gives no random numbers: {e}")))?;
+        Ok(BASE64_URL_SAFE_NO_PAD.encode(key))
+    }
+
+    /// With a key in letters.
+    pub(crate) fn new(key: &str) -> Result<Self, Error> {
+        let bytes = BASE64_URL_SAFE_NO_PAD.decode(key).ok().filter(|bytes| bytes.len() == KEY);
+        let hmac = bytes.and_then(|bytes| Hmac::new_from_slice(&bytes).ok());
+        let wrong = || Error::Settings("the key in the database is damaged".to_owned());
+        hmac.map(Signer).ok_or_else(wrong)
+    }
+
+    /// The signature of words that are used as `purpose`.
+    fn sign(&self, purpose: &str, words: &str) -> String {
+        let mut hmac = self.0.clone();
+        hmac.update(purpose.as_bytes());
+        hmac.update(b":");
+        hmac.update(words.as_bytes());
+        BASE64_URL_SAFE_NO_PAD.encode(&hmac.finalize().into_bytes()[..SIGNATURE])
+    }
+
+    /// The words, if the text is words and their signature.
+    fn words<'a>(&self, purpose: &str, text: &'a str) -> Option<&'a str> {
+        let (words, signature) = text.rsplit_once('.')?;
+        same(signature, &self.sign(purpose, words)).then_some(words)
+    }
+
+    /// What signs somebody in: the end of their link.
+    pub(crate) fn token(&self, person: PersonId, link: u32) -> String {
+        let words = format!("{person}.{link}");
+        format!("{words}.{}", self.sign("link", &words))
+    }
+
+    /// Whose token this is, and the number of its link.
+    pub(crate) fn of_token(&self, token: &str) -> Option<(PersonId, u32)> {
+        let (person, link) = self.words("link", token)?.split_once('.')?;
+        Some((person.parse().ok()?, link.parse().ok()?))
+    }
+
+    /// What a browser shows again and again.
+    pub(crate) fn session(&self, session: &Session) -> String {
+        let Session { person, link, until } = session;
+        let words = format!("{person}.{link}.{until}");
+        format!("{words}.{}", self.sign("session", &words))
+    }
+
+    /// What a session says, whether or not it has ended.
+    pub(crate) fn of_session(&self, text: &str) -> Option<Session> {
+        let mut words = self.words("session", text)?.split('.');
+        let mut next = || words.next();
+        let (person, link, until) = (next()?, next()?, next()?);
+        let (person, link) = (person.parse().ok()?, link.parse().ok()?);
+        Some(Session { person, link, until: until.parse().ok()? })
+    }
+
+    /// What a page of this session shows with everything that changes something. Other sites can
+    /// make a browser send its cookie, but they cannot read this.
+    pub(crate) fn csrf(&self, session: &str) -> String {
+        self.sign("csrf", session)
+    }
+
+    /// Whether this is what [`csrf`](Self::csrf) made.
+    pub(crate) fn is_csrf(&self, session: &str, token: &str) -> bool {
+        same(token, &self.csrf(session))
+    }
+}
+
+/// Compares in a time that does not tell where two texts differ.
+fn same(one: &str, other: &str) -> bool {
+    let differences = one.bytes().zip(other.bytes()).fold(0, |found, (a, b)| found | (a ^ b));
+    one.len() == other.len() && differences == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn signer() -> Signer {
+        Signer::new(&Signer::new_key().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn what_was_signed_is_read() {
+        let signer = signer();
+        let session = Session { person: 7, link: 2, until: 123 };
+        assert_eq!(signer.of_session(&signer.session(&session)), Some(session));
+        assert_eq!(signer.of_token(&signer.token(7, 2)), Some((7, 2)));
+        assert!(signer.is_csrf("a", &signer.csrf("a")) && !signer.is_csrf("b", &signer.csrf("a")));
+    }
+
+    #[test]
+    fn nothing_else_is_read() {
+        let signer = signer();
+        let token = signer.token(7, 2);
+        let signature = token.rsplit_once('.').unwrap().1;
+        for forged in [
+            "",
+            ".",
+            "7.2",
+            "7.2.",
+            &format!("8.2.{signature}"),
+            &format!("7.3.{signature}"),
+            &token[..token.len() - 1],
+            &format!("{token}A"),
+            &format!("{token}."),
+            &super::super::Signer::new(&Signer::new_key().unwrap()).unwrap().token(7, 2),
+        ] {
+            assert_eq!(signer.of_token(forged), None, "{forged}");
+        }
+        // A link is no session, and a session is no link.
+        let session = signer.session(&Session { person: 7, link: 2, until: 1 });
+        assert_eq!(signer.of_token(&session), None);
+        assert_eq!(signer.of_session(&token), None);
+    }
+
+    #[test]
+    fn damaged_keys_are_refused() {
+        for key in ["", "abc", "*", &"A".repeat(44)] {
+            assert!(Signer::new(key).is_err(), "{key}");
+        }
+    }
+}

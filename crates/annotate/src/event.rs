@@ -1,0 +1,144 @@
+//! What happened: the history that everything else follows from. Events are appended, never changed.
+
+use serde::{Deserialize, Serialize};
+
+/// Numbers people, from 1.
+pub(crate) type PersonId = i64;
+/// Numbers events, from 1. An answer is known by the number of the event that gave it.
+pub(crate) type Seq = i64;
+/// Milliseconds since 1970.
+pub(crate) type Millis = i64;
+
+/// One thing that happened.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Event {
+    pub(crate) seq: Seq,
+    pub(crate) at: Millis,
+    /// The round that was the last one then; 0 before the first.
+    pub(crate) round: i64,
+    /// Who did it; nobody for what the app does by itself.
+    pub(crate) by: Option<PersonId>,
+    /// What its author called it, so that a repetition can be told from a second act.
+    pub(crate) key: Option<String>,
+    pub(crate) what: What,
+}
+
+/// What can happen.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "what", rename_all = "snake_case", deny_unknown_fields)]
+pub(crate) enum What {
+    /// Somebody may sign in from now on.
+    Invited { person: PersonId, name: String, role: Role },
+    /// The links and sessions of somebody end; a new link counts.
+    LinkRenewed { person: PersonId },
+    /// Somebody may not sign in any more.
+    Removed { person: PersonId },
+    /// A round begins. Its tasks are stored beside the events.
+    Opened { round: i64, fingerprint: String },
+    /// A task is kept for somebody.
+    Leased { item: String, person: PersonId, until: Millis },
+    /// A task is not kept any more.
+    LetGo { item: String, person: PersonId },
+    /// Somebody said something about an item, in the place of an earlier answer if it replaces one.
+    Answered {
+        item: String,
+        person: PersonId,
+        said: Said,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        seconds: Option<f64>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        replaces: Option<Seq>,
+    },
+    /// Its author took an answer back.
+    Undone { item: String, answer: Seq },
+    /// A lead gave an answer back to its author, for whom the task is kept until then.
+    Returned { item: String, answer: Seq, note: String, until: Millis },
+    /// No tasks are handed out.
+    Paused,
+    /// Tasks are handed out again.
+    Resumed,
+    /// What a caption costs from now on; nothing if that is not known.
+    Priced { price: Option<f64> },
+    /// Nothing is answered any more in this round.
+    Closed { round: i64 },
+    /// The answers of a closed round are where they belong.
+    HandedOver { round: i64 },
+    /// A run went on without the answers of this round: it had got them from elsewhere.
+    Overtaken { round: i64 },
+}
+
+impl What {
+    /// Its name in the database.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            What::Invited { .. } => "invited",
+            What::LinkRenewed { .. } => "link_renewed",
+            What::Removed { .. } => "removed",
+            What::Opened { .. } => "opened",
+            What::Leased { .. } => "leased",
+            What::LetGo { .. } => "let_go",
+            What::Answered { .. } => "answered",
+            What::Undone { .. } => "undone",
+            What::Returned { .. } => "returned",
+            What::Paused => "paused",
+            What::Resumed => "resumed",
+            What::Priced { .. } => "priced",
+            What::Closed { .. } => "closed",
+            What::HandedOver { .. } => "handed_over",
+            What::Overtaken { .. } => "overtaken",
+        }
+    }
+
+    /// The item that it is about, if it is about one.
+    pub(crate) fn item(&self) -> Option<&str> {
+        match self {
+            What::Leased { item, .. }
+            | What::LetGo { item, .. }
+            | What::Answered { item, .. }
+            | What::Undone { item, .. }
+            | What::Returned { item, .. } => Some(item),
+            _ => None,
+        }
+    }
+}
+
+/// What somebody may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Role {
+    /// Answers.
+    Annotator,
+    /// Answers, watches and decides.
+    Lead,
+}
+
+/// What was said about an item.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase", deny_unknown_fields)]
+pub(crate) enum Said {
+    /// What the image shows.
+    Captions(Vec<String>),
+    /// The item whose image fits the text.
+    Image(String),
+    /// Why the item cannot be paired.
+    Skip(String),
+}
+
+impl Said {
+    /// How many captions are paid for. An image for a text counts as one.
+    pub(crate) fn captions(&self) -> usize {
+        match self {
+            Said::Captions(captions) => captions.len(),
+            Said::Image(_) => 1,
+            Said::Skip(_) => 0,
+        }
+    }
+}
+
+/// What somebody has typed and not yet submitted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Draft {
+    pub(crate) captions: Vec<String>,
+    pub(crate) image: Option<String>,
+}

@@ -1,0 +1,195 @@
+//! The items that people see: images of the dataset, images that they upload, texts.
+//!
+//! Nothing but what an item names is ever read: an id is looked up, and the file is the one that
+//! the dataset gives for it. Datasets are checked for names that lead out of their folder when they
+//! are opened.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
+
+use nextpair_data::dataset::{Dataset, Item, TRAIN};
+use nextpair_data::picture::{self, Format};
+use nextpair_data::{AtomicFile, Side, fingerprint};
+
+use crate::refusal::Refusal;
+
+/// What the ids of images begin with that are not in the dataset.
+const UPLOAD: &str = "upload:";
+
+/// The items of a desk.
+pub(crate) struct Gallery {
+    dataset: Dataset,
+    pool: Side,
+    folder: Option<PathBuf>,
+    /// Where images go that people upload, if they may.
+    uploads: Option<PathBuf>,
+    /// Items by the hash of their ids. Different ids of one hash are told apart by looking.
+    by_hash: HashMap<u64, Vec<u32>>,
+}
+
+impl Gallery {
+    pub(crate) fn new(dataset: Dataset, pool: Side, uploads: Option<PathBuf>) -> Self {
+        let mut by_hash: HashMap<u64, Vec<u32>> = HashMap::new();
+        for (at, item) in dataset.items().iter().enumerate() {
+            by_hash.entry(hash(&item.id)).or_default().push(at as u32);
+        }
+        let folder = dataset.image_folder();
+        Gallery { dataset, pool, folder, uploads, by_hash }
+    }
+
+    pub(crate) fn dataset(&self) -> &Dataset {
+        &self.dataset
+    }
+
+    pub(crate) fn takes_uploads(&self) -> bool {
+        self.uploads.is_some()
+    }
+
+    /// The item of this id.
+    pub(crate) fn item(&self, id: &str) -> Option<Item> {
+        let candidates = self.by_hash.get(&hash(id))?;
+        let mut items = candidates.iter().map(|&at| self.dataset.items().get(at as usize));
+        items.find(|item| item.id == id)
+    }
+
+    /// Where the image of an item is served, if there is a file of it.
+    pub(crate) fn url(&self, id: &str) -> Option<String> {
+        let has_file = match self.item(id) {
+            Some(item) => self.folder.is_some() && item.image.is_some(),
+            None => self.upload(id).is_some_and(|path| path.exists()),
+        };
+        has_file.then(|| format!("/api/images/{}", encoded(id)))
+    }
+
+    /// For pools of texts: what an image is wanted for.
+    pub(crate) fn texts(&self, id: &str) -> Vec<String> {
+        match self.pool {
+            Side::Image => Vec::new(),
+            Side::Text => self.item(id).map(|item| item.captions).unwrap_or_default(),
+        }
+    }
+
+    /// The bytes of an image and what kind of image it is.
+    pub(crate) fn read(&self, id: &str) -> Result<(Vec<u8>, &'static str), Refusal> {
+        let none = || Refusal::not_found("there is no image of this item");
+        let path = match self.item(id) {
+            Some(item) => {
+                self.folder.as_ref().zip(item.image).map(|(folder, name)| folder.join(name))
+            }
+            None => self.upload(id),
+        };
+        let path = path.ok_or_else(none)?;
+        let bytes = std::fs::read(&path).map_err(|_| none())?;
+        let header = picture::probe_bytes(&path, &bytes);
+        let header = header.map_err(|_| Refusal::not_found("the file is not a whole image"))?;
+        Ok((bytes, media_type(header.format)))
+    }
+
+    /// Whether a text can be paired with the image of this id.
+    pub(crate) fn check_image(&self, id: &str) -> Result<(), String> {
+        let Some(item) = self.item(id) else {
+            return match self.upload(id).is_some_and(|path| path.exists()) {
+                true => Ok(()),
+                false => Err("there is no such image".to_owned()),
+            };
+        };
+        if self.folder.is_none() || item.image.is_none() {
+            return Err("the item has no image".to_owned());
+        }
+        // What models are tested on must not be learned.
+        match item.split.as_deref().filter(|&split| split != TRAIN) {
+            Some(split) => Err(format!("the image is of the split {split}, not {TRAIN}")),
+            None => Ok(()),
+        }
+    }
+
+    /// Keeps an image that somebody brought, under a name that follows from its bytes.
+    pub(crate) fn keep(&self, bytes: &[u8]) -> Result<String, Refusal> {
+        let folder = self.uploads.as_ref();
+        let folder = folder.ok_or_else(|| Refusal::forbidden("images are not taken here"))?;
+        let unreadable = |e| Refusal::unsupported(format!("this is not an image we can read: {e}"));
+        let header = picture::probe_bytes(Path::new("the image"), bytes).map_err(unreadable)?;
+        picture::decode(Path::new("the image"), bytes).map_err(unreadable)?;
+        let name = format!("{}.{}", fingerprint(bytes), ending(header.format));
+        let fail = |e: &dyn std::fmt::Display| {
+            eprintln!("an upload could not be kept: {e}");
+            Refusal::unavailable("the image could not be kept; try again")
+        };
+        std::fs::create_dir_all(folder).map_err(|e| fail(&e))?;
+        AtomicFile::write_whole(&folder.join(&name), bytes).map_err(|e| fail(&e))?;
+        Ok(format!("{UPLOAD}{name}"))
+    }
+
+    /// The file of an upload. Names are of our making: letters, digits and one dot.
+    fn upload(&self, id: &str) -> Option<PathBuf> {
+        let name = id.strip_prefix(UPLOAD)?;
+        let (stem, ending) = name.split_once('.')?;
+        let plain =
+            |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_alphanumeric());
+        (plain(stem) && plain(ending))
+            .then(|| self.uploads.as_ref().map(|folder| folder.join(name)))?
+    }
+}
+
+fn hash(id: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    id.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// An id as one part of an address.
+pub(crate) fn encoded(id: &str) -> String {
+    let mut address = String::with_capacity(id.len());
+    for byte in id.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                address.push(byte.into());
+            }
+            _ => address.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    // A part that is only dots would be taken for a way up.
+    match address.as_str() {
+        "." => "%2E".to_owned(),
+        ".." => "%2E%2E".to_owned(),
+        _ => address,
+    }
+}
+
+fn media_type(format: Format) -> &'static str {
+    match format {
+        Format::Jpeg => "image/jpeg",
+        Format::Png => "image/png",
+        Format::WebP => "image/webp",
+        Format::Gif => "image/gif",
+        Format::Bmp => "image/bmp",
+    }
+}
+
+fn ending(format: Format) -> &'static str {
+    match format {
+        Format::Jpeg => "jpg",
+        Format::Png => "png",
+        Format::WebP => "webp",
+        Format::Gif => "gif",
+        Format::Bmp => "bmp",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_become_parts_of_addresses() {
+        for (id, address) in [
+            ("a-1_~.jpg", "a-1_~.jpg"),
+            ("x/../y z?&#%", "x%2F..%2Fy%20z%3F%26%23%25"),
+            ("..", "%2E%2E"),
+            ("ü", "%C3%BC"),
+        ] {
+            assert_eq!(encoded(id), address);
+        }
+    }
+}

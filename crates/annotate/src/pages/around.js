@@ -1,0 +1,108 @@
+// What stands around the work on the caption page: progress, connection, messages, and what is shown
+// when there is nothing to do. Nothing here knows what a task is.
+
+import { Refused, explain } from "./api.js";
+import { $, setText } from "./dom.js";
+
+const NONE = {
+  done: (round) => [
+    "All done for now",
+    `Everything in round ${round} has its answers. Thank you! When there is more to do, it appears here by itself.`,
+  ],
+  paused: () => ["Paused", "The lead has paused the work. It goes on here by itself."],
+  waiting: () => [
+    "Nearly there",
+    "Others are working on what is left. If something becomes free, it appears here by itself.",
+  ],
+  closed: (round) => [
+    "This round is closed",
+    `Round ${round} has been handed over. The next one appears here by itself.`,
+  ],
+  no_round: () => ["Nothing to do yet", "The first round appears here by itself."],
+};
+
+/** Says why there is no task. */
+export function drawNone(none, round) {
+  const [title, text] = NONE[none](round?.number ?? "");
+  drawState(title, text);
+  $("state").dataset.none = none;
+  $("state-actions").hidden = none === "no_round" || none === "closed";
+  setView("none");
+}
+
+/** Says that nothing can be done before signing in again. */
+export function drawSignedOut() {
+  drawState(
+    "You are signed out",
+    "Open your invitation link again to go on. What you typed is kept in this browser.",
+  );
+  setView("signed-out");
+}
+
+function drawState(title, text) {
+  setText($("state-title"), title);
+  setText($("state-text"), text);
+  $("state-actions").hidden = true;
+}
+
+/** Switches between the work ("task", "review") and a page of words. */
+export function setView(view) {
+  document.body.dataset.view = view;
+  const working = view === "task" || view === "review";
+  $("workspace").hidden = !working;
+  $("state").hidden = working;
+  (working ? $("workspace") : $("state")).querySelector(".message-slot").append($("message"));
+}
+
+const REASONS = {
+  lease_lost: "This one went to somebody else in the meantime.",
+  taken: "This one went to somebody else in the meantime.",
+  round_closed: "The lead closed the round before this arrived.",
+  paused: "The lead paused the work before this arrived.",
+  already_answered: "You had answered this one already.",
+  not_standing: "That answer was changed in the meantime.",
+};
+/** Why something that was on its way was refused. */
+export const reasonOf = (error) => REASONS[error.code] ?? explain(error);
+
+/** Leaves text that could not be submitted where it can be copied. */
+export function keepText(why, saidOrDraft) {
+  const text = (saidOrDraft?.captions ?? []).filter((caption) => caption.trim() !== "").join("\n");
+  setText($("kept-why"), text === "" ? why : `${why} Your text is kept here in case you need it:`);
+  $("kept-text").value = text;
+  for (const id of ["kept-text", "kept-copy"]) $(id).hidden = text === "";
+  setText($("kept-copy"), "Copy");
+  $("kept").hidden = false;
+}
+
+/** How far the round is. */
+export function showProgress({ round, answered, skipped }) {
+  $("progress-area").hidden = !round;
+  if (!round) return;
+  setText($("round"), `Round ${round.number}`);
+  $("progress").max = Math.max(1, round.tasks);
+  $("progress").value = round.done;
+  setText($("progress-text"), `${round.done} of ${round.tasks}`);
+  setText($("mine"), `${answered + skipped} by you`);
+}
+
+/** The server cannot be reached, or is too busy; `waiting` when an answer is on its way. */
+export function showTrouble(error, waiting) {
+  const what = error instanceof Refused ? "The server is busy." : "Not connected.";
+  const then = waiting ? "Your answer is kept in this browser and will be sent." : "Trying again…";
+  setText($("connection"), `${what} ${then}`);
+  $("connection").hidden = false;
+  document.body.dataset.connection = "lost";
+}
+
+/** The server has answered. */
+export function showConnected() {
+  $("connection").hidden = true;
+  document.body.dataset.connection = "ok";
+}
+
+/** A word beside the work, also for those who do not see it. */
+export function say(text) {
+  setText($("message"), text);
+  if (text !== "") setText($("announce"), text);
+}

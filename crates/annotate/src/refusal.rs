@@ -1,0 +1,122 @@
+//! What can go wrong: when the app starts, and when somebody asks for something.
+
+use axum::Json;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+
+/// What can go wrong with the app as a whole.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Settings that contradict each other or that make no sense.
+    #[error("{0}")]
+    Settings(String),
+    /// The database, and what it was asked to do.
+    #[error("{database}: {what}")]
+    Database {
+        /// Which one, without its password.
+        database: String,
+        /// What happened.
+        what: String,
+    },
+    /// Files of the dataset.
+    #[error(transparent)]
+    Data(#[from] nextpair_data::Error),
+    /// Batches cannot be had.
+    #[error("{0}")]
+    Source(String),
+    /// The address cannot be listened at.
+    #[error("{address}: {error}")]
+    Listen {
+        /// Which one.
+        address: String,
+        /// Why not.
+        error: std::io::Error,
+    },
+}
+
+/// Why somebody does not get what they asked for. The code is for programs, the words for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    pub(crate) status: StatusCode,
+    pub(crate) code: &'static str,
+    pub(crate) message: String,
+    /// Seconds after which to try again.
+    pub(crate) retry_after: Option<u64>,
+}
+
+impl Refusal {
+    fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
+        Refusal { status, code, message: message.into(), retry_after: None }
+    }
+
+    pub(crate) fn malformed(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "malformed", message)
+    }
+
+    pub(crate) fn invalid(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", message)
+    }
+
+    pub(crate) fn sign_in() -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, "sign_in", "sign in with an invitation link")
+    }
+
+    pub(crate) fn forbidden(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, "forbidden", message)
+    }
+
+    pub(crate) fn csrf() -> Self {
+        let message = "the X-CSRF-Token of GET /api/me must come with this";
+        Self::new(StatusCode::FORBIDDEN, "csrf", message)
+    }
+
+    pub(crate) fn not_found(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "not_found", message)
+    }
+
+    pub(crate) fn method() -> Self {
+        let message = "this address does not know this method";
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, "method", message)
+    }
+
+    pub(crate) fn unsupported(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported", message)
+    }
+
+    pub(crate) fn too_large(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message)
+    }
+
+    pub(crate) fn too_many(seconds: u64) -> Self {
+        let message = "too many requests; slow down";
+        let refusal = Self::new(StatusCode::TOO_MANY_REQUESTS, "too_many", message);
+        Refusal { retry_after: Some(seconds), ..refusal }
+    }
+
+    pub(crate) fn unavailable(message: impl Into<String>) -> Self {
+        let refusal = Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message);
+        Refusal { retry_after: Some(1), ..refusal }
+    }
+
+    /// Something that would be possible at another time.
+    pub(crate) fn conflict(code: &'static str, message: impl Into<String>) -> Self {
+        Self::new(StatusCode::CONFLICT, code, message)
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        #[derive(Serialize)]
+        struct Body {
+            code: &'static str,
+            message: String,
+        }
+        let body = Json(Body { code: self.code, message: self.message });
+        let mut response = (self.status, body).into_response();
+        if let Some(seconds) = self.retry_after {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        response
+    }
+}

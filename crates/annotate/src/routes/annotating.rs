@@ -1,0 +1,311 @@
+//! What annotators ask for.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::extract::rejection::BytesRejection;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use nextpair_data::Side;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::body::{Asked, Body, In, Key, checked, limit};
+use super::shown::Next;
+use crate::access::{Caller, no_cookie};
+use crate::app::App;
+use crate::event::{Draft, Said, Seq};
+use crate::hints::hints;
+use crate::refusal::Refusal;
+use crate::state::{Act, Done, PersonView, RoundView, Which};
+
+type Reply<T> = Result<Json<T>, Refusal>;
+
+/// Reasons that come up again and again; any other can be typed.
+const IMAGE_REASONS: [&str; 4] =
+    ["The image cannot be seen", "Nothing to describe", "Not suitable", "I cannot tell what it is"];
+const TEXT_REASONS: [&str; 3] = ["No image fits", "The text makes no sense", "Not suitable"];
+
+/// Longest and most of what may be kept unfinished.
+const DRAFT: (usize, usize) = (4000, 20);
+
+#[derive(Serialize)]
+pub(crate) struct Me {
+    person: PersonView,
+    csrf: String,
+    pool: Side,
+    dataset: String,
+    language: Option<&'static str>,
+    captions: usize,
+    annotators: usize,
+    paused: bool,
+    round: Option<RoundView>,
+    answered: usize,
+    skipped: usize,
+    skip_reasons: &'static [&'static str],
+    uploads: bool,
+}
+
+pub(crate) async fn me(State(app): State<Arc<App>>, caller: Caller) -> Json<Me> {
+    let state = app.clerk.state();
+    let own = state.round().into_iter().flat_map(|round| round.standing());
+    let own = own.filter(|given| given.person == caller.person);
+    let (mut answered, mut skipped) = (0, 0);
+    for given in own {
+        match given.said {
+            Said::Skip(_) => skipped += 1,
+            Said::Captions(_) | Said::Image(_) => answered += 1,
+        }
+    }
+    Json(Me {
+        person: state.view_of(caller.person),
+        csrf: caller.csrf,
+        pool: app.pool,
+        dataset: app.gallery.dataset().manifest().name.clone(),
+        language: app.language.map(|language| language.eng_name()),
+        captions: app.terms.captions,
+        annotators: app.terms.annotators,
+        paused: state.paused,
+        round: state.round().map(|round| state.round_view(round, app.terms)),
+        answered,
+        skipped,
+        skip_reasons: match app.pool {
+            Side::Image => &IMAGE_REASONS,
+            Side::Text => &TEXT_REASONS,
+        },
+        uploads: app.gallery.takes_uploads(),
+    })
+}
+
+pub(crate) async fn next(State(app): State<Arc<App>>, caller: Caller) -> Reply<Next> {
+    shown(&app, app.act(caller.person, Act::Next).await?)
+}
+
+fn shown(app: &App, done: Done) -> Reply<Next> {
+    match done {
+        Done::Next(next) | Done::Answered(_, next) => Ok(Json(app.gallery.next(*next))),
+        Done::Number(_) | Done::Nothing => Err(Refusal::unavailable("nothing to show")),
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Item {
+    item: String,
+}
+
+pub(crate) async fn renew(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Body(Item { item }): Body<Item>,
+) -> Reply<Value> {
+    match app.act(caller.person, Act::Renew { item }).await? {
+        Done::Number(until) => Ok(Json(json!({ "lease_until": until }))),
+        _ => Err(Refusal::unavailable("nothing to show")),
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Unfinished {
+    item: String,
+    draft: Draft,
+}
+
+pub(crate) async fn draft(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Body(Unfinished { item, draft }): Body<Unfinished>,
+) -> Result<StatusCode, Refusal> {
+    check_draft(&draft.captions)?;
+    app.act(caller.person, Act::Keep { item, draft }).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+fn check_draft(captions: &[String]) -> Result<(), Refusal> {
+    let (longest, most) = DRAFT;
+    let long = captions.iter().any(|caption| caption.chars().count() > longest);
+    match long || captions.len() > most {
+        true => Err(Refusal::invalid(format!("more than {most} captions, or {longest} letters"))),
+        false => Ok(()),
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Checked {
+    item: String,
+    captions: Vec<String>,
+}
+
+pub(crate) async fn check(
+    State(app): State<Arc<App>>,
+    _: Caller,
+    Body(Checked { item, captions }): Body<Checked>,
+) -> Reply<Value> {
+    check_draft(&captions)?;
+    let confusable: Option<Vec<String>> = {
+        let state = app.clerk.state();
+        let slot = state.round().and_then(|round| round.slot(&item));
+        slot.map(|slot| slot.task.why.iter().map(|why| why.caption.clone()).collect())
+    };
+    let confusable =
+        confusable.ok_or_else(|| Refusal::not_found("this item is not in the round"))?;
+    Ok(Json(json!({ "hints": hints(&captions, &confusable, app.language) })))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Submit {
+    key: Key,
+    item: String,
+    said: Said,
+}
+
+pub(crate) async fn submit(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Body(Submit { key: Key(key), item, said }): Body<Submit>,
+) -> Reply<Value> {
+    let said = sayable(&app, said)?;
+    match app.act(caller.person, Act::Submit { key, item, said }).await? {
+        Done::Answered(answer, next) => {
+            Ok(Json(json!({ "answer": answer, "next": app.gallery.next(*next) })))
+        }
+        _ => Err(Refusal::unavailable("nothing to show")),
+    }
+}
+
+/// What can be said about items of this pool.
+fn sayable(app: &App, said: Said) -> Result<Said, Refusal> {
+    match (&said, app.pool) {
+        (Said::Captions(_), Side::Text) => {
+            return Err(Refusal::invalid("texts are paired with an image"));
+        }
+        (Said::Image(_), Side::Image) => {
+            return Err(Refusal::invalid("images are paired with captions"));
+        }
+        (Said::Image(image), Side::Text) => {
+            app.gallery.check_image(image).map_err(Refusal::invalid)?;
+        }
+        _ => {}
+    }
+    checked(said, app.terms.captions)
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Few {
+    limit: Option<usize>,
+}
+
+pub(crate) async fn mine(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Asked(few): Asked<Few>,
+) -> Reply<Value> {
+    let limit = limit(few.limit, 50, 200)?;
+    let person = Some(caller.person);
+    let which = Which { limit, person, this_round: true, ..Which::default() };
+    let answers = app.clerk.state().answers(&which);
+    let answers: Vec<_> = answers.into_iter().map(|answer| app.gallery.answer(answer)).collect();
+    Ok(Json(json!({ "answers": answers })))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Keyed {
+    key: Key,
+}
+
+pub(crate) async fn undo(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    In(answer): In<Seq>,
+    Body(Keyed { key: Key(key) }): Body<Keyed>,
+) -> Reply<Next> {
+    shown(&app, app.act(caller.person, Act::Undo { key, answer }).await?)
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Revised {
+    key: Key,
+    said: Said,
+}
+
+pub(crate) async fn revise(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    In(answer): In<Seq>,
+    Body(Revised { key: Key(key), said }): Body<Revised>,
+) -> Reply<Value> {
+    let said = sayable(&app, said)?;
+    match app.act(caller.person, Act::Revise { key, answer, said }).await? {
+        Done::Number(answer) => Ok(Json(json!({ "answer": answer }))),
+        _ => Err(Refusal::unavailable("nothing to show")),
+    }
+}
+
+pub(crate) async fn image(
+    State(app): State<Arc<App>>,
+    _: Caller,
+    In(item): In<String>,
+) -> Result<Response, Refusal> {
+    let read = tokio::task::spawn_blocking(move || app.gallery.read(&item)).await;
+    let (bytes, kind) = read.map_err(|_| Refusal::unavailable("the image cannot be read"))??;
+    // An item keeps its image; whoever signs out leaves no more behind than they saw.
+    let headers = [(header::CONTENT_TYPE, kind), (header::CACHE_CONTROL, "private, max-age=3600")];
+    Ok((headers, bytes).into_response())
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Query {
+    q: Option<String>,
+    limit: Option<usize>,
+}
+
+pub(crate) async fn search(
+    State(app): State<Arc<App>>,
+    _: Caller,
+    Asked(Query { q, limit: asked }): Asked<Query>,
+) -> Reply<Value> {
+    let (query, limit) = (q.unwrap_or_default(), limit(asked, 24, 100)?);
+    if query.chars().count() > 1000 {
+        return Err(Refusal::malformed("more than 1000 letters to look for"));
+    }
+    let found = app.search.as_ref().map(|search| search.find(&query, limit)).unwrap_or_default();
+    let shown = found.into_iter().filter_map(|at| {
+        let item = app.gallery.dataset().items().get(at);
+        let (image, caption) = (app.gallery.url(&item.id)?, item.captions.first());
+        Some(json!({ "item": item.id, "image": image, "caption": caption }))
+    });
+    Ok(Json(json!({ "images": shown.collect::<Vec<_>>() })))
+}
+
+pub(crate) async fn upload(
+    State(app): State<Arc<App>>,
+    _: Caller,
+    bytes: Result<Bytes, BytesRejection>,
+) -> Reply<Value> {
+    let bytes = bytes?;
+    let keep = move || {
+        let item = app.gallery.keep(&bytes)?;
+        let image = app.gallery.url(&item);
+        Ok(Json(json!({ "item": item, "image": image })))
+    };
+    let kept = tokio::task::spawn_blocking(keep).await;
+    kept.map_err(|_| Refusal::unsupported("this is not an image we can read"))?
+}
+
+pub(crate) async fn sign_out(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+) -> Result<Response, Refusal> {
+    app.act(caller.person, Act::LetGo).await?;
+    let cookie = no_cookie(&app);
+    Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, cookie)]).into_response())
+}

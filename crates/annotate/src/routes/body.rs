@@ -1,0 +1,142 @@
+//! What comes with a request, checked. What is wrong is said as everything else that is wrong.
+
+use axum::Json;
+use axum::extract::rejection::{BytesRejection, JsonRejection, PathRejection, QueryRejection};
+use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
+use axum::http::StatusCode;
+use axum::http::request::Parts;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use crate::event::Said;
+use crate::refusal::Refusal;
+
+/// A caption of more letters is something else.
+const LONGEST: usize = 4000;
+/// A longer reason is a story.
+const LONGEST_NOTE: usize = 1000;
+/// The lengths of keys.
+const KEYS: std::ops::RangeInclusive<usize> = 8..=64;
+
+/// A body of JSON.
+pub(crate) struct Body<T>(pub(crate) T);
+
+/// Parts of the address.
+pub(crate) struct In<T>(pub(crate) T);
+
+/// What stands behind the question mark.
+pub(crate) struct Asked<T>(pub(crate) T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
+    type Rejection = Refusal;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Refusal> {
+        Ok(Body(Json::from_request(request, state).await?.0))
+    }
+}
+
+impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for In<T> {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
+        Ok(In(Path::from_request_parts(parts, state).await?.0))
+    }
+}
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Asked<T> {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
+        Ok(Asked(Query::from_request_parts(parts, state).await?.0))
+    }
+}
+
+impl From<JsonRejection> for Refusal {
+    fn from(rejection: JsonRejection) -> Self {
+        let message = rejection.body_text();
+        match rejection.status() {
+            StatusCode::UNSUPPORTED_MEDIA_TYPE => Refusal::unsupported(message),
+            StatusCode::PAYLOAD_TOO_LARGE => Refusal::too_large(message),
+            StatusCode::UNPROCESSABLE_ENTITY => Refusal::invalid(message),
+            _ => Refusal::malformed(message),
+        }
+    }
+}
+
+impl From<BytesRejection> for Refusal {
+    fn from(rejection: BytesRejection) -> Self {
+        match rejection.status() {
+            StatusCode::PAYLOAD_TOO_LARGE => Refusal::too_large(rejection.body_text()),
+            _ => Refusal::malformed(rejection.body_text()),
+        }
+    }
+}
+
+impl From<PathRejection> for Refusal {
+    fn from(rejection: PathRejection) -> Self {
+        Refusal::malformed(rejection.body_text())
+    }
+}
+
+impl From<QueryRejection> for Refusal {
+    fn from(rejection: QueryRejection) -> Self {
+        Refusal::malformed(rejection.body_text())
+    }
+}
+
+/// What somebody calls an act of theirs.
+#[derive(Deserialize)]
+#[serde(try_from = "String")]
+pub(crate) struct Key(pub(crate) String);
+
+impl TryFrom<String> for Key {
+    type Error = String;
+
+    fn try_from(key: String) -> Result<Self, String> {
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+        match KEYS.contains(&key.len()) && key.bytes().all(plain) {
+            true => Ok(Key(key)),
+            false => Err("a key has 8 to 64 letters, digits, - and _".to_owned()),
+        }
+    }
+}
+
+/// What was said, without blanks around it, if it can be said about an item.
+pub(crate) fn checked(said: Said, captions: usize) -> Result<Said, Refusal> {
+    match said {
+        Said::Captions(given) => {
+            if given.len() != captions {
+                let message = format!("{} captions; {captions} are wanted", given.len());
+                return Err(Refusal::invalid(message));
+            }
+            let given = given.iter().map(|caption| text(caption, "caption", LONGEST));
+            Ok(Said::Captions(given.collect::<Result<_, _>>()?))
+        }
+        Said::Image(image) => Ok(Said::Image(image)),
+        Said::Skip(reason) => Ok(Said::Skip(note(&reason)?)),
+    }
+}
+
+/// A reason or a note without blanks around it.
+pub(crate) fn note(text_of_it: &str) -> Result<String, Refusal> {
+    text(text_of_it, "reason", LONGEST_NOTE)
+}
+
+fn text(given: &str, what: &str, longest: usize) -> Result<String, Refusal> {
+    let text = given.trim();
+    if text.is_empty() {
+        return Err(Refusal::invalid(format!("the {what} is empty")));
+    }
+    match text.chars().count() > longest {
+        true => Err(Refusal::invalid(format!("the {what} has more than {longest} letters"))),
+        false => Ok(text.to_owned()),
+    }
+}
+
+/// How many of something, within bounds.
+pub(crate) fn limit(asked: Option<usize>, usual: usize, most: usize) -> Result<usize, Refusal> {
+    match asked.unwrap_or(usual) {
+        limit if (1..=most).contains(&limit) => Ok(limit),
+        limit => Err(Refusal::malformed(format!("limit {limit}; 1 to {most} are possible"))),
+    }
+}

@@ -1,0 +1,293 @@
+//! What leads ask for.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use nextpair_data::queue::{Form, export as write_export};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::body::{Asked, Body, In, Key, limit, note};
+use crate::access::Lead;
+use crate::app::{App, checked_name};
+use crate::event::{Event, PersonId, Role, Said, Seq, What};
+use crate::refusal::Refusal;
+use crate::state::{Act, Done, Overview, RoundView, State as Known, TaskState, Which};
+
+type Reply<T> = Result<Json<T>, Refusal>;
+
+/// The highest price that is not a slip of the keyboard.
+const DEAREST: f64 = 1e6;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Returned {
+    key: Key,
+    note: String,
+}
+
+pub(crate) async fn give_back(
+    State(app): State<Arc<App>>,
+    Lead(caller): Lead,
+    In(answer): In<Seq>,
+    Body(Returned { key: Key(key), note: text }): Body<Returned>,
+) -> Reply<Value> {
+    let note = note(&text)?;
+    app.act(caller.person, Act::Return { key, answer, note }).await?;
+    Ok(Json(json!({ "answer": answer })))
+}
+
+pub(crate) async fn overview(State(app): State<Arc<App>>, _: Lead) -> Json<Overview> {
+    let mut overview = app.clerk.state().overview(app.terms, app.grace, app.now());
+    for at_work in &mut overview.people {
+        at_work.link = app.link(at_work.person.id).unwrap_or_default();
+        at_work.last_seen = app.last_seen(at_work.person.id);
+    }
+    Json(overview)
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct WhichAnswers {
+    limit: Option<usize>,
+    before: Option<Seq>,
+    person: Option<PersonId>,
+    item: Option<String>,
+}
+
+pub(crate) async fn answers(
+    State(app): State<Arc<App>>,
+    _: Lead,
+    Asked(asked): Asked<WhichAnswers>,
+) -> Reply<Value> {
+    let WhichAnswers { limit: count, before, person, item } = asked;
+    let limit = limit(count, 50, 200)?;
+    let which = Which { limit, before, person, item, this_round: false };
+    let answers = app.clerk.state().answers(&which);
+    let answers: Vec<_> = answers.into_iter().map(|answer| app.gallery.answer(answer)).collect();
+    Ok(Json(json!({ "answers": answers })))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct WhichTasks {
+    state: Option<TaskState>,
+    offset: Option<usize>,
+    limit: Option<usize>,
+}
+
+pub(crate) async fn queue(
+    State(app): State<Arc<App>>,
+    _: Lead,
+    Asked(WhichTasks { state, offset, limit: count }): Asked<WhichTasks>,
+) -> Reply<Value> {
+    let which = (state, offset.unwrap_or(0), limit(count, 50, 200)?);
+    let (total, tasks) = app.clerk.state().queue(which, (app.terms, app.now()));
+    let tasks: Vec<_> = tasks.into_iter().map(|task| app.gallery.queue_task(task)).collect();
+    Ok(Json(json!({ "total": total, "tasks": tasks })))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct OfItem {
+    item: String,
+}
+
+#[derive(Serialize)]
+struct Past {
+    at: i64,
+    what: &'static str,
+    person: Option<String>,
+    detail: Option<String>,
+}
+
+pub(crate) async fn history(
+    State(app): State<Arc<App>>,
+    _: Lead,
+    Asked(OfItem { item }): Asked<OfItem>,
+) -> Reply<Value> {
+    let known = app.clerk.state().rounds.iter().any(|round| round.slot(&item).is_some());
+    if !known {
+        return Err(Refusal::not_found("nobody was asked about this item"));
+    }
+    let events = app.store.history(&item).await;
+    let events = events.map_err(|error| {
+        eprintln!("the database failed: {error}");
+        Refusal::unavailable("the database does not answer; try again")
+    })?;
+    let state = app.clerk.state();
+    let events: Vec<Past> = events.iter().map(|event| past(&state, event)).collect();
+    Ok(Json(json!({ "events": events })))
+}
+
+/// What happened, in words.
+fn past(state: &Known, event: &Event) -> Past {
+    let name = |id: PersonId| Some(state.name_of(id));
+    let (person, detail) = match &event.what {
+        What::Leased { person, .. } | What::LetGo { person, .. } => (name(*person), None),
+        What::Answered { person, said, replaces, .. } => {
+            let said = match said {
+                Said::Captions(captions) => captions.join("\n"),
+                Said::Image(image) => format!("image {image}"),
+                Said::Skip(reason) => format!("skipped: {reason}"),
+            };
+            let editor = event.by.filter(|by| by != person);
+            let edited = editor.map(|by| format!(" (edited by {})", state.name_of(by)));
+            let replaced = replaces.map(|old| format!(" (in the place of answer {old})"));
+            let detail = said + &replaced.unwrap_or_default() + &edited.unwrap_or_default();
+            (name(*person), Some(detail))
+        }
+        What::Returned { note, .. } => (event.by.and_then(name), Some(note.clone())),
+        _ => (event.by.and_then(name), None),
+    };
+    Past { at: event.at, what: event.what.name(), person, detail }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Paused {
+    paused: bool,
+}
+
+pub(crate) async fn pause(
+    State(app): State<Arc<App>>,
+    Lead(caller): Lead,
+    Body(Paused { paused }): Body<Paused>,
+) -> Result<StatusCode, Refusal> {
+    app.act(caller.person, Act::Pause { paused }).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Priced {
+    #[serde(deserialize_with = "Option::deserialize")]
+    price: Option<f64>,
+}
+
+pub(crate) async fn price(
+    State(app): State<Arc<App>>,
+    Lead(caller): Lead,
+    Body(Priced { price }): Body<Priced>,
+) -> Result<StatusCode, Refusal> {
+    if price.is_some_and(|price| !(0.0..=DEAREST).contains(&price)) {
+        return Err(Refusal::invalid(format!("a price is from 0 to {DEAREST}")));
+    }
+    app.act(caller.person, Act::Price { price }).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Closed {
+    round: i64,
+    #[serde(default)]
+    unanswered: Unanswered,
+}
+
+/// What becomes of tasks that nobody answered.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Unanswered {
+    #[default]
+    Refuse,
+    Skip,
+}
+
+pub(crate) async fn close(
+    State(app): State<Arc<App>>,
+    Lead(caller): Lead,
+    Body(Closed { round, unanswered }): Body<Closed>,
+) -> Reply<RoundView> {
+    let skip_rest = matches!(unanswered, Unanswered::Skip);
+    app.act(caller.person, Act::Close { round, skip_rest }).await?;
+    let state = app.clerk.state();
+    let closed = state.rounds.iter().find(|known| known.number == round);
+    let closed = closed.map(|round| Json(state.round_view(round, app.terms)));
+    closed.ok_or_else(|| Refusal::not_found("there is no such round"))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Invited {
+    name: String,
+    role: Role,
+}
+
+pub(crate) async fn invite(
+    State(app): State<Arc<App>>,
+    Lead(caller): Lead,
+    Body(Invited { name, role }): Body<Invited>,
+) -> Reply<Value> {
+    let name = checked_name(&name).map_err(Refusal::invalid)?;
+    match app.act(caller.person, Act::Invite { name, role }).await? {
+        Done::Number(person) => {
+            let view = app.clerk.state().view_of(person);
+            Ok(Json(json!({ "person": view, "link": app.link(person) })))
+        }
+        _ => Err(Refusal::unavailable("nothing to show")),
+    }
+}
+
+pub(crate) async fn remove(
+    State(app): State<Arc<App>>,
+    Lead(caller): Lead,
+    In(person): In<PersonId>,
+) -> Result<StatusCode, Refusal> {
+    app.act(caller.person, Act::Remove { person }).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+pub(crate) async fn renew_link(
+    State(app): State<Arc<App>>,
+    Lead(caller): Lead,
+    In(person): In<PersonId>,
+) -> Reply<Value> {
+    app.act(caller.person, Act::RenewLink { person }).await?;
+    Ok(Json(json!({ "link": app.link(person) })))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Wanted {
+    format: String,
+    round: Option<i64>,
+}
+
+pub(crate) async fn export(
+    State(app): State<Arc<App>>,
+    _: Lead,
+    Asked(Wanted { format, round }): Asked<Wanted>,
+) -> Result<Response, Refusal> {
+    let form: Form =
+        format.parse().map_err(|e: nextpair_data::Error| Refusal::malformed(e.to_string()))?;
+    let (tasks, answers) = {
+        let state = app.clerk.state();
+        let wanted = |number: i64| round.is_none_or(|round| round == number);
+        let rounds: Vec<_> = state.rounds.iter().filter(|known| wanted(known.number)).collect();
+        if rounds.is_empty() && round.is_some() {
+            return Err(Refusal::not_found("there is no such round"));
+        }
+        let slots = rounds.iter().flat_map(|round| &round.slots);
+        let tasks: Vec<_> = slots.map(|slot| slot.task.clone()).collect();
+        let answers: Vec<_> = rounds.iter().flat_map(|round| state.said(round)).collect();
+        (tasks, answers)
+    };
+    let write = move || {
+        let mut bytes = Vec::new();
+        let (dataset, pool) = (app.gallery.dataset(), app.pool);
+        write_export(&mut bytes, form, &tasks, &answers, dataset, pool).map(|()| bytes)
+    };
+    let written = tokio::task::spawn_blocking(write).await;
+    let failed = |what: String| {
+        eprintln!("an export failed: {what}");
+        Refusal::unavailable("the file could not be made; the log says why")
+    };
+    let bytes = written.map_err(|e| failed(e.to_string()))?.map_err(|e| failed(e.to_string()))?;
+    let name = format!("attachment; filename=\"{}\"", form.file_name());
+    let kind = form.media_type().to_owned();
+    Ok(([(header::CONTENT_TYPE, kind), (header::CONTENT_DISPOSITION, name)], bytes).into_response())
+}

@@ -1,0 +1,112 @@
+//! The pages and what they are made of, all of it in the program.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{Html, IntoResponse, Redirect, Response};
+
+use crate::access::{From, cookie, signed_in};
+use crate::app::App;
+use crate::event::Role;
+use crate::refusal::Refusal;
+
+const SIGN_IN: &str = include_str!("../pages/sign-in.html");
+const CAPTION: &str = include_str!("../pages/caption.html");
+const LEAD: &str = include_str!("../pages/lead.html");
+
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+const STYLE: &str = "text/css; charset=utf-8";
+const PICTURE: &str = "image/svg+xml";
+
+macro_rules! asset {
+    ($name:literal, $kind:ident) => {
+        ($name, $kind, include_str!(concat!("../pages/", $name)))
+    };
+}
+
+/// Names, kinds and contents.
+const ASSETS: &[(&str, &str, &str)] = &[
+    asset!("api.js", SCRIPT),
+    asset!("app.css", STYLE),
+    asset!("around.js", SCRIPT),
+    asset!("boxes.js", SCRIPT),
+    asset!("caption.css", STYLE),
+    asset!("caption.js", SCRIPT),
+    asset!("dom.js", SCRIPT),
+    asset!("drafts.js", SCRIPT),
+    asset!("hints.js", SCRIPT),
+    asset!("icon.svg", PICTURE),
+    asset!("lead-answers.js", SCRIPT),
+    asset!("lead-desk.js", SCRIPT),
+    asset!("lead-overview.js", SCRIPT),
+    asset!("lead-people.js", SCRIPT),
+    asset!("lead-queue.js", SCRIPT),
+    asset!("lead.css", STYLE),
+    asset!("lead.js", SCRIPT),
+    asset!("outbox.js", SCRIPT),
+    asset!("picker.js", SCRIPT),
+    asset!("skip.js", SCRIPT),
+    asset!("storage.js", SCRIPT),
+    asset!("why.js", SCRIPT),
+    asset!("zoom.js", SCRIPT),
+];
+
+/// The page of annotators.
+pub(crate) async fn caption(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
+    match signed_in(&app, &headers) {
+        Some(_) => Html(CAPTION).into_response(),
+        None => sign_in(),
+    }
+}
+
+/// The page of leads. An annotator who comes here is shown their own.
+pub(crate) async fn lead(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
+    match signed_in(&app, &headers) {
+        Some(Role::Lead) => Html(LEAD).into_response(),
+        Some(Role::Annotator) => Redirect::to("/").into_response(),
+        None => sign_in(),
+    }
+}
+
+fn sign_in() -> Response {
+    (StatusCode::UNAUTHORIZED, Html(SIGN_IN)).into_response()
+}
+
+/// A link of somebody: signs them in.
+pub(crate) async fn join(
+    State(app): State<Arc<App>>,
+    From(from): From,
+    Path(token): Path<String>,
+) -> Response {
+    let person = app.signer.of_token(&token).and_then(|(person, link)| {
+        let state = app.clerk.state();
+        let known = state.person(person).filter(|person| person.link == link);
+        known.map(|person| (person.id, person.link, person.role))
+    });
+    let Some((person, link, role)) = person else {
+        return match from.map(|from| app.limits.failure(from, app.now())) {
+            Some(Err(refusal)) => refusal.into_response(),
+            _ => sign_in(),
+        };
+    };
+    let page = if role == Role::Lead { "/lead" } else { "/" };
+    ([(header::SET_COOKIE, cookie(&app, person, link))], Redirect::to(page)).into_response()
+}
+
+/// A script, a style or a picture of a page.
+pub(crate) async fn asset(
+    Path(name): Path<String>,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
+    let found = ASSETS.iter().find(|(known, ..)| *known == name);
+    let (_, kind, text) = found.ok_or_else(|| Refusal::not_found("there is nothing here"))?;
+    // Browsers ask every time whether there is a new one, and mostly hear that there is none.
+    let tag = format!("\"{}\"", nextpair_data::fingerprint(text.as_bytes()));
+    let caching = [(header::ETAG, tag.clone()), (header::CACHE_CONTROL, "no-cache".to_owned())];
+    let known = headers.get(header::IF_NONE_MATCH).and_then(|known| known.to_str().ok());
+    if known == Some(tag.as_str()) {
+        return Ok((StatusCode::NOT_MODIFIED, caching).into_response());
+    }
+    Ok((caching, [(header::CONTENT_TYPE, *kind)], *text).into_response())
+}

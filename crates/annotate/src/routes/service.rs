@@ -1,0 +1,31 @@
+//! What machines ask for.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::header;
+use axum::response::IntoResponse;
+use serde_json::{Value, json};
+
+use crate::access::Lead;
+use crate::app::App;
+use crate::refusal::Refusal;
+
+const OPENAPI: &str = include_str!("../openapi.json");
+
+pub(crate) async fn health(State(app): State<Arc<App>>) -> Result<Json<Value>, Refusal> {
+    match app.store.answers().await {
+        true => Ok(Json(json!({ "status": "ok" }))),
+        false => Err(Refusal::unavailable("the database does not answer")),
+    }
+}
+
+pub(crate) async fn metrics(State(app): State<Arc<App>>, _: Lead) -> impl IntoResponse {
+    let text = app.metrics.text(&app.clerk.state(), app.terms, app.clerk.waiting());
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text)
+}
+
+pub(crate) async fn openapi() -> impl IntoResponse {
+    ([(header::CONTENT_TYPE, "application/json")], OPENAPI)
+}

@@ -1,0 +1,98 @@
+//! Tasks and answers with the images and texts of their items.
+
+use nextpair_data::queue::Why;
+use serde::Serialize;
+
+use crate::event::{Draft, Millis};
+use crate::gallery::Gallery;
+use crate::state::{AnswerView, InHand, NextView, QueueTask};
+
+/// The task in somebody's hands, or why there is none.
+#[derive(Serialize)]
+pub(crate) struct Next {
+    task: Option<Task>,
+    none: Option<&'static str>,
+}
+
+#[derive(Serialize)]
+struct Task {
+    item: String,
+    rank: usize,
+    score: f64,
+    hits: Option<u32>,
+    #[serde(flatten)]
+    seen: Seen,
+    why: Vec<Reason>,
+    lease_until: Millis,
+    lease_ms: Millis,
+    draft: Option<Draft>,
+    note: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Reason {
+    item: String,
+    caption: String,
+    image: Option<String>,
+    similarity: f64,
+    threshold: f64,
+    surplus: f64,
+}
+
+/// What there is to see of an item.
+#[derive(Serialize)]
+pub(crate) struct Seen {
+    image: Option<String>,
+    texts: Vec<String>,
+}
+
+/// Something about an item, with what there is to see of it.
+#[derive(Serialize)]
+pub(crate) struct With<T> {
+    #[serde(flatten)]
+    what: T,
+    #[serde(flatten)]
+    seen: Seen,
+}
+
+impl Gallery {
+    fn seen(&self, item: &str) -> Seen {
+        Seen { image: self.url(item), texts: self.texts(item) }
+    }
+
+    pub(crate) fn answer(&self, what: AnswerView) -> With<AnswerView> {
+        With { seen: self.seen(&what.item), what }
+    }
+
+    pub(crate) fn queue_task(&self, what: QueueTask) -> With<QueueTask> {
+        With { seen: self.seen(&what.item), what }
+    }
+
+    pub(crate) fn next(&self, next: NextView) -> Next {
+        Next { task: next.task.map(|task| self.task(task)), none: next.none }
+    }
+
+    fn task(&self, in_hand: InHand) -> Task {
+        let InHand { task, lease_until, lease_ms, draft, note } = in_hand;
+        let reason = |why: Why| Reason {
+            image: self.url(&why.id),
+            item: why.id,
+            caption: why.caption,
+            similarity: why.similarity,
+            threshold: why.threshold,
+            surplus: why.surplus,
+        };
+        Task {
+            seen: self.seen(&task.id),
+            item: task.id,
+            rank: task.rank,
+            score: task.score,
+            hits: task.hits,
+            why: task.why.into_iter().map(reason).collect(),
+            lease_until,
+            lease_ms,
+            draft,
+            note,
+        }
+    }
+}

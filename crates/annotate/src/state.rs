@@ -1,0 +1,148 @@
+//! Everything that is known, in memory: what the events add up to.
+//!
+//! [`State::apply`] is the only thing that changes it, one event at a time, so that a restart ends
+//! where the last process was. What somebody may do is decided in `acts.rs`, what somebody gets to
+//! see is computed in `views.rs` and `overview.rs`.
+
+mod acts;
+mod overview;
+mod round;
+#[cfg(test)]
+mod tests;
+mod views;
+
+use std::collections::{BTreeMap, HashMap};
+
+use nextpair_data::queue::Task;
+
+pub(crate) use acts::{Act, Done, Record, Terms};
+pub(crate) use overview::Overview;
+pub(crate) use round::{Given, Round, Slot, Standing};
+pub(crate) use views::{
+    AnswerView, InHand, NextView, PersonView, QueueTask, RoundView, TaskState, Which,
+};
+
+use crate::event::{Draft, Event, Millis, PersonId, Role, Seq, What};
+
+/// Somebody who was invited.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Person {
+    pub(crate) id: PersonId,
+    pub(crate) name: String,
+    pub(crate) role: Role,
+    /// Counts links: only the last one signs in.
+    pub(crate) link: u32,
+    pub(crate) removed: bool,
+}
+
+/// What all events so far add up to.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct State {
+    /// The number of the last event.
+    pub(crate) seq: Seq,
+    pub(crate) people: BTreeMap<PersonId, Person>,
+    /// In order; only the last one can be open.
+    pub(crate) rounds: Vec<Round>,
+    pub(crate) paused: bool,
+    pub(crate) price: Option<f64>,
+    /// What acts with a key led to: the number of their first event.
+    keys: HashMap<(PersonId, String), Seq>,
+    /// Unfinished words. They are not part of the history.
+    pub(crate) drafts: HashMap<(PersonId, String), Draft>,
+    /// Tasks of rounds that an event is about to open.
+    pub(crate) coming: HashMap<i64, Vec<Task>>,
+}
+
+impl State {
+    /// Lets something have happened.
+    pub(crate) fn apply(&mut self, event: &Event) {
+        self.seq = event.seq;
+        if let (Some(by), Some(key)) = (event.by, &event.key) {
+            self.keys.entry((by, key.clone())).or_insert(event.seq);
+        }
+        let at = event.at;
+        match &event.what {
+            What::Invited { person, name, role } => {
+                let (id, name) = (*person, name.clone());
+                let person = Person { id, name, role: *role, link: 0, removed: false };
+                self.people.insert(id, person);
+            }
+            What::LinkRenewed { person } => {
+                if let Some(person) = self.people.get_mut(person) {
+                    person.link += 1;
+                }
+            }
+            What::Removed { person } => {
+                if let Some(person) = self.people.get_mut(person) {
+                    person.removed = true;
+                    person.link += 1;
+                }
+            }
+            What::Opened { round, fingerprint } => {
+                let tasks = self.coming.remove(round).unwrap_or_default();
+                self.rounds.push(Round::new(*round, fingerprint.clone(), tasks, at));
+            }
+            What::Paused => self.paused = true,
+            What::Resumed => self.paused = false,
+            What::Priced { price } => self.price = *price,
+            What::Closed { round } => self.of_round(*round, |round| round.closed = Some(at)),
+            What::HandedOver { round } => self.of_round(*round, |round| round.handed_over = true),
+            What::Overtaken { round } => self.of_round(*round, |round| {
+                round.closed.get_or_insert(at);
+                (round.handed_over, round.overtaken) = (true, true);
+            }),
+            What::Leased { .. }
+            | What::LetGo { .. }
+            | What::Answered { .. }
+            | What::Undone { .. }
+            | What::Returned { .. } => {
+                if let Some(round) = self.rounds.last_mut() {
+                    round.apply(event);
+                }
+            }
+        }
+    }
+
+    fn of_round(&mut self, number: i64, change: impl FnOnce(&mut Round)) {
+        if let Some(round) = self.rounds.iter_mut().find(|round| round.number == number) {
+            change(round);
+        }
+    }
+
+    /// The last round, open or not.
+    pub(crate) fn round(&self) -> Option<&Round> {
+        self.rounds.last()
+    }
+
+    /// Somebody who may still do something.
+    pub(crate) fn person(&self, id: PersonId) -> Option<&Person> {
+        self.people.get(&id).filter(|person| !person.removed)
+    }
+
+    /// Somebody of this name.
+    pub(crate) fn named(&self, name: &str) -> Option<&Person> {
+        self.people.values().find(|person| person.name == name)
+    }
+
+    /// What somebody is called, whether or not they are still there.
+    pub(crate) fn name_of(&self, id: PersonId) -> String {
+        self.people.get(&id).map_or_else(|| format!("person {id}"), |person| person.name.clone())
+    }
+
+    /// What an act of this key led to, if there was one.
+    fn known(&self, person: PersonId, key: &str) -> Option<Seq> {
+        self.keys.get(&(person, key.to_owned())).copied()
+    }
+
+    /// An answer of any round.
+    fn answer(&self, answer: Seq) -> Option<(&Round, &Given)> {
+        let of = |round| Some((round, Round::answer(round, answer)?));
+        self.rounds.iter().rev().find_map(of)
+    }
+
+    /// Whether a task of the last round is out with somebody at this time.
+    pub(crate) fn lease_until(&self, person: PersonId, item: &str, now: Millis) -> Option<Millis> {
+        let slot = self.round()?.slot(item)?;
+        slot.lease_of(person).map(|lease| lease.until).filter(|&until| until > now)
+    }
+}

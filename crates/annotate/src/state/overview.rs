@@ -1,0 +1,197 @@
+//! How it goes, in numbers: what the lead looks at.
+
+use std::collections::HashMap;
+
+use serde::Serialize;
+
+use super::views::{PersonView, RoundView};
+use super::{Given, Round, State, TaskState, Terms};
+use crate::event::{Millis, PersonId, Said, Seq};
+use crate::words::{overlap, words};
+
+/// The rate is that of the answers of this time.
+const OF_LATE: Millis = 15 * 60 * 1000;
+/// A rate of less time than this says nothing.
+const LEAST: Millis = 10 * 1000;
+/// Agreement is that of so many items, the latest: it is computed again and again.
+const COMPARED: usize = 1000;
+
+/// How it goes.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Overview {
+    round: Option<RoundView>,
+    rounds: Vec<RoundView>,
+    paused: bool,
+    tasks: usize,
+    done: usize,
+    skipped: usize,
+    held: usize,
+    open: usize,
+    answers: usize,
+    captions: usize,
+    per_hour: Option<f64>,
+    eta_seconds: Option<f64>,
+    price: Option<f64>,
+    cost: Option<f64>,
+    pub(crate) people: Vec<AtWork>,
+    agreement: Agreement,
+    closes_at: Option<Millis>,
+    close_by_itself: bool,
+}
+
+/// Somebody at work in the last round.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct AtWork {
+    pub(crate) person: PersonView,
+    /// Filled in by whoever can sign.
+    pub(crate) link: String,
+    answered: usize,
+    skipped: usize,
+    returned: usize,
+    captions: usize,
+    median_seconds: Option<f64>,
+    holds: Option<String>,
+    pub(crate) last_seen: Option<Millis>,
+}
+
+/// How alike the answers of different people are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub(crate) struct Agreement {
+    items: usize,
+    word_overlap: Option<f64>,
+    split_skips: usize,
+}
+
+impl State {
+    /// When the last round closes by itself: some time after everything was said, unless somebody
+    /// takes something back.
+    pub(crate) fn closes_at(&self, terms: Terms, grace: Millis) -> Option<Millis> {
+        let round = self.round().filter(|round| round.is_open() && !self.paused)?;
+        let complete = round.answered(terms.annotators) == round.slots.len();
+        complete.then_some(round.changed + grace)
+    }
+
+    /// How it goes in the last round.
+    pub(crate) fn overview(&self, terms: Terms, grace: Option<Millis>, now: Millis) -> Overview {
+        let round = self.round();
+        let mut counts = [0; 4];
+        for slot in round.into_iter().flat_map(|round| &round.slots) {
+            counts[round.map_or(0, |round| round.state_of(slot, terms, now) as usize)] += 1;
+        }
+        let of = |state: TaskState| counts[state as usize];
+        let given: Vec<&Given> = round.into_iter().flat_map(Round::standing).collect();
+        let left = round.map_or(0, |round| {
+            let wanted = |slot: &super::Slot| terms.annotators.saturating_sub(slot.standing.len());
+            round.slots.iter().map(wanted).sum::<usize>()
+        });
+        let per_hour = rate(&given, now);
+        let all = self.rounds.iter().flat_map(Round::standing);
+        let bought: usize = all.map(|given| given.said.captions()).sum();
+        Overview {
+            round: round.map(|round| self.round_view(round, terms)),
+            rounds: self.rounds.iter().map(|round| self.round_view(round, terms)).collect(),
+            paused: self.paused,
+            tasks: round.map_or(0, |round| round.slots.len()),
+            done: of(TaskState::Done) + of(TaskState::Skipped),
+            skipped: of(TaskState::Skipped),
+            held: of(TaskState::Held),
+            open: of(TaskState::Open),
+            answers: given.len(),
+            captions: given.iter().map(|given| given.said.captions()).sum(),
+            per_hour,
+            eta_seconds: per_hour.map(|rate| left as f64 * 3600.0 / rate),
+            price: self.price,
+            cost: self.price.map(|price| price * bought as f64),
+            people: self.at_work(now),
+            agreement: round.map(agreement).unwrap_or_default(),
+            closes_at: grace.and_then(|grace| self.closes_at(terms, grace)),
+            close_by_itself: grace.is_some(),
+        }
+    }
+
+    fn at_work(&self, now: Millis) -> Vec<AtWork> {
+        let round = self.round();
+        let mut of: HashMap<PersonId, Vec<&Given>> = HashMap::new();
+        for given in round.into_iter().flat_map(|round| round.answers.values()) {
+            of.entry(given.person).or_default().push(given);
+        }
+        let at_work = |id: PersonId| {
+            let said = of.remove(&id).unwrap_or_default();
+            let stands = |given: &&&Given| given.standing == super::Standing::Stands;
+            let standing: Vec<&&Given> = said.iter().filter(stands).collect();
+            let skips = |given: &&&Given| matches!(given.said, Said::Skip(_));
+            let returned = |given: &&&Given| matches!(given.standing, super::Standing::Returned(_));
+            let skipped = standing.iter().filter(|given| skips(given)).count();
+            let holds = round.and_then(|round| {
+                let at = round.is_open().then(|| round.in_hand(id, now)).flatten()?;
+                Some(round.slots[at].task.id.clone())
+            });
+            AtWork {
+                person: self.view_of(id),
+                link: String::new(),
+                answered: standing.len() - skipped,
+                skipped,
+                returned: said.iter().filter(returned).count(),
+                captions: standing.iter().map(|given| given.said.captions()).sum(),
+                median_seconds: median(standing.iter().filter_map(|given| given.seconds)),
+                holds,
+                last_seen: None,
+            }
+        };
+        let people = self.people.values().filter(|person| !person.removed);
+        people.map(|person| person.id).map(at_work).collect()
+    }
+}
+
+/// Answers an hour, of late.
+fn rate(given: &[&Given], now: Millis) -> Option<f64> {
+    let first = given.iter().map(|given| given.at).min()?;
+    let since = first.max(now - OF_LATE);
+    let late = given.iter().filter(|given| given.at >= since).count();
+    // The first answer begins the clock: it took its time before.
+    let (late, time) = if since == first { (late - 1, now - first) } else { (late, OF_LATE) };
+    (time >= LEAST && late > 0).then(|| late as f64 * 3_600_000.0 / time as f64)
+}
+
+fn median(numbers: impl Iterator<Item = f64>) -> Option<f64> {
+    let mut numbers: Vec<f64> = numbers.collect();
+    numbers.sort_by(f64::total_cmp);
+    let middle = numbers.len() / 2;
+    match numbers.len() {
+        0 => None,
+        odd if odd % 2 == 1 => Some(numbers[middle]),
+        _ => Some((numbers[middle - 1] + numbers[middle]) / 2.0),
+    }
+}
+
+fn agreement(round: &Round) -> Agreement {
+    let mut latest: Vec<&[Seq]> = round.slots.iter().map(|slot| &slot.standing[..]).collect();
+    latest.retain(|standing| standing.len() > 1);
+    latest.sort_by_key(|standing| standing.iter().max().copied());
+    let mut found = Agreement { items: latest.len(), ..Agreement::default() };
+    let mut overlaps = Vec::new();
+    for standing in latest.iter().rev().take(COMPARED) {
+        let said: Vec<Vec<Vec<String>>> =
+            standing.iter().map(|seq| texts(&round.answers[seq].said)).collect();
+        let skips = said.iter().filter(|texts| texts.is_empty()).count();
+        found.split_skips += usize::from(skips > 0 && skips < said.len());
+        for (at, one) in said.iter().enumerate() {
+            for other in &said[at + 1..] {
+                overlaps.extend(one.iter().flat_map(|a| other.iter().map(|b| overlap(a, b))));
+            }
+        }
+    }
+    if !overlaps.is_empty() {
+        found.word_overlap = Some(overlaps.iter().sum::<f64>() / overlaps.len() as f64);
+    }
+    found
+}
+
+/// What was said in words; an image is a word of its own.
+fn texts(said: &Said) -> Vec<Vec<String>> {
+    match said {
+        Said::Captions(captions) => captions.iter().map(|caption| words(caption)).collect(),
+        Said::Image(image) => vec![vec![image.clone()]],
+        Said::Skip(_) => Vec::new(),
+    }
+}

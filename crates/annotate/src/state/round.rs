@@ -1,0 +1,275 @@
+//! One round: its tasks, who has them, and what was said.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use nextpair_data::queue::Task;
+
+use crate::event::{Event, Millis, PersonId, Said, Seq, What};
+
+/// Picks that people answer together.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Round {
+    /// From 1.
+    pub(crate) number: i64,
+    /// Tells its tasks from others.
+    pub(crate) fingerprint: String,
+    /// In the order of the queue.
+    pub(crate) slots: Vec<Slot>,
+    by_item: HashMap<String, usize>,
+    /// All answers, whether or not they stand.
+    pub(crate) answers: BTreeMap<Seq, Given>,
+    /// The slots in somebody's hands, the latest last.
+    pub(super) hands: HashMap<PersonId, Vec<usize>>,
+    /// Slots by how many answers stand, so that those with room are found at once.
+    pub(super) by_answers: BTreeMap<usize, BTreeSet<usize>>,
+    /// When something was last said or taken back.
+    pub(crate) changed: Millis,
+    pub(crate) closed: Option<Millis>,
+    pub(crate) handed_over: bool,
+    /// The run did not wait for these answers.
+    pub(crate) overtaken: bool,
+}
+
+/// A task and what became of it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Slot {
+    pub(crate) task: Task,
+    /// Whom the task is or was kept for. Leases that ran out stay until somebody else takes the
+    /// task, so that whoever comes late to an untouched task is not turned away.
+    pub(crate) leases: Vec<Lease>,
+    /// All answers, the oldest first.
+    pub(crate) said: Vec<Seq>,
+    /// The answers that stand.
+    pub(crate) standing: Vec<Seq>,
+}
+
+/// A task is kept for somebody.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Lease {
+    pub(crate) person: PersonId,
+    pub(crate) since: Millis,
+    pub(crate) until: Millis,
+}
+
+/// An answer.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Given {
+    pub(crate) seq: Seq,
+    /// Which task.
+    pub(crate) slot: usize,
+    /// Whose answer it is.
+    pub(crate) person: PersonId,
+    /// A lead who changed its words.
+    pub(crate) edited_by: Option<PersonId>,
+    pub(crate) at: Millis,
+    pub(crate) seconds: Option<f64>,
+    pub(crate) said: Said,
+    pub(crate) standing: Standing,
+}
+
+/// What became of an answer.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Standing {
+    Stands,
+    /// Taken back by its author.
+    Undone,
+    /// Given back by a lead, with this note.
+    Returned(String),
+    /// Another answer stands in its place.
+    Replaced,
+}
+
+impl Slot {
+    pub(crate) fn lease_of(&self, person: PersonId) -> Option<&Lease> {
+        self.leases.iter().find(|lease| lease.person == person)
+    }
+
+    /// How many others have it in their hands.
+    pub(crate) fn held_by_others(&self, person: PersonId, now: Millis) -> usize {
+        let held = |lease: &&Lease| lease.person != person && lease.until > now;
+        self.leases.iter().filter(held).count()
+    }
+}
+
+impl Round {
+    pub(crate) fn new(number: i64, fingerprint: String, tasks: Vec<Task>, at: Millis) -> Self {
+        let slot = |task| Slot { task, leases: Vec::new(), said: Vec::new(), standing: Vec::new() };
+        let slots: Vec<Slot> = tasks.into_iter().map(slot).collect();
+        let named = slots.iter().enumerate().map(|(at, slot)| (slot.task.id.clone(), at));
+        Round {
+            number,
+            fingerprint,
+            by_item: named.collect(),
+            answers: BTreeMap::new(),
+            hands: HashMap::new(),
+            by_answers: BTreeMap::from([(0, (0..slots.len()).collect())]),
+            slots,
+            changed: at,
+            closed: None,
+            handed_over: false,
+            overtaken: false,
+        }
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.closed.is_none()
+    }
+
+    pub(crate) fn position(&self, item: &str) -> Option<usize> {
+        self.by_item.get(item).copied()
+    }
+
+    pub(crate) fn slot(&self, item: &str) -> Option<&Slot> {
+        self.position(item).map(|at| &self.slots[at])
+    }
+
+    pub(crate) fn answer(&self, seq: Seq) -> Option<&Given> {
+        self.answers.get(&seq)
+    }
+
+    /// Answers that stand, by task.
+    pub(crate) fn standing(&self) -> impl Iterator<Item = &Given> {
+        self.slots.iter().flat_map(|slot| &slot.standing).map(|seq| &self.answers[seq])
+    }
+
+    /// How many tasks have at least so many answers.
+    pub(crate) fn answered(&self, at_least: usize) -> usize {
+        self.by_answers.range(at_least..).map(|(_, slots)| slots.len()).sum()
+    }
+
+    /// The task in somebody's hands: the latest, if there are several.
+    pub(crate) fn in_hand(&self, person: PersonId, now: Millis) -> Option<usize> {
+        let held =
+            |&&at: &&usize| self.slots[at].lease_of(person).is_some_and(|lease| lease.until > now);
+        self.hands.get(&person)?.iter().rfind(held).copied()
+    }
+
+    /// The most wanted task that somebody could take: not answered by them, and with fewer answers
+    /// and leases than are wanted.
+    pub(crate) fn free(&self, person: PersonId, wanted: usize, now: Millis) -> Option<usize> {
+        // By rank over all counts of answers; each of the few sets is searched from its front.
+        let first = |(answers, slots): (&usize, &BTreeSet<usize>)| {
+            let free = |&&at: &&usize| {
+                let slot = &self.slots[at];
+                answers + slot.held_by_others(person, now) < wanted
+                    && !self.has_answered(slot, person)
+            };
+            slots.iter().find(free).copied()
+        };
+        self.by_answers.range(..wanted).filter_map(first).min()
+    }
+
+    pub(crate) fn has_answered(&self, slot: &Slot, person: PersonId) -> bool {
+        slot.standing.iter().any(|seq| self.answers[seq].person == person)
+    }
+
+    /// The last thing that somebody said about a task and that does not stand, if nothing of theirs
+    /// stands.
+    pub(crate) fn taken_back(&self, at: usize, person: PersonId) -> Option<&Given> {
+        let mut said = self.slots[at].said.iter().rev().map(|seq| &self.answers[seq]);
+        let last = said.find(|given| given.person == person)?;
+        match last.standing {
+            Standing::Undone | Standing::Returned(_) => Some(last),
+            Standing::Stands | Standing::Replaced => None,
+        }
+    }
+
+    /// Lets something have happened in this round.
+    pub(crate) fn apply(&mut self, event: &Event) {
+        match &event.what {
+            What::Leased { item, person, until } => {
+                if let Some(at) = self.position(item) {
+                    self.lease(at, *person, event.at, *until);
+                }
+            }
+            What::LetGo { item, person } => {
+                if let Some(at) = self.position(item) {
+                    self.let_go(at, *person);
+                }
+            }
+            What::Answered { item, person, said, seconds, replaces } => {
+                let Some(at) = self.position(item) else { return };
+                if let Some(old) = replaces {
+                    self.fall(*old, Standing::Replaced);
+                }
+                let given = Given {
+                    seq: event.seq,
+                    slot: at,
+                    person: *person,
+                    edited_by: event.by.filter(|by| by != person),
+                    at: event.at,
+                    seconds: *seconds,
+                    said: said.clone(),
+                    standing: Standing::Stands,
+                };
+                self.answers.insert(event.seq, given);
+                self.slots[at].said.push(event.seq);
+                self.recount(at, |standing| standing.push(event.seq));
+                self.let_go(at, *person);
+                self.changed = event.at;
+            }
+            What::Undone { answer, .. } => {
+                self.fall(*answer, Standing::Undone);
+                self.changed = event.at;
+            }
+            What::Returned { answer, note, until, .. } => {
+                if let Some((at, person)) = self.fall(*answer, Standing::Returned(note.clone())) {
+                    self.lease(at, person, event.at, *until);
+                }
+                self.changed = event.at;
+            }
+            _ => {}
+        }
+    }
+
+    fn lease(&mut self, at: usize, person: PersonId, now: Millis, until: Millis) {
+        let leases = &mut self.slots[at].leases;
+        match leases.iter_mut().find(|lease| lease.person == person) {
+            Some(lease) => {
+                // Whoever comes back to a task that ran out begins anew.
+                if lease.until <= now {
+                    lease.since = now;
+                }
+                lease.until = until;
+            }
+            None => {
+                leases.retain(|lease| lease.until > now);
+                leases.push(Lease { person, since: now, until });
+            }
+        }
+        let hand = self.hands.entry(person).or_default();
+        if hand.last() != Some(&at) {
+            hand.retain(|&other| other != at);
+            hand.push(at);
+        }
+    }
+
+    fn let_go(&mut self, at: usize, person: PersonId) {
+        self.slots[at].leases.retain(|lease| lease.person != person);
+        if let Some(hand) = self.hands.get_mut(&person) {
+            hand.retain(|&other| other != at);
+        }
+    }
+
+    /// An answer does not stand any more. Returns its task and its author.
+    fn fall(&mut self, answer: Seq, standing: Standing) -> Option<(usize, PersonId)> {
+        let given = self.answers.get_mut(&answer)?;
+        given.standing = standing;
+        let (at, person) = (given.slot, given.person);
+        self.recount(at, |standing| standing.retain(|&seq| seq != answer));
+        Some((at, person))
+    }
+
+    fn recount(&mut self, at: usize, change: impl FnOnce(&mut Vec<Seq>)) {
+        let standing = &mut self.slots[at].standing;
+        let before = standing.len();
+        change(standing);
+        let after = standing.len();
+        if before != after {
+            if let Some(slots) = self.by_answers.get_mut(&before) {
+                slots.remove(&at);
+            }
+            self.by_answers.entry(after).or_default().insert(at);
+        }
+    }
+}

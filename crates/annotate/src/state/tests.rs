@@ -1,0 +1,110 @@
+//! Whatever people do in whatever order, the rules hold.
+
+use std::collections::HashSet;
+
+use nextpair_data::queue::Task;
+use proptest::prelude::*;
+
+use super::acts::Record;
+use super::{Act, State, Terms};
+use crate::event::{Millis, PersonId, Role, Said};
+
+const PEOPLE: i64 = 4;
+const TASKS: usize = 5;
+const LEASE: Millis = 100;
+
+/// Something that somebody tries, some time later.
+#[derive(Clone, Debug)]
+struct Step {
+    by: PersonId,
+    later: Millis,
+    what: u8,
+    number: usize,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = (1..=PEOPLE, 0..60i64, 0..10u8, 0..40usize);
+    let step = step.prop_map(|(by, later, what, number)| Step { by, later, what, number });
+    proptest::collection::vec(step, 1..120)
+}
+
+fn task(at: usize) -> Task {
+    Task { rank: at + 1, id: format!("item {at}"), score: 0.0, hits: None, why: Vec::new() }
+}
+
+fn act(step: &Step, state: &State) -> Act {
+    let answers: Vec<i64> =
+        state.rounds.iter().flat_map(|round| round.answers.keys().copied()).collect();
+    let answer = answers.get(step.number % answers.len().max(1)).copied().unwrap_or(99);
+    let item = format!("item {}", step.number % TASKS);
+    let key = format!("key {}", step.number);
+    let said = Said::Captions(vec![format!("person {} about {item}", step.by)]);
+    match step.what {
+        0..=1 => Act::Next,
+        2..=4 => {
+            // Mostly what is in hand, sometimes anything.
+            let held = state.round().and_then(|round| {
+                let at = round.hands.get(&step.by)?.last()?;
+                Some(round.slots[*at].task.id.clone())
+            });
+            let item = if step.number % 4 == 0 { item } else { held.unwrap_or(item) };
+            let said = Said::Captions(vec![format!("person {} about {item}", step.by)]);
+            Act::Submit { key, item, said }
+        }
+        5 => Act::Undo { key, answer },
+        6 => Act::Revise { key, answer, said },
+        7 => Act::Return { key, answer, note: "again".into() },
+        8 => Act::Renew { item },
+        _ => Act::LetGo,
+    }
+}
+
+proptest! {
+    #[test]
+    fn the_rules_hold(steps in steps(), annotators in 1..4usize) {
+        let terms = Terms { captions: 1, annotators, lease: LEASE };
+        let (mut state, mut now) = (State::default(), 1000);
+        let mut record = Record::default();
+        let mut perform = |state: &mut State, by, act, now| state.perform((by, act), (terms, now), &mut record);
+        for name in ["lead", "ann", "ben", "cat"] {
+            let role = if name == "lead" { Role::Lead } else { Role::Annotator };
+            perform(&mut state, None, Act::Invite { name: name.into(), role }, now).unwrap();
+        }
+        let tasks = (0..TASKS).map(task).collect();
+        perform(&mut state, None, Act::Open { round: 1, fingerprint: "x".into(), tasks }, now).unwrap();
+        for step in &steps {
+            now += step.later;
+            let before = state.clone();
+            let act = act(step, &state);
+            if perform(&mut state, Some(step.by), act.clone(), now).is_err() {
+                prop_assert_eq!(&state, &before, "a refusal changes nothing");
+            }
+            let round = state.round().unwrap();
+            let mut counted = 0;
+            for slot in &round.slots {
+                let authors: Vec<_> = slot.standing.iter().map(|seq| round.answers[seq].person).collect();
+                let distinct: HashSet<_> = authors.iter().collect();
+                prop_assert_eq!(distinct.len(), authors.len(), "nobody answers twice");
+                let held: Vec<_> = slot.leases.iter().filter(|lease| lease.until > now).collect();
+                prop_assert!(authors.len() + held.len() <= annotators, "{:?} after {:?}", slot, act);
+                prop_assert!(held.iter().all(|lease| !authors.contains(&lease.person)));
+                for seq in &slot.standing {
+                    let Said::Captions(said) = &round.answers[seq].said else { unreachable!() };
+                    prop_assert!(said[0].ends_with(&slot.task.id) || round.answers[seq].edited_by.is_some() || said[0].contains("about"));
+                }
+                counted += authors.len();
+            }
+            let total: usize = round.by_answers.iter().map(|(count, slots)| count * slots.len()).sum();
+            prop_assert_eq!(total, counted);
+        }
+        // What happened adds up to what is known.
+        let mut again = State::default();
+        again.coming.insert(1, (0..TASKS).map(task).collect());
+        for event in &record.events {
+            let body = serde_json::to_string(&event.what).unwrap();
+            prop_assert_eq!(&serde_json::from_str::<crate::event::What>(&body).unwrap(), &event.what);
+            again.apply(event);
+        }
+        prop_assert_eq!(again, state);
+    }
+}

@@ -1,0 +1,253 @@
+//! What people get to see of the state.
+
+use nextpair_data::queue::{self, Task};
+use serde::{Deserialize, Serialize};
+
+use super::{Given, Round, Slot, Standing, State, Terms};
+use crate::event::{Draft, Millis, PersonId, Role, Said, Seq};
+
+/// What is said of a task that nobody answered before the round was closed.
+const UNANSWERED: &str = "nobody had answered when the round was closed";
+
+/// The task in somebody's hands, or why there is none.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct NextView {
+    pub(crate) task: Option<InHand>,
+    pub(crate) none: Option<&'static str>,
+}
+
+/// A task in somebody's hands.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct InHand {
+    pub(crate) task: Task,
+    pub(crate) lease_until: Millis,
+    pub(crate) lease_ms: Millis,
+    pub(crate) draft: Option<Draft>,
+    pub(crate) note: Option<String>,
+}
+
+impl NextView {
+    pub(crate) fn none(why: &'static str) -> Self {
+        NextView { task: None, none: Some(why) }
+    }
+}
+
+/// Somebody, as others see them.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct PersonView {
+    pub(crate) id: PersonId,
+    pub(crate) name: String,
+    pub(crate) role: Role,
+}
+
+/// A round in numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub(crate) struct RoundView {
+    pub(crate) number: i64,
+    pub(crate) state: &'static str,
+    pub(crate) tasks: usize,
+    pub(crate) done: usize,
+}
+
+/// An answer.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct AnswerView {
+    pub(crate) answer: Seq,
+    pub(crate) round: i64,
+    pub(crate) item: String,
+    pub(crate) said: Said,
+    pub(crate) person: PersonView,
+    pub(crate) at: Millis,
+    pub(crate) seconds: Option<f64>,
+    pub(crate) state: &'static str,
+    pub(crate) edited_by: Option<String>,
+    pub(crate) note: Option<String>,
+}
+
+/// Which answers.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Which {
+    pub(crate) limit: usize,
+    pub(crate) before: Option<Seq>,
+    pub(crate) person: Option<PersonId>,
+    pub(crate) item: Option<String>,
+    pub(crate) this_round: bool,
+}
+
+/// How a task stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum TaskState {
+    Open,
+    Held,
+    Done,
+    Skipped,
+}
+
+/// A task as the lead sees it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct QueueTask {
+    pub(crate) item: String,
+    pub(crate) rank: usize,
+    pub(crate) score: f64,
+    pub(crate) hits: Option<u32>,
+    pub(crate) state: TaskState,
+    pub(crate) holder: Option<String>,
+    pub(crate) answers: usize,
+}
+
+impl State {
+    pub(crate) fn view_of(&self, id: PersonId) -> PersonView {
+        let role = self.people.get(&id).map_or(Role::Annotator, |person| person.role);
+        PersonView { id, name: self.name_of(id), role }
+    }
+
+    /// A task that somebody has, with what they typed or said before.
+    pub(super) fn task_in_hand(&self, person: PersonId, at: usize, terms: Terms) -> NextView {
+        let Some(round) = self.round() else { return NextView::none("no_round") };
+        let slot = &round.slots[at];
+        let before = round.taken_back(at, person);
+        let note = before.and_then(|given| match &given.standing {
+            Standing::Returned(note) => Some(note.clone()),
+            _ => None,
+        });
+        let typed = self.drafts.get(&(person, slot.task.id.clone())).cloned();
+        let task = InHand {
+            task: slot.task.clone(),
+            lease_until: slot.lease_of(person).map_or(0, |lease| lease.until),
+            lease_ms: terms.lease,
+            draft: typed.or_else(|| before.map(|given| as_draft(&given.said))),
+            note,
+        };
+        NextView { task: Some(task), none: None }
+    }
+
+    /// The numbers of a round.
+    pub(crate) fn round_view(&self, round: &Round, terms: Terms) -> RoundView {
+        let state = if round.is_open() { "open" } else { "closed" };
+        let done = round.answered(terms.annotators);
+        RoundView { number: round.number, state, tasks: round.slots.len(), done }
+    }
+
+    /// Answers, the newest first.
+    pub(crate) fn answers(&self, which: &Which) -> Vec<AnswerView> {
+        let last = self.round().map_or(0, |round| round.number);
+        let rounds = self.rounds.iter().rev();
+        let rounds = rounds.filter(|round| !which.this_round || round.number == last);
+        let given = rounds.flat_map(|round| {
+            let before = which.before.unwrap_or(Seq::MAX);
+            round.answers.range(..before).rev().map(move |(_, given)| (round, given))
+        });
+        let wanted = given.filter(|(round, given)| {
+            which.person.is_none_or(|person| given.person == person)
+                && which.item.as_ref().is_none_or(|item| round.slots[given.slot].task.id == *item)
+        });
+        wanted.take(which.limit).map(|(round, given)| self.answer_view(round, given)).collect()
+    }
+
+    fn answer_view(&self, round: &Round, given: &Given) -> AnswerView {
+        let (state, note) = match &given.standing {
+            Standing::Stands => ("stands", None),
+            Standing::Undone => ("undone", None),
+            Standing::Returned(note) => ("returned", Some(note.clone())),
+            Standing::Replaced => ("replaced", None),
+        };
+        AnswerView {
+            answer: given.seq,
+            round: round.number,
+            item: round.slots[given.slot].task.id.clone(),
+            said: given.said.clone(),
+            person: self.view_of(given.person),
+            at: given.at,
+            seconds: given.seconds,
+            state,
+            edited_by: given.edited_by.map(|by| self.name_of(by)),
+            note,
+        }
+    }
+
+    /// Tasks of the last round in the order of the queue, and how many there are of this state.
+    pub(crate) fn queue(
+        &self,
+        (state, offset, limit): (Option<TaskState>, usize, usize),
+        (terms, now): (Terms, Millis),
+    ) -> (usize, Vec<QueueTask>) {
+        let Some(round) = self.round() else { return (0, Vec::new()) };
+        let states = round.slots.iter().map(|slot| (slot, round.state_of(slot, terms, now)));
+        let wanted: Vec<_> =
+            states.filter(|(_, found)| state.is_none_or(|state| state == *found)).collect();
+        let shown = |&(slot, state): &(&Slot, TaskState)| {
+            let holder = slot.leases.iter().find(|lease| lease.until > now);
+            let Task { id, rank, score, hits, .. } = &slot.task;
+            QueueTask {
+                item: id.clone(),
+                rank: *rank,
+                score: *score,
+                hits: *hits,
+                state,
+                holder: holder.map(|lease| self.name_of(lease.person)),
+                answers: slot.standing.len(),
+            }
+        };
+        (wanted.len(), wanted.iter().skip(offset).take(limit).map(shown).collect())
+    }
+
+    /// What people said in a round, for others to work with: the answers that stand, by task.
+    pub(crate) fn said(&self, round: &Round) -> Vec<queue::Answer> {
+        let answers = round.standing().flat_map(|given| {
+            let said = match &given.said {
+                Said::Captions(captions) => {
+                    captions.iter().cloned().map(queue::Said::Caption).collect()
+                }
+                Said::Image(image) => vec![queue::Said::Image(image.clone())],
+                Said::Skip(reason) => vec![queue::Said::Skip(reason.clone())],
+            };
+            let id = &round.slots[given.slot].task.id;
+            let annotator = Some(self.name_of(given.person));
+            said.into_iter().map(move |said| queue::Answer {
+                id: id.clone(),
+                said,
+                annotator: annotator.clone(),
+            })
+        });
+        answers.collect()
+    }
+
+    /// What is handed over of a closed round: what people said, and for every task of which nobody
+    /// said anything that it is skipped.
+    pub(crate) fn to_hand_over(&self, round: &Round) -> Vec<queue::Answer> {
+        let mut answers = self.said(round);
+        let unanswered = round.slots.iter().filter(|slot| slot.standing.is_empty());
+        answers.extend(unanswered.map(|slot| queue::Answer {
+            id: slot.task.id.clone(),
+            said: queue::Said::Skip(UNANSWERED.to_owned()),
+            annotator: None,
+        }));
+        answers
+    }
+}
+
+impl Round {
+    pub(super) fn state_of(&self, slot: &Slot, terms: Terms, now: Millis) -> TaskState {
+        let skips = |seq: &Seq| matches!(self.answers[seq].said, Said::Skip(_));
+        if slot.standing.len() >= terms.annotators {
+            return match slot.standing.iter().all(skips) {
+                true => TaskState::Skipped,
+                false => TaskState::Done,
+            };
+        }
+        match slot.leases.iter().any(|lease| lease.until > now) {
+            true => TaskState::Held,
+            false => TaskState::Open,
+        }
+    }
+}
+
+/// What was said, to be said again.
+fn as_draft(said: &Said) -> Draft {
+    match said {
+        Said::Captions(captions) => Draft { captions: captions.clone(), image: None },
+        Said::Image(image) => Draft { captions: Vec::new(), image: Some(image.clone()) },
+        Said::Skip(_) => Draft::default(),
+    }
+}

@@ -1,0 +1,172 @@
+//! Rounds begin, end, and are handed over.
+
+use nextpair_data::queue::Said;
+use serde_json::{Value, json};
+
+use super::world::{MINUTE, World, on_both};
+use crate::keeper;
+
+fn as_is(_: &mut crate::Settings) {}
+
+async fn put(world: &World, path: &str, body: Value) {
+    world.ask(&world.as_("lead"), &format!("PUT {path}"), Some(body)).await.ok();
+}
+
+async fn close(world: &World, body: Value) -> super::world::Reply {
+    world.post("lead", "/api/lead/close", body).await
+}
+
+#[test]
+fn a_pause_lets_people_finish() {
+    on_both(as_is, async |world| {
+        let item = world.next("ann").await.unwrap();
+        put(&world, "/api/lead/pause", json!({ "paused": true })).await;
+        assert_eq!(world.next("ben").await.unwrap_err(), "paused");
+        let next = world.submit("ann", "key-paused", &item, "A star .").await.ok();
+        assert_eq!(next["next"]["none"], "paused");
+        assert_eq!(world.get("ann", "/api/me").await.ok()["paused"], true);
+        put(&world, "/api/lead/pause", json!({ "paused": false })).await;
+        assert!(world.next("ben").await.is_ok());
+    });
+}
+
+#[test]
+fn a_lead_closes_a_round_and_the_run_gets_everything() {
+    on_both(as_is, async |world| {
+        let answer = world.caption("ann", "A star .").await;
+        let item = world.next("ann").await.unwrap();
+        assert_eq!(
+            close(&world, json!({ "round": 1 })).await.refusal(),
+            (409, "unanswered".into())
+        );
+        assert_eq!(
+            close(&world, json!({ "round": 2, "unanswered": "skip" })).await.refusal().0,
+            409
+        );
+        let skip = json!({ "round": 1, "unanswered": "skip" });
+        assert_eq!(close(&world, skip.clone()).await.ok()["state"], "closed");
+        assert_eq!(close(&world, skip).await.ok()["state"], "closed", "once more is no harm");
+        let late = world.submit("ann", "key-late-1", &item, "Late .").await;
+        assert_eq!(late.refusal(), (409, "round_closed".into()));
+        let undo = world
+            .post("ann", &format!("/api/answers/{answer}/undo"), json!({ "key": "undo-late" }))
+            .await;
+        assert_eq!(undo.refusal(), (409, "round_closed".into()));
+        assert_eq!(world.next("ann").await.unwrap_err(), "closed");
+        // The run cannot be reached at first.
+        *world.run.broken.lock().unwrap() = Some("the folder is locked".into());
+        let wrong = keeper::look(&world.app).await.unwrap_err().to_string();
+        assert!(wrong.contains("safe") && wrong.contains("the folder is locked"), "{wrong}");
+        *world.run.broken.lock().unwrap() = None;
+        // Also by another process, later.
+        let again = world.again().await;
+        again.look().await;
+        again.look().await;
+        {
+            let taken = world.run.taken.lock().unwrap();
+            assert_eq!(taken.len(), 1, "once");
+            let (round, answers) = &taken[0];
+            assert_eq!((*round, answers.len()), (1, 5));
+            assert_eq!(answers[0].said, Said::Caption("A star .".into()));
+            assert_eq!(answers[0].annotator.as_deref(), Some("ann"));
+            assert!(answers[1..].iter().all(|answer| matches!(answer.said, Said::Skip(_))));
+        }
+        // The next batch of the run opens the next round.
+        *world.run.batch.lock().unwrap() = None;
+        again.look().await;
+        assert_eq!(again.next("ann").await.unwrap_err(), "closed");
+        *world.run.batch.lock().unwrap() = Some(world.batch(2, 5));
+        again.look().await;
+        assert_eq!(again.next("ann").await.unwrap(), world.batch(2, 5).tasks[0].id);
+        let me = again.get("ann", "/api/me").await.ok();
+        assert_eq!((&me["round"]["number"], &me["answered"]), (&json!(2), &json!(0)));
+        let first = again.get("lead", "/api/lead/export?format=jsonl&round=1").await;
+        assert_eq!(first.text().lines().count(), 1);
+    });
+}
+
+#[test]
+fn a_complete_round_closes_by_itself() {
+    on_both(
+        |settings| settings.grace = Some(std::time::Duration::from_secs(60)),
+        async |world| {
+            let mut last = 0;
+            for number in 0..5 {
+                last = world.caption("ann", &format!("{number} stars .")).await;
+            }
+            assert_eq!(world.next("ann").await.unwrap_err(), "done");
+            world.pass(MINUTE / 2);
+            world.look().await;
+            // Second thoughts.
+            world
+                .post("ann", &format!("/api/answers/{last}/undo"), json!({ "key": "undo-last" }))
+                .await
+                .ok();
+            world.pass(2 * MINUTE);
+            world.look().await;
+            assert!(world.run.taken.lock().unwrap().is_empty());
+            assert!(world.get("lead", "/api/lead/overview").await.ok()["closes_at"].is_null());
+            world.caption("ann", "Many stars .").await;
+            assert!(world.get("lead", "/api/lead/overview").await.ok()["closes_at"].is_i64());
+            world.pass(MINUTE - 1);
+            world.look().await;
+            assert!(world.run.taken.lock().unwrap().is_empty());
+            world.pass(1);
+            world.look().await;
+            let taken = world.run.taken.lock().unwrap().clone();
+            assert_eq!((taken[0].0, taken[0].1.len()), (1, 5));
+            assert_eq!(taken[0].1[4].said, Said::Caption("Many stars .".into()));
+        },
+    );
+}
+
+#[test]
+fn a_run_that_goes_on_elsewhere_is_followed() {
+    on_both(as_is, async |world| {
+        world.caption("ann", "A star .").await;
+        *world.run.batch.lock().unwrap() = Some(world.batch(2, 5));
+        world.look().await;
+        assert_eq!(world.get("ann", "/api/me").await.ok()["round"]["number"], 2);
+        assert!(world.run.taken.lock().unwrap().is_empty());
+        assert_eq!(world.export().await.len(), 1, "nothing is lost");
+        // Other picks for a round that is known, or a run that began anew, are not mixed in.
+        let mut other = world.batch(2, 5);
+        other.tasks.reverse();
+        for (batch, expected) in [(other, "round 2"), (world.batch(1, 5), "round 1 waits")] {
+            *world.run.batch.lock().unwrap() = Some(batch);
+            let wrong = keeper::look(&world.app).await.unwrap_err().to_string();
+            assert!(wrong.contains(expected) && wrong.contains("another database"), "{wrong}");
+        }
+    });
+}
+
+#[test]
+fn exports_come_in_every_form() {
+    on_both(as_is, async |world| {
+        world.caption("ann", "A star, \"red\" .").await;
+        let item = world.next("ben").await.unwrap();
+        let skip = json!({ "key": "key-skip", "item": item, "said": { "skip": "dark" } });
+        world.post("ben", "/api/answers", skip).await.ok();
+        for (form, kind, expected) in [
+            ("jsonl", "application/x-ndjson", "{\"id\":"),
+            ("csv", "text/csv", "id,image,score"),
+            ("coco", "application/json", "\"annotations\""),
+            ("label-studio", "application/json", "\"predictions\""),
+        ] {
+            let file = world.get("lead", &format!("/api/lead/export?format={form}")).await;
+            assert!(file.headers["content-type"].to_str().unwrap().starts_with(kind));
+            assert!(
+                file.headers["content-disposition"].to_str().unwrap().starts_with("attachment")
+            );
+            assert!(
+                file.text().contains(expected) && file.text().contains("red"),
+                "{}",
+                file.text()
+            );
+        }
+        let studio = world.get("lead", "/api/lead/export?format=label-studio").await.ok();
+        assert_eq!(studio[0]["data"]["score"], studio[0]["predictions"][0]["score"]);
+        assert_eq!(world.get("lead", "/api/lead/export?format=xml").await.refusal().0, 400);
+        assert_eq!(world.get("lead", "/api/lead/export?format=csv&round=7").await.refusal().0, 404);
+    });
+}

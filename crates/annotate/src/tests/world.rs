@@ -1,0 +1,302 @@
+//! A desk to try things on: generated scenes, a source of batches, a clock that is told the time.
+
+use std::error::Error;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::{HeaderMap, Request, StatusCode, header};
+use nextpair_data::Side;
+use nextpair_data::dataset::Dataset;
+use nextpair_data::import::import_scenes;
+use nextpair_data::queue::{Answer, Task, Why};
+use nextpair_data::scenes;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tower::ServiceExt;
+
+use crate::app::App;
+use crate::event::Millis;
+use crate::{Batch, Desk, Settings, Source, keeper, routes};
+
+/// When every test begins.
+pub(super) const BEGIN: Millis = 1_800_000_000_000;
+pub(super) const MINUTE: Millis = 60_000;
+
+/// A run, or what looks like one from here.
+#[derive(Default)]
+pub(super) struct Run {
+    pub(super) batch: Mutex<Option<Batch>>,
+    pub(super) taken: Mutex<Vec<(usize, Vec<Answer>)>>,
+    pub(super) broken: Mutex<Option<String>>,
+}
+
+/// The side of the run that a desk sees.
+struct Window(Arc<Run>);
+
+type Failure = Box<dyn Error + Send + Sync>;
+
+impl Source for Window {
+    fn batch(&self) -> Result<Option<Batch>, Failure> {
+        Ok(self.0.batch.lock().unwrap().clone())
+    }
+
+    fn hand_over(&self, batch: &Batch, answers: &[Answer]) -> Result<(), Failure> {
+        if let Some(what) = self.0.broken.lock().unwrap().clone() {
+            return Err(what.into());
+        }
+        self.0.taken.lock().unwrap().push((batch.round, answers.to_vec()));
+        Ok(())
+    }
+}
+
+/// A desk with everything around it.
+pub(super) struct World {
+    pub(super) folder: Arc<TempDir>,
+    pub(super) app: Arc<App>,
+    pub(super) run: Arc<Run>,
+    pub(super) settings: Settings,
+    clock: Arc<AtomicI64>,
+    router: Router,
+}
+
+/// How somebody shows who they are.
+#[derive(Clone, Debug)]
+pub(super) enum Shows {
+    Nothing,
+    Token(String),
+    /// A cookie, and maybe a CSRF token.
+    Cookie(String, Option<String>),
+}
+
+/// An answer of the app.
+#[derive(Debug)]
+pub(super) struct Reply {
+    pub(super) status: StatusCode,
+    pub(super) headers: HeaderMap,
+    pub(super) bytes: Vec<u8>,
+}
+
+impl Reply {
+    pub(super) fn json(&self) -> Value {
+        serde_json::from_slice(&self.bytes).unwrap_or_else(|_| panic!("not JSON: {}", self.text()))
+    }
+
+    pub(super) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.bytes).into_owned()
+    }
+
+    /// The status and the code of a refusal.
+    pub(super) fn refusal(&self) -> (u16, String) {
+        let code = self.json()["code"].as_str().unwrap_or("").to_owned();
+        (self.status.as_u16(), code)
+    }
+
+    pub(super) fn ok(self) -> Value {
+        assert!(self.status.is_success(), "{} {}", self.status, self.text());
+        if self.bytes.is_empty() { Value::Null } else { self.json() }
+    }
+}
+
+/// Runs a test on SQLite and on PostgreSQL.
+pub(super) fn on_both(change: impl Fn(&mut Settings), test: impl AsyncFn(World)) {
+    for postgres in [false, true] {
+        on(postgres, Side::Image, &change, &test);
+    }
+}
+
+/// Runs a test on SQLite.
+pub(super) fn on_sqlite(pool: Side, change: impl Fn(&mut Settings), test: impl AsyncFn(World)) {
+    on(false, pool, &change, &test);
+}
+
+fn on(postgres: bool, pool: Side, change: &impl Fn(&mut Settings), test: &impl AsyncFn(World)) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let folder = Arc::new(tempfile::tempdir().unwrap());
+        let database = match postgres {
+            true => new_database().await,
+            false => format!("sqlite:{}", folder.path().join("annotate ?.db").display()),
+        };
+        let scenes = scenes::Settings { images: 30, ..scenes::Settings::default() };
+        import_scenes(&scenes, &folder.path().join("scenes"), &()).unwrap();
+        let mut settings = Settings {
+            address: SocketAddr::from(([127, 0, 0, 1], 7878)),
+            public_url: None,
+            database,
+            sign_in: true,
+            invite: vec!["ann".to_owned(), "ben".to_owned()],
+            captions: 1,
+            annotators: 1,
+            lease: Duration::from_secs(600),
+            language: None,
+            price: None,
+            grace: None,
+            uploads: None,
+        };
+        change(&mut settings);
+        let world = World::open(folder, settings, Arc::default(), pool).await;
+        *world.run.batch.lock().unwrap() = Some(world.batch(1, 5));
+        keeper::look(&world.app).await.unwrap();
+        test(world).await;
+    });
+}
+
+/// A database of our own on the server that the tests were given.
+async fn new_database() -> String {
+    static NUMBER: AtomicUsize = AtomicUsize::new(0);
+    let server = std::env::var("NEXTPAIR_TEST_POSTGRES")
+        .expect("run `cargo xtask test`, or set NEXTPAIR_TEST_POSTGRES to a server's address");
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let name = format!("nextpair_{}_{number}", std::process::id());
+    sqlx::any::install_default_drivers();
+    let pool = sqlx::AnyPool::connect(&server).await.unwrap();
+    for statement in [format!("DROP DATABASE IF EXISTS {name}"), format!("CREATE DATABASE {name}")]
+    {
+        sqlx::query(sqlx::AssertSqlSafe(statement)).execute(&pool).await.unwrap();
+    }
+    let (base, _) = server.rsplit_once('/').unwrap();
+    format!("{base}/{name}")
+}
+
+impl World {
+    async fn open(folder: Arc<TempDir>, settings: Settings, run: Arc<Run>, pool: Side) -> Self {
+        let clock = Arc::new(AtomicI64::new(BEGIN));
+        let dataset = Dataset::open(&folder.path().join("scenes")).unwrap();
+        let desk = Desk { dataset, pool, source: Box::new(Window(Arc::clone(&run))) };
+        let time = Arc::clone(&clock);
+        let now = Arc::new(move || time.load(Ordering::SeqCst));
+        let app = App::open(desk, &settings, settings.address, now).await.unwrap();
+        let router = routes::router(&app);
+        World { folder, app, run, settings, clock, router }
+    }
+
+    /// Another process at the same desk, or the same one after a restart.
+    pub(super) async fn again(&self) -> World {
+        let (folder, run) = (Arc::clone(&self.folder), Arc::clone(&self.run));
+        let again = World::open(folder, self.settings.clone(), run, self.app.pool).await;
+        again.clock.store(self.clock.load(Ordering::SeqCst), Ordering::SeqCst);
+        again
+    }
+
+    /// The first items of the training split as a batch, each confusable with two others.
+    pub(super) fn batch(&self, round: usize, count: usize) -> Batch {
+        let items = self.app.gallery.dataset().items();
+        let train = items.in_split(Some("train"));
+        let why = |at: usize| {
+            let item = items.get(train[at % train.len()]);
+            let (similarity, threshold, surplus) = (0.75, 0.5, 0.25);
+            let caption = item.captions[0].clone();
+            Why { id: item.id, caption, similarity, threshold, surplus }
+        };
+        let task = |at: usize| Task {
+            rank: at + 1,
+            id: items.get(train[(round - 1) * count + at]).id,
+            score: 1.0 / (at + 1) as f64,
+            hits: Some(2),
+            why: vec![why(at + 7), why(at + 8)],
+        };
+        Batch { round, tasks: (0..count).map(task).collect() }
+    }
+
+    pub(super) fn pass(&self, time: Millis) {
+        self.clock.fetch_add(time, Ordering::SeqCst);
+    }
+
+    pub(super) async fn look(&self) {
+        keeper::look(&self.app).await.unwrap();
+    }
+
+    pub(super) fn token(&self, name: &str) -> String {
+        let person = self.app.clerk.state().named(name).unwrap().id;
+        let link = self.app.link(person).unwrap();
+        link.rsplit_once('/').unwrap().1.to_owned()
+    }
+
+    pub(super) fn as_(&self, name: &str) -> Shows {
+        Shows::Token(self.token(name))
+    }
+
+    /// Asks the app for something.
+    pub(super) async fn ask(&self, shows: &Shows, line: &str, body: Option<Value>) -> Reply {
+        let bytes = body.map(|body| body.to_string().into_bytes());
+        self.send(shows, line, bytes, "application/json", "127.0.0.1:7878").await
+    }
+
+    pub(super) async fn send(
+        &self,
+        shows: &Shows,
+        line: &str,
+        body: Option<Vec<u8>>,
+        kind: &str,
+        host: &str,
+    ) -> Reply {
+        let (method, path) = line.split_once(' ').unwrap();
+        let mut request = Request::builder().method(method).uri(path).header(header::HOST, host);
+        match shows {
+            Shows::Nothing => {}
+            Shows::Token(token) => {
+                request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
+            }
+            Shows::Cookie(cookie, csrf) => {
+                request = request.header(header::COOKIE, format!("x=y; nextpair={cookie}"));
+                if let Some(csrf) = csrf {
+                    request = request.header("X-CSRF-Token", csrf);
+                }
+            }
+        }
+        if body.is_some() {
+            request = request.header(header::CONTENT_TYPE, kind);
+        }
+        let request = request.body(Body::from(body.unwrap_or_default())).unwrap();
+        let response = self.router.clone().oneshot(request).await.unwrap();
+        let (parts, body) = response.into_parts();
+        let bytes = axum::body::to_bytes(body, usize::MAX).await.unwrap().to_vec();
+        Reply { status: parts.status, headers: parts.headers, bytes }
+    }
+
+    pub(super) async fn post(&self, who: &str, path: &str, body: Value) -> Reply {
+        self.ask(&self.as_(who), &format!("POST {path}"), Some(body)).await
+    }
+
+    pub(super) async fn get(&self, who: &str, path: &str) -> Reply {
+        self.ask(&self.as_(who), &format!("GET {path}"), None).await
+    }
+
+    /// The item in somebody's hands, or why there is none.
+    pub(super) async fn next(&self, who: &str) -> Result<String, String> {
+        let next = self.ask(&self.as_(who), "POST /api/next", None).await.ok();
+        match next["task"]["item"].as_str() {
+            Some(item) => Ok(item.to_owned()),
+            None => Err(next["none"].as_str().unwrap().to_owned()),
+        }
+    }
+
+    pub(super) async fn submit(&self, who: &str, key: &str, item: &str, caption: &str) -> Reply {
+        let body = json!({ "key": key, "item": item, "said": { "captions": [caption] } });
+        self.post(who, "/api/answers", body).await
+    }
+
+    /// Takes the next task and captions it; the number of the answer.
+    pub(super) async fn caption(&self, who: &str, caption: &str) -> i64 {
+        let item = self.next(who).await.unwrap();
+        let key = format!("key-{who}-{}", self.app.clerk.state().seq);
+        self.submit(who, &key, &item, caption).await.ok()["answer"].as_i64().unwrap()
+    }
+
+    /// Everything that stands: who said what about what.
+    pub(super) async fn export(&self) -> Vec<(String, String, String)> {
+        let lines = self.get("lead", "/api/lead/export?format=jsonl").await;
+        assert_eq!(lines.status, 200);
+        let text = |value: &Value| value.as_str().unwrap_or("").to_owned();
+        let line = |line: &str| {
+            let line: Value = serde_json::from_str(line).unwrap();
+            let said = ["caption", "image", "skip"].map(|key| text(&line[key])).concat();
+            (text(&line["annotator"]), text(&line["id"]), said)
+        };
+        lines.text().lines().map(line).collect()
+    }
+}
