@@ -6,10 +6,14 @@ mod watch;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use nextpair_engine::prepare_process;
-use nextpair_scenario::{Analysis, Experiment, Scenario, Study, Waiting, read_experiment};
+use nextpair_engine::{Progress, prepare_process};
+use nextpair_scenario::{
+    Analysis, Experiment, Folder, Inbox, Scenario, Study, Waiting, read_experiment,
+};
 
 use crate::evaluate::write_out;
 use crate::numbers::grouped;
@@ -17,6 +21,9 @@ use crate::settings::{self, ModelArgs, TrainingArgs};
 use crate::threads;
 use keys::KeyArgs;
 pub(crate) use watch::Watch;
+
+/// Between tries to open a run that another process is at.
+const PAUSE: Duration = Duration::from_millis(100);
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -29,6 +36,9 @@ pub(crate) struct Args {
     /// added
     #[arg(long)]
     resume: bool,
+    /// Where people annotate: stay until their answers are there, and go on by itself
+    #[arg(long)]
+    wait: bool,
     /// Trainings side by side [default: as many as there are threads and memory]. The results do
     /// not depend on it
     #[arg(long, value_name = "N")]
@@ -53,47 +63,121 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let watch = Watch::new();
     let folder = args.folder()?;
     let experiment = args.resolve(&folder)?;
-    let scenario = match args.resume && folder.join("run.json").exists() {
+    let run = Folder::new(&folder);
+    ensure!(
+        !run.is_waited_at()?,
+        "{}: another process waits for people, and goes on by itself when they are done",
+        folder.display()
+    );
+    let scenario = match args.resume && run.head().exists() {
         true => Scenario::resume(&folder, Some(experiment))?,
         false => Scenario::create(&folder, experiment, &watch)?,
     };
-    go_on(&scenario, args.jobs, &watch)
+    match args.wait {
+        true => go_on_with_people(scenario, args.jobs, &watch),
+        false => go_on(&scenario, args.jobs, &watch),
+    }
 }
 
 /// Does what is left of a run, and says how it ended.
 pub(crate) fn go_on(scenario: &Scenario, jobs: Option<usize>, watch: &Watch) -> Result<ExitCode> {
     watch.begin(scenario);
+    match advance(scenario, jobs, watch)? {
+        Some(waiting) => {
+            wait_for_people(scenario.folder().path(), &waiting);
+            Ok(ExitCode::SUCCESS)
+        }
+        None => finish(scenario.folder()),
+    }
+}
+
+/// Does what is left of a run, and waits whenever people have to do something.
+fn go_on_with_people(
+    mut scenario: Scenario,
+    jobs: Option<usize>,
+    watch: &Watch,
+) -> Result<ExitCode> {
+    let folder = scenario.folder().clone();
+    let _promise = folder.promise_to_go_on()?;
+    watch.begin(&scenario);
+    while let Some(waiting) = advance(&scenario, jobs, watch)? {
+        // Whoever takes answers needs the folder meanwhile.
+        drop(scenario);
+        wait_here(&folder, &waiting, watch)?;
+        scenario = resume_in_turn(&folder)?;
+    }
+    finish(&folder)
+}
+
+fn advance(scenario: &Scenario, jobs: Option<usize>, watch: &Watch) -> Result<Option<Waiting>> {
     let jobs = jobs.unwrap_or_else(|| scenario.jobs());
     let ended = scenario.run(jobs, watch);
     watch.end();
-    match ended? {
-        Some(waiting) => wait_for_people(scenario.folder().path(), &waiting),
-        None => {
-            let folder = scenario.folder().path();
-            let found = Analysis::of(&[Study::open(folder)?], false, None)?;
-            for run in &found.runs {
-                write_out(&format!("{}\n{}", run.summary(), run.table()))?;
-            }
-            let folder = folder.display();
-            eprintln!("done: {folder}; `nextpair report {folder}` shows what it found");
-        }
+    Ok(ended?)
+}
+
+/// Shows what a finished run found.
+fn finish(folder: &Folder) -> Result<ExitCode> {
+    let folder = folder.path();
+    let found = Analysis::of(&[Study::open(folder)?], false, None)?;
+    for run in &found.runs {
+        write_out(&format!("{}\n{}", run.summary(), run.table()))?;
     }
+    let folder = folder.display();
+    eprintln!("done: {folder}; `nextpair report {folder}` shows what it found");
     Ok(ExitCode::SUCCESS)
 }
 
 /// What people have to do now.
 fn wait_for_people(folder: &Path, waiting: &Waiting) {
-    let Waiting { round, picked, answered, queue } = waiting;
     let folder = folder.display();
     eprintln!(
-        "\nround {round} waits for people: {} of {} items have an answer.\n\
-         The queue is {} (also as .csv, and as .label-studio.json with its labelling .xml).\n\
-         Take their answers with `nextpair ingest {folder} ANSWERS`; when all are there, the run goes \
-         on by itself.",
+        "\n{}\n\
+         `nextpair annotate {folder}` serves it to them, and `nextpair ingest {folder} ANSWERS` takes \
+         answers from elsewhere; when all are there, `ingest` or `nextpair run {folder} --resume` goes \
+         on. With --wait a run goes on by itself.",
+        what_waits(waiting)
+    );
+}
+
+/// Says what people have to do, and returns when they have done it.
+fn wait_here(folder: &Folder, waiting: &Waiting, watch: &Watch) -> Result<()> {
+    let run = folder.path().display();
+    eprintln!(
+        "\n{}\n\
+         `nextpair annotate {run}` serves it to them, and `nextpair ingest {run} ANSWERS` takes answers \
+         from elsewhere; when all are there, this run goes on by itself. It may be stopped meanwhile.",
+        what_waits(waiting)
+    );
+    watch.start("answers", waiting.picked as u64);
+    let mut before = 0;
+    Inbox::open(folder.path())?.wait(|answered| {
+        watch.advance(answered.saturating_sub(before) as u64);
+        before = answered;
+    })?;
+    watch.end();
+    Ok(())
+}
+
+fn what_waits(waiting: &Waiting) -> String {
+    let Waiting { round, picked, answered, queue } = waiting;
+    format!(
+        "round {round} waits for people: {} of {} items have an answer.\n\
+         The queue is {} (also as .csv, and as .label-studio.json with its labelling .xml).",
         grouped(*answered),
         grouped(*picked),
         queue.display()
-    );
+    )
+}
+
+/// Opens a run again when nobody else is at it: answers may still be coming in.
+fn resume_in_turn(folder: &Folder) -> Result<Scenario> {
+    loop {
+        match Scenario::resume(folder.path(), None) {
+            Err(error) if error.is_busy() => thread::sleep(PAUSE),
+            opened => return Ok(opened?),
+        }
+    }
 }
 
 impl Args {

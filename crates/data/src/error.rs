@@ -51,6 +51,14 @@ pub enum Error {
         /// The first of them, one a line, with their places.
         listing: String,
     },
+    /// Another process is at it now; the same may succeed later.
+    #[error("{}: {what}", path.display())]
+    Busy {
+        /// The folder.
+        path: PathBuf,
+        /// What the other process is doing.
+        what: String,
+    },
     /// What was asked for cannot be meant.
     #[error("{name}: {what}")]
     Argument {

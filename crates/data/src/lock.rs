@@ -22,9 +22,17 @@ pub struct FolderLock {
 
 impl FolderLock {
     /// Takes the lock and removes what killed processes left unfinished. `busy` says what another
-    /// process is doing if it holds the lock.
+    /// process is doing if it holds the lock; the error is [`Error::Busy`] then.
     pub fn take(folder: &Path, busy: &str) -> Result<Self, Error> {
-        let path = folder.join(NAME);
+        let lock = Self::named(folder, NAME, busy)?;
+        AtomicFile::remove_unfinished(folder)?;
+        Ok(lock)
+    }
+
+    /// Takes another lock of the folder, the file of this name. It keeps nobody from writing and
+    /// says whatever those who know its name agree on.
+    pub fn named(folder: &Path, name: &str, busy: &str) -> Result<Self, Error> {
+        let path = folder.join(name);
         let io = |e| Error::io(&path, e);
         let options = &mut File::options();
         let file = options.create(true).truncate(false).write(true).open(&path).map_err(io)?;
@@ -37,11 +45,10 @@ impl FolderLock {
             locked = file.try_lock();
         }
         match locked {
-            Ok(()) => {
-                AtomicFile::remove_unfinished(folder)?;
-                Ok(FolderLock { _file: file })
+            Ok(()) => Ok(FolderLock { _file: file }),
+            Err(TryLockError::WouldBlock) => {
+                Err(Error::Busy { path: folder.to_path_buf(), what: busy.to_owned() })
             }
-            Err(TryLockError::WouldBlock) => Err(Error::format(folder, busy)),
             Err(TryLockError::Error(e)) => Err(io(e)),
         }
     }
@@ -49,7 +56,7 @@ impl FolderLock {
 
 #[cfg(test)]
 mod tests {
-    use super::FolderLock;
+    use super::*;
 
     #[test]
     fn one_at_a_time() {
@@ -59,6 +66,9 @@ mod tests {
         assert!(!folder.path().join(".nextpair-x").exists());
         let what = FolderLock::take(folder.path(), "somebody is at it").unwrap_err().to_string();
         assert!(what.ends_with(": somebody is at it"), "{what}");
+        let _other = FolderLock::named(folder.path(), ".other", "").unwrap();
+        let busy = FolderLock::named(folder.path(), ".other", "too late");
+        assert!(matches!(busy, Err(Error::Busy { what, .. }) if what == "too late"));
         drop(held);
         FolderLock::take(folder.path(), "").unwrap();
     }

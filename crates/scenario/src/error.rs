@@ -21,6 +21,14 @@ pub enum Error {
         /// What is wrong with it.
         what: String,
     },
+    /// An answer of people cannot be taken.
+    #[error("answer {}: {what}", at + 1)]
+    Answer {
+        /// Which of those that were handed over, from 0.
+        at: usize,
+        /// What is wrong with it.
+        what: String,
+    },
     /// From reading and writing.
     #[error(transparent)]
     Data(#[from] nextpair_data::Error),
@@ -33,6 +41,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether another process is at the run now, so that the same may succeed later.
+    pub fn is_busy(&self) -> bool {
+        matches!(self, Error::Data(nextpair_data::Error::Busy { .. }))
+    }
+
     pub(crate) fn file(path: &Path, what: impl Into<String>) -> Self {
         Error::File { path: path.to_path_buf(), what: what.into() }
     }

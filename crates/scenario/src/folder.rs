@@ -16,6 +16,7 @@
 //!   answers.jsonl          everything they said
 //!   dataset/               the dataset with their answers in it
 //!   .lock                  held by the process that writes to the folder
+//!   .waiting               held by the process that goes on when people are done
 //! ```
 
 mod journal;
@@ -23,8 +24,13 @@ mod journal;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use nextpair_data::FolderLock;
+
 use crate::{Arm, Error, Experiment, Head, Round};
 pub(crate) use journal::Journal;
+
+/// The lock of whoever goes on when people are done.
+const WAITING: &str = ".waiting";
 
 /// The version of the format.
 pub(crate) const VERSION: u32 = 1;
@@ -72,6 +78,25 @@ impl Folder {
     /// What people said.
     pub fn answers(&self) -> PathBuf {
         self.0.join("answers.jsonl")
+    }
+
+    /// Promises to go on with the run when people are done, for as long as the result lives. One
+    /// process at a time can.
+    pub fn promise_to_go_on(&self) -> Result<FolderLock, Error> {
+        let busy = "another process waits for people, and goes on by itself when they are done";
+        Ok(FolderLock::named(&self.0, WAITING, busy)?)
+    }
+
+    /// Whether another process promised to go on.
+    pub fn is_waited_at(&self) -> Result<bool, Error> {
+        if !self.0.join(WAITING).exists() {
+            return Ok(false);
+        }
+        match self.promise_to_go_on() {
+            Ok(_) => Ok(false),
+            Err(error) if error.is_busy() => Ok(true),
+            Err(error) => Err(error),
+        }
     }
 
     /// The model of a round. Round 0 belongs to all strategies.

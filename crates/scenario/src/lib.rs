@@ -10,6 +10,7 @@ mod experiment;
 mod fixture;
 mod folder;
 mod forecast;
+mod inbox;
 mod machine;
 mod memory;
 mod plan;
@@ -30,6 +31,7 @@ pub use experiment::{
 };
 pub use folder::{Folder, Study};
 pub use forecast::{Backtest, Forecast, Spread, backtest, forecast};
+pub use inbox::{Asked, Inbox, Received};
 pub use memory::Watch;
 pub use records::{Batch, Head, Machine, Phase, Round};
 pub use run::{Observer, Scenario, Waiting};

@@ -7,6 +7,7 @@ mod people;
 mod refusals;
 mod resumed;
 mod same;
+mod waiting;
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -11,10 +11,10 @@ use super::Lab;
 use crate::world::{json_lines, nextpair};
 
 const QUEUES: [&str; 3] = ["queue.jsonl", "queue.csv", "queue.label-studio.json"];
-const RUN: &str = "run e.toml --annotator human --strategies hard-negative --budget 5";
+pub(super) const RUN: &str = "run e.toml --annotator human --strategies hard-negative --budget 5";
 
 /// Every third training image has lost its captions.
-fn lab() -> Lab {
+pub(super) fn lab() -> Lab {
     let lab = Lab::new(80);
     let mut items = json_lines(&lab.read("ds/items.jsonl"));
     let (mut left, mut text) = (0, String::new());
@@ -38,7 +38,7 @@ fn lab() -> Lab {
 
 /// The sheet of a queue with captions for the first two tasks, and the other three as lines, one of
 /// them a skip and one with two captions.
-fn answer_in_two_parts(lab: &Lab, run: &str) {
+pub(super) fn answer_in_two_parts(lab: &Lab, run: &str) {
     let sheet = lab.read(&format!("{run}/queue.csv"));
     let mut lines: Vec<String> = sheet.lines().map(str::to_owned).collect();
     assert!(lines[0].ends_with("id,image,score,confused_with,caption,skip"), "{}", lines[0]);
@@ -76,11 +76,13 @@ fn captions(lab: &Lab, dataset: &str) -> HashMap<String, Vec<Value>> {
 }
 
 /// All the way with people, without an accident.
-fn whole_run(lab: &Lab) {
+pub(super) fn whole_run(lab: &Lab) {
     let run = lab.succeeds(&format!("{RUN} --out run"));
-    for part in
-        ["round 1 waits for people: 0 of 5 items have an answer", "nextpair ingest run ANSWERS"]
-    {
+    for part in [
+        "round 1 waits for people: 0 of 5 items have an answer",
+        "`nextpair annotate run` serves it to them",
+        "nextpair ingest run ANSWERS",
+    ] {
         assert!(run.stderr.contains(part), "no '{part}' in {}", run.stderr);
     }
     let queues = || QUEUES.map(|name| lab.read(&format!("run/{name}")));
@@ -126,11 +128,15 @@ fn refuse_what_nobody_asked(lab: &Lab) {
         lab.refused(&format!("ingest run {name}"), says);
     };
     let late = json!({ "id": closed, "caption": "Something better." });
-    refused("late.jsonl", late, &format!("late.jsonl: the round of \"{closed}\" is closed"));
+    refused("late.jsonl", late, &format!("late.jsonl:2: the round of \"{closed}\" is closed"));
     let stranger = json!({ "id": "scene-x", "caption": "A star." });
-    refused("stranger.jsonl", stranger, "there is no item \"scene-x\"");
+    refused(
+        "stranger.jsonl",
+        stranger,
+        "stranger.jsonl:2: an answer about \"scene-x\": there is no item \"scene-x\"",
+    );
     let paired = json!({ "id": "scene-000001", "caption": "A star." });
-    refused("paired.jsonl", paired, "nobody was asked about \"scene-000001\" in this run");
+    refused("paired.jsonl", paired, "paired.jsonl:2: nobody was asked about \"scene-000001\"");
     let image = json!({ "id": open[0], "image": "scene-000001" });
     refused("image.jsonl", image, "image.jsonl:2: an image, but images are paired with a caption");
     refused("empty.jsonl", json!({ "id": open[0], "caption": " " }), "empty.jsonl:2: ");

@@ -1,0 +1,133 @@
+//! Runs that stay while people annotate.
+
+use std::fs::{File, TryLockError};
+use std::time::{Duration, Instant};
+
+use nextpair_data::queue::{Answer, Said};
+use nextpair_scenario::Inbox;
+use serde_json::{Value, json};
+
+use super::Lab;
+use super::people::{RUN, answer_in_two_parts, lab, whole_run};
+use crate::world::{Run, json_lines, nextpair};
+
+/// Longer than anything here takes.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+fn until(what: &str, is_so: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < PATIENCE, "{what}: waited for too long");
+        std::thread::yield_now();
+    }
+}
+
+fn is_held(lab: &Lab, lock: &str) -> bool {
+    let file = File::open(lab.path(lock));
+    file.is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
+}
+
+/// Takes answers as soon as the run lets go of its folder.
+fn ingest(lab: &Lab, words: &str) -> Run {
+    let began = Instant::now();
+    loop {
+        let run = nextpair(&lab.path(""), &format!("ingest {words}"));
+        if run.code == Some(0) {
+            return run;
+        }
+        assert!(run.stderr.contains("another process is at this run"), "{}", run.stderr);
+        assert!(began.elapsed() < PATIENCE, "{words}: waited for too long");
+    }
+}
+
+/// The queue answered in COCO's layout, by people who know images by their files only.
+fn answer_in_coco(lab: &Lab, run: &str) {
+    let items = json_lines(&lab.read("ds/items.jsonl"));
+    let ids = lab.ids(&format!("{run}/queue.jsonl"), "id");
+    let file = |id: &String| &items.iter().find(|item| item["id"] == **id).unwrap()["image"];
+    let number = |(at, id): (usize, &String)| json!({ "id": at, "file_name": file(id) });
+    let images: Vec<Value> = ids.iter().enumerate().map(number).collect();
+    let said = |at: usize| {
+        let caption = format!("A blue star and {at} squares.");
+        json!({ "id": at, "image_id": at, "caption": caption, "annotator": "1" })
+    };
+    let annotations: Vec<Value> = (0..ids.len()).map(said).collect();
+    let file = json!({ "images": images, "annotations": annotations });
+    lab.write("coco.json", &file.to_string());
+}
+
+#[test]
+fn a_run_that_waits_goes_on_by_itself() {
+    let lab = lab();
+    whole_run(&lab);
+    let waits = || is_held(&lab, "waits/.waiting") && lab.path("waits/queue.jsonl").exists();
+    let mut run = lab.start(&format!("{RUN} --out waits --wait"));
+    until("round 1", waits);
+    answer_in_two_parts(&lab, "waits");
+    let some = ingest(&lab, "waits sheet.csv");
+    assert_eq!(some.stdout, "2 new answers, 0 known before\n3 of 5 tasks wait\n");
+    for words in ["run waits --resume", "run waits --resume --wait"] {
+        lab.refused(words, "waits: another process waits for people, and goes on by itself");
+    }
+
+    // Killed while it waits, and started again.
+    assert!(run.try_wait().unwrap().is_none(), "it waits for the rest");
+    run.kill().unwrap();
+    run.wait().unwrap();
+    let mut run = lab.start("run waits --resume --wait");
+    until("round 1 again", waits);
+    let rest = ingest(&lab, "waits rest.jsonl");
+    assert!(rest.stdout.ends_with("every task of the queue has an answer\n"), "{}", rest.stdout);
+    assert!(
+        rest.stderr.contains("the run that waits for them goes on by itself"),
+        "{}",
+        rest.stderr
+    );
+
+    let picks = lab.path("waits/seed-0/hard-negative/picks-2.jsonl");
+    until("round 2", || picks.exists() && waits());
+    answer_in_coco(&lab, "waits");
+    ingest(&lab, "waits coco.json");
+    assert!(run.wait().unwrap().success());
+    lab.assert_same("waits", &lab.results("run"));
+    assert!(!lab.path("waits/queue.jsonl").exists());
+}
+
+#[test]
+fn nobody_waits_for_programs() {
+    let lab = Lab::new(80);
+    lab.succeeds("run e.toml --strategies random --rounds 1 --out run --wait");
+    lab.refused("annotate run", "run: the annotator of this run is not human");
+}
+
+#[test]
+fn answers_are_handed_over_once_or_twice() {
+    let lab = lab();
+    lab.succeeds(&format!("{RUN} --rounds 1 --out run"));
+    let inbox = Inbox::open(&lab.path("run")).unwrap();
+    let asked = inbox.batch().unwrap().unwrap();
+    assert_eq!((asked.round, asked.tasks.len()), (1, 5));
+    let answer = |id: &str, caption: &str| {
+        let said = Said::Caption(caption.into());
+        Answer { id: id.into(), said, annotator: Some("eve".into()) }
+    };
+    let answers: Vec<Answer> =
+        asked.tasks.iter().map(|task| answer(&task.id, "A red star.")).collect();
+    let stranger = [answers[0].clone(), answer("scene-000001", "A star.")];
+    let refused = |round: usize, answers: &[Answer], says: &str| {
+        let what = inbox.hand_over(round, answers).unwrap_err().to_string();
+        assert!(what.contains(says), "{what}");
+    };
+    refused(1, &stranger, "answer 2: nobody was asked about \"scene-000001\"");
+    refused(2, &answers, "round 2 is not waiting for people");
+    assert!(!lab.path("run/answers.jsonl").exists(), "all or nothing");
+    for _ in 0..2 {
+        inbox.hand_over(1, &answers).unwrap();
+        assert_eq!(inbox.batch().unwrap().as_ref(), Some(&asked), "nobody has closed it");
+    }
+    lab.succeeds("run run --resume");
+    assert!(inbox.batch().unwrap().is_none());
+    inbox.hand_over(1, &answers).unwrap();
+    refused(1, &stranger, "was closed with other answers than these");
+    assert_eq!(lab.read("run/answers.jsonl").lines().count(), 5);
+}

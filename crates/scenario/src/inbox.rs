@@ -1,0 +1,241 @@
+//! Where people's answers come in: the batch of a run that waits for them, and the book that takes
+//! what they say.
+
+use std::collections::HashSet;
+use std::fs::{self, Metadata};
+use std::io::ErrorKind;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, SystemTime};
+
+use nextpair_data::dataset::Dataset;
+use nextpair_data::queue::{self, Answer, Answers, Taken, Task};
+use nextpair_data::{FolderLock, Side};
+
+use crate::{Annotator, Error, Experiment, Folder, Study};
+
+/// Between looks at the book, for whoever waits.
+const EVERY: Duration = Duration::from_millis(500);
+
+/// The inbox of a run whose annotators are people. It may be open while the run is running: all of
+/// it goes by what is in the folder at the moment.
+pub struct Inbox {
+    folder: Folder,
+    experiment: Experiment,
+    dataset: Dataset,
+    /// The queue that was looked at last: asking again and again is cheap.
+    last: Mutex<Option<(Stamp, Asked)>>,
+}
+
+/// A batch that waits for people.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Asked {
+    /// The round that it is for, from 1.
+    pub round: usize,
+    /// Most wanted first.
+    pub tasks: Vec<Task>,
+}
+
+/// What became of answers, and how much of the batch is left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Received {
+    /// What was new.
+    pub taken: Taken,
+    /// Tasks of the batch.
+    pub tasks: usize,
+    /// Tasks that have no answer.
+    pub waiting: usize,
+}
+
+/// By which a queue is told from the next.
+type Stamp = (u64, Option<SystemTime>);
+
+/// What a queue in the folder of a run is.
+enum State {
+    /// Not there.
+    Nothing,
+    /// What was left of a batch by a run that was killed after it had closed it.
+    Closed(usize),
+    Waiting(Asked),
+}
+
+impl Inbox {
+    /// Opens the inbox of a run, which must be for people.
+    pub fn open(run: &Path) -> Result<Self, Error> {
+        let Study { folder, experiment, .. } = Study::open(run)?;
+        if experiment.annotator != Annotator::Human {
+            return Err(Error::file(run, "the annotator of this run is not human"));
+        }
+        let dataset = Dataset::open(&experiment.dataset)?;
+        Ok(Inbox { folder, experiment, dataset, last: Mutex::new(None) })
+    }
+
+    /// The dataset that the tasks are about.
+    pub fn dataset(&self) -> &Dataset {
+        &self.dataset
+    }
+
+    /// The side of the items that people are asked about.
+    pub fn pool(&self) -> Side {
+        self.experiment.pool
+    }
+
+    /// The folder of the run.
+    pub fn folder(&self) -> &Folder {
+        &self.folder
+    }
+
+    /// The batch that waits for people now, if one does: a run that trains or that is finished has
+    /// none.
+    pub fn batch(&self) -> Result<Option<Asked>, Error> {
+        let path = self.folder.queue();
+        let Ok(stamp) = fs::metadata(&path).map(|metadata| stamp(&metadata)) else {
+            return Ok(None);
+        };
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((known, asked)) = &*last
+            && *known == stamp
+        {
+            return Ok(Some(asked.clone()).filter(|asked| !self.is_closed(asked.round)));
+        }
+        let State::Waiting(asked) = self.look()? else { return Ok(None) };
+        *last = Some((stamp, asked.clone()));
+        Ok(Some(asked))
+    }
+
+    /// Takes answers to the batch that waits, all or none; what is known already is taken again.
+    /// [`Error::Answer`] says which one cannot be.
+    pub fn take(&self, answers: &[Answer]) -> Result<Received, Error> {
+        // A batch must not be closed while its answers are taken.
+        let _lock = self.lock()?;
+        let run = self.folder.path().display();
+        match self.look()? {
+            State::Nothing => {
+                let what = format!(
+                    "no queue is waiting for people; `nextpair run {run} --resume` does what is left"
+                );
+                Err(Error::file(&self.folder.queue(), what))
+            }
+            State::Closed(round) => {
+                let what = format!(
+                    "round {round} is closed; `nextpair run {run} --resume` goes on with it"
+                );
+                Err(Error::file(self.folder.path(), what))
+            }
+            State::Waiting(asked) => self.write_down(&asked, answers),
+        }
+    }
+
+    /// Takes all answers to a round, once and for all: when this is done again with the same
+    /// answers, the round may be closed by then.
+    pub fn hand_over(&self, round: usize, answers: &[Answer]) -> Result<(), Error> {
+        if self.is_closed(round) {
+            let closed = self.closed(round);
+            let known: HashSet<Answer> = Answers::open(&closed)?.all().iter().cloned().collect();
+            return match answers.iter().all(|answer| known.contains(answer)) {
+                true => Ok(()),
+                false => Err(Error::file(&closed, "was closed with other answers than these")),
+            };
+        }
+        let _lock = self.lock()?;
+        match self.look()? {
+            State::Waiting(asked) if asked.round == round => {
+                self.write_down(&asked, answers).map(drop)
+            }
+            _ => {
+                let what = format!("round {round} is not waiting for people");
+                Err(Error::file(self.folder.path(), what))
+            }
+        }
+    }
+
+    /// Returns when every task of the batch has an answer, or there is no batch. `told` hears how
+    /// many have one, at first and whenever it changes.
+    pub fn wait(&self, mut told: impl FnMut(usize)) -> Result<(), Error> {
+        let Some(asked) = self.batch()? else { return Ok(()) };
+        let path = self.folder.answers();
+        let size = || fs::metadata(&path).map_or(0, |metadata| metadata.len());
+        loop {
+            let seen = size();
+            let waiting = waiting(&asked, &Answers::open(&path)?);
+            told(asked.tasks.len() - waiting);
+            if waiting == 0 {
+                return Ok(());
+            }
+            while size() == seen {
+                thread::sleep(EVERY);
+            }
+        }
+    }
+
+    fn lock(&self) -> Result<FolderLock, Error> {
+        Ok(FolderLock::take(self.folder.path(), "another process is at this run; try again")?)
+    }
+
+    fn closed(&self, round: usize) -> std::path::PathBuf {
+        // People have one strategy and one seed.
+        self.folder.closed(self.experiment.seeds[0], &self.experiment.strategies[0], round)
+    }
+
+    fn is_closed(&self, round: usize) -> bool {
+        self.closed(round).exists()
+    }
+
+    /// What the queue in the folder is: the picks of one of the rounds.
+    fn look(&self) -> Result<State, Error> {
+        let path = self.folder.queue();
+        let tasks = match queue::read(&path) {
+            Ok(tasks) => tasks,
+            Err(nextpair_data::Error::Io { error, .. }) if error.kind() == ErrorKind::NotFound => {
+                return Ok(State::Nothing);
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let (seed, arm) = (self.experiment.seeds[0], &self.experiment.strategies[0]);
+        let picks = |round: usize| self.folder.picks(seed, arm, round);
+        let rounds = (1..).take_while(|&round| picks(round).exists()).count();
+        for round in (1..=rounds).rev() {
+            if queue::read(&picks(round))? == tasks {
+                return Ok(match self.is_closed(round) {
+                    true => State::Closed(round),
+                    false => State::Waiting(Asked { round, tasks }),
+                });
+            }
+        }
+        let what = "not the picks of any round; delete it, and the run writes it again";
+        Err(Error::file(&path, what))
+    }
+
+    /// Everything is looked at before anything is written: the book keeps what it takes.
+    fn write_down(&self, asked: &Asked, answers: &[Answer]) -> Result<Received, Error> {
+        self.dataset.check_answers(answers).map_err(|error| match error {
+            nextpair_data::Error::Row { row, what, .. } => Error::Answer { at: row, what },
+            other => other.into(),
+        })?;
+        let mut book = Answers::open(&self.folder.answers())?;
+        let ids: HashSet<&str> = asked.tasks.iter().map(|task| task.id.as_str()).collect();
+        for (at, answer) in answers.iter().enumerate() {
+            if ids.contains(answer.id.as_str()) || book.of(&answer.id).any(|a| a == answer) {
+                continue;
+            }
+            let id = &answer.id;
+            let what = match book.of(id).next() {
+                Some(_) => format!("the round of {id:?} is closed"),
+                None => format!("nobody was asked about {id:?} in this run"),
+            };
+            return Err(Error::Answer { at, what });
+        }
+        let taken = book.take(answers)?;
+        Ok(Received { taken, tasks: asked.tasks.len(), waiting: waiting(asked, &book) })
+    }
+}
+
+/// How many tasks have no answer.
+fn waiting(asked: &Asked, book: &Answers) -> usize {
+    asked.tasks.iter().filter(|task| book.of(&task.id).next().is_none()).count()
+}
+
+fn stamp(metadata: &Metadata) -> Stamp {
+    (metadata.len(), metadata.modified().ok())
+}
