@@ -1,6 +1,7 @@
 //! The command line of nextpair, one file per subcommand.
 #![forbid(unsafe_code)]
 
+mod annotate;
 mod convert;
 mod embed;
 mod evaluate;
@@ -70,6 +71,8 @@ enum Command {
     /// Run an experiment: train, select, pair, and again, for several strategies and seeds
     #[command(allow_negative_numbers = true)]
     Run(Box<run::Args>),
+    /// Serve the queue of a run, or picks, to people who annotate them in their browsers
+    Annotate(annotate::Args),
     /// Take what people said about the queue of a run
     Ingest(ingest::Args),
     /// Make a page, tables and charts of what runs found
@@ -98,6 +101,7 @@ pub fn run() -> ExitCode {
         Command::Train(args) => train::run(&args),
         Command::Eval(args) => evaluate::run(&args),
         Command::Run(args) => run::run(&args),
+        Command::Annotate(args) => annotate::run(&args),
         Command::Ingest(args) => ingest::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Select(args) => select::run(&args),

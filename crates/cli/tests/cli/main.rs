@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod annotate;
 mod convert;
 mod damaged;
 mod datasets;

@@ -1,0 +1,164 @@
+//! `nextpair annotate RUN` or `nextpair annotate PICKS --dataset DATASET`: the annotation app.
+
+mod of_picks;
+mod of_run;
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use nextpair_annotate::{Desk, Ready, Settings, serve};
+use nextpair_data::dataset::Dataset;
+use nextpair_engine::prepare_process;
+use nextpair_scenario::Inbox;
+
+use crate::inputs::PoolSide;
+use of_picks::PicksFile;
+use of_run::HumanRun;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The folder of a run, or picks as .jsonl: a queue, or what `nextpair select` wrote
+    #[arg(value_name = "RUN|PICKS")]
+    target: PathBuf,
+    /// The dataset that picks are about; a run knows its own
+    #[arg(long)]
+    dataset: Option<PathBuf>,
+    /// The side of the picks [default: image]; a run knows its own
+    #[arg(long)]
+    pool_side: Option<PoolSide>,
+    /// Where to listen. Other machines reach it only if this is an address of theirs to see
+    #[arg(long, default_value = "127.0.0.1")]
+    host: String,
+    /// The port to listen on; 0 takes a free one
+    #[arg(long, value_name = "N", default_value_t = 7878)]
+    port: u16,
+    /// What people reach it by, if that is not where it listens: https://captions.example.org
+    #[arg(long, value_name = "URL")]
+    public_url: Option<String>,
+    /// Where everything is kept: sqlite:PATH or postgres://... [default: sqlite:RUN/annotate.db, or
+    /// beside PICKS with the extension .annotate.db]
+    #[arg(long, value_name = "URL")]
+    database: Option<String>,
+    /// Let everybody in as a lead; only on this machine
+    #[arg(long)]
+    no_sign_in: bool,
+    /// Make a link for an annotator of this name; may be repeated
+    #[arg(long, value_name = "NAME")]
+    invite: Vec<String>,
+    /// Captions wanted of every annotator for an item
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    captions: usize,
+    /// Annotators wanted for an item
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    annotators: usize,
+    /// How long an item is kept for somebody who does nothing
+    #[arg(long, value_name = "MINUTES", default_value_t = 10)]
+    lease: u64,
+    /// The language that captions should be in, by its English name or ISO 639 code
+    #[arg(long)]
+    language: Option<String>,
+    /// The price of a caption, to tell what a round costs
+    #[arg(long, value_name = "PRICE")]
+    price: Option<f64>,
+    /// How long a complete round stays open for second thoughts
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    grace: u64,
+    /// Rounds are closed by the lead only
+    #[arg(long, conflicts_with = "grace")]
+    manual_close: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    prepare_process();
+    let is_run = std::fs::metadata(&args.target)
+        .with_context(|| args.target.display().to_string())?
+        .is_dir();
+    let settings = args.settings(is_run)?;
+    let desk = match is_run {
+        true => args.desk_of_run()?,
+        false => args.desk_of_picks()?,
+    };
+    serve(desk, settings, announce)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Says where the app is and who gets in how.
+fn announce(ready: &Ready) {
+    eprintln!("the annotation app is at http://{}/; Ctrl-C stops it", ready.address);
+    for (name, link) in &ready.links {
+        eprintln!("  {name}: {link}");
+    }
+}
+
+impl Args {
+    fn desk_of_run(&self) -> Result<Desk> {
+        ensure!(self.dataset.is_none(), "--dataset is for picks; a run knows its own");
+        ensure!(self.pool_side.is_none(), "--pool-side is for picks; a run knows its own");
+        let inbox = Inbox::open(&self.target)?;
+        if !inbox.folder().is_waited_at()? {
+            let run = self.target.display();
+            eprintln!(
+                "nobody waits for the answers: `nextpair run {run} --resume --wait` goes on by itself \
+                 when a round is complete"
+            );
+        }
+        let (dataset, pool) = (inbox.dataset().clone(), inbox.pool());
+        Ok(Desk { dataset, pool, source: Box::new(HumanRun::new(inbox)) })
+    }
+
+    fn desk_of_picks(&self) -> Result<Desk> {
+        let dataset = self.dataset.as_deref();
+        let dataset = dataset.context("--dataset is missing; picks are about the items of one")?;
+        let dataset = Dataset::open(dataset)?;
+        let pool = self.pool_side.unwrap_or(PoolSide::Image).data();
+        let source = PicksFile::open(&self.target, &dataset, pool)?;
+        let answers = source.answers().display();
+        match source.is_answered() {
+            true => eprintln!("{answers} has an answer to every pick; delete it to ask again"),
+            false => eprintln!("answers go to {answers} when there is one to every pick"),
+        }
+        Ok(Desk { dataset, pool, source: Box::new(source) })
+    }
+
+    /// What was typed, as the app takes it.
+    fn settings(&self, is_run: bool) -> Result<Settings> {
+        ensure!(self.captions > 0, "--captions is 0; at least one is needed");
+        ensure!(self.annotators > 0, "--annotators is 0; at least one is needed");
+        ensure!(self.lease > 0, "--lease is 0; at least one minute is needed");
+        if let Some(price) = self.price
+            && !(price.is_finite() && price >= 0.0)
+        {
+            bail!("--price: {price} is not a price");
+        }
+        let database = self.database.clone().unwrap_or_else(|| match is_run {
+            true => sqlite(&self.target.join("annotate.db")),
+            false => sqlite(&self.target.with_extension("annotate.db")),
+        });
+        Ok(Settings {
+            address: self.address()?,
+            public_url: self.public_url.clone(),
+            database,
+            sign_in: !self.no_sign_in,
+            invite: self.invite.clone(),
+            captions: self.captions,
+            annotators: self.annotators,
+            lease: Duration::from_secs(self.lease.saturating_mul(60)),
+            language: self.language.clone(),
+            price: self.price,
+            grace: (!self.manual_close).then(|| Duration::from_secs(self.grace)),
+        })
+    }
+
+    fn address(&self) -> Result<SocketAddr> {
+        let place = || format!("--host {}", self.host);
+        let found = (self.host.as_str(), self.port).to_socket_addrs().with_context(place)?;
+        found.into_iter().next().with_context(place)
+    }
+}
+
+fn sqlite(path: &Path) -> String {
+    format!("sqlite:{}", path.display())
+}

@@ -1,0 +1,256 @@
+//! A file of picks, as the annotation app takes it.
+
+use std::collections::{HashMap, HashSet};
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Context, Result, bail};
+use nextpair_annotate::{Batch, Source};
+use nextpair_data::dataset::{Dataset, Items};
+use nextpair_data::queue::{self, Answer, Answers, Task, Why};
+use nextpair_data::{AtomicFile, Side};
+use serde::Deserialize;
+
+/// The picks are the one batch there is; the answers go to a file beside them.
+pub(super) struct PicksFile {
+    tasks: Vec<Task>,
+    answers: PathBuf,
+    is_answered: AtomicBool,
+}
+
+/// A line of what `nextpair select` writes.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Pick {
+    rank: usize,
+    #[serde(rename = "index")]
+    _index: u32,
+    id: String,
+    score: f64,
+    hits: Option<u32>,
+    why: Vec<Reason>,
+}
+
+/// A pair that a pick would be confused with, by its name in the selection.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Reason {
+    anchor: u32,
+    anchor_id: String,
+    similarity: f64,
+    threshold: f64,
+    surplus: f64,
+}
+
+impl PicksFile {
+    /// Reads picks, whose items must be of the dataset.
+    pub(super) fn open(path: &Path, dataset: &Dataset, pool: Side) -> Result<Self> {
+        let tasks = match is_selection(path)? {
+            true => selected(path, dataset)?,
+            false => queue::read(path)?,
+        };
+        if tasks.is_empty() {
+            bail!("{}: there are no picks in it", path.display());
+        }
+        let known = dataset.items().find(tasks.iter().map(|task| task.id.as_str()));
+        for (at, Task { id, .. }) in tasks.iter().enumerate() {
+            let place = || format!("{}:{}", path.display(), at + 1);
+            let Some(&item) = known.get(id.as_str()) else {
+                bail!("{}: {} has no item {id:?}", place(), dataset.folder().display());
+            };
+            if pool == Side::Text && dataset.items().captions_of(item).is_empty() {
+                bail!("{}: the item {id:?} has no text to show; --pool-side is text", place());
+            }
+        }
+        let answers = path.with_extension("answers.jsonl");
+        let book = Answers::open(&answers)?;
+        let is_answered = tasks.iter().all(|task| book.of(&task.id).next().is_some());
+        Ok(PicksFile { tasks, answers, is_answered: AtomicBool::new(is_answered) })
+    }
+
+    /// Where the answers go.
+    pub(super) fn answers(&self) -> &Path {
+        &self.answers
+    }
+
+    /// Whether every pick has an answer there.
+    pub(super) fn is_answered(&self) -> bool {
+        self.is_answered.load(Ordering::Relaxed)
+    }
+}
+
+impl Source for PicksFile {
+    fn batch(&self) -> Result<Option<Batch>, Box<dyn Error + Send + Sync>> {
+        let batch = || Batch { round: 1, tasks: self.tasks.clone() };
+        Ok((!self.is_answered()).then(batch))
+    }
+
+    fn hand_over(&self, _: &Batch, answers: &[Answer]) -> Result<(), Box<dyn Error + Send + Sync>> {
+        let mut lines = Vec::new();
+        for answer in answers {
+            serde_json::to_writer(&mut lines, answer)?;
+            lines.push(b'\n');
+        }
+        AtomicFile::write_whole(&self.answers, &lines)?;
+        self.is_answered.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+/// A selection has indices, a queue has not.
+fn is_selection(path: &Path) -> Result<bool> {
+    let text = read(path)?;
+    let first: serde_json::Result<serde_json::Map<_, serde_json::Value>> =
+        serde_json::from_str(text.lines().next().unwrap_or_default());
+    Ok(first.is_ok_and(|line| line.contains_key("index")))
+}
+
+fn read(path: &Path) -> Result<String> {
+    let text = nextpair_data::open_file(path).and_then(|file| {
+        std::io::read_to_string(file).map_err(|e| nextpair_data::Error::io(path, e))
+    });
+    Ok(text?)
+}
+
+/// The picks of a selection as tasks.
+fn selected(path: &Path, dataset: &Dataset) -> Result<Vec<Task>> {
+    let (mut picks, mut seen) = (Vec::new(), HashSet::new());
+    for (at, line) in read(path)?.lines().enumerate() {
+        let place = || format!("{}:{}", path.display(), at + 1);
+        let pick: Pick = serde_json::from_str(line).with_context(place)?;
+        if !seen.insert(pick.id.clone()) {
+            bail!("{}: {:?} was picked before", place(), pick.id);
+        }
+        picks.push(pick);
+    }
+    let names = picks.iter().flat_map(|pick| &pick.why).flat_map(|reason| {
+        let name = reason.anchor_id.as_str();
+        [Some(name), name.rsplit_once('#').map(|(id, _)| id)]
+    });
+    let items = dataset.items();
+    let known = items.find(names.flatten());
+    let task = |pick: &Pick| Task {
+        rank: pick.rank,
+        id: pick.id.clone(),
+        score: pick.score,
+        hits: pick.hits,
+        why: pick.why.iter().filter_map(|reason| why(reason, items, &known)).collect(),
+    };
+    Ok(picks.iter().map(task).collect())
+}
+
+/// The pair that a reason names, if it is one of the dataset: an item, of which the first caption
+/// stands for all, or an item and the number of a caption, as selections with a model write it.
+fn why(reason: &Reason, items: &Items, known: &HashMap<&str, usize>) -> Option<Why> {
+    let name = reason.anchor_id.as_str();
+    // A selection that was given no names counts its pairs, and that is no id.
+    if name == reason.anchor.to_string() {
+        return None;
+    }
+    let (&item, caption) = match known.get(name) {
+        Some(item) => (item, 0),
+        None => {
+            let (id, caption) = name.rsplit_once('#')?;
+            (known.get(id)?, caption.parse().ok()?)
+        }
+    };
+    let item = items.get(item);
+    let caption = item.captions.get(caption)?.clone();
+    let &Reason { similarity, threshold, surplus, .. } = reason;
+    Some(Why { id: item.id, caption, similarity, threshold, surplus })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use nextpair_data::queue::Said;
+
+    const ITEMS: &str = concat!(
+        "{\"id\":\"a\",\"image\":\"a.jpg\"}\n",
+        "{\"id\":\"b\",\"image\":\"b.jpg\",\"captions\":[\"one\",\"two\"]}\n",
+        "{\"id\":\"7\",\"image\":\"c.jpg\",\"captions\":[\"seven\"]}\n",
+        "{\"id\":\"b#1\",\"image\":\"d.jpg\"}\n",
+    );
+    const MANIFEST: &str =
+        "nextpair_dataset = 1\nname = \"x\"\nsource = \"x\"\nitems = 4\ncaptions = 3\n";
+
+    fn open(name: &str, text: &str, pool: Side, test: impl FnOnce(Result<PicksFile>, &Path)) {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("items.jsonl"), ITEMS).unwrap();
+        fs::write(folder.path().join("dataset.toml"), MANIFEST).unwrap();
+        let dataset = Dataset::open(folder.path()).unwrap();
+        let path = folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        test(PicksFile::open(&path, &dataset, pool), folder.path());
+    }
+
+    fn pick(id: &str, anchors: &[(u32, &str)]) -> String {
+        let why = |(number, id): &(u32, &str)| {
+            format!(
+                r#"{{"anchor":{number},"anchor_id":"{id}","similarity":0.5,"threshold":0.25,"surplus":0.25}}"#
+            )
+        };
+        let why: Vec<String> = anchors.iter().map(why).collect();
+        let why = why.join(",");
+        format!(r#"{{"rank":1,"index":3,"id":"{id}","score":0.5,"hits":null,"why":[{why}]}}"#)
+    }
+
+    #[test]
+    fn selections_are_tasks_with_the_captions_of_their_reasons() {
+        let anchors =
+            [(1, "b"), (2, "b#0"), (3, "7"), (7, "7"), (4, "b#9"), (5, "z#0"), (6, "b#x")];
+        let text = format!("{}\n{}\n", pick("a", &anchors), pick("b", &[(1, "a"), (2, "b#1")]));
+        open("picks.jsonl", &text, Side::Image, |source, _| {
+            let batch = source.unwrap().batch().unwrap().unwrap();
+            let why = |task: &Task| {
+                let pair = |why: &Why| format!("{} {}", why.id, why.caption);
+                task.why.iter().map(pair).collect::<Vec<_>>()
+            };
+            assert_eq!((batch.round, batch.tasks.len()), (1, 2));
+            assert_eq!(why(&batch.tasks[0]), ["b one", "b one", "7 seven"]);
+            assert!(why(&batch.tasks[1]).is_empty(), "they have no caption");
+        });
+    }
+
+    #[test]
+    fn what_cannot_be_asked_about_is_refused() {
+        let queue = |id: &str| format!("{{\"rank\":1,\"id\":\"{id}\",\"score\":1.0}}\n");
+        for (text, pool, expected) in [
+            (queue("a") + &queue("z"), Side::Image, "picks.jsonl:2: "),
+            (queue("a") + &queue("a"), Side::Image, "picks.jsonl:2: a is task 1 already"),
+            (queue("b") + &queue("a"), Side::Text, ":2: the item \"a\" has no text to show"),
+            (pick("a", &[]) + "\n" + &pick("z", &[]), Side::Image, "has no item \"z\""),
+            (pick("a", &[]) + "\n" + &pick("a", &[]), Side::Image, ":2: \"a\" was picked before"),
+            (pick("a", &[]) + "\n{}", Side::Image, "picks.jsonl:2"),
+            ("{".to_owned(), Side::Image, "picks.jsonl:1: not a task"),
+            (String::new(), Side::Image, "there are no picks in it"),
+        ] {
+            open("picks.jsonl", &text, pool, |source, _| {
+                let what = format!("{:#}", source.err().expect("nothing to serve"));
+                assert!(what.contains(expected), "{what}");
+            });
+        }
+    }
+
+    #[test]
+    fn answers_are_handed_over_once_or_twice() {
+        open("picks.jsonl", &(pick("a", &[]) + "\n"), Side::Image, |source, folder| {
+            let source = source.unwrap();
+            let batch = source.batch().unwrap().unwrap();
+            let said = Said::Caption("A star.".into());
+            let answers = [Answer { id: "a".into(), said, annotator: Some("eve".into()) }];
+            for _ in 0..2 {
+                source.hand_over(&batch, &answers).unwrap();
+                let written = Answers::open(&folder.join("picks.answers.jsonl")).unwrap();
+                assert_eq!(written.all(), answers);
+                assert!(source.batch().unwrap().is_none());
+            }
+            let dataset = Dataset::open(folder).unwrap();
+            let again = PicksFile::open(&folder.join("picks.jsonl"), &dataset, Side::Image);
+            assert!(again.unwrap().is_answered());
+        });
+    }
+}

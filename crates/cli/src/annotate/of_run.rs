@@ -1,0 +1,33 @@
+//! A run that waits for people, as the annotation app takes it.
+
+use std::error::Error;
+
+use nextpair_annotate::{Batch, Source};
+use nextpair_data::queue::Answer;
+use nextpair_scenario::{Asked, Inbox};
+
+/// Batches come from the queue of the run, answers go to its book.
+pub(super) struct HumanRun {
+    inbox: Inbox,
+}
+
+impl HumanRun {
+    pub(super) fn new(inbox: Inbox) -> Self {
+        HumanRun { inbox }
+    }
+}
+
+impl Source for HumanRun {
+    fn batch(&self) -> Result<Option<Batch>, Box<dyn Error + Send + Sync>> {
+        let batch = |Asked { round, tasks }| Batch { round, tasks };
+        Ok(self.inbox.batch()?.map(batch))
+    }
+
+    fn hand_over(
+        &self,
+        batch: &Batch,
+        answers: &[Answer],
+    ) -> Result<(), Box<dyn Error + Send + Sync>> {
+        Ok(self.inbox.hand_over(batch.round, answers)?)
+    }
+}

@@ -1,0 +1,30 @@
+//! The annotation app as people start it, and what it refuses to be started with.
+
+use crate::world::{World, nextpair};
+
+#[test]
+fn what_cannot_be_served() {
+    let world = World::small();
+    world.select("");
+    std::fs::rename(world.path("out/picks.jsonl"), world.path("picks.jsonl")).unwrap();
+    let run = nextpair(&world.path(""), "import scenes ds --images 80");
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    world.write("queue.jsonl", b"{\"rank\":1,\"id\":\"scene-000001\",\"score\":1.0}\n");
+    for (words, expected) in [
+        ("annotate nothing", "nothing: No such file"),
+        ("annotate ds", "ds: not a run of an experiment"),
+        ("annotate ds --dataset ds", "--dataset is for picks"),
+        ("annotate ds --pool-side text", "--pool-side is for picks"),
+        ("annotate picks.jsonl", "--dataset is missing; picks are about the items of one"),
+        ("annotate picks.jsonl --dataset out", "out: not a dataset"),
+        ("annotate picks.jsonl --dataset ds", "picks.jsonl:1: ds has no item"),
+        ("annotate pool.npy --dataset ds", "pool.npy"),
+        ("annotate queue.jsonl --dataset ds --captions 0", "--captions is 0"),
+        ("annotate queue.jsonl --dataset ds --annotators 0", "--annotators is 0"),
+        ("annotate queue.jsonl --dataset ds --lease 0", "--lease is 0"),
+        ("annotate queue.jsonl --dataset ds --price nan", "--price: NaN is not a price"),
+        ("annotate queue.jsonl --dataset ds --grace 5 --manual-close", "cannot be used with"),
+    ] {
+        world.refused(words, &[expected]);
+    }
+}
