@@ -3,6 +3,7 @@
 mod bench;
 mod fuzz;
 mod readme;
+mod servers;
 mod soak;
 mod test;
 

@@ -1,0 +1,218 @@
+//! What the tests need of Debian: PostgreSQL, Chromium and its driver.
+
+use std::net::TcpListener;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::succeed;
+
+/// Every package, and what of it is looked for.
+const PACKAGES: [(&str, fn() -> Option<PathBuf>); 3] = [
+    ("postgresql", postgres_programs),
+    ("chromium", || on_path("chromium")),
+    ("chromium-driver", || on_path("chromedriver")),
+];
+/// Folders of clusters begin like this; the number of the process that started them follows.
+const FOLDER_PREFIX: &str = "nextpair-postgres-";
+/// The system's user that PostgreSQL runs as when we are root, which it refuses to be.
+const SERVANT: &str = "postgres";
+
+/// Installs what is missing. Never skips: without these programs there are no tests.
+pub(crate) fn ensure_installed() -> Result<()> {
+    let missing: Vec<&str> =
+        PACKAGES.iter().filter(|(_, find)| find().is_none()).map(|&(name, _)| name).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let packages = missing.join(", ");
+    eprintln!("installing {packages}");
+    let apt = |arguments: &[&str]| -> Result<()> {
+        let mut command = match is_root()? {
+            true => Command::new("env"),
+            false => Command::new("sudo"),
+        };
+        if !is_root()? {
+            // Without a password that it would ask a person for.
+            command.args(["-n", "env"]);
+        }
+        succeed(command.args(["DEBIAN_FRONTEND=noninteractive", "apt-get", "-q"]).args(arguments))
+    };
+    let install = ["install", "-y", "--no-install-recommends"];
+    apt(&["update"])
+        .and_then(|()| apt(&[&install[..], &missing].concat()))
+        .with_context(|| format!("the tests need Debian's {packages}; please install them"))?;
+    for (name, find) in PACKAGES {
+        ensure!(find().is_some(), "{name} is installed, but its programs are not found");
+    }
+    Ok(())
+}
+
+/// A program that the system knows by name.
+pub(crate) fn on_path(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(program)).find(|found| found.is_file())
+}
+
+/// A port of the loopback that nobody listens on.
+pub(crate) fn free_port() -> Result<u16> {
+    Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
+}
+
+/// A PostgreSQL of our own, as durable as PostgreSQL is by default, gone when dropped.
+pub(crate) struct Postgres {
+    folder: PathBuf,
+    port: u16,
+}
+
+impl Postgres {
+    pub(crate) fn start() -> Result<Self> {
+        static STARTED: AtomicUsize = AtomicUsize::new(0);
+        clear_leftovers()?;
+        // Not under target: whom it runs as may not reach the folders above that.
+        let number = STARTED.fetch_add(1, Ordering::Relaxed);
+        let name = format!("{FOLDER_PREFIX}{}-{number}", std::process::id());
+        let cluster = Postgres { folder: std::env::temp_dir().join(name), port: free_port()? };
+        std::fs::create_dir(&cluster.folder)
+            .with_context(|| cluster.folder.display().to_string())?;
+        if is_root()? {
+            succeed(Command::new("chown").arg(SERVANT).arg(&cluster.folder))?;
+        }
+        // Initdb lets in the loopback alone.
+        let words = "-U postgres --auth trust --encoding UTF8 --no-locale --pgdata data";
+        cluster.program("initdb", words)?;
+        let settings = format!(
+            "listen_addresses = '127.0.0.1'\nport = {}\nunix_socket_directories = '{}'\n",
+            cluster.port,
+            cluster.folder.display()
+        );
+        let path = cluster.folder.join("data/postgresql.auto.conf");
+        std::fs::write(&path, settings).with_context(|| path.display().to_string())?;
+        cluster.begin()?;
+        Ok(cluster)
+    }
+
+    /// Where a database is.
+    pub(crate) fn url(&self, database: &str) -> String {
+        format!("postgres://postgres@127.0.0.1:{}/{database}", self.port)
+    }
+
+    /// Makes a database, and tells where it is.
+    pub(crate) fn create_database(&self, name: &str) -> Result<String> {
+        self.program("createdb", &format!("-h 127.0.0.1 -p {} -U postgres {name}", self.port))?;
+        Ok(self.url(name))
+    }
+
+    /// Lets it crash and come back.
+    pub(crate) fn restart(&self) -> Result<()> {
+        self.program("pg_ctl", "stop --pgdata data --mode immediate")?;
+        self.begin()
+    }
+
+    fn begin(&self) -> Result<()> {
+        self.program("pg_ctl", "start --pgdata data --wait --log log")
+            .with_context(|| std::fs::read_to_string(self.folder.join("log")).unwrap_or_default())
+    }
+
+    fn program(&self, name: &str, words: &str) -> Result<()> {
+        run_program(&self.folder, name, words)
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        remove(&self.folder);
+    }
+}
+
+/// Runs one of PostgreSQL's programs in the folder of a cluster, quietly unless it fails.
+fn run_program(folder: &Path, name: &str, words: &str) -> Result<()> {
+    let program = postgres_programs().context("PostgreSQL is not installed")?.join(name);
+    let mut command = match is_root()? {
+        true => Command::new("runuser"),
+        false => Command::new("env"),
+    };
+    if is_root()? {
+        command.args(["-u", SERVANT, "--"]);
+    }
+    command.arg(program).args(words.split(' ')).current_dir(folder);
+    // A file and not a pipe: the server that pg_ctl leaves behind would hold a pipe open.
+    let said = folder.join("said");
+    let file = std::fs::File::create(&said).with_context(|| said.display().to_string())?;
+    command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
+    let status = command.status().with_context(|| format!("{command:?}"))?;
+    if !status.success() {
+        bail!("{name} ended with {status}: {}", std::fs::read_to_string(said)?);
+    }
+    Ok(())
+}
+
+/// Stops the cluster of a folder, if it runs, and removes the folder.
+fn remove(folder: &Path) {
+    // It may have stopped or never begun.
+    let _ = run_program(folder, "pg_ctl", "stop --pgdata data --mode immediate");
+    if let Err(error) = std::fs::remove_dir_all(folder) {
+        eprintln!("{}: {error}", folder.display());
+    }
+}
+
+/// Removes clusters whose process was killed before it could.
+fn clear_leftovers() -> Result<()> {
+    for entry in std::fs::read_dir(std::env::temp_dir())? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let rest = name.to_str().and_then(|name| name.strip_prefix(FOLDER_PREFIX));
+        let process = rest.and_then(|rest| rest.split('-').next());
+        if process.is_some_and(|process| !Path::new("/proc").join(process).exists()) {
+            remove(&entry.path());
+        }
+    }
+    Ok(())
+}
+
+/// Where the programs of the newest PostgreSQL are.
+fn postgres_programs() -> Option<PathBuf> {
+    let versions = std::fs::read_dir("/usr/lib/postgresql").ok()?;
+    let number = |path: &Path| path.file_name()?.to_str()?.parse::<u32>().ok();
+    let numbered = versions.flatten().filter_map(|entry| Some((number(&entry.path())?, entry)));
+    let programs = numbered.map(|(number, entry)| (number, entry.path().join("bin")));
+    let whole = programs.filter(|(_, bin)| bin.join("initdb").exists());
+    whole.max_by_key(|(number, _)| *number).map(|(_, bin)| bin)
+}
+
+fn is_root() -> Result<bool> {
+    Ok(std::fs::metadata("/proc/self")?.uid() == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cluster_starts_crashes_comes_back_and_goes() {
+        let cluster = Postgres::start().unwrap();
+        let url = cluster.create_database("captions").unwrap();
+        assert_eq!(url, cluster.url("captions"));
+        let ready = || std::net::TcpStream::connect(("127.0.0.1", cluster.port));
+        ready().unwrap();
+        cluster.restart().unwrap();
+        ready().unwrap();
+        assert!(cluster.create_database("captions").is_err(), "it is still there");
+        let (folder, port) = (cluster.folder.clone(), cluster.port);
+        drop(cluster);
+        assert!(!folder.exists());
+        assert!(std::net::TcpStream::connect(("127.0.0.1", port)).is_err());
+    }
+
+    #[test]
+    fn what_a_killed_process_left_is_cleared() {
+        // Numbers of processes end below this one.
+        let left = std::env::temp_dir().join(format!("{FOLDER_PREFIX}4194305-0"));
+        std::fs::create_dir_all(left.join("data")).unwrap();
+        clear_leftovers().unwrap();
+        assert!(!left.exists());
+    }
+}
