@@ -1,6 +1,7 @@
 //! What CI and people run: `cargo xtask test | bench | fuzz | soak`.
 
 mod bench;
+mod crowd;
 mod fuzz;
 mod readme;
 mod servers;

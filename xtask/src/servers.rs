@@ -58,8 +58,19 @@ pub(crate) fn on_path(program: &str) -> Option<PathBuf> {
 }
 
 /// A port of the loopback that nobody listens on.
+///
+/// Below those that Linux gives to clients: one that calls again and again while a server is down
+/// would sooner or later be given the server's own port, and reach itself.
 pub(crate) fn free_port() -> Result<u16> {
-    Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
+    static TRIED: AtomicUsize = AtomicUsize::new(0);
+    let first = std::process::id() as usize;
+    for _ in 0..1000 {
+        let port = 20_000 + (first + TRIED.fetch_add(1, Ordering::Relaxed)) % 12_000;
+        if TcpListener::bind(("127.0.0.1", port as u16)).is_ok() {
+            return Ok(port as u16);
+        }
+    }
+    bail!("no port of the loopback is free")
 }
 
 /// A PostgreSQL of our own, as durable as PostgreSQL is by default, gone when dropped.

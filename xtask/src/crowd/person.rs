@@ -1,0 +1,224 @@
+//! One simulated annotator.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result, bail, ensure};
+use nextpair_engine::Draws;
+use serde_json::{Value, json};
+use ureq::http::Method;
+
+use super::Crowd;
+use super::client::{Client, Reply};
+
+/// Between two questions whether there is something to do again.
+const WAIT: Duration = Duration::from_millis(100);
+/// How long after the end of a lease somebody comes back who let it go.
+const LATE: Duration = Duration::from_millis(200);
+
+/// How people work: shares of their answers, unless said otherwise.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Habits {
+    /// How long an answer takes, on average.
+    pub(crate) think: Duration,
+    /// Sent twice at the same moment.
+    pub(crate) twice: f64,
+    /// Taken back and given again.
+    pub(crate) undo: f64,
+    /// A reason instead of a caption.
+    pub(crate) skip: f64,
+    /// Only sent when the lease is over.
+    pub(crate) dawdle: f64,
+}
+
+/// What a person remembers.
+#[derive(Debug)]
+pub(crate) struct Log {
+    pub(crate) name: String,
+    pub(crate) sent: Vec<Sent>,
+    pub(crate) holds: Vec<Hold>,
+    /// Microseconds that submits took, those that were acknowledged.
+    pub(crate) submits: Vec<u64>,
+    /// Attempts that nobody answered, or that were answered with "later".
+    pub(crate) retries: usize,
+}
+
+/// An answer that was sent.
+#[derive(Clone, Debug)]
+pub(crate) struct Sent {
+    pub(crate) item: String,
+    pub(crate) said: Said,
+    pub(crate) fate: Fate,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Said {
+    Caption(String),
+    Skip(String),
+}
+
+/// What the app said to an answer.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Fate {
+    /// Acknowledged as the answer of this number.
+    Stands(i64),
+    /// Acknowledged, and taken back, which was acknowledged too.
+    Undone,
+    /// Not taken: the lease was over.
+    Refused,
+}
+
+/// A task in somebody's hands, in milliseconds since 1970: from when they knew until they answered
+/// or the lease was over.
+#[derive(Clone, Debug)]
+pub(crate) struct Hold {
+    pub(crate) item: String,
+    pub(crate) from: u64,
+    pub(crate) until: u64,
+}
+
+pub(super) struct Person<'a> {
+    client: Client,
+    crowd: &'a Crowd,
+    draws: Draws,
+    log: Log,
+    acts: usize,
+}
+
+impl<'a> Person<'a> {
+    pub(super) fn new(name: String, client: Client, crowd: &'a Crowd, draws: Draws) -> Self {
+        let log =
+            Log { name, sent: Vec::new(), holds: Vec::new(), submits: Vec::new(), retries: 0 };
+        Person { client, crowd, draws, log, acts: 0 }
+    }
+
+    /// Works until everything is done or everybody is told to stop.
+    pub(super) fn work(mut self) -> Result<Log> {
+        let mut next = Value::Null;
+        while !self.crowd.stopped() {
+            if next["task"].is_null() {
+                next = self.act("/api/next", None)?.json()?;
+            }
+            match (next["task"].is_null(), next["none"].as_str()) {
+                (false, _) => next = self.answer(&next["task"])?,
+                (true, Some("done" | "closed")) => break,
+                (true, Some(_)) => std::thread::sleep(WAIT),
+                (true, None) => bail!("neither a task nor a reason: {next}"),
+            }
+        }
+        Ok(self.log)
+    }
+
+    /// Answers a task; what the app hands out next.
+    fn answer(&mut self, task: &Value) -> Result<Value> {
+        let item = task["item"].as_str().context("a task without an item")?.to_owned();
+        let lease_until = task["lease_until"].as_u64().context("a task without a lease")?;
+        let from = now();
+        // Nobody thinks equally long every time.
+        std::thread::sleep(self.crowd.habits.think.mul_f64(2.0 * self.draws.unit()));
+        if self.chance(self.crowd.habits.dawdle) {
+            self.dawdle(lease_until);
+        }
+        self.log.holds.push(Hold { item: item.clone(), from, until: now().min(lease_until) });
+
+        let said = self.think_of(&item);
+        let key = self.key();
+        let body = json!({ "key": key, "item": item, "said": match &said {
+            Said::Caption(text) => json!({ "captions": [text] }),
+            Said::Skip(reason) => json!({ "skip": reason }),
+        }});
+        let reply = match self.chance(self.crowd.habits.twice) {
+            true => self.submit_twice(&body)?,
+            false => self.act("/api/answers", Some(&body))?,
+        };
+        if reply.status == 409 {
+            self.log.sent.push(Sent { item, said, fate: Fate::Refused });
+            return Ok(Value::Null);
+        }
+        self.log.submits.push(reply.took.as_micros() as u64);
+        self.crowd.count_acknowledged();
+        let mut reply = reply.json()?;
+        let answer = reply["answer"].as_i64().context("an answer without a number")?;
+        self.log.sent.push(Sent { item, said, fate: Fate::Stands(answer) });
+        if !self.crowd.stopped() && self.chance(self.crowd.habits.undo) {
+            return self.undo(answer);
+        }
+        Ok(reply["next"].take())
+    }
+
+    /// Sleeps past the end of a lease, unless everybody stops.
+    fn dawdle(&mut self, lease_until: u64) {
+        let end = lease_until + LATE.as_millis() as u64;
+        while now() < end && !self.crowd.stopped() {
+            std::thread::sleep(WAIT / 4);
+        }
+    }
+
+    /// Sends an answer from two windows at once: it must be one answer.
+    fn submit_twice(&mut self, body: &Value) -> Result<Reply> {
+        let (other, patience) = (self.client.another(), self.crowd.patience);
+        let submit =
+            |client: &Client| client.insist(&Method::POST, "/api/answers", Some(body), patience);
+        let (reply, second) = std::thread::scope(|scope| {
+            let second = scope.spawn(|| submit(&other));
+            (submit(&self.client), second.join())
+        });
+        let second = second.map_err(|_| anyhow::anyhow!("the second window panicked"))??;
+        let reply = self.understood("/api/answers", reply?)?;
+        let second = self.understood("/api/answers", second)?;
+        ensure!(reply.status == second.status, "sent twice: {} and {}", reply.text, second.text);
+        if reply.status == 200 {
+            let (first, second) = (reply.json()?, second.json()?);
+            ensure!(first["answer"] == second["answer"], "two answers: {first} and {second}");
+        }
+        Ok(reply)
+    }
+
+    /// Takes back the last answer, which puts its task into our hands again.
+    fn undo(&mut self, answer: i64) -> Result<Value> {
+        let body = json!({ "key": self.key() });
+        let reply = self.act(&format!("/api/answers/{answer}/undo"), Some(&body))?;
+        if reply.status == 409 {
+            return Ok(Value::Null);
+        }
+        let last = self.log.sent.last_mut().context("nothing to undo")?;
+        last.fate = Fate::Undone;
+        let next = reply.json()?;
+        ensure!(next["task"]["item"] == last.item.as_str(), "undone, but in hand is {next}");
+        Ok(next)
+    }
+
+    /// Asks until it is answered. Neither trouble nor nonsense comes back from here.
+    fn act(&mut self, path: &str, body: Option<&Value>) -> Result<Reply> {
+        let reply = self.client.insist(&Method::POST, path, body, self.crowd.patience)?;
+        self.understood(path, reply)
+    }
+
+    fn understood(&mut self, path: &str, reply: Reply) -> Result<Reply> {
+        self.log.retries += reply.retries;
+        ensure!([200, 409].contains(&reply.status), "{path}: {}: {}", reply.status, reply.text);
+        Ok(reply)
+    }
+
+    /// Words that nobody else says, here or elsewhere or at another time.
+    fn think_of(&mut self, item: &str) -> Said {
+        self.acts += 1;
+        let text = format!("{} looks at {item}, act {}", self.log.name, self.acts);
+        match self.chance(self.crowd.habits.skip) {
+            true => Said::Skip(text),
+            false => Said::Caption(text),
+        }
+    }
+
+    fn key(&mut self) -> String {
+        format!("{:016x}", self.draws.bits())
+    }
+
+    fn chance(&mut self, share: f64) -> bool {
+        self.draws.unit() < share
+    }
+}
+
+fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    since.as_millis() as u64
+}

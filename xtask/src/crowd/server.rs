@@ -1,0 +1,178 @@
+//! The annotation app as a process that can be killed and started again.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use super::{Client, World};
+use crate::servers::free_port;
+
+/// How long the app may take until it listens.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How the app calls the lead.
+const LEAD: &str = "lead";
+
+/// `nextpair annotate` on the queue of a world.
+pub(crate) struct Server {
+    command: Vec<String>,
+    folder: PathBuf,
+    process: Child,
+    announced: Announced,
+}
+
+/// What the app says when it is up.
+#[derive(Debug, Default, PartialEq)]
+struct Announced {
+    address: Option<String>,
+    /// Names and tokens, the lead's first.
+    people: Vec<(String, String)>,
+}
+
+impl Announced {
+    /// Reads what was said so far: a line with the address, and a link for each person.
+    fn read(said: &str) -> Self {
+        let mut announced = Announced::default();
+        for line in said.lines() {
+            if let Some(address) = line.trim().strip_prefix("listening on ") {
+                announced.address = Some(address.trim_end_matches('/').to_owned());
+            }
+            let link = line.trim().rsplit_once(char::is_whitespace);
+            let token = link.and_then(|(name, link)| Some((name, link.split_once("/join/")?.1)));
+            announced.people.extend(token.map(|(name, t)| (name.trim().to_owned(), t.to_owned())));
+        }
+        announced
+    }
+}
+
+impl Server {
+    /// Starts the app on a free port with that many annotators, and waits until it listens. It
+    /// keeps its rounds open. `flags` are added to the command line.
+    pub(crate) fn start(
+        binary: &Path,
+        world: &World,
+        database: &str,
+        annotators: usize,
+        flags: &[&str],
+    ) -> Result<Self> {
+        let port = free_port()?.to_string();
+        let mut command: Vec<String> = vec![binary.display().to_string()];
+        let words = ["annotate", "queue.jsonl", "--dataset", "dataset", "--manual-close"];
+        command.extend(words.map(str::to_owned));
+        command.extend(["--port", &port, "--database", database].map(str::to_owned));
+        command.extend(flags.iter().map(|flag| (*flag).to_owned()));
+        for number in 0..annotators {
+            command.extend(["--invite".to_owned(), format!("person-{number:03}")]);
+        }
+        let process = spawn(&command, &world.folder)?;
+        let folder = world.folder.clone();
+        let mut server = Server { command, folder, process, announced: Announced::default() };
+        server.announced = server.wait(annotators + 1)?;
+        Ok(server)
+    }
+
+    /// Kills the app as nothing can be prepared for.
+    pub(crate) fn kill(&mut self) -> Result<()> {
+        self.process.kill()?;
+        self.process.wait()?;
+        Ok(())
+    }
+
+    /// Starts it again after a kill, where it was, and waits until it listens.
+    pub(crate) fn start_again(&mut self) -> Result<()> {
+        self.process = spawn(&self.command, &self.folder)?;
+        self.wait(0)?;
+        Ok(())
+    }
+
+    /// Where it listens, without a slash at the end.
+    pub(crate) fn address(&self) -> &str {
+        self.announced.address.as_deref().unwrap_or_default()
+    }
+
+    /// Annotators and their tokens.
+    pub(crate) fn people(&self) -> &[(String, String)] {
+        self.announced.people.get(1..).unwrap_or_default()
+    }
+
+    /// The token of the lead.
+    pub(crate) fn lead_token(&self) -> Result<&str> {
+        match self.announced.people.first() {
+            Some((name, token)) if name == LEAD => Ok(token),
+            other => bail!("the first link is not the lead's: {other:?}"),
+        }
+    }
+
+    /// The lead's connection.
+    pub(crate) fn lead(&self) -> Result<Client> {
+        Ok(Client::new(self.address(), self.lead_token()?))
+    }
+
+    /// The number of the process.
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// Waits until it listens and has told the links of `people`.
+    fn wait(&mut self, people: usize) -> Result<Announced> {
+        let began = Instant::now();
+        loop {
+            let said = std::fs::read_to_string(log(&self.folder))?;
+            // A line that is not whole yet is not read.
+            let whole = said.rsplit_once('\n').map_or("", |(whole, _)| whole);
+            let announced = Announced::read(whole);
+            if announced.address.is_some() && announced.people.len() >= people {
+                return Ok(announced);
+            }
+            if let Some(status) = self.process.try_wait()? {
+                bail!("nextpair annotate ended with {status}: {said}");
+            }
+            if began.elapsed() > PATIENCE {
+                bail!("nextpair annotate does not listen: {said}");
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.kill();
+    }
+}
+
+fn spawn(command: &[String], folder: &Path) -> Result<Child> {
+    let (program, words) = command.split_first().context("no command")?;
+    let said = std::fs::File::create(log(folder))?;
+    Command::new(program)
+        .args(words)
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(said)
+        .spawn()
+        .with_context(|| program.clone())
+}
+
+/// Where the app's words go: a file, which is never full and has no end that closes.
+fn log(folder: &Path) -> PathBuf {
+    folder.join("server.log")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_app_announces_is_read() {
+        let said = "reading\nlistening on http://127.0.0.1:4711\n\
+                    lead  http://127.0.0.1:4711/join/abc\nAnn Lee  http://127.0.0.1:4711/join/x-_Y\n";
+        let announced = Announced::read(said);
+        assert_eq!(announced.address.as_deref(), Some("http://127.0.0.1:4711"));
+        let people = [("lead", "abc"), ("Ann Lee", "x-_Y")];
+        assert_eq!(announced.people, people.map(|(a, b)| (a.to_owned(), b.to_owned())));
+        assert_eq!(Announced::read(""), Announced::default());
+    }
+}
