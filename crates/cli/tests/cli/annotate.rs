@@ -1,4 +1,7 @@
-//! The annotation app as people start it, and what it refuses to be started with.
+//! The annotation app as people use it: in a real browser, beside a run that waits for them; and what it
+//! refuses to be started with.
+
+mod driver;
 
 use crate::world::{World, nextpair};
 

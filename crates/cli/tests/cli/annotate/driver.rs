@@ -1,0 +1,346 @@
+//! A browser that a test drives, through the W3C WebDriver protocol.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use base64::prelude::*;
+use serde_json::{Value, json};
+use ureq::http::{Method, Request};
+
+const FLAGS: [&str; 8] = [
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+];
+/// The member that holds the name of an element.
+const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
+/// How long something that must happen may take.
+const PATIENCE: Duration = Duration::from_secs(20);
+const DESKTOP: (u32, u32) = (1280, 860);
+const PHONE: (u32, u32) = (375, 812);
+
+/// Keys that are no characters.
+pub mod key {
+    pub const BACKSPACE: char = '\u{e003}';
+    pub const TAB: char = '\u{e004}';
+    pub const SHIFT: char = '\u{e008}';
+    pub const CONTROL: char = '\u{e009}';
+    pub const ALT: char = '\u{e00a}';
+    pub const ESCAPE: char = '\u{e00c}';
+    pub const ENTER: char = '\u{e007}';
+    pub const END: char = '\u{e010}';
+    pub const ARROW_DOWN: char = '\u{e015}';
+}
+
+/// A headless Chromium with a fresh profile. It ends when dropped.
+pub struct Browser {
+    driver: Child,
+    agent: ureq::Agent,
+    /// Where the session is, once there is one.
+    session: String,
+    /// The profile, and what the driver said.
+    folder: tempfile::TempDir,
+}
+
+/// An element of the page that is open.
+pub struct Element<'a> {
+    browser: &'a Browser,
+    name: String,
+}
+
+impl Browser {
+    /// Starts the driver on a free port and opens a window. Fails where there is no driver.
+    pub fn open() -> Self {
+        let program = std::env::var("CHROMEDRIVER").unwrap_or_else(|_| "chromedriver".to_owned());
+        let folder = tempfile::tempdir().unwrap();
+        let said = folder.path().join("driver.log");
+        let driver = Command::new(&program)
+            .arg("--port=0")
+            .stdin(Stdio::null())
+            .stdout(fs::File::create(&said).unwrap())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap_or_else(|e| panic!("{program}: {e}; run `cargo xtask test`, or install it"));
+        let agent = ureq::Agent::config_builder()
+            .http_status_as_error(false)
+            .timeout_global(Some(Duration::from_secs(60)))
+            .build()
+            .into();
+        let mut browser = Browser { driver, agent, session: String::new(), folder };
+        let port = until("the driver listens", || {
+            let said = fs::read_to_string(&said).unwrap();
+            let (_, rest) = said.split_once("successfully on port ")?;
+            let (port, _) = rest.split_once('.')?;
+            port.parse::<u16>().ok()
+        });
+        let profile = format!("--user-data-dir={}", browser.folder.path().display());
+        let flags: Vec<&str> = FLAGS.into_iter().chain([profile.as_str()]).collect();
+        browser.session = format!("http://127.0.0.1:{port}/session");
+        let wanted = json!({ "capabilities": { "alwaysMatch": {
+            "browserName": "chrome",
+            "goog:chromeOptions": { "args": flags },
+            "goog:loggingPrefs": { "browser": "ALL" },
+        }}});
+        let session = browser.command(Method::POST, "", Some(wanted));
+        browser.session += &format!("/{}", session["sessionId"].as_str().unwrap());
+        browser.desktop();
+        browser
+    }
+
+    /// Opens a page and waits until it is loaded.
+    pub fn go(&self, url: &str) {
+        self.post("/url", json!({ "url": url }));
+    }
+
+    /// Where the window is.
+    pub fn url(&self) -> String {
+        self.command(Method::GET, "/url", None).as_str().unwrap().to_owned()
+    }
+
+    /// Waits for the first element that a CSS selector finds.
+    pub fn find(&self, selector: &str) -> Element<'_> {
+        self.until(&format!("there is {selector}"), || self.all(selector).into_iter().next())
+    }
+
+    /// The elements that a CSS selector finds now.
+    pub fn all(&self, selector: &str) -> Vec<Element<'_>> {
+        let wanted = json!({ "using": "css selector", "value": selector });
+        let found = self.post("/elements", wanted);
+        let name = |element: &Value| element[ELEMENT].as_str().unwrap().to_owned();
+        let element = |found| Element { browser: self, name: name(found) };
+        found.as_array().unwrap().iter().map(element).collect()
+    }
+
+    /// What a function with this body returns in the page.
+    pub fn script(&self, body: &str) -> Value {
+        self.post("/execute/sync", json!({ "script": body, "args": [] }))
+    }
+
+    /// Strikes one key after the other, wherever the focus is.
+    pub fn keys(&self, keys: impl IntoIterator<Item = char>) {
+        let strikes = keys.into_iter().flat_map(|key| [down(key), up(key)]).collect();
+        self.act(strikes);
+    }
+
+    /// Types a text wherever the focus is.
+    pub fn type_text(&self, text: &str) {
+        self.keys(text.chars());
+    }
+
+    /// Strikes a key while another one is held.
+    pub fn chord(&self, held: char, key: char) {
+        self.act(vec![down(held), down(key), up(key), up(held)]);
+    }
+
+    fn act(&self, strikes: Vec<Value>) {
+        let keyboard = json!({ "type": "key", "id": "keyboard", "actions": strikes });
+        self.post("/actions", json!({ "actions": [keyboard] }));
+    }
+
+    /// Waits until a condition gives something, looking again and again.
+    pub fn until<T>(&self, what: &str, condition: impl FnMut() -> Option<T>) -> T {
+        until(what, condition)
+    }
+
+    /// Waits until the text of an element holds some words.
+    pub fn until_text(&self, selector: &str, words: &str) {
+        self.until(&format!("{selector} says '{words}'"), || {
+            // The page may put another element in its place while we look.
+            let script = format!(
+                "const e = document.querySelector({}); return e && e.innerText",
+                json!(selector)
+            );
+            self.script(&script).as_str()?.contains(words).then_some(())
+        });
+    }
+
+    /// Waits until an element can be seen, or cannot.
+    pub fn until_shown(&self, selector: &str, shown: bool) {
+        let script = format!(
+            "const e = document.querySelector({}); return !!e && e.checkVisibility()",
+            json!(selector)
+        );
+        let what = format!("{selector} is {}", if shown { "shown" } else { "hidden" });
+        self.until(&what, || (self.script(&script) == json!(shown)).then_some(()));
+    }
+
+    /// Writes what the window shows to a PNG file.
+    pub fn screenshot(&self, path: &Path) {
+        let image = self.command(Method::GET, "/screenshot", None);
+        let bytes = BASE64_STANDARD.decode(image.as_str().unwrap()).unwrap();
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, bytes).unwrap();
+    }
+
+    /// Pulls the plug, or puts it back.
+    pub fn offline(&self, offline: bool) {
+        self.devtools("Network.enable", json!({}));
+        let conditions = json!({ "offline": offline, "latency": 0, "downloadThroughput": -1,
+                                 "uploadThroughput": -1 });
+        self.devtools("Network.emulateNetworkConditions", conditions);
+    }
+
+    /// Prefers dark colours, or light ones.
+    pub fn dark(&self, dark: bool) {
+        let value = if dark { "dark" } else { "light" };
+        let feature = json!({ "name": "prefers-color-scheme", "value": value });
+        self.devtools("Emulation.setEmulatedMedia", json!({ "features": [feature] }));
+    }
+
+    /// A window as large as on a desk.
+    pub fn desktop(&self) {
+        self.size(DESKTOP, false);
+    }
+
+    /// A window as small as in a hand.
+    pub fn phone(&self) {
+        self.size(PHONE, true);
+    }
+
+    fn size(&self, (width, height): (u32, u32), mobile: bool) {
+        let metrics = json!({ "width": width, "height": height, "deviceScaleFactor": 1,
+                              "mobile": mobile });
+        self.devtools("Emulation.setDeviceMetricsOverride", metrics);
+    }
+
+    fn devtools(&self, command: &str, parameters: Value) -> Value {
+        self.post("/goog/cdp/execute", json!({ "cmd": command, "params": parameters }))
+    }
+
+    /// What was said on the console since it was asked for: levels and messages.
+    pub fn console(&self) -> Vec<(String, String)> {
+        let entries = self.post("/se/log", json!({ "type": "browser" }));
+        let word = |entry: &Value, name: &str| entry[name].as_str().unwrap().to_owned();
+        let entry = |entry| (word(entry, "level"), word(entry, "message"));
+        entries.as_array().unwrap().iter().map(entry).collect()
+    }
+
+    fn post(&self, path: &str, body: Value) -> Value {
+        self.command(Method::POST, path, Some(body))
+    }
+
+    fn command(&self, method: Method, path: &str, body: Option<Value>) -> Value {
+        let answer = self.try_command(&method, path, body.as_ref());
+        answer.unwrap_or_else(|why| panic!("{method} {path} {body:?}: {why}"))
+    }
+
+    fn try_command(
+        &self,
+        method: &Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Value, String> {
+        let request = Request::builder().method(method).uri(format!("{}{path}", self.session));
+        let reply = match body {
+            Some(body) => self.agent.run(request.body(body.to_string()).unwrap()),
+            None => self.agent.run(request.body(()).unwrap()),
+        };
+        let mut reply = reply.map_err(|e| e.to_string())?;
+        let largest = 1 << 28;
+        let text = reply.body_mut().with_config().limit(largest).read_to_string();
+        let text = text.map_err(|e| e.to_string())?;
+        let mut answer: Value = serde_json::from_str(&text).map_err(|e| format!("{e}: {text}"))?;
+        match reply.status().is_success() {
+            true => Ok(answer["value"].take()),
+            false => Err(answer["value"]["message"].to_string()),
+        }
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        // Ends Chromium; without a session there is none.
+        let _ = self.try_command(&Method::DELETE, "", None);
+        let _ = self.driver.kill();
+        let _ = self.driver.wait();
+    }
+}
+
+impl Element<'_> {
+    pub fn click(&self) {
+        self.post("/click", json!({}));
+    }
+
+    /// Types into it, after what it holds.
+    pub fn type_text(&self, text: &str) {
+        self.post("/value", json!({ "text": text }));
+    }
+
+    /// What of it is shown.
+    pub fn text(&self) -> String {
+        self.get("/text").as_str().unwrap().to_owned()
+    }
+
+    /// A property of it, such as the value of a box.
+    pub fn property(&self, name: &str) -> Value {
+        self.get(&format!("/property/{name}"))
+    }
+
+    fn path(&self, path: &str) -> String {
+        format!("/element/{}{path}", self.name)
+    }
+
+    fn post(&self, path: &str, body: Value) {
+        self.browser.post(&self.path(path), body);
+    }
+
+    fn get(&self, path: &str) -> Value {
+        self.browser.command(Method::GET, &self.path(path), None)
+    }
+}
+
+fn down(key: char) -> Value {
+    json!({ "type": "keyDown", "value": key })
+}
+
+fn up(key: char) -> Value {
+    json!({ "type": "keyUp", "value": key })
+}
+
+/// Waits until a condition gives something, looking again and again.
+pub fn until<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
+    let began = Instant::now();
+    loop {
+        if let Some(found) = condition() {
+            return found;
+        }
+        assert!(began.elapsed() < PATIENCE, "waited in vain until {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_browser_is_driven() {
+    let browser = Browser::open();
+    let page = "data:text/html,<meta name=viewport content=width=device-width><style>@media (prefers-color-scheme: dark) \
+                { b { display: none } }</style><input id=i><b>bold</b><button \
+                onclick=\"console.error('clicked')\">click</button>";
+    browser.go(page);
+    assert!(browser.url().starts_with("data:"));
+    browser.find("#i").click();
+    browser.type_text("Ein schöner Stern");
+    browser.chord(key::CONTROL, 'a');
+    browser.keys([key::BACKSPACE]);
+    browser.type_text("a sт★r");
+    assert_eq!(browser.find("#i").property("value"), json!("a sт★r"));
+    browser.until_text("b", "bold");
+    browser.dark(true);
+    browser.until_shown("b", false);
+    browser.dark(false);
+    browser.until_shown("b", true);
+    browser.phone();
+    assert_eq!(browser.script("return innerWidth"), json!(PHONE.0));
+    browser.find("button").click();
+    let console = browser.console();
+    assert!(console.iter().any(|(level, said)| level == "SEVERE" && said.contains("clicked")));
+    let image = browser.folder.path().join("screenshot.png");
+    browser.screenshot(&image);
+    assert_eq!(image::image_dimensions(&image).unwrap(), PHONE);
+}
