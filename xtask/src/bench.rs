@@ -1,5 +1,6 @@
 //! Benchmarks against rivals on the same data: answers compared first, then timed in turns.
 
+mod annotate;
 mod answers;
 mod case;
 mod ceiling;
@@ -37,10 +38,11 @@ const TUNING_ROWS: usize = 32_768;
 /// Known not to compute in single precision throughout; its answers are replayed.
 const COARSE_RIVAL: &str = "lightly-mundig";
 
-/// `cargo xtask bench select|core-set|embed|train|score [FLAGS]`.
+/// `cargo xtask bench select|core-set|embed|train|score|annotate [FLAGS]`.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let (name, flags) = arguments.split_first().context(options::USAGE)?;
     match name.as_str() {
+        "annotate" => return annotate::run(flags),
         "embed" => return embed::run(flags),
         "train" => return train::run(flags),
         "score" => return score::run(flags),

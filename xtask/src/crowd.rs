@@ -23,39 +23,40 @@ use person::Person;
 
 /// People at work: how they work, when they are to stop, what they were promised so far.
 pub(crate) struct Crowd {
-    pub(crate) habits: Habits,
+    habits: Habits,
     /// How long a person goes on without getting an answer.
-    pub(crate) patience: Duration,
+    patience: Duration,
     /// Whether to stop after the act that is under way.
     stop: AtomicBool,
     acknowledged: AtomicUsize,
+    working: AtomicUsize,
 }
 
 impl Crowd {
     pub(crate) fn new(habits: Habits, patience: Duration) -> Self {
         let (stop, acknowledged) = (AtomicBool::new(false), AtomicUsize::new(0));
-        Crowd { habits, patience, stop, acknowledged }
+        Crowd { habits, patience, stop, acknowledged, working: AtomicUsize::new(0) }
     }
 
-    /// Lets everybody whom the server invited work until everything is done, or until `meanwhile`
-    /// fails or tells them to stop; then gives what `meanwhile` made and every log.
+    /// Lets these people work until everything is done, or until `meanwhile` fails or tells them
+    /// to stop; then gives what `meanwhile` made and every log.
     pub(crate) fn work<T>(
         &self,
-        server: &Server,
+        people: Vec<(String, Client)>,
         meanwhile: impl FnOnce(&Crowd) -> Result<T>,
     ) -> Result<(T, Vec<Log>)> {
+        self.working.store(people.len(), Ordering::Relaxed);
         std::thread::scope(|scope| {
-            let work = |number: usize, name: &str, client: Client| {
-                let draws = Draws::new(number as u64);
-                let person = Person::new(name.to_owned(), client, self, draws);
-                scope.spawn(move || person.work())
-            };
-            let people = server.people().iter().enumerate();
-            let threads: Vec<_> = people
-                .map(|(number, (name, token))| {
-                    (name, work(number, name, Client::new(server.address(), token)))
-                })
-                .collect();
+            let mut threads = Vec::new();
+            for (number, (name, client)) in people.into_iter().enumerate() {
+                let person = Person::new(name.clone(), client, self, Draws::new(number as u64));
+                let work = || {
+                    let log = person.work();
+                    self.working.fetch_sub(1, Ordering::Relaxed);
+                    log
+                };
+                threads.push((name, scope.spawn(work)));
+            }
             let made = meanwhile(self);
             if made.is_err() {
                 self.stop();
@@ -63,9 +64,10 @@ impl Crowd {
             let mut logs = Vec::new();
             for (name, thread) in threads {
                 let log = thread.join().map_err(|_| anyhow!("panicked"));
-                logs.push(log.and_then(|log| log).with_context(|| name.clone())?);
+                logs.push(log.and_then(|log| log).with_context(|| name.clone()));
             }
-            Ok((made?, logs))
+            // What went wrong in between is the likelier cause.
+            Ok((made?, logs.into_iter().collect::<Result<_>>()?))
         })
     }
 
@@ -85,5 +87,10 @@ impl Crowd {
 
     fn count_acknowledged(&self) {
         self.acknowledged.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many people are still at it.
+    pub(crate) fn working(&self) -> usize {
+        self.working.load(Ordering::Relaxed)
     }
 }

@@ -19,6 +19,7 @@ cargo xtask bench core-set    k-center against scikit-activeml and lightly-mundi
 cargo xtask bench embed       features of images and captions against ONNX Runtime
 cargo xtask bench train       a training step of Text-IMRAM against PyTorch
 cargo xtask bench score       a tile of its similarities against PyTorch
+cargo xtask bench annotate    the annotation app with 200 annotators and 20,000 tasks
 cargo xtask soak [JOB] [KILLS]
                               kill long work at random moments and compare how it ends
 cargo xtask fuzz [SECONDS]    fuzz the readers, a minute in all unless told otherwise";

@@ -1,5 +1,7 @@
 //! Kills long work at random moments, many times, and compares what it ends with.
 
+mod annotate;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -11,6 +13,10 @@ use nextpair_engine::Draws;
 use crate::bench::build_nextpair;
 use crate::succeed;
 
+pub(crate) use annotate::run as run_annotate;
+
+/// The job whose work is killed while people take part in it.
+const ANNOTATE: &str = "annotate";
 const FOLDER: &str = "target/soak";
 const PREPROCESS: &str = "size = 8\nresize = \"squash\"\nscale = 1\nmean = [127, 127, 127]\n\
                           std = [128, 128, 128]\n";
@@ -65,6 +71,13 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         [job, kills] if number(kills).is_some() => (Some(job), number(kills)),
         _ => anyhow::bail!("cargo xtask soak takes a job and a number of kills"),
     };
+    let annotate = |kills: Option<usize>| {
+        let kills = kills.unwrap_or(50);
+        run_annotate(kills, (kills * 2).div_ceil(5))
+    };
+    if chosen.is_some_and(|job| job == ANNOTATE) {
+        return annotate(kills);
+    }
     let binary = build_nextpair()?.canonicalize()?;
     let folder = Path::new(FOLDER);
     if folder.exists() {
@@ -137,9 +150,11 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         },
     ];
     let wanted = |job: &&Job| chosen.is_none_or(|name| name == job.name);
-    let names: Vec<&str> = jobs.iter().map(|job| job.name).collect();
+    let names: Vec<&str> = jobs.iter().map(|job| job.name).chain([ANNOTATE]).collect();
     ensure!(jobs.iter().any(|job| wanted(&job)), "no such job; there are {}", names.join(", "));
-    jobs.iter().filter(wanted).try_for_each(|job| soak(&binary, job, kills.unwrap_or(job.kills)))
+    let each = |job: &Job| soak(&binary, job, kills.unwrap_or(job.kills));
+    jobs.iter().filter(wanted).try_for_each(each)?;
+    if chosen.is_none() { annotate(kills) } else { Ok(()) }
 }
 
 impl Job {

@@ -44,6 +44,12 @@ impl Watch {
     }
 }
 
+/// The most that a process had in memory so far, with the files it mapped.
+pub(super) fn peak(process: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status"));
+    bytes(&status.unwrap_or_default(), "VmHWM:")
+}
+
 fn bytes(status: &str, field: &str) -> u64 {
     let line = status.lines().find_map(|line| line.strip_prefix(field));
     let kilobytes = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse().ok());

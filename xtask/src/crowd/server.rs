@@ -91,9 +91,10 @@ impl Server {
         self.announced.address.as_deref().unwrap_or_default()
     }
 
-    /// Annotators and their tokens.
-    pub(crate) fn people(&self) -> &[(String, String)] {
-        self.announced.people.get(1..).unwrap_or_default()
+    /// Annotators by name, each with a connection.
+    pub(crate) fn annotators(&self) -> Vec<(String, Client)> {
+        let invited = self.announced.people.iter().skip(1);
+        invited.map(|(name, token)| (name.clone(), Client::new(self.address(), token))).collect()
     }
 
     /// The token of the lead.
@@ -107,6 +108,11 @@ impl Server {
     /// The lead's connection.
     pub(crate) fn lead(&self) -> Result<Client> {
         Ok(Client::new(self.address(), self.lead_token()?))
+    }
+
+    /// Answers that stand, as JSON lines.
+    pub(crate) fn export(&self) -> Result<String> {
+        Ok(self.lead()?.get("/api/lead/export?format=jsonl", PATIENCE)?.text)
     }
 
     /// The number of the process.

@@ -1,0 +1,239 @@
+//! The annotation app under load: everybody answers, the lead watches, then all is counted.
+
+use std::fmt::Write;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::{Value, json};
+
+use super::{machine, memory, ours};
+use crate::crowd::{Client, Crowd, Habits, Server, World, check};
+use crate::servers::{self, Postgres};
+
+const USAGE: &str = "cargo xtask bench annotate [--tasks N] [--annotators N] [--out DIR]
+  20,000 tasks and 200 annotators unless told otherwise; loopback only";
+const FOLDER: &str = "target/crowd";
+const PATIENCE: Duration = Duration::from_secs(60);
+/// The lead's page asks as often as this.
+const POLL: Duration = Duration::from_secs(2);
+/// How long people who think are watched.
+const WATCHED: Duration = Duration::from_secs(20);
+
+struct Options {
+    tasks: usize,
+    annotators: usize,
+    out: String,
+}
+
+/// How it went with one database and one way of working.
+struct Outcome {
+    database: &'static str,
+    pace: &'static str,
+    answers: usize,
+    seconds: f64,
+    /// Milliseconds, sorted.
+    submits: Vec<f64>,
+    overviews: Vec<f64>,
+    retries: usize,
+    peak_bytes: u64,
+    /// How long the app took to listen again after a kill, in seconds.
+    start: f64,
+}
+
+/// `cargo xtask bench annotate`.
+pub(super) fn run(flags: &[String]) -> Result<()> {
+    let options = Options::parse(flags)?;
+    servers::ensure_installed()?;
+    let binary = ours::build()?.canonicalize()?;
+    let postgres = Postgres::start()?;
+    // A few of everything, so that there is something to get wrong.
+    let hasty = Habits { twice: 0.01, undo: 0.01, skip: 0.02, ..Habits::default() };
+    let thinking = Habits { think: Duration::from_secs(2), ..hasty };
+    let mut outcomes = Vec::new();
+    for database in ["SQLite", "PostgreSQL"] {
+        for (pace, habits) in [("as fast as they can", hasty), ("every 2 s", thinking)] {
+            eprintln!("{database}, {} annotators, {pace}", options.annotators);
+            let url = match database {
+                "SQLite" => "sqlite:captions.sqlite".to_owned(),
+                _ => postgres.create_database(&format!("bench_{}", outcomes.len()))?,
+            };
+            let world = World::make(&Path::new(FOLDER).join("bench"), options.tasks)?;
+            let server = Server::start(&binary, &world, &url, options.annotators, &[])?;
+            let limit = (!habits.think.is_zero()).then_some(WATCHED);
+            let mut outcome = measure(server, habits, limit, options.tasks)?;
+            (outcome.database, outcome.pace) = (database, pace);
+            println!("{}", outcome.row());
+            outcomes.push(outcome);
+        }
+    }
+    record(&options, &outcomes)
+}
+
+impl Options {
+    fn parse(flags: &[String]) -> Result<Self> {
+        let mut options = Options { tasks: 20_000, annotators: 200, out: String::new() };
+        let mut rest = flags.iter();
+        while let Some(flag) = rest.next() {
+            let value = rest.next().with_context(|| format!("{flag} needs a value\n{USAGE}"))?;
+            let number = || value.parse().with_context(|| format!("{flag} {value}: not a number"));
+            match flag.as_str() {
+                "--tasks" => options.tasks = number()?,
+                "--annotators" => options.annotators = number()?,
+                "--out" => options.out = value.clone(),
+                _ => bail!("unknown flag {flag}\n{USAGE}"),
+            }
+        }
+        if options.out.is_empty() {
+            let standard = (options.tasks, options.annotators) == (20_000, 200);
+            let folder = if standard { "bench/results" } else { "target/bench-results" };
+            options.out = folder.to_owned();
+        }
+        Ok(options)
+    }
+}
+
+/// Lets everybody work until all tasks are done or the time is over. Nothing is measured unless
+/// every answer is there, once and under its author's name, also after a kill.
+fn measure(
+    mut server: Server,
+    habits: Habits,
+    limit: Option<Duration>,
+    tasks: usize,
+) -> Result<Outcome> {
+    let lead = server.lead()?;
+    let crowd = Crowd::new(habits, PATIENCE);
+    let began = Instant::now();
+    let watch = |crowd: &Crowd| watch(crowd, &lead, limit);
+    let ((overviews, seconds), logs) = crowd.work(server.annotators(), watch)?;
+    let seconds = limit.map_or(seconds, |_| began.elapsed().as_secs_f64());
+
+    let answers = check(&server.export()?, &logs, 1)?;
+    ensure!(limit.is_some() || answers == tasks, "{answers} answers to {tasks} tasks");
+    let peak_bytes = memory::peak(server.id());
+    server.kill()?;
+    let killed = Instant::now();
+    server.start_again()?;
+    let start = killed.elapsed().as_secs_f64();
+    check(&server.export()?, &logs, 1).context("after a kill")?;
+
+    let in_order = |mut times: Vec<f64>| {
+        times.sort_by(f64::total_cmp);
+        times
+    };
+    let submits = logs.iter().flat_map(|log| &log.submits);
+    Ok(Outcome {
+        database: "",
+        pace: "",
+        answers,
+        seconds,
+        submits: in_order(submits.map(|&micros| micros as f64 / 1e3).collect()),
+        overviews: in_order(overviews),
+        retries: logs.iter().map(|log| log.retries).sum(),
+        peak_bytes,
+        start,
+    })
+}
+
+/// Polls as the lead's page does until everybody is done or has to stop: milliseconds of every
+/// poll, and the seconds that it took.
+fn watch(crowd: &Crowd, lead: &Client, limit: Option<Duration>) -> Result<(Vec<f64>, f64)> {
+    let began = Instant::now();
+    let mut polls = Vec::new();
+    let mut due = began;
+    while crowd.working() > 0 {
+        if limit.is_some_and(|limit| began.elapsed() > limit) {
+            crowd.stop();
+        }
+        if Instant::now() >= due {
+            let took = lead.get("/api/lead/overview", PATIENCE)?.took;
+            polls.push(took.as_secs_f64() * 1e3);
+            due += POLL;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Ok((polls, began.elapsed().as_secs_f64()))
+}
+
+impl Outcome {
+    fn row(&self) -> String {
+        let Outcome { database, pace, answers, seconds, submits, overviews, .. } = self;
+        let at = |times: &[f64], share| quantile(times, share);
+        format!(
+            "| {database} | {pace} | {answers} | {seconds:.1} | {:.0} | {:.1} | {:.1} | {:.1} | \
+             {:.1} | {:.1} | {:.1} | {} | {:.0} | {:.2} |",
+            *answers as f64 / seconds,
+            at(submits, 0.5),
+            at(submits, 0.9),
+            at(submits, 0.99),
+            at(submits, 1.0),
+            at(overviews, 0.5),
+            at(overviews, 1.0),
+            self.retries,
+            self.peak_bytes as f64 / (1 << 20) as f64,
+            self.start,
+        )
+    }
+
+    fn json(&self) -> Value {
+        let quantiles = |times: &[f64]| {
+            let shares = [0.5, 0.9, 0.99, 0.999, 1.0];
+            json!(shares.map(|share| (share, quantile(times, share))))
+        };
+        json!({ "database": self.database, "pace": self.pace, "answers": self.answers,
+                "seconds": self.seconds, "submit_ms": quantiles(&self.submits),
+                "overview_ms": quantiles(&self.overviews), "retries": self.retries,
+                "peak_bytes": self.peak_bytes, "start_after_kill_seconds": self.start })
+    }
+}
+
+/// The time that a share of them did not exceed; they are sorted.
+fn quantile(times: &[f64], share: f64) -> f64 {
+    let at = (times.len() as f64 * share).ceil() as usize;
+    times.get(at.max(1) - 1).copied().unwrap_or(f64::NAN)
+}
+
+/// Prints the table, and keeps it.
+fn record(options: &Options, outcomes: &[Outcome]) -> Result<()> {
+    let (date, machine) = (machine::today()?, machine::describe()?);
+    let mut text = format!(
+        "# cargo xtask bench annotate\n\n{} tasks, {} annotators on the same machine, a lead who \
+         looks every 2 s. Every acknowledged answer was found once and under its author's name, \
+         before and after a kill of the server. Times are milliseconds unless said otherwise.\n\n",
+        options.tasks, options.annotators
+    );
+    writeln!(
+        text,
+        "| database | answers | count | seconds | a second | submit, median | p90 | p99 | most | \
+         lead's overview, median | most | retries | peak MiB | start after a kill, s |\n\
+         |---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|"
+    )?;
+    for outcome in outcomes {
+        writeln!(text, "{}", outcome.row())?;
+    }
+    println!("{text}");
+    let record = json!({ "date": date, "machine": machine, "tasks": options.tasks,
+                         "annotators": options.annotators,
+                         "outcomes": outcomes.iter().map(Outcome::json).collect::<Vec<_>>() });
+    std::fs::create_dir_all(&options.out)?;
+    let name = Path::new(&options.out).join(format!("{date}-annotate"));
+    std::fs::write(name.with_extension("json"), serde_json::to_string_pretty(&record)? + "\n")?;
+    std::fs::write(name.with_extension("md"), text)?;
+    eprintln!("recorded: {}.md", name.display());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_times_that_were_measured() {
+        let times: Vec<f64> = (1..=100).map(f64::from).collect();
+        assert_eq!(
+            [0.0, 0.5, 0.99, 1.0].map(|share| quantile(&times, share)),
+            [1., 50., 99., 100.]
+        );
+        assert!(quantile(&[], 0.5).is_nan());
+    }
+}
