@@ -3,7 +3,9 @@
 mod bench;
 mod crowd;
 mod fuzz;
+mod python;
 mod readme;
+mod schemathesis;
 mod servers;
 mod soak;
 mod test;

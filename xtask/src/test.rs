@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 
 use crate::servers::{self, Postgres};
-use crate::{cargo, readme, succeed};
+use crate::{cargo, readme, schemathesis, soak, succeed};
 
 /// `cargo xtask test`. One profile throughout, so that nothing is compiled twice.
 pub(crate) fn run() -> Result<()> {
@@ -14,6 +14,8 @@ pub(crate) fn run() -> Result<()> {
         succeed(clippy.args(["--", "-D", "warnings"]))
     })?;
     step("tests", tests)?;
+    step("faults under load", || soak::run_annotate(4, 2))?;
+    step("API", schemathesis::run)?;
     step("documentation", || {
         let mut doc = cargo(&["doc", "--release", "--workspace", "--no-deps", "--quiet"]);
         succeed(doc.env("RUSTDOCFLAGS", "-D warnings"))

@@ -2,14 +2,13 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
 use super::memory::{Memory, Watch};
 use super::script::Script;
-use crate::succeed;
+use crate::python;
 
 pub(super) const REQUIREMENTS: &str = "bench/requirements.txt";
 /// Rows of a chunk where none was chosen.
@@ -27,20 +26,8 @@ pub(super) fn environment(
         ensure!(python.exists(), "{}: no Python environment (bin/python)", folder.display());
         return Ok(python);
     }
-    let folder = Path::new(folder);
-    let (python, installed) = (folder.join("bin/python"), folder.join("requirements.txt"));
-    let wanted = std::fs::read_to_string(requirements).context(requirements.to_owned())?;
-    if std::fs::read_to_string(&installed).is_ok_and(|text| text == wanted) {
-        return Ok(python);
-    }
-    eprintln!("installing {requirements} into {}; PyTorch alone is gigabytes", folder.display());
-    succeed(Command::new("python3").args(["-m", "venv"]).arg(folder))
-        .context("python3 with its venv module is needed for the rivals")?;
-    succeed(Command::new(&python).args(["-m", "pip", "install", "-r", requirements])).context(
-        "pip could not install the rivals; --venv DIR takes an environment that has them",
-    )?;
-    std::fs::write(&installed, wanted).with_context(|| installed.display().to_string())?;
-    Ok(python)
+    python::environment(Path::new(folder), requirements)
+        .context("--venv DIR takes an environment that has the rivals")
 }
 
 pub(super) struct Rivals {

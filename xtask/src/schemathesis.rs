@@ -1,0 +1,45 @@
+//! Holds the annotation app to its own OpenAPI document: whatever is sent, the answer is one of
+//! those that the document names, and never trouble of the server's own.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use crate::bench::build_nextpair;
+use crate::crowd::{Server, World};
+use crate::{python, succeed};
+
+const REQUIREMENTS: &str = "xtask/schemathesis-requirements.txt";
+const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_conformance,\
+                      response_headers_conformance,response_schema_conformance,\
+                      negative_data_rejection,unsupported_method,ignored_auth";
+/// Below what a person may ask for, or everything would be answered with "too many requests".
+const RATE: &str = "40/s";
+/// Operations after which little else works: the round is over, or our token is.
+const LAST: [&str; 3] = ["close", "remove", "renewLink"];
+
+/// Sends what the document allows and what it does not to a live app, within a minute or so.
+pub(crate) fn run() -> Result<()> {
+    let python = python::environment(Path::new("target/schemathesis-venv"), REQUIREMENTS)?;
+    let program = python.with_file_name("schemathesis").canonicalize()?;
+    let binary = build_nextpair()?.canonicalize()?;
+    let world = World::make(Path::new("target/crowd/schemathesis"), 50)?;
+    let server = Server::start(&binary, &world, "sqlite:captions.sqlite", 1, &[])?;
+    let pass = |filter: &str, operations: &[&str]| -> Result<()> {
+        let mut command = Command::new(&program);
+        command.current_dir(&world.folder);
+        command.args(["--no-color", "run"]).arg(format!("{}/api/openapi.json", server.address()));
+        command.args(["--header", &format!("Authorization: Bearer {}", server.lead_token()?)]);
+        command.args(["--checks", CHECKS, "--rate-limit", RATE, "--phases", "coverage,fuzzing"]);
+        command.args(["--max-examples", "20", "--seed", "1", "--generation-deterministic"]);
+        command.args(["--generation-database", "none", "--warnings", "off"]);
+        command.args(operations.iter().flat_map(|operation| [filter, operation]));
+        succeed(&mut command)
+    };
+    pass("--exclude-operation-id", &LAST)?;
+    for operation in LAST {
+        pass("--include-operation-id", &[operation]).context(operation)?;
+    }
+    Ok(())
+}
