@@ -1,7 +1,10 @@
 //! The annotation app as people use it: in a real browser, beside a run that waits for them; and what it
 //! refuses to be started with.
 
+mod app;
 mod driver;
+mod images;
+mod texts;
 
 use crate::world::{World, nextpair};
 

@@ -3,7 +3,7 @@
 mod faults;
 mod killed;
 mod paired;
-mod people;
+pub(crate) mod people;
 mod refusals;
 mod resumed;
 mod same;
@@ -37,41 +37,41 @@ validate_last = 0
 "#;
 
 /// A folder with a dataset `ds` of generated scenes and an experiment `e.toml` on it.
-struct Lab {
+pub(crate) struct Lab {
     folder: tempfile::TempDir,
 }
 
 /// What a run found: rounds without their times, picks, pairs and weights, by name.
-type Results = BTreeMap<String, Vec<u8>>;
+pub(crate) type Results = BTreeMap<String, Vec<u8>>;
 
 impl Lab {
-    fn new(images: usize) -> Self {
+    pub(crate) fn new(images: usize) -> Self {
         let lab = Lab { folder: tempfile::tempdir().unwrap() };
         lab.succeeds(&format!("import scenes ds --images {images}"));
         lab.write("e.toml", EXPERIMENT);
         lab
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    fn read(&self, name: &str) -> String {
+    pub(crate) fn read(&self, name: &str) -> String {
         fs::read_to_string(self.path(name)).unwrap_or_else(|e| panic!("{name}: {e}"))
     }
 
-    fn write(&self, name: &str, text: &str) {
+    pub(crate) fn write(&self, name: &str, text: &str) {
         fs::write(self.path(name), text).unwrap();
     }
 
-    fn succeeds(&self, words: &str) -> Run {
+    pub(crate) fn succeeds(&self, words: &str) -> Run {
         let run = nextpair(self.folder.path(), words);
         assert_eq!(run.code, Some(0), "{words}: {}", run.stderr);
         run
     }
 
     /// A run that must fail with code 2 and say something.
-    fn refused(&self, words: &str, says: &str) {
+    pub(crate) fn refused(&self, words: &str, says: &str) {
         let run = nextpair(self.folder.path(), words);
         assert_eq!(run.code, Some(2), "{words}: {}{}", run.stdout, run.stderr);
         assert!(run.stderr.contains("error: "), "{words}: {}", run.stderr);
@@ -79,7 +79,7 @@ impl Lab {
         assert!(run.stderr.contains(says), "{words}: no '{says}' in {}", run.stderr);
     }
 
-    fn start(&self, words: &str) -> Child {
+    pub(crate) fn start(&self, words: &str) -> Child {
         Command::new(env!("CARGO_BIN_EXE_nextpair"))
             .args(words.split_whitespace())
             .current_dir(self.folder.path())
@@ -90,18 +90,18 @@ impl Lab {
     }
 
     /// The rounds of a run as they were written.
-    fn rounds(&self, run: &str) -> Vec<Value> {
+    pub(crate) fn rounds(&self, run: &str) -> Vec<Value> {
         let lines = json_lines(&self.read(&format!("{run}/rounds.jsonl")));
         lines.into_iter().map(|mut line| line["round"].take()).collect()
     }
 
     /// The ids of a file of lines, such as picks or pairs.
-    fn ids(&self, name: &str, key: &str) -> Vec<String> {
+    pub(crate) fn ids(&self, name: &str, key: &str) -> Vec<String> {
         let id = |line: &Value| line[key].as_str().unwrap().to_owned();
         json_lines(&self.read(name)).iter().map(id).collect()
     }
 
-    fn results(&self, run: &str) -> Results {
+    pub(crate) fn results(&self, run: &str) -> Results {
         let mut results = Results::new();
         for mut round in self.rounds(run) {
             round["phases"].take();
@@ -122,7 +122,7 @@ impl Lab {
         results
     }
 
-    fn assert_same(&self, run: &str, expected: &Results) {
+    pub(crate) fn assert_same(&self, run: &str, expected: &Results) {
         let results = self.results(run);
         let names = |results: &Results| results.keys().cloned().collect::<Vec<_>>();
         assert_eq!(names(&results), names(expected), "{run}");
@@ -131,7 +131,7 @@ impl Lab {
         }
     }
 
-    fn copy(&self, from: &str, to: &str) {
+    pub(crate) fn copy(&self, from: &str, to: &str) {
         let (from, to) = (self.path(from), self.path(to));
         for path in files_below(&from) {
             let target = to.join(path.strip_prefix(&from).unwrap());

@@ -1,11 +1,11 @@
 //! A browser that a test drives, through the W3C WebDriver protocol.
 
+mod screen;
+
 use std::fs;
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use base64::prelude::*;
 use serde_json::{Value, json};
 use ureq::http::{Method, Request};
 
@@ -23,19 +23,15 @@ const FLAGS: [&str; 8] = [
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 /// How long something that must happen may take.
 const PATIENCE: Duration = Duration::from_secs(20);
-const DESKTOP: (u32, u32) = (1280, 860);
-const PHONE: (u32, u32) = (375, 812);
 
 /// Keys that are no characters.
 pub mod key {
     pub const BACKSPACE: char = '\u{e003}';
-    pub const TAB: char = '\u{e004}';
-    pub const SHIFT: char = '\u{e008}';
+    pub const ENTER: char = '\u{e007}';
     pub const CONTROL: char = '\u{e009}';
     pub const ALT: char = '\u{e00a}';
     pub const ESCAPE: char = '\u{e00c}';
-    pub const ENTER: char = '\u{e007}';
-    pub const END: char = '\u{e010}';
+    pub const ARROW_RIGHT: char = '\u{e014}';
     pub const ARROW_DOWN: char = '\u{e015}';
 }
 
@@ -171,57 +167,6 @@ impl Browser {
         self.until(&what, || (self.script(&script) == json!(shown)).then_some(()));
     }
 
-    /// Writes what the window shows to a PNG file.
-    pub fn screenshot(&self, path: &Path) {
-        let image = self.command(Method::GET, "/screenshot", None);
-        let bytes = BASE64_STANDARD.decode(image.as_str().unwrap()).unwrap();
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, bytes).unwrap();
-    }
-
-    /// Pulls the plug, or puts it back.
-    pub fn offline(&self, offline: bool) {
-        self.devtools("Network.enable", json!({}));
-        let conditions = json!({ "offline": offline, "latency": 0, "downloadThroughput": -1,
-                                 "uploadThroughput": -1 });
-        self.devtools("Network.emulateNetworkConditions", conditions);
-    }
-
-    /// Prefers dark colours, or light ones.
-    pub fn dark(&self, dark: bool) {
-        let value = if dark { "dark" } else { "light" };
-        let feature = json!({ "name": "prefers-color-scheme", "value": value });
-        self.devtools("Emulation.setEmulatedMedia", json!({ "features": [feature] }));
-    }
-
-    /// A window as large as on a desk.
-    pub fn desktop(&self) {
-        self.size(DESKTOP, false);
-    }
-
-    /// A window as small as in a hand.
-    pub fn phone(&self) {
-        self.size(PHONE, true);
-    }
-
-    fn size(&self, (width, height): (u32, u32), mobile: bool) {
-        let metrics = json!({ "width": width, "height": height, "deviceScaleFactor": 1,
-                              "mobile": mobile });
-        self.devtools("Emulation.setDeviceMetricsOverride", metrics);
-    }
-
-    fn devtools(&self, command: &str, parameters: Value) -> Value {
-        self.post("/goog/cdp/execute", json!({ "cmd": command, "params": parameters }))
-    }
-
-    /// What was said on the console since it was asked for: levels and messages.
-    pub fn console(&self) -> Vec<(String, String)> {
-        let entries = self.post("/se/log", json!({ "type": "browser" }));
-        let word = |entry: &Value, name: &str| entry[name].as_str().unwrap().to_owned();
-        let entry = |entry| (word(entry, "level"), word(entry, "message"));
-        entries.as_array().unwrap().iter().map(entry).collect()
-    }
-
     fn post(&self, path: &str, body: Value) -> Value {
         self.command(Method::POST, path, Some(body))
     }
@@ -314,33 +259,4 @@ pub fn until<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
         assert!(began.elapsed() < PATIENCE, "waited in vain until {what}");
         std::thread::sleep(Duration::from_millis(20));
     }
-}
-
-#[test]
-fn a_browser_is_driven() {
-    let browser = Browser::open();
-    let page = "data:text/html,<meta name=viewport content=width=device-width><style>@media (prefers-color-scheme: dark) \
-                { b { display: none } }</style><input id=i><b>bold</b><button \
-                onclick=\"console.error('clicked')\">click</button>";
-    browser.go(page);
-    assert!(browser.url().starts_with("data:"));
-    browser.find("#i").click();
-    browser.type_text("Ein schöner Stern");
-    browser.chord(key::CONTROL, 'a');
-    browser.keys([key::BACKSPACE]);
-    browser.type_text("a sт★r");
-    assert_eq!(browser.find("#i").property("value"), json!("a sт★r"));
-    browser.until_text("b", "bold");
-    browser.dark(true);
-    browser.until_shown("b", false);
-    browser.dark(false);
-    browser.until_shown("b", true);
-    browser.phone();
-    assert_eq!(browser.script("return innerWidth"), json!(PHONE.0));
-    browser.find("button").click();
-    let console = browser.console();
-    assert!(console.iter().any(|(level, said)| level == "SEVERE" && said.contains("clicked")));
-    let image = browser.folder.path().join("screenshot.png");
-    browser.screenshot(&image);
-    assert_eq!(image::image_dimensions(&image).unwrap(), PHONE);
 }

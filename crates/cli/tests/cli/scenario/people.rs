@@ -14,7 +14,7 @@ const QUEUES: [&str; 3] = ["queue.jsonl", "queue.csv", "queue.label-studio.json"
 pub(super) const RUN: &str = "run e.toml --annotator human --strategies hard-negative --budget 5";
 
 /// Every third training image has lost its captions.
-pub(super) fn lab() -> Lab {
+pub(crate) fn lab() -> Lab {
     let lab = Lab::new(80);
     let mut items = json_lines(&lab.read("ds/items.jsonl"));
     let (mut left, mut text) = (0, String::new());
@@ -69,7 +69,7 @@ fn answer_in_label_studio(lab: &Lab, run: &str) {
     lab.write("export.json", &tasks.to_string());
 }
 
-fn captions(lab: &Lab, dataset: &str) -> HashMap<String, Vec<Value>> {
+pub(crate) fn captions(lab: &Lab, dataset: &str) -> HashMap<String, Vec<Value>> {
     let items = json_lines(&lab.read(&format!("{dataset}/items.jsonl")));
     let of = |item: &Value| item["captions"].as_array().unwrap().clone();
     items.iter().map(|item| (item["id"].as_str().unwrap().to_owned(), of(item))).collect()

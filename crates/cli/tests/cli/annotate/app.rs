@@ -1,0 +1,96 @@
+//! The app and the run beside it, as processes.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use super::driver::until;
+
+/// A process that is killed when nobody needs it any more, and what it says.
+pub struct Process {
+    child: Child,
+    log: PathBuf,
+}
+
+impl Process {
+    /// Starts the program in a folder. Words are separated by blanks; what it says goes to `log`.
+    pub fn start(folder: &Path, words: &str, log: &str) -> Self {
+        let log = folder.join(log);
+        let child = Command::new(env!("CARGO_BIN_EXE_nextpair"))
+            .args(words.split_whitespace())
+            .current_dir(folder)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(fs::File::create(&log).unwrap())
+            .spawn()
+            .unwrap();
+        Process { child, log }
+    }
+
+    /// Everything it has said so far, in whole lines.
+    pub fn said(&self) -> String {
+        let said = fs::read_to_string(&self.log).unwrap();
+        said.rsplit_once('\n').map_or(String::new(), |(whole, _)| whole.to_owned())
+    }
+
+    /// Waits for something while the process runs.
+    pub fn until<T>(&mut self, what: &str, mut condition: impl FnMut(&str) -> Option<T>) -> T {
+        until(what, || {
+            let ended = self.child.try_wait().unwrap();
+            let found = condition(&self.said());
+            if let (Some(status), None) = (ended, &found) {
+                panic!("it ended with {status} before {what}: {}", self.said());
+            }
+            found
+        })
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The annotation app, listening.
+pub struct App {
+    _process: Process,
+    pub address: String,
+    /// Names and links, the lead's first.
+    links: Vec<(String, String)>,
+}
+
+impl App {
+    /// `nextpair annotate WORDS` on a free port with one annotator more than the lead.
+    pub fn start(folder: &Path, words: &str, annotator: &str) -> Self {
+        let words = format!("annotate {words} --port 0 --invite {annotator}");
+        let mut process = Process::start(folder, &words, "annotate.log");
+        let (address, links) = process.until("the app listens", announced);
+        App { _process: process, address, links }
+    }
+
+    /// The link that signs somebody in.
+    pub fn link(&self, name: &str) -> &str {
+        let found = self.links.iter().find(|(known, _)| known == name);
+        &found.unwrap_or_else(|| panic!("no link for {name} in {:?}", self.links)).1
+    }
+}
+
+/// The address that the app says it listens on and the links it gives out, once it has said all.
+fn announced(said: &str) -> Option<(String, Vec<(String, String)>)> {
+    let address = said.lines().find_map(|line| line.trim().strip_prefix("listening on "))?;
+    let link = |line: &str| {
+        let (name, link) = line.trim().rsplit_once(char::is_whitespace)?;
+        link.contains("/join/").then(|| (name.trim().to_owned(), link.to_owned()))
+    };
+    let links: Vec<_> = said.lines().filter_map(link).collect();
+    (links.len() == 2).then(|| (address.trim_end_matches('/').to_owned(), links))
+}
+
+/// Where a picture of a page goes.
+pub fn picture(name: &str) -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    root.join("target/screenshots").join(format!("{name}.png"))
+}
