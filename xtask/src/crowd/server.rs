@@ -31,16 +31,16 @@ struct Announced {
 }
 
 impl Announced {
-    /// Reads what was said so far: a line with the address, and a link for each person.
+    /// Reads what was said so far: a line for each person, the name before a link
+    /// `http://ADDRESS/join/TOKEN`.
     fn read(said: &str) -> Self {
         let mut announced = Announced::default();
         for line in said.lines() {
-            if let Some(address) = line.trim().strip_prefix("listening on ") {
-                announced.address = Some(address.trim_end_matches('/').to_owned());
-            }
-            let link = line.trim().rsplit_once(char::is_whitespace);
-            let token = link.and_then(|(name, link)| Some((name, link.split_once("/join/")?.1)));
-            announced.people.extend(token.map(|(name, t)| (name.trim().to_owned(), t.to_owned())));
+            let Some((name, link)) = line.rsplit_once(char::is_whitespace) else { continue };
+            let Some((address, token)) = link.split_once("/join/") else { continue };
+            announced.address = Some(address.to_owned());
+            let name = name.trim().trim_end_matches(':');
+            announced.people.push((name.to_owned(), token.to_owned()));
         }
         announced
     }
@@ -82,7 +82,7 @@ impl Server {
     /// Starts it again after a kill, where it was, and waits until it listens.
     pub(crate) fn start_again(&mut self) -> Result<()> {
         self.process = spawn(&self.command, &self.folder)?;
-        self.wait(0)?;
+        self.wait(self.announced.people.len())?;
         Ok(())
     }
 
@@ -120,7 +120,7 @@ impl Server {
         self.process.id()
     }
 
-    /// Waits until it listens and has told the links of `people`.
+    /// Waits until it listens and has told the links of that many people.
     fn wait(&mut self, people: usize) -> Result<Announced> {
         let began = Instant::now();
         loop {
@@ -128,7 +128,7 @@ impl Server {
             // A line that is not whole yet is not read.
             let whole = said.rsplit_once('\n').map_or("", |(whole, _)| whole);
             let announced = Announced::read(whole);
-            if announced.address.is_some() && announced.people.len() >= people {
+            if announced.people.len() >= people {
                 return Ok(announced);
             }
             if let Some(status) = self.process.try_wait()? {
@@ -173,8 +173,9 @@ mod tests {
 
     #[test]
     fn what_the_app_announces_is_read() {
-        let said = "reading\nlistening on http://127.0.0.1:4711\n\
-                    lead  http://127.0.0.1:4711/join/abc\nAnn Lee  http://127.0.0.1:4711/join/x-_Y\n";
+        let said = "reading\nlistening on http://127.0.0.1:4711\n  \
+                    lead: http://127.0.0.1:4711/join/abc\n\
+                    Ann Lee  http://127.0.0.1:4711/join/x-_Y\n";
         let announced = Announced::read(said);
         assert_eq!(announced.address.as_deref(), Some("http://127.0.0.1:4711"));
         let people = [("lead", "abc"), ("Ann Lee", "x-_Y")];

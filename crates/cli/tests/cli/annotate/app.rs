@@ -78,15 +78,16 @@ impl App {
     }
 }
 
-/// The address that the app says it listens on and the links it gives out, once it has said all.
+/// The address of the app and the links it gives out, once it has said all.
 fn announced(said: &str) -> Option<(String, Vec<(String, String)>)> {
-    let address = said.lines().find_map(|line| line.trim().strip_prefix("listening on "))?;
     let link = |line: &str| {
-        let (name, link) = line.trim().rsplit_once(char::is_whitespace)?;
-        link.contains("/join/").then(|| (name.trim().to_owned(), link.to_owned()))
+        let (name, link) = line.rsplit_once(char::is_whitespace)?;
+        let name = name.trim().trim_end_matches(':');
+        link.contains("/join/").then(|| (name.to_owned(), link.to_owned()))
     };
     let links: Vec<_> = said.lines().filter_map(link).collect();
-    (links.len() == 2).then(|| (address.trim_end_matches('/').to_owned(), links))
+    let (address, _) = links.first()?.1.split_once("/join/")?;
+    (links.len() == 2).then(|| (address.to_owned(), links.clone()))
 }
 
 /// Where a picture of a page goes.
