@@ -81,7 +81,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         true => args.desk_of_run()?,
         false => args.desk_of_picks()?,
     };
-    serve(desk, settings, announce)?;
+    serve(desk, &settings, announce)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -149,6 +149,8 @@ impl Args {
             language: self.language.clone(),
             price: self.price,
             grace: (!self.manual_close).then(|| Duration::from_secs(self.grace)),
+            // A run learns from features, which a new image has not.
+            uploads: (!is_run).then(|| self.target.with_extension("uploads")),
         })
     }
 

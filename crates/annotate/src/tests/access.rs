@@ -288,7 +288,8 @@ fn bodies_are_small_and_well_formed() {
             with(&|body| body["item"] = json!(7)),
         ] {
             let text = String::from_utf8(wrong.clone()).unwrap();
-            assert_eq!(send(wrong, json_kind).await, 422, "{text}");
+            let status = send(wrong, json_kind).await;
+            assert!(matches!(status, 400 | 422), "{status} {text}");
         }
         assert!(world.export().await.is_empty());
         world.post("ann", "/api/answers", good).await.ok();
