@@ -2,14 +2,15 @@
 
 mod coco;
 
+use std::sync::LazyLock;
+
 use super::*;
 use crate::damage;
 use crate::dataset::sample::{dataset, item};
 
-/// What is read from a file of this name and content, about a dataset in which `a` has the image
-/// `x/a.jpg`, `b` none, and `c` and `d` share `twin.jpg`; the id of `e.jpg` is also `f`'s image.
-fn read(name: &str, content: impl AsRef<[u8]>, pool: Side) -> Result<Vec<Answer>, String> {
-    let folder = tempfile::tempdir().unwrap();
+/// A dataset in which `a` has the image `x/a.jpg`, `b` none, and `c` and `d` share `twin.jpg`; the id
+/// `e.jpg` is also `f`'s image. Made once: what is mapped stays when its files are gone.
+static DATASET: LazyLock<Dataset> = LazyLock::new(|| {
     let items = [
         item("a", Some("x/a.jpg"), &["A dog ."]),
         item("b", None, &["B", "C"]),
@@ -18,10 +19,15 @@ fn read(name: &str, content: impl AsRef<[u8]>, pool: Side) -> Result<Vec<Answer>
         item("e.jpg", Some("x/e.jpg"), &[]),
         item("f", Some("e.jpg"), &[]),
     ];
-    let data = dataset(&folder.path().join("d"), &items, |_| {});
+    dataset(tempfile::tempdir().unwrap().path(), &items, |_| {})
+});
+
+/// What is read from a file of this name and content.
+fn read(name: &str, content: impl AsRef<[u8]>, pool: Side) -> Result<Vec<Answer>, String> {
+    let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(name);
     std::fs::write(&path, content).unwrap();
-    read_answers(&path, pool, &data).map_err(|e| e.to_string())
+    read_answers(&path, pool, &DATASET).map_err(|e| e.to_string())
 }
 
 fn caption(id: &str, caption: &str, annotator: Option<&str>) -> Answer {
@@ -113,8 +119,7 @@ fn wrong_lines_are_named() {
         assert!(read(name, LINES, Side::Image).unwrap_err().contains(".jsonl, .csv and .json"));
     }
     for name in ["none.csv", "none.json"] {
-        let data = dataset(tempfile::tempdir().unwrap().path(), &[item("a", None, &[])], |_| {});
-        assert!(read_answers(Path::new(name), Side::Image, &data).is_err());
+        assert!(read_answers(Path::new(name), Side::Image, &DATASET).is_err());
     }
 }
 

@@ -176,7 +176,8 @@ fn answers_that_do_not_fit_are_refused() {
         }
         let failed = export(&mut Vec::new(), form, &[task("z")], &[], &data, Side::Image);
         assert!(failed.unwrap_err().to_string().contains("has no item \"z\""));
-        let full = export(&mut Full, form, &[task("a")], &[good.clone()], &data, Side::Image);
+        let full =
+            export(&mut Full, form, &[task("a")], std::slice::from_ref(&good), &data, Side::Image);
         assert!(matches!(full, Err(Error::Io { .. })), "{form}");
     }
     let unknown = [answer("a", Said::Image("z".into()), None)];
