@@ -28,9 +28,10 @@ pub(super) struct Run {
     pub(super) reported_peak: u64,
 }
 
-/// Builds the binary and says where it is.
+/// Builds the binary and says where it is. Of the whole workspace, as the tests are: other features
+/// of what we depend on would be compiled anew.
 pub(crate) fn build() -> Result<PathBuf> {
-    let mut build = cargo(&["build", "--release", "--package", "nextpair", "--bin", "nextpair"]);
+    let mut build = cargo(&["build", "--release", "--workspace", "--bin", "nextpair"]);
     let output = build.arg("--message-format=json").stderr(Stdio::inherit()).output()?;
     ensure!(output.status.success(), "cargo build of nextpair ended with {}", output.status);
     let text = String::from_utf8(output.stdout)?;
