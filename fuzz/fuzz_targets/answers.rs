@@ -10,7 +10,8 @@ use nextpair_data::Side;
 use nextpair_data::dataset::Dataset;
 use nextpair_data::queue::{Answers, Taken, read_answers};
 
-const MANIFEST: &str = "nextpair_dataset = 1\nname = \"f\"\nsource = \"f\"\nitems = 2\ncaptions = 0\n";
+const MANIFEST: &str =
+    "nextpair_dataset = 1\nname = \"f\"\nsource = \"f\"\nitems = 2\ncaptions = 0\n";
 
 /// What images are looked for in: `a`, and `b` with the image `b.jpg`.
 static DATASET: OnceLock<Dataset> = OnceLock::new();

@@ -29,7 +29,7 @@ pub(crate) struct Args {
     /// The side of the picks [default: image]; a run knows its own
     #[arg(long)]
     pool_side: Option<PoolSide>,
-    /// Where to listen. Other machines reach it only if this is an address of theirs to see
+    /// The address to listen on; other machines reach the app at any but this one
     #[arg(long, default_value = "127.0.0.1")]
     host: String,
     /// The port to listen on; 0 takes a free one
