@@ -55,8 +55,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 1)]
     annotators: usize,
     /// How long an item is kept for somebody who does nothing
-    #[arg(long, value_name = "MINUTES", default_value_t = 10)]
-    lease: u64,
+    #[arg(long, value_name = "MINUTES", default_value_t = 10.0)]
+    lease: f64,
     /// The language that captions should be in, by its English name or ISO 639 code
     #[arg(long)]
     language: Option<String>,
@@ -127,7 +127,8 @@ impl Args {
     fn settings(&self, is_run: bool) -> Result<Settings> {
         ensure!(self.captions > 0, "--captions is 0; at least one is needed");
         ensure!(self.annotators > 0, "--annotators is 0; at least one is needed");
-        ensure!(self.lease > 0, "--lease is 0; at least one minute is needed");
+        let lease = Duration::try_from_secs_f64(self.lease * 60.0);
+        let lease = lease.with_context(|| format!("--lease {}: not a time", self.lease))?;
         if let Some(price) = self.price
             && !(price.is_finite() && price >= 0.0)
         {
@@ -145,7 +146,7 @@ impl Args {
             invite: self.invite.clone(),
             captions: self.captions,
             annotators: self.annotators,
-            lease: Duration::from_secs(self.lease.saturating_mul(60)),
+            lease,
             language: self.language.clone(),
             price: self.price,
             grace: (!self.manual_close).then(|| Duration::from_secs(self.grace)),
