@@ -17,7 +17,7 @@ export function prepareWhy(pool) {
       $("why-text"),
       "The model would take this text for what these images show. Find the image that it really describes.",
     );
-    setText($("why-none"), "Picked without looking for confusable images.");
+    setText($("why-none"), "No image that it would be confused with is known.");
   }
 }
 
