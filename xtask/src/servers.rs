@@ -10,8 +10,11 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::succeed;
 
+/// Finds a program.
+type Find = fn() -> Option<PathBuf>;
+
 /// Every package, and what of it is looked for.
-const PACKAGES: [(&str, fn() -> Option<PathBuf>); 3] = [
+const PACKAGES: [(&str, Find); 3] = [
     ("postgresql", postgres_programs),
     ("chromium", || on_path("chromium")),
     ("chromium-driver", || on_path("chromedriver")),

@@ -111,7 +111,7 @@ fn other_language(text: &str, wanted: Lang) -> Option<Lang> {
     let found = Detector::new().detect(text)?;
     let other_script = !wanted_scripts(wanted).contains(&found.script());
     // A few words of one alphabet could be in many languages.
-    let sure = other_script || (found.is_reliable() && words(text).len() >= FEWEST + 1);
+    let sure = other_script || (found.is_reliable() && words(text).len() > FEWEST);
     (found.lang() != wanted && sure).then_some(found.lang())
 }
 
