@@ -65,6 +65,13 @@ fn succeed(command: &mut Command) -> Result<()> {
 /// Cargo, as it runs us.
 fn cargo(arguments: &[&str]) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    // What describes our own package would make build scripts that look at it run again.
+    for (name, _) in std::env::vars_os() {
+        let name = name.to_string_lossy();
+        if name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") {
+            command.env_remove(&*name);
+        }
+    }
     command.args(arguments);
     command
 }
