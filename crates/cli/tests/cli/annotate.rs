@@ -28,7 +28,7 @@ fn what_cannot_be_served() {
         ("annotate queue.jsonl --dataset ds --captions 0", "--captions is 0"),
         ("annotate queue.jsonl --dataset ds --annotators 0", "--annotators is 0"),
         ("annotate queue.jsonl --dataset ds --lease 0", "kept for at least 1s"),
-        ("annotate queue.jsonl --dataset ds --lease 1e300", "--lease 1e300: not a time"),
+        ("annotate queue.jsonl --dataset ds --lease 1e300", ": not a time"),
         ("annotate queue.jsonl --dataset ds --price nan", "--price: NaN is not a price"),
         ("annotate queue.jsonl --dataset ds --grace 5 --manual-close", "cannot be used with"),
     ] {

@@ -193,6 +193,8 @@ fn people_caption_in_the_browser_and_the_run_goes_on() {
     browser.go(&app.address);
     browser.find("body[data-view=signed-out]");
     show_everywhere(&browser, "sign-in", false);
+    // That she was not let in is said there.
+    browser.console();
     browser.go(app.link("Ann"));
     assert_eq!(browser.url(), format!("{}/", app.address));
     let mut ann = Annotator { browser: &browser, said: HashMap::new() };
