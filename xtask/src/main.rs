@@ -15,7 +15,8 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, bail, ensure};
 
-const USAGE: &str = "cargo xtask test              format, clippy, all tests, README
+const USAGE: &str =
+    "cargo xtask test [STEP]       format, clippy, all tests, faults, API, documentation, README
 cargo xtask bench select      selection against NumPy and PyTorch
 cargo xtask bench core-set    k-center against scikit-activeml and lightly-mundig
 cargo xtask bench embed       features of images and captions against ONNX Runtime
@@ -43,7 +44,7 @@ fn run(arguments: &[String]) -> Result<()> {
         Some((task, rest)) if task == "bench" => bench::run(rest),
         Some((task, rest)) if task == "fuzz" => fuzz::run(rest),
         Some((task, rest)) if task == "soak" => soak::run(rest),
-        Some((task, [])) if task == "test" => test::run(),
+        Some((task, rest)) if task == "test" => test::run(rest),
         _ => bail!("unknown task; there are\n{USAGE}"),
     }
 }

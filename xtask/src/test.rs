@@ -1,26 +1,39 @@
 //! Everything that must hold before a change is taken.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 use crate::servers::{self, Postgres};
 use crate::{cargo, readme, schemathesis, soak, succeed};
 
-/// `cargo xtask test`. One profile throughout, so that nothing is compiled twice.
-pub(crate) fn run() -> Result<()> {
-    step("servers", servers::ensure_installed)?;
-    step("format", || succeed(&mut cargo(&["fmt", "--all", "--check"])))?;
-    step("clippy", || {
-        let mut clippy = cargo(&["clippy", "--release", "--workspace", "--all-targets"]);
-        succeed(clippy.args(["--", "-D", "warnings"]))
-    })?;
-    step("tests", tests)?;
-    step("faults under load", || soak::run_annotate(4, 2))?;
-    step("API", schemathesis::run)?;
-    step("documentation", || {
-        let mut doc = cargo(&["doc", "--release", "--workspace", "--no-deps", "--quiet"]);
-        succeed(doc.env("RUSTDOCFLAGS", "-D warnings"))
-    })?;
-    step("README", readme::run)
+/// One thing after the other. One profile throughout, so that nothing is compiled twice.
+const STEPS: [(&str, fn() -> Result<()>); 8] = [
+    ("servers", servers::ensure_installed),
+    ("format", || succeed(&mut cargo(&["fmt", "--all", "--check"]))),
+    ("clippy", clippy),
+    ("tests", tests),
+    ("faults", || soak::run_annotate(4, 2)),
+    ("api", schemathesis::run),
+    ("documentation", documentation),
+    ("readme", readme::run),
+];
+
+/// `cargo xtask test [STEP]`: all of it, or one step.
+pub(crate) fn run(arguments: &[String]) -> Result<()> {
+    ensure!(arguments.len() <= 1, "cargo xtask test takes a step at most");
+    let chosen = arguments.first();
+    let wanted = |name: &str| chosen.is_none_or(|chosen| chosen == name);
+    let names = STEPS.map(|(name, _)| name);
+    ensure!(names.into_iter().any(wanted), "no such step; there are {}", names.join(", "));
+    for (name, work) in STEPS.into_iter().filter(|(name, _)| wanted(name)) {
+        eprintln!("== {name}");
+        work().with_context(|| format!("the step '{name}' failed"))?;
+    }
+    Ok(())
+}
+
+fn clippy() -> Result<()> {
+    let mut clippy = cargo(&["clippy", "--release", "--workspace", "--all-targets"]);
+    succeed(clippy.args(["--", "-D", "warnings"]))
 }
 
 /// All tests, with the servers that some of them need.
@@ -32,7 +45,7 @@ fn tests() -> Result<()> {
     succeed(&mut tests)
 }
 
-fn step(name: &str, work: impl FnOnce() -> Result<()>) -> Result<()> {
-    eprintln!("== {name}");
-    work().with_context(|| format!("the step '{name}' failed"))
+fn documentation() -> Result<()> {
+    let mut doc = cargo(&["doc", "--release", "--workspace", "--no-deps", "--quiet"]);
+    succeed(doc.env("RUSTDOCFLAGS", "-D warnings"))
 }
