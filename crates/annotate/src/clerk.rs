@@ -4,6 +4,7 @@
 //! the disk and not a hundred. Whoever asked hears of it when it is safe.
 
 use std::sync::{Arc, RwLock, RwLockReadGuard};
+use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 
@@ -16,6 +17,8 @@ use crate::store::{Store, Unstored};
 const TOGETHER: usize = 512;
 /// Acts that wait at most; more are turned away.
 const WAITING: usize = 4096;
+/// After so long without an act it is time to see what others did.
+const IDLE: Duration = Duration::from_secs(1);
 /// How often another process may be faster before we give up.
 const TRIES: usize = 20;
 
@@ -38,10 +41,16 @@ impl Clerk {
     /// Reads everything that happened so far and begins to write.
     pub(crate) async fn start(store: Store, terms: Terms) -> Result<Self, Error> {
         let mut state = State::default();
-        store.catch_up(&mut state).await?;
+        state.learn(store.news(0, 0).await?);
         let state = Arc::new(RwLock::new(state));
         let (orders, incoming) = mpsc::channel(WAITING);
-        let desk = Desk { store, terms, state: Arc::clone(&state), stale: false };
+        let desk = Desk {
+            store,
+            terms,
+            state: Arc::clone(&state),
+            stale: false,
+            complaint: String::new(),
+        };
         tokio::spawn(desk.work(incoming));
         Ok(Clerk { orders, state })
     }
@@ -77,16 +86,26 @@ struct Desk {
     state: Arc<RwLock<State>>,
     /// The state may not be what is stored.
     stale: bool,
+    /// What was last said about the database: once is enough.
+    complaint: String,
 }
 
 impl Desk {
     async fn work(mut self, mut incoming: mpsc::Receiver<Order>) {
         let mut orders = Vec::with_capacity(TOGETHER);
-        while incoming.recv_many(&mut orders, TOGETHER).await > 0 {
-            let done = self.perform(&orders).await;
-            for (order, done) in orders.drain(..).zip(done) {
-                // Somebody who is gone will ask again.
-                let _ = order.reply.send(done);
+        loop {
+            let came = incoming.recv_many(&mut orders, TOGETHER);
+            match tokio::time::timeout(IDLE, came).await {
+                Ok(0) => break,
+                Ok(_) => {
+                    let done = self.perform(&orders).await;
+                    for (order, done) in orders.drain(..).zip(done) {
+                        // Somebody who is gone will ask again.
+                        let _ = order.reply.send(done);
+                    }
+                }
+                // Nothing to do: another process may have done something.
+                Err(_) => drop(self.read().await),
             }
         }
     }
@@ -94,7 +113,7 @@ impl Desk {
     /// Performs all orders and stores what happened.
     async fn perform(&mut self, orders: &[Order]) -> Vec<Result<Done, Refusal>> {
         for _ in 0..TRIES {
-            if self.stale && !self.read_again().await {
+            if self.stale && self.read().await.is_err() {
                 break;
             }
             let mut record = Record::default();
@@ -113,7 +132,7 @@ impl Desk {
                 Ok(()) => return done,
                 Err(Unstored::Overtaken) => self.stale = true,
                 Err(Unstored::Failed(what)) => {
-                    eprintln!("the database failed: {what}");
+                    self.complain(what);
                     self.stale = true;
                     break;
                 }
@@ -123,19 +142,31 @@ impl Desk {
         orders.iter().map(|_| Err(refusal.clone())).collect()
     }
 
-    /// Forgets what may not be stored.
-    async fn read_again(&mut self) -> bool {
-        let mut fresh = State::default();
-        match self.store.catch_up(&mut fresh).await {
-            Ok(()) => {
-                *self.state.write().expect("nobody panics while they read") = fresh;
-                self.stale = false;
-                true
+    /// Reads what happened meanwhile, or everything where the state may be wrong.
+    async fn read(&mut self) -> Result<(), Error> {
+        let (seq, round) = match self.stale {
+            true => (0, 0),
+            false => {
+                let state = self.state.read().expect("nothing panics while it changes the state");
+                (state.seq, state.round().map_or(0, |round| round.number))
             }
-            Err(error) => {
-                eprintln!("the database failed: {error}");
-                false
-            }
+        };
+        let news = self.store.news(seq, round).await;
+        let news = news.inspect_err(|error| self.complain(error.to_string()))?;
+        self.complaint.clear();
+        let mut state = self.state.write().expect("nobody panics while they read");
+        if self.stale {
+            *state = State::default();
+        }
+        state.learn(news);
+        self.stale = false;
+        Ok(())
+    }
+
+    fn complain(&mut self, what: String) {
+        if what != self.complaint {
+            eprintln!("the database failed: {what}");
+            self.complaint = what;
         }
     }
 }

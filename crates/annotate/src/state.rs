@@ -23,6 +23,7 @@ pub(crate) use views::{
 };
 
 use crate::event::{Draft, Event, Millis, PersonId, Role, Seq, What};
+use crate::store::News;
 
 /// Somebody who was invited.
 #[derive(Clone, Debug, PartialEq)]
@@ -100,6 +101,18 @@ impl State {
                     round.apply(event);
                 }
             }
+        }
+    }
+
+    /// Learns what was stored, by this process before or by another one.
+    pub(crate) fn learn(&mut self, news: News) {
+        if news.events.is_empty() {
+            return;
+        }
+        self.coming = news.tasks;
+        self.drafts = news.drafts;
+        for event in &news.events {
+            self.apply(event);
         }
     }
 

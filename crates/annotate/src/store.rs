@@ -11,6 +11,7 @@
 //! time would use the same number, so one of them is refused, reads what the other one wrote, and
 //! decides again.
 
+use std::collections::HashMap;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -18,9 +19,9 @@ use nextpair_data::queue::Task;
 use sqlx::any::{AnyConnectOptions, AnyPoolOptions, AnyRow, install_default_drivers};
 use sqlx::{AnyPool, AssertSqlSafe, Row};
 
-use crate::event::{Draft, Event, Seq};
+use crate::event::{Draft, Event, PersonId, Seq};
 use crate::refusal::Error;
-use crate::state::{Record, State};
+use crate::state::Record;
 
 /// The version of the tables.
 const VERSION: &str = "1";
@@ -47,6 +48,15 @@ pub(crate) struct Store {
     pool: AnyPool,
     /// What errors call it: without a password.
     name: String,
+}
+
+/// What is stored and not yet known.
+#[derive(Debug, Default)]
+pub(crate) struct News {
+    pub(crate) events: Vec<Event>,
+    pub(crate) tasks: HashMap<i64, Vec<Task>>,
+    /// All of them, if anything happened.
+    pub(crate) drafts: HashMap<(PersonId, String), Draft>,
 }
 
 /// Why something could not be stored.
@@ -135,37 +145,41 @@ impl Store {
         sqlx::query("SELECT 1").execute(&self.pool).await.is_ok()
     }
 
-    /// Brings a state up to date. One that is new gets everything.
-    pub(crate) async fn catch_up(&self, state: &mut State) -> Result<(), Error> {
+    /// What happened after an event, and the tasks of rounds after a round. After nothing: all.
+    pub(crate) async fn news(&self, seq: Seq, round: i64) -> Result<News, Error> {
+        let mut news = News::default();
         let fail = |e: sqlx::Error| self.error(&e);
         let damaged = |what: String| Error::Database { database: self.name.clone(), what };
-        let known = state.round().map_or(0, |round| round.number);
+        let events = "SELECT seq, at, round, person, key, body FROM nextpair_events \
+                      WHERE seq > $1 ORDER BY seq";
+        let rows = sqlx::query(events).bind(seq).fetch_all(&self.pool).await.map_err(fail)?;
+        for (row, expected) in rows.iter().zip(seq + 1..) {
+            let event = event_of(row).map_err(damaged)?;
+            if event.seq != expected {
+                return Err(damaged(format!("event {expected} is missing")));
+            }
+            news.events.push(event);
+        }
+        if news.events.is_empty() {
+            return Ok(news);
+        }
         let tasks = "SELECT round, task FROM nextpair_tasks WHERE round > $1 ORDER BY round, at";
-        for row in sqlx::query(tasks).bind(known).fetch_all(&self.pool).await.map_err(fail)? {
+        for row in sqlx::query(tasks).bind(round).fetch_all(&self.pool).await.map_err(fail)? {
             let (round, task): (i64, String) =
                 (row.try_get(0).map_err(fail)?, row.try_get(1).map_err(fail)?);
-            let task: Task = serde_json::from_str(&task)
+            let task = serde_json::from_str(&task)
                 .map_err(|e| damaged(format!("a task of round {round}: {e}")))?;
-            state.coming.entry(round).or_default().push(task);
+            news.tasks.entry(round).or_default().push(task);
         }
         let drafts = "SELECT person, item, draft FROM nextpair_drafts";
         for row in sqlx::query(drafts).fetch_all(&self.pool).await.map_err(fail)? {
             let draft: String = row.try_get(2).map_err(fail)?;
-            let draft: Draft = serde_json::from_str(&draft)
+            let draft = serde_json::from_str(&draft)
                 .map_err(|e| damaged(format!("an unfinished answer: {e}")))?;
             let key = (row.try_get(0).map_err(fail)?, row.try_get(1).map_err(fail)?);
-            state.drafts.insert(key, draft);
+            news.drafts.insert(key, draft);
         }
-        let events = "SELECT seq, at, round, person, key, body FROM nextpair_events \
-                      WHERE seq > $1 ORDER BY seq";
-        for row in sqlx::query(events).bind(state.seq).fetch_all(&self.pool).await.map_err(fail)? {
-            let event = event_of(&row).map_err(damaged)?;
-            if event.seq != state.seq + 1 {
-                return Err(damaged(format!("event {} is missing", state.seq + 1)));
-            }
-            state.apply(&event);
-        }
-        Ok(())
+        Ok(news)
     }
 
     /// Everything that happened to an item, the oldest first.

@@ -52,3 +52,23 @@ fn a_restart_knows_everything() {
         },
     );
 }
+
+#[test]
+fn one_process_sees_what_another_one_did() {
+    on_both(
+        |_| {},
+        async |world| {
+            let other = world.again().await;
+            let item = world.next("ann").await.unwrap();
+            world.submit("ann", "key-seen", &item, "A star .").await.ok();
+            let known = async || {
+                while other.app.clerk.state().seq < world.app.clerk.state().seq {
+                    tokio::task::yield_now().await;
+                }
+            };
+            tokio::time::timeout(std::time::Duration::from_secs(30), known()).await.unwrap();
+            assert_eq!(other.export().await, world.export().await);
+            assert_eq!(*other.app.clerk.state(), *world.app.clerk.state());
+        },
+    );
+}
