@@ -37,6 +37,8 @@ pub(crate) struct App {
     pub(crate) gallery: Gallery,
     /// For pools of texts.
     pub(crate) search: Option<Search>,
+    /// Pictures are taken apart one at a time.
+    pub(crate) decoding: tokio::sync::Mutex<()>,
     pub(crate) metrics: Metrics,
     pub(crate) source: Arc<dyn Source>,
     pub(crate) pool: Side,
@@ -69,6 +71,12 @@ impl App {
         let store = Store::open(&settings.database).await?;
         let new_key = Signer::new_key()?;
         let signer = Signer::new(&store.meta("key", || new_key).await?)?;
+        let known = store.meta("pool", || pool.to_string()).await?;
+        if known != pool.to_string() {
+            let what =
+                format!("the database is about a pool of {known}s, and this is one of {pool}s");
+            return Err(Error::Settings(what));
+        }
         let gallery = Gallery::new(dataset, pool, settings.uploads.clone());
         let search = (pool == Side::Text).then(|| Search::new(&gallery));
         let app = App {
@@ -78,6 +86,7 @@ impl App {
             limits: Limits::new(),
             gallery,
             search,
+            decoding: tokio::sync::Mutex::default(),
             metrics: Metrics::default(),
             source: source.into(),
             pool,
@@ -99,18 +108,19 @@ impl App {
     async fn begin(&self, settings: &Settings) -> Result<(), Error> {
         let annotators = settings.invite.iter().map(|name| (name.as_str(), Role::Annotator));
         for (name, role) in [(LEAD, Role::Lead)].into_iter().chain(annotators) {
-            let known = self.clerk.state().named(name).is_some();
-            if !known {
-                let name = checked_name(name).map_err(Error::Settings)?;
-                self.system(Act::Invite { name, role }).await?;
+            let name = checked_name(name).map_err(Error::Settings)?;
+            let known = self.clerk.state().named(&name).map(|person| person.removed);
+            match known {
+                None => drop(self.system(Act::Invite { name, role }).await?),
+                Some(true) if role == Role::Annotator => {
+                    say!("{name} was removed and gets no link; invite them by another name");
+                }
+                Some(_) => {}
             }
         }
-        let priced = self.clerk.state().price.is_some();
         match settings.price {
-            Some(price) if !priced => {
-                self.system(Act::Price { price: Some(price) }).await.map(drop)
-            }
-            _ => Ok(()),
+            Some(price) => self.system(Act::Price { price: Some(price) }).await.map(drop),
+            None => Ok(()),
         }
     }
 
@@ -150,11 +160,11 @@ impl App {
         Some(format!("{}/join/{}", self.url(), self.signer.token(person, link)))
     }
 
-    /// Names and links of everybody who may sign in: the lead's first.
+    /// Names and links of the first lead and of those who were to be invited.
     pub(crate) fn links(&self, invited: &[String]) -> Vec<(String, String)> {
         let names = std::iter::once(LEAD).chain(invited.iter().map(String::as_str));
         let link = |name: &str| {
-            let person = self.clerk.state().named(name).map(|person| person.id)?;
+            let person = self.clerk.state().named(name.trim()).map(|person| person.id)?;
             Some((name.to_owned(), self.link(person)?))
         };
         names.filter_map(link).collect()

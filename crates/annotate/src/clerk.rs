@@ -74,6 +74,16 @@ impl Clerk {
         self.state.read().expect("nothing panics while it changes the state")
     }
 
+    /// Returns when nothing can be written any more, which is not to happen.
+    pub(crate) async fn stopped(&self) {
+        self.orders.closed().await;
+    }
+
+    /// Whether something can be written.
+    pub(crate) fn works(&self) -> bool {
+        !self.orders.is_closed()
+    }
+
     /// How many acts wait.
     pub(crate) fn waiting(&self) -> usize {
         WAITING - self.orders.capacity()
@@ -165,7 +175,7 @@ impl Desk {
 
     fn complain(&mut self, what: String) {
         if what != self.complaint {
-            eprintln!("the database failed: {what}");
+            say!("the database failed: {what}");
             self.complaint = what;
         }
     }

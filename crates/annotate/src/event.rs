@@ -57,7 +57,7 @@ pub(crate) enum What {
     Paused,
     /// Tasks are handed out again.
     Resumed,
-    /// What a caption costs from now on; nothing if that is not known.
+    /// What a caption costs, also those before; nothing if that is not known.
     Priced { price: Option<f64> },
     /// Nothing is answered any more in this round.
     Closed { round: i64 },

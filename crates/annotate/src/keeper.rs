@@ -8,8 +8,8 @@ use nextpair_data::queue::Task;
 
 use crate::app::App;
 use crate::refusal::Error;
-use crate::source::Batch;
-use crate::state::Act;
+use crate::source::{Batch, Taken};
+use crate::state::{Act, Done, Round};
 
 /// How often it looks.
 const EVERY: Duration = Duration::from_millis(500);
@@ -21,16 +21,17 @@ pub(crate) async fn keep(app: Arc<App>) {
         tokio::time::sleep(EVERY).await;
         let wrong = look(&app).await.err().map(|error| error.to_string()).unwrap_or_default();
         if wrong != said && !wrong.is_empty() {
-            eprintln!("{wrong}");
+            say!("{wrong}");
         }
         said = wrong;
     }
 }
 
-/// Does what is to be done now.
+/// Does what is to be done now. What cannot be handed over does not keep the next round waiting.
 pub(crate) async fn look(app: &Arc<App>) -> Result<(), Error> {
-    hand_over(app).await?;
+    let handed_over = hand_over(app).await;
     open_round(app).await?;
+    handed_over?;
     if let Some(grace) = app.grace {
         let due = app.clerk.state().closes_at(app.terms, grace).is_some_and(|at| at <= app.now());
         if due {
@@ -42,7 +43,7 @@ pub(crate) async fn look(app: &Arc<App>) -> Result<(), Error> {
 }
 
 /// Opens the batch that waits, if it is not open.
-async fn open_round(app: &Arc<App>) -> Result<(), Error> {
+pub(crate) async fn open_round(app: &Arc<App>) -> Result<(), Error> {
     let source = Arc::clone(&app.source);
     let batch = tokio::task::spawn_blocking(move || source.batch()).await;
     let batch = batch.map_err(|e| Error::Source(e.to_string()))?;
@@ -69,8 +70,7 @@ async fn open_round(app: &Arc<App>) -> Result<(), Error> {
         ))),
         _ => {
             if let Some((number, _, false)) = last {
-                eprintln!("round {number} was finished without this desk; round {round} is next");
-                app.system(Act::Overtaken { round: number }).await?;
+                overtaken(app, number).await?;
             }
             app.system(Act::Open { round, fingerprint, tasks }).await.map(drop)
         }
@@ -79,29 +79,31 @@ async fn open_round(app: &Arc<App>) -> Result<(), Error> {
 
 /// Hands over what was closed.
 async fn hand_over(app: &Arc<App>) -> Result<(), Error> {
-    let waiting: Vec<i64> = {
-        let state = app.clerk.state();
-        let closed = state.rounds.iter().filter(|round| !round.is_open() && !round.handed_over);
-        closed.map(|round| round.number).collect()
-    };
-    for number in waiting {
-        let given = {
-            let state = app.clerk.state();
-            let Some(round) = state.rounds.iter().find(|round| round.number == number) else {
-                continue;
-            };
-            let tasks = round.slots.iter().map(|slot| slot.task.clone()).collect();
-            (Batch { round: number as usize, tasks }, state.to_hand_over(round))
-        };
-        let source = Arc::clone(&app.source);
-        let taken = tokio::task::spawn_blocking(move || source.hand_over(&given.0, &given.1));
+    // A look at the state is cheap, but it may be ahead of what is stored; an act is not.
+    let any = app.clerk.state().rounds.iter().any(Round::waits_for_hand_over);
+    if !any {
+        return Ok(());
+    }
+    let Done::Closed(closed) = app.system(Act::ToHandOver).await? else { return Ok(()) };
+    for (batch, answers) in closed {
+        let (round, source) = (batch.round as i64, Arc::clone(&app.source));
+        let taken = tokio::task::spawn_blocking(move || source.hand_over(&batch, &answers));
         let taken = taken.await.map_err(|e| Error::Source(e.to_string()))?;
-        let wrong = |e| format!("the answers of round {number} are safe, but not handed over: {e}");
-        taken.map_err(|e| Error::Source(wrong(e)))?;
-        app.system(Act::HandedOver { round: number }).await?;
-        eprintln!("round {number} is closed, and its answers are handed over");
+        let wrong = |e| format!("the answers of round {round} are safe, but not handed over: {e}");
+        match taken.map_err(|e| Error::Source(wrong(e)))? {
+            Taken::Yes => {
+                app.system(Act::HandedOver { round }).await?;
+                say!("round {round} is closed, and its answers are handed over");
+            }
+            Taken::TooLate => overtaken(app, round).await?,
+        }
     }
     Ok(())
+}
+
+async fn overtaken(app: &App, round: i64) -> Result<(), Error> {
+    say!("round {round} was finished elsewhere; its answers from here stay in the database");
+    app.system(Act::Overtaken { round }).await.map(drop)
 }
 
 fn fingerprint_of(tasks: &[Task]) -> Result<String, Error> {

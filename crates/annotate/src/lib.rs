@@ -6,6 +6,9 @@
 //! their answers over to the [`Source`] that the picks came from.
 #![forbid(unsafe_code)]
 
+#[macro_use]
+mod log;
+
 mod access;
 mod app;
 mod clerk;
@@ -25,8 +28,10 @@ mod store;
 mod tests;
 mod words;
 
+use std::future::IntoFuture;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use nextpair_data::Side;
 use nextpair_data::dataset::Dataset;
@@ -34,7 +39,7 @@ use tokio::net::TcpListener;
 
 pub use refusal::Error;
 pub use settings::Settings;
-pub use source::{Batch, Source};
+pub use source::{Batch, Source, Taken};
 
 use app::{App, system_clock};
 
@@ -68,13 +73,26 @@ pub fn serve(desk: Desk, settings: &Settings, ready: impl FnOnce(&Ready)) -> Res
         let address = listener.local_addr().map_err(listen)?;
         let app = App::open(desk, settings, address, system_clock()).await?;
         // What is wrong with the first batch is wrong with the whole.
-        keeper::look(&app).await?;
-        tokio::spawn(keeper::keep(Arc::clone(&app)));
+        keeper::open_round(&app).await?;
+        let keeper = tokio::spawn(keeper::keep(Arc::clone(&app)));
         ready(&Ready { address, links: app.links(&settings.invite) });
         let service = routes::router(&app).into_make_service_with_connect_info::<SocketAddr>();
         let served = axum::serve(listener, service).with_graceful_shutdown(told_to_stop());
-        served.await.map_err(listen)
+        let stopped = |what: &str| Err(Error::Settings(format!("{what} stopped; start again")));
+        tokio::select! {
+            served = served.into_future() => served.map_err(listen),
+            () = patience() => Ok(()),
+            () = app.clerk.stopped() => stopped("the clerk"),
+            _ = keeper => stopped("the keeper"),
+        }
     })
+}
+
+/// Returns some time after [`told_to_stop`], or when told again: whoever does not finish their
+/// request by then does not keep us. What was acknowledged is stored.
+async fn patience() {
+    told_to_stop().await;
+    let _ = tokio::time::timeout(Duration::from_secs(5), told_to_stop()).await;
 }
 
 /// Returns when somebody wants the process to end.

@@ -28,7 +28,7 @@ pub struct Settings {
     pub lease: Duration,
     /// The language that captions are to be in, as its English name or ISO 639 code.
     pub language: Option<String>,
-    /// The price of a caption, until the lead changes it.
+    /// The price of a caption; the lead may change it.
     pub price: Option<f64>,
     /// How long a complete round stays open for second thoughts; without, until the lead closes it.
     pub grace: Option<Duration>,
@@ -54,10 +54,15 @@ impl Settings {
         if !self.sign_in && self.public_url.is_some() {
             return wrong("with a public address people must sign in".to_owned());
         }
-        if let Some(url) = &self.public_url
-            && !["http://", "https://"].iter().any(|scheme| url.starts_with(scheme))
-        {
-            return wrong(format!("the public address {url:?} does not begin with https://"));
+        if let Some(url) = self.public_url.as_deref().filter(|url| !is_origin(url)) {
+            return wrong(format!(
+                "the public address {url:?} is not like https://name or https://name:port"
+            ));
+        }
+        if address.ip().is_unspecified() && self.public_url.is_none() {
+            return wrong(format!(
+                "{address} is every address there is: say by which people reach it"
+            ));
         }
         for (count, what) in [(self.captions, "captions"), (self.annotators, "annotators")] {
             if count == 0 || count > MOST {
@@ -72,4 +77,12 @@ impl Settings {
             None => Ok(()),
         }
     }
+}
+
+/// Whether this is an address without a path, so that links can be made of it.
+fn is_origin(url: &str) -> bool {
+    let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
+    let host = rest.map(|rest| rest.strip_suffix('/').unwrap_or(rest)).unwrap_or_default();
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte);
+    !host.is_empty() && host.bytes().all(plain)
 }

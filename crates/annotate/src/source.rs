@@ -25,5 +25,14 @@ pub trait Source: Send + Sync {
         &self,
         batch: &Batch,
         answers: &[Answer],
-    ) -> Result<(), Box<dyn Error + Send + Sync>>;
+    ) -> Result<Taken, Box<dyn Error + Send + Sync>>;
+}
+
+/// What became of answers that were handed over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// They are where they belong, now or since an earlier time.
+    Yes,
+    /// The round was finished with other answers before.
+    TooLate,
 }

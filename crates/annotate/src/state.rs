@@ -36,6 +36,25 @@ pub(crate) struct Person {
     pub(crate) removed: bool,
 }
 
+/// What the key of an act stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Meaning {
+    Answer,
+    Undo(Seq),
+    Revise(Seq),
+    Return(Seq),
+}
+
+fn meaning(what: &What) -> Option<Meaning> {
+    match what {
+        What::Answered { replaces: None, .. } => Some(Meaning::Answer),
+        What::Answered { replaces: Some(answer), .. } => Some(Meaning::Revise(*answer)),
+        What::Undone { answer, .. } => Some(Meaning::Undo(*answer)),
+        What::Returned { answer, .. } => Some(Meaning::Return(*answer)),
+        _ => None,
+    }
+}
+
 /// What all events so far add up to.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct State {
@@ -46,8 +65,8 @@ pub(crate) struct State {
     pub(crate) rounds: Vec<Round>,
     pub(crate) paused: bool,
     pub(crate) price: Option<f64>,
-    /// What acts with a key led to: the number of their first event.
-    keys: HashMap<(PersonId, String), Seq>,
+    /// What acts with a key led to: the number of their event, and what they were.
+    keys: HashMap<(PersonId, String), (Seq, Meaning)>,
     /// Unfinished words. They are not part of the history.
     pub(crate) drafts: HashMap<(PersonId, String), Draft>,
     /// Tasks of rounds that an event is about to open.
@@ -58,8 +77,8 @@ impl State {
     /// Lets something have happened.
     pub(crate) fn apply(&mut self, event: &Event) {
         self.seq = event.seq;
-        if let (Some(by), Some(key)) = (event.by, &event.key) {
-            self.keys.entry((by, key.clone())).or_insert(event.seq);
+        if let (Some(by), Some(key), Some(meaning)) = (event.by, &event.key, meaning(&event.what)) {
+            self.keys.entry((by, key.clone())).or_insert((event.seq, meaning));
         }
         let at = event.at;
         match &event.what {
@@ -143,7 +162,7 @@ impl State {
     }
 
     /// What an act of this key led to, if there was one.
-    fn known(&self, person: PersonId, key: &str) -> Option<Seq> {
+    fn known(&self, person: PersonId, key: &str) -> Option<(Seq, Meaning)> {
         self.keys.get(&(person, key.to_owned())).copied()
     }
 
@@ -153,7 +172,7 @@ impl State {
         self.rounds.iter().rev().find_map(of)
     }
 
-    /// Whether a task of the last round is out with somebody at this time.
+    /// Until when a task of the last round is kept for somebody, if it is.
     pub(crate) fn lease_until(&self, person: PersonId, item: &str, now: Millis) -> Option<Millis> {
         let slot = self.round()?.slot(item)?;
         slot.lease_of(person).map(|lease| lease.until).filter(|&until| until > now)

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use nextpair_data::queue::Task;
 use sqlx::any::{AnyConnectOptions, AnyPoolOptions, AnyRow, install_default_drivers};
-use sqlx::{AnyPool, AssertSqlSafe, Row};
+use sqlx::{AnyConnection, AnyPool, AssertSqlSafe, Connection, Row};
 
 use crate::event::{Draft, Event, PersonId, Seq};
 use crate::refusal::Error;
@@ -74,15 +74,28 @@ impl Store {
         install_default_drivers();
         let name = without_password(url);
         let fail = |what: String| Error::Database { database: name.clone(), what };
-        let sqlite = url.starts_with("sqlite:");
-        if !sqlite && !url.starts_with("postgres:") && !url.starts_with("postgresql:") {
-            return Err(fail("a database is sqlite:PATH or postgres://...".to_owned()));
-        }
-        let address = if sqlite { sqlite_url(url) } else { url.to_owned() };
+        let file = url.strip_prefix("sqlite:").map(|path| path.strip_prefix("//").unwrap_or(path));
+        let sqlite = file.is_some();
+        let address = match file {
+            Some("" | ":memory:") => {
+                return Err(fail("answers are kept in a file: sqlite:PATH".to_owned()));
+            }
+            Some(path) => {
+                make_private(path).map_err(|e| fail(e.to_string()))?;
+                sqlite_url(path)
+            }
+            None if ["postgres://", "postgresql://"]
+                .iter()
+                .any(|scheme| url.starts_with(scheme)) =>
+            {
+                url.to_owned()
+            }
+            None => return Err(fail("a database is sqlite:PATH or postgres://...".to_owned())),
+        };
         let options = AnyConnectOptions::from_str(&address).map_err(|e| fail(e.to_string()))?;
-        if sqlite {
-            make_private(url.trim_start_matches("sqlite:"));
-        }
+        // The pool would only say that it waited in vain.
+        let tried = AnyConnection::connect_with(&options).await.map_err(|e| fail(e.to_string()))?;
+        tried.close().await.map_err(|e| fail(e.to_string()))?;
         let pool = AnyPoolOptions::new().max_connections(4).acquire_timeout(PATIENCE);
         let pool = pool.after_connect(move |connection, _| {
             Box::pin(async move {
@@ -293,8 +306,7 @@ fn insert(columns: &str, width: usize, rows: usize) -> String {
 }
 
 /// The address of a file: what means something else in an address is written as its code.
-fn sqlite_url(url: &str) -> String {
-    let path = url.trim_start_matches("sqlite:");
+fn sqlite_url(path: &str) -> String {
     let mut address = String::from("sqlite:");
     for letter in path.chars() {
         match letter {
@@ -307,32 +319,29 @@ fn sqlite_url(url: &str) -> String {
     address + "?mode=rwc"
 }
 
-/// The file holds the key that sessions are signed with: nobody else is to read it. What goes wrong
-/// here goes wrong again, with a better message, when the file is opened.
-fn make_private(path: &str) {
-    let options = &mut std::fs::OpenOptions::new();
+/// The file holds the key that sessions are signed with: nobody else is to read it.
+fn make_private(path: &str) -> std::io::Result<()> {
+    let mut options = std::fs::OpenOptions::new();
     options.write(true).create(true).truncate(false);
     #[cfg(unix)]
-    {
-        use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
-        options.mode(0o600);
-        let private = std::fs::Permissions::from_mode(0o600);
-        let _ = std::fs::set_permissions(path, private);
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let file = options.open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(std::io::Error::other("not a file"));
     }
-    let _ = options.open(path);
+    #[cfg(unix)]
+    file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
+    Ok(())
 }
 
 /// What a database may be called where others read it.
 fn without_password(url: &str) -> String {
-    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
-    let rest = rest.split('?').next().unwrap_or_default();
-    match rest.rsplit_once('@') {
-        Some((user, host)) => {
-            let user = user.split(':').next().unwrap_or_default();
-            format!("{scheme}://{user}@{host}")
-        }
-        None => format!("{scheme}://{rest}"),
-    }
+    // A password may have any of the letters that come before and after it.
+    let Some((before, host)) = url.rsplit_once('@') else { return url.to_owned() };
+    let (scheme, user) = before.split_once("://").unwrap_or(("postgres", ""));
+    let user = user.split(':').next().unwrap_or_default();
+    let host = host.split('?').next().unwrap_or_default();
+    format!("{scheme}://{user}@{host}")
 }
 
 #[cfg(test)]
@@ -344,6 +353,8 @@ mod tests {
         for (url, told) in [
             ("postgres://ann:secret@db.example/captions?x=1", "postgres://ann@db.example/captions"),
             ("postgres://ann:se@cret@db/captions", "postgres://ann@db/captions"),
+            ("postgres://u:se?cret@h/x", "postgres://u@h/x"),
+            ("postgres:u:secret@h/x", "postgres://@h/x"),
             ("postgres://db:5432/captions", "postgres://db:5432/captions"),
             ("sqlite:run/annotate.db", "sqlite:run/annotate.db"),
         ] {
@@ -353,7 +364,7 @@ mod tests {
 
     #[test]
     fn any_path_is_an_address() {
-        assert_eq!(sqlite_url("sqlite:a?b#c%20d e.db"), "sqlite:a%3Fb%23c%2520d e.db?mode=rwc");
+        assert_eq!(sqlite_url("a?b#c%20d e.db"), "sqlite:a%3Fb%23c%2520d e.db?mode=rwc");
     }
 
     #[test]

@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use nextpair_annotate::{Desk, Ready, Settings, serve};
+use nextpair_data::Side;
 use nextpair_data::dataset::Dataset;
 use nextpair_engine::prepare_process;
 use nextpair_scenario::Inbox;
@@ -29,7 +30,7 @@ pub(crate) struct Args {
     /// The side of the picks [default: image]; a run knows its own
     #[arg(long)]
     pool_side: Option<PoolSide>,
-    /// The address to listen on; other machines reach the app at any but this one
+    /// The address to listen on. Others reach the app only where this is not an address of this machine alone
     #[arg(long, default_value = "127.0.0.1")]
     host: String,
     /// The port to listen on; 0 takes a free one
@@ -105,7 +106,16 @@ impl Args {
                  when a round is complete"
             );
         }
+        if let Some(asked) = inbox.batch()?
+            && let answered @ 1.. = inbox.answered(&asked)?
+        {
+            eprintln!(
+                "{answered} of {} items have an answer from elsewhere; people are asked about all",
+                asked.tasks.len()
+            );
+        }
         let (dataset, pool) = (inbox.dataset().clone(), inbox.pool());
+        check_images(&dataset, pool)?;
         Ok(Desk { dataset, pool, source: Box::new(HumanRun::new(inbox)) })
     }
 
@@ -114,6 +124,7 @@ impl Args {
         let dataset = dataset.context("--dataset is missing; picks are about the items of one")?;
         let dataset = Dataset::open(dataset)?;
         let pool = self.pool_side.unwrap_or(PoolSide::Image).data();
+        check_images(&dataset, pool)?;
         let source = PicksFile::open(&self.target, &dataset, pool)?;
         let answers = source.answers().display();
         match source.is_answered() {
@@ -125,15 +136,8 @@ impl Args {
 
     /// What was typed, as the app takes it.
     fn settings(&self, is_run: bool) -> Result<Settings> {
-        ensure!(self.captions > 0, "--captions is 0; at least one is needed");
-        ensure!(self.annotators > 0, "--annotators is 0; at least one is needed");
         let lease = Duration::try_from_secs_f64(self.lease * 60.0);
         let lease = lease.with_context(|| format!("--lease {}: not a time", self.lease))?;
-        if let Some(price) = self.price
-            && !(price.is_finite() && price >= 0.0)
-        {
-            bail!("--price: {price} is not a price");
-        }
         let database = self.database.clone().unwrap_or_else(|| match is_run {
             true => sqlite(&self.target.join("annotate.db")),
             false => sqlite(&self.target.with_extension("annotate.db")),
@@ -160,6 +164,17 @@ impl Args {
         let found = (self.host.as_str(), self.port).to_socket_addrs().with_context(place)?;
         found.into_iter().next().with_context(place)
     }
+}
+
+/// People look at files; features are not enough.
+fn check_images(dataset: &Dataset, pool: Side) -> Result<()> {
+    if dataset.image_folder().is_some_and(|folder| folder.is_dir()) {
+        return Ok(());
+    }
+    let place = dataset.folder().display();
+    ensure!(pool == Side::Image, "{place}: no image files, so nobody could find one for a text");
+    eprintln!("{place}: no image files are at hand; people see the names of items only");
+    Ok(())
 }
 
 fn sqlite(path: &Path) -> String {

@@ -128,26 +128,29 @@ impl Inbox {
     }
 
     /// Takes all answers to a round, once and for all: when this is done again with the same
-    /// answers, the round may be closed by then.
-    pub fn hand_over(&self, round: usize, answers: &[Answer]) -> Result<(), Error> {
+    /// answers, the round may be closed by then. `false` if it was closed with other answers.
+    pub fn hand_over(&self, round: usize, answers: &[Answer]) -> Result<bool, Error> {
         if self.is_closed(round) {
-            let closed = self.closed(round);
-            let known: HashSet<Answer> = Answers::open(&closed)?.all().iter().cloned().collect();
-            return match answers.iter().all(|answer| known.contains(answer)) {
-                true => Ok(()),
-                false => Err(Error::file(&closed, "was closed with other answers than these")),
-            };
+            let closed = Answers::open(&self.closed(round))?;
+            let known: HashSet<&Answer> = closed.all().iter().collect();
+            return Ok(answers.iter().all(|answer| known.contains(answer)));
         }
         let _lock = self.lock()?;
         match self.look()? {
             State::Waiting(asked) if asked.round == round => {
-                self.write_down(&asked, answers).map(drop)
+                self.write_down(&asked, answers).map(|_| true)
             }
             _ => {
                 let what = format!("round {round} is not waiting for people");
                 Err(Error::file(self.folder.path(), what))
             }
         }
+    }
+
+    /// How many tasks of a batch have an answer already.
+    pub fn answered(&self, asked: &Asked) -> Result<usize, Error> {
+        let book = Answers::open(&self.folder.answers())?;
+        Ok(asked.tasks.len() - waiting(asked, &book))
     }
 
     /// Returns when every task of the batch has an answer, or there is no batch. `told` hears how

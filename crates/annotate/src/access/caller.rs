@@ -14,9 +14,8 @@ use super::signature::Session;
 use crate::app::App;
 use crate::event::{Millis, PersonId, Role};
 use crate::refusal::Refusal;
+use crate::state::Person;
 
-/// The name of the cookie.
-const COOKIE: &str = "nextpair";
 /// The header that must come with whatever changes something.
 const CSRF: &str = "x-csrf-token";
 /// How long a browser stays signed in.
@@ -100,8 +99,8 @@ fn identify(
     now: Millis,
 ) -> Result<(PersonId, Role, Proof), Refusal> {
     let bearer = headers.get(header::AUTHORIZATION).map(|value| {
-        let token = value.to_str().ok()?.strip_prefix("Bearer ")?;
-        app.signer.of_token(token.trim())
+        let (scheme, token) = value.to_str().ok()?.split_once(' ')?;
+        app.signer.of_token(token.trim()).filter(|_| scheme.eq_ignore_ascii_case("bearer"))
     });
     let state = app.clerk.state();
     let (person, link, proof) = match bearer {
@@ -110,12 +109,13 @@ fn identify(
             (person, link, Proof::Bearer)
         }
         None if !app.sign_in => {
-            let lead = state.people.values().find(|person| person.role == Role::Lead);
+            let leads = |person: &&Person| person.role == Role::Lead && !person.removed;
+            let lead = state.people.values().find(leads);
             let lead = lead.ok_or_else(Refusal::sign_in)?;
             (lead.id, lead.link, Proof::Session(NO_SESSION.to_owned()))
         }
         None => {
-            let text = session_of(headers).ok_or_else(Refusal::sign_in)?;
+            let text = session_of(app, headers).ok_or_else(Refusal::sign_in)?;
             let session = app.signer.of_session(text).filter(|session| session.until > now);
             let Session { person, link, .. } = session.ok_or_else(Refusal::sign_in)?;
             (person, link, Proof::Session(text.to_owned()))
@@ -126,11 +126,12 @@ fn identify(
 }
 
 /// The session in the cookies, if one is there.
-fn session_of(headers: &HeaderMap) -> Option<&str> {
+fn session_of<'a>(app: &App, headers: &'a HeaderMap) -> Option<&'a str> {
+    let cookie = app.signer.cookie();
     let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
     let mut pairs =
         cookies.flat_map(|value| value.split(';')).filter_map(|pair| pair.split_once('='));
-    pairs.find(|(name, _)| name.trim() == COOKIE).map(|(_, value)| value.trim())
+    pairs.find(|(name, _)| name.trim() == cookie).map(|(_, value)| value.trim())
 }
 
 /// The cookie that signs somebody in.
@@ -148,7 +149,8 @@ pub(crate) fn no_cookie(app: &App) -> String {
 fn set_cookie(app: &App, value: &str, seconds: Millis) -> String {
     let secure = if app.is_https() { "; Secure" } else { "" };
     // Lax: a link in a letter comes from elsewhere, and must lead to a page that knows its reader.
-    format!("{COOKIE}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}")
+    let name = app.signer.cookie();
+    format!("{name}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}")
 }
 
 /// A page elsewhere may call this machine by a name of its own, and then pass for us. On loopback,

@@ -17,6 +17,8 @@ pub(crate) struct Limits {
     requests: Buckets<PersonId>,
     /// Images: a page shows many at once.
     images: Buckets<PersonId>,
+    /// Images that somebody brings.
+    uploads: Buckets<PersonId>,
     /// Attempts to sign in that failed, by address.
     failures: Buckets<IpAddr>,
 }
@@ -26,6 +28,7 @@ impl Limits {
         Limits {
             requests: Buckets::new(200.0, 50.0),
             images: Buckets::new(600.0, 100.0),
+            uploads: Buckets::new(20.0, 0.2),
             failures: Buckets::new(60.0, 0.5),
         }
     }
@@ -38,6 +41,11 @@ impl Limits {
     ) -> Result<(), Refusal> {
         let buckets = if image { &self.images } else { &self.requests };
         buckets.take(person, now)
+    }
+
+    /// Somebody brings an image.
+    pub(crate) fn upload(&self, person: PersonId, now: Millis) -> Result<(), Refusal> {
+        self.uploads.take(person, now)
     }
 
     /// Somebody failed to sign in.

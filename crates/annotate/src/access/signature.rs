@@ -85,6 +85,12 @@ impl Signer {
         Some(Session { person, link, until: until.parse().ok()? })
     }
 
+    /// The name of the cookie. Browsers do not tell the ports of a machine apart, so two desks on one
+    /// machine must not call it the same.
+    pub(crate) fn cookie(&self) -> String {
+        format!("nextpair-{}", &self.sign("cookie", "name")[..8])
+    }
+
     /// What a page of this session shows with everything that changes something. Other sites can
     /// make a browser send its cookie, but they cannot read this.
     pub(crate) fn csrf(&self, session: &str) -> String {

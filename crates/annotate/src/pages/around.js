@@ -56,9 +56,7 @@ export function setView(view) {
 
 const REASONS = {
   lease_lost: "This one went to somebody else in the meantime.",
-  taken: "This one went to somebody else in the meantime.",
-  round_closed: "The lead closed the round before this arrived.",
-  paused: "The lead paused the work before this arrived.",
+  round_closed: "The round was closed before this arrived.",
   already_answered: "You had answered this one already.",
   not_standing: "That answer was changed in the meantime.",
 };

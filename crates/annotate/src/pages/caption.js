@@ -321,7 +321,9 @@ function undo() {
   if (page.review) return;
   working(async () => {
     await drafts.flush();
-    const last = (await standingAnswers())[0];
+    // Not what a lead has corrected since; and an answer that was revised is as old as it first was.
+    const own = (await standingAnswers()).filter((answer) => answer.edited_by === null);
+    const last = own.sort((one, other) => other.first_at - one.first_at || other.answer - one.answer)[0];
     if (!last) return say("There is nothing to undo in this round.");
     try {
       show(await outbox.send("undo", `/api/answers/${last.answer}/undo`, {}));
@@ -396,12 +398,17 @@ async function revise(answer, said) {
   } catch (error) {
     if (!(error instanceof Refused && error.status === 409)) throw error;
     keepText(reasonOf(error), said);
+    return endReview("");
   }
+  endReview("Changes saved.");
+}
+
+function endReview(told) {
   page.review = null;
   draw();
   if (!page.task) pollLater();
-  setText($("announce"), "Changes saved.");
-  setText($("status"), "Changes saved");
+  setText($("announce"), told);
+  setText($("status"), told);
 }
 
 // ---- What is shown around it

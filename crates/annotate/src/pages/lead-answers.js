@@ -10,6 +10,12 @@ const MOST = 200;
 
 let wanted = PAGE;
 let pool = "image";
+/** The number of the round that is open: answers of others cannot be changed. */
+let open = null;
+
+export function setOpenRound(round) {
+  open = round?.state === "open" ? round.number : null;
+}
 
 /** Fetches and shows the newest answers, as many as were asked for so far. */
 export async function refreshAnswers() {
@@ -110,9 +116,9 @@ function update(row, answer) {
   const note = row.querySelector(".note-shown");
   setText(note, answer.note === null ? "" : `Note: ${answer.note}`);
   note.hidden = answer.note === null;
-  const stands = answer.state === "stands";
-  row.querySelector(".edit").hidden = !stands || pool === "text";
-  row.querySelector(".return").hidden = !stands;
+  const fixed = answer.state !== "stands" || answer.round !== open;
+  row.querySelector(".edit").hidden = fixed || pool === "text";
+  row.querySelector(".return").hidden = fixed;
 }
 
 /** Turns a row into boxes. While they are there the polls leave the row in its place. */

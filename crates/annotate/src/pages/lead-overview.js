@@ -103,12 +103,11 @@ function showExportLinks() {
 }
 
 async function close(refresh) {
-  const { round, tasks, done } = overview;
-  const left = tasks - done;
+  const { round, unanswered: left } = overview;
   const text =
     left === 0
-      ? "Everything is answered. The answers are handed over, and nothing can be changed after that."
-      : `${plural(left, "task")} ${left === 1 ? "is" : "are"} not answered. What is left is skipped and leaves the pool. Nothing can be changed after that.`;
+      ? "Every task has an answer. The answers are handed over, and nothing can be changed after that."
+      : `${plural(left, "task")} ${left === 1 ? "has" : "have"} no answer. What is left is skipped and leaves the pool. Nothing can be changed after that.`;
   if (
     !(await confirmed(
       `Close round ${round.number}?`,

@@ -2,7 +2,7 @@
 
 import { Refused, isTemporary, request, untilAnswered, whoAmI } from "./api.js";
 import { $, setText } from "./dom.js";
-import { prepareAnswers, refreshAnswers } from "./lead-answers.js";
+import { prepareAnswers, refreshAnswers, setOpenRound } from "./lead-answers.js";
 import { act, prepareDialogs } from "./lead-desk.js";
 import { prepareOverview, showCountdown, showOverview } from "./lead-overview.js";
 import { preparePeople, showPeople } from "./lead-people.js";
@@ -52,6 +52,7 @@ async function poll() {
 async function fetchAll() {
   const overview = await request("GET", "/api/lead/overview");
   showOverview(overview);
+  setOpenRound(overview.round);
   showPeople(overview.people, me.person, refresh);
   const counts = JSON.stringify([
     overview.round,

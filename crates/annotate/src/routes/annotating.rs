@@ -28,6 +28,8 @@ const IMAGE_REASONS: [&str; 4] =
     ["The image cannot be seen", "Nothing to describe", "Not suitable", "I cannot tell what it is"];
 const TEXT_REASONS: [&str; 3] = ["No image fits", "The text makes no sense", "Not suitable"];
 
+/// No item has a longer id.
+const LONGEST_ID: usize = 1024;
 /// Longest and most of what may be kept unfinished.
 const DRAFT: (usize, usize) = (4000, 20);
 
@@ -86,7 +88,7 @@ pub(crate) async fn next(State(app): State<Arc<App>>, caller: Caller) -> Reply<N
 fn shown(app: &App, done: Done) -> Reply<Next> {
     match done {
         Done::Next(next) | Done::Answered(_, next) => Ok(Json(app.gallery.next(*next))),
-        Done::Number(_) | Done::Nothing => Err(Refusal::unavailable("nothing to show")),
+        _ => Err(Refusal::unavailable("nothing to show")),
     }
 }
 
@@ -120,6 +122,9 @@ pub(crate) async fn draft(
     Body(Unfinished { item, draft }): Body<Unfinished>,
 ) -> Result<StatusCode, Refusal> {
     check_draft(&draft.captions)?;
+    if draft.image.as_ref().is_some_and(|image| image.len() > LONGEST_ID) {
+        return Err(Refusal::invalid("no image has such a long name"));
+    }
     app.act(caller.person, Act::Keep { item, draft }).await?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -288,10 +293,14 @@ pub(crate) async fn search(
 
 pub(crate) async fn upload(
     State(app): State<Arc<App>>,
-    _: Caller,
+    caller: Caller,
     bytes: Result<Bytes, BytesRejection>,
 ) -> Reply<Value> {
+    app.limits.upload(caller.person, app.now())?;
     let bytes = bytes?;
+    // A small file can be a large picture: one at a time is taken apart.
+    let _turn = app.decoding.lock().await;
+    let app = Arc::clone(&app);
     let keep = move || {
         let item = app.gallery.keep(&bytes)?;
         let image = app.gallery.url(&item);

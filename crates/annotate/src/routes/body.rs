@@ -105,7 +105,8 @@ impl TryFrom<String> for Key {
 pub(crate) fn checked(said: Said, captions: usize) -> Result<Said, Refusal> {
     match said {
         Said::Captions(given) => {
-            if given.len() != captions {
+            // Fewer than are wanted may be all that somebody can think of.
+            if given.is_empty() || given.len() > captions {
                 let message = format!("{} captions; {captions} are wanted", given.len());
                 return Err(Refusal::invalid(message));
             }
@@ -126,6 +127,10 @@ fn text(given: &str, what: &str, longest: usize) -> Result<String, Refusal> {
     let text = given.trim();
     if text.is_empty() {
         return Err(Refusal::invalid(format!("the {what} is empty")));
+    }
+    let odd = |letter: char| letter.is_control() && !matches!(letter, '\n' | '\t');
+    if text.chars().any(odd) || !text.chars().any(char::is_alphanumeric) {
+        return Err(Refusal::invalid(format!("the {what} has no words, or control characters")));
     }
     match text.chars().count() > longest {
         true => Err(Refusal::invalid(format!("the {what} has more than {longest} letters"))),

@@ -115,7 +115,7 @@ pub(crate) async fn history(
     }
     let events = app.store.history(&item).await;
     let events = events.map_err(|error| {
-        eprintln!("the database failed: {error}");
+        say!("the database failed: {error}");
         Refusal::unavailable("the database does not answer; try again")
     })?;
     let state = app.clerk.state();
@@ -283,7 +283,7 @@ pub(crate) async fn export(
     };
     let written = tokio::task::spawn_blocking(write).await;
     let failed = |what: String| {
-        eprintln!("an export failed: {what}");
+        say!("an export failed: {what}");
         Refusal::unavailable("the file could not be made; the log says why")
     };
     let bytes = written.map_err(|e| failed(e.to_string()))?.map_err(|e| failed(e.to_string()))?;

@@ -15,9 +15,9 @@ use crate::refusal::Refusal;
 const OPENAPI: &str = include_str!("../openapi.json");
 
 pub(crate) async fn health(State(app): State<Arc<App>>) -> Result<Json<Value>, Refusal> {
-    match app.store.answers().await {
+    match app.clerk.works() && app.store.answers().await {
         true => Ok(Json(json!({ "status": "ok" }))),
-        false => Err(Refusal::unavailable("the database does not answer")),
+        false => Err(Refusal::unavailable("nothing can be stored")),
     }
 }
 

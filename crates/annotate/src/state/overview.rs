@@ -27,6 +27,7 @@ pub(crate) struct Overview {
     skipped: usize,
     held: usize,
     open: usize,
+    unanswered: usize,
     answers: usize,
     captions: usize,
     per_hour: Option<f64>,
@@ -96,6 +97,7 @@ impl State {
             skipped: of(TaskState::Skipped),
             held: of(TaskState::Held),
             open: of(TaskState::Open),
+            unanswered: round.map_or(0, |round| round.slots.len() - round.answered(1)),
             answers: given.len(),
             captions: given.iter().map(|given| given.said.captions()).sum(),
             per_hour,
@@ -123,7 +125,7 @@ impl State {
             let returned = |given: &&&Given| matches!(given.standing, super::Standing::Returned(_));
             let skipped = standing.iter().filter(|given| skips(given)).count();
             let holds = round.and_then(|round| {
-                let at = round.is_open().then(|| round.in_hand(id, now)).flatten()?;
+                let at = round.is_open().then(|| round.held(id, now)).flatten()?;
                 Some(round.slots[at].task.id.clone())
             });
             AtWork {
@@ -145,9 +147,9 @@ impl State {
 
 /// Answers an hour, of late.
 fn rate(given: &[&Given], now: Millis) -> Option<f64> {
-    let first = given.iter().map(|given| given.at).min()?;
+    let first = given.iter().map(|given| given.first_at).min()?;
     let since = first.max(now - OF_LATE);
-    let late = given.iter().filter(|given| given.at >= since).count();
+    let late = given.iter().filter(|given| given.first_at >= since).count();
     // The first answer begins the clock: it took its time before.
     let (late, time) = if since == first { (late - 1, now - first) } else { (late, OF_LATE) };
     (time >= LEAST && late > 0).then(|| late as f64 * 3_600_000.0 / time as f64)

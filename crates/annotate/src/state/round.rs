@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use nextpair_data::queue::Task;
 
 use crate::event::{Event, Millis, PersonId, Said, Seq, What};
+use crate::source::Batch;
 
 /// Picks that people answer together.
 #[derive(Clone, Debug, PartialEq)]
@@ -49,6 +50,8 @@ pub(crate) struct Lease {
     pub(crate) person: PersonId,
     pub(crate) since: Millis,
     pub(crate) until: Millis,
+    /// Because an answer was returned, whether or not its author knows.
+    pub(crate) returned: bool,
 }
 
 /// An answer.
@@ -62,6 +65,8 @@ pub(crate) struct Given {
     /// A lead who changed its words.
     pub(crate) edited_by: Option<PersonId>,
     pub(crate) at: Millis,
+    /// When its author first said something that this replaces, or this.
+    pub(crate) first_at: Millis,
     pub(crate) seconds: Option<f64>,
     pub(crate) said: Said,
     pub(crate) standing: Standing,
@@ -137,11 +142,50 @@ impl Round {
         self.by_answers.range(at_least..).map(|(_, slots)| slots.len()).sum()
     }
 
-    /// The task in somebody's hands: the latest, if there are several.
-    pub(crate) fn in_hand(&self, person: PersonId, now: Millis) -> Option<usize> {
-        let held =
+    /// The task in somebody's hands that they may answer: the latest, if there are several.
+    pub(crate) fn in_hand(&self, person: PersonId, wanted: usize, now: Millis) -> Option<usize> {
+        let live = |at: usize| {
+            let lease = self.slots[at].lease_of(person);
+            lease.is_some_and(|lease| lease.until > now)
+        };
+        let mine = |&&at: &&usize| live(at) && self.may_answer(at, person, wanted, now);
+        self.hands.get(&person)?.iter().rfind(mine).copied()
+    }
+
+    /// A task that is kept for somebody, whether or not they may answer it.
+    pub(crate) fn held(&self, person: PersonId, now: Millis) -> Option<usize> {
+        let live =
             |&&at: &&usize| self.slots[at].lease_of(person).is_some_and(|lease| lease.until > now);
-        self.hands.get(&person)?.iter().rfind(held).copied()
+        self.hands.get(&person)?.iter().rfind(live).copied()
+    }
+
+    /// Whether a task was handed to somebody and has room for their answer. Where more people have
+    /// it than are wanted, because fewer are wanted than before, the first ones may answer.
+    pub(crate) fn may_answer(
+        &self,
+        at: usize,
+        person: PersonId,
+        wanted: usize,
+        now: Millis,
+    ) -> bool {
+        let slot = &self.slots[at];
+        let Some(own) = slot.lease_of(person) else { return false };
+        let before = |lease: &&Lease| {
+            let first = own.until <= now || (lease.since, lease.person) < (own.since, person);
+            lease.person != person && lease.until > now && first
+        };
+        slot.standing.len() + slot.leases.iter().filter(before).count() < wanted
+    }
+
+    /// Whether it is closed and its answers are not yet where they belong.
+    pub(crate) fn waits_for_hand_over(&self) -> bool {
+        !self.is_open() && !self.handed_over
+    }
+
+    /// What was asked.
+    pub(crate) fn batch(&self) -> Batch {
+        let tasks = self.slots.iter().map(|slot| slot.task.clone()).collect();
+        Batch { round: self.number as usize, tasks }
     }
 
     /// The most wanted task that somebody could take: not answered by them, and with fewer answers
@@ -179,7 +223,7 @@ impl Round {
         match &event.what {
             What::Leased { item, person, until } => {
                 if let Some(at) = self.position(item) {
-                    self.lease(at, *person, event.at, *until);
+                    self.lease(at, *person, (event.at, *until), false);
                 }
             }
             What::LetGo { item, person } => {
@@ -189,6 +233,8 @@ impl Round {
             }
             What::Answered { item, person, said, seconds, replaces } => {
                 let Some(at) = self.position(item) else { return };
+                let first_at =
+                    replaces.and_then(|old| self.answers.get(&old)).map(|old| old.first_at);
                 if let Some(old) = replaces {
                     self.fall(*old, Standing::Replaced);
                 }
@@ -198,6 +244,7 @@ impl Round {
                     person: *person,
                     edited_by: event.by.filter(|by| by != person),
                     at: event.at,
+                    first_at: first_at.unwrap_or(event.at),
                     seconds: *seconds,
                     said: said.clone(),
                     standing: Standing::Stands,
@@ -214,7 +261,7 @@ impl Round {
             }
             What::Returned { answer, note, until, .. } => {
                 if let Some((at, person)) = self.fall(*answer, Standing::Returned(note.clone())) {
-                    self.lease(at, person, event.at, *until);
+                    self.lease(at, person, (event.at, *until), true);
                 }
                 self.changed = event.at;
             }
@@ -222,7 +269,13 @@ impl Round {
         }
     }
 
-    fn lease(&mut self, at: usize, person: PersonId, now: Millis, until: Millis) {
+    fn lease(
+        &mut self,
+        at: usize,
+        person: PersonId,
+        (now, until): (Millis, Millis),
+        returned: bool,
+    ) {
         let leases = &mut self.slots[at].leases;
         match leases.iter_mut().find(|lease| lease.person == person) {
             Some(lease) => {
@@ -234,7 +287,7 @@ impl Round {
             }
             None => {
                 leases.retain(|lease| lease.until > now);
-                leases.push(Lease { person, since: now, until });
+                leases.push(Lease { person, since: now, until, returned });
             }
         }
         let hand = self.hands.entry(person).or_default();

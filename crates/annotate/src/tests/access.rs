@@ -212,7 +212,8 @@ fn images_come_from_the_dataset_only() {
 #[test]
 fn whatever_people_write_is_text() {
     on_both(as_is, async |world| {
-        let evil = "</script><img src=x onerror=alert(1)> \u{202e}'; DROP TABLE nextpair_events; -- \u{0} 😀";
+        let evil =
+            "</script><img src=x onerror=alert(1)> \u{202e}'; DROP TABLE nextpair_events; -- 😀";
         let item = world.next("ann").await.unwrap();
         world.submit("ann", "key-evil", &item, evil).await.ok();
         let name = json!({ "name": "<b onmouseover=alert(1)>'\"", "role": "annotator" });
@@ -237,7 +238,7 @@ fn whatever_people_write_is_text() {
         assert_eq!(export[1].2, evil.trim());
         // An item that nobody was asked about, however it is called.
         let odd = json!({ "key": "key-odd-1", "item": "<script>", "said": { "captions": ["x"] } });
-        assert_eq!(world.post("ann", "/api/answers", odd).await.refusal().0, 404);
+        assert_eq!(world.post("ann", "/api/answers", odd).await.refusal().0, 409);
     });
 }
 
@@ -276,6 +277,8 @@ fn bodies_are_small_and_well_formed() {
             with(&|body| body["said"] = json!({ "captions": [] })),
             with(&|body| body["said"] = json!({ "captions": ["a", "b"] })),
             with(&|body| body["said"] = json!({ "captions": [" "] })),
+            with(&|body| body["said"] = json!({ "captions": ["\u{200b} ."] })),
+            with(&|body| body["said"] = json!({ "captions": ["a\u{0}b"] })),
             with(&|body| body["said"] = json!({ "captions": ["x".repeat(4001)] })),
             with(&|body| body["said"] = json!({ "captions": ["a"], "skip": "b" })),
             with(&|body| body["said"] = json!({ "image": "a" })),
@@ -418,16 +421,56 @@ fn strangers_are_not_let_in_by_settings() {
             assert!(open(address).unwrap_err().contains("must sign in"), "{address}");
         }
         assert!(open("127.0.0.1:80").is_ok() && open("[::1]:80").is_ok());
-        assert!(check(&|settings| settings.address = "0.0.0.0:80".parse().unwrap()).is_ok());
+        let public = |url: Option<&str>| {
+            let (address, url) = ("0.0.0.0:80".parse().unwrap(), url.map(str::to_owned));
+            check(&|settings| (settings.address, settings.public_url) = (address, url.clone()))
+        };
+        assert!(
+            public(Some("http://box:80")).is_ok() && public(Some("https://a.example/")).is_ok()
+        );
+        assert!(public(None).unwrap_err().contains("by which people reach it"));
+        for url in ["https://", "https://x y", "https://a/sub", "ftp://a", "a.example"] {
+            assert!(public(Some(url)).unwrap_err().contains("https://name"), "{url}");
+        }
         for (change, expected) in [
             (&(|s: &mut Settings| s.captions = 0) as &dyn Fn(&mut Settings), "0 captions"),
             (&|s: &mut Settings| s.annotators = 21, "21 annotators"),
             (&|s: &mut Settings| s.price = Some(f64::NAN), "not a price"),
             (&|s: &mut Settings| s.lease = std::time::Duration::ZERO, "kept for at least"),
-            (&|s: &mut Settings| s.public_url = Some("captions.example".into()), "https://"),
         ] {
             let wrong = check(change).unwrap_err();
             assert!(wrong.contains(expected), "{wrong}");
+        }
+    });
+}
+
+#[test]
+fn desks_do_not_open_for_other_pools_or_odd_databases() {
+    on_sqlite(Side::Image, as_is, async |mut world| {
+        let refused = async |world: &World, pool: Side| {
+            world.open_again(pool).await.err().unwrap().to_string()
+        };
+        assert!(refused(&world, Side::Text).await.contains("a pool of images"));
+        for (database, expected) in [
+            ("sqlite:", "kept in a file"),
+            ("sqlite::memory:", "kept in a file"),
+            ("sqlite:/", "directory"),
+            ("sqlite:/nowhere/x.db", "No such file"),
+            ("mysql://x", "sqlite:PATH or postgres://"),
+            ("postgres:u:secret@h/x", "sqlite:PATH or postgres://"),
+            ("postgres://u:secret@127.0.0.1:1/x", "refused"),
+        ] {
+            world.settings.database = database.to_owned();
+            let wrong = refused(&world, Side::Image).await;
+            assert!(wrong.contains(expected) && !wrong.contains("secret"), "{wrong}");
+        }
+        let file = world.folder.path().join("own.db");
+        world.settings.database = format!("sqlite://{}", file.display());
+        world.open_again(Side::Image).await.unwrap();
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
         }
     });
 }

@@ -153,8 +153,10 @@ fn several_people_and_several_captions() {
             assert_ne!(world.next("lead").await.unwrap(), item, "but not three");
             world.post("lead", "/api/sign-out", json!({})).await.ok();
             let said = |captions: &[&str], key: &str| json!({ "key": key, "item": item, "said": { "captions": captions } });
-            let one = world.post("ann", "/api/answers", said(&["A star ."], "key-number-1")).await;
-            assert_eq!(one.refusal().0, 422, "{}", one.text());
+            let three = world
+                .post("ann", "/api/answers", said(&["A star .", "B .", "C ."], "key-number-1"))
+                .await;
+            assert_eq!(three.refusal().0, 422, "{}", three.text());
             let two = said(&["A red star on black .", "Red and black ."], "key-number-2");
             let next = world.post("ann", "/api/answers", two).await.ok();
             assert_ne!(next["next"]["task"]["item"], item.as_str());
@@ -333,6 +335,56 @@ fn texts_are_paired_with_images() {
             world.post("ann", "/api/answers", body(&image, "key-text-2")).await.ok();
             assert_eq!(world.export().await[0].2, image);
             std::fs::remove_dir_all(world.settings.uploads.as_ref().unwrap()).unwrap();
+        },
+    );
+}
+
+#[test]
+fn keys_stand_for_one_act() {
+    on_sqlite(Side::Image, as_is, async |world| {
+        let (first, second) =
+            (world.caption("ann", "One star .").await, world.caption("ann", "Two stars .").await);
+        let reused = async |who: &str, path: String, mut body: serde_json::Value, key: &str| {
+            body["key"] = json!(key);
+            assert_eq!(
+                world.post(who, &path, body).await.refusal(),
+                (409, "key_reused".into()),
+                "{path}"
+            );
+        };
+        let said = json!({ "said": { "captions": ["Some stars ."] } });
+        let revise = |answer: i64, key: &str| {
+            let mut body = said.clone();
+            body["key"] = json!(key);
+            (format!("/api/answers/{answer}/revise"), body)
+        };
+        let (path, body) = revise(first, "key-of-a-revision");
+        let first = world.post("ann", &path, body).await.ok()["answer"].as_i64().unwrap();
+        reused("ann", format!("/api/answers/{second}/revise"), said.clone(), "key-of-a-revision")
+            .await;
+        reused("ann", format!("/api/answers/{second}/undo"), json!({}), "key-of-a-revision").await;
+        let note = json!({ "key": "key-of-a-return", "note": "Which?" });
+        world.post("lead", &format!("/api/answers/{first}/return"), note.clone()).await.ok();
+        reused("lead", format!("/api/answers/{second}/return"), note, "key-of-a-return").await;
+        assert_eq!(world.export().await.len(), 1);
+    });
+}
+
+#[test]
+fn fewer_annotators_than_before_lock_nobody_in() {
+    on_sqlite(
+        Side::Image,
+        |settings| settings.annotators = 2,
+        async |mut world| {
+            let item = world.next("ann").await.unwrap();
+            world.pass(1);
+            assert_eq!(world.next("ben").await.unwrap(), item);
+            world.settings.annotators = 1;
+            let again = world.again().await;
+            assert_ne!(again.next("ben").await.unwrap(), item, "the first one has it");
+            assert_eq!(again.next("ann").await.unwrap(), item);
+            again.submit("ann", "key-first", &item, "A star .").await.ok();
+            assert_eq!(again.submit("ben", "key-second", &item, "A star .").await.refusal().0, 409);
         },
     );
 }

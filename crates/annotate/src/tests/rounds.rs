@@ -1,9 +1,10 @@
 //! Rounds begin, end, and are handed over.
 
+use nextpair_data::Side;
 use nextpair_data::queue::Said;
 use serde_json::{Value, json};
 
-use super::world::{MINUTE, World, on_both};
+use super::world::{MINUTE, World, on_both, on_sqlite};
 use crate::keeper;
 
 fn as_is(_: &mut crate::Settings) {}
@@ -168,5 +169,62 @@ fn exports_come_in_every_form() {
         assert_eq!(studio[0]["data"]["score"], studio[0]["predictions"][0]["score"]);
         assert_eq!(world.get("lead", "/api/lead/export?format=xml").await.refusal().0, 400);
         assert_eq!(world.get("lead", "/api/lead/export?format=csv&round=7").await.refusal().0, 404);
+    });
+}
+
+#[test]
+fn what_was_not_stored_is_not_handed_over() {
+    on_sqlite(Side::Image, as_is, async |world| {
+        world.caption("ann", "A star .").await;
+        // Somebody else holds the database for a moment.
+        let url = world.settings.database.replace(" ?", " %3F") + "?mode=rw";
+        let pool = sqlx::AnyPool::connect(&url).await.unwrap();
+        let mut blocker = pool.acquire().await.unwrap();
+        sqlx::query("BEGIN EXCLUSIVE").execute(&mut *blocker).await.unwrap();
+        let skip = json!({ "round": 1, "unanswered": "skip" });
+        let (closed, looked) = tokio::join!(close(&world, skip.clone()), async {
+            while world.app.clerk.state().round().unwrap().is_open() {
+                tokio::task::yield_now().await;
+            }
+            keeper::look(&world.app).await
+        });
+        assert_eq!(closed.refusal(), (503, "unavailable".into()));
+        assert!(world.run.taken.lock().unwrap().is_empty(), "{looked:?}");
+        sqlx::query("ROLLBACK").execute(&mut *blocker).await.unwrap();
+        // The round is open, and what is said now counts.
+        let second = world.caption("ben", "Two stars .").await;
+        assert!(second > 0);
+        close(&world, skip).await.ok();
+        world.look().await;
+        let taken = world.run.taken.lock().unwrap().clone();
+        let captions = taken[0].1.iter().filter(|answer| matches!(answer.said, Said::Caption(_)));
+        assert_eq!((taken.len(), captions.count()), (1, 2));
+    });
+}
+
+#[test]
+fn answers_that_come_too_late_do_not_stop_the_next_round() {
+    on_both(as_is, async |world| {
+        world.caption("ann", "A star .").await;
+        close(&world, json!({ "round": 1, "unanswered": "skip" })).await.ok();
+        *world.run.closed.lock().unwrap() = true;
+        world.look().await;
+        *world.run.batch.lock().unwrap() = Some(world.batch(2, 5));
+        world.look().await;
+        assert_eq!(world.next("ann").await.unwrap(), world.batch(2, 5).tasks[0].id);
+        assert_eq!(world.export().await.len(), 1, "they stay here");
+        // A page that was left open on the last round is told that it is over.
+        let old = world.batch(1, 5).tasks[1].id.clone();
+        for (line, body) in [
+            (
+                "POST /api/answers",
+                json!({ "key": "key-old-tab", "item": old, "said": { "skip": "late" } }),
+            ),
+            ("POST /api/renew", json!({ "item": old })),
+            ("PUT /api/drafts", json!({ "item": old, "draft": { "captions": [], "image": null } })),
+        ] {
+            let refused = world.ask(&world.as_("ann"), line, Some(body)).await;
+            assert_eq!(refused.refusal(), (409, "round_closed".into()), "{line}");
+        }
     });
 }

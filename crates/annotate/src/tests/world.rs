@@ -20,7 +20,7 @@ use tower::ServiceExt;
 
 use crate::app::App;
 use crate::event::Millis;
-use crate::{Batch, Desk, Settings, Source, keeper, routes};
+use crate::{Batch, Desk, Settings, Source, Taken, keeper, routes};
 
 /// When every test begins.
 pub(super) const BEGIN: Millis = 1_800_000_000_000;
@@ -32,6 +32,8 @@ pub(super) struct Run {
     pub(super) batch: Mutex<Option<Batch>>,
     pub(super) taken: Mutex<Vec<(usize, Vec<Answer>)>>,
     pub(super) broken: Mutex<Option<String>>,
+    /// It got its answers from elsewhere.
+    pub(super) closed: Mutex<bool>,
 }
 
 /// The side of the run that a desk sees.
@@ -44,12 +46,15 @@ impl Source for Window {
         Ok(self.0.batch.lock().unwrap().clone())
     }
 
-    fn hand_over(&self, batch: &Batch, answers: &[Answer]) -> Result<(), Failure> {
+    fn hand_over(&self, batch: &Batch, answers: &[Answer]) -> Result<Taken, Failure> {
         if let Some(what) = self.0.broken.lock().unwrap().clone() {
             return Err(what.into());
         }
+        if *self.0.closed.lock().unwrap() {
+            return Ok(Taken::TooLate);
+        }
         self.0.taken.lock().unwrap().push((batch.round, answers.to_vec()));
-        Ok(())
+        Ok(Taken::Yes)
     }
 }
 
@@ -162,16 +167,30 @@ async fn new_database() -> String {
     format!("{base}/{name}")
 }
 
+async fn open(
+    folder: &TempDir,
+    settings: &Settings,
+    run: &Arc<Run>,
+    (pool, clock): (Side, &Arc<AtomicI64>),
+) -> Result<Arc<App>, crate::Error> {
+    let dataset = Dataset::open(&folder.path().join("scenes")).unwrap();
+    let desk = Desk { dataset, pool, source: Box::new(Window(Arc::clone(run))) };
+    let time = Arc::clone(clock);
+    let now = Arc::new(move || time.load(Ordering::SeqCst));
+    App::open(desk, settings, settings.address, now).await
+}
+
 impl World {
     async fn open(folder: Arc<TempDir>, settings: Settings, run: Arc<Run>, pool: Side) -> Self {
         let clock = Arc::new(AtomicI64::new(BEGIN));
-        let dataset = Dataset::open(&folder.path().join("scenes")).unwrap();
-        let desk = Desk { dataset, pool, source: Box::new(Window(Arc::clone(&run))) };
-        let time = Arc::clone(&clock);
-        let now = Arc::new(move || time.load(Ordering::SeqCst));
-        let app = App::open(desk, &settings, settings.address, now).await.unwrap();
+        let app = open(&folder, &settings, &run, (pool, &clock)).await.unwrap();
         let router = routes::router(&app);
         World { folder, app, run, settings, clock, router }
+    }
+
+    /// Tries to open the desk again.
+    pub(super) async fn open_again(&self, pool: Side) -> Result<Arc<App>, crate::Error> {
+        open(&self.folder, &self.settings, &self.run, (pool, &self.clock)).await
     }
 
     /// Another process at the same desk, or the same one after a restart.
@@ -242,7 +261,8 @@ impl World {
                 request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
             }
             Shows::Cookie(cookie, csrf) => {
-                request = request.header(header::COOKIE, format!("x=y; nextpair={cookie}"));
+                request = request
+                    .header(header::COOKIE, format!("x=y; {}={cookie}", self.app.signer.cookie()));
                 if let Some(csrf) = csrf {
                     request = request.header("X-CSRF-Token", csrf);
                 }

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result, bail};
-use nextpair_annotate::{Batch, Source};
+use nextpair_annotate::{Batch, Source, Taken};
+use nextpair_data::Side;
 use nextpair_data::dataset::{Dataset, Items};
 use nextpair_data::queue::{self, Answer, Answers, Task, Why};
-use nextpair_data::{AtomicFile, Side};
 use serde::Deserialize;
 
 /// The picks are the one batch there is; the answers go to a file beside them.
@@ -86,15 +86,17 @@ impl Source for PicksFile {
         Ok((!self.is_answered()).then(batch))
     }
 
-    fn hand_over(&self, _: &Batch, answers: &[Answer]) -> Result<(), Box<dyn Error + Send + Sync>> {
-        let mut lines = Vec::new();
-        for answer in answers {
-            serde_json::to_writer(&mut lines, answer)?;
-            lines.push(b'\n');
+    fn hand_over(
+        &self,
+        batch: &Batch,
+        answers: &[Answer],
+    ) -> Result<Taken, Box<dyn Error + Send + Sync>> {
+        // What is there already stays: it may be about earlier picks.
+        Answers::open(&self.answers)?.take(answers)?;
+        if batch.tasks == self.tasks {
+            self.is_answered.store(true, Ordering::Relaxed);
         }
-        AtomicFile::write_whole(&self.answers, &lines)?;
-        self.is_answered.store(true, Ordering::Relaxed);
-        Ok(())
+        Ok(Taken::Yes)
     }
 }
 
@@ -248,6 +250,11 @@ mod tests {
                 assert_eq!(written.all(), answers);
                 assert!(source.batch().unwrap().is_none());
             }
+            let said = Said::Skip("earlier picks".into());
+            let earlier = [Answer { id: "b".into(), said, annotator: None }];
+            source.hand_over(&batch, &earlier).unwrap();
+            let written = Answers::open(&folder.join("picks.answers.jsonl")).unwrap();
+            assert_eq!(written.all(), [&answers[..], &earlier].concat(), "nothing is lost");
             let dataset = Dataset::open(folder).unwrap();
             let again = PicksFile::open(&folder.join("picks.jsonl"), &dataset, Side::Image);
             assert!(again.unwrap().is_answered());

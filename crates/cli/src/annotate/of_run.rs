@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-use nextpair_annotate::{Batch, Source};
+use nextpair_annotate::{Batch, Source, Taken};
 use nextpair_data::queue::Answer;
 use nextpair_scenario::{Asked, Inbox};
 
@@ -27,7 +27,10 @@ impl Source for HumanRun {
         &self,
         batch: &Batch,
         answers: &[Answer],
-    ) -> Result<(), Box<dyn Error + Send + Sync>> {
-        Ok(self.inbox.hand_over(batch.round, answers)?)
+    ) -> Result<Taken, Box<dyn Error + Send + Sync>> {
+        Ok(match self.inbox.hand_over(batch.round, answers)? {
+            true => Taken::Yes,
+            false => Taken::TooLate,
+        })
     }
 }

@@ -25,11 +25,11 @@ fn what_cannot_be_served() {
         ("annotate picks.jsonl --dataset out", "out: not a dataset"),
         ("annotate picks.jsonl --dataset ds", "picks.jsonl:1: ds has no item"),
         ("annotate pool.npy --dataset ds", "pool.npy"),
-        ("annotate queue.jsonl --dataset ds --captions 0", "--captions is 0"),
-        ("annotate queue.jsonl --dataset ds --annotators 0", "--annotators is 0"),
+        ("annotate queue.jsonl --dataset ds --captions 0", "0 captions for an item"),
+        ("annotate queue.jsonl --dataset ds --annotators 0", "0 annotators for an item"),
         ("annotate queue.jsonl --dataset ds --lease 0", "kept for at least 1s"),
         ("annotate queue.jsonl --dataset ds --lease 1e300", ": not a time"),
-        ("annotate queue.jsonl --dataset ds --price nan", "--price: NaN is not a price"),
+        ("annotate queue.jsonl --dataset ds --price nan", "the price NaN is not a price"),
         ("annotate queue.jsonl --dataset ds --grace 5 --manual-close", "cannot be used with"),
     ] {
         world.refused(words, &[expected]);

@@ -19,8 +19,8 @@ pub enum Form {
     Jsonl,
     /// One row per answer: the sheet of [`write_csv`](super::write_csv), filled in.
     Csv,
-    /// The captions layout of COCO. It has no place for items that were skipped: they are counted
-    /// in its `info` and left out.
+    /// The captions layout of COCO. It has no place for items that were skipped, and the dataset none
+    /// for images that people brought: they are counted in its `info` and left out.
     Coco,
     /// The tasks of [`write_label_studio`](super::write_label_studio) with their annotations.
     LabelStudio,

@@ -131,7 +131,9 @@ fn show_everywhere(browser: &Browser, name: &str, all: bool) {
             let path = picture(&format!("{name}-{size}-{colours}"));
             if all { browser.screenshot_of_all(&path) } else { browser.screenshot(&path) }
         }
-        let wide = browser.script("return document.documentElement.scrollWidth - innerWidth");
+        let wide = browser.script(
+            "const root = document.documentElement; return root.scrollWidth - root.clientWidth",
+        );
         assert!(wide.as_i64().unwrap() <= 0, "{name} is wider than a {size}: {wide}");
     }
     browser.desktop();
@@ -234,7 +236,7 @@ fn people_caption_in_the_browser_and_the_run_goes_on() {
 
     lead.until_text("#fact-done", "10 of 10");
     lead.find("#close").click();
-    lead.until_text("#confirm-dialog", "Everything is answered");
+    lead.until_text("#confirm-dialog", "Every task has an answer");
     lead.screenshot(&picture("lead-close"));
     lead.find("#confirm-yes").click();
     let rounds = || lab.path("run/rounds.jsonl").exists().then(|| lab.rounds("run").len());

@@ -37,7 +37,8 @@ struct Annotation<'a> {
     nextpair_id: Option<&'a str>,
 }
 
-/// Writes the images that have an answer, and the answers. The number of an image is the line of
+/// Writes the images that have an answer, and the answers; skips and images that are not of the
+/// dataset are only counted. The number of an image is the line of
 /// its item in the dataset, so that it is the same in every export.
 pub(super) fn write(
     out: &mut dyn Write,
@@ -54,16 +55,23 @@ pub(super) fn write(
     for (row, answer) in answers.iter().enumerate() {
         let Some(image) = image_of(answer) else { continue };
         let Some(&number) = numbers.get(image) else {
+            // An image that somebody brought for a text.
+            if matches!(answer.said, Said::Image(_)) {
+                continue;
+            }
             let what = format!("{} has no item {image:?}", dataset.folder().display());
             return Err(Error::row(path, row, what));
         };
         images.insert(number);
     }
     let skipped = answers.iter().filter(|answer| image_of(answer).is_none()).count();
+    let elsewhere = |answer: &&Answer| image_of(answer).is_some_and(|id| !numbers.contains_key(id));
+    let elsewhere = answers.iter().filter(elsewhere).count();
     let info = json!({
         "description": format!("captions of {}, collected with nextpair", dataset.manifest().name),
         "version": env!("CARGO_PKG_VERSION"),
         "skipped": skipped,
+        "images_not_in_dataset": elsewhere,
     });
     let mut write = || {
         let mut json = serde_json::Serializer::new(&mut *out);
@@ -120,7 +128,7 @@ fn annotations<'a>(
     numbers: &'a HashMap<&str, usize>,
 ) -> impl Iterator<Item = Annotation<'a>> {
     let paired = answers.iter().filter_map(|answer| {
-        let image_id = numbers[image_of(answer)?] + 1;
+        let image_id = numbers.get(image_of(answer)?)? + 1;
         let captions = match &answer.said {
             Said::Caption(caption) => vec![caption.clone()],
             _ => dataset.items().get(numbers[answer.id.as_str()]).captions,

@@ -1,0 +1,205 @@
+//! What people do with tasks and answers.
+
+use super::super::{Given, Meaning, Round, Standing};
+use super::{Done, Performance};
+use crate::event::{Draft, Millis, PersonId, Role, Said, Seq, What};
+use crate::refusal::Refusal;
+use crate::state::NextView;
+
+/// How long an answer that was returned waits for its author before others may take the task.
+const RETURNED_FOR: Millis = 60 * 60 * 1000;
+
+impl Performance<'_> {
+    /// The task in hand, or the next free one, which is in hand from now on.
+    pub(super) fn next(&mut self) -> Result<NextView, Refusal> {
+        let (person, now) = (self.person()?, self.now);
+        let Some(round) = self.state.round() else { return Ok(NextView::none("no_round")) };
+        if !round.is_open() {
+            return Ok(NextView::none("closed"));
+        }
+        if self.state.paused {
+            return Ok(NextView::none("paused"));
+        }
+        let at = match round.in_hand(person, self.terms.annotators, now) {
+            Some(at) => at,
+            None => {
+                let Some(at) = round.free(person, self.terms.annotators, now) else {
+                    let complete = round.answered(self.terms.annotators) == round.slots.len();
+                    return Ok(NextView::none(if complete { "done" } else { "waiting" }));
+                };
+                let item = round.slots[at].task.id.clone();
+                self.happens(What::Leased { item, person, until: now + self.terms.lease });
+                at
+            }
+        };
+        Ok(self.state.task_in_hand(person, at, self.terms))
+    }
+
+    /// The place of a task that somebody may still answer.
+    fn place(&self, person: PersonId, item: &str) -> Result<usize, Refusal> {
+        let round = self.open_round()?;
+        let Some(at) = round.position(item) else {
+            let message = "this item is not in the round that is open";
+            return Err(Refusal::conflict("round_closed", message));
+        };
+        if round.has_answered(&round.slots[at], person) {
+            let message = "you have answered this; change your answer instead";
+            return Err(Refusal::conflict("already_answered", message));
+        }
+        if !round.may_answer(at, person, self.terms.annotators, self.now) {
+            let message = "this task is not yours: it was not handed to you, or you were away for \
+                           so long that it went to somebody else";
+            return Err(Refusal::conflict("lease_lost", message));
+        }
+        Ok(at)
+    }
+
+    /// Whether an act of this key was done before; an error if the key stands for another one.
+    fn known(&self, key: &str, meaning: Meaning) -> Result<Option<Seq>, Refusal> {
+        match self.state.known(self.person()?, key) {
+            None => Ok(None),
+            Some((seq, known)) if known == meaning => Ok(Some(seq)),
+            Some(_) => Err(key_reused()),
+        }
+    }
+
+    pub(super) fn renew(&mut self, item: String) -> Result<Done, Refusal> {
+        let person = self.person()?;
+        self.place(person, &item)?;
+        let until = self.now + self.terms.lease;
+        // Keeping what is kept long enough, after a return, would shorten it.
+        let known = self.state.lease_until(person, &item, self.now);
+        let until = until.max(known.unwrap_or(until));
+        if known != Some(until) {
+            self.happens(What::Leased { item, person, until });
+        }
+        Ok(Done::Number(until))
+    }
+
+    pub(super) fn keep(&mut self, item: String, draft: Draft) -> Result<Done, Refusal> {
+        let person = self.person()?;
+        self.place(person, &item)?;
+        self.state.drafts.insert((person, item.clone()), draft.clone());
+        self.record.drafts.push((person, item, Some(draft)));
+        Ok(Done::Nothing)
+    }
+
+    pub(super) fn submit(
+        &mut self,
+        key: String,
+        item: String,
+        said: Said,
+    ) -> Result<Done, Refusal> {
+        let person = self.person()?;
+        if let Some(seq) = self.known(&key, Meaning::Answer)? {
+            let same = |(round, given): (&Round, &Given)| {
+                round.slots[given.slot].task.id == item && given.said == said
+            };
+            if !self.state.answer(seq).is_some_and(same) {
+                return Err(key_reused());
+            }
+            return Ok(Done::Answered(seq, self.next()?.into()));
+        }
+        // Whoever was at it when the lead paused may finish.
+        let at = self.place(person, &item)?;
+        let round = self.open_round()?;
+        // Who got an answer back was not looking at it all the while.
+        let lease = round.slots[at].lease_of(person).filter(|lease| !lease.returned);
+        let seconds = lease.map(|lease| (self.now - lease.since) as f64 / 1000.0);
+        if self.state.drafts.remove(&(person, item.clone())).is_some() {
+            self.record.drafts.push((person, item.clone(), None));
+        }
+        let what = What::Answered { item, person, said, seconds, replaces: None };
+        let seq = self.happens_as(what, Some(key));
+        Ok(Done::Answered(seq, self.next()?.into()))
+    }
+
+    /// An answer that stands in the open round.
+    fn standing(&self, answer: Seq) -> Result<Given, Refusal> {
+        let Some((round, given)) = self.state.answer(answer) else {
+            return Err(Refusal::not_found("there is no such answer"));
+        };
+        if !round.is_open() {
+            return Err(Refusal::conflict("round_closed", "the round of this answer is closed"));
+        }
+        match given.standing {
+            Standing::Stands => Ok(given.clone()),
+            _ => Err(Refusal::conflict("not_standing", "this answer was taken back or replaced")),
+        }
+    }
+
+    /// The same for somebody who must be its author, unless leads may as well.
+    fn own(&self, answer: Seq, or_lead: bool) -> Result<Given, Refusal> {
+        let person = self.person()?;
+        let lead = self.state.person(person).is_some_and(|person| person.role == Role::Lead);
+        let known = self.state.answer(answer);
+        // Others' answers are none of an annotator's business, not even whether they exist.
+        if !known.is_some_and(|(_, given)| given.person == person || (lead && or_lead)) {
+            return Err(Refusal::not_found("there is no such answer"));
+        }
+        self.standing(answer)
+    }
+
+    pub(super) fn undo(&mut self, key: String, answer: Seq) -> Result<Done, Refusal> {
+        let person = self.person()?;
+        if self.known(&key, Meaning::Undo(answer))?.is_none() {
+            let given = self.own(answer, false)?;
+            let item = self.open_round()?.slots[given.slot].task.id.clone();
+            self.happens_as(What::Undone { item: item.clone(), answer }, Some(key));
+            self.happens(What::Leased { item, person, until: self.now + self.terms.lease });
+        }
+        Ok(Done::Next(self.next()?.into()))
+    }
+
+    pub(super) fn revise(&mut self, key: String, answer: Seq, said: Said) -> Result<Done, Refusal> {
+        if let Some(seq) = self.known(&key, Meaning::Revise(answer))? {
+            return match self.state.answer(seq).is_some_and(|(_, given)| given.said == said) {
+                true => Ok(Done::Number(seq)),
+                false => Err(key_reused()),
+            };
+        }
+        let given = self.own(answer, true)?;
+        let item = self.open_round()?.slots[given.slot].task.id.clone();
+        let what = What::Answered {
+            item,
+            person: given.person,
+            said,
+            seconds: given.seconds,
+            replaces: Some(answer),
+        };
+        Ok(Done::Number(self.happens_as(what, Some(key))))
+    }
+
+    pub(super) fn give_back(
+        &mut self,
+        key: String,
+        answer: Seq,
+        note: String,
+    ) -> Result<Done, Refusal> {
+        if self.known(&key, Meaning::Return(answer))?.is_none() {
+            let given = self.standing(answer)?;
+            let item = self.open_round()?.slots[given.slot].task.id.clone();
+            // Nobody waits for somebody who is gone.
+            let stays = self.state.person(given.person).is_some();
+            let until = if stays { self.now + RETURNED_FOR } else { self.now };
+            self.happens_as(What::Returned { item, answer, note, until }, Some(key));
+        }
+        Ok(Done::Number(answer))
+    }
+
+    /// Lets go of everything in somebody's hands.
+    pub(super) fn let_go(&mut self, person: PersonId) -> Result<Done, Refusal> {
+        let now = self.now;
+        while let Some(round) = self.state.round()
+            && let Some(at) = round.held(person, now)
+        {
+            let item = round.slots[at].task.id.clone();
+            self.happens(What::LetGo { item, person });
+        }
+        Ok(Done::Nothing)
+    }
+}
+
+fn key_reused() -> Refusal {
+    Refusal::conflict("key_reused", "this key was used for something else; make a new one")
+}
