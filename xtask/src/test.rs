@@ -5,8 +5,11 @@ use anyhow::{Context, Result, ensure};
 use crate::servers::{self, Postgres};
 use crate::{cargo, readme, schemathesis, soak, succeed};
 
+/// What a step does.
+type Work = fn() -> Result<()>;
+
 /// One thing after the other. One profile throughout, so that nothing is compiled twice.
-const STEPS: [(&str, fn() -> Result<()>); 8] = [
+const STEPS: [(&str, Work); 8] = [
     ("servers", servers::ensure_installed),
     ("format", || succeed(&mut cargo(&["fmt", "--all", "--check"]))),
     ("clippy", clippy),

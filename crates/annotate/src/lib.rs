@@ -1,9 +1,9 @@
 //! The annotation app: picks go to people with the reasons they were picked for, answers come back.
 //!
-//! What happened is a list of [events](event) in a database ([`store`]), written by one [`clerk`] who
-//! stores many acts at a time; what is known is what the events add up to ([`state`]). [`routes`] is
-//! the table of addresses, [`access`] says who may, [`keeper`] opens rounds, closes them and hands
-//! their answers over to the [`Source`] that the picks came from.
+//! What happened is a list of events (`event.rs`) in a database (`store.rs`), written by one clerk
+//! (`clerk.rs`) who stores many acts at a time; what is known is what the events add up to
+//! (`state.rs`). `routes.rs` is the table of addresses, `access.rs` says who may, `keeper.rs` opens
+//! rounds, closes them and hands their answers over to the [`Source`] that the picks came from.
 #![forbid(unsafe_code)]
 
 #[macro_use]
