@@ -77,7 +77,7 @@ impl App {
                 format!("the database is about a pool of {known}s, and this is one of {pool}s");
             return Err(Error::Settings(what));
         }
-        let gallery = Gallery::new(dataset, pool, settings.uploads.clone());
+        let gallery = Gallery::new(dataset, pool, settings)?;
         let search = (pool == Side::Text).then(|| Search::new(&gallery));
         let app = App {
             clerk: Clerk::start(store.clone(), terms).await?,

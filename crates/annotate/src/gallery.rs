@@ -1,10 +1,10 @@
-//! The items that people see: images of the dataset, images that they upload, texts.
+//! The items that people see: images of the dataset and beside it, images that they upload, texts.
 //!
-//! Nothing but what an item names is ever read: an id is looked up, and the file is the one that
-//! the dataset gives for it. Datasets are checked for names that lead out of their folder when they
-//! are opened.
+//! Nothing but what an id names is ever read: it is looked up, and the file is the one that the
+//! dataset gives for it, or one that was found in the folder beside it. Datasets are checked for
+//! names that lead out of their folder when they are opened.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 
@@ -12,10 +12,14 @@ use nextpair_data::dataset::{Dataset, Item, TRAIN};
 use nextpair_data::picture::{self, Format};
 use nextpair_data::{AtomicFile, Side, fingerprint};
 
-use crate::refusal::Refusal;
+use crate::refusal::{Error, Refusal};
+use crate::settings::Settings;
 
 /// What the ids of images begin with that are not in the dataset.
 const UPLOAD: &str = "upload:";
+const FOLDER: &str = "folder:";
+/// What image files are called.
+const ENDINGS: [&str; 6] = ["jpg", "jpeg", "png", "webp", "gif", "bmp"];
 
 /// The items of a desk.
 pub(crate) struct Gallery {
@@ -24,18 +28,33 @@ pub(crate) struct Gallery {
     folder: Option<PathBuf>,
     /// Where images go that people upload, if they may.
     uploads: Option<PathBuf>,
+    /// Images of a folder beside the dataset that texts may be paired with, by id.
+    beside: BTreeMap<String, PathBuf>,
     /// Items by the hash of their ids. Different ids of one hash are told apart by looking.
     by_hash: HashMap<u64, Vec<u32>>,
 }
 
 impl Gallery {
-    pub(crate) fn new(dataset: Dataset, pool: Side, uploads: Option<PathBuf>) -> Self {
+    pub(crate) fn new(dataset: Dataset, pool: Side, settings: &Settings) -> Result<Self, Error> {
         let mut by_hash: HashMap<u64, Vec<u32>> = HashMap::new();
         for (at, item) in dataset.items().iter().enumerate() {
             by_hash.entry(hash(&item.id)).or_default().push(at as u32);
         }
-        let folder = dataset.image_folder();
-        Gallery { dataset, pool, folder, uploads, by_hash }
+        let (folder, uploads) = (dataset.image_folder(), settings.uploads.clone());
+        let mut beside = BTreeMap::new();
+        if let Some(images) = &settings.images {
+            find_images(images, FOLDER, &mut beside)?;
+            if beside.is_empty() {
+                return Err(Error::Settings(format!("{}: no images in it", images.display())));
+            }
+        }
+        Ok(Gallery { dataset, pool, folder, uploads, beside, by_hash })
+    }
+
+    /// The ids of all images that a text can be paired with, but for uploads.
+    pub(crate) fn candidates(&self) -> impl Iterator<Item = String> {
+        let items = self.dataset.items().iter().filter(|item| self.check_item(item).is_ok());
+        items.map(|item| item.id).chain(self.beside.keys().cloned())
     }
 
     pub(crate) fn dataset(&self) -> &Dataset {
@@ -57,7 +76,7 @@ impl Gallery {
     pub(crate) fn url(&self, id: &str) -> Option<String> {
         let has_file = match self.item(id) {
             Some(item) => self.folder.is_some() && item.image.is_some(),
-            None => self.upload(id).is_some_and(|path| path.exists()),
+            None => self.elsewhere(id).is_some(),
         };
         // Browsers take such a part of an address for a way up, however it is written.
         let is_a_way = id == "." || id == "..";
@@ -79,7 +98,7 @@ impl Gallery {
             Some(item) => {
                 self.folder.as_ref().zip(item.image).map(|(folder, name)| folder.join(name))
             }
-            None => self.upload(id),
+            None => self.elsewhere(id),
         };
         let path = path.ok_or_else(none)?;
         let bytes = std::fs::read(&path).map_err(|_| none())?;
@@ -90,12 +109,14 @@ impl Gallery {
 
     /// Whether a text can be paired with the image of this id.
     pub(crate) fn check_image(&self, id: &str) -> Result<(), String> {
-        let Some(item) = self.item(id) else {
-            return match self.upload(id).is_some_and(|path| path.exists()) {
-                true => Ok(()),
-                false => Err("there is no such image".to_owned()),
-            };
-        };
+        match self.item(id) {
+            Some(item) => self.check_item(&item),
+            None if self.elsewhere(id).is_some() => Ok(()),
+            None => Err("there is no such image".to_owned()),
+        }
+    }
+
+    fn check_item(&self, item: &Item) -> Result<(), String> {
         if self.folder.is_none() || item.image.is_none() {
             return Err("the item has no image".to_owned());
         }
@@ -123,15 +144,39 @@ impl Gallery {
         Ok(format!("{UPLOAD}{name}"))
     }
 
-    /// The file of an upload. Names are of our making: letters, digits and one dot.
-    fn upload(&self, id: &str) -> Option<PathBuf> {
+    /// The file of an image that is not in the dataset: one of the folder, or an upload, whose names
+    /// are of our making: letters, digits and one dot.
+    fn elsewhere(&self, id: &str) -> Option<PathBuf> {
+        if let Some(path) = self.beside.get(id) {
+            return Some(path.clone());
+        }
         let name = id.strip_prefix(UPLOAD)?;
         let (stem, ending) = name.split_once('.')?;
-        let plain =
-            |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_alphanumeric());
-        (plain(stem) && plain(ending))
-            .then(|| self.uploads.as_ref().map(|folder| folder.join(name)))?
+        let plain = |part: &str| part.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        let path = self.uploads.as_ref().filter(|_| plain(stem) && plain(ending))?.join(name);
+        path.is_file().then_some(path)
     }
+}
+
+/// The images in a folder and the folders in it, by their names after `prefix`.
+fn find_images(
+    folder: &Path,
+    prefix: &str,
+    found: &mut BTreeMap<String, PathBuf>,
+) -> Result<(), Error> {
+    let wrong = |e: std::io::Error| Error::Settings(format!("{}: {e}", folder.display()));
+    for entry in std::fs::read_dir(folder).map_err(wrong)? {
+        let entry = entry.map_err(wrong)?;
+        let (path, name) = (entry.path(), entry.file_name());
+        let Some(name) = name.to_str().filter(|name| !name.starts_with('.')) else { continue };
+        let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+        if entry.file_type().map_err(wrong)?.is_dir() {
+            find_images(&path, &format!("{prefix}{name}/"), found)?;
+        } else if ENDINGS.contains(&ending.to_ascii_lowercase().as_str()) {
+            found.insert(format!("{prefix}{name}"), path);
+        }
+    }
+    Ok(())
 }
 
 fn hash(id: &str) -> u64 {

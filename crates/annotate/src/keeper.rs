@@ -13,13 +13,22 @@ use crate::state::{Act, Done, Round};
 
 /// How often it looks.
 const EVERY: Duration = Duration::from_millis(500);
+/// While a round is open, the source is asked for another one every so many times only: a batch may
+/// be large.
+const SELDOM: usize = 10;
 
 /// Looks again and again, and says once what is wrong.
 pub(crate) async fn keep(app: Arc<App>) {
-    let mut said = String::new();
+    let (mut said, mut looks) = (String::new(), 0);
     loop {
         tokio::time::sleep(EVERY).await;
-        let wrong = look(&app).await.err().map(|error| error.to_string()).unwrap_or_default();
+        looks += 1;
+        let open = app.clerk.state().round().is_some_and(Round::is_open);
+        let looked = match open && looks % SELDOM != 0 {
+            true => finish_rounds(&app).await,
+            false => look(&app).await,
+        };
+        let wrong = looked.err().map(|error| error.to_string()).unwrap_or_default();
         if wrong != said && !wrong.is_empty() {
             say!("{wrong}");
         }
@@ -27,19 +36,23 @@ pub(crate) async fn keep(app: Arc<App>) {
     }
 }
 
-/// Does what is to be done now. What cannot be handed over does not keep the next round waiting.
+/// Does everything that is to be done now. What cannot be handed over does not keep the next round
+/// waiting.
 pub(crate) async fn look(app: &Arc<App>) -> Result<(), Error> {
-    let handed_over = hand_over(app).await;
+    let finished = finish_rounds(app).await;
     open_round(app).await?;
-    handed_over?;
+    finished
+}
+
+/// Closes the round if it is time, and hands over what is closed.
+async fn finish_rounds(app: &Arc<App>) -> Result<(), Error> {
     if let Some(grace) = app.grace {
         let due = app.clerk.state().closes_at(app.terms, grace).is_some_and(|at| at <= app.now());
         if due {
             app.system(Act::CloseIfComplete { grace }).await?;
-            hand_over(app).await?;
         }
     }
-    Ok(())
+    hand_over(app).await
 }
 
 /// Opens the batch that waits, if it is not open.

@@ -35,6 +35,8 @@ pub struct Settings {
     /// Where images go that people upload for texts; without, they may name images of the dataset
     /// only.
     pub uploads: Option<PathBuf>,
+    /// A folder of images, beside those of the dataset, that people may choose from for texts.
+    pub images: Option<PathBuf>,
 }
 
 /// More captions, or annotators, for one item are a mistake.

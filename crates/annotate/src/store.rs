@@ -11,6 +11,8 @@
 //! time would use the same number, so one of them is refused, reads what the other one wrote, and
 //! decides again.
 
+mod address;
+
 use std::collections::HashMap;
 use std::str::FromStr;
 use std::time::Duration;
@@ -22,6 +24,7 @@ use sqlx::{AnyConnection, AnyPool, AssertSqlSafe, Connection, Row};
 use crate::event::{Draft, Event, PersonId, Seq};
 use crate::refusal::Error;
 use crate::state::Record;
+use address::Address;
 
 /// The version of the tables.
 const VERSION: &str = "1";
@@ -72,27 +75,9 @@ impl Store {
     /// Connects, and makes the tables if they are not there.
     pub(crate) async fn open(url: &str) -> Result<Self, Error> {
         install_default_drivers();
-        let name = without_password(url);
+        let Address { name, url, sqlite } = Address::of(url)?;
         let fail = |what: String| Error::Database { database: name.clone(), what };
-        let file = url.strip_prefix("sqlite:").map(|path| path.strip_prefix("//").unwrap_or(path));
-        let sqlite = file.is_some();
-        let address = match file {
-            Some("" | ":memory:") => {
-                return Err(fail("answers are kept in a file: sqlite:PATH".to_owned()));
-            }
-            Some(path) => {
-                make_private(path).map_err(|e| fail(e.to_string()))?;
-                sqlite_url(path)
-            }
-            None if ["postgres://", "postgresql://"]
-                .iter()
-                .any(|scheme| url.starts_with(scheme)) =>
-            {
-                url.to_owned()
-            }
-            None => return Err(fail("a database is sqlite:PATH or postgres://...".to_owned())),
-        };
-        let options = AnyConnectOptions::from_str(&address).map_err(|e| fail(e.to_string()))?;
+        let options = AnyConnectOptions::from_str(&url).map_err(|e| fail(e.to_string()))?;
         // The pool would only say that it waited in vain.
         let tried = AnyConnection::connect_with(&options).await.map_err(|e| fail(e.to_string()))?;
         tried.close().await.map_err(|e| fail(e.to_string()))?;
@@ -305,67 +290,9 @@ fn insert(columns: &str, width: usize, rows: usize) -> String {
     format!("INSERT INTO {columns} VALUES {}", rows.join(", "))
 }
 
-/// The address of a file: what means something else in an address is written as its code.
-fn sqlite_url(path: &str) -> String {
-    let mut address = String::from("sqlite:");
-    for letter in path.chars() {
-        match letter {
-            '%' => address.push_str("%25"),
-            '?' => address.push_str("%3F"),
-            '#' => address.push_str("%23"),
-            other => address.push(other),
-        }
-    }
-    address + "?mode=rwc"
-}
-
-/// The file holds the key that sessions are signed with: nobody else is to read it.
-fn make_private(path: &str) -> std::io::Result<()> {
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true).create(true).truncate(false);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let file = options.open(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(std::io::Error::other("not a file"));
-    }
-    #[cfg(unix)]
-    file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
-    Ok(())
-}
-
-/// What a database may be called where others read it.
-fn without_password(url: &str) -> String {
-    // A password may have any of the letters that come before and after it.
-    let Some((before, host)) = url.rsplit_once('@') else { return url.to_owned() };
-    let (scheme, user) = before.split_once("://").unwrap_or(("postgres", ""));
-    let user = user.split(':').next().unwrap_or_default();
-    let host = host.split('?').next().unwrap_or_default();
-    format!("{scheme}://{user}@{host}")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn passwords_are_not_told() {
-        for (url, told) in [
-            ("postgres://ann:secret@db.example/captions?x=1", "postgres://ann@db.example/captions"),
-            ("postgres://ann:se@cret@db/captions", "postgres://ann@db/captions"),
-            ("postgres://u:se?cret@h/x", "postgres://u@h/x"),
-            ("postgres:u:secret@h/x", "postgres://@h/x"),
-            ("postgres://db:5432/captions", "postgres://db:5432/captions"),
-            ("sqlite:run/annotate.db", "sqlite:run/annotate.db"),
-        ] {
-            assert_eq!(without_password(url), told);
-        }
-    }
-
-    #[test]
-    fn any_path_is_an_address() {
-        assert_eq!(sqlite_url("a?b#c%20d e.db"), "sqlite:a%3Fb%23c%2520d e.db?mode=rwc");
-    }
 
     #[test]
     fn chunks_are_all_rows_in_order() {

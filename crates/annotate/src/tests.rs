@@ -1,6 +1,7 @@
 //! The app through its router, on both databases.
 
 mod access;
+mod attacks;
 mod contract;
 mod queue;
 mod rounds;

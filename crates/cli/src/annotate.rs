@@ -30,6 +30,9 @@ pub(crate) struct Args {
     /// The side of the picks [default: image]; a run knows its own
     #[arg(long)]
     pool_side: Option<PoolSide>,
+    /// For picked texts: images to choose from beside those of the dataset
+    #[arg(long, value_name = "FOLDER", requires = "dataset")]
+    images: Option<PathBuf>,
     /// The address to listen on. Others reach the app only where this is not an address of this machine alone
     #[arg(long, default_value = "127.0.0.1")]
     host: String,
@@ -155,6 +158,7 @@ impl Args {
             price: self.price,
             grace: (!self.manual_close).then(|| Duration::from_secs(self.grace)),
             // A run learns from features, which a new image has not.
+            images: self.images.clone(),
             uploads: (!is_run).then(|| self.target.with_extension("uploads")),
         })
     }

@@ -283,10 +283,10 @@ pub(crate) async fn search(
         return Err(Refusal::malformed("more than 1000 letters to look for"));
     }
     let found = app.search.as_ref().map(|search| search.find(&query, limit)).unwrap_or_default();
-    let shown = found.into_iter().filter_map(|at| {
-        let item = app.gallery.dataset().items().get(at);
-        let (image, caption) = (app.gallery.url(&item.id)?, item.captions.first());
-        Some(json!({ "item": item.id, "image": image, "caption": caption }))
+    let shown = found.into_iter().filter_map(|id| {
+        let captions = app.gallery.item(id).map(|item| item.captions).unwrap_or_default();
+        let (image, caption) = (app.gallery.url(id)?, captions.first());
+        Some(json!({ "item": id, "image": image, "caption": caption }))
     });
     Ok(Json(json!({ "images": shown.collect::<Vec<_>>() })))
 }

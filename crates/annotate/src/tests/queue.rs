@@ -388,3 +388,29 @@ fn fewer_annotators_than_before_lock_nobody_in() {
         },
     );
 }
+
+#[test]
+fn texts_are_paired_with_images_of_a_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let from = |settings: &mut crate::Settings| settings.images = Some(folder.path().to_path_buf());
+    std::fs::create_dir(folder.path().join("sub folder")).unwrap();
+    std::fs::write(folder.path().join("notes.txt"), "not an image").unwrap();
+    let png = [&b"\x89PNG\r\n\x1a\n"[..], b"cut off"].concat();
+    std::fs::write(folder.path().join("sub folder/a walrus.PNG"), png).unwrap();
+    on_sqlite(Side::Text, from, async |world| {
+        let item = world.next("ann").await.unwrap();
+        let found = world.get("ann", "/api/search?q=Walrus").await.ok();
+        let id = "folder:sub folder/a walrus.PNG";
+        assert_eq!(found["images"][0]["item"], id);
+        assert_eq!(found["images"].as_array().unwrap().len(), 1);
+        let address = found["images"][0]["image"].as_str().unwrap();
+        assert_eq!(world.get("ann", address).await.status, 404, "not a whole image");
+        for wrong in ["folder:notes.txt", "folder:../notes.txt", "folder:sub folder"] {
+            let body = json!({ "key": "key-wrong", "item": item, "said": { "image": wrong } });
+            assert_eq!(world.post("ann", "/api/answers", body).await.refusal().0, 422, "{wrong}");
+        }
+        let body = json!({ "key": "key-walrus", "item": item, "said": { "image": id } });
+        world.post("ann", "/api/answers", body).await.ok();
+        assert_eq!(world.export().await[0].2, id);
+    });
+}

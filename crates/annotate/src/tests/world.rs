@@ -141,6 +141,7 @@ fn on(postgres: bool, pool: Side, change: &impl Fn(&mut Settings), test: &impl A
             price: None,
             grace: None,
             uploads: None,
+            images: None,
         };
         change(&mut settings);
         let world = World::open(folder, settings, Arc::default(), pool).await;

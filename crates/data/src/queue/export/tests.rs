@@ -116,7 +116,7 @@ fn coco_has_images_and_captions() {
     let expected = json!({
         "info": {
             "description": "captions of sample, collected with nextpair",
-            "version": env!("CARGO_PKG_VERSION"), "skipped": 1,
+            "version": env!("CARGO_PKG_VERSION"), "skipped": 1, "images_not_in_dataset": 0,
         },
         "images": [
             { "id": 2, "file_name": "gone.jpg", "nextpair_id": "b" },
@@ -180,9 +180,13 @@ fn answers_that_do_not_fit_are_refused() {
             export(&mut Full, form, &[task("a")], std::slice::from_ref(&good), &data, Side::Image);
         assert!(matches!(full, Err(Error::Io { .. })), "{form}");
     }
-    let unknown = [answer("a", Said::Image("z".into()), None)];
-    let failed = export(&mut Vec::new(), Form::Coco, &[task("a")], &unknown, &data, Side::Text);
-    assert!(failed.unwrap_err().to_string().contains("has no item \"z\""));
+    // An image that somebody brought is counted.
+    let brought = [answer("a", Said::Image("upload:z.png".into()), None)];
+    let mut file = Vec::new();
+    export(&mut file, Form::Coco, &[task("a")], &brought, &data, Side::Text).unwrap();
+    let file: Value = serde_json::from_slice(&file).unwrap();
+    assert_eq!(file["info"]["images_not_in_dataset"], 1);
+    assert_eq!((&file["images"], &file["annotations"]), (&json!([]), &json!([])));
 }
 
 /// A disk without room.

@@ -1,0 +1,100 @@
+//! Where a database is, as people write it.
+
+use crate::refusal::Error;
+
+/// Where a database is.
+#[derive(Debug)]
+pub(super) struct Address {
+    /// What errors call it: without a password.
+    pub(super) name: String,
+    /// As the driver takes it.
+    pub(super) url: String,
+    pub(super) sqlite: bool,
+}
+
+impl Address {
+    /// Reads an address. The file of SQLite is made if it is not there, and closed to others.
+    pub(super) fn of(text: &str) -> Result<Self, Error> {
+        let name = without_password(text);
+        let fail = |what: &str| Error::Database { database: name.clone(), what: what.to_owned() };
+        let file = text.strip_prefix("sqlite:").map(|path| path.strip_prefix("//").unwrap_or(path));
+        let url = match file {
+            Some("" | ":memory:") => return Err(fail("answers are kept in a file: sqlite:PATH")),
+            Some(path) => {
+                make_private(path).map_err(|e| fail(&e.to_string()))?;
+                sqlite_url(path)
+            }
+            None => {
+                let schemes = ["postgres://", "postgresql://"];
+                if !schemes.iter().any(|scheme| text.starts_with(scheme)) {
+                    return Err(fail("a database is sqlite:PATH or postgres://..."));
+                }
+                text.to_owned()
+            }
+        };
+        Ok(Address { name, url, sqlite: file.is_some() })
+    }
+}
+
+/// The address of a file: what means something else in an address is written as its code.
+fn sqlite_url(path: &str) -> String {
+    let mut address = String::from("sqlite:");
+    for letter in path.chars() {
+        match letter {
+            '%' => address.push_str("%25"),
+            '?' => address.push_str("%3F"),
+            '#' => address.push_str("%23"),
+            other => address.push(other),
+        }
+    }
+    address + "?mode=rwc"
+}
+
+/// The file holds the key that sessions are signed with: nobody else is to read it.
+fn make_private(path: &str) -> std::io::Result<()> {
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(false);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let file = options.open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(std::io::Error::other("not a file"));
+    }
+    #[cfg(unix)]
+    file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
+    Ok(())
+}
+
+/// What a database may be called where others read it.
+fn without_password(url: &str) -> String {
+    // A password may have any of the letters that come before and after it.
+    let Some((before, host)) = url.rsplit_once('@') else { return url.to_owned() };
+    let (scheme, user) = before.split_once("://").unwrap_or(("postgres", ""));
+    let user = user.split(':').next().unwrap_or_default();
+    let host = host.split('?').next().unwrap_or_default();
+    format!("{scheme}://{user}@{host}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_are_not_told() {
+        for (url, told) in [
+            ("postgres://ann:secret@db.example/captions?x=1", "postgres://ann@db.example/captions"),
+            ("postgres://ann:se@cret@db/captions", "postgres://ann@db/captions"),
+            ("postgres://u:se?cret@h/x", "postgres://u@h/x"),
+            ("postgres:u:secret@h/x", "postgres://@h/x"),
+            ("postgres://db:5432/captions", "postgres://db:5432/captions"),
+            ("sqlite:run/annotate.db", "sqlite:run/annotate.db"),
+        ] {
+            assert_eq!(without_password(url), told);
+        }
+    }
+
+    #[test]
+    fn any_path_is_an_address() {
+        assert_eq!(sqlite_url("a?b#c%20d e.db"), "sqlite:a%3Fb%23c%2520d e.db?mode=rwc");
+    }
+}
