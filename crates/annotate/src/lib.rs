@@ -43,6 +43,9 @@ pub use source::{Batch, Source, Taken};
 
 use app::{App, system_clock};
 
+/// How long those who are told to stop are waited for.
+const PATIENCE: Duration = Duration::from_secs(5);
+
 /// What is served.
 pub struct Desk {
     /// The dataset that the picks are from.
@@ -79,12 +82,14 @@ pub fn serve(desk: Desk, settings: &Settings, ready: impl FnOnce(&Ready)) -> Res
         let service = routes::router(&app).into_make_service_with_connect_info::<SocketAddr>();
         let served = axum::serve(listener, service).with_graceful_shutdown(told_to_stop());
         let stopped = |what: &str| Err(Error::Settings(format!("{what} stopped; start again")));
-        tokio::select! {
+        let ended = tokio::select! {
             served = served.into_future() => served.map_err(listen),
             () = patience() => Ok(()),
             () = app.clerk.stopped() => stopped("the clerk"),
             _ = keeper => stopped("the keeper"),
-        }
+        };
+        let _ = tokio::time::timeout(PATIENCE, app.store.close()).await;
+        ended
     })
 }
 
@@ -92,7 +97,7 @@ pub fn serve(desk: Desk, settings: &Settings, ready: impl FnOnce(&Ready)) -> Res
 /// request by then does not keep us. What was acknowledged is stored.
 async fn patience() {
     told_to_stop().await;
-    let _ = tokio::time::timeout(Duration::from_secs(5), told_to_stop()).await;
+    let _ = tokio::time::timeout(PATIENCE, told_to_stop()).await;
 }
 
 /// Returns when somebody wants the process to end.

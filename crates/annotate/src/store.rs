@@ -138,6 +138,11 @@ impl Store {
         row.try_get(0).map_err(fail)
     }
 
+    /// Lets go of the database, so that SQLite leaves one file behind and not three.
+    pub(crate) async fn close(&self) {
+        self.pool.close().await;
+    }
+
     /// Whether the database answers.
     pub(crate) async fn answers(&self) -> bool {
         sqlx::query("SELECT 1").execute(&self.pool).await.is_ok()
