@@ -175,6 +175,6 @@ impl State {
     /// Until when a task of the last round is kept for somebody, if it is.
     pub(crate) fn lease_until(&self, person: PersonId, item: &str, now: Millis) -> Option<Millis> {
         let slot = self.round()?.slot(item)?;
-        slot.lease_of(person).map(|lease| lease.until).filter(|&until| until > now)
+        slot.lease_of(person).filter(|lease| lease.is_live(now)).map(|lease| lease.until)
     }
 }

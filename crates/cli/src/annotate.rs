@@ -157,8 +157,8 @@ impl Args {
             language: self.language.clone(),
             price: self.price,
             grace: (!self.manual_close).then(|| Duration::from_secs(self.grace)),
-            // A run learns from features, which a new image has not.
             images: self.images.clone(),
+            // A run learns from features, which a new image has not.
             uploads: (!is_run).then(|| self.target.with_extension("uploads")),
         })
     }

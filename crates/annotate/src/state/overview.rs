@@ -68,8 +68,7 @@ impl State {
     /// takes something back.
     pub(crate) fn closes_at(&self, terms: Terms, grace: Millis) -> Option<Millis> {
         let round = self.round().filter(|round| round.is_open() && !self.paused)?;
-        let complete = round.answered(terms.annotators) == round.slots.len();
-        complete.then_some(round.changed + grace)
+        round.is_complete(terms.annotators).then_some(round.changed + grace)
     }
 
     /// How it goes in the last round.
@@ -125,7 +124,7 @@ impl State {
             let returned = |given: &&&Given| matches!(given.standing, super::Standing::Returned(_));
             let skipped = standing.iter().filter(|given| skips(given)).count();
             let holds = round.and_then(|round| {
-                let at = round.is_open().then(|| round.held(id, now)).flatten()?;
+                let at = round.is_open().then(|| round.kept(id, now).next()).flatten()?;
                 Some(round.slots[at].task.id.clone())
             });
             AtWork {

@@ -84,6 +84,12 @@ pub(crate) enum Standing {
     Replaced,
 }
 
+impl Lease {
+    pub(crate) fn is_live(&self, now: Millis) -> bool {
+        self.until > now
+    }
+}
+
 impl Slot {
     pub(crate) fn lease_of(&self, person: PersonId) -> Option<&Lease> {
         self.leases.iter().find(|lease| lease.person == person)
@@ -91,7 +97,7 @@ impl Slot {
 
     /// How many others have it in their hands.
     pub(crate) fn held_by_others(&self, person: PersonId, now: Millis) -> usize {
-        let held = |lease: &&Lease| lease.person != person && lease.until > now;
+        let held = |lease: &&Lease| lease.person != person && lease.is_live(now);
         self.leases.iter().filter(held).count()
     }
 }
@@ -137,6 +143,11 @@ impl Round {
         self.slots.iter().flat_map(|slot| &slot.standing).map(|seq| &self.answers[seq])
     }
 
+    /// Whether every task has all the answers that are wanted.
+    pub(crate) fn is_complete(&self, wanted: usize) -> bool {
+        self.answered(wanted) == self.slots.len()
+    }
+
     /// How many tasks have at least so many answers.
     pub(crate) fn answered(&self, at_least: usize) -> usize {
         self.by_answers.range(at_least..).map(|(_, slots)| slots.len()).sum()
@@ -144,19 +155,16 @@ impl Round {
 
     /// The task in somebody's hands that they may answer: the latest, if there are several.
     pub(crate) fn in_hand(&self, person: PersonId, wanted: usize, now: Millis) -> Option<usize> {
-        let live = |at: usize| {
-            let lease = self.slots[at].lease_of(person);
-            lease.is_some_and(|lease| lease.until > now)
-        };
-        let mine = |&&at: &&usize| live(at) && self.may_answer(at, person, wanted, now);
-        self.hands.get(&person)?.iter().rfind(mine).copied()
+        self.kept(person, now).find(|&at| self.may_answer(at, person, wanted, now))
     }
 
-    /// A task that is kept for somebody, whether or not they may answer it.
-    pub(crate) fn held(&self, person: PersonId, now: Millis) -> Option<usize> {
-        let live =
-            |&&at: &&usize| self.slots[at].lease_of(person).is_some_and(|lease| lease.until > now);
-        self.hands.get(&person)?.iter().rfind(live).copied()
+    /// The tasks that are kept for somebody, whether or not they may answer them, the latest first.
+    pub(crate) fn kept(&self, person: PersonId, now: Millis) -> impl Iterator<Item = usize> {
+        let hand = self.hands.get(&person).into_iter().flatten().rev().copied();
+        let live = move |at: &usize| {
+            self.slots[*at].lease_of(person).is_some_and(|lease| lease.is_live(now))
+        };
+        hand.filter(live)
     }
 
     /// Whether a task was handed to somebody and has room for their answer. Where more people have
@@ -171,8 +179,8 @@ impl Round {
         let slot = &self.slots[at];
         let Some(own) = slot.lease_of(person) else { return false };
         let before = |lease: &&Lease| {
-            let first = own.until <= now || (lease.since, lease.person) < (own.since, person);
-            lease.person != person && lease.until > now && first
+            let first = !own.is_live(now) || (lease.since, lease.person) < (own.since, person);
+            lease.person != person && lease.is_live(now) && first
         };
         slot.standing.len() + slot.leases.iter().filter(before).count() < wanted
     }
@@ -280,13 +288,13 @@ impl Round {
         match leases.iter_mut().find(|lease| lease.person == person) {
             Some(lease) => {
                 // Whoever comes back to a task that ran out begins anew.
-                if lease.until <= now {
+                if !lease.is_live(now) {
                     lease.since = now;
                 }
                 lease.until = until;
             }
             None => {
-                leases.retain(|lease| lease.until > now);
+                leases.retain(|lease| lease.is_live(now));
                 leases.push(Lease { person, since: now, until, returned });
             }
         }

@@ -179,7 +179,7 @@ impl State {
         let wanted: Vec<_> =
             states.filter(|(_, found)| state.is_none_or(|state| state == *found)).collect();
         let shown = |&(slot, state): &(&Slot, TaskState)| {
-            let holder = slot.leases.iter().find(|lease| lease.until > now);
+            let holder = slot.leases.iter().find(|lease| lease.is_live(now));
             let Task { id, rank, score, hits, .. } = &slot.task;
             QueueTask {
                 item: id.clone(),
@@ -238,7 +238,7 @@ impl Round {
                 false => TaskState::Done,
             };
         }
-        match slot.leases.iter().any(|lease| lease.until > now) {
+        match slot.leases.iter().any(|lease| lease.is_live(now)) {
             true => TaskState::Held,
             false => TaskState::Open,
         }

@@ -46,8 +46,9 @@ struct Reason {
 impl PicksFile {
     /// Reads picks, whose items must be of the dataset.
     pub(super) fn open(path: &Path, dataset: &Dataset, pool: Side) -> Result<Self> {
-        let tasks = match is_selection(path)? {
-            true => selected(path, dataset)?,
+        let text = read(path)?;
+        let tasks = match is_selection(&text) {
+            true => selected(path, &text, dataset)?,
             false => queue::read(path)?,
         };
         if tasks.is_empty() {
@@ -101,11 +102,10 @@ impl Source for PicksFile {
 }
 
 /// A selection has indices, a queue has not.
-fn is_selection(path: &Path) -> Result<bool> {
-    let text = read(path)?;
+fn is_selection(text: &str) -> bool {
     let first: serde_json::Result<serde_json::Map<_, serde_json::Value>> =
         serde_json::from_str(text.lines().next().unwrap_or_default());
-    Ok(first.is_ok_and(|line| line.contains_key("index")))
+    first.is_ok_and(|line| line.contains_key("index"))
 }
 
 fn read(path: &Path) -> Result<String> {
@@ -116,9 +116,9 @@ fn read(path: &Path) -> Result<String> {
 }
 
 /// The picks of a selection as tasks.
-fn selected(path: &Path, dataset: &Dataset) -> Result<Vec<Task>> {
+fn selected(path: &Path, text: &str, dataset: &Dataset) -> Result<Vec<Task>> {
     let (mut picks, mut seen) = (Vec::new(), HashSet::new());
-    for (at, line) in read(path)?.lines().enumerate() {
+    for (at, line) in text.lines().enumerate() {
         let place = || format!("{}:{}", path.display(), at + 1);
         let pick: Pick = serde_json::from_str(line).with_context(place)?;
         if !seen.insert(pick.id.clone()) {

@@ -24,7 +24,7 @@ impl Performance<'_> {
             Some(at) => at,
             None => {
                 let Some(at) = round.free(person, self.terms.annotators, now) else {
-                    let complete = round.answered(self.terms.annotators) == round.slots.len();
+                    let complete = round.is_complete(self.terms.annotators);
                     return Ok(NextView::none(if complete { "done" } else { "waiting" }));
                 };
                 let item = round.slots[at].task.id.clone();
@@ -189,11 +189,11 @@ impl Performance<'_> {
 
     /// Lets go of everything in somebody's hands.
     pub(super) fn let_go(&mut self, person: PersonId) -> Result<Done, Refusal> {
-        let now = self.now;
-        while let Some(round) = self.state.round()
-            && let Some(at) = round.held(person, now)
-        {
-            let item = round.slots[at].task.id.clone();
+        let rounds = self.state.round().into_iter();
+        let kept = rounds.flat_map(|round| {
+            round.kept(person, self.now).map(|at| round.slots[at].task.id.clone())
+        });
+        for item in kept.collect::<Vec<_>>() {
             self.happens(What::LetGo { item, person });
         }
         Ok(Done::Nothing)
