@@ -79,10 +79,12 @@ impl Draft {
         folder && marked && path.join(MANIFEST).is_file()
     }
 
-    /// Removes a dataset that this one may take the place of.
-    fn remove(&self, path: &Path) -> Result<(), Error> {
-        match self.may_replace(path) {
-            true => fs::remove_dir_all(path).map_err(|e| Error::io(path, e)),
+    /// Removes what this one has taken the place of, or what a kill has left of it: by then the mark
+    /// may be gone, but nobody else makes a folder of this name.
+    fn remove(&self, earlier: &Path) -> Result<(), Error> {
+        let found = fs::symlink_metadata(earlier).is_ok_and(|found| found.is_dir());
+        match found && self.replaces.is_some() {
+            true => fs::remove_dir_all(earlier).map_err(|e| Error::io(earlier, e)),
             false => Ok(()),
         }
     }
