@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use nextpair_data::Side;
 use whatlang::Lang;
@@ -11,7 +11,7 @@ use whatlang::Lang;
 use crate::Desk;
 use crate::access::{Limits, Signer};
 use crate::clerk::Clerk;
-use crate::event::{Millis, PersonId, Role};
+use crate::event::{Millis, Moment, PersonId, Role};
 use crate::gallery::Gallery;
 use crate::hints;
 use crate::metrics::Metrics;
@@ -26,7 +26,7 @@ use crate::store::Store;
 const LEAD: &str = "lead";
 
 /// What time it is.
-pub(crate) type Clock = Arc<dyn Fn() -> Millis + Send + Sync>;
+pub(crate) type Clock = Arc<dyn Fn() -> Moment + Send + Sync>;
 
 /// A desk that is open.
 pub(crate) struct App {
@@ -80,7 +80,7 @@ impl App {
         let gallery = Gallery::new(dataset, pool, settings)?;
         let search = (pool == Side::Text).then(|| Search::new(&gallery));
         let app = App {
-            clerk: Clerk::start(store.clone(), terms).await?,
+            clerk: Clerk::start(&store, terms, Arc::clone(&clock)).await?,
             store,
             signer,
             limits: Limits::new(),
@@ -111,7 +111,13 @@ impl App {
             let name = checked_name(name).map_err(Error::Settings)?;
             let known = self.clerk.state().named(&name).map(|person| person.removed);
             match known {
-                None => drop(self.system(Act::Invite { name, role }).await?),
+                None => match self.clerk.act(None, Act::Invite { name, role }, self.now()).await {
+                    // Another process that begins now was faster.
+                    Err(refusal) if refusal.code != "taken" => {
+                        return Err(Error::Settings(refusal.message));
+                    }
+                    _ => {}
+                },
                 Some(true) if role == Role::Annotator => {
                     say!("{name} was removed and gets no link; invite them by another name");
                 }
@@ -135,7 +141,7 @@ impl App {
         self.clerk.act(Some(person), act, self.now()).await
     }
 
-    pub(crate) fn now(&self) -> Millis {
+    pub(crate) fn now(&self) -> Moment {
         (self.clock)()
     }
 
@@ -189,12 +195,14 @@ impl App {
     }
 }
 
-/// What time it is on this machine.
+/// What time it is on this machine. Ticks begin where the wall clock was at the start.
 pub(crate) fn system_clock() -> Clock {
-    Arc::new(|| {
+    let wall = || {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         since.as_millis() as Millis
-    })
+    };
+    let (first, began) = (wall(), Instant::now());
+    Arc::new(move || Moment { wall: wall(), tick: first + began.elapsed().as_millis() as Millis })
 }
 
 /// A name that people can have.

@@ -1,17 +1,22 @@
 //! The one who writes: acts are performed one after the other and stored many at a time.
 //!
 //! While a batch is being stored, the next one gathers, so that a hundred people cost one write to
-//! the disk and not a hundred. Whoever asked hears of it when it is safe.
+//! the disk and not a hundred. Whoever asked hears of it when it is safe, and so does everybody
+//! else: the state that people look at is what is stored, the clerk's own is ahead of it by the
+//! batch in hand. Where storing fails, the clerk goes back to what is stored.
 
-use std::sync::{Arc, RwLock, RwLockReadGuard};
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::task::JoinHandle;
 
-use crate::event::{Millis, PersonId};
+use crate::app::Clock;
+use crate::event::{Millis, Moment, PersonId};
 use crate::refusal::{Error, Refusal};
 use crate::state::{Act, Done, Record, State, Terms};
-use crate::store::{Store, Unstored};
+use crate::store::{Head, News, Store, Unstored, Writer};
 
 /// Acts that are stored together at most.
 const TOGETHER: usize = 512;
@@ -19,14 +24,16 @@ const TOGETHER: usize = 512;
 const WAITING: usize = 4096;
 /// After so long without an act it is time to see what others did.
 const IDLE: Duration = Duration::from_secs(1);
-/// How often another process may be faster before we give up.
-const TRIES: usize = 20;
+/// What was stored so lately shows that something can be stored.
+const LATELY: Millis = 1000;
+/// How long a probe may take.
+const PROBE: Duration = Duration::from_secs(5);
 
 /// Something that somebody wants done, and how to tell them.
 struct Order {
     by: Option<PersonId>,
     act: Act,
-    at: Millis,
+    at: Moment,
     reply: oneshot::Sender<Result<Done, Refusal>>,
 }
 
@@ -35,24 +42,42 @@ struct Order {
 pub(crate) struct Clerk {
     orders: mpsc::Sender<Order>,
     state: Arc<RwLock<State>>,
+    /// The tick of the last time that something was stored.
+    stored: Arc<AtomicI64>,
+    stop: Arc<Notify>,
+    work: Arc<Mutex<Option<JoinHandle<()>>>>,
 }
 
 impl Clerk {
     /// Reads everything that happened so far and begins to write.
-    pub(crate) async fn start(store: Store, terms: Terms) -> Result<Self, Error> {
-        let mut state = State::default();
-        state.learn(store.news(0, 0).await?);
-        let state = Arc::new(RwLock::new(state));
+    pub(crate) async fn start(store: &Store, terms: Terms, clock: Clock) -> Result<Self, Error> {
+        let (mut state, mut head) = (State::default(), Head::default());
+        let now = clock();
+        loop {
+            let news = store.news(&head).await.map_err(|unstored| store.error(&unstored))?;
+            if news.head == head {
+                break;
+            }
+            head = news.head.clone();
+            state.learn(&felt(news, |at| now.tick_of(at)));
+        }
         let (orders, incoming) = mpsc::channel(WAITING);
+        let (stored, stop) = (Arc::new(AtomicI64::new(Millis::MIN)), Arc::new(Notify::new()));
+        let ahead = state.clone();
+        let state = Arc::new(RwLock::new(state));
         let desk = Desk {
-            store,
+            store: store.clone(),
+            writer: store.writer(),
             terms,
+            clock,
             state: Arc::clone(&state),
-            stale: false,
+            ahead,
+            head,
+            stored: Arc::clone(&stored),
             complaint: String::new(),
         };
-        tokio::spawn(desk.work(incoming));
-        Ok(Clerk { orders, state })
+        let work = tokio::spawn(desk.work(incoming, Arc::clone(&stop)));
+        Ok(Clerk { orders, state, stored, stop, work: Arc::new(Mutex::new(Some(work))) })
     }
 
     /// Does something, and returns when it is stored.
@@ -60,7 +85,7 @@ impl Clerk {
         &self,
         by: Option<PersonId>,
         act: Act,
-        at: Millis,
+        at: Moment,
     ) -> Result<Done, Refusal> {
         let (reply, answer) = oneshot::channel();
         let order = Order { by, act, at, reply };
@@ -69,7 +94,7 @@ impl Clerk {
         answer.await.map_err(|_| Refusal::unavailable("the service is stopping"))?
     }
 
-    /// What is known now.
+    /// What is stored, as far as it is known here.
     pub(crate) fn state(&self) -> RwLockReadGuard<'_, State> {
         self.state.read().expect("nothing panics while it changes the state")
     }
@@ -79,33 +104,57 @@ impl Clerk {
         self.orders.closed().await;
     }
 
-    /// Whether something can be written.
-    pub(crate) fn works(&self) -> bool {
-        !self.orders.is_closed()
+    /// Whether something can be stored: tries it, unless something just was.
+    pub(crate) async fn works(&self, now: Moment) -> bool {
+        if self.stored.load(Ordering::Relaxed) > now.tick - LATELY {
+            return !self.orders.is_closed();
+        }
+        let probe = tokio::time::timeout(PROBE, self.act(None, Act::Probe, now));
+        matches!(probe.await, Ok(Ok(_)))
     }
 
     /// How many acts wait.
     pub(crate) fn waiting(&self) -> usize {
         WAITING - self.orders.capacity()
     }
+
+    /// Finishes what is in hand and lets go of the database.
+    pub(crate) async fn close(&self) {
+        self.stop.notify_one();
+        let work = self.work.lock().expect("nothing panics with it in hand").take();
+        if let Some(work) = work {
+            // Whether it ended well was said before.
+            let _ = work.await;
+        }
+    }
 }
 
 struct Desk {
     store: Store,
+    writer: Writer,
     terms: Terms,
+    clock: Clock,
+    /// What is stored.
     state: Arc<RwLock<State>>,
-    /// The state may not be what is stored.
-    stale: bool,
+    /// What is stored and, while a batch is decided, what it adds.
+    ahead: State,
+    /// How far the history is known.
+    head: Head,
+    stored: Arc<AtomicI64>,
     /// What was last said about the database: once is enough.
     complaint: String,
 }
 
 impl Desk {
-    async fn work(mut self, mut incoming: mpsc::Receiver<Order>) {
+    async fn work(mut self, mut incoming: mpsc::Receiver<Order>, stop: Arc<Notify>) {
         let mut orders = Vec::with_capacity(TOGETHER);
         loop {
-            let came = incoming.recv_many(&mut orders, TOGETHER);
-            match tokio::time::timeout(IDLE, came).await {
+            let came = tokio::time::timeout(IDLE, incoming.recv_many(&mut orders, TOGETHER));
+            let came = tokio::select! {
+                came = came => came,
+                () = stop.notified() => break,
+            };
+            match came {
                 Ok(0) => break,
                 Ok(_) => {
                     let done = self.perform(&orders).await;
@@ -115,68 +164,103 @@ impl Desk {
                     }
                 }
                 // Nothing to do: another process may have done something.
-                Err(_) => drop(self.read().await),
+                Err(_) => self.look().await,
             }
         }
+        self.writer.close().await;
     }
 
     /// Performs all orders and stores what happened.
     async fn perform(&mut self, orders: &[Order]) -> Vec<Result<Done, Refusal>> {
-        for _ in 0..TRIES {
-            if self.stale && self.read().await.is_err() {
-                break;
+        let mut tried = self.try_perform(orders).await;
+        if matches!(tried, Err(Unstored::Lost(_))) {
+            // A connection ends when the database is started anew; the next one may be better.
+            tried = self.try_perform(orders).await;
+        }
+        match tried {
+            Ok(done) => {
+                self.complaint.clear();
+                done
             }
+            Err(unstored) => {
+                self.complain(unstored.what());
+                let refusal = Refusal::unavailable("nothing can be stored now; try again");
+                orders.iter().map(|_| Err(refusal.clone())).collect()
+            }
+        }
+    }
+
+    async fn try_perform(
+        &mut self,
+        orders: &[Order],
+    ) -> Result<Vec<Result<Done, Refusal>>, Unstored> {
+        let Desk { writer, ahead, terms, clock, head, .. } = self;
+        let (mut done, mut learned) = (Vec::new(), Record::default());
+        let turn = writer.turn(head, |news| {
+            let now = clock();
+            // Just now, whatever the clock of the one who wrote it says.
+            let news = felt(news, |_| now.tick);
+            ahead.learn(&news);
+            learned = news;
             let mut record = Record::default();
-            let done: Vec<_> = {
-                let mut state = self.state.write().expect("nobody panics while they read");
-                let each = orders.iter().map(|order| {
-                    let (by, act) = (order.by, order.act.clone());
-                    state.perform((by, act), (self.terms, order.at), &mut record)
-                });
-                each.collect()
-            };
-            if record.is_empty() {
-                return done;
+            let each = orders.iter().map(|order| {
+                let (by, act) = (order.by, order.act.clone());
+                ahead.perform((by, act), (*terms, order.at), &mut record)
+            });
+            done = each.collect();
+            record
+        });
+        match turn.await {
+            Ok((head, record)) => {
+                self.head = head;
+                learned.add(record);
+                self.publish(&learned);
+                self.stored.store((self.clock)().tick, Ordering::Relaxed);
+                Ok(done)
             }
-            match self.store.append(&record).await {
-                Ok(()) => return done,
-                Err(Unstored::Overtaken) => self.stale = true,
-                Err(Unstored::Failed(what)) => {
-                    self.complain(what);
-                    self.stale = true;
-                    break;
-                }
-            }
-        }
-        let refusal = Refusal::unavailable("the database does not answer; try again");
-        orders.iter().map(|_| Err(refusal.clone())).collect()
-    }
-
-    /// Reads what happened meanwhile, or everything where the state may be wrong.
-    async fn read(&mut self) -> Result<(), Error> {
-        let (seq, round) = match self.stale {
-            true => (0, 0),
-            false => {
+            Err(unstored) => {
                 let state = self.state.read().expect("nothing panics while it changes the state");
-                (state.seq, state.round().map_or(0, |round| round.number))
+                self.ahead.clone_from(&state);
+                Err(unstored)
             }
-        };
-        let news = self.store.news(seq, round).await;
-        let news = news.inspect_err(|error| self.complain(error.to_string()))?;
-        self.complaint.clear();
-        let mut state = self.state.write().expect("nobody panics while they read");
-        if self.stale {
-            *state = State::default();
         }
-        state.learn(news);
-        self.stale = false;
-        Ok(())
     }
 
-    fn complain(&mut self, what: String) {
+    /// Reads what others did meanwhile.
+    async fn look(&mut self) {
+        loop {
+            match self.store.news(&self.head).await {
+                Ok(news) if news.head == self.head => return self.complaint.clear(),
+                Ok(news) => {
+                    let now = (self.clock)();
+                    self.head = news.head.clone();
+                    let record = felt(news, |_| now.tick);
+                    self.ahead.learn(&record);
+                    self.publish(&record);
+                }
+                Err(unstored) => return self.complain(unstored.what()),
+            }
+        }
+    }
+
+    /// Lets everybody know what is stored.
+    fn publish(&self, record: &Record) {
+        self.state.write().expect("nobody panics while they read").learn(record);
+    }
+
+    fn complain(&mut self, what: &str) {
         if what != self.complaint {
             say!("the database failed: {what}");
-            self.complaint = what;
+            self.complaint = what.to_owned();
         }
     }
+}
+
+/// What others stored, with the ticks at which it happened.
+fn felt(news: News, tick: impl Fn(Millis) -> Millis) -> Record {
+    let mut record = news.record;
+    for event in &mut record.events {
+        event.tick = tick(event.at);
+    }
+    record
 }

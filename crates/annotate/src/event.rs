@@ -1,25 +1,52 @@
 //! What happened: the history that everything else follows from. Events are appended, never changed.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 /// Numbers people, from 1.
 pub(crate) type PersonId = i64;
 /// Numbers events, from 1. An answer is known by the number of the event that gave it.
 pub(crate) type Seq = i64;
-/// Milliseconds since 1970.
+/// Milliseconds: since 1970, of a clock of this process, or that something lasts.
 pub(crate) type Millis = i64;
+
+/// Now, by two clocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Moment {
+    /// Since 1970, as this machine believes. People set it, and it jumps.
+    pub(crate) wall: Millis,
+    /// By a clock that nobody sets: durations are measured with it.
+    pub(crate) tick: Millis,
+}
+
+impl Moment {
+    /// When that tick is or was, since 1970.
+    pub(crate) fn wall_of(self, tick: Millis) -> Millis {
+        self.wall + (tick - self.tick)
+    }
+
+    /// The tick at which something happened that was written down with this time, if it was long
+    /// ago. What seems to lie ahead was written while the clock was wrong, and counts from now.
+    pub(crate) fn tick_of(self, wall: Millis) -> Millis {
+        self.tick - (self.wall - wall).max(0)
+    }
+}
 
 /// One thing that happened.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Event {
     pub(crate) seq: Seq,
+    /// When, since 1970.
     pub(crate) at: Millis,
+    /// When, by the clock of this process; not stored.
+    pub(crate) tick: Millis,
     /// The round that was the last one then; 0 before the first.
     pub(crate) round: i64,
     /// Who did it; nobody for what the app does by itself.
     pub(crate) by: Option<PersonId>,
     /// What its author called it, so that a repetition can be told from a second act.
-    pub(crate) key: Option<String>,
+    pub(crate) key: Option<Arc<str>>,
     pub(crate) what: What,
 }
 
@@ -43,7 +70,8 @@ pub(crate) enum What {
     Answered {
         item: String,
         person: PersonId,
-        said: Said,
+        #[serde(with = "shared")]
+        said: Arc<Said>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         seconds: Option<f64>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -141,4 +169,24 @@ impl Said {
 pub(crate) struct Draft {
     pub(crate) captions: Vec<String>,
     pub(crate) image: Option<String>,
+}
+
+/// Words that events and states share are written like any others.
+mod shared {
+    use std::sync::Arc;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<T: Serialize, S: Serializer>(
+        value: &Arc<T>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        T::serialize(value, serializer)
+    }
+
+    pub(super) fn deserialize<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Arc<T>, D::Error> {
+        T::deserialize(deserializer).map(Arc::new)
+    }
 }

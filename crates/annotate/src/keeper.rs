@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nextpair_data::fingerprint;
-use nextpair_data::queue::Task;
+use nextpair_data::queue::Answer;
 
 use crate::app::App;
 use crate::refusal::Error;
 use crate::source::{Batch, Taken};
-use crate::state::{Act, Done, Round};
+use crate::state::{Act, Round};
+use crate::store::fingerprint_of;
 
 /// How often it looks.
 const EVERY: Duration = Duration::from_millis(500);
@@ -47,7 +47,8 @@ pub(crate) async fn look(app: &Arc<App>) -> Result<(), Error> {
 /// Closes the round if it is time, and hands over what is closed.
 async fn finish_rounds(app: &Arc<App>) -> Result<(), Error> {
     if let Some(grace) = app.grace {
-        let due = app.clerk.state().closes_at(app.terms, grace).is_some_and(|at| at <= app.now());
+        let due =
+            app.clerk.state().closes_at(app.terms, grace).is_some_and(|at| at <= app.now().tick);
         if due {
             app.system(Act::CloseIfComplete { grace }).await?;
         }
@@ -63,7 +64,8 @@ pub(crate) async fn open_round(app: &Arc<App>) -> Result<(), Error> {
     let Some(Batch { round, tasks }) = batch.map_err(|e| Error::Source(e.to_string()))? else {
         return Ok(());
     };
-    let (round, fingerprint) = (round as i64, fingerprint_of(&tasks)?);
+    let tasks: Vec<_> = tasks.into_iter().map(Arc::new).collect();
+    let (round, fingerprint) = (round as i64, fingerprint_of(&tasks));
     let last = app
         .clerk
         .state()
@@ -92,12 +94,12 @@ pub(crate) async fn open_round(app: &Arc<App>) -> Result<(), Error> {
 
 /// Hands over what was closed.
 async fn hand_over(app: &Arc<App>) -> Result<(), Error> {
-    // A look at the state is cheap, but it may be ahead of what is stored; an act is not.
-    let any = app.clerk.state().rounds.iter().any(Round::waits_for_hand_over);
-    if !any {
-        return Ok(());
-    }
-    let Done::Closed(closed) = app.system(Act::ToHandOver).await? else { return Ok(()) };
+    // What the state tells is stored.
+    let closed: Vec<(Batch, Vec<Answer>)> = {
+        let state = app.clerk.state();
+        let closed = state.rounds.iter().filter(|round| round.waits_for_hand_over());
+        closed.map(|round| (round.batch(), state.to_hand_over(round))).collect()
+    };
     for (batch, answers) in closed {
         let (round, source) = (batch.round as i64, Arc::clone(&app.source));
         let taken = tokio::task::spawn_blocking(move || source.hand_over(&batch, &answers));
@@ -117,9 +119,4 @@ async fn hand_over(app: &Arc<App>) -> Result<(), Error> {
 async fn overtaken(app: &App, round: i64) -> Result<(), Error> {
     say!("round {round} was finished elsewhere; its answers from here stay in the database");
     app.system(Act::Overtaken { round }).await.map(drop)
-}
-
-fn fingerprint_of(tasks: &[Task]) -> Result<String, Error> {
-    let text = serde_json::to_vec(tasks).map_err(|e| Error::Source(e.to_string()))?;
-    Ok(fingerprint(&text))
 }

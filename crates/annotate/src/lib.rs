@@ -88,7 +88,11 @@ pub fn serve(desk: Desk, settings: &Settings, ready: impl FnOnce(&Ready)) -> Res
             () = app.clerk.stopped() => stopped("the clerk"),
             _ = keeper => stopped("the keeper"),
         };
-        let _ = tokio::time::timeout(PATIENCE, app.store.close()).await;
+        let close = async {
+            app.clerk.close().await;
+            app.store.close().await;
+        };
+        let _ = tokio::time::timeout(PATIENCE, close).await;
         ended
     })
 }

@@ -12,6 +12,7 @@ mod tests;
 mod views;
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use nextpair_data::queue::Task;
 
@@ -23,7 +24,6 @@ pub(crate) use views::{
 };
 
 use crate::event::{Draft, Event, Millis, PersonId, Role, Seq, What};
-use crate::store::News;
 
 /// Somebody who was invited.
 #[derive(Clone, Debug, PartialEq)]
@@ -66,11 +66,11 @@ pub(crate) struct State {
     pub(crate) paused: bool,
     pub(crate) price: Option<f64>,
     /// What acts with a key led to: the number of their event, and what they were.
-    keys: HashMap<(PersonId, String), (Seq, Meaning)>,
+    keys: HashMap<(PersonId, Arc<str>), (Seq, Meaning)>,
     /// Unfinished words. They are not part of the history.
     pub(crate) drafts: HashMap<(PersonId, String), Draft>,
     /// Tasks of rounds that an event is about to open.
-    pub(crate) coming: HashMap<i64, Vec<Task>>,
+    pub(crate) coming: HashMap<i64, Vec<Arc<Task>>>,
 }
 
 impl State {
@@ -80,7 +80,6 @@ impl State {
         if let (Some(by), Some(key), Some(meaning)) = (event.by, &event.key, meaning(&event.what)) {
             self.keys.entry((by, key.clone())).or_insert((event.seq, meaning));
         }
-        let at = event.at;
         match &event.what {
             What::Invited { person, name, role } => {
                 let (id, name) = (*person, name.clone());
@@ -100,16 +99,15 @@ impl State {
             }
             What::Opened { round, fingerprint } => {
                 let tasks = self.coming.remove(round).unwrap_or_default();
-                self.rounds.push(Round::new(*round, fingerprint.clone(), tasks, at));
+                self.rounds.push(Round::new(*round, fingerprint.clone(), tasks, event.tick));
             }
             What::Paused => self.paused = true,
             What::Resumed => self.paused = false,
             What::Priced { price } => self.price = *price,
-            What::Closed { round } => self.of_round(*round, |round| round.closed = Some(at)),
+            What::Closed { round } => self.of_round(*round, |round| round.closed = true),
             What::HandedOver { round } => self.of_round(*round, |round| round.handed_over = true),
             What::Overtaken { round } => self.of_round(*round, |round| {
-                round.closed.get_or_insert(at);
-                (round.handed_over, round.overtaken) = (true, true);
+                (round.closed, round.handed_over, round.overtaken) = (true, true, true);
             }),
             What::Leased { .. }
             | What::LetGo { .. }
@@ -123,15 +121,20 @@ impl State {
         }
     }
 
-    /// Learns what was stored, by this process before or by another one.
-    pub(crate) fn learn(&mut self, news: News) {
-        if news.events.is_empty() {
-            return;
+    /// Learns what was stored.
+    pub(crate) fn learn(&mut self, record: &Record) {
+        for (round, tasks) in &record.tasks {
+            self.coming.insert(*round, tasks.clone());
         }
-        self.coming = news.tasks;
-        self.drafts = news.drafts;
-        for event in &news.events {
+        for event in &record.events {
             self.apply(event);
+        }
+        for (person, item, draft) in &record.drafts {
+            let of = (*person, item.clone());
+            match draft {
+                Some(draft) => drop(self.drafts.insert(of, draft.clone())),
+                None => drop(self.drafts.remove(&of)),
+            }
         }
     }
 
@@ -163,7 +166,7 @@ impl State {
 
     /// What an act of this key led to, if there was one.
     fn known(&self, person: PersonId, key: &str) -> Option<(Seq, Meaning)> {
-        self.keys.get(&(person, key.to_owned())).copied()
+        self.keys.get(&(person, Arc::from(key))).copied()
     }
 
     /// An answer of any round.
@@ -172,7 +175,7 @@ impl State {
         self.rounds.iter().rev().find_map(of)
     }
 
-    /// Until when a task of the last round is kept for somebody, if it is.
+    /// The tick until which a task of the last round is kept for somebody, if it is.
     pub(crate) fn lease_until(&self, person: PersonId, item: &str, now: Millis) -> Option<Millis> {
         let slot = self.round()?.slot(item)?;
         slot.lease_of(person).filter(|lease| lease.is_live(now)).map(|lease| lease.until)

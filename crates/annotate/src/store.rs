@@ -1,126 +1,151 @@
 //! The database: SQLite or PostgreSQL, with the same tables and the same statements.
 //!
 //! ```text
-//! nextpair_meta    name, value                           version of the tables, key of the signatures
-//! nextpair_tasks   round, at, item, task                 what people are asked, as JSON
-//! nextpair_events  seq, at, round, what, person, item, key, body
-//! nextpair_drafts  person, item, draft                   unfinished words: the only rows that change
+//! nextpair_meta    name, value                 version of the tables, key of the signatures, head
+//! nextpair_tasks   round, at, item, task       what people are asked, as JSON
+//! nextpair_events  seq, at, round, person, what, item, key, body, seal
+//! nextpair_drafts  person, item, draft, version    unfinished words: the only rows that change
 //! ```
 //!
-//! Events are numbered by whoever writes them, without gaps. Two processes that write at the same
-//! time would use the same number, so one of them is refused, reads what the other one wrote, and
-//! decides again.
+//! Processes that share a database take turns ([`Writer::turn`]): whoever has the lock reads what
+//! the others wrote, decides, writes and commits. Events are numbered without gaps and sealed
+//! (`seal.rs`); the head in `nextpair_meta` names the last one and changes in the same transaction.
 
 mod address;
+mod line;
+mod rows;
+mod seal;
+mod tables;
 
-use std::collections::HashMap;
-use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
+use nextpair_data::fingerprint;
 use nextpair_data::queue::Task;
-use sqlx::any::{AnyConnectOptions, AnyPoolOptions, AnyRow, install_default_drivers};
-use sqlx::{AnyConnection, AnyPool, AssertSqlSafe, Connection, Row};
+use sqlx::any::install_default_drivers;
+use sqlx::{AnyConnection, AssertSqlSafe, Row as _};
+use tokio::sync::Mutex;
 
-use crate::event::{Draft, Event, PersonId, Seq};
+use crate::event::{Draft, Event, PersonId, What};
 use crate::refusal::Error;
 use crate::state::Record;
 use address::Address;
+use line::{Line, Way, silence};
+use rows::{COLUMNS, Row};
+use seal::Seal;
+use tables::Unusable;
 
-/// The version of the tables.
-const VERSION: &str = "1";
-/// How long to wait for a connection before saying that there is none.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// Rows are written so many at a time, so that few different statements have to be prepared.
-const ROWS: [usize; 3] = [64, 8, 1];
+pub(crate) use seal::Head;
 
-const TABLES: [&str; 5] = [
-    "CREATE TABLE IF NOT EXISTS nextpair_meta (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
-    "CREATE TABLE IF NOT EXISTS nextpair_tasks (round BIGINT NOT NULL, at BIGINT NOT NULL, \
-     item TEXT NOT NULL, task TEXT NOT NULL, PRIMARY KEY (round, at))",
-    "CREATE TABLE IF NOT EXISTS nextpair_events (seq BIGINT PRIMARY KEY, at BIGINT NOT NULL, \
-     round BIGINT NOT NULL, what TEXT NOT NULL, person BIGINT NOT NULL, item TEXT NOT NULL, \
-     key TEXT NOT NULL, body TEXT NOT NULL)",
-    "CREATE INDEX IF NOT EXISTS nextpair_events_item ON nextpair_events (item) WHERE item <> ''",
-    "CREATE TABLE IF NOT EXISTS nextpair_drafts (person BIGINT NOT NULL, item TEXT NOT NULL, \
-     draft TEXT NOT NULL, PRIMARY KEY (person, item))",
-];
+/// How long a turn may take. Longer than what SQLite and PostgreSQL wait for their locks, so that
+/// they get to say what keeps them.
+const PATIENCE: Duration = Duration::from_secs(25);
+/// Events that are read at a time, so that a long history does not lie in memory twice.
+const PAGE: i64 = 4096;
 
-/// The database of a desk.
+/// The database of a desk: what only reads.
 #[derive(Clone, Debug)]
 pub(crate) struct Store {
-    pool: AnyPool,
-    /// What errors call it: without a password.
-    name: String,
+    way: Arc<Way>,
+    line: Arc<Mutex<Line>>,
 }
 
-/// What is stored and not yet known.
+/// The one of this process who writes.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    way: Arc<Way>,
+    line: Line,
+    /// Something failed since the last turn that went well: the next one is looked at again.
+    doubt: bool,
+}
+
+/// What is stored and was not known.
 #[derive(Debug, Default)]
 pub(crate) struct News {
-    pub(crate) events: Vec<Event>,
-    pub(crate) tasks: HashMap<i64, Vec<Task>>,
-    /// All of them, if anything happened.
-    pub(crate) drafts: HashMap<(PersonId, String), Draft>,
+    pub(crate) record: Record,
+    /// How far the history is known with it.
+    pub(crate) head: Head,
 }
 
-/// Why something could not be stored.
+/// Why something could not be stored or read.
 #[derive(Debug)]
 pub(crate) enum Unstored {
-    /// Another process was faster: what is known here is not all there is.
-    Overtaken,
-    /// The database does not answer. What was to be stored may be there or not.
+    /// The connection was lost. What was to be stored may be there or not; another try will tell.
+    Lost(String),
+    /// The database does not do it. What was to be stored may be there or not.
     Failed(String),
+    /// The database is not what was written to it.
+    Damaged(String),
+}
+
+impl Unstored {
+    /// What happened.
+    pub(crate) fn what(&self) -> &str {
+        match self {
+            Unstored::Lost(what) | Unstored::Failed(what) | Unstored::Damaged(what) => what,
+        }
+    }
+}
+
+impl From<sqlx::Error> for Unstored {
+    fn from(error: sqlx::Error) -> Self {
+        let lost = match &error {
+            // PostgreSQL says that it stops or starts.
+            sqlx::Error::Database(error) => {
+                error.code().is_some_and(|code| code.starts_with("57P"))
+            }
+            sqlx::Error::Io(error) => error.kind() != std::io::ErrorKind::TimedOut,
+            sqlx::Error::Protocol(_) | sqlx::Error::Tls(_) => true,
+            _ => false,
+        };
+        match lost {
+            true => Unstored::Lost(error.to_string()),
+            false => Unstored::Failed(error.to_string()),
+        }
+    }
+}
+
+impl From<Unusable> for Unstored {
+    fn from(error: Unusable) -> Self {
+        match error {
+            Unusable::Database(error) => error.into(),
+            Unusable::Because(what) => Unstored::Damaged(what),
+        }
+    }
+}
+
+fn silent() -> Unstored {
+    silence(PATIENCE).into()
+}
+
+fn damaged(what: String) -> Unstored {
+    Unstored::Damaged(format!("the database was damaged or edited: {what}"))
 }
 
 impl Store {
     /// Connects, and makes the tables if they are not there.
     pub(crate) async fn open(url: &str) -> Result<Self, Error> {
         install_default_drivers();
-        let Address { name, url, sqlite } = Address::of(url)?;
+        let address = Address::of(url)?;
+        let name = address.name.clone();
         let fail = |what: String| Error::Database { database: name.clone(), what };
-        let options = AnyConnectOptions::from_str(&url).map_err(|e| fail(e.to_string()))?;
-        // The pool would only say that it waited in vain.
-        let tried = AnyConnection::connect_with(&options).await.map_err(|e| fail(e.to_string()))?;
-        tried.close().await.map_err(|e| fail(e.to_string()))?;
-        let pool = AnyPoolOptions::new().max_connections(4).acquire_timeout(PATIENCE);
-        let pool = pool.after_connect(move |connection, _| {
-            Box::pin(async move {
-                if sqlite {
-                    // An answer is acknowledged when it would survive a loss of power.
-                    for pragma in [
-                        "PRAGMA busy_timeout = 5000",
-                        "PRAGMA journal_mode = WAL",
-                        "PRAGMA synchronous = FULL",
-                    ] {
-                        sqlx::query(pragma).execute(&mut *connection).await?;
-                    }
-                }
-                Ok(())
-            })
-        });
-        let pool = pool.connect_with(options).await.map_err(|e| fail(e.to_string()))?;
-        let store = Store { pool, name };
-        store.prepare().await.map_err(|e| store.error(&e))?;
-        let version = store.meta("version", || VERSION.to_owned()).await?;
-        if version != VERSION {
-            let what = format!("its tables are of version {version}; this program knows {VERSION}");
-            return Err(Error::Database { database: store.name.clone(), what });
-        }
-        Ok(store)
+        let way = Way::new(address).map_err(|e| fail(e.to_string()))?;
+        let mut connection = way.connect().await.map_err(|e| fail(e.to_string()))?;
+        let prepared = tables::prepare(&mut connection, &way).await;
+        prepared.map_err(|unusable| fail(Unstored::from(unusable).what().to_owned()))?;
+        let mut line = Line::default();
+        line.give_back(connection);
+        Ok(Store { way: Arc::new(way), line: Arc::new(Mutex::new(line)) })
     }
 
-    async fn prepare(&self) -> Result<(), sqlx::Error> {
-        for table in TABLES {
-            // Two processes that begin at the same time may both find a table missing.
-            let made = sqlx::query(table).execute(&self.pool).await;
-            if made.is_err() {
-                sqlx::query(table).execute(&self.pool).await?;
-            }
-        }
-        Ok(())
+    /// The one who writes. There is to be one in a process.
+    pub(crate) fn writer(&self) -> Writer {
+        Writer { way: Arc::clone(&self.way), line: Line::default(), doubt: false }
     }
 
-    fn error(&self, error: &sqlx::Error) -> Error {
-        Error::Database { database: self.name.clone(), what: error.to_string() }
+    /// Names an error.
+    pub(crate) fn error(&self, unstored: &Unstored) -> Error {
+        Error::Database { database: self.way.name.clone(), what: unstored.what().to_owned() }
     }
 
     /// A value that is made once and then stays.
@@ -129,185 +154,237 @@ impl Store {
         name: &str,
         new: impl FnOnce() -> String,
     ) -> Result<String, Error> {
-        let insert =
-            "INSERT INTO nextpair_meta (name, value) VALUES ($1, $2) ON CONFLICT DO NOTHING";
-        let select = "SELECT value FROM nextpair_meta WHERE name = $1";
-        let fail = |e: sqlx::Error| self.error(&e);
-        sqlx::query(insert).bind(name).bind(new()).execute(&self.pool).await.map_err(fail)?;
-        let row = sqlx::query(select).bind(name).fetch_one(&self.pool).await.map_err(fail)?;
-        row.try_get(0).map_err(fail)
+        let result = async {
+            let mut line = self.line.lock().await;
+            let mut connection = line.take(&self.way).await?;
+            tables::begin(&mut connection, &self.way).await?;
+            let value = match tables::meta(&mut connection, name).await? {
+                Some(value) => value,
+                None => {
+                    let value = new();
+                    tables::set_meta(&mut connection, name, &value).await?;
+                    value
+                }
+            };
+            tables::execute(&mut connection, "COMMIT").await?;
+            line.give_back(connection);
+            Ok(value)
+        };
+        result.await.map_err(|e: sqlx::Error| self.error(&e.into()))
     }
 
     /// Lets go of the database, so that SQLite leaves one file behind and not three.
     pub(crate) async fn close(&self) {
-        self.pool.close().await;
+        self.line.lock().await.close().await;
     }
 
-    /// Whether the database answers.
-    pub(crate) async fn answers(&self) -> bool {
-        sqlx::query("SELECT 1").execute(&self.pool).await.is_ok()
-    }
-
-    /// What happened after an event, and the tasks of rounds after a round. After nothing: all.
-    pub(crate) async fn news(&self, seq: Seq, round: i64) -> Result<News, Error> {
-        let mut news = News::default();
-        let fail = |e: sqlx::Error| self.error(&e);
-        let damaged = |what: String| Error::Database { database: self.name.clone(), what };
-        let events = "SELECT seq, at, round, person, key, body FROM nextpair_events \
-                      WHERE seq > $1 ORDER BY seq";
-        let rows = sqlx::query(events).bind(seq).fetch_all(&self.pool).await.map_err(fail)?;
-        for (row, expected) in rows.iter().zip(seq + 1..) {
-            let event = event_of(row).map_err(damaged)?;
-            if event.seq != expected {
-                return Err(damaged(format!("event {expected} is missing")));
-            }
-            news.events.push(event);
-        }
-        if news.events.is_empty() {
-            return Ok(news);
-        }
-        let tasks = "SELECT round, task FROM nextpair_tasks WHERE round > $1 ORDER BY round, at";
-        for row in sqlx::query(tasks).bind(round).fetch_all(&self.pool).await.map_err(fail)? {
-            let (round, task): (i64, String) =
-                (row.try_get(0).map_err(fail)?, row.try_get(1).map_err(fail)?);
-            let task = serde_json::from_str(&task)
-                .map_err(|e| damaged(format!("a task of round {round}: {e}")))?;
-            news.tasks.entry(round).or_default().push(task);
-        }
-        let drafts = "SELECT person, item, draft FROM nextpair_drafts";
-        for row in sqlx::query(drafts).fetch_all(&self.pool).await.map_err(fail)? {
-            let draft: String = row.try_get(2).map_err(fail)?;
-            let draft = serde_json::from_str(&draft)
-                .map_err(|e| damaged(format!("an unfinished answer: {e}")))?;
-            let key = (row.try_get(0).map_err(fail)?, row.try_get(1).map_err(fail)?);
-            news.drafts.insert(key, draft);
-        }
+    /// The next of what happened after what is known, in pages: nothing new means that this is all.
+    pub(crate) async fn news(&self, known: &Head) -> Result<News, Unstored> {
+        let mut line = self.line.lock().await;
+        let read = async {
+            let mut connection = line.take(&self.way).await?;
+            let head = tables::head(&mut connection).await?;
+            Ok((read_news(&mut connection, known, &head).await?, connection))
+        };
+        let read = tokio::time::timeout(PATIENCE, read).await;
+        let (news, connection) = read.unwrap_or_else(|_| Err(silent()))?;
+        line.give_back(connection);
         Ok(news)
     }
 
     /// Everything that happened to an item, the oldest first.
     pub(crate) async fn history(&self, item: &str) -> Result<Vec<Event>, Error> {
-        let events = "SELECT seq, at, round, person, key, body FROM nextpair_events \
-                      WHERE item = $1 AND item <> '' ORDER BY seq";
-        let rows = sqlx::query(events).bind(item).fetch_all(&self.pool).await;
-        let damaged = |what: String| Error::Database { database: self.name.clone(), what };
-        let rows = rows.map_err(|e| self.error(&e))?;
-        rows.iter().map(|row| event_of(row).map_err(damaged)).collect()
-    }
-
-    /// Stores what acts left behind, all of it or nothing, and returns when it is safe.
-    pub(crate) async fn append(&self, record: &Record) -> Result<(), Unstored> {
-        let result = self.try_append(record).await;
-        result.map_err(|error| match error.as_database_error() {
-            Some(known) if known.is_unique_violation() => Unstored::Overtaken,
-            _ => Unstored::Failed(error.to_string()),
-        })
-    }
-
-    async fn try_append(&self, record: &Record) -> Result<(), sqlx::Error> {
-        let json = |e: serde_json::Error| sqlx::Error::Encode(Box::new(e));
-        let mut transaction = self.pool.begin().await?;
-        // Events come first: they tell whether another process was faster.
-        for events in in_chunks(&record.events) {
-            let sql = insert(
-                "nextpair_events (seq, at, round, what, person, item, key, body)",
-                8,
-                events.len(),
+        let read = async {
+            let mut line = self.line.lock().await;
+            let mut connection = line.take(&self.way).await?;
+            let sql = format!(
+                "SELECT {COLUMNS} FROM nextpair_events WHERE item = $1 AND item <> '' ORDER BY seq"
             );
-            let mut query = sqlx::query(AssertSqlSafe(sql));
-            for event in events {
-                let body = serde_json::to_string(&event.what).map_err(json)?;
-                query = query.bind(event.seq).bind(event.at).bind(event.round);
-                query = query.bind(event.what.name()).bind(event.by.unwrap_or(0));
-                query = query.bind(event.what.item().unwrap_or_default().to_owned());
-                query = query.bind(event.key.clone().unwrap_or_default()).bind(body);
+            let query = sqlx::query(AssertSqlSafe(sql)).bind(item);
+            let rows = query.fetch_all(&mut connection).await?;
+            line.give_back(connection);
+            let event = |row| Row::read(row)?.event().map_err(damaged);
+            rows.iter().map(event).collect::<Result<Vec<_>, Unstored>>()
+        };
+        read.await.map_err(|unstored| self.error(&unstored))
+    }
+}
+
+impl Writer {
+    /// Takes a turn: while nobody else writes, reads what is new, lets `decide` say what to store,
+    /// and stores it, all of it or nothing. Returns how far the
+    /// history is known, and what was decided, when it is safe.
+    ///
+    /// After an error nothing that was decided may be told: it may be stored or not, and the next
+    /// turn begins with what is.
+    pub(crate) async fn turn(
+        &mut self,
+        known: &Head,
+        decide: impl FnOnce(News) -> Record,
+    ) -> Result<(Head, Record), Unstored> {
+        let doubt = std::mem::replace(&mut self.doubt, true);
+        let way = Arc::clone(&self.way);
+        let turn = async {
+            let mut connection = self.line.take(&way).await?;
+            way.check_file()?;
+            let stored = take_turn(&mut connection, &way, known, decide).await?;
+            if doubt {
+                check(&way, &stored.0).await?;
             }
-            query.execute(&mut *transaction).await?;
-        }
-        for (round, tasks) in &record.tasks {
-            let numbered: Vec<(usize, &Task)> = tasks.iter().enumerate().collect();
-            for tasks in in_chunks(&numbered) {
-                let sql = insert("nextpair_tasks (round, at, item, task)", 4, tasks.len());
-                let mut query = sqlx::query(AssertSqlSafe(sql));
-                for (at, task) in tasks {
-                    let body = serde_json::to_string(task).map_err(json)?;
-                    query = query.bind(*round).bind(*at as i64).bind(task.id.clone()).bind(body);
-                }
-                query.execute(&mut *transaction).await?;
-            }
-        }
-        for (person, item, draft) in &record.drafts {
-            let query = match draft {
-                Some(draft) => {
-                    let draft = serde_json::to_string(draft).map_err(json)?;
-                    sqlx::query(
-                        "INSERT INTO nextpair_drafts (person, item, draft) VALUES ($1, $2, $3) \
-                         ON CONFLICT (person, item) DO UPDATE SET draft = excluded.draft",
-                    )
-                    .bind(*person)
-                    .bind(item.clone())
-                    .bind(draft)
-                }
-                None => sqlx::query("DELETE FROM nextpair_drafts WHERE person = $1 AND item = $2")
-                    .bind(*person)
-                    .bind(item.clone()),
-            };
-            query.execute(&mut *transaction).await?;
-        }
-        transaction.commit().await
+            Ok((stored, connection))
+        };
+        let turn = tokio::time::timeout(PATIENCE, turn).await;
+        let (stored, connection) = turn.unwrap_or_else(|_| Err(silent()))?;
+        self.line.give_back(connection);
+        self.doubt = false;
+        Ok(stored)
+    }
+
+    /// Lets go of the database.
+    pub(crate) async fn close(&mut self) {
+        self.line.close().await;
     }
 }
 
-/// An event as it is stored.
-fn event_of(row: &AnyRow) -> Result<Event, String> {
-    let read = || -> Result<_, sqlx::Error> {
-        let (seq, at, round): (Seq, i64, i64) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
-        let (by, key, body): (i64, String, String) =
-            (row.try_get(3)?, row.try_get(4)?, row.try_get(5)?);
-        Ok((seq, at, round, by, key, body))
+async fn take_turn(
+    connection: &mut AnyConnection,
+    way: &Way,
+    known: &Head,
+    decide: impl FnOnce(News) -> Record,
+) -> Result<(Head, Record), Unstored> {
+    tables::begin(connection, way).await?;
+    let head = tables::head(connection).await?;
+    let mut news = News { head: known.clone(), ..News::default() };
+    while news.head != head {
+        let more = read_news(connection, &news.head, &head).await?;
+        news.record.add(more.record);
+        news.head = more.head;
+    }
+    let mut stored = news.head.clone();
+    let record = decide(news);
+    if record.is_empty() {
+        tables::execute(connection, "ROLLBACK").await?;
+        return Ok((stored, record));
+    }
+    let rows: Vec<Row> = record.events.iter().map(Row::of).collect::<Result<_, _>>()?;
+    let seal = stored.seal.clone();
+    stored.seal = rows::insert_events(connection, "nextpair_events", &rows, seal).await?;
+    stored.seq = rows.last().map_or(stored.seq, |row| row.seq);
+    for (round, tasks) in &record.tasks {
+        rows::insert_tasks(connection, *round, tasks).await?;
+    }
+    stored.drafts += i64::from(!record.drafts.is_empty());
+    for draft in &record.drafts {
+        rows::write_draft(connection, draft, stored.drafts).await?;
+    }
+    tables::set_meta(connection, "head", &stored.text()).await?;
+    tables::execute(connection, "COMMIT").await?;
+    Ok((stored, record))
+}
+
+/// Looks with other eyes whether what was stored is there.
+async fn check(way: &Way, stored: &Head) -> Result<(), Unstored> {
+    let mut connection = way.connect().await?;
+    let found = tables::head(&mut connection).await?;
+    // Another process may have gone on.
+    match found.seq >= stored.seq && (found.seq > stored.seq || found.seal == stored.seal) {
+        true => Ok(()),
+        false => Err(Unstored::Failed("what was stored is not there".to_owned())),
+    }
+}
+
+/// A page of what lies between what is known and the head.
+async fn read_news(
+    connection: &mut AnyConnection,
+    known: &Head,
+    head: &Head,
+) -> Result<News, Unstored> {
+    let mut news = News { head: known.clone(), ..News::default() };
+    if head.seq < known.seq {
+        let (head, known) = (head.seq, known.seq);
+        return Err(damaged(format!("it ends with event {head}, and event {known} was stored")));
+    }
+    if head.seq > known.seq {
+        read_events(connection, &mut news, head).await?;
+        read_tasks(connection, &mut news).await?;
+    }
+    if news.head.seq == head.seq && news.head.seal != head.seal {
+        return Err(damaged(format!("event {} is not the one that was stored", head.seq)));
+    }
+    if head.drafts > known.drafts {
+        news.record.drafts = read_drafts(connection, known.drafts).await?;
+        news.head.drafts = head.drafts;
+    }
+    Ok(news)
+}
+
+async fn read_events(
+    connection: &mut AnyConnection,
+    news: &mut News,
+    head: &Head,
+) -> Result<(), Unstored> {
+    let sql = format!(
+        "SELECT {COLUMNS} FROM nextpair_events WHERE seq > $1 AND seq <= $2 ORDER BY seq LIMIT $3"
+    );
+    let query = sqlx::query(AssertSqlSafe(sql));
+    let query = query.bind(news.head.seq).bind(head.seq).bind(PAGE);
+    let Head { seq, seal, .. } = &mut news.head;
+    let rows = query.fetch_all(connection).await?;
+    if rows.is_empty() {
+        return Err(damaged(format!("event {} is missing", *seq + 1)));
+    }
+    for found in rows {
+        let row = Row::read(&found)?;
+        if row.seq != *seq + 1 {
+            return Err(damaged(format!("event {} is missing", *seq + 1)));
+        }
+        *seq = row.seq;
+        *seal = seal.next(&row);
+        if *seal != Seal::of_text(found.try_get::<&str, _>(8)?) {
+            return Err(damaged(format!("event {} was changed", row.seq)));
+        }
+        news.record.events.push(row.event().map_err(damaged)?);
+    }
+    Ok(())
+}
+
+/// The tasks of the rounds that were opened.
+async fn read_tasks(connection: &mut AnyConnection, news: &mut News) -> Result<(), Unstored> {
+    for event in &news.record.events {
+        let What::Opened { round, fingerprint: expected } = &event.what else { continue };
+        let sql = "SELECT task FROM nextpair_tasks WHERE round = $1 ORDER BY at";
+        let rows = sqlx::query(sql).bind(*round).fetch_all(&mut *connection).await?;
+        let task = |row: &sqlx::any::AnyRow| -> Result<Arc<Task>, Unstored> {
+            let task = serde_json::from_str(row.try_get(0)?);
+            task.map(Arc::new).map_err(|e| damaged(format!("a task of round {round}: {e}")))
+        };
+        let tasks: Vec<Arc<Task>> = rows.iter().map(task).collect::<Result<_, _>>()?;
+        if fingerprint_of(&tasks) != *expected {
+            return Err(damaged(format!("the tasks of round {round} were changed")));
+        }
+        news.record.tasks.push((*round, tasks));
+    }
+    Ok(())
+}
+
+async fn read_drafts(
+    connection: &mut AnyConnection,
+    after: i64,
+) -> Result<Vec<(PersonId, String, Option<Draft>)>, Unstored> {
+    let sql = "SELECT person, item, draft FROM nextpair_drafts WHERE version > $1";
+    let rows = sqlx::query(sql).bind(after).fetch_all(connection).await?;
+    let draft = |row: &sqlx::any::AnyRow| {
+        let text: &str = row.try_get(2)?;
+        let draft = (!text.is_empty()).then(|| serde_json::from_str(text)).transpose();
+        let draft = draft.map_err(|e| damaged(format!("an unfinished answer: {e}")))?;
+        Ok((row.try_get(0)?, row.try_get(1)?, draft))
     };
-    let (seq, at, round, by, key, body) = read().map_err(|e| e.to_string())?;
-    let what = serde_json::from_str(&body).map_err(|e| format!("event {seq}: {e}"))?;
-    let (by, key) = ((by != 0).then_some(by), (!key.is_empty()).then_some(key));
-    Ok(Event { seq, at, round, by, key, what })
+    rows.iter().map(draft).collect()
 }
 
-/// Rows in chunks of few different sizes.
-fn in_chunks<T>(mut rows: &[T]) -> Vec<&[T]> {
-    let mut chunks = Vec::new();
-    for size in ROWS {
-        while rows.len() >= size {
-            let (chunk, rest) = rows.split_at(size);
-            chunks.push(chunk);
-            rows = rest;
-        }
-    }
-    chunks
-}
-
-/// A statement that writes so many rows.
-fn insert(columns: &str, width: usize, rows: usize) -> String {
-    let row = |row: usize| {
-        let numbers: Vec<String> = (1..=width).map(|at| format!("${}", row * width + at)).collect();
-        format!("({})", numbers.join(", "))
-    };
-    let rows: Vec<String> = (0..rows).map(row).collect();
-    format!("INSERT INTO {columns} VALUES {}", rows.join(", "))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn chunks_are_all_rows_in_order() {
-        let rows: Vec<usize> = (0..147).collect();
-        let chunks = in_chunks(&rows);
-        assert_eq!(
-            chunks.iter().map(|chunk| chunk.len()).collect::<Vec<_>>(),
-            [64, 64, 8, 8, 1, 1, 1]
-        );
-        assert_eq!(chunks.concat(), rows);
-        assert_eq!(insert("t (a, b)", 2, 2), "INSERT INTO t (a, b) VALUES ($1, $2), ($3, $4)");
-    }
+/// Tells the tasks of a round from others.
+pub(crate) fn fingerprint_of(tasks: &[Arc<Task>]) -> String {
+    let tasks: Vec<&Task> = tasks.iter().map(|task| &**task).collect();
+    let text = serde_json::to_vec(&tasks).expect("tasks have names for keys and finite numbers");
+    fingerprint(&text)
 }

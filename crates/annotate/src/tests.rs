@@ -3,7 +3,10 @@
 mod access;
 mod attacks;
 mod contract;
+mod faults;
 mod queue;
 mod rounds;
+mod sealed;
+mod time;
 mod together;
 mod world;

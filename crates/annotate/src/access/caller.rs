@@ -53,9 +53,9 @@ pub(crate) async fn authenticate(
 ) -> Response {
     let now = app.now();
     let from = from(request.extensions());
-    let checked = identify(&app, request.headers(), now).and_then(|(person, role, proof)| {
+    let checked = identify(&app, request.headers(), now.wall).and_then(|(person, role, proof)| {
         let image = request.uri().path().starts_with("/api/images/");
-        app.limits.request(person, image, now)?;
+        app.limits.request(person, image, now.tick)?;
         let csrf = match &proof {
             Proof::Bearer => String::new(),
             Proof::Session(session) => {
@@ -67,7 +67,7 @@ pub(crate) async fn authenticate(
                 app.signer.csrf(session)
             }
         };
-        app.seen(person, now);
+        app.seen(person, now.wall);
         Ok(Caller { person, role, csrf })
     });
     match checked {
@@ -75,13 +75,13 @@ pub(crate) async fn authenticate(
             request.extensions_mut().insert(caller);
             next.run(request).await
         }
-        Err(refusal) => counted(&app, refusal, from, now).into_response(),
+        Err(refusal) => counted(&app, refusal, from, now.tick).into_response(),
     }
 }
 
 /// What somebody who asks for a page may do, if they are signed in.
 pub(crate) fn signed_in(app: &App, headers: &HeaderMap) -> Option<Role> {
-    identify(app, headers, app.now()).ok().map(|(_, role, _)| role)
+    identify(app, headers, app.now().wall).ok().map(|(_, role, _)| role)
 }
 
 /// Failures to sign in are counted, so that nobody tries them all.
@@ -136,7 +136,7 @@ fn session_of<'a>(app: &App, headers: &'a HeaderMap) -> Option<&'a str> {
 
 /// The cookie that signs somebody in.
 pub(crate) fn cookie(app: &App, person: PersonId, link: u32) -> String {
-    let until = app.now() + SESSION;
+    let until = app.now().wall + SESSION;
     let session = app.signer.session(&Session { person, link, until });
     set_cookie(app, &session, SESSION / 1000)
 }

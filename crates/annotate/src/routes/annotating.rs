@@ -56,7 +56,7 @@ pub(crate) async fn me(State(app): State<Arc<App>>, caller: Caller) -> Json<Me> 
     let own = own.filter(|given| given.person == caller.person);
     let (mut answered, mut skipped) = (0, 0);
     for given in own {
-        match given.said {
+        match *given.said {
             Said::Skip(_) => skipped += 1,
             Said::Captions(_) | Said::Image(_) => answered += 1,
         }
@@ -296,7 +296,7 @@ pub(crate) async fn upload(
     caller: Caller,
     bytes: Result<Bytes, BytesRejection>,
 ) -> Reply<Value> {
-    app.limits.upload(caller.person, app.now())?;
+    app.limits.upload(caller.person, app.now().tick)?;
     let bytes = bytes?;
     // A small file can be a large picture: one at a time is taken apart.
     let _turn = app.decoding.lock().await;

@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use nextpair_data::queue::{Form, export as write_export};
+use nextpair_data::queue::{Form, Task, export as write_export};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -85,7 +85,7 @@ pub(crate) async fn queue(
     Asked(WhichTasks { state, offset, limit: count }): Asked<WhichTasks>,
 ) -> Reply<Value> {
     let which = (state, offset.unwrap_or(0), limit(count, 50, 200)?);
-    let (total, tasks) = app.clerk.state().queue(which, (app.terms, app.now()));
+    let (total, tasks) = app.clerk.state().queue(which, (app.terms, app.now().tick));
     let tasks: Vec<_> = tasks.into_iter().map(|task| app.gallery.queue_task(task)).collect();
     Ok(Json(json!({ "total": total, "tasks": tasks })))
 }
@@ -129,7 +129,7 @@ fn past(state: &Known, event: &Event) -> Past {
     let (person, detail) = match &event.what {
         What::Leased { person, .. } | What::LetGo { person, .. } => (name(*person), None),
         What::Answered { person, said, replaces, .. } => {
-            let said = match said {
+            let said = match &**said {
                 Said::Captions(captions) => captions.join("\n"),
                 Said::Image(image) => format!("image {image}"),
                 Said::Skip(reason) => format!("skipped: {reason}"),
@@ -272,7 +272,7 @@ pub(crate) async fn export(
             return Err(Refusal::not_found("there is no such round"));
         }
         let slots = rounds.iter().flat_map(|round| &round.slots);
-        let tasks: Vec<_> = slots.map(|slot| slot.task.clone()).collect();
+        let tasks: Vec<_> = slots.map(|slot| Task::clone(&slot.task)).collect();
         let answers: Vec<_> = rounds.iter().flat_map(|round| state.said(round)).collect();
         (tasks, answers)
     };

@@ -85,7 +85,7 @@ pub(crate) async fn join(
         known.map(|person| (person.id, person.link, person.role))
     });
     let Some((person, link, role)) = person else {
-        return match from.map(|from| app.limits.failure(from, app.now())) {
+        return match from.map(|from| app.limits.failure(from, app.now().tick)) {
             Some(Err(refusal)) => refusal.into_response(),
             _ => sign_in(),
         };

@@ -15,7 +15,7 @@ use crate::refusal::Refusal;
 const OPENAPI: &str = include_str!("../openapi.json");
 
 pub(crate) async fn health(State(app): State<Arc<App>>) -> Result<Json<Value>, Refusal> {
-    match app.clerk.works() && app.store.answers().await {
+    match app.clerk.works(app.now()).await {
         true => Ok(Json(json!({ "status": "ok" }))),
         false => Err(Refusal::unavailable("nothing can be stored")),
     }

@@ -74,21 +74,21 @@ impl Gallery {
 
     fn task(&self, in_hand: InHand) -> Task {
         let InHand { task, lease_until, lease_ms, draft, note } = in_hand;
-        let reason = |why: Why| Reason {
+        let reason = |why: &Why| Reason {
             image: self.url(&why.id),
-            item: why.id,
-            caption: why.caption,
+            item: why.id.clone(),
+            caption: why.caption.clone(),
             similarity: why.similarity,
             threshold: why.threshold,
             surplus: why.surplus,
         };
         Task {
             seen: self.seen(&task.id),
-            item: task.id,
+            item: task.id.clone(),
             rank: task.rank,
             score: task.score,
             hits: task.hits,
-            why: task.why.into_iter().map(reason).collect(),
+            why: task.why.iter().map(reason).collect(),
             lease_until,
             lease_ms,
             draft,

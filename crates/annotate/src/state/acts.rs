@@ -6,13 +6,14 @@
 
 mod tasks;
 
-use nextpair_data::queue::{Answer, Task};
+use std::sync::Arc;
+
+use nextpair_data::queue::Task;
 
 use super::views::NextView;
 use super::{Round, State};
-use crate::event::{Draft, Event, Millis, PersonId, Role, Said, Seq, What};
+use crate::event::{Draft, Event, Millis, Moment, PersonId, Role, Said, Seq, What};
 use crate::refusal::Refusal;
-use crate::source::Batch;
 
 /// What is wanted for every item.
 #[derive(Clone, Copy, Debug)]
@@ -80,19 +81,19 @@ pub(crate) enum Act {
     Open {
         round: i64,
         fingerprint: String,
-        tasks: Vec<Task>,
+        tasks: Vec<Arc<Task>>,
     },
     CloseIfComplete {
         grace: Millis,
     },
-    /// Tells what is to be handed over. An act, because only what is stored may be.
-    ToHandOver,
     HandedOver {
         round: i64,
     },
     Overtaken {
         round: i64,
     },
+    /// Finds out whether something can be stored.
+    Probe,
 }
 
 /// What an act led to.
@@ -104,25 +105,32 @@ pub(crate) enum Done {
     Answered(Seq, Box<NextView>),
     /// Something has this number: an answer, a person, a time.
     Number(i64),
-    /// Rounds that are closed, and what was said in them.
-    Closed(Vec<(Batch, Vec<Answer>)>),
     /// Nothing to tell.
     Nothing,
 }
 
-/// What acts leave behind: what to store.
+/// What acts leave behind: what to store, or what others have stored.
 #[derive(Debug, Default)]
 pub(crate) struct Record {
     pub(crate) events: Vec<Event>,
     /// Unfinished words of somebody about an item; nothing if they are not needed any more.
     pub(crate) drafts: Vec<(PersonId, String, Option<Draft>)>,
     /// Tasks of a round that is opened.
-    pub(crate) tasks: Vec<(i64, Vec<Task>)>,
+    pub(crate) tasks: Vec<(i64, Vec<Arc<Task>>)>,
+    /// Something is to be written even if nothing happened.
+    pub(crate) probe: bool,
 }
 
 impl Record {
     pub(crate) fn is_empty(&self) -> bool {
-        self.events.is_empty() && self.drafts.is_empty() && self.tasks.is_empty()
+        !self.probe && self.events.is_empty() && self.drafts.is_empty() && self.tasks.is_empty()
+    }
+
+    /// What comes after it.
+    pub(crate) fn add(&mut self, mut later: Record) {
+        self.events.append(&mut later.events);
+        self.drafts.append(&mut later.drafts);
+        self.tasks.append(&mut later.tasks);
     }
 }
 
@@ -132,7 +140,7 @@ struct Performance<'a> {
     record: &'a mut Record,
     terms: Terms,
     by: Option<PersonId>,
-    now: Millis,
+    now: Moment,
 }
 
 impl State {
@@ -140,7 +148,7 @@ impl State {
     pub(crate) fn perform(
         &mut self,
         (by, act): (Option<PersonId>, Act),
-        (terms, now): (Terms, Millis),
+        (terms, now): (Terms, Moment),
         record: &mut Record,
     ) -> Result<Done, Refusal> {
         Performance { state: self, record, terms, by, now }.perform(act)
@@ -187,17 +195,13 @@ impl Performance<'_> {
                 Ok(Done::Nothing)
             }
             Act::CloseIfComplete { grace } => {
-                let due = self.state.closes_at(self.terms, grace).is_some_and(|at| at <= self.now);
+                let due =
+                    self.state.closes_at(self.terms, grace).is_some_and(|at| at <= self.now.tick);
                 if due && let Some(round) = self.state.round() {
                     let round = round.number;
                     self.happens(What::Closed { round });
                 }
                 Ok(Done::Nothing)
-            }
-            Act::ToHandOver => {
-                let closed = self.state.rounds.iter().filter(|round| round.waits_for_hand_over());
-                let given = |round: &Round| (round.batch(), self.state.to_hand_over(round));
-                Ok(Done::Closed(closed.map(given).collect()))
             }
             Act::HandedOver { round } => {
                 let waits = |other: &Round| other.number == round && other.waits_for_hand_over();
@@ -213,6 +217,10 @@ impl Performance<'_> {
                 }
                 Ok(Done::Nothing)
             }
+            Act::Probe => {
+                self.record.probe = true;
+                Ok(Done::Nothing)
+            }
         }
     }
 
@@ -220,9 +228,10 @@ impl Performance<'_> {
         self.happens_as(what, None)
     }
 
-    fn happens_as(&mut self, what: What, key: Option<String>) -> Seq {
+    fn happens_as(&mut self, what: What, key: Option<Arc<str>>) -> Seq {
         let round = self.state.round().map_or(0, |round| round.number);
-        let event = Event { seq: self.state.seq + 1, at: self.now, round, by: self.by, key, what };
+        let Moment { wall: at, tick } = self.now;
+        let event = Event { seq: self.state.seq + 1, at, tick, round, by: self.by, key, what };
         self.state.apply(&event);
         let seq = event.seq;
         self.record.events.push(event);

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::views::{PersonView, RoundView};
 use super::{Given, Round, State, TaskState, Terms};
-use crate::event::{Millis, PersonId, Said, Seq};
+use crate::event::{Millis, Moment, PersonId, Said, Seq};
 use crate::words::{overlap, words};
 
 /// The rate is that of the answers of this time.
@@ -64,7 +64,7 @@ pub(crate) struct Agreement {
 }
 
 impl State {
-    /// When the last round closes by itself: some time after everything was said, unless somebody
+    /// The tick at which the last round closes by itself: some time after everything was said, unless somebody
     /// takes something back.
     pub(crate) fn closes_at(&self, terms: Terms, grace: Millis) -> Option<Millis> {
         let round = self.round().filter(|round| round.is_open() && !self.paused)?;
@@ -72,7 +72,9 @@ impl State {
     }
 
     /// How it goes in the last round.
-    pub(crate) fn overview(&self, terms: Terms, grace: Option<Millis>, now: Millis) -> Overview {
+    pub(crate) fn overview(&self, terms: Terms, grace: Option<Millis>, now: Moment) -> Overview {
+        let (closes_at, moment, now) =
+            (grace.and_then(|grace| self.closes_at(terms, grace)), now, now.tick);
         let round = self.round();
         let mut counts = [0; 4];
         for slot in round.into_iter().flat_map(|round| &round.slots) {
@@ -105,7 +107,7 @@ impl State {
             cost: self.price.map(|price| price * bought as f64),
             people: self.at_work(now),
             agreement: round.map(agreement).unwrap_or_default(),
-            closes_at: grace.and_then(|grace| self.closes_at(terms, grace)),
+            closes_at: closes_at.map(|tick| moment.wall_of(tick)),
             close_by_itself: grace.is_some(),
         }
     }
@@ -120,7 +122,7 @@ impl State {
             let said = of.remove(&id).unwrap_or_default();
             let stands = |given: &&&Given| given.standing == super::Standing::Stands;
             let standing: Vec<&&Given> = said.iter().filter(stands).collect();
-            let skips = |given: &&&Given| matches!(given.said, Said::Skip(_));
+            let skips = |given: &&&Given| matches!(*given.said, Said::Skip(_));
             let returned = |given: &&&Given| matches!(given.standing, super::Standing::Returned(_));
             let skipped = standing.iter().filter(|given| skips(given)).count();
             let holds = round.and_then(|round| {
@@ -146,9 +148,9 @@ impl State {
 
 /// Answers an hour, of late.
 fn rate(given: &[&Given], now: Millis) -> Option<f64> {
-    let first = given.iter().map(|given| given.first_at).min()?;
+    let first = given.iter().map(|given| given.first_tick).min()?;
     let since = first.max(now - OF_LATE);
-    let late = given.iter().filter(|given| given.first_at >= since).count();
+    let late = given.iter().filter(|given| given.first_tick >= since).count();
     // The first answer begins the clock: it took its time before.
     let (late, time) = if since == first { (late - 1, now - first) } else { (late, OF_LATE) };
     (time >= LEAST && late > 0).then(|| late as f64 * 3_600_000.0 / time as f64)

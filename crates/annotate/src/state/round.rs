@@ -1,6 +1,7 @@
 //! One round: its tasks, who has them, and what was said.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 use nextpair_data::queue::Task;
 
@@ -23,9 +24,9 @@ pub(crate) struct Round {
     pub(super) hands: HashMap<PersonId, Vec<usize>>,
     /// Slots by how many answers stand, so that those with room are found at once.
     pub(super) by_answers: BTreeMap<usize, BTreeSet<usize>>,
-    /// When something was last said or taken back.
+    /// The tick at which something was last said or taken back.
     pub(crate) changed: Millis,
-    pub(crate) closed: Option<Millis>,
+    pub(crate) closed: bool,
     pub(crate) handed_over: bool,
     /// The run did not wait for these answers.
     pub(crate) overtaken: bool,
@@ -34,7 +35,7 @@ pub(crate) struct Round {
 /// A task and what became of it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Slot {
-    pub(crate) task: Task,
+    pub(crate) task: Arc<Task>,
     /// Whom the task is or was kept for. Leases that ran out stay until somebody else takes the
     /// task, so that whoever comes late to an untouched task is not turned away.
     pub(crate) leases: Vec<Lease>,
@@ -44,7 +45,7 @@ pub(crate) struct Slot {
     pub(crate) standing: Vec<Seq>,
 }
 
-/// A task is kept for somebody.
+/// A task is kept for somebody, in ticks.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Lease {
     pub(crate) person: PersonId,
@@ -67,8 +68,10 @@ pub(crate) struct Given {
     pub(crate) at: Millis,
     /// When its author first said something that this replaces, or this.
     pub(crate) first_at: Millis,
+    /// The tick of that.
+    pub(crate) first_tick: Millis,
     pub(crate) seconds: Option<f64>,
-    pub(crate) said: Said,
+    pub(crate) said: Arc<Said>,
     pub(crate) standing: Standing,
 }
 
@@ -103,7 +106,12 @@ impl Slot {
 }
 
 impl Round {
-    pub(crate) fn new(number: i64, fingerprint: String, tasks: Vec<Task>, at: Millis) -> Self {
+    pub(crate) fn new(
+        number: i64,
+        fingerprint: String,
+        tasks: Vec<Arc<Task>>,
+        tick: Millis,
+    ) -> Self {
         let slot = |task| Slot { task, leases: Vec::new(), said: Vec::new(), standing: Vec::new() };
         let slots: Vec<Slot> = tasks.into_iter().map(slot).collect();
         let named = slots.iter().enumerate().map(|(at, slot)| (slot.task.id.clone(), at));
@@ -115,15 +123,15 @@ impl Round {
             hands: HashMap::new(),
             by_answers: BTreeMap::from([(0, (0..slots.len()).collect())]),
             slots,
-            changed: at,
-            closed: None,
+            changed: tick,
+            closed: false,
             handed_over: false,
             overtaken: false,
         }
     }
 
     pub(crate) fn is_open(&self) -> bool {
-        self.closed.is_none()
+        !self.closed
     }
 
     pub(crate) fn position(&self, item: &str) -> Option<usize> {
@@ -192,7 +200,7 @@ impl Round {
 
     /// What was asked.
     pub(crate) fn batch(&self) -> Batch {
-        let tasks = self.slots.iter().map(|slot| slot.task.clone()).collect();
+        let tasks = self.slots.iter().map(|slot| Task::clone(&slot.task)).collect();
         Batch { round: self.number as usize, tasks }
     }
 
@@ -231,7 +239,7 @@ impl Round {
         match &event.what {
             What::Leased { item, person, until } => {
                 if let Some(at) = self.position(item) {
-                    self.lease(at, *person, (event.at, *until), false);
+                    self.lease(at, *person, span(event, *until), false);
                 }
             }
             What::LetGo { item, person } => {
@@ -241,8 +249,9 @@ impl Round {
             }
             What::Answered { item, person, said, seconds, replaces } => {
                 let Some(at) = self.position(item) else { return };
-                let first_at =
-                    replaces.and_then(|old| self.answers.get(&old)).map(|old| old.first_at);
+                let old = replaces.and_then(|old| self.answers.get(&old));
+                let first = old.map(|old| (old.first_at, old.first_tick));
+                let (first_at, first_tick) = first.unwrap_or((event.at, event.tick));
                 if let Some(old) = replaces {
                     self.fall(*old, Standing::Replaced);
                 }
@@ -252,26 +261,27 @@ impl Round {
                     person: *person,
                     edited_by: event.by.filter(|by| by != person),
                     at: event.at,
-                    first_at: first_at.unwrap_or(event.at),
+                    first_at,
+                    first_tick,
                     seconds: *seconds,
-                    said: said.clone(),
+                    said: Arc::clone(said),
                     standing: Standing::Stands,
                 };
                 self.answers.insert(event.seq, given);
                 self.slots[at].said.push(event.seq);
                 self.recount(at, |standing| standing.push(event.seq));
                 self.let_go(at, *person);
-                self.changed = event.at;
+                self.changed = event.tick;
             }
             What::Undone { answer, .. } => {
                 self.fall(*answer, Standing::Undone);
-                self.changed = event.at;
+                self.changed = event.tick;
             }
             What::Returned { answer, note, until, .. } => {
                 if let Some((at, person)) = self.fall(*answer, Standing::Returned(note.clone())) {
-                    self.lease(at, person, (event.at, *until), true);
+                    self.lease(at, person, span(event, *until), true);
                 }
-                self.changed = event.at;
+                self.changed = event.tick;
             }
             _ => {}
         }
@@ -333,4 +343,9 @@ impl Round {
             self.by_answers.entry(after).or_default().insert(at);
         }
     }
+}
+
+/// How long an event keeps something, in ticks.
+fn span(event: &Event, until: Millis) -> (Millis, Millis) {
+    (event.tick, event.tick + (until - event.at))
 }

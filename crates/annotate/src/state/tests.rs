@@ -1,13 +1,14 @@
 //! Whatever people do in whatever order, the rules hold.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use nextpair_data::queue::Task;
 use proptest::prelude::*;
 
 use super::acts::Record;
 use super::{Act, State, Terms};
-use crate::event::{Millis, PersonId, Role, Said};
+use crate::event::{Millis, Moment, PersonId, Role, Said};
 
 const PEOPLE: i64 = 4;
 const TASKS: usize = 5;
@@ -28,8 +29,10 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 1..120)
 }
 
-fn task(at: usize) -> Task {
-    Task { rank: at + 1, id: format!("item {at}"), score: 0.0, hits: None, why: Vec::new() }
+fn task(at: usize) -> Arc<Task> {
+    let task =
+        Task { rank: at + 1, id: format!("item {at}"), score: 0.0, hits: None, why: Vec::new() };
+    Arc::new(task)
 }
 
 fn act(step: &Step, state: &State) -> Act {
@@ -64,7 +67,10 @@ proptest! {
         let terms = Terms { captions: 1, annotators, lease: LEASE };
         let (mut state, mut now) = (State::default(), 1000);
         let mut record = Record::default();
-        let mut perform = |state: &mut State, by, act, now| state.perform((by, act), (terms, now), &mut record);
+        let mut perform = |state: &mut State, by, act, now| {
+            let now = Moment { wall: now, tick: now };
+            state.perform((by, act), (terms, now), &mut record)
+        };
         for name in ["lead", "ann", "ben", "cat"] {
             let role = if name == "lead" { Role::Lead } else { Role::Annotator };
             perform(&mut state, None, Act::Invite { name: name.into(), role }, now).unwrap();
@@ -91,7 +97,7 @@ proptest! {
                     let (given, item) = (&round.answers[seq], &slot.task.id);
                     let own = format!("person {} about {item}", given.person);
                     let revised = Said::Captions(vec!["said better".into()]);
-                    prop_assert!(given.said == Said::Captions(vec![own]) || given.said == revised);
+                    prop_assert!(*given.said == Said::Captions(vec![own]) || *given.said == revised);
                 }
                 counted += authors.len();
             }

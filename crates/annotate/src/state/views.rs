@@ -1,10 +1,12 @@
 //! What people get to see of the state.
 
+use std::sync::Arc;
+
 use nextpair_data::queue::{self, Task};
 use serde::{Deserialize, Serialize};
 
 use super::{Given, Round, Slot, Standing, State, Terms};
-use crate::event::{Draft, Millis, PersonId, Role, Said, Seq};
+use crate::event::{Draft, Millis, Moment, PersonId, Role, Said, Seq};
 
 /// What is said of a task that nobody answered before the round was closed.
 const UNANSWERED: &str = "nobody had answered when the round was closed";
@@ -19,7 +21,8 @@ pub(crate) struct NextView {
 /// A task in somebody's hands.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct InHand {
-    pub(crate) task: Task,
+    pub(crate) task: Arc<Task>,
+    /// Since 1970.
     pub(crate) lease_until: Millis,
     pub(crate) lease_ms: Millis,
     pub(crate) draft: Option<Draft>,
@@ -104,7 +107,12 @@ impl State {
     }
 
     /// A task that somebody has, with what they typed or said before.
-    pub(super) fn task_in_hand(&self, person: PersonId, at: usize, terms: Terms) -> NextView {
+    pub(super) fn task_in_hand(
+        &self,
+        person: PersonId,
+        at: usize,
+        (terms, now): (Terms, Moment),
+    ) -> NextView {
         let Some(round) = self.round() else { return NextView::none("no_round") };
         let slot = &round.slots[at];
         let before = round.taken_back(at, person);
@@ -114,8 +122,8 @@ impl State {
         });
         let typed = self.drafts.get(&(person, slot.task.id.clone())).cloned();
         let task = InHand {
-            task: slot.task.clone(),
-            lease_until: slot.lease_of(person).map_or(0, |lease| lease.until),
+            task: Arc::clone(&slot.task),
+            lease_until: slot.lease_of(person).map_or(0, |lease| now.wall_of(lease.until)),
             lease_ms: terms.lease,
             draft: typed.or_else(|| before.map(|given| as_draft(&given.said))),
             note,
@@ -157,7 +165,7 @@ impl State {
             answer: given.seq,
             round: round.number,
             item: round.slots[given.slot].task.id.clone(),
-            said: given.said.clone(),
+            said: Said::clone(&given.said),
             person: self.view_of(given.person),
             at: given.at,
             first_at: given.first_at,
@@ -180,7 +188,7 @@ impl State {
             states.filter(|(_, found)| state.is_none_or(|state| state == *found)).collect();
         let shown = |&(slot, state): &(&Slot, TaskState)| {
             let holder = slot.leases.iter().find(|lease| lease.is_live(now));
-            let Task { id, rank, score, hits, .. } = &slot.task;
+            let Task { id, rank, score, hits, .. } = &*slot.task;
             QueueTask {
                 item: id.clone(),
                 rank: *rank,
@@ -197,7 +205,7 @@ impl State {
     /// What people said in a round, for others to work with: the answers that stand, by task.
     pub(crate) fn said(&self, round: &Round) -> Vec<queue::Answer> {
         let answers = round.standing().flat_map(|given| {
-            let said = match &given.said {
+            let said = match &*given.said {
                 Said::Captions(captions) => {
                     captions.iter().cloned().map(queue::Said::Caption).collect()
                 }
@@ -231,7 +239,7 @@ impl State {
 
 impl Round {
     pub(super) fn state_of(&self, slot: &Slot, terms: Terms, now: Millis) -> TaskState {
-        let skips = |seq: &Seq| matches!(self.answers[seq].said, Said::Skip(_));
+        let skips = |seq: &Seq| matches!(*self.answers[seq].said, Said::Skip(_));
         if slot.standing.len() >= terms.annotators {
             return match slot.standing.iter().all(skips) {
                 true => TaskState::Skipped,

@@ -9,7 +9,8 @@ pub(super) struct Address {
     pub(super) name: String,
     /// As the driver takes it.
     pub(super) url: String,
-    pub(super) sqlite: bool,
+    /// The file of SQLite.
+    pub(super) file: Option<String>,
 }
 
 impl Address {
@@ -32,11 +33,11 @@ impl Address {
                 text.to_owned()
             }
         };
-        Ok(Address { name, url, sqlite: file.is_some() })
+        Ok(Address { name, url, file: file.map(str::to_owned) })
     }
 }
 
-/// The address of a file: what means something else in an address is written as its code.
+/// The address of a file that is there: what means something else in an address is written as its code.
 fn sqlite_url(path: &str) -> String {
     let mut address = String::from("sqlite:");
     for letter in path.chars() {
@@ -47,7 +48,7 @@ fn sqlite_url(path: &str) -> String {
             other => address.push(other),
         }
     }
-    address + "?mode=rwc"
+    address + "?mode=rw"
 }
 
 /// The file holds the key that sessions are signed with: nobody else is to read it.
@@ -95,6 +96,6 @@ mod tests {
 
     #[test]
     fn any_path_is_an_address() {
-        assert_eq!(sqlite_url("a?b#c%20d e.db"), "sqlite:a%3Fb%23c%2520d e.db?mode=rwc");
+        assert_eq!(sqlite_url("a?b#c%20d e.db"), "sqlite:a%3Fb%23c%2520d e.db?mode=rw");
     }
 }

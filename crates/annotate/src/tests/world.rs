@@ -19,7 +19,7 @@ use tempfile::TempDir;
 use tower::ServiceExt;
 
 use crate::app::App;
-use crate::event::Millis;
+use crate::event::{Millis, Moment};
 use crate::{Batch, Desk, Settings, Source, Taken, keeper, routes};
 
 /// When every test begins.
@@ -64,8 +64,21 @@ pub(super) struct World {
     pub(super) app: Arc<App>,
     pub(super) run: Arc<Run>,
     pub(super) settings: Settings,
-    clock: Arc<AtomicI64>,
+    clock: Arc<Hands>,
     router: Router,
+}
+
+/// The hands of a clock.
+#[derive(Debug)]
+struct Hands {
+    wall: AtomicI64,
+    tick: AtomicI64,
+}
+
+impl Hands {
+    fn at(wall: Millis) -> Arc<Self> {
+        Arc::new(Hands { wall: AtomicI64::new(wall), tick: AtomicI64::new(wall) })
+    }
 }
 
 /// How somebody shows who they are.
@@ -144,7 +157,7 @@ fn on(postgres: bool, pool: Side, change: &impl Fn(&mut Settings), test: &impl A
             images: None,
         };
         change(&mut settings);
-        let world = World::open(folder, settings, Arc::default(), pool).await;
+        let world = World::open(folder, settings, Arc::default(), (pool, BEGIN)).await;
         *world.run.batch.lock().unwrap() = Some(world.batch(1, 5));
         keeper::look(&world.app).await.unwrap();
         test(world).await;
@@ -172,18 +185,26 @@ async fn open(
     folder: &TempDir,
     settings: &Settings,
     run: &Arc<Run>,
-    (pool, clock): (Side, &Arc<AtomicI64>),
+    (pool, clock): (Side, &Arc<Hands>),
 ) -> Result<Arc<App>, crate::Error> {
     let dataset = Dataset::open(&folder.path().join("scenes")).unwrap();
     let desk = Desk { dataset, pool, source: Box::new(Window(Arc::clone(run))) };
     let time = Arc::clone(clock);
-    let now = Arc::new(move || time.load(Ordering::SeqCst));
+    let now = Arc::new(move || {
+        let (wall, tick) = (&time.wall, &time.tick);
+        Moment { wall: wall.load(Ordering::SeqCst), tick: tick.load(Ordering::SeqCst) }
+    });
     App::open(desk, settings, settings.address, now).await
 }
 
 impl World {
-    async fn open(folder: Arc<TempDir>, settings: Settings, run: Arc<Run>, pool: Side) -> Self {
-        let clock = Arc::new(AtomicI64::new(BEGIN));
+    async fn open(
+        folder: Arc<TempDir>,
+        settings: Settings,
+        run: Arc<Run>,
+        (pool, wall): (Side, Millis),
+    ) -> Self {
+        let clock = Hands::at(wall);
         let app = open(&folder, &settings, &run, (pool, &clock)).await.unwrap();
         let router = routes::router(&app);
         World { folder, app, run, settings, clock, router }
@@ -197,9 +218,8 @@ impl World {
     /// Another process at the same desk, or the same one after a restart.
     pub(super) async fn again(&self) -> World {
         let (folder, run) = (Arc::clone(&self.folder), Arc::clone(&self.run));
-        let again = World::open(folder, self.settings.clone(), run, self.app.pool).await;
-        again.clock.store(self.clock.load(Ordering::SeqCst), Ordering::SeqCst);
-        again
+        let now = (self.app.pool, self.clock.wall.load(Ordering::SeqCst));
+        World::open(folder, self.settings.clone(), run, now).await
     }
 
     /// The first items of the training split as a batch, each confusable with two others.
@@ -223,7 +243,13 @@ impl World {
     }
 
     pub(super) fn pass(&self, time: Millis) {
-        self.clock.fetch_add(time, Ordering::SeqCst);
+        self.clock.tick.fetch_add(time, Ordering::SeqCst);
+        self.jump(time);
+    }
+
+    /// Somebody sets the clock.
+    pub(super) fn jump(&self, time: Millis) {
+        self.clock.wall.fetch_add(time, Ordering::SeqCst);
     }
 
     pub(super) async fn look(&self) {

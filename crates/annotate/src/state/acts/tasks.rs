@@ -1,6 +1,8 @@
 //! What people do with tasks and answers.
 
-use super::super::{Given, Meaning, Round, Standing};
+use std::sync::Arc;
+
+use super::super::{Given, Meaning, Round, Standing, State};
 use super::{Done, Performance};
 use crate::event::{Draft, Millis, PersonId, Role, Said, Seq, What};
 use crate::refusal::Refusal;
@@ -8,11 +10,13 @@ use crate::state::NextView;
 
 /// How long an answer that was returned waits for its author before others may take the task.
 const RETURNED_FOR: Millis = 60 * 60 * 1000;
+/// The part of a lease that one is kept for longer than promised when it is renewed.
+const SPARE: Millis = 4;
 
 impl Performance<'_> {
     /// The task in hand, or the next free one, which is in hand from now on.
     pub(super) fn next(&mut self) -> Result<NextView, Refusal> {
-        let (person, now) = (self.person()?, self.now);
+        let (person, now) = (self.person()?, self.now.tick);
         let Some(round) = self.state.round() else { return Ok(NextView::none("no_round")) };
         if !round.is_open() {
             return Ok(NextView::none("closed"));
@@ -28,11 +32,11 @@ impl Performance<'_> {
                     return Ok(NextView::none(if complete { "done" } else { "waiting" }));
                 };
                 let item = round.slots[at].task.id.clone();
-                self.happens(What::Leased { item, person, until: now + self.terms.lease });
+                self.lease(item, person, self.terms.lease);
                 at
             }
         };
-        Ok(self.state.task_in_hand(person, at, self.terms))
+        Ok(self.state.task_in_hand(person, at, (self.terms, self.now)))
     }
 
     /// The place of a task that somebody may still answer.
@@ -46,7 +50,7 @@ impl Performance<'_> {
             let message = "you have answered this; change your answer instead";
             return Err(Refusal::conflict("already_answered", message));
         }
-        if !round.may_answer(at, person, self.terms.annotators, self.now) {
+        if !round.may_answer(at, person, self.terms.annotators, self.now.tick) {
             let message = "this task is not yours: it was not handed to you, or you were away for \
                            so long that it went to somebody else";
             return Err(Refusal::conflict("lease_lost", message));
@@ -63,17 +67,22 @@ impl Performance<'_> {
         }
     }
 
+    /// Keeps a task for somebody.
+    fn lease(&mut self, item: String, person: PersonId, time: Millis) {
+        self.happens(What::Leased { item, person, until: self.now.wall + time });
+    }
+
     pub(super) fn renew(&mut self, item: String) -> Result<Done, Refusal> {
         let person = self.person()?;
         self.place(person, &item)?;
-        let until = self.now + self.terms.lease;
-        // Keeping what is kept long enough, after a return, would shorten it.
-        let known = self.state.lease_until(person, &item, self.now);
-        let until = until.max(known.unwrap_or(until));
-        if known != Some(until) {
-            self.happens(What::Leased { item, person, until });
+        let (now, lease) = (self.now, self.terms.lease);
+        let kept = |state: &State| state.lease_until(person, &item, now.tick);
+        if kept(self.state).is_none_or(|until| until < now.tick + lease) {
+            // Longer than promised, so that the signs of life that come in that time need not be
+            // written down.
+            self.lease(item.clone(), person, lease + lease / SPARE);
         }
-        Ok(Done::Number(until))
+        Ok(Done::Number(now.wall_of(kept(self.state).unwrap_or(now.tick))))
     }
 
     pub(super) fn keep(&mut self, item: String, draft: Draft) -> Result<Done, Refusal> {
@@ -93,7 +102,7 @@ impl Performance<'_> {
         let person = self.person()?;
         if let Some(seq) = self.known(&key, Meaning::Answer)? {
             let same = |(round, given): (&Round, &Given)| {
-                round.slots[given.slot].task.id == item && given.said == said
+                round.slots[given.slot].task.id == item && *given.said == said
             };
             if !self.state.answer(seq).is_some_and(same) {
                 return Err(key_reused());
@@ -105,12 +114,13 @@ impl Performance<'_> {
         let round = self.open_round()?;
         // Who got an answer back was not looking at it all the while.
         let lease = round.slots[at].lease_of(person).filter(|lease| !lease.returned);
-        let seconds = lease.map(|lease| (self.now - lease.since) as f64 / 1000.0);
+        let seconds = lease.map(|lease| (self.now.tick - lease.since) as f64 / 1000.0);
         if self.state.drafts.remove(&(person, item.clone())).is_some() {
             self.record.drafts.push((person, item.clone(), None));
         }
+        let said = Arc::new(said);
         let what = What::Answered { item, person, said, seconds, replaces: None };
-        let seq = self.happens_as(what, Some(key));
+        let seq = self.happens_as(what, Some(key.into()));
         Ok(Done::Answered(seq, self.next()?.into()))
     }
 
@@ -145,15 +155,15 @@ impl Performance<'_> {
         if self.known(&key, Meaning::Undo(answer))?.is_none() {
             let given = self.own(answer, false)?;
             let item = self.open_round()?.slots[given.slot].task.id.clone();
-            self.happens_as(What::Undone { item: item.clone(), answer }, Some(key));
-            self.happens(What::Leased { item, person, until: self.now + self.terms.lease });
+            self.happens_as(What::Undone { item: item.clone(), answer }, Some(key.into()));
+            self.lease(item, person, self.terms.lease);
         }
         Ok(Done::Next(self.next()?.into()))
     }
 
     pub(super) fn revise(&mut self, key: String, answer: Seq, said: Said) -> Result<Done, Refusal> {
         if let Some(seq) = self.known(&key, Meaning::Revise(answer))? {
-            return match self.state.answer(seq).is_some_and(|(_, given)| given.said == said) {
+            return match self.state.answer(seq).is_some_and(|(_, given)| *given.said == said) {
                 true => Ok(Done::Number(seq)),
                 false => Err(key_reused()),
             };
@@ -163,11 +173,11 @@ impl Performance<'_> {
         let what = What::Answered {
             item,
             person: given.person,
-            said,
+            said: Arc::new(said),
             seconds: given.seconds,
             replaces: Some(answer),
         };
-        Ok(Done::Number(self.happens_as(what, Some(key))))
+        Ok(Done::Number(self.happens_as(what, Some(key.into()))))
     }
 
     pub(super) fn give_back(
@@ -181,8 +191,8 @@ impl Performance<'_> {
             let item = self.open_round()?.slots[given.slot].task.id.clone();
             // Nobody waits for somebody who is gone.
             let stays = self.state.person(given.person).is_some();
-            let until = if stays { self.now + RETURNED_FOR } else { self.now };
-            self.happens_as(What::Returned { item, answer, note, until }, Some(key));
+            let until = if stays { self.now.wall + RETURNED_FOR } else { self.now.wall };
+            self.happens_as(What::Returned { item, answer, note, until }, Some(key.into()));
         }
         Ok(Done::Number(answer))
     }
@@ -191,7 +201,7 @@ impl Performance<'_> {
     pub(super) fn let_go(&mut self, person: PersonId) -> Result<Done, Refusal> {
         let rounds = self.state.round().into_iter();
         let kept = rounds.flat_map(|round| {
-            round.kept(person, self.now).map(|at| round.slots[at].task.id.clone())
+            round.kept(person, self.now.tick).map(|at| round.slots[at].task.id.clone())
         });
         for item in kept.collect::<Vec<_>>() {
             self.happens(What::LetGo { item, person });

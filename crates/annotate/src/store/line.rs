@@ -1,0 +1,120 @@
+//! Ways to the database.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use sqlx::any::AnyConnectOptions;
+use sqlx::{AnyConnection, Connection};
+
+use super::address::Address;
+
+/// How long a connection may take to be made.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// An answer is acknowledged when it would survive a loss of power.
+const SQLITE: [&str; 3] =
+    ["PRAGMA busy_timeout = 5000", "PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL"];
+/// The same for PostgreSQL, and no process that stopped in the middle keeps the others waiting.
+const POSTGRES: [&str; 4] = [
+    "SELECT set_config('synchronous_commit', 'on', false) \
+     WHERE current_setting('synchronous_commit') = 'off'",
+    "SET lock_timeout = '5s'",
+    "SET statement_timeout = '20s'",
+    "SET idle_in_transaction_session_timeout = '30s'",
+];
+
+/// Where the database is and how it is talked to.
+#[derive(Debug)]
+pub(super) struct Way {
+    /// What errors call it: without a password.
+    pub(super) name: String,
+    pub(super) sqlite: bool,
+    options: AnyConnectOptions,
+    /// The file of SQLite as it was at the start.
+    file: Option<File>,
+}
+
+/// A file that is known again.
+#[derive(Debug)]
+struct File {
+    path: String,
+    identity: Option<(u64, u64)>,
+}
+
+impl Way {
+    pub(super) fn new(address: Address) -> Result<Self, sqlx::Error> {
+        let Address { name, url, file } = address;
+        let options = AnyConnectOptions::from_str(&url)?;
+        let file = file.map(|path| File { identity: identity(&path), path });
+        Ok(Way { name, sqlite: file.is_some(), options, file })
+    }
+
+    pub(super) async fn connect(&self) -> Result<AnyConnection, sqlx::Error> {
+        self.check_file()?;
+        let connect = async {
+            let mut connection = AnyConnection::connect_with(&self.options).await?;
+            let settings: &[&str] = if self.sqlite { &SQLITE } else { &POSTGRES };
+            for &setting in settings {
+                sqlx::query(setting).execute(&mut connection).await?;
+            }
+            Ok(connection)
+        };
+        tokio::time::timeout(PATIENCE, connect).await.unwrap_or_else(|_| Err(silence(PATIENCE)))
+    }
+
+    /// An error if the file of SQLite is not the one that was opened: what is written into a file
+    /// without a name is gone with the process.
+    pub(super) fn check_file(&self) -> Result<(), sqlx::Error> {
+        match &self.file {
+            Some(file) if file.identity != identity(&file.path) => Err(sqlx::Error::Io(
+                std::io::Error::other("the file was moved, removed or replaced; start again"),
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Nothing came back in time.
+pub(super) fn silence(patience: Duration) -> sqlx::Error {
+    let what = format!("no answer in {} s", patience.as_secs());
+    sqlx::Error::Io(std::io::Error::new(std::io::ErrorKind::TimedOut, what))
+}
+
+#[cfg(unix)]
+fn identity(path: &str) -> Option<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata(path).ok().map(|file| (file.dev(), file.ino()))
+}
+
+#[cfg(not(unix))]
+fn identity(path: &str) -> Option<(u64, u64)> {
+    std::fs::metadata(path).ok().map(|_| (0, 0))
+}
+
+/// A connection that is taken for a piece of work and given back when all of it went well.
+///
+/// After any failure, and after work that was given up, it is not: nobody knows what such a
+/// connection still has open. (After a full disk SQLite ends a transaction by itself; whoever then
+/// goes on as if it were open writes what is never committed.)
+#[derive(Debug, Default)]
+pub(super) struct Line(Option<AnyConnection>);
+
+impl Line {
+    pub(super) async fn take(&mut self, way: &Way) -> Result<AnyConnection, sqlx::Error> {
+        match self.0.take() {
+            Some(connection) => Ok(connection),
+            None => way.connect().await,
+        }
+    }
+
+    pub(super) fn give_back(&mut self, connection: AnyConnection) {
+        self.0 = Some(connection);
+    }
+
+    pub(super) async fn close(&mut self) {
+        if let Some(connection) = self.0.take() {
+            // Whoever stops has nothing left to lose.
+            let _ = connection.close().await;
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! The tables: made, checked, and brought up from older versions.
+
+use sqlx::{AnyConnection, AssertSqlSafe, Row as _};
+
+use super::line::Way;
+use super::rows::{self, Row};
+use super::seal::Head;
+
+/// The version of the tables.
+const VERSION: &str = "2";
+/// Before events were sealed and drafts numbered.
+const UNSEALED: &str = "1";
+/// Events that are sealed at a time.
+const PAGE: i64 = 4096;
+
+const META: &str =
+    "CREATE TABLE IF NOT EXISTS nextpair_meta (name TEXT PRIMARY KEY, value TEXT NOT NULL)";
+const TASKS: &str = "CREATE TABLE IF NOT EXISTS nextpair_tasks (round BIGINT NOT NULL, \
+                     at BIGINT NOT NULL, item TEXT NOT NULL, task TEXT NOT NULL, \
+                     PRIMARY KEY (round, at))";
+/// No column has a default, so that a program of an older version cannot write to these tables.
+const EVENTS: &str = "(seq BIGINT PRIMARY KEY, at BIGINT NOT NULL, round BIGINT NOT NULL, \
+                      what TEXT NOT NULL, person BIGINT NOT NULL, item TEXT NOT NULL, \
+                      key TEXT NOT NULL, body TEXT NOT NULL, seal TEXT NOT NULL)";
+const DRAFTS: &str = "(person BIGINT NOT NULL, item TEXT NOT NULL, draft TEXT NOT NULL, \
+                      version BIGINT NOT NULL, PRIMARY KEY (person, item))";
+const INDEXES: [&str; 2] = [
+    "CREATE INDEX IF NOT EXISTS nextpair_events_item ON nextpair_events (item) WHERE item <> ''",
+    "CREATE INDEX IF NOT EXISTS nextpair_drafts_version ON nextpair_drafts (version)",
+];
+
+/// Why tables cannot be used.
+pub(super) enum Unusable {
+    Database(sqlx::Error),
+    Because(String),
+}
+
+impl From<sqlx::Error> for Unusable {
+    fn from(error: sqlx::Error) -> Self {
+        Unusable::Database(error)
+    }
+}
+
+/// Looks at every page of the file, and sees to it that there are tables of our version, all in one
+/// transaction.
+pub(super) async fn prepare(connection: &mut AnyConnection, way: &Way) -> Result<(), Unusable> {
+    if way.sqlite {
+        let found: String =
+            sqlx::query("PRAGMA quick_check(1)").fetch_one(&mut *connection).await?.try_get(0)?;
+        if found != "ok" {
+            return Err(Unusable::Because(format!("the file is damaged: {found}")));
+        }
+    }
+    begin(connection, way).await?;
+    make(connection).await?;
+    execute(connection, "COMMIT").await?;
+    Ok(())
+}
+
+/// Begins a transaction while which nobody else writes.
+pub(super) async fn begin(connection: &mut AnyConnection, way: &Way) -> Result<(), sqlx::Error> {
+    if way.sqlite {
+        return execute(connection, "BEGIN IMMEDIATE").await;
+    }
+    execute(connection, "BEGIN ISOLATION LEVEL READ COMMITTED").await?;
+    // Named after the schema, because before the first time there is no table to name.
+    let lock = "SELECT pg_advisory_xact_lock(hashtext('nextpair ' || current_schema()))";
+    execute(connection, lock).await
+}
+
+pub(super) async fn execute(
+    connection: &mut AnyConnection,
+    statement: &'static str,
+) -> Result<(), sqlx::Error> {
+    sqlx::query(statement).execute(connection).await.map(drop)
+}
+
+async fn make(connection: &mut AnyConnection) -> Result<(), Unusable> {
+    execute(connection, META).await?;
+    let version = meta(connection, "version").await?;
+    match version.as_deref() {
+        None => forget_unfinished(connection).await?,
+        Some(UNSEALED) => return seal(connection).await,
+        Some(VERSION) => {}
+        Some(other) => {
+            return Err(Unusable::Because(format!(
+                "its tables are of version {other}; this program knows {VERSION}: use the newer \
+                 program"
+            )));
+        }
+    }
+    execute(connection, TASKS).await?;
+    create(connection, "nextpair_events", EVENTS).await?;
+    create(connection, "nextpair_drafts", DRAFTS).await?;
+    for index in INDEXES {
+        execute(connection, index).await?;
+    }
+    if version.is_none() {
+        set_meta(connection, "head", &Head::default().text()).await?;
+        set_meta(connection, "version", VERSION).await?;
+    }
+    Ok(())
+}
+
+async fn create(
+    connection: &mut AnyConnection,
+    name: &str,
+    columns: &str,
+) -> Result<(), sqlx::Error> {
+    let sql = format!("CREATE TABLE IF NOT EXISTS {name} {columns}");
+    sqlx::query(AssertSqlSafe(sql)).execute(connection).await.map(drop)
+}
+
+/// Removes tables that the first version was killed over: they have no version and nothing in them.
+async fn forget_unfinished(connection: &mut AnyConnection) -> Result<(), Unusable> {
+    for (table, columns) in [("nextpair_events", EVENTS), ("nextpair_drafts", DRAFTS)] {
+        create(connection, table, columns).await?;
+        let any = format!("SELECT 1 FROM {table} LIMIT 1");
+        let any = sqlx::query(AssertSqlSafe(any)).fetch_optional(&mut *connection).await?;
+        if any.is_some() {
+            let what = format!("{table} has rows, but nextpair_meta has no version");
+            return Err(Unusable::Because(what));
+        }
+        let drop_it = format!("DROP TABLE {table}");
+        sqlx::query(AssertSqlSafe(drop_it)).execute(&mut *connection).await?;
+    }
+    Ok(())
+}
+
+/// Makes tables of the second version of those of the first.
+async fn seal(connection: &mut AnyConnection) -> Result<(), Unusable> {
+    create(connection, "nextpair_events_2", EVENTS).await?;
+    let mut head = Head { drafts: 1, ..Head::default() };
+    loop {
+        let sql = "SELECT seq, at, round, person, what, item, key, body FROM nextpair_events \
+                   WHERE seq > $1 ORDER BY seq LIMIT $2";
+        let page = sqlx::query(sql).bind(head.seq).bind(PAGE).fetch_all(&mut *connection).await?;
+        let page: Vec<Row> = page.iter().map(Row::read).collect::<Result<_, _>>()?;
+        let Some(last) = page.last() else { break };
+        head.seq = last.seq;
+        let seal = head.seal.clone();
+        head.seal = rows::insert_events(connection, "nextpair_events_2", &page, seal).await?;
+    }
+    create(connection, "nextpair_drafts_2", DRAFTS).await?;
+    for statement in [
+        "INSERT INTO nextpair_drafts_2 SELECT person, item, draft, 1 FROM nextpair_drafts",
+        "DROP TABLE nextpair_drafts",
+        "DROP TABLE nextpair_events",
+        "ALTER TABLE nextpair_drafts_2 RENAME TO nextpair_drafts",
+        "ALTER TABLE nextpair_events_2 RENAME TO nextpair_events",
+    ]
+    .into_iter()
+    .chain(INDEXES)
+    {
+        execute(connection, statement).await?;
+    }
+    set_meta(connection, "head", &head.text()).await?;
+    set_meta(connection, "version", VERSION).await?;
+    Ok(())
+}
+
+/// A value that is known by name.
+pub(super) async fn meta(
+    connection: &mut AnyConnection,
+    name: &str,
+) -> Result<Option<String>, sqlx::Error> {
+    let select = "SELECT value FROM nextpair_meta WHERE name = $1";
+    let row = sqlx::query(select).bind(name).fetch_optional(connection).await?;
+    row.map(|row| row.try_get(0)).transpose()
+}
+
+/// Stores a value by name.
+pub(super) async fn set_meta(
+    connection: &mut AnyConnection,
+    name: &str,
+    value: &str,
+) -> Result<(), sqlx::Error> {
+    let sql = "INSERT INTO nextpair_meta (name, value) VALUES ($1, $2) \
+               ON CONFLICT (name) DO UPDATE SET value = excluded.value";
+    sqlx::query(sql).bind(name).bind(value).execute(connection).await.map(drop)
+}
+
+/// The end of the history.
+pub(super) async fn head(connection: &mut AnyConnection) -> Result<Head, Unusable> {
+    let text = meta(connection, "head").await?.unwrap_or_default();
+    let unreadable = || Unusable::Because(format!("its head {text:?} is not one"));
+    Head::of_text(&text).ok_or_else(unreadable)
+}
