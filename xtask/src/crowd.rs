@@ -15,7 +15,7 @@ use nextpair_engine::Draws;
 
 pub(crate) use check::check;
 pub(crate) use client::Client;
-pub(crate) use person::{Habits, Log};
+pub(crate) use person::{Fate, Habits, Log, Sent};
 pub(crate) use server::Server;
 pub(crate) use world::World;
 

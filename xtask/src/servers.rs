@@ -105,7 +105,7 @@ impl Postgres {
         );
         let path = cluster.folder.join("data/postgresql.auto.conf");
         std::fs::write(&path, settings).with_context(|| path.display().to_string())?;
-        cluster.begin()?;
+        cluster.begin(Vec::new())?;
         Ok(cluster)
     }
 
@@ -122,17 +122,30 @@ impl Postgres {
 
     /// Lets it crash and come back.
     pub(crate) fn restart(&self) -> Result<()> {
-        self.program("pg_ctl", "stop --pgdata data --mode immediate")?;
-        self.begin()
+        self.restart_in(Vec::new())
     }
 
-    fn begin(&self) -> Result<()> {
-        self.program("pg_ctl", "start --pgdata data --wait --log log")
+    /// The same with more in its environment.
+    pub(crate) fn restart_in(&self, environment: Vec<(String, String)>) -> Result<()> {
+        self.program("pg_ctl", "stop --pgdata data --mode immediate")?;
+        self.begin(environment)
+    }
+
+    /// Starts it again if it ended by itself.
+    pub(crate) fn ensure_running(&self, environment: Vec<(String, String)>) -> Result<()> {
+        match self.program("pg_ctl", "status --pgdata data") {
+            Ok(()) => Ok(()),
+            Err(_) => self.begin(environment),
+        }
+    }
+
+    fn begin(&self, environment: Vec<(String, String)>) -> Result<()> {
+        run_program(&self.folder, environment, "pg_ctl", "start --pgdata data --wait --log log")
             .with_context(|| std::fs::read_to_string(self.folder.join("log")).unwrap_or_default())
     }
 
     fn program(&self, name: &str, words: &str) -> Result<()> {
-        run_program(&self.folder, name, words)
+        run_program(&self.folder, Vec::new(), name, words)
     }
 }
 
@@ -143,15 +156,22 @@ impl Drop for Postgres {
 }
 
 /// Runs one of PostgreSQL's programs in the folder of a cluster, quietly unless it fails.
-fn run_program(folder: &Path, name: &str, words: &str) -> Result<()> {
+fn run_program(
+    folder: &Path,
+    environment: Vec<(String, String)>,
+    name: &str,
+    words: &str,
+) -> Result<()> {
     let program = postgres_programs().context("PostgreSQL is not installed")?.join(name);
     let mut command = match is_root()? {
         true => Command::new("runuser"),
         false => Command::new("env"),
     };
     if is_root()? {
-        command.args(["-u", SERVANT, "--"]);
+        command.args(["-u", SERVANT, "--", "env"]);
     }
+    // For the program alone, not for who starts it.
+    command.args(environment.iter().map(|(name, value)| format!("{name}={value}")));
     command.arg(program).args(words.split(' ')).current_dir(folder);
     // A file and not a pipe: the server that pg_ctl leaves behind would hold a pipe open.
     let said = folder.join("said");
@@ -167,7 +187,7 @@ fn run_program(folder: &Path, name: &str, words: &str) -> Result<()> {
 /// Stops the cluster of a folder, if it runs, and removes the folder.
 fn remove(folder: &Path) {
     // It may have stopped or never begun.
-    let _ = run_program(folder, "pg_ctl", "stop --pgdata data --mode immediate");
+    let _ = run_program(folder, Vec::new(), "pg_ctl", "stop --pgdata data --mode immediate");
     if let Err(error) = std::fs::remove_dir_all(folder) {
         eprintln!("{}: {error}", folder.display());
     }

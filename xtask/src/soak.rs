@@ -1,6 +1,8 @@
 //! Kills long work at random moments, many times, and compares what it ends with.
 
 mod annotate;
+mod disk;
+mod faults;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,10 +15,12 @@ use nextpair_engine::Draws;
 use crate::bench::build_nextpair;
 use crate::succeed;
 
-pub(crate) use annotate::run as run_annotate;
+pub(crate) use annotate::{run as run_annotate, run_disk};
 
 /// The job whose work is killed while people take part in it.
 const ANNOTATE: &str = "annotate";
+/// The job whose disk fails, at every call to it or, where a number is given, at so many.
+const DISK: &str = "disk";
 const FOLDER: &str = "target/soak";
 const PREPROCESS: &str = "size = 8\nresize = \"squash\"\nscale = 1\nmean = [127, 127, 127]\n\
                           std = [128, 128, 128]\n";
@@ -77,6 +81,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     };
     if chosen.is_some_and(|job| job == ANNOTATE) {
         return annotate(kills);
+    }
+    if chosen.is_some_and(|job| job == DISK) {
+        return run_disk(kills);
     }
     let binary = build_nextpair()?.canonicalize()?;
     let folder = Path::new(FOLDER);
@@ -150,7 +157,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         },
     ];
     let wanted = |job: &&Job| chosen.is_none_or(|name| name == job.name);
-    let names: Vec<&str> = jobs.iter().map(|job| job.name).chain([ANNOTATE]).collect();
+    let names: Vec<&str> = jobs.iter().map(|job| job.name).chain([ANNOTATE, DISK]).collect();
     ensure!(jobs.iter().any(|job| wanted(&job)), "no such job; there are {}", names.join(", "));
     let each = |job: &Job| soak(&binary, job, kills.unwrap_or(job.kills));
     jobs.iter().filter(wanted).try_for_each(each)?;

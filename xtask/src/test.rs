@@ -14,7 +14,7 @@ const STEPS: [(&str, Work); 8] = [
     ("format", || succeed(&mut cargo(&["fmt", "--all", "--check"]))),
     ("clippy", clippy),
     ("tests", tests),
-    ("faults", || soak::run_annotate(4, 2)),
+    ("faults", || soak::run_annotate(4, 2).and_then(|()| soak::run_disk(Some(12)))),
     ("api", schemathesis::run),
     ("documentation", documentation),
     ("readme", readme::run),

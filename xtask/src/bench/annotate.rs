@@ -1,5 +1,7 @@
 //! The annotation app under load: everybody answers, the lead watches, then all is counted.
 
+mod together;
+
 use std::fmt::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -8,11 +10,13 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 
 use super::{machine, memory, ours};
-use crate::crowd::{Client, Crowd, Habits, Server, World, check};
+use crate::crowd::{Client, Crowd, Fate, Habits, Log, Sent, Server, World, check};
 use crate::servers::{self, Postgres};
 
-const USAGE: &str = "cargo xtask bench annotate [--tasks N] [--annotators N] [--out DIR]
-  20,000 tasks and 200 annotators unless told otherwise; loopback only";
+const USAGE: &str =
+    "cargo xtask bench annotate [--tasks N] [--annotators N] [--events N] [--out DIR]
+  20,000 tasks and 200 annotators unless told otherwise, then 300,000 events and two processes;
+  loopback only";
 const FOLDER: &str = "target/crowd";
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The lead's page asks as often as this.
@@ -23,6 +27,8 @@ const WATCHED: Duration = Duration::from_secs(20);
 struct Options {
     tasks: usize,
     annotators: usize,
+    /// How much has happened before two processes are measured.
+    events: usize,
     out: String,
 }
 
@@ -38,6 +44,8 @@ struct Outcome {
     inside: f64,
     overviews: Vec<f64>,
     retries: usize,
+    /// Answers of people who had the task that were not taken.
+    refused: usize,
     peak_bytes: u64,
     /// How long the app took to listen again after a kill, in seconds.
     start: f64,
@@ -54,12 +62,13 @@ pub(super) fn run(flags: &[String]) -> Result<()> {
     let thinking = Habits { think: Duration::from_secs(2), ..hasty };
     let mut outcomes = Vec::new();
     for database in ["SQLite", "PostgreSQL"] {
+        let url = |name: &str| match database {
+            "SQLite" => Ok("sqlite:captions.sqlite".to_owned()),
+            _ => postgres.create_database(name),
+        };
         for (pace, habits) in [("as fast as they can", hasty), ("every 2 s", thinking)] {
             eprintln!("{database}, {} annotators, {pace}", options.annotators);
-            let url = match database {
-                "SQLite" => "sqlite:captions.sqlite".to_owned(),
-                _ => postgres.create_database(&format!("bench_{}", outcomes.len()))?,
-            };
+            let url = url(&format!("bench_{}", outcomes.len()))?;
             let world = World::make(&Path::new(FOLDER).join("bench"), options.tasks)?;
             let server = Server::start(&binary, &world, &url, options.annotators, &[])?;
             let limit = (!habits.think.is_zero()).then_some(WATCHED);
@@ -68,13 +77,19 @@ pub(super) fn run(flags: &[String]) -> Result<()> {
             println!("{}", outcome.row());
             outcomes.push(outcome);
         }
+        eprintln!("{database}, two processes after {} events", options.events);
+        let mut outcome = together::measure(&binary, &url("together")?, &options, thinking)?;
+        (outcome.database, outcome.pace) = (database, "every 2 s, two processes, long history");
+        println!("{}", outcome.row());
+        outcomes.push(outcome);
     }
     record(&options, &outcomes)
 }
 
 impl Options {
     fn parse(flags: &[String]) -> Result<Self> {
-        let mut options = Options { tasks: 20_000, annotators: 200, out: String::new() };
+        let mut options =
+            Options { tasks: 20_000, annotators: 200, events: 300_000, out: String::new() };
         let mut rest = flags.iter();
         while let Some(flag) = rest.next() {
             let value = rest.next().with_context(|| format!("{flag} needs a value\n{USAGE}"))?;
@@ -82,12 +97,14 @@ impl Options {
             match flag.as_str() {
                 "--tasks" => options.tasks = number()?,
                 "--annotators" => options.annotators = number()?,
+                "--events" => options.events = number()?,
                 "--out" => options.out = value.clone(),
                 _ => bail!("unknown flag {flag}\n{USAGE}"),
             }
         }
         if options.out.is_empty() {
-            let standard = (options.tasks, options.annotators) == (20_000, 200);
+            let asked = (options.tasks, options.annotators, options.events);
+            let standard = asked == (20_000, 200, 300_000);
             let folder = if standard { "bench/results" } else { "target/bench-results" };
             options.out = folder.to_owned();
         }
@@ -119,24 +136,7 @@ fn measure(
     server.start_again()?;
     let start = killed.elapsed().as_secs_f64();
     check(&server.export()?, &logs, 1).context("after a kill")?;
-
-    let in_order = |mut times: Vec<f64>| {
-        times.sort_by(f64::total_cmp);
-        times
-    };
-    let submits = logs.iter().flat_map(|log| &log.submits);
-    Ok(Outcome {
-        database: "",
-        pace: "",
-        answers,
-        seconds,
-        submits: in_order(submits.map(|&micros| micros as f64 / 1e3).collect()),
-        inside,
-        overviews: in_order(overviews),
-        retries: logs.iter().map(|log| log.retries).sum(),
-        peak_bytes,
-        start,
-    })
+    Ok(Outcome { answers, seconds, inside, peak_bytes, start, ..Outcome::of(&logs, overviews) })
 }
 
 /// Polls as the lead's page does until everybody is done or has to stop: milliseconds of every
@@ -160,12 +160,35 @@ fn watch(crowd: &Crowd, lead: &Client, limit: Option<Duration>) -> Result<(Vec<f
 }
 
 impl Outcome {
+    /// What people and the lead saw.
+    fn of(logs: &[Log], overviews: Vec<f64>) -> Self {
+        let in_order = |mut times: Vec<f64>| {
+            times.sort_by(f64::total_cmp);
+            times
+        };
+        let submits = logs.iter().flat_map(|log| &log.submits);
+        let refused = |sent: &&Sent| sent.fate == Fate::Refused;
+        Outcome {
+            database: "",
+            pace: "",
+            answers: 0,
+            seconds: 0.0,
+            submits: in_order(submits.map(|&micros| micros as f64 / 1e3).collect()),
+            inside: f64::NAN,
+            overviews: in_order(overviews),
+            retries: logs.iter().map(|log| log.retries).sum(),
+            refused: logs.iter().flat_map(|log| &log.sent).filter(refused).count(),
+            peak_bytes: 0,
+            start: f64::NAN,
+        }
+    }
+
     fn row(&self) -> String {
         let Outcome { database, pace, answers, seconds, submits, overviews, .. } = self;
         let at = |times: &[f64], share| quantile(times, share);
         format!(
             "| {database} | {pace} | {answers} | {seconds:.1} | {:.0} | {:.1} | {:.1} | {:.1} | \
-             {:.1} | {} | {:.1} | {:.1} | {} | {:.0} | {:.2} |",
+             {:.1} | {} | {:.1} | {:.1} | {} | {} | {:.0} | {:.2} |",
             *answers as f64 / seconds,
             at(submits, 0.5),
             at(submits, 0.9),
@@ -175,6 +198,7 @@ impl Outcome {
             at(overviews, 0.5),
             at(overviews, 1.0),
             self.retries,
+            self.refused,
             self.peak_bytes as f64 / (1 << 20) as f64,
             self.start,
         )
@@ -189,7 +213,7 @@ impl Outcome {
                 "seconds": self.seconds, "submit_ms": quantiles(&self.submits),
                 "p99_inside_the_app_at_most_ms": self.inside,
                 "overview_ms": quantiles(&self.overviews), "retries": self.retries,
-                "peak_bytes": self.peak_bytes, "start_after_kill_seconds": self.start })
+                "refused": self.refused, "peak_bytes": self.peak_bytes, "start_after_kill_seconds": self.start })
     }
 }
 
@@ -219,22 +243,23 @@ fn record(options: &Options, outcomes: &[Outcome]) -> Result<()> {
     let mut text = format!(
         "# cargo xtask bench annotate\n\n{} tasks, {} annotators on the same machine, a lead who \
          looks every 2 s. Every acknowledged answer was found once and under its author's name, \
-         before and after a kill of the server. Times are milliseconds unless said otherwise, \
+         before and after a kill of the server. With two processes, every other request goes to \
+         the other one, after {} events. Times are milliseconds unless said otherwise, \
          as annotators see them: they share the cores with the app.\n\n",
-        options.tasks, options.annotators
+        options.tasks, options.annotators, options.events
     );
     writeln!(
         text,
         "| database | answers | count | seconds | a second | submit, median | p90 | p99 | most | \
-         p99 inside the app, at most | lead's overview, median | most | retries | peak MiB | start after a kill, s |\n\
-         |---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|"
+         p99 inside the app, at most | lead's overview, median | most | retries | refused | peak MiB | start after a kill, s |\n\
+         |---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|"
     )?;
     for outcome in outcomes {
         writeln!(text, "{}", outcome.row())?;
     }
     println!("{text}");
     let record = json!({ "date": date, "machine": machine, "tasks": options.tasks,
-                         "annotators": options.annotators,
+                         "annotators": options.annotators, "events": options.events,
                          "outcomes": outcomes.iter().map(Outcome::json).collect::<Vec<_>>() });
     std::fs::create_dir_all(&options.out)?;
     let name = Path::new(&options.out).join(format!("{date}-annotate"));

@@ -1,5 +1,6 @@
 //! Somebody's connection to the annotation app.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -14,10 +15,11 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 const LARGEST_ANSWER: u64 = 1 << 30;
 
 /// A connection that is kept, and the token of an invitation.
-#[derive(Clone)]
 pub(crate) struct Client {
     agent: ureq::Agent,
-    address: String,
+    /// Processes that are asked in turn, as a balancer does.
+    addresses: Vec<String>,
+    asked: AtomicUsize,
     token: String,
 }
 
@@ -38,19 +40,27 @@ impl Client {
             .http_status_as_error(false)
             .timeout_global(Some(TIMEOUT))
             .build();
-        Client { agent: config.into(), address: address.to_owned(), token: token.to_owned() }
+        let (addresses, asked) = (vec![address.to_owned()], AtomicUsize::new(0));
+        Client { agent: config.into(), addresses, asked, token: token.to_owned() }
+    }
+
+    /// Lets every other request go to another process.
+    pub(crate) fn and_at(mut self, address: &str) -> Self {
+        self.addresses.push(address.to_owned());
+        self
     }
 
     /// The same person in another window: connections of its own.
     pub(crate) fn another(&self) -> Self {
-        Client::new(&self.address, &self.token)
+        Client { addresses: self.addresses.clone(), ..Client::new("", &self.token) }
     }
 
     /// Asks once.
     pub(crate) fn ask(&self, method: &Method, path: &str, body: Option<&Value>) -> Result<Reply> {
+        let turn = self.asked.fetch_add(1, Ordering::Relaxed) % self.addresses.len();
         let request = Request::builder()
             .method(method)
-            .uri(format!("{}{path}", self.address))
+            .uri(format!("{}{path}", self.addresses[turn]))
             .header("authorization", format!("Bearer {}", self.token));
         let began = Instant::now();
         let mut response = match body {

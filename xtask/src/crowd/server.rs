@@ -17,7 +17,10 @@ const LEAD: &str = "lead";
 /// `nextpair annotate` on the queue of a world.
 pub(crate) struct Server {
     command: Vec<String>,
+    environment: Vec<(String, String)>,
+    /// Where it runs, and where its words go.
     folder: PathBuf,
+    log: PathBuf,
     process: Child,
     announced: Announced,
 }
@@ -56,6 +59,18 @@ impl Server {
         annotators: usize,
         flags: &[&str],
     ) -> Result<Self> {
+        Self::start_in(Vec::new(), binary, world, database, annotators, flags)
+    }
+
+    /// The same with more in its environment.
+    pub(crate) fn start_in(
+        environment: Vec<(String, String)>,
+        binary: &Path,
+        world: &World,
+        database: &str,
+        annotators: usize,
+        flags: &[&str],
+    ) -> Result<Self> {
         let port = free_port()?.to_string();
         let mut command: Vec<String> = vec![binary.display().to_string()];
         let words = ["annotate", "queue.jsonl", "--dataset", "dataset", "--manual-close"];
@@ -65,9 +80,11 @@ impl Server {
         for number in 0..annotators {
             command.extend(["--invite".to_owned(), format!("person-{number:03}")]);
         }
-        let process = spawn(&command, &world.folder)?;
         let folder = world.folder.clone();
-        let mut server = Server { command, folder, process, announced: Announced::default() };
+        let log = folder.join(format!("server-{port}.log"));
+        let process = spawn(&command, &environment, &folder, &log)?;
+        let announced = Announced::default();
+        let mut server = Server { command, environment, folder, log, process, announced };
         server.announced = server.wait(annotators + 1)?;
         Ok(server)
     }
@@ -81,7 +98,7 @@ impl Server {
 
     /// Starts it again after a kill, where it was, and waits until it listens.
     pub(crate) fn start_again(&mut self) -> Result<()> {
-        self.process = spawn(&self.command, &self.folder)?;
+        self.process = spawn(&self.command, &self.environment, &self.folder, &self.log)?;
         self.wait(self.announced.people.len())?;
         Ok(())
     }
@@ -124,7 +141,7 @@ impl Server {
     fn wait(&mut self, people: usize) -> Result<Announced> {
         let began = Instant::now();
         loop {
-            let said = std::fs::read_to_string(log(&self.folder))?;
+            let said = std::fs::read_to_string(&self.log)?;
             // A line that is not whole yet is not read.
             let whole = said.rsplit_once('\n').map_or("", |(whole, _)| whole);
             let announced = Announced::read(whole);
@@ -149,22 +166,24 @@ impl Drop for Server {
     }
 }
 
-fn spawn(command: &[String], folder: &Path) -> Result<Child> {
+/// The app's words go to a file, which is never full and has no end that closes.
+fn spawn(
+    command: &[String],
+    environment: &[(String, String)],
+    folder: &Path,
+    log: &Path,
+) -> Result<Child> {
     let (program, words) = command.split_first().context("no command")?;
-    let said = std::fs::File::create(log(folder))?;
+    let said = std::fs::File::create(log)?;
     Command::new(program)
         .args(words)
+        .envs(environment.iter().cloned())
         .current_dir(folder)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(said)
         .spawn()
         .with_context(|| program.clone())
-}
-
-/// Where the app's words go: a file, which is never full and has no end that closes.
-fn log(folder: &Path) -> PathBuf {
-    folder.join("server.log")
 }
 
 #[cfg(test)]

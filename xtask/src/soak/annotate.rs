@@ -1,4 +1,4 @@
-//! Kills the annotation app, and the database below it, while people answer.
+//! Kills the annotation app, and the database below it, while people answer, and strains both.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use nextpair_engine::Draws;
 
+use super::disk;
 use crate::bench::build_nextpair;
-use crate::crowd::{Crowd, Habits, Server, World, check};
+use crate::crowd::{Crowd, Fate, Habits, Log, Server, World, check};
 use crate::servers::{self, Postgres};
 
 const FOLDER: &str = "target/crowd";
@@ -22,8 +23,8 @@ const BETWEEN: Duration = Duration::from_millis(300);
 /// How long nothing may go on at all.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Kills the app that often on SQLite and on PostgreSQL, and lets PostgreSQL itself crash
-/// `crashes` times below it.
+/// Kills the app that often on SQLite and on PostgreSQL, alone and with a second process, lets
+/// PostgreSQL itself crash `crashes` times below it, and strains disks and clocks that often.
 pub(crate) fn run(kills: usize, crashes: usize) -> Result<()> {
     servers::ensure_installed()?;
     let binary = build_nextpair()?.canonicalize()?;
@@ -36,7 +37,58 @@ pub(crate) fn run(kills: usize, crashes: usize) -> Result<()> {
     storm("kills on SQLite", &binary, sqlite, kills, kill)?;
     storm("kills on PostgreSQL", &binary, &postgres.create_database("kills")?, kills, kill)?;
     let crash = |_: &mut Server| postgres.restart();
-    storm("crashes of PostgreSQL", &binary, &postgres.create_database("crashes")?, crashes, crash)
+    let database = postgres.create_database("crashes")?;
+    storm("crashes of PostgreSQL", &binary, &database, crashes, crash)?;
+    together("two processes on SQLite", &binary, sqlite, kills)?;
+    let database = postgres.create_database("together")?;
+    together("two processes on PostgreSQL", &binary, &database, kills)?;
+    disk::strain(&binary, &postgres, crashes)
+}
+
+/// Lets the disk fail below the app, at every call or at so many.
+pub(crate) fn run_disk(sessions: Option<usize>) -> Result<()> {
+    disk::fail_calls(&build_nextpair()?.canonicalize()?, sessions)
+}
+
+/// Lets people answer at two processes in turn while one or the other is killed.
+fn together(name: &str, binary: &Path, database: &str, kills: usize) -> Result<()> {
+    let world = World::make(&Path::new(FOLDER).join("soak"), 2_000 + 700 * kills)?;
+    let start = || Server::start(binary, &world, database, PEOPLE, &["--lease", "1"]);
+    let mut servers = [start()?, start()?];
+    let crowd = Crowd::new(Habits { dawdle: 0.0, ..HABITS }, PATIENCE);
+    let mut draws = Draws::new(kills as u64);
+    let began = Instant::now();
+    let people = servers[0].annotators().into_iter();
+    let people = people.map(|(name, client)| (name, client.and_at(servers[1].address())));
+    let ((), logs) = crowd.work(people.collect(), |crowd| {
+        for kill in 0..kills {
+            answers_come_in(crowd)?;
+            std::thread::sleep(BETWEEN.mul_f64(draws.unit()));
+            let server = &mut servers[kill % 2];
+            server.kill()?;
+            server.start_again()?;
+        }
+        answers_come_in(crowd)?;
+        crowd.stop();
+        Ok(())
+    })?;
+    // Tasks are kept for longer than this lasts, so that nobody's answer comes too late.
+    let refused = logs.iter().flat_map(|log| &log.sent).filter(|sent| sent.fate == Fate::Refused);
+    let refused = refused.count();
+    ensure!(refused == 0, "{name}: {refused} answers of people who had the task were refused");
+    let answers = verify(&mut servers[0], &logs).with_context(|| name.to_owned())?;
+    let retries: usize = logs.iter().map(|log| log.retries).sum();
+    let seconds = began.elapsed().as_secs_f64();
+    println!("{kills} kills, {name}: all {answers} answers, {retries} retries, {seconds:.0} s");
+    Ok(())
+}
+
+/// Holds what is stored, not what a process remembers, against what people were promised: the
+/// number of answers.
+pub(super) fn verify(server: &mut Server, logs: &[Log]) -> Result<usize> {
+    server.kill()?;
+    server.start_again()?;
+    check(&server.export()?, logs, 1)
 }
 
 /// Lets people answer, strikes again and again, and holds what is left against what they were
@@ -64,10 +116,7 @@ fn storm(
         crowd.stop();
         Ok(())
     })?;
-    // What counts is what is stored, not what the process remembers.
-    server.kill()?;
-    server.start_again()?;
-    let answers = check(&server.export()?, &logs, 1).with_context(|| name.to_owned())?;
+    let answers = verify(&mut server, &logs).with_context(|| name.to_owned())?;
     let retries: usize = logs.iter().map(|log| log.retries).sum();
     let seconds = began.elapsed().as_secs_f64();
     println!("{strikes} {name}: all {answers} answers, {retries} retries, {seconds:.0} s");
@@ -75,7 +124,7 @@ fn storm(
 }
 
 /// Waits until somebody's answer is acknowledged.
-fn answers_come_in(crowd: &Crowd) -> Result<()> {
+pub(super) fn answers_come_in(crowd: &Crowd) -> Result<()> {
     let (began, before) = (Instant::now(), crowd.acknowledged());
     while crowd.acknowledged() == before {
         ensure!(crowd.working() > 0, "nobody works any more: tasks ran out, or everybody failed");

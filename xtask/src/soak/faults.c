@@ -41,6 +41,7 @@ __attribute__((constructor)) static void begin(void) {
     const char *path = getenv("NEXTPAIR_FAULTS");
     words = getenv("NEXTPAIR_FAULTS_FILES");
     if (!path || !words) return;
+    words = strdup(words); /* PostgreSQL writes over its environment */
     int file = REAL(open)(path, O_RDWR);
     if (file < 0) abort();
     void *mapped = mmap(NULL, sizeof *control, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
