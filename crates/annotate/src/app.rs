@@ -12,6 +12,7 @@ use crate::Desk;
 use crate::access::{Limits, Signer};
 use crate::clerk::Clerk;
 use crate::event::{Millis, PersonId, Role};
+use crate::flight::Flight;
 use crate::gallery::Gallery;
 use crate::hints;
 use crate::metrics::Metrics;
@@ -21,6 +22,7 @@ use crate::settings::Settings;
 use crate::source::Source;
 use crate::state::{Act, Done, Terms};
 use crate::store::Store;
+use crate::uploads::Uploads;
 
 /// The name of the lead that every desk has.
 const LEAD: &str = "lead";
@@ -35,6 +37,9 @@ pub(crate) struct App {
     pub(crate) signer: Signer,
     pub(crate) limits: Limits,
     pub(crate) gallery: Gallery,
+    pub(crate) flight: Flight,
+    /// Where people may bring images.
+    pub(crate) uploads: Option<Uploads>,
     /// For pools of texts.
     pub(crate) search: Option<Search>,
     /// Pictures are taken apart one at a time.
@@ -79,8 +84,14 @@ impl App {
         }
         let gallery = Gallery::new(dataset, pool, settings)?;
         let search = (pool == Side::Text).then(|| Search::new(&gallery));
+        let clerk = Clerk::start(store.clone(), terms).await?;
+        // An image answers a text; where images are captioned, nobody needs another one.
+        let uploads = settings.uploads.as_deref().filter(|_| pool == Side::Text);
+        let uploads = uploads.map(|folder| Uploads::open(folder, settings.quota, &clerk.state()));
         let app = App {
-            clerk: Clerk::start(store.clone(), terms).await?,
+            uploads: uploads.transpose()?,
+            flight: Flight::new(),
+            clerk,
             store,
             signer,
             limits: Limits::new(),

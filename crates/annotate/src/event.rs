@@ -65,6 +65,8 @@ pub(crate) enum What {
     HandedOver { round: i64 },
     /// A run went on without the answers of this round: it had got them from elsewhere.
     Overtaken { round: i64 },
+    /// Somebody brought an image, which is kept as a file of this name.
+    Uploaded { person: PersonId, name: String, bytes: u64 },
 }
 
 impl What {
@@ -86,6 +88,7 @@ impl What {
             What::Closed { .. } => "closed",
             What::HandedOver { .. } => "handed_over",
             What::Overtaken { .. } => "overtaken",
+            What::Uploaded { .. } => "uploaded",
         }
     }
 

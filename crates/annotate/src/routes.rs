@@ -21,10 +21,8 @@ use crate::access::{authenticate, check_host};
 use crate::app::App;
 use crate::refusal::Refusal;
 
-/// Larger requests are refused. Twenty long captions fit.
+/// Larger requests are refused. Twenty long captions fit. Uploads have limits of their own.
 const LARGEST: usize = 512 * 1024;
-/// Larger images are refused.
-const LARGEST_IMAGE: usize = 32 * 1024 * 1024;
 
 /// Scripts and styles of our own, images of our own, and nothing from anywhere else.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; \
@@ -53,7 +51,7 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
         .route("/api/answers/{answer}/revise", post(annotating::revise))
         .route("/api/images/{item}", get(annotating::image))
         .route("/api/search", get(annotating::search))
-        .route("/api/uploads", post(annotating::upload).layer(DefaultBodyLimit::max(LARGEST_IMAGE)))
+        .route("/api/uploads", post(annotating::upload))
         .route("/api/sign-out", post(annotating::sign_out));
     let leading = Router::new()
         .route("/api/answers/{answer}/return", post(leading::give_back))
@@ -92,7 +90,8 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
 async fn finish(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let began = Instant::now();
     let submit = request.uri().path() == "/api/answers" && request.method() == "POST";
-    let mut response = next.run(request).await.into_response();
+    let response = next.run(request).await.into_response();
+    let mut response = app.flight.answer(response).unwrap_or_else(Refusal::into_response);
     app.metrics.responded(response.status().as_u16());
     if submit && response.status().is_success() {
         app.metrics.submitted(began.elapsed());

@@ -69,6 +69,8 @@ pub(crate) struct State {
     keys: HashMap<(PersonId, String), (Seq, Meaning)>,
     /// Unfinished words. They are not part of the history.
     pub(crate) drafts: HashMap<(PersonId, String), Draft>,
+    /// Images that people brought, by the names of their files: who, and how many bytes.
+    pub(crate) uploads: HashMap<String, (PersonId, u64)>,
     /// Tasks of rounds that an event is about to open.
     pub(crate) coming: HashMap<i64, Vec<Task>>,
 }
@@ -111,6 +113,9 @@ impl State {
                 round.closed.get_or_insert(at);
                 (round.handed_over, round.overtaken) = (true, true);
             }),
+            What::Uploaded { person, name, bytes } => {
+                self.uploads.entry(name.clone()).or_insert((*person, *bytes));
+            }
             What::Leased { .. }
             | What::LetGo { .. }
             | What::Answered { .. }
@@ -159,6 +164,12 @@ impl State {
     /// What somebody is called, whether or not they are still there.
     pub(crate) fn name_of(&self, id: PersonId) -> String {
         self.people.get(&id).map_or_else(|| format!("person {id}"), |person| person.name.clone())
+    }
+
+    /// The bytes of the images that somebody brought, or everybody.
+    pub(crate) fn brought_by(&self, person: Option<PersonId>) -> u64 {
+        let uploads = self.uploads.values().filter(|(by, _)| person.is_none_or(|who| who == *by));
+        uploads.map(|(_, bytes)| bytes).sum()
     }
 
     /// What an act of this key led to, if there was one.

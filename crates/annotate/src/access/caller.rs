@@ -13,6 +13,7 @@ use axum::response::{IntoResponse, Response};
 use super::signature::Session;
 use crate::app::App;
 use crate::event::{Millis, PersonId, Role};
+use crate::flight::held;
 use crate::refusal::Refusal;
 use crate::state::Person;
 
@@ -56,6 +57,7 @@ pub(crate) async fn authenticate(
     let checked = identify(&app, request.headers(), now).and_then(|(person, role, proof)| {
         let image = request.uri().path().starts_with("/api/images/");
         app.limits.request(person, image, now)?;
+        let on_its_way = app.flight.begins(person)?;
         let csrf = match &proof {
             Proof::Bearer => String::new(),
             Proof::Session(session) => {
@@ -68,12 +70,12 @@ pub(crate) async fn authenticate(
             }
         };
         app.seen(person, now);
-        Ok(Caller { person, role, csrf })
+        Ok((Caller { person, role, csrf }, on_its_way))
     });
     match checked {
-        Ok(caller) => {
+        Ok((caller, on_its_way)) => {
             request.extensions_mut().insert(caller);
-            next.run(request).await
+            next.run(request).await.map(|body| held(body, on_its_way))
         }
         Err(refusal) => counted(&app, refusal, from, now).into_response(),
     }

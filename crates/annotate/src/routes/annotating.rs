@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::body::Bytes;
-use axum::extract::State;
-use axum::extract::rejection::BytesRejection;
+use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use nextpair_data::Side;
@@ -17,9 +15,13 @@ use super::shown::Next;
 use crate::access::{Caller, no_cookie};
 use crate::app::App;
 use crate::event::{Draft, Said, Seq};
+use crate::flight::length;
+use crate::gallery::Gallery;
 use crate::hints::hints;
 use crate::refusal::Refusal;
 use crate::state::{Act, Done, PersonView, RoundView, Which};
+use crate::stream::stream;
+use crate::uploads::{Kept, LARGEST};
 
 type Reply<T> = Result<Json<T>, Refusal>;
 
@@ -77,7 +79,7 @@ pub(crate) async fn me(State(app): State<Arc<App>>, caller: Caller) -> Json<Me> 
             Side::Image => &IMAGE_REASONS,
             Side::Text => &TEXT_REASONS,
         },
-        uploads: app.gallery.takes_uploads(),
+        uploads: app.uploads.is_some(),
     })
 }
 
@@ -259,11 +261,16 @@ pub(crate) async fn image(
     _: Caller,
     In(item): In<String>,
 ) -> Result<Response, Refusal> {
-    let read = tokio::task::spawn_blocking(move || app.gallery.read(&item)).await;
-    let (bytes, kind) = read.map_err(|_| Refusal::unavailable("the image cannot be read"))??;
+    let unreadable = || Refusal::unavailable("the image cannot be read");
+    let open = move || {
+        let (file, kind) = app.gallery.open(&item)?;
+        Ok::<_, Refusal>((stream(file).map_err(|_| unreadable())?, kind))
+    };
+    let opened = tokio::task::spawn_blocking(open).await;
+    let (response, kind) = opened.map_err(|_| unreadable())??;
     // An item keeps its image; whoever signs out leaves no more behind than they saw.
     let headers = [(header::CONTENT_TYPE, kind), (header::CACHE_CONTROL, "private, max-age=3600")];
-    Ok((headers, bytes).into_response())
+    Ok((headers, response).into_response())
 }
 
 #[derive(Deserialize)]
@@ -294,20 +301,34 @@ pub(crate) async fn search(
 pub(crate) async fn upload(
     State(app): State<Arc<App>>,
     caller: Caller,
-    bytes: Result<Bytes, BytesRejection>,
+    request: Request,
 ) -> Reply<Value> {
+    let uploads = app.uploads.as_ref();
+    let uploads = uploads.ok_or_else(|| Refusal::forbidden("images are not taken here"))?;
     app.limits.upload(caller.person, app.now())?;
-    let bytes = bytes?;
+    let bytes = length(request.headers()).unwrap_or(LARGEST);
+    if bytes > LARGEST {
+        return Err(Refusal::too_large(format!(
+            "images of {} MiB at most are taken",
+            LARGEST >> 20
+        )));
+    }
+    let coming = uploads.begin(caller.person, bytes, &app.clerk.state())?;
+    let received = uploads.receive(request.into_body(), &coming).await?;
     // A small file can be a large picture: one at a time is taken apart.
-    let _turn = app.decoding.lock().await;
-    let app = Arc::clone(&app);
-    let keep = move || {
-        let item = app.gallery.keep(&bytes)?;
-        let image = app.gallery.url(&item);
-        Ok(Json(json!({ "item": item, "image": image })))
-    };
-    let kept = tokio::task::spawn_blocking(keep).await;
-    kept.map_err(|_| Refusal::unsupported("this is not an image we can read"))?
+    let turn = app.decoding.lock().await;
+    let keeper = Arc::clone(&app);
+    let keep = move || keeper.uploads.as_ref().map(|uploads| uploads.keep(received));
+    let kept = tokio::task::spawn_blocking(keep).await.ok().flatten();
+    let Kept { name, bytes, is_new } =
+        kept.ok_or_else(|| Refusal::unsupported("this is not an image we can read"))??;
+    drop(turn);
+    let item = Gallery::upload(&name);
+    if is_new && let Err(refusal) = app.act(caller.person, Act::Upload { name, bytes }).await {
+        uploads.untold(bytes);
+        return Err(refusal);
+    }
+    Ok(Json(json!({ "item": item, "image": app.gallery.url(&item) })))
 }
 
 pub(crate) async fn sign_out(

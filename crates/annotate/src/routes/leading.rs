@@ -1,5 +1,6 @@
 //! What leads ask for.
 
+use std::io::BufWriter;
 use std::sync::Arc;
 
 use axum::Json;
@@ -16,6 +17,7 @@ use crate::app::{App, checked_name};
 use crate::event::{Event, PersonId, Role, Said, Seq, What};
 use crate::refusal::Refusal;
 use crate::state::{Act, Done, Overview, RoundView, State as Known, TaskState, Which};
+use crate::stream::stream;
 
 type Reply<T> = Result<Json<T>, Refusal>;
 
@@ -276,18 +278,23 @@ pub(crate) async fn export(
         let answers: Vec<_> = rounds.iter().flat_map(|round| state.said(round)).collect();
         (tasks, answers)
     };
+    // Not into memory: it may be long, and whoever asked may read slowly.
     let write = move || {
-        let mut bytes = Vec::new();
-        let (dataset, pool) = (app.gallery.dataset(), app.pool);
-        write_export(&mut bytes, form, &tasks, &answers, dataset, pool).map(|()| bytes)
+        let file = tempfile::tempfile().map_err(|e| e.to_string())?;
+        let (mut file, dataset) = (BufWriter::new(file), app.gallery.dataset());
+        write_export(&mut file, form, &tasks, &answers, dataset, app.pool)
+            .map_err(|e| e.to_string())?;
+        let file = file.into_inner().map_err(|e| e.to_string())?;
+        stream(file).map_err(|e| e.to_string())
     };
     let written = tokio::task::spawn_blocking(write).await;
     let failed = |what: String| {
         say!("an export failed: {what}");
         Refusal::unavailable("the file could not be made; the log says why")
     };
-    let bytes = written.map_err(|e| failed(e.to_string()))?.map_err(|e| failed(e.to_string()))?;
+    let response = written.map_err(|e| failed(e.to_string()))?.map_err(failed)?;
     let name = format!("attachment; filename=\"{}\"", form.file_name());
     let kind = form.media_type().to_owned();
-    Ok(([(header::CONTENT_TYPE, kind), (header::CONTENT_DISPOSITION, name)], bytes).into_response())
+    Ok(([(header::CONTENT_TYPE, kind), (header::CONTENT_DISPOSITION, name)], response)
+        .into_response())
 }

@@ -76,6 +76,11 @@ pub(crate) enum Act {
     Remove {
         person: PersonId,
     },
+    /// An image is kept that somebody brought.
+    Upload {
+        name: String,
+        bytes: u64,
+    },
     /// The app's own acts.
     Open {
         round: i64,
@@ -178,6 +183,13 @@ impl Performance<'_> {
                 Ok(Done::Nothing)
             }
             Act::Remove { person } => self.remove(person),
+            Act::Upload { name, bytes } => {
+                let person = self.person()?;
+                if !self.state.uploads.contains_key(&name) {
+                    self.happens(What::Uploaded { person, name, bytes });
+                }
+                Ok(Done::Nothing)
+            }
             Act::Open { round, fingerprint, tasks } => {
                 if self.state.round().is_none_or(|last| last.number < round && !last.is_open()) {
                     self.record.tasks.push((round, tasks.clone()));

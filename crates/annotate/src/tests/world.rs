@@ -20,7 +20,7 @@ use tower::ServiceExt;
 
 use crate::app::App;
 use crate::event::Millis;
-use crate::{Batch, Desk, Settings, Source, Taken, keeper, routes};
+use crate::{Batch, Desk, Quota, Settings, Source, Taken, keeper, routes};
 
 /// When every test begins.
 pub(super) const BEGIN: Millis = 1_800_000_000_000;
@@ -141,6 +141,7 @@ fn on(postgres: bool, pool: Side, change: &impl Fn(&mut Settings), test: &impl A
             price: None,
             grace: None,
             uploads: None,
+            quota: Quota { keep_free: 0, ..Quota::default() },
             images: None,
         };
         change(&mut settings);

@@ -1,0 +1,261 @@
+//! Images that people bring: taken from the network to the disk in small pieces, looked at, and
+//! kept under a name that follows from their bytes.
+//!
+//! Whoever may not bring one is told before anything of it is read: where none are wanted, where
+//! somebody or all together have brought enough, and where the disk is nearly full. Answers lie on
+//! that disk as well, and they come first.
+
+use std::collections::HashMap;
+use std::fs::{self, OpenOptions};
+use std::future::poll_fn;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+
+use axum::body::{Body, Bytes};
+use hyper::body::Body as HttpBody;
+use nextpair_data::picture::{self, Format};
+use sha2::{Digest, Sha256};
+use tempfile::NamedTempFile;
+use tokio::task::spawn_blocking;
+use tokio::time::{Instant, timeout_at};
+
+use crate::event::PersonId;
+use crate::refusal::{Error, Refusal};
+use crate::settings::Quota;
+use crate::state::State;
+
+/// Larger images are refused.
+pub(crate) const LARGEST: u64 = 32 << 20;
+/// Images that may be on their way to us at once, of everybody and of one person.
+const AT_ONCE: (usize, usize) = (8, 2);
+/// How long one may take, and how long nothing of it may come.
+const PATIENCE: (Duration, Duration) = (Duration::from_secs(300), Duration::from_secs(30));
+/// How unfinished files are called. Those of processes that were killed are removed in time.
+const UNFINISHED: &str = ".nextpair-";
+const FORGOTTEN: Duration = Duration::from_secs(3600);
+
+/// Where images are kept that people bring.
+pub(crate) struct Uploads {
+    folder: PathBuf,
+    quota: Quota,
+    /// Bytes in the folder that the history does not tell of.
+    untold: AtomicU64,
+    coming: Arc<Mutex<HashMap<PersonId, Vec<u64>>>>,
+}
+
+/// An image that is on its way to us: its bytes count as if they were here.
+pub(crate) struct Coming {
+    all: Arc<Mutex<HashMap<PersonId, Vec<u64>>>>,
+    person: PersonId,
+    bytes: u64,
+}
+
+/// An image that was received, as an unfinished file.
+pub(crate) struct Received {
+    file: NamedTempFile,
+    hash: Sha256,
+    pub(crate) bytes: u64,
+}
+
+/// An image that is kept.
+pub(crate) struct Kept {
+    /// The name of its file.
+    pub(crate) name: String,
+    pub(crate) bytes: u64,
+    /// It was not there before.
+    pub(crate) is_new: bool,
+}
+
+impl Uploads {
+    /// Looks at what is in the folder, which need not be there yet.
+    pub(crate) fn open(folder: &Path, quota: Quota, known: &State) -> Result<Self, Error> {
+        let looked = look(folder, known);
+        let untold = looked.map_err(|e| Error::Settings(format!("{}: {e}", folder.display())))?;
+        let (folder, untold) = (folder.to_path_buf(), AtomicU64::new(untold));
+        Ok(Uploads { folder, quota, untold, coming: Arc::default() })
+    }
+
+    /// Makes room for an image of so many bytes at most, or says why there is none.
+    pub(crate) fn begin(
+        &self,
+        person: PersonId,
+        bytes: u64,
+        known: &State,
+    ) -> Result<Coming, Refusal> {
+        let mut coming = self.coming.lock().expect("nothing panics with it in hand");
+        let own = coming.get(&person).map_or(&[][..], Vec::as_slice);
+        let (of_all, of_one) = AT_ONCE;
+        if own.len() >= of_one || coming.values().map(Vec::len).sum::<usize>() >= of_all {
+            return Err(Refusal::unavailable("too many images at once; try again"));
+        }
+        let (own, all) = (own.iter().sum(), coming.values().flatten().sum());
+        let sum = |numbers: [u64; 3]| numbers.into_iter().fold(0, u64::saturating_add);
+        if sum([known.brought_by(Some(person)), own, bytes]) > self.quota.per_person {
+            let most = self.quota.per_person >> 20;
+            let message = format!("you have brought images of {most} MiB, and that is the limit");
+            return Err(Refusal::conflict("quota", message));
+        }
+        let brought = sum([known.brought_by(None), self.untold.load(Ordering::Relaxed), all]);
+        if brought.saturating_add(bytes) > self.quota.in_all {
+            return Err(Refusal::full("no more images are taken: there is no room for them"));
+        }
+        let fail = |e| unkept(&self.folder, &e);
+        fs::create_dir_all(&self.folder).map_err(fail)?;
+        let free = free_space(&self.folder).map_err(fail)?;
+        if free.is_some_and(|free| free < sum([self.quota.keep_free, all, bytes])) {
+            say!("{}: the disk is nearly full; no images are taken", self.folder.display());
+            return Err(Refusal::full("no images are taken: the disk is nearly full"));
+        }
+        coming.entry(person).or_default().push(bytes);
+        Ok(Coming { all: Arc::clone(&self.coming), person, bytes })
+    }
+
+    /// Writes what comes to an unfinished file.
+    pub(crate) async fn receive(
+        &self,
+        mut body: Body,
+        coming: &Coming,
+    ) -> Result<Received, Refusal> {
+        let (whole, stall) = PATIENCE;
+        let end = Instant::now() + whole;
+        let folder = self.folder.clone();
+        let fail = |e: &io::Error| unkept(&self.folder, e);
+        let begun = spawn_blocking(move || Received::new(&folder)).await;
+        let mut received = begun.map_err(|_| unfinished())?.map_err(|e| fail(&e))?;
+        loop {
+            let next = poll_fn(|context| Pin::new(&mut body).poll_frame(context));
+            let next = timeout_at(end.min(Instant::now() + stall), next).await;
+            let Some(frame) = next.map_err(|_| Refusal::slow())? else { return Ok(received) };
+            let frame = frame.map_err(|e| Refusal::malformed(e.to_string()))?;
+            let Ok(bytes) = frame.into_data() else { continue };
+            if received.bytes + bytes.len() as u64 > coming.bytes {
+                return Err(Refusal::too_large("more than an image may have, or than was said"));
+            }
+            let written = spawn_blocking(move || received.append(bytes)).await;
+            received = written.map_err(|_| unfinished())?.map_err(|e| fail(&e))?;
+        }
+    }
+
+    /// Decodes what was received, and gives it a name if it is an image. Takes its time.
+    pub(crate) fn keep(&self, received: Received) -> Result<Kept, Refusal> {
+        let Received { file, hash, bytes } = received;
+        // Not by its path, which would be in what is said about it.
+        let called = Path::new("the image");
+        let unreadable = |e| Refusal::unsupported(format!("this is not an image we can read: {e}"));
+        let header = picture::probe_from(called, file.as_file()).map_err(unreadable)?;
+        picture::decode_from(called, file.as_file()).map_err(unreadable)?;
+        let hash: String = hash.finalize()[..16].iter().map(|byte| format!("{byte:02x}")).collect();
+        let name = format!("{hash}.{}", ending(header.format));
+        let is_new = self.name(file, &name).map_err(|e| unkept(&self.folder, &e))?;
+        Ok(Kept { name, bytes, is_new })
+    }
+
+    /// Gives a file its name; false if there is one of this name.
+    fn name(&self, file: NamedTempFile, name: &str) -> io::Result<bool> {
+        let path = self.folder.join(name);
+        if path.is_file() {
+            return Ok(false);
+        }
+        file.as_file().sync_all()?;
+        file.persist(&path).map_err(|e| e.error)?;
+        // The name is kept by the folder, not by the file.
+        #[cfg(unix)]
+        fs::File::open(&self.folder)?.sync_all()?;
+        Ok(true)
+    }
+
+    /// So many bytes are there that the history does not tell of.
+    pub(crate) fn untold(&self, bytes: u64) {
+        self.untold.fetch_add(bytes, Ordering::Relaxed);
+    }
+}
+
+impl Received {
+    fn new(folder: &Path) -> io::Result<Self> {
+        // Opened here, because a file that tempfile itself creates is for its owner alone.
+        let open =
+            |path: &Path| OpenOptions::new().read(true).write(true).create_new(true).open(path);
+        let file = tempfile::Builder::new().prefix(UNFINISHED).make_in(folder, open)?;
+        Ok(Received { file, hash: Sha256::new(), bytes: 0 })
+    }
+
+    fn append(mut self, bytes: Bytes) -> io::Result<Self> {
+        self.file.write_all(&bytes)?;
+        self.hash.update(&bytes);
+        self.bytes += bytes.len() as u64;
+        Ok(self)
+    }
+}
+
+impl Drop for Coming {
+    fn drop(&mut self) {
+        let mut all = self.all.lock().expect("nothing panics with it in hand");
+        if let Some(own) = all.get_mut(&self.person) {
+            if let Some(at) = own.iter().position(|bytes| *bytes == self.bytes) {
+                own.swap_remove(at);
+            }
+            if own.is_empty() {
+                all.remove(&self.person);
+            }
+        }
+    }
+}
+
+/// The bytes in a folder that nobody is known to have brought. Removes what was left unfinished.
+fn look(folder: &Path, known: &State) -> io::Result<u64> {
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(0),
+        Err(e) => return Err(e),
+    };
+    let mut untold = 0;
+    for entry in entries {
+        let entry = entry?;
+        let (name, file) = (entry.file_name(), entry.metadata()?);
+        let name = name.to_string_lossy();
+        let age = file.modified().ok().and_then(|at| SystemTime::now().duration_since(at).ok());
+        if name.starts_with(UNFINISHED) && age.is_some_and(|age| age > FORGOTTEN) {
+            fs::remove_file(entry.path())?;
+        } else if file.is_file() && !known.uploads.contains_key(&*name) {
+            untold += file.len();
+        }
+    }
+    Ok(untold)
+}
+
+/// The bytes that are free for us on the disk of a folder, where that can be known.
+fn free_space(folder: &Path) -> io::Result<Option<u64>> {
+    #[cfg(unix)]
+    {
+        let disk = rustix::fs::statvfs(folder)?;
+        Ok(Some(disk.f_bavail.saturating_mul(disk.f_frsize)))
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = folder;
+        Ok(None)
+    }
+}
+
+fn unkept(folder: &Path, error: &io::Error) -> Refusal {
+    say!("{}: an image could not be kept: {error}", folder.display());
+    Refusal::unavailable("the image could not be kept; try again")
+}
+
+fn unfinished() -> Refusal {
+    Refusal::unavailable("the image could not be kept; try again")
+}
+
+fn ending(format: Format) -> &'static str {
+    match format {
+        Format::Jpeg => "jpg",
+        Format::Png => "png",
+        Format::WebP => "webp",
+        Format::Gif => "gif",
+        Format::Bmp => "bmp",
+    }
+}
