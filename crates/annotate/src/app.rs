@@ -20,7 +20,7 @@ use crate::refusal::{Error, Refusal};
 use crate::search::Search;
 use crate::settings::Settings;
 use crate::source::Source;
-use crate::state::{Act, Done, Terms};
+use crate::state::{Act, Done, LinkView, Terms, USEFUL};
 use crate::store::Store;
 use crate::uploads::Uploads;
 
@@ -126,11 +126,26 @@ impl App {
                 Some(true) if role == Role::Annotator => {
                     say!("{name} was removed and gets no link; invite them by another name");
                 }
-                Some(_) => {}
+                Some(true) => {}
+                Some(false) => self.refresh_link(&name).await?,
             }
         }
         match settings.price {
             Some(price) => self.system(Act::Price { price: Some(price) }).await.map(drop),
+            None => Ok(()),
+        }
+    }
+
+    /// Sees to it that somebody has a link that works for a while.
+    async fn refresh_link(&self, name: &str) -> Result<(), Error> {
+        let later = self.now() + USEFUL;
+        let without = self
+            .clerk
+            .state()
+            .named(name)
+            .and_then(|person| person.links(later).next_back().is_none().then_some(person.id));
+        match without {
+            Some(person) => self.system(Act::AddLink { person }).await.map(drop),
             None => Ok(()),
         }
     }
@@ -165,10 +180,19 @@ impl App {
         self.public_url.clone().map_or_else(plain, |url| url.trim_end_matches('/').to_owned())
     }
 
-    /// What signs somebody in.
-    pub(crate) fn link(&self, person: PersonId) -> Option<String> {
-        let link = self.clerk.state().person(person)?.link;
-        Some(format!("{}/join/{}", self.url(), self.signer.token(person, link)))
+    /// What signs somebody in: the newest of their links, and how long it does.
+    pub(crate) fn link(&self, person: PersonId) -> Option<(String, LinkView)> {
+        let newest = self.clerk.state().person(person)?.links(self.now()).next_back()?;
+        let token = self.signer.token(person, newest.number);
+        Some((format!("{}/join/{token}", self.url()), newest))
+    }
+
+    /// Whom a token signs in, by which link.
+    pub(crate) fn invited(&self, token: &str) -> Option<(PersonId, u32, Role)> {
+        let (person, link) = self.signer.of_token(token)?;
+        let state = self.clerk.state();
+        let person = state.person(person).filter(|person| person.lets_in(link, self.now()))?;
+        Some((person.id, link, person.role))
     }
 
     /// Names and links of the first lead and of those who were to be invited.
@@ -176,7 +200,7 @@ impl App {
         let names = std::iter::once(LEAD).chain(invited.iter().map(String::as_str));
         let link = |name: &str| {
             let person = self.clerk.state().named(name.trim()).map(|person| person.id)?;
-            Some((name.to_owned(), self.link(person)?))
+            Some((name.to_owned(), self.link(person)?.0))
         };
         names.filter_map(link).collect()
     }

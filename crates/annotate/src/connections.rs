@@ -14,6 +14,7 @@ use std::convert::Infallible;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -147,7 +148,8 @@ impl Connection {
     async fn serve(mut self, stream: TcpStream) {
         // Answers are small and wait for nothing.
         let _ = stream.set_nodelay(true);
-        let io = TokioIo::new(Patient::new(stream, self.bounds.stall));
+        let unsent = Arc::clone(&self.place.unsent);
+        let io = TokioIo::new(Patient::new(stream, self.bounds.stall, unsent));
         let (router, peer, place) = (self.router.clone(), self.peer, Arc::clone(&self.place));
         let service = service_fn(move |mut request: Request<Incoming>| {
             let busy = Busy::new(&place);
@@ -176,10 +178,12 @@ impl Connection {
             () = self.place.leave.notified() => {}
         }
         connection.as_mut().graceful_shutdown();
-        // A request that came in the last moment is answered.
-        while tokio::time::timeout(FAREWELL, connection.as_mut()).await.is_err()
-            && self.place.is_busy()
-        {}
+        // A request that came in the last moment is answered, and what was answered is sent.
+        let mut farewell = self.place.is_busy() || self.place.unsent.load(Ordering::Relaxed);
+        while farewell {
+            let ended = tokio::time::timeout(FAREWELL, connection.as_mut()).await;
+            farewell = ended.is_err() && self.place.is_busy();
+        }
     }
 }
 
@@ -217,13 +221,15 @@ struct Place {
     idle: Arc<Idle>,
     /// Its number, while it waits.
     number: Mutex<Option<u64>>,
+    /// Whether something of an answer is still to be sent.
+    unsent: Arc<AtomicBool>,
     leave: Notify,
 }
 
 impl Place {
     fn new(idle: &Arc<Idle>) -> Arc<Self> {
-        let (number, leave) = (Mutex::new(None), Notify::new());
-        let place = Arc::new(Place { idle: Arc::clone(idle), number, leave });
+        let (number, unsent, leave) = (Mutex::new(None), Arc::default(), Notify::new());
+        let place = Arc::new(Place { idle: Arc::clone(idle), number, unsent, leave });
         place.wait();
         place
     }

@@ -31,6 +31,12 @@ pub(crate) enum What {
     Invited { person: PersonId, name: String, role: Role },
     /// The links and sessions of somebody end; a new link counts.
     LinkRenewed { person: PersonId },
+    /// Somebody gets one more link.
+    LinkAdded { person: PersonId },
+    /// One link of somebody ends, and every session that it began.
+    LinkRevoked { person: PersonId, link: u32 },
+    /// Somebody signed out of the session that would have lasted until then.
+    SignedOut { person: PersonId, until: Millis },
     /// Somebody may not sign in any more.
     Removed { person: PersonId },
     /// A round begins. Its tasks are stored beside the events.
@@ -75,6 +81,9 @@ impl What {
         match self {
             What::Invited { .. } => "invited",
             What::LinkRenewed { .. } => "link_renewed",
+            What::LinkAdded { .. } => "link_added",
+            What::LinkRevoked { .. } => "link_revoked",
+            What::SignedOut { .. } => "signed_out",
             What::Removed { .. } => "removed",
             What::Opened { .. } => "opened",
             What::Leased { .. } => "leased",

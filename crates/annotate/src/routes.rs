@@ -2,8 +2,10 @@
 
 mod annotating;
 mod body;
+mod images;
 mod leading;
 mod pages;
+mod people;
 mod service;
 mod shown;
 
@@ -49,9 +51,10 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
         .route("/api/answers", get(annotating::mine).post(annotating::submit))
         .route("/api/answers/{answer}/undo", post(annotating::undo))
         .route("/api/answers/{answer}/revise", post(annotating::revise))
-        .route("/api/images/{item}", get(annotating::image))
-        .route("/api/search", get(annotating::search))
-        .route("/api/uploads", post(annotating::upload))
+        .route("/api/images/{item}", get(images::image))
+        .route("/api/search", get(images::search))
+        .route("/api/uploads", post(images::upload))
+        .route("/api/join", post(annotating::join))
         .route("/api/sign-out", post(annotating::sign_out));
     let leading = Router::new()
         .route("/api/answers/{answer}/return", post(leading::give_back))
@@ -62,9 +65,11 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
         .route("/api/lead/pause", put(leading::pause))
         .route("/api/lead/price", put(leading::price))
         .route("/api/lead/close", post(leading::close))
-        .route("/api/lead/people", post(leading::invite))
-        .route("/api/lead/people/{person}", delete(leading::remove))
-        .route("/api/lead/people/{person}/link", post(leading::renew_link))
+        .route("/api/lead/people", post(people::invite))
+        .route("/api/lead/people/{person}", delete(people::remove))
+        .route("/api/lead/people/{person}/link", post(people::renew_link))
+        .route("/api/lead/people/{person}/links", post(people::add_link))
+        .route("/api/lead/people/{person}/links/{link}", delete(people::revoke_link))
         .route("/api/lead/export", get(leading::export))
         .route("/metrics", get(service::metrics));
     let known = annotating.merge(leading);

@@ -6,6 +6,7 @@
 
 mod acts;
 mod overview;
+mod person;
 mod round;
 #[cfg(test)]
 mod tests;
@@ -17,24 +18,14 @@ use nextpair_data::queue::Task;
 
 pub(crate) use acts::{Act, Done, Record, Terms};
 pub(crate) use overview::Overview;
+pub(crate) use person::{LinkView, MOST_LINKS, Person, USEFUL};
 pub(crate) use round::{Given, Round, Slot, Standing};
 pub(crate) use views::{
     AnswerView, InHand, NextView, PersonView, QueueTask, RoundView, TaskState, Which,
 };
 
-use crate::event::{Draft, Event, Millis, PersonId, Role, Seq, What};
+use crate::event::{Draft, Event, Millis, PersonId, Seq, What};
 use crate::store::News;
-
-/// Somebody who was invited.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Person {
-    pub(crate) id: PersonId,
-    pub(crate) name: String,
-    pub(crate) role: Role,
-    /// Counts links: only the last one signs in.
-    pub(crate) link: u32,
-    pub(crate) removed: bool,
-}
 
 /// What the key of an act stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,20 +77,23 @@ impl State {
         match &event.what {
             What::Invited { person, name, role } => {
                 let (id, name) = (*person, name.clone());
-                let person = Person { id, name, role: *role, link: 0, removed: false };
-                self.people.insert(id, person);
+                self.people.insert(id, Person::new(id, name, *role, at));
             }
-            What::LinkRenewed { person } => {
-                if let Some(person) = self.people.get_mut(person) {
-                    person.link += 1;
-                }
+            What::LinkRenewed { person } => self.of_person(*person, |person| {
+                person.revoke_all_links();
+                person.add_link(at);
+            }),
+            What::LinkAdded { person } => self.of_person(*person, |person| person.add_link(at)),
+            What::LinkRevoked { person, link } => {
+                self.of_person(*person, |person| person.revoke_link(*link));
             }
-            What::Removed { person } => {
-                if let Some(person) = self.people.get_mut(person) {
-                    person.removed = true;
-                    person.link += 1;
-                }
+            What::SignedOut { person, until } => {
+                self.of_person(*person, |person| person.end_session(*until, at));
             }
+            What::Removed { person } => self.of_person(*person, |person| {
+                person.removed = true;
+                person.revoke_all_links();
+            }),
             What::Opened { round, fingerprint } => {
                 let tasks = self.coming.remove(round).unwrap_or_default();
                 self.rounds.push(Round::new(*round, fingerprint.clone(), tasks, at));
@@ -143,6 +137,12 @@ impl State {
     fn of_round(&mut self, number: i64, change: impl FnOnce(&mut Round)) {
         if let Some(round) = self.rounds.iter_mut().find(|round| round.number == number) {
             change(round);
+        }
+    }
+
+    fn of_person(&mut self, person: PersonId, change: impl FnOnce(&mut Person)) {
+        if let Some(person) = self.people.get_mut(&person) {
+            change(person);
         }
     }
 

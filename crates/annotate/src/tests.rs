@@ -3,7 +3,9 @@
 mod access;
 mod attacks;
 mod contract;
+mod links;
 mod queue;
 mod rounds;
 mod together;
+mod uploads;
 mod world;

@@ -52,6 +52,8 @@ pub(crate) struct Coming {
     all: Arc<Mutex<HashMap<PersonId, Vec<u64>>>>,
     person: PersonId,
     bytes: u64,
+    /// So much of the disk must be free.
+    wanted: u64,
 }
 
 /// An image that was received, as an unfinished file.
@@ -79,12 +81,13 @@ impl Uploads {
         Ok(Uploads { folder, quota, untold, coming: Arc::default() })
     }
 
-    /// Makes room for an image of so many bytes at most, or says why there is none.
+    /// Makes room for an image of so many bytes at most, or says why there is none. So much was
+    /// `brought` before, by this person and by all.
     pub(crate) fn begin(
         &self,
         person: PersonId,
         bytes: u64,
-        known: &State,
+        brought: (u64, u64),
     ) -> Result<Coming, Refusal> {
         let mut coming = self.coming.lock().expect("nothing panics with it in hand");
         let own = coming.get(&person).map_or(&[][..], Vec::as_slice);
@@ -92,29 +95,23 @@ impl Uploads {
         if own.len() >= of_one || coming.values().map(Vec::len).sum::<usize>() >= of_all {
             return Err(Refusal::unavailable("too many images at once; try again"));
         }
-        let (own, all) = (own.iter().sum(), coming.values().flatten().sum());
-        let sum = |numbers: [u64; 3]| numbers.into_iter().fold(0, u64::saturating_add);
-        if sum([known.brought_by(Some(person)), own, bytes]) > self.quota.per_person {
+        let sum = |numbers: &[u64]| numbers.iter().fold(0, |sum: u64, n| sum.saturating_add(*n));
+        if sum(&[brought.0, sum(own), bytes]) > self.quota.per_person {
             let most = self.quota.per_person >> 20;
-            let message = format!("you have brought images of {most} MiB, and that is the limit");
+            let message = format!("everybody may bring images of {most} MiB, and you have");
             return Err(Refusal::conflict("quota", message));
         }
-        let brought = sum([known.brought_by(None), self.untold.load(Ordering::Relaxed), all]);
-        if brought.saturating_add(bytes) > self.quota.in_all {
+        let on_their_way = coming.values().map(|of_one| sum(of_one)).sum();
+        let untold = self.untold.load(Ordering::Relaxed);
+        if sum(&[brought.1, untold, on_their_way, bytes]) > self.quota.in_all {
             return Err(Refusal::full("no more images are taken: there is no room for them"));
         }
-        let fail = |e| unkept(&self.folder, &e);
-        fs::create_dir_all(&self.folder).map_err(fail)?;
-        let free = free_space(&self.folder).map_err(fail)?;
-        if free.is_some_and(|free| free < sum([self.quota.keep_free, all, bytes])) {
-            say!("{}: the disk is nearly full; no images are taken", self.folder.display());
-            return Err(Refusal::full("no images are taken: the disk is nearly full"));
-        }
         coming.entry(person).or_default().push(bytes);
-        Ok(Coming { all: Arc::clone(&self.coming), person, bytes })
+        let wanted = sum(&[self.quota.keep_free, on_their_way, bytes]);
+        Ok(Coming { all: Arc::clone(&self.coming), person, bytes, wanted })
     }
 
-    /// Writes what comes to an unfinished file.
+    /// Writes what comes to an unfinished file, if the disk has room for it.
     pub(crate) async fn receive(
         &self,
         mut body: Body,
@@ -122,10 +119,10 @@ impl Uploads {
     ) -> Result<Received, Refusal> {
         let (whole, stall) = PATIENCE;
         let end = Instant::now() + whole;
-        let folder = self.folder.clone();
+        let (folder, wanted) = (self.folder.clone(), coming.wanted);
         let fail = |e: &io::Error| unkept(&self.folder, e);
-        let begun = spawn_blocking(move || Received::new(&folder)).await;
-        let mut received = begun.map_err(|_| unfinished())?.map_err(|e| fail(&e))?;
+        let begun = spawn_blocking(move || Received::new(&folder, wanted)).await;
+        let mut received = begun.map_err(|_| unfinished())??;
         loop {
             let next = poll_fn(|context| Pin::new(&mut body).poll_frame(context));
             let next = timeout_at(end.min(Instant::now() + stall), next).await;
@@ -175,11 +172,19 @@ impl Uploads {
 }
 
 impl Received {
-    fn new(folder: &Path) -> io::Result<Self> {
+    /// An empty file in a folder, on whose disk so much must be free.
+    fn new(folder: &Path, wanted: u64) -> Result<Self, Refusal> {
+        let fail = |e| unkept(folder, &e);
+        fs::create_dir_all(folder).map_err(fail)?;
+        if free_space(folder).map_err(fail)?.is_some_and(|free| free < wanted) {
+            say!("{}: the disk is nearly full; no images are taken", folder.display());
+            return Err(Refusal::full("no images are taken: the disk is nearly full"));
+        }
         // Opened here, because a file that tempfile itself creates is for its owner alone.
         let open =
             |path: &Path| OpenOptions::new().read(true).write(true).create_new(true).open(path);
-        let file = tempfile::Builder::new().prefix(UNFINISHED).make_in(folder, open)?;
+        let file = tempfile::Builder::new().prefix(UNFINISHED).make_in(folder, open);
+        let file = file.map_err(fail)?;
         Ok(Received { file, hash: Sha256::new(), bytes: 0 })
     }
 

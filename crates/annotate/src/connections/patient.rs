@@ -3,7 +3,9 @@
 use std::future::Future;
 use std::io::{self, ErrorKind, IoSlice};
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -12,6 +14,8 @@ use tokio::time::{Instant, Sleep, sleep};
 /// Fails with [`ErrorKind::TimedOut`] when the other side takes nothing for some time.
 pub(super) struct Patient<S> {
     stream: S,
+    /// Whether something is still to be sent.
+    unsent: Arc<AtomicBool>,
     stall: Duration,
     /// Runs while there is something that the other side does not take.
     deadline: Pin<Box<Sleep>>,
@@ -19,8 +23,9 @@ pub(super) struct Patient<S> {
 }
 
 impl<S> Patient<S> {
-    pub(super) fn new(stream: S, stall: Duration) -> Self {
-        Patient { stream, stall, deadline: Box::pin(sleep(stall)), waits: false }
+    /// `unsent` is kept true from when something is written until it was flushed.
+    pub(super) fn new(stream: S, stall: Duration, unsent: Arc<AtomicBool>) -> Self {
+        Patient { stream, unsent, stall, deadline: Box::pin(sleep(stall)), waits: false }
     }
 
     /// What came of an attempt, unless it has been in vain for too long.
@@ -29,6 +34,7 @@ impl<S> Patient<S> {
         attempt: Poll<io::Result<T>>,
         context: &mut Context<'_>,
     ) -> Poll<io::Result<T>> {
+        self.unsent.store(true, Ordering::Relaxed);
         if attempt.is_ready() {
             self.waits = false;
             return attempt;
@@ -75,7 +81,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
+        let flushed = ready!(Pin::new(&mut self.stream).poll_flush(context));
+        self.unsent.store(false, Ordering::Relaxed);
+        Poll::Ready(flushed)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Request, State};
+use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use nextpair_data::Side;
@@ -11,17 +11,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::body::{Asked, Body, In, Key, checked, limit};
+use super::pages::page_of;
 use super::shown::Next;
-use crate::access::{Caller, no_cookie};
+use crate::access::{Caller, cookie, no_cookie};
 use crate::app::App;
 use crate::event::{Draft, Said, Seq};
-use crate::flight::length;
-use crate::gallery::Gallery;
 use crate::hints::hints;
 use crate::refusal::Refusal;
 use crate::state::{Act, Done, PersonView, RoundView, Which};
-use crate::stream::stream;
-use crate::uploads::{Kept, LARGEST};
 
 type Reply<T> = Result<Json<T>, Refusal>;
 
@@ -256,86 +253,31 @@ pub(crate) async fn revise(
     }
 }
 
-pub(crate) async fn image(
-    State(app): State<Arc<App>>,
-    _: Caller,
-    In(item): In<String>,
-) -> Result<Response, Refusal> {
-    let unreadable = || Refusal::unavailable("the image cannot be read");
-    let open = move || {
-        let (file, kind) = app.gallery.open(&item)?;
-        Ok::<_, Refusal>((stream(file).map_err(|_| unreadable())?, kind))
-    };
-    let opened = tokio::task::spawn_blocking(open).await;
-    let (response, kind) = opened.map_err(|_| unreadable())??;
-    // An item keeps its image; whoever signs out leaves no more behind than they saw.
-    let headers = [(header::CONTENT_TYPE, kind), (header::CACHE_CONTROL, "private, max-age=3600")];
-    Ok((headers, response).into_response())
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Query {
-    q: Option<String>,
-    limit: Option<usize>,
-}
-
-pub(crate) async fn search(
-    State(app): State<Arc<App>>,
-    _: Caller,
-    Asked(Query { q, limit: asked }): Asked<Query>,
-) -> Reply<Value> {
-    let (query, limit) = (q.unwrap_or_default(), limit(asked, 24, 100)?);
-    if query.chars().count() > 1000 {
-        return Err(Refusal::malformed("more than 1000 letters to look for"));
-    }
-    let found = app.search.as_ref().map(|search| search.find(&query, limit)).unwrap_or_default();
-    let shown = found.into_iter().filter_map(|id| {
-        let captions = app.gallery.item(id).map(|item| item.captions).unwrap_or_default();
-        let (image, caption) = (app.gallery.url(id)?, captions.first());
-        Some(json!({ "item": id, "image": image, "caption": caption }))
-    });
-    Ok(Json(json!({ "images": shown.collect::<Vec<_>>() })))
-}
-
-pub(crate) async fn upload(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    request: Request,
-) -> Reply<Value> {
-    let uploads = app.uploads.as_ref();
-    let uploads = uploads.ok_or_else(|| Refusal::forbidden("images are not taken here"))?;
-    app.limits.upload(caller.person, app.now())?;
-    let bytes = length(request.headers()).unwrap_or(LARGEST);
-    if bytes > LARGEST {
-        return Err(Refusal::too_large(format!(
-            "images of {} MiB at most are taken",
-            LARGEST >> 20
-        )));
-    }
-    let coming = uploads.begin(caller.person, bytes, &app.clerk.state())?;
-    let received = uploads.receive(request.into_body(), &coming).await?;
-    // A small file can be a large picture: one at a time is taken apart.
-    let turn = app.decoding.lock().await;
-    let keeper = Arc::clone(&app);
-    let keep = move || keeper.uploads.as_ref().map(|uploads| uploads.keep(received));
-    let kept = tokio::task::spawn_blocking(keep).await.ok().flatten();
-    let Kept { name, bytes, is_new } =
-        kept.ok_or_else(|| Refusal::unsupported("this is not an image we can read"))??;
-    drop(turn);
-    let item = Gallery::upload(&name);
-    if is_new && let Err(refusal) = app.act(caller.person, Act::Upload { name, bytes }).await {
-        uploads.untold(bytes);
-        return Err(refusal);
-    }
-    Ok(Json(json!({ "item": item, "image": app.gallery.url(&item) })))
-}
-
 pub(crate) async fn sign_out(
     State(app): State<Arc<App>>,
     caller: Caller,
 ) -> Result<Response, Refusal> {
-    app.act(caller.person, Act::LetGo).await?;
+    let act = caller.session.map_or(Act::LetGo, |until| Act::SignOut { until });
+    app.act(caller.person, act).await?;
     let cookie = no_cookie(&app);
     Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, cookie)]).into_response())
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Token {
+    token: String,
+}
+
+/// Somebody who is signed in wants to be signed in by a link instead.
+pub(crate) async fn join(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Body(Token { token }): Body<Token>,
+) -> Result<Response, Refusal> {
+    let (person, link, role) = app.invited(&token).ok_or_else(Refusal::sign_in)?;
+    let until = caller.session.ok_or_else(|| Refusal::forbidden("there is no session"))?;
+    app.act(caller.person, Act::SignOut { until }).await?;
+    let cookie = [(header::SET_COOKIE, cookie(&app, person, link))];
+    Ok((cookie, Json(json!({ "page": page_of(role) }))).into_response())
 }

@@ -13,10 +13,10 @@ use serde_json::{Value, json};
 
 use super::body::{Asked, Body, In, Key, limit, note};
 use crate::access::Lead;
-use crate::app::{App, checked_name};
-use crate::event::{Event, PersonId, Role, Said, Seq, What};
+use crate::app::App;
+use crate::event::{Event, PersonId, Said, Seq, What};
 use crate::refusal::Refusal;
-use crate::state::{Act, Done, Overview, RoundView, State as Known, TaskState, Which};
+use crate::state::{Act, Overview, RoundView, State as Known, TaskState, Which};
 use crate::stream::stream;
 
 type Reply<T> = Result<Json<T>, Refusal>;
@@ -45,7 +45,6 @@ pub(crate) async fn give_back(
 pub(crate) async fn overview(State(app): State<Arc<App>>, _: Lead) -> Json<Overview> {
     let mut overview = app.clerk.state().overview(app.terms, app.grace, app.now());
     for at_work in &mut overview.people {
-        at_work.link = app.link(at_work.person.id).unwrap_or_default();
         at_work.last_seen = app.last_seen(at_work.person.id);
     }
     Json(overview)
@@ -210,46 +209,6 @@ pub(crate) async fn close(
     let closed = state.rounds.iter().find(|known| known.number == round);
     let closed = closed.map(|round| Json(state.round_view(round, app.terms)));
     closed.ok_or_else(|| Refusal::not_found("there is no such round"))
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Invited {
-    name: String,
-    role: Role,
-}
-
-pub(crate) async fn invite(
-    State(app): State<Arc<App>>,
-    Lead(caller): Lead,
-    Body(Invited { name, role }): Body<Invited>,
-) -> Reply<Value> {
-    let name = checked_name(&name).map_err(Refusal::invalid)?;
-    match app.act(caller.person, Act::Invite { name, role }).await? {
-        Done::Number(person) => {
-            let view = app.clerk.state().view_of(person);
-            Ok(Json(json!({ "person": view, "link": app.link(person) })))
-        }
-        _ => Err(Refusal::unavailable("nothing to show")),
-    }
-}
-
-pub(crate) async fn remove(
-    State(app): State<Arc<App>>,
-    Lead(caller): Lead,
-    In(person): In<PersonId>,
-) -> Result<StatusCode, Refusal> {
-    app.act(caller.person, Act::Remove { person }).await?;
-    Ok(StatusCode::NO_CONTENT)
-}
-
-pub(crate) async fn renew_link(
-    State(app): State<Arc<App>>,
-    Lead(caller): Lead,
-    In(person): In<PersonId>,
-) -> Reply<Value> {
-    app.act(caller.person, Act::RenewLink { person }).await?;
-    Ok(Json(json!({ "link": app.link(person) })))
 }
 
 #[derive(Deserialize)]

@@ -9,7 +9,7 @@ mod tasks;
 use nextpair_data::queue::{Answer, Task};
 
 use super::views::NextView;
-use super::{Round, State};
+use super::{MOST_LINKS, Round, State};
 use crate::event::{Draft, Event, Millis, PersonId, Role, Said, Seq, What};
 use crate::refusal::Refusal;
 use crate::source::Batch;
@@ -72,6 +72,17 @@ pub(crate) enum Act {
     },
     RenewLink {
         person: PersonId,
+    },
+    AddLink {
+        person: PersonId,
+    },
+    RevokeLink {
+        person: PersonId,
+        link: u32,
+    },
+    /// Lets go of everything, and ends the session that would last until then.
+    SignOut {
+        until: Millis,
     },
     Remove {
         person: PersonId,
@@ -182,6 +193,21 @@ impl Performance<'_> {
                 self.happens(What::LinkRenewed { person });
                 Ok(Done::Nothing)
             }
+            Act::AddLink { person } => self.add_link(person),
+            Act::RevokeLink { person, link } => {
+                let known = self.state.person(person);
+                if !known.is_some_and(|person| person.lets_in(link, self.now)) {
+                    return Err(Refusal::not_found("there is no such link, or it has ended"));
+                }
+                self.happens(What::LinkRevoked { person, link });
+                Ok(Done::Nothing)
+            }
+            Act::SignOut { until } => {
+                let person = self.person()?;
+                self.let_go(person)?;
+                self.happens(What::SignedOut { person, until });
+                Ok(Done::Nothing)
+            }
             Act::Remove { person } => self.remove(person),
             Act::Upload { name, bytes } => {
                 let person = self.person()?;
@@ -281,6 +307,18 @@ impl Performance<'_> {
         let person = self.state.people.keys().next_back().map_or(1, |last| last + 1);
         self.happens(What::Invited { person, name, role });
         Ok(Done::Number(person))
+    }
+
+    fn add_link(&mut self, person: PersonId) -> Result<Done, Refusal> {
+        self.somebody(person)?;
+        let links = self.state.person(person).map_or(0, |person| person.links(self.now).count());
+        // The app itself adds one where none is left that is of use.
+        if self.by.is_some() && links >= MOST_LINKS {
+            let message = format!("there are {links} links of this person; revoke some");
+            return Err(Refusal::conflict("links", message));
+        }
+        self.happens(What::LinkAdded { person });
+        Ok(Done::Nothing)
     }
 
     fn remove(&mut self, person: PersonId) -> Result<Done, Refusal> {

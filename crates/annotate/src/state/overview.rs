@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde::Serialize;
 
 use super::views::{PersonView, RoundView};
-use super::{Given, Round, State, TaskState, Terms};
+use super::{Given, LinkView, Person, Round, State, TaskState, Terms};
 use crate::event::{Millis, PersonId, Said, Seq};
 use crate::words::{overlap, words};
 
@@ -44,8 +44,8 @@ pub(crate) struct Overview {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct AtWork {
     pub(crate) person: PersonView,
-    /// Filled in by whoever can sign.
-    pub(crate) link: String,
+    /// The links that sign in, without what signs: nobody gets those of others with a look.
+    links: Vec<LinkView>,
     answered: usize,
     skipped: usize,
     returned: usize,
@@ -116,7 +116,8 @@ impl State {
         for given in round.into_iter().flat_map(|round| round.answers.values()) {
             of.entry(given.person).or_default().push(given);
         }
-        let at_work = |id: PersonId| {
+        let at_work = |somebody: &Person| {
+            let id = somebody.id;
             let said = of.remove(&id).unwrap_or_default();
             let stands = |given: &&&Given| given.standing == super::Standing::Stands;
             let standing: Vec<&&Given> = said.iter().filter(stands).collect();
@@ -129,7 +130,7 @@ impl State {
             });
             AtWork {
                 person: self.view_of(id),
-                link: String::new(),
+                links: somebody.links(now).collect(),
                 answered: standing.len() - skipped,
                 skipped,
                 returned: said.iter().filter(returned).count(),
@@ -140,7 +141,7 @@ impl State {
             }
         };
         let people = self.people.values().filter(|person| !person.removed);
-        people.map(|person| person.id).map(at_work).collect()
+        people.map(at_work).collect()
     }
 }
 

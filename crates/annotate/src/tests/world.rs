@@ -233,7 +233,7 @@ impl World {
 
     pub(super) fn token(&self, name: &str) -> String {
         let person = self.app.clerk.state().named(name).unwrap().id;
-        let link = self.app.link(person).unwrap();
+        let link = self.app.link(person).unwrap().0;
         link.rsplit_once('/').unwrap().1.to_owned()
     }
 
@@ -273,7 +273,10 @@ impl World {
         if body.is_some() {
             request = request.header(header::CONTENT_TYPE, kind);
         }
-        let request = request.body(Body::from(body.unwrap_or_default())).unwrap();
+        self.call(request.body(Body::from(body.unwrap_or_default())).unwrap()).await
+    }
+
+    pub(super) async fn call(&self, request: Request<Body>) -> Reply {
         let response = self.router.clone().oneshot(request).await.unwrap();
         let (parts, body) = response.into_parts();
         let bytes = axum::body::to_bytes(body, usize::MAX).await.unwrap().to_vec();

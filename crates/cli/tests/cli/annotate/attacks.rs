@@ -57,9 +57,9 @@ impl Desk {
         stream
     }
 
-    /// The head of a request of Ann's.
-    fn head(&self, line: &str, length: usize) -> String {
-        let token = self.app.link("Ann").rsplit_once('/').unwrap().1;
+    /// The head of somebody's request.
+    fn head(&self, who: &str, line: &str, length: usize) -> String {
+        let token = self.app.link(who).rsplit_once('/').unwrap().1;
         format!(
             "{line} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n\
              Content-Type: application/octet-stream\r\nContent-Length: {length}\r\n\
@@ -67,10 +67,14 @@ impl Desk {
         )
     }
 
-    /// Asks for something; the status and the body.
+    /// Asks for something as the lead, who means well; the status and the body.
     fn ask(&self, line: &str, body: &[u8]) -> (u16, Vec<u8>) {
+        self.ask_as("lead", line, body)
+    }
+
+    fn ask_as(&self, who: &str, line: &str, body: &[u8]) -> (u16, Vec<u8>) {
         let mut stream = self.connect();
-        stream.write_all(self.head(line, body.len()).as_bytes()).unwrap();
+        stream.write_all(self.head(who, line, body.len()).as_bytes()).unwrap();
         // Whoever refuses does not read on.
         let _ = stream.write_all(body);
         let mut bytes = Vec::new();
@@ -80,15 +84,15 @@ impl Desk {
         (status, bytes[end + 4..].to_vec())
     }
 
-    fn json(&self, line: &str, body: &[u8]) -> (u16, Value) {
-        let (status, bytes) = self.ask(line, body);
+    fn json(&self, who: &str, line: &str, body: &[u8]) -> (u16, Value) {
+        let (status, bytes) = self.ask_as(who, line, body);
         (status, serde_json::from_slice(&bytes).unwrap_or_default())
     }
 
     /// It answers, and it never took more memory than there is.
     fn is_well(&self) {
         assert_eq!(self.ask("GET /health", b"").0, 200);
-        assert_eq!(self.json("GET /api/me", b"").1["uploads"], json!(true));
+        assert_eq!(self.json("lead", "GET /api/me", b"").1["uploads"], json!(true));
         let status = fs::read_to_string(format!("/proc/{}/status", self.app.pid())).unwrap();
         let most = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
         let most: u64 = most.trim().trim_end_matches(" kB").parse().unwrap();
@@ -103,14 +107,14 @@ fn unfinished_uploads_take_no_memory() {
     let unfinished: Vec<TcpStream> = (0..32)
         .map(|_| {
             let mut stream = desk.connect();
-            let _ = stream.write_all(desk.head("POST /api/uploads", LARGEST).as_bytes());
+            let _ = stream.write_all(desk.head("Ann", "POST /api/uploads", LARGEST).as_bytes());
             let _ = stream.write_all(&most);
             stream
         })
         .collect();
     desk.is_well();
     // They are on their way, and two at a time are enough for one.
-    let (status, refused) = desk.json("POST /api/uploads", b"x");
+    let (status, refused) = desk.json("Ann", "POST /api/uploads", b"x");
     assert!(matches!(status, 429 | 503), "{status} {refused}");
     drop(unfinished);
     desk.is_well();
@@ -121,13 +125,13 @@ fn a_small_file_of_many_pixels_is_refused() {
     let desk = Desk::open();
     let bomb = bombs::png(10_000, 10_000);
     assert!(bomb.len() < 5 << 20);
-    let (status, refused) = desk.json("POST /api/uploads", &bomb);
+    let (status, refused) = desk.json("Ann", "POST /api/uploads", &bomb);
     let message = refused["message"].as_str().unwrap_or_default();
     assert_eq!(status, 415, "{message}");
     assert!(message.contains("10000 x 10000 pixels; decoding them takes"), "{message}");
     desk.is_well();
     // The largest that are taken, of the kind that takes most.
-    let (status, kept) = desk.json("POST /api/uploads", &bombs::png(9_000, 6_500));
+    let (status, kept) = desk.json("Ann", "POST /api/uploads", &bombs::png(9_000, 6_500));
     assert_eq!(status, 200, "{kept}");
     desk.is_well();
     let uploads = fs::read_dir(desk.folder.path().join("queue.uploads")).unwrap();
@@ -141,7 +145,7 @@ fn unread_images_take_no_memory() {
         .map(|_| {
             let mut stream = desk.connect();
             let line = "GET /api/images/folder%3Alarge.bmp";
-            stream.write_all(desk.head(line, 0).as_bytes()).unwrap();
+            stream.write_all(desk.head("Ann", line, 0).as_bytes()).unwrap();
             stream
         })
         .collect();
@@ -161,7 +165,7 @@ fn half_open_connections_keep_nobody_out() {
     let half_open: Vec<TcpStream> = (0..300)
         .map(|number| {
             let mut stream = desk.connect();
-            let head = desk.head("GET /api/me", 0);
+            let head = desk.head("Ann", "GET /api/me", 0);
             let part = &head[..number % (head.len() - 1)];
             // Those that made room are closed.
             let _ = stream.write_all(part.as_bytes());
@@ -176,7 +180,7 @@ fn half_open_connections_keep_nobody_out() {
 #[test]
 fn only_files_with_plain_names_are_offered() {
     let desk = Desk::open();
-    let found = desk.json("GET /api/search?q=folder&limit=100", b"").1;
+    let found = desk.json("Ann", "GET /api/search?q=folder&limit=100", b"").1;
     let items: Vec<&str> = found["images"]
         .as_array()
         .unwrap()
