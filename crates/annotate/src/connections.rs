@@ -169,6 +169,8 @@ impl Connection {
         // What goes wrong between two requests concerns nobody; what goes wrong within one, its
         // client knows.
         tokio::select! {
+            // First of all: a request that has come is begun before anybody is sent away.
+            biased;
             _ = connection.as_mut() => return,
             _ = self.stopping.changed() => {
                 connection.as_mut().graceful_shutdown();

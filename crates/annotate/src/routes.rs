@@ -1,7 +1,7 @@
 //! All addresses, in one table.
 
 mod annotating;
-mod body;
+pub(crate) mod body;
 mod images;
 mod leading;
 mod pages;

@@ -44,6 +44,8 @@ pub(crate) struct Uploads {
     quota: Quota,
     /// Bytes in the folder that the history does not tell of.
     untold: AtomicU64,
+    /// How long an image may take, and how long nothing of it may come.
+    pub(crate) patience: (Duration, Duration),
     coming: Arc<Mutex<HashMap<PersonId, Vec<u64>>>>,
 }
 
@@ -78,7 +80,7 @@ impl Uploads {
         let looked = look(folder, known);
         let untold = looked.map_err(|e| Error::Settings(format!("{}: {e}", folder.display())))?;
         let (folder, untold) = (folder.to_path_buf(), AtomicU64::new(untold));
-        Ok(Uploads { folder, quota, untold, coming: Arc::default() })
+        Ok(Uploads { folder, quota, untold, patience: PATIENCE, coming: Arc::default() })
     }
 
     /// Makes room for an image of so many bytes at most, or says why there is none. So much was
@@ -117,7 +119,7 @@ impl Uploads {
         mut body: Body,
         coming: &Coming,
     ) -> Result<Received, Refusal> {
-        let (whole, stall) = PATIENCE;
+        let (whole, stall) = self.patience;
         let end = Instant::now() + whole;
         let (folder, wanted) = (self.folder.clone(), coming.wanted);
         let fail = |e: &io::Error| unkept(&self.folder, e);
@@ -125,8 +127,10 @@ impl Uploads {
         let mut received = begun.map_err(|_| unfinished())??;
         loop {
             let next = poll_fn(|context| Pin::new(&mut body).poll_frame(context));
-            let next = timeout_at(end.min(Instant::now() + stall), next).await;
-            let Some(frame) = next.map_err(|_| Refusal::slow())? else { return Ok(received) };
+            let now = Instant::now();
+            // A byte that is always there is never late, but the whole is.
+            let next = timeout_at(end.min(now + stall), next).await.ok().filter(|_| now < end);
+            let Some(frame) = next.ok_or_else(Refusal::slow)? else { return Ok(received) };
             let frame = frame.map_err(|e| Refusal::malformed(e.to_string()))?;
             let Ok(bytes) = frame.into_data() else { continue };
             if received.bytes + bytes.len() as u64 > coming.bytes {

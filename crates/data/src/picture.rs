@@ -155,7 +155,8 @@ fn format(path: &Path, reader: &mut impl BufRead) -> Result<Format, Error> {
 fn other_size(reader: impl BufRead + Seek, format: Format) -> Result<((u32, u32), u64), String> {
     let decoder = decoder(reader, BESIDE)?;
     let per_pixel = match format {
-        Format::Gif | Format::WebP => memory::of_canvas(),
+        Format::Gif => memory::GIF,
+        Format::WebP => memory::of_webp(decoder.color_type()),
         _ => memory::of_colour(decoder.color_type()),
     };
     Ok((decoder.dimensions(), per_pixel))
@@ -174,7 +175,7 @@ fn decoder<'a>(
 
 fn decode_other(bytes: &[u8], header: Header) -> Result<(RgbImage, Orientation), String> {
     let allocates = match header.format {
-        // A frame, which need not lie within the canvas.
+        // A frame, which need not lie within the canvas: what memory::GIF leaves for it.
         Format::Gif => 8 * u64::from(header.width) * u64::from(header.height),
         _ => BESIDE,
     };

@@ -39,11 +39,20 @@ impl<T: DeserializeOwned> FromRequest<Arc<App>> for Body<T> {
     type Rejection = Refusal;
 
     async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Refusal> {
-        let bytes = length(request.headers()).and_then(|length| usize::try_from(length).ok());
-        let _room = app.flight.room(bytes.unwrap_or(LARGEST).min(LARGEST))?;
-        let read = tokio::time::timeout(PATIENCE, Json::from_request(request, app)).await;
-        Ok(Body(read.map_err(|_| Refusal::slow())??.0))
+        Ok(Body(read(request, app, PATIENCE).await?))
     }
+}
+
+/// Reads a body of JSON that comes in some time, if there is room for it.
+pub(crate) async fn read<T: DeserializeOwned>(
+    request: Request,
+    app: &Arc<App>,
+    patience: Duration,
+) -> Result<T, Refusal> {
+    let bytes = length(request.headers()).and_then(|length| usize::try_from(length).ok());
+    let _room = app.flight.room(bytes.unwrap_or(LARGEST).min(LARGEST))?;
+    let read = tokio::time::timeout(patience, Json::from_request(request, app)).await;
+    Ok(read.map_err(|_| Refusal::slow())??.0)
 }
 
 impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for In<T> {

@@ -7,6 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::http::{Request, header};
@@ -15,8 +16,8 @@ use nextpair_data::Side;
 use tempfile::TempDir;
 
 use super::world::{Reply, World, on_sqlite};
-use crate::Settings;
-use crate::uploads::LARGEST;
+use crate::uploads::{LARGEST, Uploads};
+use crate::{Settings, routes};
 
 /// A body that comes in pieces and then fails, and counts how often it was asked.
 struct Pieces(Vec<Bytes>, Arc<AtomicUsize>);
@@ -185,6 +186,51 @@ fn what_does_not_come_whole_leaves_nothing() {
             assert_eq!(world.app.clerk.state().brought_by(None), 0);
             // Nothing of it counts as being on its way.
             upload(&world, "ann", &images[0]).await.ok();
+        },
+    );
+}
+
+/// A body that never comes, or one that comes forever.
+struct Dribble(Option<Bytes>);
+
+impl HttpBody for Dribble {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        match &self.0 {
+            Some(bytes) => {
+                context.waker().wake_by_ref();
+                Poll::Ready(Some(Ok(Frame::data(bytes.clone()))))
+            }
+            None => Poll::Pending,
+        }
+    }
+}
+
+#[test]
+fn what_comes_too_slowly_is_given_up() {
+    let (long, short) = (Duration::from_secs(3600), Duration::from_millis(20));
+    with_uploads(
+        Side::Text,
+        |_| {},
+        async |world, folder| {
+            let quota = world.settings.quota;
+            let mut uploads = Uploads::open(&folder, quota, &world.app.clerk.state()).unwrap();
+            for (patience, bytes) in [((long, short), None), ((short, long), Some(Bytes::new()))] {
+                uploads.patience = patience;
+                let coming = uploads.begin(2, LARGEST, (0, 0)).unwrap();
+                let slow = uploads.receive(Body::new(Dribble(bytes)), &coming).await;
+                assert_eq!(slow.err().unwrap().code, "slow");
+                assert!(names(&folder).is_empty(), "{:?}", names(&folder));
+            }
+            let request = Request::builder().header(header::CONTENT_TYPE, "application/json");
+            let request = request.body(Body::new(Dribble(None))).unwrap();
+            let slow = routes::body::read::<serde_json::Value>(request, &world.app, short).await;
+            assert_eq!(slow.err().unwrap().status, 408);
         },
     );
 }

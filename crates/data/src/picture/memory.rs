@@ -25,9 +25,13 @@ pub(super) fn of_colour(colour: ColorType) -> u64 {
     (u64::from(colour.bytes_per_pixel()) + 4).max(LEAST)
 }
 
-/// Bytes per pixel for animations: the canvas, a frame, and the frame laid on the canvas.
-pub(super) fn of_canvas() -> u64 {
-    12
+/// Bytes per pixel for GIF: the canvas, and a frame of twice its size at most.
+pub(super) const GIF: u64 = 4 + 8;
+
+/// Bytes per pixel for WebP, which may be an animation: the canvas, a frame as it is coded, as
+/// colours and maybe its transparency before and after decoding, and what the decoder returns.
+pub(super) fn of_webp(colour: ColorType) -> u64 {
+    if colour.has_alpha() { 4 + 2 + 4 + 5 + 4 } else { 4 + 2 + 4 + 3 }
 }
 
 /// Bytes per pixel for JPEG: files that come in several scans keep two bytes of every component
@@ -112,7 +116,7 @@ mod tests {
         }
         // The largest of common cameras.
         check(path, (9504, 6336), of_scans(3), 60 << 20).unwrap();
-        check(path, (9504, 6336), of_colour(ColorType::Rgb8), 200 << 20).unwrap();
+        check(path, (9504, 6336), of_colour(ColorType::Rgb8), 180 << 20).unwrap();
         assert!(check(path, (9504, 6336), of_colour(ColorType::Rgb8), 400 << 20).is_err());
         assert!(check(path, (u32::MAX, u32::MAX), u64::MAX, u64::MAX).is_err());
         assert!(check(path, (0, 5), 7, 0).is_err());
