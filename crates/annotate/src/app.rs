@@ -12,6 +12,7 @@ use crate::Desk;
 use crate::access::{Limits, Signer};
 use crate::clerk::Clerk;
 use crate::event::{Millis, Moment, PersonId, Role};
+use crate::flight::Flight;
 use crate::gallery::Gallery;
 use crate::hints;
 use crate::metrics::Metrics;
@@ -19,8 +20,9 @@ use crate::refusal::{Error, Refusal};
 use crate::search::Search;
 use crate::settings::Settings;
 use crate::source::Source;
-use crate::state::{Act, Done, Terms};
+use crate::state::{Act, Done, LinkView, Terms, USEFUL};
 use crate::store::Store;
+use crate::uploads::Uploads;
 
 /// The name of the lead that every desk has.
 const LEAD: &str = "lead";
@@ -35,6 +37,9 @@ pub(crate) struct App {
     pub(crate) signer: Signer,
     pub(crate) limits: Limits,
     pub(crate) gallery: Gallery,
+    pub(crate) flight: Flight,
+    /// Where people may bring images.
+    pub(crate) uploads: Option<Uploads>,
     /// For pools of texts.
     pub(crate) search: Option<Search>,
     /// Pictures are taken apart one at a time.
@@ -79,8 +84,14 @@ impl App {
         }
         let gallery = Gallery::new(dataset, pool, settings)?;
         let search = (pool == Side::Text).then(|| Search::new(&gallery));
+        let clerk = Clerk::start(&store, terms, Arc::clone(&clock)).await?;
+        // An image answers a text; where images are captioned, nobody needs another one.
+        let uploads = settings.uploads.as_deref().filter(|_| pool == Side::Text);
+        let uploads = uploads.map(|folder| Uploads::open(folder, settings.quota, &clerk.state()));
         let app = App {
-            clerk: Clerk::start(&store, terms, Arc::clone(&clock)).await?,
+            uploads: uploads.transpose()?,
+            flight: Flight::new(),
+            clerk,
             store,
             signer,
             limits: Limits::new(),
@@ -121,11 +132,26 @@ impl App {
                 Some(true) if role == Role::Annotator => {
                     say!("{name} was removed and gets no link; invite them by another name");
                 }
-                Some(_) => {}
+                Some(true) => {}
+                Some(false) => self.refresh_link(&name).await?,
             }
         }
         match settings.price {
             Some(price) => self.system(Act::Price { price: Some(price) }).await.map(drop),
+            None => Ok(()),
+        }
+    }
+
+    /// Sees to it that somebody has a link that works for a while.
+    async fn refresh_link(&self, name: &str) -> Result<(), Error> {
+        let later = self.now().wall + USEFUL;
+        let without = self
+            .clerk
+            .state()
+            .named(name)
+            .and_then(|person| person.links(later).next_back().is_none().then_some(person.id));
+        match without {
+            Some(person) => self.system(Act::AddLink { person }).await.map(drop),
             None => Ok(()),
         }
     }
@@ -160,10 +186,27 @@ impl App {
         self.public_url.clone().map_or_else(plain, |url| url.trim_end_matches('/').to_owned())
     }
 
-    /// What signs somebody in.
-    pub(crate) fn link(&self, person: PersonId) -> Option<String> {
-        let link = self.clerk.state().person(person)?.link;
-        Some(format!("{}/join/{}", self.url(), self.signer.token(person, link)))
+    /// What signs somebody in: the newest of their links, and how long it does.
+    pub(crate) fn link(&self, person: PersonId) -> Option<(String, LinkView)> {
+        let newest = self.clerk.state().person(person)?.links(self.now().wall).next_back()?;
+        let token = self.signer.token(person, newest.number);
+        Some((format!("{}/join/{token}", self.url()), newest))
+    }
+
+    /// Learns of somebody's link that another process made just now. Only for links that we signed.
+    pub(crate) async fn hear_of(&self, (person, link): (PersonId, u32)) {
+        if !self.clerk.state().has_link(person, link) {
+            // Whether that worked shows when the link is looked for.
+            let _ = self.system(Act::Look).await;
+        }
+    }
+
+    /// Whom a token signs in, by which link.
+    pub(crate) fn invited(&self, token: &str) -> Option<(PersonId, u32, Role)> {
+        let (person, link) = self.signer.of_token(token)?;
+        let state = self.clerk.state();
+        let person = state.person(person).filter(|person| person.lets_in(link, self.now().wall))?;
+        Some((person.id, link, person.role))
     }
 
     /// Names and links of the first lead and of those who were to be invited.
@@ -171,7 +214,7 @@ impl App {
         let names = std::iter::once(LEAD).chain(invited.iter().map(String::as_str));
         let link = |name: &str| {
             let person = self.clerk.state().named(name.trim()).map(|person| person.id)?;
-            Some((name.to_owned(), self.link(person)?))
+            Some((name.to_owned(), self.link(person)?.0))
         };
         names.filter_map(link).collect()
     }

@@ -58,6 +58,12 @@ pub(crate) enum What {
     Invited { person: PersonId, name: String, role: Role },
     /// The links and sessions of somebody end; a new link counts.
     LinkRenewed { person: PersonId },
+    /// Somebody gets one more link.
+    LinkAdded { person: PersonId },
+    /// One link of somebody ends, and every session that it began.
+    LinkRevoked { person: PersonId, link: u32 },
+    /// Somebody signed out of the session that would have lasted until then.
+    SignedOut { person: PersonId, until: Millis },
     /// Somebody may not sign in any more.
     Removed { person: PersonId },
     /// A round begins. Its tasks are stored beside the events.
@@ -93,6 +99,8 @@ pub(crate) enum What {
     HandedOver { round: i64 },
     /// A run went on without the answers of this round: it had got them from elsewhere.
     Overtaken { round: i64 },
+    /// Somebody brought an image, which is kept as a file of this name.
+    Uploaded { person: PersonId, name: String, bytes: u64 },
 }
 
 impl What {
@@ -101,6 +109,9 @@ impl What {
         match self {
             What::Invited { .. } => "invited",
             What::LinkRenewed { .. } => "link_renewed",
+            What::LinkAdded { .. } => "link_added",
+            What::LinkRevoked { .. } => "link_revoked",
+            What::SignedOut { .. } => "signed_out",
             What::Removed { .. } => "removed",
             What::Opened { .. } => "opened",
             What::Leased { .. } => "leased",
@@ -114,6 +125,7 @@ impl What {
             What::Closed { .. } => "closed",
             What::HandedOver { .. } => "handed_over",
             What::Overtaken { .. } => "overtaken",
+            What::Uploaded { .. } => "uploaded",
         }
     }
 

@@ -5,12 +5,13 @@
 //! names that lead out of their folder when they are opened.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 
 use nextpair_data::dataset::{Dataset, Item, TRAIN};
 use nextpair_data::picture::{self, Format};
-use nextpair_data::{AtomicFile, Side, fingerprint};
+use nextpair_data::{Side, open_file};
 
 use crate::refusal::{Error, Refusal};
 use crate::settings::Settings;
@@ -26,7 +27,7 @@ pub(crate) struct Gallery {
     dataset: Dataset,
     pool: Side,
     folder: Option<PathBuf>,
-    /// Where images go that people upload, if they may.
+    /// Where images are that people brought.
     uploads: Option<PathBuf>,
     /// Images of a folder beside the dataset that texts may be paired with, by id.
     beside: BTreeMap<String, PathBuf>,
@@ -41,14 +42,15 @@ impl Gallery {
             by_hash.entry(hash(&item.id)).or_default().push(at as u32);
         }
         let (folder, uploads) = (dataset.image_folder(), settings.uploads.clone());
-        let mut beside = BTreeMap::new();
+        let mut found = Found::default();
         if let Some(images) = &settings.images {
-            find_images(images, FOLDER, &mut beside)?;
-            if beside.is_empty() {
+            found.look(images, FOLDER)?;
+            found.say_odd();
+            if found.images.is_empty() {
                 return Err(Error::Settings(format!("{}: no images in it", images.display())));
             }
         }
-        Ok(Gallery { dataset, pool, folder, uploads, beside, by_hash })
+        Ok(Gallery { dataset, pool, folder, uploads, beside: found.images, by_hash })
     }
 
     /// The ids of all images that a text can be paired with, but for uploads.
@@ -61,8 +63,9 @@ impl Gallery {
         &self.dataset
     }
 
-    pub(crate) fn takes_uploads(&self) -> bool {
-        self.uploads.is_some()
+    /// What an upload is called, by the name of its file.
+    pub(crate) fn upload(name: &str) -> String {
+        format!("{UPLOAD}{name}")
     }
 
     /// The item of this id.
@@ -91,8 +94,8 @@ impl Gallery {
         }
     }
 
-    /// The bytes of an image and what kind of image it is.
-    pub(crate) fn read(&self, id: &str) -> Result<(Vec<u8>, &'static str), Refusal> {
+    /// The file of an image and what kind of image it is.
+    pub(crate) fn open(&self, id: &str) -> Result<(File, &'static str), Refusal> {
         let none = || Refusal::not_found("there is no image of this item");
         let path = match self.item(id) {
             Some(item) => {
@@ -101,10 +104,10 @@ impl Gallery {
             None => self.elsewhere(id),
         };
         let path = path.ok_or_else(none)?;
-        let bytes = std::fs::read(&path).map_err(|_| none())?;
-        let header = picture::probe_bytes(&path, &bytes);
+        let file = open_file(&path).map_err(|_| none())?;
+        let header = picture::probe_from(&path, &file);
         let header = header.map_err(|_| Refusal::not_found("the file is not a whole image"))?;
-        Ok((bytes, media_type(header.format)))
+        Ok((file, media_type(header.format)))
     }
 
     /// Whether a text can be paired with the image of this id.
@@ -127,23 +130,6 @@ impl Gallery {
         }
     }
 
-    /// Keeps an image that somebody brought, under a name that follows from its bytes.
-    pub(crate) fn keep(&self, bytes: &[u8]) -> Result<String, Refusal> {
-        let folder = self.uploads.as_ref();
-        let folder = folder.ok_or_else(|| Refusal::forbidden("images are not taken here"))?;
-        let unreadable = |e| Refusal::unsupported(format!("this is not an image we can read: {e}"));
-        let header = picture::probe_bytes(Path::new("the image"), bytes).map_err(unreadable)?;
-        picture::decode(Path::new("the image"), bytes).map_err(unreadable)?;
-        let name = format!("{}.{}", fingerprint(bytes), ending(header.format));
-        let fail = |e: &dyn std::fmt::Display| {
-            say!("an upload could not be kept: {e}");
-            Refusal::unavailable("the image could not be kept; try again")
-        };
-        std::fs::create_dir_all(folder).map_err(|e| fail(&e))?;
-        AtomicFile::write_whole(&folder.join(&name), bytes).map_err(|e| fail(&e))?;
-        Ok(format!("{UPLOAD}{name}"))
-    }
-
     /// The file of an image that is not in the dataset: one of the folder, or an upload, whose names
     /// are of our making: letters, digits and one dot.
     fn elsewhere(&self, id: &str) -> Option<PathBuf> {
@@ -158,25 +144,48 @@ impl Gallery {
     }
 }
 
-/// The images in a folder and the folders in it, by their names after `prefix`.
-fn find_images(
-    folder: &Path,
-    prefix: &str,
-    found: &mut BTreeMap<String, PathBuf>,
-) -> Result<(), Error> {
-    let wrong = |e: std::io::Error| Error::Settings(format!("{}: {e}", folder.display()));
-    for entry in std::fs::read_dir(folder).map_err(wrong)? {
-        let entry = entry.map_err(wrong)?;
-        let (path, name) = (entry.path(), entry.file_name());
-        let Some(name) = name.to_str().filter(|name| !name.starts_with('.')) else { continue };
-        let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
-        if entry.file_type().map_err(wrong)?.is_dir() {
-            find_images(&path, &format!("{prefix}{name}/"), found)?;
-        } else if ENDINGS.contains(&ending.to_ascii_lowercase().as_str()) {
-            found.insert(format!("{prefix}{name}"), path);
+/// Images of a folder.
+#[derive(Default)]
+struct Found {
+    images: BTreeMap<String, PathBuf>,
+    /// What is called like an image and is none that can be offered, and why.
+    odd: Vec<(PathBuf, &'static str)>,
+}
+
+impl Found {
+    /// The images in a folder and the folders in it, by their names after `prefix`.
+    fn look(&mut self, folder: &Path, prefix: &str) -> Result<(), Error> {
+        let wrong = |e: std::io::Error| Error::Settings(format!("{}: {e}", folder.display()));
+        for entry in std::fs::read_dir(folder).map_err(wrong)? {
+            let entry = entry.map_err(wrong)?;
+            let (path, name) = (entry.path(), entry.file_name());
+            let Some(name) = name.to_str().filter(|name| !name.starts_with('.')) else { continue };
+            let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+            if entry.file_type().map_err(wrong)?.is_dir() {
+                self.look(&path, &format!("{prefix}{name}/"))?;
+            } else if ENDINGS.contains(&ending.to_ascii_lowercase().as_str()) {
+                let id = format!("{prefix}{name}");
+                match () {
+                    // Files of answers have an id in one line.
+                    () if id.chars().any(char::is_control) => {
+                        self.odd.push((path, "a name with control characters"));
+                    }
+                    // A link to a pipe or a device is not a picture, and may never end.
+                    () if !path.is_file() => self.odd.push((path, "no ordinary file")),
+                    () => drop(self.images.insert(id, path)),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Says once what is not offered.
+    fn say_odd(&self) {
+        if let Some((path, why)) = self.odd.first() {
+            let more = self.odd.len() - 1;
+            say!("{:?}: {why}, so it is not offered (and {more} more like it)", path);
         }
     }
-    Ok(())
 }
 
 fn hash(id: &str) -> u64 {
@@ -206,16 +215,6 @@ fn media_type(format: Format) -> &'static str {
         Format::WebP => "image/webp",
         Format::Gif => "image/gif",
         Format::Bmp => "image/bmp",
-    }
-}
-
-fn ending(format: Format) -> &'static str {
-    match format {
-        Format::Jpeg => "jpg",
-        Format::Png => "png",
-        Format::WebP => "webp",
-        Format::Gif => "gif",
-        Format::Bmp => "bmp",
     }
 }
 

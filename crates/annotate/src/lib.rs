@@ -2,7 +2,7 @@
 //!
 //! What happened is a list of events (`event.rs`) in a database (`store.rs`), written by one clerk
 //! (`clerk.rs`) who stores many acts at a time; what is known is what the events add up to
-//! (`state.rs`). `routes.rs` is the table of addresses, `access.rs` says who may, `keeper.rs` opens
+//! (`state.rs`). `connections.rs` accepts, `routes.rs` is the table of addresses, `access.rs` says who may, `keeper.rs` opens
 //! rounds, closes them and hands their answers over to the [`Source`] that the picks came from.
 #![forbid(unsafe_code)]
 
@@ -12,7 +12,9 @@ mod log;
 mod access;
 mod app;
 mod clerk;
+mod connections;
 mod event;
+mod flight;
 mod gallery;
 mod hints;
 mod keeper;
@@ -24,11 +26,12 @@ mod settings;
 mod source;
 mod state;
 mod store;
+mod stream;
 #[cfg(test)]
 mod tests;
+mod uploads;
 mod words;
 
-use std::future::IntoFuture;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,13 +41,17 @@ use nextpair_data::dataset::Dataset;
 use tokio::net::TcpListener;
 
 pub use refusal::Error;
-pub use settings::Settings;
+pub use settings::{Quota, Settings};
 pub use source::{Batch, Source, Taken};
 
 use app::{App, system_clock};
+use connections::Bounds;
 
 /// How long those who are told to stop are waited for.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Threads that read and write files at most: each takes memory.
+const BLOCKING: usize = 16;
 
 /// What is served.
 pub struct Desk {
@@ -67,7 +74,8 @@ pub struct Ready {
 
 /// Serves until the process is told to stop (interrupt, termination).
 pub fn serve(desk: Desk, settings: &Settings, ready: impl FnOnce(&Ready)) -> Result<(), Error> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = runtime.enable_all().max_blocking_threads(BLOCKING).build();
     let listen = |error| Error::Listen { address: settings.address.to_string(), error };
     runtime.map_err(listen)?.block_on(async {
         // Refused before anything listens.
@@ -79,11 +87,11 @@ pub fn serve(desk: Desk, settings: &Settings, ready: impl FnOnce(&Ready)) -> Res
         keeper::open_round(&app).await?;
         let keeper = tokio::spawn(keeper::keep(Arc::clone(&app)));
         ready(&Ready { address, links: app.links(&settings.invite) });
-        let service = routes::router(&app).into_make_service_with_connect_info::<SocketAddr>();
-        let served = axum::serve(listener, service).with_graceful_shutdown(told_to_stop());
+        let (router, bounds) = (routes::router(&app), Bounds::of_process());
+        let served = connections::serve(listener, router, bounds, told_to_stop());
         let stopped = |what: &str| Err(Error::Settings(format!("{what} stopped; start again")));
         let ended = tokio::select! {
-            served = served.into_future() => served.map_err(listen),
+            () = served => Ok(()),
             () = patience() => Ok(()),
             () = app.clerk.stopped() => stopped("the clerk"),
             _ = keeper => stopped("the keeper"),

@@ -88,6 +88,17 @@ impl Refusal {
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message)
     }
 
+    /// The body of a request does not come.
+    pub(crate) fn slow() -> Self {
+        let message = "the request came too slowly; try again";
+        Self::new(StatusCode::REQUEST_TIMEOUT, "slow", message)
+    }
+
+    /// There is no room for what somebody brings.
+    pub(crate) fn full(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::INSUFFICIENT_STORAGE, "full", message)
+    }
+
     pub(crate) fn too_many(seconds: u64) -> Self {
         let message = "too many requests; slow down";
         let refusal = Self::new(StatusCode::TOO_MANY_REQUESTS, "too_many", message);

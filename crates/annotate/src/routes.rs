@@ -1,9 +1,11 @@
 //! All addresses, in one table.
 
 mod annotating;
-mod body;
+pub(crate) mod body;
+mod images;
 mod leading;
 mod pages;
+mod people;
 mod service;
 mod shown;
 
@@ -21,10 +23,8 @@ use crate::access::{authenticate, check_host};
 use crate::app::App;
 use crate::refusal::Refusal;
 
-/// Larger requests are refused. Twenty long captions fit.
+/// Larger requests are refused. Twenty long captions fit. Uploads have limits of their own.
 const LARGEST: usize = 512 * 1024;
-/// Larger images are refused.
-const LARGEST_IMAGE: usize = 32 * 1024 * 1024;
 
 /// Scripts and styles of our own, images of our own, and nothing from anywhere else.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; \
@@ -51,9 +51,10 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
         .route("/api/answers", get(annotating::mine).post(annotating::submit))
         .route("/api/answers/{answer}/undo", post(annotating::undo))
         .route("/api/answers/{answer}/revise", post(annotating::revise))
-        .route("/api/images/{item}", get(annotating::image))
-        .route("/api/search", get(annotating::search))
-        .route("/api/uploads", post(annotating::upload).layer(DefaultBodyLimit::max(LARGEST_IMAGE)))
+        .route("/api/images/{item}", get(images::image))
+        .route("/api/search", get(images::search))
+        .route("/api/uploads", post(images::upload))
+        .route("/api/join", post(annotating::join))
         .route("/api/sign-out", post(annotating::sign_out));
     let leading = Router::new()
         .route("/api/answers/{answer}/return", post(leading::give_back))
@@ -64,9 +65,11 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
         .route("/api/lead/pause", put(leading::pause))
         .route("/api/lead/price", put(leading::price))
         .route("/api/lead/close", post(leading::close))
-        .route("/api/lead/people", post(leading::invite))
-        .route("/api/lead/people/{person}", delete(leading::remove))
-        .route("/api/lead/people/{person}/link", post(leading::renew_link))
+        .route("/api/lead/people", post(people::invite))
+        .route("/api/lead/people/{person}", delete(people::remove))
+        .route("/api/lead/people/{person}/link", post(people::renew_link))
+        .route("/api/lead/people/{person}/links", post(people::add_link))
+        .route("/api/lead/people/{person}/links/{link}", delete(people::revoke_link))
         .route("/api/lead/export", get(leading::export))
         .route("/metrics", get(service::metrics));
     let known = annotating.merge(leading);
@@ -92,7 +95,8 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
 async fn finish(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let began = Instant::now();
     let submit = request.uri().path() == "/api/answers" && request.method() == "POST";
-    let mut response = next.run(request).await.into_response();
+    let response = next.run(request).await.into_response();
+    let mut response = app.flight.answer(response).unwrap_or_else(Refusal::into_response);
     app.metrics.responded(response.status().as_u16());
     if submit && response.status().is_success() {
         app.metrics.submitted(began.elapsed());

@@ -32,11 +32,30 @@ pub struct Settings {
     pub price: Option<f64>,
     /// How long a complete round stays open for second thoughts; without, until the lead closes it.
     pub grace: Option<Duration>,
-    /// Where images go that people upload for texts; without, they may name images of the dataset
-    /// only.
+    /// Where images go that people upload for texts; without, and for pools of images, none are
+    /// taken.
     pub uploads: Option<PathBuf>,
+    /// How much of them is taken.
+    pub quota: Quota,
     /// A folder of images, beside those of the dataset, that people may choose from for texts.
     pub images: Option<PathBuf>,
+}
+
+/// How many bytes of images people may bring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quota {
+    /// Each of them, over all rounds. What was deleted since counts.
+    pub per_person: u64,
+    /// All of them together, with whatever else is in the folder at the start.
+    pub in_all: u64,
+    /// So much of the disk stays free: answers may lie on it as well.
+    pub keep_free: u64,
+}
+
+impl Default for Quota {
+    fn default() -> Self {
+        Quota { per_person: 512 << 20, in_all: 8 << 30, keep_free: 1 << 30 }
+    }
 }
 
 /// More captions, or annotators, for one item are a mistake.

@@ -6,6 +6,7 @@
 
 mod acts;
 mod overview;
+mod person;
 mod round;
 #[cfg(test)]
 mod tests;
@@ -18,23 +19,13 @@ use nextpair_data::queue::Task;
 
 pub(crate) use acts::{Act, Done, Record, Terms};
 pub(crate) use overview::Overview;
+pub(crate) use person::{LinkView, MOST_LINKS, Person, USEFUL};
 pub(crate) use round::{Given, Round, Slot, Standing};
 pub(crate) use views::{
     AnswerView, InHand, NextView, PersonView, QueueTask, RoundView, TaskState, Which,
 };
 
-use crate::event::{Draft, Event, Millis, PersonId, Role, Seq, What};
-
-/// Somebody who was invited.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Person {
-    pub(crate) id: PersonId,
-    pub(crate) name: String,
-    pub(crate) role: Role,
-    /// Counts links: only the last one signs in.
-    pub(crate) link: u32,
-    pub(crate) removed: bool,
-}
+use crate::event::{Draft, Event, Millis, PersonId, Seq, What};
 
 /// What the key of an act stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +60,8 @@ pub(crate) struct State {
     keys: HashMap<(PersonId, Arc<str>), (Seq, Meaning)>,
     /// Unfinished words. They are not part of the history.
     pub(crate) drafts: HashMap<(PersonId, String), Draft>,
+    /// Images that people brought, by the names of their files: who, and how many bytes.
+    pub(crate) uploads: HashMap<String, (PersonId, u64)>,
     /// Tasks of rounds that an event is about to open.
     pub(crate) coming: HashMap<i64, Vec<Arc<Task>>>,
 }
@@ -80,23 +73,27 @@ impl State {
         if let (Some(by), Some(key), Some(meaning)) = (event.by, &event.key, meaning(&event.what)) {
             self.keys.entry((by, key.clone())).or_insert((event.seq, meaning));
         }
+        let at = event.at;
         match &event.what {
             What::Invited { person, name, role } => {
                 let (id, name) = (*person, name.clone());
-                let person = Person { id, name, role: *role, link: 0, removed: false };
-                self.people.insert(id, person);
+                self.people.insert(id, Person::new(id, name, *role, at));
             }
-            What::LinkRenewed { person } => {
-                if let Some(person) = self.people.get_mut(person) {
-                    person.link += 1;
-                }
+            What::LinkRenewed { person } => self.of_person(*person, |person| {
+                person.revoke_all_links();
+                person.add_link(at);
+            }),
+            What::LinkAdded { person } => self.of_person(*person, |person| person.add_link(at)),
+            What::LinkRevoked { person, link } => {
+                self.of_person(*person, |person| person.revoke_link(*link));
             }
-            What::Removed { person } => {
-                if let Some(person) = self.people.get_mut(person) {
-                    person.removed = true;
-                    person.link += 1;
-                }
+            What::SignedOut { person, until } => {
+                self.of_person(*person, |person| person.end_session(*until, at));
             }
+            What::Removed { person } => self.of_person(*person, |person| {
+                person.removed = true;
+                person.revoke_all_links();
+            }),
             What::Opened { round, fingerprint } => {
                 let tasks = self.coming.remove(round).unwrap_or_default();
                 self.rounds.push(Round::new(*round, fingerprint.clone(), tasks, event.tick));
@@ -109,6 +106,9 @@ impl State {
             What::Overtaken { round } => self.of_round(*round, |round| {
                 (round.closed, round.handed_over, round.overtaken) = (true, true, true);
             }),
+            What::Uploaded { person, name, bytes } => {
+                self.uploads.entry(name.clone()).or_insert((*person, *bytes));
+            }
             What::Leased { .. }
             | What::LetGo { .. }
             | What::Answered { .. }
@@ -144,6 +144,12 @@ impl State {
         }
     }
 
+    fn of_person(&mut self, person: PersonId, change: impl FnOnce(&mut Person)) {
+        if let Some(person) = self.people.get_mut(&person) {
+            change(person);
+        }
+    }
+
     /// The last round, open or not.
     pub(crate) fn round(&self) -> Option<&Round> {
         self.rounds.last()
@@ -159,9 +165,20 @@ impl State {
         self.people.values().find(|person| person.name == name)
     }
 
+    /// Whether a link of somebody was ever made, as far as is known here.
+    pub(crate) fn has_link(&self, person: PersonId, link: u32) -> bool {
+        self.people.get(&person).is_some_and(|person| person.has_link(link))
+    }
+
     /// What somebody is called, whether or not they are still there.
     pub(crate) fn name_of(&self, id: PersonId) -> String {
         self.people.get(&id).map_or_else(|| format!("person {id}"), |person| person.name.clone())
+    }
+
+    /// The bytes of the images that somebody brought, or everybody.
+    pub(crate) fn brought_by(&self, person: Option<PersonId>) -> u64 {
+        let uploads = self.uploads.values().filter(|(by, _)| person.is_none_or(|who| who == *by));
+        uploads.map(|(_, bytes)| bytes).sum()
     }
 
     /// What an act of this key led to, if there was one.

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use nextpair_annotate::{Desk, Ready, Settings, serve};
+use nextpair_annotate::{Desk, Quota, Ready, Settings, serve};
 use nextpair_data::Side;
 use nextpair_data::dataset::Dataset;
 use nextpair_engine::prepare_process;
@@ -18,6 +18,8 @@ use nextpair_scenario::Inbox;
 use crate::inputs::PoolSide;
 use of_picks::PicksFile;
 use of_run::HumanRun;
+
+const MIB: u64 = 1 << 20;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -33,6 +35,22 @@ pub(crate) struct Args {
     /// For picked texts: images to choose from beside those of the dataset
     #[arg(long, value_name = "FOLDER", requires = "dataset")]
     images: Option<PathBuf>,
+    /// For picked texts: where images go that people bring [default: beside PICKS with the extension
+    /// .uploads]
+    #[arg(long, value_name = "FOLDER", requires = "dataset")]
+    uploads: Option<PathBuf>,
+    /// For picked texts: take no images
+    #[arg(long, requires = "dataset", conflicts_with = "uploads")]
+    no_uploads: bool,
+    /// How much each of the people may bring
+    #[arg(long, value_name = "MIB", default_value_t = 512)]
+    person_uploads: u64,
+    /// How much all of them may bring
+    #[arg(long, value_name = "MIB", default_value_t = 8192)]
+    all_uploads: u64,
+    /// No images are taken when less than this is free on their disk
+    #[arg(long, value_name = "MIB", default_value_t = 1024)]
+    free_disk: u64,
     /// The address to listen on. Others reach the app only where this is not an address of this machine alone
     #[arg(long, default_value = "127.0.0.1")]
     host: String,
@@ -158,9 +176,19 @@ impl Args {
             price: self.price,
             grace: (!self.manual_close).then(|| Duration::from_secs(self.grace)),
             images: self.images.clone(),
-            // A run learns from features, which a new image has not.
-            uploads: (!is_run).then(|| self.target.with_extension("uploads")),
+            uploads: self.uploads(is_run),
+            quota: Quota {
+                per_person: self.person_uploads.saturating_mul(MIB),
+                in_all: self.all_uploads.saturating_mul(MIB),
+                keep_free: self.free_disk.saturating_mul(MIB),
+            },
         })
+    }
+
+    /// Where images go that people bring. A run learns from features, which a new image has not.
+    fn uploads(&self, is_run: bool) -> Option<PathBuf> {
+        let beside = || self.target.with_extension("uploads");
+        (!is_run && !self.no_uploads).then(|| self.uploads.clone().unwrap_or_else(beside))
     }
 
     fn address(&self) -> Result<SocketAddr> {

@@ -10,19 +10,21 @@
 
 mod ending;
 mod jpeg;
+mod memory;
 
-use std::io::{BufRead, BufReader, Cursor, Read, Seek};
+use std::io::{BufRead, BufReader, Cursor, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use image::metadata::Orientation;
-use image::{DynamicImage, ImageDecoder, ImageFormat, ImageReader, RgbImage};
+use image::{DynamicImage, ImageDecoder, ImageFormat, ImageReader, Limits, RgbImage};
 
 use crate::guard::guard;
 use crate::{Error, ordinary};
 
-/// Pictures of more pixels than this are refused before anything is allocated for them: a file
-/// of a few kilobytes can claim to be any size.
-pub const MAX_PIXELS: u64 = 100_000_000;
+pub use memory::{MAX_BYTES, MAX_PIXELS};
+
+/// What decoders may allocate beside pixels: colour profiles, comments, tables.
+const BESIDE: u64 = 64 << 20;
 
 /// A decoded picture.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,53 +66,75 @@ pub enum Format {
 /// Looks at the first and the last bytes of a file: format, size, and whether its end is there.
 /// Nothing is decoded, so damage in the middle goes unseen.
 pub fn probe(path: &Path) -> Result<Header, Error> {
-    let file = ordinary::open(path)?;
-    probe_reader(path, &mut BufReader::new(file))
+    probe_from(path, ordinary::open(path)?)
+}
+
+/// The same as [`probe`], for a file that is already open or in memory; `path` is what errors call
+/// it. Where the reader stands afterwards is not told.
+pub fn probe_from(path: &Path, reader: impl Read + Seek) -> Result<Header, Error> {
+    Ok(look(path, &mut BufReader::new(reader))?.0)
 }
 
 /// The same as [`probe`], for a file that is already in memory; `path` is what errors call it.
 pub fn probe_bytes(path: &Path, bytes: &[u8]) -> Result<Header, Error> {
-    probe_reader(path, &mut Cursor::new(bytes))
+    Ok(look(path, &mut Cursor::new(bytes))?.0)
 }
 
-/// Reads and decodes a file.
+/// Reads and decodes a file. Nothing is read into memory before there is room for all of it; until
+/// then it waits for other threads that decode.
 pub fn read(path: &Path) -> Result<Picture, Error> {
-    let mut bytes = Vec::new();
-    ordinary::open(path)?.read_to_end(&mut bytes).map_err(|e| Error::io(path, e))?;
-    decode(path, &bytes)
+    decode_from(path, ordinary::open(path)?)
 }
 
-/// Decodes a file that is already in memory; `path` is what errors call it.
+/// The same as [`read`], for a file that is already open; `path` is what errors call it.
+pub fn decode_from(path: &Path, mut file: impl Read + Seek) -> Result<Picture, Error> {
+    let fail = |e| Error::io(path, e);
+    let (header, needed) = look(path, &mut BufReader::new(&mut file))?;
+    let _share = memory::GATE.take(needed);
+    let length = file.seek(SeekFrom::End(0)).map_err(fail)?;
+    file.seek(SeekFrom::Start(0)).map_err(fail)?;
+    let mut bytes = Vec::new();
+    // What is appended meanwhile belongs to another picture.
+    file.take(length.min(needed)).read_to_end(&mut bytes).map_err(fail)?;
+    decode_as(path, &bytes, header)
+}
+
+/// Decodes a file that is already in memory; `path` is what errors call it. Waits for other
+/// threads that decode until there is room.
 pub fn decode(path: &Path, bytes: &[u8]) -> Result<Picture, Error> {
-    let header = probe_bytes(path, bytes)?;
+    let (header, needed) = look(path, &mut Cursor::new(bytes))?;
+    let _share = memory::GATE.take(needed);
+    decode_as(path, bytes, header)
+}
+
+fn decode_as(path: &Path, bytes: &[u8], header: Header) -> Result<Picture, Error> {
     guard(path, || {
         let (picture, orientation) = match header.format {
             Format::Jpeg => jpeg::decode(bytes),
-            _ => decode_other(bytes),
+            _ => decode_other(bytes, header),
         }
         .map_err(|what| Error::format(path, format!("damaged: {what}")))?;
         Ok(upright(picture, orientation))
     })
 }
 
-fn probe_reader(path: &Path, reader: &mut (impl BufRead + Seek)) -> Result<Header, Error> {
+/// What a file says, and the bytes that decoding it takes.
+fn look(path: &Path, reader: &mut (impl BufRead + Seek)) -> Result<(Header, u64), Error> {
+    let length = reader.seek(SeekFrom::End(0)).map_err(|e| Error::io(path, e))?;
+    reader.seek(SeekFrom::Start(0)).map_err(|e| Error::io(path, e))?;
     let format = format(path, reader)?;
-    let (width, height) = guard(path, || {
+    let ((width, height), per_pixel) = guard(path, || {
         match format {
             Format::Jpeg => jpeg::size(&mut *reader),
-            _ => other_size(&mut *reader),
+            _ => other_size(&mut *reader, format),
         }
         .map_err(|what| Error::format(path, format!("damaged: {what}")))
     })?;
-    let pixels = u64::from(width) * u64::from(height);
-    if pixels == 0 || pixels > MAX_PIXELS {
-        let what = format!("{width} x {height} pixels; accepted are 1 to {MAX_PIXELS} in all");
-        return Err(Error::format(path, what));
-    }
+    let needed = memory::check(path, (width, height), per_pixel, length)?;
     if !ending::is_there(format, reader).map_err(|e| Error::io(path, e))? {
         return Err(Error::format(path, "damaged: the file is cut off"));
     }
-    Ok(Header { format, width, height })
+    Ok((Header { format, width, height }, needed))
 }
 
 /// The format by the first bytes, which stay unread.
@@ -127,15 +151,35 @@ fn format(path: &Path, reader: &mut impl BufRead) -> Result<Format, Error> {
     })
 }
 
-fn other_size(reader: impl BufRead + Seek) -> Result<(u32, u32), String> {
-    let reader = ImageReader::new(reader).with_guessed_format().map_err(|e| e.to_string())?;
-    reader.into_dimensions().map_err(|e| e.to_string())
+/// Width and height, and the bytes per pixel that decoding takes.
+fn other_size(reader: impl BufRead + Seek, format: Format) -> Result<((u32, u32), u64), String> {
+    let decoder = decoder(reader, BESIDE)?;
+    let per_pixel = match format {
+        Format::Gif => memory::GIF,
+        Format::WebP => memory::of_webp(decoder.color_type()),
+        _ => memory::of_colour(decoder.color_type()),
+    };
+    Ok((decoder.dimensions(), per_pixel))
 }
 
-fn decode_other(bytes: &[u8]) -> Result<(RgbImage, Orientation), String> {
-    let reader = ImageReader::new(Cursor::new(bytes));
-    let decoder = reader.with_guessed_format().map_err(|e| e.to_string())?;
-    let mut decoder = decoder.into_decoder().map_err(|e| e.to_string())?;
+fn decoder<'a>(
+    reader: impl BufRead + Seek + 'a,
+    allocates: u64,
+) -> Result<impl ImageDecoder + 'a, String> {
+    let mut limits = Limits::default();
+    limits.max_alloc = Some(allocates);
+    let mut reader = ImageReader::new(reader).with_guessed_format().map_err(|e| e.to_string())?;
+    reader.limits(limits);
+    reader.into_decoder().map_err(|e| e.to_string())
+}
+
+fn decode_other(bytes: &[u8], header: Header) -> Result<(RgbImage, Orientation), String> {
+    let allocates = match header.format {
+        // A frame, which need not lie within the canvas: what memory::GIF leaves for it.
+        Format::Gif => 8 * u64::from(header.width) * u64::from(header.height),
+        _ => BESIDE,
+    };
+    let mut decoder = decoder(Cursor::new(bytes), allocates)?;
     let orientation = decoder.orientation().unwrap_or(Orientation::NoTransforms);
     let picture = DynamicImage::from_decoder(decoder).map_err(|e| e.to_string())?;
     Ok((over_white(picture), orientation))
@@ -271,7 +315,44 @@ mod tests {
         let mut bmp = encoded(&colours(), ImageFormat::Bmp);
         bmp[18..26].copy_from_slice(&[0, 0x40, 0, 0, 0, 0x40, 0, 0]);
         let what = decoded(&bmp).unwrap_err().to_string();
-        assert!(what.contains("16384 x 16384 pixels; accepted are 1 to 100000000"), "{what}");
+        assert!(what.contains("16384 x 16384 pixels; decoding them takes 1879048"), "{what}");
+    }
+
+    /// The head of a PNG file of a size and kind of colour, followed by no pixels.
+    fn png_of(width: u32, height: u32, bits: u8, colour: u8) -> Vec<u8> {
+        let mut header = vec![b'I', b'H', b'D', b'R'];
+        header.extend([width.to_be_bytes(), height.to_be_bytes()].concat());
+        header.extend([bits, colour, 0, 0, 0]);
+        let mut bytes = b"\x89PNG\r\n\x1a\n\0\0\0\x0d".to_vec();
+        bytes.extend(&header);
+        bytes.extend(crc32(&header).to_be_bytes());
+        let empty = |kind: &[u8; 4]| [&[0; 4], &kind[..], &crc32(kind).to_be_bytes()].concat();
+        [bytes, empty(b"IDAT"), empty(b"IEND")].concat()
+    }
+
+    fn crc32(bytes: &[u8]) -> u32 {
+        !bytes.iter().fold(!0, |crc, byte| {
+            (0..8).fold(crc ^ u32::from(*byte), |crc, _| (crc >> 1) ^ (0xedb8_8320 * (crc & 1)))
+        })
+    }
+
+    #[test]
+    fn what_counts_is_bytes_and_not_pixels() {
+        let probe = |width, height, bits, colour| {
+            probe_bytes(Path::new("a.png"), &png_of(width, height, bits, colour))
+        };
+        // Eighty megapixels: three bytes each, or eight.
+        probe(10_000, 8_000, 8, 2).unwrap();
+        let what = probe(10_000, 8_000, 16, 6).unwrap_err().to_string();
+        assert!(what.contains("10000 x 8000 pixels; decoding them takes 960000"), "{what}");
+    }
+
+    #[test]
+    fn a_frame_larger_than_its_canvas_is_refused() {
+        let mut gif = encoded(&colours(), ImageFormat::Gif);
+        let frame = gif.windows(9).position(|part| part == [0x2c, 0, 0, 0, 0, 3, 0, 2, 0]).unwrap();
+        gif[frame + 5..frame + 9].copy_from_slice(&[0, 0x40, 0, 0x40]);
+        assert!(decoded(&gif).is_err());
     }
 
     #[test]

@@ -13,6 +13,7 @@ use axum::response::{IntoResponse, Response};
 use super::signature::Session;
 use crate::app::App;
 use crate::event::{Millis, PersonId, Role};
+use crate::flight::held;
 use crate::refusal::Refusal;
 use crate::state::Person;
 
@@ -30,6 +31,8 @@ pub(crate) struct Caller {
     pub(crate) role: Role,
     /// What their page must show with everything that changes something.
     pub(crate) csrf: String,
+    /// When the session ends by itself, if they have one.
+    pub(crate) session: Option<Millis>,
 }
 
 /// Somebody who may lead.
@@ -41,8 +44,8 @@ pub(crate) struct From(pub(crate) Option<IpAddr>);
 /// How somebody said who they are.
 enum Proof {
     Bearer,
-    /// What the CSRF token belongs to.
-    Session(String),
+    /// What the CSRF token belongs to, and when it ends, unless nobody signs in here.
+    Session(String, Option<Millis>),
 }
 
 /// Lets only people through that the app knows, and not too often.
@@ -53,35 +56,39 @@ pub(crate) async fn authenticate(
 ) -> Response {
     let now = app.now();
     let from = from(request.extensions());
+    if let Some(link) = signed_link(&app, request.headers()) {
+        app.hear_of(link).await;
+    }
     let checked = identify(&app, request.headers(), now.wall).and_then(|(person, role, proof)| {
         let image = request.uri().path().starts_with("/api/images/");
         app.limits.request(person, image, now.tick)?;
-        let csrf = match &proof {
-            Proof::Bearer => String::new(),
-            Proof::Session(session) => {
+        let on_its_way = app.flight.begins(person)?;
+        let (csrf, session) = match &proof {
+            Proof::Bearer => (String::new(), None),
+            Proof::Session(session, until) => {
                 let shown = request.headers().get(CSRF).and_then(|token| token.to_str().ok());
                 let safe = matches!(*request.method(), Method::GET | Method::HEAD);
                 if !safe && !shown.is_some_and(|shown| app.signer.is_csrf(session, shown)) {
                     return Err(Refusal::csrf());
                 }
-                app.signer.csrf(session)
+                (app.signer.csrf(session), *until)
             }
         };
         app.seen(person, now.wall);
-        Ok(Caller { person, role, csrf })
+        Ok((Caller { person, role, csrf, session }, on_its_way))
     });
     match checked {
-        Ok(caller) => {
+        Ok((caller, on_its_way)) => {
             request.extensions_mut().insert(caller);
-            next.run(request).await
+            next.run(request).await.map(|body| held(body, on_its_way))
         }
         Err(refusal) => counted(&app, refusal, from, now.tick).into_response(),
     }
 }
 
-/// What somebody who asks for a page may do, if they are signed in.
-pub(crate) fn signed_in(app: &App, headers: &HeaderMap) -> Option<Role> {
-    identify(app, headers, app.now().wall).ok().map(|(_, role, _)| role)
+/// Who asks for a page and what they may do, if they are signed in.
+pub(crate) fn signed_in(app: &App, headers: &HeaderMap) -> Option<(PersonId, Role)> {
+    identify(app, headers, app.now().wall).ok().map(|(person, role, _)| (person, role))
 }
 
 /// Failures to sign in are counted, so that nobody tries them all.
@@ -92,37 +99,53 @@ fn counted(app: &App, refusal: Refusal, from: Option<IpAddr>, now: Millis) -> Re
     }
 }
 
+/// The link that somebody shows, or that their session began with, if we signed it.
+fn signed_link(app: &App, headers: &HeaderMap) -> Option<(PersonId, u32)> {
+    match bearer(app, headers) {
+        Some(token) => token,
+        None => {
+            let session = app.signer.of_session(session_of(app, headers)?)?;
+            Some((session.person, session.link))
+        }
+    }
+}
+
+/// The token that somebody shows, if they show one, and the link it is for, if it is one of ours.
+fn bearer(app: &App, headers: &HeaderMap) -> Option<Option<(PersonId, u32)>> {
+    headers.get(header::AUTHORIZATION).map(|value| {
+        let (scheme, token) = value.to_str().ok()?.split_once(' ')?;
+        app.signer.of_token(token.trim()).filter(|_| scheme.eq_ignore_ascii_case("bearer"))
+    })
+}
+
 /// Who somebody is, by what they show.
 fn identify(
     app: &App,
     headers: &HeaderMap,
     now: Millis,
 ) -> Result<(PersonId, Role, Proof), Refusal> {
-    let bearer = headers.get(header::AUTHORIZATION).map(|value| {
-        let (scheme, token) = value.to_str().ok()?.split_once(' ')?;
-        app.signer.of_token(token.trim()).filter(|_| scheme.eq_ignore_ascii_case("bearer"))
-    });
     let state = app.clerk.state();
-    let (person, link, proof) = match bearer {
+    let known = match bearer(app, headers) {
         Some(token) => {
             let (person, link) = token.ok_or_else(Refusal::sign_in)?;
-            (person, link, Proof::Bearer)
+            let person = state.person(person).filter(|person| person.lets_in(link, now));
+            person.zip(Some(Proof::Bearer))
         }
         None if !app.sign_in => {
             let leads = |person: &&Person| person.role == Role::Lead && !person.removed;
-            let lead = state.people.values().find(leads);
-            let lead = lead.ok_or_else(Refusal::sign_in)?;
-            (lead.id, lead.link, Proof::Session(NO_SESSION.to_owned()))
+            let proof = Proof::Session(NO_SESSION.to_owned(), None);
+            state.people.values().find(leads).zip(Some(proof))
         }
         None => {
             let text = session_of(app, headers).ok_or_else(Refusal::sign_in)?;
-            let session = app.signer.of_session(text).filter(|session| session.until > now);
-            let Session { person, link, .. } = session.ok_or_else(Refusal::sign_in)?;
-            (person, link, Proof::Session(text.to_owned()))
+            let session = app.signer.of_session(text).ok_or_else(Refusal::sign_in)?;
+            let Session { person, link, until } = session;
+            let person = state.person(person).filter(|person| person.stays_in(link, until, now));
+            person.zip(Some(Proof::Session(text.to_owned(), Some(until))))
         }
     };
-    let known = state.person(person).filter(|person| person.link == link);
-    known.map(|person| (person.id, person.role, proof)).ok_or_else(Refusal::sign_in)
+    let known = known.map(|(person, proof)| (person.id, person.role, proof));
+    known.ok_or_else(Refusal::sign_in)
 }
 
 /// The session in the cookies, if one is there.

@@ -1,7 +1,7 @@
 // Who works on it: counts, links, invitations.
 
 import { request, serverNow } from "./api.js";
-import { $, ago, copyText, el, exactly, matchChildren, setText } from "./dom.js";
+import { $, ago, el, exactly, matchChildren, setText } from "./dom.js";
 import { act, announce, confirmed, showLink } from "./lead-desk.js";
 
 /** Shows everybody, and offers them as a filter for the answers. */
@@ -44,14 +44,15 @@ function create(row, me, refresh) {
       el(
         "div",
         { class: "row" },
-        button("Copy link", "copy", () => copy(tr)),
-        button("New link", "quiet-button renew", () => renew(tr, person, refresh)),
+        button("New link", "add-link", () => addLink(person, refresh)),
         person.id === me.id
           ? null
           : button("Remove", "quiet-button danger", () => remove(person, refresh)),
       ),
+      el("ul", { class: "links quiet" }),
     ),
   );
+  tr.refresh = refresh;
   return tr;
 }
 
@@ -61,26 +62,35 @@ function update(tr, row) {
   set("median", row.median_seconds === null ? "–" : exactly(row.median_seconds));
   set("holds", row.holds ?? "");
   set("seen", row.last_seen === null ? "never" : ago(row.last_seen, serverNow()));
-  tr.link = row.link;
-  tr.personName = row.person.name;
+  matchChildren(tr.querySelector(".links"), row.links, {
+    key: (link) => link.number,
+    create: (link) => createLink(link, row.person, tr.refresh),
+    update: () => {},
+  });
 }
 
-async function copy(tr) {
-  if (!(await copyText(tr.link))) return showLink(tr.personName, tr.link);
-  const button = tr.querySelector(".copy");
-  setText(button, "Copied");
-  announce("Link copied.");
-  setTimeout(() => setText(button, "Copy link"), 2000);
+/** A link that works: what signs in is shown only to whoever makes it, once. */
+function createLink({ number, until }, person, refresh) {
+  const name = `Link ${number + 1}`;
+  const revoke = { type: "button", class: "quiet-button", "aria-label": `Revoke ${name}` };
+  revoke.onclick = () => revokeLink(person, number, refresh);
+  const date = new Date(until).toLocaleDateString();
+  return el("li", { class: "row" }, `${name}, until ${date}`, el("button", revoke, "Revoke"));
 }
 
-async function renew(tr, person, refresh) {
-  const text = "The old link stops working, and everything signed in with it is signed out.";
-  if (!(await confirmed(`A new link for ${person.name}?`, text, "New link"))) return;
+async function addLink(person, refresh) {
   await act(async () => {
-    const { link } = await request("POST", `/api/lead/people/${person.id}/link`);
-    tr.link = link;
+    const { link } = await request("POST", `/api/lead/people/${person.id}/links`);
     showLink(person.name, link);
   });
+  refresh();
+}
+
+async function revokeLink(person, number, refresh) {
+  const text = "It stops working, and everything signed in with it is signed out.";
+  if (!(await confirmed(`Revoke link ${number + 1} of ${person.name}?`, text, "Revoke"))) return;
+  const path = `/api/lead/people/${person.id}/links/${number}`;
+  if (await act(() => request("DELETE", path))) announce("Link revoked.");
   refresh();
 }
 

@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::body::Bytes;
 use axum::extract::State;
-use axum::extract::rejection::BytesRejection;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use nextpair_data::Side;
@@ -13,8 +11,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::body::{Asked, Body, In, Key, checked, limit};
+use super::pages::page_of;
 use super::shown::Next;
-use crate::access::{Caller, no_cookie};
+use crate::access::{Caller, cookie, no_cookie};
 use crate::app::App;
 use crate::event::{Draft, Said, Seq};
 use crate::hints::hints;
@@ -77,7 +76,7 @@ pub(crate) async fn me(State(app): State<Arc<App>>, caller: Caller) -> Json<Me> 
             Side::Image => &IMAGE_REASONS,
             Side::Text => &TEXT_REASONS,
         },
-        uploads: app.gallery.takes_uploads(),
+        uploads: app.uploads.is_some(),
     })
 }
 
@@ -254,67 +253,31 @@ pub(crate) async fn revise(
     }
 }
 
-pub(crate) async fn image(
-    State(app): State<Arc<App>>,
-    _: Caller,
-    In(item): In<String>,
-) -> Result<Response, Refusal> {
-    let read = tokio::task::spawn_blocking(move || app.gallery.read(&item)).await;
-    let (bytes, kind) = read.map_err(|_| Refusal::unavailable("the image cannot be read"))??;
-    // An item keeps its image; whoever signs out leaves no more behind than they saw.
-    let headers = [(header::CONTENT_TYPE, kind), (header::CACHE_CONTROL, "private, max-age=3600")];
-    Ok((headers, bytes).into_response())
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Query {
-    q: Option<String>,
-    limit: Option<usize>,
-}
-
-pub(crate) async fn search(
-    State(app): State<Arc<App>>,
-    _: Caller,
-    Asked(Query { q, limit: asked }): Asked<Query>,
-) -> Reply<Value> {
-    let (query, limit) = (q.unwrap_or_default(), limit(asked, 24, 100)?);
-    if query.chars().count() > 1000 {
-        return Err(Refusal::malformed("more than 1000 letters to look for"));
-    }
-    let found = app.search.as_ref().map(|search| search.find(&query, limit)).unwrap_or_default();
-    let shown = found.into_iter().filter_map(|id| {
-        let captions = app.gallery.item(id).map(|item| item.captions).unwrap_or_default();
-        let (image, caption) = (app.gallery.url(id)?, captions.first());
-        Some(json!({ "item": id, "image": image, "caption": caption }))
-    });
-    Ok(Json(json!({ "images": shown.collect::<Vec<_>>() })))
-}
-
-pub(crate) async fn upload(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    bytes: Result<Bytes, BytesRejection>,
-) -> Reply<Value> {
-    app.limits.upload(caller.person, app.now().tick)?;
-    let bytes = bytes?;
-    // A small file can be a large picture: one at a time is taken apart.
-    let _turn = app.decoding.lock().await;
-    let app = Arc::clone(&app);
-    let keep = move || {
-        let item = app.gallery.keep(&bytes)?;
-        let image = app.gallery.url(&item);
-        Ok(Json(json!({ "item": item, "image": image })))
-    };
-    let kept = tokio::task::spawn_blocking(keep).await;
-    kept.map_err(|_| Refusal::unsupported("this is not an image we can read"))?
-}
-
 pub(crate) async fn sign_out(
     State(app): State<Arc<App>>,
     caller: Caller,
 ) -> Result<Response, Refusal> {
-    app.act(caller.person, Act::LetGo).await?;
+    let act = caller.session.map_or(Act::LetGo, |until| Act::SignOut { until });
+    app.act(caller.person, act).await?;
     let cookie = no_cookie(&app);
     Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, cookie)]).into_response())
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Token {
+    token: String,
+}
+
+/// Somebody who is signed in wants to be signed in by a link instead.
+pub(crate) async fn join(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Body(Token { token }): Body<Token>,
+) -> Result<Response, Refusal> {
+    let (person, link, role) = app.invited(&token).ok_or_else(Refusal::sign_in)?;
+    let until = caller.session.ok_or_else(|| Refusal::forbidden("there is no session"))?;
+    app.act(caller.person, Act::SignOut { until }).await?;
+    let cookie = [(header::SET_COOKIE, cookie(&app, person, link))];
+    Ok((cookie, Json(json!({ "page": page_of(role) }))).into_response())
 }

@@ -1,16 +1,24 @@
 //! What comes with a request, checked. What is wrong is said as everything else that is wrong.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use axum::Json;
-use axum::extract::rejection::{BytesRejection, JsonRejection, PathRejection, QueryRejection};
+use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+use super::LARGEST;
+use crate::app::App;
 use crate::event::Said;
+use crate::flight::length;
 use crate::refusal::Refusal;
 
+/// How long a body may take.
+const PATIENCE: Duration = Duration::from_secs(30);
 /// A caption of more letters is something else.
 const LONGEST: usize = 4000;
 /// A longer reason is a story.
@@ -27,12 +35,24 @@ pub(crate) struct In<T>(pub(crate) T);
 /// What stands behind the question mark.
 pub(crate) struct Asked<T>(pub(crate) T);
 
-impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
+impl<T: DeserializeOwned> FromRequest<Arc<App>> for Body<T> {
     type Rejection = Refusal;
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, Refusal> {
-        Ok(Body(Json::from_request(request, state).await?.0))
+    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Refusal> {
+        Ok(Body(read(request, app, PATIENCE).await?))
     }
+}
+
+/// Reads a body of JSON that comes in some time, if there is room for it.
+pub(crate) async fn read<T: DeserializeOwned>(
+    request: Request,
+    app: &Arc<App>,
+    patience: Duration,
+) -> Result<T, Refusal> {
+    let bytes = length(request.headers()).and_then(|length| usize::try_from(length).ok());
+    let _room = app.flight.room(bytes.unwrap_or(LARGEST).min(LARGEST))?;
+    let read = tokio::time::timeout(patience, Json::from_request(request, app)).await;
+    Ok(read.map_err(|_| Refusal::slow())??.0)
 }
 
 impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for In<T> {
@@ -59,15 +79,6 @@ impl From<JsonRejection> for Refusal {
             StatusCode::PAYLOAD_TOO_LARGE => Refusal::too_large(message),
             StatusCode::UNPROCESSABLE_ENTITY => Refusal::invalid(message),
             _ => Refusal::malformed(message),
-        }
-    }
-}
-
-impl From<BytesRejection> for Refusal {
-    fn from(rejection: BytesRejection) -> Self {
-        match rejection.status() {
-            StatusCode::PAYLOAD_TOO_LARGE => Refusal::too_large(rejection.body_text()),
-            _ => Refusal::malformed(rejection.body_text()),
         }
     }
 }

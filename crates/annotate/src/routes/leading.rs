@@ -1,5 +1,6 @@
 //! What leads ask for.
 
+use std::io::BufWriter;
 use std::sync::Arc;
 
 use axum::Json;
@@ -12,10 +13,11 @@ use serde_json::{Value, json};
 
 use super::body::{Asked, Body, In, Key, limit, note};
 use crate::access::Lead;
-use crate::app::{App, checked_name};
-use crate::event::{Event, PersonId, Role, Said, Seq, What};
+use crate::app::App;
+use crate::event::{Event, PersonId, Said, Seq, What};
 use crate::refusal::Refusal;
-use crate::state::{Act, Done, Overview, RoundView, State as Known, TaskState, Which};
+use crate::state::{Act, Overview, RoundView, State as Known, TaskState, Which};
+use crate::stream::stream;
 
 type Reply<T> = Result<Json<T>, Refusal>;
 
@@ -43,7 +45,6 @@ pub(crate) async fn give_back(
 pub(crate) async fn overview(State(app): State<Arc<App>>, _: Lead) -> Json<Overview> {
     let mut overview = app.clerk.state().overview(app.terms, app.grace, app.now());
     for at_work in &mut overview.people {
-        at_work.link = app.link(at_work.person.id).unwrap_or_default();
         at_work.last_seen = app.last_seen(at_work.person.id);
     }
     Json(overview)
@@ -212,46 +213,6 @@ pub(crate) async fn close(
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Invited {
-    name: String,
-    role: Role,
-}
-
-pub(crate) async fn invite(
-    State(app): State<Arc<App>>,
-    Lead(caller): Lead,
-    Body(Invited { name, role }): Body<Invited>,
-) -> Reply<Value> {
-    let name = checked_name(&name).map_err(Refusal::invalid)?;
-    match app.act(caller.person, Act::Invite { name, role }).await? {
-        Done::Number(person) => {
-            let view = app.clerk.state().view_of(person);
-            Ok(Json(json!({ "person": view, "link": app.link(person) })))
-        }
-        _ => Err(Refusal::unavailable("nothing to show")),
-    }
-}
-
-pub(crate) async fn remove(
-    State(app): State<Arc<App>>,
-    Lead(caller): Lead,
-    In(person): In<PersonId>,
-) -> Result<StatusCode, Refusal> {
-    app.act(caller.person, Act::Remove { person }).await?;
-    Ok(StatusCode::NO_CONTENT)
-}
-
-pub(crate) async fn renew_link(
-    State(app): State<Arc<App>>,
-    Lead(caller): Lead,
-    In(person): In<PersonId>,
-) -> Reply<Value> {
-    app.act(caller.person, Act::RenewLink { person }).await?;
-    Ok(Json(json!({ "link": app.link(person) })))
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Wanted {
     format: String,
     round: Option<i64>,
@@ -276,18 +237,23 @@ pub(crate) async fn export(
         let answers: Vec<_> = rounds.iter().flat_map(|round| state.said(round)).collect();
         (tasks, answers)
     };
+    // Not into memory: it may be long, and whoever asked may read slowly.
     let write = move || {
-        let mut bytes = Vec::new();
-        let (dataset, pool) = (app.gallery.dataset(), app.pool);
-        write_export(&mut bytes, form, &tasks, &answers, dataset, pool).map(|()| bytes)
+        let file = tempfile::tempfile().map_err(|e| e.to_string())?;
+        let (mut file, dataset) = (BufWriter::new(file), app.gallery.dataset());
+        write_export(&mut file, form, &tasks, &answers, dataset, app.pool)
+            .map_err(|e| e.to_string())?;
+        let file = file.into_inner().map_err(|e| e.to_string())?;
+        stream(file).map_err(|e| e.to_string())
     };
     let written = tokio::task::spawn_blocking(write).await;
     let failed = |what: String| {
         say!("an export failed: {what}");
         Refusal::unavailable("the file could not be made; the log says why")
     };
-    let bytes = written.map_err(|e| failed(e.to_string()))?.map_err(|e| failed(e.to_string()))?;
+    let response = written.map_err(|e| failed(e.to_string()))?.map_err(failed)?;
     let name = format!("attachment; filename=\"{}\"", form.file_name());
     let kind = form.media_type().to_owned();
-    Ok(([(header::CONTENT_TYPE, kind), (header::CONTENT_DISPOSITION, name)], bytes).into_response())
+    Ok(([(header::CONTENT_TYPE, kind), (header::CONTENT_DISPOSITION, name)], response)
+        .into_response())
 }

@@ -14,6 +14,7 @@ use crate::refusal::Refusal;
 const SIGN_IN: &str = include_str!("../pages/sign-in.html");
 const CAPTION: &str = include_str!("../pages/caption.html");
 const LEAD: &str = include_str!("../pages/lead.html");
+const JOIN: &str = include_str!("../pages/join.html");
 
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 const STYLE: &str = "text/css; charset=utf-8";
@@ -37,6 +38,7 @@ const ASSETS: &[(&str, &str, &str)] = &[
     asset!("drafts.js", SCRIPT),
     asset!("hints.js", SCRIPT),
     asset!("icon.svg", PICTURE),
+    asset!("join.js", SCRIPT),
     asset!("lead-answers.js", SCRIPT),
     asset!("lead-desk.js", SCRIPT),
     asset!("lead-overview.js", SCRIPT),
@@ -63,8 +65,8 @@ pub(crate) async fn caption(State(app): State<Arc<App>>, headers: HeaderMap) -> 
 /// The page of leads. An annotator who comes here is shown their own.
 pub(crate) async fn lead(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
     match signed_in(&app, &headers) {
-        Some(Role::Lead) => Html(LEAD).into_response(),
-        Some(Role::Annotator) => Redirect::to("/").into_response(),
+        Some((_, Role::Lead)) => Html(LEAD).into_response(),
+        Some((_, Role::Annotator)) => Redirect::to("/").into_response(),
         None => sign_in(),
     }
 }
@@ -73,25 +75,59 @@ fn sign_in() -> Response {
     (StatusCode::UNAUTHORIZED, Html(SIGN_IN)).into_response()
 }
 
-/// A link of somebody: signs them in.
+/// A link of somebody: signs them in. A page elsewhere may lead here, and must not turn somebody who
+/// is signed in into somebody else, who would then get their answers: it is asked first.
 pub(crate) async fn join(
     State(app): State<Arc<App>>,
     From(from): From,
+    headers: HeaderMap,
     Path(token): Path<String>,
 ) -> Response {
-    let person = app.signer.of_token(&token).and_then(|(person, link)| {
-        let state = app.clerk.state();
-        let known = state.person(person).filter(|person| person.link == link);
-        known.map(|person| (person.id, person.link, person.role))
-    });
-    let Some((person, link, role)) = person else {
+    if let Some(link) = app.signer.of_token(&token) {
+        app.hear_of(link).await;
+    }
+    let Some((person, link, role)) = app.invited(&token) else {
         return match from.map(|from| app.limits.failure(from, app.now().tick)) {
             Some(Err(refusal)) => refusal.into_response(),
             _ => sign_in(),
         };
     };
-    let page = if role == Role::Lead { "/lead" } else { "/" };
-    ([(header::SET_COOKIE, cookie(&app, person, link))], Redirect::to(page)).into_response()
+    if let Err(refusal) = app.limits.request(person, false, app.now().tick) {
+        return refusal.into_response();
+    }
+    match (is_from_here(&headers), signed_in(&app, &headers)) {
+        (false, _) if !is_page(&headers) => {
+            Refusal::forbidden("links are opened, not put into pages").into_response()
+        }
+        (false, Some((signed_in, _))) if signed_in != person && app.sign_in => {
+            Html(JOIN).into_response()
+        }
+        (false, Some(_)) => Redirect::to(page_of(role)).into_response(),
+        _ => {
+            let cookie = cookie(&app, person, link);
+            ([(header::SET_COOKIE, cookie)], Redirect::to(page_of(role))).into_response()
+        }
+    }
+}
+
+/// The page that somebody begins with.
+pub(crate) fn page_of(role: Role) -> &'static str {
+    match role {
+        Role::Lead => "/lead",
+        Role::Annotator => "/",
+    }
+}
+
+/// Whether somebody typed the address or clicked at one of ours, as far as browsers say.
+fn is_from_here(headers: &HeaderMap) -> bool {
+    let site = headers.get("sec-fetch-site").map(|site| site.as_bytes());
+    matches!(site, Some(b"none" | b"same-origin"))
+}
+
+/// Whether what is asked for becomes a page, and not a part of one.
+fn is_page(headers: &HeaderMap) -> bool {
+    let becomes = headers.get("sec-fetch-dest").map(|becomes| becomes.as_bytes());
+    matches!(becomes, None | Some(b"document"))
 }
 
 /// A script, a style or a picture of a page.

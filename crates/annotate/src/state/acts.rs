@@ -11,7 +11,7 @@ use std::sync::Arc;
 use nextpair_data::queue::Task;
 
 use super::views::NextView;
-use super::{Round, State};
+use super::{MOST_LINKS, Round, State};
 use crate::event::{Draft, Event, Millis, Moment, PersonId, Role, Said, Seq, What};
 use crate::refusal::Refusal;
 
@@ -74,8 +74,24 @@ pub(crate) enum Act {
     RenewLink {
         person: PersonId,
     },
+    AddLink {
+        person: PersonId,
+    },
+    RevokeLink {
+        person: PersonId,
+        link: u32,
+    },
+    /// Lets go of everything, and ends the session that would last until then.
+    SignOut {
+        until: Millis,
+    },
     Remove {
         person: PersonId,
+    },
+    /// An image is kept that somebody brought.
+    Upload {
+        name: String,
+        bytes: u64,
     },
     /// The app's own acts.
     Open {
@@ -94,6 +110,8 @@ pub(crate) enum Act {
     },
     /// Finds out whether something can be stored.
     Probe,
+    /// Learns what other processes did.
+    Look,
 }
 
 /// What an act led to.
@@ -185,7 +203,29 @@ impl Performance<'_> {
                 self.happens(What::LinkRenewed { person });
                 Ok(Done::Nothing)
             }
+            Act::AddLink { person } => self.add_link(person),
+            Act::RevokeLink { person, link } => {
+                let known = self.state.person(person);
+                if !known.is_some_and(|person| person.lets_in(link, self.now.wall)) {
+                    return Err(Refusal::not_found("there is no such link, or it has ended"));
+                }
+                self.happens(What::LinkRevoked { person, link });
+                Ok(Done::Nothing)
+            }
+            Act::SignOut { until } => {
+                let person = self.person()?;
+                self.let_go(person)?;
+                self.happens(What::SignedOut { person, until });
+                Ok(Done::Nothing)
+            }
             Act::Remove { person } => self.remove(person),
+            Act::Upload { name, bytes } => {
+                let person = self.person()?;
+                if !self.state.uploads.contains_key(&name) {
+                    self.happens(What::Uploaded { person, name, bytes });
+                }
+                Ok(Done::Nothing)
+            }
             Act::Open { round, fingerprint, tasks } => {
                 if self.state.round().is_none_or(|last| last.number < round && !last.is_open()) {
                     self.record.tasks.push((round, tasks.clone()));
@@ -217,6 +257,7 @@ impl Performance<'_> {
                 }
                 Ok(Done::Nothing)
             }
+            Act::Look => Ok(Done::Nothing),
             Act::Probe => {
                 self.record.probe = true;
                 Ok(Done::Nothing)
@@ -278,6 +319,19 @@ impl Performance<'_> {
         let person = self.state.people.keys().next_back().map_or(1, |last| last + 1);
         self.happens(What::Invited { person, name, role });
         Ok(Done::Number(person))
+    }
+
+    fn add_link(&mut self, person: PersonId) -> Result<Done, Refusal> {
+        self.somebody(person)?;
+        let links =
+            self.state.person(person).map_or(0, |person| person.links(self.now.wall).count());
+        // The app itself adds one where none is left that is of use.
+        if self.by.is_some() && links >= MOST_LINKS {
+            let message = format!("there are {links} links of this person; revoke some");
+            return Err(Refusal::conflict("links", message));
+        }
+        self.happens(What::LinkAdded { person });
+        Ok(Done::Nothing)
     }
 
     fn remove(&mut self, person: PersonId) -> Result<Done, Refusal> {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde::Serialize;
 
 use super::views::{PersonView, RoundView};
-use super::{Given, Round, State, TaskState, Terms};
+use super::{Given, LinkView, Person, Round, State, TaskState, Terms};
 use crate::event::{Millis, Moment, PersonId, Said, Seq};
 use crate::words::{overlap, words};
 
@@ -44,8 +44,8 @@ pub(crate) struct Overview {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct AtWork {
     pub(crate) person: PersonView,
-    /// Filled in by whoever can sign.
-    pub(crate) link: String,
+    /// The links that sign in, without what signs: nobody gets those of others with a look.
+    links: Vec<LinkView>,
     answered: usize,
     skipped: usize,
     returned: usize,
@@ -73,12 +73,11 @@ impl State {
 
     /// How it goes in the last round.
     pub(crate) fn overview(&self, terms: Terms, grace: Option<Millis>, now: Moment) -> Overview {
-        let (closes_at, moment, now) =
-            (grace.and_then(|grace| self.closes_at(terms, grace)), now, now.tick);
         let round = self.round();
+        let closes_at = grace.and_then(|grace| self.closes_at(terms, grace));
         let mut counts = [0; 4];
         for slot in round.into_iter().flat_map(|round| &round.slots) {
-            counts[round.map_or(0, |round| round.state_of(slot, terms, now) as usize)] += 1;
+            counts[round.map_or(0, |round| round.state_of(slot, terms, now.tick) as usize)] += 1;
         }
         let of = |state: TaskState| counts[state as usize];
         let given: Vec<&Given> = round.into_iter().flat_map(Round::standing).collect();
@@ -86,7 +85,7 @@ impl State {
             let wanted = |slot: &super::Slot| terms.annotators.saturating_sub(slot.standing.len());
             round.slots.iter().map(wanted).sum::<usize>()
         });
-        let per_hour = rate(&given, now);
+        let per_hour = rate(&given, now.tick);
         let all = self.rounds.iter().flat_map(Round::standing);
         let bought: usize = all.map(|given| given.said.captions()).sum();
         Overview {
@@ -107,18 +106,19 @@ impl State {
             cost: self.price.map(|price| price * bought as f64),
             people: self.at_work(now),
             agreement: round.map(agreement).unwrap_or_default(),
-            closes_at: closes_at.map(|tick| moment.wall_of(tick)),
+            closes_at: closes_at.map(|tick| now.wall_of(tick)),
             close_by_itself: grace.is_some(),
         }
     }
 
-    fn at_work(&self, now: Millis) -> Vec<AtWork> {
+    fn at_work(&self, now: Moment) -> Vec<AtWork> {
         let round = self.round();
         let mut of: HashMap<PersonId, Vec<&Given>> = HashMap::new();
         for given in round.into_iter().flat_map(|round| round.answers.values()) {
             of.entry(given.person).or_default().push(given);
         }
-        let at_work = |id: PersonId| {
+        let at_work = |somebody: &Person| {
+            let id = somebody.id;
             let said = of.remove(&id).unwrap_or_default();
             let stands = |given: &&&Given| given.standing == super::Standing::Stands;
             let standing: Vec<&&Given> = said.iter().filter(stands).collect();
@@ -126,12 +126,12 @@ impl State {
             let returned = |given: &&&Given| matches!(given.standing, super::Standing::Returned(_));
             let skipped = standing.iter().filter(|given| skips(given)).count();
             let holds = round.and_then(|round| {
-                let at = round.is_open().then(|| round.kept(id, now).next()).flatten()?;
+                let at = round.is_open().then(|| round.kept(id, now.tick).next()).flatten()?;
                 Some(round.slots[at].task.id.clone())
             });
             AtWork {
                 person: self.view_of(id),
-                link: String::new(),
+                links: somebody.links(now.wall).collect(),
                 answered: standing.len() - skipped,
                 skipped,
                 returned: said.iter().filter(returned).count(),
@@ -142,7 +142,7 @@ impl State {
             }
         };
         let people = self.people.values().filter(|person| !person.removed);
-        people.map(|person| person.id).map(at_work).collect()
+        people.map(at_work).collect()
     }
 }
 

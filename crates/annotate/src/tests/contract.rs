@@ -18,6 +18,7 @@ fn what_the_document_says_is_there() {
                     let path = path
                         .replace("{answer}", "1")
                         .replace("{person}", "1")
+                        .replace("{link}", "0")
                         .replace("{item}", "x");
                     let line = format!("{} {path}", method.to_uppercase());
                     let reply = world.ask(&Shows::Nothing, &line, None).await;

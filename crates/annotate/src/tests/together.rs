@@ -45,6 +45,11 @@ fn it_does_not_matter_which_process_somebody_reaches() {
             *world.run.batch.lock().unwrap() = Some(world.batch(2, 12));
             world.look().await;
             let worlds = [world.again().await, world];
+            // Somebody who was invited at the one is known at the other.
+            let new = json!({ "name": "new", "role": "annotator" });
+            worlds[0].post("lead", "/api/lead/people", new).await.ok();
+            let new = worlds[0].as_("new");
+            assert_eq!(worlds[1].ask(&new, "GET /api/me", None).await.status, 200);
             let alternate = async |who: &str, first: usize| {
                 let mut answers = 0;
                 for number in 0.. {

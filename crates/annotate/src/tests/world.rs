@@ -20,7 +20,7 @@ use tower::ServiceExt;
 
 use crate::app::App;
 use crate::event::{Millis, Moment};
-use crate::{Batch, Desk, Settings, Source, Taken, keeper, routes};
+use crate::{Batch, Desk, Quota, Settings, Source, Taken, keeper, routes};
 
 /// When every test begins.
 pub(super) const BEGIN: Millis = 1_800_000_000_000;
@@ -154,6 +154,7 @@ fn on(postgres: bool, pool: Side, change: &impl Fn(&mut Settings), test: &impl A
             price: None,
             grace: None,
             uploads: None,
+            quota: Quota { keep_free: 0, ..Quota::default() },
             images: None,
         };
         change(&mut settings);
@@ -258,7 +259,7 @@ impl World {
 
     pub(super) fn token(&self, name: &str) -> String {
         let person = self.app.clerk.state().named(name).unwrap().id;
-        let link = self.app.link(person).unwrap();
+        let link = self.app.link(person).unwrap().0;
         link.rsplit_once('/').unwrap().1.to_owned()
     }
 
@@ -298,7 +299,10 @@ impl World {
         if body.is_some() {
             request = request.header(header::CONTENT_TYPE, kind);
         }
-        let request = request.body(Body::from(body.unwrap_or_default())).unwrap();
+        self.call(request.body(Body::from(body.unwrap_or_default())).unwrap()).await
+    }
+
+    pub(super) async fn call(&self, request: Request<Body>) -> Reply {
         let response = self.router.clone().oneshot(request).await.unwrap();
         let (parts, body) = response.into_parts();
         let bytes = axum::body::to_bytes(body, usize::MAX).await.unwrap().to_vec();

@@ -2,6 +2,7 @@
 //! refuses to be started with.
 
 mod app;
+mod attacks;
 mod driver;
 mod images;
 mod texts;

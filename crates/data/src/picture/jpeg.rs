@@ -13,6 +13,8 @@ use zune_core::colorspace::ColorSpace;
 use zune_core::options::DecoderOptions;
 use zune_jpeg::JpegDecoder;
 
+use super::memory;
+
 fn strict() -> DecoderOptions {
     DecoderOptions::default()
         .set_strict_mode(true)
@@ -21,11 +23,13 @@ fn strict() -> DecoderOptions {
         .jpeg_set_out_colorspace(ColorSpace::RGB)
 }
 
-pub(super) fn size(reader: impl ZByteReaderTrait) -> Result<(u32, u32), String> {
+/// Width and height, and the bytes per pixel that decoding takes.
+pub(super) fn size(reader: impl ZByteReaderTrait) -> Result<((u32, u32), u64), String> {
     let mut decoder = JpegDecoder::new_with_options(reader, strict());
     decoder.decode_headers().map_err(|e| e.to_string())?;
     let (width, height) = decoder.dimensions().ok_or("no frame header")?;
-    Ok((width as u32, height as u32))
+    let info = decoder.info().ok_or("no frame header")?;
+    Ok(((width as u32, height as u32), memory::of_scans(info.components)))
 }
 
 pub(super) fn decode(bytes: &[u8]) -> Result<(RgbImage, Orientation), String> {

@@ -15,9 +15,22 @@ pub struct Process {
 impl Process {
     /// Starts the program in a folder. Words are separated by blanks; what it says goes to `log`.
     pub fn start(folder: &Path, words: &str, log: &str) -> Self {
+        let mut program = Command::new(env!("CARGO_BIN_EXE_nextpair"));
+        program.args(words.split_whitespace());
+        Process::spawn(folder, program, log)
+    }
+
+    /// The same, after a shell has set limits.
+    pub fn start_under(folder: &Path, limits: &str, words: &str, log: &str) -> Self {
+        let mut shell = Command::new("sh");
+        let line = format!("{limits} && exec {} {words}", env!("CARGO_BIN_EXE_nextpair"));
+        shell.args(["-c", &line]);
+        Process::spawn(folder, shell, log)
+    }
+
+    fn spawn(folder: &Path, mut program: Command, log: &str) -> Self {
         let log = folder.join(log);
-        let child = Command::new(env!("CARGO_BIN_EXE_nextpair"))
-            .args(words.split_whitespace())
+        let child = program
             .current_dir(folder)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -56,7 +69,7 @@ impl Drop for Process {
 
 /// The annotation app, listening.
 pub struct App {
-    _process: Process,
+    process: Process,
     pub address: String,
     /// Names and links, the lead's first.
     links: Vec<(String, String)>,
@@ -66,9 +79,23 @@ impl App {
     /// `nextpair annotate WORDS` on a free port with one annotator more than the lead.
     pub fn start(folder: &Path, words: &str, annotator: &str) -> Self {
         let words = format!("annotate {words} --port 0 --invite {annotator}");
-        let mut process = Process::start(folder, &words, "annotate.log");
+        App::listening(Process::start(folder, &words, "annotate.log"))
+    }
+
+    /// The same, after a shell has set limits.
+    pub fn start_under(folder: &Path, limits: &str, words: &str, annotator: &str) -> Self {
+        let words = format!("annotate {words} --port 0 --invite {annotator}");
+        App::listening(Process::start_under(folder, limits, &words, "annotate.log"))
+    }
+
+    fn listening(mut process: Process) -> Self {
         let (address, links) = process.until("the app listens", announced);
-        App { _process: process, address, links }
+        App { process, address, links }
+    }
+
+    /// The number of its process.
+    pub fn pid(&self) -> u32 {
+        self.process.child.id()
     }
 
     /// The link that signs somebody in.

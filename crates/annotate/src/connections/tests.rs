@@ -1,0 +1,166 @@
+//! Over real sockets, with a router of our own.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::ConnectInfo;
+use axum::routing::get;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Notify, oneshot};
+use tokio::task::JoinHandle;
+
+use super::*;
+
+const LONG: Duration = Duration::from_secs(3600);
+const SHORT: Duration = Duration::from_millis(50);
+const BOUNDS: Bounds = Bounds { connections: 2, head: LONG, stall: LONG };
+
+struct Server {
+    address: SocketAddr,
+    stop: oneshot::Sender<()>,
+    ended: JoinHandle<()>,
+}
+
+async fn start(bounds: Bounds, router: Router) -> Server {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (stop, stopped) = oneshot::channel();
+    let ended = tokio::spawn(serve(listener, router, bounds, async {
+        let _ = stopped.await;
+    }));
+    Server { address, stop, ended }
+}
+
+fn hello() -> Router {
+    Router::new().route("/", get(async |ConnectInfo(_): ConnectInfo<SocketAddr>| "hello"))
+}
+
+async fn connect(server: &Server, words: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    stream.write_all(words.as_bytes()).await.unwrap();
+    stream
+}
+
+/// Reads until the other side closes.
+async fn rest(mut stream: TcpStream) -> String {
+    let mut bytes = Vec::new();
+    // A connection that is reset has ended as well.
+    let _ = stream.read_to_end(&mut bytes).await;
+    String::from_utf8(bytes).unwrap()
+}
+
+/// Asks and keeps the connection.
+async fn ask(stream: &mut TcpStream) {
+    stream.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
+    let mut bytes = Vec::new();
+    while !bytes.ends_with(b"hello") {
+        assert!(stream.read_buf(&mut bytes).await.unwrap() > 0, "{bytes:?}");
+    }
+}
+
+#[tokio::test]
+async fn whoever_says_nothing_makes_room() {
+    let server = start(BOUNDS, hello()).await;
+    let silent = connect(&server, "").await;
+    let slow = connect(&server, "GET / HT").await;
+    for _ in 0..5 {
+        let said = rest(connect(&server, "GET / HTTP/1.0\r\n\r\n").await).await;
+        assert!(said.ends_with("hello"), "{said}");
+    }
+    // Idle ones make room as well, the one first that has waited longest.
+    let mut one = connect(&server, "").await;
+    ask(&mut one).await;
+    let mut two = connect(&server, "").await;
+    ask(&mut two).await;
+    let mut three = connect(&server, "").await;
+    ask(&mut three).await;
+    for gone in [silent, slow, one] {
+        assert_eq!(rest(gone).await, "");
+    }
+    ask(&mut two).await;
+}
+
+#[tokio::test]
+async fn whoever_is_busy_is_answered() {
+    let (begun, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (tell, wait) = (Arc::clone(&begun), Arc::clone(&go_on));
+    let slow = get(async move || {
+        tell.notify_one();
+        wait.notified().await;
+        "slowly"
+    });
+    let server = start(Bounds { connections: 1, ..BOUNDS }, hello().route("/slow", slow)).await;
+    let busy = connect(&server, "GET /slow HTTP/1.1\r\nHost: x\r\n\r\n").await;
+    begun.notified().await;
+    let next = connect(&server, "GET / HTTP/1.0\r\n\r\n").await;
+    go_on.notify_one();
+    // It is closed afterwards, though it could be kept: somebody waits.
+    assert!(rest(busy).await.ends_with("slowly"));
+    assert!(rest(next).await.ends_with("hello"));
+}
+
+#[tokio::test]
+async fn half_open_connections_end() {
+    let server = start(Bounds { head: SHORT, ..BOUNDS }, hello()).await;
+    let silent = connect(&server, "").await;
+    let slow = connect(&server, "GET / HTTP/1.1\r\nHost:").await;
+    for half in [silent, slow] {
+        assert_eq!(rest(half).await, "");
+    }
+    let mut idle = connect(&server, "").await;
+    ask(&mut idle).await;
+    assert_eq!(rest(idle).await, "");
+}
+
+#[tokio::test]
+async fn answers_that_nobody_reads_are_given_up() {
+    struct Tells(Arc<Notify>);
+    impl Drop for Tells {
+        fn drop(&mut self) {
+            self.0.notify_one();
+        }
+    }
+    let given_up = Arc::new(Notify::new());
+    let told = Arc::clone(&given_up);
+    let endless = get(async move || {
+        let large = tempfile::tempfile().unwrap();
+        large.set_len(1 << 32).unwrap();
+        crate::stream::stream(large).unwrap().map(|body: Body| held(body, Tells(told)))
+    });
+    let server = start(Bounds { stall: SHORT, ..BOUNDS }, Router::new().route("/", endless)).await;
+    let _unread = connect(&server, "GET / HTTP/1.1\r\nHost: x\r\n\r\n").await;
+    given_up.notified().await;
+}
+
+#[tokio::test]
+async fn a_stop_ends_what_is_idle_and_waits_for_what_is_not() {
+    let (begun, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (tell, wait) = (Arc::clone(&begun), Arc::clone(&go_on));
+    let slow = get(async move || {
+        tell.notify_one();
+        wait.notified().await;
+        "slowly"
+    });
+    let server = start(BOUNDS, hello().route("/slow", slow)).await;
+    let mut idle = connect(&server, "").await;
+    ask(&mut idle).await;
+    let busy = connect(&server, "GET /slow HTTP/1.1\r\nHost: x\r\n\r\n").await;
+    begun.notified().await;
+    server.stop.send(()).unwrap();
+    assert_eq!(rest(idle).await, "");
+    assert!(!server.ended.is_finished());
+    go_on.notify_one();
+    assert!(rest(busy).await.ends_with("slowly"));
+    server.ended.await.unwrap();
+}
+
+#[test]
+fn connections_follow_from_the_files_that_may_be_open() {
+    for (files, expected) in
+        [(Some(256), 96), (Some(1024), 480), (Some(64), 16), (Some(1 << 20), 1024), (None, 480)]
+    {
+        assert_eq!(connections(files), expected);
+    }
+}

@@ -1,0 +1,114 @@
+//! Images: shown, looked for, brought.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::body::{Asked, In, limit};
+use crate::access::Caller;
+use crate::app::App;
+use crate::event::PersonId;
+use crate::flight::length;
+use crate::gallery::Gallery;
+use crate::refusal::Refusal;
+use crate::state::Act;
+use crate::stream::stream;
+use crate::uploads::{Coming, Kept, LARGEST, Received};
+
+type Reply<T> = Result<Json<T>, Refusal>;
+
+pub(crate) async fn image(
+    State(app): State<Arc<App>>,
+    _: Caller,
+    In(item): In<String>,
+) -> Result<Response, Refusal> {
+    let unreadable = || Refusal::unavailable("the image cannot be read");
+    let open = move || {
+        let (file, kind) = app.gallery.open(&item)?;
+        Ok::<_, Refusal>((stream(file).map_err(|_| unreadable())?, kind))
+    };
+    let opened = tokio::task::spawn_blocking(open).await;
+    let (response, kind) = opened.map_err(|_| unreadable())??;
+    // An item keeps its image; whoever signs out leaves no more behind than they saw.
+    let headers = [(header::CONTENT_TYPE, kind), (header::CACHE_CONTROL, "private, max-age=3600")];
+    Ok((headers, response).into_response())
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Query {
+    q: Option<String>,
+    limit: Option<usize>,
+}
+
+pub(crate) async fn search(
+    State(app): State<Arc<App>>,
+    _: Caller,
+    Asked(Query { q, limit: asked }): Asked<Query>,
+) -> Reply<Value> {
+    let (query, limit) = (q.unwrap_or_default(), limit(asked, 24, 100)?);
+    if query.chars().count() > 1000 {
+        return Err(Refusal::malformed("more than 1000 letters to look for"));
+    }
+    let found = app.search.as_ref().map(|search| search.find(&query, limit)).unwrap_or_default();
+    let shown = found.into_iter().filter_map(|id| {
+        let captions = app.gallery.item(id).map(|item| item.captions).unwrap_or_default();
+        let (image, caption) = (app.gallery.url(id)?, captions.first());
+        Some(json!({ "item": id, "image": image, "caption": caption }))
+    });
+    Ok(Json(json!({ "images": shown.collect::<Vec<_>>() })))
+}
+
+pub(crate) async fn upload(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    request: Request,
+) -> Reply<Value> {
+    let uploads = app.uploads.as_ref();
+    let uploads = uploads.ok_or_else(|| Refusal::forbidden("images are not taken here"))?;
+    app.limits.upload(caller.person, app.now().tick)?;
+    let bytes = length(request.headers()).unwrap_or(LARGEST);
+    if bytes > LARGEST {
+        return Err(Refusal::too_large(format!(
+            "images of {} MiB at most are taken",
+            LARGEST >> 20
+        )));
+    }
+    let brought = {
+        let state = app.clerk.state();
+        (state.brought_by(Some(caller.person)), state.brought_by(None))
+    };
+    let coming = uploads.begin(caller.person, bytes, brought)?;
+    let received = uploads.receive(request.into_body(), &coming).await?;
+    // What has come is kept and told of, even if whoever brought it does not wait.
+    let kept = tokio::spawn(keep(Arc::clone(&app), caller.person, (received, coming))).await;
+    kept.map_err(|_| Refusal::unavailable("the image could not be kept; try again"))?
+}
+
+async fn keep(
+    app: Arc<App>,
+    person: PersonId,
+    (received, _coming): (Received, Coming),
+) -> Reply<Value> {
+    // A small file can be a large picture: one at a time is taken apart.
+    let turn = app.decoding.lock().await;
+    let keeper = Arc::clone(&app);
+    let keep = move || keeper.uploads.as_ref().map(|uploads| uploads.keep(received));
+    let kept = tokio::task::spawn_blocking(keep).await.ok().flatten();
+    let Kept { name, bytes, is_new } =
+        kept.ok_or_else(|| Refusal::unsupported("this is not an image we can read"))??;
+    drop(turn);
+    let item = Gallery::upload(&name);
+    if is_new && let Err(refusal) = app.act(person, Act::Upload { name, bytes }).await {
+        if let Some(uploads) = &app.uploads {
+            uploads.untold(bytes);
+        }
+        return Err(refusal);
+    }
+    Ok(Json(json!({ "item": item, "image": app.gallery.url(&item) })))
+}

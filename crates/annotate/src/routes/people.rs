@@ -1,0 +1,83 @@
+//! People and their links, in the hands of leads.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::body::{Body, In};
+use crate::access::Lead;
+use crate::app::{App, checked_name};
+use crate::event::{PersonId, Role};
+use crate::refusal::Refusal;
+use crate::state::{Act, Done, LinkView};
+
+type Reply<T> = Result<Json<T>, Refusal>;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Invited {
+    name: String,
+    role: Role,
+}
+
+pub(crate) async fn invite(
+    State(app): State<Arc<App>>,
+    Lead(caller): Lead,
+    Body(Invited { name, role }): Body<Invited>,
+) -> Reply<Value> {
+    let name = checked_name(&name).map_err(Refusal::invalid)?;
+    match app.act(caller.person, Act::Invite { name, role }).await? {
+        Done::Number(person) => {
+            let view = app.clerk.state().view_of(person);
+            Ok(Json(json!({ "person": view, "link": app.link(person).map(|(link, _)| link) })))
+        }
+        _ => Err(Refusal::unavailable("nothing to show")),
+    }
+}
+
+pub(crate) async fn remove(
+    State(app): State<Arc<App>>,
+    Lead(caller): Lead,
+    In(person): In<PersonId>,
+) -> Result<StatusCode, Refusal> {
+    app.act(caller.person, Act::Remove { person }).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+pub(crate) async fn renew_link(
+    State(app): State<Arc<App>>,
+    Lead(caller): Lead,
+    In(person): In<PersonId>,
+) -> Reply<Value> {
+    app.act(caller.person, Act::RenewLink { person }).await?;
+    shown(&app, person)
+}
+
+/// The newest link of somebody. It is shown once, to whoever made it.
+fn shown(app: &App, person: PersonId) -> Reply<Value> {
+    let (link, LinkView { number, until }) =
+        app.link(person).ok_or_else(|| Refusal::not_found("there is no such person"))?;
+    Ok(Json(json!({ "link": link, "number": number, "until": until })))
+}
+
+pub(crate) async fn add_link(
+    State(app): State<Arc<App>>,
+    Lead(caller): Lead,
+    In(person): In<PersonId>,
+) -> Reply<Value> {
+    app.act(caller.person, Act::AddLink { person }).await?;
+    shown(&app, person)
+}
+
+pub(crate) async fn revoke_link(
+    State(app): State<Arc<App>>,
+    Lead(caller): Lead,
+    In((person, link)): In<(PersonId, u32)>,
+) -> Result<StatusCode, Refusal> {
+    app.act(caller.person, Act::RevokeLink { person, link }).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

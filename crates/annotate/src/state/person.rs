@@ -1,0 +1,128 @@
+//! Somebody who was invited: what signs them in, and what does not any more.
+
+use serde::Serialize;
+
+use crate::event::{Millis, PersonId, Role};
+
+/// How long a link signs in. Sessions that it began may last longer.
+pub(crate) const LINK: Millis = 30 * DAY;
+/// A link that is given out now signs in for this time at least.
+pub(crate) const USEFUL: Millis = 7 * DAY;
+/// More links that work are a mistake.
+pub(crate) const MOST_LINKS: usize = 20;
+const DAY: Millis = 24 * 60 * 60 * 1000;
+
+/// Somebody who was invited.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Person {
+    pub(crate) id: PersonId,
+    pub(crate) name: String,
+    pub(crate) role: Role,
+    /// All that there ever were, by number.
+    links: Vec<Link>,
+    /// When sessions would have ended that were ended before. It tells the sessions of somebody
+    /// apart.
+    ended: Vec<Millis>,
+    pub(crate) removed: bool,
+}
+
+/// Something that signs somebody in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Link {
+    until: Millis,
+    revoked: bool,
+}
+
+/// A link that works, without what signs in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct LinkView {
+    pub(crate) number: u32,
+    pub(crate) until: Millis,
+}
+
+impl Person {
+    /// Somebody new, with a link.
+    pub(crate) fn new(id: PersonId, name: String, role: Role, at: Millis) -> Self {
+        let (links, ended) = (Vec::new(), Vec::new());
+        let mut person = Person { id, name, role, links, ended, removed: false };
+        person.add_link(at);
+        person
+    }
+
+    pub(super) fn add_link(&mut self, at: Millis) {
+        self.links.push(Link { until: at + LINK, revoked: false });
+    }
+
+    pub(super) fn revoke_link(&mut self, link: u32) {
+        if let Some(link) = self.links.get_mut(link as usize) {
+            link.revoked = true;
+        }
+    }
+
+    pub(super) fn revoke_all_links(&mut self) {
+        self.links.iter_mut().for_each(|link| link.revoked = true);
+    }
+
+    pub(super) fn end_session(&mut self, until: Millis, at: Millis) {
+        self.ended.retain(|end| *end > at && *end != until);
+        self.ended.push(until);
+    }
+
+    /// Whether a link was ever made, as far as is known here.
+    pub(super) fn has_link(&self, link: u32) -> bool {
+        (link as usize) < self.links.len()
+    }
+
+    /// Whether a link signs in.
+    pub(crate) fn lets_in(&self, link: u32, now: Millis) -> bool {
+        let link = self.links.get(link as usize);
+        link.is_some_and(|link| !link.revoked && link.until > now)
+    }
+
+    /// Whether a session goes on that a link began.
+    pub(crate) fn stays_in(&self, link: u32, until: Millis, now: Millis) -> bool {
+        let link = self.links.get(link as usize);
+        until > now && link.is_some_and(|link| !link.revoked) && !self.ended.contains(&until)
+    }
+
+    /// The links that work.
+    pub(crate) fn links(&self, now: Millis) -> impl DoubleEndedIterator<Item = LinkView> {
+        let links = self.links.iter().enumerate();
+        let works = move |link: &Link| !link.revoked && link.until > now;
+        links
+            .filter(move |(_, link)| works(link))
+            .map(|(number, link)| LinkView { number: number as u32, until: link.until })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_end_one_by_one() {
+        let mut ann = Person::new(1, "ann".into(), Role::Annotator, 0);
+        ann.add_link(DAY);
+        let numbers =
+            |ann: &Person, now| ann.links(now).map(|link| link.number).collect::<Vec<_>>();
+        assert_eq!(numbers(&ann, DAY), [0, 1]);
+        assert_eq!(numbers(&ann, LINK), [1], "the first one is too old");
+        assert!(!ann.lets_in(0, LINK) && ann.lets_in(1, LINK) && !ann.lets_in(2, 0));
+        // A session outlasts its link, but not that it is revoked.
+        assert!(ann.stays_in(0, LINK + DAY, LINK));
+        ann.revoke_link(0);
+        assert!(!ann.stays_in(0, LINK + DAY, LINK) && ann.stays_in(1, LINK + DAY, LINK));
+        ann.revoke_all_links();
+        assert!(!ann.lets_in(1, 0));
+    }
+
+    #[test]
+    fn sessions_end_one_by_one() {
+        let mut ann = Person::new(1, "ann".into(), Role::Annotator, 0);
+        ann.end_session(500, 100);
+        assert!(!ann.stays_in(0, 500, 100) && ann.stays_in(0, 501, 100));
+        // What would have ended by itself needs no memory.
+        ann.end_session(900, 600);
+        assert_eq!(ann.ended, [900]);
+    }
+}

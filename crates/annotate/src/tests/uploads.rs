@@ -1,0 +1,254 @@
+//! Images that people bring, and how many.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::http::{Request, header};
+use hyper::body::{Body as HttpBody, Frame};
+use nextpair_data::Side;
+use tempfile::TempDir;
+
+use super::world::{Reply, World, on_sqlite};
+use crate::uploads::{LARGEST, Uploads};
+use crate::{Settings, routes};
+
+/// A body that comes in pieces and then fails, and counts how often it was asked.
+struct Pieces(Vec<Bytes>, Arc<AtomicUsize>);
+
+impl HttpBody for Pieces {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        self.1.fetch_add(1, Ordering::SeqCst);
+        Poll::Ready(Some(self.0.pop().map(Frame::data).ok_or_else(|| io::Error::other("lost"))))
+    }
+}
+
+async fn send(world: &World, who: &str, length: Option<u64>, body: Body) -> Reply {
+    let mut request = Request::builder().method("POST").uri("/api/uploads");
+    request = request.header(header::HOST, "localhost");
+    request = request.header(header::AUTHORIZATION, format!("Bearer {}", world.token(who)));
+    if let Some(length) = length {
+        request = request.header(header::CONTENT_LENGTH, length);
+    }
+    world.call(request.body(body).unwrap()).await
+}
+
+async fn upload(world: &World, who: &str, bytes: &[u8]) -> Reply {
+    send(world, who, Some(bytes.len() as u64), Body::from(bytes.to_vec())).await
+}
+
+/// Images of the dataset, to bring.
+fn images(world: &World) -> Vec<Vec<u8>> {
+    let folder = world.app.gallery.dataset().image_folder().unwrap();
+    let items = world.app.gallery.dataset().items().iter();
+    items.map(|item| fs::read(folder.join(item.image.unwrap())).unwrap()).collect()
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+}
+
+/// Runs a test with a folder for uploads, and settings.
+fn with_uploads(
+    pool: Side,
+    change: impl Fn(&mut Settings),
+    test: impl AsyncFn(World, PathBuf),
+) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let uploads = folder.path().join("uploads");
+    let change = |settings: &mut Settings| {
+        settings.uploads = Some(uploads.clone());
+        change(settings);
+    };
+    on_sqlite(pool, change, async |world| test(world, uploads.clone()).await);
+    folder
+}
+
+#[test]
+fn images_are_refused_unread_where_they_make_no_sense() {
+    let unread = async |world: &World| {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let body = Body::new(Pieces(Vec::new(), Arc::clone(&asked)));
+        let refused = send(world, "ann", Some(1000), body).await.refusal();
+        assert_eq!(asked.load(Ordering::SeqCst), 0, "nothing is read");
+        refused
+    };
+    with_uploads(
+        Side::Image,
+        |_| {},
+        async |world, folder| {
+            assert_eq!(unread(&world).await, (403, "forbidden".into()));
+            assert!(!folder.exists());
+            assert_eq!(world.get("ann", "/api/me").await.ok()["uploads"], false);
+        },
+    );
+    on_sqlite(
+        Side::Text,
+        |_| {},
+        async |world| {
+            assert_eq!(unread(&world).await, (403, "forbidden".into()));
+        },
+    );
+    with_uploads(
+        Side::Text,
+        |settings| settings.quota.per_person = 999,
+        async |world, _| {
+            assert_eq!(unread(&world).await, (409, "quota".into()));
+        },
+    );
+    with_uploads(
+        Side::Text,
+        |settings| settings.quota.in_all = 999,
+        async |world, _| {
+            assert_eq!(unread(&world).await, (507, "full".into()));
+        },
+    );
+    with_uploads(
+        Side::Text,
+        |settings| settings.quota.keep_free = u64::MAX,
+        async |world, _| {
+            assert_eq!(unread(&world).await, (507, "full".into()));
+            // Answers are not refused.
+            let item = world.next("ann").await.unwrap();
+            let body =
+                serde_json::json!({ "key": "key-skip", "item": item, "said": { "skip": "No." } });
+            world.post("ann", "/api/answers", body).await.ok();
+        },
+    );
+}
+
+#[test]
+fn everybody_and_all_together_have_a_quota() {
+    let few = |settings: &mut Settings| settings.quota.in_all = 1 << 20;
+    with_uploads(Side::Text, few, async |mut world, folder| {
+        let images = images(&world);
+        let bytes = images[0].len() as u64;
+        upload(&world, "ann", &images[0]).await.ok();
+        upload(&world, "ann", &images[0]).await.ok();
+        assert_eq!(world.app.clerk.state().brought_by(None), bytes, "the same is brought once");
+        // What was brought counts in every process, and after a restart.
+        world.settings.quota.per_person = bytes + images[1].len() as u64;
+        let again = world.again().await;
+        upload(&again, "ann", &images[1]).await.ok();
+        assert_eq!(upload(&again, "ann", &images[2]).await.refusal(), (409, "quota".into()));
+        upload(&again, "ben", &images[2]).await.ok();
+        world.settings.quota.per_person = u64::MAX;
+        // Files that nobody is known to have brought count as well.
+        fs::write(folder.join("0123456789abcdef.png"), &images[3]).unwrap();
+        let there: u64 =
+            names(&folder).iter().map(|name| folder.join(name).metadata().unwrap().len()).sum();
+        world.settings.quota.in_all = there + images[4].len() as u64 - 1;
+        let full = world.again().await;
+        assert_eq!(upload(&full, "ben", &images[4]).await.refusal(), (507, "full".into()));
+        world.settings.quota.in_all += 1;
+        let room = world.again().await;
+        upload(&room, "ben", &images[4]).await.ok();
+        assert_eq!(names(&folder).len(), 5);
+    });
+}
+
+#[test]
+fn what_does_not_come_whole_leaves_nothing() {
+    with_uploads(
+        Side::Text,
+        |_| {},
+        async |world, folder| {
+            let images = images(&world);
+            let piece = Bytes::from(vec![0; 1 << 20]);
+            let pieces = |count: usize| {
+                Body::new(Pieces(vec![piece.clone(); count], Arc::new(AtomicUsize::new(0))))
+            };
+            let lost = send(&world, "ann", Some(LARGEST), pieces(3)).await;
+            assert_eq!(lost.refusal(), (400, "malformed".into()));
+            for length in [None, Some(LARGEST)] {
+                let long = send(&world, "ann", length, pieces(33)).await;
+                assert_eq!(long.refusal(), (413, "too_large".into()));
+            }
+            let longer = send(&world, "ann", Some(LARGEST + 1), pieces(0)).await;
+            assert_eq!(longer.refusal(), (413, "too_large".into()));
+            let half = upload(&world, "ann", &images[0][..images[0].len() / 2]).await;
+            assert_eq!(half.refusal(), (415, "unsupported".into()));
+            assert!(!half.text().contains("uploads"), "no path of the server: {}", half.text());
+            assert!(names(&folder).is_empty(), "{:?}", names(&folder));
+            assert_eq!(world.app.clerk.state().brought_by(None), 0);
+            // Nothing of it counts as being on its way.
+            upload(&world, "ann", &images[0]).await.ok();
+        },
+    );
+}
+
+/// A body that never comes, or one that comes forever.
+struct Dribble(Option<Bytes>);
+
+impl HttpBody for Dribble {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        match &self.0 {
+            Some(bytes) => {
+                context.waker().wake_by_ref();
+                Poll::Ready(Some(Ok(Frame::data(bytes.clone()))))
+            }
+            None => Poll::Pending,
+        }
+    }
+}
+
+#[test]
+fn what_comes_too_slowly_is_given_up() {
+    let (long, short) = (Duration::from_secs(3600), Duration::from_millis(20));
+    with_uploads(
+        Side::Text,
+        |_| {},
+        async |world, folder| {
+            let quota = world.settings.quota;
+            let mut uploads = Uploads::open(&folder, quota, &world.app.clerk.state()).unwrap();
+            for (patience, bytes) in [((long, short), None), ((short, long), Some(Bytes::new()))] {
+                uploads.patience = patience;
+                let coming = uploads.begin(2, LARGEST, (0, 0)).unwrap();
+                let slow = uploads.receive(Body::new(Dribble(bytes)), &coming).await;
+                assert_eq!(slow.err().unwrap().code, "slow");
+                assert!(names(&folder).is_empty(), "{:?}", names(&folder));
+            }
+            let request = Request::builder().header(header::CONTENT_TYPE, "application/json");
+            let request = request.body(Body::new(Dribble(None))).unwrap();
+            let slow = routes::body::read::<serde_json::Value>(request, &world.app, short).await;
+            assert_eq!(slow.err().unwrap().status, 408);
+        },
+    );
+}
+
+#[test]
+fn what_killed_processes_left_is_removed() {
+    with_uploads(
+        Side::Text,
+        |_| {},
+        async |world, folder| {
+            fs::create_dir(&folder).unwrap();
+            for (name, age) in [(".nextpair-old", 7200), (".nextpair-new", 60)] {
+                let file = fs::File::create(folder.join(name)).unwrap();
+                let at = std::time::SystemTime::now() - std::time::Duration::from_secs(age);
+                file.set_modified(at).unwrap();
+            }
+            world.again().await;
+            assert_eq!(names(&folder), [".nextpair-new"]);
+        },
+    );
+}

@@ -1,0 +1,270 @@
+//! Images that people bring: taken from the network to the disk in small pieces, looked at, and
+//! kept under a name that follows from their bytes.
+//!
+//! Whoever may not bring one is told before anything of it is read: where none are wanted, where
+//! somebody or all together have brought enough, and where the disk is nearly full. Answers lie on
+//! that disk as well, and they come first.
+
+use std::collections::HashMap;
+use std::fs::{self, OpenOptions};
+use std::future::poll_fn;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+
+use axum::body::{Body, Bytes};
+use hyper::body::Body as HttpBody;
+use nextpair_data::picture::{self, Format};
+use sha2::{Digest, Sha256};
+use tempfile::NamedTempFile;
+use tokio::task::spawn_blocking;
+use tokio::time::{Instant, timeout_at};
+
+use crate::event::PersonId;
+use crate::refusal::{Error, Refusal};
+use crate::settings::Quota;
+use crate::state::State;
+
+/// Larger images are refused.
+pub(crate) const LARGEST: u64 = 32 << 20;
+/// Images that may be on their way to us at once, of everybody and of one person.
+const AT_ONCE: (usize, usize) = (8, 2);
+/// How long one may take, and how long nothing of it may come.
+const PATIENCE: (Duration, Duration) = (Duration::from_secs(300), Duration::from_secs(30));
+/// How unfinished files are called. Those of processes that were killed are removed in time.
+const UNFINISHED: &str = ".nextpair-";
+const FORGOTTEN: Duration = Duration::from_secs(3600);
+
+/// Where images are kept that people bring.
+pub(crate) struct Uploads {
+    folder: PathBuf,
+    quota: Quota,
+    /// Bytes in the folder that the history does not tell of.
+    untold: AtomicU64,
+    /// How long an image may take, and how long nothing of it may come.
+    pub(crate) patience: (Duration, Duration),
+    coming: Arc<Mutex<HashMap<PersonId, Vec<u64>>>>,
+}
+
+/// An image that is on its way to us: its bytes count as if they were here.
+pub(crate) struct Coming {
+    all: Arc<Mutex<HashMap<PersonId, Vec<u64>>>>,
+    person: PersonId,
+    bytes: u64,
+    /// So much of the disk must be free.
+    wanted: u64,
+}
+
+/// An image that was received, as an unfinished file.
+pub(crate) struct Received {
+    file: NamedTempFile,
+    hash: Sha256,
+    pub(crate) bytes: u64,
+}
+
+/// An image that is kept.
+pub(crate) struct Kept {
+    /// The name of its file.
+    pub(crate) name: String,
+    pub(crate) bytes: u64,
+    /// It was not there before.
+    pub(crate) is_new: bool,
+}
+
+impl Uploads {
+    /// Looks at what is in the folder, which need not be there yet.
+    pub(crate) fn open(folder: &Path, quota: Quota, known: &State) -> Result<Self, Error> {
+        let looked = look(folder, known);
+        let untold = looked.map_err(|e| Error::Settings(format!("{}: {e}", folder.display())))?;
+        let (folder, untold) = (folder.to_path_buf(), AtomicU64::new(untold));
+        Ok(Uploads { folder, quota, untold, patience: PATIENCE, coming: Arc::default() })
+    }
+
+    /// Makes room for an image of so many bytes at most, or says why there is none. So much was
+    /// `brought` before, by this person and by all.
+    pub(crate) fn begin(
+        &self,
+        person: PersonId,
+        bytes: u64,
+        brought: (u64, u64),
+    ) -> Result<Coming, Refusal> {
+        let mut coming = self.coming.lock().expect("nothing panics with it in hand");
+        let own = coming.get(&person).map_or(&[][..], Vec::as_slice);
+        let (of_all, of_one) = AT_ONCE;
+        if own.len() >= of_one || coming.values().map(Vec::len).sum::<usize>() >= of_all {
+            return Err(Refusal::unavailable("too many images at once; try again"));
+        }
+        let sum = |numbers: &[u64]| numbers.iter().fold(0, |sum: u64, n| sum.saturating_add(*n));
+        if sum(&[brought.0, sum(own), bytes]) > self.quota.per_person {
+            let most = self.quota.per_person >> 20;
+            let message = format!("everybody may bring images of {most} MiB, and you have");
+            return Err(Refusal::conflict("quota", message));
+        }
+        let on_their_way = coming.values().map(|of_one| sum(of_one)).sum();
+        let untold = self.untold.load(Ordering::Relaxed);
+        if sum(&[brought.1, untold, on_their_way, bytes]) > self.quota.in_all {
+            return Err(Refusal::full("no more images are taken: there is no room for them"));
+        }
+        coming.entry(person).or_default().push(bytes);
+        let wanted = sum(&[self.quota.keep_free, on_their_way, bytes]);
+        Ok(Coming { all: Arc::clone(&self.coming), person, bytes, wanted })
+    }
+
+    /// Writes what comes to an unfinished file, if the disk has room for it.
+    pub(crate) async fn receive(
+        &self,
+        mut body: Body,
+        coming: &Coming,
+    ) -> Result<Received, Refusal> {
+        let (whole, stall) = self.patience;
+        let end = Instant::now() + whole;
+        let (folder, wanted) = (self.folder.clone(), coming.wanted);
+        let fail = |e: &io::Error| unkept(&self.folder, e);
+        let begun = spawn_blocking(move || Received::new(&folder, wanted)).await;
+        let mut received = begun.map_err(|_| unfinished())??;
+        loop {
+            let next = poll_fn(|context| Pin::new(&mut body).poll_frame(context));
+            let now = Instant::now();
+            // A byte that is always there is never late, but the whole is.
+            let next = timeout_at(end.min(now + stall), next).await.ok().filter(|_| now < end);
+            let Some(frame) = next.ok_or_else(Refusal::slow)? else { return Ok(received) };
+            let frame = frame.map_err(|e| Refusal::malformed(e.to_string()))?;
+            let Ok(bytes) = frame.into_data() else { continue };
+            if received.bytes + bytes.len() as u64 > coming.bytes {
+                return Err(Refusal::too_large("more than an image may have, or than was said"));
+            }
+            let written = spawn_blocking(move || received.append(bytes)).await;
+            received = written.map_err(|_| unfinished())?.map_err(|e| fail(&e))?;
+        }
+    }
+
+    /// Decodes what was received, and gives it a name if it is an image. Takes its time.
+    pub(crate) fn keep(&self, received: Received) -> Result<Kept, Refusal> {
+        let Received { file, hash, bytes } = received;
+        // Not by its path, which would be in what is said about it.
+        let called = Path::new("the image");
+        let unreadable = |e| Refusal::unsupported(format!("this is not an image we can read: {e}"));
+        let header = picture::probe_from(called, file.as_file()).map_err(unreadable)?;
+        picture::decode_from(called, file.as_file()).map_err(unreadable)?;
+        let hash: String = hash.finalize()[..16].iter().map(|byte| format!("{byte:02x}")).collect();
+        let name = format!("{hash}.{}", ending(header.format));
+        let is_new = self.name(file, &name).map_err(|e| unkept(&self.folder, &e))?;
+        Ok(Kept { name, bytes, is_new })
+    }
+
+    /// Gives a file its name; false if there is one of this name.
+    fn name(&self, file: NamedTempFile, name: &str) -> io::Result<bool> {
+        let path = self.folder.join(name);
+        if path.is_file() {
+            return Ok(false);
+        }
+        file.as_file().sync_all()?;
+        file.persist(&path).map_err(|e| e.error)?;
+        // The name is kept by the folder, not by the file.
+        #[cfg(unix)]
+        fs::File::open(&self.folder)?.sync_all()?;
+        Ok(true)
+    }
+
+    /// So many bytes are there that the history does not tell of.
+    pub(crate) fn untold(&self, bytes: u64) {
+        self.untold.fetch_add(bytes, Ordering::Relaxed);
+    }
+}
+
+impl Received {
+    /// An empty file in a folder, on whose disk so much must be free.
+    fn new(folder: &Path, wanted: u64) -> Result<Self, Refusal> {
+        let fail = |e| unkept(folder, &e);
+        fs::create_dir_all(folder).map_err(fail)?;
+        if free_space(folder).map_err(fail)?.is_some_and(|free| free < wanted) {
+            say!("{}: the disk is nearly full; no images are taken", folder.display());
+            return Err(Refusal::full("no images are taken: the disk is nearly full"));
+        }
+        // Opened here, because a file that tempfile itself creates is for its owner alone.
+        let open =
+            |path: &Path| OpenOptions::new().read(true).write(true).create_new(true).open(path);
+        let file = tempfile::Builder::new().prefix(UNFINISHED).make_in(folder, open);
+        let file = file.map_err(fail)?;
+        Ok(Received { file, hash: Sha256::new(), bytes: 0 })
+    }
+
+    fn append(mut self, bytes: Bytes) -> io::Result<Self> {
+        self.file.write_all(&bytes)?;
+        self.hash.update(&bytes);
+        self.bytes += bytes.len() as u64;
+        Ok(self)
+    }
+}
+
+impl Drop for Coming {
+    fn drop(&mut self) {
+        let mut all = self.all.lock().expect("nothing panics with it in hand");
+        if let Some(own) = all.get_mut(&self.person) {
+            if let Some(at) = own.iter().position(|bytes| *bytes == self.bytes) {
+                own.swap_remove(at);
+            }
+            if own.is_empty() {
+                all.remove(&self.person);
+            }
+        }
+    }
+}
+
+/// The bytes in a folder that nobody is known to have brought. Removes what was left unfinished.
+fn look(folder: &Path, known: &State) -> io::Result<u64> {
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(0),
+        Err(e) => return Err(e),
+    };
+    let mut untold = 0;
+    for entry in entries {
+        let entry = entry?;
+        let (name, file) = (entry.file_name(), entry.metadata()?);
+        let name = name.to_string_lossy();
+        let age = file.modified().ok().and_then(|at| SystemTime::now().duration_since(at).ok());
+        if name.starts_with(UNFINISHED) && age.is_some_and(|age| age > FORGOTTEN) {
+            fs::remove_file(entry.path())?;
+        } else if file.is_file() && !known.uploads.contains_key(&*name) {
+            untold += file.len();
+        }
+    }
+    Ok(untold)
+}
+
+/// The bytes that are free for us on the disk of a folder, where that can be known.
+fn free_space(folder: &Path) -> io::Result<Option<u64>> {
+    #[cfg(unix)]
+    {
+        let disk = rustix::fs::statvfs(folder)?;
+        Ok(Some(disk.f_bavail.saturating_mul(disk.f_frsize)))
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = folder;
+        Ok(None)
+    }
+}
+
+fn unkept(folder: &Path, error: &io::Error) -> Refusal {
+    say!("{}: an image could not be kept: {error}", folder.display());
+    Refusal::unavailable("the image could not be kept; try again")
+}
+
+fn unfinished() -> Refusal {
+    Refusal::unavailable("the image could not be kept; try again")
+}
+
+fn ending(format: Format) -> &'static str {
+    match format {
+        Format::Jpeg => "jpg",
+        Format::Png => "png",
+        Format::WebP => "webp",
+        Format::Gif => "gif",
+        Format::Bmp => "bmp",
+    }
+}

@@ -1,0 +1,203 @@
+//! The app under a memory limit and with few open files, and people who mean it ill: whatever they
+//! do, it answers the others and stays below 1 GiB.
+#![cfg(target_os = "linux")]
+
+mod bombs;
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::app::App;
+use crate::world::nextpair;
+
+/// What a small container has.
+const MEMORY: u64 = 1 << 30;
+/// Bytes of an image that is not small, and of an upload that is as large as is taken.
+const LARGE: usize = 24 << 20;
+const LARGEST: usize = 32 << 20;
+
+/// An app that people bring images to, with an image of [`LARGE`] bytes in a folder beside it.
+struct Desk {
+    folder: tempfile::TempDir,
+    app: App,
+}
+
+impl Desk {
+    fn open() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let made = nextpair(folder.path(), "import scenes ds --images 80");
+        assert_eq!(made.code, Some(0), "{}", made.stderr);
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at("queue.jsonl"), "{\"rank\":1,\"id\":\"scene-000001\",\"score\":1.0}\n")
+            .unwrap();
+        fs::create_dir(at("beside")).unwrap();
+        fs::write(at("beside/large.bmp"), bombs::bmp(LARGE)).unwrap();
+        fs::write(at("beside/two\nlines.bmp"), bombs::bmp(3000)).unwrap();
+        symlink("/dev/zero", at("beside/zero.png")).unwrap();
+        assert!(Command::new("mkfifo").arg(at("beside/pipe.jpg")).status().unwrap().success());
+        symlink(at("beside/pipe.jpg"), at("beside/link.jpg")).unwrap();
+        let words = "queue.jsonl --dataset ds --pool-side text --images beside --free-disk 0";
+        let limits = format!("ulimit -v {} && ulimit -n 256", MEMORY / 1024);
+        let app = App::start_under(folder.path(), &limits, words, "Ann");
+        Desk { folder, app }
+    }
+
+    fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(self.app.address.trim_start_matches("http://")).unwrap();
+        // Nothing hangs, neither the app nor this test.
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        stream.set_write_timeout(Some(Duration::from_secs(60))).unwrap();
+        stream
+    }
+
+    /// The head of somebody's request.
+    fn head(&self, who: &str, line: &str, length: usize) -> String {
+        let token = self.app.link(who).rsplit_once('/').unwrap().1;
+        format!(
+            "{line} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n\
+             Content-Type: application/octet-stream\r\nContent-Length: {length}\r\n\
+             Connection: close\r\n\r\n"
+        )
+    }
+
+    /// Asks for something as the lead, who means well; the status and the body.
+    fn ask(&self, line: &str, body: &[u8]) -> (u16, Vec<u8>) {
+        self.ask_as("lead", line, body)
+    }
+
+    fn ask_as(&self, who: &str, line: &str, body: &[u8]) -> (u16, Vec<u8>) {
+        let mut stream = self.connect();
+        stream.write_all(self.head(who, line, body.len()).as_bytes()).unwrap();
+        // Whoever refuses does not read on.
+        let _ = stream.write_all(body);
+        let mut bytes = Vec::new();
+        let _ = stream.read_to_end(&mut bytes);
+        let end = bytes.windows(4).position(|four| four == b"\r\n\r\n").expect("an answer");
+        let status = String::from_utf8_lossy(&bytes[9..12]).parse().unwrap();
+        (status, bytes[end + 4..].to_vec())
+    }
+
+    fn json(&self, who: &str, line: &str, body: &[u8]) -> (u16, Value) {
+        let (status, bytes) = self.ask_as(who, line, body);
+        (status, serde_json::from_slice(&bytes).unwrap_or_default())
+    }
+
+    /// It answers, and it never took more memory than there is.
+    fn is_well(&self) {
+        assert_eq!(self.ask("GET /health", b"").0, 200);
+        assert_eq!(self.json("lead", "GET /api/me", b"").1["uploads"], json!(true));
+        let status = fs::read_to_string(format!("/proc/{}/status", self.app.pid())).unwrap();
+        let most = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        let most: u64 = most.trim().trim_end_matches(" kB").parse().unwrap();
+        assert!(most * 1024 < MEMORY, "{most} kB");
+    }
+}
+
+#[test]
+fn unfinished_uploads_take_no_memory() {
+    let desk = Desk::open();
+    let most: Vec<u8> = vec![7; LARGEST - 1];
+    let unfinished: Vec<TcpStream> = (0..32)
+        .map(|_| {
+            let mut stream = desk.connect();
+            let _ = stream.write_all(desk.head("Ann", "POST /api/uploads", LARGEST).as_bytes());
+            let _ = stream.write_all(&most);
+            stream
+        })
+        .collect();
+    desk.is_well();
+    // They are on their way, and two at a time are enough for one.
+    let (status, refused) = desk.json("Ann", "POST /api/uploads", b"x");
+    assert!(matches!(status, 429 | 503), "{status} {refused}");
+    drop(unfinished);
+    desk.is_well();
+}
+
+#[test]
+fn a_small_file_of_many_pixels_is_refused() {
+    let desk = Desk::open();
+    let bomb = bombs::png(10_000, 10_000);
+    assert!(bomb.len() < 5 << 20);
+    let (status, refused) = desk.json("Ann", "POST /api/uploads", &bomb);
+    let message = refused["message"].as_str().unwrap_or_default();
+    assert_eq!(status, 415, "{message}");
+    assert!(message.contains("10000 x 10000 pixels; decoding them takes"), "{message}");
+    desk.is_well();
+    // The largest that are taken, of the kind that takes most.
+    let (status, kept) = desk.json("Ann", "POST /api/uploads", &bombs::png(9_000, 6_500));
+    assert_eq!(status, 200, "{kept}");
+    desk.is_well();
+    let uploads = fs::read_dir(desk.folder.path().join("queue.uploads")).unwrap();
+    assert_eq!(uploads.count(), 1, "nothing else is left");
+}
+
+#[test]
+fn unread_images_take_no_memory() {
+    let desk = Desk::open();
+    let unread: Vec<TcpStream> = (0..60)
+        .map(|_| {
+            let mut stream = desk.connect();
+            let line = "GET /api/images/folder%3Alarge.bmp";
+            stream.write_all(desk.head("Ann", line, 0).as_bytes()).unwrap();
+            stream
+        })
+        .collect();
+    // Each of them has an answer.
+    for mut stream in &unread {
+        assert!(stream.read(&mut [0; 12]).unwrap() > 0);
+    }
+    drop(unread);
+    desk.is_well();
+    let (status, image) = desk.ask("GET /api/images/folder%3Alarge.bmp", b"");
+    assert_eq!((status, image.len()), (200, LARGE));
+}
+
+#[test]
+fn half_open_connections_keep_nobody_out() {
+    let desk = Desk::open();
+    let half_open: Vec<TcpStream> = (0..300)
+        .map(|number| {
+            let mut stream = desk.connect();
+            let head = desk.head("Ann", "GET /api/me", 0);
+            let part = &head[..number % (head.len() - 1)];
+            // Those that made room are closed.
+            let _ = stream.write_all(part.as_bytes());
+            stream
+        })
+        .collect();
+    desk.is_well();
+    drop(half_open);
+    desk.is_well();
+}
+
+#[test]
+fn only_files_with_plain_names_are_offered() {
+    let desk = Desk::open();
+    let found = desk.json("Ann", "GET /api/search?q=folder&limit=100", b"").1;
+    let items: Vec<&str> = found["images"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|found| found["item"].as_str())
+        .collect();
+    let beside: Vec<&&str> = items.iter().filter(|item| item.starts_with("folder:")).collect();
+    assert_eq!(beside, [&"folder:large.bmp"]);
+    for odd in ["zero.png", "pipe.jpg", "link.jpg", "two%0Alines.bmp"] {
+        assert_eq!(desk.ask(&format!("GET /api/images/folder%3A{odd}"), b"").0, 404, "{odd}");
+    }
+    // What was a file when the app began may be something else now.
+    let image = desk.folder.path().join("beside/large.bmp");
+    for target in [Path::new("/dev/zero"), &desk.folder.path().join("beside/pipe.jpg")] {
+        fs::remove_file(&image).unwrap();
+        symlink(target, &image).unwrap();
+        assert_eq!(desk.ask("GET /api/images/folder%3Alarge.bmp", b"").0, 404);
+    }
+    desk.is_well();
+}
