@@ -1,6 +1,10 @@
 //! The command line of nextpair, one file per subcommand.
 #![forbid(unsafe_code)]
 
+// First, because its macros are for all the others.
+#[macro_use]
+mod streams;
+
 mod annotate;
 mod convert;
 mod embed;
@@ -30,7 +34,6 @@ mod trained;
 mod verify;
 mod vocab;
 
-use std::io::{self, ErrorKind::BrokenPipe};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -110,12 +113,7 @@ pub fn run() -> ExitCode {
         Command::Verify(args) => verify::run(&args),
     };
     result.unwrap_or_else(|error| {
-        let pipe = error.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == BrokenPipe);
-        if pipe {
-            // Whoever read our output has seen enough.
-            return ExitCode::SUCCESS;
-        }
-        eprintln!("error: {error:#}");
+        say!("error: {error:#}");
         ExitCode::from(2)
     })
 }

@@ -1,6 +1,6 @@
 //! Picks as files: the extension of the name chooses the format.
 
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -12,6 +12,8 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
 use serde::Serialize;
+
+use crate::streams;
 
 /// The flags of commands that write picks.
 #[derive(clap::Args)]
@@ -127,16 +129,12 @@ impl Output {
     pub(crate) fn write(self, rows: &[Row]) -> Result<()> {
         if self.to_stdout {
             let mut stdout = BufWriter::new(std::io::stdout().lock());
-            let written = write_jsonl(&mut stdout, rows).and_then(|()| Ok(stdout.flush()?));
-            return match written {
-                // A reader that has seen enough, such as `head`, is no error.
-                Err(error) if is_broken_pipe(&error) => Ok(()),
-                other => other.context("standard output"),
-            };
+            let written = write_jsonl(&mut stdout, rows).and_then(|()| stdout.flush());
+            return streams::forgiving(written);
         }
         let mut file = AtomicFile::create(&self.path)?;
         let written = match self.format {
-            Format::Jsonl => write_jsonl(&mut file, rows),
+            Format::Jsonl => write_jsonl(&mut file, rows).map_err(Into::into),
             Format::Csv => write_csv(&mut file, rows),
             Format::Parquet => write_parquet(&mut file, rows),
             Format::Uids => write_uids(&mut file, rows),
@@ -146,17 +144,7 @@ impl Output {
     }
 }
 
-fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    let kind = |error: &std::io::Error| error.kind() == std::io::ErrorKind::BrokenPipe;
-    error.chain().any(|cause| {
-        cause.downcast_ref::<std::io::Error>().is_some_and(kind)
-            || cause
-                .downcast_ref::<serde_json::Error>()
-                .is_some_and(|e| e.io_error_kind() == Some(std::io::ErrorKind::BrokenPipe))
-    })
-}
-
-fn write_jsonl(out: &mut impl Write, rows: &[Row]) -> Result<()> {
+fn write_jsonl(out: &mut impl Write, rows: &[Row]) -> io::Result<()> {
     for row in rows {
         serde_json::to_writer(&mut *out, row)?;
         out.write_all(b"\n")?;

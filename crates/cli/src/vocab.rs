@@ -1,6 +1,5 @@
 //! `nextpair vocab DATASET OUT`: the vocabulary of a run, built once and fixed over its rounds.
 
-use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -11,6 +10,7 @@ use nextpair_data::{AtomicFile, text};
 
 use crate::inspect::words::Words;
 use crate::progress::Bar;
+use crate::streams::print;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -33,6 +33,6 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     vocabulary.write(&args.out)?;
     let mut text = String::new();
     Words::new(&words, &vocabulary, args.out.display().to_string()).describe(&mut text)?;
-    std::io::stdout().write_all(text.as_bytes())?;
+    print(&text)?;
     Ok(ExitCode::SUCCESS)
 }

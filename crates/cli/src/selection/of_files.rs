@@ -204,7 +204,7 @@ impl Files {
             _ => 0,
         };
         let predicted = selection.strategy.predicted_peak(&size) + (names + words) as u64;
-        eprintln!(
+        say!(
             "{pool} pool items, {pairs} pairs, {dim} dimensions; predicted peak memory {}",
             megabytes(predicted)
         );

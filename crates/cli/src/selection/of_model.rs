@@ -143,6 +143,6 @@ impl Modelled {
     pub(super) fn announce(&self) {
         let (pool, pairs) = (grouped(self.pool.len()), grouped(self.pairs.len()));
         let dim = self.trained.model.config().dim();
-        eprintln!("{pool} pool items, {pairs} pairs, a model of {dim} dimensions");
+        say!("{pool} pool items, {pairs} pairs, a model of {dim} dimensions");
     }
 }

@@ -18,6 +18,7 @@ mod selection;
 mod shards;
 mod study;
 mod train;
+mod streams;
 mod trained;
 mod verify;
 mod world;
