@@ -231,6 +231,13 @@ impl SelectionArgs {
             Some(path) => Some(numbered(&read_groups(path)?)),
             None => None,
         };
+        let guards = Guards {
+            max_score: self.max_score,
+            absolute_margin: self.absolute_margin,
+            relative_margin: self.relative_margin,
+        };
+        // Here, because a strategy that does not look at hits has no rule that would.
+        guards.check()?;
         Ok(Settings {
             scope: self.scope(pairs)?,
             top_k: self.top_k,
@@ -239,11 +246,7 @@ impl SelectionArgs {
                 WeightName::Count => Weight::Count,
             },
             groups,
-            guards: Guards {
-                max_score: self.max_score,
-                absolute_margin: self.absolute_margin,
-                relative_margin: self.relative_margin,
-            },
+            guards,
             seed: self.seed,
             explain: self.explain,
         })

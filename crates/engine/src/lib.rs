@@ -73,7 +73,7 @@ pub use screen::{Code, Route, product};
 pub use similarity::{Given, Sieve, Similarity};
 pub use strategy::{Finish, Needs, Sharded, Strategy, StrategyName};
 pub use threshold::thresholds;
-pub use vectors::Vectors;
+pub use vectors::{Vectors, require_finite};
 
 /// Rows handled together: a multiple of the kernel's, small enough to stay in cache.
 const ROW_BLOCK: usize = 252;

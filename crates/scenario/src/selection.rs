@@ -47,6 +47,7 @@ impl Selection<'_> {
         progress: &dyn Progress,
         work: impl FnOnce(&Question<'_>) -> Result<T, E>,
     ) -> Result<T, E> {
+        self.check_unread(ask.rule, progress)?;
         let features = match ask.strategy.needs().features {
             true => Some(self.features(ask, progress)?),
             false => None,
@@ -90,6 +91,25 @@ impl Selection<'_> {
     /// take no part are not at all: the first that does stands for them, and nobody looks.
     fn encode_pairs(
         &self,
+    /// Looks at the numbers that nobody else does, of what the selection is about: a NaN or an
+    /// infinity must not pass in silence because of who is asked. Encoding looks at the others: the
+    /// pool and the pairs that take part, where hits are looked for.
+    fn check_unread(&self, rule: Option<&Rule>, progress: &dyn Progress) -> Result<(), Error> {
+        let mut unread = vec![true; self.pairs.len()];
+        let (anchors, rivals) = rule.map_or((&[][..], &[][..]), |r| (r.anchors(), r.rivals()));
+        anchors.iter().chain(rivals).for_each(|&pair| unread[pair as usize] = false);
+        let pool = if rule.is_none() { self.pool } else { &[] };
+        let unread = || self.pairs.iter().zip(&unread).filter(|(_, unread)| **unread);
+        let [images, texts] = [Side::Image, Side::Text].map(|side| {
+            let own = pool.iter().copied().filter(|_| side == self.side);
+            unread().map(|(pair, _)| half(pair, side)).chain(own).collect::<Vec<usize>>()
+        });
+        match images.is_empty() && texts.is_empty() {
+            true => Ok(()),
+            false => Ok(self.corpus.check_finite(images, texts, progress)?),
+        }
+    }
+
         side: Side,
         rule: &Rule,
         progress: &dyn Progress,

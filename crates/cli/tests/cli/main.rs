@@ -9,6 +9,7 @@ mod datasets;
 mod embed;
 mod formats;
 mod outputs;
+mod not_finite;
 mod quickstart;
 mod refusals;
 mod reports;

@@ -9,7 +9,7 @@ use nextpair_data::text::{SplitWords, Vocabulary};
 use nextpair_models::{Choice, Config, Corpus, Device, Model, Pair, Run, Spec, Training, train};
 use serde_json::Value;
 
-use crate::world::{json_lines, nextpair, nextpair_with};
+use crate::world::{World, json_lines, nextpair, nextpair_with};
 
 /// Trains a small model in `run` on the first `items` of the dataset's training items.
 pub fn train_run(path: &Path, run: &str, model: &str, items: usize, captions: Choice) -> Run {
@@ -43,6 +43,20 @@ pub fn train_run(path: &Path, run: &str, model: &str, items: usize, captions: Ch
 }
 
 /// A run opened again, with its model and its dataset.
+/// Makes a dataset `ds` of the world's images and texts, each with a caption and vectors of both
+/// sides, which stay in `images.npy` and `texts.npy`; and a run `run` of heads on its first 70.
+pub fn heads_on(world: &World) {
+    world.write_lines("captions.txt", (0..world.images.len()).map(|row| format!("text {row}")));
+    let import = "import embeddings images.npy ds --other texts.npy --captions captions.txt";
+    let run = world.run(import);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let manifest = String::from_utf8(world.read("ds/dataset.toml")).unwrap();
+    let (images, texts) = manifest.split_once("side = \"text\"").unwrap();
+    let texts = texts.replace("per = \"item\"", "per = \"caption\"");
+    world.write("ds/dataset.toml", format!("{images}side = \"text\"{texts}").as_bytes());
+    train_run(&world.path(""), "run", "heads", 70, Choice::First);
+}
+
 pub struct Opened {
     pub corpus: Corpus,
     pub model: Model,
