@@ -105,6 +105,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         words,
         features,
     };
+    dataset.items().check_unchanged()?;
     if !args.sheet.is_empty() {
         let cards = samples::choose(&dataset, args.split.as_deref(), args.samples, args.seed)?;
         bar.start("contact sheet", cards.len() as u64);

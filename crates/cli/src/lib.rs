@@ -90,7 +90,10 @@ enum Command {
     Verify(verify::Args),
 }
 
-/// Runs the command that was typed. Wrong input ends with code 2 and says why.
+/// The exit code of wrong input.
+pub const WRONG: u8 = 2;
+
+/// Runs the command that was typed. Wrong input ends with the code [`WRONG`] and says why.
 pub fn run() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Quickstart(args) => quickstart::run(&args),
@@ -114,6 +117,6 @@ pub fn run() -> ExitCode {
     };
     result.unwrap_or_else(|error| {
         say!("error: {error:#}");
-        ExitCode::from(2)
+        ExitCode::from(WRONG)
     })
 }

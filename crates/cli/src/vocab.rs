@@ -30,6 +30,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let words = SplitWords::count(dataset.items(), &bar);
     bar.finish();
     let vocabulary = text::Vocabulary::from_counts(&words.of_train_and_dev(), args.min_count);
+    dataset.items().check_unchanged()?;
     vocabulary.write(&args.out)?;
     let mut text = String::new();
     Words::new(&words, &vocabulary, args.out.display().to_string()).describe(&mut text)?;

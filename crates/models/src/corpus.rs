@@ -250,6 +250,24 @@ impl Corpus {
         }
     }
 
+    /// Runs `work`, which reads of this corpus, and refuses what it made if a file changed meanwhile.
+    /// That comes before what `work` complains of, which may be due to it.
+    pub fn steady<T, E: From<Error>>(&self, work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+        let result = work();
+        self.check_unchanged()?;
+        result
+    }
+
+    /// An error if a file of the dataset is not what it was when it was opened.
+    fn check_unchanged(&self) -> Result<(), Error> {
+        self.dataset.items().check_unchanged()?;
+        self.images.matrix().check_unchanged()?;
+        match &self.texts {
+            Captions::Words { .. } => Ok(()),
+            Captions::Vectors { features, .. } => Ok(features.matrix().check_unchanged()?),
+        }
+    }
+
     /// What pairs are made of, as bytes: their captions, and a sample of their features.
     pub(crate) fn sample(&self, pairs: &[Pair]) -> Vec<u8> {
         let items = self.dataset.items();

@@ -39,7 +39,7 @@ pub struct Ask<'a> {
 }
 
 impl Selection<'_> {
-    /// Asks `work` the question, about some of the pool.
+    /// Asks `work` the question, about some of the pool. An error if the dataset changed meanwhile.
     pub fn ask<T, E: From<Error>>(
         &self,
         ask: Ask<'_>,
@@ -48,6 +48,19 @@ impl Selection<'_> {
         work: impl FnOnce(&Question<'_>) -> Result<T, E>,
     ) -> Result<T, E> {
         self.check_unread(ask.rule, progress)?;
+    ) -> Result<T, E> {
+        // What the work says is kept aside: the corpus has errors of its own.
+        let answered =
+            self.corpus.steady(|| Ok::<_, Error>(self.answer(ask, items, progress, work)));
+        answered?
+    }
+
+    fn answer<T, E: From<Error>>(
+        &self,
+        ask: Ask<'_>,
+        items: Range<u32>,
+        progress: &dyn Progress,
+        work: impl FnOnce(&Question<'_>) -> Result<T, E>,
         let features = match ask.strategy.needs().features {
             true => Some(self.features(ask, progress)?),
             false => None,
@@ -75,22 +88,6 @@ impl Selection<'_> {
         answered.map_err(Error::from)?
     }
 
-    fn encode(
-        &self,
-        what: Rows,
-        which: &[usize],
-        progress: &dyn Progress,
-    ) -> Result<Encodings, Error> {
-        Ok(match what {
-            Rows::Images => Encodings::of_images(self.model, self.corpus, which, progress)?,
-            Rows::Texts => Encodings::of_texts(self.model, self.corpus, which, progress)?,
-        })
-    }
-
-    /// One half of every pair, encoded. What several pairs share is encoded once, and pairs that
-    /// take no part are not at all: the first that does stands for them, and nobody looks.
-    fn encode_pairs(
-        &self,
     /// Looks at the numbers that nobody else does, of what the selection is about: a NaN or an
     /// infinity must not pass in silence because of who is asked. Encoding looks at the others: the
     /// pool and the pairs that take part, where hits are looked for.
@@ -112,6 +109,22 @@ impl Selection<'_> {
 
         side: Side,
         rule: &Rule,
+    fn encode(
+        &self,
+        what: Rows,
+        which: &[usize],
+        progress: &dyn Progress,
+    ) -> Result<Encodings, Error> {
+        Ok(match what {
+            Rows::Images => Encodings::of_images(self.model, self.corpus, which, progress)?,
+            Rows::Texts => Encodings::of_texts(self.model, self.corpus, which, progress)?,
+        })
+    }
+
+    /// One half of every pair, encoded. What several pairs share is encoded once, and pairs that
+    /// take no part are not at all: the first that does stands for them, and nobody looks.
+    fn encode_pairs(
+        &self,
         progress: &dyn Progress,
     ) -> Result<Encodings, Error> {
         let mut places = HashMap::new();

@@ -164,6 +164,12 @@ impl Files {
         work(&Question { matching: Some(matching), ..question })
     }
 
+    /// An error if a file is not what it was when it was opened.
+    pub(super) fn check_unchanged(&self) -> Result<()> {
+        let matrices = [&self.pool, &self.rivals].into_iter().chain(&self.anchors);
+        Ok(matrices.into_iter().try_for_each(Matrix::check_unchanged)?)
+    }
+
     /// Whether distances need vectors that are not in the files.
     fn makes_features(&self, selection: &Selection) -> bool {
         let several = self.pool.locals() > 1 || self.rivals.locals() > 1;

@@ -3,13 +3,14 @@
 #![allow(clippy::unwrap_used)]
 
 mod annotate;
+mod changed;
 mod convert;
 mod damaged;
 mod datasets;
 mod embed;
 mod formats;
-mod outputs;
 mod not_finite;
+mod outputs;
 mod quickstart;
 mod refusals;
 mod reports;
@@ -17,9 +18,9 @@ mod scenario;
 mod search;
 mod selection;
 mod shards;
+mod streams;
 mod study;
 mod train;
-mod streams;
 mod trained;
 mod verify;
 mod world;
