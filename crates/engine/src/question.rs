@@ -141,7 +141,10 @@ pub struct Settings {
     pub top_k: usize,
     /// What a hit is worth.
     pub weight: Weight,
-    /// One label per pair; pairs with the same label are never rivals.
+    /// One label per pair; pairs with the same label are never rivals. [`group_labels`] makes them
+    /// of what pairs share.
+    ///
+    /// [`group_labels`]: crate::group_labels
     pub groups: Option<Vec<u32>>,
     /// Likely false negatives to ignore.
     pub guards: Guards,
