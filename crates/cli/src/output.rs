@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
-use nextpair_data::{AtomicFile, npy};
+use nextpair_data::{AtomicFile, npy, queue};
 use nextpair_engine::Picks;
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
 use parquet::file::properties::WriterProperties;
@@ -156,7 +156,9 @@ fn write_csv(out: &mut impl Write, rows: &[Row]) -> Result<()> {
     writeln!(out, "rank,index,id,score,hits,why")?;
     for row in rows {
         let hits = row.hits.map(|hits| hits.to_string()).unwrap_or_default();
-        let (id, why) = (quoted(&row.id), quoted(&serde_json::to_string(&row.why)?));
+        // People open it with a spreadsheet, and ids come from anywhere.
+        let id = quoted(&queue::guarded(&row.id));
+        let why = quoted(&serde_json::to_string(&row.why)?);
         writeln!(out, "{},{},{id},{},{hits},{why}", row.rank, row.index, row.score)?;
     }
     Ok(())
@@ -281,6 +283,26 @@ mod tests {
         write_csv(&mut out, &[row("x,y")]).unwrap();
         let text = String::from_utf8(out).unwrap();
         assert!(text.contains("1,7,\"x,y\",0.25,1,\"[{\"\"anchor\"\":3"), "{text}");
+    }
+
+    #[test]
+    fn csv_holds_no_formulas() {
+        for (id, cell) in [
+            ("=1+1", "'=1+1"),
+            ("+1", "'+1"),
+            ("-1", "'-1"),
+            ("@SUM(A1)", "'@SUM(A1)"),
+            ("=HYPERLINK(\"x\",1)", "\"'=HYPERLINK(\"\"x\"\",1)\""),
+            ("'=1", "''=1"),
+            ("\t=1", "'\t=1"),
+            ("cat=1.jpg", "cat=1.jpg"),
+            ("'tis", "'tis"),
+        ] {
+            let mut out = Vec::new();
+            write_csv(&mut out, &[row(id)]).unwrap();
+            let text = String::from_utf8(out).unwrap();
+            assert!(text.contains(&format!("\n1,7,{cell},0.25,1,\"[{{")), "{text}");
+        }
     }
 
     #[test]
