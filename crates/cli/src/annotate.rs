@@ -109,9 +109,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 
 /// Says where the app is and who gets in how.
 fn announce(ready: &Ready) {
-    eprintln!("the annotation app is at http://{}/; Ctrl-C stops it", ready.address);
+    say!("the annotation app is at http://{}/; Ctrl-C stops it", ready.address);
     for (name, link) in &ready.links {
-        eprintln!("  {name}: {link}");
+        say!("  {name}: {link}");
     }
 }
 
@@ -122,7 +122,7 @@ impl Args {
         let inbox = Inbox::open(&self.target)?;
         if !inbox.folder().is_waited_at()? {
             let run = self.target.display();
-            eprintln!(
+            say!(
                 "nobody waits for the answers: `nextpair run {run} --resume --wait` goes on by itself \
                  when a round is complete"
             );
@@ -130,7 +130,7 @@ impl Args {
         if let Some(asked) = inbox.batch()?
             && let answered @ 1.. = inbox.answered(&asked)?
         {
-            eprintln!(
+            say!(
                 "{answered} of {} items have an answer from elsewhere; people are asked about all",
                 asked.tasks.len()
             );
@@ -149,8 +149,8 @@ impl Args {
         let source = PicksFile::open(&self.target, &dataset, pool)?;
         let answers = source.answers().display();
         match source.is_answered() {
-            true => eprintln!("{answers} has an answer to every pick; delete it to ask again"),
-            false => eprintln!("answers go to {answers} when there is one to every pick"),
+            true => say!("{answers} has an answer to every pick; delete it to ask again"),
+            false => say!("answers go to {answers} when there is one to every pick"),
         }
         Ok(Desk { dataset, pool, source: Box::new(source) })
     }
@@ -205,7 +205,7 @@ fn check_images(dataset: &Dataset, pool: Side) -> Result<()> {
     }
     let place = dataset.folder().display();
     ensure!(pool == Side::Image, "{place}: no image files, so nobody could find one for a text");
-    eprintln!("{place}: no image files are at hand; people see the names of items only");
+    say!("{place}: no image files are at hand; people see the names of items only");
     Ok(())
 }
 

@@ -26,11 +26,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let (weights, words) = (model.weights().count(), vocabulary.words().len());
     let epochs = checkpoint.epoch.map_or(1, |epoch| epoch.max(1) as usize);
     let run = Run::adopt(&args.out, &args.checkpoint, &model, vocabulary, epochs)?;
-    println!(
+    tell!(
         "{}: {} weights, {words} words{}",
         run.folder().display(),
         weights,
         checkpoint.best_rsum.map_or(String::new(), |rsum| format!(", rsum {rsum:.1} on dev")),
-    );
+    )?;
     Ok(ExitCode::SUCCESS)
 }

@@ -136,23 +136,20 @@ fn told(
     let report = report?;
     let (rows, name, seconds) = (grouped(report.rows), &output.name, began.elapsed().as_secs_f64());
     if report.existed {
-        println!("{name}: {rows} {what} are embedded already, in this very way");
+        tell!("{name}: {rows} {what} are embedded already, in this very way")?;
         return Ok(());
     }
     let fresh = report.rows.saturating_sub(report.resumed);
     let rate = fresh as f64 / seconds.max(1e-9);
-    println!("{name}: {rows} {what} embedded, {seconds:.1} s, {rate:.1} per second");
+    tell!("{name}: {rows} {what} embedded, {seconds:.1} s, {rate:.1} per second")?;
     if report.resumed > 0 {
-        println!("  {} of them by an earlier run that was stopped", grouped(report.resumed));
+        tell!("  {} of them by an earlier run that was stopped", grouped(report.resumed))?;
     }
     if let (Some(share), Some(components)) = (report.explained, output.components) {
-        println!("  {components} components explain {:.2} % of the variance", 100.0 * share);
+        tell!("  {components} components explain {:.2} % of the variance", 100.0 * share)?;
     }
     if report.bad > 0 {
-        eprintln!(
-            "  {} could not be encoded; see features/{name}.*.bad.jsonl",
-            grouped(report.bad)
-        );
+        say!("  {} could not be encoded; see features/{name}.*.bad.jsonl", grouped(report.bad));
     }
     Ok(())
 }

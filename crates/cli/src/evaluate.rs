@@ -2,7 +2,6 @@
 //! captions.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -13,6 +12,7 @@ use serde::Serialize;
 
 use crate::numbers::{grouped, in_usual_order};
 use crate::progress::Bar;
+use crate::streams::print;
 use crate::threads;
 
 #[derive(clap::Args)]
@@ -59,7 +59,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let model = run.model(&Device::Cpu)?;
     let corpus = run.corpus(Dataset::open(&args.dataset)?)?;
     if let Some(notice) = run.stand_in(&corpus) {
-        eprintln!("{notice}");
+        say!("{notice}");
     }
     let mut items = items_of(corpus.dataset(), &args.split)?;
     let before = items.len();
@@ -88,8 +88,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         evaluation: evaluation?,
     };
     match args.json {
-        true => write_out(&(serde_json::to_string(&report)? + "\n"))?,
-        false => write_out(&report.describe()?)?,
+        true => print(&(serde_json::to_string(&report)? + "\n"))?,
+        false => print(&report.describe()?)?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -154,9 +154,4 @@ pub(crate) fn retrieval_table(evaluation: &Evaluation) -> String {
         text += &format!(", averaged over {} folds", evaluation.folds);
     }
     text
-}
-
-/// To standard output, whose reader may have gone.
-pub(crate) fn write_out(text: &str) -> Result<()> {
-    Ok(std::io::stdout().write_all(text.as_bytes())?)
 }

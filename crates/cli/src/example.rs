@@ -25,7 +25,7 @@ const DIM: usize = 128;
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     World::new(args.seed).save(&args.dir)?;
     let dir = args.dir.display();
-    eprintln!(
+    say!(
         "{} image-text pairs and {} images without a caption, embedded in {DIM} dimensions:\n\n  \
          nextpair select --paired-images {dir}/paired_images.npy \\\n      \
          --paired-texts {dir}/paired_texts.npy --pool {dir}/pool.npy \\\n      \

@@ -1,6 +1,5 @@
 //! `nextpair import KIND SRC OUT`: what people have becomes a dataset.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -15,6 +14,7 @@ use nextpair_data::{Error, Side};
 
 use crate::numbers::{grouped, in_usual_order};
 use crate::progress::Bar;
+use crate::streams::print;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -207,7 +207,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
         imported => imported?,
     };
     let text = describe(&out, &summary)?;
-    std::io::stdout().write_all(text.as_bytes())?;
+    print(&text)?;
     tell(&out, &summary);
     Ok(ExitCode::SUCCESS)
 }
@@ -303,18 +303,18 @@ fn tell(out: &Path, summary: &Summary) {
     let tell = |tally: &Tally| {
         let examples = tally.examples.iter().take(3).map(|example| shortened(example));
         let (count, what) = (grouped(tally.count), tally.what);
-        eprintln!("{count} x {what}, such as {}", examples.collect::<Vec<_>>().join("; "));
+        say!("{count} x {what}, such as {}", examples.collect::<Vec<_>>().join("; "));
     };
     if !summary.findings.bad.is_empty() {
-        eprintln!("skipped:");
+        say!("skipped:");
         summary.findings.bad.iter().for_each(tell);
     }
     if !summary.findings.notes.is_empty() {
-        eprintln!("noted:");
+        say!("noted:");
         summary.findings.notes.iter().for_each(tell);
     }
     if !summary.findings.bad.is_empty() || !summary.findings.notes.is_empty() {
-        eprintln!("all of them: {}", out.join("import.jsonl").display());
+        say!("all of them: {}", out.join("import.jsonl").display());
     }
 }
 

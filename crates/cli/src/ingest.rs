@@ -8,9 +8,9 @@ use nextpair_data::queue;
 use nextpair_engine::prepare_process;
 use nextpair_scenario::{Error, Inbox, Received, Scenario};
 
-use crate::evaluate::write_out;
 use crate::numbers::grouped;
 use crate::run::{Watch, go_on};
+use crate::streams::print;
 use crate::threads;
 
 #[derive(clap::Args)]
@@ -47,12 +47,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         }
         other => anyhow::Error::from(other),
     })?;
-    write_out(&summary(&received))?;
+    print(&summary(&received))?;
     if received.waiting > 0 || args.only {
         return Ok(ExitCode::SUCCESS);
     }
     if inbox.folder().is_waited_at()? {
-        eprintln!("{}: the run that waits for them goes on by itself", args.run.display());
+        say!("{}: the run that waits for them goes on by itself", args.run.display());
         return Ok(ExitCode::SUCCESS);
     }
     go_on(&Scenario::resume(&args.run, None)?, None, &Watch::new())

@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use nextpair_data::{Side, read_groups, read_indices};
-use nextpair_engine::{Guards, Metric, Rule, Scope, Settings, StrategyName, Weight};
+use nextpair_engine::{Guards, Metric, Rule, Scope, Settings, StrategyName, Weight, group_labels};
 use nextpair_scenario::ItemFeatures;
 
 use crate::selection::Selection;
@@ -74,9 +74,11 @@ pub(crate) struct SelectionArgs {
     /// How embeddings are compared
     #[arg(long, value_enum, default_value_t = SimilarityName::Cosine)]
     similarity: SimilarityName,
-    /// One label per pair and line; pairs with equal labels are never rivals
+    /// One label per pair and line; pairs with equal labels are never rivals. Give it once with the
+    /// images and once with the texts where both repeat: pairs that share either are one group. With
+    /// --model, the images and captions of the dataset unless it is given
     #[arg(long, value_name = "FILE")]
-    groups: Option<PathBuf>,
+    groups: Vec<PathBuf>,
     /// One id per pool item and line
     #[arg(long, value_name = "FILE")]
     pub(crate) ids: Option<PathBuf>,
@@ -217,7 +219,6 @@ impl SelectionArgs {
                 "rival indices" => self.rival_indices.as_ref().or(self.sample_indices.as_ref()),
                 _ => self.sample_indices.as_ref(),
             },
-            Error::GroupCount { .. } => self.groups.as_ref(),
             _ => None,
         };
         match file {
@@ -227,10 +228,13 @@ impl SelectionArgs {
     }
 
     pub(crate) fn settings(&self, pairs: usize) -> Result<Settings> {
-        let groups = match &self.groups {
-            Some(path) => Some(numbered(&read_groups(path)?)),
-            None => None,
+        let guards = Guards {
+            max_score: self.max_score,
+            absolute_margin: self.absolute_margin,
+            relative_margin: self.relative_margin,
         };
+        // Here, because a strategy that does not look at hits has no rule that would.
+        guards.check()?;
         Ok(Settings {
             scope: self.scope(pairs)?,
             top_k: self.top_k,
@@ -238,15 +242,29 @@ impl SelectionArgs {
                 WeightName::Surplus => Weight::Surplus,
                 WeightName::Count => Weight::Count,
             },
-            groups,
-            guards: Guards {
-                max_score: self.max_score,
-                absolute_margin: self.absolute_margin,
-                relative_margin: self.relative_margin,
-            },
+            groups: self.group_labels(pairs)?,
+            guards,
             seed: self.seed,
             explain: self.explain,
         })
+    }
+
+    /// The labels of all files as one.
+    fn group_labels(&self, pairs: usize) -> Result<Option<Vec<u32>>> {
+        let mut kinds = Vec::with_capacity(self.groups.len());
+        for path in &self.groups {
+            let labels = numbered(&read_groups(path)?);
+            // Here, where it is known which file it is.
+            if labels.len() != pairs {
+                let count = nextpair_engine::Error::GroupCount { labels: labels.len(), pairs };
+                return Err(anyhow::Error::new(count).context(path.display().to_string()));
+            }
+            kinds.push(labels);
+        }
+        match kinds.is_empty() {
+            true => Ok(None),
+            false => Ok(Some(group_labels(pairs, kinds.iter().map(Vec::as_slice))?)),
+        }
     }
 
     fn scope(&self, pairs: usize) -> Result<Scope> {

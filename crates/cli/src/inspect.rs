@@ -18,6 +18,7 @@ use serde::Serialize;
 
 use crate::numbers::{grouped, in_usual_order};
 use crate::progress::Bar;
+use crate::streams::print;
 use features::FeatureStatistics;
 use nextpair_scenario::report::card::Card;
 use words::Words;
@@ -104,6 +105,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         words,
         features,
     };
+    dataset.items().check_unchanged()?;
     if !args.sheet.is_empty() {
         let cards = samples::choose(&dataset, args.split.as_deref(), args.samples, args.seed)?;
         bar.start("contact sheet", cards.len() as u64);
@@ -116,9 +118,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         true => serde_json::to_string(&inspection)? + "\n",
         false => describe(&inspection)?,
     };
-    std::io::stdout().write_all(text.as_bytes())?;
+    print(&text)?;
     for path in &args.sheet {
-        eprintln!("contact sheet: {}", path.display());
+        say!("contact sheet: {}", path.display());
     }
     Ok(ExitCode::SUCCESS)
 }

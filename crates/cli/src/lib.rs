@@ -1,6 +1,10 @@
 //! The command line of nextpair, one file per subcommand.
 #![forbid(unsafe_code)]
 
+// First, because its macros are for all the others.
+#[macro_use]
+mod streams;
+
 mod annotate;
 mod convert;
 mod embed;
@@ -30,7 +34,6 @@ mod trained;
 mod verify;
 mod vocab;
 
-use std::io::{self, ErrorKind::BrokenPipe};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -87,7 +90,10 @@ enum Command {
     Verify(verify::Args),
 }
 
-/// Runs the command that was typed. Wrong input ends with code 2 and says why.
+/// The exit code of wrong input.
+pub const WRONG: u8 = 2;
+
+/// Runs the command that was typed. Wrong input ends with the code [`WRONG`] and says why.
 pub fn run() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Quickstart(args) => quickstart::run(&args),
@@ -110,12 +116,7 @@ pub fn run() -> ExitCode {
         Command::Verify(args) => verify::run(&args),
     };
     result.unwrap_or_else(|error| {
-        let pipe = error.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == BrokenPipe);
-        if pipe {
-            // Whoever read our output has seen enough.
-            return ExitCode::SUCCESS;
-        }
-        eprintln!("error: {error:#}");
-        ExitCode::from(2)
+        say!("error: {error:#}");
+        ExitCode::from(WRONG)
     })
 }

@@ -3,5 +3,6 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    nextpair_data::stop_on_changed_inputs(nextpair::WRONG);
     nextpair::run()
 }

@@ -54,6 +54,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     };
     let picks = strategy.finish(partial, &rest, header.budget);
     bar.finish();
+    if let Some((pool, paired)) = &matrices {
+        // First: what the answer complains of may be due to it.
+        pool.check_unchanged()?;
+        paired.check_unchanged()?;
+    }
     let picks = picks?;
     let stdout_taken = output.is_stdout();
     output.write(&rows(&picks, |i| header.id(i), |j| header.anchor_id(j)))?;

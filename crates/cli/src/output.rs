@@ -1,17 +1,19 @@
 //! Picks as files: the extension of the name chooses the format.
 
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
-use nextpair_data::{AtomicFile, npy};
+use nextpair_data::{AtomicFile, npy, queue};
 use nextpair_engine::Picks;
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
 use serde::Serialize;
+
+use crate::streams;
 
 /// The flags of commands that write picks.
 #[derive(clap::Args)]
@@ -127,16 +129,12 @@ impl Output {
     pub(crate) fn write(self, rows: &[Row]) -> Result<()> {
         if self.to_stdout {
             let mut stdout = BufWriter::new(std::io::stdout().lock());
-            let written = write_jsonl(&mut stdout, rows).and_then(|()| Ok(stdout.flush()?));
-            return match written {
-                // A reader that has seen enough, such as `head`, is no error.
-                Err(error) if is_broken_pipe(&error) => Ok(()),
-                other => other.context("standard output"),
-            };
+            let written = write_jsonl(&mut stdout, rows).and_then(|()| stdout.flush());
+            return streams::forgiving(written);
         }
         let mut file = AtomicFile::create(&self.path)?;
         let written = match self.format {
-            Format::Jsonl => write_jsonl(&mut file, rows),
+            Format::Jsonl => write_jsonl(&mut file, rows).map_err(Into::into),
             Format::Csv => write_csv(&mut file, rows),
             Format::Parquet => write_parquet(&mut file, rows),
             Format::Uids => write_uids(&mut file, rows),
@@ -146,17 +144,7 @@ impl Output {
     }
 }
 
-fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    let kind = |error: &std::io::Error| error.kind() == std::io::ErrorKind::BrokenPipe;
-    error.chain().any(|cause| {
-        cause.downcast_ref::<std::io::Error>().is_some_and(kind)
-            || cause
-                .downcast_ref::<serde_json::Error>()
-                .is_some_and(|e| e.io_error_kind() == Some(std::io::ErrorKind::BrokenPipe))
-    })
-}
-
-fn write_jsonl(out: &mut impl Write, rows: &[Row]) -> Result<()> {
+fn write_jsonl(out: &mut impl Write, rows: &[Row]) -> io::Result<()> {
     for row in rows {
         serde_json::to_writer(&mut *out, row)?;
         out.write_all(b"\n")?;
@@ -168,7 +156,9 @@ fn write_csv(out: &mut impl Write, rows: &[Row]) -> Result<()> {
     writeln!(out, "rank,index,id,score,hits,why")?;
     for row in rows {
         let hits = row.hits.map(|hits| hits.to_string()).unwrap_or_default();
-        let (id, why) = (quoted(&row.id), quoted(&serde_json::to_string(&row.why)?));
+        // People open it with a spreadsheet, and ids come from anywhere.
+        let id = quoted(&queue::guarded(&row.id));
+        let why = quoted(&serde_json::to_string(&row.why)?);
         writeln!(out, "{},{},{id},{},{hits},{why}", row.rank, row.index, row.score)?;
     }
     Ok(())
@@ -293,6 +283,26 @@ mod tests {
         write_csv(&mut out, &[row("x,y")]).unwrap();
         let text = String::from_utf8(out).unwrap();
         assert!(text.contains("1,7,\"x,y\",0.25,1,\"[{\"\"anchor\"\":3"), "{text}");
+    }
+
+    #[test]
+    fn csv_holds_no_formulas() {
+        for (id, cell) in [
+            ("=1+1", "'=1+1"),
+            ("+1", "'+1"),
+            ("-1", "'-1"),
+            ("@SUM(A1)", "'@SUM(A1)"),
+            ("=HYPERLINK(\"x\",1)", "\"'=HYPERLINK(\"\"x\"\",1)\""),
+            ("'=1", "''=1"),
+            ("\t=1", "'\t=1"),
+            ("cat=1.jpg", "cat=1.jpg"),
+            ("'tis", "'tis"),
+        ] {
+            let mut out = Vec::new();
+            write_csv(&mut out, &[row(id)]).unwrap();
+            let text = String::from_utf8(out).unwrap();
+            assert!(text.contains(&format!("\n1,7,{cell},0.25,1,\"[{{")), "{text}");
+        }
     }
 
     #[test]

@@ -157,7 +157,13 @@ impl Part {
         ensure!(metadata.get("format") == Some(&FORMAT), "its format is not {FORMAT}");
         let header: Header =
             serde_json::from_str(metadata.get("header").context("it has no header")?)?;
-        let floats = |name: &str| -> Result<Vec<f64>> { Ok(file.f64s(name)?.1) };
+        let floats = |name: &str| -> Result<Vec<f64>> {
+            let numbers = file.f64s(name)?.1;
+            match numbers.iter().position(|number| !number.is_finite()) {
+                Some(at) => bail!("{name}: number {at} is {}", numbers[at]),
+                None => Ok(numbers),
+            }
+        };
         let integers = |name: &str| -> Result<Vec<u32>> {
             let numbers = file.i64s(name)?.1.into_iter().map(u32::try_from);
             numbers.collect::<Result<_, _>>().with_context(|| name.to_string())

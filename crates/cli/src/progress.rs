@@ -67,7 +67,7 @@ impl Bar {
 
     /// Writes a line above the bar.
     pub(crate) fn say(&self, line: &str) {
-        self.bar.suspend(|| eprintln!("{line}"));
+        self.bar.suspend(|| say!("{line}"));
     }
 
     pub(crate) fn finish(&self) {
@@ -85,7 +85,7 @@ impl Bar {
             "" => String::new(),
             remark => format!(" ({remark})"),
         };
-        eprintln!("{}: {} %, ETA {}{remark}", phase.name, 100 * done / total.max(1), clock(left));
+        say!("{}: {} %, ETA {}{remark}", phase.name, 100 * done / total.max(1), clock(left));
     }
 }
 

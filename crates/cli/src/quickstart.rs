@@ -11,9 +11,9 @@ use nextpair_models::{Config, Training};
 use nextpair_scenario::report::{self, Options};
 use nextpair_scenario::{Experiment, Keys, Scenario, Study};
 
-use crate::evaluate::write_out;
 use crate::progress::Bar;
 use crate::run::Watch;
+use crate::streams::print;
 use crate::threads;
 
 #[derive(clap::Args)]
@@ -118,8 +118,8 @@ fn show(folder: &Path) -> Result<ExitCode> {
     }
     text += "\nScenes are synthetic, made up by a program: this shows what the software does, not \
              which strategy is best for photographs.\n";
-    write_out(&text)?;
-    eprintln!(
+    print(&text)?;
+    say!(
         "report: {}\n\nNow with your own data: `nextpair import --help`, then `nextpair run` with a \
          file such as {}",
         written.page.display(),

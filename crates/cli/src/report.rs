@@ -1,6 +1,5 @@
 //! `nextpair report RUN...`: what runs found, as a page, tables and charts.
 
-use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -9,6 +8,7 @@ use nextpair_scenario::Study;
 use nextpair_scenario::report::{Options, write};
 
 use crate::progress::Bar;
+use crate::streams::print;
 use crate::threads;
 
 #[derive(clap::Args)]
@@ -51,7 +51,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     bar.finish();
     let written = written?;
     for left_out in &written.left_out {
-        eprintln!("left out: {left_out}");
+        say!("left out: {left_out}");
     }
     let mut text = String::new();
     if args.json {
@@ -61,7 +61,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             text += &format!("{}\n{}\n", run.summary(), run.table());
         }
     }
-    std::io::stdout().write_all(text.as_bytes())?;
-    eprintln!("report: {}", written.page.display());
+    print(&text)?;
+    say!("report: {}", written.page.display());
     Ok(ExitCode::SUCCESS)
 }

@@ -15,9 +15,9 @@ use nextpair_scenario::{
     Analysis, Experiment, Folder, Inbox, Scenario, Study, Waiting, read_experiment,
 };
 
-use crate::evaluate::write_out;
 use crate::numbers::grouped;
 use crate::settings::{self, ModelArgs, TrainingArgs};
+use crate::streams::print;
 use crate::threads;
 use keys::KeyArgs;
 pub(crate) use watch::Watch;
@@ -121,17 +121,17 @@ fn finish(folder: &Folder) -> Result<ExitCode> {
     let folder = folder.path();
     let found = Analysis::of(&[Study::open(folder)?], false, None)?;
     for run in &found.runs {
-        write_out(&format!("{}\n{}", run.summary(), run.table()))?;
+        print(&format!("{}\n{}", run.summary(), run.table()))?;
     }
     let folder = folder.display();
-    eprintln!("done: {folder}; `nextpair report {folder}` shows what it found");
+    say!("done: {folder}; `nextpair report {folder}` shows what it found");
     Ok(ExitCode::SUCCESS)
 }
 
 /// What people have to do now.
 fn wait_for_people(folder: &Path, waiting: &Waiting) {
     let folder = folder.display();
-    eprintln!(
+    say!(
         "\n{}\n\
          `nextpair annotate {folder}` serves it to them, and `nextpair ingest {folder} ANSWERS` takes \
          answers from elsewhere; when all are there, `ingest` or `nextpair run {folder} --resume` goes \
@@ -143,7 +143,7 @@ fn wait_for_people(folder: &Path, waiting: &Waiting) {
 /// Says what people have to do, and returns when they have done it.
 fn wait_here(folder: &Folder, waiting: &Waiting, watch: &Watch) -> Result<()> {
     let run = folder.path().display();
-    eprintln!(
+    say!(
         "\n{}\n\
          `nextpair annotate {run}` serves it to them, and `nextpair ingest {run} ANSWERS` takes answers \
          from elsewhere; when all are there, this run goes on by itself. It may be stopped meanwhile.",

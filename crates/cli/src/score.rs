@@ -71,10 +71,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     bar.finish();
     Part::new(&selection, files, partial?)?.write(AtomicFile::create(&args.out)?)?;
     match items.is_empty() {
-        true => eprintln!("scored      no items: there are more shards than the {pool} items"),
-        false => eprintln!("scored      items {} to {} of {pool}", items.start, items.end - 1),
+        true => say!("scored      no items: there are more shards than the {pool} items"),
+        false => say!("scored      items {} to {} of {pool}", items.start, items.end - 1),
     }
-    eprintln!("written     {}", args.out.display());
+    say!("written     {}", args.out.display());
     Ok(ExitCode::SUCCESS)
 }
 

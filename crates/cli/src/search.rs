@@ -15,6 +15,7 @@ use nextpair_models::Rows;
 
 use crate::evaluate::items_of;
 use crate::progress::Bar;
+use crate::streams::print;
 use crate::threads;
 use crate::trained::Trained;
 use query::Query;
@@ -84,7 +85,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         _ => bail!("give a text, --image or --item"),
     };
     if !query.unknown_words.is_empty() {
-        eprintln!("not in the vocabulary of the run: {}", query.unknown_words.join(", "));
+        say!("not in the vocabulary of the run: {}", query.unknown_words.join(", "));
     }
     let candidates = candidates(args, &trained, query.wanted())?;
     let bar = Bar::new();
@@ -105,9 +106,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         true => serde_json::to_string(&report)? + "\n",
         false => report.table(),
     };
-    std::io::stdout().write_all(text.as_bytes())?;
+    print(&text)?;
     if let Some(path) = &args.html {
-        eprintln!("page: {}", path.display());
+        say!("page: {}", path.display());
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -37,7 +37,8 @@ pub(crate) enum Source {
 pub(crate) const POOL_NAME: &str = "the pool items";
 
 impl Selection {
-    /// Asks `work` the question that was typed, about some of the pool.
+    /// Asks `work` the question that was typed, about some of the pool. An error if what the answer
+    /// is made of changed meanwhile.
     pub(crate) fn ask<T>(
         &self,
         items: Range<u32>,
@@ -45,7 +46,12 @@ impl Selection {
         work: impl FnOnce(&Question<'_>) -> Result<T>,
     ) -> Result<T> {
         match &self.source {
-            Source::Files(files) => files.ask(self, items, progress, work),
+            Source::Files(files) => {
+                let answer = files.ask(self, items, progress, work);
+                // First: what the answer complains of may be due to it.
+                files.check_unchanged()?;
+                answer
+            }
             Source::Model(model) => model.ask(self, items, progress, work),
         }
     }

@@ -56,24 +56,24 @@ impl Summary {
         if json {
             let line = serde_json::to_string(self)?;
             match stdout_taken {
-                true => eprintln!("{line}"),
-                false => println!("{line}"),
+                true => say!("{line}"),
+                false => tell!("{line}")?,
             }
             return Ok(());
         }
-        eprintln!("picked      {} of {} by {}", self.picks, self.pool, self.strategy);
+        say!("picked      {} of {} by {}", self.picks, self.pool, self.strategy);
         if let Some([low, middle, high]) = self.thresholds {
-            eprintln!("thresholds  {low:.4} to {high:.4}, median {middle:.4}");
+            say!("thresholds  {low:.4} to {high:.4}, median {middle:.4}");
         }
         if let Some(share) = self.hard_negative_share {
-            eprintln!("hard neg.   {share:.1} % of the pool has a hit");
+            say!("hard neg.   {share:.1} % of the pool has a hit");
         }
         if let Some(without @ 1..) = self.picks_without_hit {
-            eprintln!("no hit      {without} picks fill the budget without one");
+            say!("no hit      {without} picks fill the budget without one");
         }
         let peak = self.peak_bytes.map(|p| format!(", peak {}", megabytes(p))).unwrap_or_default();
-        eprintln!("time        {:.2} s{peak}", self.seconds);
-        eprintln!("written     {}", self.out);
+        say!("time        {:.2} s{peak}", self.seconds);
+        say!("written     {}", self.out);
         Ok(())
     }
 }

@@ -12,10 +12,11 @@ use nextpair_engine::prepare_process;
 use nextpair_models::{Corpus, Device, Epoch, Pair, Run, Spec, train};
 use nextpair_scenario::SettingsFile;
 
-use crate::evaluate::{retrieval_table, write_out};
+use crate::evaluate::retrieval_table;
 use crate::numbers::grouped;
 use crate::progress::Bar;
 use crate::settings::{self, ModelArgs, TrainingArgs};
+use crate::streams::print;
 use crate::threads;
 use data::{DataArgs, Source};
 
@@ -101,13 +102,13 @@ fn announce(run: &Run, corpus: &Corpus, pairs: &[Pair]) -> Result<()> {
         1 => String::new(),
         regions => format!("{regions} regions x "),
     };
-    eprintln!(
+    say!(
         "{}, {} dimensions, {} weights",
         spec.model.name(),
         spec.model.dim(),
         grouped(spec.model.weights(spec.inputs))
     );
-    eprintln!(
+    say!(
         "{} pairs of {} images ({}, {regions}{} numbers; {texts})",
         grouped(pairs.len()),
         grouped(images),
@@ -116,19 +117,17 @@ fn announce(run: &Run, corpus: &Corpus, pairs: &[Pair]) -> Result<()> {
     );
     let dev = corpus.dev_items(training.validate_images).len();
     match (training.validate_last.min(training.epochs), dev) {
-        (0, _) => eprintln!("no epoch is evaluated: the last one is kept"),
-        (_, 0) => eprintln!("the split dev has nothing to evaluate: the last epoch is kept"),
-        (1, dev) => eprintln!("the last epoch is evaluated on {} images of dev", grouped(dev)),
+        (0, _) => say!("no epoch is evaluated: the last one is kept"),
+        (_, 0) => say!("the split dev has nothing to evaluate: the last epoch is kept"),
+        (1, dev) => say!("the last epoch is evaluated on {} images of dev", grouped(dev)),
         (last, dev) => {
             let dev = grouped(dev);
-            eprintln!(
-                "the last {last} epochs are evaluated on {dev} images of dev; the best is kept"
-            );
+            say!("the last {last} epochs are evaluated on {dev} images of dev; the best is kept");
         }
     }
     let done = run.epochs_kept()?;
     if done > 0 {
-        eprintln!("epochs done before: {done} of {}", training.epochs);
+        say!("epochs done before: {done} of {}", training.epochs);
     }
     Ok(())
 }
@@ -161,14 +160,14 @@ fn rounded(rate: f64) -> f64 {
 fn finish(args: &Args, run: &Run, began: Instant) -> Result<()> {
     let epochs = run.epochs()?;
     if args.json {
-        return write_out(&(serde_json::to_string(&epochs.last())? + "\n"));
+        return print(&(serde_json::to_string(&epochs.last())? + "\n"));
     }
     let kept = run.weights_epoch()?;
     let evaluated = epochs.iter().find(|epoch| Some(epoch.epoch) == kept && epoch.dev.is_some());
     if let Some(Epoch { epoch, dev: Some(dev), .. }) = evaluated {
-        write_out(&format!("\nbest epoch {epoch}, on dev:\n{}\n", retrieval_table(dev)))?;
+        print(&format!("\nbest epoch {epoch}, on dev:\n{}\n", retrieval_table(dev)))?;
     }
     let seconds = began.elapsed().as_secs_f64();
-    eprintln!("trained in {seconds:.1} s; the model is {}", run.folder().display());
+    say!("trained in {seconds:.1} s; the model is {}", run.folder().display());
     Ok(())
 }

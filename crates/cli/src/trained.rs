@@ -20,7 +20,7 @@ impl Trained {
         let run = Run::open(run)?;
         let corpus = run.corpus(Dataset::open(dataset)?)?;
         if let Some(notice) = run.stand_in(&corpus) {
-            eprintln!("{notice}");
+            say!("{notice}");
         }
         let model = run.model(&Device::Cpu)?;
         let scorer = model.scorer()?;

@@ -134,20 +134,21 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         match check(path, &device) {
             Ok(Some(outcome)) => {
                 passed += 1;
-                println!(
+                tell!(
                     "ok       {name}: {} values, largest error {:.1e}",
-                    outcome.compared, outcome.largest
-                );
+                    outcome.compared,
+                    outcome.largest
+                )?;
             }
-            Ok(None) => println!("unknown  {name}: no check for this kind of file"),
+            Ok(None) => tell!("unknown  {name}: no check for this kind of file")?,
             Err(error) => {
                 failed += 1;
-                println!("FAILED   {name}: {error:#}");
+                tell!("FAILED   {name}: {error:#}")?;
             }
         }
     }
     ensure!(passed + failed > 0, "{}: no reference case found", args.dir.display());
-    println!("{passed} passed, {failed} failed");
+    tell!("{passed} passed, {failed} failed")?;
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

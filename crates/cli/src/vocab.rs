@@ -1,6 +1,5 @@
 //! `nextpair vocab DATASET OUT`: the vocabulary of a run, built once and fixed over its rounds.
 
-use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -11,6 +10,7 @@ use nextpair_data::{AtomicFile, text};
 
 use crate::inspect::words::Words;
 use crate::progress::Bar;
+use crate::streams::print;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -30,9 +30,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let words = SplitWords::count(dataset.items(), &bar);
     bar.finish();
     let vocabulary = text::Vocabulary::from_counts(&words.of_train_and_dev(), args.min_count);
+    dataset.items().check_unchanged()?;
     vocabulary.write(&args.out)?;
     let mut text = String::new();
     Words::new(&words, &vocabulary, args.out.display().to_string()).describe(&mut text)?;
-    std::io::stdout().write_all(text.as_bytes())?;
+    print(&text)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -59,6 +59,14 @@ pub enum Error {
         /// What the other process is doing.
         what: String,
     },
+    /// A file that was not the same when its reading ended as when it began.
+    #[error("{}: changed while it was read: {what}; nothing was made of it", path.display())]
+    Changed {
+        /// The file.
+        path: PathBuf,
+        /// In which way.
+        what: String,
+    },
     /// What was asked for cannot be meant.
     #[error("{name}: {what}")]
     Argument {
@@ -73,6 +81,10 @@ impl Error {
     /// The operating system refused something about `path`.
     pub fn io(path: &Path, error: std::io::Error) -> Self {
         Error::Io { path: path.to_path_buf(), error }
+    }
+
+    pub(crate) fn changed(path: &Path, what: impl Into<String>) -> Self {
+        Error::Changed { path: path.to_path_buf(), what: what.into() }
     }
 
     pub(crate) fn format(path: &Path, what: impl Into<String>) -> Self {

@@ -35,6 +35,7 @@ pub mod safetensors;
 pub mod scenes;
 mod shape;
 mod spill;
+mod stamp;
 pub mod text;
 
 pub use atomic::AtomicFile;
@@ -44,6 +45,7 @@ pub use fingerprint::fingerprint;
 pub use growing::Growing;
 pub use labels::{read_groups, read_ids, read_indices};
 pub use lock::FolderLock;
+pub use mapping::stop_on_changed_inputs;
 pub use matrix::{Dtype, Element, Matrix};
 pub use open::{Side, Table, open};
 pub use ordinary::open as open_file;

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
+use crate::stamp::Stamp;
 use crate::{Error, ordinary};
 
 /// No line of a text file is longer than this; what is longer is not a text file of lines.
@@ -16,6 +17,7 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 pub(crate) struct Lines {
     path: PathBuf,
     reader: BufReader<File>,
+    stamp: Stamp,
     line: usize,
 }
 
@@ -28,16 +30,18 @@ pub(crate) struct Line {
 impl Lines {
     pub(crate) fn open(path: &Path) -> Result<Self, Error> {
         let file = ordinary::open(path)?;
-        Ok(Lines { path: path.to_path_buf(), reader: BufReader::new(file), line: 0 })
+        let stamp = Stamp::of(&file.metadata().map_err(|e| Error::io(path, e))?);
+        Ok(Lines { path: path.to_path_buf(), reader: BufReader::new(file), stamp, line: 0 })
     }
 
     /// The next line without its end. A line that is not UTF-8 is still a line, so that whoever
-    /// skips bad lines can go on.
+    /// skips bad lines can go on. Behind the last, a file that was written to meanwhile is an error.
     pub(crate) fn next(&mut self) -> Result<Option<Line>, Error> {
         let mut bytes = Vec::new();
         let mut limited = (&mut self.reader).take(LONGEST);
         limited.read_until(b'\n', &mut bytes).map_err(|e| Error::io(&self.path, e))?;
         if bytes.is_empty() {
+            self.stamp.check_open(self.reader.get_ref(), &self.path)?;
             return Ok(None);
         }
         self.line += 1;

@@ -2,6 +2,7 @@
 
 use half::f16;
 
+use crate::Error;
 use crate::mapping::Bytes;
 
 /// How one number is stored: always little-endian.
@@ -184,6 +185,12 @@ impl Matrix {
         let bytes: Vec<u8> =
             rows.iter().flat_map(|&row| self.row_bytes(row as usize)).copied().collect();
         Self::over(Bytes::Owned(bytes.into()), rows.len(), self.locals, self.dim, self.dtype)
+    }
+
+    /// An error if a file that rows are mapped from is not what it was when it was opened. To be
+    /// asked after they were read and before anybody sees what came of them.
+    pub fn check_unchanged(&self) -> Result<(), Error> {
+        self.parts.iter().try_for_each(|part| part.bytes.check_unchanged())
     }
 
     /// Items.

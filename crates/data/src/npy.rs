@@ -22,7 +22,10 @@ pub fn from_bytes(bytes: Vec<u8>) -> Result<Matrix, String> {
 
 /// Reads a 1-D array of integers of any width, signed or not.
 pub fn read_integers(path: &Path) -> Result<Vec<i64>, Error> {
-    let bytes = mapping::map(path)?;
+    mapping::read(path, |bytes| decode_integers(path, bytes))
+}
+
+fn decode_integers(path: &Path, bytes: &Bytes) -> Result<Vec<i64>, Error> {
     let format = |what| Error::format(path, what);
     let header = parse(bytes.as_slice()).map_err(format)?;
     let (size, signed) = integer_type(&header.descr).map_err(format)?;
@@ -32,7 +35,7 @@ pub fn read_integers(path: &Path) -> Result<Vec<i64>, Error> {
     };
     let expected = shape::product([count, size])
         .ok_or_else(|| format(format!("shape ({count},) is larger than any file")))?;
-    let data = data(&bytes, &header, expected).map_err(format)?;
+    let data = data(bytes, &header, expected).map_err(format)?;
     integer::decode_all(path, data.as_slice(), size, signed)
 }
 

@@ -16,18 +16,23 @@ use ::parquet::file::reader::{FileReader, SerializedFileReader};
 use ::parquet::schema::types::{ColumnDescPtr, ColumnDescriptor};
 
 use crate::guard::guard;
-use crate::{Error, Table};
+use crate::{Error, Table, stamp};
 use pages::Plausible;
 
 /// The most numbers, or texts, decoded at a time.
 const BATCH: usize = 1 << 16;
+
+/// Runs `decode`, and reports a panic in it and a file that changed meanwhile.
+fn read<T>(path: &Path, decode: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    stamp::steady(path, || guard(path, decode))
+}
 
 /// Reads the lists of `embedding` into rows, and the column `id` where there is one.
 ///
 /// Parquet cannot be read at random, so the numbers are decoded once, batch by batch, into a
 /// [`Spill`](crate::Spill).
 pub fn open(path: &Path) -> Result<Table, Error> {
-    guard(path, || {
+    read(path, || {
         let source = Source::open(path)?;
         let matrix = embedding::stream(&source)?;
         let ids = source.leaf("id")?.map(|leaf| source.strings("id", leaf)).transpose()?;
@@ -37,7 +42,7 @@ pub fn open(path: &Path) -> Result<Table, Error> {
 
 /// Reads the first of `columns` that the file has: its name, and its texts or decimal integers.
 pub fn read_strings(path: &Path, columns: &[&str]) -> Result<(String, Vec<String>), Error> {
-    guard(path, || {
+    read(path, || {
         let source = Source::open(path)?;
         for &column in columns {
             if let Some(leaf) = source.leaf(column)? {
@@ -53,7 +58,7 @@ pub(crate) fn read_nullable_strings(
     path: &Path,
     column: &str,
 ) -> Result<Vec<Option<String>>, Error> {
-    guard(path, || {
+    read(path, || {
         let source = Source::open(path)?;
         match source.leaf(column)? {
             Some(leaf) => source.nullable_strings(column, leaf),
@@ -64,7 +69,7 @@ pub(crate) fn read_nullable_strings(
 
 /// The names of the columns, and the number of rows.
 pub(crate) fn outline(path: &Path) -> Result<(Vec<String>, usize), Error> {
-    guard(path, || {
+    read(path, || {
         let source = Source::open(path)?;
         let mut rows = 0usize;
         for group in 0..source.reader.num_row_groups() {

@@ -19,7 +19,7 @@ pub use answers::{Place, read_answers, read_placed_answers};
 pub use book::{Answers, Taken};
 pub use export::{Form, export};
 pub use label_studio::{label_studio_config, write_label_studio};
-pub use sheet::write_csv;
+pub use sheet::{guarded, write_csv};
 pub use tasks::{read, write};
 
 use crate::dataset::{check_caption, check_name};

@@ -92,6 +92,7 @@ impl SafetensorsFile {
             Stored::F64 => floats::<f64>(bytes),
             other => return Err(self.refused(name, other, "F16, F32 and F64")),
         };
+        self.bytes.check_unchanged()?;
         Ok((info.shape.clone(), numbers))
     }
 
@@ -106,7 +107,9 @@ impl SafetensorsFile {
             Stored::U64 => (8, false),
             other => return Err(self.refused(name, other, "I32, I64, U8, U32 and U64")),
         };
-        let numbers = integer::decode_all(&self.path, self.data(info), size, signed)?;
+        let numbers = integer::decode_all(&self.path, self.data(info), size, signed);
+        self.bytes.check_unchanged()?;
+        let numbers = numbers?;
         Ok((info.shape.clone(), numbers))
     }
 

@@ -61,7 +61,7 @@ impl Spill {
         }
         let fail = |e| Error::io(&self.folder, e);
         let file = self.file.into_inner().map_err(|e| fail(e.into_error()))?;
-        let bytes = mapping::map_file(&file, &self.folder)?;
+        let bytes = mapping::map_temporary(&file, &self.folder)?;
         Ok(Matrix::over(bytes, self.bytes / stride, 1, dim, dtype))
     }
 }

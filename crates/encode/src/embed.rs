@@ -137,6 +137,7 @@ fn embed(
     let mut files = Growing::open(&places.partial, RECORD, &job, &FILES)?;
     let resumed = shape.rows_in(&files);
     make(rows, &shape, &mut files, progress)?;
+    dataset.items().check_unchanged()?;
     let made = shape.rows_in(&files);
     if made == 0 {
         let (bad, _) = places.file("bad.jsonl");

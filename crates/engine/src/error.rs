@@ -96,12 +96,14 @@ pub enum Error {
         texts: usize,
     },
     /// A NaN or an infinity in an input.
-    #[error("{what}: row {row}, dimension {dimension} is {value}")]
+    #[error("{what}: row {row}, {}dimension {dimension} is {value}", of_vector(*vector))]
     NotFinite {
         /// Which input.
         what: &'static str,
         /// The row.
         row: usize,
+        /// Which of its vectors, where a row has several.
+        vector: Option<usize>,
         /// The dimension.
         dimension: usize,
         /// NaN or an infinity.
@@ -262,6 +264,11 @@ pub enum Error {
     /// Scratch space on disk could not be had.
     #[error(transparent)]
     Data(#[from] nextpair_data::Error),
+}
+
+/// Which vector of a row, in front of the dimension.
+fn of_vector(vector: Option<usize>) -> String {
+    vector.map(|vector| format!("vector {vector}, ")).unwrap_or_default()
 }
 
 impl Error {

@@ -37,6 +37,7 @@ pub mod elementwise;
 mod embeddings;
 mod error;
 mod features;
+mod groups;
 mod kcenter;
 mod lazy;
 mod memory;
@@ -59,6 +60,7 @@ pub use cross::{Aggregation, Attention, Gradients, Matcher, Memory, Normaliser, 
 pub use embeddings::{Embeddings, Metric};
 pub use error::Error;
 pub use features::{BagOfWords, bag_of_words, histograms, mean_features};
+pub use groups::group_labels;
 pub use kcenter::{k_center, nearest};
 pub use memory::Size;
 pub use nextpair_data::{Draws, Progress};
@@ -73,7 +75,7 @@ pub use screen::{Code, Route, product};
 pub use similarity::{Given, Sieve, Similarity};
 pub use strategy::{Finish, Needs, Sharded, Strategy, StrategyName};
 pub use threshold::thresholds;
-pub use vectors::Vectors;
+pub use vectors::{Vectors, require_finite};
 
 /// Rows handled together: a multiple of the kernel's, small enough to stay in cache.
 const ROW_BLOCK: usize = 252;

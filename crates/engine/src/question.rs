@@ -12,7 +12,10 @@ pub struct Question<'a> {
     pub pool: usize,
     /// What hits are made of.
     pub matching: Option<Matching<'a>>,
-    /// One vector per item, for strategies that use distances.
+    /// One vector per item, for strategies that use distances. A NaN or an infinity in it is an
+    /// error whoever is asked; pieces of a selection leave that to [`StrategyName::finish`].
+    ///
+    /// [`StrategyName::finish`]: crate::StrategyName::finish
     pub features: Option<Features<'a>>,
     /// Of every draw.
     pub seed: u64,
@@ -92,6 +95,20 @@ impl Guards {
         limits.into_iter().flatten().fold(f64::INFINITY, f64::min)
     }
 
+    /// An error if one of them is not a number.
+    pub fn check(&self) -> Result<(), Error> {
+        for (guard, value) in [
+            ("max-score", self.max_score),
+            ("absolute-margin", self.absolute_margin),
+            ("relative-margin", self.relative_margin),
+        ] {
+            if let Some(value) = value.filter(|v| !v.is_finite()) {
+                return Err(Error::BadGuard { guard, value });
+            }
+        }
+        Ok(())
+    }
+
     /// Whether any guard is on.
     pub fn any(&self) -> bool {
         *self != Guards::default()
@@ -124,7 +141,10 @@ pub struct Settings {
     pub top_k: usize,
     /// What a hit is worth.
     pub weight: Weight,
-    /// One label per pair; pairs with the same label are never rivals.
+    /// One label per pair; pairs with the same label are never rivals. [`group_labels`] makes them
+    /// of what pairs share.
+    ///
+    /// [`group_labels`]: crate::group_labels
     pub groups: Option<Vec<u32>>,
     /// Likely false negatives to ignore.
     pub guards: Guards,
@@ -178,15 +198,7 @@ impl Rule {
             return Err(Error::GroupCount { labels: groups.len(), pairs });
         }
         let guards = settings.guards;
-        for (guard, value) in [
-            ("max-score", guards.max_score),
-            ("absolute-margin", guards.absolute_margin),
-            ("relative-margin", guards.relative_margin),
-        ] {
-            if let Some(value) = value.filter(|v| !v.is_finite()) {
-                return Err(Error::BadGuard { guard, value });
-            }
-        }
+        guards.check()?;
         let (anchors, rivals) = match &settings.scope {
             Scope::Full => {
                 let all: Vec<u32> = (0..pairs as u32).collect();

@@ -31,6 +31,25 @@ pub fn squared_distance(x: &[f64], y: &[f64]) -> f64 {
     sum
 }
 
+/// One group label per pair, the first pair of its group: pairs that share something are one group,
+/// and so are pairs that other pairs connect.
+pub fn groups(pairs: usize, share: impl Fn(usize, usize) -> bool) -> Vec<u32> {
+    let mut group: Vec<u32> = (0..pairs as u32).collect();
+    loop {
+        let before = group.clone();
+        for a in 0..pairs {
+            for b in 0..pairs {
+                if share(a, b) {
+                    group[a] = group[a].min(group[b]);
+                }
+            }
+        }
+        if group == before {
+            return group;
+        }
+    }
+}
+
 /// The k-th largest value of rivals of other groups, a group counting once with its largest;
 /// `None` where there are fewer than `k`.
 pub fn thresholds(

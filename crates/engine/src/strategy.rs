@@ -6,7 +6,13 @@ mod hard_negative;
 mod hybrid;
 mod random;
 
-use crate::{Error, Features, Partial, Picks, Progress, Question, Shard, Size, Weight};
+use crate::{
+    Error, Features, Partial, Picks, Progress, Question, Shard, Size, Weight, require_finite,
+};
+
+/// How errors call the features of a question.
+const POOL_FEATURES: &str = "the pool's features";
+const PAIRED_FEATURES: &str = "the paired features";
 
 /// A way to choose what to pair next.
 pub trait Strategy: Send + Sync {
@@ -122,6 +128,7 @@ impl StrategyName {
     /// `budget` picks for the question.
     pub fn select(self, question: &Question<'_>, budget: usize) -> Result<Picks, Error> {
         check_budget(budget, question.pool)?;
+        check_features(question.features)?;
         self.strategy().select(question, budget)
     }
 
@@ -145,6 +152,7 @@ impl StrategyName {
     pub fn finish(self, whole: Partial, rest: &Finish<'_>, budget: usize) -> Result<Picks, Error> {
         check_budget(budget, rest.pool)?;
         whole.check_complete(rest.pool)?;
+        check_features(rest.features)?;
         self.sharded()?.finish(whole, rest, budget)
     }
 
@@ -175,6 +183,18 @@ fn check_budget(budget: usize, pool: usize) -> Result<(), Error> {
         (0, _) => Err(Error::ZeroBudget),
         _ if budget > pool => Err(Error::BudgetTooLarge { budget, pool }),
         _ => Ok(()),
+    }
+}
+
+/// Looks at every number, because a strategy may not: a bad one must not pass in silence because
+/// of who is asked. Similarities are looked at when they are made.
+fn check_features(features: Option<Features<'_>>) -> Result<(), Error> {
+    match features {
+        Some(Features { pool, paired }) => {
+            require_finite(pool, POOL_FEATURES)?;
+            require_finite(paired, PAIRED_FEATURES)
+        }
+        None => Ok(()),
     }
 }
 

@@ -44,7 +44,8 @@ impl<'a> Vectors<'a> {
             let mut values = vec![0.0; matrix.dim()];
             matrix.read_f64(row, &mut values);
             if let Some(dimension) = values.iter().position(|v| !v.is_finite()) {
-                return Err(Error::NotFinite { what, row, dimension, value: values[dimension] });
+                let value = values[dimension];
+                return Err(Error::NotFinite { what, row, vector: None, dimension, value });
             }
             if values.iter().any(|&v| v != 0.0) {
                 return Err(Error::NormOutOfRange { what, row, norm });
@@ -111,6 +112,34 @@ impl<'a> Vectors<'a> {
     }
 }
 
+/// An error with the place of the first NaN or infinity in `matrix`, whose items may have several
+/// vectors; `what` names it. For inputs that nobody else looks at: [`Vectors::new`] and whatever
+/// computes with them refuse such numbers by themselves.
+pub fn require_finite(matrix: &Matrix, what: &'static str) -> Result<(), Error> {
+    let width = matrix.locals() * matrix.dim();
+    let bad = (0..matrix.rows()).into_par_iter().find_first(|&row| {
+        let bytes = matrix.row_bytes(row);
+        !match matrix.dtype() {
+            Dtype::F16 => all_finite::<f16>(bytes),
+            Dtype::F32 => all_finite::<f32>(bytes),
+            Dtype::F64 => all_finite::<f64>(bytes),
+        }
+    });
+    let Some(row) = bad else { return Ok(()) };
+    let mut values = vec![0.0; width];
+    matrix.read_f64(row, &mut values);
+    match values.iter().position(|value| !value.is_finite()) {
+        Some(at) => Err(Error::NotFinite {
+            what,
+            row,
+            vector: (matrix.locals() > 1).then_some(at / matrix.dim()),
+            dimension: at % matrix.dim(),
+            value: values[at],
+        }),
+        None => Ok(()),
+    }
+}
+
 fn within(norm: f64) -> bool {
     (1e-145..1e150).contains(&norm)
 }
@@ -129,6 +158,11 @@ fn fold<E: Element>(
         }
     }
     sums
+}
+
+/// No branch within a row, so that the compiler looks at several numbers at once.
+fn all_finite<E: Element>(bytes: &[u8]) -> bool {
+    bytes.chunks_exact(E::SIZE).fold(true, |finite, bytes| finite & E::decode(bytes).is_finite())
 }
 
 #[inline(always)]

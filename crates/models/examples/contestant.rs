@@ -3,6 +3,9 @@
 //! It speaks the protocol of its rivals (bench/matching.py): requests and answers are lines of
 //! JSON, and FILE holds a batch with weights, or encoded images and captions.
 
+// It has nobody else to work for than the reader of its answers.
+#![allow(clippy::print_stdout)]
+
 use std::collections::BTreeMap;
 use std::io::{BufRead, Write};
 use std::path::Path;

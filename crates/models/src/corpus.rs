@@ -217,24 +217,55 @@ impl Corpus {
         whole: &[usize],
         progress: &dyn Progress,
     ) -> Result<(), Error> {
-        let mut items: Vec<usize> =
-            pairs.iter().map(|pair| pair.item).chain(whole.iter().copied()).collect();
-        items.sort_unstable();
-        items.dedup();
+        let items = pairs.iter().map(|pair| pair.item).chain(whole.iter().copied());
+        let captions = whole.iter().flat_map(|&item| self.captions_of(item));
+        let captions = pairs.iter().map(|pair| pair.caption).chain(captions);
+        self.check_finite(items.collect(), captions.collect(), progress)
+    }
+
+    /// Looks at every number of the features of some images, given as items, and captions.
+    ///
+    /// # Errors
+    /// If one is NaN or infinite, or features are missing.
+    pub fn check_finite(
+        &self,
+        mut items: Vec<usize>,
+        mut captions: Vec<usize>,
+        progress: &dyn Progress,
+    ) -> Result<(), Error> {
+        for which in [&mut items, &mut captions] {
+            which.sort_unstable();
+            which.dedup();
+        }
         progress.start("features", items.len() as u64);
         for items in items.chunks(CHECKED) {
             self.gather(&self.images, items, "image")?;
             progress.advance(items.len() as u64);
         }
-        if let Captions::Vectors { features, .. } = &self.texts {
-            let captions = whole.iter().flat_map(|&item| self.captions_of(item));
-            let captions: Vec<usize> =
-                pairs.iter().map(|pair| pair.caption).chain(captions).collect();
-            captions
+        match &self.texts {
+            Captions::Words { .. } => Ok(()),
+            Captions::Vectors { features, .. } => captions
                 .chunks(CHECKED)
-                .try_for_each(|captions| self.gather(features, captions, "caption").map(drop))?;
+                .try_for_each(|captions| self.gather(features, captions, "caption").map(drop)),
         }
-        Ok(())
+    }
+
+    /// Runs `work`, which reads of this corpus, and refuses what it made if a file changed meanwhile.
+    /// That comes before what `work` complains of, which may be due to it.
+    pub fn steady<T, E: From<Error>>(&self, work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+        let result = work();
+        self.check_unchanged()?;
+        result
+    }
+
+    /// An error if a file of the dataset is not what it was when it was opened.
+    fn check_unchanged(&self) -> Result<(), Error> {
+        self.dataset.items().check_unchanged()?;
+        self.images.matrix().check_unchanged()?;
+        match &self.texts {
+            Captions::Words { .. } => Ok(()),
+            Captions::Vectors { features, .. } => Ok(features.matrix().check_unchanged()?),
+        }
     }
 
     /// What pairs are made of, as bytes: their captions, and a sample of their features.

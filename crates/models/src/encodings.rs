@@ -29,8 +29,10 @@ impl Encodings {
         progress: &dyn Progress,
     ) -> Result<Self, Error> {
         progress.start("images", items.len() as u64);
-        Self::collect(items, progress, |items| {
-            model.encode_images(&corpus.features(items, model.device())?)
+        corpus.steady(|| {
+            Self::collect(items, progress, |items| {
+                model.encode_images(&corpus.features(items, model.device())?)
+            })
         })
     }
 
@@ -42,8 +44,10 @@ impl Encodings {
         progress: &dyn Progress,
     ) -> Result<Self, Error> {
         progress.start("captions", captions.len() as u64);
-        Self::collect(captions, progress, |captions| {
-            model.encode_texts(&corpus.texts(captions, model.device())?)
+        corpus.steady(|| {
+            Self::collect(captions, progress, |captions| {
+                model.encode_texts(&corpus.texts(captions, model.device())?)
+            })
         })
     }
 

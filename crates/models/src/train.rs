@@ -142,12 +142,12 @@ fn train_here(
     let _lock = run.lock()?;
     let spec = run.spec();
     let training = &spec.training;
-    let pairs = run.pairs(corpus)?;
+    let pairs = corpus.steady(|| run.pairs(corpus))?;
     let dev = match training.validate_last {
         0 => Vec::new(),
         _ => corpus.dev_items(training.validate_images),
     };
-    corpus.check_numbers(&pairs, &dev, progress)?;
+    corpus.steady(|| corpus.check_numbers(&pairs, &dev, progress))?;
     let model = Model::new(spec.model.clone(), spec.inputs, training.seed, device)?;
     let mut adam = Adam::new(model.weights())?;
     let mut position = run.read_state(model.weights(), &mut adam)?;
@@ -159,8 +159,10 @@ fn train_here(
     progress.start("training", left as u64 * pairs.len() as u64 + evaluations * evaluating);
     let (mut written, mut writing) = (Instant::now(), Duration::ZERO);
     while position.epochs < training.epochs {
-        let mut epoch =
-            one_epoch(&model, &mut adam, corpus, &pairs, run, position.epochs, progress)?;
+        // Before anything of the epoch is written.
+        let mut epoch = corpus.steady(|| {
+            one_epoch(&model, &mut adam, corpus, &pairs, run, position.epochs, progress)
+        })?;
         position.epochs += 1;
         position.steps = adam.steps().to_vec();
         let asked = training.epochs - position.epochs < training.validate_last;

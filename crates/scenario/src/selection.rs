@@ -3,9 +3,11 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
+use nextpair_data::dataset::Items;
 use nextpair_data::{Matrix, Progress, Side, Spill};
 use nextpair_engine::{
-    BagOfWords, Features, Matching, Question, Rule, StrategyName, bag_of_words, mean_features,
+    BagOfWords, Features, Matching, Question, Rule, StrategyName, bag_of_words, group_labels,
+    mean_features,
 };
 use nextpair_models::{Corpus, Encodings, Model, Pair, Rows, with_similarity};
 
@@ -39,7 +41,7 @@ pub struct Ask<'a> {
 }
 
 impl Selection<'_> {
-    /// Asks `work` the question, about some of the pool.
+    /// Asks `work` the question, about some of the pool. An error if the dataset changed meanwhile.
     pub fn ask<T, E: From<Error>>(
         &self,
         ask: Ask<'_>,
@@ -47,6 +49,20 @@ impl Selection<'_> {
         progress: &dyn Progress,
         work: impl FnOnce(&Question<'_>) -> Result<T, E>,
     ) -> Result<T, E> {
+        // What the work says is kept aside: the corpus has errors of its own.
+        let answered =
+            self.corpus.steady(|| Ok::<_, Error>(self.answer(ask, items, progress, work)));
+        answered?
+    }
+
+    fn answer<T, E: From<Error>>(
+        &self,
+        ask: Ask<'_>,
+        items: Range<u32>,
+        progress: &dyn Progress,
+        work: impl FnOnce(&Question<'_>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.check_unread(ask.rule, progress)?;
         let features = match ask.strategy.needs().features {
             true => Some(self.features(ask, progress)?),
             false => None,
@@ -72,6 +88,25 @@ impl Selection<'_> {
             })
         });
         answered.map_err(Error::from)?
+    }
+
+    /// Looks at the numbers that nobody else does, of what the selection is about: a NaN or an
+    /// infinity must not pass in silence because of who is asked. Encoding looks at the others: the
+    /// pool and the pairs that take part, where hits are looked for.
+    fn check_unread(&self, rule: Option<&Rule>, progress: &dyn Progress) -> Result<(), Error> {
+        let mut unread = vec![true; self.pairs.len()];
+        let (anchors, rivals) = rule.map_or((&[][..], &[][..]), |r| (r.anchors(), r.rivals()));
+        anchors.iter().chain(rivals).for_each(|&pair| unread[pair as usize] = false);
+        let pool = if rule.is_none() { self.pool } else { &[] };
+        let unread = || self.pairs.iter().zip(&unread).filter(|(_, unread)| **unread);
+        let [images, texts] = [Side::Image, Side::Text].map(|side| {
+            let own = pool.iter().copied().filter(|_| side == self.side);
+            unread().map(|(pair, _)| half(pair, side)).chain(own).collect::<Vec<usize>>()
+        });
+        match images.is_empty() && texts.is_empty() {
+            true => Ok(()),
+            false => Ok(self.corpus.check_finite(images, texts, progress)?),
+        }
     }
 
     fn encode(
@@ -151,15 +186,26 @@ impl Selection<'_> {
     }
 }
 
-/// Pairs of one item are never rivals. `None` where every pair has an item of its own.
-pub fn groups(pairs: &[Pair]) -> Option<Vec<u32>> {
-    let mut numbers = HashMap::new();
-    let number = |pair: &Pair| {
-        let next = numbers.len() as u32;
-        *numbers.entry(pair.item).or_insert(next)
-    };
-    let groups: Vec<u32> = pairs.iter().map(number).collect();
-    (numbers.len() < pairs.len()).then_some(groups)
+/// Pairs that share an image or a text are never rivals: one label per pair, `None` where every pair
+/// is alone. Texts are the same where their characters are, as captions stand in the dataset: an
+/// import takes blanks around them away and leaves the rest as it was written.
+pub fn groups(items: &Items, pairs: &[Pair]) -> Result<Option<Vec<u32>>, Error> {
+    let mut texts: HashMap<String, u32> = HashMap::new();
+    let mut labels = Vec::with_capacity(pairs.len());
+    let owner = |pair: &Pair| items.item_of_caption(pair.caption);
+    for of_item in pairs.chunk_by(|a, b| owner(a) == owner(b)) {
+        let item = owner(&of_item[0]);
+        let (captions, first) = (items.get(item).captions, items.captions_of(item).start);
+        for pair in of_item {
+            let next = texts.len() as u32;
+            let text = &captions[pair.caption - first];
+            labels.push(*texts.entry(text.clone()).or_insert(next));
+        }
+    }
+    let images: Vec<u32> = pairs.iter().map(|pair| pair.item as u32).collect();
+    let groups = group_labels(pairs.len(), [&images[..], &labels])?;
+    let alone = (0..).zip(&groups).all(|(pair, &first)| pair == first);
+    Ok((!alone).then_some(groups))
 }
 
 fn other(side: Side) -> Side {

@@ -72,6 +72,7 @@ pub(super) fn measure(
             sums
         })
         .collect();
+    matrix.check_unchanged()?;
     let all = parts.into_iter().fold(Sums::default(), Sums::and);
     let count = all.count.max(1) as f64;
     let mean = all.sum / count;

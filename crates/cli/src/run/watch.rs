@@ -27,7 +27,7 @@ impl Watch {
         let batch = scenario.paired(experiment.rounds.min(1)) - scenario.paired(0);
         self.run.get_or_init(|| (experiment.clone(), batch));
         let synthetic = if scenario.head().synthetic { " (synthetic)" } else { "" };
-        eprintln!(
+        say!(
             "{}{synthetic}: {} of {} items paired at first, then {} more in {}; {}, {} \
              dimensions",
             scenario.head().dataset,
@@ -40,7 +40,7 @@ impl Watch {
         );
         let names: Vec<String> = experiment.strategies.iter().map(ToString::to_string).collect();
         let trainings = experiment.seeds.len() * (1 + experiment.rounds * names.len());
-        eprintln!(
+        say!(
             "{}, {}: {} trainings, {} of them done before",
             counted(experiment.seeds.len(), "seed"),
             names.join(", "),

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail, ensure};
 use nextpair_data::{Matrix, Table, open, read_ids};
 use nextpair_engine::{
     BagOfWords, Embeddings, Features, Matching, Metric, Progress, Question, Rule, Size, Vectors,
-    mean_features,
+    mean_features, require_finite,
 };
 
 use super::{POOL_NAME, Selection, Source};
@@ -21,8 +21,10 @@ pub(crate) struct Files {
     /// Where distances can be taken from again, for `merge`.
     pub(crate) places: Places,
     rivals: Matrix,
-    /// The anchors and the rule of hits, for strategies that look at them.
-    matched: Option<(Matrix, Rule)>,
+    /// Where they were given; strategies that look at hits need them.
+    anchors: Option<Matrix>,
+    /// Of hits, for strategies that look at them.
+    rule: Option<Rule>,
     metric: Metric,
 }
 
@@ -106,13 +108,8 @@ impl SelectionArgs {
             paired: own_path.to_path_buf(),
             side: self.pool_side,
         };
-        let files = Files {
-            pool: pool.matrix,
-            places,
-            rivals,
-            matched: anchors.zip(rule),
-            metric: self.metric(),
-        };
+        let files =
+            Files { pool: pool.matrix, places, rivals, anchors, rule, metric: self.metric() };
         Ok(Selection {
             strategy: self.strategy,
             budget: self.budget,
@@ -135,24 +132,25 @@ impl Files {
         work: impl FnOnce(&Question<'_>) -> Result<T>,
     ) -> Result<T> {
         let shard = self.pool.slice(items.start as usize..items.end as usize);
+        let names = selection.side.paired_names();
+        let matched = self.anchors.as_ref().zip(self.rule.as_ref());
+        if matched.is_none() {
+            // Nobody else will look at all the numbers, and bad ones must not pass in silence.
+            require_finite(&shard, POOL_NAME).map_err(|e| in_pool(e, items.start))?;
+            require_finite(&self.rivals, names[0])?;
+            self.anchors.as_ref().map_or(Ok(()), |anchors| require_finite(anchors, names[1]))?;
+        }
         let vectors = self.feature_vectors(selection, progress)?;
-        let (pool_features, paired_features) =
+        let (pool, paired) =
             vectors.as_ref().map_or((&self.pool, &self.rivals), |(pool, paired)| (pool, paired));
         let question = Question {
             pool: shard.rows(),
             matching: None,
-            features: Some(Features { pool: pool_features, paired: paired_features }),
+            features: selection.strategy.needs().features.then_some(Features { pool, paired }),
             seed: selection.settings.seed,
             progress,
         };
-        let Some((anchors, rule)) = &self.matched else {
-            if !selection.strategy.needs().features {
-                // Nobody else will look at the numbers, and bad ones should not pass in silence.
-                Vectors::new(&shard.flattened(), POOL_NAME).map_err(|e| in_pool(e, items.start))?;
-            }
-            return work(&question);
-        };
-        let names = selection.side.paired_names();
+        let Some((anchors, rule)) = matched else { return work(&question) };
         let rivals = Vectors::new(&self.rivals, names[0])?;
         let anchors = Vectors::new(anchors, names[1])?;
         let pool = Vectors::new(&shard, POOL_NAME).map_err(|e| in_pool(e, items.start))?;
@@ -164,6 +162,12 @@ impl Files {
             rule,
         };
         work(&Question { matching: Some(matching), ..question })
+    }
+
+    /// An error if a file is not what it was when it was opened.
+    pub(super) fn check_unchanged(&self) -> Result<()> {
+        let matrices = [&self.pool, &self.rivals].into_iter().chain(&self.anchors);
+        Ok(matrices.into_iter().try_for_each(Matrix::check_unchanged)?)
     }
 
     /// Whether distances need vectors that are not in the files.
@@ -204,7 +208,7 @@ impl Files {
             _ => 0,
         };
         let predicted = selection.strategy.predicted_peak(&size) + (names + words) as u64;
-        eprintln!(
+        say!(
             "{pool} pool items, {pairs} pairs, {dim} dimensions; predicted peak memory {}",
             megabytes(predicted)
         );

@@ -35,7 +35,9 @@ impl SelectionArgs {
         let pool = pool(&trained, self.pool_side, &pairs);
         check_pool(pool.len(), self, dataset)?;
         let mut settings = self.settings(pairs.len())?;
-        settings.groups = settings.groups.or_else(|| groups(&pairs));
+        if settings.groups.is_none() {
+            settings.groups = groups(trained.dataset().items(), &pairs)?;
+        }
         let rule = self.rule(&settings, pairs.len())?;
         let items = trained.dataset().items();
         let ids = pool.iter().map(|&(item, _)| items.get(item).id).collect();
@@ -143,6 +145,6 @@ impl Modelled {
     pub(super) fn announce(&self) {
         let (pool, pairs) = (grouped(self.pool.len()), grouped(self.pairs.len()));
         let dim = self.trained.model.config().dim();
-        eprintln!("{pool} pool items, {pairs} pairs, a model of {dim} dimensions");
+        say!("{pool} pool items, {pairs} pairs, a model of {dim} dimensions");
     }
 }

@@ -3,11 +3,13 @@
 #![allow(clippy::unwrap_used)]
 
 mod annotate;
+mod changed;
 mod convert;
 mod damaged;
 mod datasets;
 mod embed;
 mod formats;
+mod not_finite;
 mod outputs;
 mod quickstart;
 mod refusals;
@@ -16,6 +18,7 @@ mod scenario;
 mod search;
 mod selection;
 mod shards;
+mod streams;
 mod study;
 mod train;
 mod trained;

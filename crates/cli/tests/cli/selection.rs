@@ -12,6 +12,11 @@ use crate::world::{Asked, Vectors, World, files};
 const SAMPLE: [usize; 9] = [17, 3, 8, 0, 21, 12, 5, 23, 14];
 const RIVALS: [usize; 7] = [1, 20, 3, 9, 14, 2, 11];
 
+/// The text of a pair: pair 4 has that of pair 5, whose image is of another group.
+fn text(pair: usize) -> usize {
+    if pair == 4 { 5 } else { pair }
+}
+
 /// Flags, and what they mean to the reference.
 fn cases() -> Vec<(&'static str, Asked)> {
     let plain = Settings::default;
@@ -33,6 +38,14 @@ fn cases() -> Vec<(&'static str, Asked)> {
         (
             "--groups groups.npy --top-k 3",
             settings(Settings { groups: Some(groups), top_k: 3, ..plain() }),
+        ),
+        (
+            "--groups=groups.txt --groups=texts.txt --top-k 2",
+            settings(Settings {
+                groups: Some(reference::groups(24, |a, b| a % 4 == b % 4 || text(a) == text(b))),
+                top_k: 2,
+                ..plain()
+            }),
         ),
         ("--max-score 0.7", guarded(Guards { max_score: Some(0.7), ..Guards::default() })),
         (
@@ -71,6 +84,7 @@ fn world() -> World {
     world.write_lines("groups.txt", (0..24).map(|pair| format!("image {}", pair % 4)));
     let labels: Vec<i64> = (0..24).map(|pair| pair % 4 - 4).collect();
     world.write("groups.npy", &files::npy_integers(&labels));
+    world.write_lines("texts.txt", (0..24).map(text));
     world.write_lines("sample.txt", SAMPLE);
     world.write("rivals.npy", &files::npy_integers(&RIVALS.map(|index| index as i64)));
     world

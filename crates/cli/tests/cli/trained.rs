@@ -6,10 +6,11 @@ use std::path::Path;
 use nextpair_data::dataset::Dataset;
 use nextpair_data::npy;
 use nextpair_data::text::{SplitWords, Vocabulary};
+use nextpair_engine::reference;
 use nextpair_models::{Choice, Config, Corpus, Device, Model, Pair, Run, Spec, Training, train};
 use serde_json::Value;
 
-use crate::world::{json_lines, nextpair, nextpair_with};
+use crate::world::{World, json_lines, nextpair, nextpair_with};
 
 /// Trains a small model in `run` on the first `items` of the dataset's training items.
 pub fn train_run(path: &Path, run: &str, model: &str, items: usize, captions: Choice) -> Run {
@@ -40,6 +41,20 @@ pub fn train_run(path: &Path, run: &str, model: &str, items: usize, captions: Ch
     let run = Run::create(&path.join(run), spec, vocabulary, &corpus, &pairs).unwrap();
     train(&run, &corpus, &Device::Cpu, &(), |_| {}).unwrap();
     run
+}
+
+/// Makes a dataset `ds` of the world's images and texts, each with a caption and vectors of both
+/// sides, which stay in `images.npy` and `texts.npy`; and a run `run` of heads on its first 70.
+pub fn heads_on(world: &World) {
+    world.write_lines("captions.txt", (0..world.images.len()).map(|row| format!("text {row}")));
+    let import = "import embeddings images.npy ds --other texts.npy --captions captions.txt";
+    let run = world.run(import);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let manifest = String::from_utf8(world.read("ds/dataset.toml")).unwrap();
+    let (images, texts) = manifest.split_once("side = \"text\"").unwrap();
+    let texts = texts.replace("per = \"item\"", "per = \"caption\"");
+    world.write("ds/dataset.toml", format!("{images}side = \"text\"{texts}").as_bytes());
+    train_run(&world.path(""), "run", "heads", 70, Choice::First);
 }
 
 /// A run opened again, with its model and its dataset.
@@ -73,6 +88,13 @@ impl Opened {
         self.corpus.training_items().into_iter().filter(|item| !paired(item)).collect()
     }
 
+    /// The caption of a pair.
+    fn text(&self, pair: &Pair) -> String {
+        let items = self.corpus.dataset().items();
+        let owner = items.item_of_caption(pair.caption);
+        items.get(owner).captions.swap_remove(pair.caption - items.captions_of(owner).start)
+    }
+
     /// Writes what `select` needs to know without the model.
     fn export(&self, path: &Path, choice: Choice) {
         let items = self.corpus.dataset().items();
@@ -92,7 +114,8 @@ impl Opened {
             _ => items.captions_of(item).start,
         };
         write("text-pool.npy", &self.texts(&pool.iter().map(first).collect::<Vec<_>>()));
-        lines("groups.txt", pairs.iter().map(|pair| pair.item.to_string()).collect());
+        lines("image-groups.txt", pairs.iter().map(|pair| pair.item.to_string()).collect());
+        lines("text-groups.txt", pairs.iter().map(|pair| self.text(pair)).collect());
         lines("ids.txt", pool.iter().map(|&item| items.get(item).id).collect());
         let name = |pair: &Pair| match choice {
             Choice::All => {
@@ -140,24 +163,54 @@ fn close(a: &Value, b: &Value) -> bool {
     }
 }
 
+/// Gives every third item the first caption of the item before it, so that images share texts.
+fn repeat_captions(path: &Path) {
+    let file = path.join("ds/items.jsonl");
+    let mut items = json_lines(&fs::read_to_string(&file).unwrap());
+    for at in (1..items.len()).step_by(3) {
+        items[at]["captions"][0] = items[at - 1]["captions"][0].clone();
+    }
+    fs::write(file, items.iter().map(|item| format!("{item}\n")).collect::<String>()).unwrap();
+}
+
+/// Pairs that share an image or a text are one group, and nobody else is; `shared` says whether some
+/// of different images do.
+fn check_groups(opened: &Opened, shared: bool) {
+    let pairs = &opened.pairs;
+    let texts: Vec<String> = pairs.iter().map(|pair| opened.text(pair)).collect();
+    let share = |a: usize, b: usize| pairs[a].item == pairs[b].item || texts[a] == texts[b];
+    let by_image = reference::groups(pairs.len(), |a, b| pairs[a].item == pairs[b].item);
+    let expected = reference::groups(pairs.len(), share);
+    assert_eq!(expected != by_image, shared, "texts are shared");
+    let found = nextpair_scenario::groups(opened.corpus.dataset().items(), pairs).unwrap();
+    let alone = expected.iter().enumerate().all(|(pair, &first)| pair == first as usize);
+    assert_eq!(found, (!alone).then_some(expected));
+    let alone = nextpair_scenario::groups(opened.corpus.dataset().items(), &pairs[..1]).unwrap();
+    assert_eq!(alone, None);
+}
+
 #[test]
 fn a_model_selects_as_its_encodings_do() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
     assert_eq!(nextpair(path, "import scenes ds --images 90").code, Some(0));
+    repeat_captions(path);
     for (run, choice, pairs) in
         [("all", Choice::All, 15), ("random", Choice::Random, 40), ("first", Choice::First, 30)]
     {
         train_run(path, run, "vse++", pairs, choice);
-        Opened::new(path, run).export(path, choice);
+        let opened = Opened::new(path, run);
+        opened.export(path, choice);
+        // A draw of one caption of five rarely takes the first of both.
+        check_groups(&opened, choice != Choice::Random);
         for side in ["image", "text"] {
             let files = format!(
                 "select --paired-images images.npy --paired-texts texts.npy --pool {side}-pool.npy \
                  --similarity dot --ids ids.txt --paired-ids pairs.txt --pool-side {side} --budget 7"
             );
             let model = format!("select --model {run} ds --pool-side {side} --budget 7");
-            // Without labels the model's pairs of one item are one group.
-            let grouped = format!("{files} --groups groups.txt");
+            // Without labels the model's pairs of one image or one text are one group.
+            let grouped = format!("{files} --groups image-groups.txt --groups text-groups.txt");
             for flags in ["", "--weight count --top-k 2", "--sample 12 --seed 3 --explain 9"] {
                 same(path, &grouped, &model, flags);
             }

@@ -56,6 +56,11 @@ fn selection(second_score: f64) -> Case {
         .integers("out.full_top1_surplus.selected_b2", &[1, 0])
 }
 
+/// A case that this program does not pass.
+pub fn wrong_case(world: &World, name: &str) {
+    selection(8.0).write(world, name);
+}
+
 const SIMS: [f64; 8] = [0.9, 0.1, 0.8, 0.2, 0.3, 0.7, 0.6, 0.5];
 
 /// Two images with two captions each.

@@ -84,6 +84,12 @@ impl Items {
         Ok(())
     }
 
+    /// An error if the file is not what it was when it was opened. To be asked after items were read
+    /// and before anybody sees what came of them.
+    pub fn check_unchanged(&self) -> Result<(), Error> {
+        self.text.check_unchanged()
+    }
+
     /// How many items there are.
     pub fn len(&self) -> usize {
         self.split_of.len()
@@ -95,6 +101,9 @@ impl Items {
     }
 
     /// Item `index`.
+    ///
+    /// # Panics
+    /// If the file was changed since it was opened so that the line is no item any more.
     pub fn get(&self, index: usize) -> Item {
         serde_json::from_slice(self.line(index))
             .expect("every line was read when the items were opened")

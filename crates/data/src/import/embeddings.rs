@@ -108,6 +108,7 @@ impl Embeddings {
                 false => {
                     let copy = sink.own_features()?.join(format!("embeddings.{side}.npy"));
                     copy_matrix(&table.matrix, &copy).map_err(|e| Error::io(&copy, e))?;
+                    table.matrix.check_unchanged()?;
                     copy
                 }
             };

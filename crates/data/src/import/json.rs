@@ -11,11 +11,13 @@ use crate::{Error, mapping};
 /// Reads a whole file as one value. The line is named; these files are often one long line, so
 /// the column is too.
 pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> Result<T, Error> {
-    let bytes = mapping::map(path)?;
-    let bytes = bytes.as_slice();
-    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-    serde_json::from_slice(bytes)
-        .map_err(|e| Error::line(path, e.line(), format!("not this layout: {}", without_place(&e))))
+    mapping::read(path, |bytes| {
+        let bytes = bytes.as_slice();
+        let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+        serde_json::from_slice(bytes).map_err(|e| {
+            Error::line(path, e.line(), format!("not this layout: {}", without_place(&e)))
+        })
+    })
 }
 
 /// One entry of such a file, or what is wrong with it.

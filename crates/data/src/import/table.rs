@@ -6,11 +6,10 @@ use std::path::{Path, PathBuf};
 use csv::StringRecord;
 
 use super::{Entry, Importer, Sink};
-use crate::Error;
 use crate::dataset::{Item, TRAIN};
 use crate::lines::Lines;
-use crate::mapping;
 use crate::rows::{Newlines, reason};
+use crate::{Error, mapping, stamp};
 
 /// The columns of open_clip's tables.
 const IMAGE_COLUMN: &str = "filepath";
@@ -53,6 +52,12 @@ impl Importer for Table {
     }
 
     fn read(&self, sink: &mut Sink<'_>) -> Result<(), Error> {
+        stamp::steady(&self.file, || self.read_rows(sink))
+    }
+}
+
+impl Table {
+    fn read_rows(&self, sink: &mut Sink<'_>) -> Result<(), Error> {
         if !self.without_images {
             sink.images_in(&self.folder())?;
         }

@@ -1,6 +1,6 @@
 //! Items far from everything paired and from each other (Sener and Savarese, ICLR 2018).
 
-use super::{Needs, Sharded, Strategy};
+use super::{Needs, PAIRED_FEATURES, POOL_FEATURES, Sharded, Strategy};
 use crate::kcenter::k_center;
 use crate::picks::Pick;
 use crate::{Error, Picks, Question, Size, Vectors};
@@ -10,8 +10,8 @@ pub(super) struct CoreSet;
 impl Strategy for CoreSet {
     fn select(&self, question: &Question<'_>, budget: usize) -> Result<Picks, Error> {
         let features = question.features("core-set")?;
-        let pool = Vectors::new(features.pool, "the pool's features")?;
-        let centres = Vectors::new(features.paired, "the paired features")?;
+        let pool = Vectors::new(features.pool, POOL_FEATURES)?;
+        let centres = Vectors::new(features.paired, PAIRED_FEATURES)?;
         let chosen = k_center(&centres, &pool, budget, question.progress)?;
         let pick = |(index, score)| Pick { index, score, hits: None, why: Vec::new() };
         Ok(Picks {

@@ -1,7 +1,7 @@
 //! Hard negatives that differ: the best by surplus, thinned out by distance.
 
 use super::hard_negative::best_by_score;
-use super::{Finish, Needs, Sharded, Strategy};
+use super::{Finish, Needs, PAIRED_FEATURES, Sharded, Strategy};
 use crate::kcenter::k_center;
 use crate::picks::Pick;
 use crate::{Error, Partial, Picks, Question, Shard, Size, Vectors, Weight};
@@ -47,7 +47,7 @@ impl Sharded for Hybrid {
         let indices: Vec<u32> = candidates.iter().map(|pick| pick.index).collect();
         let gathered = features.pool.gather(&indices);
         let pool = Vectors::new(&gathered, "the candidates' features")?;
-        let centres = Vectors::new(features.paired, "the paired features")?;
+        let centres = Vectors::new(features.paired, PAIRED_FEATURES)?;
         let chosen = k_center(&centres, &pool, budget, rest.progress)?;
         let pick = |(slot, score): (u32, f64)| Pick { score, ..candidates[slot as usize].clone() };
         Ok(Picks {

@@ -3,7 +3,7 @@
 use nextpair_data::Matrix;
 use nextpair_engine::{
     Code, Draws, Embeddings, Error, Features, Given, Guards, Matching, Metric, Question, Route,
-    Rule, Scope, Settings, Vectors, Weight, reference,
+    Rule, Scope, Settings, Vectors, Weight, group_labels, reference,
 };
 use proptest::prelude::*;
 
@@ -99,7 +99,13 @@ pub fn problems() -> impl Strategy<Value = Problem> {
                 let source = (item * 7) % pairs;
                 pool[item * dim..][..dim].copy_from_slice(&rivals[source * dim..][..dim]);
             }
-            let groups = (scope % 2 == 1).then(|| (0..pairs as u32).map(|j| j / 2).collect());
+            // Images with two texts each, some of which are on another image too.
+            let groups = (scope % 2 == 1).then(|| {
+                let images: Vec<u32> = (0..pairs as u32).map(|j| j / 2).collect();
+                let texts: Vec<u32> =
+                    (0..pairs as u32).map(|j| if j % 7 == 3 { j - 2 } else { j }).collect();
+                group_labels(pairs, [&images[..], &texts]).expect("one label each")
+            });
             let split = |salt: usize| -> Vec<usize> {
                 (0..pairs).filter(|j| !(j * 31 + salt).is_multiple_of(3)).rev().collect()
             };

@@ -2,8 +2,8 @@
 
 use nextpair_data::Matrix;
 use nextpair_engine::{
-    Embeddings, Error, Given, Guards, Matching, Metric, Question, Rule, Scope, Settings,
-    Similarity, StrategyName, Vectors,
+    Embeddings, Error, Features, Finish, Given, Guards, Matching, Metric, Question, Rule, Scope,
+    Settings, Shard, Similarity, StrategyName, Vectors, Weight, require_finite,
 };
 
 fn refused(settings: Settings, pairs: usize) -> String {
@@ -101,6 +101,44 @@ fn strategies_that_lack_their_inputs() {
     let error = StrategyName::Coverage.select(&question, 1).unwrap_err().to_string();
     assert_eq!(error, "coverage needs the similarities of the pool and of the paired set");
     assert!(StrategyName::Random.select(&question, 1).is_ok());
+}
+
+#[test]
+fn numbers_that_a_strategy_does_not_read() {
+    let own = Given::new(2, vec![1.0, 0.0, 0.0, 1.0]).unwrap();
+    let cross = Given::new(2, vec![0.5, 0.25, 0.25, 0.5, 0.0, 0.0]).unwrap();
+    let rule = Rule::new(&Settings::default(), 2).unwrap();
+    let matching = Some(Matching { pool: &cross, paired: &own, rule: &rule });
+    let good = [Matrix::from_f32(2, &[1.0; 6]), Matrix::from_f32(2, &[1.0; 4])];
+    let with = |at: usize, value: f32| {
+        let mut values = vec![1.0; if at < 6 { 6 } else { 4 }];
+        values[at % 6] = value;
+        Matrix::from_f32(2, &values)
+    };
+    for at in 0..10 {
+        for value in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+            let bad = with(at, value);
+            let (pool, paired) = if at < 6 { (&bad, &good[1]) } else { (&good[0], &bad) };
+            let features = Some(Features { pool, paired });
+            let question = Question { pool: 3, matching, features, seed: 0, progress: &() };
+            let what = if at < 6 { "the pool's features" } else { "the paired features" };
+            let place = format!("row {}, dimension {} is {value}", at % 6 / 2, at % 2);
+            for &strategy in StrategyName::ALL {
+                let refused = strategy.select(&question, 1).unwrap_err().to_string();
+                assert_eq!(refused, format!("{what}: {place}"), "{strategy}");
+                let shard = Shard { first: 0, pool: 3 };
+                let Ok(whole) = strategy.score(&question, shard, 1) else { continue };
+                let weight = Weight::default();
+                let rest = Finish { pool: 3, features, weight, explain: 0, progress: &() };
+                let refused = strategy.finish(whole, &rest, 1).unwrap_err().to_string();
+                assert_eq!(refused, format!("{what}: {place}"), "{strategy}");
+            }
+        }
+    }
+    let regions = with(3, f32::NAN).with_locals(3);
+    let error = require_finite(&regions, "regions").unwrap_err().to_string();
+    assert_eq!(error, "regions: row 0, vector 1, dimension 1 is NaN");
+    assert!(require_finite(&good[0], "pool").is_ok());
 }
 
 /// A model that fails, or gives nonsense, for one pair.

@@ -1,10 +1,13 @@
 //! Thresholds, scores, picks and explanations.
 
-use nextpair_engine::{Draws, Error, Picks, StrategyName, Weight, reference, thresholds};
+use nextpair_engine::{
+    Draws, Error, Given, Matching, Picks, Rule, Settings, StrategyName, Weight, group_labels,
+    reference, thresholds,
+};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 
-use crate::problem::{Plain, Problem, problems};
+use crate::problem::{Plain, Problem, cases, problems};
 
 /// The picks of a strategy and the reference's view, or `None` where both refuse.
 fn both(problem: &Problem, strategy: StrategyName) -> Option<(Picks, Plain)> {
@@ -23,6 +26,45 @@ fn both(problem: &Problem, strategy: StrategyName) -> Option<(Picks, Plain)> {
         Err(Error::TooFewRivals { .. }) => None,
         Err(other) => panic!("{other}"),
     }
+}
+
+proptest! {
+    #![proptest_config(cases(300))]
+
+    /// Pairs are one group where they share an image or a text, or others that do connect them.
+    #[test]
+    fn groups_are_what_pairs_share(
+        shared in (1u32..40, 1u32..40).prop_flat_map(|(images, texts)| {
+            prop::collection::vec((0..images, 0..texts), 0..50)
+        }),
+    ) {
+        let (images, texts): (Vec<u32>, Vec<u32>) = shared.iter().copied().unzip();
+        let pairs = shared.len();
+        let share = |a: usize, b: usize| images[a] == images[b] || texts[a] == texts[b];
+        let expected = reference::groups(pairs, share);
+        prop_assert_eq!(&group_labels(pairs, [&images[..], &texts]).unwrap(), &expected);
+        prop_assert_eq!(&group_labels(pairs, [&texts[..], &images]).unwrap(), &expected);
+        let alone: Vec<u32> = (0..pairs as u32).collect();
+        prop_assert_eq!(group_labels(pairs, []).unwrap(), alone);
+        let by_image = reference::groups(pairs, |a, b| images[a] == images[b]);
+        prop_assert_eq!(group_labels(pairs, [&images[..]]).unwrap(), by_image);
+    }
+}
+
+#[test]
+fn pairs_that_share_a_text_do_not_raise_thresholds() {
+    // Pair 2 has the text of pair 0, and its image is similar to it as if it were a good rival.
+    let own = Given::new(3, vec![0.9, 0.1, 0.9, 0.2, 0.9, 0.3, 0.8, 0.1, 0.8]).unwrap();
+    let labels = [[0, 1, 2], [0, 1, 0]];
+    let xi = |kinds: &[[u32; 3]]| {
+        let groups = Some(group_labels(3, kinds.iter().map(|kind| &kind[..])).unwrap());
+        let rule = Rule::new(&Settings { groups, ..Settings::default() }, 3).unwrap();
+        thresholds(Matching { pool: &own, paired: &own, rule: &rule }, &()).unwrap()
+    };
+    assert_eq!(xi(&labels[..1]), [0.8, 0.1, 0.9]);
+    assert_eq!(xi(&labels), [0.2, 0.1, 0.3]);
+    let few = group_labels(3, [&[0, 1][..]]).unwrap_err().to_string();
+    assert_eq!(few, "2 group labels for 3 pairs; one label per pair is needed");
 }
 
 fn bits(values: &[f64]) -> Vec<u64> {

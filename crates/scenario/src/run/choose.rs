@@ -100,7 +100,8 @@ impl Scenario {
             }
         };
         let seed = draw::draw_of(place.seed, SELECTION, place.round as u64);
-        let settings = strategy.settings(pairs.len(), groups(pairs), seed);
+        let groups = groups(corpus.dataset().items(), pairs)?;
+        let settings = strategy.settings(pairs.len(), groups, seed);
         let rule = match strategy.strategy.needs().matching {
             true => Some(Rule::new(&settings, pairs.len())?),
             false => None,

@@ -50,7 +50,7 @@ impl Scenario {
         let Before { corpus, paired, pool, pairs, batch, mut clock } = before;
         let worth = [("training", self.work(place.round))];
         let progress = Within::new(observer, place.to_string(), &worth);
-        let run = self.training_run(corpus, place, pairs)?;
+        let run = corpus.steady(|| self.training_run(corpus, place, pairs))?;
         let model =
             clock.time("training", || train(&run, corpus, &Device::Cpu, &progress, |_| ()))?;
         let epochs = run.epochs()?;
@@ -130,7 +130,7 @@ impl Scenario {
         // Two strategies must not repair it at the same time.
         let shared = || self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         let _alone = place.strategy.is_none().then(shared);
-        let run = self.training_run(corpus, place, pairs)?;
+        let run = corpus.steady(|| self.training_run(corpus, place, pairs))?;
         if !run.is_finished()? {
             let progress = Within::new(observer, place.to_string(), &[]);
             train(&run, corpus, &Device::Cpu, &progress, |_| ())?;

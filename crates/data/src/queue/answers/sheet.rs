@@ -5,7 +5,7 @@ use std::path::Path;
 use csv::{Reader, ReaderBuilder, StringRecord};
 
 use super::{Place, accepted, other_half};
-use crate::mapping;
+use crate::mapping::{self, Bytes};
 use crate::queue::sheet::{EXPORTED, unguarded};
 use crate::queue::shown::wanted;
 use crate::queue::{Answer, Said};
@@ -16,7 +16,10 @@ use crate::{Error, Side};
 const NOT_SKIPPED: [&str; 4] = ["", "0", "no", "false"];
 
 pub(super) fn read(path: &Path, pool: Side) -> Result<Vec<(Place, Answer)>, Error> {
-    let bytes = mapping::map(path)?;
+    mapping::read(path, |bytes| rows(path, bytes, pool))
+}
+
+fn rows(path: &Path, bytes: &Bytes, pool: Side) -> Result<Vec<(Place, Answer)>, Error> {
     let mut newlines = Newlines::of(bytes.clone());
     let mut place = |place: Option<&csv::Position>| {
         let start = place.map_or(0, |place| place.byte() as usize);

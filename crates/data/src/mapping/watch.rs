@@ -1,0 +1,296 @@
+//! Which files are mapped where, so that the end of a process whose input changed says which.
+//!
+//! A mapped file that becomes shorter leaves addresses without bytes behind; reading one raises
+//! SIGBUS, which ends a process without a word. A program that wants words calls
+//! [`stop_on_changed_inputs`]. Its handler may run in the middle of anything, so it takes no lock
+//! and no memory: it walks a list of places that only ever grows, reads numbers and a path, writes
+//! to standard error and leaves.
+
+use std::panic;
+use std::path::Path;
+use std::ptr;
+use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::Origin;
+use crate::Error;
+
+/// One mapped file, or none at the moment. Places are used again and never freed, so that whoever
+/// walks the list always finds them.
+#[derive(Debug)]
+struct Place {
+    /// The first address; 0 while nothing is mapped here.
+    start: AtomicUsize,
+    /// The address behind the last.
+    end: AtomicUsize,
+    /// Of the mapping that has the place; its [`Watched`] owns it.
+    origin: AtomicPtr<Origin>,
+    next: AtomicPtr<Place>,
+}
+
+/// The place that was added last.
+static LAST: AtomicPtr<Place> = AtomicPtr::new(ptr::null_mut());
+
+/// Places without a mapping. Whoever changes a place or follows its origin holds this lock, but for
+/// the handler.
+static FREE: Mutex<Vec<&'static Place>> = Mutex::new(Vec::new());
+
+/// An entry in the list for as long as a mapping lives.
+#[derive(Debug)]
+pub(super) struct Watched {
+    origin: Arc<Origin>,
+    place: &'static Place,
+}
+
+impl Watched {
+    /// Enters the bytes of a mapping.
+    pub(super) fn new(bytes: &[u8], origin: Origin) -> Self {
+        let origin = Arc::new(origin);
+        let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = free.pop().unwrap_or_else(|| {
+            let place: &'static Place = Box::leak(Box::new(Place {
+                start: AtomicUsize::new(0),
+                end: AtomicUsize::new(0),
+                origin: AtomicPtr::new(ptr::null_mut()),
+                next: AtomicPtr::new(LAST.load(Ordering::Acquire)),
+            }));
+            LAST.store(ptr::from_ref(place).cast_mut(), Ordering::Release);
+            place
+        });
+        let start = bytes.as_ptr() as usize;
+        place.origin.store(Arc::as_ptr(&origin).cast_mut(), Ordering::Release);
+        place.end.store(start + bytes.len(), Ordering::Release);
+        // Last: with a start, the rest is there.
+        place.start.store(start, Ordering::Release);
+        Watched { origin, place }
+    }
+
+    pub(super) fn origin(&self) -> &Origin {
+        &self.origin
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
+        self.place.start.store(0, Ordering::Release);
+        self.place.origin.store(ptr::null_mut(), Ordering::Release);
+        free.push(self.place);
+    }
+}
+
+/// All places, the last first.
+fn places() -> impl Iterator<Item = &'static Place> {
+    let at = |pointer: *mut Place| {
+        // SAFETY: the list holds leaked places and ends with null.
+        unsafe { pointer.as_ref() }
+    };
+    let first = at(LAST.load(Ordering::Acquire));
+    std::iter::successors(first, move |place| at(place.next.load(Ordering::Acquire)))
+}
+
+/// The first mapped input that is not what it was when it was mapped.
+fn changed() -> Option<Error> {
+    // Not waited for: this is asked in a panic, whose thread may hold it.
+    let _places = FREE.try_lock().ok()?;
+    places().find_map(|place| {
+        let origin = place.origin.load(Ordering::Acquire);
+        // SAFETY: null, or what its owner takes out of the place, under the lock we hold, before it
+        // is freed.
+        unsafe { origin.as_ref() }?.check_unchanged().err()
+    })
+}
+
+/// How the process ends.
+static CODE: AtomicI32 = AtomicI32::new(2);
+
+/// Ends the process with `code` and a line on standard error where it otherwise would die of an
+/// input that another process changed: by SIGBUS, because a mapped file became shorter, or in a
+/// panic, because what was checked is not there any more. To be called once, by a program, before
+/// its work; a library has no business to end a process. Elsewhere than on Unix only panics are
+/// looked at.
+///
+/// What can be read to the end is compared by whoever read it, and becomes [`Error::Changed`].
+pub fn stop_on_changed_inputs(code: u8) {
+    CODE.store(i32::from(code), Ordering::Release);
+    let before = panic::take_hook();
+    panic::set_hook(Box::new(move |what| {
+        before(what);
+        if let Some(error) = changed() {
+            use std::io::Write;
+            let _ = writeln!(std::io::stderr(), "error: {error}");
+            std::process::exit(i32::from(code));
+        }
+    }));
+    #[cfg(unix)]
+    bus_error::handle();
+}
+
+#[cfg(unix)]
+mod bus_error {
+    use std::mem::MaybeUninit;
+    use std::os::unix::ffi::OsStrExt;
+    use std::sync::OnceLock;
+    use std::sync::atomic::AtomicBool;
+
+    use libc::{c_int, c_void, sigaction, siginfo_t};
+
+    use super::*;
+
+    /// What was done on SIGBUS before: the standard library looks for stack overflows.
+    static BEFORE: OnceLock<sigaction> = OnceLock::new();
+
+    pub(super) fn handle() {
+        // SAFETY: all zeros is a valid `sigaction`; the handler has the signature that SA_SIGINFO
+        // asks for and does only what a handler may; both pointers are valid for the call.
+        unsafe {
+            let mut action: sigaction = MaybeUninit::zeroed().assume_init();
+            action.sa_sigaction =
+                on_signal as extern "C" fn(c_int, *mut siginfo_t, *mut c_void) as usize;
+            // On the alternative stack where a thread has one: its own may be what is missing.
+            action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+            let mut before: sigaction = MaybeUninit::zeroed().assume_init();
+            if libc::sigaction(libc::SIGBUS, &action, &mut before) == 0 {
+                let _ = BEFORE.set(before);
+            }
+        }
+    }
+
+    extern "C" fn on_signal(signal: c_int, info: *mut siginfo_t, _: *mut c_void) {
+        // SAFETY: with SA_SIGINFO the kernel passes a valid `siginfo_t`.
+        let (address, sent) = unsafe { ((*info).si_addr() as usize, (*info).si_code <= 0) };
+        if !sent && let Some(path) = mapped_at(address) {
+            leave(path);
+        }
+        // Not about an input: whoever looked at it before does, when the access is tried again.
+        // SAFETY: what was done before was filled in by `sigaction`. `raise` takes a signal, which
+        // waits until this handler returns.
+        unsafe {
+            match BEFORE.get() {
+                Some(before) => libc::sigaction(signal, before, ptr::null_mut()),
+                None => libc::signal(signal, libc::SIG_DFL) as c_int,
+            };
+            if sent {
+                libc::raise(signal);
+            }
+        }
+    }
+
+    /// The path of what is mapped at an address.
+    fn mapped_at(address: usize) -> Option<&'static Path> {
+        let place = places().find(|place| {
+            let start = place.start.load(Ordering::Acquire);
+            start != 0 && (start..place.end.load(Ordering::Acquire)).contains(&address)
+        })?;
+        // SAFETY: whoever reads this address borrows the mapping, which therefore lives and owns
+        // the origin. That reader is the thread which this handler interrupted, and it does not go
+        // on: the process ends here.
+        let origin: &'static Origin = unsafe { place.origin.load(Ordering::Acquire).as_ref() }?;
+        Some(&origin.path)
+    }
+
+    fn leave(path: &Path) -> ! {
+        static LEAVING: AtomicBool = AtomicBool::new(false);
+        if LEAVING.swap(true, Ordering::AcqRel) {
+            // Another thread says it already, and ends the process.
+            loop {
+                // SAFETY: `pause` waits for a signal.
+                unsafe { libc::pause() };
+            }
+        }
+        let parts: [&[u8]; 3] = [
+            b"error: ",
+            path.as_os_str().as_bytes(),
+            b": changed while it was read: it became shorter, or its disk failed; nothing was made \
+              of it\n",
+        ];
+        for part in parts {
+            // SAFETY: the bytes are valid for the call. That nobody may listen does not matter.
+            unsafe { libc::write(libc::STDERR_FILENO, part.as_ptr().cast(), part.len()) };
+        }
+        // SAFETY: `_exit` ends the process at once, without anything that a handler may not do.
+        unsafe { libc::_exit(CODE.load(Ordering::Acquire)) }
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::fs::{self, File};
+    use std::process::Command;
+
+    use crate::mapping::map;
+
+    /// Set in a process that a test starts to see how it ends.
+    const DOOMED: &str = "NEXTPAIR_TEST_DOOMED";
+
+    /// How this test ends in a process of its own, and what it says.
+    fn doomed(test: &str, file: &std::path::Path) -> (Option<i32>, String) {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        let test = format!("{}::{test}", module_path!().split_once("::").unwrap().1);
+        command.args(["--exact", &test, "--nocapture"]).env(DOOMED, file);
+        let output = command.output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    }
+
+    #[test]
+    fn a_file_that_became_shorter_is_named() {
+        if let Some(path) = std::env::var_os(DOOMED) {
+            super::stop_on_changed_inputs(7);
+            let other = map(path.as_ref()).unwrap();
+            let bytes = map(path.as_ref()).unwrap();
+            drop(other);
+            File::options().write(true).open(&path).unwrap().set_len(0).unwrap();
+            let threads: Vec<_> = (0..4)
+                .map(|at| {
+                    let bytes = bytes.clone();
+                    std::thread::spawn(move || bytes.as_slice()[at * 4096])
+                })
+                .collect();
+            threads.into_iter().for_each(|thread| drop(thread.join()));
+            panic!("there was nothing to read");
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("features é.npy");
+        fs::write(&path, vec![1; 5 * 4096]).unwrap();
+        let (code, said) = doomed("a_file_that_became_shorter_is_named", &path);
+        let line = format!("error: {}: changed while it was read: it became", path.display());
+        assert_eq!((code, said.matches(&line).count()), (Some(7), 1), "{said}");
+    }
+
+    #[test]
+    fn a_panic_about_a_file_that_changed_names_it() {
+        if let Some(path) = std::env::var_os(DOOMED) {
+            super::stop_on_changed_inputs(7);
+            let bytes = map(path.as_ref()).unwrap();
+            fs::write(&path, "{}").unwrap();
+            assert_eq!(bytes.as_slice().len(), 2, "what was here before");
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("items.jsonl");
+        fs::write(&path, "whole").unwrap();
+        let (code, said) = doomed("a_panic_about_a_file_that_changed_names_it", &path);
+        let line = format!("error: {}: changed while it was read: it had 5 b", path.display());
+        assert!(code == Some(7) && said.contains(&line), "{code:?}: {said}");
+    }
+
+    #[test]
+    fn other_bus_errors_and_panics_end_as_before() {
+        if let Some(path) = std::env::var_os(DOOMED) {
+            super::stop_on_changed_inputs(7);
+            let _bytes = map(path.as_ref()).unwrap();
+            if fs::read(&path).unwrap() == b"panic" {
+                panic!("for a reason of its own");
+            }
+            // SAFETY: `raise` takes a signal.
+            unsafe { libc::raise(libc::SIGBUS) };
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        for (content, code) in [("panic", Some(101)), ("signal", None)] {
+            fs::write(&path, content).unwrap();
+            let (ended, said) = doomed("other_bus_errors_and_panics_end_as_before", &path);
+            assert_eq!(ended, code, "{said}");
+            assert!(!said.contains("changed while"), "{said}");
+        }
+    }
+}
