@@ -1,5 +1,6 @@
 //! Experiments as people run them: rounds, strategies and seeds, kills, faults and annotators.
 
+mod asked;
 mod faults;
 mod killed;
 mod paired;
