@@ -6,6 +6,7 @@
 mod arm;
 mod difference;
 mod lanes;
+mod other_tests;
 mod pooling;
 mod saved;
 mod seeds;
@@ -60,8 +61,12 @@ pub struct Evidence {
     pub model: String,
     /// Who paired.
     pub annotator: Annotator,
-    /// The split that was asked, and how many images and captions it has.
+    /// The split that was asked, and how many images and captions it has. Where it was asked in
+    /// several ways, the first decides.
     pub test: TestSet,
+    /// Images of dev by which the best of the last epochs was chosen. Without any, the weights of
+    /// the last epoch were kept.
+    pub validation_images: Option<usize>,
     /// Batches that were to be bought.
     pub rounds: usize,
     /// Items that the next batch would have.
@@ -76,6 +81,9 @@ pub struct Evidence {
     pub arms: Vec<ArmEvidence>,
     /// Where the time went.
     pub time: Time,
+    /// The same runs by the other tests that they were asked for, each in the same form.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub other_tests: Vec<Evidence>,
 }
 
 /// What models were tested on.
@@ -164,7 +172,9 @@ impl Analysis {
         let mut runs = Vec::with_capacity(groups.len());
         for group in &groups {
             pooling::check(group)?;
-            runs.push(Evidence::of(group, price)?);
+            let mut evidence = Evidence::of(group, price)?;
+            evidence.other_tests = Evidence::by_other_tests(group, price)?;
+            runs.push(evidence);
         }
         pooling::tell_apart(&mut runs);
         let version = env!("CARGO_PKG_VERSION").to_owned();
@@ -180,6 +190,7 @@ impl Evidence {
         let random = |arm: &&Arm| **arm == Arm::new(StrategyName::Random);
         let baseline = *lanes.arms.iter().find(random).unwrap_or(&lanes.arms[0]);
         let test = lanes.all().flatten().find_map(|round| round.test.first());
+        let dev = lanes.all().flatten().find_map(|round| round.dev);
         let price = price.or_else(|| studies.iter().find_map(|study| study.experiment.price));
         let next_batch = next_batch(first);
         Ok(Evidence {
@@ -197,6 +208,7 @@ impl Evidence {
                 captions: test.map_or(0, |test| test.captions),
                 folds: test.map_or(1, |test| test.folds),
             },
+            validation_images: dev.map(|dev| dev.images),
             rounds: lanes.rounds,
             next_batch,
             price,
@@ -206,6 +218,7 @@ impl Evidence {
                 .map(|arm| ArmEvidence::of(&lanes, arm, &baseline, next_batch))
                 .collect(),
             time: Time::of(studies.iter().flat_map(|study| &study.rounds)),
+            other_tests: Vec::new(),
         })
     }
 

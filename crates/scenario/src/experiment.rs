@@ -98,7 +98,8 @@ impl Experiment {
 pub struct Test {
     /// The split.
     pub split: String,
-    /// In how many parts, averaged; several numbers are several evaluations, and the first counts.
+    /// In how many parts, averaged. Several numbers are several evaluations: all are reported, and
+    /// the first decides which strategy is better.
     pub folds: Vec<usize>,
 }
 

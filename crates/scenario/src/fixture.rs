@@ -7,7 +7,7 @@ use nextpair_data::queue::{Task, Why};
 use nextpair_models::{Config, Evaluation, Retrieval, Training};
 
 use crate::folder::Journal;
-use crate::{Arm, Batch, Experiment, Folder, Head, Keys, Machine, Phase, Round, Study};
+use crate::{Arm, Batch, Experiment, Folder, Head, Keys, Machine, Phase, Round, Study, Test};
 
 /// A round with this text R@1; image R@1 is 2 lower, and each wider recall 20 higher.
 pub(crate) fn round(
@@ -62,6 +62,8 @@ pub(crate) struct Fixture {
     /// Text R@1 by strategy, seed and round.
     r1: fn(arm: usize, seed: u64, round: usize) -> f64,
     captions: String,
+    /// Whether there is a second test, in five parts.
+    in_parts: bool,
 }
 
 impl Default for Fixture {
@@ -80,6 +82,7 @@ impl Default for Fixture {
                 19.0 + 0.5 * seed + gain * round.powf(0.75) + wobble
             },
             captions: "a red circle <script>alert(1)</script> & \"more\"".to_owned(),
+            in_parts: false,
         }
     }
 }
@@ -95,6 +98,23 @@ impl Fixture {
             (10 + 2 * (seed % 2) + gain * round as u64) as f64
         };
         self
+    }
+
+    /// With a second test: R@1 begins 30 higher, and gains are twice as large.
+    pub(crate) fn tested_in_parts(mut self) -> Self {
+        self.in_parts = true;
+        self
+    }
+
+    fn tested(&self, mut round: Round, start: f64, r1: f64) -> Round {
+        if self.in_parts {
+            let shift = 30.0 + r1 - start;
+            let mut parts = Evaluation { folds: 5, ..round.test[0] };
+            parts.text.r1 += shift;
+            parts.image.r1 += shift;
+            round.test.push(parts);
+        }
+        round
     }
 
     pub(crate) fn seeds(mut self, seeds: &[u64]) -> Self {
@@ -120,6 +140,7 @@ impl Fixture {
             strategies: Some(self.arms.iter().map(Arm::to_string).collect()),
             seeds: Some(self.seeds.clone()),
             price: Some(0.25),
+            evaluation: self.in_parts.then(|| Test { folds: vec![1, 5], ..Test::default() }),
             ..Keys::default()
         };
         let experiment =
@@ -143,13 +164,15 @@ impl Fixture {
         let _ = fs::remove_file(folder.rounds());
         let (mut journal, _) = Journal::open(&folder.rounds()).unwrap();
         for &seed in &self.seeds {
-            journal.append(&round(seed, None, 0, 300, (self.r1)(0, seed, 0))).unwrap();
+            let start = (self.r1)(0, seed, 0);
+            let first = round(seed, None, 0, 300, start);
+            journal.append(&self.tested(first, start, start)).unwrap();
             for number in 1..=self.rounds {
                 for (at, arm) in self.arms.iter().enumerate() {
                     let r1 = (self.r1)(at, seed, number);
                     let mut line = round(seed, Some(*arm), number, 300 + 100 * number, r1);
                     line.batch = Some(batch(arm, number));
-                    journal.append(&line).unwrap();
+                    journal.append(&self.tested(line, start, r1)).unwrap();
                     self.write_picks(&folder, seed, arm, number);
                 }
             }

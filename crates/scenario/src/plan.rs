@@ -1,5 +1,7 @@
 //! Who is paired when: the items of an experiment, and how many of them in each round.
 
+use std::collections::HashSet;
+
 use nextpair_data::Side;
 use nextpair_data::dataset::TRAIN;
 use nextpair_models::{Choice, Corpus, drawn};
@@ -14,6 +16,9 @@ pub(crate) struct Plan {
     whole: Vec<usize>,
     /// Everything that is or can be paired, in the order of the dataset.
     items: Vec<usize>,
+    /// Human annotators: items without a split that have both halves, in a dataset whose training
+    /// items are those of `train`. Nothing is learned from them, and nobody is asked about them.
+    left_out: Vec<usize>,
     /// How many items are paired in every round.
     sizes: Vec<usize>,
 }
@@ -23,22 +28,15 @@ impl Plan {
         let training = corpus.training_items();
         let whole: Vec<usize> =
             training.iter().copied().filter(|&item| corpus.is_whole(item)).collect();
-        let items = match experiment.annotator {
+        let (items, left_out) = match experiment.annotator {
             // Only what is known in the end can be asked for.
-            Annotator::Oracle | Annotator::Noisy(_) => whole.clone(),
-            Annotator::Human => {
-                let all = corpus.dataset().items();
-                let to_train = |item: &usize| all.split_of(*item).is_none_or(|s| s == TRAIN);
-                let has_half = |item: &usize| match experiment.pool {
-                    Side::Image => corpus.has_image(*item),
-                    Side::Text => corpus.captions_of(*item).next().is_some(),
-                };
-                (0..all.len()).filter(to_train).filter(has_half).collect()
-            }
+            Annotator::Oracle | Annotator::Noisy(_) => (whole.clone(), Vec::new()),
+            Annotator::Human => for_people(experiment.pool, corpus, &whole),
         };
         let initial = experiment.initial.of(whole.len());
         let budget = experiment.budget.of(items.len());
-        let plan = Plan { whole, items, sizes: sizes(initial, budget, experiment.rounds) };
+        let sizes = sizes(initial, budget, experiment.rounds);
+        let plan = Plan { whole, items, left_out, sizes };
         plan.check(experiment)?;
         Ok(plan)
     }
@@ -78,6 +76,11 @@ impl Plan {
         self.sizes[round]
     }
 
+    /// Items with both halves that are not paired from the start.
+    pub(crate) fn unpaired_whole(&self) -> usize {
+        self.whole.len() - self.sizes[0]
+    }
+
     /// How many items are picked for a round, from 1.
     pub(crate) fn budget(&self, round: usize) -> usize {
         self.sizes[round] - self.sizes[round - 1]
@@ -90,7 +93,7 @@ impl Plan {
 
     /// What is not among the paired or skipped, as items, in the order of the dataset.
     pub(crate) fn pool(&self, gone: &[usize]) -> Vec<usize> {
-        let gone: std::collections::HashSet<usize> = gone.iter().copied().collect();
+        let gone: HashSet<usize> = gone.iter().copied().collect();
         self.items.iter().copied().filter(|item| !gone.contains(item)).collect()
     }
 
@@ -98,6 +101,32 @@ impl Plan {
     pub(crate) fn items(&self) -> &[usize] {
         &self.items
     }
+
+    /// Items without a split that have both halves and no part in a run with human annotators.
+    pub(crate) fn left_out(&self) -> &[usize] {
+        &self.left_out
+    }
+}
+
+/// What people can be asked about, with the `whole` items that count as paired, and the items that
+/// are left out because they are paired without being training items.
+fn for_people(pool: Side, corpus: &Corpus, whole: &[usize]) -> (Vec<usize>, Vec<usize>) {
+    let all = corpus.dataset().items();
+    let whole: HashSet<usize> = whole.iter().copied().collect();
+    let to_train = |item: &usize| all.split_of(*item).is_none_or(|split| split == TRAIN);
+    let has_half = |item: &usize| match pool {
+        Side::Image => corpus.has_image(*item),
+        Side::Text => corpus.captions_of(*item).next().is_some(),
+    };
+    // Whether the model can make use of it or not: people need not be asked for it.
+    let has_other = |item: &usize| match pool {
+        Side::Image => !all.captions_of(*item).is_empty(),
+        Side::Text => corpus.has_image(*item) || all.get(*item).image.is_some(),
+    };
+    let candidates = (0..all.len()).filter(to_train).filter(has_half);
+    let (items, others): (Vec<usize>, Vec<usize>) =
+        candidates.partition(|item| whole.contains(item) || !has_other(item));
+    (items, others)
 }
 
 /// How many items are paired in every round: floors of the sums, so that what rounding leaves of

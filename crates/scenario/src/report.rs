@@ -30,6 +30,7 @@ use nextpair_data::{AtomicFile, Progress};
 use crate::{Analysis, Error, Study};
 use chart::{Chart, style};
 use sections::Sections;
+pub(crate) use words::grouped;
 
 /// What is asked of a report.
 #[derive(Clone, Debug, Default)]
@@ -77,7 +78,7 @@ pub fn write(
         let one_of_many = analysis.runs.len() > 1;
         sections.run(evidence, group, options, one_of_many.then_some(at), progress)?;
     }
-    let Sections { html, charts, left_out } = sections;
+    let Sections { html, charts, left_out, .. } = sections;
     let style = style::variables() + style::CHART + include_str!("report/report.css");
     let title = sections::title(&analysis.runs);
     put(&page, page::page(&title, &style, &html).as_bytes())?;

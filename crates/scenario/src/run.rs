@@ -7,6 +7,7 @@ mod lane;
 mod learn;
 mod people;
 mod schedule;
+mod strategies;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -16,7 +17,7 @@ use nextpair_models::Corpus;
 
 use crate::folder::Journal;
 use crate::plan::Plan;
-use crate::{Experiment, Folder, Head, Round};
+use crate::{Annotator, Experiment, Folder, Head, Round};
 pub(crate) use create::corpus_of;
 pub use people::Waiting;
 
@@ -76,6 +77,31 @@ impl Scenario {
     /// How many items are paired in a round.
     pub fn paired(&self, round: usize) -> usize {
         self.plan.size(round)
+    }
+
+    /// Images of dev by which the best of the last epochs is chosen. Without any, the weights of the
+    /// last epoch are kept.
+    pub fn validation_images(&self) -> usize {
+        let training = &self.experiment.training;
+        match training.validate_last {
+            0 => 0,
+            _ => self.corpus.dev_items(training.validate_images).len(),
+        }
+    }
+
+    /// Human annotators: items that are neither learned from nor asked about, because they have both
+    /// halves but no split, and the training items are those of the split `train`.
+    pub fn left_out(&self) -> usize {
+        self.plan.left_out().len()
+    }
+
+    /// Human annotators: items of the first pool that have both halves, which `initial` counts as
+    /// unpaired.
+    pub fn asked_again(&self) -> usize {
+        match self.experiment.annotator {
+            Annotator::Human => self.plan.unpaired_whole(),
+            _ => 0,
+        }
     }
 
     /// The rounds that are finished, in the order in which they were.

@@ -38,6 +38,23 @@ impl Watch {
             experiment.model.name(),
             experiment.model.dim()
         );
+        if let Some(kept) = kept_weights(experiment, scenario.validation_images()) {
+            eprintln!("{kept}");
+        }
+        if scenario.asked_again() > 0 {
+            eprintln!(
+                "{} of the pool have both halves: initial counts them as unpaired, and people are \
+                 asked about them again",
+                counted(scenario.asked_again(), "item")
+            );
+        }
+        if scenario.left_out() > 0 {
+            eprintln!(
+                "left out: {} without a split, which have both halves; nothing is learned from them, \
+                 for the dataset has a split train",
+                counted(scenario.left_out(), "item")
+            );
+        }
         let names: Vec<String> = experiment.strategies.iter().map(ToString::to_string).collect();
         let trainings = experiment.seeds.len() * (1 + experiment.rounds * names.len());
         say!(
@@ -102,6 +119,11 @@ impl Observer for Watch {
     fn finished(&self, round: &Round, rounds: &[Round]) {
         let strategy = round.strategy.map_or_else(|| "(all)".to_owned(), |arm| arm.to_string());
         let (text, image) = round.test.first().map_or((0.0, 0.0), |t| (t.text.r1, t.image.r1));
+        let others = round.test.iter().skip(1).map(|test| {
+            let (text, image) = (test.text.r1, test.image.r1);
+            format!(", in {} parts text {text:5.2} image {image:5.2}", test.folds)
+        });
+        let others: String = others.collect();
         let seconds: f64 = round.phases.iter().map(|phase| phase.seconds).sum();
         let hard = round.batch.as_ref().and_then(|batch| batch.hard_negative_share());
         let hard = hard.map_or_else(String::new, |share| format!("  hard negatives {share:.1} %"));
@@ -110,7 +132,7 @@ impl Observer for Watch {
         let fill = fill
             .map_or_else(String::new, |count| format!(", {} picks without a hit", grouped(count)));
         self.bar.say(&format!(
-            "seed {}  {strategy:<14}  round {}  {:>6} pairs  R@1 text {text:5.2} image {image:5.2}  \
+            "seed {}  {strategy:<14}  round {}  {:>6} pairs  R@1 text {text:5.2} image {image:5.2}{others}  \
              {seconds:6.1} s{hard}{fill}",
             round.seed,
             round.round,
@@ -119,6 +141,26 @@ impl Observer for Watch {
         if let Some(expected) = self.expected(round, rounds) {
             self.bar.say(&expected);
         }
+    }
+}
+
+/// Which weights of a training count, where dev decides or should.
+fn kept_weights(experiment: &Experiment, images: usize) -> Option<String> {
+    let last = experiment.training.validate_last.min(experiment.training.epochs);
+    match (last, images) {
+        (0, _) => None,
+        (last, 0) => Some(format!(
+            "the split dev has nothing to evaluate: the weights of the last epoch are kept, not the \
+             best of the last {last}"
+        )),
+        (1, images) => {
+            Some(format!("the last epoch is evaluated on {} of dev", counted(images, "image")))
+        }
+        (last, images) => Some(format!(
+            "the last {} are evaluated on {} of dev; the best is kept",
+            counted(last, "epoch"),
+            counted(images, "image")
+        )),
     }
 }
 

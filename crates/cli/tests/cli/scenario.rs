@@ -1,5 +1,7 @@
 //! Experiments as people run them: rounds, strategies and seeds, kills, faults and annotators.
 
+mod asked;
+mod coco;
 mod faults;
 mod killed;
 mod paired;

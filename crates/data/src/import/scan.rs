@@ -1,5 +1,9 @@
 //! SCAN's `*_precomp` folders, and the like of VSE++ and IMRAM: per split a file of features, a
 //! file of captions and, maybe, a file of ids.
+//!
+//! COCO's is published as `train` (113,287 images, one row and one id each), `dev`, `test` and
+//! `testall` (whose rows, ids or both are repeated for every caption). Its `train` is the 82,783
+//! training images and 30,504 `restval` ones, which only Karpathy's file tells apart.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -7,7 +11,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use super::{Entry, Importer, Sink, has_image_extension, json};
-use crate::dataset::{Item, check_caption};
+use crate::dataset::{Item, TRAIN, check_caption};
 use crate::lines::{Line, Lines};
 use crate::{Error, Side, npy};
 
@@ -105,8 +109,15 @@ impl Scan {
             let what = "not a *_precomp folder: there is no train_ims.npy or train_feat.npy";
             return Err(Error::format(&self.folder, what));
         }
-        if self.splits.is_empty() && file("testall_caps.txt".to_owned()).is_some() {
-            sink.note("split not imported (name it to import it)", "testall")?;
+        if file("testall_caps.txt".to_owned()).is_some() {
+            if self.splits.is_empty() {
+                sink.note("split not imported (name it to import it)", "testall")?;
+            }
+            if self.karpathy.is_none() && parts.iter().any(|part| part.split == TRAIN) {
+                let what = "COCO's train with its restval images, which the paper leaves out \
+                            (--karpathy dataset_coco.json)";
+                sink.note(what, TRAIN)?;
+            }
         }
         Ok(parts)
     }
@@ -123,7 +134,7 @@ impl Scan {
         let captions = read_captions(&part.captions)?;
         let per_image = captions_per_image(rows, captions.len())
             .map_err(|what| Error::format(&part.captions, what))?;
-        let ids = part.ids.as_deref().map(|path| read_ids(path, rows)).transpose()?;
+        let ids = part.ids.as_deref().map(|path| read_ids(path, rows, per_image)).transpose()?;
         sink.start("reading", rows);
         let mut seen = Seen { rows, dropped: 0, named: false };
         let mut pending: Option<Entry> = None;
@@ -204,12 +215,28 @@ fn read_captions(path: &Path) -> Result<Vec<Result<String, String>>, Error> {
     Ok(captions)
 }
 
-fn read_ids(path: &Path, rows: usize) -> Result<Vec<String>, Error> {
+/// One id per row. The published files of dev and test name the image of every caption: there, the
+/// ids of a row must be the same.
+fn read_ids(path: &Path, rows: usize, per_image: usize) -> Result<Vec<String>, Error> {
     let ids: Vec<String> = Lines::all(path)?.iter().map(|line| line.trim().to_owned()).collect();
-    match ids.len() == rows {
-        true => Ok(ids),
-        false => Err(Error::format(path, format!("{} ids for {rows} rows of features", ids.len()))),
+    if ids.len() == rows {
+        return Ok(ids);
     }
+    if Some(ids.len()) != rows.checked_mul(per_image) {
+        let what = format!("{} ids for {rows} rows of features", ids.len());
+        return Err(Error::format(path, what));
+    }
+    let mut of_rows = Vec::with_capacity(rows);
+    for (row, of_row) in ids.chunks(per_image).enumerate() {
+        if let Some(other) = of_row.iter().position(|id| *id != of_row[0]) {
+            let what =
+                format!("{}, but the captions of an image begin with {}", of_row[other], of_row[0]);
+            let line = row * per_image + other + 1;
+            return Err(Error::Line { path: path.to_path_buf(), line, what });
+        }
+        of_rows.push(of_row[0].clone());
+    }
+    Ok(of_rows)
 }
 
 /// What an ids file may call the `restval` images: by file name or by COCO's number.

@@ -10,7 +10,7 @@ fn karpathy(source: &Source) -> Karpathy {
     Karpathy { json, image_dir: None, restval: false, max_captions: 5 }
 }
 
-const KARPATHY: &str = r#"{"dataset":"coco","images":[
+pub(crate) const KARPATHY: &str = r#"{"dataset":"coco","images":[
  {"filepath":"val2014","sentids":[0,1],"filename":"a.jpg","imgid":0,"split":"test","cocoid":7,
   "sentences":[{"tokens":["a","dog"],"raw":"A dog .","imgid":0,"sentid":0},
                {"tokens":["un","chien"],"raw":" Un chien à Paris \n","imgid":0,"sentid":1}]},
@@ -206,7 +206,7 @@ fn flickr30k_lists_of_numbers() {
     );
 }
 
-fn scan(source: &Source) -> Scan {
+pub(crate) fn scan(source: &Source) -> Scan {
     Scan { folder: source.path(""), splits: Vec::new(), image_dir: None, karpathy: None }
 }
 

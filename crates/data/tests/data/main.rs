@@ -4,6 +4,7 @@
 mod damaged;
 mod embeddings;
 mod layouts;
+mod scan;
 mod source;
 mod tables;
 mod webdataset;

@@ -63,6 +63,8 @@ pub(super) fn tell_apart(runs: &mut [Evidence]) {
         if labels.iter().filter(|label| **label == run.label).count() > 1 {
             let paths = run.folders.iter().map(|path| path.display().to_string());
             run.label = paths.collect::<Vec<_>>().join(" + ");
+            let label = &run.label;
+            run.other_tests.iter_mut().for_each(|other| other.label.clone_from(label));
         }
     }
 }

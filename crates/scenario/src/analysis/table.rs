@@ -19,8 +19,17 @@ impl Evidence {
         format!("{}: {}{synthetic}, {}, {seeds}", self.label, self.dataset, self.model)
     }
 
-    /// R@1 by round in the form of the paper's tables, and the difference to the baseline.
+    /// R@1 by round in the form of the paper's tables, and the difference to the baseline; a table
+    /// for every test that was asked for.
     pub fn table(&self) -> String {
+        if self.other_tests.is_empty() {
+            return self.own_table();
+        }
+        let all = std::iter::once(self).chain(&self.other_tests);
+        all.map(|test| format!("{}\n{}", test.test.manner(), test.own_table())).collect()
+    }
+
+    fn own_table(&self) -> String {
         let name = |arm: &super::ArmEvidence| arm.strategy.to_string();
         let widths = self.arms.iter().map(|arm| name(arm).chars().count());
         let width = widths.max().unwrap_or(0).max("strategy".len());

@@ -10,6 +10,9 @@ use nextpair_models::{Choice, Config, Training};
 use super::{Amount, Annotator, Experiment, Keys, expand};
 use crate::Error;
 
+/// Rounds that can be meant: each trains a model from scratch.
+const MOST_ROUNDS: usize = 10_000;
+
 impl Experiment {
     /// Fills in defaults and refuses what cannot be meant. Nothing downstream checks again.
     pub fn resolve(keys: Keys, model: Config, mut training: Training) -> Result<Self, Error> {
@@ -46,12 +49,29 @@ impl Experiment {
             training,
         };
         experiment.check()?;
+        experiment.check_price_of_a_text()?;
         Ok(experiment)
+    }
+
+    /// A batch of texts buys one image for each, so it must not gain a pair for every caption of
+    /// that image. Runs that older versions made so can still be read and reported.
+    fn check_price_of_a_text(&self) -> Result<(), Error> {
+        let simulated = self.annotator != Annotator::Human;
+        if simulated && self.pool == Side::Text && self.training.captions == Choice::All {
+            let what = "all: the pool is of texts, and one that is bought would bring the other \
+                        captions of its image along unpaid; take random or first";
+            return Err(Error::setting("captions", what));
+        }
+        Ok(())
     }
 
     fn check(&self) -> Result<(), Error> {
         self.initial.check().map_err(|what| Error::setting("initial", what))?;
         self.budget.check().map_err(|what| Error::setting("budget", what))?;
+        if self.rounds > MOST_ROUNDS {
+            let what = format!("{} is more than {MOST_ROUNDS}", self.rounds);
+            return Err(Error::setting("rounds", what));
+        }
         if self.strategies.is_empty() {
             return Err(Error::setting("strategies", "there is none"));
         }

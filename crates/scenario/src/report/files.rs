@@ -11,10 +11,10 @@ pub(super) fn json(analysis: &Analysis, out: &Path) -> Result<String, Error> {
     Ok(text.map_err(|e| Error::file(out, e.to_string()))? + "\n")
 }
 
-/// Every measurement: run, seed, strategy, round, paired, metric, value. What all strategies share
-/// has no strategy.
+/// Every measurement: run, seed, strategy, round, paired, metric, value, folds. What all strategies
+/// share has no strategy; what is not of a test has no folds.
 pub(super) fn csv(studies: &[Study], analysis: &Analysis) -> String {
-    let mut text = "run,seed,strategy,round,paired,metric,value\n".to_owned();
+    let mut text = "run,seed,strategy,round,paired,metric,value,folds\n".to_owned();
     for study in studies {
         let of_study = |run: &&Evidence| run.folders.iter().any(|f| f == study.folder.path());
         let run = analysis.runs.iter().find(of_study).map_or("", |run| run.label.as_str());
@@ -22,32 +22,45 @@ pub(super) fn csv(studies: &[Study], analysis: &Analysis) -> String {
             let strategy = round.strategy.map_or(String::new(), |arm| arm.to_string());
             let Round { seed, round: number, paired, .. } = round;
             let place = format!("{},{seed},{},{number},{paired}", field(run), field(&strategy));
-            for (metric, value) in measurements(round) {
-                text.push_str(&format!("{place},{metric},{value}\n"));
+            for Measurement { metric, value, folds } in measurements(round) {
+                let folds = folds.map_or(String::new(), |folds| folds.to_string());
+                text.push_str(&format!("{place},{metric},{value},{folds}\n"));
             }
         }
     }
     text
 }
 
-fn measurements(round: &Round) -> Vec<(String, f64)> {
+/// A number of a round.
+struct Measurement {
+    metric: String,
+    value: f64,
+    /// In how many parts the test was done that it is of.
+    folds: Option<usize>,
+}
+
+fn measurements(round: &Round) -> Vec<Measurement> {
     let mut values = Vec::new();
-    if let Some(test) = round.test.first() {
+    for test in &round.test {
         for (side, of) in [("text", &test.text), ("image", &test.image)] {
             let recalls = [("r1", of.r1), ("r5", of.r5), ("r10", of.r10)];
             let ranks = [("median_rank", of.median_rank), ("mean_rank", of.mean_rank)];
-            let named = |(name, value): (&str, f64)| (format!("{side}_{name}"), value);
+            let named = |(name, value): (&str, f64)| {
+                let (metric, folds) = (format!("{side}_{name}"), Some(test.folds));
+                Measurement { metric, value, folds }
+            };
             values.extend(recalls.into_iter().chain(ranks).map(named));
         }
     }
+    let plain = |metric: String, value: f64| Measurement { metric, value, folds: None };
     let share = round.batch.as_ref().and_then(|batch| batch.hard_negative_share());
-    values.extend(share.map(|share| ("hard_negative_share".to_owned(), share)));
+    values.extend(share.map(|share| plain("hard_negative_share".to_owned(), share)));
     for phase in &round.phases {
         let metric = format!("{}_seconds", phase.name);
         // A phase may come in parts: evaluation on dev and on test.
-        match values.iter_mut().find(|(known, _)| *known == metric) {
-            Some((_, seconds)) => *seconds += phase.seconds,
-            None => values.push((metric, phase.seconds)),
+        match values.iter_mut().find(|known| known.metric == metric) {
+            Some(known) => known.value += phase.seconds,
+            None => values.push(plain(metric, phase.seconds)),
         }
     }
     values
@@ -73,8 +86,8 @@ mod tests {
         round.phases.push(again);
         let values = measurements(&round);
         let evaluation: Vec<f64> = (values.iter())
-            .filter(|(metric, _)| metric == "evaluation_seconds")
-            .map(|(_, seconds)| *seconds)
+            .filter(|measured| measured.metric == "evaluation_seconds")
+            .map(|measured| measured.value)
             .collect();
         assert_eq!(evaluation, [3.0]);
     }

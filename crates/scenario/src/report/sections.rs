@@ -25,6 +25,8 @@ const ANSWERS: usize = 5;
 #[derive(Default)]
 pub(super) struct Sections {
     pub(super) html: String,
+    /// Follows the headings of what is said by another test than the first.
+    by_test: String,
     pub(super) charts: Vec<Chart>,
     pub(super) left_out: Vec<String>,
 }
@@ -37,10 +39,26 @@ pub(super) fn title(runs: &[Evidence]) -> String {
     }
 }
 
+/// What the files of another test than the first begin with.
+fn test_prefix(other: &Evidence) -> String {
+    format!("{}-folds-", other.test.folds)
+}
+
+/// The folds of the other tests that all runs have, as far as they are known.
+fn tests_of_all(runs: &[Evidence]) -> Vec<usize> {
+    let folds = |run: &Evidence| -> Vec<usize> {
+        let known = run.other_tests.iter().filter(|other| other.test.images > 0);
+        known.map(|other| other.test.folds).collect()
+    };
+    let mut all = folds(&runs[0]);
+    all.retain(|asked| runs.iter().all(|run| folds(run).contains(asked)));
+    all
+}
+
 impl Sections {
     /// A section with a heading, which is plain text.
     fn section(&mut self, heading: &str, html: &str) {
-        let heading = escaped(heading);
+        let heading = escaped(&format!("{heading}{}", self.by_test));
         // Writing to a string does not fail.
         let _ = writeln!(self.html, "<section><h2>{heading}</h2>\n{html}</section>");
     }
@@ -61,11 +79,28 @@ impl Sections {
         if runs.len() < 2 {
             return;
         }
-        let figures = self.compared_curves(runs);
         let note = "Runs differ in more than their seeds, so no interval is given for differences \
                     between them.";
+        let figures = self.compared_curves(runs, "");
         let html = format!("<p class=\"note\">{note}</p>{}{figures}", table::comparison(runs));
         self.section("All runs", &html);
+        for folds in tests_of_all(runs) {
+            let others = runs.iter().flat_map(|run| &run.other_tests);
+            let runs: Vec<Evidence> =
+                others.filter(|other| other.test.folds == folds).cloned().collect();
+            self.by_other_test(&runs[0], |sections| {
+                let figures = sections.compared_curves(&runs, &test_prefix(&runs[0]));
+                let html = table::comparison(&runs) + &figures;
+                sections.section("All runs", &html);
+            });
+        }
+    }
+
+    /// Says something by another test than the first, under headings that tell so.
+    fn by_other_test(&mut self, other: &Evidence, say: impl FnOnce(&mut Self)) {
+        self.by_test = format!(", {}", other.test.manner());
+        say(self);
+        self.by_test.clear();
     }
 
     /// All about one run, or several that are pooled.
@@ -92,6 +127,15 @@ impl Sections {
         self.recall(evidence);
         self.differences(evidence, &prefix);
         self.saved(evidence);
+        for other in &evidence.other_tests {
+            let prefix = format!("{prefix}{}", test_prefix(other));
+            self.by_other_test(other, |sections| {
+                sections.curves(other, &prefix);
+                sections.recall(other);
+                sections.differences(other, &prefix);
+                sections.saved(other);
+            });
+        }
         self.hard_negatives(evidence, &prefix);
         self.selection(evidence, studies, options, &prefix, progress);
         self.stop_or_go(evidence);
@@ -157,9 +201,24 @@ impl Sections {
         let paired = evidence.arms.iter().map(|arm| &arm.paired).max_by_key(|paired| paired.len());
         let at = |paired: Option<&f64>| paired.map_or("–".to_owned(), |n| grouped(*n as usize));
         let test = &evidence.test;
-        let folds = match test.folds {
-            1 => String::new(),
-            folds => format!(", in {folds} parts, averaged"),
+        let mut tested = format!(
+            "{}: {}, {}",
+            test.split,
+            counted(test.images, "image"),
+            counted(test.captions, "caption")
+        );
+        match &evidence.other_tests[..] {
+            [] if test.folds == 1 => {}
+            [] => tested += &format!(", in {} parts, averaged", test.folds),
+            others => {
+                let others: Vec<String> = others.iter().map(|o| o.test.manner()).collect();
+                let first = test.manner();
+                tested += &format!("; {first}, which decides, and {}", others.join(", "));
+            }
+        }
+        let weights = match evidence.validation_images {
+            Some(images) => format!("those that did best on {} of dev", counted(images, "image")),
+            None => "those of the last epoch; none were evaluated on dev".to_owned(),
         };
         let annotator = match evidence.annotator {
             Annotator::Oracle => "the dataset itself, which knew all along".to_owned(),
@@ -190,15 +249,8 @@ impl Sections {
             ("A batch", counted(evidence.next_batch, "item")),
             ("Paired by", annotator),
             ("Model", format!("{}, trained anew in every round", evidence.model)),
-            (
-                "Tested on",
-                format!(
-                    "{}: {}, {}{folds}",
-                    test.split,
-                    counted(test.images, "image"),
-                    counted(test.captions, "caption")
-                ),
-            ),
+            ("Weights", weights),
+            ("Tested on", tested),
             ("Seeds", seeds),
         ];
         let facts: String = facts

@@ -167,6 +167,61 @@ fn a_run_without_rounds_is_reported_as_such() {
 }
 
 #[test]
+fn every_test_that_was_asked_for_is_reported() {
+    let (one, other) = (Fixture::default().tested_in_parts(), Fixture::default().two_arms());
+    let (files, _) = report(&[one.study()], &Options::default());
+    let page = String::from_utf8(files["report.html"].clone()).unwrap();
+    for part in [
+        "1,000 images at once, which decides, and 5 parts of 200 images, averaged",
+        "<h2>Recall by round</h2>",
+        "<h2>Recall by round, 5 parts of 200 images, averaged</h2>",
+        "<h2>Learning curves, 5 parts of 200 images, averaged</h2>",
+        "<h2>Differences to random, 5 parts of 200 images, averaged</h2>",
+        "<h2>Captions saved at equal R@1, 5 parts of 200 images, averaged</h2>",
+        "<h2>Hard negatives by round</h2>",
+    ] {
+        assert!(page.contains(part), "{part}");
+    }
+    check_balanced(&page);
+    for name in ["text-r1.svg", "5-folds-text-r1.svg", "5-folds-differences.png"] {
+        assert!(files.contains_key(name), "{name}");
+    }
+    let csv = String::from_utf8(files["results.csv"].clone()).unwrap();
+    let rows: Vec<Vec<&str>> = csv.lines().map(|line| line.split(',').collect()).collect();
+    assert_eq!(rows[0][5..], ["metric", "value", "folds"]);
+    let of = |metric: &str, folds: &str| {
+        let fits = |row: &&Vec<&str>| (row[5], row[7]) == (metric, folds);
+        rows.iter().filter(fits).count()
+    };
+    // Three seeds of a shared round and twelve others.
+    assert_eq!((of("text_r1", "1"), of("text_r1", "5"), of("text_r1", "")), (39, 39, 0));
+    assert_eq!((of("training_seconds", ""), of("image_mean_rank", "5")), (39, 39));
+
+    let options = Options { compare: true, ..Options::default() };
+    let (files, _) = report(&[one.study(), other.study()], &options);
+    let page = String::from_utf8(files["report.html"].clone()).unwrap();
+    assert!(!page.contains("<h2>All runs, 5 parts"), "one of them has no such test");
+    let (files, _) = report(&[one.study(), other.tested_in_parts().study()], &options);
+    let page = String::from_utf8(files["report.html"].clone()).unwrap();
+    assert!(page.contains("<h2>All runs, 5 parts of 200 images, averaged</h2>"));
+    assert!(files.contains_key("5-folds-compared-text-r1.svg"));
+    assert!(files.contains_key("2-5-folds-text-r1.svg"));
+    check_balanced(&page);
+}
+
+#[test]
+fn without_dev_the_page_says_which_weights_were_kept() {
+    let mut study = Fixture::default().two_arms().study();
+    let page = |study: &Study| {
+        let (files, _) = report(std::slice::from_ref(study), &Options::default());
+        String::from_utf8(files["report.html"].clone()).unwrap()
+    };
+    assert!(page(&study).contains("those of the last epoch; none were evaluated on dev"));
+    study.rounds.iter_mut().for_each(|round| round.dev = round.test.first().copied());
+    assert!(page(&study).contains("those that did best on 1,000 images of dev"));
+}
+
+#[test]
 fn what_cannot_be_meant_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let none = write(&[], &Options::default(), folder.path(), &()).unwrap_err();

@@ -18,7 +18,7 @@ pub(super) fn typographic(text: &str) -> String {
 }
 
 /// 12,345.
-pub(super) fn grouped(number: usize) -> String {
+pub(crate) fn grouped(number: usize) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (at, digit) in digits.chars().enumerate() {

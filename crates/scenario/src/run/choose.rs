@@ -17,6 +17,11 @@ use crate::{Arm, Ask, Batch, Error, Phase, Round, Selection, groups};
 /// What draws of a selection are for, apart from other draws of the same seed.
 const SELECTION: u64 = 0x5e;
 
+/// The seed of everything that is drawn for the batch of a round, from 1.
+pub(super) fn selection_seed(seed: u64, round: usize) -> u64 {
+    draw::draw_of(seed, SELECTION, round as u64)
+}
+
 /// What is known of a selection besides its picks: a file beside them.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -99,7 +104,7 @@ impl Scenario {
                 items.iter().filter_map(|&item| self.text_of(corpus, item, place.seed)).collect()
             }
         };
-        let seed = draw::draw_of(place.seed, SELECTION, place.round as u64);
+        let seed = selection_seed(place.seed, place.round);
         let groups = groups(corpus.dataset().items(), pairs)?;
         let settings = strategy.settings(pairs.len(), groups, seed);
         let rule = match strategy.strategy.needs().matching {

@@ -7,14 +7,14 @@ use std::sync::Mutex;
 
 use nextpair_data::dataset::Dataset;
 use nextpair_data::text::{SplitWords, Vocabulary};
-use nextpair_data::{AtomicFile, FolderLock, Progress, Side, fingerprint};
-use nextpair_engine::Rule;
+use nextpair_data::{AtomicFile, FolderLock, Progress, fingerprint};
 use nextpair_models::Corpus;
 
+use super::strategies::check_strategies;
 use super::{Done, Scenario};
 use crate::folder::{Journal, VERSION, read_head};
 use crate::plan::Plan;
-use crate::{Error, Experiment, Folder, Head, ItemFeatures, Machine};
+use crate::{Error, Experiment, Folder, Head, Machine};
 
 /// What fingerprints are called in the head.
 const ITEMS: &str = "items.jsonl";
@@ -235,25 +235,6 @@ fn test_items(experiment: &Experiment, corpus: &Corpus) -> Result<Vec<usize>, Er
             Err(Error::setting("folds", what))
         }
     }
-}
-
-/// Refuses strategies that would fail after the first training.
-fn check_strategies(experiment: &Experiment, plan: &Plan, corpus: &Corpus) -> Result<(), Error> {
-    // Pairs are at least as many as items.
-    let pairs = plan.size(0);
-    for arm in experiment.strategies.iter().filter(|_| experiment.rounds > 0) {
-        if arm.strategy.needs().matching {
-            Rule::new(&arm.settings(pairs, None, 0), pairs).map_err(|e| {
-                Error::setting("strategies", format!("{arm}, with {pairs} pairs at first: {e}"))
-            })?;
-        }
-        let words = experiment.pool == Side::Text && corpus.text_features().is_none();
-        if arm.features == ItemFeatures::Bow && words {
-            let what = format!("{arm}: bow is for images, and the pool is of texts");
-            return Err(Error::setting("strategies", what));
-        }
-    }
-    Ok(())
 }
 
 fn settings_fingerprint(experiment: &Experiment) -> Result<String, Error> {

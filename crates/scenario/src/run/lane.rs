@@ -38,7 +38,7 @@ impl Scenario {
         }
         let clock = Clock::start();
         let Known { gone, paired, pairs, .. } = self.start(seed);
-        let pool = self.plan.whole() - gone.len();
+        let pool = self.plan.pool(&gone).len();
         let (corpus, pairs) = (&self.corpus, &pairs);
         let before = Before { corpus, paired, pool, pairs, batch: None, clock };
         self.learn(place, before, observer)
@@ -89,7 +89,7 @@ impl Scenario {
             }
             if self.finished(place).is_none() {
                 let corpus = known.corpus.as_ref().unwrap_or(&self.corpus);
-                let pool = self.plan.whole() - known.gone.len();
+                let pool = self.plan.pool(&known.gone).len();
                 let (paired, pairs) = (known.paired, &known.pairs);
                 let before = Before { corpus, paired, pool, pairs, batch: Some(batch), clock };
                 self.learn(place, before, observer)?;
@@ -121,8 +121,10 @@ impl Scenario {
     /// The items that tasks are about.
     fn items_of(&self, tasks: &[Task], path: &Path) -> Result<Vec<usize>, Error> {
         let items = self.corpus.dataset().items();
+        // Older versions asked people about items that are left out now.
+        let askable = self.plan.items().iter().chain(self.plan.left_out());
         let by_id: HashMap<String, usize> =
-            self.plan.items().iter().map(|&item| (items.get(item).id, item)).collect();
+            askable.map(|&item| (items.get(item).id, item)).collect();
         let item = |(at, task): (usize, &Task)| {
             let unknown = || Error::line(path, at + 1, format!("no item {} to pair", task.id));
             by_id.get(&task.id).copied().ok_or_else(unknown)

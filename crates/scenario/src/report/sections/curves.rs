@@ -58,7 +58,7 @@ impl Sections {
     }
 
     /// The curves of all runs in one pair of charts.
-    pub(super) fn compared_curves(&mut self, runs: &[Evidence]) -> String {
+    pub(super) fn compared_curves(&mut self, runs: &[Evidence], prefix: &str) -> String {
         let mut figures = String::new();
         for (name, title, of) in KINDS {
             // A strategy has the same colour in every run, and every run its own dashes.
@@ -75,7 +75,7 @@ impl Sections {
                     all.push(series_of(arm, name, style, of));
                 }
             }
-            figures += &self.lines(&format!("compared-{name}"), title, all);
+            figures += &self.lines(&format!("{prefix}compared-{name}"), title, all);
         }
         format!("<div class=\"figures\">{figures}</div>")
     }
