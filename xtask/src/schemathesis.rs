@@ -17,7 +17,7 @@ const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_co
 /// Below what a person may ask for, or everything would be answered with "too many requests".
 const RATE: &str = "40/s";
 /// Operations after which little else works: the round is over, or our token is.
-const LAST: [&str; 3] = ["close", "remove", "renewLink"];
+const LAST: [&str; 4] = ["close", "remove", "revokeLink", "renewLink"];
 
 /// Sends what the document allows and what it does not to a live app, within a minute or so.
 pub(crate) fn run() -> Result<()> {

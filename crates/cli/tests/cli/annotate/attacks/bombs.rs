@@ -11,17 +11,16 @@ pub fn png(width: u32, height: u32) -> Vec<u8> {
     bytes
 }
 
-/// A black BMP of so many bytes.
-pub fn bmp(bytes: usize) -> Vec<u8> {
-    const HEADERS: usize = 54;
-    // One column of pixels, in rows of four bytes.
-    let rows = (bytes - HEADERS) / 4;
+/// A black BMP.
+pub fn bmp(width: u32, height: u32) -> Vec<u8> {
+    const HEADERS: u32 = 54;
+    // Rows are of multiples of four bytes.
+    let bytes = HEADERS + (3 * width).next_multiple_of(4) * height;
     let mut picture = b"BM".to_vec();
-    picture.extend((bytes as u32).to_le_bytes());
-    for number in [0, HEADERS as u32, 40, 1, rows as u32, 1 | 24 << 16] {
+    for number in [bytes, 0, HEADERS, 40, width, height, 1 | 24 << 16] {
         picture.extend(number.to_le_bytes());
     }
-    picture.resize(bytes, 0);
+    picture.resize(bytes as usize, 0);
     picture
 }
 
