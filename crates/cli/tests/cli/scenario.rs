@@ -2,6 +2,7 @@
 
 mod faults;
 mod killed;
+mod mixed;
 mod paired;
 pub(crate) mod people;
 mod refusals;
@@ -141,7 +142,7 @@ impl Lab {
     }
 }
 
-fn files_below(folder: &Path) -> Vec<PathBuf> {
+pub(crate) fn files_below(folder: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     let mut folders = vec![folder.to_path_buf()];
     while let Some(next) = folders.pop() {
