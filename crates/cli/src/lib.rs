@@ -1,5 +1,6 @@
 //! The command line of nextpair, one file per subcommand.
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod annotate;
 mod convert;
@@ -33,7 +34,7 @@ mod vocab;
 use std::io::{self, ErrorKind::BrokenPipe};
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 /// Which unpaired item should we pay to pair next?
 #[derive(Parser)]
@@ -85,6 +86,11 @@ enum Command {
     Merge(merge::Args),
     /// Check this program against reference files
     Verify(verify::Args),
+}
+
+/// Every subcommand with its flags, for whoever wants to list them.
+pub fn command() -> clap::Command {
+    Cli::command()
 }
 
 /// Runs the command that was typed. Wrong input ends with code 2 and says why.

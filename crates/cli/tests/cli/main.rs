@@ -16,6 +16,7 @@ mod scenario;
 mod search;
 mod selection;
 mod shards;
+mod special;
 mod study;
 mod train;
 mod trained;
