@@ -2,14 +2,14 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use nextpair_data::Dtype;
 use nextpair_data::dataset::Dataset;
 use nextpair_encode::{
-    ImageEncoder, Output, Pooling, Preprocess, Report, TextEncoder, TextPooling, embed_images,
-    embed_texts,
+    ImageEncoder, Output, Pooling, Preprocess, Report, TIME_LIMIT, TextEncoder, TextPooling,
+    embed_images, embed_texts,
 };
 
 use crate::numbers::grouped;
@@ -60,6 +60,9 @@ pub(crate) struct Args {
     /// Make features anew that exist already, in this or another way
     #[arg(long)]
     replace: bool,
+    /// The most seconds that opening a model, or encoding one image or caption, may take
+    #[arg(long, value_name = "SECONDS", default_value_t = TIME_LIMIT.as_secs())]
+    time_limit: u64,
     /// Threads [default: all cores]
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
@@ -85,12 +88,16 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         bail!("give --image-model, --text-model or both");
     }
     ensure!(args.pca != Some(0), "--pca 0 would keep nothing");
+    ensure!(args.time_limit > 0, "--time-limit 0 leaves no time");
+    let limit = Duration::from_secs(args.time_limit);
     threads::set(args.threads)?;
     let mut dataset = Dataset::open(&args.dataset)?;
     if let Some(model) = &args.image_model {
         let preprocess = preprocess(model, args.preprocess.as_deref())?;
         let pooling = if args.pooled { Pooling::Pooled } else { Pooling::Regions(args.regions) };
-        let encoder = ImageEncoder::open(model, preprocess, pooling, args.output.as_deref())?;
+        let named = args.output.as_deref();
+        let encoder = ImageEncoder::open_within(model, preprocess, pooling, named, limit);
+        let encoder = encoder.map_err(explained)?;
         let output = args.to(model);
         told("images", &output, |bar| embed_images(&mut dataset, &encoder, &output, bar))?;
     }
@@ -103,7 +110,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         };
         // The name of an output is that of the image encoder, if there is one.
         let named = args.output.as_deref().filter(|_| args.image_model.is_none());
-        let encoder = TextEncoder::open(model, tokenizer, pooling, !args.no_l2, named)?;
+        let reading = (tokenizer.as_path(), pooling, !args.no_l2);
+        let encoder = TextEncoder::open_within(model, reading, named, limit).map_err(explained)?;
         let output = args.to(model);
         told("captions", &output, |bar| embed_texts(&mut dataset, &encoder, &output, bar))?;
     }
@@ -133,7 +141,7 @@ fn told(
     let (bar, began) = (Bar::new(), Instant::now());
     let report = embed(&bar);
     bar.finish();
-    let report = report?;
+    let report = report.map_err(explained)?;
     let (rows, name, seconds) = (grouped(report.rows), &output.name, began.elapsed().as_secs_f64());
     if report.existed {
         tell!("{name}: {rows} {what} are embedded already, in this very way")?;
@@ -152,6 +160,14 @@ fn told(
         say!("  {} could not be encoded; see features/{name}.*.bad.jsonl", grouped(report.bad));
     }
     Ok(())
+}
+
+/// Says what helps against a limit.
+fn explained(error: nextpair_encode::Error) -> anyhow::Error {
+    match error {
+        nextpair_encode::Error::Slow { .. } => anyhow!("{error}; --time-limit allows more"),
+        other => other.into(),
+    }
 }
 
 /// `clip/vision_model.onnx` is called vision_model; `minilm/model_quantized.onnx` is called minilm.

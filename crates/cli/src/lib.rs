@@ -1,5 +1,6 @@
 //! The command line of nextpair, one file per subcommand.
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 // First, because its macros are for all the others.
 #[macro_use]
@@ -36,7 +37,7 @@ mod vocab;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 /// Which unpaired item should we pay to pair next?
 #[derive(Parser)]
@@ -92,6 +93,11 @@ enum Command {
 
 /// The exit code of wrong input.
 pub const WRONG: u8 = 2;
+
+/// Every subcommand with its flags, for whoever wants to list them.
+pub fn command() -> clap::Command {
+    Cli::command()
+}
 
 /// Runs the command that was typed. Wrong input ends with the code [`WRONG`] and says why.
 pub fn run() -> ExitCode {

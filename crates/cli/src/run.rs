@@ -36,6 +36,10 @@ pub(crate) struct Args {
     /// added
     #[arg(long)]
     resume: bool,
+    /// Continue a run that another version or another vector unit has worked on. The results are
+    /// those of neither then, and the run says so
+    #[arg(long, requires = "resume")]
+    mixed: bool,
     /// Where people annotate: stay until their answers are there, and go on by itself
     #[arg(long)]
     wait: bool,
@@ -70,6 +74,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         folder.display()
     );
     let scenario = match args.resume && run.head().exists() {
+        true if args.mixed => Scenario::resume_mixed(&folder, Some(experiment))?,
         true => Scenario::resume(&folder, Some(experiment))?,
         false => Scenario::create(&folder, experiment, &watch)?,
     };

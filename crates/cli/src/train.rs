@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use nextpair_data::dataset::Dataset;
 use nextpair_engine::prepare_process;
-use nextpair_models::{Corpus, Device, Epoch, Pair, Run, Spec, train};
+use nextpair_models::{Corpus, Device, Epoch, Mixing, Pair, Run, Spec, train};
 use nextpair_scenario::SettingsFile;
 
 use crate::evaluate::retrieval_table;
@@ -31,6 +31,10 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with_all = ["model-settings", "training-settings", "data-settings"])]
     #[arg(conflicts_with_all = ["config", "seed"])]
     resume: bool,
+    /// Continue a run that another version or another vector unit has trained. The weights are
+    /// those of neither then, and the run says so
+    #[arg(long)]
+    mixed: bool,
     /// Settings in TOML, with the tables [model] and [training]; flags override them
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -52,15 +56,23 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    // Not left to the parser, which does not ask for --resume where something excludes it.
+    ensure!(args.resume || !args.mixed, "--mixed is for --resume");
     prepare_process();
     threads::set(args.threads)?;
     let began = Instant::now();
     let bar = Bar::new();
     let (run, corpus, pairs) = match args.resume {
         true => {
-            let run = Run::open(&args.out)?;
+            let mut run = Run::open(&args.out)?;
             let corpus = run.training_corpus(Dataset::open(&args.dataset)?)?;
             let pairs = run.pairs(&corpus)?;
+            let mixing = if args.mixed { Mixing::Accept } else { Mixing::Refuse };
+            // Nothing is mixed where nothing is left to do.
+            let note = if run.is_finished()? { None } else { run.admit(mixing)? };
+            if let Some(note) = note {
+                eprintln!("note: {note}");
+            }
             (run, corpus, pairs)
         }
         false => start(args, &bar)?,

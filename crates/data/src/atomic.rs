@@ -81,6 +81,10 @@ impl AtomicFile {
             file.persist(&target).map_err(|e| e.error)?;
             // The name is kept by the folder, not by the file.
             #[cfg(unix)]
+            #[allow(
+                clippy::disallowed_methods,
+                reason = "a folder, in which a file was just made"
+            )]
             fs::File::open(folder(&target))?.sync_all()?;
             Ok(())
         };

@@ -33,7 +33,7 @@ pub use items::Items;
 pub(crate) use items::without_place;
 pub use manifest::{FeatureSet, Manifest, Per};
 
-use crate::{Error, Side};
+use crate::{Error, Side, ordinary};
 
 /// The name of the manifest.
 pub(crate) const MANIFEST: &str = "dataset.toml";
@@ -138,7 +138,7 @@ impl Dataset {
     pub fn lock(&mut self) -> Result<Lock, Error> {
         // The items are never replaced, unlike the manifest, so all processes see one file.
         let path = self.folder.join(ITEMS);
-        let file = File::open(&path).map_err(|e| Error::io(&path, e))?;
+        let file = ordinary::open(&path)?;
         match file.try_lock() {
             Ok(()) => {
                 self.manifest = Manifest::read(&self.folder.join(MANIFEST))?;

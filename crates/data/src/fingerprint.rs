@@ -1,20 +1,48 @@
 //! Fingerprints: they tell files apart that were changed, by accident or by hand.
 
-use crate::draw;
+use std::io::{ErrorKind, Read};
+use std::path::Path;
+
+use crate::{Error, draw, ordinary};
+
+/// Bytes that are read at a time: whole words.
+const PIECE: usize = 1 << 16;
 
 /// A number of 64 bits in hexadecimal, the same on every machine. Not a seal against malice.
 pub fn fingerprint(bytes: &[u8]) -> String {
-    let hash = bytes.chunks(8).fold(bytes.len() as u64, |hash, chunk| {
+    format!("{:016x}", taken(bytes.len() as u64, bytes))
+}
+
+/// The fingerprint of the bytes of a file, which need not fit into memory.
+pub fn fingerprint_of(path: &Path) -> Result<String, Error> {
+    let mut file = ordinary::open(path)?;
+    let length = file.metadata().map_err(|e| Error::io(path, e))?.len();
+    let (mut hash, mut left) = (length, length);
+    let mut piece = [0; PIECE];
+    while left > 0 {
+        let piece = &mut piece[..left.min(PIECE as u64) as usize];
+        file.read_exact(piece).map_err(|e| match e.kind() {
+            ErrorKind::UnexpectedEof => Error::format(path, "became shorter while it was read"),
+            _ => Error::io(path, e),
+        })?;
+        hash = taken(hash, piece);
+        left -= piece.len() as u64;
+    }
+    Ok(format!("{hash:016x}"))
+}
+
+/// What a hash becomes with more bytes; only the last ones may end within a word.
+fn taken(hash: u64, bytes: &[u8]) -> u64 {
+    bytes.chunks(8).fold(hash, |hash, chunk| {
         let mut word = [0; 8];
         word[..chunk.len()].copy_from_slice(chunk);
         draw::draw_of(hash, u64::from_le_bytes(word), 0)
-    });
-    format!("{hash:016x}")
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::fingerprint;
+    use super::*;
 
     #[test]
     fn every_byte_counts_and_so_does_their_number() {
@@ -23,5 +51,16 @@ mod tests {
             prints.iter().map(|text| fingerprint(text.as_bytes())).collect();
         assert_eq!(prints.len(), 8);
         assert!(prints.iter().all(|print| print.len() == 16));
+    }
+
+    #[test]
+    fn a_file_has_the_fingerprint_of_its_bytes() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        for length in [0, 1, 7, 8, 9, PIECE - 1, PIECE, PIECE + 1, 3 * PIECE + 5] {
+            let bytes: Vec<u8> = (0..length).map(|at| (at * 31 % 251) as u8).collect();
+            std::fs::write(&path, &bytes).unwrap();
+            assert_eq!(fingerprint_of(&path).unwrap(), fingerprint(&bytes), "{length}");
+        }
     }
 }

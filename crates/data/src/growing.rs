@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{AtomicFile, Error};
+use crate::{AtomicFile, Error, ordinary};
 
 /// What is known to be whole: how much of the work, and how long each file is then.
 #[derive(Debug, Serialize, Deserialize)]
@@ -56,9 +56,10 @@ impl Growing {
         for name in names {
             let path = folder.join(name);
             let length = record.lengths[*name];
+            let options = &mut OpenOptions::new();
+            let options = options.write(true).create(true).truncate(false);
+            let mut file = ordinary::open_with(&path, options)?;
             let open = || {
-                let mut file =
-                    OpenOptions::new().write(true).create(true).truncate(false).open(&path)?;
                 file.set_len(length)?;
                 file.seek(SeekFrom::Start(length))?;
                 Ok(BufWriter::new(file))
@@ -143,11 +144,8 @@ impl Growing {
 
 /// The record, if there is one that can be read: without it the work starts anew.
 fn read(path: &Path) -> Result<Option<Record>, Error> {
-    match fs::read(path) {
-        Ok(bytes) => Ok(serde_json::from_slice(&bytes).ok()),
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(e) => Err(Error::io(path, e)),
-    }
+    let bytes = ordinary::read_if_there(path)?;
+    Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
 }
 
 #[cfg(test)]

@@ -6,6 +6,8 @@
 //! everything people have, and what training and annotating start from. Nothing here learns or
 //! selects; the engine does.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod atomic;
 mod clip_retrieval;
 #[cfg(test)]
@@ -25,7 +27,7 @@ mod mapping;
 mod matrix;
 pub mod npy;
 mod open;
-mod ordinary;
+pub mod ordinary;
 pub mod parquet;
 pub mod picture;
 mod progress;
@@ -41,7 +43,7 @@ pub mod text;
 pub use atomic::AtomicFile;
 pub use draw::Draws;
 pub use error::Error;
-pub use fingerprint::fingerprint;
+pub use fingerprint::{fingerprint, fingerprint_of};
 pub use growing::Growing;
 pub use labels::{read_groups, read_ids, read_indices};
 pub use lock::FolderLock;

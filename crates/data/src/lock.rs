@@ -4,7 +4,7 @@ use std::fs::{File, TryLockError};
 use std::path::Path;
 use std::time::Duration;
 
-use crate::{AtomicFile, Error};
+use crate::{AtomicFile, Error, ordinary};
 
 const NAME: &str = ".lock";
 
@@ -35,7 +35,8 @@ impl FolderLock {
         let path = folder.join(name);
         let io = |e| Error::io(&path, e);
         let options = &mut File::options();
-        let file = options.create(true).truncate(false).write(true).open(&path).map_err(io)?;
+        let options = options.create(true).truncate(false).write(true);
+        let file = ordinary::open_with(&path, options)?;
         let mut locked = file.try_lock();
         for _ in 0..TRIES {
             if !matches!(locked, Err(TryLockError::WouldBlock)) {

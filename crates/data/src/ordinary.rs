@@ -1,6 +1,7 @@
-//! Opening files, and nothing that only looks like one.
+//! Opening files, and nothing that only looks like one: the way to open whatever a user names.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io::{ErrorKind, Read};
 use std::path::Path;
 
 use crate::Error;
@@ -9,14 +10,61 @@ use crate::Error;
 /// opened: a pipe that nobody writes to would be waited for without end, and opening some devices
 /// already does something.
 pub fn open(path: &Path) -> Result<File, Error> {
-    let metadata = fs::metadata(path).map_err(|e| Error::io(path, e))?;
+    open_with(path, OpenOptions::new().read(true))
+}
+
+/// Opens a file as `options` say, with the refusals of [`open`]. They may ask for a new file.
+pub fn open_with(path: &Path, options: &mut OpenOptions) -> Result<File, Error> {
+    match fs::metadata(path) {
+        Ok(metadata) => check(path, &metadata)?,
+        // The options know what becomes of a file that is not there.
+        Err(e) if e.kind() == ErrorKind::NotFound => {}
+        Err(e) => return Err(Error::io(path, e)),
+    }
+    // Something else may have taken the name meanwhile: opening it must not wait either.
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::custom_flags(options, libc::O_NONBLOCK);
+    let file = options.open(path).map_err(|e| Error::io(path, e))?;
+    check(path, &file.metadata().map_err(|e| Error::io(path, e))?)?;
+    Ok(file)
+}
+
+/// The bytes of a file, as many as it had when it was opened: files of the system that never end
+/// say that they have none.
+pub fn read(path: &Path) -> Result<Vec<u8>, Error> {
+    let file = open(path)?;
+    let io = |e| Error::io(path, e);
+    let length = file.metadata().map_err(io)?.len();
+    let mut bytes = Vec::new();
+    let room = usize::try_from(length).ok().filter(|&room| bytes.try_reserve_exact(room).is_ok());
+    if room.is_none() {
+        return Err(Error::format(path, format!("{length} bytes do not fit into memory")));
+    }
+    file.take(length).read_to_end(&mut bytes).map_err(io)?;
+    Ok(bytes)
+}
+
+/// The bytes of a file that may not be there.
+pub fn read_if_there(path: &Path) -> Result<Option<Vec<u8>>, Error> {
+    match read(path) {
+        Err(Error::Io { error, .. }) if error.kind() == ErrorKind::NotFound => Ok(None),
+        read => read.map(Some),
+    }
+}
+
+/// The text of a file.
+pub fn read_text(path: &Path) -> Result<String, Error> {
+    String::from_utf8(read(path)?).map_err(|_| Error::format(path, "not UTF-8"))
+}
+
+fn check(path: &Path, metadata: &Metadata) -> Result<(), Error> {
     if metadata.is_dir() {
         return Err(Error::format(path, "is a folder, expected a file"));
     }
     if !metadata.is_file() {
         return Err(Error::format(path, "is a pipe, socket or device, expected an ordinary file"));
     }
-    File::open(path).map_err(|e| Error::io(path, e))
+    Ok(())
 }
 
 #[cfg(all(test, unix))]
@@ -26,7 +74,7 @@ mod tests {
     use std::process::Command;
 
     use super::*;
-    use crate::{lines::Lines, mapping, picture};
+    use crate::{FolderLock, fingerprint_of, lines::Lines, mapping, picture};
 
     #[test]
     fn only_files_are_opened() {
@@ -43,6 +91,12 @@ mod tests {
         {
             for refused in [
                 open(&path).err(),
+                open_with(&path, OpenOptions::new().append(true).create(true)).err(),
+                read(&path).err(),
+                read_if_there(&path).err(),
+                read_text(&path).err(),
+                fingerprint_of(&path).err(),
+                FolderLock::named(folder.path(), path.to_str().unwrap(), "busy").err(),
                 picture::probe(&path).err(),
                 picture::read(&path).err(),
                 mapping::map(&path).err(),
@@ -56,7 +110,14 @@ mod tests {
         symlink(at("file"), at("link")).unwrap();
         for name in ["file", "link"] {
             assert_eq!(Lines::all(&at(name)).unwrap(), ["text"]);
+            assert_eq!(read_text(&at(name)).unwrap(), "text");
         }
+        open_with(&at("new"), OpenOptions::new().append(true).create(true)).unwrap();
+        assert_eq!(read_if_there(&at("new")).unwrap(), Some(Vec::new()));
+        assert_eq!(read_if_there(&at("missing")).unwrap(), None);
+        fs::write(at("bytes"), b"\xff").unwrap();
+        let what = read_text(&at("bytes")).unwrap_err().to_string();
+        assert!(what.ends_with("bytes: not UTF-8"), "{what}");
         assert!(matches!(open(&at("missing")), Err(Error::Io { .. })));
     }
 }

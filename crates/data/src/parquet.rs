@@ -16,7 +16,7 @@ use ::parquet::file::reader::{FileReader, SerializedFileReader};
 use ::parquet::schema::types::{ColumnDescPtr, ColumnDescriptor};
 
 use crate::guard::guard;
-use crate::{Error, Table, stamp};
+use crate::{Error, Table, ordinary, stamp};
 use pages::Plausible;
 
 /// The most numbers, or texts, decoded at a time.
@@ -87,7 +87,7 @@ struct Source<'a> {
 
 impl<'a> Source<'a> {
     fn open(path: &'a Path) -> Result<Self, Error> {
-        let file = File::open(path).map_err(|e| Error::io(path, e))?;
+        let file = ordinary::open(path)?;
         let reader = SerializedFileReader::new(file).map_err(|e| refused(path, e))?;
         Ok(Source { path, reader })
     }

@@ -185,7 +185,7 @@ fn make(
                 progress.advance(1);
                 made
             })
-            .collect();
+            .collect::<Result<_, Error>>()?;
         for (at, made) in chunk.clone().zip(made) {
             let stored = match made {
                 Made::Row(numbers) => Some(encoded(&numbers, shape.dtype)),

@@ -28,6 +28,16 @@ pub enum Error {
         /// What is accepted, and what can be done.
         expected: String,
     },
+    /// The runtime takes too long, and cannot be interrupted.
+    #[error("{}: {what} takes more than {seconds} s", path.display())]
+    Slow {
+        /// The model.
+        path: PathBuf,
+        /// What it was doing.
+        what: &'static str,
+        /// The limit.
+        seconds: f64,
+    },
     /// A picture that is none, or too large.
     #[error(
         "{bytes} bytes for {width} x {height} pixels; accepted are three each, for 1 to {} pixels in all",

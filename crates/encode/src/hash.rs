@@ -1,9 +1,9 @@
 //! Which file exactly: where it lies, and what it holds in 64 letters.
 
-use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
+use nextpair_data::ordinary;
 use sha2::{Digest, Sha256};
 
 use crate::Error;
@@ -12,7 +12,7 @@ use crate::Error;
 pub(crate) fn sha256(path: &Path) -> Result<String, Error> {
     let fail = |e| Error::io(path, e);
     let (mut hasher, mut buffer) = (Sha256::new(), vec![0; 1 << 16]);
-    let mut file = File::open(path).map_err(fail)?;
+    let mut file = ordinary::open(path)?;
     loop {
         match file.read(&mut buffer).map_err(fail)? {
             0 => break,

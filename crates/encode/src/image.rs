@@ -3,11 +3,12 @@
 mod pooling;
 
 use std::path::Path;
+use std::time::Duration;
 
 use nextpair_data::picture::Picture;
 use rten::Value;
 
-use crate::model::{Graph, Model, Port};
+use crate::model::{Graph, Model, Port, TIME_LIMIT};
 use crate::preprocess::{Layout, Preprocess};
 use crate::{Error, Worker};
 use pooling::Grid;
@@ -45,14 +46,28 @@ impl ImageEncoder {
         pooling: Pooling,
         output: Option<&str>,
     ) -> Result<Self, Error> {
+        Self::open_within(path, preprocess, pooling, output, TIME_LIMIT)
+    }
+
+    /// The same with another limit than [`TIME_LIMIT`] on the time that opening the model, or
+    /// encoding a picture, may take. Beyond it is [`Error::Slow`], and a thread stays busy until
+    /// the process ends.
+    pub fn open_within(
+        path: &Path,
+        preprocess: Preprocess,
+        pooling: Pooling,
+        output: Option<&str>,
+        limit: Duration,
+    ) -> Result<Self, Error> {
         let graph = Graph::open(path)?;
         check_input(path, &graph.inputs(), &preprocess)?;
         let output = choose(path, &graph.outputs(), pooling, output)?;
-        let model = graph.compile(&output)?;
+        let model = graph.compile(&output, limit)?;
         let mut encoder = ImageEncoder { model, preprocess, pooling, locals: 0, dim: 0 };
         let blank = Picture { width: 1, height: 1, pixels: vec![127; 3] };
         let prepared = encoder.preprocess.prepare(&blank)?;
         let row = encoder.encode_prepared(&Worker::new(), prepared)?;
+        encoder.model.check_row(row.len())?;
         encoder.locals = match pooling {
             Pooling::Pooled => 1,
             Pooling::Regions(count) => count,

@@ -17,6 +17,7 @@
 //! ```
 
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod embed;
 mod error;
@@ -31,7 +32,7 @@ mod text;
 pub use embed::{Output, Report, embed_images, embed_texts};
 pub use error::Error;
 pub use image::{ImageEncoder, Pooling};
-pub use model::Worker;
+pub use model::{TIME_LIMIT, Worker};
 pub use pca::Pca;
 pub use preprocess::{Channels, Filter, Layout, Preprocess, Resize};
 pub use recipe::{ImageRecipe, TextRecipe};

@@ -1,18 +1,25 @@
 //! ONNX graphs, run by `rten` one input at a time on one thread.
 //!
+//! The runtime does whatever a graph says for as long as that takes. What no encoder needs is
+//! refused before it ([`limits`], [`wire`]), and it works on threads that can be left behind
+//! ([`within`]).
+//!
 //! A graph with depthwise convolutions is cut at them into pieces: the runtime runs the pieces,
 //! [`depthwise`] what lies between.
 
 mod cut;
 mod depthwise;
+mod limits;
 mod wire;
+mod within;
 
-use std::collections::HashSet;
-use std::fs;
+use std::collections::{BTreeSet, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
+use nextpair_data::ordinary;
 use rten::{ModelOptions, NodeId, RunOptions, ThreadPool, Value, ValueOrView};
 use rten_onnx::onnx::{DataLocation, DataType, GraphProto, ModelProto, ValueInfoProto};
 use rten_tensor::prelude::*;
@@ -21,18 +28,29 @@ use crate::Error;
 use crate::hash::{sha256, whole_path};
 use cut::{Segment, cut};
 use depthwise::Depthwise;
+use within::Bench;
+
+/// What opening a model, or encoding one picture or text, may take.
+pub const TIME_LIMIT: Duration = Duration::from_secs(120);
+
+/// Nodes in a row that fit on the stack of the runtime's own threads.
+const SHALLOW: usize = 1000;
+
+/// Numbers of a row of features: pictures of hundreds of regions have fewer.
+const LONGEST_ROW: usize = 1 << 22;
 
 /// One thread's place to run models in. Threads that share one wait for each other.
 #[derive(Debug)]
 pub struct Worker {
     pool: Arc<ThreadPool>,
+    bench: Bench,
 }
 
 impl Worker {
     /// A new place, with a thread of its own.
     pub fn new() -> Self {
         // One thread, so that no sum depends on how work was divided.
-        Worker { pool: Arc::new(ThreadPool::with_num_threads(1)) }
+        Worker { pool: Arc::new(ThreadPool::with_num_threads(1)), bench: Bench::new() }
     }
 }
 
@@ -62,18 +80,21 @@ pub(crate) struct Graph {
     path: PathBuf,
     model: ModelProto,
     graph: GraphProto,
+    is_deep: bool,
 }
 
 impl Graph {
     pub(crate) fn open(path: &Path) -> Result<Self, Error> {
-        let bytes = fs::read(path).map_err(|e| Error::io(path, e))?;
+        let bytes = ordinary::read(path)?;
         let foreign = |what: String| Error::file(path, format!("not an ONNX file: {what}"));
         wire::check(&bytes).map_err(foreign)?;
         let parse = || ModelProto::parse_buf(&bytes).map_err(|e| foreign(e.to_string()));
         let mut model = guard(path, parse)?;
         let graph = model.graph.take().filter(|graph| !graph.node.is_empty());
         let graph = graph.ok_or_else(|| foreign("it has no graph".into()))?;
-        Ok(Graph { path: path.to_path_buf(), model, graph })
+        let chain = limits::check(&graph).map_err(|what| Error::file(path, what))?;
+        check_files_of(&graph, path)?;
+        Ok(Graph { path: path.to_path_buf(), model, graph, is_deep: chain > SHALLOW })
     }
 
     pub(crate) fn inputs(&self) -> Vec<Port> {
@@ -86,9 +107,11 @@ impl Graph {
         self.graph.output.iter().map(port).collect()
     }
 
-    /// A model that computes `output` and nothing else.
-    pub(crate) fn compile(self, output: &str) -> Result<Model, Error> {
-        let Graph { path, graph, model } = &self;
+    /// A model that computes `output` and nothing else, and may take so long for it.
+    pub(crate) fn compile(self, output: &str, limit: Duration) -> Result<Model, Error> {
+        let Graph { path, graph, model, is_deep } = &self;
+        let (bench, began) = (Bench::new(), Instant::now());
+        let left = || limit.saturating_sub(began.elapsed());
         let inputs: Vec<_> = self.inputs().into_iter().map(|port| port.name).collect();
         let elsewhere =
             |w: &rten_onnx::onnx::TensorProto| w.data_location == Some(DataLocation::EXTERNAL);
@@ -99,12 +122,38 @@ impl Graph {
         let steps = match segments {
             Some(segments) => segments
                 .into_iter()
-                .map(|segment| Step::new(path, model, segment))
-                .collect::<Result<_, _>>()?,
-            None => vec![Step::whole(path, &inputs, output)?],
+                .map(|segment| Step::new(path, model, segment, (&bench, left())))
+                .collect::<Result<_, _>>(),
+            None => Step::whole(path, &inputs, output, (&bench, left())).map(|step| vec![step]),
         };
-        Ok(Model { path: path.clone(), inputs, output: output.to_string(), steps })
+        let steps = steps.map_err(|error| match error {
+            Error::Slow { path, what, .. } => {
+                Error::Slow { path, what, seconds: limit.as_secs_f64() }
+            }
+            other => other,
+        })?;
+        let (output, is_deep) = (output.to_string(), *is_deep);
+        let plan = Arc::new(Plan { path: path.clone(), output: output.clone(), steps, is_deep });
+        Ok(Model { path: path.clone(), inputs, output, plan, limit })
     }
+}
+
+/// An error unless the files beside the model that hold weights of the graph are files.
+fn check_files_of(graph: &GraphProto, path: &Path) -> Result<(), Error> {
+    let mut files = BTreeSet::new();
+    let mut graphs = vec![graph];
+    while let Some(graph) = graphs.pop() {
+        let attributes = || graph.node.iter().flat_map(|node| &node.attribute);
+        graphs.extend(attributes().filter_map(|attribute| attribute.g.as_ref()));
+        let tensors = attributes().filter_map(|attribute| attribute.t.as_ref());
+        let entries = tensors.chain(&graph.initializer).flat_map(|tensor| &tensor.external_data);
+        let files_of = entries.filter(|entry| entry.key.as_deref() == Some("location"));
+        files.extend(files_of.filter_map(|entry| entry.value.as_deref()));
+    }
+    for file in files {
+        ordinary::open(&path.with_file_name(file))?;
+    }
+    Ok(())
 }
 
 fn port(info: &ValueInfoProto) -> Port {
@@ -125,7 +174,17 @@ pub(crate) struct Model {
     pub(crate) path: PathBuf,
     pub(crate) inputs: Vec<String>,
     pub(crate) output: String,
+    plan: Arc<Plan>,
+    limit: Duration,
+}
+
+/// The steps to an output.
+#[derive(Debug)]
+struct Plan {
+    path: PathBuf,
+    output: String,
     steps: Vec<Step>,
+    is_deep: bool,
 }
 
 #[derive(Debug)]
@@ -135,7 +194,12 @@ enum Step {
 }
 
 impl Step {
-    fn new(path: &Path, model: &ModelProto, segment: Segment) -> Result<Self, Error> {
+    fn new(
+        path: &Path,
+        model: &ModelProto,
+        segment: Segment,
+        on: (&Bench, Duration),
+    ) -> Result<Self, Error> {
         let (graph, inputs, outputs) = match segment {
             Segment::Depthwise { layer, input, output } => {
                 return Ok(Step::Depthwise { layer, input, output });
@@ -149,23 +213,30 @@ impl Step {
             ..ModelProto::default()
         };
         let bytes = piece.write_buf().map_err(|e| Error::file(path, format!("cannot cut: {e}")))?;
-        let load = || options().load(bytes).map_err(|e| e.to_string());
-        Self::piece(path, load, &inputs, &outputs)
+        let load = move || options().load(bytes).map_err(|e| e.to_string());
+        Self::piece(path, load, (&inputs, &outputs), on)
     }
 
-    fn whole(path: &Path, inputs: &[String], output: &str) -> Result<Self, Error> {
-        let load = || options().load_file(path).map_err(|e| e.to_string());
-        Self::piece(path, load, inputs, &[output.to_string()])
+    fn whole(
+        path: &Path,
+        inputs: &[String],
+        output: &str,
+        on: (&Bench, Duration),
+    ) -> Result<Self, Error> {
+        let file = path.to_path_buf();
+        let load = move || options().load_file(&file).map_err(|e| e.to_string());
+        Self::piece(path, load, (inputs, &[output.to_string()]), on)
     }
 
     fn piece(
         path: &Path,
-        load: impl FnOnce() -> Result<rten::Model, String>,
-        inputs: &[String],
-        outputs: &[String],
+        load: impl FnOnce() -> Result<rten::Model, String> + Send + 'static,
+        (inputs, outputs): (&[String], &[String]),
+        (bench, limit): (&Bench, Duration),
     ) -> Result<Self, Error> {
         let refused = |what: String| Error::file(path, format!("the runtime refuses it: {what}"));
-        let model = guard(path, || load().map_err(refused))?;
+        let model = bench.work((path, "opening it"), limit, move || Ok(load()))?;
+        let model = model.map_err(refused)?;
         let ids = |names: &[String]| -> Result<Vec<_>, Error> {
             let id = |name: &String| model.node_id(name).map(|id| (id, name.clone()));
             names.iter().map(|name| id(name).map_err(|e| refused(e.to_string()))).collect()
@@ -207,20 +278,41 @@ impl Model {
         worker: &Worker,
         inputs: Vec<Value>,
     ) -> Result<(Vec<usize>, Vec<f32>), Error> {
-        let values = self.inputs.iter().cloned().zip(inputs).collect();
-        // The whole run moves to the worker's thread: going there for every step costs more.
-        let run = || worker.pool.run(|| self.steps_from(&worker.pool, values));
-        let output = guard(&self.path, || run().map_err(|what| self.failed(&what)))?;
+        let values: Vec<Named> = self.inputs.iter().cloned().zip(inputs).collect();
+        let (plan, pool) = (self.plan.clone(), worker.pool.clone());
+        let run = move || {
+            let steps = || plan.steps_from(&pool, values);
+            // The whole run moves to the runtime's thread: going there for every step costs more.
+            let output = if plan.is_deep { steps() } else { pool.run(steps) };
+            output.map_err(|what| {
+                Error::file(&plan.path, format!("the runtime failed on '{}': {what}", plan.output))
+            })
+        };
+        let output = worker.bench.work((&self.path, "encoding one item"), self.limit, run)?;
         let tensor = output.into_tensor::<f32>().ok_or_else(|| {
             Error::file(&self.path, format!("output '{}' is not of float32", self.output))
         })?;
         Ok((tensor.shape().to_vec(), tensor.into_data()))
     }
 
-    fn failed(&self, what: &str) -> Error {
-        Error::file(&self.path, format!("the runtime failed on '{}': {what}", self.output))
+    /// An error if a row of features would have more numbers than anybody needs.
+    pub(crate) fn check_row(&self, length: usize) -> Result<(), Error> {
+        match length {
+            ..=LONGEST_ROW => Ok(()),
+            _ => {
+                let expected = format!("a row has at most {LONGEST_ROW} numbers");
+                Err(Error::shape(
+                    &self.path,
+                    format!("output '{}'", self.output),
+                    &[length],
+                    expected,
+                ))
+            }
+        }
     }
+}
 
+impl Plan {
     fn steps_from(&self, pool: &Arc<ThreadPool>, mut values: Vec<Named>) -> Result<Value, String> {
         for (n, step) in self.steps.iter().enumerate() {
             let later = &self.steps[n + 1..];
@@ -275,9 +367,6 @@ impl Step {
 }
 
 /// Runs `work`, and reports a panic in it as an error about the model.
-///
-/// The runtime states some expectations about a graph with `expect` or slicing, so a malformed one
-/// can end in a panic. It must not end the process, and nothing that `work` touched is seen again.
 fn guard<T>(path: &Path, work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|payload| {
         let text = payload.downcast_ref::<String>().map(String::as_str);

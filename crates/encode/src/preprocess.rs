@@ -22,9 +22,9 @@ mod preset;
 mod resize;
 mod spec;
 
-use std::fs;
 use std::path::Path;
 
+use nextpair_data::ordinary;
 use nextpair_data::picture::{MAX_PIXELS, Picture};
 use serde::{Deserialize, Serialize};
 
@@ -99,7 +99,7 @@ impl Preprocess {
 
     /// Reads and checks a TOML file.
     pub fn read(path: &Path) -> Result<Self, Error> {
-        let text = fs::read_to_string(path).map_err(|e| Error::io(path, e))?;
+        let text = ordinary::read_text(path)?;
         Self::parse(&text).map_err(|what| Error::file(path, what))
     }
 

@@ -1,13 +1,18 @@
 //! Text encoders: a text in, one vector out.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use nextpair_data::ordinary;
 use rten::Value;
 use tokenizers::Tokenizer;
 
 use crate::hash::{sha256, whole_path};
-use crate::model::{Graph, Model, Port};
+use crate::model::{Graph, Model, Port, TIME_LIMIT};
 use crate::{Error, Worker};
+
+/// Tokens of a text, where the graph takes no other number of them.
+const MOST_TOKENS: usize = 1 << 16;
 
 /// How the vectors of the tokens become one. An output that is one vector already is left alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +62,18 @@ impl TextEncoder {
         l2: bool,
         output: Option<&str>,
     ) -> Result<Self, Error> {
-        let mut tokenizer = Tokenizer::from_file(tokenizer_path)
+        Self::open_within(path, (tokenizer_path, pooling, l2), output, TIME_LIMIT)
+    }
+
+    /// The same with another limit than [`TIME_LIMIT`] on the time that opening the model, or
+    /// encoding a text, may take; see [`ImageEncoder::open_within`](crate::ImageEncoder::open_within).
+    pub fn open_within(
+        path: &Path,
+        (tokenizer_path, pooling, l2): (&Path, TextPooling, bool),
+        output: Option<&str>,
+        limit: Duration,
+    ) -> Result<Self, Error> {
+        let mut tokenizer = Tokenizer::from_bytes(ordinary::read(tokenizer_path)?)
             .map_err(|e| Error::file(tokenizer_path, format!("not a tokeniser: {e}")))?;
         let filler = tokenizer.get_padding().map_or(0, |padding| padding.pad_id);
         tokenizer.with_padding(None);
@@ -68,9 +84,13 @@ impl TextEncoder {
             return Err(Error::file(path, "no input 'input_ids'; is it a text encoder?"));
         }
         let length = ports.iter().find_map(|port| *port.shape.as_ref()?.get(1)?);
+        if let Some(length) = length.filter(|&length| length > MOST_TOKENS) {
+            let expected = format!("at most {MOST_TOKENS} tokens are accepted");
+            return Err(Error::shape(path, "input 'input_ids'", &[1, length], expected));
+        }
         let output = choose(path, &graph.outputs(), output)?;
         let mut encoder = TextEncoder {
-            model: graph.compile(&output)?,
+            model: graph.compile(&output, limit)?,
             inputs,
             tokenizer,
             tokenizer_path: tokenizer_path.to_path_buf(),
@@ -80,6 +100,7 @@ impl TextEncoder {
             dim: 0,
         };
         encoder.dim = encoder.embed(&Worker::new(), &[0])?.len();
+        encoder.model.check_row(encoder.dim)?;
         Ok(encoder)
     }
 

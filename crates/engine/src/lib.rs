@@ -54,6 +54,7 @@ mod similarity;
 mod strategy;
 mod threshold;
 mod top;
+mod unit;
 mod vectors;
 
 pub use cross::{Aggregation, Attention, Gradients, Matcher, Memory, Normaliser, Ragged};
@@ -75,6 +76,7 @@ pub use screen::{Code, Route, product};
 pub use similarity::{Given, Sieve, Similarity};
 pub use strategy::{Finish, Needs, Sharded, Strategy, StrategyName};
 pub use threshold::thresholds;
+pub use unit::vector_unit;
 pub use vectors::{Vectors, require_finite};
 
 /// Rows handled together: a multiple of the kernel's, small enough to stay in cache.

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::Origin;
+
 /// An error of this crate.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -88,6 +90,21 @@ pub enum Error {
     NotFinite {
         /// Which number, and where.
         what: String,
+    },
+    /// A run that another version or another vector unit has worked on.
+    #[error(
+        "{}: made by {made_by}, and this is {here}: numbers may differ in their last digits, so that \
+         the results would be those of neither. Go on with it there, or name another folder; \
+         `--resume --mixed` goes on here all the same, and the run then says so",
+        folder.display()
+    )]
+    Mixed {
+        /// The folder of the run.
+        folder: PathBuf,
+        /// Who has worked on it.
+        made_by: String,
+        /// Who was going to.
+        here: Origin,
     },
     /// A folder or dataset that lacks what training or evaluating needs.
     #[error("{what}")]

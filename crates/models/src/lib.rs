@@ -1,6 +1,7 @@
 //! Image-text retrieval models, trained exactly and fast: VSE++, SCAN, IMRAM, and heads on
 //! frozen embeddings.
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod adam;
 mod attention;
@@ -18,6 +19,7 @@ mod loss;
 mod model;
 mod norm;
 mod numbers;
+mod origin;
 mod parameters;
 pub mod pth;
 mod published;
@@ -43,6 +45,7 @@ pub use heads::Heads;
 pub use imram::{Imram, Mode};
 pub use loss::{Loss, Violation, loss};
 pub use model::{Config, Inputs, Model, NAMES};
+pub use origin::{Admission, Makers, Mixing, Origin};
 pub use parameters::Parameters;
 pub use ragged::Encoded;
 pub use run::{Run, Spec};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use candle_core::{DType, Device, Tensor, Var};
-use nextpair_data::{Draws, draw};
+use nextpair_data::{Draws, draw, ordinary};
 
 use crate::Error;
 
@@ -139,7 +139,7 @@ impl Parameters {
 
 /// The tensors of a safetensors file, each copied.
 pub(crate) fn read_tensors(path: &Path) -> Result<BTreeMap<String, Tensor>, Error> {
-    let bytes = std::fs::read(path).map_err(|e| nextpair_data::Error::io(path, e))?;
+    let bytes = ordinary::read(path)?;
     let tensors = candle_core::safetensors::load_buffer(&bytes, &Device::Cpu)
         .map_err(|e| Error::file(path, e.to_string()))?;
     Ok(tensors.into_iter().collect())

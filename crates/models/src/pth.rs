@@ -15,7 +15,6 @@ mod tests;
 mod view;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Read;
 use std::path::Path;
 
 use candle_core::{Device, Tensor};
@@ -73,11 +72,7 @@ impl Checkpoint {
 
 /// Reads a checkpoint.
 pub fn read(path: &Path) -> Result<Checkpoint, Error> {
-    let mut bytes = Vec::new();
-    nextpair_data::open_file(path)?
-        .read_to_end(&mut bytes)
-        .map_err(|e| nextpair_data::Error::io(path, e))?;
-    from_bytes(path, &bytes)
+    from_bytes(path, &nextpair_data::ordinary::read(path)?)
 }
 
 /// The same as [`read`], for a file that is already in memory; `path` is what errors call it.

@@ -24,11 +24,11 @@ use std::path::{Path, PathBuf};
 use candle_core::Device;
 use nextpair_data::dataset::Dataset;
 use nextpair_data::text::Vocabulary;
-use nextpair_data::{FolderLock, Side, fingerprint};
+use nextpair_data::{FolderLock, Side, fingerprint, ordinary};
 use serde::{Deserialize, Serialize};
 
 use crate::corpus::{Corpus, Pair};
-use crate::{Error, Inputs, Model};
+use crate::{Admission, Error, Inputs, Mixing, Model, Origin};
 use files::{PAIRS, SPEC, VOCABULARY, WEIGHTS, lock, push_line, refuse_strangers, write};
 pub use spec::Spec;
 
@@ -88,7 +88,7 @@ impl Run {
         check_words(&vocabulary, model.inputs(), origin)?;
         let spec = Spec::adopted(origin, model.config().clone(), model.inputs(), epochs);
         Self::make(folder, spec, Some(vocabulary), &[], |run| {
-            run.write_weights(model.weights(), epochs)
+            run.write_weights(model.weights(), epochs).map(drop)
         })
     }
 
@@ -115,7 +115,7 @@ impl Run {
         if let Some(vocabulary) = &vocabulary {
             let path = folder.join(VOCABULARY);
             vocabulary.write(&path)?;
-            let bytes = fs::read(&path).map_err(|e| nextpair_data::Error::io(&path, e))?;
+            let bytes = ordinary::read(&path)?;
             spec.files.insert(VOCABULARY.to_owned(), fingerprint(&bytes));
         }
         write(&folder.join(PAIRS), pairs)?;
@@ -148,10 +148,25 @@ impl Run {
     /// The bytes of a file that must be as it was when the run was made.
     fn read_unchanged(&self, name: &str) -> Result<Vec<u8>, Error> {
         let path = self.folder.join(name);
-        let bytes = fs::read(&path).map_err(|e| nextpair_data::Error::io(&path, e))?;
+        let bytes = ordinary::read(&path)?;
         match self.spec.files.get(name) == Some(&fingerprint(&bytes)) {
             true => Ok(bytes),
             false => Err(Error::file(&path, "was changed after the run was made")),
+        }
+    }
+
+    /// Lets this process go on with the run, and writes it down where it is new to it. Something to
+    /// tell to people may come of that.
+    pub fn admit(&mut self, mixing: Mixing) -> Result<Option<String>, Error> {
+        let here = Origin::here();
+        match self.spec.makers().admit(&here, mixing, &self.folder)? {
+            Admission::Known => Ok(None),
+            Admission::New(note) => {
+                let _lock = self.lock()?;
+                self.spec.continued_by.push(here);
+                self.spec.write(&self.folder.join(SPEC))?;
+                Ok(Some(note))
+            }
         }
     }
 

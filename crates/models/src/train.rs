@@ -151,6 +151,7 @@ fn train_here(
     let model = Model::new(spec.model.clone(), spec.inputs, training.seed, device)?;
     let mut adam = Adam::new(model.weights())?;
     let mut position = run.read_state(model.weights(), &mut adam)?;
+    run.check_weights(&mut position)?;
     run.cut_log(position.epochs)?;
     let worth = evaluation_work(&model, corpus, &dev, training.batch)?;
     let left = training.epochs.saturating_sub(position.epochs);
@@ -182,7 +183,7 @@ fn train_here(
             position.best = rsum;
             position.best_epoch = position.epochs;
             if due || !newest {
-                run.write_weights(model.weights(), position.epochs)?;
+                position.weights = Some(run.write_weights(model.weights(), position.epochs)?);
             }
         }
         run.log(&epoch, due)?;

@@ -43,6 +43,7 @@ pub(crate) fn round(
         dev: None,
         epoch: 3,
         weights: format!("{seed}-{number}"),
+        made_by: Vec::new(),
         phases: vec![
             phase("training", 20.0 + number as f64),
             phase("evaluation", 1.5),
@@ -150,6 +151,7 @@ impl Fixture {
         let head = Head {
             nextpair_scenario: 1,
             version: "0.1.0".to_owned(),
+            unit: Some("x86-64-v4".to_owned()),
             dataset: "scenes <b>& more</b>".to_owned(),
             synthetic: true,
             items: 1000,

@@ -21,13 +21,12 @@
 
 mod journal;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
-use nextpair_data::FolderLock;
+use nextpair_data::{FolderLock, ordinary};
 
 use crate::{Arm, Error, Experiment, Head, Round};
-pub(crate) use journal::Journal;
+pub(crate) use journal::{Journal, Record};
 
 /// The lock of whoever goes on when people are done.
 const WAITING: &str = ".waiting";
@@ -145,7 +144,7 @@ impl Study {
         }
         let head = read_head(&folder.head())?;
         let experiment = Experiment::read_resolved(&folder.experiment())?;
-        let mut rounds = Journal::read(&folder.rounds())?;
+        let mut rounds = Journal::read(&folder.rounds())?.rounds;
         let place = |strategy: &Option<Arm>| {
             let at = |arm: &Arm| experiment.strategies.iter().position(|other| other == arm);
             strategy.as_ref().and_then(at)
@@ -171,7 +170,7 @@ pub(crate) fn read_head(path: &Path) -> Result<Head, Error> {
     struct Version {
         nextpair_scenario: Option<u32>,
     }
-    let text = fs::read(path).map_err(|e| Error::io(path, e))?;
+    let text = ordinary::read(path)?;
     let wrong = |e: serde_json::Error| Error::file(path, e.to_string());
     match serde_json::from_slice::<Version>(&text).map_err(wrong)?.nextpair_scenario {
         Some(VERSION) => serde_json::from_slice(&text).map_err(wrong),

@@ -1,6 +1,7 @@
 //! Rounds of training, selecting and annotating (Algorithm 1 of the paper), with simulated or human
 //! annotators, what each strategy bought, and a report of it.
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod analysis;
 mod annotator;

@@ -6,6 +6,7 @@ use crate::Machine;
 
 impl Machine {
     /// This machine, with the threads of this process.
+    #[allow(clippy::disallowed_methods, reason = "a file of the system that ends")]
     pub(crate) fn here() -> Self {
         let cpu = fs::read_to_string("/proc/cpuinfo").ok().and_then(|text| {
             let line = text.lines().find(|line| line.starts_with("model name"))?;

@@ -45,6 +45,7 @@ impl Drop for Watch {
 }
 
 /// Resident anonymous bytes, from Linux's status file.
+#[allow(clippy::disallowed_methods, reason = "a file of the system that ends")]
 fn anonymous() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;

@@ -1,6 +1,6 @@
 //! What a run writes down of itself, for people and for reports.
 
-use nextpair_models::Evaluation;
+use nextpair_models::{Evaluation, Origin};
 use serde::{Deserialize, Serialize};
 
 use crate::Arm;
@@ -34,6 +34,9 @@ pub struct Round {
     pub epoch: usize,
     /// The fingerprint of its weights.
     pub weights: String,
+    /// Who picked, trained and evaluated; older versions did not write it down.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub made_by: Vec<Origin>,
     /// What took how long.
     pub phases: Vec<Phase>,
 }
@@ -91,6 +94,9 @@ pub struct Head {
     pub nextpair_scenario: u32,
     /// The version of nextpair that made it.
     pub version: String,
+    /// The vector unit that it was begun on; older versions did not write it down.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unit: Option<String>,
     /// What people call the dataset.
     pub dataset: String,
     /// Whether it was made up by a program. Whoever shows numbers about it says so.

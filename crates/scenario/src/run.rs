@@ -13,7 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use nextpair_data::text::Vocabulary;
 use nextpair_data::{FolderLock, Progress};
-use nextpair_models::Corpus;
+use nextpair_models::{Corpus, Origin};
 
 use crate::folder::Journal;
 use crate::plan::Plan;
@@ -34,6 +34,9 @@ pub struct Scenario {
     done: Mutex<Done>,
     /// Held while the model of a round 0, which several strategies may want, is opened or trained.
     shared: Mutex<()>,
+    /// Who was let in besides the version and the unit that the run was begun with.
+    continued_by: Vec<Origin>,
+    note: Option<String>,
     _lock: FolderLock,
 }
 
@@ -67,6 +70,11 @@ impl Scenario {
     /// Where and with what it was made.
     pub fn head(&self) -> &Head {
         &self.head
+    }
+
+    /// What to tell to whoever goes on with the run: who has worked on it.
+    pub fn note(&self) -> Option<&str> {
+        self.note.as_deref()
     }
 
     /// The dataset as the model takes it.

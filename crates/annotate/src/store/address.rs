@@ -1,5 +1,9 @@
 //! Where a database is, as people write it.
 
+use std::path::Path;
+
+use nextpair_data::ordinary;
+
 use crate::refusal::Error;
 
 /// Where a database is.
@@ -22,7 +26,7 @@ impl Address {
         let url = match file {
             Some("" | ":memory:") => return Err(fail("answers are kept in a file: sqlite:PATH")),
             Some(path) => {
-                make_private(path).map_err(|e| fail(&e.to_string()))?;
+                make_private(Path::new(path)).map_err(|e| fail(&e.to_string()))?;
                 sqlite_url(path)
             }
             None => {
@@ -52,17 +56,15 @@ fn sqlite_url(path: &str) -> String {
 }
 
 /// The file holds the key that sessions are signed with: nobody else is to read it.
-fn make_private(path: &str) -> std::io::Result<()> {
+fn make_private(path: &Path) -> Result<(), nextpair_data::Error> {
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create(true).truncate(false);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let file = options.open(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(std::io::Error::other("not a file"));
-    }
+    let file = ordinary::open_with(path, &mut options)?;
     #[cfg(unix)]
-    file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
+    file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600))
+        .map_err(|e| nextpair_data::Error::io(path, e))?;
     Ok(())
 }
 

@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result, bail};
 use nextpair_annotate::{Batch, Source, Taken};
-use nextpair_data::Side;
 use nextpair_data::dataset::{Dataset, Items};
 use nextpair_data::queue::{self, Answer, Answers, Task, Why};
+use nextpair_data::{Side, ordinary};
 use serde::Deserialize;
 
 /// The picks are the one batch there is; the answers go to a file beside them.
@@ -109,10 +109,7 @@ fn is_selection(text: &str) -> bool {
 }
 
 fn read(path: &Path) -> Result<String> {
-    let text = nextpair_data::open_file(path).and_then(|file| {
-        std::io::read_to_string(file).map_err(|e| nextpair_data::Error::io(path, e))
-    });
-    Ok(text?)
+    Ok(ordinary::read_text(path)?)
 }
 
 /// The picks of a selection as tasks.

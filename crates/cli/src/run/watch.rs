@@ -23,6 +23,9 @@ impl Watch {
     /// Says what is going to be done.
     pub(crate) fn begin(&self, scenario: &Scenario) {
         self.bar.finish();
+        if let Some(note) = scenario.note() {
+            eprintln!("note: {note}");
+        }
         let experiment = scenario.experiment();
         let batch = scenario.paired(experiment.rounds.min(1)) - scenario.paired(0);
         self.run.get_or_init(|| (experiment.clone(), batch));

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
+use nextpair_data::ordinary;
 use nextpair_data::text::{PaddedBatch, Vocabulary, WordCounts, tokenize, words_of_sentence};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -13,7 +14,7 @@ use super::Outcome;
 
 /// Whether the file is a case of text, and what it says if so.
 pub(super) fn check(path: &Path, outcome: &mut Outcome) -> Result<bool> {
-    let value: Value = serde_json::from_slice(&std::fs::read(path)?).context("not JSON")?;
+    let value: Value = serde_json::from_slice(&ordinary::read(path)?).context("not JSON")?;
     if value["cases"][0].get("caption").is_some() {
         tokenizer(read(value)?, outcome)?;
     } else if value.get("word2idx").is_some() && value.get("captions").is_some() {

@@ -244,3 +244,55 @@ fn killed_and_started_again_it_ends_with_the_same_bytes() {
     assert_eq!(whole.keys().collect::<Vec<_>>(), killed.keys().collect::<Vec<_>>());
     assert!(whole == killed);
 }
+
+/// A field of a message as ONNX files have them: its number, and bytes.
+fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
+    let mut field = vec![number << 3 | 2];
+    let mut length = bytes.len();
+    while length > 0x7f {
+        field.push(length as u8 | 0x80);
+        length >>= 7;
+    }
+    field.push(length as u8);
+    [field, bytes.to_vec()].concat()
+}
+
+/// A model that multiplies matrices for minutes.
+fn slow_model() -> Vec<u8> {
+    let node = |kind: &str, inputs: &[&str], output: &str| {
+        let inputs = inputs.iter().flat_map(|input| field(1, input.as_bytes()));
+        let rest = [field(2, output.as_bytes()), field(4, kind.as_bytes())].concat();
+        field(1, &inputs.chain(rest).collect::<Vec<u8>>())
+    };
+    // Two sizes of two bytes each at most, as integers of seven bits per byte.
+    let sizes = |name: &str, sizes: &[u8], count: u8| {
+        let parts = [vec![0x08, count, 0x10, 7], field(7, sizes), field(8, name.as_bytes())];
+        field(5, &parts.concat())
+    };
+    let mut graph = vec![
+        node("ReduceMean", &["pixels"], "mean"),
+        node("Reshape", &["mean", "one"], "number"),
+        node("Expand", &["number", "square"], "m0"),
+    ];
+    for at in 0..400 {
+        let (from, to) = (format!("m{at}"), format!("m{}", at + 1));
+        graph.push(node("MatMul", &[&from, &from], &to));
+    }
+    graph.push(sizes("one", &[1, 1], 2));
+    graph.push(sizes("square", &[0x80, 0x20, 0x80, 0x20], 2));
+    graph.push(field(11, &field(1, b"pixels")));
+    graph.push(field(12, &field(1, b"m400")));
+    let version = vec![0x08, 8];
+    [version, field(8, &[0x10, 17]), field(7, &graph.concat())].concat()
+}
+
+#[test]
+fn an_encoder_that_takes_too_long_ends_the_program() {
+    let folder = world(4);
+    let path = folder.path();
+    fs::write(path.join("slow.onnx"), slow_model()).unwrap();
+    let words = "embed ds --image-model slow.onnx --preprocess image.toml --pooled --time-limit 1";
+    let says = "slow.onnx: encoding one item takes more than 1 s; --time-limit allows more";
+    refused(path, words, says);
+    refused(path, "embed ds --image-model image.onnx --time-limit 0", "--time-limit 0 leaves no");
+}

@@ -18,6 +18,7 @@ mod scenario;
 mod search;
 mod selection;
 mod shards;
+mod special;
 mod streams;
 mod study;
 mod train;

@@ -4,6 +4,7 @@ mod asked;
 mod coco;
 mod faults;
 mod killed;
+mod mixed;
 mod paired;
 pub(crate) mod people;
 mod refusals;
@@ -143,7 +144,7 @@ impl Lab {
     }
 }
 
-fn files_below(folder: &Path) -> Vec<PathBuf> {
+pub(crate) fn files_below(folder: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     let mut folders = vec![folder.to_path_buf()];
     while let Some(next) = folders.pop() {

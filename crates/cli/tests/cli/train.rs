@@ -234,6 +234,50 @@ fn an_unfinished_run_says_so() {
 }
 
 #[test]
+fn another_version_or_vector_unit_is_refused_unless_it_is_accepted() {
+    let folder = world(40);
+    let path = folder.path();
+    succeeds(path, &format!("train ds {SMALL} --out done"), &[]);
+    let spec = path.join("done/run.json");
+    let whole: Value = serde_json::from_slice(&fs::read(&spec).unwrap()).unwrap();
+    assert_eq!(whole["version"], env!("CARGO_PKG_VERSION"));
+    // As if it had been asked for more epochs, and begun elsewhere.
+    let begin = |run: &str, edit: &dyn Fn(&mut Value)| {
+        fs::create_dir(path.join(run)).unwrap();
+        for name in listed(&path.join("done")) {
+            fs::copy(path.join("done").join(&name), path.join(run).join(&name)).unwrap();
+        }
+        let mut spec = whole.clone();
+        spec["training"]["epochs"] = 5.into();
+        edit(&mut spec);
+        fs::write(path.join(run).join("run.json"), spec.to_string()).unwrap();
+    };
+    for (run, key) in [("old", "version"), ("other", "unit")] {
+        begin(run, &|spec| spec[key] = "0.0.9".into());
+        let resume = format!("train ds --out {run} --resume");
+        let before = crate::datasets::tree(&path.join(run));
+        refused(path, &resume, &format!("{run}: made by nextpair "));
+        refused(path, &resume, "--resume --mixed");
+        assert!(crate::datasets::tree(&path.join(run)) == before, "nothing was touched");
+        succeeds(path, "eval old ds", &[]);
+        succeeds(path, &format!("{resume} --mixed"), &["note: ", "are mixed", "epoch 5/5"]);
+        let spec = fs::read(path.join(run).join("run.json")).unwrap();
+        let spec: Value = serde_json::from_slice(&spec).unwrap();
+        assert_eq!(spec["continued_by"].as_array().unwrap().len(), 1);
+        assert_eq!(spec["continued_by"][0]["version"], whole["version"]);
+        assert_eq!(spec["continued_by"][0]["unit"], whole["unit"]);
+        succeeds(path, &resume, &["before: 5 of 5"]);
+    }
+    // As older versions wrote it.
+    begin("unsaid", &|spec| drop(spec.as_object_mut().unwrap().remove("unit")));
+    let says = ["note: unsaid: made before runs said on which vector unit", "epoch 5/5"];
+    succeeds(path, "train ds --out unsaid --resume", &says);
+    let run = succeeds(path, "train ds --out unsaid --resume", &[]);
+    assert!(!run.stderr.contains("note: "), "{}", run.stderr);
+    refused(path, &format!("train ds {SMALL} --out x --mixed"), "--resume");
+}
+
+#[test]
 fn some_items_count_as_paired() {
     let folder = world(100);
     let path = folder.path();

@@ -136,6 +136,7 @@ impl Draft {
         self.remove(&earlier)?;
         #[cfg(unix)]
         if let Some(parent) = self.target.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            #[allow(clippy::disallowed_methods, reason = "a folder, in which one was just made")]
             let sync = || File::open(parent)?.sync_all();
             sync().map_err(|e| Error::io(&self.target, e))?;
         }

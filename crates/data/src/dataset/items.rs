@@ -36,6 +36,7 @@ impl Items {
             splits: Vec::new(),
         };
         let mut hashes: Vec<(u64, usize)> = Vec::new();
+        let mut numbers: HashMap<Option<String>, u16> = HashMap::new();
         let (mut start, mut captions) = (0, 0);
         for line in bytes.split_inclusive(|&byte| byte == b'\n') {
             let number = items.split_of.len();
@@ -51,21 +52,20 @@ impl Items {
             captions += item.captions.len();
             items.starts.push(start);
             items.captions_before.push(captions);
-            let split = items.number_of(item.split);
-            items.split_of.push(split.ok_or_else(|| wrong("more than 65535 splits".to_owned()))?);
+            let number = match numbers.get(&item.split) {
+                Some(&number) => number,
+                None => {
+                    let next = u16::try_from(items.splits.len());
+                    let next = next.map_err(|_| wrong("more than 65536 splits".to_owned()))?;
+                    items.splits.push(item.split.clone());
+                    numbers.insert(item.split, next);
+                    next
+                }
+            };
+            items.split_of.push(number);
         }
         items.refuse_duplicates(hashes)?;
         Ok(items)
-    }
-
-    /// The number of a split, a new one if it was not seen before.
-    fn number_of(&mut self, split: Option<String>) -> Option<u16> {
-        let known = self.splits.iter().position(|known| *known == split);
-        let number = known.unwrap_or_else(|| {
-            self.splits.push(split);
-            self.splits.len() - 1
-        });
-        u16::try_from(number).ok()
     }
 
     /// Ids are compared by their hashes first, because a million ids need not be in memory.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{AtomicFile, Error, Side};
+use crate::{AtomicFile, Error, Side, ordinary};
 
 /// The version this program writes. It reads this one and says so about others.
 const VERSION: u32 = 1;
@@ -81,8 +81,7 @@ impl Manifest {
     }
 
     pub(crate) fn read(path: &Path) -> Result<Self, Error> {
-        let bytes = std::fs::read(path).map_err(|e| Error::io(path, e))?;
-        let text = String::from_utf8(bytes).map_err(|_| Error::format(path, "not UTF-8"))?;
+        let text = ordinary::read_text(path)?;
         // The version is looked at first: a newer format may have fields that we do not know.
         #[derive(Deserialize)]
         struct Head {

@@ -33,6 +33,9 @@ const SHOWN_BAD: usize = 20;
 /// Examples of a note that are shown.
 const SHOWN_NOTES: usize = 3;
 
+/// Letters of a finding that are kept: a bad entry may be as long as a file.
+const LONGEST: usize = 2000;
+
 /// One line of `import.jsonl`.
 #[derive(Serialize)]
 struct Line<'a> {
@@ -79,10 +82,14 @@ impl Log {
     }
 }
 
-/// Names from a source may hold anything; on a terminal, nothing but text.
+/// Names from a source may hold anything, and any amount of it; on a terminal, a line of text.
 fn visible(text: &str) -> String {
-    let mut visible = String::with_capacity(text.len());
-    for character in text.chars() {
+    let mut visible = String::new();
+    for (count, character) in text.chars().enumerate() {
+        if count == LONGEST {
+            visible.push_str("...");
+            break;
+        }
         match character.is_control() {
             true => visible.extend(character.escape_default()),
             false => visible.push(character),
@@ -122,5 +129,18 @@ impl Findings {
             lines.push(format!("  and {hidden} more"));
         }
         lines.join("\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn findings_are_text_and_not_endless() {
+        assert_eq!(visible("a\u{1b}[31m\nb"), "a\\u{1b}[31m\\nb");
+        let long = visible(&"é".repeat(100_000));
+        assert_eq!(long.chars().count(), LONGEST + 3);
+        assert!(long.ends_with("é..."));
     }
 }

@@ -11,9 +11,9 @@ use serde_json::{Map, Value};
 
 use super::captions::captions;
 use super::{Entry, Importer, Sink, has_image_extension, split_in_name};
-use crate::Error;
 use crate::dataset::{Item, check_caption, check_inside, without_place};
 use crate::lines::{Line, Lines};
+use crate::{Error, ordinary};
 
 /// A folder of images.
 #[derive(Clone, Debug)]
@@ -186,7 +186,7 @@ fn json_rows(path: &Path) -> Result<Rows, Error> {
 
 fn csv_rows(path: &Path) -> Result<Rows, Error> {
     let wrong = |e: csv::Error| Error::format(path, e.to_string());
-    let mut reader = csv::Reader::from_path(path).map_err(wrong)?;
+    let mut reader = csv::Reader::from_reader(ordinary::open(path)?);
     let header = reader.headers().map_err(wrong)?.clone();
     let mut rows = Rows::new();
     for record in reader.records() {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::hash::{DefaultHasher, Hasher};
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use crate::{Error, ordinary};
@@ -47,10 +47,50 @@ impl Seen {
             }
             std::collections::hash_map::Entry::Occupied(occupied) => occupied.get().clone(),
         };
-        let bytes = |image: &str| std::fs::read(folder.join(image));
-        match (bytes(&first), bytes(image)) {
-            (Ok(one), Ok(other)) if one == other && first != image => Some(first),
-            _ => None,
+        // A file that is gone meanwhile is nobody's twin.
+        let same = |first: &str| same_bytes(&folder.join(first), &folder.join(image));
+        (first != image && same(&first).unwrap_or(false)).then_some(first)
+    }
+}
+
+/// Whether two files have the same bytes.
+fn same_bytes(one: &Path, other: &Path) -> Result<bool, Error> {
+    let open =
+        |path: &Path| ordinary::open(path).map(|file| BufReader::with_capacity(1 << 16, file));
+    let (mut one_file, mut other_file) = (open(one)?, open(other)?);
+    loop {
+        let read = one_file.fill_buf().map_err(|e| Error::io(one, e))?;
+        let other_read = other_file.fill_buf().map_err(|e| Error::io(other, e))?;
+        let length = read.len().min(other_read.len());
+        if length == 0 {
+            return Ok(read.len() == other_read.len());
         }
+        if read[..length] != other_read[..length] {
+            return Ok(false);
+        }
+        one_file.consume(length);
+        other_file.consume(length);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_compared_to_their_ends() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, bytes: &[u8]| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, bytes).unwrap();
+            path
+        };
+        let mut bytes = vec![7; 200_000];
+        let one = write("one", &bytes);
+        assert!(same_bytes(&one, &write("same", &bytes)).unwrap());
+        assert!(!same_bytes(&one, &write("longer", &[&bytes[..], &[7]].concat())).unwrap());
+        bytes[150_000] = 8;
+        assert!(!same_bytes(&one, &write("other", &bytes)).unwrap());
+        assert!(same_bytes(&one, &folder.path().join("missing")).is_err());
     }
 }

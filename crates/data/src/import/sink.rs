@@ -178,6 +178,7 @@ impl<'a> Sink<'a> {
     /// Trims captions, drops the bad ones, and notes those that are there twice.
     fn clean_captions(&mut self, entry: &mut Entry) -> Result<(), Error> {
         let (place, captions) = (&entry.place, std::mem::take(&mut entry.item.captions));
+        let mut own = HashSet::new();
         for (at, caption) in captions.into_iter().enumerate() {
             if let Err(what) = check_caption(&caption) {
                 let detail = format!("{place}: caption {} of {}: {what}", at + 1, entry.item.id);
@@ -190,7 +191,7 @@ impl<'a> Sink<'a> {
             };
             let mut hasher = DefaultHasher::new();
             caption.hash(&mut hasher);
-            if entry.item.captions.contains(&caption) {
+            if !own.insert(caption.clone()) {
                 let detail = format!("{}: {caption}", entry.item.id);
                 self.log.note("caption twice on one image", &detail)?;
             } else if !self.captions.insert(hasher.finish()) {

@@ -9,7 +9,7 @@ use super::{Entry, Importer, Sink};
 use crate::dataset::{Item, TRAIN};
 use crate::lines::Lines;
 use crate::rows::{Newlines, reason};
-use crate::{Error, mapping, stamp};
+use crate::{Error, mapping, ordinary, stamp};
 
 /// The columns of open_clip's tables.
 const IMAGE_COLUMN: &str = "filepath";
@@ -67,8 +67,7 @@ impl Table {
         let tabs = first.is_some_and(|first| first.contains('\t'));
         let mut reader = csv::ReaderBuilder::new()
             .delimiter(if tabs { b'\t' } else { b',' })
-            .from_path(&self.file)
-            .map_err(|e| self.error(e))?;
+            .from_reader(ordinary::open(&self.file)?);
         let columns = self.columns(&reader.headers().map_err(|e| self.error(e))?.clone(), sink)?;
         let mut rows = Rows {
             folders: self.folders(),

@@ -3,7 +3,7 @@
 
 mod members;
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
@@ -13,11 +13,20 @@ use serde_json::{Map, Value};
 use super::captions::captions;
 use super::{Entry, Importer, Sink, has_image_extension, split_in_name};
 use crate::dataset::{Item, check_inside};
-use crate::{Error, picture};
-use members::{each_member, text, unpack};
+use crate::{Error, ordinary, picture};
+use members::{Bounded, each_member, text, unpack};
 
 /// A member that is larger is no image and no caption.
 const LARGEST_MEMBER: u64 = 256 << 20;
+
+/// Folders in the name of a member: every one of them would be made.
+const DEEPEST_NAME: usize = 32;
+/// Bytes of the name of a member, which becomes an id and a path.
+const LONGEST_NAME: usize = 1024;
+/// A compressed shard may become this many times as large, and as much in any case. Captions and
+/// the headers before them shrink to a twentieth.
+const LARGEST_RATIO: u64 = 200;
+const LARGEST_ANYWAY: u64 = 64 << 20;
 
 /// Tar shards, whose images are unpacked into the dataset.
 #[derive(Clone, Debug)]
@@ -116,11 +125,16 @@ impl From<Error> for Stop {
 
 impl Shard<'_> {
     fn read(&self, sink: &mut Sink<'_>) -> Result<(), Error> {
-        let file = BufReader::new(File::open(self.path).map_err(|e| Error::io(self.path, e))?);
+        let file = ordinary::open(self.path)?;
+        let size = file.metadata().map_err(|e| Error::io(self.path, e))?.len();
+        let file = BufReader::new(file);
         let plain = self.path.extension().is_some_and(|extension| extension == "tar");
         let bytes: Box<dyn Read> = match plain {
             true => Box::new(file),
-            false => Box::new(MultiGzDecoder::new(file)),
+            false => Box::new(Bounded {
+                bytes: MultiGzDecoder::new(file),
+                left: LARGEST_ANYWAY.saturating_add(size.saturating_mul(LARGEST_RATIO)),
+            }),
         };
         let mut sample = Sample::default();
         let taken =
@@ -154,6 +168,10 @@ impl Shard<'_> {
         let file = format!("{}/{name}", self.name);
         let refused = match check_inside(name).and_then(|()| check_inside(&file)) {
             Err(what) => Some(what),
+            Ok(()) if name.len() > LONGEST_NAME => Some(format!("a name of {} bytes", name.len())),
+            Ok(()) if name.split('/').count() > DEEPEST_NAME => {
+                Some(format!("in more than {DEEPEST_NAME} folders"))
+            }
             Ok(()) if !member.header().entry_type().is_file() => {
                 Some("is not an ordinary file".to_owned())
             }

@@ -67,13 +67,10 @@ impl Answers {
         for (row, answer) in answers.iter().enumerate() {
             answer.check().map_err(|what| Error::row(&self.path, row, what))?;
         }
-        let is_new = match std::fs::metadata(&self.path) {
-            // Refuses what is not a file before it is opened for writing.
-            Ok(_) => ordinary::open(&self.path).map(|_| false)?,
-            Err(_) => true,
-        };
-        let options = OpenOptions::new().read(true).append(true).create(true).open(&self.path);
-        let mut file = options.map_err(|e| Error::io(&self.path, e))?;
+        let is_new = !self.path.exists();
+        let options = &mut OpenOptions::new();
+        let options = options.read(true).append(true).create(true);
+        let mut file = ordinary::open_with(&self.path, options)?;
         file.lock().map_err(|e| Error::io(&self.path, e))?;
         self.read_on(&mut file)?;
         let (before, end) = (self.answers.len(), self.read);
@@ -152,6 +149,7 @@ impl Answers {
 }
 
 /// The name of a new file is kept by its folder.
+#[allow(clippy::disallowed_methods, reason = "a folder, in which a file was just made")]
 fn sync_folder(path: &Path) -> std::io::Result<()> {
     #[cfg(unix)]
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {

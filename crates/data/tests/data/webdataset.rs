@@ -65,6 +65,77 @@ fn members_of_one_name_are_one_item() {
     assert_eq!(imported.dataset.manifest().images.as_deref(), Some("images".as_ref()));
 }
 
+/// A tar file whose only members have names too long for their headers.
+fn long_names(names: &[String], content: &[u8]) -> Vec<u8> {
+    let mut builder = tar::Builder::new(Vec::new());
+    for name in names {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(content.len() as u64);
+        header.set_entry_type(tar::EntryType::Regular);
+        builder.append_data(&mut header, name, content).unwrap();
+    }
+    builder.into_inner().unwrap()
+}
+
+#[test]
+fn names_do_not_make_folders_without_end() {
+    let source = Source::new();
+    // Every one of them would make two thousand folders.
+    let deep: Vec<String> = (0..400).map(|n| format!("{n}/{}x.png", "a/".repeat(1900))).collect();
+    source.file("deep.tar", long_names(&deep, &png(1)));
+    let what = source.refused(&importer(&source, "deep.tar"));
+    assert!(what.contains("400 bad entries"), "{what}");
+    let long = ["a".repeat(1030) + ".txt", "b".repeat(1010) + ".txt"];
+    source.file("long.tar", long_names(&long, b"a caption"));
+    let what = source.refused(&importer(&source, "long.tar"));
+    assert!(what.contains("1 bad entry") && what.contains("a name of 1034 bytes"), "{what}");
+    let folders = "a/".repeat(32);
+    source.file(
+        "d.tar",
+        long_names(&[format!("{folders}x.txt"), format!("{}x.txt", &folders[2..])], b"x"),
+    );
+    let what = source.refused(&importer(&source, "d.tar"));
+    assert!(what.contains("1 bad entry") && what.contains("in more than 32 folders"), "{what}");
+    let imported = source.skip_bad(&importer(&source, "d.tar"));
+    assert_eq!(imported.items().len(), 1);
+}
+
+/// In time that grows with their number, not with its square.
+#[test]
+fn a_sample_may_have_very_many_captions() {
+    let source = Source::new();
+    let mut captions: Vec<String> = (0..400_000).map(|n| format!("caption {n}")).collect();
+    captions.push(captions[7].clone());
+    let json = serde_json::json!({ "captions": captions }).to_string();
+    source.file("x.tar", shard(&[("000000.json", json.as_bytes())]));
+    let imported = source.import(&importer(&source, "x.tar"));
+    assert_eq!(imported.items()[0].captions.len(), captions.len());
+    assert!(says(&imported.notes(), &["caption twice on one image", "caption 7"]));
+}
+
+#[test]
+fn a_small_file_does_not_become_a_large_one() {
+    let source = Source::new();
+    let good = png(3);
+    let zeros = vec![0; 128 << 20];
+    let bytes = shard(&[("000000.png", &good), ("000001.bin", &zeros), ("000002.png", &good)]);
+    let mut zipped = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    zipped.write_all(&bytes).unwrap();
+    source.file("x.tgz", zipped.finish().unwrap());
+    let what = source.refused(&importer(&source, "x.tgz"));
+    assert!(what.contains("becomes more than 200 times as large"), "{what}");
+    let imported = source.skip_bad(&importer(&source, "x.tgz"));
+    assert_eq!(imported.items().len(), 1, "what comes before is kept");
+}
+
+#[test]
+fn empty_images_are_refused_without_being_written() {
+    let source = Source::new();
+    source.file("x.tar", shard(&[("000000.png", b""), ("000001.txt", b"a dog")]));
+    let what = source.refused(&importer(&source, "x.tar"));
+    assert!(what.contains("1 bad entry") && what.contains("000000.png: is empty"), "{what}");
+}
+
 #[test]
 fn nothing_is_written_outside() {
     let source = Source::new();

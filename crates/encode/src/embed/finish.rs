@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::Path;
 
 use nextpair_data::dataset::{Dataset, FeatureSet};
-use nextpair_data::{AtomicFile, Dtype, Matrix, Progress, npy};
+use nextpair_data::{AtomicFile, Dtype, Matrix, Progress, npy, ordinary};
 use rayon::prelude::*;
 
 use super::rows::Rows;
@@ -129,12 +129,13 @@ fn project(
 }
 
 fn read_places(path: &Path) -> Result<Vec<i64>, Error> {
-    let bytes = fs::read(path).map_err(|e| Error::io(path, e))?;
+    let bytes = ordinary::read(path)?;
     let (numbers, _) = bytes.as_chunks::<8>();
     Ok(numbers.iter().map(|&number| i64::from_le_bytes(number)).collect())
 }
 
 /// Gives a file a second name, in the place of whatever has it; a copy where that cannot be.
+#[allow(clippy::disallowed_methods, reason = "a file that was just made")]
 pub(super) fn place(from: &Path, to: &Path) -> Result<(), Error> {
     let waiting = to.with_extension("waiting");
     let link = || {
@@ -157,9 +158,6 @@ fn remove(path: &Path) -> Result<(), Error> {
 }
 
 pub(super) fn count_lines(path: &Path) -> Result<usize, Error> {
-    match fs::read(path) {
-        Ok(bytes) => Ok(bytes.iter().filter(|&&byte| byte == b'\n').count()),
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(0),
-        Err(e) => Err(Error::io(path, e)),
-    }
+    let bytes = ordinary::read_if_there(path)?.unwrap_or_default();
+    Ok(bytes.iter().filter(|&&byte| byte == b'\n').count())
 }

@@ -25,7 +25,8 @@ pub(super) trait Rows: Sync {
     fn count(&self) -> usize;
     /// Vectors, and numbers per vector.
     fn shape(&self) -> (usize, usize);
-    fn make(&self, worker: &Worker, at: usize) -> Made;
+    /// An error is that of the encoder itself, which no other row will be spared.
+    fn make(&self, worker: &Worker, at: usize) -> Result<Made, Error>;
     /// What people know it by.
     fn name(&self, at: usize) -> String;
     /// Whether principal components are fitted on it, where there is such a split.
@@ -57,11 +58,11 @@ impl Rows for Images<'_> {
         (self.encoder.locals(), self.encoder.dim())
     }
 
-    fn make(&self, worker: &Worker, at: usize) -> Made {
-        let Some(image) = self.items.get(at).image else { return Made::Nothing };
+    fn make(&self, worker: &Worker, at: usize) -> Result<Made, Error> {
+        let Some(image) = self.items.get(at).image else { return Ok(Made::Nothing) };
         match picture::read(&self.folder.join(&image)) {
             Ok(picture) => row(self.encoder.encode(worker, &picture)),
-            Err(error) => Made::Bad(error.to_string()),
+            Err(error) => Ok(Made::Bad(error.to_string())),
         }
     }
 
@@ -100,7 +101,7 @@ impl Rows for Captions<'_> {
         (1, self.encoder.dim())
     }
 
-    fn make(&self, worker: &Worker, at: usize) -> Made {
+    fn make(&self, worker: &Worker, at: usize) -> Result<Made, Error> {
         let (_, caption) = self.caption(at);
         row(self.encoder.encode(worker, &caption))
     }
@@ -130,10 +131,11 @@ impl Captions<'_> {
 }
 
 /// What an encoder gave, unless there is no meaning in it.
-fn row(encoded: Result<Vec<f32>, Error>) -> Made {
-    match encoded {
+fn row(encoded: Result<Vec<f32>, Error>) -> Result<Made, Error> {
+    Ok(match encoded {
         Ok(numbers) if numbers.iter().all(|number| number.is_finite()) => Made::Row(numbers),
         Ok(_) => Made::Bad("the encoder gave a number that is not finite".to_owned()),
+        Err(slow @ Error::Slow { .. }) => return Err(slow),
         Err(error) => Made::Bad(error.to_string()),
-    }
+    })
 }

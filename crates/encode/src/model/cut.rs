@@ -16,6 +16,10 @@ pub(super) enum Segment {
     Depthwise { layer: Depthwise, input: String, output: String },
 }
 
+/// A graph that would fall into more parts is left to the runtime: every part is compared with all
+/// that follow it.
+const MOST_PARTS: usize = 1001;
+
 /// The parts of `graph` that `output` needs; `None` where there is nothing to cut, or where nodes
 /// have graphs inside, which may use any value.
 pub(super) fn cut(graph: &GraphProto, output: &str) -> Option<Vec<Segment>> {
@@ -35,10 +39,13 @@ pub(super) fn cut(graph: &GraphProto, output: &str) -> Option<Vec<Segment>> {
             (None, _) => unreachable!("the last part is always one of nodes"),
         }
     }
-    if parts.len() == 1 {
+    if parts.len() == 1 || parts.len() > MOST_PARTS {
         return None;
     }
-    let source = Source { graph, weights, constants: constants(graph), output };
+    let infos = graph.input.iter().chain(&graph.output).chain(&graph.value_info);
+    // The first that speaks of a value counts.
+    let infos = infos.rev().filter_map(|info| Some((info.name.as_deref()?, info))).collect();
+    let source = Source { infos, weights, constants: constants(graph), output };
     let later = |n: usize| -> HashSet<&str> {
         let nodes = parts[n + 1..].iter().flat_map(Part::nodes);
         nodes.flat_map(|node| &node.input).map(String::as_str).collect()
@@ -103,7 +110,7 @@ fn constants(graph: &GraphProto) -> HashMap<&str, &NodeProto> {
 }
 
 struct Source<'a> {
-    graph: &'a GraphProto,
+    infos: HashMap<&'a str, &'a ValueInfoProto>,
     weights: HashMap<&'a str, &'a TensorProto>,
     constants: HashMap<&'a str, &'a NodeProto>,
     output: &'a str,
@@ -139,10 +146,8 @@ impl Source<'_> {
 
     /// What the file says about a value.
     fn info(&self, name: &str) -> ValueInfoProto {
-        let graph = self.graph;
-        let known = graph.input.iter().chain(&graph.output).chain(&graph.value_info);
-        let info = known.into_iter().find(|info| info.name.as_deref() == Some(name));
-        info.cloned().unwrap_or(ValueInfoProto { name: Some(name.into()), r#type: None })
+        let unknown = || ValueInfoProto { name: Some(name.into()), r#type: None };
+        self.infos.get(name).map_or_else(unknown, |&info| info.clone())
     }
 }
 

@@ -3,8 +3,13 @@
 //! The parser believes the lengths that a file states, and an integer of ten bytes without an
 //! end keeps it busy for ever. So every length and integer of every message is checked first.
 
+use super::limits::NODES;
+
 /// Graphs lie in graphs, as the branches of conditions; nobody nests them deeper than this.
 const DEPTH: usize = 64;
+
+/// Messages of a file: even an empty one takes room when it is parsed.
+const MESSAGES: usize = 1_000_000;
 
 /// The kinds of messages; `Other` has no messages inside that the parser reads.
 #[derive(Clone, Copy, Debug)]
@@ -49,7 +54,7 @@ fn content(message: Message, field: u64) -> Content {
 
 /// An error with its place unless `bytes` are a whole model.
 pub(super) fn check(bytes: &[u8]) -> Result<(), String> {
-    let mut reader = Reader { bytes, at: 0 };
+    let mut reader = Reader { bytes, at: 0, nodes: 0, messages: 0 };
     reader
         .message(Message::Model, bytes.len(), DEPTH)
         .map_err(|what| format!("{what} at byte {} of {}", reader.at, bytes.len()))
@@ -58,11 +63,21 @@ pub(super) fn check(bytes: &[u8]) -> Result<(), String> {
 struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
+    nodes: usize,
+    messages: usize,
 }
 
 impl Reader<'_> {
     fn message(&mut self, message: Message, end: usize, depth: usize) -> Result<(), &'static str> {
         let depth = depth.checked_sub(1).ok_or("too many graphs inside graphs")?;
+        self.messages += 1;
+        self.nodes += usize::from(matches!(message, Message::Node));
+        if self.nodes > NODES {
+            return Err("more than 50,000 nodes");
+        }
+        if self.messages > MESSAGES {
+            return Err("more than a million parts");
+        }
         while self.at < end {
             let tag = self.integer(end)?;
             match tag & 7 {
@@ -153,5 +168,19 @@ mod tests {
         model.extend(nested);
         let what = check(&model).unwrap_err();
         assert!(what.starts_with("too many graphs inside graphs"), "{what}");
+        // Empty nodes and empty inputs, two bytes each.
+        let of = |field: u8, count: usize| {
+            let parts = [field << 3 | 2, 0].repeat(count);
+            let length = parts.len();
+            let length =
+                (0..4).map(|n| (length >> (7 * n) & 0x7f) as u8 | if n < 3 { 0x80 } else { 0 });
+            [vec![0x3a], length.collect(), parts].concat()
+        };
+        check(&of(1, NODES)).unwrap();
+        let what = check(&of(1, NODES + 1)).unwrap_err();
+        assert!(what.starts_with("more than 50,000 nodes at byte"), "{what}");
+        check(&of(11, MESSAGES - 2)).unwrap();
+        let what = check(&of(11, MESSAGES)).unwrap_err();
+        assert!(what.starts_with("more than a million parts at byte"), "{what}");
     }
 }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod damaged;
+mod hostile;
 mod images;
 mod resizing;
 mod texts;

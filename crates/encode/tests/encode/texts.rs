@@ -67,7 +67,7 @@ fn what_does_not_fit_is_explained() {
             "input 'pixels' is unknown; known are input_ids",
         ),
         (with_tokenizer(&damaged), "not a tokeniser"),
-        (with_tokenizer(&folder.path().join("none.json")), "none.json: not a tokeniser"),
+        (with_tokenizer(&folder.path().join("none.json")), "none.json: No such file"),
     ] {
         let what = result.unwrap_err().to_string();
         assert!(what.contains(expected), "{what}");

@@ -1,15 +1,15 @@
 //! What was asked for, resolved.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 
 use nextpair_data::dataset::Dataset;
+use nextpair_data::ordinary;
 use serde::{Deserialize, Serialize};
 
 use super::files::write;
 use crate::train::Training;
-use crate::{Config, Error, Inputs};
+use crate::{Config, Error, Inputs, Makers, Origin};
 
 /// The version of the format.
 const VERSION: u32 = 1;
@@ -22,6 +22,12 @@ pub struct Spec {
     pub nextpair_run: u32,
     /// The version of nextpair that made it.
     pub version: String,
+    /// The vector unit that it was begun on; older versions did not write it down.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unit: Option<String>,
+    /// Who else has trained it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub continued_by: Vec<Origin>,
     /// The dataset as it was called.
     pub dataset: String,
     /// The model.
@@ -62,9 +68,12 @@ impl Spec {
         (image_features, text_features): (String, Option<String>),
         training: Training,
     ) -> Self {
+        let Origin { version, unit } = Origin::here();
         Spec {
             nextpair_run: VERSION,
-            version: env!("CARGO_PKG_VERSION").to_owned(),
+            version,
+            unit: Some(unit),
+            continued_by: Vec::new(),
             dataset,
             model,
             inputs,
@@ -73,6 +82,15 @@ impl Spec {
             adopted: false,
             training,
             files: BTreeMap::new(),
+        }
+    }
+
+    /// Who has trained it so far.
+    pub fn makers(&self) -> Makers<'_> {
+        Makers {
+            version: &self.version,
+            unit: self.unit.as_deref(),
+            continued_by: &self.continued_by,
         }
     }
 
@@ -91,7 +109,7 @@ impl Spec {
         struct Head {
             nextpair_run: u32,
         }
-        let text = fs::read(path).map_err(|e| nextpair_data::Error::io(path, e))?;
+        let text = ordinary::read(path)?;
         let wrong = |e: serde_json::Error| Error::file(path, e.to_string());
         let head: Head = serde_json::from_slice(&text).map_err(wrong)?;
         if head.nextpair_run != VERSION {

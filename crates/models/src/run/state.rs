@@ -6,7 +6,7 @@ use std::io::{ErrorKind, Write};
 use std::path::Path;
 
 use candle_core::{DType, Tensor};
-use nextpair_data::fingerprint;
+use nextpair_data::{fingerprint, fingerprint_of, ordinary};
 use serde::{Deserialize, Serialize};
 
 use super::Run;
@@ -31,13 +31,21 @@ pub(crate) struct Position {
     pub(crate) best: Option<f64>,
     /// The epoch of the weights in `model.safetensors`, from 1.
     pub(crate) best_epoch: usize,
+    /// The fingerprint of those weights; older versions did not write it down.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) weights: Option<String>,
     /// Steps that the optimiser has taken with each weight.
     pub(crate) steps: Vec<u32>,
 }
 
 impl Run {
     /// Writes the weights to use.
-    pub(crate) fn write_weights(&self, weights: &Parameters, epoch: usize) -> Result<(), Error> {
+    /// Their fingerprint.
+    pub(crate) fn write_weights(
+        &self,
+        weights: &Parameters,
+        epoch: usize,
+    ) -> Result<String, Error> {
         let tensors = weights.iter().map(|(name, var)| (name.to_owned(), var.as_tensor()));
         write_tensors(&self.folder.join(WEIGHTS), tensors, (EPOCH, epoch.to_string()))
     }
@@ -63,7 +71,7 @@ impl Run {
         let weight = weights.iter().map(|(name, var)| (name.to_owned(), var.as_tensor()));
         let moments = adam.named(weights)?;
         let moments = moments.iter().map(|(name, tensor)| (name.clone(), tensor));
-        write_tensors(&path, weight.chain(moments), (POSITION, position))
+        write_tensors(&path, weight.chain(moments), (POSITION, position)).map(drop)
     }
 
     /// Continues from the last epoch that was written: sets weights and moments. Nothing happens
@@ -110,6 +118,31 @@ impl Run {
         Ok(position)
     }
 
+    /// An error if the weights to use are not those that the state was written with.
+    /// Those of a later epoch, which a kill has left behind, are made again.
+    pub(crate) fn check_weights(&self, position: &mut Position) -> Result<(), Error> {
+        let path = self.folder.join(WEIGHTS);
+        let Some(written) = position.weights.as_ref().filter(|_| path.exists()) else {
+            return Ok(());
+        };
+        if self.weights_epoch()?.is_some_and(|epoch| epoch > position.epochs) {
+            if !self.spec.continued_by.is_empty() {
+                // Somebody else may not find that epoch the best again, and those that were the
+                // best before it are gone: the best of what is still to come is taken.
+                position.best = None;
+            }
+            return Ok(());
+        }
+        match *written == self.weights_fingerprint()? {
+            true => Ok(()),
+            false => {
+                let what = "not the weights that training wrote; put them back, or delete them and \
+                            state.safetensors to train again";
+                Err(Error::file(&path, what))
+            }
+        }
+    }
+
     /// Epochs that need not be repeated.
     pub fn epochs_kept(&self) -> Result<usize, Error> {
         let path = self.folder.join(STATE);
@@ -140,17 +173,15 @@ impl Run {
     /// The fingerprint of the weights to use.
     pub fn weights_fingerprint(&self) -> Result<String, Error> {
         let path = self.folder.join(WEIGHTS);
-        let bytes = fs::read(&path).map_err(|e| nextpair_data::Error::io(&path, e))?;
-        Ok(fingerprint(&bytes))
+        Ok(fingerprint_of(&path)?)
     }
 
     /// The lines of the log that belong to the first `epochs`; later ones were not acknowledged.
     pub(crate) fn cut_log(&self, epochs: usize) -> Result<(), Error> {
         let path = self.folder.join(LOG);
-        let text = match fs::read_to_string(&path) {
-            Ok(text) => text,
-            Err(e) if e.kind() == ErrorKind::NotFound && epochs == 0 => String::new(),
-            Err(e) => return Err(nextpair_data::Error::io(&path, e).into()),
+        let text = match epochs {
+            0 => String::new(),
+            _ => ordinary::read_text(&path)?,
         };
         let kept: String = text.split_inclusive('\n').take(epochs).collect();
         if kept.lines().count() != epochs || !kept.is_empty() && !kept.ends_with('\n') {
@@ -162,11 +193,7 @@ impl Run {
     /// The epochs that are done, as the log has them.
     pub fn epochs(&self) -> Result<Vec<Epoch>, Error> {
         let path = self.folder.join(LOG);
-        let text = match fs::read_to_string(&path) {
-            Ok(text) => text,
-            Err(e) if e.kind() == ErrorKind::NotFound => String::new(),
-            Err(e) => return Err(nextpair_data::Error::io(&path, e).into()),
-        };
+        let text = if path.exists() { ordinary::read_text(&path)? } else { String::new() };
         // A line without its end was cut off by a kill.
         let whole = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
         let epoch = |(at, line)| {
@@ -183,8 +210,8 @@ impl Run {
         let path = self.folder.join(LOG);
         let mut bytes = Vec::new();
         push_line(&mut bytes, line, &path)?;
-        let append = || {
-            let mut file = OpenOptions::new().append(true).create(true).open(&path)?;
+        let mut file = ordinary::open_with(&path, OpenOptions::new().append(true).create(true))?;
+        let mut append = || {
             file.write_all(&bytes)?;
             if sync { file.sync_data() } else { Ok(()) }
         };
@@ -199,20 +226,22 @@ fn read_position(path: &Path) -> Result<Position, Error> {
     serde_json::from_str(&position).map_err(|e| wrong(format!("the position: {e}")))
 }
 
-/// Writes tensors whole or not at all, with a word about them.
+/// Writes tensors whole or not at all, with a word about them. The fingerprint of the file.
 fn write_tensors<'a>(
     path: &Path,
     tensors: impl Iterator<Item = (String, &'a Tensor)>,
     (key, text): (&str, String),
-) -> Result<(), Error> {
+) -> Result<String, Error> {
     let metadata = [(key.to_owned(), text)].into();
     let bytes = safetensors::serialize(tensors.collect::<Vec<_>>(), Some(metadata));
-    write(path, &bytes.map_err(|e| Error::file(path, e.to_string()))?)
+    let bytes = bytes.map_err(|e| Error::file(path, e.to_string()))?;
+    write(path, &bytes)?;
+    Ok(fingerprint(&bytes))
 }
 
 /// A word that a file has about its tensors.
 fn metadata(path: &Path, key: &str) -> Result<Option<String>, Error> {
-    let bytes = fs::read(path).map_err(|e| nextpair_data::Error::io(path, e))?;
+    let bytes = ordinary::read(path)?;
     let (_, head) = safetensors::SafeTensors::read_metadata(&bytes)
         .map_err(|e| Error::file(path, e.to_string()))?;
     Ok(head.metadata().as_ref().and_then(|all| all.get(key)).cloned())

@@ -10,6 +10,7 @@ use nextpair_data::import::import_scenes;
 use nextpair_data::scenes::Settings;
 use nextpair_data::text::Vocabulary;
 
+use super::state::Position;
 use super::{Run, Spec};
 use crate::{Choice, Config, Corpus, Error, Evaluation, Training, evaluate, train};
 
@@ -151,6 +152,76 @@ fn weights_must_be_those_of_the_model() {
     fs::remove_file(world.path("run/model.safetensors")).unwrap();
     let what = run.model(&Device::Cpu).err().unwrap().to_string();
     assert!(what.contains("the weights are missing"), "{what}");
+}
+
+#[test]
+fn weights_must_be_those_that_training_wrote() {
+    let world = World::new();
+    let path = world.path("run/model.safetensors");
+    let good = fs::read(&path).unwrap();
+    let mut bad = good.clone();
+    *bad.last_mut().unwrap() ^= 1;
+    // With epochs to come, and with none.
+    for epochs in [4, 2] {
+        world.edit("run.json", |text| {
+            text.replace("\"epochs\": 4", &format!("\"epochs\": {epochs}"))
+        });
+        fs::write(&path, &bad).unwrap();
+        world.refused("model.safetensors: not the weights that training wrote");
+        assert!(fs::read(&path).unwrap() == bad);
+        fs::write(&path, &good).unwrap();
+    }
+    assert_eq!(world.trained().unwrap(), [0; 0]);
+    // What the message advises works.
+    fs::write(&path, &bad).unwrap();
+    world.refused("or delete them and state.safetensors to train again");
+    fs::remove_file(&path).unwrap();
+    fs::remove_file(world.path("run/state.safetensors")).unwrap();
+    assert_eq!(world.trained().unwrap(), [1, 2]);
+    assert!(fs::read(&path).unwrap() == good);
+}
+
+#[test]
+fn weights_of_an_epoch_that_was_not_acknowledged_are_made_again() {
+    let world = World::new();
+    copy(&world.path("run"), &world.path("good"));
+    assert_eq!(world.trained().unwrap(), [3, 4]);
+    let expected = fs::read(world.path("run/model.safetensors")).unwrap();
+    // Killed after the weights of the last epoch were written, and before the state was.
+    let weights = world.path("run/model.safetensors");
+    copy(&world.path("good"), &world.path("run"));
+    fs::write(&weights, &expected).unwrap();
+    assert_eq!(world.trained().unwrap(), [3, 4]);
+    assert!(fs::read(&weights).unwrap() == expected);
+    // Somebody else may not find that epoch the best again.
+    let weights_of = |print: &str| Position {
+        epochs: 2,
+        best: Some(50.0),
+        best_epoch: 1,
+        weights: Some(print.to_owned()),
+        ..Position::default()
+    };
+    let best = || {
+        let mut position = weights_of("those of epoch 1, which are gone");
+        Run::open(&world.path("run")).unwrap().check_weights(&mut position).unwrap();
+        position.best
+    };
+    assert_eq!(best(), Some(50.0));
+    let mixed =
+        "\"continued_by\": [{ \"version\": \"0.0.9\", \"unit\": \"abacus\" }],\n  \"dataset\":";
+    world.edit("run.json", |text| text.replacen("\"dataset\":", mixed, 1));
+    assert_eq!(best(), None);
+    // A state of an older version does not say what the weights were.
+    copy(&world.path("good"), &world.path("run"));
+    let position = r#"{"epochs":2,"best":null,"best_epoch":2,"steps":STEPS}"#;
+    let bytes = fs::read(world.path("run/state.safetensors")).unwrap();
+    let (_, head) = safetensors::SafeTensors::read_metadata(&bytes).unwrap();
+    let now: serde_json::Value =
+        serde_json::from_str(&head.metadata().as_ref().unwrap()["position"]).unwrap();
+    let position = position.replace("STEPS", &now["steps"].to_string());
+    world.edit_tensors("state.safetensors", |_| (), Some(&position));
+    assert_eq!(world.trained().unwrap(), [3, 4]);
+    assert!(fs::read(&weights).unwrap() == expected);
 }
 
 #[test]

@@ -1,9 +1,8 @@
 //! Settings in TOML files: `[model]` and `[training]`, and in experiments the keys around them.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
-use nextpair_data::Side;
+use nextpair_data::{Side, ordinary};
 use nextpair_models::{Config, Training};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -136,7 +135,7 @@ fn read<T>(
     path: &Path,
     parse: impl FnOnce(&mut DeTable<'_>) -> Result<T, Wrong>,
 ) -> Result<T, Error> {
-    let text = fs::read_to_string(path).map_err(|e| Error::io(path, e))?;
+    let text = ordinary::read_text(path)?;
     let parsed = DeTable::parse(&text).map_err(Wrong::from);
     let parsed = parsed.and_then(|tables| parse(&mut tables.into_inner()));
     parsed.map_err(|Wrong { at, what }| {
@@ -241,7 +240,7 @@ mod tests {
     #[test]
     fn the_experiments_of_the_project_can_be_run() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments");
-        let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
         let files: Vec<PathBuf> =
             files.filter(|path| path.extension().is_some_and(|e| e == "toml")).collect();
         assert!(files.len() >= 8);

@@ -1,10 +1,9 @@
 //! From what was written to what is meant.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use nextpair_data::text::DEFAULT_MIN_COUNT;
-use nextpair_data::{AtomicFile, Side};
+use nextpair_data::{AtomicFile, Side, ordinary};
 use nextpair_models::{Choice, Config, Training};
 
 use super::{Amount, Annotator, Experiment, Keys, expand};
@@ -160,7 +159,7 @@ impl Experiment {
 
     /// Reads what [`write`](Self::write) wrote.
     pub(crate) fn read_resolved(path: &Path) -> Result<Self, Error> {
-        let text = fs::read_to_string(path).map_err(|e| Error::io(path, e))?;
+        let text = ordinary::read_text(path)?;
         let experiment: Experiment = toml::from_str(&text).map_err(|e| {
             let at = e.span().map_or(0, |span| span.start);
             let line = 1 + text.bytes().take(at).filter(|&byte| byte == b'\n').count();

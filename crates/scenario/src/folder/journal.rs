@@ -1,14 +1,16 @@
 //! `rounds.jsonl`: finished rounds, appended and never changed.
 //!
-//! A line is `{"round":{...},"seal":"..."}`; the seal is a fingerprint of the round and of the seal
+//! A line is `{"round":{...},"seal":"..."}`; `{"continued_by":{...},"seal":"..."}` says that another
+//! version or another vector unit was let in. The seal is a fingerprint of that and of the seal
 //! before it, so that a line that was changed, taken out or moved is found. A line without its end
 //! was being written when the process was killed; it was not acknowledged and is cut off.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{ErrorKind, Write};
+use std::fs::{File, OpenOptions};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use nextpair_data::fingerprint;
+use nextpair_data::{fingerprint, ordinary};
+use nextpair_models::Origin;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -21,58 +23,82 @@ pub(crate) struct Journal {
     seal: String,
 }
 
-#[derive(Serialize, Deserialize)]
+/// What a journal says.
+#[derive(Default)]
+pub(crate) struct Record {
+    /// The finished rounds, in the order in which they were.
+    pub(crate) rounds: Vec<Round>,
+    /// Who was let in besides the version and the unit that the run was begun with.
+    pub(crate) continued_by: Vec<Origin>,
+}
+
+/// A line: a round, or who goes on.
+#[derive(Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Line {
-    round: Box<RawValue>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    round: Option<Box<RawValue>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    continued_by: Option<Box<RawValue>>,
     seal: String,
 }
 
 impl Journal {
-    /// Opens a journal to go on with it: the rounds that are in it.
-    pub(crate) fn open(path: &Path) -> Result<(Self, Vec<Round>), Error> {
+    /// Opens a journal to go on with it, and what is in it.
+    pub(crate) fn open(path: &Path) -> Result<(Self, Record), Error> {
         let io = |e| Error::io(path, e);
         let text = read(path)?;
         let whole = whole_lines(&text);
-        let (rounds, seal) = parse(path, &text[..whole])?;
-        let mut options = OpenOptions::new();
-        let file = options.append(true).create(true).open(path).map_err(io)?;
+        let (record, seal) = parse(path, &text[..whole])?;
+        let file = ordinary::open_with(path, OpenOptions::new().append(true).create(true))?;
         if whole < text.len() {
             file.set_len(whole as u64).and_then(|()| file.sync_all()).map_err(io)?;
         }
-        Ok((Journal { path: path.to_path_buf(), file, seal }, rounds))
+        Ok((Journal { path: path.to_path_buf(), file, seal }, record))
     }
 
-    /// The rounds of a journal that somebody else may be writing.
-    pub(crate) fn read(path: &Path) -> Result<Vec<Round>, Error> {
+    /// A journal that somebody else may be writing.
+    pub(crate) fn read(path: &Path) -> Result<Record, Error> {
         let text = read(path)?;
         Ok(parse(path, &text[..whole_lines(&text)])?.0)
     }
 
     /// Appends a round. When this returns, the round survives a loss of power.
     pub(crate) fn append(&mut self, round: &Round) -> Result<(), Error> {
-        let wrong = |e: serde_json::Error| Error::file(&self.path, e.to_string());
-        let round = serde_json::value::to_raw_value(round).map_err(wrong)?;
+        let round = self.raw(round)?;
         let seal = seal(&self.seal, round.get());
-        let mut line = serde_json::to_vec(&Line { round, seal: seal.clone() }).map_err(wrong)?;
-        line.push(b'\n');
+        self.append_line(Line { round: Some(round), seal, ..Line::default() })
+    }
+
+    /// Writes down that `origin` goes on with the run, as durably.
+    pub(crate) fn let_in(&mut self, origin: &Origin) -> Result<(), Error> {
+        let origin = self.raw(origin)?;
+        let seal = seal(&self.seal, origin.get());
+        self.append_line(Line { continued_by: Some(origin), seal, ..Line::default() })
+    }
+
+    fn raw(&self, value: &impl Serialize) -> Result<Box<RawValue>, Error> {
+        serde_json::value::to_raw_value(value).map_err(|e| Error::file(&self.path, e.to_string()))
+    }
+
+    fn append_line(&mut self, line: Line) -> Result<(), Error> {
+        let mut text =
+            serde_json::to_vec(&line).map_err(|e| Error::file(&self.path, e.to_string()))?;
+        text.push(b'\n');
         let before = self.file.metadata().map_err(|e| Error::io(&self.path, e))?.len();
-        if let Err(e) = self.file.write_all(&line).and_then(|()| self.file.sync_data()) {
+        if let Err(e) = self.file.write_all(&text).and_then(|()| self.file.sync_data()) {
             // A full disk may have taken a part of the line; the next one must not follow it.
             let _ = self.file.set_len(before);
             return Err(Error::io(&self.path, e));
         }
-        self.seal = seal;
+        self.seal = line.seal;
         Ok(())
     }
 }
 
 fn read(path: &Path) -> Result<String, Error> {
-    match fs::read(path) {
-        Ok(bytes) => String::from_utf8(bytes).map_err(|_| Error::file(path, "not UTF-8")),
-        Err(e) if e.kind() == ErrorKind::NotFound => Ok(String::new()),
-        Err(e) => Err(Error::io(path, e)),
-    }
+    let bytes = ordinary::read_if_there(path)?.unwrap_or_default();
+    String::from_utf8(bytes).map_err(|_| Error::file(path, "not UTF-8"))
 }
 
 /// The bytes of the lines that have their ends.
@@ -80,30 +106,38 @@ fn whole_lines(text: &str) -> usize {
     text.rfind('\n').map_or(0, |end| end + 1)
 }
 
-fn seal(before: &str, round: &str) -> String {
-    fingerprint([before.as_bytes(), round.as_bytes()].concat().as_slice())
+fn seal(before: &str, said: &str) -> String {
+    fingerprint([before.as_bytes(), said.as_bytes()].concat().as_slice())
 }
 
-fn parse(path: &Path, text: &str) -> Result<(Vec<Round>, String), Error> {
-    let (mut rounds, mut last) = (Vec::new(), String::new());
+fn parse(path: &Path, text: &str) -> Result<(Record, String), Error> {
+    let (mut record, mut last) = (Record::default(), String::new());
     for (at, line) in text.lines().enumerate() {
         let wrong = |what: String| Error::line(path, at + 1, what);
-        let line: Line =
-            serde_json::from_str(line).map_err(|e| wrong(format!("not a round: {e}")))?;
-        if line.seal != seal(&last, line.round.get()) {
+        let not_a_round = |e: serde_json::Error| wrong(format!("not a round: {e}"));
+        let line: Line = serde_json::from_str(line).map_err(not_a_round)?;
+        let said = match (&line.round, &line.continued_by) {
+            (Some(said), None) | (None, Some(said)) => said.get(),
+            _ => return Err(wrong("not a round, nor who goes on".to_owned())),
+        };
+        if line.seal != seal(&last, said) {
             let what = "this line or one before it was changed; rounds are only appended. Put back \
                         the file as it was, or delete this line and those after it to repeat them";
             return Err(wrong(what.to_owned()));
         }
-        let round = serde_json::from_str(line.round.get());
-        rounds.push(round.map_err(|e| wrong(format!("not a round: {e}")))?);
+        match line.round.is_some() {
+            true => record.rounds.push(serde_json::from_str(said).map_err(not_a_round)?),
+            false => record.continued_by.push(serde_json::from_str(said).map_err(not_a_round)?),
+        }
         last = line.seal;
     }
-    Ok((rounds, last))
+    Ok((record, last))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn round(number: usize) -> Round {
@@ -119,6 +153,7 @@ mod tests {
             dev: None,
             epoch: 1,
             weights: "w".to_owned(),
+            made_by: vec![Origin::here()],
             phases: Vec::new(),
         }
     }
@@ -127,18 +162,24 @@ mod tests {
     fn rounds_are_read_back_and_a_cut_line_is_dropped() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("rounds.jsonl");
-        let (mut journal, rounds) = Journal::open(&path).unwrap();
-        assert!(rounds.is_empty());
-        journal.append(&round(0)).unwrap();
-        journal.append(&round(1)).unwrap();
+        let (mut journal, record) = Journal::open(&path).unwrap();
+        assert!(record.rounds.is_empty() && record.continued_by.is_empty());
+        let origin = Origin { version: "0.0.9".to_owned(), unit: "scalar".to_owned() };
+        let write = |journal: &mut Journal, line: usize| match line {
+            1 => journal.let_in(&origin).unwrap(),
+            line => journal.append(&round(line)).unwrap(),
+        };
+        (0..3).for_each(|line| write(&mut journal, line));
         let whole = fs::read(&path).unwrap();
         for cut in 0..whole.len() {
             fs::write(&path, &whole[..cut]).unwrap();
             let kept = whole[..cut].iter().filter(|&&byte| byte == b'\n').count();
-            assert_eq!(Journal::read(&path).unwrap().len(), kept);
-            let (mut journal, rounds) = Journal::open(&path).unwrap();
-            assert_eq!(rounds.len(), kept);
-            (kept..2).for_each(|number| journal.append(&round(number)).unwrap());
+            let lines = |record: &Record| record.rounds.len() + record.continued_by.len();
+            assert_eq!(lines(&Journal::read(&path).unwrap()), kept);
+            let (mut journal, record) = Journal::open(&path).unwrap();
+            assert_eq!(lines(&record), kept);
+            assert!(record.continued_by.iter().all(|known| *known == origin));
+            (kept..3).for_each(|line| write(&mut journal, line));
             assert_eq!(fs::read(&path).unwrap(), whole);
         }
     }

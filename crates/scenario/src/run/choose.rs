@@ -4,9 +4,9 @@ use std::fs;
 use std::path::Path;
 
 use nextpair_data::queue::{self, Task, Why};
-use nextpair_data::{AtomicFile, Side, Within, draw, fingerprint};
+use nextpair_data::{AtomicFile, Side, Within, draw, fingerprint, ordinary};
 use nextpair_engine::{Picks, Rule};
-use nextpair_models::{Corpus, Pair};
+use nextpair_models::{Corpus, Origin, Pair};
 use serde::{Deserialize, Serialize};
 
 use super::clock::Clock;
@@ -30,6 +30,9 @@ struct Facts {
     hard_negatives: Option<u64>,
     without_hit: Option<usize>,
     phase: Option<Phase>,
+    /// Who picked; older versions did not write it down.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    made_by: Option<Origin>,
 }
 
 /// What a strategy may look at.
@@ -41,7 +44,7 @@ pub(super) struct Choice<'a> {
 }
 
 impl Scenario {
-    /// The batch of a round: picked now, or read if it was before.
+    /// The batch of a round: picked now, or read if it was before. And who picked it.
     pub(super) fn choose(
         &self,
         place: Place<'_>,
@@ -49,13 +52,13 @@ impl Scenario {
         choice: &Choice<'_>,
         clock: &mut Clock,
         observer: &dyn Observer,
-    ) -> Result<(Vec<Task>, Batch), Error> {
+    ) -> Result<(Vec<Task>, Batch, Option<Origin>), Error> {
         let path = self.folder.picks(place.seed, strategy, place.round);
         let beside = path.with_extension("json");
         if !path.exists() {
             self.select(place, strategy, choice, (&path, &beside), clock, observer)?;
         }
-        let bytes = fs::read(&path).map_err(|e| Error::io(&path, e))?;
+        let bytes = ordinary::read(&path)?;
         if let Some(Round { batch: Some(batch), .. }) = self.finished(place)
             && fingerprint(&bytes) != batch.picks
         {
@@ -65,7 +68,7 @@ impl Scenario {
             return Err(Error::file(&path, what));
         }
         let tasks = queue::read(&path)?;
-        let facts = fs::read(&beside).map_err(|e| Error::io(&beside, e))?;
+        let facts = ordinary::read(&beside)?;
         let facts: Facts = serde_json::from_slice(&facts)
             .map_err(|e| Error::file(&beside, format!("not the facts of a selection: {e}")))?;
         if clock.last().is_none() {
@@ -81,7 +84,7 @@ impl Scenario {
             picks: fingerprint(&bytes),
             answers: None,
         };
-        Ok((tasks, batch))
+        Ok((tasks, batch, facts.made_by))
     }
 
     fn select(
@@ -127,6 +130,7 @@ impl Scenario {
             hard_negatives: picks.hard_negatives,
             without_hit: picks.without_hit(),
             phase: clock.last().cloned(),
+            made_by: Some(Origin::here()),
         };
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder).map_err(|e| Error::io(folder, e))?;

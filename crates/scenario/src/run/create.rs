@@ -7,12 +7,12 @@ use std::sync::Mutex;
 
 use nextpair_data::dataset::Dataset;
 use nextpair_data::text::{SplitWords, Vocabulary};
-use nextpair_data::{AtomicFile, FolderLock, Progress, fingerprint};
-use nextpair_models::Corpus;
+use nextpair_data::{AtomicFile, FolderLock, Progress, fingerprint, fingerprint_of};
+use nextpair_models::{Admission, Corpus, Makers, Mixing, Origin};
 
 use super::strategies::check_strategies;
 use super::{Done, Scenario};
-use crate::folder::{Journal, VERSION, read_head};
+use crate::folder::{Journal, Record, VERSION, read_head};
 use crate::plan::Plan;
 use crate::{Error, Experiment, Folder, Head, Machine};
 
@@ -43,9 +43,11 @@ impl Scenario {
         let vocabulary = words(&experiment, &dataset, progress)?;
         let mut files = BTreeMap::new();
         files.insert(ITEMS.to_owned(), items_fingerprint(&dataset)?);
+        let Origin { version, unit } = Origin::here();
         let head = Head {
             nextpair_scenario: VERSION,
-            version: env!("CARGO_PKG_VERSION").to_owned(),
+            version,
+            unit: Some(unit),
             dataset: dataset.manifest().name.clone(),
             synthetic: dataset.manifest().synthetic,
             items: 0,
@@ -71,7 +73,19 @@ impl Scenario {
 
     /// Opens a run to go on with it. An experiment that is given may ask for other strategies,
     /// seeds and rounds and another price; all else must be as it was.
+    ///
+    /// A run that another version or another vector unit has worked on is an error, as are weights
+    /// of finished rounds that were changed.
     pub fn resume(path: &Path, changed: Option<Experiment>) -> Result<Self, Error> {
+        Self::reopen(path, changed, Mixing::Refuse)
+    }
+
+    /// Opens a run as [`resume`](Self::resume) does, whoever has worked on it. That is written down.
+    pub fn resume_mixed(path: &Path, changed: Option<Experiment>) -> Result<Self, Error> {
+        Self::reopen(path, changed, Mixing::Accept)
+    }
+
+    fn reopen(path: &Path, changed: Option<Experiment>, mixing: Mixing) -> Result<Self, Error> {
         let folder = Folder::new(path);
         if !folder.head().exists() {
             return Err(Error::file(
@@ -106,11 +120,16 @@ impl Scenario {
             true => Some(Vocabulary::read(&words)?),
             false => None,
         };
-        let scenario = Self::assemble(folder, experiment, head, (dataset, vocabulary), lock)?;
+        let mut scenario = Self::assemble(folder, experiment, head, (dataset, vocabulary), lock)?;
         let features = scenario.head.files.get(FEATURES);
         if features.is_some_and(|print| *print != features_fingerprint(&scenario.corpus)) {
             let what = "other features than those the run was made with";
             return Err(Error::file(scenario.corpus.dataset().folder(), what));
+        }
+        scenario.check_finished()?;
+        // Nothing is mixed where nothing is left to do.
+        if scenario.work_left() > 0 {
+            scenario.admit(mixing)?;
         }
         if scenario.experiment != stored {
             scenario.experiment.write(&scenario.folder.experiment())?;
@@ -133,7 +152,7 @@ impl Scenario {
         let plan = Plan::new(&experiment, &corpus)?;
         let test = test_items(&experiment, &corpus)?;
         check_strategies(&experiment, &plan, &corpus)?;
-        let (journal, rounds) = Journal::open(&folder.rounds())?;
+        let (journal, Record { rounds, continued_by }) = Journal::open(&folder.rounds())?;
         let done = Mutex::new(Done { rounds, journal });
         Ok(Scenario {
             folder,
@@ -145,8 +164,26 @@ impl Scenario {
             test,
             done,
             shared: Mutex::new(()),
+            continued_by,
+            note: None,
             _lock: lock,
         })
+    }
+
+    /// Lets this process go on with the run, and writes it down where it is new to it.
+    fn admit(&mut self, mixing: Mixing) -> Result<(), Error> {
+        let here = Origin::here();
+        let makers = Makers {
+            version: &self.head.version,
+            unit: self.head.unit.as_deref(),
+            continued_by: &self.continued_by,
+        };
+        if let Admission::New(note) = makers.admit(&here, mixing, self.folder.path())? {
+            self.done().journal.let_in(&here)?;
+            self.continued_by.push(here);
+            self.note = Some(note);
+        }
+        Ok(())
     }
 }
 
@@ -246,7 +283,7 @@ fn items_fingerprint(dataset: &Dataset) -> Result<String, Error> {
 }
 
 fn file_fingerprint(path: &Path) -> Result<String, Error> {
-    Ok(fingerprint(&fs::read(path).map_err(|e| Error::io(path, e))?))
+    Ok(fingerprint_of(path)?)
 }
 
 /// Shapes and a sample: the files may be too large to be read for this.

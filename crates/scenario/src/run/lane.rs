@@ -40,7 +40,7 @@ impl Scenario {
         let Known { gone, paired, pairs, .. } = self.start(seed);
         let pool = self.plan.pool(&gone).len();
         let (corpus, pairs) = (&self.corpus, &pairs);
-        let before = Before { corpus, paired, pool, pairs, batch: None, clock };
+        let before = Before { corpus, paired, pool, pairs, batch: None, picked_by: None, clock };
         self.learn(place, before, observer)
     }
 
@@ -69,7 +69,8 @@ impl Scenario {
             let place = Place { seed, strategy: Some(strategy), round };
             let corpus = known.corpus.as_ref().unwrap_or(&self.corpus);
             let choice = Choice { corpus, pairs: &known.pairs, gone: &known.gone };
-            let (tasks, mut batch) = self.choose(place, strategy, &choice, &mut clock, observer)?;
+            let (tasks, mut batch, picked_by) =
+                self.choose(place, strategy, &choice, &mut clock, observer)?;
             let picked = self.items_of(&tasks, &self.folder.picks(seed, strategy, round))?;
             known.gone.extend(&picked);
             match self.experiment.annotator {
@@ -91,7 +92,8 @@ impl Scenario {
                 let corpus = known.corpus.as_ref().unwrap_or(&self.corpus);
                 let pool = self.plan.pool(&known.gone).len();
                 let (paired, pairs) = (known.paired, &known.pairs);
-                let before = Before { corpus, paired, pool, pairs, batch: Some(batch), clock };
+                let batch = Some(batch);
+                let before = Before { corpus, paired, pool, pairs, batch, picked_by, clock };
                 self.learn(place, before, observer)?;
             }
         }

@@ -1,14 +1,20 @@
 //! A model learns from pairs and is evaluated: the second half of every round.
 
 use std::fmt;
+use std::path::Path;
 use std::sync::PoisonError;
 
-use nextpair_data::Within;
-use nextpair_models::{Corpus, Device, Model, Pair, Run, Spec, Training, evaluate, train};
+use nextpair_data::{Within, fingerprint_of};
+use nextpair_models::{
+    Corpus, Device, Mixing, Model, Origin, Pair, Run, Spec, Training, evaluate, train,
+};
+use rayon::prelude::*;
 
 use super::clock::Clock;
 use super::{Observer, Scenario};
 use crate::{Arm, Batch, Error, Round};
+
+const WEIGHTS: &str = "model.safetensors";
 
 /// Where in an experiment something happens.
 #[derive(Clone, Copy)]
@@ -36,6 +42,8 @@ pub(super) struct Before<'a> {
     pub(super) pool: usize,
     pub(super) pairs: &'a [Pair],
     pub(super) batch: Option<Batch>,
+    /// Who picked the batch.
+    pub(super) picked_by: Option<Origin>,
     pub(super) clock: Clock,
 }
 
@@ -47,7 +55,7 @@ impl Scenario {
         before: Before<'_>,
         observer: &dyn Observer,
     ) -> Result<(), Error> {
-        let Before { corpus, paired, pool, pairs, batch, mut clock } = before;
+        let Before { corpus, paired, pool, pairs, batch, picked_by, mut clock } = before;
         let worth = [("training", self.work(place.round))];
         let progress = Within::new(observer, place.to_string(), &worth);
         let run = corpus.steady(|| self.training_run(corpus, place, pairs))?;
@@ -77,6 +85,7 @@ impl Scenario {
             dev: epochs.iter().find(|line| line.epoch == epoch).and_then(|line| line.dev),
             epoch,
             weights: run.weights_fingerprint()?,
+            made_by: made_by(&run, picked_by),
             phases: clock.finish(),
         };
         // Before the round is written down: nobody looks at its folder after that.
@@ -109,7 +118,11 @@ impl Scenario {
                 Spec::new(corpus.dataset(), model, corpus.inputs(), (images, texts), training);
             return Ok(Run::create(&path, spec, self.vocabulary.clone(), corpus, pairs)?);
         }
-        let run = Run::open(&path)?;
+        let mut run = Run::open(&path)?;
+        if !run.is_finished()? {
+            // Whether this process may go on was asked when the experiment was opened.
+            run.admit(Mixing::Accept)?;
+        }
         let same = (&run.spec().model, &run.spec().training) == (&self.experiment.model, &training);
         if !same || run.pairs(corpus)? != pairs {
             let what = "learned from other pairs or in another way than this round does; delete the \
@@ -139,14 +152,31 @@ impl Scenario {
         if let Some(round) = self.finished(place)
             && round.weights != run.weights_fingerprint()?
         {
-            let what = format!(
-                "not the weights that {place} ended with; put them back, or delete the folder {} to \
-                 train them again",
-                run.folder().display()
-            );
-            return Err(Error::file(&run.folder().join("model.safetensors"), what));
+            return Err(other_weights(&round, run.folder()));
         }
         Ok(run.model(&Device::Cpu)?)
+    }
+
+    /// An error if the weights of a finished round were changed. Those that are gone may be trained
+    /// again.
+    pub(super) fn check_finished(&self) -> Result<(), Error> {
+        let rounds = self.rounds();
+        let check = |round: &Round| {
+            let folder = self.folder.model(round.seed, round.strategy.as_ref(), round.round);
+            let weights = folder.join(WEIGHTS);
+            if !weights.exists() {
+                return None;
+            }
+            match fingerprint_of(&weights) {
+                Ok(print) if print == round.weights => None,
+                Ok(_) => Some(other_weights(round, &folder)),
+                Err(error) => Some(error.into()),
+            }
+        };
+        match rounds.par_iter().find_map_first(check) {
+            Some(error) => Err(error),
+            None => Ok(()),
+        }
     }
 
     /// The record of a place, if it is finished.
@@ -162,4 +192,34 @@ impl Scenario {
     pub(super) fn work(&self, round: usize) -> u64 {
         (self.plan.size(round) * self.experiment.training.epochs) as u64
     }
+}
+
+/// Who worked on a round: picked, trained, and evaluates now.
+fn made_by(run: &Run, picked_by: Option<Origin>) -> Vec<Origin> {
+    let spec = run.spec();
+    let begun = spec.unit.clone().map(|unit| Origin { version: spec.version.clone(), unit });
+    let trained = begun.into_iter().chain(spec.continued_by.iter().cloned());
+    let mut all: Vec<Origin> = Vec::new();
+    for origin in picked_by.into_iter().chain(trained).chain([Origin::here()]) {
+        if !all.contains(&origin) {
+            all.push(origin);
+        }
+    }
+    all
+}
+
+/// The error for weights that are not those of a finished round.
+fn other_weights(round: &Round, folder: &Path) -> Error {
+    let place = Place { seed: round.seed, strategy: round.strategy.as_ref(), round: round.round };
+    let mut what = format!(
+        "not the weights that {place} ended with; put them back, or delete the folder {} to train \
+         them again",
+        folder.display()
+    );
+    if !round.made_by.is_empty() && round.made_by != [Origin::here()] {
+        // Here they would end otherwise.
+        let makers: Vec<String> = round.made_by.iter().map(Origin::to_string).collect();
+        what += &format!(" with what made them: {}", makers.join(", then "));
+    }
+    Error::file(&folder.join(WEIGHTS), what)
 }

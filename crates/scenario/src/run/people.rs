@@ -6,7 +6,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use nextpair_data::queue::{self, Answer, Answers, Said, Task, read_answers};
-use nextpair_data::{AtomicFile, fingerprint};
+use nextpair_data::{AtomicFile, fingerprint_of};
 use nextpair_models::{Corpus, Pair};
 
 use super::Scenario;
@@ -76,7 +76,7 @@ impl Scenario {
 
     /// The fingerprint of closed answers. An error if a model has learned from others.
     fn check_closed(&self, place: Place<'_>, closed: &Path) -> Result<String, Error> {
-        let print = fingerprint(&fs::read(closed).map_err(|e| Error::io(closed, e))?);
+        let print = fingerprint_of(closed)?;
         let finished = self.finished(place).and_then(|round| round.batch?.answers);
         match finished.is_none_or(|finished| finished == print) {
             true => Ok(print),

@@ -40,7 +40,7 @@ impl Scenario {
     }
 
     /// Steps of progress that are left.
-    fn work_left(&self) -> u64 {
+    pub(super) fn work_left(&self) -> u64 {
         let experiment = &self.experiment;
         let lanes = (experiment.seeds.len() * experiment.strategies.len()) as u64;
         let whole = experiment.seeds.len() as u64 * self.work(0)
@@ -57,6 +57,7 @@ impl Scenario {
 }
 
 /// Bytes of memory that nobody uses, where the system tells.
+#[allow(clippy::disallowed_methods, reason = "a file of the system that ends")]
 fn available() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;

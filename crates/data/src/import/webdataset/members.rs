@@ -14,6 +14,23 @@ const LONGEST_NAME: u64 = 1 << 16;
 /// Captions and metadata are small.
 const LARGEST_TEXT: u64 = 16 << 20;
 
+/// What a compressed file becomes, up to a size that only an attack on time and disks exceeds.
+pub(super) struct Bounded<R> {
+    pub(super) bytes: R,
+    pub(super) left: u64,
+}
+
+impl<R: Read> Read for Bounded<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.bytes.read(buffer)?;
+        self.left = self.left.checked_sub(read as u64).ok_or_else(|| {
+            let what = "becomes more than 200 times as large; unpack it to a .tar if it is meant";
+            io::Error::new(ErrorKind::InvalidData, what)
+        })?;
+        Ok(read)
+    }
+}
+
 /// Calls `take` with every member and its name.
 pub(super) fn each_member<R: Read>(
     bytes: R,
@@ -72,6 +89,9 @@ pub(super) fn unpack(
     member: &mut tar::Entry<'_, impl Read>,
     path: &Path,
 ) -> Result<Result<(), String>, Stop> {
+    if member.size() == 0 {
+        return Ok(Err("is empty".to_owned()));
+    }
     let create = || {
         path.parent().map_or(Ok(()), std::fs::create_dir_all)?;
         // Not over another member of the same name: nothing is written twice.

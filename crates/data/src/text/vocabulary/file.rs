@@ -11,7 +11,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde::{Serialize, Serializer};
 
 use super::Vocabulary;
-use crate::{AtomicFile, Error};
+use crate::{AtomicFile, Error, ordinary};
 
 /// The file as it is; other keys are none of our business.
 #[derive(serde::Deserialize)]
@@ -35,7 +35,7 @@ impl Vocabulary {
     /// Reads a `*_vocab.json`. The ids are those of the file; both directions must agree and use
     /// every id from 0 once.
     pub fn read(path: &Path) -> Result<Self, Error> {
-        let bytes = std::fs::read(path).map_err(|e| Error::io(path, e))?;
+        let bytes = ordinary::read(path)?;
         let raw = serde_json::from_slice(&bytes)
             .map_err(|e| Error::format(path, format!("not a vocabulary: {e}")))?;
         check(raw).map_err(|what| Error::format(path, what))

@@ -36,10 +36,10 @@ impl Sections {
     pub(super) fn making(&mut self, evidence: &Evidence, studies: &[Study]) {
         let mut html = String::new();
         for study in studies {
-            let (head, machine) = (&study.head, &study.head.machine);
+            let machine = &study.head.machine;
             let facts = [
                 ("Run", study.folder.path().display().to_string()),
-                ("Version", format!("nextpair {}", head.version)),
+                ("Version", makers(study)),
                 (
                     "Machine",
                     format!(
@@ -75,5 +75,24 @@ impl Sections {
             escaped(&folders.join(" "))
         );
         self.section("How it was made", &html);
+    }
+}
+
+/// Who made the rounds of a run. Where several did, that is said: their last digits may differ.
+fn makers(study: &Study) -> String {
+    let began = match &study.head.unit {
+        Some(unit) => format!("nextpair {} on {unit}", study.head.version),
+        None => format!("nextpair {}", study.head.version),
+    };
+    let mut names = vec![began];
+    for origin in study.rounds.iter().flat_map(|round| &round.made_by) {
+        let name = origin.to_string();
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    match names.len() {
+        1 => names.remove(0),
+        _ => format!("mixed: {}", names.join(", then ")),
     }
 }

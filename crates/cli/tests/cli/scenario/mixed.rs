@@ -1,0 +1,108 @@
+//! Runs that another version or another vector unit began, and weights of rounds that are done.
+
+use std::fs;
+
+use serde_json::Value;
+
+use super::Lab;
+use crate::world::json_lines;
+
+/// A run of one round and one strategy, with its head changed.
+fn begun(edit: impl FnOnce(&mut Value)) -> Lab {
+    let lab = Lab::new(80);
+    lab.succeeds("run e.toml --strategies random --rounds 1 --out run");
+    edit_head(&lab, edit);
+    lab
+}
+
+fn edit_head(lab: &Lab, edit: impl FnOnce(&mut Value)) {
+    let mut head: Value = serde_json::from_str(&lab.read("run/run.json")).unwrap();
+    edit(&mut head);
+    lab.write("run/run.json", &head.to_string());
+}
+
+fn resume(rounds: usize) -> String {
+    format!("run e.toml --strategies random --rounds {rounds} --out run --resume")
+}
+
+/// Who the journal says was let in.
+fn let_in(lab: &Lab) -> Vec<Value> {
+    let lines = json_lines(&lab.read("run/rounds.jsonl"));
+    lines.into_iter().map(|mut line| line["continued_by"].take()).filter(|v| !v.is_null()).collect()
+}
+
+#[test]
+fn another_version_or_vector_unit_is_refused_unless_it_is_accepted() {
+    for (key, value, says) in [
+        ("version", "0.0.9", "run: made by nextpair 0.0.9 on "),
+        ("unit", "abacus", "run: made by nextpair 0.1.0 on abacus, and this is nextpair 0.1.0 on "),
+    ] {
+        let lab = begun(|head| head[key] = value.into());
+        let before = lab.read("run/rounds.jsonl");
+        lab.refused(&resume(2), says);
+        lab.refused(&resume(2), "`--resume --mixed` goes on here all the same");
+        assert_eq!(lab.read("run/rounds.jsonl"), before, "nothing was touched");
+        // Nothing is mixed where nothing is left to do.
+        lab.succeeds(&resume(1));
+        assert_eq!(lab.read("run/rounds.jsonl"), before);
+        let accepted = lab.succeeds(&format!("{} --mixed", resume(2)));
+        assert!(accepted.stderr.contains("note: run: made by nextpair"), "{}", accepted.stderr);
+        assert!(accepted.stderr.contains("the results are mixed"), "{}", accepted.stderr);
+        assert_eq!(let_in(&lab).len(), 1);
+        // Who was let in once goes on.
+        let again = lab.succeeds(&resume(3));
+        assert!(!again.stderr.contains("note: "), "{}", again.stderr);
+        assert_eq!(let_in(&lab).len(), 1);
+        let rounds: Vec<Value> = lab.rounds("run").into_iter().filter(|r| !r.is_null()).collect();
+        assert_eq!(rounds.len(), 4);
+        assert!(rounds.iter().all(|round| round["made_by"].as_array().unwrap().len() == 1));
+        lab.succeeds("report run");
+        assert!(lab.read("run/report/report.html").contains("mixed: nextpair "));
+    }
+    let lab = Lab::new(80);
+    lab.refused("run e.toml --mixed --out run", "--resume");
+}
+
+#[test]
+fn a_run_that_does_not_say_its_unit_goes_on_with_a_note() {
+    // As older versions wrote it: no unit, and nobody in the rounds.
+    let lab = begun(|head| drop(head.as_object_mut().unwrap().remove("unit")));
+    let mut rounds = String::new();
+    let mut seal = String::new();
+    for mut round in lab.rounds("run") {
+        round.as_object_mut().unwrap().remove("made_by");
+        seal = nextpair_data::fingerprint(format!("{seal}{round}").as_bytes());
+        rounds += &format!("{{\"round\":{round},\"seal\":\"{seal}\"}}\n");
+    }
+    lab.write("run/rounds.jsonl", &rounds);
+    let noted = lab.succeeds(&resume(2));
+    let says = "note: run: made before runs said on which vector unit";
+    assert!(noted.stderr.contains(says), "{}", noted.stderr);
+    let again = lab.succeeds(&resume(3));
+    assert!(!again.stderr.contains("note: "), "{}", again.stderr);
+    assert_eq!(let_in(&lab).len(), 1, "from then on it says who");
+    edit_head(&lab, |head| head["version"] = "0.0.9".into());
+    lab.succeeds(&resume(4));
+    lab.succeeds("report run");
+}
+
+#[test]
+fn weights_of_every_finished_round_are_looked_at() {
+    let lab = Lab::new(80);
+    lab.succeeds("run e.toml --rounds 1 --out run");
+    // The last rounds, whose weights nobody needs any more, and the first.
+    for place in ["random/round-1", "hard-negative/round-1", "round-0"] {
+        let weights = lab.path(&format!("run/seed-0/{place}/model.safetensors"));
+        let good = fs::read(&weights).unwrap();
+        let mut bad = good.clone();
+        *bad.last_mut().unwrap() ^= 1;
+        fs::write(&weights, &bad).unwrap();
+        let says = format!("{place}/model.safetensors: not the weights that seed 0, ");
+        for words in ["--rounds 1", "--rounds 1 --strategies random", "--rounds 2", "--seeds 1"] {
+            lab.refused(&format!("run e.toml {words} --out run --resume"), &says);
+        }
+        assert!(fs::read(&weights).unwrap() == bad, "it was touched");
+        fs::write(&weights, &good).unwrap();
+    }
+    lab.succeeds("run e.toml --rounds 1 --out run --resume");
+}

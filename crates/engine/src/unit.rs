@@ -1,0 +1,36 @@
+//! The vector unit that numbers are computed with.
+
+use pulp::Arch;
+
+/// The vector unit of this machine, by the name of its instructions. Scores of attention models
+/// and trained weights have the same bits wherever this is the same, and may differ in their last
+/// digits elsewhere.
+pub fn vector_unit() -> &'static str {
+    match Arch::new() {
+        #[cfg(any(target_arch = "x86", target_arch = "x86_64"))]
+        Arch::V4(_) => "x86-64-v4",
+        #[cfg(any(target_arch = "x86", target_arch = "x86_64"))]
+        Arch::V3(_) => "x86-64-v3",
+        #[cfg(target_arch = "aarch64")]
+        Arch::Neon(_) => "neon",
+        _ => "scalar",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packed::tile_size;
+
+    #[test]
+    fn the_unit_is_the_one_that_products_use() {
+        let lanes = tile_size().1 / crate::packed::VECTORS;
+        let expected: &[&str] = match lanes {
+            16 => &["x86-64-v4"],
+            8 => &["x86-64-v3"],
+            4 => &["neon"],
+            _ => &["scalar"],
+        };
+        assert!(expected.contains(&vector_unit()), "{} with {lanes} lanes", vector_unit());
+    }
+}

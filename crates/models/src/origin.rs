@@ -1,0 +1,155 @@
+//! Who computed something: versions of the program, and vector units, do not mix unsaid.
+
+use std::fmt;
+use std::path::Path;
+
+use nextpair_engine::vector_unit;
+use serde::{Deserialize, Serialize};
+
+use crate::Error;
+
+/// What the last digits of weights and scores depend on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Origin {
+    /// The version of nextpair.
+    pub version: String,
+    /// The vector unit, as [`vector_unit`] calls it.
+    pub unit: String,
+}
+
+/// Whether work that something else began may be continued.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mixing {
+    /// It is an error.
+    Refuse,
+    /// It may, and is written down.
+    Accept,
+}
+
+/// Who has worked on a run so far.
+#[derive(Clone, Copy, Debug)]
+pub struct Makers<'a> {
+    /// The version that began it.
+    pub version: &'a str,
+    /// The vector unit that it began on; older versions did not write it down.
+    pub unit: Option<&'a str>,
+    /// Who else was let in.
+    pub continued_by: &'a [Origin],
+}
+
+/// How a process is let in to go on with a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// It is one of those that have worked on it.
+    Known,
+    /// It is new and has to be written down. This is to be told to people.
+    New(String),
+}
+
+impl Origin {
+    /// This program on this machine.
+    pub fn here() -> Self {
+        Origin { version: env!("CARGO_PKG_VERSION").to_owned(), unit: vector_unit().to_owned() }
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "nextpair {} on {}", self.version, self.unit)
+    }
+}
+
+impl Makers<'_> {
+    /// Whether `origin` may go on with the run in `folder`.
+    pub fn admit(
+        &self,
+        origin: &Origin,
+        mixing: Mixing,
+        folder: &Path,
+    ) -> Result<Admission, Error> {
+        let began = self.version == origin.version && self.unit == Some(&origin.unit);
+        if began || self.continued_by.contains(origin) {
+            return Ok(Admission::Known);
+        }
+        if self.version == origin.version && self.unit.is_none() && self.continued_by.is_empty() {
+            return Ok(Admission::New(format!(
+                "{}: made before runs said on which vector unit; the last digits of its numbers \
+                 may be those of another one. From now on it is {}",
+                folder.display(),
+                origin.unit
+            )));
+        }
+        match mixing {
+            Mixing::Refuse => Err(Error::Mixed {
+                folder: folder.to_path_buf(),
+                made_by: self.to_string(),
+                here: origin.clone(),
+            }),
+            Mixing::Accept => Ok(Admission::New(format!(
+                "{}: made by {self}, continued by {origin}: the results are mixed, and the run says so",
+                folder.display()
+            ))),
+        }
+    }
+}
+
+impl fmt::Display for Makers<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let unit = self.unit.unwrap_or("a vector unit that is not known");
+        write!(out, "nextpair {} on {unit}", self.version)?;
+        self.continued_by.iter().try_for_each(|origin| write!(out, ", then {origin}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn origin(version: &str, unit: &str) -> Origin {
+        Origin { version: version.to_owned(), unit: unit.to_owned() }
+    }
+
+    #[test]
+    fn only_those_who_have_worked_on_it_go_on_unsaid() {
+        let (old, new) = (origin("0.1.0", "x86-64-v3"), origin("0.1.0", "x86-64-v4"));
+        let newer = origin("0.2.0", "x86-64-v3");
+        let path = Path::new("run");
+        let admit = |unit, continued_by: &[Origin], origin: &Origin, mixing| {
+            Makers { version: "0.1.0", unit, continued_by }.admit(origin, mixing, path)
+        };
+        let known = |admitted| matches!(admitted, Ok(Admission::Known));
+        let noted = |admitted| matches!(admitted, Ok(Admission::New(_)));
+        let refused = |admitted: Result<_, _>| matches!(admitted, Err(Error::Mixed { .. }));
+        let unit = Some("x86-64-v3");
+        assert!(known(admit(unit, &[], &old, Mixing::Refuse)));
+        for other in [&new, &newer] {
+            assert!(refused(admit(unit, &[], other, Mixing::Refuse)));
+            assert!(noted(admit(unit, &[], other, Mixing::Accept)));
+            let let_in = [other.clone()];
+            assert!(known(admit(unit, &let_in, other, Mixing::Refuse)));
+            assert!(known(admit(unit, &let_in, &old, Mixing::Refuse)));
+        }
+        assert!(refused(admit(unit, std::slice::from_ref(&new), &newer, Mixing::Refuse)));
+        // A run that does not say its unit: noted once, and from then on it is said.
+        assert!(noted(admit(None, &[], &old, Mixing::Refuse)));
+        assert!(refused(admit(None, &[], &newer, Mixing::Refuse)));
+        assert!(refused(admit(None, std::slice::from_ref(&old), &new, Mixing::Refuse)));
+        let what = admit(unit, &[], &newer, Mixing::Refuse).unwrap_err().to_string();
+        let says =
+            "run: made by nextpair 0.1.0 on x86-64-v3, and this is nextpair 0.2.0 on x86-64-v3";
+        assert!(what.starts_with(says), "{what}");
+        assert!(what.contains("--mixed"), "{what}");
+    }
+
+    #[test]
+    fn here_is_this_program() {
+        let here = Origin::here();
+        assert_eq!(here.version, env!("CARGO_PKG_VERSION"));
+        assert!(!here.unit.is_empty());
+        assert_eq!(
+            serde_json::from_str::<Origin>(&serde_json::to_string(&here).unwrap()).unwrap(),
+            here
+        );
+    }
+}
