@@ -7,8 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail, ensure};
 use nextpair_data::{Matrix, Table, open, read_ids};
 use nextpair_engine::{
-    BagOfWords, Embeddings, Features, Matching, Metric, Progress, Question, Rule, Size, Vectors,
-    mean_features,
+    Embeddings, Features, Matching, Metric, Progress, Question, Rule, Size, Vectors, mean_features,
 };
 
 use super::{POOL_NAME, Selection, Source};
@@ -121,6 +120,7 @@ impl SelectionArgs {
             anchor_ids,
             settings,
             features: self.features,
+            bow: self.bow()?,
             source: Source::Files(Box::new(files)),
         })
     }
@@ -199,7 +199,7 @@ impl Files {
         let words = match (self.makes_features(selection), selection.features) {
             (true, FeaturesName::Bow) => {
                 let vectors = pool * self.pool.locals() + pairs * self.rivals.locals();
-                BagOfWords::default().memory(vectors, dim)
+                selection.words().memory(vectors, dim)
             }
             _ => 0,
         };
