@@ -24,6 +24,8 @@ const TOGETHER: usize = 512;
 const WAITING: usize = 4096;
 /// After so long without an act it is time to see what others did.
 const IDLE: Duration = Duration::from_secs(1);
+/// How long others are left to take a turn.
+const ROOM: Duration = Duration::from_millis(3);
 /// What was stored so lately shows that something can be stored.
 const LATELY: Millis = 1000;
 /// How long a probe may take.
@@ -53,8 +55,9 @@ impl Clerk {
     pub(crate) async fn start(store: &Store, terms: Terms, clock: Clock) -> Result<Self, Error> {
         let (mut state, mut head) = (State::default(), Head::default());
         let now = clock();
+        let mut writer = store.writer();
         loop {
-            let news = store.news(&head).await.map_err(|unstored| store.error(&unstored))?;
+            let news = writer.news(&head).await.map_err(|unstored| store.error(&unstored))?;
             if news.head == head {
                 break;
             }
@@ -66,13 +69,14 @@ impl Clerk {
         let ahead = state.clone();
         let state = Arc::new(RwLock::new(state));
         let desk = Desk {
-            store: store.clone(),
-            writer: store.writer(),
+            writer,
             terms,
             clock,
             state: Arc::clone(&state),
             ahead,
             head,
+            read: now.tick,
+            company: false,
             stored: Arc::clone(&stored),
             complaint: String::new(),
         };
@@ -130,7 +134,6 @@ impl Clerk {
 }
 
 struct Desk {
-    store: Store,
     writer: Writer,
     terms: Terms,
     clock: Clock,
@@ -140,6 +143,10 @@ struct Desk {
     ahead: State,
     /// How far the history is known.
     head: Head,
+    /// The tick at which it was last read.
+    read: Millis,
+    /// Another process has just written something.
+    company: bool,
     stored: Arc<AtomicI64>,
     /// What was last said about the database: once is enough.
     complaint: String,
@@ -161,6 +168,10 @@ impl Desk {
                     for (order, done) in orders.drain(..).zip(done) {
                         // Somebody who is gone will ask again.
                         let _ = order.reply.send(done);
+                    }
+                    if self.company {
+                        // Whoever waits for the lock of SQLite asks now and then, not all the time.
+                        tokio::time::sleep(ROOM).await;
                     }
                 }
                 // Nothing to do: another process may have done something.
@@ -194,12 +205,12 @@ impl Desk {
         &mut self,
         orders: &[Order],
     ) -> Result<Vec<Result<Done, Refusal>>, Unstored> {
-        let Desk { writer, ahead, terms, clock, head, .. } = self;
-        let (mut done, mut learned) = (Vec::new(), Record::default());
+        let Desk { writer, ahead, terms, clock, head, read, .. } = self;
+        let (mut done, mut learned, mut decided) = (Vec::new(), Record::default(), None);
         let turn = writer.turn(head, |news| {
             let now = clock();
-            // Just now, whatever the clock of the one who wrote it says.
-            let news = felt(news, |_| now.tick);
+            decided = Some(now.tick);
+            let news = felt(news, |at| now.tick_since(at, *read));
             ahead.learn(&news);
             learned = news;
             let mut record = Record::default();
@@ -213,14 +224,23 @@ impl Desk {
         match turn.await {
             Ok((head, record)) => {
                 self.head = head;
+                self.read = decided.unwrap_or(self.read);
+                self.company = !learned.is_empty();
+                if !record.is_empty() {
+                    self.stored.store((self.clock)().tick, Ordering::Relaxed);
+                }
                 learned.add(record);
                 self.publish(&learned);
-                self.stored.store((self.clock)().tick, Ordering::Relaxed);
                 Ok(done)
             }
             Err(unstored) => {
-                let state = self.state.read().expect("nothing panics while it changes the state");
-                self.ahead.clone_from(&state);
+                if decided.is_some() {
+                    // Not two of them at a time: there may be much.
+                    self.ahead = State::default();
+                    let state =
+                        self.state.read().expect("nothing panics while it changes the state");
+                    self.ahead = state.clone();
+                }
                 Err(unstored)
             }
         }
@@ -229,12 +249,16 @@ impl Desk {
     /// Reads what others did meanwhile.
     async fn look(&mut self) {
         loop {
-            match self.store.news(&self.head).await {
-                Ok(news) if news.head == self.head => return self.complaint.clear(),
+            let news = self.writer.news(&self.head).await;
+            let now = (self.clock)();
+            match news {
+                Ok(news) if news.head == self.head => {
+                    self.read = now.tick;
+                    return self.complaint.clear();
+                }
                 Ok(news) => {
-                    let now = (self.clock)();
                     self.head = news.head.clone();
-                    let record = felt(news, |_| now.tick);
+                    let record = felt(news, |at| now.tick_since(at, self.read));
                     self.ahead.learn(&record);
                     self.publish(&record);
                 }

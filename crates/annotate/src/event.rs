@@ -26,8 +26,13 @@ impl Moment {
         self.wall + (tick - self.tick)
     }
 
-    /// The tick at which something happened that was written down with this time, if it was long
-    /// ago. What seems to lie ahead was written while the clock was wrong, and counts from now.
+    /// The tick at which something happened that another process wrote down with this time, after
+    /// this tick: clocks of two machines may differ.
+    pub(crate) fn tick_since(self, wall: Millis, tick: Millis) -> Millis {
+        self.tick_of(wall).clamp(tick.min(self.tick), self.tick)
+    }
+
+    /// The tick at which something happened that was written down with this time. What seems to lie ahead was written while the clock was wrong, and counts from now.
     pub(crate) fn tick_of(self, wall: Millis) -> Millis {
         self.tick - (self.wall - wall).max(0)
     }

@@ -17,6 +17,7 @@ mod rows;
 mod seal;
 mod tables;
 
+use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,8 +38,7 @@ use tables::Unusable;
 
 pub(crate) use seal::Head;
 
-/// How long a turn may take. Longer than what SQLite and PostgreSQL wait for their locks, so that
-/// they get to say what keeps them.
+/// How long something may take. Longer than locks are waited for, so that it is said what keeps us.
 const PATIENCE: Duration = Duration::from_secs(25);
 /// Events that are read at a time, so that a long history does not lie in memory twice.
 const PAGE: i64 = 4096;
@@ -94,7 +94,9 @@ impl From<sqlx::Error> for Unstored {
             sqlx::Error::Database(error) => {
                 error.code().is_some_and(|code| code.starts_with("57P"))
             }
-            sqlx::Error::Io(error) => error.kind() != std::io::ErrorKind::TimedOut,
+            sqlx::Error::Io(error) => {
+                !matches!(error.kind(), ErrorKind::TimedOut | ErrorKind::NotFound)
+            }
             sqlx::Error::Protocol(_) | sqlx::Error::Tls(_) => true,
             _ => false,
         };
@@ -114,8 +116,10 @@ impl From<Unusable> for Unstored {
     }
 }
 
-fn silent() -> Unstored {
-    silence(PATIENCE).into()
+/// Whoever does not answer in time has failed. What is waited for counts.
+async fn patiently<T>(work: impl Future<Output = Result<T, Unstored>>) -> Result<T, Unstored> {
+    let done = tokio::time::timeout(PATIENCE, work).await;
+    done.unwrap_or_else(|_| Err(silence(PATIENCE).into()))
 }
 
 fn damaged(what: String) -> Unstored {
@@ -154,7 +158,7 @@ impl Store {
         name: &str,
         new: impl FnOnce() -> String,
     ) -> Result<String, Error> {
-        let result = async {
+        let value = patiently(async {
             let mut line = self.line.lock().await;
             let mut connection = line.take(&self.way).await?;
             tables::begin(&mut connection, &self.way).await?;
@@ -169,8 +173,8 @@ impl Store {
             tables::execute(&mut connection, "COMMIT").await?;
             line.give_back(connection);
             Ok(value)
-        };
-        result.await.map_err(|e: sqlx::Error| self.error(&e.into()))
+        });
+        value.await.map_err(|unstored| self.error(&unstored))
     }
 
     /// Lets go of the database, so that SQLite leaves one file behind and not three.
@@ -178,23 +182,9 @@ impl Store {
         self.line.lock().await.close().await;
     }
 
-    /// The next of what happened after what is known, in pages: nothing new means that this is all.
-    pub(crate) async fn news(&self, known: &Head) -> Result<News, Unstored> {
-        let mut line = self.line.lock().await;
-        let read = async {
-            let mut connection = line.take(&self.way).await?;
-            let head = tables::head(&mut connection).await?;
-            Ok((read_news(&mut connection, known, &head).await?, connection))
-        };
-        let read = tokio::time::timeout(PATIENCE, read).await;
-        let (news, connection) = read.unwrap_or_else(|_| Err(silent()))?;
-        line.give_back(connection);
-        Ok(news)
-    }
-
     /// Everything that happened to an item, the oldest first.
     pub(crate) async fn history(&self, item: &str) -> Result<Vec<Event>, Error> {
-        let read = async {
+        let read = patiently(async {
             let mut line = self.line.lock().await;
             let mut connection = line.take(&self.way).await?;
             let sql = format!(
@@ -205,15 +195,29 @@ impl Store {
             line.give_back(connection);
             let event = |row| Row::read(row)?.event().map_err(damaged);
             rows.iter().map(event).collect::<Result<Vec<_>, Unstored>>()
-        };
+        });
         read.await.map_err(|unstored| self.error(&unstored))
     }
 }
 
 impl Writer {
+    /// The next of what happened after what is known, in pages: nothing new means that this is all.
+    pub(crate) async fn news(&mut self, known: &Head) -> Result<News, Unstored> {
+        let way = Arc::clone(&self.way);
+        let line = &mut self.line;
+        let (news, connection) = patiently(async {
+            let mut connection = line.take(&way).await?;
+            let head = tables::head(&mut connection).await?;
+            Ok((read_news(&mut connection, known, &head).await?, connection))
+        })
+        .await?;
+        self.line.give_back(connection);
+        Ok(news)
+    }
+
     /// Takes a turn: while nobody else writes, reads what is new, lets `decide` say what to store,
-    /// and stores it, all of it or nothing. Returns how far the
-    /// history is known, and what was decided, when it is safe.
+    /// and stores it, all of it or nothing. Returns how far the history is known, and what was
+    /// decided, when it is safe.
     ///
     /// After an error nothing that was decided may be told: it may be stored or not, and the next
     /// turn begins with what is.
@@ -224,17 +228,19 @@ impl Writer {
     ) -> Result<(Head, Record), Unstored> {
         let doubt = std::mem::replace(&mut self.doubt, true);
         let way = Arc::clone(&self.way);
-        let turn = async {
-            let mut connection = self.line.take(&way).await?;
+        let line = &mut self.line;
+        let (stored, connection) = patiently(async {
+            let mut connection = line.take(&way).await?;
             way.check_file()?;
             let stored = take_turn(&mut connection, &way, known, decide).await?;
+            // It may have been moved meanwhile.
+            way.check_file()?;
             if doubt {
                 check(&way, &stored.0).await?;
             }
             Ok((stored, connection))
-        };
-        let turn = tokio::time::timeout(PATIENCE, turn).await;
-        let (stored, connection) = turn.unwrap_or_else(|_| Err(silent()))?;
+        })
+        .await?;
         self.line.give_back(connection);
         self.doubt = false;
         Ok(stored)
@@ -287,7 +293,8 @@ async fn check(way: &Way, stored: &Head) -> Result<(), Unstored> {
     let mut connection = way.connect().await?;
     let found = tables::head(&mut connection).await?;
     // Another process may have gone on.
-    match found.seq >= stored.seq && (found.seq > stored.seq || found.seal == stored.seal) {
+    let as_far = found.seq >= stored.seq && found.drafts >= stored.drafts;
+    match as_far && (found.seq > stored.seq || found.seal == stored.seal) {
         true => Ok(()),
         false => Err(Unstored::Failed("what was stored is not there".to_owned())),
     }
@@ -303,6 +310,9 @@ async fn read_news(
     if head.seq < known.seq {
         let (head, known) = (head.seq, known.seq);
         return Err(damaged(format!("it ends with event {head}, and event {known} was stored")));
+    }
+    if head.drafts < known.drafts {
+        return Err(damaged("unfinished words that were stored are gone".to_owned()));
     }
     if head.seq > known.seq {
         read_events(connection, &mut news, head).await?;

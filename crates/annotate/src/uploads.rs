@@ -158,15 +158,16 @@ impl Uploads {
     /// Gives a file its name; false if there is one of this name.
     fn name(&self, file: NamedTempFile, name: &str) -> io::Result<bool> {
         let path = self.folder.join(name);
-        if path.is_file() {
-            return Ok(false);
+        let is_new = !path.is_file();
+        if is_new {
+            file.as_file().sync_all()?;
+            file.persist(&path).map_err(|e| e.error)?;
         }
-        file.as_file().sync_all()?;
-        file.persist(&path).map_err(|e| e.error)?;
-        // The name is kept by the folder, not by the file.
+        // The name is kept by the folder, not by the file. One that was there may have been given by
+        // somebody who failed after that.
         #[cfg(unix)]
         fs::File::open(&self.folder)?.sync_all()?;
-        Ok(true)
+        Ok(is_new)
     }
 
     /// So many bytes are there that the history does not tell of.

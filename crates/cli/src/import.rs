@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use nextpair_data::dataset::TRAIN;
 use nextpair_data::import::{
-    self, Coco, Embeddings, Flickr, Folder, Importer, Karpathy, Scan, Summary, Table, Tally,
-    WebDataset,
+    self, BottomUp, Coco, Embeddings, Flickr, Folder, Importer, Karpathy, Scan, Summary, Table,
+    Tally, WebDataset,
 };
 use nextpair_data::scenes::Settings;
 use nextpair_data::{Error, Side};
@@ -42,6 +42,15 @@ struct Images {
     image_dir: Option<PathBuf>,
 }
 
+/// Region features in tables, for kinds that name images.
+#[derive(clap::Args)]
+struct Regions {
+    /// Region features as published with bottom-up attention (36 regions, image_id to features in
+    /// base64): a .tsv file or a folder of them; may be given several times
+    #[arg(long, value_name = "TSV")]
+    bottom_up: Vec<PathBuf>,
+}
+
 #[derive(clap::Subcommand)]
 enum Kind {
     #[command(flatten)]
@@ -71,6 +80,8 @@ enum SourceKind {
         places: Places,
         #[command(flatten)]
         images: Images,
+        #[command(flatten)]
+        regions: Regions,
         /// Keep COCO's restval images, as a split of that name; the paper trains without them
         #[arg(long)]
         restval: bool,
@@ -97,6 +108,8 @@ enum SourceKind {
         places: Places,
         #[command(flatten)]
         images: Images,
+        #[command(flatten)]
+        regions: Regions,
         /// Captions kept of each image, from the first on
         #[arg(long, value_name = "N", default_value_t = 5)]
         max_captions: usize,
@@ -107,6 +120,8 @@ enum SourceKind {
         places: Places,
         #[command(flatten)]
         images: Images,
+        #[command(flatten)]
+        regions: Regions,
         /// Keep images that are in no list, without a split
         #[arg(long)]
         unlisted: bool,
@@ -212,24 +227,34 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+impl Regions {
+    /// A source, with its features if there are tables of them.
+    fn of(self, source: impl Importer + 'static) -> Box<dyn Importer> {
+        match self.bottom_up.is_empty() {
+            true => Box::new(source),
+            false => Box::new(BottomUp { source: Box::new(source), tables: self.bottom_up }),
+        }
+    }
+}
+
 impl SourceKind {
     fn importer(self) -> (Places, Box<dyn Importer>) {
         match self {
-            SourceKind::Karpathy { places, images, restval, max_captions } => {
+            SourceKind::Karpathy { places, images, regions, restval, max_captions } => {
                 let (json, image_dir) = (places.src.clone(), images.image_dir);
-                (places, Box::new(Karpathy { json, image_dir, restval, max_captions }))
+                (places, regions.of(Karpathy { json, image_dir, restval, max_captions }))
             }
             SourceKind::Scan { places, images, splits, karpathy } => {
                 let (folder, image_dir) = (places.src.clone(), images.image_dir);
                 (places, Box::new(Scan { folder, splits, image_dir, karpathy }))
             }
-            SourceKind::Coco { places, images, max_captions } => {
+            SourceKind::Coco { places, images, regions, max_captions } => {
                 let (source, image_dir) = (places.src.clone(), images.image_dir);
-                (places, Box::new(Coco { source, image_dir, max_captions }))
+                (places, regions.of(Coco { source, image_dir, max_captions }))
             }
-            SourceKind::Flickr { places, images, unlisted } => {
+            SourceKind::Flickr { places, images, regions, unlisted } => {
                 let (source, image_dir) = (places.src.clone(), images.image_dir);
-                (places, Box::new(Flickr { source, image_dir, unlisted }))
+                (places, regions.of(Flickr { source, image_dir, unlisted }))
             }
             SourceKind::Table {
                 places,

@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use nextpair_data::{Side, read_groups, read_indices};
 use nextpair_engine::{Guards, Metric, Rule, Scope, Settings, StrategyName, Weight, group_labels};
-use nextpair_scenario::ItemFeatures;
+use nextpair_scenario::{Bow, ItemFeatures};
 
 use crate::selection::Selection;
 use crate::threads;
@@ -90,6 +90,12 @@ pub(crate) struct SelectionArgs {
     /// word have the mean of their encoded words
     #[arg(long, value_enum, default_value_t = FeaturesName::Mean)]
     pub(crate) features: FeaturesName,
+    /// --features bow: local vectors that k-means finds the visual words of [default: 30000]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    bow_sample: Option<usize>,
+    /// --features bow: rounds of k-means at most [default: 20]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    bow_iterations: Option<usize>,
     /// Ignore similarities above this as likely false negatives
     #[arg(long, value_name = "S", allow_negative_numbers = true)]
     max_score: Option<f64>,
@@ -192,6 +198,21 @@ impl SelectionArgs {
             (_, _, Some(pool)) => self.open_files(pool),
             _ => bail!("give --pool with embeddings, or --model with a DATASET"),
         }
+    }
+
+    /// How visual words are found.
+    pub(crate) fn bow(&self) -> Result<Bow> {
+        let given = [("--bow-sample", self.bow_sample), ("--bow-iterations", self.bow_iterations)];
+        for (flag, number) in given.into_iter().filter_map(|(flag, n)| Some((flag, n?))) {
+            ensure!(self.features == FeaturesName::Bow, "{flag} is for --features bow");
+            ensure!(number > 0, "{flag} is 0; at least 1 is needed");
+        }
+        let usual = Bow::default();
+        Ok(Bow {
+            sample: self.bow_sample.unwrap_or(usual.sample),
+            iterations: self.bow_iterations.unwrap_or(usual.iterations),
+            once: false,
+        })
     }
 
     pub(crate) fn metric(&self) -> Metric {

@@ -8,6 +8,7 @@ use std::ops::Range;
 use anyhow::{Result, bail};
 use nextpair_data::Matrix;
 use nextpair_engine::{BagOfWords, Progress, Question, Settings, StrategyName, bag_of_words};
+use nextpair_scenario::Bow;
 
 use crate::inputs::{FeaturesName, PoolSide};
 use of_files::Files;
@@ -22,6 +23,7 @@ pub(crate) struct Selection {
     pub(crate) anchor_ids: Option<Vec<String>>,
     pub(crate) settings: Settings,
     pub(crate) features: FeaturesName,
+    pub(crate) bow: Bow,
     pub(crate) source: Source,
 }
 
@@ -108,9 +110,14 @@ impl Selection {
         paired: &Matrix,
         progress: &dyn Progress,
     ) -> Result<(Matrix, Matrix)> {
-        let words = BagOfWords { seed: self.settings.seed, ..BagOfWords::default() };
-        let (paired, pool) = bag_of_words(paired, pool, words, progress)?;
+        let (paired, pool) = bag_of_words(paired, pool, self.words(), progress)?;
         Ok((pool, paired))
+    }
+
+    /// How visual words are found.
+    fn words(&self) -> BagOfWords {
+        let Bow { sample, iterations, .. } = self.bow;
+        BagOfWords { sample, iterations, seed: self.settings.seed, ..BagOfWords::default() }
     }
 }
 

@@ -4,6 +4,7 @@
 //! their images, notes what is odd and writes the dataset. Adding a kind is one file here, and a
 //! subcommand for its flags.
 
+mod bottom_up;
 mod captions;
 mod coco;
 mod embeddings;
@@ -22,6 +23,7 @@ mod webdataset;
 use std::collections::BTreeMap;
 use std::path::Path;
 
+pub use bottom_up::BottomUp;
 pub use coco::Coco;
 pub use embeddings::Embeddings;
 pub use findings::{Findings, Tally};

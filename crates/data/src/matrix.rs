@@ -1,5 +1,7 @@
 //! Rows of numbers on disk or in memory, read one row at a time.
 
+use std::sync::Arc;
+
 use half::f16;
 
 use crate::Error;
@@ -86,6 +88,25 @@ pub struct Matrix {
     dim: usize,
     dtype: Dtype,
     parts: Vec<Part>,
+    /// Which rows of the parts these are, where they are a choice of them.
+    chosen: Option<Chosen>,
+}
+
+/// A choice of rows, in any order.
+#[derive(Clone, Debug)]
+struct Chosen {
+    places: Arc<[u32]>,
+    /// Rows that one place stands for: 1, or the local vectors of an item that was flattened.
+    each: usize,
+}
+
+impl Chosen {
+    fn place(&self, row: usize) -> usize {
+        match self.each {
+            1 => self.places[row] as usize,
+            each => self.places[row / each] as usize * each + row % each,
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -98,7 +119,8 @@ impl Matrix {
     /// A matrix over raw bytes, already checked to hold exactly `rows * locals * dim` numbers.
     pub(crate) fn over(bytes: Bytes, rows: usize, locals: usize, dim: usize, dtype: Dtype) -> Self {
         assert_eq!(bytes.as_slice().len(), rows * locals * dim * dtype.size());
-        Matrix { start: 0, rows, locals, dim, dtype, parts: vec![Part { first: 0, bytes }] }
+        let parts = vec![Part { first: 0, bytes }];
+        Matrix { start: 0, rows, locals, dim, dtype, parts, chosen: None }
     }
 
     /// One vector per row, from memory.
@@ -136,9 +158,10 @@ impl Matrix {
     /// The same numbers read as items of `locals` vectors each.
     ///
     /// # Panics
-    /// If the rows do not divide into items of `locals` vectors.
+    /// If the rows do not divide into items of `locals` vectors, or are not one piece.
     pub fn with_locals(self, locals: usize) -> Self {
-        assert!(self.parts.len() == 1 && self.locals == 1 && self.rows.is_multiple_of(locals));
+        assert!(self.parts.len() == 1 && self.chosen.is_none(), "one piece");
+        assert!(self.locals == 1 && self.rows.is_multiple_of(locals));
         Matrix { rows: self.rows / locals, locals, ..self }
     }
 
@@ -146,8 +169,10 @@ impl Matrix {
     pub(crate) fn concatenate(parts: Vec<Matrix>) -> Option<Matrix> {
         let first = parts.first()?;
         let (locals, dim, dtype) = (first.locals, first.dim, first.dtype);
-        let mut whole = Matrix { start: 0, rows: 0, locals, dim, dtype, parts: Vec::new() };
+        let (parts_of, chosen) = (Vec::new(), None);
+        let mut whole = Matrix { start: 0, rows: 0, locals, dim, dtype, parts: parts_of, chosen };
         for part in parts {
+            assert!(part.start == 0 && part.chosen.is_none(), "whole files are put together");
             if (part.locals, part.dim, part.dtype) != (locals, dim, dtype) {
                 return None;
             }
@@ -162,13 +187,59 @@ impl Matrix {
     /// The local vectors of all items, each as a row of its own.
     pub fn flattened(&self) -> Matrix {
         let part = |p: &Part| Part { first: p.first * self.locals, bytes: p.bytes.clone() };
+        let chosen = |c: &Chosen| Chosen { each: c.each * self.locals, places: c.places.clone() };
         Matrix {
             start: self.start * self.locals,
             rows: self.rows * self.locals,
             locals: 1,
             parts: self.parts.iter().map(part).collect(),
+            chosen: self.chosen.as_ref().map(chosen),
             ..*self
         }
+    }
+
+    /// Some rows in any order, without a copy of their numbers.
+    ///
+    /// # Panics
+    /// If there is no such row, or if a row is beyond 2^32.
+    pub fn view(&self, rows: impl IntoIterator<Item = usize>) -> Matrix {
+        let place = |row: usize| {
+            assert!(row < self.rows, "row {row} of {}", self.rows);
+            u32::try_from(self.place(row)).expect("views are of at most 2^32 rows")
+        };
+        let places: Arc<[u32]> = rows.into_iter().map(place).collect();
+        let (rows, chosen) = (places.len(), Some(Chosen { places, each: 1 }));
+        Matrix { start: 0, rows, chosen, ..self.clone() }
+    }
+
+    /// These rows and after them those of `other`, without a copy; `None` unless they agree in
+    /// shape and type.
+    ///
+    /// # Panics
+    /// If the files behind have more than 2^32 rows.
+    pub fn followed_by(&self, other: &Matrix) -> Option<Matrix> {
+        let shape = |m: &Matrix| (m.locals, m.dim, m.dtype);
+        if shape(self) != shape(other) {
+            return None;
+        }
+        let stride = (self.locals * self.dim * self.dtype.size()).max(1);
+        let behind = |p: &Part| p.first + p.bytes.as_slice().len() / stride;
+        let extent = self.parts.last().map_or(0, behind);
+        let moved = |p: &Part| Part { first: extent + p.first, bytes: p.bytes.clone() };
+        let parts = self.parts.iter().cloned().chain(other.parts.iter().map(moved)).collect();
+        let own = (0..self.rows).map(|row| self.place(row));
+        let places = own.chain((0..other.rows).map(|row| extent + other.place(row)));
+        let place = |place| u32::try_from(place).expect("views are of at most 2^32 rows");
+        let places: Arc<[u32]> = places.map(place).collect();
+        let (rows, chosen) = (places.len(), Some(Chosen { places, each: 1 }));
+        Some(Matrix { start: 0, rows, parts, chosen, ..*self })
+    }
+
+    /// Where a row lies in the parts.
+    #[inline]
+    fn place(&self, row: usize) -> usize {
+        let row = self.start + row;
+        self.chosen.as_ref().map_or(row, |chosen| chosen.place(row))
     }
 
     /// Some consecutive rows, without a copy.
@@ -217,7 +288,7 @@ impl Matrix {
     #[inline]
     pub fn row_bytes(&self, row: usize) -> &[u8] {
         assert!(row < self.rows, "row {row} of {}", self.rows);
-        let row = self.start + row;
+        let row = self.place(row);
         let part = match self.parts.as_slice() {
             [only] => only,
             many => &many[many.partition_point(|p| p.first <= row) - 1],
@@ -313,5 +384,64 @@ mod tests {
         assert_eq!((part.rows(), row), (2, [4.0, 5.0]));
         let other = Matrix::from_f32(1, &[1.0]);
         assert!(Matrix::concatenate(vec![whole, other]).is_none());
+    }
+
+    #[test]
+    fn views_are_rows_in_any_order() {
+        let a = Matrix::from_f32(1, &[0.0, 1.0, 2.0, 3.0, 4.0, 5.0]).with_locals(2);
+        let b = Matrix::from_f32(1, &[6.0, 7.0]).with_locals(2);
+        let whole = Matrix::concatenate(vec![a, b]).unwrap();
+        let values = |matrix: &Matrix| -> Vec<f64> {
+            let row = |row| {
+                let mut values = vec![0.0; matrix.locals() * matrix.dim()];
+                matrix.read_f64(row, &mut values);
+                values
+            };
+            (0..matrix.rows()).flat_map(row).collect()
+        };
+        let view = whole.view([3, 0, 0, 2]);
+        let expected = [6.0, 7.0, 0.0, 1.0, 0.0, 1.0, 4.0, 5.0];
+        assert_eq!((view.rows(), view.locals()), (4, 2));
+        assert_eq!(values(&view), expected);
+        assert_eq!(values(&view.flattened()), expected);
+        assert_eq!(values(&view.flattened().slice(1..4)), expected[1..4]);
+        assert_eq!(values(&view.slice(1..4)), expected[2..]);
+        assert_eq!(values(&view.slice(2..4).flattened()), expected[4..]);
+        assert_eq!(values(&view.slice(1..4).view([2, 0])), [4.0, 5.0, 0.0, 1.0]);
+        let of_slice = whole.slice(1..4).view([2, 0]);
+        assert_eq!(values(&of_slice), [6.0, 7.0, 2.0, 3.0]);
+        assert_eq!(values(&view.flattened().view([7, 0]).flattened()), [5.0, 6.0]);
+        assert_eq!(values(&view.gather(&[3, 1])), [4.0, 5.0, 0.0, 1.0]);
+        assert_eq!(whole.view([]).rows(), 0);
+        for (part, original) in [(&view, 0), (&of_slice, 0)] {
+            let place = part.row_bytes(original).as_ptr();
+            assert_eq!(place, whole.row_bytes(3).as_ptr(), "no number is copied");
+        }
+    }
+
+    #[test]
+    fn one_matrix_follows_another() {
+        let a = Matrix::from_f32(1, &[0.0, 1.0, 2.0]);
+        let b = Matrix::from_f32(1, &[3.0, 4.0]);
+        let both = Matrix::concatenate(vec![a.clone(), b.clone()]).unwrap();
+        let all = both.slice(1..5).followed_by(&both.view([4, 0]).slice(0..1)).unwrap();
+        let all = all.followed_by(&Matrix::from_f32(1, &[])).unwrap().followed_by(&b).unwrap();
+        let read = |row| {
+            let mut value = [0.0];
+            all.read_f64(row, &mut value);
+            value[0]
+        };
+        assert_eq!(
+            (0..all.rows()).map(read).collect::<Vec<_>>(),
+            [1.0, 2.0, 3.0, 4.0, 4.0, 3.0, 4.0]
+        );
+        assert!(a.followed_by(&Matrix::from_f64(1, &[1.0])).is_none());
+        assert!(a.followed_by(&Matrix::from_f32(2, &[1.0, 2.0])).is_none());
+    }
+
+    #[test]
+    #[should_panic(expected = "row 3 of 3")]
+    fn a_view_of_a_row_that_is_not_there_is_refused() {
+        Matrix::from_f32(1, &[0.0, 1.0, 2.0]).view([0, 3]);
     }
 }

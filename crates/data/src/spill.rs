@@ -23,16 +23,6 @@ impl Spill {
         Ok(Spill { file: BufWriter::new(file), folder, bytes: 0 })
     }
 
-    /// A copy of some rows of a matrix, in the order given.
-    pub fn of_rows(
-        matrix: &Matrix,
-        rows: impl IntoIterator<Item = usize>,
-    ) -> Result<Matrix, Error> {
-        let mut spill = Spill::new()?;
-        rows.into_iter().try_for_each(|row| spill.append(matrix.row_bytes(row)))?;
-        Ok(spill.finish(matrix.dim(), matrix.dtype())?.with_locals(matrix.locals()))
-    }
-
     /// Appends numbers as they are stored.
     pub(crate) fn append(&mut self, bytes: &[u8]) -> Result<(), Error> {
         self.bytes += bytes.len();
@@ -80,8 +70,5 @@ mod tests {
         matrix.read_f64(1, &mut row);
         assert_eq!((matrix.rows(), row), (2, [3.0, 4.0]));
         assert_eq!(Spill::new().unwrap().finish(2, Dtype::F32).unwrap().rows(), 0);
-        let copy = Spill::of_rows(&matrix.with_locals(2), [0, 0]).unwrap();
-        assert_eq!((copy.rows(), copy.locals(), copy.dtype()), (2, 2, Dtype::F64));
-        assert_eq!(Spill::of_rows(&copy, []).unwrap().rows(), 0);
     }
 }

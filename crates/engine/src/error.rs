@@ -277,3 +277,16 @@ impl Error {
         if found == expected { Ok(()) } else { Err(Error::Length { what, found, expected }) }
     }
 }
+
+impl Error {
+    /// The same about rows that were counted from row `first` of what it names.
+    pub(crate) fn in_rows_from(mut self, first: usize) -> Self {
+        if let Error::NotFinite { row, .. }
+        | Error::NormOutOfRange { row, .. }
+        | Error::ZeroVector { row, .. } = &mut self
+        {
+            *row += first;
+        }
+        self
+    }
+}

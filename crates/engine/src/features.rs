@@ -3,7 +3,7 @@
 use nextpair_data::{Dtype, Matrix, Spill, draw};
 use rayon::prelude::*;
 
-use crate::kcenter::nearest;
+use crate::kcenter::{nearest, nearest_within};
 use crate::{Error, Progress, Vectors};
 
 /// Items whose features are made at once.
@@ -49,18 +49,22 @@ impl Default for BagOfWords {
 }
 
 impl BagOfWords {
-    /// About the memory that finding the words of `vectors` local vectors takes, in bytes.
+    /// About the memory that finding and counting the words of `vectors` local vectors takes, in
+    /// bytes. The vectors themselves stay where they are.
     pub fn memory(&self, vectors: usize, dim: usize) -> usize {
-        let points = 2 * 8 * self.sample.min(vectors) * dim;
-        points + 72 * vectors + 24 * self.clusters * dim
+        let at_once = LOCALS.max(self.sample.max(self.clusters)).min(vectors);
+        24 * vectors + 72 * at_once + 24 * self.clusters * dim
     }
 }
 
 const SAMPLED: u64 = 3;
 const FIRST_CENTROIDS: u64 = 4;
 
+/// Local vectors that get their words at once.
+const LOCALS: usize = 1 << 18;
+
 /// Histograms of the items' local vectors over k-means clusters, of the paired items and of the
-/// pool.
+/// pool. Local vectors are read where they lie; the histograms lie in temporary files.
 pub fn bag_of_words(
     paired: &Matrix,
     pool: &Matrix,
@@ -75,15 +79,40 @@ pub fn bag_of_words(
             right_dim: pool.dim(),
         });
     }
-    let centroids = fit(&paired.flattened(), &pool.flattened(), settings)?;
-    let paired = histograms(&centroids, paired, progress)?;
-    Ok((paired, histograms(&centroids, pool, progress)?))
+    let (locals, more) = (paired.flattened(), pool.flattened());
+    let words = match locals.followed_by(&more) {
+        Some(all) => visual_words(&all, settings)?,
+        // Files of different types: what is drawn is brought to one.
+        None => {
+            let read = |vector: usize, values: &mut [f64]| match vector.checked_sub(locals.rows()) {
+                None => locals.read_f64(vector, values),
+                Some(vector) => more.read_f64(vector, values),
+            };
+            fit(locals.rows() + more.rows(), settings, |drawn| {
+                let mut values = vec![0.0; drawn.len() * pool.dim()];
+                let rows = values.chunks_exact_mut(pool.dim());
+                drawn.iter().zip(rows).for_each(|(&vector, row)| read(vector as usize, row));
+                Matrix::from_f64(pool.dim(), &values)
+            })?
+        }
+    };
+    let paired = histograms(&words, paired, progress)?;
+    Ok((paired, histograms(&words, pool, progress)?))
+}
+
+/// The visual words of some items: the centroids of a sample of their local vectors.
+pub fn visual_words(items: &Matrix, settings: BagOfWords) -> Result<Matrix, Error> {
+    let locals = items.flattened();
+    fit(locals.rows(), settings, |drawn| locals.view(drawn.iter().map(|&vector| vector as usize)))
 }
 
 /// Lloyd's k-means from a seeded choice of vectors. A cluster that loses all vectors stays where
-/// it is.
-fn fit(paired: &Matrix, pool: &Matrix, settings: BagOfWords) -> Result<Matrix, Error> {
-    let (vectors, dim) = (paired.rows() + pool.rows(), pool.dim());
+/// it is. `points` are the vectors that were drawn.
+fn fit(
+    vectors: usize,
+    settings: BagOfWords,
+    points: impl FnOnce(&[u32]) -> Matrix,
+) -> Result<Matrix, Error> {
     if u32::try_from(vectors).is_err() {
         return Err(Error::TooManyRows { what: "the local vectors", rows: vectors });
     }
@@ -91,19 +120,13 @@ fn fit(paired: &Matrix, pool: &Matrix, settings: BagOfWords) -> Result<Matrix, E
     if settings.clusters == 0 || settings.clusters > vectors {
         return Err(Error::TooFewVectors { clusters: settings.clusters, vectors });
     }
-    let drawn = draw::sample(settings.seed, SAMPLED, vectors, sample);
-    let mut values = vec![0.0; sample * dim];
-    for (&vector, values) in drawn.iter().zip(values.chunks_exact_mut(dim)) {
-        match (vector as usize).checked_sub(paired.rows()) {
-            None => paired.read_f64(vector as usize, values),
-            Some(vector) => pool.read_f64(vector, values),
-        }
-    }
-    let points = Matrix::from_f64(dim, &values);
+    let points = points(&draw::sample(settings.seed, SAMPLED, vectors, sample));
+    let dim = points.dim();
     let points = Vectors::new(&points, "the sampled local vectors")?;
     let first = draw::sample(settings.seed, FIRST_CENTROIDS, sample, settings.clusters);
     let mut centroids = points.matrix().gather(&first);
     let mut words = Vec::new();
+    let mut point = vec![0.0; dim];
     for _ in 0..settings.iterations {
         let near = nearest(&Vectors::new(&centroids, "the clusters")?, &points, &())?;
         let now: Vec<u32> = near.into_iter().map(|(word, _)| word).collect();
@@ -113,10 +136,11 @@ fn fit(paired: &Matrix, pool: &Matrix, settings: BagOfWords) -> Result<Matrix, E
         words = now;
         let mut sums = vec![0.0; settings.clusters * dim];
         let mut counts = vec![0u32; settings.clusters];
-        for (&word, point) in words.iter().zip(values.chunks_exact(dim)) {
+        for (row, &word) in words.iter().enumerate() {
             counts[word as usize] += 1;
+            points.matrix().read_f64(row, &mut point);
             let sum = &mut sums[word as usize * dim..][..dim];
-            sum.iter_mut().zip(point).for_each(|(s, v)| *s += v);
+            sum.iter_mut().zip(&point).for_each(|(s, v)| *s += v);
         }
         for (word, (sum, count)) in sums.chunks_exact_mut(dim).zip(counts).enumerate() {
             match count {
@@ -136,15 +160,20 @@ pub fn histograms(
     items: &Matrix,
     progress: &dyn Progress,
 ) -> Result<Matrix, Error> {
-    let locals = items.flattened();
-    let locals = Vectors::new(&locals, "the local vectors")?;
-    let near = nearest(&Vectors::new(centroids, "the clusters")?, &locals, progress)?;
-    let words = centroids.rows();
+    let centroids = Vectors::new(centroids, "the clusters")?;
+    let (words, locals) = (centroids.len(), items.locals());
+    progress.start("nearest centres", (words * items.rows() * locals) as u64);
     let mut spill = Spill::new()?;
-    for near in near.chunks_exact(items.locals()) {
-        let mut counts = vec![0.0; words];
-        near.iter().for_each(|&(word, _)| counts[word as usize] += 1.0);
-        spill.append_f32(&counts)?;
+    let at_once = (LOCALS / locals.max(1)).max(1);
+    for first in (0..items.rows()).step_by(at_once) {
+        let some = items.slice(first..items.rows().min(first + at_once)).flattened();
+        let some = Vectors::new(&some, "the local vectors");
+        let some = some.map_err(|error| error.in_rows_from(first * locals))?;
+        for near in nearest_within(&centroids, &some, progress)?.chunks_exact(locals.max(1)) {
+            let mut counts = vec![0.0; words];
+            near.iter().for_each(|&(word, _)| counts[word as usize] += 1.0);
+            spill.append_f32(&counts)?;
+        }
     }
     Ok(spill.finish(words, Dtype::F32)?)
 }

@@ -67,6 +67,16 @@ pub fn nearest(
     items: &Vectors<'_>,
     progress: &dyn Progress,
 ) -> Result<Vec<(u32, f64)>, Error> {
+    progress.start("nearest centres", centres.len() as u64 * items.len() as u64);
+    nearest_within(centres, items, progress)
+}
+
+/// [`nearest`] as a part of a phase that has begun.
+pub(crate) fn nearest_within(
+    centres: &Vectors<'_>,
+    items: &Vectors<'_>,
+    progress: &dyn Progress,
+) -> Result<Vec<(u32, f64)>, Error> {
     if centres.dim() != items.dim() {
         return Err(Error::DimensionMismatch {
             left: "the centres",
@@ -78,7 +88,6 @@ pub fn nearest(
     if centres.is_empty() {
         return Err(Error::EmptyPaired);
     }
-    progress.start("nearest centres", centres.len() as u64 * items.len() as u64);
     let rows: Vec<u32> = (0..centres.len() as u32).collect();
     let columns: Vec<u32> = (0..items.len() as u32).collect();
     let field = Field { rows: &rows, group_of_row: &|row| row, barred: &|_| None };

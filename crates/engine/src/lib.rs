@@ -60,7 +60,7 @@ mod vectors;
 pub use cross::{Aggregation, Attention, Gradients, Matcher, Memory, Normaliser, Ragged};
 pub use embeddings::{Embeddings, Metric};
 pub use error::Error;
-pub use features::{BagOfWords, bag_of_words, histograms, mean_features};
+pub use features::{BagOfWords, bag_of_words, histograms, mean_features, visual_words};
 pub use groups::group_labels;
 pub use kcenter::{k_center, nearest};
 pub use memory::Size;

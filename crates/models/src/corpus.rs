@@ -2,7 +2,7 @@
 
 use candle_core::{Device, Tensor};
 use nextpair_data::dataset::{DEV, Dataset, FeatureSet, Features, Items, Per, TRAIN};
-use nextpair_data::text::Vocabulary;
+use nextpair_data::text::{Vocabulary, WordCounts};
 use nextpair_data::{Progress, Side, draw};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -29,6 +29,23 @@ enum Captions {
         set: FeatureSet,
         features: Features,
     },
+}
+
+impl Captions {
+    /// Every caption as words of a vocabulary.
+    fn read(items: &Items, vocabulary: &Vocabulary) -> Self {
+        let encoded: Vec<Vec<Vec<u32>>> = (0..items.len())
+            .into_par_iter()
+            .map(|item| items.get(item).captions.iter().map(|c| vocabulary.encode(c)).collect())
+            .collect();
+        let mut offsets = vec![0];
+        let mut ids = Vec::new();
+        for caption in encoded.iter().flatten() {
+            ids.extend_from_slice(caption);
+            offsets.push(ids.len());
+        }
+        Captions::Words { ids, offsets, known: vocabulary.words().len() }
+    }
 }
 
 /// An image and one of its captions, counted through the dataset.
@@ -70,19 +87,33 @@ impl Corpus {
         images: Option<&str>,
         vocabulary: &Vocabulary,
     ) -> Result<Self, Error> {
-        let items = dataset.items();
-        let encoded: Vec<Vec<Vec<u32>>> = (0..items.len())
-            .into_par_iter()
-            .map(|item| items.get(item).captions.iter().map(|c| vocabulary.encode(c)).collect())
-            .collect();
-        let mut offsets = vec![0];
-        let mut ids = Vec::new();
-        for caption in encoded.iter().flatten() {
-            ids.extend_from_slice(caption);
-            offsets.push(ids.len());
-        }
-        let texts = Captions::Words { ids, offsets, known: vocabulary.words().len() };
+        let texts = Captions::read(dataset.items(), vocabulary);
         Self::open(dataset, images, texts)
+    }
+
+    /// The same dataset and features, for a model that knows these words.
+    pub fn with_words(&self, vocabulary: &Vocabulary) -> Corpus {
+        let texts = Captions::read(self.dataset.items(), vocabulary);
+        let (dataset, image_set) = (self.dataset.clone(), self.image_set.clone());
+        Corpus { dataset, image_set, images: self.images.clone(), texts }
+    }
+
+    /// The words of the captions of some pairs, each caption once.
+    pub fn words_of(&self, pairs: &[Pair]) -> WordCounts {
+        let items = self.dataset.items();
+        let mut captions: Vec<usize> = pairs.iter().map(|pair| pair.caption).collect();
+        captions.sort_unstable();
+        captions.dedup();
+        let mut counts = WordCounts::default();
+        let owner = |caption: &usize| items.item_of_caption(*caption);
+        for of_item in captions.chunk_by(|a, b| owner(a) == owner(b)) {
+            let item = owner(&of_item[0]);
+            let (texts, first) = (items.get(item).captions, items.captions_of(item).start);
+            for caption in of_item {
+                counts.add(&texts[caption - first]);
+            }
+        }
+        counts
     }
 
     /// For a model of vectors on both sides.

@@ -1,6 +1,5 @@
 //! Encoded images and captions: encoders run once, what they give lies on disk.
 
-use std::borrow::Cow;
 use std::ops::Range;
 
 use nextpair_data::{Dtype, Matrix, Progress, Spill};
@@ -116,16 +115,12 @@ impl Encodings {
         Ok(spill.finish(dim, Dtype::F64)?)
     }
 
-    /// The vectors of items that have one each, in their order.
-    pub(crate) fn matrix(&self) -> Result<Cow<'_, Matrix>, Error> {
-        let Some(order) = &self.order else { return Ok(Cow::Borrowed(&self.vectors)) };
-        let mut spill = Spill::new()?;
-        let mut values = vec![0.0; self.vectors.dim()];
-        for &item in order {
-            self.vectors.read_f32(self.offsets[item as usize], &mut values);
-            spill.append_f32(&values)?;
+    /// The vectors of items that have one each, in their order, without a copy.
+    pub(crate) fn matrix(&self) -> Matrix {
+        match &self.order {
+            None => self.vectors.clone(),
+            Some(order) => self.vectors.view(order.iter().map(|&item| self.offsets[item as usize])),
         }
-        Ok(Cow::Owned(spill.finish(self.vectors.dim(), Dtype::F32)?))
     }
 
     /// The encoded item in a place.

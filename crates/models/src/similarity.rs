@@ -27,7 +27,7 @@ pub fn with_similarity<T, E: From<Error>>(
                 Rows::Images => ["the encoded images", "the encoded captions"],
                 Rows::Texts => ["the encoded captions", "the encoded images"],
             };
-            let (left, right) = (rows.matrix()?, columns.matrix()?);
+            let (left, right) = (rows.matrix(), columns.matrix());
             let left = Vectors::new(&left, names[0]).map_err(Error::from)?;
             let right = Vectors::new(&right, names[1]).map_err(Error::from)?;
             let similarity = Embeddings::new((&left, names[0]), (&right, names[1]), Metric::Dot);

@@ -30,6 +30,7 @@ mod resolve;
 use std::path::PathBuf;
 
 use nextpair_data::Side;
+use nextpair_engine::BagOfWords;
 use nextpair_models::{Config, Training};
 use serde::{Deserialize, Serialize};
 
@@ -70,11 +71,14 @@ pub struct Experiment {
     /// The text features, for models that do not read words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text_features: Option<String>,
-    /// A file of words, instead of those of train and dev.
+    /// Other words than those of train and dev.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub vocabulary: Option<PathBuf>,
-    /// How often a word of train and dev is seen at least.
+    pub vocabulary: Option<VocabularyOf>,
+    /// How often a word is seen at least, unless words are from a file.
     pub min_count: u64,
+    /// How visual words are found, for strategies with `bow`.
+    #[serde(default, skip_serializing_if = "Bow::is_usual")]
+    pub bow: Bow,
     /// What the model of a round is asked in the end.
     pub evaluation: Test,
     /// The model.
@@ -89,6 +93,64 @@ impl Experiment {
         self.seeds.contains(&round.seed)
             && round.round <= self.rounds
             && round.strategy.is_none_or(|arm| self.strategies.contains(&arm))
+    }
+}
+
+/// What the words of a model are taken from: a file, or `paired`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "PathBuf", into = "PathBuf")]
+pub enum VocabularyOf {
+    /// The captions that are paired from the start. Words that come later are unknown: the size of
+    /// a model does not change between rounds.
+    Paired,
+    /// A file of words.
+    File(PathBuf),
+}
+
+impl From<PathBuf> for VocabularyOf {
+    fn from(path: PathBuf) -> Self {
+        match path.as_os_str() == PAIRED {
+            true => VocabularyOf::Paired,
+            false => VocabularyOf::File(path),
+        }
+    }
+}
+
+impl From<VocabularyOf> for PathBuf {
+    fn from(words: VocabularyOf) -> Self {
+        match words {
+            VocabularyOf::Paired => PAIRED.into(),
+            VocabularyOf::File(path) => path,
+        }
+    }
+}
+
+/// What stands for the captions that are paired from the start. A file of this name is `./paired`.
+const PAIRED: &str = "paired";
+
+/// How the visual words of `bow` are found: k-means on a sample of all regions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Bow {
+    /// Regions that are drawn for it.
+    pub sample: usize,
+    /// Rounds of k-means at most.
+    pub iterations: usize,
+    /// Found once, by the same draw for all seeds, and shared by all selections of a run. Otherwise
+    /// every selection draws and finds its own.
+    pub once: bool,
+}
+
+impl Default for Bow {
+    fn default() -> Self {
+        let BagOfWords { sample, iterations, .. } = BagOfWords::default();
+        Bow { sample, iterations, once: false }
+    }
+}
+
+impl Bow {
+    fn is_usual(&self) -> bool {
+        *self == Bow::default()
     }
 }
 

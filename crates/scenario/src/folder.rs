@@ -5,6 +5,7 @@
 //!   experiment.toml        what was asked for, resolved: can be run again as it is
 //!   run.json               version, machine, fingerprints of the dataset
 //!   vocabulary.json        the words, for models that read
+//!   seed-0/vocabulary.json the same where every seed has words of its own
 //!   rounds.jsonl           one line per finished round, each sealed with those before it
 //!   seed-0/round-0/        the model that all strategies of the seed start from
 //!   seed-0/random/
@@ -67,6 +68,11 @@ impl Folder {
     /// The words.
     pub fn vocabulary(&self) -> PathBuf {
         self.0.join("vocabulary.json")
+    }
+
+    /// The words of a seed, where seeds have their own.
+    pub fn seed_vocabulary(&self, seed: u64) -> PathBuf {
+        self.lane(seed, None).join("vocabulary.json")
     }
 
     /// What is waiting for people.

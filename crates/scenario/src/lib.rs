@@ -12,6 +12,7 @@ mod fixture;
 mod folder;
 mod forecast;
 mod inbox;
+mod item_vectors;
 mod machine;
 mod memory;
 mod plan;
@@ -27,12 +28,13 @@ pub use analysis::{
 };
 pub use error::Error;
 pub use experiment::{
-    Amount, Annotator, Arm, Experiment, ItemFeatures, Keys, MiniBatch, Noise, SettingsFile, Test,
-    expand, read_experiment,
+    Amount, Annotator, Arm, Bow, Experiment, ItemFeatures, Keys, MiniBatch, Noise, SettingsFile,
+    Test, VocabularyOf, expand, read_experiment,
 };
 pub use folder::{Folder, Study};
 pub use forecast::{Backtest, Forecast, Spread, backtest, forecast};
 pub use inbox::{Asked, Inbox, Received};
+pub use item_vectors::ItemVectors;
 pub use memory::Watch;
 pub use records::{Batch, Head, Machine, Phase, Round};
 pub use run::{Observer, Scenario, Waiting};

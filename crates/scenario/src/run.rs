@@ -8,6 +8,7 @@ mod learn;
 mod people;
 mod schedule;
 mod strategies;
+mod words;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -17,9 +18,10 @@ use nextpair_models::{Corpus, Origin};
 
 use crate::folder::Journal;
 use crate::plan::Plan;
-use crate::{Annotator, Experiment, Folder, Head, Round};
+use crate::{Annotator, Experiment, Folder, Head, ItemVectors, Round};
 pub(crate) use create::corpus_of;
 pub use people::Waiting;
+use words::SeedWords;
 
 /// An opened run that this process may write to.
 pub struct Scenario {
@@ -27,8 +29,12 @@ pub struct Scenario {
     experiment: Experiment,
     head: Head,
     corpus: Corpus,
+    /// The words of all seeds, for models that read.
     vocabulary: Option<Vocabulary>,
+    seed_words: SeedWords,
     plan: Plan,
+    /// Shared by the lanes.
+    vectors: ItemVectors,
     /// What the models are asked in the end.
     test: Vec<usize>,
     done: Mutex<Done>,

@@ -4,14 +4,11 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use nextpair_data::dataset::Items;
-use nextpair_data::{Matrix, Progress, Side, Spill};
-use nextpair_engine::{
-    BagOfWords, Features, Matching, Question, Rule, StrategyName, bag_of_words, group_labels,
-    mean_features,
-};
+use nextpair_data::{Matrix, Progress, Side};
+use nextpair_engine::{Features, Matching, Question, Rule, StrategyName, group_labels};
 use nextpair_models::{Corpus, Encodings, Model, Pair, Rows, with_similarity};
 
-use crate::{Error, ItemFeatures};
+use crate::{Error, ItemFeatures, ItemVectors};
 
 /// A model, the pairs it learned from, and a pool.
 pub struct Selection<'a> {
@@ -25,6 +22,8 @@ pub struct Selection<'a> {
     pub pool: &'a [usize],
     /// What is paired.
     pub pairs: &'a [Pair],
+    /// For strategies that look at distances of images.
+    pub vectors: &'a ItemVectors,
 }
 
 /// What a strategy looks at, and how.
@@ -151,7 +150,7 @@ impl Selection<'_> {
             Side::Image => Some(self.corpus.image_features()),
             Side::Text => self.corpus.text_features(),
         };
-        let Some((set, features)) = stored else {
+        let Some(stored) = stored else {
             if ask.features == ItemFeatures::Bow {
                 let what = "bow is for images; captions have the mean of their encoded words";
                 return Err(Error::setting("features", what));
@@ -161,28 +160,8 @@ impl Selection<'_> {
             };
             return Ok((means(self.pool)?, means(&paired)?));
         };
-        let several = features.matrix().locals() > 1;
-        let matrix = match (several, ask.features) {
-            (true, ItemFeatures::Mean) => &mean_features(features.matrix())?,
-            _ => features.matrix(),
-        };
-        let rows_of = |which: &[usize]| {
-            let row = |&index: &usize| {
-                let what = || format!("the features {} have no row {index}", set.name);
-                features.row(index).ok_or_else(|| Error::setting("features", what()))
-            };
-            let rows = which.iter().map(row).collect::<Result<Vec<_>, _>>()?;
-            Ok::<_, Error>(Spill::of_rows(matrix, rows)?)
-        };
-        let (pool, paired) = (rows_of(self.pool)?, rows_of(&paired)?);
-        match (several, ask.features) {
-            (true, ItemFeatures::Bow) => {
-                let words = BagOfWords { seed: ask.seed, ..BagOfWords::default() };
-                let (paired, pool) = bag_of_words(&paired, &pool, words, progress)?;
-                Ok((pool, paired))
-            }
-            _ => Ok((pool, paired)),
-        }
+        let which = (self.pool, &paired[..]);
+        self.vectors.of(stored, ask.features, which, ask.seed, progress)
     }
 }
 

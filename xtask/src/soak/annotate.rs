@@ -47,7 +47,9 @@ pub(crate) fn run(kills: usize, crashes: usize) -> Result<()> {
 
 /// Lets the disk fail below the app, at every call or at so many.
 pub(crate) fn run_disk(sessions: Option<usize>) -> Result<()> {
-    disk::fail_calls(&build_nextpair()?.canonicalize()?, sessions)
+    let binary = build_nextpair()?.canonicalize()?;
+    disk::fail_calls(&binary, sessions)?;
+    disk::fail_starts(&binary, sessions)
 }
 
 /// Lets people answer at two processes in turn while one or the other is killed.

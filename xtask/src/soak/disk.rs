@@ -57,6 +57,45 @@ pub(super) fn fail_calls(binary: &Path, sessions: Option<usize>) -> Result<()> {
     Ok(())
 }
 
+/// Starts the app again and again at a database with answers in it, every time with another call
+/// that fails. Whether or not it starts, the next start finds everything.
+pub(super) fn fail_starts(binary: &Path, starts: Option<usize>) -> Result<()> {
+    let faults = Faults::new(&Path::new(FOLDER).join("faults"), SQLITE_FILES)?;
+    let began = Instant::now();
+    let world = World::make(&Path::new(FOLDER).join("session"), ANSWERS)?;
+    faults.clear()?;
+    let mut server = Server::start_in(faults.environment(), binary, &world, SQLITE, FEW, &[])?;
+    let crowd = Crowd::new(Habits::default(), PATIENCE);
+    let ((), logs) = crowd.work(server.annotators(), everybody_is_done)?;
+    server.kill()?;
+    faults.clear()?;
+    server.start_again()?;
+    let calls = faults.calls()?;
+    let stride = starts.map_or(1, |starts| calls.div_ceil(starts as u64).max(1));
+    let (mut tried, mut failed) = (0, 0);
+    for number in (1..=calls).step_by(stride as usize) {
+        server.kill()?;
+        faults.set_fault(fault(number))?;
+        (tried, failed) = (tried + 1, failed + usize::from(server.start_again().is_err()));
+        faults.clear()?;
+        let answers = verify(&mut server, &logs).with_context(|| format!("call {number}"))?;
+        ensure!(answers == ANSWERS, "{answers} answers to {ANSWERS} tasks");
+    }
+    let seconds = began.elapsed().as_secs_f64();
+    println!(
+        "{tried} of {calls} calls failed at a start, which {failed} starts said: all {ANSWERS} \
+         answers after each, {seconds:.0} s"
+    );
+    Ok(())
+}
+
+fn everybody_is_done(crowd: &Crowd) -> Result<()> {
+    while crowd.working() > 0 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(())
+}
+
 /// One session: retries, and calls to the disk.
 fn session(binary: &Path, faults: &Faults, fault: Option<Fault>) -> Result<(usize, u64)> {
     let world = World::make(&Path::new(FOLDER).join("session"), ANSWERS)?;
@@ -68,13 +107,7 @@ fn session(binary: &Path, faults: &Faults, fault: Option<Fault>) -> Result<(usiz
         None => faults.clear()?,
     }
     let crowd = Crowd::new(Habits::default(), PATIENCE);
-    let wait = |crowd: &Crowd| {
-        while crowd.working() > 0 {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        Ok(())
-    };
-    let ((), logs) = crowd.work(server.annotators(), wait)?;
+    let ((), logs) = crowd.work(server.annotators(), everybody_is_done)?;
     let calls = faults.calls()?;
     faults.clear()?;
     let answers = verify(&mut server, &logs)?;

@@ -19,6 +19,8 @@ pub(crate) struct Limits {
     images: Buckets<PersonId>,
     /// Images that somebody brings.
     uploads: Buckets<PersonId>,
+    /// Sessions that somebody ends: each is remembered until it would have ended.
+    sign_outs: Buckets<PersonId>,
     /// Attempts to sign in that failed, by address.
     failures: Buckets<IpAddr>,
 }
@@ -29,6 +31,7 @@ impl Limits {
             requests: Buckets::new(200.0, 50.0),
             images: Buckets::new(600.0, 100.0),
             uploads: Buckets::new(20.0, 0.2),
+            sign_outs: Buckets::new(30.0, 0.01),
             failures: Buckets::new(60.0, 0.5),
         }
     }
@@ -46,6 +49,11 @@ impl Limits {
     /// Somebody brings an image.
     pub(crate) fn upload(&self, person: PersonId, now: Millis) -> Result<(), Refusal> {
         self.uploads.take(person, now)
+    }
+
+    /// Somebody signs out.
+    pub(crate) fn sign_out(&self, person: PersonId, now: Millis) -> Result<(), Refusal> {
+        self.sign_outs.take(person, now)
     }
 
     /// Somebody failed to sign in.

@@ -257,6 +257,9 @@ pub(crate) async fn sign_out(
     State(app): State<Arc<App>>,
     caller: Caller,
 ) -> Result<Response, Refusal> {
+    if caller.session.is_some() {
+        app.limits.sign_out(caller.person, app.now().tick)?;
+    }
     let act = caller.session.map_or(Act::LetGo, |until| Act::SignOut { until });
     app.act(caller.person, act).await?;
     let cookie = no_cookie(&app);

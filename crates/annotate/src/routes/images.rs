@@ -104,8 +104,9 @@ async fn keep(
         kept.ok_or_else(|| Refusal::unsupported("this is not an image we can read"))??;
     drop(turn);
     let item = Gallery::upload(&name);
-    if is_new && let Err(refusal) = app.act(person, Act::Upload { name, bytes }).await {
-        if let Some(uploads) = &app.uploads {
+    // Also of one that was there: whoever brought it may have failed before it was told of.
+    if let Err(refusal) = app.act(person, Act::Upload { name, bytes }).await {
+        if let Some(uploads) = app.uploads.as_ref().filter(|_| is_new) {
             uploads.untold(bytes);
         }
         return Err(refusal);

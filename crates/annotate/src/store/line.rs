@@ -1,7 +1,7 @@
 //! Ways to the database.
 
 use std::str::FromStr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sqlx::any::AnyConnectOptions;
 use sqlx::{AnyConnection, Connection};
@@ -11,14 +11,18 @@ use super::address::Address;
 /// How long a connection may take to be made.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// An answer is acknowledged when it would survive a loss of power.
+/// An answer is acknowledged when it would survive a loss of power. Whoever finds the file locked
+/// hears of it soon and asks again often ([`Way::unlocked`]): SQLite itself would ask ever less
+/// often, and a busy process would leave no room for others.
 const SQLITE: [&str; 3] =
-    ["PRAGMA busy_timeout = 5000", "PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL"];
+    ["PRAGMA busy_timeout = 20", "PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL"];
+/// How long a lock is waited for, and how long between two looks.
+const LOCKED: (Duration, Duration) = (Duration::from_secs(8), Duration::from_millis(2));
 /// The same for PostgreSQL, and no process that stopped in the middle keeps the others waiting.
 const POSTGRES: [&str; 4] = [
     "SELECT set_config('synchronous_commit', 'on', false) \
      WHERE current_setting('synchronous_commit') = 'off'",
-    "SET lock_timeout = '5s'",
+    "SET lock_timeout = '8s'",
     "SET statement_timeout = '20s'",
     "SET idle_in_transaction_session_timeout = '30s'",
 ];
@@ -55,11 +59,30 @@ impl Way {
             let mut connection = AnyConnection::connect_with(&self.options).await?;
             let settings: &[&str] = if self.sqlite { &SQLITE } else { &POSTGRES };
             for &setting in settings {
-                sqlx::query(setting).execute(&mut connection).await?;
+                // Two processes may both be the first.
+                self.unlocked(&mut connection, setting).await?;
             }
             Ok(connection)
         };
         tokio::time::timeout(PATIENCE, connect).await.unwrap_or_else(|_| Err(silence(PATIENCE)))
+    }
+
+    /// Executes a statement that a lock of another process may keep from it for a while.
+    pub(super) async fn unlocked(
+        &self,
+        connection: &mut AnyConnection,
+        statement: &'static str,
+    ) -> Result<(), sqlx::Error> {
+        let (patience, pause) = LOCKED;
+        let end = Instant::now() + patience;
+        loop {
+            match sqlx::query(statement).execute(&mut *connection).await {
+                Err(error) if self.sqlite && is_busy(&error) && Instant::now() < end => {
+                    tokio::time::sleep(pause).await;
+                }
+                executed => return executed.map(drop),
+            }
+        }
     }
 
     /// An error if the file of SQLite is not the one that was opened: what is written into a file
@@ -67,11 +90,17 @@ impl Way {
     pub(super) fn check_file(&self) -> Result<(), sqlx::Error> {
         match &self.file {
             Some(file) if file.identity != identity(&file.path) => Err(sqlx::Error::Io(
-                std::io::Error::other("the file was moved, removed or replaced; start again"),
+                std::io::Error::new(std::io::ErrorKind::NotFound, "the file was moved or replaced"),
             )),
             _ => Ok(()),
         }
     }
+}
+
+/// Whether SQLite says that somebody else has the file. The lower byte of its codes is their kind.
+fn is_busy(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(|error| error.code()?.parse::<u32>().ok());
+    code.is_some_and(|code| code & 0xff == 5)
 }
 
 /// Nothing came back in time.

@@ -52,15 +52,22 @@ pub(super) async fn prepare(connection: &mut AnyConnection, way: &Way) -> Result
         }
     }
     begin(connection, way).await?;
-    make(connection).await?;
+    make(connection, way).await?;
+    let head = head(connection).await?;
+    let last = "SELECT coalesce(max(seq), 0) FROM nextpair_events";
+    let last: i64 = sqlx::query(last).fetch_one(&mut *connection).await?.try_get(0)?;
+    if last > head.seq {
+        let what = format!("event {last} was added or edited by hand: the last is {}", head.seq);
+        return Err(Unusable::Because(what));
+    }
     execute(connection, "COMMIT").await?;
     Ok(())
 }
 
-/// Begins a transaction while which nobody else writes.
+/// Begins a transaction during which nobody else writes.
 pub(super) async fn begin(connection: &mut AnyConnection, way: &Way) -> Result<(), sqlx::Error> {
     if way.sqlite {
-        return execute(connection, "BEGIN IMMEDIATE").await;
+        return way.unlocked(connection, "BEGIN IMMEDIATE").await;
     }
     execute(connection, "BEGIN ISOLATION LEVEL READ COMMITTED").await?;
     // Named after the schema, because before the first time there is no table to name.
@@ -75,12 +82,12 @@ pub(super) async fn execute(
     sqlx::query(statement).execute(connection).await.map(drop)
 }
 
-async fn make(connection: &mut AnyConnection) -> Result<(), Unusable> {
+async fn make(connection: &mut AnyConnection, way: &Way) -> Result<(), Unusable> {
     execute(connection, META).await?;
     let version = meta(connection, "version").await?;
     match version.as_deref() {
         None => forget_unfinished(connection).await?,
-        Some(UNSEALED) => return seal(connection).await,
+        Some(UNSEALED) => return seal(connection, way).await,
         Some(VERSION) => {}
         Some(other) => {
             return Err(Unusable::Because(format!(
@@ -128,7 +135,13 @@ async fn forget_unfinished(connection: &mut AnyConnection) -> Result<(), Unusabl
 }
 
 /// Makes tables of the second version of those of the first.
-async fn seal(connection: &mut AnyConnection) -> Result<(), Unusable> {
+async fn seal(connection: &mut AnyConnection, way: &Way) -> Result<(), Unusable> {
+    if !way.sqlite {
+        // The first version takes no turns: what it still writes must be seen, or must not be.
+        let lock = "LOCK TABLE nextpair_events, nextpair_drafts, nextpair_tasks \
+                    IN ACCESS EXCLUSIVE MODE";
+        execute(connection, lock).await?;
+    }
     create(connection, "nextpair_events_2", EVENTS).await?;
     let mut head = Head { drafts: 1, ..Head::default() };
     loop {
@@ -137,6 +150,10 @@ async fn seal(connection: &mut AnyConnection) -> Result<(), Unusable> {
         let page = sqlx::query(sql).bind(head.seq).bind(PAGE).fetch_all(&mut *connection).await?;
         let page: Vec<Row> = page.iter().map(Row::read).collect::<Result<_, _>>()?;
         let Some(last) = page.last() else { break };
+        if let Some((expected, _)) = (head.seq + 1..).zip(&page).find(|(seq, row)| *seq != row.seq)
+        {
+            return Err(Unusable::Because(format!("event {expected} is missing")));
+        }
         head.seq = last.seq;
         let seal = head.seal.clone();
         head.seal = rows::insert_events(connection, "nextpair_events_2", &page, seal).await?;

@@ -13,6 +13,8 @@ const STATEMENTS: [(&str, &str); 4] = [
     ("nextpair_drafts", "UPDATE"),
     ("nextpair_meta", "UPDATE"),
 ];
+/// The end of the transaction itself, for PostgreSQL.
+const COMMIT: (&str, &str) = ("nextpair_meta", "COMMIT");
 /// How SQLite fails: after a full disk or a failed write it ends the transaction by itself, after
 /// others it only undoes the statement, or not even that.
 const SQLITE: [&str; 3] = ["RAISE(ROLLBACK, 'full')", "RAISE(ABORT, 'no')", "RAISE(FAIL, 'no')"];
@@ -43,11 +45,19 @@ async fn break_statement(world: &World, (table, how): (&str, &str), failure: &st
         true => {
             format!("CREATE TRIGGER broken BEFORE {how} ON {table} BEGIN SELECT {failure}; END")
         }
-        false => format!(
-            "CREATE FUNCTION broken() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN {failure}; \
-             RETURN NEW; END $$; \
-             CREATE TRIGGER broken BEFORE {how} ON {table} FOR EACH ROW EXECUTE FUNCTION broken()"
-        ),
+        false => {
+            let trigger = match how {
+                "COMMIT" => format!(
+                    "CONSTRAINT TRIGGER broken AFTER UPDATE ON {table} DEFERRABLE INITIALLY DEFERRED"
+                ),
+                how => format!("TRIGGER broken BEFORE {how} ON {table}"),
+            };
+            format!(
+                "CREATE FUNCTION broken() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN {failure}; \
+                 RETURN NEW; END $$; \
+                 CREATE {trigger} FOR EACH ROW EXECUTE FUNCTION broken()"
+            )
+        }
     };
     execute(world, &sql).await;
 }
@@ -121,6 +131,7 @@ fn health_is_that_something_can_be_stored() {
             let health = async || {
                 world.ask(&super::world::Shows::Nothing, "GET /health", None).await.status.as_u16()
             };
+            world.next("ann").await.unwrap();
             world.pass(2000);
             assert_eq!(health().await, 200);
             let fault = match world.settings.database.starts_with("sqlite") {
@@ -129,6 +140,8 @@ fn health_is_that_something_can_be_stored() {
             };
             break_statement(&world, ("nextpair_meta", "UPDATE"), fault).await;
             world.pass(2000);
+            // What only reads shows nothing.
+            world.next("ann").await.unwrap();
             assert_eq!(health().await, 503);
             mend(&world, "nextpair_meta").await;
             assert_eq!(health().await, 200);

@@ -414,3 +414,21 @@ fn texts_are_paired_with_images_of_a_folder() {
         assert_eq!(world.export().await[0].2, id);
     });
 }
+
+#[test]
+fn nobody_changes_their_mind_for_ever() {
+    on_both(as_is, async |world| {
+        let mut answer = world.caption("ann", "A star .").await;
+        for number in 1..100 {
+            world.pass(1000);
+            let said = json!({ "captions": [format!("{number} stars .")] });
+            let body = json!({ "key": format!("key-revise-{number}"), "said": said });
+            let revised = world.post("ann", &format!("/api/answers/{answer}/revise"), body).await;
+            answer = revised.ok()["answer"].as_i64().unwrap();
+        }
+        let body = json!({ "key": "key-too-often", "said": { "captions": ["No star ."] } });
+        let refused = world.post("ann", &format!("/api/answers/{answer}/revise"), body).await;
+        assert_eq!(refused.refusal(), (409, "too_often".into()));
+        assert_eq!(world.export().await[0].2, "99 stars .");
+    });
+}

@@ -7,7 +7,12 @@ use super::faults::execute;
 use super::world::{World, on_both};
 
 /// Edits, and what is said about them.
-const EDITS: [(&str, &str); 9] = [
+const EDITS: [(&str, &str); 10] = [
+    (
+        "INSERT INTO nextpair_events SELECT seq + 100, at, round, what, person, item, key, body, seal \
+         FROM nextpair_events WHERE seq = 2",
+        "event 102 was added",
+    ),
     (
         "UPDATE nextpair_events SET body = replace(body, 'A star', 'A moon') WHERE what = 'answered'",
         "was changed",

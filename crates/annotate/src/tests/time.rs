@@ -79,3 +79,19 @@ fn signs_of_life_are_not_written_down_for_ever() {
         },
     );
 }
+
+#[test]
+fn a_lease_that_ran_out_elsewhere_is_not_revived() {
+    on_both(
+        |_| {},
+        async |world| {
+            let other = world.again().await;
+            // The other process is cut off meanwhile: neither hears of the other until it writes.
+            let item = world.next("ann").await.unwrap();
+            world.pass(11 * MINUTE);
+            assert_eq!(world.next("ben").await.unwrap(), item);
+            other.pass(11 * MINUTE);
+            other.submit("ben", "key-rightful", &item, "A star .").await.ok();
+        },
+    );
+}

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use nextpair_data::Side;
-use nextpair_scenario::{Amount, Annotator, Keys, Noise, Test};
+use nextpair_scenario::{Amount, Annotator, Bow, Keys, Noise, Test, VocabularyOf};
 
 use crate::inputs::PoolSide;
 
@@ -52,12 +52,22 @@ pub(super) struct KeyArgs {
     /// Heads: the text features [default: the last that were added]
     #[arg(long, value_name = "NAME")]
     text_features: Option<String>,
-    /// The words to know [default: those of train and dev]
-    #[arg(long, value_name = "FILE")]
+    /// The words to know: a file, or paired for those of the captions that are paired from the start
+    /// [default: those of train and dev]
+    #[arg(long, value_name = "FILE|paired")]
     vocabulary: Option<PathBuf>,
-    /// A word of the default vocabulary was seen this often [default: 4]
+    /// A word that is not from a file was seen this often [default: 4]
     #[arg(long, value_name = "N")]
     min_count: Option<u64>,
+    /// +bow: regions that k-means finds the visual words of [default: 30000]
+    #[arg(long, value_name = "N")]
+    bow_sample: Option<usize>,
+    /// +bow: rounds of k-means at most [default: 20]
+    #[arg(long, value_name = "N")]
+    bow_iterations: Option<usize>,
+    /// +bow: find the visual words once for all rounds and seeds, not for every selection
+    #[arg(long)]
+    bow_once: bool,
     /// The split that models are tested on [default: test]
     #[arg(long, value_name = "NAME")]
     split: Option<String>,
@@ -120,6 +130,17 @@ impl KeyArgs {
                 })
             }
         };
+        let bow = match (self.bow_sample, self.bow_iterations, self.bow_once) {
+            (None, None, false) => None,
+            (sample, iterations, once) => {
+                let usual = file.bow.unwrap_or_default();
+                Some(Bow {
+                    sample: sample.unwrap_or(usual.sample),
+                    iterations: iterations.unwrap_or(usual.iterations),
+                    once: once || usual.once,
+                })
+            }
+        };
         Ok(Keys {
             dataset: self.dataset.clone(),
             pool: self.pool.map(|side| match side {
@@ -135,8 +156,9 @@ impl KeyArgs {
             price: self.price,
             features: self.features.clone(),
             text_features: self.text_features.clone(),
-            vocabulary: self.vocabulary.clone(),
+            vocabulary: self.vocabulary.clone().map(VocabularyOf::from),
             min_count: self.min_count,
+            bow,
             evaluation,
         })
     }

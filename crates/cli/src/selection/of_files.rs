@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail, ensure};
 use nextpair_data::{Matrix, Table, open, read_ids};
 use nextpair_engine::{
-    BagOfWords, Embeddings, Features, Matching, Metric, Progress, Question, Rule, Size, Vectors,
-    mean_features, require_finite,
+    Embeddings, Features, Matching, Metric, Progress, Question, Rule, Size, Vectors, mean_features,
+    require_finite,
 };
 
 use super::{POOL_NAME, Selection, Source};
@@ -118,6 +118,7 @@ impl SelectionArgs {
             anchor_ids,
             settings,
             features: self.features,
+            bow: self.bow()?,
             source: Source::Files(Box::new(files)),
         })
     }
@@ -203,7 +204,7 @@ impl Files {
         let words = match (self.makes_features(selection), selection.features) {
             (true, FeaturesName::Bow) => {
                 let vectors = pool * self.pool.locals() + pairs * self.rivals.locals();
-                BagOfWords::default().memory(vectors, dim)
+                selection.words().memory(vectors, dim)
             }
             _ => 0,
         };

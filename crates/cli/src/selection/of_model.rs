@@ -8,7 +8,7 @@ use anyhow::{Result, bail, ensure};
 use nextpair_data::dataset::TRAIN;
 use nextpair_engine::{self as engine, Progress, Question, Rule};
 use nextpair_models::{Choice, Corpus, Pair};
-use nextpair_scenario::{Ask, groups};
+use nextpair_scenario::{Ask, ItemVectors, groups};
 
 use super::{POOL_NAME, Selection, Source};
 use crate::inputs::{PoolSide, SelectionArgs};
@@ -52,6 +52,7 @@ impl SelectionArgs {
             anchor_ids: Some(anchor_ids),
             settings,
             features: self.features,
+            bow: self.bow()?,
             source: Source::Model(Box::new(model)),
         })
     }
@@ -131,6 +132,7 @@ impl Modelled {
             side: self.side.data(),
             pool: &self.pool,
             pairs: &self.pairs,
+            vectors: &ItemVectors::new(selection.bow, &[]),
         };
         let ask = Ask {
             strategy: selection.strategy,

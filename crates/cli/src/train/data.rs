@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail, ensure};
 use nextpair_data::dataset::{Dataset, TRAIN};
-use nextpair_data::text::{DEFAULT_MIN_COUNT, SplitWords, Vocabulary};
+use nextpair_data::text::{DEFAULT_MIN_COUNT, SplitWords, Vocabulary, WordCounts};
 use nextpair_data::{Progress, Side, read_ids};
 use nextpair_models::{Config, Corpus, Pair, Training};
+use nextpair_scenario::VocabularyOf;
 
 #[derive(clap::Args)]
 #[group(id = "data-settings")]
@@ -19,11 +20,12 @@ pub(super) struct DataArgs {
     /// Heads: the text features to use [default: the last that were added]
     #[arg(long, value_name = "NAME")]
     text_features: Option<String>,
-    /// The words to know, as `nextpair vocab` writes them [default: those of train and dev]
-    #[arg(long, value_name = "FILE")]
+    /// The words to know: a file as `nextpair vocab` writes it, or paired for those of the captions
+    /// that are learned from [default: those of train and dev]
+    #[arg(long, value_name = "FILE|paired")]
     vocabulary: Option<PathBuf>,
-    /// A word of the default vocabulary was seen this often [default: 4]
-    #[arg(long, value_name = "N", conflicts_with = "vocabulary")]
+    /// A word that is not from a file was seen this often [default: 4]
+    #[arg(long, value_name = "N")]
     min_count: Option<u64>,
     /// Only these items count as paired: a file with one id a line
     #[arg(long, value_name = "FILE")]
@@ -52,12 +54,16 @@ impl DataArgs {
     ) -> Result<Source> {
         let images = self.features.as_deref();
         let image_name = dataset.features(Side::Image, images)?.0.name.clone();
-        let (corpus, vocabulary, text_name) = match config.reads_words() {
+        let words = self.vocabulary.clone().map(VocabularyOf::from);
+        if matches!(words, Some(VocabularyOf::File(_))) && self.min_count.is_some() {
+            bail!("--min-count: the words are those of the file that --vocabulary names");
+        }
+        let (mut corpus, mut vocabulary, text_name) = match config.reads_words() {
             true => {
                 if self.text_features.is_some() {
                     bail!("--text-features: {} reads words", config.name());
                 }
-                let vocabulary = self.vocabulary(&dataset, progress)?;
+                let vocabulary = self.vocabulary(&dataset, words.as_ref(), progress)?;
                 (Corpus::of_words(dataset, images, &vocabulary)?, Some(vocabulary), None)
             }
             false => {
@@ -79,16 +85,31 @@ impl DataArgs {
                 items.len()
             );
         }
+        if words == Some(VocabularyOf::Paired) {
+            let known = Vocabulary::from_counts(&corpus.words_of(&pairs), self.min_count());
+            corpus = corpus.with_words(&known);
+            vocabulary = Some(known);
+        }
         Ok(Source { corpus, vocabulary, features: (image_name, text_name), pairs })
     }
 
-    fn vocabulary(&self, dataset: &Dataset, progress: &dyn Progress) -> Result<Vocabulary> {
-        if let Some(path) = &self.vocabulary {
-            return Ok(Vocabulary::read(path)?);
-        }
-        let min_count = self.min_count.unwrap_or(DEFAULT_MIN_COUNT);
-        let words = SplitWords::count(dataset.items(), progress);
-        Ok(Vocabulary::from_counts(&words.of_train_and_dev(), min_count))
+    fn min_count(&self) -> u64 {
+        self.min_count.unwrap_or(DEFAULT_MIN_COUNT)
+    }
+
+    /// The words that can be known before the pairs are.
+    fn vocabulary(
+        &self,
+        dataset: &Dataset,
+        words: Option<&VocabularyOf>,
+        progress: &dyn Progress,
+    ) -> Result<Vocabulary> {
+        let counts = match words {
+            Some(VocabularyOf::File(path)) => return Ok(Vocabulary::read(path)?),
+            Some(VocabularyOf::Paired) => WordCounts::default(),
+            None => SplitWords::count(dataset.items(), progress).of_train_and_dev(),
+        };
+        Ok(Vocabulary::from_counts(&counts, self.min_count()))
     }
 
     /// The items whose captions are known: all of train, or those that somebody names.

@@ -10,7 +10,9 @@ pub(crate) mod people;
 mod refusals;
 mod resumed;
 mod same;
+mod vectors;
 mod waiting;
+mod words;
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -11,7 +11,7 @@ use rayon::prelude::*;
 use super::findings::Log;
 use super::same_image::{self, Print, Seen};
 use super::{Counts, Summary};
-use crate::dataset::{FeatureSet, ITEMS, Item, Manifest, Per, check_caption};
+use crate::dataset::{FeatureSet, ITEMS, Item, Items, Manifest, Per, check_caption};
 use crate::{Error, Progress, Side, npy, picture};
 
 /// Entries whose images are looked at together.
@@ -109,6 +109,37 @@ impl<'a> Sink<'a> {
         let set = FeatureSet { name, side, per: Per::Item, files, rows, made_by };
         self.manifest.features.push(set);
         self.available.insert(side, available);
+        Ok(())
+    }
+
+    /// The items so far, as the dataset will have them.
+    pub(super) fn written(&mut self) -> Result<Items, Error> {
+        self.write_pending()?;
+        let path = self.folder.join(ITEMS);
+        self.items.flush().map_err(|e| Error::io(&path, e))?;
+        Items::open(&path)
+    }
+
+    /// Whether there are bad entries and none may be skipped, so that the import ends in an error.
+    pub(super) fn is_refused(&self) -> bool {
+        !self.skip_bad && self.log.findings.bad_count() > 0
+    }
+
+    /// Image features that were made while importing: `available` rows, and the row of every item
+    /// that was written, -1 for none.
+    pub(super) fn image_rows(
+        &mut self,
+        name: &str,
+        file: PathBuf,
+        rows: Vec<i64>,
+        available: usize,
+    ) -> Result<(), Error> {
+        if self.manifest.features.iter().any(|set| set.side == Side::Image) {
+            let what = format!("the source has image features of its own beside {name}");
+            return Err(Error::Argument { name: "features", what });
+        }
+        self.features(name, Side::Image, &[file], available)?;
+        self.rows.insert(Side::Image, rows);
         Ok(())
     }
 

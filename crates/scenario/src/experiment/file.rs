@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 
-use super::{Amount, Annotator, Test};
+use super::{Amount, Annotator, Bow, Test, VocabularyOf};
 use crate::Error;
 
 /// What a file says of a model and its training.
@@ -51,10 +51,12 @@ pub struct Keys {
     pub features: Option<String>,
     /// Text features.
     pub text_features: Option<String>,
-    /// A file of words.
-    pub vocabulary: Option<PathBuf>,
+    /// What the words are taken from.
+    pub vocabulary: Option<VocabularyOf>,
     /// How often a word is seen at least.
     pub min_count: Option<u64>,
+    /// How visual words are found.
+    pub bow: Option<Bow>,
     /// The test.
     pub evaluation: Option<Test>,
 }
@@ -76,6 +78,7 @@ impl Keys {
             text_features: self.text_features.or(other.text_features),
             vocabulary: self.vocabulary.or(other.vocabulary),
             min_count: self.min_count.or(other.min_count),
+            bow: self.bow.or(other.bow),
             evaluation: self.evaluation.or(other.evaluation),
         }
     }
@@ -267,8 +270,9 @@ mod tests {
             price: Some(number as f64),
             features: Some(number.to_string()),
             text_features: Some(number.to_string()),
-            vocabulary: Some(format!("{number}").into()),
+            vocabulary: Some(VocabularyOf::File(format!("{number}").into())),
             min_count: Some(number as u64),
+            bow: Some(Bow { sample: number, ..Bow::default() }),
             evaluation: Some(Test { folds: vec![number], ..Test::default() }),
         };
         assert_eq!(keys(1).or(keys(2)), keys(1));

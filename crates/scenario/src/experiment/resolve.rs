@@ -6,7 +6,7 @@ use nextpair_data::text::DEFAULT_MIN_COUNT;
 use nextpair_data::{AtomicFile, Side, ordinary};
 use nextpair_models::{Choice, Config, Training};
 
-use super::{Amount, Annotator, Experiment, Keys, expand};
+use super::{Amount, Annotator, Experiment, Keys, VocabularyOf, expand};
 use crate::Error;
 
 /// Rounds that can be meant: each trains a model from scratch.
@@ -27,7 +27,12 @@ impl Experiment {
             true => vec!["hard-negative".to_owned()],
             false => vec!["random".to_owned(), "hard-negative".to_owned()],
         });
-        let vocabulary = keys.vocabulary.map(|path| std::path::absolute(&path).unwrap_or(path));
+        let vocabulary = keys.vocabulary.map(|words| match words {
+            VocabularyOf::File(path) => {
+                VocabularyOf::File(std::path::absolute(&path).unwrap_or(path))
+            }
+            VocabularyOf::Paired => VocabularyOf::Paired,
+        });
         let experiment = Experiment {
             dataset,
             pool: keys.pool.unwrap_or(Side::Image),
@@ -43,6 +48,7 @@ impl Experiment {
             text_features: keys.text_features,
             vocabulary,
             min_count: keys.min_count.unwrap_or(DEFAULT_MIN_COUNT),
+            bow: keys.bow.unwrap_or_default(),
             evaluation: keys.evaluation.unwrap_or_default(),
             model,
             training,
@@ -84,11 +90,20 @@ impl Experiment {
         if let Some(seed) = self.seeds.iter().find(|&&seed| i64::try_from(seed).is_err()) {
             return Err(Error::setting("seeds", format!("{seed} is more than {}", i64::MAX)));
         }
+        for (what, number) in [("sample", self.bow.sample), ("iterations", self.bow.iterations)] {
+            if number == 0 {
+                return Err(Error::setting("bow", format!("{what} is 0; at least 1 is needed")));
+            }
+        }
         if self.evaluation.folds.is_empty() || self.evaluation.folds.contains(&0) {
             return Err(Error::setting("folds", "at least one number, each 1 or more"));
         }
         if let Some(price) = self.price.filter(|price| !(price.is_finite() && *price >= 0.0)) {
             return Err(Error::setting("price", format!("{price} is not a price")));
+        }
+        if self.vocabulary == Some(VocabularyOf::Paired) && !self.model.reads_words() {
+            let what = format!("{} takes text features, not words", self.model.name());
+            return Err(Error::setting("vocabulary", what));
         }
         match self.annotator {
             Annotator::Oracle => {}

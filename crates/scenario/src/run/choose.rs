@@ -114,8 +114,14 @@ impl Scenario {
             true => Some(Rule::new(&settings, pairs.len())?),
             false => None,
         };
-        let selection =
-            Selection { corpus, model: &model, side: self.experiment.pool, pool: &pool, pairs };
+        let selection = Selection {
+            corpus,
+            model: &model,
+            side: self.experiment.pool,
+            pool: &pool,
+            pairs,
+            vectors: &self.vectors,
+        };
         let (strategy, features) = (strategy.strategy, strategy.features);
         let ask = Ask { strategy, rule: rule.as_ref(), features, seed };
         let budget = self.plan.budget(place.round);

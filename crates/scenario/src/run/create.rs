@@ -6,15 +6,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use nextpair_data::dataset::Dataset;
-use nextpair_data::text::{SplitWords, Vocabulary};
+use nextpair_data::text::{SplitWords, Vocabulary, WordCounts};
 use nextpair_data::{AtomicFile, FolderLock, Progress, fingerprint, fingerprint_of};
 use nextpair_models::{Admission, Corpus, Makers, Mixing, Origin};
 
 use super::strategies::check_strategies;
+use super::words::SeedWords;
 use super::{Done, Scenario};
 use crate::folder::{Journal, Record, VERSION, read_head};
 use crate::plan::Plan;
-use crate::{Error, Experiment, Folder, Head, Machine};
+use crate::{Error, Experiment, Folder, Head, ItemVectors, Machine, VocabularyOf};
 
 /// What fingerprints are called in the head.
 const ITEMS: &str = "items.jsonl";
@@ -114,6 +115,7 @@ impl Scenario {
         }
         let words = folder.vocabulary();
         let vocabulary = match experiment.model.reads_words() {
+            true if experiment.has_words_of_start() => Some(no_words()),
             true if head.files.get(WORDS) != Some(&file_fingerprint(&words)?) => {
                 return Err(Error::file(&words, "was changed after the run was made"));
             }
@@ -146,6 +148,8 @@ impl Scenario {
         lock: FolderLock,
     ) -> Result<Self, Error> {
         let corpus = corpus_of(&experiment, dataset, vocabulary.as_ref())?;
+        let seed_words = SeedWords::of(&experiment);
+        let vocabulary = vocabulary.filter(|_| !experiment.has_words_of_start());
         // By name, because the last ones that were added may be others tomorrow.
         experiment.features = Some(corpus.image_features().0.name.clone());
         experiment.text_features = corpus.text_features().map(|(set, _)| set.name.clone());
@@ -154,13 +158,16 @@ impl Scenario {
         check_strategies(&experiment, &plan, &corpus)?;
         let (journal, Record { rounds, continued_by }) = Journal::open(&folder.rounds())?;
         let done = Mutex::new(Done { rounds, journal });
+        let vectors = ItemVectors::new(experiment.bow, plan.items());
         Ok(Scenario {
             folder,
             experiment,
             head,
             corpus,
             vocabulary,
+            seed_words,
             plan,
+            vectors,
             test,
             done,
             shared: Mutex::new(()),
@@ -195,6 +202,7 @@ fn lock(path: &Path) -> Result<FolderLock, Error> {
 fn remove_unfinished(path: &Path) -> Result<(), Error> {
     for seed in folders_in(path)? {
         if seed.file_name().is_some_and(|name| name.to_string_lossy().starts_with("seed-")) {
+            AtomicFile::remove_unfinished(&seed)?;
             folders_in(&seed)?.iter().try_for_each(|lane| AtomicFile::remove_unfinished(lane))?;
         }
     }
@@ -226,7 +234,8 @@ fn refuse_strangers(path: &Path) -> Result<(), Error> {
 }
 
 /// The words, for models that read: given, or those of train and dev. Captions of the pool are
-/// among them, as in the published code: the size of a model must not change between rounds.
+/// among them, as in the published code: the size of a model must not change between rounds. Where
+/// every seed has words of its own, none yet.
 fn words(
     experiment: &Experiment,
     dataset: &Dataset,
@@ -236,12 +245,18 @@ fn words(
         return Ok(None);
     }
     Ok(Some(match &experiment.vocabulary {
-        Some(path) => Vocabulary::read(path)?,
+        Some(VocabularyOf::File(path)) => Vocabulary::read(path)?,
+        Some(VocabularyOf::Paired) => no_words(),
         None => {
             let words = SplitWords::count(dataset.items(), progress);
             Vocabulary::from_counts(&words.of_train_and_dev(), experiment.min_count)
         }
     }))
+}
+
+/// What there is before any word is counted.
+fn no_words() -> Vocabulary {
+    Vocabulary::from_counts(&WordCounts::default(), 1)
 }
 
 /// A dataset as the model of an experiment takes it.

@@ -39,13 +39,13 @@ impl Scenario {
         let clock = Clock::start();
         let Known { gone, paired, pairs, .. } = self.start(seed);
         let pool = self.plan.pool(&gone).len();
-        let (corpus, pairs) = (&self.corpus, &pairs);
+        let (corpus, pairs) = (self.reading(seed)?.corpus, &pairs);
         let before = Before { corpus, paired, pool, pairs, batch: None, picked_by: None, clock };
         self.learn(place, before, observer)
     }
 
     /// What is paired before anything is bought.
-    fn start(&self, seed: u64) -> Known {
+    pub(super) fn start(&self, seed: u64) -> Known {
         let gone = self.plan.start(seed);
         let pairs = oracle(&self.corpus, &gone, self.experiment.training.captions, seed).pairs;
         Known { corpus: None, paired: gone.len(), gone, pairs, answers: Vec::new() }
@@ -61,13 +61,14 @@ impl Scenario {
         stop: &dyn Fn() -> bool,
     ) -> Result<Option<Waiting>, Error> {
         let mut known = self.start(seed);
+        let own = self.reading(seed)?.corpus;
         for round in 1..=self.experiment.rounds {
             if stop() {
                 break;
             }
             let mut clock = Clock::start();
             let place = Place { seed, strategy: Some(strategy), round };
-            let corpus = known.corpus.as_ref().unwrap_or(&self.corpus);
+            let corpus = known.corpus.as_ref().unwrap_or(own);
             let choice = Choice { corpus, pairs: &known.pairs, gone: &known.gone };
             let (tasks, mut batch, picked_by) =
                 self.choose(place, strategy, &choice, &mut clock, observer)?;
@@ -89,7 +90,7 @@ impl Scenario {
                 }
             }
             if self.finished(place).is_none() {
-                let corpus = known.corpus.as_ref().unwrap_or(&self.corpus);
+                let corpus = known.corpus.as_ref().unwrap_or(own);
                 let pool = self.plan.pool(&known.gone).len();
                 let (paired, pairs) = (known.paired, &known.pairs);
                 let batch = Some(batch);

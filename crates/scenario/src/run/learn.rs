@@ -65,11 +65,12 @@ impl Scenario {
         let training = epochs.iter().map(|epoch| epoch.seconds).sum();
         let on_dev = epochs.iter().map(|epoch| epoch.dev_seconds).sum();
         clock.split_last(&[("training", training), ("evaluation", on_dev)]);
+        let own = self.reading(place.seed)?.corpus;
         let mut test = Vec::new();
         for &folds in &self.experiment.evaluation.folds {
             test.push(clock.time("evaluation", || {
                 // What people add must not change the test.
-                evaluate(&model, &self.corpus, &self.test, folds, &progress)
+                evaluate(&model, own, &self.test, folds, &progress)
             })?);
         }
         let epoch = run.weights_epoch()?.unwrap_or(0);
@@ -116,7 +117,8 @@ impl Scenario {
             let model = self.experiment.model.clone();
             let spec =
                 Spec::new(corpus.dataset(), model, corpus.inputs(), (images, texts), training);
-            return Ok(Run::create(&path, spec, self.vocabulary.clone(), corpus, pairs)?);
+            let words = self.reading(place.seed)?.vocabulary.cloned();
+            return Ok(Run::create(&path, spec, words, corpus, pairs)?);
         }
         let mut run = Run::open(&path)?;
         if !run.is_finished()? {

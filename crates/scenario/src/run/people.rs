@@ -56,7 +56,8 @@ impl Scenario {
         known.answers.extend(said.iter().cloned());
         let folder = self.folder.path().join("dataset");
         let dataset = self.corpus.dataset().enlarged(&folder, &known.answers)?;
-        let larger = corpus_of(&self.experiment, dataset, self.vocabulary.as_ref())?;
+        let words = self.reading(place.seed)?.vocabulary;
+        let larger = corpus_of(&self.experiment, dataset, words)?;
         let smaller = known.corpus.as_ref().unwrap_or(&self.corpus);
         known.pairs = moved(&known.pairs, smaller, &larger);
         let by_image = larger.dataset().items().find(said.iter().filter_map(image));

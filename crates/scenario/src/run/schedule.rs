@@ -4,9 +4,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
+use nextpair_engine::BagOfWords;
+
 use super::people::Waiting;
 use super::{Observer, Scenario};
-use crate::{Arm, Error};
+use crate::{Arm, Bow, Error, ItemFeatures};
 
 impl Scenario {
     /// Does everything that is left to do. Small trainings use few cores well, so several run side
@@ -33,10 +35,24 @@ impl Scenario {
     pub fn jobs(&self) -> usize {
         // Weights, gradients and two moments, as numbers of four bytes, in memory and on their way
         // to disk; and what a batch needs.
-        let weights = self.experiment.model.weights(self.corpus.inputs()) as u64;
-        let each = weights * 4 * 8 + (256 << 20);
+        let corpus = self.experiment.seeds.first().and_then(|&seed| self.reading(seed).ok());
+        let corpus = corpus.map_or(&self.corpus, |reading| reading.corpus);
+        let weights = self.experiment.model.weights(corpus.inputs()) as u64;
+        let each = weights * 4 * 8 + (256 << 20) + self.words_memory();
         let fit = available().map_or(usize::MAX, |bytes| (bytes / each) as usize);
         rayon::current_num_threads().min(fit).max(1)
+    }
+
+    /// What finding visual words takes, where a strategy asks for them.
+    fn words_memory(&self) -> u64 {
+        let features = self.corpus.image_features().1.matrix();
+        let Bow { sample, iterations, .. } = self.experiment.bow;
+        let words = BagOfWords { sample, iterations, ..BagOfWords::default() };
+        let asks = |arm: &Arm| arm.features == ItemFeatures::Bow;
+        match features.locals() > 1 && self.experiment.strategies.iter().any(asks) {
+            true => words.memory(self.plan.whole() * features.locals(), features.dim()) as u64,
+            false => 0,
+        }
     }
 
     /// Steps of progress that are left.

@@ -10,6 +10,8 @@ use crate::state::NextView;
 
 /// How long an answer that was returned waits for its author before others may take the task.
 const RETURNED_FOR: Millis = 60 * 60 * 1000;
+/// Nobody changes their mind about a task more often.
+const MOST_SAID: usize = 100;
 /// The part of a lease that one is kept for longer than promised when it is renewed.
 const SPARE: Millis = 4;
 
@@ -56,6 +58,20 @@ impl Performance<'_> {
             return Err(Refusal::conflict("lease_lost", message));
         }
         Ok(at)
+    }
+
+    /// An error if somebody has said so much about a task that it can only be a program gone wild:
+    /// all of it is kept.
+    fn check_patience(&self, at: usize, person: PersonId) -> Result<(), Refusal> {
+        let round = self.open_round()?;
+        let own = |seq: &&Seq| round.answers[*seq].person == person;
+        match round.slots[at].said.iter().filter(own).count() < MOST_SAID {
+            true => Ok(()),
+            false => {
+                let message = format!("this was answered {MOST_SAID} times; that is enough");
+                Err(Refusal::conflict("too_often", message))
+            }
+        }
     }
 
     /// Whether an act of this key was done before; an error if the key stands for another one.
@@ -111,10 +127,11 @@ impl Performance<'_> {
         }
         // Whoever was at it when the lead paused may finish.
         let at = self.place(person, &item)?;
+        self.check_patience(at, person)?;
         let round = self.open_round()?;
         // Who got an answer back was not looking at it all the while.
         let lease = round.slots[at].lease_of(person).filter(|lease| !lease.returned);
-        let seconds = lease.map(|lease| (self.now.tick - lease.since) as f64 / 1000.0);
+        let seconds = lease.map(|lease| (self.now.tick - lease.since).max(0) as f64 / 1000.0);
         if self.state.drafts.remove(&(person, item.clone())).is_some() {
             self.record.drafts.push((person, item.clone(), None));
         }
@@ -169,6 +186,7 @@ impl Performance<'_> {
             };
         }
         let given = self.own(answer, true)?;
+        self.check_patience(given.slot, given.person)?;
         let item = self.open_round()?.slots[given.slot].task.id.clone();
         let what = What::Answered {
             item,

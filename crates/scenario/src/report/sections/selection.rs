@@ -16,7 +16,7 @@ use super::curves::styles;
 use crate::analysis::Evidence;
 use crate::plan::text_of;
 use crate::run::corpus_of;
-use crate::{Arm, Error, Study};
+use crate::{Arm, Error, Study, VocabularyOf};
 
 /// Strategies that are shown on maps: the first ones.
 const PANELS: usize = 6;
@@ -71,7 +71,7 @@ impl Sections {
             match study.experiment.pool {
                 Side::Image => Ok(cards(&tasks, arm, &Half::Image, &dataset)),
                 Side::Text => {
-                    let corpus = corpus(study, dataset)?;
+                    let corpus = corpus(study, seed, dataset)?;
                     let captions = study.experiment.training.captions;
                     let text = |item: usize| text_of(&corpus, item, captions, seed);
                     Ok::<_, Error>(cards(&tasks, arm, &Half::Text(&text), corpus.dataset()))
@@ -99,9 +99,14 @@ impl Sections {
 }
 
 /// The dataset as the model of a run took it: captions without features are not in its pool.
-fn corpus(study: &Study, dataset: Dataset) -> Result<Corpus, Error> {
+fn corpus(study: &Study, seed: u64, dataset: Dataset) -> Result<Corpus, Error> {
+    let own = study.experiment.vocabulary == Some(VocabularyOf::Paired);
+    let path = match own {
+        true => study.folder.seed_vocabulary(seed),
+        false => study.folder.vocabulary(),
+    };
     let words = match study.experiment.model.reads_words() {
-        true => Some(Vocabulary::read(&study.folder.vocabulary())?),
+        true => Some(Vocabulary::read(&path)?),
         false => None,
     };
     corpus_of(&study.experiment, dataset, words.as_ref())

@@ -1,0 +1,114 @@
+//! Which item an image of a table is.
+
+use std::collections::HashMap;
+
+use crate::dataset::{Item, Items};
+
+/// Everything that a table may call an item: its id and the name of its image, with and without
+/// the ending, and COCO's number of the image, which its file names end in.
+pub(super) struct Names(HashMap<String, Found>);
+
+/// What a name stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    Item(u32),
+    /// Of several, nobody knows which.
+    Several,
+    Nobody,
+}
+
+impl Names {
+    pub(super) fn of(items: &Items) -> Self {
+        let mut names = HashMap::new();
+        for (index, item) in items.iter().enumerate() {
+            let own = Found::Item(index as u32);
+            for name in names_of(&item) {
+                let found = names.entry(name).or_insert(own);
+                if *found != own {
+                    *found = Found::Several;
+                }
+            }
+        }
+        Names(names)
+    }
+
+    pub(super) fn find(&self, id: &str) -> Found {
+        let known = |name: &str| self.0.get(name).copied();
+        let found = known(id).or_else(|| known(stem(id)));
+        found.or_else(|| known(&coco_number(stem(id))?)).unwrap_or(Found::Nobody)
+    }
+}
+
+fn names_of(item: &Item) -> Vec<String> {
+    let image = item.image.as_deref().unwrap_or_default();
+    let file = image.rsplit('/').next().unwrap_or_default();
+    let numbers = [stem(&item.id), stem(file)].map(coco_number);
+    let names = [&item.id, stem(&item.id), file, stem(file)].map(str::to_owned);
+    let names = names.into_iter().chain(numbers.into_iter().flatten());
+    names.filter(|name| !name.is_empty()).collect()
+}
+
+/// A file name without its ending.
+fn stem(name: &str) -> &str {
+    match name.rsplit_once('.') {
+        Some((stem, _)) if !stem.is_empty() => stem,
+        _ => name,
+    }
+}
+
+/// The 391895 of `COCO_val2014_000000391895` and of `000000391895`.
+fn coco_number(stem: &str) -> Option<String> {
+    let digits = stem.rsplit('_').next()?;
+    let all = digits.len() == 12 && digits.bytes().all(|byte| byte.is_ascii_digit());
+    all.then(|| digits.trim_start_matches('0').to_owned()).filter(|number| !number.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(items: &[(&str, Option<&str>)]) -> Names {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("items.jsonl");
+        let line = |(id, image): &(&str, Option<&str>)| {
+            let image = image.map_or(String::new(), |image| format!(",\"image\":\"{image}\""));
+            format!("{{\"id\":\"{id}\"{image},\"captions\":[\"x\"]}}\n")
+        };
+        std::fs::write(&path, items.iter().map(line).collect::<String>()).unwrap();
+        Names::of(&Items::open(&path).unwrap())
+    }
+
+    #[test]
+    fn items_are_found_by_every_name_they_have() {
+        let coco = "COCO_val2014_000000391895.jpg";
+        let names = names(&[
+            (coco, Some("val2014/COCO_val2014_000000391895.jpg")),
+            ("1000092795.jpg", Some("1000092795.jpg")),
+            ("7", Some("deep/000000000042.png")),
+        ]);
+        for (id, expected) in [
+            ("391895", Found::Item(0)),
+            (coco, Found::Item(0)),
+            ("COCO_val2014_000000391895", Found::Item(0)),
+            ("000000391895", Found::Item(0)),
+            ("1000092795", Found::Item(1)),
+            ("1000092795.jpg", Found::Item(1)),
+            ("1000092795.png", Found::Item(1)),
+            ("7", Found::Item(2)),
+            ("42", Found::Item(2)),
+            ("000000000042", Found::Item(2)),
+            ("39189", Found::Nobody),
+            ("", Found::Nobody),
+        ] {
+            assert_eq!(names.find(id), expected, "{id}");
+        }
+    }
+
+    #[test]
+    fn a_name_of_two_items_is_of_none() {
+        let names = names(&[("a.jpg", None), ("a.png", None), ("5", Some("5.jpg"))]);
+        assert_eq!(names.find("a"), Found::Several);
+        assert_eq!(names.find("a.jpg"), Found::Item(0));
+        assert_eq!(names.find("5"), Found::Item(2));
+    }
+}

@@ -1,0 +1,89 @@
+//! The words that the models of a run know: the same for all, or those of a seed's start.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use nextpair_data::text::Vocabulary;
+use nextpair_models::Corpus;
+
+use super::Scenario;
+use crate::{Error, Experiment, VocabularyOf};
+
+/// The dataset as models take it, and the words that they know if they read.
+pub(super) struct Reading<'a> {
+    pub(super) corpus: &'a Corpus,
+    pub(super) vocabulary: Option<&'a Vocabulary>,
+}
+
+/// The words of every seed, where seeds have their own.
+pub(super) struct SeedWords(BTreeMap<u64, Own>);
+
+#[derive(Default)]
+struct Own {
+    /// Held while they are counted.
+    making: Mutex<()>,
+    made: OnceLock<(Corpus, Vocabulary)>,
+}
+
+impl SeedWords {
+    /// Of no seed, unless the experiment asks for them.
+    pub(super) fn of(experiment: &Experiment) -> Self {
+        let seeds = experiment.seeds.iter().filter(|_| experiment.has_words_of_start());
+        SeedWords(seeds.map(|&seed| (seed, Own::default())).collect())
+    }
+}
+
+impl Experiment {
+    /// Whether models know the words of what is paired from the start, and no others.
+    pub(super) fn has_words_of_start(&self) -> bool {
+        self.model.reads_words() && self.vocabulary == Some(VocabularyOf::Paired)
+    }
+}
+
+impl Scenario {
+    /// The dataset as the models of a seed take it.
+    pub(super) fn reading(&self, seed: u64) -> Result<Reading<'_>, Error> {
+        let Some(own) = self.seed_words.0.get(&seed) else {
+            return Ok(Reading { corpus: &self.corpus, vocabulary: self.vocabulary.as_ref() });
+        };
+        let _alone = own.making.lock().unwrap_or_else(PoisonError::into_inner);
+        let made = match own.made.get() {
+            Some(made) => made,
+            None => {
+                let made = self.words_of_start(seed)?;
+                own.made.get_or_init(|| made)
+            }
+        };
+        Ok(Reading { corpus: &made.0, vocabulary: Some(&made.1) })
+    }
+
+    /// Counts the words of the captions that are paired from the start. They follow from the seed;
+    /// the file is for people, and must say the same.
+    fn words_of_start(&self, seed: u64) -> Result<(Corpus, Vocabulary), Error> {
+        let counts = self.corpus.words_of(&self.start(seed).pairs);
+        let vocabulary = Vocabulary::from_counts(&counts, self.experiment.min_count);
+        if vocabulary.words().len() == self.corpus.inputs().text {
+            let what = format!(
+                "no word is in the captions that are paired from the start {} times (min_count)",
+                self.experiment.min_count
+            );
+            return Err(Error::setting("vocabulary", what));
+        }
+        let path = self.folder.seed_vocabulary(seed);
+        match path.exists() {
+            true if Vocabulary::read(&path)? != vocabulary => {
+                let what = "not the words that are paired from the start; delete it to have it \
+                            written again";
+                return Err(Error::file(&path, what));
+            }
+            true => {}
+            false => {
+                if let Some(folder) = path.parent() {
+                    std::fs::create_dir_all(folder).map_err(|e| Error::io(folder, e))?;
+                }
+                vocabulary.write(&path)?;
+            }
+        }
+        Ok((self.corpus.with_words(&vocabulary), vocabulary))
+    }
+}
