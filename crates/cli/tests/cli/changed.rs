@@ -57,8 +57,11 @@ fn refused((code, said): (Option<i32>, String), file: &str, case: &str) {
 const SELECT: &str = "--paired-images images.npy --paired-texts texts.npy --pool pool.npy \
                       --pool-side image --budget 9";
 
+/// What is done to a file, in a word and in fact.
+type Change = (&'static str, Box<dyn Fn()>);
+
 /// Ways to change a file to other numbers that are as good as the ones before.
-fn changes(world: &World, file: &str) -> Vec<(&'static str, Box<dyn Fn()>)> {
+fn changes(world: &World, file: &str) -> Vec<Change> {
     let (path, other) = (world.path(file), world.path("other"));
     let bytes = world.read(file);
     let at = bytes.len() - 4;

@@ -162,16 +162,20 @@ mod bus_error {
         if !sent && let Some(path) = mapped_at(address) {
             leave(path);
         }
-        // Not about an input: whoever looked at it before does, when the access is tried again.
+        // Not about an input.
         // SAFETY: what was done before was filled in by `sigaction`. `raise` takes a signal, which
         // waits until this handler returns.
         unsafe {
             match BEFORE.get() {
-                Some(before) => libc::sigaction(signal, before, ptr::null_mut()),
-                None => libc::signal(signal, libc::SIG_DFL) as c_int,
-            };
-            if sent {
-                libc::raise(signal);
+                // Whoever looked at it before does, when the access is tried again.
+                Some(before) if !sent => {
+                    libc::sigaction(signal, before, ptr::null_mut());
+                }
+                // Somebody sent it, to end us.
+                _ => {
+                    libc::signal(signal, libc::SIG_DFL);
+                    libc::raise(signal);
+                }
             }
         }
     }
@@ -213,7 +217,8 @@ mod bus_error {
     }
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
+#[cfg(target_os = "linux")]
 mod tests {
     use std::fs::{self, File};
     use std::process::Command;
@@ -263,7 +268,7 @@ mod tests {
             super::stop_on_changed_inputs(7);
             let bytes = map(path.as_ref()).unwrap();
             fs::write(&path, "{}").unwrap();
-            assert_eq!(bytes.as_slice().len(), 2, "what was here before");
+            panic!("{} bytes were here before", bytes.as_slice().len());
         }
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("items.jsonl");
@@ -283,6 +288,7 @@ mod tests {
             }
             // SAFETY: `raise` takes a signal.
             unsafe { libc::raise(libc::SIGBUS) };
+            panic!("the signal passed");
         }
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
