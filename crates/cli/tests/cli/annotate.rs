@@ -5,6 +5,7 @@ mod app;
 mod attacks;
 mod driver;
 mod images;
+mod links;
 mod texts;
 
 use crate::world::{World, nextpair};
