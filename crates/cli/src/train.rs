@@ -71,7 +71,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             // Nothing is mixed where nothing is left to do.
             let note = if run.is_finished()? { None } else { run.admit(mixing)? };
             if let Some(note) = note {
-                eprintln!("note: {note}");
+                say!("note: {note}");
             }
             (run, corpus, pairs)
         }

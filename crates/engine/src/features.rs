@@ -160,11 +160,21 @@ pub fn histograms(
     items: &Matrix,
     progress: &dyn Progress,
 ) -> Result<Matrix, Error> {
+    histograms_of(centroids, items, LOCALS, progress)
+}
+
+/// [`histograms`], about so many local vectors at once.
+fn histograms_of(
+    centroids: &Matrix,
+    items: &Matrix,
+    at_once: usize,
+    progress: &dyn Progress,
+) -> Result<Matrix, Error> {
     let centroids = Vectors::new(centroids, "the clusters")?;
     let (words, locals) = (centroids.len(), items.locals());
     progress.start("nearest centres", (words * items.rows() * locals) as u64);
     let mut spill = Spill::new()?;
-    let at_once = (LOCALS / locals.max(1)).max(1);
+    let at_once = (at_once / locals.max(1)).max(1);
     for first in (0..items.rows()).step_by(at_once) {
         let some = items.slice(first..items.rows().min(first + at_once)).flattened();
         let some = Vectors::new(&some, "the local vectors");
@@ -223,6 +233,51 @@ mod tests {
         };
         assert_eq!(bag(1), bag(1));
         assert_ne!(bag(1), bag(2));
+    }
+
+    fn values(matrix: &Matrix) -> Vec<f64> {
+        let row = |row| {
+            let mut values = vec![0.0; matrix.locals() * matrix.dim()];
+            matrix.read_f64(row, &mut values);
+            values
+        };
+        (0..matrix.rows()).flat_map(row).collect()
+    }
+
+    #[test]
+    fn words_do_not_depend_on_how_many_are_counted_at_once() {
+        let items = items(23, 4, 3);
+        let words = visual_words(&items, BagOfWords { clusters: 5, ..BagOfWords::default() });
+        let words = words.unwrap();
+        let expected = values(&histograms(&words, &items, &()).unwrap());
+        for at_once in [1, 9, 40, 92] {
+            let found = histograms_of(&words, &items, at_once, &()).unwrap();
+            assert_eq!(values(&found), expected, "{at_once}");
+        }
+        let mut numbers = values(&items);
+        numbers[3 * 50 + 1] = f64::NAN;
+        let bad = Matrix::from_f64(3, &numbers).with_locals(4);
+        let what = histograms_of(&words, &bad, 9, &()).err().unwrap().to_string();
+        assert_eq!(what, "the local vectors: row 50, dimension 1 is NaN");
+    }
+
+    #[test]
+    fn views_have_the_words_of_copies_whatever_their_type() {
+        let all = items(40, 4, 3);
+        let (some, others) = ([3, 1, 39, 20, 7], [0, 5, 6, 11, 38, 2]);
+        let views = (all.view(some), all.view(others));
+        let copy = |view: &Matrix| Matrix::from_f64(3, &values(view)).with_locals(4);
+        let copies = (copy(&views.0), copy(&views.1));
+        let settings = BagOfWords { clusters: 6, sample: 30, iterations: 4, seed: 2 };
+        let bags = |paired: &Matrix, pool: &Matrix| {
+            let (paired, pool) = bag_of_words(paired, pool, settings, &()).unwrap();
+            (values(&paired), values(&pool))
+        };
+        let expected = bags(&copies.0, &copies.1);
+        assert_eq!(bags(&views.0, &views.1), expected);
+        // Files of two types.
+        assert_eq!(bags(&copies.0, &views.1), expected);
+        assert_eq!(bags(&views.0, &copies.1), expected);
     }
 
     #[test]

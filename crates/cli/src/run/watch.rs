@@ -24,7 +24,7 @@ impl Watch {
     pub(crate) fn begin(&self, scenario: &Scenario) {
         self.bar.finish();
         if let Some(note) = scenario.note() {
-            eprintln!("note: {note}");
+            say!("note: {note}");
         }
         let experiment = scenario.experiment();
         let batch = scenario.paired(experiment.rounds.min(1)) - scenario.paired(0);
@@ -42,17 +42,17 @@ impl Watch {
             experiment.model.dim()
         );
         if let Some(kept) = kept_weights(experiment, scenario.validation_images()) {
-            eprintln!("{kept}");
+            say!("{kept}");
         }
         if scenario.asked_again() > 0 {
-            eprintln!(
+            say!(
                 "{} of the pool have both halves: initial counts them as unpaired, and people are \
                  asked about them again",
                 counted(scenario.asked_again(), "item")
             );
         }
         if scenario.left_out() > 0 {
-            eprintln!(
+            say!(
                 "left out: {} without a split, which have both halves; nothing is learned from them, \
                  for the dataset has a split train",
                 counted(scenario.left_out(), "item")
