@@ -260,7 +260,7 @@ fn desks_do_not_open_for_other_pools_or_odd_databases() {
         for (database, expected) in [
             ("sqlite:", "kept in a file"),
             ("sqlite::memory:", "kept in a file"),
-            ("sqlite:/", "directory"),
+            ("sqlite:/", "is a folder"),
             ("sqlite:/nowhere/x.db", "No such file"),
             ("mysql://x", "sqlite:PATH or postgres://"),
             ("postgres:u:secret@h/x", "sqlite:PATH or postgres://"),

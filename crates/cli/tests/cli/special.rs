@@ -34,6 +34,9 @@ const FILES: &[(&str, &str, &str)] = &[
     ("embed text_model", "embed ds --text-model {} --tokenizer tokenizer.json", "onnx"),
     ("embed tokenizer", "embed ds --text-model text.onnx --tokenizer {}", "json"),
     ("import karpathy src", "import karpathy {} new", "json"),
+    ("import karpathy bottom_up", "import karpathy k.json new --bottom-up {}", "tsv"),
+    ("import coco bottom_up", "import coco c.json new --bottom-up {}", "tsv"),
+    ("import flickr bottom_up", "import flickr flickr new --bottom-up {}", "tsv"),
     ("import scan karpathy", "import scan precomp new --karpathy {}", "json"),
     ("import coco src", "import coco {} new", "json"),
     ("import flickr src", "import flickr {} new", "token"),
@@ -130,6 +133,7 @@ const FOLDERS: &[(&str, &str)] = &[
 
 /// What is written there is refused by the place where it is written.
 const OUTPUTS: &[&str] = &[
+    "annotate uploads",
     "convert out",
     "example dir",
     "inspect sheet",
@@ -159,6 +163,14 @@ fn world() -> Lab {
     lab.succeeds("run e.toml --strategies random --rounds 1 --out experiment");
     lab.write("t.csv", "filepath,title\n,a dog\n,a cat\n");
     lab.write("p.jsonl", "");
+    let image = r#"{"filename":"a.jpg","split":"train","sentences":[{"raw":"A dog."}]}"#;
+    lab.write("k.json", &format!(r#"{{"images":[{image}]}}"#));
+    let (image, caption) =
+        (r#"{"id":1,"file_name":"a.jpg"}"#, r#"{"image_id":1,"id":1,"caption":"A dog."}"#);
+    lab.write("c.json", &format!(r#"{{"images":[{image}],"annotations":[{caption}]}}"#));
+    fs::create_dir(lab.path("flickr")).unwrap();
+    lab.write("flickr/Flickr8k.token.txt", "a.jpg#0\tA dog.\n");
+    lab.write("flickr/Flickr_8k.trainImages.txt", "a.jpg\n");
     lab.write("x.trainImages.txt", "1.jpg\n");
     let precomp = lab.path("precomp");
     fs::create_dir(&precomp).unwrap();
