@@ -59,13 +59,16 @@ async fn finish_rounds(app: &Arc<App>) -> Result<(), Error> {
 /// Opens the batch that waits, if it is not open.
 pub(crate) async fn open_round(app: &Arc<App>) -> Result<(), Error> {
     let source = Arc::clone(&app.source);
-    let batch = tokio::task::spawn_blocking(move || source.batch()).await;
-    let batch = batch.map_err(|e| Error::Source(e.to_string()))?;
-    let Some(Batch { round, tasks }) = batch.map_err(|e| Error::Source(e.to_string()))? else {
-        return Ok(());
-    };
-    let tasks: Vec<_> = tasks.into_iter().map(Arc::new).collect();
-    let (round, fingerprint) = (round as i64, fingerprint_of(&tasks));
+    // A batch may be large: what takes its time is not done where people are answered.
+    let batch = tokio::task::spawn_blocking(move || {
+        let batch = source.batch().map_err(|e| Error::Source(e.to_string()))?;
+        Ok::<_, Error>(batch.map(|Batch { round, tasks }| {
+            let tasks: Vec<_> = tasks.into_iter().map(Arc::new).collect();
+            (round as i64, fingerprint_of(&tasks), tasks)
+        }))
+    });
+    let batch = batch.await.map_err(|e| Error::Source(e.to_string()))?;
+    let Some((round, fingerprint, tasks)) = batch? else { return Ok(()) };
     let last = app
         .clerk
         .state()

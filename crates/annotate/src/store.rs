@@ -362,13 +362,21 @@ async fn read_events(
 async fn read_tasks(connection: &mut AnyConnection, news: &mut News) -> Result<(), Unstored> {
     for event in &news.record.events {
         let What::Opened { round, fingerprint: expected } = &event.what else { continue };
-        let sql = "SELECT task FROM nextpair_tasks WHERE round = $1 ORDER BY at";
-        let rows = sqlx::query(sql).bind(*round).fetch_all(&mut *connection).await?;
-        let task = |row: &sqlx::any::AnyRow| -> Result<Arc<Task>, Unstored> {
-            let task = serde_json::from_str(row.try_get(0)?);
-            task.map(Arc::new).map_err(|e| damaged(format!("a task of round {round}: {e}")))
-        };
-        let tasks: Vec<Arc<Task>> = rows.iter().map(task).collect::<Result<_, _>>()?;
+        let sql =
+            "SELECT task FROM nextpair_tasks WHERE round = $1 AND at >= $2 ORDER BY at LIMIT $3";
+        let mut tasks: Vec<Arc<Task>> = Vec::new();
+        loop {
+            let query = sqlx::query(sql).bind(*round).bind(tasks.len() as i64).bind(PAGE);
+            let rows = query.fetch_all(&mut *connection).await?;
+            if rows.is_empty() {
+                break;
+            }
+            for row in rows {
+                let task = serde_json::from_str(row.try_get(0)?);
+                let task = task.map_err(|e| damaged(format!("a task of round {round}: {e}")))?;
+                tasks.push(Arc::new(task));
+            }
+        }
         if fingerprint_of(&tasks) != *expected {
             return Err(damaged(format!("the tasks of round {round} were changed")));
         }

@@ -51,7 +51,7 @@ pub(crate) struct Me {
 
 pub(crate) async fn me(State(app): State<Arc<App>>, caller: Caller) -> Json<Me> {
     let state = app.clerk.state();
-    let own = state.round().into_iter().flat_map(|round| round.standing());
+    let own = state.round().into_iter().flat_map(|round| round.standing_by_age());
     let own = own.filter(|given| given.person == caller.person);
     let (mut answered, mut skipped) = (0, 0);
     for given in own {

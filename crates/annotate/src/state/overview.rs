@@ -75,18 +75,24 @@ impl State {
     pub(crate) fn overview(&self, terms: Terms, grace: Option<Millis>, now: Moment) -> Overview {
         let round = self.round();
         let closes_at = grace.and_then(|grace| self.closes_at(terms, grace));
+        // Asked for every other second, and nothing is stored meanwhile: no answer is looked up.
+        let given: Vec<&Given> = round.into_iter().flat_map(Round::standing_by_age).collect();
+        let mut skips = vec![0; round.map_or(0, |round| round.slots.len())];
+        for given in given.iter().filter(|given| matches!(*given.said, Said::Skip(_))) {
+            skips[given.slot] += 1;
+        }
         let mut counts = [0; 4];
-        for slot in round.into_iter().flat_map(|round| &round.slots) {
-            counts[round.map_or(0, |round| round.state_of(slot, terms, now.tick) as usize)] += 1;
+        let slots = round.into_iter().flat_map(|round| &round.slots);
+        for (slot, skips) in slots.zip(skips) {
+            counts[slot.state(skips, terms, now.tick) as usize] += 1;
         }
         let of = |state: TaskState| counts[state as usize];
-        let given: Vec<&Given> = round.into_iter().flat_map(Round::standing).collect();
         let left = round.map_or(0, |round| {
             let wanted = |slot: &super::Slot| terms.annotators.saturating_sub(slot.standing.len());
             round.slots.iter().map(wanted).sum::<usize>()
         });
         let per_hour = rate(&given, now.tick);
-        let all = self.rounds.iter().flat_map(Round::standing);
+        let all = self.rounds.iter().flat_map(Round::standing_by_age);
         let bought: usize = all.map(|given| given.said.captions()).sum();
         Overview {
             round: round.map(|round| self.round_view(round, terms)),

@@ -151,6 +151,11 @@ impl Round {
         self.slots.iter().flat_map(|slot| &slot.standing).map(|seq| &self.answers[seq])
     }
 
+    /// Answers that stand, the oldest first. Cheaper than by task: nothing is looked up.
+    pub(crate) fn standing_by_age(&self) -> impl Iterator<Item = &Given> {
+        self.answers.values().filter(|given| given.standing == Standing::Stands)
+    }
+
     /// Whether every task has all the answers that are wanted.
     pub(crate) fn is_complete(&self, wanted: usize) -> bool {
         self.answered(wanted) == self.slots.len()

@@ -239,14 +239,21 @@ impl State {
 
 impl Round {
     pub(super) fn state_of(&self, slot: &Slot, terms: Terms, now: Millis) -> TaskState {
-        let skips = |seq: &Seq| matches!(*self.answers[seq].said, Said::Skip(_));
-        if slot.standing.len() >= terms.annotators {
-            return match slot.standing.iter().all(skips) {
+        let skips = |seq: &&Seq| matches!(*self.answers[*seq].said, Said::Skip(_));
+        slot.state(slot.standing.iter().filter(skips).count(), terms, now)
+    }
+}
+
+impl Slot {
+    /// How it stands, if so many of its answers are skips.
+    pub(super) fn state(&self, skips: usize, terms: Terms, now: Millis) -> TaskState {
+        if self.standing.len() >= terms.annotators {
+            return match skips == self.standing.len() {
                 true => TaskState::Skipped,
                 false => TaskState::Done,
             };
         }
-        match slot.leases.iter().any(|lease| lease.is_live(now)) {
+        match self.leases.iter().any(|lease| lease.is_live(now)) {
             true => TaskState::Held,
             false => TaskState::Open,
         }
