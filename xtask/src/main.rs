@@ -27,7 +27,9 @@ cargo xtask bench train       a training step of Text-IMRAM against PyTorch
 cargo xtask bench score       a tile of its similarities against PyTorch
 cargo xtask bench annotate    the annotation app with 200 annotators and 20,000 tasks
 cargo xtask soak [JOB] [KILLS]
-                              kill long work at random moments and compare how it ends
+                              kill long work at random moments and compare how it ends;
+                              annotate: people answer meanwhile, disks fill up, clocks jump;
+                              disk: every call to the disk below the app fails once
 cargo xtask fuzz [SECONDS]    fuzz the readers, a minute in all unless told otherwise";
 
 fn main() -> ExitCode {

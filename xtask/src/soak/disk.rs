@@ -1,5 +1,8 @@
-//! Disks that fail, fill up or are slow below the annotation app, and clocks that jump.
+//! Disks that fail, fill up or are slow below the annotation app, clocks that jump, and clients that
+//! never finish what they ask for.
 
+use std::io::Write;
+use std::net::TcpStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -19,6 +22,8 @@ const FEW: usize = 4;
 /// How long nothing may go on at all.
 const PATIENCE: Duration = Duration::from_secs(60);
 const DAY: i64 = 24 * 60 * 60 * 1000;
+/// Clients that never finish what they ask for.
+const SLOW: usize = 300;
 /// People at a disk that is full or slow.
 const PEOPLE: usize = 20;
 const HABITS: Habits =
@@ -115,26 +120,27 @@ fn session(binary: &Path, faults: &Faults, fault: Option<Fault>) -> Result<(usiz
     Ok((logs.iter().map(|log| log.retries).sum(), calls))
 }
 
-/// Lets people answer while the disk is full for a moment, `times` times, while it is slow, and
-/// while the clock jumps a day ahead and back.
+/// Lets people answer while the disk is full for a moment, `times` times, while it is slow, while the
+/// clock jumps a day ahead and back, and among clients that never finish.
 pub(super) fn strain(binary: &Path, postgres: &Postgres, times: usize) -> Result<()> {
     let folder = Path::new(FOLDER).join("faults");
     let sqlite = Faults::new(&folder, SQLITE_FILES)?;
-    let full = Fault { from: 1, calls: u64::MAX, error: FULL, kinds: WRITES, tear: false };
+    let no_space = Fault { from: 1, calls: u64::MAX, error: FULL, kinds: WRITES, tear: false };
     let fill = |faults: &Faults, crowd: &Crowd| -> Result<()> {
         answers_come_in(crowd)?;
-        faults.set_fault(full)?;
+        faults.set_fault(no_space)?;
         std::thread::sleep(Duration::from_millis(150));
         faults.clear()
     };
-    under("full disks on SQLite", binary, SQLITE, &sqlite, times, |crowd| fill(&sqlite, crowd))?;
-    let slow = |crowd: &Crowd| {
+    let full = |crowd: &Crowd, _: &str| fill(&sqlite, crowd);
+    under("full disks on SQLite", binary, SQLITE, &sqlite, times, full)?;
+    let slow = |crowd: &Crowd, _: &str| {
         sqlite.delay_syncs(200_000)?;
         answers_come_in(crowd)?;
         sqlite.clear()
     };
     under("slow disks on SQLite", binary, SQLITE, &sqlite, times, slow)?;
-    let jump = |crowd: &Crowd| {
+    let jump = |crowd: &Crowd, _: &str| {
         for ahead in [DAY, 0, -DAY, 0] {
             sqlite.shift_clock(ahead)?;
             answers_come_in(crowd)?;
@@ -142,6 +148,13 @@ pub(super) fn strain(binary: &Path, postgres: &Postgres, times: usize) -> Result
         Ok(())
     };
     under("clock jumps on SQLite", binary, SQLITE, &sqlite, times, jump)?;
+    let half_asked = |crowd: &Crowd, address: &str| {
+        let held = ask_in_halves(address)?;
+        answers_come_in(crowd)?;
+        drop(held);
+        Ok(())
+    };
+    under("crowds of slow clients on SQLite", binary, SQLITE, &sqlite, times, half_asked)?;
     // Below PostgreSQL itself: tables that cannot grow are errors, a log that cannot be written
     // brings the server down.
     for (name, files) in [("tables", "base/"), ("log", "pg_wal/")] {
@@ -149,7 +162,7 @@ pub(super) fn strain(binary: &Path, postgres: &Postgres, times: usize) -> Result
         faults.clear()?;
         postgres.restart_in(faults.environment())?;
         let database = postgres.create_database(&format!("full_{name}"))?;
-        let fill = |crowd: &Crowd| {
+        let fill = |crowd: &Crowd, _: &str| {
             fill(&faults, crowd)?;
             postgres.ensure_running(faults.environment())
         };
@@ -157,6 +170,21 @@ pub(super) fn strain(binary: &Path, postgres: &Postgres, times: usize) -> Result
         under(&title, binary, &database, &sqlite, times, fill)?;
     }
     postgres.restart()
+}
+
+/// Connections that ask for something and never get to its end: some stop in the head, some in the
+/// body.
+fn ask_in_halves(address: &str) -> Result<Vec<TcpStream>> {
+    let host = address.strip_prefix("http://").context("an address without http")?;
+    let head = format!("POST /api/answers HTTP/1.1\r\nHost: {host}\r\nContent-Length: 4000\r\n");
+    let mut held = Vec::new();
+    for number in 0..SLOW {
+        let mut connection = TcpStream::connect(host)?;
+        let end = if number % 2 == 0 { "" } else { "\r\n{\"key\":" };
+        connection.write_all(format!("{head}{end}").as_bytes())?;
+        held.push(connection);
+    }
+    Ok(held)
 }
 
 /// Lets people answer below one kind of strain, and holds what is left against what they were
@@ -167,7 +195,7 @@ fn under(
     database: &str,
     faults: &Faults,
     times: usize,
-    mut strain: impl FnMut(&Crowd) -> Result<()>,
+    mut strain: impl FnMut(&Crowd, &str) -> Result<()>,
 ) -> Result<()> {
     faults.clear()?;
     let world = World::make(&Path::new(FOLDER).join("soak"), 3_000 + 1_500 * times)?;
@@ -177,7 +205,7 @@ fn under(
     let ((), logs) = crowd.work(server.annotators(), |crowd| {
         for _ in 0..times {
             answers_come_in(crowd)?;
-            strain(crowd)?;
+            strain(crowd, server.address())?;
         }
         answers_come_in(crowd)?;
         crowd.stop();
