@@ -34,7 +34,6 @@ use address::Address;
 use line::{Line, Way, silence};
 use rows::{COLUMNS, Row};
 use seal::Seal;
-use tables::Unusable;
 
 pub(crate) use seal::Head;
 
@@ -107,15 +106,6 @@ impl From<sqlx::Error> for Unstored {
     }
 }
 
-impl From<Unusable> for Unstored {
-    fn from(error: Unusable) -> Self {
-        match error {
-            Unusable::Database(error) => error.into(),
-            Unusable::Because(what) => Unstored::Damaged(what),
-        }
-    }
-}
-
 /// Whoever does not answer in time has failed. What is waited for counts.
 async fn patiently<T>(work: impl Future<Output = Result<T, Unstored>>) -> Result<T, Unstored> {
     let done = tokio::time::timeout(PATIENCE, work).await;
@@ -136,7 +126,7 @@ impl Store {
         let way = Way::new(address).map_err(|e| fail(e.to_string()))?;
         let mut connection = way.connect().await.map_err(|e| fail(e.to_string()))?;
         let prepared = tables::prepare(&mut connection, &way).await;
-        prepared.map_err(|unusable| fail(Unstored::from(unusable).what().to_owned()))?;
+        prepared.map_err(|unstored| fail(unstored.what().to_owned()))?;
         let mut line = Line::default();
         line.give_back(connection);
         Ok(Store { way: Arc::new(way), line: Arc::new(Mutex::new(line)) })

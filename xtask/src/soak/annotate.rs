@@ -63,25 +63,42 @@ fn together(name: &str, binary: &Path, database: &str, kills: usize) -> Result<(
     let people = servers[0].annotators().into_iter();
     let people = people.map(|(name, client)| (name, client.and_at(servers[1].address())));
     let ((), logs) = crowd.work(people.collect(), |crowd| {
-        for kill in 0..kills {
-            answers_come_in(crowd)?;
+        strike_often(crowd, kills, |kill| {
             std::thread::sleep(BETWEEN.mul_f64(draws.unit()));
             let server = &mut servers[kill % 2];
             server.kill()?;
-            server.start_again()?;
-        }
-        answers_come_in(crowd)?;
-        crowd.stop();
-        Ok(())
+            server.start_again()
+        })
     })?;
     // Tasks are kept for longer than this lasts, so that nobody's answer comes too late.
     let refused = logs.iter().flat_map(|log| &log.sent).filter(|sent| sent.fate == Fate::Refused);
     let refused = refused.count();
     ensure!(refused == 0, "{name}: {refused} answers of people who had the task were refused");
-    let answers = verify(&mut servers[0], &logs).with_context(|| name.to_owned())?;
+    report(&format!("{kills} kills, {name}"), &mut servers[0], &logs, began)
+}
+
+/// Strikes so many times, each time after somebody's answer was acknowledged, and lets everybody
+/// stop when answers come in after the last.
+pub(super) fn strike_often(
+    crowd: &Crowd,
+    times: usize,
+    mut strike: impl FnMut(usize) -> Result<()>,
+) -> Result<()> {
+    for time in 0..times {
+        answers_come_in(crowd)?;
+        strike(time)?;
+    }
+    answers_come_in(crowd)?;
+    crowd.stop();
+    Ok(())
+}
+
+/// Says what became of everybody's answers; an error unless all are stored that were acknowledged.
+pub(super) fn report(name: &str, server: &mut Server, logs: &[Log], began: Instant) -> Result<()> {
+    let answers = verify(server, logs).with_context(|| name.to_owned())?;
     let retries: usize = logs.iter().map(|log| log.retries).sum();
     let seconds = began.elapsed().as_secs_f64();
-    println!("{kills} kills, {name}: all {answers} answers, {retries} retries, {seconds:.0} s");
+    println!("{name}: all {answers} answers, {retries} retries, {seconds:.0} s");
     Ok(())
 }
 
@@ -109,20 +126,12 @@ fn storm(
     let mut draws = Draws::new(strikes as u64);
     let began = Instant::now();
     let ((), logs) = crowd.work(server.annotators(), |crowd| {
-        for _ in 0..strikes {
-            answers_come_in(crowd)?;
+        strike_often(crowd, strikes, |_| {
             std::thread::sleep(BETWEEN.mul_f64(draws.unit()));
-            strike(&mut server)?;
-        }
-        answers_come_in(crowd)?;
-        crowd.stop();
-        Ok(())
+            strike(&mut server)
+        })
     })?;
-    let answers = verify(&mut server, &logs).with_context(|| name.to_owned())?;
-    let retries: usize = logs.iter().map(|log| log.retries).sum();
-    let seconds = began.elapsed().as_secs_f64();
-    println!("{strikes} {name}: all {answers} answers, {retries} retries, {seconds:.0} s");
-    Ok(())
+    report(&format!("{strikes} {name}"), &mut server, &logs, began)
 }
 
 /// Waits until somebody's answer is acknowledged.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
-use super::annotate::{answers_come_in, verify};
+use super::annotate::{answers_come_in, report, strike_often, verify};
 use super::faults::{BROKEN, FULL, Fault, Faults, OPENS, SYNCS, WRITES};
 use crate::crowd::{Crowd, Habits, Server, World};
 use crate::servers::Postgres;
@@ -47,9 +47,8 @@ pub(super) fn fail_calls(binary: &Path, sessions: Option<usize>) -> Result<()> {
     let began = Instant::now();
     faults.clear()?;
     let (_, calls) = session(binary, &faults, None)?;
-    let stride = sessions.map_or(1, |sessions| calls.div_ceil(sessions as u64).max(1));
     let (mut played, mut retries) = (0, 0);
-    for number in (1..=calls).step_by(stride as usize) {
+    for number in spread(calls, sessions) {
         let (again, _) = session(binary, &faults, Some(fault(number)))
             .with_context(|| format!("call {number} of {calls} fails: {:?}", fault(number)))?;
         (played, retries) = (played + 1, retries + again);
@@ -76,9 +75,8 @@ pub(super) fn fail_starts(binary: &Path, starts: Option<usize>) -> Result<()> {
     faults.clear()?;
     server.start_again()?;
     let calls = faults.calls()?;
-    let stride = starts.map_or(1, |starts| calls.div_ceil(starts as u64).max(1));
     let (mut tried, mut failed) = (0, 0);
-    for number in (1..=calls).step_by(stride as usize) {
+    for number in spread(calls, starts) {
         server.kill()?;
         faults.set_fault(fault(number))?;
         (tried, failed) = (tried + 1, failed + usize::from(server.start_again().is_err()));
@@ -94,6 +92,12 @@ pub(super) fn fail_starts(binary: &Path, starts: Option<usize>) -> Result<()> {
     Ok(())
 }
 
+/// Numbers of calls, evenly spread: at most so many, or all of them.
+fn spread(calls: u64, most: Option<usize>) -> impl Iterator<Item = u64> {
+    let stride = most.map_or(1, |most| calls.div_ceil(most as u64).max(1));
+    (1..=calls).step_by(stride as usize)
+}
+
 fn everybody_is_done(crowd: &Crowd) -> Result<()> {
     while crowd.working() > 0 {
         std::thread::sleep(Duration::from_millis(1));
@@ -107,10 +111,9 @@ fn session(binary: &Path, faults: &Faults, fault: Option<Fault>) -> Result<(usiz
     faults.clear()?;
     let mut server =
         Server::start_in(faults.environment(), binary, &world, SQLITE, FEW, &["--lease", "1"])?;
-    match fault {
-        Some(fault) => faults.set_fault(fault)?,
-        None => faults.clear()?,
-    }
+    // From here on, calls are counted.
+    faults.clear()?;
+    fault.map_or(Ok(()), |fault| faults.set_fault(fault))?;
     let crowd = Crowd::new(Habits::default(), PATIENCE);
     let ((), logs) = crowd.work(server.annotators(), everybody_is_done)?;
     let calls = faults.calls()?;
@@ -203,17 +206,7 @@ fn under(
     let crowd = Crowd::new(HABITS, PATIENCE);
     let began = Instant::now();
     let ((), logs) = crowd.work(server.annotators(), |crowd| {
-        for _ in 0..times {
-            answers_come_in(crowd)?;
-            strain(crowd, server.address())?;
-        }
-        answers_come_in(crowd)?;
-        crowd.stop();
-        Ok(())
+        strike_often(crowd, times, |_| strain(crowd, server.address()))
     })?;
-    let answers = verify(&mut server, &logs).with_context(|| name.to_owned())?;
-    let retries: usize = logs.iter().map(|log| log.retries).sum();
-    let seconds = began.elapsed().as_secs_f64();
-    println!("{times} {name}: all {answers} answers, {retries} retries, {seconds:.0} s");
-    Ok(())
+    report(&format!("{times} {name}"), &mut server, &logs, began)
 }

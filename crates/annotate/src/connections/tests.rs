@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::ConnectInfo;
-use axum::routing::get;
+use axum::routing::{MethodRouter, get};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, oneshot};
@@ -35,6 +35,18 @@ async fn start(bounds: Bounds, router: Router) -> Server {
 
 fn hello() -> Router {
     Router::new().route("/", get(async |ConnectInfo(_): ConnectInfo<SocketAddr>| "hello"))
+}
+
+/// A route that tells when it was asked, and answers when it is told to.
+fn slowly() -> (MethodRouter, Arc<Notify>, Arc<Notify>) {
+    let (begun, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (tell, wait) = (Arc::clone(&begun), Arc::clone(&go_on));
+    let route = get(async move || {
+        tell.notify_one();
+        wait.notified().await;
+        "slowly"
+    });
+    (route, begun, go_on)
 }
 
 async fn connect(server: &Server, words: &str) -> TcpStream {
@@ -84,13 +96,7 @@ async fn whoever_says_nothing_makes_room() {
 
 #[tokio::test]
 async fn whoever_is_busy_is_answered() {
-    let (begun, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    let (tell, wait) = (Arc::clone(&begun), Arc::clone(&go_on));
-    let slow = get(async move || {
-        tell.notify_one();
-        wait.notified().await;
-        "slowly"
-    });
+    let (slow, begun, go_on) = slowly();
     let server = start(Bounds { connections: 1, ..BOUNDS }, hello().route("/slow", slow)).await;
     let busy = connect(&server, "GET /slow HTTP/1.1\r\nHost: x\r\n\r\n").await;
     begun.notified().await;
@@ -136,13 +142,7 @@ async fn answers_that_nobody_reads_are_given_up() {
 
 #[tokio::test]
 async fn a_stop_ends_what_is_idle_and_waits_for_what_is_not() {
-    let (begun, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    let (tell, wait) = (Arc::clone(&begun), Arc::clone(&go_on));
-    let slow = get(async move || {
-        tell.notify_one();
-        wait.notified().await;
-        "slowly"
-    });
+    let (slow, begun, go_on) = slowly();
     let server = start(BOUNDS, hello().route("/slow", slow)).await;
     let mut idle = connect(&server, "").await;
     ask(&mut idle).await;

@@ -2,6 +2,7 @@
 
 use sqlx::{AnyConnection, AssertSqlSafe, Row as _};
 
+use super::Unstored;
 use super::line::Way;
 use super::rows::{self, Row};
 use super::seal::Head;
@@ -29,26 +30,14 @@ const INDEXES: [&str; 2] = [
     "CREATE INDEX IF NOT EXISTS nextpair_drafts_version ON nextpair_drafts (version)",
 ];
 
-/// Why tables cannot be used.
-pub(super) enum Unusable {
-    Database(sqlx::Error),
-    Because(String),
-}
-
-impl From<sqlx::Error> for Unusable {
-    fn from(error: sqlx::Error) -> Self {
-        Unusable::Database(error)
-    }
-}
-
 /// Looks at every page of the file, and sees to it that there are tables of our version, all in one
 /// transaction.
-pub(super) async fn prepare(connection: &mut AnyConnection, way: &Way) -> Result<(), Unusable> {
+pub(super) async fn prepare(connection: &mut AnyConnection, way: &Way) -> Result<(), Unstored> {
     if way.sqlite {
         let found: String =
             sqlx::query("PRAGMA quick_check(1)").fetch_one(&mut *connection).await?.try_get(0)?;
         if found != "ok" {
-            return Err(Unusable::Because(format!("the file is damaged: {found}")));
+            return Err(Unstored::Damaged(format!("the file is damaged: {found}")));
         }
     }
     begin(connection, way).await?;
@@ -58,7 +47,7 @@ pub(super) async fn prepare(connection: &mut AnyConnection, way: &Way) -> Result
     let last: i64 = sqlx::query(last).fetch_one(&mut *connection).await?.try_get(0)?;
     if last > head.seq {
         let what = format!("event {last} was added or edited by hand: the last is {}", head.seq);
-        return Err(Unusable::Because(what));
+        return Err(Unstored::Damaged(what));
     }
     execute(connection, "COMMIT").await?;
     Ok(())
@@ -82,7 +71,7 @@ pub(super) async fn execute(
     sqlx::query(statement).execute(connection).await.map(drop)
 }
 
-async fn make(connection: &mut AnyConnection, way: &Way) -> Result<(), Unusable> {
+async fn make(connection: &mut AnyConnection, way: &Way) -> Result<(), Unstored> {
     execute(connection, META).await?;
     let version = meta(connection, "version").await?;
     match version.as_deref() {
@@ -90,7 +79,7 @@ async fn make(connection: &mut AnyConnection, way: &Way) -> Result<(), Unusable>
         Some(UNSEALED) => return seal(connection, way).await,
         Some(VERSION) => {}
         Some(other) => {
-            return Err(Unusable::Because(format!(
+            return Err(Unstored::Damaged(format!(
                 "its tables are of version {other}; this program knows {VERSION}: use the newer \
                  program"
             )));
@@ -119,14 +108,14 @@ async fn create(
 }
 
 /// Removes tables that the first version was killed over: they have no version and nothing in them.
-async fn forget_unfinished(connection: &mut AnyConnection) -> Result<(), Unusable> {
+async fn forget_unfinished(connection: &mut AnyConnection) -> Result<(), Unstored> {
     for (table, columns) in [("nextpair_events", EVENTS), ("nextpair_drafts", DRAFTS)] {
         create(connection, table, columns).await?;
         let any = format!("SELECT 1 FROM {table} LIMIT 1");
         let any = sqlx::query(AssertSqlSafe(any)).fetch_optional(&mut *connection).await?;
         if any.is_some() {
             let what = format!("{table} has rows, but nextpair_meta has no version");
-            return Err(Unusable::Because(what));
+            return Err(Unstored::Damaged(what));
         }
         let drop_it = format!("DROP TABLE {table}");
         sqlx::query(AssertSqlSafe(drop_it)).execute(&mut *connection).await?;
@@ -135,7 +124,7 @@ async fn forget_unfinished(connection: &mut AnyConnection) -> Result<(), Unusabl
 }
 
 /// Makes tables of the second version of those of the first.
-async fn seal(connection: &mut AnyConnection, way: &Way) -> Result<(), Unusable> {
+async fn seal(connection: &mut AnyConnection, way: &Way) -> Result<(), Unstored> {
     if !way.sqlite {
         // The first version takes no turns: what it still writes must be seen, or must not be.
         let lock = "LOCK TABLE nextpair_events, nextpair_drafts, nextpair_tasks \
@@ -152,7 +141,7 @@ async fn seal(connection: &mut AnyConnection, way: &Way) -> Result<(), Unusable>
         let Some(last) = page.last() else { break };
         if let Some((expected, _)) = (head.seq + 1..).zip(&page).find(|(seq, row)| *seq != row.seq)
         {
-            return Err(Unusable::Because(format!("event {expected} is missing")));
+            return Err(Unstored::Damaged(format!("event {expected} is missing")));
         }
         head.seq = last.seq;
         let seal = head.seal.clone();
@@ -198,8 +187,8 @@ pub(super) async fn set_meta(
 }
 
 /// The end of the history.
-pub(super) async fn head(connection: &mut AnyConnection) -> Result<Head, Unusable> {
+pub(super) async fn head(connection: &mut AnyConnection) -> Result<Head, Unstored> {
     let text = meta(connection, "head").await?.unwrap_or_default();
-    let unreadable = || Unusable::Because(format!("its head {text:?} is not one"));
+    let unreadable = || Unstored::Damaged(format!("its head {text:?} is not one"));
     Head::of_text(&text).ok_or_else(unreadable)
 }
