@@ -12,7 +12,7 @@ use anyhow::{Context, Result, ensure};
 use nextpair_annotate::{Desk, Quota, Ready, Settings, serve};
 use nextpair_data::Side;
 use nextpair_data::dataset::Dataset;
-use nextpair_engine::prepare_process;
+use nextpair_kernels::prepare_process;
 use nextpair_scenario::Inbox;
 
 use crate::inputs::PoolSide;

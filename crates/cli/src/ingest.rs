@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use nextpair_data::queue;
-use nextpair_engine::prepare_process;
+use nextpair_kernels::prepare_process;
 use nextpair_scenario::{Error, Inbox, Received, Scenario};
 
 use crate::numbers::grouped;

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use nextpair_data::import::import_scenes;
 use nextpair_data::scenes;
-use nextpair_engine::{Aggregation, prepare_process};
+use nextpair_kernels::{Aggregation, prepare_process};
 use nextpair_models::{Config, Training};
 use nextpair_scenario::report::{self, Options};
 use nextpair_scenario::{Experiment, Keys, Scenario, Study};

@@ -10,7 +10,8 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use nextpair_engine::{Progress, prepare_process};
+use nextpair_engine::Progress;
+use nextpair_kernels::prepare_process;
 use nextpair_scenario::{
     Analysis, Experiment, Folder, Inbox, Scenario, Study, Waiting, read_experiment,
 };

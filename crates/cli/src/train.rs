@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use anyhow::{Result, ensure};
 use nextpair_data::dataset::Dataset;
-use nextpair_engine::prepare_process;
+use nextpair_kernels::prepare_process;
 use nextpair_models::{Corpus, Device, Epoch, Mixing, Pair, Run, Spec, train};
 use nextpair_scenario::SettingsFile;
 

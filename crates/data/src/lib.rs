@@ -8,48 +8,31 @@
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
-mod atomic;
 mod clip_retrieval;
 #[cfg(test)]
 mod damage;
 pub mod dataset;
-pub mod draw;
-mod error;
-mod fingerprint;
-mod growing;
 mod guard;
 pub mod import;
 mod integer;
 mod labels;
 mod lines;
-mod lock;
-mod mapping;
-mod matrix;
 pub mod npy;
 mod open;
-pub mod ordinary;
 pub mod parquet;
 pub mod picture;
-mod progress;
 pub mod queue;
 mod rows;
 pub mod safetensors;
 pub mod scenes;
 mod shape;
-mod spill;
-mod stamp;
 pub mod text;
 
-pub use atomic::AtomicFile;
-pub use draw::Draws;
-pub use error::Error;
-pub use fingerprint::{fingerprint, fingerprint_of};
-pub use growing::Growing;
 pub use labels::{read_groups, read_ids, read_indices};
-pub use lock::FolderLock;
-pub use mapping::stop_on_changed_inputs;
-pub use matrix::{Dtype, Element, Matrix};
-pub use open::{Side, Table, open};
-pub use ordinary::open as open_file;
-pub use progress::{Progress, Within};
-pub use spill::Spill;
+pub use nextpair_core::ordinary::open as open_file;
+pub use nextpair_core::{
+    AtomicFile, Draws, Dtype, Element, Error, FolderLock, Growing, Matrix, Progress, Side, Spill,
+    Within, draw, fingerprint, fingerprint_of, ordinary, stop_on_changed_inputs,
+};
+pub(crate) use nextpair_core::{mapping, stamp};
+pub use open::{Table, open};

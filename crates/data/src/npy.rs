@@ -17,7 +17,7 @@ pub fn open(path: &Path) -> Result<Matrix, Error> {
 
 /// The same as [`open`], for a file that is already in memory.
 pub fn from_bytes(bytes: Vec<u8>) -> Result<Matrix, String> {
-    matrix(Bytes::Owned(bytes.into()))
+    matrix(bytes.into())
 }
 
 /// Reads a 1-D array of integers of any width, signed or not.

@@ -1,33 +1,11 @@
 //! From a path to a table, whatever the format.
 
-use std::fmt;
 use std::path::Path;
 
-use serde::{Deserialize, Serialize};
-
-use crate::{Error, Matrix, clip_retrieval, npy, parquet, safetensors};
+use crate::{Error, Matrix, Side, clip_retrieval, npy, parquet, safetensors};
 
 const READ: &str = "read are .npy, .safetensors (or FILE.safetensors:TENSOR), .parquet, \
                     and a folder as clip-retrieval writes it";
-
-/// Which half of the pairs a path stands for, where one folder holds both.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Side {
-    /// The images.
-    Image,
-    /// The texts.
-    Text,
-}
-
-impl fmt::Display for Side {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Side::Image => "image",
-            Side::Text => "text",
-        })
-    }
-}
 
 /// A matrix, and the ids of its rows where they came with it.
 #[derive(Clone, Debug)]

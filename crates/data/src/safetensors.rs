@@ -33,7 +33,7 @@ impl SafetensorsFile {
 
     /// The same for a file that is already in memory; `path` is what errors call it.
     pub fn from_bytes(path: &Path, bytes: Vec<u8>) -> Result<Self, Error> {
-        Self::over(path, Bytes::Owned(bytes.into()))
+        Self::over(path, bytes.into())
     }
 
     fn over(path: &Path, bytes: Bytes) -> Result<Self, Error> {

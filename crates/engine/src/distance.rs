@@ -170,7 +170,7 @@ impl Sieve for ShiftedSieve<'_> {
 
 #[cfg(test)]
 mod tests {
-    use nextpair_data::Matrix;
+    use nextpair_core::Matrix;
 
     use super::*;
     use crate::top::{Field, kth_largest};

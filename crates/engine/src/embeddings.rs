@@ -1,7 +1,7 @@
 //! Similarity of embeddings: cosine or dot product.
 
 use half::f16;
-use nextpair_data::{Dtype, Element};
+use nextpair_core::{Dtype, Element};
 
 use crate::screen::{Planner, Route, Scale, Source, gamma, product};
 use crate::similarity::{Sieve, Similarity};

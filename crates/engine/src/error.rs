@@ -217,65 +217,14 @@ pub enum Error {
     /// A user's similarity failed.
     #[error("the similarity failed: {0}")]
     Similarity(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// An image without regions, or a caption without words.
-    #[error("{what}: item {item} has no rows; at least one is needed")]
-    EmptyItem {
-        /// Which input.
-        what: &'static str,
-        /// The item.
-        item: usize,
-    },
-    /// Items whose rows are not there, or do not begin with the first.
-    #[error(
-        "{what}: the offsets speak of {rows} rows of {dim} from 0 on, there are {found} numbers"
-    )]
-    Rows {
-        /// Which input.
-        what: &'static str,
-        /// The last offset.
-        rows: usize,
-        /// Numbers of a row.
-        dim: usize,
-        /// Numbers there are.
-        found: usize,
-    },
-    /// An array of another length.
-    #[error("{what}: {found} numbers, {expected} are needed")]
-    Length {
-        /// Which array.
-        what: &'static str,
-        /// Its length.
-        found: usize,
-        /// What it has to be.
-        expected: usize,
-    },
-    /// Matching that never attends.
-    #[error("0 matching steps; at least one is needed")]
-    ZeroSteps,
-    /// Vectors of nothing.
-    #[error("vectors of 0 dimensions cannot be matched")]
-    ZeroDimensions,
-    /// Several steps without what connects them.
-    #[error("{steps} matching steps need the weights of a memory")]
-    NoMemory {
-        /// Steps asked for.
-        steps: usize,
-    },
     /// Scratch space on disk could not be had.
     #[error(transparent)]
-    Data(#[from] nextpair_data::Error),
+    Data(#[from] nextpair_core::Error),
 }
 
 /// Which vector of a row, in front of the dimension.
 fn of_vector(vector: Option<usize>) -> String {
     vector.map(|vector| format!("vector {vector}, ")).unwrap_or_default()
-}
-
-impl Error {
-    /// Refuses an array of another length.
-    pub(crate) fn check_len(what: &'static str, found: usize, expected: usize) -> Result<(), Self> {
-        if found == expected { Ok(()) } else { Err(Error::Length { what, found, expected }) }
-    }
 }
 
 impl Error {

@@ -1,6 +1,6 @@
 //! One vector per item from its local vectors, for strategies that use distances.
 
-use nextpair_data::{Dtype, Matrix, Spill, draw};
+use nextpair_core::{Dtype, Matrix, Spill, draw};
 use rayon::prelude::*;
 
 use crate::kcenter::{nearest, nearest_within};

@@ -6,7 +6,7 @@
 
 use std::collections::BinaryHeap;
 
-use nextpair_data::Dtype;
+use nextpair_core::Dtype;
 use rayon::prelude::*;
 
 use crate::distance::NegativeDistance;

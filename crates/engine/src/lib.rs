@@ -5,7 +5,7 @@
 //! model implements [`Similarity`].
 //!
 //! ```
-//! use nextpair_data::Matrix;
+//! use nextpair_core::Matrix;
 //! use nextpair_engine::*;
 //!
 //! let images = Matrix::from_f32(2, &[1.0, 0.0, 0.0, 1.0, 0.8, 0.6]);
@@ -31,9 +31,7 @@
 //! # Ok::<(), nextpair_engine::Error>(())
 //! ```
 
-mod cross;
 mod distance;
-pub mod elementwise;
 mod embeddings;
 mod error;
 mod features;
@@ -41,10 +39,8 @@ mod groups;
 mod kcenter;
 mod lazy;
 mod memory;
-mod packed;
 mod partial;
 mod picks;
-mod process;
 mod question;
 mod recall;
 pub mod reference;
@@ -54,21 +50,17 @@ mod similarity;
 mod strategy;
 mod threshold;
 mod top;
-mod unit;
 mod vectors;
 
-pub use cross::{Aggregation, Attention, Gradients, Matcher, Memory, Normaliser, Ragged};
 pub use embeddings::{Embeddings, Metric};
 pub use error::Error;
 pub use features::{BagOfWords, bag_of_words, histograms, mean_features, visual_words};
 pub use groups::group_labels;
 pub use kcenter::{k_center, nearest};
 pub use memory::Size;
-pub use nextpair_data::{Draws, Progress};
-pub use packed::{Left, Packed};
+pub use nextpair_core::{Draws, Progress};
 pub use partial::Partial;
 pub use picks::{Pick, Picks, Reason};
-pub use process::prepare_process;
 pub use question::{Features, Guards, Matching, Question, Rule, Scope, Settings, Shard, Weight};
 pub use recall::{Ranks, Recall, ranks};
 pub use score::Hit;
@@ -76,7 +68,6 @@ pub use screen::{Code, Route, product};
 pub use similarity::{Given, Sieve, Similarity};
 pub use strategy::{Finish, Needs, Sharded, Strategy, StrategyName};
 pub use threshold::thresholds;
-pub use unit::vector_unit;
 pub use vectors::{Vectors, require_finite};
 
 /// Rows handled together: a multiple of the kernel's, small enough to stay in cache.

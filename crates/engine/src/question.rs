@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use nextpair_data::{Matrix, draw};
+use nextpair_core::{Matrix, draw};
 
 use crate::{Error, Progress, Similarity};
 

@@ -1,7 +1,7 @@
 //! One checked vector per item, and their canonical products.
 
 use half::f16;
-use nextpair_data::{Dtype, Element, Matrix};
+use nextpair_core::{Dtype, Element, Matrix};
 use rayon::prelude::*;
 
 use crate::Error;

@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use nextpair_data::npy;
 use nextpair_data::safetensors::SafetensorsFile;
-use nextpair_engine::{Aggregation, Attention, Matcher, Memory, Normaliser, Ragged};
+use nextpair_kernels::{Aggregation, Attention, Matcher, Memory, Normaliser, Ragged};
 use nextpair_models::{Adam, Config, Device, Inputs, Model, Tensor, Texts, Violation, slope};
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ fn main() -> Result<(), Anything> {
     let [_, _, file, threads] = arguments.as_slice() else {
         return Err("usage: contestant serve FILE THREADS".into());
     };
-    nextpair_engine::prepare_process();
+    nextpair_kernels::prepare_process();
     rayon::ThreadPoolBuilder::new().num_threads(threads.parse()?).build_global()?;
     // As `train` does: on a thread of the pool.
     rayon::scope(|_| serve(Path::new(file)).map_err(|error| error.to_string()))?;

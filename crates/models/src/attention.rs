@@ -2,7 +2,7 @@
 //! and what the processor's own kernels must equal.
 
 use candle_core::{D, Tensor};
-use nextpair_engine::{Aggregation, Attention, Normaliser};
+use nextpair_kernels::{Aggregation, Attention, Normaliser};
 
 use crate::Error;
 use crate::norm::{root, unit_rows};

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use nextpair_data::{Dtype, Matrix, Progress, Spill};
-use nextpair_engine::Ragged;
+use nextpair_kernels::Ragged;
 
 use crate::{Corpus, Encoded, Error, Model};
 

@@ -14,6 +14,9 @@ pub enum Error {
     /// Of the selection engine.
     #[error(transparent)]
     Engine(#[from] nextpair_engine::Error),
+    /// The kernels refused.
+    #[error(transparent)]
+    Kernels(#[from] nextpair_kernels::Error),
     /// Of a tensor operation.
     #[error(transparent)]
     Tensor(#[from] candle_core::Error),

@@ -2,7 +2,7 @@
 //! several steps of attention, between which a gated memory refines the queries.
 
 use candle_core::Tensor;
-use nextpair_engine::{Aggregation, Attention, Normaliser};
+use nextpair_kernels::{Aggregation, Attention, Normaliser};
 use serde::{Deserialize, Serialize};
 
 use crate::attention::Memory;

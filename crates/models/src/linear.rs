@@ -1,7 +1,7 @@
 //! Linear layers.
 
 use candle_core::{CpuStorage, CustomOp3, DType, Layout, Shape, Tensor};
-use nextpair_engine::{Left, Packed};
+use nextpair_kernels::{Left, Packed};
 use rayon::prelude::*;
 
 use crate::Error;

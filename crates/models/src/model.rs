@@ -111,7 +111,7 @@ impl Config {
             Config::Vse(vse) => positive("word_dim", vse.word_dim),
             Config::Scan(scan) => {
                 positive("word_dim", scan.encoders.word_dim)?;
-                if let nextpair_engine::Aggregation::LogSumExp(scale) = scan.aggregation {
+                if let nextpair_kernels::Aggregation::LogSumExp(scale) = scan.aggregation {
                     above_zero("aggregation", scale)?;
                 }
                 above_zero("temperature", scan.temperature)

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::Path;
 
-use nextpair_engine::vector_unit;
+use nextpair_kernels::vector_unit;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;

@@ -1,6 +1,6 @@
 //! The options of the published implementations as our settings.
 
-use nextpair_engine::{Aggregation, Normaliser};
+use nextpair_kernels::{Aggregation, Normaliser};
 use serde_json::Value;
 
 use crate::encoder::Encoders;

@@ -2,7 +2,7 @@
 //! attention between the regions of an image and the words of a caption.
 
 use candle_core::Tensor;
-use nextpair_engine::{Aggregation, Attention, Normaliser};
+use nextpair_kernels::{Aggregation, Attention, Normaliser};
 use serde::{Deserialize, Serialize};
 
 use crate::encoder::Encoders;

@@ -5,7 +5,7 @@ mod cross;
 use std::sync::{Arc, OnceLock};
 
 use candle_core::{DType, Tensor};
-use nextpair_engine::{self as engine, Attention, Left, Matcher, Packed, Ragged};
+use nextpair_kernels::{self as kernels, Attention, Left, Matcher, Packed, Ragged};
 
 use crate::Error;
 use crate::attention::{self, Memory};
@@ -199,7 +199,7 @@ impl Matchers {
         images: Ragged<'_>,
         texts: Ragged<'_>,
         out: &mut [f32],
-    ) -> Result<(), engine::Error> {
+    ) -> Result<(), kernels::Error> {
         let (rows, columns) = (images.offsets.len() - 1, texts.offsets.len() - 1);
         out.fill(0.0);
         let mut part = vec![0.0; rows * columns];

@@ -66,10 +66,10 @@ impl Similarity for Matched<'_> {
         let (of_rows, of_columns) = (self.rows.gather(rows), self.columns.gather(columns));
         let (of_rows, of_columns) = (of_rows.ragged(), of_columns.ragged());
         if self.which == Rows::Images {
-            return self.matchers.scores(of_rows, of_columns, out);
+            return self.matchers.scores(of_rows, of_columns, out).map_err(failed);
         }
         let mut turned = vec![0.0; out.len()];
-        self.matchers.scores(of_columns, of_rows, &mut turned)?;
+        self.matchers.scores(of_columns, of_rows, &mut turned).map_err(failed)?;
         for (row, out) in out.chunks_exact_mut(columns.len()).enumerate() {
             for (column, out) in out.iter_mut().enumerate() {
                 *out = turned[column * rows.len() + row];
@@ -88,6 +88,10 @@ impl Similarity for Matched<'_> {
         out.iter_mut().zip(values).for_each(|(out, value)| *out = f64::from(value));
         Ok(())
     }
+}
+
+fn failed(error: nextpair_kernels::Error) -> engine::Error {
+    engine::Error::Similarity(Box::new(error))
 }
 
 /// Order embeddings: `-|max(0, t - u)|`, canonically in double precision, ascending coordinates.

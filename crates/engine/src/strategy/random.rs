@@ -1,6 +1,6 @@
 //! Any items, by a seeded draw: the baseline every other strategy must beat.
 
-use nextpair_data::draw::draw_of;
+use nextpair_core::draw::draw_of;
 
 use super::{Finish, Needs, Sharded, Strategy};
 use crate::picks::{Pick, keep_best};

@@ -1,6 +1,6 @@
 //! Small selection problems of many kinds, and their answers by the reference.
 
-use nextpair_data::Matrix;
+use nextpair_core::Matrix;
 use nextpair_engine::{
     Code, Draws, Embeddings, Error, Features, Given, Guards, Matching, Metric, Question, Route,
     Rule, Scope, Settings, Vectors, Weight, group_labels, reference,

@@ -1,6 +1,6 @@
 //! Ranks and recall against a plain sort.
 
-use nextpair_data::Matrix;
+use nextpair_core::Matrix;
 use nextpair_engine::{Embeddings, Error, Given, Metric, Recall, Vectors, ranks, reference};
 use proptest::prelude::*;
 

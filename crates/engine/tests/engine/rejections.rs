@@ -1,6 +1,6 @@
 //! Every refusal says what and where.
 
-use nextpair_data::Matrix;
+use nextpair_core::Matrix;
 use nextpair_engine::{
     Embeddings, Error, Features, Finish, Given, Guards, Matching, Metric, Question, Rule, Scope,
     Settings, Shard, Similarity, StrategyName, Vectors, Weight, require_finite,

@@ -216,7 +216,7 @@ fn large_problems_equal_the_reference_on_every_route() {
 
 #[test]
 fn k_center_is_exact_at_any_scale() {
-    use nextpair_data::Matrix;
+    use nextpair_core::Matrix;
     use nextpair_engine::{Vectors, k_center};
     let (centres, items, dim) = (200, 40, 16);
     for exponent in [-100, -50, -40, -38, -20, 0, 20, 38, 40, 100] {

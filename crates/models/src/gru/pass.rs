@@ -1,6 +1,6 @@
 //! One direction of the recurrence, forward and backward.
 
-use nextpair_engine::{Left, Packed, elementwise};
+use nextpair_kernels::{Left, Packed, elementwise};
 
 /// In which order captions and their words are worked on.
 pub(super) struct Schedule {

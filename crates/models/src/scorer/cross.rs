@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use candle_core::{CpuStorage, CustomOp3, Layout, Shape, Tensor};
-use nextpair_engine::{self as engine, Attention, Matcher, Ragged};
+use nextpair_kernels::{self as kernels, Attention, Matcher, Ragged};
 
 use crate::Error;
 use crate::attention::Memory;
@@ -20,7 +20,7 @@ pub(super) fn matcher(
     let [linear_weight, linear_bias, gate_weight, gate_bias] = memory.parts().map(copied);
     let (linear_weight, linear_bias) = (linear_weight?, linear_bias?);
     let (gate_weight, gate_bias) = (gate_weight?, gate_bias?);
-    let memory = engine::Memory {
+    let memory = kernels::Memory {
         linear_weight: &linear_weight,
         linear_bias: &linear_bias,
         gate_weight: &gate_weight,

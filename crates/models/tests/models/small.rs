@@ -1,7 +1,7 @@
 //! Small models of every kind, and batches for them.
 
 use nextpair_data::Draws;
-use nextpair_engine::{Aggregation, Normaliser};
+use nextpair_kernels::{Aggregation, Normaliser};
 use nextpair_models::{
     Asks, Config, DType, Device, Encoders, Heads, Imram, Inputs, Measure, Mode, Model, Scan,
     Tensor, Texts, Vse,

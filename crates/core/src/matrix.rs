@@ -5,7 +5,7 @@ use std::sync::Arc;
 use half::f16;
 
 use crate::Error;
-use crate::mapping::Bytes;
+use crate::mapping::{Bytes, Holder};
 
 /// How one number is stored: always little-endian.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,15 +33,18 @@ impl Dtype {
 ///
 /// The bytes of a mapped file need not be aligned, so elements are decoded, never transmuted;
 /// on little-endian machines that is a plain load.
-pub trait Element {
+pub trait Element: bytemuck::NoUninit + Send + Sync {
     /// Bytes of one number.
     const SIZE: usize;
+    /// Its name.
+    const DTYPE: Dtype;
     /// The number that starts at `bytes[0]`, exactly.
     fn decode(bytes: &[u8]) -> f64;
 }
 
 impl Element for f16 {
     const SIZE: usize = 2;
+    const DTYPE: Dtype = Dtype::F16;
     #[inline(always)]
     fn decode(bytes: &[u8]) -> f64 {
         half_to_single(u16::from_le_bytes([bytes[0], bytes[1]])) as f64
@@ -50,6 +53,7 @@ impl Element for f16 {
 
 impl Element for f32 {
     const SIZE: usize = 4;
+    const DTYPE: Dtype = Dtype::F32;
     #[inline(always)]
     fn decode(bytes: &[u8]) -> f64 {
         f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]) as f64
@@ -58,11 +62,22 @@ impl Element for f32 {
 
 impl Element for f64 {
     const SIZE: usize = 8;
+    const DTYPE: Dtype = Dtype::F64;
     #[inline(always)]
     fn decode(bytes: &[u8]) -> f64 {
         f64::from_le_bytes([
             bytes[0], bytes[1], bytes[2], bytes[3], bytes[4], bytes[5], bytes[6], bytes[7],
         ])
+    }
+}
+
+/// Numbers in memory as the bytes that they are.
+struct Numbers<E>(Vec<E>);
+
+impl<E: Element> AsRef<[u8]> for Numbers<E> {
+    fn as_ref(&self) -> &[u8] {
+        const { assert!(cfg!(target_endian = "little"), "numbers are stored little-endian") };
+        bytemuck::cast_slice(&self.0)
     }
 }
 
@@ -117,7 +132,7 @@ struct Part {
 
 impl Matrix {
     /// A matrix over raw bytes, already checked to hold exactly `rows * locals * dim` numbers.
-    pub(crate) fn over(bytes: Bytes, rows: usize, locals: usize, dim: usize, dtype: Dtype) -> Self {
+    pub fn over(bytes: Bytes, rows: usize, locals: usize, dim: usize, dtype: Dtype) -> Self {
         assert_eq!(bytes.as_slice().len(), rows * locals * dim * dtype.size());
         let parts = vec![Part { first: 0, bytes }];
         Matrix { start: 0, rows, locals, dim, dtype, parts, chosen: None }
@@ -128,8 +143,7 @@ impl Matrix {
     /// # Panics
     /// If `values` does not divide into rows of `dim`.
     pub fn from_f32(dim: usize, values: &[f32]) -> Self {
-        let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
-        Self::from_bytes(dim, values.len(), Dtype::F32, bytes)
+        Self::from_vec(dim, values.to_vec())
     }
 
     /// One vector per row, from memory.
@@ -137,8 +151,7 @@ impl Matrix {
     /// # Panics
     /// If `values` does not divide into rows of `dim`.
     pub fn from_f64(dim: usize, values: &[f64]) -> Self {
-        let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
-        Self::from_bytes(dim, values.len(), Dtype::F64, bytes)
+        Self::from_vec(dim, values.to_vec())
     }
 
     /// One vector per row, from memory.
@@ -146,13 +159,41 @@ impl Matrix {
     /// # Panics
     /// If `values` does not divide into rows of `dim`.
     pub fn from_f16(dim: usize, values: &[f16]) -> Self {
-        let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
-        Self::from_bytes(dim, values.len(), Dtype::F16, bytes)
+        Self::from_vec(dim, values.to_vec())
     }
 
-    fn from_bytes(dim: usize, count: usize, dtype: Dtype, bytes: Vec<u8>) -> Self {
+    /// One vector per row, over numbers in memory, without a copy.
+    ///
+    /// # Panics
+    /// If `values` does not divide into rows of `dim`.
+    pub fn from_vec<E: Element>(dim: usize, values: Vec<E>) -> Self {
+        let count = values.len();
         assert!(dim > 0 && count.is_multiple_of(dim), "{count} values in rows of {dim}");
-        Self::over(Bytes::Owned(bytes.into()), count / dim, 1, dim, dtype)
+        Self::over(Bytes::held(Arc::new(Numbers(values))), count / dim, 1, dim, E::DTYPE)
+    }
+
+    /// Items of `locals` vectors of `dim` numbers over memory that `holder` keeps, little-endian and
+    /// row by row, without a copy: an array of another language, say. It must not change while this
+    /// or anything made of it is there.
+    ///
+    /// # Errors
+    /// If the bytes are not `rows * locals * dim` numbers.
+    pub fn lent(
+        holder: Holder,
+        rows: usize,
+        locals: usize,
+        dim: usize,
+        dtype: Dtype,
+    ) -> Result<Self, Error> {
+        let found = (*holder).as_ref().len();
+        let needed =
+            [locals, dim, dtype.size()].iter().try_fold(rows, |all, &n| all.checked_mul(n));
+        if needed != Some(found) || locals == 0 || dim == 0 {
+            let what =
+                format!("{found} bytes are not {rows} x {locals} x {dim} numbers of {dtype:?}");
+            return Err(Error::Argument { name: "matrix", what });
+        }
+        Ok(Self::over(Bytes::held(holder), rows, locals, dim, dtype))
     }
 
     /// The same numbers read as items of `locals` vectors each.
@@ -166,7 +207,7 @@ impl Matrix {
     }
 
     /// The rows of `parts` one after another; `None` unless they agree in shape and type.
-    pub(crate) fn concatenate(parts: Vec<Matrix>) -> Option<Matrix> {
+    pub fn concatenate(parts: Vec<Matrix>) -> Option<Matrix> {
         let first = parts.first()?;
         let (locals, dim, dtype) = (first.locals, first.dim, first.dtype);
         let (parts_of, chosen) = (Vec::new(), None);
@@ -255,7 +296,7 @@ impl Matrix {
     pub fn gather(&self, rows: &[u32]) -> Matrix {
         let bytes: Vec<u8> =
             rows.iter().flat_map(|&row| self.row_bytes(row as usize)).copied().collect();
-        Self::over(Bytes::Owned(bytes.into()), rows.len(), self.locals, self.dim, self.dtype)
+        Self::over(bytes.into(), rows.len(), self.locals, self.dim, self.dtype)
     }
 
     /// An error if a file that rows are mapped from is not what it was when it was opened. To be
@@ -437,6 +478,21 @@ mod tests {
         );
         assert!(a.followed_by(&Matrix::from_f64(1, &[1.0])).is_none());
         assert!(a.followed_by(&Matrix::from_f32(2, &[1.0, 2.0])).is_none());
+    }
+
+    #[test]
+    fn lent_memory_is_read_where_it_lies() {
+        let held: Arc<Vec<u8>> =
+            Arc::new([1.0f32, 2.0, 3.0, 4.0].iter().flat_map(|v| v.to_le_bytes()).collect());
+        let matrix = Matrix::lent(held.clone(), 2, 1, 2, Dtype::F32).unwrap();
+        assert_eq!(matrix.row_bytes(1).as_ptr(), held[8..].as_ptr(), "no number is copied");
+        let numbers = vec![1.0f64, 2.0];
+        let place = numbers.as_ptr().cast::<u8>();
+        assert_eq!(Matrix::from_vec(1, numbers).row_bytes(0).as_ptr(), place);
+        for (rows, locals, dim) in [(3, 1, 2), (2, 0, 2), (usize::MAX, 2, 2)] {
+            let refused = Matrix::lent(held.clone(), rows, locals, dim, Dtype::F32);
+            assert!(refused.unwrap_err().to_string().contains("16 bytes are not"));
+        }
     }
 
     #[test]

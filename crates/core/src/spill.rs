@@ -24,7 +24,7 @@ impl Spill {
     }
 
     /// Appends numbers as they are stored.
-    pub(crate) fn append(&mut self, bytes: &[u8]) -> Result<(), Error> {
+    pub fn append(&mut self, bytes: &[u8]) -> Result<(), Error> {
         self.bytes += bytes.len();
         self.file.write_all(bytes).map_err(|e| Error::io(&self.folder, e))
     }

@@ -48,7 +48,7 @@ const QUERIES: usize = 4096;
 /// Scores pairs of a context and an item of queries.
 ///
 /// ```
-/// use nextpair_engine::{Aggregation, Attention, Matcher, Normaliser, Ragged};
+/// use nextpair_kernels::{Aggregation, Attention, Matcher, Normaliser, Ragged};
 ///
 /// let attention = Attention {
 ///     temperature: 9.0,
@@ -64,7 +64,7 @@ const QUERIES: usize = 4096;
 /// let mut scores = [0.0; 2];
 /// matcher.scores(images, captions, &mut scores)?;
 /// assert!(scores[0] > 0.9 && scores[1] == -1.0);
-/// # Ok::<(), nextpair_engine::Error>(())
+/// # Ok::<(), nextpair_kernels::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct Matcher {

@@ -3,6 +3,7 @@
 
 mod watch;
 
+use std::fmt;
 use std::fs::File;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -15,16 +16,36 @@ use crate::{Error, ordinary};
 use watch::Watched;
 pub use watch::stop_on_changed_inputs;
 
-/// Read-only bytes: part of a memory-mapped file, or owned.
-#[derive(Clone, Debug)]
-pub(crate) enum Bytes {
+/// Memory that somebody holds: an array of ours, or of a caller who lends it.
+pub type Holder = Arc<dyn AsRef<[u8]> + Send + Sync>;
+
+/// Read-only bytes, never copied: part of a memory-mapped file, or of memory that somebody holds.
+#[derive(Clone)]
+pub enum Bytes {
+    /// Some of a mapped file.
     Mapped(Arc<Mapping>, Range<usize>),
-    Owned(Arc<[u8]>),
+    /// Some of what a holder has.
+    Held(Holder, Range<usize>),
+}
+
+impl fmt::Debug for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Bytes::Mapped(mapping, range) => write!(f, "{range:?} of {mapping:?}"),
+            Bytes::Held(_, range) => write!(f, "{range:?} of memory"),
+        }
+    }
+}
+
+impl From<Vec<u8>> for Bytes {
+    fn from(bytes: Vec<u8>) -> Self {
+        Bytes::held(Arc::new(bytes))
+    }
 }
 
 /// A mapped file.
 #[derive(Debug)]
-pub(crate) struct Mapping {
+pub struct Mapping {
     /// Before the map, so that nobody looks for an address that is not mapped any more.
     watched: Watched,
     map: Mmap,
@@ -45,36 +66,45 @@ impl Origin {
 }
 
 impl Bytes {
-    pub(crate) fn as_slice(&self) -> &[u8] {
+    /// All that a holder has.
+    pub fn held(holder: Holder) -> Self {
+        let len = (*holder).as_ref().len();
+        Bytes::Held(holder, 0..len)
+    }
+
+    /// The bytes.
+    pub fn as_slice(&self) -> &[u8] {
         match self {
             Bytes::Mapped(mapping, range) => &mapping.map[range.clone()],
-            Bytes::Owned(bytes) => bytes,
+            Bytes::Held(holder, range) => &(**holder).as_ref()[range.clone()],
         }
     }
 
     /// The bytes `range` of these bytes; `range` must lie within them.
-    pub(crate) fn slice(&self, range: Range<usize>) -> Bytes {
+    pub fn slice(&self, range: Range<usize>) -> Bytes {
         match self {
-            Bytes::Mapped(map, whole) => {
-                assert!(range.end <= whole.len(), "the range lies within the mapping");
-                Bytes::Mapped(map.clone(), whole.start + range.start..whole.start + range.end)
-            }
-            Bytes::Owned(bytes) => Bytes::Owned(bytes[range].into()),
+            Bytes::Mapped(map, whole) => Bytes::Mapped(map.clone(), within(whole, range)),
+            Bytes::Held(holder, whole) => Bytes::Held(holder.clone(), within(whole, range)),
         }
     }
 
     /// An error if the file they are mapped from is not what it was then. To be asked after the
     /// bytes were read and before anybody sees what came of them.
-    pub(crate) fn check_unchanged(&self) -> Result<(), Error> {
+    pub fn check_unchanged(&self) -> Result<(), Error> {
         match self {
             Bytes::Mapped(mapping, _) => mapping.watched.origin().check_unchanged(),
-            Bytes::Owned(_) => Ok(()),
+            Bytes::Held(..) => Ok(()),
         }
     }
 }
 
+fn within(whole: &Range<usize>, part: Range<usize>) -> Range<usize> {
+    assert!(part.end <= whole.len(), "{part:?} lies within {} bytes", whole.len());
+    whole.start + part.start..whole.start + part.end
+}
+
 /// Maps the whole of `path`.
-pub(crate) fn map(path: &Path) -> Result<Bytes, Error> {
+pub fn map(path: &Path) -> Result<Bytes, Error> {
     let file = ordinary::open(path)?;
     let metadata = file.metadata().map_err(|e| Error::io(path, e))?;
     map_file(&file, path, Some(Stamp::of(&metadata)))
@@ -82,10 +112,7 @@ pub(crate) fn map(path: &Path) -> Result<Bytes, Error> {
 
 /// Maps `path` for as long as `read` takes, and refuses what it read if the file changed meanwhile.
 /// That comes before what `read` complains of, which may be due to it.
-pub(crate) fn read<T>(
-    path: &Path,
-    read: impl FnOnce(&Bytes) -> Result<T, Error>,
-) -> Result<T, Error> {
+pub fn read<T>(path: &Path, read: impl FnOnce(&Bytes) -> Result<T, Error>) -> Result<T, Error> {
     let bytes = map(path)?;
     let result = read(&bytes);
     bytes.check_unchanged()?;
@@ -93,7 +120,7 @@ pub(crate) fn read<T>(
 }
 
 /// Maps a temporary file of ours in `folder`.
-pub(crate) fn map_temporary(file: &File, folder: &Path) -> Result<Bytes, Error> {
+pub fn map_temporary(file: &File, folder: &Path) -> Result<Bytes, Error> {
     map_file(file, folder, None)
 }
 

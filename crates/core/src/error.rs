@@ -83,19 +83,23 @@ impl Error {
         Error::Io { path: path.to_path_buf(), error }
     }
 
-    pub(crate) fn changed(path: &Path, what: impl Into<String>) -> Self {
+    /// A file was not the same when its reading ended as when it began.
+    pub fn changed(path: &Path, what: impl Into<String>) -> Self {
         Error::Changed { path: path.to_path_buf(), what: what.into() }
     }
 
-    pub(crate) fn format(path: &Path, what: impl Into<String>) -> Self {
+    /// A file is not what its name says, or is damaged.
+    pub fn format(path: &Path, what: impl Into<String>) -> Self {
         Error::Format { path: path.to_path_buf(), what: what.into() }
     }
 
-    pub(crate) fn line(path: &Path, line: usize, what: impl Into<String>) -> Self {
+    /// A line of a text file is wrong. Lines count from 1.
+    pub fn line(path: &Path, line: usize, what: impl Into<String>) -> Self {
         Error::Line { path: path.to_path_buf(), line, what: what.into() }
     }
 
-    pub(crate) fn row(path: &Path, row: usize, what: impl Into<String>) -> Self {
+    /// A row of a table is wrong. Rows count from 0.
+    pub fn row(path: &Path, row: usize, what: impl Into<String>) -> Self {
         Error::Row { path: path.to_path_buf(), row, what: what.into() }
     }
 }

@@ -2,7 +2,7 @@
 
 mod gradients;
 
-use nextpair_data::Draws;
+use nextpair_core::Draws;
 use proptest::prelude::*;
 
 use super::reference::{self, PlainMemory};

@@ -58,11 +58,11 @@ pub struct Attention {
 
 impl Attention {
     pub(super) fn check(&self) -> Result<(), Error> {
-        let finite = |guard: &'static str, value: f32| {
+        let finite = |setting: &'static str, value: f32| {
             if value.is_finite() {
                 return Ok(());
             }
-            Err(Error::BadGuard { guard, value: value as f64 })
+            Err(Error::NotFinite { setting, value: value as f64 })
         };
         finite("the temperature", self.temperature)?;
         if let Aggregation::LogSumExp(factor) = self.aggregation {

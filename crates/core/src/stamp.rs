@@ -10,14 +10,15 @@ use crate::Error;
 /// What tells one state of a file from another without reading it: which file it is, its length,
 /// and when it was last written to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stamp {
+pub struct Stamp {
     identity: (u64, u64),
     len: u64,
     modified: Option<SystemTime>,
 }
 
 impl Stamp {
-    pub(crate) fn of(metadata: &Metadata) -> Self {
+    /// Of an open file.
+    pub fn of(metadata: &Metadata) -> Self {
         Stamp {
             identity: identity(metadata),
             len: metadata.len(),
@@ -26,7 +27,7 @@ impl Stamp {
     }
 
     /// An error unless the file at `path` is still the same, as it was.
-    pub(crate) fn check(&self, path: &Path) -> Result<(), Error> {
+    pub fn check(&self, path: &Path) -> Result<(), Error> {
         match fs::metadata(path) {
             Ok(metadata) => self.compare(path, Stamp::of(&metadata)),
             Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -37,7 +38,7 @@ impl Stamp {
     }
 
     /// The same for an open file, wherever its name leads by now.
-    pub(crate) fn check_open(&self, file: &File, path: &Path) -> Result<(), Error> {
+    pub fn check_open(&self, file: &File, path: &Path) -> Result<(), Error> {
         let metadata = file.metadata().map_err(|e| Error::io(path, e))?;
         self.compare(path, Stamp::of(&metadata))
     }
@@ -59,7 +60,7 @@ impl Stamp {
 
 /// Runs `read`, which reads all it needs of the file at `path`, and refuses what it read if the file
 /// changed meanwhile. That comes before what `read` complains of, which may be due to it.
-pub(crate) fn steady<T>(path: &Path, read: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+pub fn steady<T>(path: &Path, read: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     let stamp = Stamp::of(&fs::metadata(path).map_err(|e| Error::io(path, e))?);
     let result = read();
     stamp.check(path)?;

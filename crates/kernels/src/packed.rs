@@ -24,7 +24,7 @@ pub(crate) use tile::{Sums, VECTORS, accumulate, panel_product, tile_size, with_
 /// The right side of products, `depth` rows of `columns` numbers.
 ///
 /// ```
-/// use nextpair_engine::{Left, Packed};
+/// use nextpair_kernels::{Left, Packed};
 ///
 /// let right = Packed::new(2, 3, &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
 /// let mut out = [0.0; 3];

@@ -1,0 +1,30 @@
+//! What every crate of nextpair shares: rows of numbers that are mapped or borrowed and never copied,
+//! files that appear whole or not at all, seeded draws, progress, and the two sides of a pair.
+
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
+mod atomic;
+pub mod draw;
+mod error;
+mod fingerprint;
+mod growing;
+mod lock;
+pub mod mapping;
+mod matrix;
+pub mod ordinary;
+mod progress;
+mod side;
+mod spill;
+pub mod stamp;
+
+pub use atomic::AtomicFile;
+pub use draw::Draws;
+pub use error::Error;
+pub use fingerprint::{fingerprint, fingerprint_of};
+pub use growing::Growing;
+pub use lock::FolderLock;
+pub use mapping::stop_on_changed_inputs;
+pub use matrix::{Dtype, Element, Matrix};
+pub use progress::{Progress, Within};
+pub use side::Side;
+pub use spill::Spill;

@@ -1,0 +1,42 @@
+//! The two halves of a pair.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// One half of every pair, or of what a pool holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Side {
+    /// The images.
+    Image,
+    /// The texts.
+    Text,
+}
+
+impl Side {
+    /// The other half.
+    pub fn other(self) -> Self {
+        match self {
+            Side::Image => Side::Text,
+            Side::Text => Side::Image,
+        }
+    }
+
+    /// What belongs to this side and what to the other, of something that images and texts have.
+    pub fn own_and_other<T>(self, of_images: T, of_texts: T) -> (T, T) {
+        match self {
+            Side::Image => (of_images, of_texts),
+            Side::Text => (of_texts, of_images),
+        }
+    }
+}
+
+impl fmt::Display for Side {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Side::Image => "image",
+            Side::Text => "text",
+        })
+    }
+}

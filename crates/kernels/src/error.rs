@@ -1,0 +1,89 @@
+//! Everything the kernels refuse, each with what and where.
+
+/// Why something could not be computed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// An index that names no item.
+    #[error("the {set}: index {index} at position {position} is out of range, there are {len}")]
+    IndexOutOfRange {
+        /// Which set.
+        set: &'static str,
+        /// Where in the set.
+        position: usize,
+        /// The index.
+        index: usize,
+        /// One more than the largest valid index.
+        len: usize,
+    },
+    /// Vectors of different lengths.
+    #[error("{left} have {left_dim} dimensions but {right} have {right_dim}")]
+    DimensionMismatch {
+        /// One input.
+        left: &'static str,
+        /// Its dimensions.
+        left_dim: usize,
+        /// The other input.
+        right: &'static str,
+        /// Its dimensions.
+        right_dim: usize,
+    },
+    /// A setting that is not a finite number.
+    #[error("{setting} is {value}; a finite number is needed")]
+    NotFinite {
+        /// Which setting.
+        setting: &'static str,
+        /// Its value.
+        value: f64,
+    },
+    /// An image without regions, or a caption without words.
+    #[error("{what}: item {item} has no rows; at least one is needed")]
+    EmptyItem {
+        /// Which input.
+        what: &'static str,
+        /// The item.
+        item: usize,
+    },
+    /// Items whose rows are not there, or do not begin with the first.
+    #[error(
+        "{what}: the offsets speak of {rows} rows of {dim} from 0 on, there are {found} numbers"
+    )]
+    Rows {
+        /// Which input.
+        what: &'static str,
+        /// The last offset.
+        rows: usize,
+        /// Numbers of a row.
+        dim: usize,
+        /// Numbers there are.
+        found: usize,
+    },
+    /// An array of another length.
+    #[error("{what}: {found} numbers, {expected} are needed")]
+    Length {
+        /// Which array.
+        what: &'static str,
+        /// Its length.
+        found: usize,
+        /// What it has to be.
+        expected: usize,
+    },
+    /// Matching that never attends.
+    #[error("0 matching steps; at least one is needed")]
+    ZeroSteps,
+    /// Vectors of nothing.
+    #[error("vectors of 0 dimensions cannot be matched")]
+    ZeroDimensions,
+    /// Several steps without what connects them.
+    #[error("{steps} matching steps need the weights of a memory")]
+    NoMemory {
+        /// Steps asked for.
+        steps: usize,
+    },
+}
+
+impl Error {
+    /// Refuses an array of another length.
+    pub(crate) fn check_len(what: &'static str, found: usize, expected: usize) -> Result<(), Self> {
+        if found == expected { Ok(()) } else { Err(Error::Length { what, found, expected }) }
+    }
+}
