@@ -122,13 +122,13 @@ fn fit(
     }
     let points = points(&draw::sample(settings.seed, SAMPLED, vectors, sample));
     let dim = points.dim();
-    let points = Vectors::new(&points, "the sampled local vectors")?;
+    let points = Vectors::new(points, "the sampled local vectors")?;
     let first = draw::sample(settings.seed, FIRST_CENTROIDS, sample, settings.clusters);
     let mut centroids = points.matrix().gather(&first);
     let mut words = Vec::new();
     let mut point = vec![0.0; dim];
     for _ in 0..settings.iterations {
-        let near = nearest(&Vectors::new(&centroids, "the clusters")?, &points, &())?;
+        let near = nearest(&Vectors::new(centroids.clone(), "the clusters")?, &points, &())?;
         let now: Vec<u32> = near.into_iter().map(|(word, _)| word).collect();
         if now == words {
             break;
@@ -170,14 +170,14 @@ fn histograms_of(
     at_once: usize,
     progress: &dyn Progress,
 ) -> Result<Matrix, Error> {
-    let centroids = Vectors::new(centroids, "the clusters")?;
+    let centroids = Vectors::new(centroids.clone(), "the clusters")?;
     let (words, locals) = (centroids.len(), items.locals());
     progress.start("nearest centres", (words * items.rows() * locals) as u64);
     let mut spill = Spill::new()?;
     let at_once = (at_once / locals.max(1)).max(1);
     for first in (0..items.rows()).step_by(at_once) {
         let some = items.slice(first..items.rows().min(first + at_once)).flattened();
-        let some = Vectors::new(&some, "the local vectors");
+        let some = Vectors::new(some, "the local vectors");
         let some = some.map_err(|error| error.in_rows_from(first * locals))?;
         for near in nearest_within(&centroids, &some, progress)?.chunks_exact(locals.max(1)) {
             let mut counts = vec![0.0; words];

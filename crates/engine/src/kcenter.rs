@@ -18,8 +18,8 @@ use crate::{Error, Progress, Vectors};
 /// `budget` items in the order they are picked, with their distance at that moment. Euclidean,
 /// canonically by float64 squared distances in ascending dimension; ties to the lower index.
 pub fn k_center(
-    centres: &Vectors<'_>,
-    items: &Vectors<'_>,
+    centres: &Vectors,
+    items: &Vectors,
     budget: usize,
     progress: &dyn Progress,
 ) -> Result<Vec<(u32, f64)>, Error> {
@@ -63,8 +63,8 @@ pub fn k_center(
 
 /// The nearest centre of every item and the squared distance to it, ties to the lower centre.
 pub fn nearest(
-    centres: &Vectors<'_>,
-    items: &Vectors<'_>,
+    centres: &Vectors,
+    items: &Vectors,
     progress: &dyn Progress,
 ) -> Result<Vec<(u32, f64)>, Error> {
     progress.start("nearest centres", centres.len() as u64 * items.len() as u64);
@@ -73,8 +73,8 @@ pub fn nearest(
 
 /// [`nearest`] as a part of a phase that has begun.
 pub(crate) fn nearest_within(
-    centres: &Vectors<'_>,
-    items: &Vectors<'_>,
+    centres: &Vectors,
+    items: &Vectors,
     progress: &dyn Progress,
 ) -> Result<Vec<(u32, f64)>, Error> {
     if centres.dim() != items.dim() {
@@ -107,7 +107,7 @@ const WORTH_THREADS: usize = 1 << 19;
 
 /// The picks so far, as centres.
 struct Chosen<'a> {
-    items: &'a Vectors<'a>,
+    items: &'a Vectors,
     indices: Vec<u32>,
     /// Their vectors in single precision.
     rounded: Vec<f32>,

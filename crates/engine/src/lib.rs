@@ -11,12 +11,12 @@
 //! let images = Matrix::from_f32(2, &[1.0, 0.0, 0.0, 1.0, 0.8, 0.6]);
 //! let texts = Matrix::from_f32(2, &[0.9, 0.1, 0.2, 0.9, 0.7, 0.7]);
 //! let pool = Matrix::from_f32(2, &[0.9, 0.2, -1.0, 0.3, 0.1, 1.0]);
-//! let (images, texts) = (Vectors::new(&images, "images")?, Vectors::new(&texts, "texts")?);
-//! let pool = Vectors::new(&pool, "pool")?;
+//! let (images, texts) = (Vectors::new(images, "images")?, Vectors::new(texts, "texts")?);
+//! let pool = Vectors::new(pool, "pool")?;
 //! let rule = Rule::new(&Settings::default(), images.len())?;
 //! let matching = Matching {
-//!     pool: &Embeddings::new((&pool, "pool"), (&texts, "texts"), Metric::Cosine)?,
-//!     paired: &Embeddings::new((&images, "images"), (&texts, "texts"), Metric::Cosine)?,
+//!     pool: &Embeddings::new(pool.clone(), texts.clone(), Metric::Cosine)?,
+//!     paired: &Embeddings::new(images, texts, Metric::Cosine)?,
 //!     rule: &rule,
 //! };
 //! let question = Question {

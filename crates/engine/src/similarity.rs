@@ -8,7 +8,7 @@ use crate::Error;
 /// [bound](Similarity::tile_error) on their error, and the [exact](Similarity::exact) value of
 /// single pairs. The engine uses tiles to rule pairs out and exact values for everything it
 /// reports, so results do not depend on how tiles are cut, threaded or rounded.
-pub trait Similarity: Sync {
+pub trait Similarity: Send + Sync {
     /// Rows there are.
     fn rows(&self) -> usize;
 

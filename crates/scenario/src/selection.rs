@@ -6,7 +6,7 @@ use std::ops::Range;
 use nextpair_data::dataset::Items;
 use nextpair_data::{Matrix, Progress, Side};
 use nextpair_engine::{Features, Matching, Question, Rule, StrategyName, group_labels};
-use nextpair_models::{Corpus, Encodings, Model, Pair, Rows, with_similarity};
+use nextpair_models::{Corpus, Encodings, Model, Pair, Rows, similarity};
 
 use crate::{Error, ItemFeatures, ItemVectors};
 
@@ -79,14 +79,10 @@ impl Selection<'_> {
         let pool = self.encode(rows, shard, progress)?;
         let rivals = self.encode_pairs(self.side, rule, progress)?;
         let anchors = self.encode_pairs(other(self.side), rule, progress)?;
-        // What the work says is kept aside: the similarity has errors of its own.
-        let answered = with_similarity(scorer, (&pool, rows), &anchors, |pool| {
-            with_similarity(scorer, (&rivals, rows), &anchors, |paired| {
-                let matching = Some(Matching { pool, paired, rule });
-                Ok::<_, nextpair_models::Error>(work(&Question { matching, ..question }))
-            })
-        });
-        answered.map_err(Error::from)?
+        let pool = similarity(scorer, rows, &pool, &anchors).map_err(Error::from)?;
+        let paired = similarity(scorer, rows, &rivals, &anchors).map_err(Error::from)?;
+        let matching = Some(Matching { pool: &*pool, paired: &*paired, rule });
+        work(&Question { matching, ..question })
     }
 
     /// Looks at the numbers that nobody else does, of what the selection is about: a NaN or an

@@ -152,14 +152,13 @@ impl Files {
             progress,
         };
         let Some((anchors, rule)) = matched else { return work(&question) };
-        let rivals = Vectors::new(&self.rivals, names[0])?;
-        let anchors = Vectors::new(anchors, names[1])?;
-        let pool = Vectors::new(&shard, POOL_NAME).map_err(|e| in_pool(e, items.start))?;
-        let columns = (&anchors, names[1]);
+        let rivals = Vectors::new(self.rivals.clone(), names[0])?;
+        let anchors = Vectors::new(anchors.clone(), names[1])?;
+        let pool = Vectors::new(shard.clone(), POOL_NAME).map_err(|e| in_pool(e, items.start))?;
         let matching = Matching {
-            pool: &Embeddings::new((&pool, POOL_NAME), columns, self.metric)
+            pool: &Embeddings::new(pool, anchors.clone(), self.metric)
                 .map_err(|e| in_pool(e, items.start))?,
-            paired: &Embeddings::new((&rivals, names[0]), columns, self.metric)?,
+            paired: &Embeddings::new(rivals, anchors, self.metric)?,
             rule,
         };
         work(&Question { matching: Some(matching), ..question })

@@ -27,12 +27,11 @@ pub(super) fn selection(case: &Case, outcome: &mut Outcome) -> Result<()> {
         Ok(Matrix::from_f64(dim, &values))
     };
     let (rivals, anchors, pool) = (matrix(names[0])?, matrix(names[1])?, matrix(names[2])?);
-    let rivals = Vectors::new(&rivals, "the rivals")?;
-    let anchors = Vectors::new(&anchors, "the anchors")?;
-    let pool = Vectors::new(&pool, "the pool")?;
-    let columns = (&anchors, "the anchors");
-    let own = Embeddings::new((&rivals, "the rivals"), columns, Metric::Dot)?;
-    let cross = Embeddings::new((&pool, "the pool"), columns, Metric::Dot)?;
+    let rivals = Vectors::new(rivals, "the rivals")?;
+    let anchors = Vectors::new(anchors, "the anchors")?;
+    let pool = Vectors::new(pool, "the pool")?;
+    let own = Embeddings::new(rivals, anchors.clone(), Metric::Dot)?;
+    let cross = Embeddings::new(pool, anchors, Metric::Dot)?;
     settings(case, &own, &cross, outcome)
 }
 
@@ -118,10 +117,8 @@ fn one_setting(
 pub(super) fn core_set(case: &Case, outcome: &mut Outcome) -> Result<()> {
     let (centres, dim) = case.table("in.centers")?;
     let (items, items_dim) = case.table("in.pool")?;
-    let centres_m = Matrix::from_f64(dim, &centres);
-    let items_m = Matrix::from_f64(items_dim, &items);
-    let centres_v = Vectors::new(&centres_m, "the centres")?;
-    let items_v = Vectors::new(&items_m, "the pool")?;
+    let centres_v = Vectors::new(Matrix::from_f64(dim, &centres), "the centres")?;
+    let items_v = Vectors::new(Matrix::from_f64(items_dim, &items), "the pool")?;
     let selected = case.integers("out.selected")?;
     let picks = k_center(&centres_v, &items_v, selected.len(), &())?;
     let indices: Vec<i64> = picks.iter().map(|&(index, _)| index as i64).collect();
@@ -135,8 +132,7 @@ pub(super) fn core_set(case: &Case, outcome: &mut Outcome) -> Result<()> {
     for &(index, _) in &picks {
         all.extend_from_slice(&items[index as usize * dim..][..dim]);
     }
-    let all = Matrix::from_f64(dim, &all);
-    let all = Vectors::new(&all, "the centres")?;
+    let all = Vectors::new(Matrix::from_vec(dim, all), "the centres")?;
     ensure!(!items_v.is_empty(), "in.pool is empty");
     let distances: Vec<f64> =
         nearest(&all, &items_v, &())?.into_iter().map(|(_, square)| square.sqrt()).collect();
@@ -150,9 +146,8 @@ pub(super) fn features(case: &Case, outcome: &mut Outcome) -> Result<()> {
     let items = Matrix::from_f64(dim, &regions).with_locals(locals);
     let (centroids, centroids_dim) = case.table("in.centroids")?;
     let centroids = Matrix::from_f64(centroids_dim, &centroids);
-    let regions = items.flattened();
-    let regions = Vectors::new(&regions, "the regions")?;
-    let near = nearest(&Vectors::new(&centroids, "the centroids")?, &regions, &())?;
+    let regions = Vectors::new(items.flattened(), "the regions")?;
+    let near = nearest(&Vectors::new(centroids.clone(), "the centroids")?, &regions, &())?;
     let words: Vec<i64> = near.into_iter().map(|(word, _)| word as i64).collect();
     outcome.equal("assignment", &words, &case.integers("out.assignment")?)?;
     let histograms = histograms(&centroids, &items, &())?;

@@ -10,8 +10,8 @@ pub(super) struct CoreSet;
 impl Strategy for CoreSet {
     fn select(&self, question: &Question<'_>, budget: usize) -> Result<Picks, Error> {
         let features = question.features("core-set")?;
-        let pool = Vectors::new(features.pool, POOL_FEATURES)?;
-        let centres = Vectors::new(features.paired, PAIRED_FEATURES)?;
+        let pool = Vectors::new(features.pool.clone(), POOL_FEATURES)?;
+        let centres = Vectors::new(features.paired.clone(), PAIRED_FEATURES)?;
         let chosen = k_center(&centres, &pool, budget, question.progress)?;
         let pick = |(index, score)| Pick { index, score, hits: None, why: Vec::new() };
         Ok(Picks {

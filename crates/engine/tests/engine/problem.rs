@@ -167,18 +167,16 @@ impl Problem {
         let (rivals, anchors, pool) =
             (single(&self.rivals), single(&self.anchors), single(&self.pool));
         let features = Features { pool: &pool, paired: &rivals };
-        let rivals = Vectors::new(&rivals, "rivals")?;
-        let anchors = Vectors::new(&anchors, "anchors")?;
-        let shard = pool.slice(items);
-        let items = Vectors::new(&shard, "pool")?;
+        let rivals = Vectors::new(rivals.clone(), "rivals")?;
+        let anchors = Vectors::new(anchors, "anchors")?;
+        let items = Vectors::new(pool.slice(items), "pool")?;
         let rule = Rule::new(&self.settings, self.pairs())?;
-        let columns = (&anchors, "anchors");
-        let matching = Matching {
-            pool: &Embeddings::new((&items, "pool"), columns, self.metric)?.with_route(self.route),
-            paired: &Embeddings::new((&rivals, "rivals"), columns, self.metric)?
-                .with_route(self.route),
-            rule: &rule,
+        let similarity = |rows: &Vectors| {
+            let embeddings = Embeddings::new(rows.clone(), anchors.clone(), self.metric)?;
+            Ok::<_, Error>(embeddings.with_route(self.route))
         };
+        let matching =
+            Matching { pool: &similarity(&items)?, paired: &similarity(&rivals)?, rule: &rule };
         let question = Question {
             pool: items.len(),
             matching: Some(matching),

@@ -44,7 +44,7 @@ fn rules() {
 #[test]
 fn vectors() {
     let refused = |dim, values: &[f64]| {
-        Vectors::new(&Matrix::from_f64(dim, values), "pool").err().unwrap().to_string()
+        Vectors::new(Matrix::from_f64(dim, values), "pool").err().unwrap().to_string()
     };
     assert_eq!(refused(2, &[0.0, 1.0, f64::NAN, 0.0]), "pool: row 1, dimension 0 is NaN");
     assert_eq!(refused(2, &[0.0, f64::INFINITY]), "pool: row 0, dimension 1 is inf");
@@ -56,22 +56,23 @@ fn vectors() {
     let tiny = refused(1, &[0.0, 1e-170]);
     assert!(tiny.starts_with("pool: row 1 has a norm of 0e0, outside"), "{tiny}");
     let locals = Matrix::from_f32(2, &[1.0; 8]).with_locals(2);
-    let error = Vectors::new(&locals, "pool").err().unwrap().to_string();
+    let error = Vectors::new(locals, "pool").err().unwrap().to_string();
     assert!(error.starts_with("pool have 2 vectors per item"), "{error}");
 }
 
 #[test]
 fn embeddings() {
     let (two, three) = (Matrix::from_f32(2, &[1.0, 0.0]), Matrix::from_f32(3, &[1.0, 0.0, 0.0]));
-    let (two, three) = (Vectors::new(&two, "a").unwrap(), Vectors::new(&three, "b").unwrap());
-    let error = Embeddings::new((&two, "pool"), (&three, "paired texts"), Metric::Dot).err();
+    let (two, three) =
+        (Vectors::new(two, "pool").unwrap(), Vectors::new(three, "paired texts").unwrap());
+    let error = Embeddings::new(two.clone(), three, Metric::Dot).err();
     assert_eq!(error.unwrap().to_string(), "pool have 2 dimensions but paired texts have 3");
     let zero = Matrix::from_f32(2, &[1.0, 0.0, 0.0, 0.0]);
-    let zero = Vectors::new(&zero, "zero").unwrap();
-    let error = Embeddings::new((&zero, "pool"), (&two, "texts"), Metric::Cosine).err();
+    let zero = Vectors::new(zero, "pool").unwrap();
+    let error = Embeddings::new(zero.clone(), two.clone(), Metric::Cosine).err();
     let expected = "pool: row 1 is a zero vector, which has no cosine similarity";
     assert_eq!(error.unwrap().to_string(), expected);
-    assert!(Embeddings::new((&zero, "pool"), (&two, "texts"), Metric::Dot).is_ok());
+    assert!(Embeddings::new(zero, two, Metric::Dot).is_ok());
 }
 
 #[test]

@@ -228,7 +228,7 @@ fn k_center_is_exact_at_any_scale() {
         let rows = |v: &[f64]| v.chunks(dim).map(<[f64]>::to_vec).collect::<Vec<_>>();
         let expected = reference::k_center(&rows(&a), &rows(&b), 10);
         let (a, b) = (Matrix::from_f64(dim, &a), Matrix::from_f64(dim, &b));
-        let (a, b) = (Vectors::new(&a, "a").unwrap(), Vectors::new(&b, "b").unwrap());
+        let (a, b) = (Vectors::new(a, "a").unwrap(), Vectors::new(b, "b").unwrap());
         let found: Vec<(usize, f64)> = k_center(&a, &b, 10, &())
             .unwrap()
             .into_iter()
