@@ -166,6 +166,10 @@ impl Sieve for ShiftedSieve<'_> {
     fn above(&self, rows: &[u32], cuts: &[f64]) -> Result<Vec<(u32, u32)>, Error> {
         self.screen.above(rows, &self.similarity.product_cuts(self.columns, cuts))
     }
+
+    fn rows_at_once(&self) -> usize {
+        self.screen.rows_at_once()
+    }
 }
 
 #[cfg(test)]

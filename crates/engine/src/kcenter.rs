@@ -10,6 +10,7 @@ use nextpair_core::Dtype;
 use rayon::prelude::*;
 
 use crate::distance::NegativeDistance;
+use crate::error::unless_stopped;
 use crate::lazy::Bound;
 use crate::screen::{Source, squared_distance};
 use crate::top::{Field, kth_largest};
@@ -34,6 +35,7 @@ pub fn k_center(
     progress.start("k-center", budget as u64);
     let mut stale = Vec::new();
     while picks.len() < budget {
+        unless_stopped(progress)?;
         let Some(top) = heap.pop() else { break };
         if top.seen == picks.len() {
             picks.push((top.item, top.value.sqrt()));

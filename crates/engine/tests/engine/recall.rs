@@ -5,7 +5,7 @@ use nextpair_engine::{Embeddings, Error, Given, Metric, Recall, Vectors, ranks, 
 use proptest::prelude::*;
 
 proptest! {
-    #![proptest_config(crate::problem::cases(200))]
+    #![proptest_config(crate::case::config(200))]
 
     #[test]
     fn ranks_equal_a_plain_sort(
