@@ -15,7 +15,7 @@ use nextpair_data::dataset::Dataset;
 use nextpair_kernels::prepare_process;
 use nextpair_scenario::Inbox;
 
-use crate::inputs::PoolSide;
+use crate::inputs::sides;
 use of_picks::PicksFile;
 use of_run::HumanRun;
 
@@ -30,8 +30,8 @@ pub(crate) struct Args {
     #[arg(long)]
     dataset: Option<PathBuf>,
     /// The side of the picks [default: image]; a run knows its own
-    #[arg(long)]
-    pool_side: Option<PoolSide>,
+    #[arg(long, value_parser = sides())]
+    pool_side: Option<Side>,
     /// For picked texts: images to choose from beside those of the dataset
     #[arg(long, value_name = "FOLDER", requires = "dataset")]
     images: Option<PathBuf>,
@@ -144,7 +144,7 @@ impl Args {
         let dataset = self.dataset.as_deref();
         let dataset = dataset.context("--dataset is missing; picks are about the items of one")?;
         let dataset = Dataset::open(dataset)?;
-        let pool = self.pool_side.unwrap_or(PoolSide::Image).data();
+        let pool = self.pool_side.unwrap_or(Side::Image);
         check_images(&dataset, pool)?;
         let source = PicksFile::open(&self.target, &dataset, pool)?;
         let answers = source.answers().display();

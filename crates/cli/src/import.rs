@@ -12,6 +12,7 @@ use nextpair_data::import::{
 use nextpair_data::scenes::Settings;
 use nextpair_data::{Error, Side};
 
+use crate::inputs::sides;
 use crate::numbers::{grouped, in_usual_order};
 use crate::progress::Bar;
 use crate::streams::print;
@@ -175,8 +176,8 @@ enum SourceKind {
         #[command(flatten)]
         places: Places,
         /// Which side SRC is of, if it is a file
-        #[arg(long, value_enum, default_value = "image")]
-        side: SideName,
+        #[arg(long, value_parser = sides(), default_value = "image")]
+        side: Side,
         /// Embeddings of the other side, row by row
         #[arg(long, value_name = "FILE")]
         other: Option<PathBuf>,
@@ -190,12 +191,6 @@ enum SourceKind {
         #[arg(long, value_name = "NAME", default_value = TRAIN)]
         split: String,
     },
-}
-
-#[derive(Clone, Copy, clap::ValueEnum)]
-enum SideName {
-    Image,
-    Text,
 }
 
 pub(crate) fn run(args: Args) -> Result<ExitCode> {
@@ -287,10 +282,6 @@ impl SourceKind {
                 (places, Box::new(WebDataset { source, split }))
             }
             SourceKind::Embeddings { places, side, other, ids, captions, split } => {
-                let side = match side {
-                    SideName::Image => Side::Image,
-                    SideName::Text => Side::Text,
-                };
                 let source = places.src.clone();
                 let embeddings = Embeddings { source, side, other, ids, captions, split };
                 (places, Box::new(embeddings))

@@ -1,11 +1,12 @@
 //! What was typed for a selection, and the settings it means.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use nextpair::{BagOfWords, Files, Paths};
 use nextpair_data::{Side, read_groups, read_indices};
 use nextpair_engine::{Guards, Metric, Rule, Scope, Settings, StrategyName, Weight, group_labels};
 use nextpair_scenario::{Bow, ItemFeatures};
@@ -32,16 +33,16 @@ pub(crate) struct SelectionArgs {
     model: Option<PathBuf>,
     /// Embeddings of the paired images, row j of pair j (.npy, .parquet, .safetensors:tensor, folder)
     #[arg(long, value_name = "FILE")]
-    pub(crate) paired_images: Option<PathBuf>,
+    paired_images: Option<PathBuf>,
     /// Embeddings of the paired texts, row j of pair j
     #[arg(long, value_name = "FILE")]
-    pub(crate) paired_texts: Option<PathBuf>,
+    paired_texts: Option<PathBuf>,
     /// Embeddings of the unpaired items
     #[arg(long, value_name = "FILE", required_unless_present = "model")]
     pool: Option<PathBuf>,
     /// What the pool holds
-    #[arg(long, value_enum)]
-    pub(crate) pool_side: PoolSide,
+    #[arg(long, value_parser = sides())]
+    pub(crate) pool_side: Side,
     /// How many items to pick
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(crate) budget: usize,
@@ -81,10 +82,10 @@ pub(crate) struct SelectionArgs {
     groups: Vec<PathBuf>,
     /// One id per pool item and line
     #[arg(long, value_name = "FILE")]
-    pub(crate) ids: Option<PathBuf>,
+    ids: Option<PathBuf>,
     /// One id per pair and line
     #[arg(long, value_name = "FILE")]
-    pub(crate) paired_ids: Option<PathBuf>,
+    paired_ids: Option<PathBuf>,
     /// One vector per item from several, for distances: their mean, or a bag of 300 visual words.
     /// With --model these are the features of the dataset; captions that the model reads word by
     /// word have the mean of their encoded words
@@ -110,7 +111,7 @@ pub(crate) struct SelectionArgs {
     seed: u64,
     /// How many of each pick's strongest hits to report
     #[arg(long, value_name = "N", default_value_t = 3, allow_negative_numbers = true)]
-    pub(crate) explain: usize,
+    explain: usize,
     /// Threads; all cores by default
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     threads: Option<usize>,
@@ -122,10 +123,12 @@ fn strategies() -> impl TypedValueParser<Value = StrategyName> {
     PossibleValuesParser::new(names).try_map(|name| name.parse::<StrategyName>())
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum PoolSide {
-    Image,
-    Text,
+/// The two halves of a pair, by name.
+pub(crate) fn sides() -> impl TypedValueParser<Value = Side> {
+    PossibleValuesParser::new(["image", "text"]).map(|name| match name.as_str() {
+        "image" => Side::Image,
+        _ => Side::Text,
+    })
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -161,30 +164,6 @@ impl From<FeaturesName> for ItemFeatures {
     }
 }
 
-impl PoolSide {
-    pub(crate) fn data(self) -> Side {
-        match self {
-            PoolSide::Image => Side::Image,
-            PoolSide::Text => Side::Text,
-        }
-    }
-
-    /// What errors call the pairs' own side and other side.
-    pub(crate) fn paired_names(self) -> [&'static str; 2] {
-        match self {
-            PoolSide::Image => ["the paired images", "the paired texts"],
-            PoolSide::Text => ["the paired texts", "the paired images"],
-        }
-    }
-
-    pub(crate) fn other(self) -> PoolSide {
-        match self {
-            PoolSide::Image => PoolSide::Text,
-            PoolSide::Text => PoolSide::Image,
-        }
-    }
-}
-
 impl SelectionArgs {
     /// Sets the number of threads for everything that follows.
     pub(crate) fn set_threads(&self) -> Result<()> {
@@ -194,8 +173,10 @@ impl SelectionArgs {
     /// Opens what was named and checks what can be checked without computing.
     pub(crate) fn open(&self) -> Result<Selection> {
         match (&self.model, &self.dataset, &self.pool) {
-            (Some(run), Some(dataset), _) => self.open_model(run, dataset),
-            (_, _, Some(pool)) => self.open_files(pool),
+            (Some(run), Some(dataset), _) => {
+                Ok(Selection::Model(Box::new(self.open_model(run, dataset)?)))
+            }
+            (_, _, Some(pool)) => Ok(Selection::Files(Box::new(self.open_files(pool)?))),
             _ => bail!("give --pool with embeddings, or --model with a DATASET"),
         }
     }
@@ -215,19 +196,56 @@ impl SelectionArgs {
         })
     }
 
-    pub(crate) fn metric(&self) -> Metric {
+    fn metric(&self) -> Metric {
         match self.similarity {
             SimilarityName::Cosine => Metric::Cosine,
             SimilarityName::Dot => Metric::Dot,
         }
     }
 
-    /// The rule of hits, for strategies that look at them.
-    pub(crate) fn rule(&self, settings: &Settings, pairs: usize) -> Result<Option<Rule>> {
-        match self.strategy.needs().matching {
-            true => Ok(Some(Rule::new(settings, pairs).map_err(|error| self.blame(error))?)),
-            false => Ok(None),
+    /// Opens the files of a selection and checks what can be checked without computing.
+    fn open_files(&self, pool: &Path) -> Result<nextpair::Selection> {
+        let given = [&self.paired_images, &self.paired_texts];
+        let flags = ["--paired-images", "--paired-texts"];
+        let ((own, own_flag), (other, other_flag)) =
+            self.pool_side.own_and_other((given[0], flags[0]), (given[1], flags[1]));
+        let paired = own.clone().with_context(|| format!("{own_flag} is missing"))?;
+        if other.is_none() && self.strategy.needs().matching {
+            bail!("{other_flag} is missing; {} needs it", self.strategy);
         }
+        let files = Files::open(Paths {
+            pool_side: self.pool_side,
+            pool: pool.to_path_buf(),
+            paired,
+            anchors: other.clone(),
+            pool_ids: self.ids.clone(),
+            pair_ids: self.paired_ids.clone(),
+        })?;
+        let bow = self.bow()?;
+        let selection = nextpair::Selection {
+            strategy: self.strategy,
+            metric: self.metric(),
+            settings: self.settings(files.paired().rows())?,
+            features: self.features.into(),
+            words: BagOfWords {
+                sample: bow.sample,
+                iterations: bow.iterations,
+                ..BagOfWords::default()
+            },
+            ..nextpair::Selection::new(files, self.budget)
+        };
+        match selection.check() {
+            Err(nextpair::Error::Selection(error)) => Err(self.blame(error)),
+            checked => Ok(checked.map(|()| selection)?),
+        }
+    }
+
+    /// Checks the rule of hits, for strategies that look at them.
+    pub(crate) fn check_rule(&self, settings: &Settings, pairs: usize) -> Result<()> {
+        if self.strategy.needs().matching {
+            Rule::new(settings, pairs).map_err(|error| self.blame(error))?;
+        }
+        Ok(())
     }
 
     /// Names the file that a refused rule came from.

@@ -18,7 +18,6 @@ mod inspect;
 mod merge;
 mod numbers;
 mod output;
-mod parts;
 mod progress;
 mod quickstart;
 mod report;

@@ -4,11 +4,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use anyhow::{Context, Result, ensure};
-use nextpair_engine::{Features, Finish};
+use anyhow::Result;
+use nextpair::Part;
 
 use crate::output::{Output, OutputArgs, rows};
-use crate::parts::Part;
 use crate::progress::Bar;
 use crate::summary::Summary;
 use nextpair_scenario::Watch;
@@ -25,44 +24,16 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let start = Instant::now();
     let watch = Watch::start();
-    let (first, others) = args.parts.split_first().context("no parts")?;
-    let Part { mut header, mut partial } = Part::read(first)?;
-    for path in others {
-        let part = Part::read(path)?;
-        ensure!(
-            part.header.fingerprint == header.fingerprint && part.header.pool == header.pool,
-            "{} and {} were made with different settings or files",
-            first.display(),
-            path.display()
-        );
-        partial = partial.merge(part.partial).with_context(|| path.display().to_string())?;
-        header.learn(part.header);
-    }
+    let whole = Part::load_all(&args.parts)?;
     let output = Output::create(&args.output.out)?;
-    let strategy = header.strategy()?;
-    let matrices = match strategy.needs().features {
-        true => Some(header.places().open(header.pool)?),
-        false => None,
-    };
     let bar = Bar::new();
-    let rest = Finish {
-        pool: header.pool,
-        features: matrices.as_ref().map(|(pool, paired)| Features { pool, paired }),
-        weight: header.weight(),
-        explain: header.explain,
-        progress: &bar,
-    };
-    let picks = strategy.finish(partial, &rest, header.budget);
+    let finished = whole.finish(&bar);
     bar.finish();
-    if let Some((pool, paired)) = &matrices {
-        // First: what the answer complains of may be due to it.
-        pool.check_unchanged()?;
-        paired.check_unchanged()?;
-    }
-    let picks = picks?;
+    let finished = finished?;
     let stdout_taken = output.is_stdout();
-    output.write(&rows(&picks, |i| header.id(i), |j| header.anchor_id(j)))?;
-    Summary::new(strategy, &picks, start.elapsed(), (None, watch.peak()), &args.output.out)
+    output.write(&rows(&finished.picks, |i| finished.pool_id(i), |j| finished.pair_id(j)))?;
+    let memory = (None, watch.peak());
+    Summary::new(finished.strategy, &finished.picks, start.elapsed(), memory, &args.output.out)
         .print(args.output.json, stdout_taken)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -25,18 +25,16 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     args.selection.set_threads()?;
     let selection = args.selection.open()?;
     let output = Output::create(&args.output.out)?;
-    output.check_ids(selection.ids.as_deref())?;
+    output.check_ids(selection.ids())?;
     let predicted = selection.announce();
     let bar = Bar::new();
-    let picks = selection.ask(selection.items(), &bar, |question| {
-        Ok(selection.strategy.select(question, selection.budget)?)
-    });
+    let picks = selection.select(&bar);
     bar.finish();
     let picks = picks?;
     let stdout_taken = output.is_stdout();
     output.write(&rows(&picks, |i| selection.id(i), |j| selection.anchor_id(j)))?;
     let memory = (predicted, watch.peak());
-    Summary::new(selection.strategy, &picks, start.elapsed(), memory, &args.output.out)
+    Summary::new(selection.strategy(), &picks, start.elapsed(), memory, &args.output.out)
         .print(args.output.json, stdout_taken)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,126 +1,83 @@
 //! A selection as it is meant: from here on nothing depends on what was typed.
 
-pub(crate) mod of_files;
-pub(crate) mod of_model;
+mod of_model;
 
-use std::ops::Range;
+use anyhow::Result;
+use nextpair_engine::{Picks, Progress, StrategyName};
 
-use anyhow::{Result, bail};
-use nextpair_data::Matrix;
-use nextpair_engine::{BagOfWords, Progress, Question, Settings, StrategyName, bag_of_words};
-use nextpair_scenario::Bow;
+pub(crate) use of_model::Modelled;
 
-use crate::inputs::{FeaturesName, PoolSide};
-use of_files::Files;
-use of_model::Modelled;
+use crate::numbers::megabytes;
 
 /// A selection with its files open and its flags checked.
-pub(crate) struct Selection {
-    pub(crate) strategy: StrategyName,
-    pub(crate) budget: usize,
-    pub(crate) side: PoolSide,
-    pub(crate) ids: Option<Vec<String>>,
-    pub(crate) anchor_ids: Option<Vec<String>>,
-    pub(crate) settings: Settings,
-    pub(crate) features: FeaturesName,
-    pub(crate) bow: Bow,
-    pub(crate) source: Source,
-}
-
-/// Where pool, pairs and similarities come from.
-pub(crate) enum Source {
-    /// Embeddings in files.
-    Files(Box<Files>),
-    /// A dataset and a model that was trained on it.
+pub(crate) enum Selection {
+    /// On embeddings in files.
+    Files(Box<nextpair::Selection>),
+    /// With a model and the dataset that it was trained on.
     Model(Box<Modelled>),
 }
 
-/// What errors call the pool.
-pub(crate) const POOL_NAME: &str = "the pool items";
-
 impl Selection {
-    /// Asks `work` the question that was typed, about some of the pool. An error if what the answer
-    /// is made of changed meanwhile.
-    pub(crate) fn ask<T>(
-        &self,
-        items: Range<u32>,
-        progress: &dyn Progress,
-        work: impl FnOnce(&Question<'_>) -> Result<T>,
-    ) -> Result<T> {
-        match &self.source {
-            Source::Files(files) => {
-                let answer = files.ask(self, items, progress, work);
-                // First: what the answer complains of may be due to it.
-                files.check_unchanged()?;
-                answer
-            }
-            Source::Model(model) => model.ask(self, items, progress, work),
+    /// The picks.
+    pub(crate) fn select(&self, progress: &dyn Progress) -> Result<Picks> {
+        match self {
+            Selection::Files(selection) => Ok(selection.select(progress)?),
+            Selection::Model(model) => model.select(progress),
         }
     }
 
-    /// Says what is about to be done; the bytes of memory it will take, where that is known.
-    pub(crate) fn announce(&self) -> Option<u64> {
-        match &self.source {
-            Source::Files(files) => Some(files.announce(self)),
-            Source::Model(model) => {
-                model.announce();
-                None
-            }
+    pub(crate) fn strategy(&self) -> StrategyName {
+        match self {
+            Selection::Files(selection) => selection.strategy,
+            Selection::Model(model) => model.strategy,
         }
     }
 
-    /// How many items the pool has.
-    pub(crate) fn pool(&self) -> usize {
-        match &self.source {
-            Source::Files(files) => files.pool.rows(),
-            Source::Model(model) => model.pool.len(),
-        }
-    }
-
-    /// All of the pool.
-    pub(crate) fn items(&self) -> Range<u32> {
-        0..self.pool() as u32
-    }
-
-    /// The files it is about, for what can be done with files alone.
-    pub(crate) fn files(&self) -> Result<&Files> {
-        match &self.source {
-            Source::Files(files) => Ok(files),
-            Source::Model(_) => bail!(
-                "shards are scored from files of embeddings; `nextpair select --model` takes the \
-                 whole pool at once"
-            ),
+    /// What the pool items are called, where they have names.
+    pub(crate) fn ids(&self) -> Option<&[String]> {
+        match self {
+            Selection::Files(selection) => selection.files.pool_ids(),
+            Selection::Model(model) => Some(&model.ids),
         }
     }
 
     /// What a pool item is called.
     pub(crate) fn id(&self, index: u32) -> String {
-        name_of(self.ids.as_deref(), index)
+        match self {
+            Selection::Files(selection) => selection.files.pool_id(index),
+            Selection::Model(model) => model.ids[index as usize].clone(),
+        }
     }
 
     /// What a pair is called.
     pub(crate) fn anchor_id(&self, index: u32) -> String {
-        name_of(self.anchor_ids.as_deref(), index)
+        match self {
+            Selection::Files(selection) => selection.files.pair_id(index),
+            Selection::Model(model) => model.pair_ids[index as usize].clone(),
+        }
     }
 
-    /// One histogram per item of the pool and of the pairs, where items have several vectors.
-    fn bags(
-        &self,
-        pool: &Matrix,
-        paired: &Matrix,
-        progress: &dyn Progress,
-    ) -> Result<(Matrix, Matrix)> {
-        let (paired, pool) = bag_of_words(paired, pool, self.words(), progress)?;
-        Ok((pool, paired))
-    }
-
-    /// How visual words are found.
-    fn words(&self) -> BagOfWords {
-        let Bow { sample, iterations, .. } = self.bow;
-        BagOfWords { sample, iterations, seed: self.settings.seed, ..BagOfWords::default() }
+    /// Says what is about to be done; the bytes of memory it will take, where that is known.
+    pub(crate) fn announce(&self) -> Option<u64> {
+        match self {
+            Selection::Files(selection) => Some(announce(selection)),
+            Selection::Model(model) => {
+                model.announce();
+                None
+            }
+        }
     }
 }
 
-fn name_of(ids: Option<&[String]>, index: u32) -> String {
-    ids.map_or_else(|| index.to_string(), |ids| ids[index as usize].clone())
+/// Says how much memory the work will take; the number of bytes.
+pub(crate) fn announce(selection: &nextpair::Selection) -> u64 {
+    let (pool, pairs) = (selection.files.pool(), selection.files.paired().rows());
+    let predicted = selection.predicted_peak();
+    say!(
+        "{} pool items, {pairs} pairs, {} dimensions; predicted peak memory {}",
+        pool.rows(),
+        pool.dim(),
+        megabytes(predicted)
+    );
+    predicted
 }

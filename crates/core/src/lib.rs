@@ -25,6 +25,6 @@ pub use growing::Growing;
 pub use lock::FolderLock;
 pub use mapping::stop_on_changed_inputs;
 pub use matrix::{Dtype, Element, Matrix};
-pub use progress::{Progress, Within};
+pub use progress::{Progress, Silent, Within};
 pub use side::Side;
 pub use spill::Spill;

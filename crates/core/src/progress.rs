@@ -1,4 +1,4 @@
-//! How long work tells that it is alive.
+//! How long work tells that it is alive, and learns that nobody wants it any more.
 
 use std::sync::Mutex;
 
@@ -10,12 +10,28 @@ pub trait Progress: Sync {
     fn advance(&self, steps: u64);
     /// What is happening within the phase, such as "dev: ranks 30 %"; nothing is "".
     fn remark(&self, _what: &str) {}
+    /// Whether the work should end now, without a result. Asked often, from many threads.
+    fn stopped(&self) -> bool {
+        false
+    }
 }
 
 /// Nobody is watching.
 impl Progress for () {
     fn start(&self, _: &'static str, _: u64) {}
     fn advance(&self, _: u64) {}
+}
+
+/// Work whose phases are not worth telling of, and that can be stopped all the same.
+pub struct Silent<'a>(pub &'a dyn Progress);
+
+impl Progress for Silent<'_> {
+    fn start(&self, _: &'static str, _: u64) {}
+    fn advance(&self, _: u64) {}
+
+    fn stopped(&self) -> bool {
+        self.0.stopped()
+    }
 }
 
 /// Work with phases of its own within a phase of other work: it makes remarks, and some of its
@@ -84,6 +100,10 @@ impl Progress for Within<'_> {
 
     fn advance(&self, steps: u64) {
         self.change(|phase| phase.done += steps);
+    }
+
+    fn stopped(&self) -> bool {
+        self.around.stopped()
     }
 }
 

@@ -11,23 +11,23 @@ use crate::{Error, Vectors};
 /// Canonically minus the float64 sum of squared differences in ascending dimension. The search
 /// uses `-|x - c|² = 2 (x·c - |c|²/2) - |x|²`: an inner product with a bias for every row, on
 /// vectors shifted by their mean to keep it small.
-pub(crate) struct NegativeDistance<'a> {
-    rows: Shifted<'a>,
-    columns: Shifted<'a>,
+pub(crate) struct NegativeDistance {
+    rows: Shifted,
+    columns: Shifted,
     /// Bounds every distance.
     reach: f64,
     planner: Planner,
 }
 
 /// Vectors as seen from their mean.
-struct Shifted<'a> {
-    vectors: &'a Vectors<'a>,
+struct Shifted {
+    vectors: Vectors,
     shift: Vec<f64>,
     squares: Vec<f64>,
 }
 
-impl<'a> Shifted<'a> {
-    fn new(vectors: &'a Vectors<'a>, shift: &[f64]) -> Self {
+impl Shifted {
+    fn new(vectors: &Vectors, shift: &[f64]) -> Self {
         let mut squares = vec![0.0; vectors.len()];
         squares.par_chunks_mut(64).enumerate().for_each(|(chunk, squares)| {
             let mut x = vec![0.0; shift.len()];
@@ -36,7 +36,7 @@ impl<'a> Shifted<'a> {
                 *square = x.iter().zip(shift).map(|(x, m)| (x - m) * (x - m)).sum();
             }
         });
-        Shifted { vectors, shift: shift.to_vec(), squares }
+        Shifted { vectors: vectors.clone(), shift: shift.to_vec(), squares }
     }
 
     fn longest(&self) -> f64 {
@@ -44,7 +44,7 @@ impl<'a> Shifted<'a> {
     }
 }
 
-impl Source for Shifted<'_> {
+impl Source for Shifted {
     fn dim(&self) -> usize {
         self.shift.len()
     }
@@ -66,9 +66,9 @@ impl Source for Shifted<'_> {
     }
 }
 
-impl<'a> NegativeDistance<'a> {
+impl NegativeDistance {
     /// Rows (centres) and columns (items) of the same dimension.
-    pub(crate) fn new(rows: &'a Vectors<'a>, columns: &'a Vectors<'a>) -> Self {
+    pub(crate) fn new(rows: &Vectors, columns: &Vectors) -> Self {
         let shift = mean_of(rows, columns);
         let (rows, columns) = (Shifted::new(rows, &shift), Shifted::new(columns, &shift));
         let reach = rows.longest() + columns.longest();
@@ -83,7 +83,7 @@ impl<'a> NegativeDistance<'a> {
 }
 
 /// The mean of a sample of both sides.
-fn mean_of(a: &Vectors<'_>, b: &Vectors<'_>) -> Vec<f64> {
+fn mean_of(a: &Vectors, b: &Vectors) -> Vec<f64> {
     const SAMPLE: usize = 1024;
     let mut mean = vec![0.0; a.dim()];
     let mut x = vec![0.0; a.dim()];
@@ -99,7 +99,7 @@ fn mean_of(a: &Vectors<'_>, b: &Vectors<'_>) -> Vec<f64> {
     mean
 }
 
-impl Similarity for NegativeDistance<'_> {
+impl Similarity for NegativeDistance {
     fn rows(&self) -> usize {
         self.rows.vectors.len()
     }
@@ -142,7 +142,7 @@ impl Similarity for NegativeDistance<'_> {
     }
 }
 
-impl NegativeDistance<'_> {
+impl NegativeDistance {
     /// Cuts of distances as cuts of products with their biases, lowered by what float64 rounding of
     /// either could hide.
     fn product_cuts(&self, columns: &[u32], cuts: &[f64]) -> Vec<f64> {
@@ -157,7 +157,7 @@ impl NegativeDistance<'_> {
 }
 
 struct ShiftedSieve<'a> {
-    similarity: &'a NegativeDistance<'a>,
+    similarity: &'a NegativeDistance,
     columns: &'a [u32],
     screen: Screen<'a>,
 }
@@ -165,6 +165,10 @@ struct ShiftedSieve<'a> {
 impl Sieve for ShiftedSieve<'_> {
     fn above(&self, rows: &[u32], cuts: &[f64]) -> Result<Vec<(u32, u32)>, Error> {
         self.screen.above(rows, &self.similarity.product_cuts(self.columns, cuts))
+    }
+
+    fn rows_at_once(&self) -> usize {
+        self.screen.rows_at_once()
     }
 }
 
@@ -186,7 +190,7 @@ mod tests {
         };
         let (rows, columns) = (values(centres), values(items));
         let (a, b) = (Matrix::from_f64(dim, &rows), Matrix::from_f64(dim, &columns));
-        let (a, b) = (Vectors::new(&a, "rows").unwrap(), Vectors::new(&b, "columns").unwrap());
+        let (a, b) = (Vectors::new(a, "rows").unwrap(), Vectors::new(b, "columns").unwrap());
         let all: Vec<u32> = (0..centres as u32).collect();
         let every: Vec<u32> = (0..items as u32).collect();
         let field = Field { rows: &all, group_of_row: &|row| row, barred: &|_| None };

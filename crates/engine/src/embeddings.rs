@@ -21,34 +21,30 @@ pub enum Metric {
 ///
 /// Canonically the float64 dot product in ascending dimension; for cosine, divided by the product
 /// of the float64 norms.
-pub struct Embeddings<'a> {
-    rows: &'a Vectors<'a>,
-    columns: &'a Vectors<'a>,
+pub struct Embeddings {
+    rows: Vectors,
+    columns: Vectors,
     metric: Metric,
     planner: Planner,
 }
 
-impl<'a> Embeddings<'a> {
-    /// Rows against columns, each named for errors.
+impl Embeddings {
+    /// Rows against columns.
     ///
     /// # Errors
     /// If their dimensions differ, or a vector is zero under cosine.
-    pub fn new(
-        (rows, rows_name): (&'a Vectors<'a>, &'static str),
-        (columns, columns_name): (&'a Vectors<'a>, &'static str),
-        metric: Metric,
-    ) -> Result<Self, Error> {
+    pub fn new(rows: Vectors, columns: Vectors, metric: Metric) -> Result<Self, Error> {
         if rows.dim() != columns.dim() {
             return Err(Error::DimensionMismatch {
-                left: rows_name,
+                left: rows.name(),
                 left_dim: rows.dim(),
-                right: columns_name,
+                right: columns.name(),
                 right_dim: columns.dim(),
             });
         }
         if metric == Metric::Cosine {
-            rows.require_directions(rows_name)?;
-            columns.require_directions(columns_name)?;
+            rows.require_directions()?;
+            columns.require_directions()?;
         }
         Ok(Embeddings { rows, columns, metric, planner: Planner::new(Route::Auto) })
     }
@@ -59,7 +55,7 @@ impl<'a> Embeddings<'a> {
     }
 }
 
-impl Similarity for Embeddings<'_> {
+impl Similarity for Embeddings {
     fn rows(&self) -> usize {
         self.rows.len()
     }
@@ -70,14 +66,14 @@ impl Similarity for Embeddings<'_> {
 
     fn tile(&self, rows: &[u32], columns: &[u32], out: &mut [f32]) -> Result<(), Error> {
         let dim = self.rows.dim();
-        let unit = |source: &Vectors<'_>, items: &[u32]| {
+        let unit = |source: &Vectors, items: &[u32]| {
             let mut units = vec![0.0; items.len() * dim];
             for (&item, unit) in items.iter().zip(units.chunks_exact_mut(dim)) {
                 source.read_over(item, source.norm(item as usize), unit);
             }
             units
         };
-        let (x, y) = (unit(self.rows, rows), unit(self.columns, columns));
+        let (x, y) = (unit(&self.rows, rows), unit(&self.columns, columns));
         product((rows.len(), dim, columns.len()), (&x, dim, 1), (&y, 1, dim), out);
         if self.metric == Metric::Dot {
             for (values, &row) in out.chunks_exact_mut(columns.len()).zip(rows) {
@@ -91,12 +87,12 @@ impl Similarity for Embeddings<'_> {
     }
 
     fn tile_error(&self, rows: &[u32], columns: &[u32]) -> f64 {
-        let largest = |source: &Vectors<'_>, items: &[u32]| {
+        let largest = |source: &Vectors, items: &[u32]| {
             items.iter().map(|&i| source.norm(i as usize)).fold(0.0, f64::max)
         };
         let scale = match self.metric {
             Metric::Cosine => 1.0,
-            Metric::Dot => largest(self.rows, rows) * largest(self.columns, columns),
+            Metric::Dot => largest(&self.rows, rows) * largest(&self.columns, columns),
         };
         // A product of `dim` terms, both operands and the result rounded.
         gamma(self.rows.dim() + 8) * scale + f32::MIN_POSITIVE as f64
@@ -123,12 +119,12 @@ impl Similarity for Embeddings<'_> {
             Metric::Cosine => Scale::Directions,
             Metric::Dot => Scale::Vectors,
         };
-        let rows = (self.rows as &dyn Source, self.rows.len());
-        Ok(Box::new(self.planner.screen(rows, self.columns, columns, scale, expected)))
+        let rows = (&self.rows as &dyn Source, self.rows.len());
+        Ok(Box::new(self.planner.screen(rows, &self.columns, columns, scale, expected)))
     }
 }
 
-impl Source for Vectors<'_> {
+impl Source for Vectors {
     fn dim(&self) -> usize {
         self.dim()
     }

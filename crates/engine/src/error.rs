@@ -1,5 +1,7 @@
 //! Everything the engine refuses, each with what and where.
 
+use nextpair_core::Progress;
+
 /// Why a selection or an evaluation could not be done.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -94,6 +96,24 @@ pub enum Error {
         images: usize,
         /// Text rows.
         texts: usize,
+    },
+    /// Similarities that are not of the pairs.
+    #[error("{found} {what}, but there are {pairs} pairs")]
+    SimilarityShape {
+        /// Rows or columns, of which.
+        what: &'static str,
+        /// How many of them.
+        found: usize,
+        /// Columns of the paired similarities.
+        pairs: usize,
+    },
+    /// Features that are not of the pool.
+    #[error("features of {features} items for a pool of {pool}")]
+    FeatureCount {
+        /// Items that have features.
+        features: usize,
+        /// Items in the pool.
+        pool: usize,
     },
     /// A NaN or an infinity in an input.
     #[error("{what}: row {row}, {}dimension {dimension} is {value}", of_vector(*vector))]
@@ -217,7 +237,10 @@ pub enum Error {
     /// A user's similarity failed.
     #[error("the similarity failed: {0}")]
     Similarity(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// Scratch space on disk could not be had.
+    /// Whoever watches the progress asked for no more.
+    #[error("stopped before the end, as was asked for")]
+    Stopped,
+    /// Scratch space on disk could not be had, or a file changed while it was read.
     #[error(transparent)]
     Data(#[from] nextpair_core::Error),
 }
@@ -227,9 +250,14 @@ fn of_vector(vector: Option<usize>) -> String {
     vector.map(|vector| format!("vector {vector}, ")).unwrap_or_default()
 }
 
+/// An error if whoever watches wants no more. Long work asks between its blocks.
+pub(crate) fn unless_stopped(progress: &dyn Progress) -> Result<(), Error> {
+    if progress.stopped() { Err(Error::Stopped) } else { Ok(()) }
+}
+
 impl Error {
     /// The same about rows that were counted from row `first` of what it names.
-    pub(crate) fn in_rows_from(mut self, first: usize) -> Self {
+    pub fn in_rows_from(mut self, first: usize) -> Self {
         if let Error::NotFinite { row, .. }
         | Error::NormOutOfRange { row, .. }
         | Error::ZeroVector { row, .. } = &mut self

@@ -1,8 +1,9 @@
 //! One vector per item from its local vectors, for strategies that use distances.
 
-use nextpair_core::{Dtype, Matrix, Spill, draw};
+use nextpair_core::{Dtype, Matrix, Silent, Spill, draw};
 use rayon::prelude::*;
 
+use crate::error::unless_stopped;
 use crate::kcenter::{nearest, nearest_within};
 use crate::{Error, Progress, Vectors};
 
@@ -11,10 +12,11 @@ const BATCH: usize = 1024;
 
 /// The mean of each item's local vectors: float64, local vectors in order. The result lies in a
 /// temporary file, not in memory.
-pub fn mean_features(matrix: &Matrix) -> Result<Matrix, Error> {
+pub fn mean_features(matrix: &Matrix, progress: &dyn Progress) -> Result<Matrix, Error> {
     let (locals, dim) = (matrix.locals(), matrix.dim());
     let mut spill = Spill::new()?;
     for first in (0..matrix.rows()).step_by(BATCH) {
+        unless_stopped(progress)?;
         let mut means = vec![0.0; BATCH.min(matrix.rows() - first) * dim];
         means.par_chunks_mut(dim).enumerate().for_each(|(row, mean)| {
             let mut values = vec![0.0; locals * dim];
@@ -27,6 +29,16 @@ pub fn mean_features(matrix: &Matrix) -> Result<Matrix, Error> {
         spill.append_f64(&means)?;
     }
     Ok(spill.finish(dim, Dtype::F64)?)
+}
+
+/// One vector of an item that has several.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ItemFeatures {
+    /// Their mean.
+    #[default]
+    Mean,
+    /// A histogram of 300 visual words.
+    Bow,
 }
 
 /// How the visual words of [`bag_of_words`] are found.
@@ -81,14 +93,14 @@ pub fn bag_of_words(
     }
     let (locals, more) = (paired.flattened(), pool.flattened());
     let words = match locals.followed_by(&more) {
-        Some(all) => visual_words(&all, settings)?,
+        Some(all) => visual_words(&all, settings, progress)?,
         // Files of different types: what is drawn is brought to one.
         None => {
             let read = |vector: usize, values: &mut [f64]| match vector.checked_sub(locals.rows()) {
                 None => locals.read_f64(vector, values),
                 Some(vector) => more.read_f64(vector, values),
             };
-            fit(locals.rows() + more.rows(), settings, |drawn| {
+            fit(locals.rows() + more.rows(), settings, progress, |drawn| {
                 let mut values = vec![0.0; drawn.len() * pool.dim()];
                 let rows = values.chunks_exact_mut(pool.dim());
                 drawn.iter().zip(rows).for_each(|(&vector, row)| read(vector as usize, row));
@@ -101,9 +113,15 @@ pub fn bag_of_words(
 }
 
 /// The visual words of some items: the centroids of a sample of their local vectors.
-pub fn visual_words(items: &Matrix, settings: BagOfWords) -> Result<Matrix, Error> {
+pub fn visual_words(
+    items: &Matrix,
+    settings: BagOfWords,
+    progress: &dyn Progress,
+) -> Result<Matrix, Error> {
     let locals = items.flattened();
-    fit(locals.rows(), settings, |drawn| locals.view(drawn.iter().map(|&vector| vector as usize)))
+    fit(locals.rows(), settings, progress, |drawn| {
+        locals.view(drawn.iter().map(|&vector| vector as usize))
+    })
 }
 
 /// Lloyd's k-means from a seeded choice of vectors. A cluster that loses all vectors stays where
@@ -111,6 +129,7 @@ pub fn visual_words(items: &Matrix, settings: BagOfWords) -> Result<Matrix, Erro
 fn fit(
     vectors: usize,
     settings: BagOfWords,
+    progress: &dyn Progress,
     points: impl FnOnce(&[u32]) -> Matrix,
 ) -> Result<Matrix, Error> {
     if u32::try_from(vectors).is_err() {
@@ -122,13 +141,14 @@ fn fit(
     }
     let points = points(&draw::sample(settings.seed, SAMPLED, vectors, sample));
     let dim = points.dim();
-    let points = Vectors::new(&points, "the sampled local vectors")?;
+    let points = Vectors::new(points, "the sampled local vectors")?;
     let first = draw::sample(settings.seed, FIRST_CENTROIDS, sample, settings.clusters);
     let mut centroids = points.matrix().gather(&first);
     let mut words = Vec::new();
     let mut point = vec![0.0; dim];
     for _ in 0..settings.iterations {
-        let near = nearest(&Vectors::new(&centroids, "the clusters")?, &points, &())?;
+        let near =
+            nearest(&Vectors::new(centroids.clone(), "the clusters")?, &points, &Silent(progress))?;
         let now: Vec<u32> = near.into_iter().map(|(word, _)| word).collect();
         if now == words {
             break;
@@ -170,14 +190,14 @@ fn histograms_of(
     at_once: usize,
     progress: &dyn Progress,
 ) -> Result<Matrix, Error> {
-    let centroids = Vectors::new(centroids, "the clusters")?;
+    let centroids = Vectors::new(centroids.clone(), "the clusters")?;
     let (words, locals) = (centroids.len(), items.locals());
     progress.start("nearest centres", (words * items.rows() * locals) as u64);
     let mut spill = Spill::new()?;
     let at_once = (at_once / locals.max(1)).max(1);
     for first in (0..items.rows()).step_by(at_once) {
         let some = items.slice(first..items.rows().min(first + at_once)).flattened();
-        let some = Vectors::new(&some, "the local vectors");
+        let some = Vectors::new(some, "the local vectors");
         let some = some.map_err(|error| error.in_rows_from(first * locals))?;
         for near in nearest_within(&centroids, &some, progress)?.chunks_exact(locals.max(1)) {
             let mut counts = vec![0.0; words];
@@ -203,7 +223,7 @@ mod tests {
     #[test]
     fn means_are_means() {
         let matrix = items(2000, 3, 2);
-        let means = mean_features(&matrix).unwrap();
+        let means = mean_features(&matrix, &()).unwrap();
         let (mut mean, mut values) = ([0.0; 2], [0.0; 6]);
         for row in [0, 1, 1500, 1999] {
             means.read_f64(row, &mut mean);
@@ -247,7 +267,7 @@ mod tests {
     #[test]
     fn words_do_not_depend_on_how_many_are_counted_at_once() {
         let items = items(23, 4, 3);
-        let words = visual_words(&items, BagOfWords { clusters: 5, ..BagOfWords::default() });
+        let words = visual_words(&items, BagOfWords { clusters: 5, ..BagOfWords::default() }, &());
         let words = words.unwrap();
         let expected = values(&histograms(&words, &items, &()).unwrap());
         for at_once in [1, 9, 40, 92] {

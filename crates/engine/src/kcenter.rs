@@ -10,6 +10,7 @@ use nextpair_core::Dtype;
 use rayon::prelude::*;
 
 use crate::distance::NegativeDistance;
+use crate::error::unless_stopped;
 use crate::lazy::Bound;
 use crate::screen::{Source, squared_distance};
 use crate::top::{Field, kth_largest};
@@ -18,8 +19,8 @@ use crate::{Error, Progress, Vectors};
 /// `budget` items in the order they are picked, with their distance at that moment. Euclidean,
 /// canonically by float64 squared distances in ascending dimension; ties to the lower index.
 pub fn k_center(
-    centres: &Vectors<'_>,
-    items: &Vectors<'_>,
+    centres: &Vectors,
+    items: &Vectors,
     budget: usize,
     progress: &dyn Progress,
 ) -> Result<Vec<(u32, f64)>, Error> {
@@ -34,6 +35,7 @@ pub fn k_center(
     progress.start("k-center", budget as u64);
     let mut stale = Vec::new();
     while picks.len() < budget {
+        unless_stopped(progress)?;
         let Some(top) = heap.pop() else { break };
         if top.seen == picks.len() {
             picks.push((top.item, top.value.sqrt()));
@@ -63,8 +65,8 @@ pub fn k_center(
 
 /// The nearest centre of every item and the squared distance to it, ties to the lower centre.
 pub fn nearest(
-    centres: &Vectors<'_>,
-    items: &Vectors<'_>,
+    centres: &Vectors,
+    items: &Vectors,
     progress: &dyn Progress,
 ) -> Result<Vec<(u32, f64)>, Error> {
     progress.start("nearest centres", centres.len() as u64 * items.len() as u64);
@@ -73,8 +75,8 @@ pub fn nearest(
 
 /// [`nearest`] as a part of a phase that has begun.
 pub(crate) fn nearest_within(
-    centres: &Vectors<'_>,
-    items: &Vectors<'_>,
+    centres: &Vectors,
+    items: &Vectors,
     progress: &dyn Progress,
 ) -> Result<Vec<(u32, f64)>, Error> {
     if centres.dim() != items.dim() {
@@ -107,7 +109,7 @@ const WORTH_THREADS: usize = 1 << 19;
 
 /// The picks so far, as centres.
 struct Chosen<'a> {
-    items: &'a Vectors<'a>,
+    items: &'a Vectors,
     indices: Vec<u32>,
     /// Their vectors in single precision.
     rounded: Vec<f32>,

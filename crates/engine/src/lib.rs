@@ -1,33 +1,25 @@
 //! Which unpaired item should be paired next: exact selection on any similarity.
 //!
-//! A [`Question`] holds the similarities of a pool and of a paired set; a [`StrategyName`]
-//! answers it with [`Picks`]. Embeddings come in as [`Vectors`] and [`Embeddings`]; any other
-//! model implements [`Similarity`].
+//! A [`Problem`] holds a pool, what is paired, and the rule by which they are compared; a
+//! [`StrategyName`], or any other [`Strategy`], answers it with [`Picks`]. Embeddings come in as
+//! matrices; any other model implements [`Similarity`].
 //!
 //! ```
-//! use nextpair_core::Matrix;
+//! use nextpair_core::{Matrix, Side};
 //! use nextpair_engine::*;
 //!
 //! let images = Matrix::from_f32(2, &[1.0, 0.0, 0.0, 1.0, 0.8, 0.6]);
 //! let texts = Matrix::from_f32(2, &[0.9, 0.1, 0.2, 0.9, 0.7, 0.7]);
 //! let pool = Matrix::from_f32(2, &[0.9, 0.2, -1.0, 0.3, 0.1, 1.0]);
-//! let (images, texts) = (Vectors::new(&images, "images")?, Vectors::new(&texts, "texts")?);
-//! let pool = Vectors::new(&pool, "pool")?;
-//! let rule = Rule::new(&Settings::default(), images.len())?;
-//! let matching = Matching {
-//!     pool: &Embeddings::new((&pool, "pool"), (&texts, "texts"), Metric::Cosine)?,
-//!     paired: &Embeddings::new((&images, "images"), (&texts, "texts"), Metric::Cosine)?,
-//!     rule: &rule,
-//! };
-//! let question = Question {
-//!     pool: pool.len(),
-//!     matching: Some(matching),
-//!     features: None,
-//!     seed: 0,
-//!     progress: &(),
-//! };
-//! let picks = StrategyName::HardNegative.select(&question, 2)?;
+//! let problem = Problem::of_embeddings(images, texts, pool, Side::Image).build()?;
+//! let picks = problem.select(StrategyName::HardNegative, 2, &())?;
 //! assert_eq!(picks.indices(), [2, 0]);
+//!
+//! // The same in parts, which may be scored anywhere.
+//! let hard_negative = StrategyName::HardNegative;
+//! let part = |items| problem.only(items)?.score(&hard_negative, 2, &());
+//! let whole = part(0..2)?.merge(part(2..3)?)?;
+//! assert_eq!(problem.finish(&hard_negative, whole, 2, &())?, picks);
 //! # Ok::<(), nextpair_engine::Error>(())
 //! ```
 
@@ -41,11 +33,13 @@ mod lazy;
 mod memory;
 mod partial;
 mod picks;
-mod question;
+mod problem;
 mod recall;
 pub mod reference;
+mod rule;
 mod score;
 mod screen;
+mod shard;
 mod similarity;
 mod strategy;
 mod threshold;
@@ -54,19 +48,23 @@ mod vectors;
 
 pub use embeddings::{Embeddings, Metric};
 pub use error::Error;
-pub use features::{BagOfWords, bag_of_words, histograms, mean_features, visual_words};
+pub use features::{
+    BagOfWords, ItemFeatures, bag_of_words, histograms, mean_features, visual_words,
+};
 pub use groups::group_labels;
 pub use kcenter::{k_center, nearest};
 pub use memory::Size;
 pub use nextpair_core::{Draws, Progress};
 pub use partial::Partial;
 pub use picks::{Pick, Picks, Reason};
-pub use question::{Features, Guards, Matching, Question, Rule, Scope, Settings, Shard, Weight};
+pub use problem::{Features, Matching, Problem, ProblemBuilder};
 pub use recall::{Ranks, Recall, ranks};
+pub use rule::{Guards, Rule, Scope, Settings, Weight};
 pub use score::Hit;
 pub use screen::{Code, Route, product};
+pub use shard::Shard;
 pub use similarity::{Given, Sieve, Similarity};
-pub use strategy::{Finish, Needs, Sharded, Strategy, StrategyName};
+pub use strategy::{Needs, Sharded, Strategy, StrategyName};
 pub use threshold::thresholds;
 pub use vectors::{Vectors, require_finite};
 

@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
+use crate::Error;
 use crate::picks::{Pick, keep_best};
 use crate::score::Hit;
-use crate::{Error, Shard};
 
 /// What some shards of the pool contribute to a selection.
 ///
@@ -25,13 +25,6 @@ pub struct Partial {
     pub thresholds: Vec<f64>,
     /// Every hit of every item covered, items ascending, for strategies that need them.
     pub hits: Vec<(u32, Vec<Hit>)>,
-}
-
-impl Shard {
-    /// The items of a question of `count`, as ranges of the whole pool.
-    pub(crate) fn items(self, count: usize) -> Vec<Range<u32>> {
-        std::iter::once(self.first..self.first + count as u32).collect()
-    }
 }
 
 impl Partial {

@@ -4,6 +4,7 @@
 
 use rayon::prelude::*;
 
+use crate::error::unless_stopped;
 use crate::similarity::exact_values;
 use crate::{Error, Progress, ROW_BLOCK, Similarity};
 
@@ -121,13 +122,14 @@ pub fn ranks(
     progress: &dyn Progress,
 ) -> Result<Ranks, Error> {
     progress.start("ranks", images.len() as u64 * captions.len() as u64);
-    let (mut by_image, by_caption) = queries(similarity, images, captions, image_of)?;
+    let (mut by_image, by_caption) = queries(similarity, images, captions, image_of, progress)?;
     let by_caption = images
         .par_chunks(ROW_BLOCK)
         .zip(by_image.par_chunks_mut(ROW_BLOCK))
         .try_fold(
             || by_caption.clone(),
             |mut by_caption, (images, by_image)| {
+                unless_stopped(progress)?;
                 meet_block(similarity, images, captions, by_image, &mut by_caption)?;
                 progress.advance(images.len() as u64 * captions.len() as u64);
                 Ok::<_, Error>(by_caption)
@@ -154,6 +156,7 @@ fn queries(
     images: &[u32],
     captions: &[u32],
     image_of: &[u32],
+    progress: &dyn Progress,
 ) -> Result<(Vec<Query>, Vec<Query>), Error> {
     let in_range =
         |set, indices: &[u32], len: usize| match indices.iter().position(|&i| i as usize >= len) {
@@ -185,6 +188,7 @@ fn queries(
     let mut by_caption = vec![nothing; captions.len()];
     let mut by_image = Vec::with_capacity(images.len());
     for (&image, own) in images.iter().zip(&own) {
+        unless_stopped(progress)?;
         let wanted: Vec<u32> = own.iter().map(|&p| captions[p]).collect();
         let values = exact_values(similarity, image, &wanted)?;
         let mut best: Option<Answer> = None;

@@ -1,11 +1,14 @@
 //! Hits of pool items, and the scores they add up to.
 
+use std::ops::Range;
+
 use rayon::prelude::*;
 
+use crate::error::unless_stopped;
 use crate::picks::{Pick, Reason, keep_best};
-use crate::similarity::{Sieve, exact_rows, exact_values};
+use crate::similarity::{Sieve, exact_rows, exact_values, row_block};
 use crate::threshold::thresholds;
-use crate::{Error, Matching, Progress, ROW_BLOCK, Weight};
+use crate::{Error, Matching, Problem, Progress, Weight};
 
 /// One hit: the anchor's position among the anchors, and the similarity.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -18,7 +21,8 @@ pub struct Hit {
 
 /// Finds the hits of pool items, once the thresholds are known.
 pub(crate) struct Scorer<'a> {
-    matching: Matching<'a>,
+    problem: &'a Problem,
+    matching: &'a Matching,
     progress: &'a dyn Progress,
     thresholds: Vec<f64>,
     /// Similarities above these are taken for false negatives.
@@ -26,41 +30,49 @@ pub(crate) struct Scorer<'a> {
     sieve: Box<dyn Sieve + 'a>,
 }
 
-/// Scores of all items of a question.
+/// Scores of all items of a problem.
 pub(crate) struct Scores {
+    first: u32,
     surplus: Vec<f64>,
     hits: Vec<u32>,
 }
 
 impl<'a> Scorer<'a> {
-    pub(crate) fn new(matching: Matching<'a>, progress: &'a dyn Progress) -> Result<Self, Error> {
-        let (anchors, guards) = (&matching.rule.anchors, matching.rule.guards);
+    pub(crate) fn new(problem: &'a Problem, progress: &'a dyn Progress) -> Result<Self, Error> {
+        let matching = problem.matching()?;
+        let (anchors, guards) = (matching.rule.anchors(), matching.rule.guards());
         let thresholds = thresholds(matching, progress)?;
         let mut ceilings = vec![f64::INFINITY; anchors.len()];
         if guards.any() {
             for (ceiling, &anchor) in ceilings.iter_mut().zip(anchors) {
-                let positive = exact_values(matching.paired, anchor, &[anchor])?;
+                let positive = exact_values(&*matching.paired, anchor, &[anchor])?;
                 *ceiling = guards.ceiling(positive[0]);
             }
         }
         let sieve = matching.pool.sieve(anchors, Some(&thresholds))?;
-        Ok(Scorer { matching, progress, thresholds, ceilings, sieve })
+        Ok(Scorer { problem, matching, progress, thresholds, ceilings, sieve })
+    }
+
+    /// The anchors that positions of hits refer to.
+    pub(crate) fn anchors(&self) -> &[u32] {
+        self.matching.rule.anchors()
     }
 
     pub(crate) fn into_thresholds(self) -> Vec<f64> {
         self.thresholds
     }
 
-    /// Visits the hits of those of `items` that have any, anchors ascending.
+    /// Visits the hits of those of `items` that have any, by their places, anchors ascending.
     pub(crate) fn visit_hits(
         &self,
         items: &[u32],
         mut visit: impl FnMut(usize, &[Hit]),
     ) -> Result<(), Error> {
-        let pairs = self.sieve.above(items, &self.thresholds)?;
+        let rows: Vec<u32> = items.iter().map(|&item| self.problem.row(item)).collect();
+        let pairs = self.sieve.above(&rows, &self.thresholds)?;
         let mut hits = Vec::new();
-        let anchors = &self.matching.rule.anchors;
-        exact_rows(self.matching.pool, items, anchors, &pairs, |item, pairs, values| {
+        let pool = &*self.matching.pool;
+        exact_rows(pool, &rows, self.anchors(), &pairs, |at, pairs, values| {
             hits.clear();
             hits.extend(pairs.iter().zip(values).filter_map(|(&(_, position), &similarity)| {
                 let p = position as usize;
@@ -68,7 +80,7 @@ impl<'a> Scorer<'a> {
                 counts.then_some(Hit { position, similarity })
             }));
             if !hits.is_empty() {
-                visit(item as usize, &hits);
+                visit(at as usize, &hits);
             }
         })
     }
@@ -78,28 +90,31 @@ impl<'a> Scorer<'a> {
         &self,
         work: impl Fn(&[u32]) -> Result<T, Error> + Sync,
     ) -> Result<Vec<T>, Error> {
-        let (count, width) = (self.matching.pool.rows(), self.thresholds.len() as u64);
-        self.progress.start("scores", count as u64 * width);
-        let block = |first: usize| {
-            let items: Vec<u32> = (first as u32..count.min(first + ROW_BLOCK) as u32).collect();
+        let (all, width) = (self.problem.items(), self.thresholds.len() as u64);
+        self.progress.start("scores", all.len() as u64 * width);
+        let at_once = row_block(&*self.sieve);
+        let block = |first: u32| {
+            unless_stopped(self.progress)?;
+            let end = all.end.min(first.saturating_add(at_once as u32));
+            let items: Vec<u32> = (first..end).collect();
             let result = work(&items)?;
             self.progress.advance(items.len() as u64 * width);
             Ok(result)
         };
-        (0..count).into_par_iter().step_by(ROW_BLOCK).map(block).collect()
+        all.clone().into_par_iter().step_by(at_once).map(block).collect()
     }
 
     /// `h_i` of every item (Eqs. 4 to 6 of the paper).
     pub(crate) fn score(&self) -> Result<Scores, Error> {
         let blocks = self.sweep(|items| {
             let mut block = vec![(0.0, 0); items.len()];
-            self.visit_hits(items, |item, hits| {
-                block[item] = (self.surplus(hits), hits.len() as u32);
+            self.visit_hits(items, |at, hits| {
+                block[at] = (self.surplus(hits), hits.len() as u32);
             })?;
             Ok(block)
         })?;
         let (surplus, hits) = blocks.into_iter().flatten().unzip();
-        Ok(Scores { surplus, hits })
+        Ok(Scores { first: self.problem.items().start, surplus, hits })
     }
 
     /// The sum of surpluses, anchors ascending.
@@ -109,15 +124,15 @@ impl<'a> Scorer<'a> {
 
     /// Fills in why each pick was chosen: its strongest hits.
     pub(crate) fn explain(&self, picks: &mut [Pick]) -> Result<(), Error> {
-        let explain = self.matching.rule.explain;
+        let explain = self.problem.explain();
         if explain == 0 {
             return Ok(());
         }
-        picks.par_chunks_mut(ROW_BLOCK).try_for_each(|picks| {
+        picks.par_chunks_mut(row_block(&*self.sieve)).try_for_each(|picks| {
+            unless_stopped(self.progress)?;
             let items: Vec<u32> = picks.iter().map(|pick| pick.index).collect();
-            self.visit_hits(&items, |item, hits| {
-                let anchors = &self.matching.rule.anchors;
-                picks[item].why = reasons(hits, anchors, &self.thresholds, explain);
+            self.visit_hits(&items, |at, hits| {
+                picks[at].why = reasons(hits, self.anchors(), &self.thresholds, explain);
             })
         })
     }
@@ -125,19 +140,21 @@ impl<'a> Scorer<'a> {
 
 impl Scores {
     /// No hits at all.
-    pub(crate) fn none(items: usize) -> Self {
-        Scores { surplus: vec![0.0; items], hits: vec![0; items] }
+    pub(crate) fn none(items: Range<u32>) -> Self {
+        let count = items.len();
+        Scores { first: items.start, surplus: vec![0.0; count], hits: vec![0; count] }
     }
 
-    pub(crate) fn set(&mut self, item: usize, surplus: f64, hits: usize) {
-        self.surplus[item] = surplus;
-        self.hits[item] = hits as u32;
+    pub(crate) fn set(&mut self, item: u32, surplus: f64, hits: usize) {
+        let at = (item - self.first) as usize;
+        self.surplus[at] = surplus;
+        self.hits[at] = hits as u32;
     }
 
     /// The best `keep` items by `weight`.
     pub(crate) fn best(&self, weight: Weight, keep: usize) -> Vec<Pick> {
         let pick = |(i, (&surplus, &hits)): (usize, (&f64, &u32))| Pick {
-            index: i as u32,
+            index: self.first + i as u32,
             score: match weight {
                 Weight::Surplus => surplus,
                 Weight::Count => hits as f64,

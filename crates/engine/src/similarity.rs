@@ -1,6 +1,6 @@
 //! The one door through which models reach the engine.
 
-use crate::Error;
+use crate::{Error, ROW_BLOCK};
 
 /// Similarities between rows (pool items or rivals) and columns (anchors).
 ///
@@ -8,7 +8,7 @@ use crate::Error;
 /// [bound](Similarity::tile_error) on their error, and the [exact](Similarity::exact) value of
 /// single pairs. The engine uses tiles to rule pairs out and exact values for everything it
 /// reports, so results do not depend on how tiles are cut, threaded or rounded.
-pub trait Similarity: Sync {
+pub trait Similarity: Send + Sync {
     /// Rows there are.
     fn rows(&self) -> usize;
 
@@ -44,6 +44,16 @@ pub trait Sieve: Sync {
     /// Positions `(in rows, in columns)` of a set of pairs that holds every pair whose exact
     /// similarity is above `cuts[column position]`, in ascending order. It may hold others.
     fn above(&self, rows: &[u32], cuts: &[f64]) -> Result<Vec<(u32, u32)>, Error>;
+
+    /// How many rows it is best asked about at once. Results do not depend on it.
+    fn rows_at_once(&self) -> usize {
+        ROW_BLOCK
+    }
+}
+
+/// How many rows to ask a sieve about at once.
+pub(crate) fn row_block(sieve: &dyn Sieve) -> usize {
+    sieve.rows_at_once().clamp(1, u32::MAX as usize)
 }
 
 /// The sieve every similarity has: look at all tiles.

@@ -2,8 +2,9 @@
 
 use rayon::prelude::*;
 
-use crate::similarity::{Similarity, exact_rows, exact_values};
-use crate::{Error, Progress, ROW_BLOCK};
+use crate::error::unless_stopped;
+use crate::similarity::{Similarity, exact_rows, exact_values, row_block};
+use crate::{Error, Progress};
 
 /// A row and its exact similarity to the column in question.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -50,7 +51,7 @@ pub(crate) fn kth_largest(
     let chunk = (COLUMNS_AT_ONCE / k.div_ceil(64)).max(256);
     for columns in columns.chunks(chunk) {
         let mut search = Search { field, columns, k, best: vec![Vec::new(); columns.len()] };
-        search.seed(similarity)?;
+        search.seed(similarity, progress)?;
         search.run(similarity, progress)?;
         out.extend(search.best.iter().map(|best| (best.len() == k).then(|| best[k - 1])));
     }
@@ -71,10 +72,11 @@ impl Search<'_> {
     }
 
     /// Any k groups give a first lower bound; a spread of rows gives a fair one.
-    fn seed(&mut self, similarity: &dyn Similarity) -> Result<(), Error> {
+    fn seed(&mut self, similarity: &dyn Similarity, progress: &dyn Progress) -> Result<(), Error> {
         let (rows, count) = (self.field.rows, self.seeds());
         let seeds: Vec<u32> = (0..count).map(|i| rows[i * rows.len() / count]).collect();
         for seeds in seeds.chunks(SEEDS) {
+            unless_stopped(progress)?;
             let values: Result<Vec<Vec<f64>>, Error> =
                 seeds.par_iter().map(|&row| exact_values(similarity, row, self.columns)).collect();
             for (&row, values) in seeds.iter().zip(values?) {
@@ -90,7 +92,8 @@ impl Search<'_> {
     fn run(&mut self, similarity: &dyn Similarity, progress: &dyn Progress) -> Result<(), Error> {
         let sieve = similarity.sieve(self.columns, None)?;
         let threads = rayon::current_num_threads();
-        let (mut wave, largest) = (2 * self.seeds(), 8 * ROW_BLOCK * threads);
+        let at_once = row_block(&*sieve);
+        let (mut wave, largest) = (2 * self.seeds(), 8 * at_once * threads);
         let mut rest = self.field.rows;
         while !rest.is_empty() {
             let (now, later) = rest.split_at(wave.min(rest.len()));
@@ -99,10 +102,11 @@ impl Search<'_> {
             // One step below the k-th, so that equal values of lower rows are found too.
             let cut = |worst: &Option<Entry>| worst.map_or(f64::NEG_INFINITY, |w| w.value);
             let cuts: Vec<f64> = worst.iter().map(|worst| cut(worst).next_down()).collect();
-            let block = now.len().div_ceil(threads).clamp(1, ROW_BLOCK);
+            let block = now.len().div_ceil(threads).clamp(1, at_once);
             let found: Result<Vec<_>, Error> = now
                 .par_chunks(block)
                 .map(|rows| {
+                    unless_stopped(progress)?;
                     let pairs = sieve.above(rows, &cuts)?;
                     let mut entries = Vec::with_capacity(pairs.len());
                     exact_rows(similarity, rows, self.columns, &pairs, |row, pairs, values| {

@@ -1,31 +1,36 @@
 //! One checked vector per item, and their canonical products.
 
+use std::sync::Arc;
+
 use half::f16;
 use nextpair_core::{Dtype, Element, Matrix};
 use rayon::prelude::*;
 
 use crate::Error;
 
-/// The vectors of a matrix, all finite, with their norms.
-pub struct Vectors<'a> {
-    matrix: &'a Matrix,
-    norms: Vec<f64>,
+/// The vectors of a matrix, all finite, with their norms. A clone copies neither.
+#[derive(Clone)]
+pub struct Vectors {
+    matrix: Matrix,
+    norms: Arc<[f64]>,
+    name: &'static str,
 }
 
 /// Products computed side by side: each is a chain of dependent additions, four hide its latency.
 const LANES: usize = 4;
 
-impl<'a> Vectors<'a> {
-    /// Checks every number of `matrix`; `what` names it in errors.
-    pub fn new(matrix: &'a Matrix, what: &'static str) -> Result<Self, Error> {
+impl Vectors {
+    /// Checks every number of `matrix`; errors call it by `name`.
+    pub fn new(matrix: Matrix, name: &'static str) -> Result<Self, Error> {
+        let what = name;
         if matrix.locals() != 1 {
             return Err(Error::LocalVectors { what, locals: matrix.locals() });
         }
         if u32::try_from(matrix.rows()).is_err() {
             return Err(Error::TooManyRows { what, rows: matrix.rows() });
         }
-        let mut norms = vec![0.0; matrix.rows()];
-        norms.par_chunks_mut(LANES).enumerate().for_each(|(chunk, norms)| {
+        let mut norms: Arc<[f64]> = std::iter::repeat_n(0.0, matrix.rows()).collect();
+        Arc::make_mut(&mut norms).par_chunks_mut(LANES).enumerate().for_each(|(chunk, norms)| {
             let first = chunk * LANES;
             let last = first + norms.len() - 1;
             let rows = std::array::from_fn(|l| matrix.row_bytes((first + l).min(last)));
@@ -51,13 +56,13 @@ impl<'a> Vectors<'a> {
                 return Err(Error::NormOutOfRange { what, row, norm });
             }
         }
-        Ok(Vectors { matrix, norms })
+        Ok(Vectors { matrix, norms, name })
     }
 
     /// An error if some vector is zero, which cosine similarity cannot divide by.
-    pub fn require_directions(&self, what: &'static str) -> Result<(), Error> {
+    pub fn require_directions(&self) -> Result<(), Error> {
         match self.norms.iter().position(|&n| n == 0.0) {
-            Some(row) => Err(Error::ZeroVector { what, row }),
+            Some(row) => Err(Error::ZeroVector { what: self.name, row }),
             None => Ok(()),
         }
     }
@@ -78,8 +83,13 @@ impl<'a> Vectors<'a> {
     }
 
     /// The matrix behind.
-    pub fn matrix(&self) -> &'a Matrix {
-        self.matrix
+    pub fn matrix(&self) -> &Matrix {
+        &self.matrix
+    }
+
+    /// What errors call them.
+    pub fn name(&self) -> &'static str {
+        self.name
     }
 
     /// The float64 norm of a vector.

@@ -1,19 +1,22 @@
 //! Encoded images and captions: encoders run once, what they give lies on disk.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use nextpair_data::{Dtype, Matrix, Progress, Spill};
 use nextpair_kernels::Ragged;
 
 use crate::{Corpus, Encoded, Error, Model};
 
-/// Encoded images or captions, kept on disk and mapped, so that they do not count as memory.
+/// Encoded images or captions, kept on disk and mapped, so that they do not count as memory. A clone
+/// copies nothing.
+#[derive(Clone)]
 pub struct Encodings {
     vectors: Matrix,
     /// Where each item begins, and the end of the last.
-    offsets: Vec<usize>,
+    offsets: Arc<[usize]>,
     /// Which of them stands where, unless all do in their order.
-    order: Option<Vec<u32>>,
+    order: Option<Arc<[u32]>>,
 }
 
 /// Items that are encoded at once.
@@ -53,7 +56,7 @@ impl Encodings {
     /// What is already encoded.
     pub fn of(encoded: &Encoded) -> Result<Self, Error> {
         let vectors = Matrix::from_f32(encoded.dim()?, &encoded.values()?);
-        Ok(Encodings { vectors, offsets: encoded.offsets.clone(), order: None })
+        Ok(Encodings { vectors, offsets: encoded.offsets.clone().into(), order: None })
     }
 
     fn collect(
@@ -72,7 +75,8 @@ impl Encodings {
             spill.append_f32(&encoded.values()?)?;
             progress.advance(chunk.len() as u64);
         }
-        Ok(Encodings { vectors: spill.finish(dim, Dtype::F32)?, offsets, order: None })
+        let vectors = spill.finish(dim, Dtype::F32)?;
+        Ok(Encodings { vectors, offsets: offsets.into(), order: None })
     }
 
     /// The same in another order, some left out or repeated: `order` names the item in every place.
@@ -89,7 +93,7 @@ impl Encodings {
 
     /// How many items there are.
     pub fn len(&self) -> usize {
-        self.order.as_ref().map_or(self.offsets.len() - 1, Vec::len)
+        self.order.as_ref().map_or(self.offsets.len() - 1, |order| order.len())
     }
 
     /// Whether there are none.

@@ -6,7 +6,7 @@ use nextpair_data::Progress;
 use nextpair_engine::{Recall, ranks};
 use serde::{Deserialize, Serialize};
 
-use crate::similarity::{Rows, with_similarity};
+use crate::similarity::{Rows, similarity};
 use crate::{Corpus, Encodings, Error, Model};
 
 /// Recall in one direction.
@@ -99,11 +99,10 @@ pub fn evaluate(
         }
         let images = Encodings::of_images(model, corpus, items, progress)?;
         let texts = Encodings::of_texts(model, corpus, &captions, progress)?;
-        let ranks = with_similarity(&scorer, (&images, Rows::Images), &texts, |similarity| {
-            let all = |count: usize| (0..count as u32).collect::<Vec<_>>();
-            let (images, captions) = (all(items.len()), all(captions.len()));
-            Ok::<_, Error>(ranks(similarity, &images, &captions, &image_of, progress)?)
-        })?;
+        let similarity = similarity(&scorer, Rows::Images, &images, &texts)?;
+        let all = |count: usize| (0..count as u32).collect::<Vec<_>>();
+        let (every_image, every_caption) = (all(items.len()), all(captions.len()));
+        let ranks = ranks(&*similarity, &every_image, &every_caption, &image_of, progress)?;
         of_text.push(Retrieval::of(&ranks.text));
         of_image.push(Retrieval::of(&ranks.image));
         whole.captions += captions.len();

@@ -51,7 +51,7 @@ pub use ragged::Encoded;
 pub use run::{Run, Spec};
 pub use scan::{Asks, Scan};
 pub use scorer::{Direction, Scorer};
-pub use similarity::{Rows, with_similarity};
+pub use similarity::{Rows, similarity};
 pub use step::{Slope, slope};
 pub use texts::Texts;
 pub use train::{Epoch, Training, train};

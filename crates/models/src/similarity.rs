@@ -14,46 +14,45 @@ pub enum Rows {
     Texts,
 }
 
-/// Hands `work` the similarity of encoded rows and columns.
-pub fn with_similarity<T, E: From<Error>>(
+/// The similarity of encoded rows, which are images or texts, and columns, which are the others.
+pub fn similarity(
     scorer: &Scorer,
-    (rows, which): (&Encodings, Rows),
+    which: Rows,
+    rows: &Encodings,
     columns: &Encodings,
-    work: impl FnOnce(&dyn Similarity) -> Result<T, E>,
-) -> Result<T, E> {
-    match scorer {
+) -> Result<Box<dyn Similarity>, Error> {
+    let (rows, columns) = (rows.clone(), columns.clone());
+    Ok(match scorer {
         Scorer::Dot => {
-            let names = match which {
-                Rows::Images => ["the encoded images", "the encoded captions"],
-                Rows::Texts => ["the encoded captions", "the encoded images"],
+            let (of_rows, of_columns) = match which {
+                Rows::Images => ("the encoded images", "the encoded captions"),
+                Rows::Texts => ("the encoded captions", "the encoded images"),
             };
-            let (left, right) = (rows.matrix(), columns.matrix());
-            let left = Vectors::new(&left, names[0]).map_err(Error::from)?;
-            let right = Vectors::new(&right, names[1]).map_err(Error::from)?;
-            let similarity = Embeddings::new((&left, names[0]), (&right, names[1]), Metric::Dot);
-            work(&similarity.map_err(Error::from)?)
+            let rows = Vectors::new(rows.matrix(), of_rows)?;
+            let columns = Vectors::new(columns.matrix(), of_columns)?;
+            Box::new(Embeddings::new(rows, columns, Metric::Dot)?)
         }
         Scorer::Order => {
             let largest = rows.longest() + columns.longest();
-            work(&Ordered { rows, which, columns, largest })
+            Box::new(Ordered { rows, which, columns, largest })
         }
         Scorer::Cross(directions) => {
             let matchers = Matchers::new(directions)?;
-            work(&Matched { matchers, rows, which, columns })
+            Box::new(Matched { matchers, rows, which, columns })
         }
-    }
+    })
 }
 
 /// Attention: all tiles have to be looked at. A score has the same bits in every tile, so the
 /// tiles are exact.
-struct Matched<'a> {
+struct Matched {
     matchers: Matchers,
-    rows: &'a Encodings,
+    rows: Encodings,
     which: Rows,
-    columns: &'a Encodings,
+    columns: Encodings,
 }
 
-impl Similarity for Matched<'_> {
+impl Similarity for Matched {
     fn rows(&self) -> usize {
         self.rows.len()
     }
@@ -95,15 +94,15 @@ fn failed(error: nextpair_kernels::Error) -> engine::Error {
 }
 
 /// Order embeddings: `-|max(0, t - u)|`, canonically in double precision, ascending coordinates.
-struct Ordered<'a> {
-    rows: &'a Encodings,
+struct Ordered {
+    rows: Encodings,
     which: Rows,
-    columns: &'a Encodings,
+    columns: Encodings,
     /// No score is further from 0.
     largest: f64,
 }
 
-impl Similarity for Ordered<'_> {
+impl Similarity for Ordered {
     fn rows(&self) -> usize {
         self.rows.len()
     }

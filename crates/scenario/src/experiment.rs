@@ -38,7 +38,7 @@ use crate::Round;
 
 pub use amount::Amount;
 pub(crate) use amount::floor;
-pub use arm::{Arm, ItemFeatures, MiniBatch, expand};
+pub use arm::{Arm, MiniBatch, expand};
 pub use file::{Keys, SettingsFile, read_experiment};
 pub(crate) use resolve::first_difference;
 

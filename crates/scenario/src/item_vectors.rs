@@ -51,7 +51,7 @@ impl ItemVectors {
             ItemFeatures::Mean => both(&kept(
                 &self.means,
                 |means| means.rows() == regions.rows(),
-                || Ok(mean_features(regions)?),
+                || Ok(mean_features(regions, progress)?),
             )?),
             ItemFeatures::Bow if self.bow.once => {
                 let bags = kept(
@@ -59,7 +59,7 @@ impl ItemVectors {
                     |_| true,
                     || {
                         let regions = rows(regions, features, &self.items)?;
-                        let words = visual_words(&regions, self.words(0))?;
+                        let words = visual_words(&regions, self.words(0), progress)?;
                         Ok(histograms(&words, &regions, progress)?)
                     },
                 )?;

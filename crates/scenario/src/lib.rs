@@ -21,6 +21,7 @@ pub mod report;
 mod run;
 mod selection;
 mod statistics;
+mod unpaired;
 
 pub use analysis::{
     Analysis, ArmEvidence, Difference, Evidence, PhaseTime, Reached, RecallAt, Recalls, Saved,
@@ -28,15 +29,17 @@ pub use analysis::{
 };
 pub use error::Error;
 pub use experiment::{
-    Amount, Annotator, Arm, Bow, Experiment, ItemFeatures, Keys, MiniBatch, Noise, SettingsFile,
-    Test, VocabularyOf, expand, read_experiment,
+    Amount, Annotator, Arm, Bow, Experiment, Keys, MiniBatch, Noise, SettingsFile, Test,
+    VocabularyOf, expand, read_experiment,
 };
 pub use folder::{Folder, Study};
 pub use forecast::{Backtest, Forecast, Spread, backtest, forecast};
 pub use inbox::{Asked, Inbox, Received};
 pub use item_vectors::ItemVectors;
 pub use memory::Watch;
+pub use nextpair_engine::ItemFeatures;
 pub use records::{Batch, Head, Machine, Phase, Round};
 pub use run::{Observer, Scenario, Waiting};
-pub use selection::{Ask, Selection, groups};
+pub use selection::{Selection, groups};
 pub use statistics::{Estimate, Verdict};
+pub use unpaired::{Unpaired, pair_names, unpaired};

@@ -1,16 +1,17 @@
 //! Asking the engine with a trained model: the pairs it learned from, and what else there is.
 
 use std::collections::HashMap;
-use std::ops::Range;
 
 use nextpair_data::dataset::Items;
 use nextpair_data::{Matrix, Progress, Side};
-use nextpair_engine::{Features, Matching, Question, Rule, StrategyName, group_labels};
-use nextpair_models::{Corpus, Encodings, Model, Pair, Rows, with_similarity};
+use nextpair_engine::{
+    ItemFeatures, Picks, Problem, ProblemBuilder, Rule, Settings, StrategyName, group_labels,
+};
+use nextpair_models::{Corpus, Encodings, Model, Pair, Rows, similarity};
 
-use crate::{Error, ItemFeatures, ItemVectors};
+use crate::{Error, ItemVectors};
 
-/// A model, the pairs it learned from, and a pool.
+/// A model, the pairs it learned from, and a pool; and how to choose from it.
 pub struct Selection<'a> {
     /// Where pairs and pool are from.
     pub corpus: &'a Corpus,
@@ -24,69 +25,47 @@ pub struct Selection<'a> {
     pub pairs: &'a [Pair],
     /// For strategies that look at distances of images.
     pub vectors: &'a ItemVectors,
-}
-
-/// What a strategy looks at, and how.
-#[derive(Clone, Copy)]
-pub struct Ask<'a> {
     /// The strategy.
     pub strategy: StrategyName,
-    /// For strategies that look at hits.
-    pub rule: Option<&'a Rule>,
+    /// Which pairs take part, how hits count, and the seed.
+    pub settings: &'a Settings,
     /// For strategies that look at distances.
     pub features: ItemFeatures,
-    /// Of every draw.
-    pub seed: u64,
 }
 
 impl Selection<'_> {
-    /// Asks `work` the question, about some of the pool. An error if the dataset changed meanwhile.
-    pub fn ask<T, E: From<Error>>(
-        &self,
-        ask: Ask<'_>,
-        items: Range<u32>,
-        progress: &dyn Progress,
-        work: impl FnOnce(&Question<'_>) -> Result<T, E>,
-    ) -> Result<T, E> {
-        // What the work says is kept aside: the corpus has errors of its own.
-        let answered =
-            self.corpus.steady(|| Ok::<_, Error>(self.answer(ask, items, progress, work)));
-        answered?
+    /// `budget` picks. An error if the dataset changed meanwhile.
+    pub fn select(&self, budget: usize, progress: &dyn Progress) -> Result<Picks, Error> {
+        self.corpus
+            .steady(|| Ok(self.problem(progress)?.select(self.strategy, budget, progress)?))
     }
 
-    fn answer<T, E: From<Error>>(
-        &self,
-        ask: Ask<'_>,
-        items: Range<u32>,
-        progress: &dyn Progress,
-        work: impl FnOnce(&Question<'_>) -> Result<T, E>,
-    ) -> Result<T, E> {
-        self.check_unread(ask.rule, progress)?;
-        let features = match ask.strategy.needs().features {
-            true => Some(self.features(ask, progress)?),
-            false => None,
+    /// The problem with all that the strategy needs: encoders run here, and nowhere later.
+    pub fn problem(&self, progress: &dyn Progress) -> Result<Problem, Error> {
+        let needs = self.strategy.needs();
+        let rule =
+            needs.matching.then(|| Rule::new(self.settings, self.pairs.len())).transpose()?;
+        self.check_unread(rule.as_ref(), progress)?;
+        let features = needs.features.then(|| self.features(progress)).transpose()?;
+        let mut problem = match rule {
+            Some(rule) => self.compared(&rule, progress)?,
+            None => Problem::of_pool(self.pool.len()),
         };
-        let question = Question {
-            pool: items.len(),
-            matching: None,
-            features: features.as_ref().map(|(pool, paired)| Features { pool, paired }),
-            seed: ask.seed,
-            progress,
-        };
-        let Some(rule) = ask.rule else { return work(&question) };
-        let (scorer, rows) = (&self.model.scorer().map_err(Error::from)?, rows_of(self.side));
-        let shard = &self.pool[items.start as usize..items.end as usize];
-        let pool = self.encode(rows, shard, progress)?;
+        if let Some((pool, paired)) = features {
+            problem = problem.features(pool, paired);
+        }
+        Ok(problem.settings(self.settings.clone()).build()?)
+    }
+
+    /// Pool and rivals against the anchors, as the model compares them.
+    fn compared(&self, rule: &Rule, progress: &dyn Progress) -> Result<ProblemBuilder, Error> {
+        let (scorer, rows) = (self.model.scorer()?, rows_of(self.side));
+        let pool = self.encode(rows, self.pool, progress)?;
         let rivals = self.encode_pairs(self.side, rule, progress)?;
-        let anchors = self.encode_pairs(other(self.side), rule, progress)?;
-        // What the work says is kept aside: the similarity has errors of its own.
-        let answered = with_similarity(scorer, (&pool, rows), &anchors, |pool| {
-            with_similarity(scorer, (&rivals, rows), &anchors, |paired| {
-                let matching = Some(Matching { pool, paired, rule });
-                Ok::<_, nextpair_models::Error>(work(&Question { matching, ..question }))
-            })
-        });
-        answered.map_err(Error::from)?
+        let anchors = self.encode_pairs(self.side.other(), rule, progress)?;
+        let pool = similarity(&scorer, rows, &pool, &anchors)?;
+        let paired = similarity(&scorer, rows, &rivals, &anchors)?;
+        Ok(Problem::of_similarities(pool.into(), paired.into()))
     }
 
     /// Looks at the numbers that nobody else does, of what the selection is about: a NaN or an
@@ -142,7 +121,7 @@ impl Selection<'_> {
     }
 
     /// One vector per item of the pool, and per half of the pairs on its side.
-    fn features(&self, ask: Ask<'_>, progress: &dyn Progress) -> Result<(Matrix, Matrix), Error> {
+    fn features(&self, progress: &dyn Progress) -> Result<(Matrix, Matrix), Error> {
         let mut paired: Vec<usize> = self.pairs.iter().map(|pair| half(pair, self.side)).collect();
         paired.sort_unstable();
         paired.dedup();
@@ -151,7 +130,7 @@ impl Selection<'_> {
             Side::Text => self.corpus.text_features(),
         };
         let Some(stored) = stored else {
-            if ask.features == ItemFeatures::Bow {
+            if self.features == ItemFeatures::Bow {
                 let what = "bow is for images; captions have the mean of their encoded words";
                 return Err(Error::setting("features", what));
             }
@@ -161,7 +140,7 @@ impl Selection<'_> {
             return Ok((means(self.pool)?, means(&paired)?));
         };
         let which = (self.pool, &paired[..]);
-        self.vectors.of(stored, ask.features, which, ask.seed, progress)
+        self.vectors.of(stored, self.features, which, self.settings.seed, progress)
     }
 }
 
@@ -185,13 +164,6 @@ pub fn groups(items: &Items, pairs: &[Pair]) -> Result<Option<Vec<u32>>, Error> 
     let groups = group_labels(pairs.len(), [&images[..], &labels])?;
     let alone = (0..).zip(&groups).all(|(pair, &first)| pair == first);
     Ok((!alone).then_some(groups))
-}
-
-fn other(side: Side) -> Side {
-    match side {
-        Side::Image => Side::Text,
-        Side::Text => Side::Image,
-    }
 }
 
 /// The half of a pair on a side: its item or its caption.

@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 use nextpair_data::Side;
 use nextpair_scenario::{Amount, Annotator, Bow, Keys, Noise, Test, VocabularyOf};
 
-use crate::inputs::PoolSide;
+use crate::inputs::sides;
 
 #[derive(clap::Args)]
 #[command(next_help_heading = "Experiment (each overrides the key of the file)")]
@@ -15,8 +15,8 @@ pub(super) struct KeyArgs {
     #[arg(long, value_name = "DATASET")]
     dataset: Option<PathBuf>,
     /// The half that unpaired items have [default: image]
-    #[arg(long, value_enum)]
-    pool: Option<PoolSide>,
+    #[arg(long, value_parser = sides())]
+    pool: Option<Side>,
     /// Items paired from the start: a count, or a share of the training items [default: 0.3; human
     /// annotators: all that are paired]
     #[arg(long, value_name = "N|SHARE")]
@@ -143,10 +143,7 @@ impl KeyArgs {
         };
         Ok(Keys {
             dataset: self.dataset.clone(),
-            pool: self.pool.map(|side| match side {
-                PoolSide::Image => Side::Image,
-                PoolSide::Text => Side::Text,
-            }),
+            pool: self.pool,
             initial: self.initial,
             budget: self.budget,
             rounds: self.rounds,

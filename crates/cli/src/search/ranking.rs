@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 use nextpair_data::Progress;
 use nextpair_engine::Error;
-use nextpair_models::{Encodings, Scorer, with_similarity};
+use nextpair_models::{Encodings, Scorer, similarity};
 use rayon::prelude::*;
 
 use super::query::Query;
@@ -20,17 +20,15 @@ pub(super) fn best(
     progress: &dyn Progress,
 ) -> Result<Vec<(u32, f64)>> {
     let places: Vec<u32> = (0..encoded.len() as u32).collect();
-    let scores = with_similarity(scorer, (&query.encoded, query.rows), encoded, |similarity| {
-        progress.start("scores", places.len() as u64);
-        let score = |places: &[u32]| {
-            let mut scores = vec![0.0; places.len()];
-            similarity.exact(0, places, &mut scores)?;
-            progress.advance(places.len() as u64);
-            Ok(scores)
-        };
-        let scores = places.par_chunks(TILE).map(score).collect::<Result<Vec<_>, Error>>();
-        anyhow::Ok(scores?.concat())
-    })?;
+    let similarity = similarity(scorer, query.rows, &query.encoded, encoded)?;
+    progress.start("scores", places.len() as u64);
+    let score = |places: &[u32]| {
+        let mut scores = vec![0.0; places.len()];
+        similarity.exact(0, places, &mut scores)?;
+        progress.advance(places.len() as u64);
+        Ok(scores)
+    };
+    let scores = places.par_chunks(TILE).map(score).collect::<Result<Vec<_>, Error>>()?.concat();
     if let Some(at) = scores.iter().position(|score| !score.is_finite()) {
         bail!("the model gives {} for candidate {at}", scores[at]);
     }

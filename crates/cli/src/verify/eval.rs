@@ -12,9 +12,8 @@ pub(super) fn eval(case: &Case, outcome: &mut Outcome) -> Result<()> {
         let (captions, captions_dim) = case.table("in.caption_emb")?;
         let images = Matrix::from_f64(dim, &images);
         let captions = Matrix::from_f64(captions_dim, &captions);
-        let images = Vectors::new(&images, "the images")?;
-        let captions = Vectors::new(&captions, "the captions")?;
-        let (rows, columns) = ((&images, "the images"), (&captions, "the captions"));
+        let rows = Vectors::new(images, "the images")?;
+        let columns = Vectors::new(captions, "the captions")?;
         return one(case, &Embeddings::new(rows, columns, Metric::Dot)?, outcome);
     }
     let (sims, captions) = case.table("in.sims")?;

@@ -1,10 +1,12 @@
 //! Reference cases of the selection engine.
 
+use std::sync::Arc;
+
 use anyhow::{Context, Result, ensure};
 use nextpair_data::Matrix;
 use nextpair_engine::{
-    Embeddings, Given, Matching, Metric, Question, Rule, Scope, Settings, Similarity, StrategyName,
-    Vectors, Weight, histograms, k_center, mean_features, nearest,
+    Embeddings, Given, Metric, Problem, Scope, Settings, Similarity, StrategyName, Vectors, Weight,
+    histograms, k_center, mean_features, nearest,
 };
 
 use super::{Case, Outcome};
@@ -15,7 +17,7 @@ pub(super) fn selection(case: &Case, outcome: &mut Outcome) -> Result<()> {
     let (cross, columns) = case.table("in.cross")?;
     ensure!(own.len() == pairs * pairs && columns == pairs, "in.own and in.cross do not fit");
     let (own, cross) = (Given::new(pairs, own)?, Given::new(pairs, cross)?);
-    settings(case, &own, &cross, outcome)?;
+    settings(case, &(Arc::new(own) as _), &(Arc::new(cross) as _), outcome)?;
 
     let image_pool = case.config["pool"] == "image";
     let names = if image_pool { ["in.Z", "in.T", "in.X"] } else { ["in.T", "in.Z", "in.Y"] };
@@ -27,19 +29,18 @@ pub(super) fn selection(case: &Case, outcome: &mut Outcome) -> Result<()> {
         Ok(Matrix::from_f64(dim, &values))
     };
     let (rivals, anchors, pool) = (matrix(names[0])?, matrix(names[1])?, matrix(names[2])?);
-    let rivals = Vectors::new(&rivals, "the rivals")?;
-    let anchors = Vectors::new(&anchors, "the anchors")?;
-    let pool = Vectors::new(&pool, "the pool")?;
-    let columns = (&anchors, "the anchors");
-    let own = Embeddings::new((&rivals, "the rivals"), columns, Metric::Dot)?;
-    let cross = Embeddings::new((&pool, "the pool"), columns, Metric::Dot)?;
-    settings(case, &own, &cross, outcome)
+    let rivals = Vectors::new(rivals, "the rivals")?;
+    let anchors = Vectors::new(anchors, "the anchors")?;
+    let pool = Vectors::new(pool, "the pool")?;
+    let own = Embeddings::new(rivals, anchors.clone(), Metric::Dot)?;
+    let cross = Embeddings::new(pool, anchors, Metric::Dot)?;
+    settings(case, &(Arc::new(own) as _), &(Arc::new(cross) as _), outcome)
 }
 
 fn settings(
     case: &Case,
-    own: &dyn Similarity,
-    cross: &dyn Similarity,
+    own: &Arc<dyn Similarity>,
+    cross: &Arc<dyn Similarity>,
     outcome: &mut Outcome,
 ) -> Result<()> {
     for setting in case.config["settings"].as_array().context("config.settings is missing")? {
@@ -52,8 +53,8 @@ fn settings(
 
 fn one_setting(
     case: &Case,
-    own: &dyn Similarity,
-    cross: &dyn Similarity,
+    own: &Arc<dyn Similarity>,
+    cross: &Arc<dyn Similarity>,
     setting: &serde_json::Value,
     outcome: &mut Outcome,
 ) -> Result<()> {
@@ -80,11 +81,11 @@ fn one_setting(
             (Scope::Given { anchors: anchors.clone(), rivals }, anchors)
         }
     };
-    let rule = Rule::new(&Settings { scope, top_k, weight, ..Settings::default() }, own.columns())?;
-    let pool = cross.rows();
-    let matching = Some(Matching { pool: cross, paired: own, rule: &rule });
-    let question = Question { pool, matching, features: None, seed: 0, progress: &() };
-    let every = StrategyName::HardNegative.select(&question, pool)?;
+    let settings = Settings { scope, top_k, weight, ..Settings::default() };
+    let problem =
+        Problem::of_similarities(cross.clone(), own.clone()).settings(settings).build()?;
+    let (pool, rule) = (problem.pool(), &problem.matching()?.rule);
+    let every = problem.select(StrategyName::HardNegative, pool, &())?;
 
     // The file lists thresholds in its own order of anchors.
     let mut xi = Vec::with_capacity(listed.len());
@@ -104,7 +105,7 @@ fn one_setting(
     outcome.equal("order", &order, &case.integers(&format!("out.{key}.order"))?)?;
     for budget in setting["b"].as_array().into_iter().flatten() {
         let budget = budget.as_u64().context("b is not a number")? as usize;
-        let picks = StrategyName::HardNegative.select(&question, budget)?;
+        let picks = problem.select(StrategyName::HardNegative, budget, &())?;
         let found: Vec<i64> = picks.indices().into_iter().map(i64::from).collect();
         let name = format!("selected_b{budget}");
         outcome.equal(&name, &found, &case.integers(&format!("out.{key}.{name}"))?)?;
@@ -118,10 +119,8 @@ fn one_setting(
 pub(super) fn core_set(case: &Case, outcome: &mut Outcome) -> Result<()> {
     let (centres, dim) = case.table("in.centers")?;
     let (items, items_dim) = case.table("in.pool")?;
-    let centres_m = Matrix::from_f64(dim, &centres);
-    let items_m = Matrix::from_f64(items_dim, &items);
-    let centres_v = Vectors::new(&centres_m, "the centres")?;
-    let items_v = Vectors::new(&items_m, "the pool")?;
+    let centres_v = Vectors::new(Matrix::from_f64(dim, &centres), "the centres")?;
+    let items_v = Vectors::new(Matrix::from_f64(items_dim, &items), "the pool")?;
     let selected = case.integers("out.selected")?;
     let picks = k_center(&centres_v, &items_v, selected.len(), &())?;
     let indices: Vec<i64> = picks.iter().map(|&(index, _)| index as i64).collect();
@@ -135,8 +134,7 @@ pub(super) fn core_set(case: &Case, outcome: &mut Outcome) -> Result<()> {
     for &(index, _) in &picks {
         all.extend_from_slice(&items[index as usize * dim..][..dim]);
     }
-    let all = Matrix::from_f64(dim, &all);
-    let all = Vectors::new(&all, "the centres")?;
+    let all = Vectors::new(Matrix::from_vec(dim, all), "the centres")?;
     ensure!(!items_v.is_empty(), "in.pool is empty");
     let distances: Vec<f64> =
         nearest(&all, &items_v, &())?.into_iter().map(|(_, square)| square.sqrt()).collect();
@@ -150,14 +148,13 @@ pub(super) fn features(case: &Case, outcome: &mut Outcome) -> Result<()> {
     let items = Matrix::from_f64(dim, &regions).with_locals(locals);
     let (centroids, centroids_dim) = case.table("in.centroids")?;
     let centroids = Matrix::from_f64(centroids_dim, &centroids);
-    let regions = items.flattened();
-    let regions = Vectors::new(&regions, "the regions")?;
-    let near = nearest(&Vectors::new(&centroids, "the centroids")?, &regions, &())?;
+    let regions = Vectors::new(items.flattened(), "the regions")?;
+    let near = nearest(&Vectors::new(centroids.clone(), "the centroids")?, &regions, &())?;
     let words: Vec<i64> = near.into_iter().map(|(word, _)| word as i64).collect();
     outcome.equal("assignment", &words, &case.integers("out.assignment")?)?;
     let histograms = histograms(&centroids, &items, &())?;
     outcome.close("histogram", &values(&histograms), &case.floats("out.histogram")?)?;
-    outcome.close("mean", &values(&mean_features(&items)?), &case.floats("out.mean_feature")?)
+    outcome.close("mean", &values(&mean_features(&items, &())?), &case.floats("out.mean_feature")?)
 }
 
 fn values(matrix: &Matrix) -> Vec<f64> {

@@ -241,7 +241,7 @@ fn paths_of(command: &clap::Command, name: &str, paths: &mut BTreeSet<String>) {
 #[test]
 fn no_flag_waits_for_a_pipe_or_reads_a_device() {
     let mut paths = BTreeSet::new();
-    paths_of(&nextpair::command(), "", &mut paths);
+    paths_of(&nextpair_cli::command(), "", &mut paths);
     let keys = FILES.iter().map(|(key, ..)| *key).chain(FOLDERS.iter().map(|(key, _)| *key));
     let imports = paths.iter().filter(|path| path.starts_with("import ") && path.ends_with(" out"));
     let known: BTreeSet<String> =

@@ -1,18 +1,24 @@
 //! Items far from everything paired and from each other (Sener and Savarese, ICLR 2018).
 
-use super::{Needs, PAIRED_FEATURES, POOL_FEATURES, Sharded, Strategy};
+use super::{Needs, Sharded, Strategy};
 use crate::kcenter::k_center;
 use crate::picks::Pick;
-use crate::{Error, Picks, Question, Size, Vectors};
+use crate::problem::{PAIRED_FEATURES, POOL_FEATURES};
+use crate::{Error, Picks, Problem, Progress, Size, Vectors};
 
 pub(super) struct CoreSet;
 
 impl Strategy for CoreSet {
-    fn select(&self, question: &Question<'_>, budget: usize) -> Result<Picks, Error> {
-        let features = question.features("core-set")?;
-        let pool = Vectors::new(features.pool, POOL_FEATURES)?;
-        let centres = Vectors::new(features.paired, PAIRED_FEATURES)?;
-        let chosen = k_center(&centres, &pool, budget, question.progress)?;
+    fn select(
+        &self,
+        problem: &Problem,
+        budget: usize,
+        progress: &dyn Progress,
+    ) -> Result<Picks, Error> {
+        let features = problem.features()?;
+        let pool = Vectors::new(features.pool.clone(), POOL_FEATURES)?;
+        let centres = Vectors::new(features.paired.clone(), PAIRED_FEATURES)?;
+        let chosen = k_center(&centres, &pool, budget, progress)?;
         let pick = |(index, score)| Pick { index, score, hits: None, why: Vec::new() };
         Ok(Picks {
             picks: chosen.into_iter().map(pick).collect(),
@@ -20,6 +26,10 @@ impl Strategy for CoreSet {
             hard_negatives: None,
             thresholds: Vec::new(),
         })
+    }
+
+    fn name(&self) -> &'static str {
+        "core-set"
     }
 
     fn needs(&self) -> Needs {

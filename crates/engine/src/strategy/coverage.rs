@@ -7,15 +7,20 @@
 
 use std::collections::BinaryHeap;
 
-use super::{Finish, Needs, Sharded, Strategy};
+use super::{Needs, Sharded, Strategy};
+use crate::error::unless_stopped;
 use crate::lazy::Bound;
 use crate::picks::Pick;
 use crate::score::{Hit, Scorer, Scores, reasons};
-use crate::{Error, Partial, Picks, Question, Shard, Size, Weight};
+use crate::{Error, Partial, Picks, Problem, Progress, Size, Weight};
 
 pub(super) struct Coverage;
 
 impl Strategy for Coverage {
+    fn name(&self) -> &'static str {
+        "coverage"
+    }
+
     fn needs(&self) -> Needs {
         Needs { matching: true, features: false }
     }
@@ -33,41 +38,44 @@ impl Strategy for Coverage {
 impl Sharded for Coverage {
     fn score(
         &self,
-        question: &Question<'_>,
-        shard: Shard,
+        problem: &Problem,
         budget: usize,
+        progress: &dyn Progress,
     ) -> Result<Partial, Error> {
-        let matching = question.matching("coverage")?;
-        let scorer = Scorer::new(matching, question.progress)?;
+        let scorer = Scorer::new(problem, progress)?;
         let blocks = scorer.sweep(|items| {
             let mut found = Vec::new();
-            scorer.visit_hits(items, |item, hits| found.push((items[item], hits.to_vec())))?;
+            scorer.visit_hits(items, |at, hits| found.push((items[at], hits.to_vec())))?;
             Ok(found)
         })?;
-        let mut hits: Vec<(u32, Vec<Hit>)> = blocks.into_iter().flatten().collect();
-        let mut scores = Scores::none(question.pool);
+        let hits: Vec<(u32, Vec<Hit>)> = blocks.into_iter().flatten().collect();
+        let mut scores = Scores::none(problem.items());
         for (item, hits) in &hits {
-            scores.set(*item as usize, scorer.surplus(hits), hits.len());
+            scores.set(*item, scorer.surplus(hits), hits.len());
         }
-        // Fillers come in the order of the surplus, whatever the weight.
-        let mut best = scores.best(Weight::Surplus, budget);
-        best.iter_mut().for_each(|pick| pick.index += shard.first);
-        hits.iter_mut().for_each(|(item, _)| *item += shard.first);
         Ok(Partial {
-            items: shard.items(question.pool),
+            items: std::iter::once(problem.items()).collect(),
             keep: budget,
-            best,
+            // Fillers come in the order of the surplus, whatever the weight.
+            best: scores.best(Weight::Surplus, budget),
             hard_negatives: Some(scores.hard_negatives()),
-            anchors: matching.rule.anchors.clone(),
+            anchors: scorer.anchors().to_vec(),
             thresholds: scorer.into_thresholds(),
             hits,
         })
     }
 
-    fn finish(&self, whole: Partial, rest: &Finish<'_>, budget: usize) -> Result<Picks, Error> {
-        let why = |hits: &[Hit]| reasons(hits, &whole.anchors, &whole.thresholds, rest.explain);
-        rest.progress.start("coverage", budget as u64);
-        let mut covered = Covered { weight: rest.weight, levels: whole.thresholds.clone() };
+    fn finish(
+        &self,
+        whole: Partial,
+        problem: &Problem,
+        budget: usize,
+        progress: &dyn Progress,
+    ) -> Result<Picks, Error> {
+        let why =
+            |hits: &[Hit]| reasons(hits, &whole.anchors, &whole.thresholds, problem.explain());
+        progress.start("coverage", budget as u64);
+        let mut covered = Covered { weight: problem.weight(), levels: whole.thresholds.clone() };
         let hits_of = |item: u32| {
             let slot = whole.hits.binary_search_by_key(&item, |(item, _)| *item);
             slot.map_or(&[][..], |slot| &whole.hits[slot].1)
@@ -82,6 +90,7 @@ impl Sharded for Coverage {
         while picks.len() < budget
             && let Some(mut top) = heap.pop()
         {
+            unless_stopped(progress)?;
             let hits = hits_of(top.item);
             if top.seen < picks.len() {
                 // The gain is old; the new one can only be smaller.
@@ -95,7 +104,7 @@ impl Sharded for Coverage {
             covered.add(hits);
             let count = Some(hits.len() as u32);
             picks.push(Pick { index: top.item, score: top.value, hits: count, why: why(hits) });
-            rest.progress.advance(1);
+            progress.advance(1);
         }
         let mut taken: Vec<u32> = picks.iter().map(|pick| pick.index).collect();
         taken.sort_unstable();
@@ -106,7 +115,7 @@ impl Sharded for Coverage {
         }
         Ok(Picks {
             picks,
-            pool: rest.pool,
+            pool: problem.pool(),
             hard_negatives: whole.hard_negatives,
             thresholds: whole.thresholds,
         })

@@ -1,12 +1,16 @@
 //! The paper's strategy: the items with the highest hard-negative scores (Algorithm 2).
 
-use super::{Finish, Needs, Sharded, Strategy};
+use super::{Needs, Sharded, Strategy};
 use crate::score::Scorer;
-use crate::{Error, Matching, Partial, Picks, Progress, Question, Shard, Size, Weight};
+use crate::{Error, Partial, Picks, Problem, Progress, Size, Weight};
 
 pub(super) struct HardNegative;
 
 impl Strategy for HardNegative {
+    fn name(&self) -> &'static str {
+        "hard-negative"
+    }
+
     fn needs(&self) -> Needs {
         Needs { matching: true, features: false }
     }
@@ -23,20 +27,25 @@ impl Strategy for HardNegative {
 impl Sharded for HardNegative {
     fn score(
         &self,
-        question: &Question<'_>,
-        shard: Shard,
+        problem: &Problem,
         budget: usize,
+        progress: &dyn Progress,
     ) -> Result<Partial, Error> {
-        let matching = question.matching("hard-negative")?;
-        best_by_score(matching, question.progress, shard, matching.rule.weight, budget)
+        best_by_score(problem, problem.weight(), budget, progress)
     }
 
-    fn finish(&self, whole: Partial, rest: &Finish<'_>, budget: usize) -> Result<Picks, Error> {
+    fn finish(
+        &self,
+        whole: Partial,
+        problem: &Problem,
+        budget: usize,
+        _: &dyn Progress,
+    ) -> Result<Picks, Error> {
         let mut picks = whole.best;
         picks.truncate(budget);
         Ok(Picks {
             picks,
-            pool: rest.pool,
+            pool: problem.pool(),
             hard_negatives: whole.hard_negatives,
             thresholds: whole.thresholds,
         })
@@ -45,23 +54,21 @@ impl Sharded for HardNegative {
 
 /// The `keep` items with the highest scores, explained.
 pub(super) fn best_by_score(
-    matching: Matching<'_>,
-    progress: &dyn Progress,
-    shard: Shard,
+    problem: &Problem,
     weight: Weight,
     keep: usize,
+    progress: &dyn Progress,
 ) -> Result<Partial, Error> {
-    let scorer = Scorer::new(matching, progress)?;
+    let scorer = Scorer::new(problem, progress)?;
     let scores = scorer.score()?;
     let mut best = scores.best(weight, keep);
     scorer.explain(&mut best)?;
-    best.iter_mut().for_each(|pick| pick.index += shard.first);
     Ok(Partial {
-        items: shard.items(matching.pool.rows()),
+        items: std::iter::once(problem.items()).collect(),
         keep,
         best,
         hard_negatives: Some(scores.hard_negatives()),
-        anchors: matching.rule.anchors.clone(),
+        anchors: scorer.anchors().to_vec(),
         thresholds: scorer.into_thresholds(),
         hits: Vec::new(),
     })

@@ -1,10 +1,11 @@
 //! Hard negatives that differ: the best by surplus, thinned out by distance.
 
 use super::hard_negative::best_by_score;
-use super::{Finish, Needs, PAIRED_FEATURES, Sharded, Strategy};
+use super::{Needs, Sharded, Strategy};
 use crate::kcenter::k_center;
 use crate::picks::Pick;
-use crate::{Error, Partial, Picks, Question, Shard, Size, Vectors, Weight};
+use crate::problem::PAIRED_FEATURES;
+use crate::{Error, Partial, Picks, Problem, Progress, Size, Vectors, Weight};
 
 pub(super) struct Hybrid;
 
@@ -12,6 +13,10 @@ pub(super) struct Hybrid;
 const CANDIDATES: usize = 3;
 
 impl Strategy for Hybrid {
+    fn name(&self) -> &'static str {
+        "hybrid"
+    }
+
     fn needs(&self) -> Needs {
         Needs { matching: true, features: true }
     }
@@ -30,29 +35,34 @@ impl Strategy for Hybrid {
 impl Sharded for Hybrid {
     fn score(
         &self,
-        question: &Question<'_>,
-        shard: Shard,
+        problem: &Problem,
         budget: usize,
+        progress: &dyn Progress,
     ) -> Result<Partial, Error> {
-        let keep = shard.pool.min(CANDIDATES * budget);
-        let matching = question.matching("hybrid")?;
-        best_by_score(matching, question.progress, shard, Weight::Surplus, keep)
+        let keep = problem.pool().min(CANDIDATES * budget);
+        best_by_score(problem, Weight::Surplus, keep, progress)
     }
 
-    fn finish(&self, whole: Partial, rest: &Finish<'_>, budget: usize) -> Result<Picks, Error> {
-        let features = rest.features.ok_or(Error::NoFeatures { strategy: "hybrid" })?;
+    fn finish(
+        &self,
+        whole: Partial,
+        problem: &Problem,
+        budget: usize,
+        progress: &dyn Progress,
+    ) -> Result<Picks, Error> {
+        let features = problem.features()?;
         // In index order, so that ties of distance go to the lower index.
         let mut candidates = whole.best;
         candidates.sort_by_key(|pick| pick.index);
         let indices: Vec<u32> = candidates.iter().map(|pick| pick.index).collect();
         let gathered = features.pool.gather(&indices);
-        let pool = Vectors::new(&gathered, "the candidates' features")?;
-        let centres = Vectors::new(features.paired, PAIRED_FEATURES)?;
-        let chosen = k_center(&centres, &pool, budget, rest.progress)?;
+        let pool = Vectors::new(gathered, "the candidates' features")?;
+        let centres = Vectors::new(features.paired.clone(), PAIRED_FEATURES)?;
+        let chosen = k_center(&centres, &pool, budget, progress)?;
         let pick = |(slot, score): (u32, f64)| Pick { score, ..candidates[slot as usize].clone() };
         Ok(Picks {
             picks: chosen.into_iter().map(pick).collect(),
-            pool: rest.pool,
+            pool: problem.pool(),
             hard_negatives: whole.hard_negatives,
             thresholds: whole.thresholds,
         })

@@ -2,9 +2,9 @@
 
 use nextpair_core::draw::draw_of;
 
-use super::{Finish, Needs, Sharded, Strategy};
+use super::{Needs, Sharded, Strategy};
 use crate::picks::{Pick, keep_best};
-use crate::{Error, Partial, Picks, Question, Shard, Size};
+use crate::{Error, Partial, Picks, Problem, Progress};
 
 pub(super) struct Random;
 
@@ -12,12 +12,12 @@ pub(super) struct Random;
 const PICKS: u64 = 2;
 
 impl Strategy for Random {
-    fn needs(&self) -> Needs {
-        Needs { matching: false, features: false }
+    fn name(&self) -> &'static str {
+        "random"
     }
 
-    fn memory(&self, _: &Size) -> usize {
-        0
+    fn needs(&self) -> Needs {
+        Needs { matching: false, features: false }
     }
 
     fn shards(&self) -> Result<&dyn Sharded, &'static str> {
@@ -27,14 +27,8 @@ impl Strategy for Random {
 
 impl Sharded for Random {
     /// The items with the largest draws; an item's draw depends on the seed and its index alone.
-    fn score(
-        &self,
-        question: &Question<'_>,
-        shard: Shard,
-        budget: usize,
-    ) -> Result<Partial, Error> {
-        let seed = question.seed;
-        let items = shard.first..shard.first + question.pool as u32;
+    fn score(&self, problem: &Problem, budget: usize, _: &dyn Progress) -> Result<Partial, Error> {
+        let (seed, items) = (problem.seed(), problem.items());
         let pick = |index: u32| Pick {
             index,
             score: (draw_of(seed, PICKS, index as u64) >> 11) as f64 / (1u64 << 53) as f64,
@@ -42,7 +36,7 @@ impl Sharded for Random {
             why: Vec::new(),
         };
         Ok(Partial {
-            items: shard.items(question.pool),
+            items: std::iter::once(items.clone()).collect(),
             keep: budget,
             best: keep_best(items.map(pick), budget),
             hard_negatives: None,
@@ -52,9 +46,15 @@ impl Sharded for Random {
         })
     }
 
-    fn finish(&self, whole: Partial, rest: &Finish<'_>, budget: usize) -> Result<Picks, Error> {
+    fn finish(
+        &self,
+        whole: Partial,
+        problem: &Problem,
+        budget: usize,
+        _: &dyn Progress,
+    ) -> Result<Picks, Error> {
         let mut picks = whole.best;
         picks.truncate(budget);
-        Ok(Picks { picks, pool: rest.pool, hard_negatives: None, thresholds: Vec::new() })
+        Ok(Picks { picks, pool: problem.pool(), hard_negatives: None, thresholds: Vec::new() })
     }
 }

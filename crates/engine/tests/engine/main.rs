@@ -2,7 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod problem;
+mod case;
+mod outside;
 mod recall;
 mod rejections;
 mod selection;

@@ -5,7 +5,7 @@ use nextpair_engine::{Embeddings, Error, Given, Metric, Recall, Vectors, ranks, 
 use proptest::prelude::*;
 
 proptest! {
-    #![proptest_config(crate::problem::cases(200))]
+    #![proptest_config(crate::case::config(200))]
 
     #[test]
     fn ranks_equal_a_plain_sort(
@@ -48,12 +48,12 @@ fn many_tiles_of_embeddings_rank_as_a_plain_sort() {
         |n: usize| -> Vec<f32> { (0..n * dim).map(|_| draws.normal() as f32).collect() };
     let (image, text) = (values(images), values(images * per_image));
     let (image, text) = (Matrix::from_f32(dim, &image), Matrix::from_f32(dim, &text));
-    let (image, text) = (Vectors::new(&image, "i").unwrap(), Vectors::new(&text, "t").unwrap());
-    let both = Embeddings::new((&image, "i"), (&text, "t"), Metric::Cosine).unwrap();
+    let (image, text) = (Vectors::new(image, "i").unwrap(), Vectors::new(text, "t").unwrap());
+    let both = Embeddings::new(image.clone(), text.clone(), Metric::Cosine).unwrap();
     let every = |n: usize| (0..n as u32).collect::<Vec<_>>();
     let image_of: Vec<u32> = (0..images * per_image).map(|c| (c / per_image) as u32).collect();
     let found = ranks(&both, &every(images), &every(text.len()), &image_of, &()).unwrap();
-    let row = |v: &Vectors<'_>, i| {
+    let row = |v: &Vectors, i| {
         let mut x = vec![0.0; dim];
         v.matrix().read_f64(i, &mut x);
         x

@@ -1,9 +1,11 @@
 //! Every refusal says what and where.
 
-use nextpair_core::Matrix;
+use std::sync::Arc;
+
+use nextpair_core::{Matrix, Side};
 use nextpair_engine::{
-    Embeddings, Error, Features, Finish, Given, Guards, Matching, Metric, Question, Rule, Scope,
-    Settings, Shard, Similarity, StrategyName, Vectors, Weight, require_finite,
+    Embeddings, Error, Given, Guards, Metric, Problem, ProblemBuilder, Rule, Scope, Settings,
+    Similarity, StrategyName, Vectors, require_finite,
 };
 
 fn refused(settings: Settings, pairs: usize) -> String {
@@ -44,7 +46,7 @@ fn rules() {
 #[test]
 fn vectors() {
     let refused = |dim, values: &[f64]| {
-        Vectors::new(&Matrix::from_f64(dim, values), "pool").err().unwrap().to_string()
+        Vectors::new(Matrix::from_f64(dim, values), "pool").err().unwrap().to_string()
     };
     assert_eq!(refused(2, &[0.0, 1.0, f64::NAN, 0.0]), "pool: row 1, dimension 0 is NaN");
     assert_eq!(refused(2, &[0.0, f64::INFINITY]), "pool: row 0, dimension 1 is inf");
@@ -56,59 +58,98 @@ fn vectors() {
     let tiny = refused(1, &[0.0, 1e-170]);
     assert!(tiny.starts_with("pool: row 1 has a norm of 0e0, outside"), "{tiny}");
     let locals = Matrix::from_f32(2, &[1.0; 8]).with_locals(2);
-    let error = Vectors::new(&locals, "pool").err().unwrap().to_string();
+    let error = Vectors::new(locals, "pool").err().unwrap().to_string();
     assert!(error.starts_with("pool have 2 vectors per item"), "{error}");
 }
 
 #[test]
 fn embeddings() {
     let (two, three) = (Matrix::from_f32(2, &[1.0, 0.0]), Matrix::from_f32(3, &[1.0, 0.0, 0.0]));
-    let (two, three) = (Vectors::new(&two, "a").unwrap(), Vectors::new(&three, "b").unwrap());
-    let error = Embeddings::new((&two, "pool"), (&three, "paired texts"), Metric::Dot).err();
+    let (two, three) =
+        (Vectors::new(two, "pool").unwrap(), Vectors::new(three, "paired texts").unwrap());
+    let error = Embeddings::new(two.clone(), three, Metric::Dot).err();
     assert_eq!(error.unwrap().to_string(), "pool have 2 dimensions but paired texts have 3");
     let zero = Matrix::from_f32(2, &[1.0, 0.0, 0.0, 0.0]);
-    let zero = Vectors::new(&zero, "zero").unwrap();
-    let error = Embeddings::new((&zero, "pool"), (&two, "texts"), Metric::Cosine).err();
+    let zero = Vectors::new(zero, "pool").unwrap();
+    let error = Embeddings::new(zero.clone(), two.clone(), Metric::Cosine).err();
     let expected = "pool: row 1 is a zero vector, which has no cosine similarity";
     assert_eq!(error.unwrap().to_string(), expected);
-    assert!(Embeddings::new((&zero, "pool"), (&two, "texts"), Metric::Dot).is_ok());
+    assert!(Embeddings::new(zero, two, Metric::Dot).is_ok());
+}
+
+/// A pool with these similarities to two anchors.
+fn of_two_pairs(pool: Vec<f64>) -> ProblemBuilder {
+    let own = Given::new(2, vec![1.0, 0.0, 0.0, 1.0]).unwrap();
+    Problem::of_similarities(Arc::new(Given::new(2, pool).unwrap()), Arc::new(own))
+}
+
+fn reason<T>(result: Result<T, Error>) -> String {
+    result.err().unwrap().to_string()
 }
 
 #[test]
 fn an_empty_pool() {
-    let own = Given::new(2, vec![1.0, 0.0, 0.0, 1.0]).unwrap();
-    let pool = Given::new(2, Vec::new()).unwrap();
-    let rule = Rule::new(&Settings::default(), 2).unwrap();
-    let matching = Some(Matching { pool: &pool, paired: &own, rule: &rule });
-    let pool = pool.rows();
-    let question = Question { pool, matching, features: None, seed: 0, progress: &() };
+    let problem = of_two_pairs(Vec::new()).build().unwrap();
     for &strategy in StrategyName::ALL {
-        assert!(matches!(strategy.select(&question, 1), Err(Error::EmptyPool)));
+        assert!(matches!(problem.select(strategy, 1, &()), Err(Error::EmptyPool)));
     }
 }
 
 #[test]
 fn strategies_that_lack_their_inputs() {
-    let own = Given::new(2, vec![1.0, 0.0, 0.0, 1.0]).unwrap();
-    let pool = Given::new(2, vec![0.5, 0.5]).unwrap();
-    let rule = Rule::new(&Settings::default(), 2).unwrap();
-    let matching = Some(Matching { pool: &pool, paired: &own, rule: &rule });
-    let pool = pool.rows();
-    let question = Question { pool, matching, features: None, seed: 0, progress: &() };
-    let error = StrategyName::CoreSet.select(&question, 1).unwrap_err().to_string();
+    let problem = of_two_pairs(vec![0.5, 0.5]).build().unwrap();
+    let error = reason(problem.select(StrategyName::CoreSet, 1, &()));
     assert_eq!(error, "core-set needs a vector for every item of the pool and of the paired set");
-    let question = Question { matching: None, ..question };
-    let error = StrategyName::Coverage.select(&question, 1).unwrap_err().to_string();
-    assert_eq!(error, "coverage needs the similarities of the pool and of the paired set");
-    assert!(StrategyName::Random.select(&question, 1).is_ok());
+    let problem = Problem::of_pool(1).build().unwrap();
+    let expected = "coverage needs the similarities of the pool and of the paired set";
+    assert_eq!(reason(problem.select(StrategyName::Coverage, 1, &())), expected);
+    assert_eq!(reason(problem.score(&StrategyName::Coverage, 1, &())), expected);
+    assert!(problem.select(StrategyName::Random, 1, &()).is_ok());
+}
+
+#[test]
+fn inputs_that_do_not_fit_together() {
+    let given = |columns, values: &[f64]| Arc::new(Given::new(columns, values.to_vec()).unwrap());
+    let (two, three) = (given(2, &[1.0, 0.0, 0.0, 1.0]), given(3, &[0.5; 6]));
+    let error = reason(Problem::of_similarities(three.clone(), two.clone()).build());
+    assert_eq!(error, "3 columns of the pool's similarities, but there are 2 pairs");
+    let error = reason(Problem::of_similarities(two, three).build());
+    assert_eq!(error, "2 rows of the paired similarities, but there are 3 pairs");
+    let features = |rows: usize| Matrix::from_vec(1, vec![1.0f32; rows]);
+    let error = reason(Problem::of_pool(3).features(features(2), features(5)).build());
+    assert_eq!(error, "features of 2 items for a pool of 3");
+    let pairs = |images, texts, side| {
+        reason(Problem::of_embeddings(features(images), features(texts), features(4), side).build())
+    };
+    for side in [Side::Image, Side::Text] {
+        let expected = "3 paired images but 2 paired texts; row j of both is pair j";
+        assert_eq!(pairs(3, 2, side), expected);
+        assert_eq!(pairs(0, 0, side), "the paired set is empty");
+    }
+    let zero = Matrix::from_f32(1, &[1.0, 1.0, 0.0]);
+    let of_zero = || Problem::of_embeddings(features(2), features(2), zero.clone(), Side::Image);
+    let expected = "the pool items: row 2 is a zero vector, which has no cosine similarity";
+    assert_eq!(reason(of_zero().only(1..3).build()), expected);
+    assert!(of_zero().only(0..2).build().is_ok(), "nobody looks at the others");
+}
+
+#[test]
+fn parts_that_do_not_lie_in_the_pool() {
+    let problem = Problem::of_pool(5).build().unwrap();
+    let expected = "the parts do not fit together: 4 items from 2 on do not lie in a pool of 5";
+    assert_eq!(reason(problem.only(2..6)), expected);
+    assert_eq!(reason(Problem::of_pool(5).only(2..6).build()), expected);
+    let part = problem.only(1..3).unwrap();
+    assert!(
+        reason(part.only(0..2)).ends_with("2 items from 0 on do not lie in its 2 items from 1 on")
+    );
+    let error = reason(part.select(StrategyName::Random, 1, &()));
+    assert!(error.ends_with("2 of 5 items are here; they can be scored, not selected"), "{error}");
 }
 
 #[test]
 fn numbers_that_a_strategy_does_not_read() {
-    let own = Given::new(2, vec![1.0, 0.0, 0.0, 1.0]).unwrap();
-    let cross = Given::new(2, vec![0.5, 0.25, 0.25, 0.5, 0.0, 0.0]).unwrap();
-    let rule = Rule::new(&Settings::default(), 2).unwrap();
-    let matching = Some(Matching { pool: &cross, paired: &own, rule: &rule });
+    let cross = vec![0.5, 0.25, 0.25, 0.5, 0.0, 0.0];
     let good = [Matrix::from_f32(2, &[1.0; 6]), Matrix::from_f32(2, &[1.0; 4])];
     let with = |at: usize, value: f32| {
         let mut values = vec![1.0; if at < 6 { 6 } else { 4 }];
@@ -119,18 +160,15 @@ fn numbers_that_a_strategy_does_not_read() {
         for value in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
             let bad = with(at, value);
             let (pool, paired) = if at < 6 { (&bad, &good[1]) } else { (&good[0], &bad) };
-            let features = Some(Features { pool, paired });
-            let question = Question { pool: 3, matching, features, seed: 0, progress: &() };
+            let problem = of_two_pairs(cross.clone()).features(pool.clone(), paired.clone());
+            let problem = problem.build().unwrap();
             let what = if at < 6 { "the pool's features" } else { "the paired features" };
             let place = format!("row {}, dimension {} is {value}", at % 6 / 2, at % 2);
             for &strategy in StrategyName::ALL {
-                let refused = strategy.select(&question, 1).unwrap_err().to_string();
+                let refused = reason(problem.select(strategy, 1, &()));
                 assert_eq!(refused, format!("{what}: {place}"), "{strategy}");
-                let shard = Shard { first: 0, pool: 3 };
-                let Ok(whole) = strategy.score(&question, shard, 1) else { continue };
-                let weight = Weight::default();
-                let rest = Finish { pool: 3, features, weight, explain: 0, progress: &() };
-                let refused = strategy.finish(whole, &rest, 1).unwrap_err().to_string();
+                let Ok(whole) = problem.score(&strategy, 1, &()) else { continue };
+                let refused = reason(problem.finish(&strategy, whole, 1, &()));
                 assert_eq!(refused, format!("{what}: {place}"), "{strategy}");
             }
         }
@@ -180,18 +218,18 @@ impl Similarity for Broken {
 #[test]
 fn models_that_fail() {
     let own = Given::new(3, vec![1.0, 0.2, 0.1, 0.3, 1.0, 0.2, 0.1, 0.3, 1.0]).unwrap();
-    let rule = Rule::new(&Settings::default(), 3).unwrap();
-    let select = |pool: &dyn Similarity, paired: &dyn Similarity| {
-        let matching = Some(Matching { pool, paired, rule: &rule });
-        let question = Question { pool: 3, matching, features: None, seed: 0, progress: &() };
-        StrategyName::HardNegative.select(&question, 1).unwrap_err().to_string()
+    let own: Arc<dyn Similarity> = Arc::new(own);
+    let broken = |value| -> Arc<dyn Similarity> { Arc::new(Broken(value)) };
+    let select = |pool: &Arc<dyn Similarity>, paired: &Arc<dyn Similarity>| {
+        let problem = Problem::of_similarities(pool.clone(), paired.clone()).build().unwrap();
+        reason(problem.select(StrategyName::HardNegative, 1, &()))
     };
     for value in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
         let expected = format!("the similarity of row 2 and anchor 1 is {value}");
-        assert_eq!(select(&Broken(value), &own), expected);
-        assert_eq!(select(&own, &Broken(value)), expected);
+        assert_eq!(select(&broken(value), &own), expected);
+        assert_eq!(select(&own, &broken(value)), expected);
     }
-    assert_eq!(select(&Broken(0.0), &own), "the similarity failed: the GPU went away");
+    assert_eq!(select(&broken(0.0), &own), "the similarity failed: the GPU went away");
     let error = Given::new(2, vec![0.0, f64::NAN]).err().unwrap().to_string();
     assert_eq!(error, "the similarity of row 0 and anchor 1 is NaN");
 }

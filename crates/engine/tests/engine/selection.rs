@@ -1,35 +1,31 @@
 //! Thresholds, scores, picks and explanations.
 
+use std::sync::Arc;
+
 use nextpair_engine::{
-    Draws, Error, Given, Matching, Picks, Rule, Settings, StrategyName, Weight, group_labels,
-    reference, thresholds,
+    Draws, Error, Given, Picks, Problem, Settings, StrategyName, Weight, group_labels, reference,
+    thresholds,
 };
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 
-use crate::problem::{Plain, Problem, cases, problems};
+use crate::case::{Case, Plain, cases, config};
 
 /// The picks of a strategy and the reference's view, or `None` where both refuse.
-fn both(problem: &Problem, strategy: StrategyName) -> Option<(Picks, Plain)> {
-    let answer = problem.ask(|question| {
-        let rule = question.matching.unwrap().rule;
-        Ok((
-            strategy.select(question, problem.budget)?,
-            rule.anchors().to_vec(),
-            rule.rivals().to_vec(),
-        ))
-    });
-    match answer {
-        Ok((picks, anchors, rivals)) => {
-            Some((picks, problem.plain(&anchors, &rivals).expect("the engine found thresholds")))
-        }
-        Err(Error::TooFewRivals { .. }) => None,
+fn both(case: &Case, strategy: StrategyName) -> Option<(Picks, Plain)> {
+    let problem = match case.problem() {
+        Ok(problem) => problem,
+        Err(Error::TooFewRivals { .. }) => return None,
         Err(other) => panic!("{other}"),
-    }
+    };
+    let picks = problem.select(strategy, case.budget, &()).unwrap();
+    let rule = &problem.matching().unwrap().rule;
+    let plain = case.plain(rule.anchors(), rule.rivals()).expect("the engine found thresholds");
+    Some((picks, plain))
 }
 
 proptest! {
-    #![proptest_config(cases(300))]
+    #![proptest_config(config(300))]
 
     /// Pairs are one group where they share an image or a text, or others that do connect them.
     #[test]
@@ -55,11 +51,13 @@ proptest! {
 fn pairs_that_share_a_text_do_not_raise_thresholds() {
     // Pair 2 has the text of pair 0, and its image is similar to it as if it were a good rival.
     let own = Given::new(3, vec![0.9, 0.1, 0.9, 0.2, 0.9, 0.3, 0.8, 0.1, 0.8]).unwrap();
+    let own = Arc::new(own);
     let labels = [[0, 1, 2], [0, 1, 0]];
     let xi = |kinds: &[[u32; 3]]| {
         let groups = Some(group_labels(3, kinds.iter().map(|kind| &kind[..])).unwrap());
-        let rule = Rule::new(&Settings { groups, ..Settings::default() }, 3).unwrap();
-        thresholds(Matching { pool: &own, paired: &own, rule: &rule }, &()).unwrap()
+        let settings = Settings { groups, ..Settings::default() };
+        let problem = Problem::of_similarities(own.clone(), own.clone()).settings(settings);
+        thresholds(problem.build().unwrap().matching().unwrap(), &()).unwrap()
     };
     assert_eq!(xi(&labels[..1]), [0.8, 0.1, 0.9]);
     assert_eq!(xi(&labels), [0.2, 0.1, 0.3]);
@@ -71,12 +69,12 @@ fn bits(values: &[f64]) -> Vec<u64> {
     values.iter().map(|v| v.to_bits()).collect()
 }
 
-fn check(problem: &Problem) {
-    let Some((picks, plain)) = both(problem, StrategyName::HardNegative) else { return };
+fn check(case: &Case) {
+    let Some((picks, plain)) = both(case, StrategyName::HardNegative) else { return };
     assert_eq!(bits(&picks.thresholds), bits(&plain.xi));
-    let scores = reference::scores(&plain.hits, &plain.xi, problem.settings.weight);
+    let scores = reference::scores(&plain.hits, &plain.xi, case.settings.weight);
     let order = reference::order(&scores);
-    let expected: Vec<(u32, u64, Option<u32>)> = order[..problem.budget]
+    let expected: Vec<(u32, u64, Option<u32>)> = order[..case.budget]
         .iter()
         .map(|&i| (i as u32, scores[i].to_bits(), Some(plain.hits[i].len() as u32)))
         .collect();
@@ -91,7 +89,7 @@ fn check(problem: &Problem) {
             .map(|&(p, s)| (plain.anchors[p], s, plain.xi[p], s - plain.xi[p]))
             .collect();
         why.sort_by(|a, b| b.3.total_cmp(&a.3).then(a.0.cmp(&b.0)));
-        why.truncate(problem.settings.explain);
+        why.truncate(case.settings.explain);
         let found: Vec<_> = pick
             .why
             .iter()
@@ -102,18 +100,18 @@ fn check(problem: &Problem) {
 }
 
 proptest! {
-    #![proptest_config(crate::problem::cases(600))]
+    #![proptest_config(crate::case::config(600))]
 
     #[test]
-    fn hard_negative_equals_the_reference(problem in problems()) {
-        check(&problem);
+    fn hard_negative_equals_the_reference(case in cases()) {
+        check(&case);
     }
 
     #[test]
-    fn any_similarity_gives_the_same_picks(problem in problems()) {
+    fn any_similarity_gives_the_same_picks(case in cases()) {
         for strategy in [StrategyName::HardNegative, StrategyName::Coverage] {
-            let embedded = problem.ask(|q| strategy.select(q, problem.budget));
-            let given = problem.ask_given(|q| strategy.select(q, problem.budget));
+            let embedded = case.select(strategy, case.budget);
+            let given = case.given().and_then(|p| p.select(strategy, case.budget, &()));
             match (embedded, given) {
                 (Ok(embedded), Ok(given)) => prop_assert_eq!(embedded, given),
                 (embedded, given) => prop_assert!(embedded.is_err() && given.is_err()),
@@ -122,10 +120,10 @@ proptest! {
     }
 
     #[test]
-    fn coverage_equals_plain_greedy(problem in problems()) {
-        if let Some((picks, plain)) = both(&problem, StrategyName::Coverage) {
-            let weight = problem.settings.weight;
-            let expected = reference::coverage(&plain.hits, &plain.xi, weight, problem.budget);
+    fn coverage_equals_plain_greedy(case in cases()) {
+        if let Some((picks, plain)) = both(&case, StrategyName::Coverage) {
+            let weight = case.settings.weight;
+            let expected = reference::coverage(&plain.hits, &plain.xi, weight, case.budget);
             let found: Vec<(usize, f64)> =
                 picks.picks.iter().map(|p| (p.index as usize, p.score)).collect();
             prop_assert_eq!(found, expected);
@@ -133,11 +131,11 @@ proptest! {
     }
 
     #[test]
-    fn core_set_equals_plain_greedy(problem in problems()) {
-        let picks = problem.ask(|q| StrategyName::CoreSet.select(q, problem.budget));
+    fn core_set_equals_plain_greedy(case in cases()) {
+        let picks = case.select(StrategyName::CoreSet, case.budget);
         if let Ok(picks) = picks {
-            let (centres, items) = (problem.rows(&problem.rivals), problem.rows(&problem.pool));
-            let expected = reference::k_center(&centres, &items, problem.budget);
+            let (centres, items) = (case.rows(&case.rivals), case.rows(&case.pool));
+            let expected = reference::k_center(&centres, &items, case.budget);
             let found: Vec<(usize, f64)> =
                 picks.picks.iter().map(|p| (p.index as usize, p.score)).collect();
             prop_assert_eq!(found, expected);
@@ -145,17 +143,17 @@ proptest! {
     }
 
     #[test]
-    fn hybrid_thins_the_best_by_surplus(problem in problems()) {
-        if let Some((picks, plain)) = both(&problem, StrategyName::Hybrid) {
+    fn hybrid_thins_the_best_by_surplus(case in cases()) {
+        if let Some((picks, plain)) = both(&case, StrategyName::Hybrid) {
             let scores = reference::scores(&plain.hits, &plain.xi, Weight::Surplus);
             let mut candidates = reference::order(&scores);
-            candidates.truncate(3 * problem.budget);
+            candidates.truncate(3 * case.budget);
             candidates.sort_unstable();
-            let pool = problem.rows(&problem.pool);
+            let pool = case.rows(&case.pool);
             let items: Vec<Vec<f64>> = candidates.iter().map(|&i| pool[i].clone()).collect();
-            let centres = problem.rows(&problem.rivals);
+            let centres = case.rows(&case.rivals);
             let expected: Vec<(usize, f64)> =
-                reference::k_center(&centres, &items, problem.budget)
+                reference::k_center(&centres, &items, case.budget)
                     .into_iter()
                     .map(|(slot, distance)| (candidates[slot], distance))
                     .collect();
@@ -169,7 +167,7 @@ proptest! {
 /// Large enough for several blocks, panels, waves and a probe of the data.
 #[test]
 fn large_problems_equal_the_reference_on_every_route() {
-    use crate::problem::{Numbers, vectors};
+    use crate::case::{Numbers, vectors};
     use nextpair_engine::{Code, Metric, Route, Settings};
     let (pairs, items, dim) = (1300, 3300, 64);
     let routes = [
@@ -188,7 +186,7 @@ fn large_problems_equal_the_reference_on_every_route() {
         let rivals = vectors(&mut draws, numbers, pairs, dim);
         let noise = vectors(&mut draws, numbers, pairs, dim);
         let anchors = rivals.iter().zip(noise).map(|(r, n)| (r + n) as f32 as f64).collect();
-        let mut problem = Problem {
+        let mut case = Case {
             metric,
             dim,
             anchors,
@@ -199,12 +197,12 @@ fn large_problems_equal_the_reference_on_every_route() {
             budget: 400,
         };
         let everyone: Vec<u32> = (0..pairs as u32).collect();
-        let plain = problem.plain(&everyone, &everyone).unwrap();
+        let plain = case.plain(&everyone, &everyone).unwrap();
         let scores = reference::scores(&plain.hits, &plain.xi, Weight::Surplus);
         let order = reference::order(&scores);
         for route in routes {
-            problem.route = route;
-            let picks = problem.ask(|q| StrategyName::HardNegative.select(q, 400)).unwrap();
+            case.route = route;
+            let picks = case.select(StrategyName::HardNegative, 400).unwrap();
             assert_eq!(bits(&picks.thresholds), bits(&plain.xi), "{route:?} {numbers:?}");
             for (pick, &i) in picks.picks.iter().zip(&order) {
                 assert_eq!(pick.index as usize, i, "{route:?} {numbers:?}");
@@ -228,7 +226,7 @@ fn k_center_is_exact_at_any_scale() {
         let rows = |v: &[f64]| v.chunks(dim).map(<[f64]>::to_vec).collect::<Vec<_>>();
         let expected = reference::k_center(&rows(&a), &rows(&b), 10);
         let (a, b) = (Matrix::from_f64(dim, &a), Matrix::from_f64(dim, &b));
-        let (a, b) = (Vectors::new(&a, "a").unwrap(), Vectors::new(&b, "b").unwrap());
+        let (a, b) = (Vectors::new(a, "a").unwrap(), Vectors::new(b, "b").unwrap());
         let found: Vec<(usize, f64)> = k_center(&a, &b, 10, &())
             .unwrap()
             .into_iter()
@@ -242,12 +240,10 @@ fn k_center_is_exact_at_any_scale() {
 fn any_thread_count_gives_the_same_picks() {
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     for _ in 0..20 {
-        let problem = problems().new_tree(&mut runner).unwrap().current();
+        let case = cases().new_tree(&mut runner).unwrap().current();
         let with = |threads| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-            pool.install(|| {
-                problem.ask(|q| StrategyName::HardNegative.select(q, problem.budget)).ok()
-            })
+            pool.install(|| case.select(StrategyName::HardNegative, case.budget).ok())
         };
         let one = with(1);
         assert_eq!(one, with(2));
@@ -258,8 +254,9 @@ fn any_thread_count_gives_the_same_picks() {
 #[test]
 fn thresholds_come_alone_too() {
     let mut runner = proptest::test_runner::TestRunner::deterministic();
-    let problem = problems().new_tree(&mut runner).unwrap().current();
-    if let Ok(xi) = problem.ask(|q| thresholds(q.matching.unwrap(), q.progress)) {
+    let case = cases().new_tree(&mut runner).unwrap().current();
+    if let Ok(problem) = case.problem() {
+        let xi = thresholds(problem.matching().unwrap(), &()).unwrap();
         assert!(xi.iter().all(|x| x.is_finite()));
     }
 }

@@ -1,46 +1,42 @@
 //! A selection split over shards is the selection.
 
-use nextpair_engine::{Error, Finish, Partial, Question, Shard, StrategyName};
+use nextpair_engine::{Error, Partial, StrategyName};
 use proptest::prelude::*;
 
-use crate::problem::problems;
+use crate::case::cases;
 
 proptest! {
-    #![proptest_config(crate::problem::cases(150))]
+    #![proptest_config(crate::case::config(150))]
 
     #[test]
-    fn any_split_gives_the_whole(problem in problems(), cuts in prop::collection::vec(0.0..1.0f64, 0..4), swap: bool) {
+    fn any_split_gives_the_whole(case in cases(), cuts in prop::collection::vec(0.0..1.0f64, 0..4), swap: bool) {
         for &strategy in StrategyName::ALL {
             if strategy == StrategyName::CoreSet {
                 continue;
             }
-            let whole = problem.ask(|q| strategy.select(q, problem.budget));
-            let pool = problem.pool.len() / problem.dim;
+            let whole = case.select(strategy, case.budget);
+            let pool = case.pool.len() / case.dim;
             let mut ends: Vec<usize> = cuts.iter().map(|c| (c * pool as f64) as usize).collect();
             ends.extend([0, pool]);
             ends.sort_unstable();
             let mut parts: Vec<Result<Partial, Error>> = ends
                 .windows(2)
                 .map(|pair| {
-                    let shard = Shard { first: pair[0] as u32, pool };
-                    let score = |q: &Question<'_>| strategy.score(q, shard, problem.budget);
-                    problem.ask_about(pair[0]..pair[1], score)
+                    let items = pair[0] as u32..pair[1] as u32;
+                    let part = case.part(items.clone())?.score(&strategy, case.budget, &())?;
+                    // A part of a problem that was built in whole is the same.
+                    let narrowed = case.problem()?.only(items)?;
+                    assert_eq!(narrowed.score(&strategy, case.budget, &())?, part);
+                    Ok(part)
                 })
                 .collect();
             if swap {
                 parts.reverse();
             }
             let all = parts.into_iter().reduce(|a, b| a?.merge(b?)).unwrap();
-            let split = problem.ask(|q| {
-                let rest = Finish {
-                    pool,
-                    features: q.features,
-                    weight: problem.settings.weight,
-                    explain: problem.settings.explain,
-                    progress: &(),
-                };
-                strategy.finish(all?, &rest, problem.budget)
-            });
+            let split = case
+                .problem()
+                .and_then(|problem| problem.finish(&strategy, all?, case.budget, &()));
             match (whole, split) {
                 (Ok(whole), Ok(split)) => prop_assert_eq!(whole, split),
                 (Err(a), Err(b)) => prop_assert_eq!(a.to_string(), b.to_string()),

@@ -6,23 +6,23 @@ use nextpair_engine::{Error, Settings, StrategyName};
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
 
-use crate::problem::{Problem, problems};
+use crate::case::{Case, cases};
 
-fn some_problems(count: usize) -> Vec<Problem> {
+fn some_cases(count: usize) -> Vec<Case> {
     let mut runner = TestRunner::deterministic();
     (0..count)
-        .map(|_| problems().new_tree(&mut runner).unwrap().current())
-        .filter(|problem| problem.ask(|_| Ok(())).is_ok())
+        .map(|_| cases().new_tree(&mut runner).unwrap().current())
+        .filter(|case| case.problem().is_ok())
         .collect()
 }
 
 #[test]
 fn every_strategy_gives_distinct_items_within_the_pool() {
-    for problem in some_problems(40) {
-        let pool = problem.pool.len() / problem.dim;
+    for case in some_cases(40) {
+        let pool = case.pool.len() / case.dim;
         for &strategy in StrategyName::ALL {
-            for budget in [1, problem.budget, pool] {
-                let picks = problem.ask(|q| strategy.select(q, budget)).unwrap();
+            for budget in [1, case.budget, pool] {
+                let picks = case.select(strategy, budget).unwrap();
                 let distinct: HashSet<u32> = picks.indices().into_iter().collect();
                 assert_eq!(distinct.len(), budget, "{}", strategy.as_str());
                 assert!(distinct.iter().all(|&i| (i as usize) < pool));
@@ -36,9 +36,9 @@ fn every_strategy_gives_distinct_items_within_the_pool() {
 
 #[test]
 fn every_strategy_repeats_itself() {
-    for problem in some_problems(10) {
+    for case in some_cases(10) {
         for &strategy in StrategyName::ALL {
-            let select = || problem.ask(|q| strategy.select(q, problem.budget)).unwrap();
+            let select = || case.select(strategy, case.budget).unwrap();
             assert_eq!(select(), select(), "{}", strategy.as_str());
         }
     }
@@ -46,14 +46,14 @@ fn every_strategy_repeats_itself() {
 
 #[test]
 fn a_smaller_budget_is_a_prefix() {
-    for problem in some_problems(20) {
+    for case in some_cases(20) {
         for &strategy in StrategyName::ALL {
             // Hybrid draws its candidates by the budget, so it alone may differ.
             if strategy == StrategyName::Hybrid {
                 continue;
             }
-            let select = |b| problem.ask(|q| strategy.select(q, b)).unwrap().indices();
-            let (few, many) = (select(problem.budget.div_ceil(2)), select(problem.budget));
+            let select = |b| case.select(strategy, b).unwrap().indices();
+            let (few, many) = (select(case.budget.div_ceil(2)), select(case.budget));
             assert_eq!(few, many[..few.len()], "{}", strategy.as_str());
         }
     }
@@ -61,12 +61,12 @@ fn a_smaller_budget_is_a_prefix() {
 
 #[test]
 fn every_strategy_refuses_bad_budgets() {
-    for problem in some_problems(3) {
-        let pool = problem.pool.len() / problem.dim;
+    for case in some_cases(3) {
+        let pool = case.pool.len() / case.dim;
         for &strategy in StrategyName::ALL {
-            let none = problem.ask(|q| strategy.select(q, 0));
+            let none = case.select(strategy, 0);
             assert!(matches!(none, Err(Error::ZeroBudget)));
-            let more = problem.ask(|q| strategy.select(q, pool + 1)).unwrap_err().to_string();
+            let more = case.select(strategy, pool + 1).unwrap_err().to_string();
             let expected = format!("the budget is {} but the pool has only {pool} items", pool + 1);
             assert_eq!(more, expected);
         }
@@ -75,11 +75,11 @@ fn every_strategy_refuses_bad_budgets() {
 
 #[test]
 fn random_follows_its_seed() {
-    let problem = some_problems(30).into_iter().max_by_key(|p| p.pool.len() / p.dim).unwrap();
+    let case = some_cases(30).into_iter().max_by_key(|p| p.pool.len() / p.dim).unwrap();
     let with = |seed| {
-        let settings = Settings { seed, ..problem.settings.clone() };
-        let problem = Problem { settings, ..problem.clone() };
-        problem.ask(|q| StrategyName::Random.select(q, 5)).unwrap().indices()
+        let settings = Settings { seed, ..case.settings.clone() };
+        let case = Case { settings, ..case.clone() };
+        case.select(StrategyName::Random, 5).unwrap().indices()
     };
     assert_eq!(with(1), with(1));
     assert_ne!(with(1), with(2));

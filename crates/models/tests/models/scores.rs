@@ -1,6 +1,6 @@
 //! Scores of all pairs, of some pairs and of the engine's similarity are one thing.
 
-use nextpair_models::{Encodings, Error, Rows, with_similarity};
+use nextpair_models::{Encodings, Rows, similarity};
 
 use crate::small;
 
@@ -28,28 +28,25 @@ fn every_way_to_a_score_gives_the_same() {
                 Rows::Images => (&images, &texts),
                 Rows::Texts => (&texts, &images),
             };
-            with_similarity(&scorer, (rows, which), columns, |similarity| {
-                let every: Vec<u32> = (0..5).collect();
-                let mut tile = vec![0.0; 25];
-                similarity.tile(&every, &every, &mut tile)?;
-                let error = similarity.tile_error(&every, &every);
-                for row in 0..5 {
-                    let mut exact = [0.0; 2];
-                    similarity.exact(row, &[4, 1], &mut exact)?;
-                    for (column, exact) in [4, 1].into_iter().zip(exact) {
-                        let at = row as usize * 5 + column;
-                        assert!((f64::from(tile[at]) - exact).abs() <= error, "{name} {which:?}");
-                        let (image, text) = match which {
-                            Rows::Images => (row as usize, column),
-                            Rows::Texts => (column, row as usize),
-                        };
-                        let score = f64::from(all[image * 5 + text]);
-                        assert!((score - exact).abs() <= 1e-6, "{name} {which:?} {score} {exact}");
-                    }
+            let similarity = similarity(&scorer, which, rows, columns).unwrap();
+            let every: Vec<u32> = (0..5).collect();
+            let mut tile = vec![0.0; 25];
+            similarity.tile(&every, &every, &mut tile).unwrap();
+            let error = similarity.tile_error(&every, &every);
+            for row in 0..5 {
+                let mut exact = [0.0; 2];
+                similarity.exact(row, &[4, 1], &mut exact).unwrap();
+                for (column, exact) in [4, 1].into_iter().zip(exact) {
+                    let at = row as usize * 5 + column;
+                    assert!((f64::from(tile[at]) - exact).abs() <= error, "{name} {which:?}");
+                    let (image, text) = match which {
+                        Rows::Images => (row as usize, column),
+                        Rows::Texts => (column, row as usize),
+                    };
+                    let score = f64::from(all[image * 5 + text]);
+                    assert!((score - exact).abs() <= 1e-6, "{name} {which:?} {score} {exact}");
                 }
-                Ok::<_, Error>(())
-            })
-            .unwrap();
+            }
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use nextpair_engine::{Guards, Scope, Settings, StrategyName, Weight};
+use nextpair_engine::{Guards, ItemFeatures, Scope, Settings, StrategyName, Weight};
 use serde::{Deserialize, Serialize};
 
 use super::amount::{Amount, floor};
@@ -31,16 +31,6 @@ pub struct Arm {
 
 /// How many pairs a mini batch has.
 pub type MiniBatch = Amount;
-
-/// One vector of an item that has several.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ItemFeatures {
-    /// Their mean.
-    #[default]
-    Mean,
-    /// A histogram of 300 visual words.
-    Bow,
-}
 
 /// The twelve combinations of the paper, by one name.
 const ALL_CONDITIONS: &str = "all-conditions";

@@ -5,14 +5,14 @@ use std::path::Path;
 
 use nextpair_data::queue::{self, Task, Why};
 use nextpair_data::{AtomicFile, Side, Within, draw, fingerprint, ordinary};
-use nextpair_engine::{Picks, Rule};
+use nextpair_engine::Picks;
 use nextpair_models::{Corpus, Origin, Pair};
 use serde::{Deserialize, Serialize};
 
 use super::clock::Clock;
 use super::learn::Place;
 use super::{Observer, Scenario};
-use crate::{Arm, Ask, Batch, Error, Phase, Round, Selection, groups};
+use crate::{Arm, Batch, Error, Phase, Round, Selection, groups};
 
 /// What draws of a selection are for, apart from other draws of the same seed.
 const SELECTION: u64 = 0x5e;
@@ -110,10 +110,6 @@ impl Scenario {
         let seed = selection_seed(place.seed, place.round);
         let groups = groups(corpus.dataset().items(), pairs)?;
         let settings = strategy.settings(pairs.len(), groups, seed);
-        let rule = match strategy.strategy.needs().matching {
-            true => Some(Rule::new(&settings, pairs.len())?),
-            false => None,
-        };
         let selection = Selection {
             corpus,
             model: &model,
@@ -121,16 +117,13 @@ impl Scenario {
             pool: &pool,
             pairs,
             vectors: &self.vectors,
+            strategy: strategy.strategy,
+            settings: &settings,
+            features: strategy.features,
         };
-        let (strategy, features) = (strategy.strategy, strategy.features);
-        let ask = Ask { strategy, rule: rule.as_ref(), features, seed };
         let budget = self.plan.budget(place.round);
         let progress = Within::new(observer, place.to_string(), &[]);
-        let picks = clock.time("selection", || {
-            selection.ask(ask, 0..pool.len() as u32, &progress, |question| {
-                Ok::<_, Error>(strategy.select(question, budget)?)
-            })
-        })?;
+        let picks = clock.time("selection", || selection.select(budget, &progress))?;
         let facts = Facts {
             pool: picks.pool,
             hard_negatives: picks.hard_negatives,

@@ -1,66 +1,10 @@
-//! What a strategy is asked: the pool, the paired set and the rules of the round.
+//! Which pairs take part in a selection, and how hits count.
 
 use std::collections::HashSet;
 
-use nextpair_core::{Matrix, draw};
+use nextpair_core::draw;
 
-use crate::{Error, Progress, Similarity};
-
-/// Everything a strategy may look at. What it does not need may be missing.
-pub struct Question<'a> {
-    /// Items in the pool, or in the shard of it that is asked about.
-    pub pool: usize,
-    /// What hits are made of.
-    pub matching: Option<Matching<'a>>,
-    /// One vector per item, for strategies that use distances. A NaN or an infinity in it is an
-    /// error whoever is asked; pieces of a selection leave that to [`StrategyName::finish`].
-    ///
-    /// [`StrategyName::finish`]: crate::StrategyName::finish
-    pub features: Option<Features<'a>>,
-    /// Of every draw.
-    pub seed: u64,
-    /// Told how far the work is.
-    pub progress: &'a dyn Progress,
-}
-
-impl<'a> Question<'a> {
-    pub(crate) fn matching(&self, strategy: &'static str) -> Result<Matching<'a>, Error> {
-        self.matching.ok_or(Error::NoSimilarity { strategy })
-    }
-
-    pub(crate) fn features(&self, strategy: &'static str) -> Result<Features<'a>, Error> {
-        self.features.ok_or(Error::NoFeatures { strategy })
-    }
-}
-
-/// The similarities of a round, and the rule by which they become hits.
-#[derive(Clone, Copy)]
-pub struct Matching<'a> {
-    /// Pool items (rows) against the anchors of all pairs (columns).
-    pub pool: &'a dyn Similarity,
-    /// Rivals (rows) against anchors (columns); row and column `j` belong to pair `j`.
-    pub paired: &'a dyn Similarity,
-    /// Which pairs take part and how hits count.
-    pub rule: &'a Rule,
-}
-
-/// Where the items of a question stand in the whole pool.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shard {
-    /// The index of the first.
-    pub first: u32,
-    /// Items in the whole pool.
-    pub pool: usize,
-}
-
-/// One vector per item of the pool's own side.
-#[derive(Clone, Copy)]
-pub struct Features<'a> {
-    /// Of the pool.
-    pub pool: &'a Matrix,
-    /// Of the paired set.
-    pub paired: &'a Matrix,
-}
+use crate::Error;
 
 /// What one hit is worth.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -171,13 +115,13 @@ impl Default for Settings {
 /// Settings that have been checked against a paired set.
 #[derive(Clone, Debug)]
 pub struct Rule {
-    pub(crate) anchors: Vec<u32>,
-    pub(crate) rivals: Vec<u32>,
-    pub(crate) groups: Option<Vec<u32>>,
-    pub(crate) top_k: usize,
-    pub(crate) weight: Weight,
-    pub(crate) guards: Guards,
-    pub(crate) explain: usize,
+    anchors: Vec<u32>,
+    rivals: Vec<u32>,
+    groups: Option<Vec<u32>>,
+    top_k: usize,
+    weight: Weight,
+    guards: Guards,
+    explain: usize,
 }
 
 /// What the draw of a mini batch is for, apart from other draws of the same seed.
@@ -240,7 +184,28 @@ impl Rule {
         &self.rivals
     }
 
-    pub(crate) fn group(&self, pair: u32) -> u32 {
+    /// The threshold is the k-th largest rival.
+    pub fn top_k(&self) -> usize {
+        self.top_k
+    }
+
+    /// What a hit is worth.
+    pub fn weight(&self) -> Weight {
+        self.weight
+    }
+
+    /// Likely false negatives to ignore.
+    pub fn guards(&self) -> Guards {
+        self.guards
+    }
+
+    /// The strongest hits to report for each pick.
+    pub fn explain(&self) -> usize {
+        self.explain
+    }
+
+    /// The label of a pair's group; pairs of one group are never rivals.
+    pub fn group(&self, pair: u32) -> u32 {
         self.groups.as_ref().map_or(pair, |groups| groups[pair as usize])
     }
 

@@ -1,14 +1,17 @@
 //! Small selection problems of many kinds, and their answers by the reference.
 
-use nextpair_core::Matrix;
+use std::ops::Range;
+use std::sync::Arc;
+
+use nextpair_core::{Matrix, Side};
 use nextpair_engine::{
-    Code, Draws, Embeddings, Error, Features, Given, Guards, Matching, Metric, Question, Route,
-    Rule, Scope, Settings, Vectors, Weight, group_labels, reference,
+    Code, Draws, Error, Given, Guards, Metric, Picks, Problem, ProblemBuilder, Route, Scope,
+    Settings, StrategyName, Weight, group_labels, reference,
 };
 use proptest::prelude::*;
 
 /// So many cases; failures are printed, not kept in files.
-pub fn cases(cases: u32) -> ProptestConfig {
+pub fn config(cases: u32) -> ProptestConfig {
     ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
 }
 
@@ -28,7 +31,7 @@ pub enum Numbers {
 }
 
 #[derive(Clone, Debug)]
-pub struct Problem {
+pub struct Case {
     pub metric: Metric,
     pub dim: usize,
     pub anchors: Vec<f64>,
@@ -61,7 +64,7 @@ pub fn vectors(draws: &mut Draws, numbers: Numbers, count: usize, dim: usize) ->
     values
 }
 
-pub fn problems() -> impl Strategy<Value = Problem> {
+pub fn cases() -> impl Strategy<Value = Case> {
     let sizes = (2usize..60, 1usize..90, 1usize..70);
     let numbers = prop::sample::select(vec![
         Numbers::Isotropic,
@@ -128,7 +131,7 @@ pub fn problems() -> impl Strategy<Value = Problem> {
                 explain: 2,
             };
             let budget = 1 + (share * (items - 1) as f64) as usize;
-            Problem { metric, dim, anchors, rivals, pool, settings, route, budget }
+            Case { metric, dim, anchors, rivals, pool, settings, route, budget }
         },
     )
 }
@@ -140,7 +143,7 @@ pub struct Plain {
     pub hits: Vec<Vec<(usize, f64)>>,
 }
 
-impl Problem {
+impl Case {
     pub fn pairs(&self) -> usize {
         self.rivals.len() / self.dim
     }
@@ -149,62 +152,37 @@ impl Problem {
         values.chunks(self.dim).map(<[f64]>::to_vec).collect()
     }
 
-    /// Asks `work` the question on single-precision matrices.
-    pub fn ask<T>(&self, work: impl FnOnce(&Question<'_>) -> Result<T, Error>) -> Result<T, Error> {
-        self.ask_about(0..self.pool.len() / self.dim, work)
+    /// The problem on single-precision matrices.
+    pub fn problem(&self) -> Result<Problem, Error> {
+        self.builder().build()
     }
 
-    /// Asks about some items of the pool only; features are of the whole pool.
-    pub fn ask_about<T>(
-        &self,
-        items: std::ops::Range<usize>,
-        work: impl FnOnce(&Question<'_>) -> Result<T, Error>,
-    ) -> Result<T, Error> {
+    /// The same about some items of the pool only; features are of the whole pool.
+    pub fn part(&self, items: Range<u32>) -> Result<Problem, Error> {
+        self.builder().only(items).build()
+    }
+
+    fn builder(&self) -> ProblemBuilder {
         let single = |values: &[f64]| {
             let values: Vec<f32> = values.iter().map(|&v| v as f32).collect();
-            Matrix::from_f32(self.dim, &values)
+            Matrix::from_vec(self.dim, values)
         };
-        let (rivals, anchors, pool) =
-            (single(&self.rivals), single(&self.anchors), single(&self.pool));
-        let features = Features { pool: &pool, paired: &rivals };
-        let rivals = Vectors::new(&rivals, "rivals")?;
-        let anchors = Vectors::new(&anchors, "anchors")?;
-        let shard = pool.slice(items);
-        let items = Vectors::new(&shard, "pool")?;
-        let rule = Rule::new(&self.settings, self.pairs())?;
-        let columns = (&anchors, "anchors");
-        let matching = Matching {
-            pool: &Embeddings::new((&items, "pool"), columns, self.metric)?.with_route(self.route),
-            paired: &Embeddings::new((&rivals, "rivals"), columns, self.metric)?
-                .with_route(self.route),
-            rule: &rule,
-        };
-        let question = Question {
-            pool: items.len(),
-            matching: Some(matching),
-            features: Some(features),
-            seed: self.settings.seed,
-            progress: &(),
-        };
-        work(&question)
+        let (rivals, anchors) = (single(&self.rivals), single(&self.anchors));
+        Problem::of_embeddings(rivals, anchors, single(&self.pool), Side::Image)
+            .metric(self.metric)
+            .route(self.route)
+            .settings(self.settings.clone())
     }
 
-    /// Asks the same question of a model that is not made of embeddings: known similarities.
-    pub fn ask_given<T>(
-        &self,
-        work: impl FnOnce(&Question<'_>) -> Result<T, Error>,
-    ) -> Result<T, Error> {
+    /// The same of a model that is not made of embeddings: known similarities.
+    pub fn given(&self) -> Result<Problem, Error> {
         let (own, cross) = (self.table(&self.rivals), self.table(&self.pool));
-        let given = |table: Vec<Vec<f64>>| Given::new(self.pairs(), table.concat());
-        let rule = Rule::new(&self.settings, self.pairs())?;
-        let matching = Matching { pool: &given(cross)?, paired: &given(own)?, rule: &rule };
-        work(&Question {
-            pool: self.pool.len() / self.dim,
-            matching: Some(matching),
-            features: None,
-            seed: self.settings.seed,
-            progress: &(),
-        })
+        let given = |table: Vec<Vec<f64>>| Given::new(self.pairs(), table.concat()).map(Arc::new);
+        Problem::of_similarities(given(cross)?, given(own)?).settings(self.settings.clone()).build()
+    }
+
+    pub fn select(&self, strategy: StrategyName, budget: usize) -> Result<Picks, Error> {
+        self.problem()?.select(strategy, budget, &())
     }
 
     /// Similarities of some rows to all anchors.

@@ -1,0 +1,236 @@
+//! What a problem is made of, checked once.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use nextpair_core::{Matrix, Side};
+
+use super::{Features, Matching, Problem, check_within, steady};
+use crate::{Embeddings, Error, Metric, Route, Rule, Settings, Similarity, Vectors};
+
+/// What errors call the pool and the two sides of the pairs.
+const POOL: &str = "the pool items";
+const IMAGES: &str = "the paired images";
+const TEXTS: &str = "the paired texts";
+
+/// A [`Problem`] in the making: [`build`](ProblemBuilder::build) checks every number of it.
+pub struct ProblemBuilder {
+    source: Source,
+    metric: Metric,
+    route: Route,
+    settings: Settings,
+    features: Option<Features>,
+    items: Option<Range<u32>>,
+}
+
+enum Source {
+    Embeddings(Box<Sides>),
+    Similarities(Similarities),
+    Pool(usize),
+}
+
+/// Of the pool and of the paired set, to the anchors.
+struct Similarities {
+    pool: Arc<dyn Similarity>,
+    paired: Arc<dyn Similarity>,
+}
+
+/// Embeddings by the part they play.
+struct Sides {
+    pool: Matrix,
+    rivals: Matrix,
+    rivals_name: &'static str,
+    anchors: Matrix,
+    anchors_name: &'static str,
+}
+
+impl ProblemBuilder {
+    pub(super) fn of_embeddings(images: Matrix, texts: Matrix, pool: Matrix, side: Side) -> Self {
+        let (rivals, anchors) = side.own_and_other(images, texts);
+        let (rivals_name, anchors_name) = side.own_and_other(IMAGES, TEXTS);
+        let sides = Sides { pool, rivals, rivals_name, anchors, anchors_name };
+        Self::new(Source::Embeddings(Box::new(sides)))
+    }
+
+    pub(super) fn of_similarities(pool: Arc<dyn Similarity>, paired: Arc<dyn Similarity>) -> Self {
+        Self::new(Source::Similarities(Similarities { pool, paired }))
+    }
+
+    pub(super) fn of_pool(items: usize) -> Self {
+        Self::new(Source::Pool(items))
+    }
+
+    fn new(source: Source) -> Self {
+        ProblemBuilder {
+            source,
+            metric: Metric::default(),
+            route: Route::Auto,
+            settings: Settings::default(),
+            features: None,
+            items: None,
+        }
+    }
+
+    /// How embeddings are compared; by their cosine unless told.
+    pub fn metric(self, metric: Metric) -> Self {
+        ProblemBuilder { metric, ..self }
+    }
+
+    /// How pairs of embeddings are ruled out. It changes the time and nothing else.
+    pub fn route(self, route: Route) -> Self {
+        ProblemBuilder { route, ..self }
+    }
+
+    /// Which pairs take part, how hits count, and the seed of every draw.
+    pub fn settings(self, settings: Settings) -> Self {
+        ProblemBuilder { settings, ..self }
+    }
+
+    /// One vector per item of the whole pool and of the paired set, for strategies that use
+    /// distances. Embeddings are their own unless told.
+    pub fn features(self, pool: Matrix, paired: Matrix) -> Self {
+        ProblemBuilder { features: Some(Features { pool, paired }), ..self }
+    }
+
+    /// Some items of the pool, in place of all: nothing is computed of the others.
+    pub fn only(self, items: Range<u32>) -> Self {
+        ProblemBuilder { items: Some(items), ..self }
+    }
+
+    /// Items in the whole pool.
+    fn pool(&self) -> usize {
+        match &self.source {
+            Source::Embeddings(sides) => sides.pool.rows(),
+            Source::Similarities(given) => given.pool.rows(),
+            Source::Pool(items) => *items,
+        }
+    }
+
+    /// Checks all that can be checked without a look at the numbers: shapes and settings.
+    pub fn check(&self) -> Result<(), Error> {
+        self.rule().map(drop)
+    }
+
+    /// The rule of hits, where there are similarities.
+    fn rule(&self) -> Result<Option<Arc<Rule>>, Error> {
+        let pool = self.pool();
+        if u32::try_from(pool).is_err() {
+            return Err(Error::TooManyRows { what: POOL, rows: pool });
+        }
+        if let Some(items) = &self.items {
+            check_within(items, &(0..pool as u32), pool)?;
+        }
+        if let Some(features) = &self.features
+            && features.pool.rows() != pool
+        {
+            return Err(Error::FeatureCount { features: features.pool.rows(), pool });
+        }
+        let pairs = match &self.source {
+            Source::Pool(_) => return Ok(None),
+            Source::Embeddings(sides) => sides.pairs()?,
+            Source::Similarities(Similarities { pool, paired }) => {
+                let pairs = paired.columns();
+                for (what, found) in [
+                    ("rows of the paired similarities", paired.rows()),
+                    ("columns of the pool's similarities", pool.columns()),
+                ] {
+                    if found != pairs {
+                        return Err(Error::SimilarityShape { what, found, pairs });
+                    }
+                }
+                pairs
+            }
+        };
+        Rule::new(&self.settings, pairs).map(|rule| Some(Arc::new(rule)))
+    }
+
+    /// The problem, with every number checked that it will look at.
+    pub fn build(self) -> Result<Problem, Error> {
+        let rule = self.rule()?;
+        let pool = self.pool();
+        let whole = 0..pool as u32;
+        let items = self.items.unwrap_or(whole.clone());
+        let mut inputs = Vec::new();
+        let mut features_checked = false;
+        let mut features = self.features;
+        let mut first = 0;
+        let similarities = match self.source {
+            Source::Pool(_) => None,
+            Source::Similarities(given) => Some(given),
+            Source::Embeddings(sides) => {
+                inputs = vec![sides.pool.clone(), sides.rivals.clone(), sides.anchors.clone()];
+                first = items.start;
+                if features.is_none() {
+                    // Looked at below, in full where the problem is about the whole pool.
+                    features_checked = items == whole;
+                    features =
+                        Some(Features { pool: sides.pool.clone(), paired: sides.rivals.clone() });
+                }
+                let (metric, route) = (self.metric, self.route);
+                Some(steady(&inputs, || sides.similarities(items.clone(), metric, route))?)
+            }
+        };
+        if let Some(Features { pool, paired }) = &features
+            && !features_checked
+        {
+            inputs.extend([pool.clone(), paired.clone()]);
+        }
+        let matching = similarities
+            .zip(rule)
+            .map(|(Similarities { pool, paired }, rule)| Matching { pool, paired, rule });
+        Ok(Problem {
+            pool,
+            items,
+            first,
+            matching,
+            features,
+            features_checked,
+            weight: self.settings.weight,
+            explain: self.settings.explain,
+            seed: self.settings.seed,
+            inputs,
+        })
+    }
+}
+
+impl Sides {
+    /// How many pairs there are; an error if the shapes do not fit.
+    fn pairs(&self) -> Result<usize, Error> {
+        for (right, matrix) in
+            [(self.rivals_name, &self.rivals), (self.anchors_name, &self.anchors)]
+        {
+            if self.pool.dim() != matrix.dim() {
+                let (left_dim, right_dim) = (self.pool.dim(), matrix.dim());
+                return Err(Error::DimensionMismatch { left: POOL, left_dim, right, right_dim });
+            }
+        }
+        let (rivals, anchors) = (self.rivals.rows(), self.anchors.rows());
+        if rivals != anchors {
+            let of_images = self.rivals_name == IMAGES;
+            let (images, texts) = if of_images { (rivals, anchors) } else { (anchors, rivals) };
+            return Err(Error::PairCount { images, texts });
+        }
+        Ok(rivals)
+    }
+
+    /// Some of the pool, and the rivals, against the anchors.
+    fn similarities(
+        &self,
+        items: Range<u32>,
+        metric: Metric,
+        route: Route,
+    ) -> Result<Similarities, Error> {
+        let rivals = Vectors::new(self.rivals.clone(), self.rivals_name)?;
+        let anchors = Vectors::new(self.anchors.clone(), self.anchors_name)?;
+        let first = items.start as usize;
+        let pool = Vectors::new(self.pool.slice(first..items.end as usize), POOL);
+        let pool = pool.map_err(|error| error.in_rows_from(first))?;
+        if metric == Metric::Cosine {
+            // Here, where it is known which row of the pool it is.
+            pool.require_directions().map_err(|error| error.in_rows_from(first))?;
+        }
+        let pool = Embeddings::new(pool, anchors.clone(), metric)?.with_route(route);
+        let paired = Embeddings::new(rivals, anchors, metric)?.with_route(route);
+        Ok(Similarities { pool: Arc::new(pool), paired: Arc::new(paired) })
+    }
+}

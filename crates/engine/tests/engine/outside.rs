@@ -1,0 +1,199 @@
+//! What callers bring along: strategies, ways to stop, blocks of their own size.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use nextpair_core::Matrix;
+use nextpair_engine::{
+    BagOfWords, Error, Given, Needs, Pick, Picks, Problem, Progress, Sieve, Similarity, Strategy,
+    StrategyName, bag_of_words, mean_features, ranks,
+};
+use proptest::strategy::{Strategy as _, ValueTree};
+use proptest::test_runner::TestRunner;
+
+use crate::case::{Case, cases};
+
+fn some_cases(count: usize) -> Vec<Case> {
+    let mut runner = TestRunner::deterministic();
+    let case = |_| cases().new_tree(&mut runner).unwrap().current();
+    (0..count).map(case).filter(|case| case.problem().is_ok()).collect()
+}
+
+/// The first items there are.
+struct First;
+
+impl Strategy for First {
+    fn needs(&self) -> Needs {
+        Needs { matching: true, features: true }
+    }
+
+    fn select(&self, problem: &Problem, budget: usize, _: &dyn Progress) -> Result<Picks, Error> {
+        let (matching, features) = (problem.matching()?, problem.features()?);
+        assert_eq!(matching.pool.rows(), features.pool.rows());
+        let pick = |index| Pick { index, score: 0.0, hits: None, why: Vec::new() };
+        let picks = problem.items().take(budget).map(pick).collect();
+        let (pool, thresholds) = (problem.pool(), Vec::new());
+        Ok(Picks { picks, pool, hard_negatives: None, thresholds })
+    }
+}
+
+#[test]
+fn a_strategy_from_outside_is_checked_as_ours_are() {
+    for case in some_cases(5) {
+        let problem = case.problem().unwrap();
+        let picks = problem.select_with(&First, case.budget, &()).unwrap();
+        assert_eq!(picks.indices(), (0..case.budget as u32).collect::<Vec<_>>());
+        let refused = |problem: &Problem, budget| {
+            problem.select_with(&First, budget, &()).unwrap_err().to_string()
+        };
+        assert_eq!(refused(&problem, 0), "the budget is 0; ask for at least one item");
+        let given = case.given().unwrap();
+        let expected =
+            "this strategy needs a vector for every item of the pool and of the paired set";
+        assert_eq!(refused(&given, 1), expected);
+        let none = Problem::of_pool(3).build().unwrap();
+        assert!(refused(&none, 1).starts_with("this strategy needs the similarities"));
+        let error = problem.score(&First, 1, &()).unwrap_err().to_string();
+        assert!(error.starts_with("this strategy cannot be split into shards"), "{error}");
+    }
+    let features = Matrix::from_f32(1, &[1.0, f32::NAN]);
+    let own = || Arc::new(Given::new(2, vec![1.0, 0.0, 0.0, 1.0]).unwrap());
+    let problem = Problem::of_similarities(own(), own()).features(features.clone(), features);
+    let error = problem.build().unwrap().select_with(&First, 1, &()).unwrap_err().to_string();
+    assert_eq!(error, "the pool's features: row 1, dimension 0 is NaN");
+}
+
+/// Says stop when it was asked so many times.
+struct StopAfter {
+    left: AtomicUsize,
+}
+
+impl StopAfter {
+    fn new(asked: usize) -> Self {
+        StopAfter { left: AtomicUsize::new(asked) }
+    }
+}
+
+impl Progress for StopAfter {
+    fn start(&self, _: &'static str, _: u64) {}
+    fn advance(&self, _: u64) {}
+
+    fn stopped(&self) -> bool {
+        let less = |left: usize| Some(left.saturating_sub(1));
+        self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less) == Ok(0)
+    }
+}
+
+/// How often `work` asks whether to go on; stopping it at any of these times ends it.
+fn asks<T>(work: impl Fn(&dyn Progress) -> Result<T, Error>) -> usize {
+    for asked in 0..10_000 {
+        match work(&StopAfter::new(asked)) {
+            Err(Error::Stopped) => {}
+            Ok(_) => return asked,
+            Err(other) => panic!("{other}"),
+        }
+    }
+    panic!("it never ends");
+}
+
+#[test]
+fn every_strategy_can_be_stopped_between_any_two_blocks() {
+    for case in some_cases(6) {
+        let problem = case.problem().unwrap();
+        for &strategy in StrategyName::ALL {
+            let asked = asks(|progress| problem.select(strategy, case.budget, progress));
+            // At the start, and in the loops of all that have some.
+            let least = if strategy == StrategyName::Random { 1 } else { 3 };
+            assert!(asked >= least, "{strategy}: {asked}");
+        }
+    }
+}
+
+#[test]
+fn features_and_ranks_can_be_stopped() {
+    let items = Matrix::from_vec(2, (0..240).map(|i| ((i * 7) % 13) as f32).collect());
+    let items = items.with_locals(3);
+    let settings = BagOfWords { clusters: 5, ..BagOfWords::default() };
+    assert!(asks(|progress| bag_of_words(&items, &items, settings, progress)) > 4);
+    assert!(asks(|progress| mean_features(&items, progress)) >= 1);
+    let given = Given::new(3, vec![0.5; 9]).unwrap();
+    let all = [0, 1, 2];
+    assert!(asks(|progress| ranks(&given, &all, &all, &all, progress)) >= 4);
+}
+
+/// The similarities of another, looked at in blocks of a size of its own.
+struct InBlocks {
+    inner: Arc<dyn Similarity>,
+    rows: usize,
+}
+
+struct Blocks<'a> {
+    inner: Box<dyn Sieve + 'a>,
+    rows: usize,
+}
+
+impl Similarity for InBlocks {
+    fn rows(&self) -> usize {
+        self.inner.rows()
+    }
+
+    fn columns(&self) -> usize {
+        self.inner.columns()
+    }
+
+    fn tile(&self, rows: &[u32], columns: &[u32], out: &mut [f32]) -> Result<(), Error> {
+        self.inner.tile(rows, columns, out)
+    }
+
+    fn tile_error(&self, rows: &[u32], columns: &[u32]) -> f64 {
+        self.inner.tile_error(rows, columns)
+    }
+
+    fn exact(&self, row: u32, columns: &[u32], out: &mut [f64]) -> Result<(), Error> {
+        self.inner.exact(row, columns, out)
+    }
+
+    fn sieve<'a>(
+        &'a self,
+        columns: &'a [u32],
+        expected: Option<&[f64]>,
+    ) -> Result<Box<dyn Sieve + 'a>, Error> {
+        let inner = self.inner.sieve(columns, expected)?;
+        Ok(Box::new(Blocks { inner, rows: self.rows }))
+    }
+}
+
+impl Sieve for Blocks<'_> {
+    fn above(&self, rows: &[u32], cuts: &[f64]) -> Result<Vec<(u32, u32)>, Error> {
+        assert!(rows.len() <= self.rows.max(1), "{} rows at once", rows.len());
+        self.inner.above(rows, cuts)
+    }
+
+    fn rows_at_once(&self) -> usize {
+        self.rows
+    }
+}
+
+#[test]
+fn picks_do_not_depend_on_how_many_rows_a_sieve_takes_at_once() {
+    for case in some_cases(12) {
+        let problem = case.problem().unwrap();
+        let matching = problem.matching().unwrap();
+        let features = problem.features().unwrap();
+        for rows in [0, 1, 7, 100_000, usize::MAX] {
+            let in_blocks = |inner: &Arc<dyn Similarity>| -> Arc<dyn Similarity> {
+                Arc::new(InBlocks { inner: inner.clone(), rows })
+            };
+            let blocks =
+                Problem::of_similarities(in_blocks(&matching.pool), in_blocks(&matching.paired))
+                    .features(features.pool.clone(), features.paired.clone())
+                    .settings(case.settings.clone())
+                    .build()
+                    .unwrap();
+            for &strategy in StrategyName::ALL {
+                let picks = blocks.select(strategy, case.budget, &()).unwrap();
+                assert_eq!(picks, problem.select(strategy, case.budget, &()).unwrap(), "{rows}");
+            }
+        }
+    }
+}

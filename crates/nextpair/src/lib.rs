@@ -1,0 +1,204 @@
+//! Which unpaired item should we pay to pair next?
+//!
+//! You have some pairs of images and texts, many images (or texts) without the other half, and a
+//! budget for people who pair. nextpair chooses, exactly and at any size, the items that would teach
+//! a retrieval model most. Five calls, from the smallest:
+//!
+//! # Select
+//!
+//! A [`Problem`] owns pairs, pool and rule; a [`StrategyName`] answers it.
+//!
+//! ```
+//! use nextpair::{Matrix, Metric, Problem, Settings, Side, StrategyName};
+//!
+//! // Two pairs, row j of both for pair j, and three images without a text.
+//! let images = Matrix::from_vec(2, vec![1.0f32, 0.0, 0.0, 1.0]);
+//! let texts = Matrix::from_vec(2, vec![0.9f32, 0.1, 0.2, 0.8]);
+//! let pool = Matrix::from_vec(2, vec![1.0f32, 0.2, -1.0, 0.0, 0.3, 0.9]);
+//! let problem = Problem::of_embeddings(images, texts, pool, Side::Image)
+//!     .metric(Metric::Cosine)
+//!     .settings(Settings { explain: 1, ..Settings::default() })
+//!     .build()?;
+//! let picks = problem.select(StrategyName::HardNegative, 2, &())?;
+//! assert_eq!(picks.indices(), [0, 2]);
+//! assert_eq!(picks.picks[1].why[0].anchor, 1, "it would be confused with the text of pair 1");
+//! # Ok::<(), nextpair::engine::Error>(())
+//! ```
+//!
+//! The last argument hears how far the work is, and may stop it: see [`Progress`]. Any other model
+//! implements [`Similarity`] and comes in by [`Problem::of_similarities`].
+//!
+//! # Open files
+//!
+//! Matrices in files are mapped and never held in memory because of their size.
+//!
+//! ```
+//! use nextpair::{Files, Paths, Selection, Side};
+//! # use nextpair::{Matrix, core::AtomicFile, data::npy};
+//! # let folder = tempfile::tempdir()?;
+//! # std::env::set_current_dir(&folder)?;
+//! # for (name, values) in [("images.npy", [1.0f32, 0.0, 0.0, 1.0]), ("texts.npy", [0.9, 0.1, 0.2, 0.8]), ("pool.npy", [1.0, 0.2, 0.3, 0.9])] {
+//! #     let mut file = AtomicFile::create(name.as_ref())?;
+//! #     npy::write_matrix(&mut file, &Matrix::from_vec(2, values.to_vec()))?;
+//! #     file.commit()?;
+//! # }
+//!
+//! let files = Files::open(Paths {
+//!     pool_side: Side::Image,
+//!     pool: "pool.npy".into(),
+//!     paired: "images.npy".into(),
+//!     anchors: Some("texts.npy".into()),
+//!     pool_ids: None,
+//!     pair_ids: None,
+//! })?;
+//! let selection = Selection::new(files, 1);
+//! let picks = selection.select(&())?;
+//! for pick in &picks.picks {
+//!     assert_eq!(selection.files.pool_id(pick.index), "0");
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Split it
+//!
+//! Shards of the pool are scored anywhere, on any number of machines; what comes out together is the
+//! selection, to the bit.
+//!
+//! ```
+//! use nextpair::{Files, Part, Paths, Selection, Shard, Side};
+//! # use nextpair::{Matrix, core::AtomicFile, data::npy};
+//! # let folder = tempfile::tempdir()?;
+//! # std::env::set_current_dir(&folder)?;
+//! # let mut draws = nextpair::core::Draws::new(1);
+//! # for (name, rows) in [("images.npy", 20), ("texts.npy", 20), ("pool.npy", 50)] {
+//! #     let values: Vec<f32> = (0..4 * rows).map(|_| draws.normal() as f32).collect();
+//! #     let mut file = AtomicFile::create(name.as_ref())?;
+//! #     npy::write_matrix(&mut file, &Matrix::from_vec(4, values))?;
+//! #     file.commit()?;
+//! # }
+//! # let paths = Paths { pool_side: Side::Image, pool: "pool.npy".into(), paired: "images.npy".into(), anchors: Some("texts.npy".into()), pool_ids: None, pair_ids: None };
+//!
+//! let selection = Selection::new(Files::open(paths)?, 10);
+//! for index in 0..3 {
+//!     let shard = Shard::new(index, 3).expect("0, 1 and 2 are shards of three");
+//!     selection.score(shard, &())?.save(format!("part-{index}").as_ref())?;
+//! }
+//! let whole = Part::load_all(&["part-2", "part-0", "part-1"])?;
+//! assert_eq!(whole.finish(&())?.picks, selection.select(&())?);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! In memory the same is [`Problem::only`], [`Problem::score`], [`Partial::merge`] and
+//! [`Problem::finish`].
+//!
+//! # Bring a strategy
+//!
+//! A [`Strategy`] sees the [`Problem`] and says what it wants; [`Problem::select_with`] checks the
+//! rest. `examples/strategy.rs` has one that looks at similarities.
+//!
+//! ```
+//! use nextpair::{Needs, Pick, Picks, Problem, Progress, Strategy, engine};
+//!
+//! /// First come, first served.
+//! struct Oldest;
+//!
+//! impl Strategy for Oldest {
+//!     fn needs(&self) -> Needs {
+//!         Needs { matching: false, features: false }
+//!     }
+//!
+//!     fn select(
+//!         &self,
+//!         problem: &Problem,
+//!         budget: usize,
+//!         _: &dyn Progress,
+//!     ) -> Result<Picks, engine::Error> {
+//!         let pick = |index| Pick { index, score: 0.0, hits: None, why: Vec::new() };
+//!         let picks = problem.items().take(budget).map(pick).collect();
+//!         Ok(Picks { picks, pool: problem.pool(), hard_negatives: None, thresholds: Vec::new() })
+//!     }
+//! }
+//!
+//! let problem = Problem::of_pool(5).build()?;
+//! assert_eq!(problem.select_with(&Oldest, 2, &())?.indices(), [0, 1]);
+//! # Ok::<(), engine::Error>(())
+//! ```
+//!
+//! # Measure what it buys
+//!
+//! An experiment trains, selects, pairs, and again, for several strategies and seeds. Here a tiny one
+//! on drawn scenes; with `annotator = "human"` people pair.
+//!
+//! ```
+//! # #[cfg(feature = "scenario")]
+//! # {
+//! use nextpair::data::{import::import_scenes, scenes};
+//! use nextpair::scenario::{Experiment, Scenario, read_experiment};
+//! # let folder = tempfile::tempdir()?;
+//! # std::env::set_current_dir(&folder)?;
+//!
+//! let settings = scenes::Settings { images: 60, ..scenes::Settings::default() };
+//! import_scenes(&settings, "scenes".as_ref(), &())?;
+//! std::fs::write("tiny.toml", r#"
+//!     dataset = "scenes"
+//!     strategies = ["random", "hard-negative"]
+//!     rounds = 1
+//!
+//!     [model]
+//!     architecture = "vse"
+//!     dim = 8
+//!     word_dim = 8
+//!
+//!     [training]
+//!     epochs = 1
+//!     batch = 8
+//!     validate_last = 0
+//! "#)?;
+//! let (keys, file) = read_experiment("tiny.toml".as_ref())?;
+//! let (model, training) = (file.model.expect("it names one"), file.training.expect("as above"));
+//! let experiment = Experiment::resolve(keys, model, training)?;
+//! let scenario = Scenario::create("tiny".as_ref(), experiment, &())?;
+//! scenario.run(1, &())?;
+//! let rounds = scenario.rounds();
+//! // Before anything is bought, and after a batch by each strategy.
+//! assert_eq!(rounds.iter().map(|round| round.round).collect::<Vec<_>>(), [0, 1, 1]);
+//! # }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Features
+//!
+//! Without default features this is the selection: `engine`, `data` and `core`. `models` adds
+//! retrieval models, `scenario` experiments and reports, `encode` ONNX encoders, `annotate` the app in
+//! which people pair. All are on by default.
+
+#![forbid(unsafe_code)]
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
+mod error;
+mod files;
+mod part;
+mod selection;
+
+pub use error::Error;
+pub use files::{Files, Paths};
+pub use nextpair_core::{Dtype, Matrix, Progress, Side};
+pub use nextpair_engine::{
+    BagOfWords, Features, Given, Guards, ItemFeatures, Matching, Metric, Needs, Partial, Pick,
+    Picks, Problem, ProblemBuilder, Reason, Rule, Scope, Settings, Shard, Sharded, Sieve,
+    Similarity, Size, Strategy, StrategyName, Weight,
+};
+pub use part::{Finished, Part};
+pub use selection::Selection;
+
+#[cfg(feature = "annotate")]
+pub use nextpair_annotate as annotate;
+pub use nextpair_core as core;
+pub use nextpair_data as data;
+#[cfg(feature = "encode")]
+pub use nextpair_encode as encode;
+pub use nextpair_engine as engine;
+#[cfg(feature = "models")]
+pub use nextpair_models as models;
+#[cfg(feature = "scenario")]
+pub use nextpair_scenario as scenario;

@@ -1,0 +1,222 @@
+//! What one shard contributes to a selection on files, and what it takes to finish.
+
+mod file;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use nextpair_core::{Matrix, Progress, Side};
+use nextpair_data::open;
+use nextpair_engine::{Partial, Picks, Problem, Settings, StrategyName, Weight};
+use serde::{Deserialize, Serialize};
+
+use crate::{Error, Selection};
+
+/// What some shards of a pool contribute to a selection, with all that is needed to finish it
+/// elsewhere: the strategy and its settings, names, and where the features lie.
+pub struct Part {
+    header: Header,
+    partial: Partial,
+}
+
+/// What those items or pairs are called that a part tells of.
+type Names = BTreeMap<u32, String>;
+
+/// What stands in front of the numbers of a part, in a file too.
+#[derive(Serialize, Deserialize)]
+struct Header {
+    fingerprint: String,
+    strategy: String,
+    budget: usize,
+    pool: usize,
+    by_count: bool,
+    explain: usize,
+    keep: usize,
+    hard_negatives: Option<u64>,
+    ids: Option<Names>,
+    anchor_ids: Option<Names>,
+    pool_path: PathBuf,
+    paired_path: PathBuf,
+    pool_of_texts: bool,
+}
+
+impl Part {
+    pub(crate) fn new(selection: &Selection, partial: Partial) -> Result<Self, Error> {
+        let items = partial.best.iter().map(|pick| pick.index);
+        let items = items.chain(partial.hits.iter().map(|(item, _)| *item));
+        let anchors = partial.anchors.iter().copied();
+        let whole = |path: &Path| {
+            // It may be finished elsewhere; a name with a tensor behind it is not a file.
+            std::path::absolute(path).map_err(|e| nextpair_core::Error::io(path, e))
+        };
+        let (files, settings) = (&selection.files, &selection.settings);
+        let header = Header {
+            fingerprint: fingerprint(selection),
+            strategy: selection.strategy.as_str().to_string(),
+            budget: selection.budget,
+            pool: files.pool().rows(),
+            by_count: settings.weight == Weight::Count,
+            explain: settings.explain,
+            keep: partial.keep,
+            hard_negatives: partial.hard_negatives,
+            ids: files.pool_ids().map(|_| items.map(|i| (i, files.pool_id(i))).collect()),
+            anchor_ids: files.pair_ids().map(|_| anchors.map(|j| (j, files.pair_id(j))).collect()),
+            pool_path: whole(&files.paths().pool)?,
+            paired_path: whole(&files.paths().paired)?,
+            pool_of_texts: files.paths().pool_side == Side::Text,
+        };
+        Ok(Part { header, partial })
+    }
+
+    /// Loads parts and joins them, in any order.
+    ///
+    /// # Errors
+    /// If there are none, or if they are not of one selection.
+    pub fn load_all<P: AsRef<Path>>(paths: &[P]) -> Result<Part, Error> {
+        let mut paths = paths.iter().map(AsRef::as_ref);
+        let Some(first) = paths.next() else { return Err(Error::Files("no parts".into())) };
+        let mut whole = Part::load(first)?;
+        for path in paths {
+            let part = Part::load(path)?;
+            if !whole.belongs_with(&part) {
+                let (first, path) = (first.display(), path.display());
+                let what = format!("{first} and {path} were made with different settings or files");
+                return Err(Error::Files(what));
+            }
+            whole = whole
+                .merge(part)
+                .map_err(|source| Error::Misfit { path: path.to_path_buf(), source })?;
+        }
+        Ok(whole)
+    }
+
+    /// Whether both were made with the same settings, of the same files.
+    pub fn belongs_with(&self, other: &Part) -> bool {
+        (&self.header.fingerprint, self.header.pool)
+            == (&other.header.fingerprint, other.header.pool)
+    }
+
+    /// Both parts as one.
+    ///
+    /// # Errors
+    /// If they overlap, or come from different selections.
+    pub fn merge(self, other: Part) -> Result<Part, nextpair_engine::Error> {
+        if !self.belongs_with(&other) {
+            let what = "they were made with different settings or files";
+            return Err(nextpair_engine::Error::Parts(what.into()));
+        }
+        let Part { mut header, partial } = self;
+        let partial = partial.merge(other.partial)?;
+        header.learn(other.header);
+        Ok(Part { header, partial })
+    }
+
+    /// What it contributes.
+    pub fn partial(&self) -> &Partial {
+        &self.partial
+    }
+
+    /// The strategy of the selection.
+    pub fn strategy(&self) -> Result<StrategyName, Error> {
+        self.header.strategy.parse().map_err(Error::Files)
+    }
+
+    /// The picks, once every item of the pool is in it.
+    pub fn finish(self, progress: &dyn Progress) -> Result<Finished, Error> {
+        let strategy = self.strategy()?;
+        let Part { header, partial } = self;
+        let settings = Settings {
+            weight: if header.by_count { Weight::Count } else { Weight::Surplus },
+            explain: header.explain,
+            ..Settings::default()
+        };
+        let mut problem = Problem::of_pool(header.pool).settings(settings);
+        if strategy.needs().features {
+            let (pool, paired) = header.features()?;
+            problem = problem.features(pool, paired);
+        }
+        let picks = problem.build()?.finish(&strategy, partial, header.budget, progress)?;
+        Ok(Finished { picks, strategy, names: header.ids, pair_names: header.anchor_ids })
+    }
+}
+
+/// A selection that was made of parts.
+pub struct Finished {
+    /// The picks.
+    pub picks: Picks,
+    /// The strategy that picked.
+    pub strategy: StrategyName,
+    names: Option<Names>,
+    pair_names: Option<Names>,
+}
+
+impl Finished {
+    /// What a pool item is called: its name, or else its index.
+    pub fn pool_id(&self, index: u32) -> String {
+        name_of(self.names.as_ref(), index)
+    }
+
+    /// What a pair is called: its name, or else its index.
+    pub fn pair_id(&self, index: u32) -> String {
+        name_of(self.pair_names.as_ref(), index)
+    }
+}
+
+impl Header {
+    /// Takes over the names that another part knows.
+    fn learn(&mut self, other: Header) {
+        for (mine, theirs) in [(&mut self.ids, other.ids), (&mut self.anchor_ids, other.anchor_ids)]
+        {
+            if let (Some(mine), Some(theirs)) = (mine, theirs) {
+                mine.extend(theirs);
+            }
+        }
+    }
+
+    /// The vectors of the pool, which must still have its items, and of its paired side.
+    fn features(&self) -> Result<(Matrix, Matrix), Error> {
+        let side = if self.pool_of_texts { Side::Text } else { Side::Image };
+        let pool = open(&self.pool_path, side)?.matrix;
+        if pool.rows() != self.pool {
+            let (path, rows, items) = (self.pool_path.display(), pool.rows(), self.pool);
+            let what =
+                format!("{path}: {rows} items, but it had {items} when the parts were scored");
+            return Err(Error::Files(what));
+        }
+        Ok((pool, open(&self.paired_path, side)?.matrix))
+    }
+}
+
+fn name_of(ids: Option<&Names>, index: u32) -> String {
+    ids.and_then(|ids| ids.get(&index)).cloned().unwrap_or_else(|| index.to_string())
+}
+
+/// A number that parts of one selection share: its settings, and a sample of the numbers.
+fn fingerprint(selection: &Selection) -> String {
+    let Selection { files, strategy, budget, metric, settings, .. } = selection;
+    let chosen = (strategy, budget, files.paths().pool_side, metric, settings);
+    let named = (files.pool_ids().is_some(), files.pair_ids().is_some(), files.pool().dim());
+    let mut hash = Fnv::new();
+    hash.add(format!("{chosen:?} {named:?}").as_bytes());
+    for matrix in [files.pool(), files.paired()] {
+        for row in (0..matrix.rows()).step_by(matrix.rows().div_ceil(64).max(1)) {
+            hash.add(matrix.row_bytes(row));
+        }
+    }
+    format!("{:016x}", hash.0)
+}
+
+/// The FNV-1a hash: the same on every machine, which the standard library does not promise.
+struct Fnv(u64);
+
+impl Fnv {
+    fn new() -> Self {
+        Fnv(0xcbf2_9ce4_8422_2325)
+    }
+
+    fn add(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! A selection on files: everything that its parts must agree in.
+
+use std::ops::Range;
+
+use nextpair_core::{Matrix, Progress};
+use nextpair_engine::{
+    BagOfWords, ItemFeatures, Metric, Picks, Problem, ProblemBuilder, Settings, Shard, Size,
+    StrategyName, bag_of_words, mean_features, require_finite,
+};
+
+use crate::files::{POOL, paired_names};
+use crate::{Error, Files, Part};
+
+/// What to choose from files, and how.
+pub struct Selection {
+    /// What is paired, and the pool.
+    pub files: Files,
+    /// The strategy.
+    pub strategy: StrategyName,
+    /// How many items to pick.
+    pub budget: usize,
+    /// How embeddings are compared.
+    pub metric: Metric,
+    /// Which pairs take part, how hits count, and the seed of every draw.
+    pub settings: Settings,
+    /// For distances, where items have several vectors.
+    pub features: ItemFeatures,
+    /// How visual words are found, where they are wanted; the seed is that of the settings.
+    pub words: BagOfWords,
+}
+
+impl Selection {
+    /// Hard negatives, compared by their cosine, with usual settings.
+    pub fn new(files: Files, budget: usize) -> Self {
+        Selection {
+            files,
+            strategy: StrategyName::HardNegative,
+            budget,
+            metric: Metric::default(),
+            settings: Settings::default(),
+            features: ItemFeatures::default(),
+            words: BagOfWords::default(),
+        }
+    }
+
+    /// Checks all that can be checked without a look at the numbers.
+    pub fn check(&self) -> Result<(), Error> {
+        let (pool, paired) = (self.files.pool(), self.files.paired());
+        if self.strategy.needs().features && pool.dim() != paired.dim() {
+            let (left_dim, right_dim) = (pool.dim(), paired.dim());
+            let (right, _) = paired_names(self.files.paths().pool_side);
+            let mismatch = nextpair_engine::Error::DimensionMismatch {
+                left: POOL,
+                left_dim,
+                right,
+                right_dim,
+            };
+            return Err(mismatch.into());
+        }
+        Ok(self.compared()?.settings(self.settings.clone()).check()?)
+    }
+
+    /// The picks.
+    pub fn select(&self, progress: &dyn Progress) -> Result<Picks, Error> {
+        let whole = 0..self.files.pool().rows() as u32;
+        self.steady(|| {
+            Ok(self.problem(whole, progress)?.select(self.strategy, self.budget, progress)?)
+        })
+    }
+
+    /// What one shard of the pool contributes; nothing is computed of the others.
+    pub fn score(&self, shard: Shard, progress: &dyn Progress) -> Result<Part, Error> {
+        self.strategy.check_shardable()?;
+        let items = shard.items(self.files.pool().rows());
+        let partial = self.steady(|| {
+            Ok(self.problem(items, progress)?.score(&self.strategy, self.budget, progress)?)
+        })?;
+        Part::new(self, partial)
+    }
+
+    /// The problem, about some items of the pool, with all that the strategy needs.
+    pub fn problem(&self, items: Range<u32>, progress: &dyn Progress) -> Result<Problem, Error> {
+        let needs = self.strategy.needs();
+        if !needs.matching {
+            self.check_unread(items.clone())?;
+        }
+        let mut problem = self.compared()?.settings(self.settings.clone()).only(items);
+        // Embeddings that are compared are their own features.
+        if needs.features && !needs.matching {
+            let (pool, paired) = self.vectors(progress)?;
+            problem = problem.features(pool, paired);
+        }
+        Ok(problem.build()?)
+    }
+
+    /// About the peak of anonymous memory it will take, in bytes.
+    pub fn predicted_peak(&self) -> u64 {
+        let (pool, paired) = (self.files.pool(), self.files.paired());
+        let (items, pairs, dim) = (pool.rows(), paired.rows(), pool.dim());
+        let (budget, threads) = (self.budget, rayon::current_num_threads());
+        let size = Size { pool: items, pairs, dim, budget, threads };
+        let names = [self.files.pool_ids(), self.files.pair_ids()].into_iter().flatten().flatten();
+        let names: usize = names.map(|name| name.len() + 64).sum();
+        let words = if self.makes_vectors() && self.features == ItemFeatures::Bow {
+            self.bag_of_words().memory(items * pool.locals() + pairs * paired.locals(), dim)
+        } else {
+            0
+        };
+        self.strategy.predicted_peak(&size) + (names + words) as u64
+    }
+
+    /// The similarities that the strategy needs, or none.
+    fn compared(&self) -> Result<ProblemBuilder, Error> {
+        let (side, pool) = (self.files.paths().pool_side, self.files.pool());
+        if !self.strategy.needs().matching {
+            return Ok(Problem::of_pool(pool.rows()));
+        }
+        let anchors = self
+            .files
+            .anchors()
+            .ok_or(nextpair_engine::Error::NoSimilarity { strategy: self.strategy.as_str() })?;
+        let (images, texts) = side.own_and_other(self.files.paired(), anchors);
+        let problem = Problem::of_embeddings(images.clone(), texts.clone(), pool.clone(), side);
+        Ok(problem.metric(self.metric))
+    }
+
+    /// Looks at the numbers that nobody else will: bad ones must not pass in silence.
+    fn check_unread(&self, items: Range<u32>) -> Result<(), Error> {
+        let (own, other) = paired_names(self.files.paths().pool_side);
+        let first = items.start as usize;
+        let shard = self.files.pool().slice(first..items.end as usize);
+        require_finite(&shard, POOL).map_err(|error| error.in_rows_from(first))?;
+        require_finite(self.files.paired(), own)?;
+        if let Some(anchors) = self.files.anchors() {
+            require_finite(anchors, other)?;
+        }
+        Ok(())
+    }
+
+    /// Whether distances need vectors that are not in the files.
+    fn makes_vectors(&self) -> bool {
+        let several = self.files.pool().locals() > 1 || self.files.paired().locals() > 1;
+        let needs = self.strategy.needs();
+        // Similarities are of one vector per item; there the problem itself refuses several.
+        needs.features && !needs.matching && several
+    }
+
+    /// One vector per item of the pool and of the paired set.
+    fn vectors(&self, progress: &dyn Progress) -> Result<(Matrix, Matrix), Error> {
+        let (pool, paired) = (self.files.pool(), self.files.paired());
+        if !self.makes_vectors() {
+            return Ok((pool.clone(), paired.clone()));
+        }
+        Ok(match self.features {
+            ItemFeatures::Mean => {
+                (mean_features(pool, progress)?, mean_features(paired, progress)?)
+            }
+            ItemFeatures::Bow => {
+                let (paired, pool) = bag_of_words(paired, pool, self.bag_of_words(), progress)?;
+                (pool, paired)
+            }
+        })
+    }
+
+    fn bag_of_words(&self) -> BagOfWords {
+        BagOfWords { seed: self.settings.seed, ..self.words }
+    }
+
+    /// What `work` answers, unless a file changed meanwhile: what it complains of may be due to that.
+    fn steady<T>(&self, work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+        let answer = work();
+        self.files.check_unchanged()?;
+        answer
+    }
+}
