@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use nextpair_data::text::Vocabulary;
-use nextpair_models::{Device, Run, pth};
+use nextpair_models::{Device, ModelFolder, pth};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -22,10 +22,10 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let vocabulary = Vocabulary::read(&args.vocabulary)?;
     let checkpoint = pth::read(&args.checkpoint)?;
-    let model = checkpoint.model(&args.checkpoint, &Device::Cpu)?;
+    let (config, model) = checkpoint.model(&args.checkpoint, Device::Cpu)?;
     let (weights, words) = (model.weights().count(), vocabulary.words().len());
     let epochs = checkpoint.epoch.map_or(1, |epoch| epoch.max(1) as usize);
-    let run = Run::adopt(&args.out, &args.checkpoint, &model, vocabulary, epochs)?;
+    let run = ModelFolder::adopt(&args.out, &args.checkpoint, config, &model, vocabulary, epochs)?;
     tell!(
         "{}: {} weights, {words} words{}",
         run.folder().display(),

@@ -7,9 +7,10 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use nextpair_data::dataset::{Dataset, TEST};
-use nextpair_models::{Device, Evaluation, Run, evaluate};
+use nextpair_models::{Evaluation, ModelFolder, evaluate};
 use serde::Serialize;
 
+use crate::device::DeviceArgs;
 use crate::numbers::{grouped, in_usual_order};
 use crate::progress::Bar;
 use crate::streams::print;
@@ -30,6 +31,8 @@ pub(crate) struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    device: DeviceArgs,
     /// Threads; all cores by default
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
@@ -39,7 +42,7 @@ pub(crate) struct Args {
 #[derive(Serialize)]
 struct Report {
     run: PathBuf,
-    model: &'static str,
+    model: String,
     /// The epoch of the weights, and how many there will be.
     epoch: Option<usize>,
     epochs: usize,
@@ -55,8 +58,8 @@ struct Report {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     threads::set(args.threads)?;
-    let run = Run::open(&args.run)?;
-    let model = run.model(&Device::Cpu)?;
+    let run = ModelFolder::open(&args.run)?;
+    let model = run.model(args.device.device)?;
     let corpus = run.corpus(Dataset::open(&args.dataset)?)?;
     if let Some(notice) = run.stand_in(&corpus) {
         say!("{notice}");
@@ -76,7 +79,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let epochs = run.spec().training.epochs;
     let report = Report {
         run: args.run.clone(),
-        model: run.spec().model.name(),
+        model: run.spec().model.name().to_owned(),
         epoch: run.weights_epoch()?,
         epochs,
         finished: run.spec().adopted

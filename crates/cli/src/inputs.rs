@@ -11,6 +11,7 @@ use nextpair_data::{Side, read_groups, read_indices};
 use nextpair_engine::{Guards, Metric, Rule, Scope, Settings, StrategyName, Weight, group_labels};
 use nextpair_scenario::{Bow, ItemFeatures};
 
+use crate::device::DeviceArgs;
 use crate::selection::Selection;
 use crate::threads;
 
@@ -112,6 +113,8 @@ pub(crate) struct SelectionArgs {
     /// How many of each pick's strongest hits to report
     #[arg(long, value_name = "N", default_value_t = 3, allow_negative_numbers = true)]
     explain: usize,
+    #[command(flatten)]
+    pub(crate) device: DeviceArgs,
     /// Threads; all cores by default
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     threads: Option<usize>,

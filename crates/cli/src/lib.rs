@@ -8,6 +8,7 @@ mod streams;
 
 mod annotate;
 mod convert;
+mod device;
 mod embed;
 mod evaluate;
 mod example;

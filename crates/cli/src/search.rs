@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Result, bail, ensure};
-use nextpair_data::AtomicFile;
-use nextpair_models::Rows;
+use nextpair_data::{AtomicFile, Side};
 
+use crate::device::DeviceArgs;
 use crate::evaluate::items_of;
 use crate::progress::Bar;
 use crate::streams::print;
@@ -45,6 +45,8 @@ pub(crate) struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    device: DeviceArgs,
     /// Threads [default: all cores]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     threads: Option<usize>,
@@ -77,7 +79,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             ensure!(!inside, "--html {}: not into {}", page.display(), kept.display());
         }
     }
-    let trained = Trained::open(&args.run, &args.dataset)?;
+    let trained = Trained::open(&args.run, &args.dataset, args.device.device)?;
     let query = match &args.query {
         QueryArgs { text: Some(text), .. } => Query::text(&trained, text)?,
         QueryArgs { image: Some(image), .. } => Query::image(&trained, image)?,
@@ -90,7 +92,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let candidates = candidates(args, &trained, query.wanted())?;
     let bar = Bar::new();
     let encoded = trained.encode(query.wanted(), &candidates, &bar)?;
-    let ranked = ranking::best(&trained.scorer, &query, &encoded, args.top, &bar);
+    let ranked = ranking::best(&trained.model, &query, &encoded, args.top, &bar);
     bar.finish();
     let found = ranked?.into_iter().enumerate().map(|(at, (place, score))| {
         let which = candidates[place as usize];
@@ -114,17 +116,17 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 }
 
 /// The images, as items, or captions of the dataset or of a split.
-fn candidates(args: &Args, trained: &Trained, wanted: Rows) -> Result<Vec<usize>> {
+fn candidates(args: &Args, trained: &Trained, wanted: Side) -> Result<Vec<usize>> {
     let (corpus, items) = (&trained.corpus, trained.dataset().items());
     let within: Vec<usize> = match &args.split {
         Some(split) => items_of(trained.dataset(), split)?,
         None => (0..items.len()).collect(),
     };
     let (candidates, what): (Vec<usize>, _) = match wanted {
-        Rows::Images => {
+        Side::Image => {
             (within.into_iter().filter(|&item| corpus.has_image(item)).collect(), "image")
         }
-        Rows::Texts => {
+        Side::Text => {
             (within.into_iter().flat_map(|item| corpus.captions_of(item)).collect(), "caption")
         }
     };

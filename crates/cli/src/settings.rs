@@ -2,23 +2,23 @@
 //! `run`.
 
 use anyhow::{Context, Result, bail};
-use nextpair_models::{Config, NAMES, Training, Violation};
+use clap::ValueEnum;
+use clap::builder::{PossibleValue, PossibleValuesParser};
+use nextpair_kernels::{Aggregation, Normaliser};
+use nextpair_models::{Choice, Config, Setting, Training, Violation};
 use nextpair_scenario::SettingsFile;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
 
 #[derive(clap::Args)]
 #[group(id = "model-settings")]
 #[command(next_help_heading = "Model")]
 pub(crate) struct ModelArgs {
     /// A model with its published settings
-    #[arg(long, value_name = "NAME", value_parser = NAMES)]
+    #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(Config::names()))]
     model: Option<String>,
-    /// Coordinates of the joint space [default: 1024; heads 256]
+    /// Dimensions of the joint space [default: 1024; heads 256]
     #[arg(long, value_name = "N")]
     dim: Option<usize>,
-    /// Coordinates of a word before the recurrent unit [default: 300]
+    /// Dimensions of a word before the recurrent unit [default: 300]
     #[arg(long, value_name = "N")]
     word_dim: Option<usize>,
     /// IMRAM: steps of attention [default: 3]
@@ -29,13 +29,13 @@ pub(crate) struct ModelArgs {
     temperature: Option<f64>,
     /// SCAN, IMRAM: how raw scores are normalised: clipped_l2norm, l2norm, clipped_l1norm, l1norm,
     /// clipped, softmax, no_norm [default: clipped_l2norm]
-    #[arg(long, value_name = "NAME")]
-    normaliser: Option<String>,
+    #[arg(long, value_name = "NAME", hide_possible_values = true)]
+    normaliser: Option<NormaliserName>,
     /// SCAN: how the scores of words or regions become one: mean, sum,
     /// max, log-sum-exp=SCALE [default: log-sum-exp=6; scan-i2t 5]
     #[arg(long, value_name = "NAME", value_parser = aggregation)]
-    aggregation: Option<Value>,
-    /// IMRAM: scale refined queries to unit length
+    aggregation: Option<Aggregation>,
+    /// IMRAM: scale refined queries to unit norm
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     normalise_memory: Option<bool>,
     /// SCAN, IMRAM: learn the image layer as a direction and a scale
@@ -66,9 +66,9 @@ pub(crate) struct TrainingArgs {
     #[arg(long, value_name = "X", value_parser = finite)]
     margin: Option<f64>,
     /// Which violations count: the hardest, or all [default: max; sum for vse0]
-    #[arg(long, value_name = "max|sum")]
-    violation: Option<String>,
-    /// Gradients are scaled down to this length [default: 2]
+    #[arg(long, value_name = "max|sum", hide_possible_values = true)]
+    violation: Option<ViolationName>,
+    /// Gradients are scaled down to this norm [default: 2]
     #[arg(long, value_name = "X", value_parser = finite)]
     clip: Option<f64>,
     /// Epochs at the end that are evaluated on dev; the best is kept [default: 10]
@@ -78,8 +78,8 @@ pub(crate) struct TrainingArgs {
     #[arg(long, value_name = "N")]
     validate_images: Option<usize>,
     /// Which captions of an image make pairs [default: all; random in experiments]
-    #[arg(long, value_name = "all|random|first")]
-    captions: Option<String>,
+    #[arg(long, value_name = "all|random|first", hide_possible_values = true)]
+    captions: Option<ChoiceName>,
 }
 
 /// What was asked for, checked: flags go before what a file says.
@@ -94,33 +94,32 @@ pub(crate) fn resolve(
         (None, Some(config)) => config,
         (None, None) => bail!("give --model, or {place} with a table [model]"),
     };
-    let mut settings = file.training.unwrap_or_default();
-    if !file.says_violation && config.name() == "vse0" {
-        settings.violation = Violation::Sum;
+    let published = config.architecture().training();
+    let mut settings = file.training.unwrap_or_else(|| published.clone());
+    if !file.says_violation {
+        settings.violation = published.violation;
     }
-    let name = config.name();
-    let config = changed(config, model.changes(), name)?;
-    let settings = changed(settings, training.changes(), "training")?;
+    let mut config = config;
+    model.settings().into_iter().flatten().try_for_each(|setting| config.set(setting))?;
+    training.change(&mut settings);
     config.check()?;
     settings.check()?;
     Ok((config, settings))
 }
 
-/// Flags that were given, as the settings they are called after.
-type Changes<const N: usize> = [(&'static str, Option<Value>); N];
-
 impl ModelArgs {
-    fn changes(&self) -> Changes<9> {
+    /// The flags that were given.
+    fn settings(&self) -> [Option<Setting>; 9] {
         [
-            ("dim", self.dim.map(Value::from)),
-            ("word-dim", self.word_dim.map(Value::from)),
-            ("steps", self.steps.map(Value::from)),
-            ("temperature", self.temperature.map(Value::from)),
-            ("normaliser", self.normaliser.clone().map(Value::from)),
-            ("aggregation", self.aggregation.clone()),
-            ("normalise-memory", self.normalise_memory.map(Value::from)),
-            ("weight-norm", self.weight_norm.map(Value::from)),
-            ("hidden", self.hidden.map(Value::from)),
+            self.dim.map(Setting::Dim),
+            self.word_dim.map(Setting::WordDim),
+            self.steps.map(Setting::Steps),
+            self.temperature.map(|temperature| Setting::Temperature(temperature as f32)),
+            self.normaliser.map(|name| Setting::Normaliser(name.0)),
+            self.aggregation.map(Setting::Aggregation),
+            self.normalise_memory.map(Setting::NormaliseMemory),
+            self.weight_norm.map(Setting::WeightNorm),
+            self.hidden.map(Setting::Hidden),
         ]
     }
 }
@@ -131,45 +130,62 @@ impl TrainingArgs {
         self.captions.is_some()
     }
 
-    fn changes(&self) -> Changes<10> {
-        [
-            ("epochs", self.epochs.map(Value::from)),
-            ("batch", self.batch.map(Value::from)),
-            ("rate", self.rate.map(Value::from)),
-            ("decay-every", self.decay_every.map(Value::from)),
-            ("margin", self.margin.map(Value::from)),
-            ("violation", self.violation.clone().map(Value::from)),
-            ("clip", self.clip.map(Value::from)),
-            ("validate-last", self.validate_last.map(Value::from)),
-            ("validate-images", self.validate_images.map(Value::from)),
-            ("captions", self.captions.clone().map(Value::from)),
-        ]
+    /// Changes what was typed.
+    fn change(&self, settings: &mut Training) {
+        fn set<T: Copy>(setting: &mut T, typed: Option<T>) {
+            *setting = typed.unwrap_or(*setting);
+        }
+        set(&mut settings.epochs, self.epochs);
+        set(&mut settings.batch, self.batch);
+        set(&mut settings.rate, self.rate);
+        set(&mut settings.decay_every, self.decay_every);
+        set(&mut settings.margin, self.margin);
+        set(&mut settings.violation, self.violation.map(|name| name.0));
+        set(&mut settings.clip, self.clip);
+        set(&mut settings.validate_last, self.validate_last);
+        set(&mut settings.validate_images, self.validate_images);
+        set(&mut settings.captions, self.captions.map(|name| name.0));
     }
 }
 
-/// The settings with some of them changed. One that is not among them is an error: a flag that
-/// did nothing would be a surprise.
-fn changed<T: Serialize + DeserializeOwned, const N: usize>(
-    mut settings: T,
-    changes: Changes<N>,
-    of: &str,
-) -> Result<T> {
-    for (flag, value) in changes {
-        let Some(value) = value else { continue };
-        let name = flag.replace('-', "_");
-        let mut all = serde_json::to_value(&settings)?;
-        // The encoders of a model have a table of their own.
-        let place = match all.get(&name) {
-            Some(_) => all.get_mut(&name),
-            None => all.get_mut("encoders").and_then(|encoders| encoders.get_mut(&name)),
-        };
-        let Some(place) = place else { bail!("--{flag} is not a setting of {of}") };
-        *place = value;
-        // One at a time, so that what is said is about this flag.
-        settings = serde_json::from_value(all).with_context(|| format!("--{flag}"))?;
-    }
-    Ok(settings)
+/// Makes the values of a flag from those of a setting.
+macro_rules! values_of {
+    ($name:ident($setting:ty) { $($text:literal = $value:expr),* $(,)? }) => {
+        #[derive(Clone, Copy, Debug)]
+        struct $name($setting);
+
+        impl ValueEnum for $name {
+            fn value_variants<'a>() -> &'a [Self] {
+                &[$($name($value)),*]
+            }
+
+            fn to_possible_value(&self) -> Option<PossibleValue> {
+                $(if self.0 == $value {
+                    return Some(PossibleValue::new($text));
+                })*
+                None
+            }
+        }
+    };
 }
+
+values_of!(NormaliserName(Normaliser) {
+    "clipped_l2norm" = Normaliser::ClippedL2,
+    "l2norm" = Normaliser::L2,
+    "clipped_l1norm" = Normaliser::ClippedL1,
+    "l1norm" = Normaliser::L1,
+    "clipped" = Normaliser::Clipped,
+    "softmax" = Normaliser::Softmax,
+    "no_norm" = Normaliser::None,
+});
+
+values_of!(ViolationName(Violation) { "max" = Violation::Max, "sum" = Violation::Sum });
+
+values_of!(ChoiceName(Choice) {
+    "all" = Choice::All,
+    "random" = Choice::Random,
+    "first" = Choice::First,
+});
 
 fn finite(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
@@ -179,11 +195,13 @@ fn finite(text: &str) -> Result<f64, String> {
     }
 }
 
-/// An aggregation as configurations write it.
-fn aggregation(text: &str) -> Result<Value, String> {
-    match text.split_once('=') {
-        Some((name, scale)) => Ok(json!({ name: finite(scale)? })),
-        None => Ok(text.into()),
+fn aggregation(text: &str) -> Result<Aggregation, String> {
+    match text.split_once('=').map_or((text, None), |(name, scale)| (name, Some(scale))) {
+        ("mean", None) => Ok(Aggregation::Mean),
+        ("sum", None) => Ok(Aggregation::Sum),
+        ("max", None) => Ok(Aggregation::Max),
+        ("log-sum-exp", Some(scale)) => Ok(Aggregation::LogSumExp(finite(scale)? as f32)),
+        _ => Err("there are mean, sum, max and log-sum-exp=SCALE".to_owned()),
     }
 }
 
@@ -218,7 +236,7 @@ mod tests {
                      --temperature 3 --weight-norm --word-dim 7 --captions first --rate 1e-3";
         let (config, training) = resolved(words).unwrap();
         let value = serde_json::to_value(config).unwrap();
-        assert_eq!(value["aggregation"], json!({ "log-sum-exp": 2.5 }));
+        assert_eq!(value["aggregation"], serde_json::json!({ "log-sum-exp": 2.5 }));
         assert_eq!((&value["normaliser"], &value["temperature"]), (&"softmax".into(), &3.0.into()));
         assert_eq!(value["encoders"]["weight_norm"], true);
         assert_eq!(training.rate, 1e-3);
@@ -245,12 +263,15 @@ mod tests {
                 "--model text-imram --aggregation max",
                 "--aggregation is not a setting of text-imram",
             ),
-            ("--model scan-t2i --aggregation median", "--aggregation: unknown variant `median`"),
-            ("--model scan-t2i --aggregation max=3", "--aggregation: "),
+            (
+                "--model scan-t2i --aggregation median",
+                "there are mean, sum, max and log-sum-exp=SCALE",
+            ),
+            ("--model scan-t2i --aggregation max=3", "there are mean, sum, max"),
             ("--model scan-t2i --aggregation log-sum-exp=x", "invalid float"),
-            ("--model scan-t2i --normaliser l3norm", "expected one of `clipped_l2norm`"),
+            ("--model scan-t2i --normaliser l3norm", "possible values: clipped_l2norm"),
             ("--model scan-t2i --temperature 0", "temperature: 0 is not above 0"),
-            ("--model vse++ --captions last", "--captions: unknown variant `last`"),
+            ("--model vse++ --captions last", "possible values: all, random, first"),
             ("--model vse++ --rate nan", "not a finite number"),
             ("--model vse++ --rate=-1", "rate: -1 is not above 0"),
             ("--model vse++ --batch 1", "batch: is 1"),

@@ -9,9 +9,10 @@ use std::time::Instant;
 use anyhow::{Result, ensure};
 use nextpair_data::dataset::Dataset;
 use nextpair_kernels::prepare_process;
-use nextpair_models::{Corpus, Device, Epoch, Mixing, Pair, Run, Spec, train};
+use nextpair_models::{Corpus, Epoch, Mixing, ModelFolder, Pair, Spec, train};
 use nextpair_scenario::SettingsFile;
 
+use crate::device::DeviceArgs;
 use crate::evaluate::retrieval_table;
 use crate::numbers::grouped;
 use crate::progress::Bar;
@@ -48,6 +49,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
     #[command(flatten)]
+    device: DeviceArgs,
+    #[command(flatten)]
     model: ModelArgs,
     #[command(flatten)]
     data: DataArgs,
@@ -64,7 +67,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let bar = Bar::new();
     let (run, corpus, pairs) = match args.resume {
         true => {
-            let mut run = Run::open(&args.out)?;
+            let mut run = ModelFolder::open(&args.out)?;
             let corpus = run.training_corpus(Dataset::open(&args.dataset)?)?;
             let pairs = run.pairs(&corpus)?;
             let mixing = if args.mixed { Mixing::Accept } else { Mixing::Refuse };
@@ -81,7 +84,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     announce(&run, &corpus, &pairs)?;
     let epochs = run.spec().training.epochs;
     let trained =
-        train(&run, &corpus, &Device::Cpu, &bar, |epoch| bar.say(&epoch_line(epoch, epochs)));
+        train(&run, &corpus, args.device.device, &bar, |epoch| bar.say(&epoch_line(epoch, epochs)));
     bar.finish();
     trained?;
     finish(args, &run, began)?;
@@ -89,7 +92,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 }
 
 /// A new run of what was typed.
-fn start(args: &Args, bar: &Bar) -> Result<(Run, Corpus, Vec<Pair>)> {
+fn start(args: &Args, bar: &Bar) -> Result<(ModelFolder, Corpus, Vec<Pair>)> {
     let file = args.config.as_deref().map(SettingsFile::read).transpose()?.unwrap_or_default();
     let (config, mut training) = settings::resolve(file, &args.model, &args.training, "--config")?;
     training.seed = args.seed.unwrap_or(training.seed);
@@ -97,12 +100,12 @@ fn start(args: &Args, bar: &Bar) -> Result<(Run, Corpus, Vec<Pair>)> {
     let Source { corpus, vocabulary, features, pairs } =
         args.data.open(dataset, &config, &training, bar)?;
     let spec = Spec::new(corpus.dataset(), config, corpus.inputs(), features, training);
-    let run = Run::create(&args.out, spec, vocabulary, &corpus, &pairs)?;
+    let run = ModelFolder::create(&args.out, spec, vocabulary, &corpus, &pairs)?;
     Ok((run, corpus, pairs))
 }
 
 /// Says what is going to be learned from what.
-fn announce(run: &Run, corpus: &Corpus, pairs: &[Pair]) -> Result<()> {
+fn announce(run: &ModelFolder, corpus: &Corpus, pairs: &[Pair]) -> Result<()> {
     let spec = run.spec();
     let training = &spec.training;
     let images = pairs.chunk_by(|a, b| a.item == b.item).count();
@@ -169,7 +172,7 @@ fn rounded(rate: f64) -> f64 {
 }
 
 /// Says what came of it.
-fn finish(args: &Args, run: &Run, began: Instant) -> Result<()> {
+fn finish(args: &Args, run: &ModelFolder, began: Instant) -> Result<()> {
     let epochs = run.epochs()?;
     if args.json {
         return print(&(serde_json::to_string(&epochs.last())? + "\n"));

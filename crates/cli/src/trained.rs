@@ -3,28 +3,26 @@
 use std::path::Path;
 
 use anyhow::Result;
-use nextpair_data::Progress;
 use nextpair_data::dataset::Dataset;
-use nextpair_models::{Corpus, Device, Encodings, Model, Rows, Run, Scorer};
+use nextpair_data::{Progress, Side};
+use nextpair_models::{Corpus, Device, Encodings, Model, ModelFolder};
 
-/// A run, and a dataset as its model takes it.
+/// A trained model, and a dataset as it takes it.
 pub(crate) struct Trained {
-    pub(crate) run: Run,
+    pub(crate) folder: ModelFolder,
     pub(crate) corpus: Corpus,
     pub(crate) model: Model,
-    pub(crate) scorer: Scorer,
 }
 
 impl Trained {
-    pub(crate) fn open(run: &Path, dataset: &Path) -> Result<Self> {
-        let run = Run::open(run)?;
-        let corpus = run.corpus(Dataset::open(dataset)?)?;
-        if let Some(notice) = run.stand_in(&corpus) {
+    pub(crate) fn open(folder: &Path, dataset: &Path, device: Device) -> Result<Self> {
+        let folder = ModelFolder::open(folder)?;
+        let corpus = folder.corpus(Dataset::open(dataset)?)?;
+        if let Some(notice) = folder.stand_in(&corpus) {
             say!("{notice}");
         }
-        let model = run.model(&Device::Cpu)?;
-        let scorer = model.scorer()?;
-        Ok(Trained { run, corpus, model, scorer })
+        let model = folder.model(device)?;
+        Ok(Trained { folder, corpus, model })
     }
 
     pub(crate) fn dataset(&self) -> &Dataset {
@@ -34,14 +32,14 @@ impl Trained {
     /// Encodes images, given as items, or captions.
     pub(crate) fn encode(
         &self,
-        what: Rows,
+        side: Side,
         which: &[usize],
         progress: &dyn Progress,
     ) -> Result<Encodings> {
         let (model, corpus) = (&self.model, &self.corpus);
-        Ok(match what {
-            Rows::Images => Encodings::of_images(model, corpus, which, progress)?,
-            Rows::Texts => Encodings::of_texts(model, corpus, which, progress)?,
+        Ok(match side {
+            Side::Image => Encodings::of_images(model, corpus, which, progress)?,
+            Side::Text => Encodings::of_texts(model, corpus, which, progress)?,
         })
     }
 }

@@ -14,13 +14,14 @@ use nextpair_data::safetensors::SafetensorsFile;
 use nextpair_models::Device;
 use serde_json::Value;
 
+use crate::device::DeviceArgs;
+
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// A folder laid out like the reference vectors, or one file of it
     dir: PathBuf,
-    /// Where models compute: cpu, cuda or cuda:N (in a build with CUDA)
-    #[arg(long, value_name = "DEVICE")]
-    device: Option<String>,
+    #[command(flatten)]
+    device: DeviceArgs,
 }
 
 /// How far a value may be from the reference. The references were summed by other programs, so
@@ -126,12 +127,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let mut files = Vec::new();
     collect(&args.dir, &mut files)?;
     files.sort();
-    let device = nextpair_models::device(args.device.as_deref())?;
     let (mut passed, mut failed) = (0, 0);
     for path in &files {
         let name = path.strip_prefix(&args.dir).ok().filter(|p| !p.as_os_str().is_empty());
         let name = name.unwrap_or(path).display();
-        match check(path, &device) {
+        match check(path, args.device.device) {
             Ok(Some(outcome)) => {
                 passed += 1;
                 tell!(
@@ -165,7 +165,7 @@ fn collect(path: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
 }
 
 /// The outcome of one file, or `None` if it is not a case that we know.
-fn check(path: &Path, device: &Device) -> Result<Option<Outcome>> {
+fn check(path: &Path, device: Device) -> Result<Option<Outcome>> {
     let mut outcome = Outcome::default();
     let known = match path.extension().and_then(|extension| extension.to_str()) {
         Some("safetensors") => check_tensors(&Case::open(path)?, device, &mut outcome)?,
@@ -177,7 +177,7 @@ fn check(path: &Path, device: &Device) -> Result<Option<Outcome>> {
 }
 
 /// Whether the case is of a family that we know.
-fn check_tensors(case: &Case, device: &Device, outcome: &mut Outcome) -> Result<bool> {
+fn check_tensors(case: &Case, device: Device, outcome: &mut Outcome) -> Result<bool> {
     match case.family() {
         "selection" => selection::selection(case, outcome)?,
         "coreset" => selection::core_set(case, outcome)?,

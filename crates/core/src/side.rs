@@ -30,6 +30,14 @@ impl Side {
             Side::Text => (of_texts, of_images),
         }
     }
+
+    /// What belongs to images and what to texts, of something that this side and the other have.
+    pub fn image_and_text<T>(self, of_own: T, of_other: T) -> (T, T) {
+        match self {
+            Side::Image => (of_own, of_other),
+            Side::Text => (of_other, of_own),
+        }
+    }
 }
 
 impl fmt::Display for Side {

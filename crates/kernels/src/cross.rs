@@ -24,7 +24,6 @@ mod gradients;
 mod lengths;
 mod memory;
 mod ragged;
-#[cfg(test)]
 mod reference;
 mod some_pairs;
 mod spans;
@@ -32,9 +31,10 @@ mod update;
 
 pub use aggregation::Aggregation;
 pub use attention::{Attention, Normaliser};
-pub use gradients::Gradients;
+pub use gradients::PairGradients;
 pub use memory::Memory;
 pub use ragged::Ragged;
+pub(crate) use reference::{PlainMemory, steps};
 
 use crate::Error;
 use memory::Gated;

@@ -27,6 +27,23 @@ pub enum Error {
         /// Its dimensions.
         right_dim: usize,
     },
+    /// A device that cannot be had.
+    #[error("device {name}: {why}")]
+    Device {
+        /// Its name.
+        name: String,
+        /// Why not.
+        why: String,
+    },
+    /// Tensors of different devices in one operation.
+    #[error("tensors on different devices")]
+    Devices,
+    /// Rows and columns are needed.
+    #[error("a tensor of shape {shape:?}, where a matrix is needed")]
+    NotAMatrix {
+        /// The shape it has.
+        shape: Vec<usize>,
+    },
     /// A setting that is not a finite number.
     #[error("{setting} is {value}; a finite number is needed")]
     NotFinite {
@@ -82,6 +99,34 @@ pub enum Error {
 }
 
 impl Error {
+    /// Refuses vectors of different lengths.
+    pub(crate) fn check_dims(
+        left: &'static str,
+        left_dim: usize,
+        right: &'static str,
+        right_dim: usize,
+    ) -> Result<(), Self> {
+        if left_dim == right_dim {
+            return Ok(());
+        }
+        Err(Error::DimensionMismatch { left, left_dim, right, right_dim })
+    }
+
+    /// Refuses an index that is not below `len`.
+    pub(crate) fn check_indices(
+        set: &'static str,
+        indices: &[u32],
+        len: usize,
+    ) -> Result<(), Self> {
+        match indices.iter().position(|&index| index as usize >= len) {
+            None => Ok(()),
+            Some(position) => {
+                let index = indices[position] as usize;
+                Err(Error::IndexOutOfRange { set, position, index, len })
+            }
+        }
+    }
+
     /// Refuses an array of another length.
     pub(crate) fn check_len(what: &'static str, found: usize, expected: usize) -> Result<(), Self> {
         if found == expected { Ok(()) } else { Err(Error::Length { what, found, expected }) }

@@ -1,15 +1,45 @@
-//! The numbers behind the models: packed products, attention matching, elementwise functions. Results
-//! have the same bits whatever the threads, tiles and neighbours.
+//! The numbers behind the models.
+//!
+//! Models are written in differentiable [operations](ops) on [`Tensor`]s. Each has a plain formula
+//! in double precision, which [`Device::Reference`] computes and which judges all others, and a form
+//! for the CPU. Below them lie packed products, attention matching and functions of many numbers at
+//! once, whose results have the same bits whatever the threads, tiles and neighbours.
+//!
+//! ```
+//! use nextpair_kernels::{Device, Tensor, ops};
+//!
+//! let rows = Tensor::new(vec![1.0, 2.0], &[1, 2], Device::Cpu)?;
+//! let weight = Tensor::new(vec![3.0, 4.0], &[1, 2], Device::Cpu)?.into_weight();
+//! let bias = Tensor::new(vec![0.5], &[1], Device::Cpu)?;
+//! let out = ops::linear(&rows, &weight, &bias)?;
+//! assert_eq!(out.to_f32s(), [11.5]);
+//! let gradients = out.backward(&[1.0])?;
+//! assert_eq!(gradients.of(&weight).unwrap().to_f64s(), [1.0, 2.0]);
+//! # Ok::<(), nextpair_kernels::Error>(())
+//! ```
 
+mod adam;
 mod cross;
+mod device;
 pub mod elementwise;
+mod encoded;
 mod error;
+mod operation;
+pub mod ops;
 mod packed;
 mod process;
+mod real;
+mod tensor;
 mod unit;
 
-pub use cross::{Aggregation, Attention, Gradients, Matcher, Memory, Normaliser, Ragged};
+pub use adam::{Adam, Moments};
+pub use cross::{Aggregation, Attention, Matcher, Memory, Normaliser, PairGradients, Ragged};
+pub use device::Device;
+pub use encoded::Encoded;
 pub use error::Error;
+pub use operation::{Operation, apply};
 pub use packed::{Left, Packed};
 pub use process::prepare_process;
+pub use real::Real;
+pub use tensor::{Gradients, Tensor, Values};
 pub use unit::vector_unit;

@@ -14,7 +14,7 @@ use std::time::Instant;
 use nextpair_data::npy;
 use nextpair_data::safetensors::SafetensorsFile;
 use nextpair_kernels::{Aggregation, Attention, Matcher, Memory, Normaliser, Ragged};
-use nextpair_models::{Adam, Config, Device, Inputs, Model, Tensor, Texts, Violation, slope};
+use nextpair_models::{Batch, Config, Device, Inputs, Model, Tensor, Texts, Trainer};
 use serde_json::{Value, json};
 
 type Anything = Box<dyn std::error::Error>;
@@ -82,13 +82,9 @@ impl Input {
 
 /// A model and its optimiser, in the middle of a training.
 struct Training {
-    model: Model,
-    adam: Adam,
-    images: Tensor,
-    texts: Texts,
-    margin: f64,
+    trainer: Trainer,
+    batch: Batch,
     rate: f64,
-    clip: f64,
 }
 
 impl Training {
@@ -96,15 +92,15 @@ impl Training {
         let mut weights = BTreeMap::new();
         for name in input.file.names().iter().filter_map(|name| name.strip_prefix("param.")) {
             let (shape, values) = input.floats(&format!("param.{name}"))?;
-            let tensor = Tensor::from_vec(values, shape.as_slice(), &Device::Cpu)?;
+            let tensor = Tensor::new(values, &shape, Device::Cpu)?;
             weights.insert(name.to_owned(), tensor);
         }
         let config = Config::from_published("IMRAM", &input.config)?;
         let size = |key: &str| Ok::<_, Anything>(input.number(key)? as usize);
         let inputs = Inputs { image: size("img_dim")?, text: size("vocab_size")? };
-        let model = Model::from_tensors(config, inputs, weights, "the input", &Device::Cpu)?;
+        let model = Model::from_tensors(config, inputs, &weights, "the input", Device::Cpu)?;
         let (shape, values) = input.floats("in.images")?;
-        let images = Tensor::from_vec(values, shape.as_slice(), &Device::Cpu)?;
+        let images = Tensor::new(values, &shape, Device::Cpu)?;
         let (shape, ids) = input.file.i64s("in.captions")?;
         let (_, lengths) = input.file.i64s("in.lengths")?;
         let captions: Vec<Vec<u32>> = ids
@@ -112,23 +108,23 @@ impl Training {
             .zip(lengths)
             .map(|(ids, length)| ids[..length as usize].iter().map(|&id| id as u32).collect())
             .collect();
-        Ok(Training {
-            adam: Adam::new(model.weights())?,
-            model,
-            images,
-            texts: Texts::words(&captions)?,
+        let training = nextpair_models::Training {
             margin: input.number("margin")?,
-            rate: input.number("lr")?,
             clip: input.number("grad_clip")?,
+            ..Default::default()
+        };
+        Ok(Training {
+            trainer: Trainer::new(model, training)?,
+            batch: Batch { images, texts: Texts::words(&captions)? },
+            rate: input.number("lr")?,
         })
     }
 
     fn step(&mut self) -> Result<Value, Anything> {
         let start = Instant::now();
-        let slope = slope(&self.model, &self.images, &self.texts, self.margin, Violation::Max)?;
-        let norm = self.adam.step(self.model.weights(), &slope.gradients, self.rate, self.clip)?;
+        let step = self.trainer.step(&self.batch, self.rate, 0)?;
         let seconds = start.elapsed().as_secs_f64();
-        Ok(json!({"seconds": seconds, "loss": slope.loss, "grad_norm": norm}))
+        Ok(json!({"seconds": seconds, "loss": step.loss, "grad_norm": step.gradient}))
     }
 }
 

@@ -1,9 +1,9 @@
 //! A dataset as models take it: features of images, words or vectors of captions.
 
-use candle_core::{Device, Tensor};
 use nextpair_data::dataset::{DEV, Dataset, FeatureSet, Features, Items, Per, TRAIN};
 use nextpair_data::text::{Vocabulary, WordCounts};
 use nextpair_data::{Progress, Side, draw};
+use nextpair_kernels::{Device, Tensor};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -197,15 +197,15 @@ impl Corpus {
     }
 
     /// The features of images: images by regions by numbers.
-    pub fn features(&self, items: &[usize], device: &Device) -> Result<Tensor, Error> {
+    pub fn features(&self, items: &[usize], device: Device) -> Result<Tensor, Error> {
         let matrix = self.images.matrix();
         let (regions, dim) = (matrix.locals(), matrix.dim());
         let values = self.gather(&self.images, items, "image")?;
-        Ok(Tensor::from_vec(values, (items.len(), regions, dim), device)?)
+        Ok(Tensor::new(values, &[items.len(), regions, dim], device)?)
     }
 
     /// Captions.
-    pub fn texts(&self, captions: &[usize], device: &Device) -> Result<Texts, Error> {
+    pub fn texts(&self, captions: &[usize], device: Device) -> Result<Texts, Error> {
         match &self.texts {
             Captions::Words { ids, offsets, .. } => {
                 let words = |&caption: &usize| &ids[offsets[caption]..offsets[caption + 1]];

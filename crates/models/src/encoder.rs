@@ -1,14 +1,12 @@
 //! From features and words to vectors of the joint space.
 
-use candle_core::{D, Tensor};
+use nextpair_kernels::ops::{concat, gather, gru, linear, mean_rows, unit_rows, weight_norm};
+use nextpair_kernels::{Encoded, Tensor};
 use serde::{Deserialize, Serialize};
 
-use crate::gru;
-use crate::linear::linear;
-use crate::norm::unit_rows;
-use crate::parameters::{Declared, Parameters, Start};
-use crate::ragged::{Encoded, indices};
-use crate::{Error, Texts};
+use crate::config::check_size;
+use crate::weights::{Declared, Start};
+use crate::{Error, Inputs, Pass, Setting, Texts};
 
 /// Added to norms, as SCAN and IMRAM do.
 const EPSILON: f32 = 1e-8;
@@ -17,13 +15,13 @@ const EPSILON: f32 = 1e-8;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Encoders {
-    /// Coordinates of the joint space.
+    /// Dimensions of the joint space.
     pub dim: usize,
-    /// Coordinates of a word before the recurrent unit.
+    /// Dimensions of a word before the recurrent unit.
     pub word_dim: usize,
-    /// Whether regions are scaled to unit length.
+    /// Whether regions are scaled to unit norm.
     pub normalise_images: bool,
-    /// Whether words are scaled to unit length.
+    /// Whether words are scaled to unit norm.
     pub normalise_texts: bool,
     /// Whether the image layer is a direction and one scale.
     pub weight_norm: bool,
@@ -42,40 +40,56 @@ impl Default for Encoders {
 }
 
 impl Encoders {
-    /// The weights for features of `features` coordinates and a vocabulary of `words`.
-    pub(crate) fn declared(&self, features: usize, words: usize) -> Vec<Declared> {
-        let mut all = image_layer(features, self.dim, self.weight_norm);
-        all.extend(word_layers(words, self.word_dim, self.dim, 2));
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        check_size("dim", self.dim)?;
+        check_size("word_dim", self.word_dim)
+    }
+
+    pub(crate) fn set(&mut self, setting: Setting) -> bool {
+        match setting {
+            Setting::Dim(dim) => self.dim = dim,
+            Setting::WordDim(dim) => self.word_dim = dim,
+            Setting::WeightNorm(on) => self.weight_norm = on,
+            _ => return false,
+        }
+        true
+    }
+
+    pub(crate) fn declare(&self, inputs: Inputs) -> Vec<Declared> {
+        let mut all = image_layer(inputs.image, self.dim, self.weight_norm);
+        all.extend(word_layers(inputs.text, self.word_dim, self.dim, Reading::BothWays));
         all
     }
 
-    /// Regions of images: a linear layer, then unit length.
-    pub(crate) fn images(&self, weights: &Parameters, features: &Tensor) -> Result<Encoded, Error> {
-        let regions = match *features.dims() {
-            [_, 0, _] => return Err(Error::NoRegions { what: "every image".to_owned() }),
-            [_, regions, _] => regions,
-            _ => 1,
-        };
-        let rows = linear_images(weights, &features.flatten(0, D::Minus2)?)?;
+    /// Regions of images: a linear layer, then unit norm.
+    pub(crate) fn images(&self, pass: &Pass<'_>, features: &Tensor) -> Result<Encoded, Error> {
+        let (rows, regions) = region_rows(features)?;
+        let rows = linear_images(pass, &rows)?;
         let rows = if self.normalise_images { unit_rows(&rows, EPSILON)? } else { rows };
-        Encoded::uniform(rows, regions)
+        Ok(Encoded::uniform(rows, regions)?)
     }
 
-    /// Words of captions: both directions of the recurrent unit averaged, then unit length.
-    pub(crate) fn texts(&self, weights: &Parameters, texts: &Texts) -> Result<Encoded, Error> {
-        let (rows, offsets) = word_states(weights, texts, 2)?;
+    /// Words of captions: both directions of the recurrent unit averaged, then unit norm.
+    pub(crate) fn texts(&self, pass: &Pass<'_>, texts: &Texts) -> Result<Encoded, Error> {
+        let (rows, offsets) = word_states(pass, texts, Reading::BothWays)?;
         let rows = if self.normalise_texts { unit_rows(&rows, EPSILON)? } else { rows };
         Ok(Encoded { rows, offsets })
     }
 }
 
+/// The regions of all images as rows, and how many an image has.
+fn region_rows(features: &Tensor) -> Result<(Tensor, usize), Error> {
+    match *features.shape() {
+        [_, 0, _] => Err(Error::NoRegions { what: "every image".to_owned() }),
+        [images, regions, dim] => Ok((features.reshaped(&[images * regions, dim])?, regions)),
+        _ => Ok((features.clone(), 1)),
+    }
+}
+
 /// One vector per image: the mean of its regions.
 pub(crate) fn mean_regions(features: &Tensor) -> Result<Tensor, Error> {
-    match *features.dims() {
-        [_, 0, _] => Err(Error::NoRegions { what: "every image".to_owned() }),
-        [_, _, _] => Ok(features.mean(1)?),
-        _ => Ok(features.clone()),
-    }
+    let (rows, regions) = region_rows(features)?;
+    Ok(mean_rows(&rows, regions)?)
 }
 
 /// The weights of the linear layer of images.
@@ -92,8 +106,25 @@ pub(crate) fn image_layer(features: usize, dim: usize, weight_norm: bool) -> Vec
     let bound = Start::Uniform((6.0 / (features + dim) as f64).sqrt());
     vec![
         Declared::new("img_fc.weight", &[dim, features], bound),
-        Declared::new("img_fc.bias", &[dim], Start::Zero),
+        Declared::new("img_fc.bias", &[dim], Start::Constant(0.0)),
     ]
+}
+
+/// In which direction captions are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reading {
+    Forwards,
+    BothWays,
+}
+
+impl Reading {
+    /// What ends the names of the directions' weights.
+    fn suffixes(self) -> &'static [&'static str] {
+        match self {
+            Reading::Forwards => &[""],
+            Reading::BothWays => &["", "_reverse"],
+        }
+    }
 }
 
 /// The weights of the word table and of the recurrent unit.
@@ -101,11 +132,11 @@ pub(crate) fn word_layers(
     words: usize,
     word_dim: usize,
     dim: usize,
-    directions: usize,
+    reading: Reading,
 ) -> Vec<Declared> {
     let mut all = vec![Declared::new("embed.weight", &[words, word_dim], Start::Uniform(0.1))];
     let bound = Start::Uniform(1.0 / (dim as f64).sqrt());
-    for suffix in &DIRECTIONS[..directions] {
+    for suffix in reading.suffixes() {
         let of = |name: &str| format!("gru.{name}_l0{suffix}");
         all.push(Declared::new(of("weight_ih"), &[3 * dim, word_dim], bound));
         all.push(Declared::new(of("weight_hh"), &[3 * dim, dim], bound));
@@ -115,34 +146,39 @@ pub(crate) fn word_layers(
     all
 }
 
-/// What ends the names of the two directions' weights.
-const DIRECTIONS: [&str; 2] = ["", "_reverse"];
-
 /// `X W^T + b` for rows of features.
-pub(crate) fn linear_images(weights: &Parameters, rows: &Tensor) -> Result<Tensor, Error> {
-    let weight = match weights.get("img_fc.weight_v") {
-        Ok(direction) => {
-            let norm = direction.sqr()?.sum_all()?.sqrt()?;
-            direction.broadcast_mul(&(weights.get("img_fc.weight_g")?.squeeze(0)? / norm)?)?
-        }
-        Err(_) => weights.get("img_fc.weight")?.clone(),
+pub(crate) fn linear_images(pass: &Pass<'_>, rows: &Tensor) -> Result<Tensor, Error> {
+    let weight = match pass.weights().has("img_fc.weight_v") {
+        true => weight_norm(pass.weight("img_fc.weight_v")?, pass.weight("img_fc.weight_g")?)?,
+        false => pass.weight("img_fc.weight")?.clone(),
     };
-    let (found, expected) = (rows.dim(D::Minus1)?, weight.dim(1)?);
+    layer(rows, &weight, pass.weight("img_fc.bias")?, "image", "a region")
+}
+
+/// A linear layer of features, which may be of another dataset than the weights.
+pub(crate) fn layer(
+    rows: &Tensor,
+    weight: &Tensor,
+    bias: &Tensor,
+    side: &str,
+    each: &str,
+) -> Result<Tensor, Error> {
+    let ((_, found), (_, expected)) = (rows.matrix_shape()?, weight.matrix_shape()?);
     if found != expected {
         return Err(Error::Shape {
-            what: "the image features".to_owned(),
-            found: format!("{found} numbers a region"),
+            what: format!("the {side} features"),
+            found: format!("{found} numbers {each}"),
             expected: expected.to_string(),
         });
     }
-    linear(rows, &weight, weights.get("img_fc.bias")?)
+    Ok(linear(rows, weight, bias)?)
 }
 
-/// The states of the recurrent unit at every word.
+/// The states of the recurrent unit at every word, and where each caption begins.
 pub(crate) fn word_states(
-    weights: &Parameters,
+    pass: &Pass<'_>,
     texts: &Texts,
-    directions: usize,
+    reading: Reading,
 ) -> Result<(Tensor, Vec<usize>), Error> {
     let Texts::Words { ids, offsets } = texts else {
         return Err(Error::Shape {
@@ -151,8 +187,8 @@ pub(crate) fn word_states(
             expected: "words".to_owned(),
         });
     };
-    let table = weights.get("embed.weight")?;
-    let known = table.dim(0)?;
+    let table = pass.weight("embed.weight")?;
+    let (known, _) = table.matrix_shape()?;
     for (caption, span) in offsets.windows(2).enumerate() {
         if span[0] == span[1] {
             return Err(Error::NoWords { caption });
@@ -161,18 +197,12 @@ pub(crate) fn word_states(
             return Err(Error::UnknownWord { caption, id, words: known });
         }
     }
-    let words = table.index_select(&indices(ids.clone(), table.device())?, 0)?;
+    let words = gather(table, ids)?;
     let all = |name: &str| {
-        let parts = DIRECTIONS[..directions]
-            .iter()
-            .map(|suffix| weights.get(&format!("gru.{name}_l0{suffix}")))
-            .collect::<Result<Vec<_>, Error>>()?;
-        match parts[..] {
-            [only] => Ok(only.clone()),
-            _ => Ok::<_, Error>(Tensor::cat(&parts, 0)?),
-        }
+        let suffixes = reading.suffixes().iter();
+        let parts = suffixes.map(|suffix| pass.weight(&format!("gru.{name}_l0{suffix}")));
+        Ok::<_, Error>(concat(&parts.collect::<Result<Vec<_>, Error>>()?)?)
     };
     let inputs = linear(&words, &all("weight_ih")?, &all("bias_ih")?)?;
-    let states = gru::hidden_states(&inputs, &all("weight_hh")?, &all("bias_hh")?, offsets)?;
-    Ok((states, offsets.clone()))
+    Ok((gru(&inputs, &all("weight_hh")?, &all("bias_hh")?, offsets)?, offsets.clone()))
 }

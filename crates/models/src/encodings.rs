@@ -4,9 +4,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use nextpair_data::{Dtype, Matrix, Progress, Spill};
-use nextpair_kernels::Ragged;
+use nextpair_kernels::{Device, Encoded, Tensor};
 
-use crate::{Corpus, Encoded, Error, Model};
+use crate::{Corpus, Error, Model};
 
 /// Encoded images or captions, kept on disk and mapped, so that they do not count as memory. A clone
 /// copies nothing.
@@ -55,7 +55,7 @@ impl Encodings {
 
     /// What is already encoded.
     pub fn of(encoded: &Encoded) -> Result<Self, Error> {
-        let vectors = Matrix::from_f32(encoded.dim()?, &encoded.values()?);
+        let vectors = Matrix::from_vec(encoded.dim()?, encoded.to_f32s());
         Ok(Encodings { vectors, offsets: encoded.offsets.clone().into(), order: None })
     }
 
@@ -72,7 +72,7 @@ impl Encodings {
             dim = encoded.dim()?;
             let before = offsets.last().copied().unwrap_or(0);
             offsets.extend(encoded.offsets[1..].iter().map(|offset| before + offset));
-            spill.append_f32(&encoded.values()?)?;
+            spill.append_f32(&encoded.to_f32s())?;
             progress.advance(chunk.len() as u64);
         }
         let vectors = spill.finish(dim, Dtype::F32)?;
@@ -147,8 +147,8 @@ impl Encodings {
         })
     }
 
-    /// The vectors of some items, one after the other.
-    pub(crate) fn gather(&self, items: &[u32]) -> Gathered {
+    /// The numbers of some items, one after the other, and where each begins.
+    pub(crate) fn numbers(&self, items: &[u32]) -> (Vec<f32>, Vec<usize>) {
         let dim = self.vectors.dim();
         let mut offsets = vec![0];
         let mut values = Vec::new();
@@ -160,41 +160,33 @@ impl Encodings {
             }
             offsets.push(values.len() / dim);
         }
-        Gathered { dim, values, offsets }
+        (values, offsets)
     }
-}
 
-/// The vectors of some items in memory.
-pub(crate) struct Gathered {
-    dim: usize,
-    pub(crate) values: Vec<f32>,
-    offsets: Vec<usize>,
-}
-
-impl Gathered {
-    pub(crate) fn ragged(&self) -> Ragged<'_> {
-        Ragged { dim: self.dim, values: &self.values, offsets: &self.offsets }
+    /// Some items on a device.
+    pub(crate) fn gather(&self, items: &[u32], device: Device) -> Result<Encoded, Error> {
+        let (values, offsets) = self.numbers(items);
+        let shape = [values.len() / self.vectors.dim(), self.vectors.dim()];
+        Ok(Encoded { rows: Tensor::new(values, &shape, device)?, offsets })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use candle_core::{Device, Tensor};
-
     use super::*;
 
     #[test]
     fn items_stand_where_they_are_arranged() {
         // Three items: of one, two and one vectors.
         let values = vec![1.0f32, 2.0, 3.0, 4.0, 5.0, 8.0, 7.0, 9.0];
-        let rows = Tensor::from_vec(values, (4, 2), &Device::Cpu).unwrap();
+        let rows = Tensor::new(values, &[4, 2], Device::Cpu).unwrap();
         let encoded = Encoded { rows, offsets: vec![0, 1, 3, 4] };
         let encodings = Encodings::of(&encoded).unwrap().arranged(vec![2, 1, 1]);
         let again = encodings.arranged(vec![1, 0, 0, 2]);
         assert_eq!((again.len(), again.is_empty()), (4, false));
-        let gathered = again.gather(&[0, 2]);
-        assert_eq!(gathered.values, [3.0, 4.0, 5.0, 8.0, 7.0, 9.0]);
-        assert_eq!(gathered.ragged().offsets, [0, 2, 3]);
+        let gathered = again.gather(&[0, 2], Device::Cpu).unwrap();
+        assert_eq!(gathered.to_f32s(), [3.0, 4.0, 5.0, 8.0, 7.0, 9.0]);
+        assert_eq!(gathered.offsets, [0, 2, 3]);
         let means = again.means().unwrap();
         let mut mean = [0.0; 2];
         for (place, expected) in [[4.0, 6.0], [7.0, 9.0], [7.0, 9.0], [4.0, 6.0]].iter().enumerate()

@@ -17,9 +17,6 @@ pub enum Error {
     /// The kernels refused.
     #[error(transparent)]
     Kernels(#[from] nextpair_kernels::Error),
-    /// Of a tensor operation.
-    #[error(transparent)]
-    Tensor(#[from] candle_core::Error),
     /// A file that cannot be read as what it should be.
     #[error("{}: {what}", path.display())]
     File {
@@ -35,6 +32,14 @@ pub enum Error {
         origin: String,
         /// One line for each tensor that is wrong.
         listing: Vec<String>,
+    },
+    /// A setting that the architecture does not have.
+    #[error("{flag} is not a setting of {model}")]
+    NoSuchSetting {
+        /// The flag that sets it elsewhere.
+        flag: &'static str,
+        /// What people call the architecture.
+        model: String,
     },
     /// A setting that cannot be meant.
     #[error("{name}: {what}")]
@@ -122,7 +127,8 @@ impl Error {
         Error::File { path: path.to_path_buf(), what: what.into() }
     }
 
-    pub(crate) fn setting(name: &'static str, what: impl Into<String>) -> Self {
+    /// A setting that cannot be meant.
+    pub fn setting(name: &'static str, what: impl Into<String>) -> Self {
         Error::Setting { name, what: what.into() }
     }
 }

@@ -2,11 +2,10 @@
 //!
 //! Ties: of equal scores the higher index ranks first. A NaN is an error.
 
-use nextpair_data::Progress;
+use nextpair_data::{Progress, Side};
 use nextpair_engine::{Recall, ranks};
 use serde::{Deserialize, Serialize};
 
-use crate::similarity::{Rows, similarity};
 use crate::{Corpus, Encodings, Error, Model};
 
 /// Recall in one direction.
@@ -82,7 +81,6 @@ pub fn evaluate(
         let what = format!("{} images do not divide into {folds} folds", items.len());
         return Err(Error::setting("folds", what));
     }
-    let scorer = model.scorer()?;
     let mut whole = Evaluation { images: items.len(), folds, ..Evaluation::default() };
     let (mut of_text, mut of_image) = (Vec::new(), Vec::new());
     for items in items.chunks(items.len() / folds) {
@@ -99,7 +97,7 @@ pub fn evaluate(
         }
         let images = Encodings::of_images(model, corpus, items, progress)?;
         let texts = Encodings::of_texts(model, corpus, &captions, progress)?;
-        let similarity = similarity(&scorer, Rows::Images, &images, &texts)?;
+        let similarity = model.similarity(Side::Image, &images, &texts)?;
         let all = |count: usize| (0..count as u32).collect::<Vec<_>>();
         let (every_image, every_caption) = (all(items.len()), all(captions.len()));
         let ranks = ranks(&*similarity, &every_image, &every_caption, &image_of, progress)?;

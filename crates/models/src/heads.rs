@@ -1,21 +1,22 @@
 //! Heads on frozen embeddings: what people train who have vectors of CLIP, SigLIP, MiniLM or any
 //! other encoder. One linear layer or a small perceptron per side, then the cosine.
 
-use candle_core::{D, Tensor};
+use nextpair_kernels::ops::{relu, unit_rows};
+use nextpair_kernels::{Encoded, Tensor};
 use serde::{Deserialize, Serialize};
 
-use crate::encoder::mean_regions;
-use crate::linear::linear;
-use crate::norm::unit_rows;
-use crate::parameters::{Declared, Parameters, Start};
-use crate::ragged::Encoded;
-use crate::{Error, Scorer, Texts};
+use crate::config::check_size;
+use crate::encoder::{layer, mean_regions};
+use crate::weights::Start;
+use crate::{
+    Architecture, Comparison, Declared, Dot, Error, Inputs, Pass, Setting, Texts, Weights,
+};
 
 /// The settings of heads.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Heads {
-    /// Coordinates of the joint space.
+    /// Dimensions of the joint space.
     pub dim: usize,
     /// Units of a hidden layer between features and joint space; 0 for a linear head.
     pub hidden: usize,
@@ -28,13 +29,49 @@ impl Default for Heads {
 }
 
 impl Heads {
-    pub(crate) fn declared(&self, image: usize, text: usize) -> Vec<Declared> {
+    pub(crate) fn presets() -> [(&'static str, Self); 1] {
+        [("heads", Heads::default())]
+    }
+
+    fn project(&self, pass: &Pass<'_>, side: &str, rows: &Tensor) -> Result<Encoded, Error> {
+        let layer = |rows: &Tensor, name: &str| {
+            let weight = pass.weight(&format!("{side}.{name}.weight"))?;
+            layer(rows, weight, pass.weight(&format!("{side}.{name}.bias"))?, side, "each")
+        };
+        let rows = match self.hidden {
+            0 => rows.clone(),
+            _ => relu(&layer(rows, "hidden")?)?,
+        };
+        Ok(Encoded::uniform(unit_rows(&layer(&rows, "out")?, 1e-8)?, 1)?)
+    }
+}
+
+impl Architecture for Heads {
+    fn name(&self) -> &str {
+        "heads"
+    }
+
+    fn dim(&self) -> usize {
+        self.dim
+    }
+
+    fn reads_words(&self) -> bool {
+        false
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        check_size("dim", self.dim)?;
+        check_size("hidden", self.hidden.max(1))
+    }
+
+    fn declare(&self, inputs: Inputs) -> Vec<Declared> {
         let mut all = Vec::new();
-        for (side, features) in [("image", image), ("text", text)] {
+        for (side, features) in [("image", inputs.image), ("text", inputs.text)] {
             let mut layer = |name: &str, from: usize, to: usize| {
                 let bound = Start::Uniform((6.0 / (from + to) as f64).sqrt());
+                let zero = Start::Constant(0.0);
                 all.push(Declared::new(format!("{side}.{name}.weight"), &[to, from], bound));
-                all.push(Declared::new(format!("{side}.{name}.bias"), &[to], Start::Zero));
+                all.push(Declared::new(format!("{side}.{name}.bias"), &[to], zero));
             };
             match self.hidden {
                 0 => layer("out", features, self.dim),
@@ -48,13 +85,13 @@ impl Heads {
     }
 
     /// Images with several regions are averaged first.
-    pub(crate) fn images(&self, weights: &Parameters, features: &Tensor) -> Result<Encoded, Error> {
-        self.project(weights, "image", &mean_regions(features)?)
+    fn encode_images(&self, pass: &Pass<'_>, features: &Tensor) -> Result<Encoded, Error> {
+        self.project(pass, "image", &mean_regions(features)?)
     }
 
-    pub(crate) fn texts(&self, weights: &Parameters, texts: &Texts) -> Result<Encoded, Error> {
+    fn encode_texts(&self, pass: &Pass<'_>, texts: &Texts) -> Result<Encoded, Error> {
         match texts {
-            Texts::Vectors(vectors) => self.project(weights, "text", vectors),
+            Texts::Vectors(vectors) => self.project(pass, "text", vectors),
             Texts::Words { .. } => Err(Error::Shape {
                 what: "the captions".to_owned(),
                 found: "words".to_owned(),
@@ -63,27 +100,16 @@ impl Heads {
         }
     }
 
-    fn project(&self, weights: &Parameters, side: &str, rows: &Tensor) -> Result<Encoded, Error> {
-        let layer = |rows: &Tensor, name: &str| {
-            let weight = weights.get(&format!("{side}.{name}.weight"))?;
-            let (found, expected) = (rows.dim(D::Minus1)?, weight.dim(1)?);
-            if found != expected {
-                return Err(Error::Shape {
-                    what: format!("the {side} features"),
-                    found: format!("{found} numbers each"),
-                    expected: expected.to_string(),
-                });
-            }
-            linear(rows, weight, weights.get(&format!("{side}.{name}.bias"))?)
-        };
-        let rows = match self.hidden {
-            0 => rows.clone(),
-            _ => layer(rows, "hidden")?.relu()?,
-        };
-        Encoded::uniform(unit_rows(&layer(&rows, "out")?, 1e-8)?, 1)
+    fn comparison(&self, _weights: &Weights) -> Result<Box<dyn Comparison>, Error> {
+        Ok(Box::new(Dot))
     }
 
-    pub(crate) fn scorer(&self) -> Scorer {
-        Scorer::Dot
+    fn set(&mut self, setting: Setting) -> bool {
+        match setting {
+            Setting::Dim(dim) => self.dim = dim,
+            Setting::Hidden(units) => self.hidden = units,
+            _ => return false,
+        }
+        true
     }
 }

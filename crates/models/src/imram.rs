@@ -1,17 +1,16 @@
 //! IMRAM (Chen, Ding, Liu, Lin, Liu and Han, CVPR 2020, <https://arxiv.org/abs/2003.03772>):
 //! several steps of attention, between which a gated memory refines the queries.
 
-use candle_core::Tensor;
-use nextpair_kernels::{Aggregation, Attention, Normaliser};
+use nextpair_data::Side;
+use nextpair_kernels::ops::{Direction, Matching, MemoryWeights};
+use nextpair_kernels::{Aggregation, Attention, Encoded, Normaliser, Tensor};
 use serde::{Deserialize, Serialize};
 
-use crate::attention::Memory;
+use crate::config::{check_positive, check_size};
 use crate::encoder::Encoders;
-use crate::parameters::{Declared, Parameters, Start};
-use crate::ragged::Encoded;
 use crate::scan::NormaliserName;
-use crate::scorer::Direction;
-use crate::{Error, Scorer, Texts};
+use crate::weights::Start;
+use crate::{Architecture, Comparison, Declared, Error, Inputs, Pass, Setting, Texts, Weights};
 
 /// The settings of IMRAM.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -20,7 +19,7 @@ pub struct Imram {
     /// The encoders.
     pub encoders: Encoders,
     /// Which directions are added up.
-    pub mode: Mode,
+    pub mode: Directions,
     /// Steps of attention, K.
     pub steps: usize,
     /// The temperature of the attention, lambda.
@@ -35,7 +34,7 @@ pub struct Imram {
 /// The directions of IMRAM.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Mode {
+pub enum Directions {
     /// Words attend to regions.
     #[default]
     Text,
@@ -49,7 +48,7 @@ impl Default for Imram {
     fn default() -> Self {
         Imram {
             encoders: Encoders::default(),
-            mode: Mode::Text,
+            mode: Directions::Text,
             steps: 3,
             temperature: 9.0,
             normaliser: Normaliser::ClippedL2,
@@ -62,9 +61,66 @@ impl Default for Imram {
 const MEMORIES: [&str; 2] = ["mem_t2i", "mem_i2t"];
 
 impl Imram {
-    pub(crate) fn declared(&self, features: usize, words: usize) -> Vec<Declared> {
+    pub(crate) fn presets() -> [(&'static str, Self); 3] {
+        [
+            ("text-imram", Directions::Text),
+            ("image-imram", Directions::Image),
+            ("full-imram", Directions::Full),
+        ]
+        .map(|(name, mode)| (name, Imram { mode, ..Imram::default() }))
+    }
+
+    fn direction(&self, weights: &Weights, asking: Side) -> Result<Direction, Error> {
+        let attention = Attention {
+            temperature: self.temperature,
+            normaliser: self.normaliser,
+            aggregation: Aggregation::Mean,
+            steps: self.steps,
+            normalise_memory: self.normalise_memory,
+        };
+        let [of_words, of_regions] = MEMORIES;
+        let (name, _) = asking.own_and_other(of_regions, of_words);
+        let part = |part: &str| Ok::<_, Error>(weights.get(&format!("{name}.{part}"))?.clone());
+        // With one step the memory is never asked.
+        let memory = match self.steps {
+            1 => None,
+            _ => Some(MemoryWeights {
+                linear_weight: part("linear.weight")?,
+                linear_bias: part("linear.bias")?,
+                gate_weight: part("gate.weight")?,
+                gate_bias: part("gate.bias")?,
+            }),
+        };
+        Ok(Direction { asking, attention, memory })
+    }
+}
+
+impl Architecture for Imram {
+    fn name(&self) -> &str {
+        match self.mode {
+            Directions::Text => "text-imram",
+            Directions::Image => "image-imram",
+            Directions::Full => "full-imram",
+        }
+    }
+
+    fn dim(&self) -> usize {
+        self.encoders.dim
+    }
+
+    fn reads_words(&self) -> bool {
+        true
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        self.encoders.check()?;
+        check_size("steps", self.steps)?;
+        check_positive("temperature", self.temperature)
+    }
+
+    fn declare(&self, inputs: Inputs) -> Vec<Declared> {
         let dim = self.encoders.dim;
-        let mut all = self.encoders.declared(features, words);
+        let mut all = self.encoders.declare(inputs);
         // What PyTorch gives a linear layer by default.
         let bound = Start::Uniform(1.0 / ((2 * dim) as f64).sqrt());
         for memory in MEMORIES {
@@ -76,41 +132,33 @@ impl Imram {
         all
     }
 
-    pub(crate) fn images(&self, weights: &Parameters, features: &Tensor) -> Result<Encoded, Error> {
-        self.encoders.images(weights, features)
+    fn encode_images(&self, pass: &Pass<'_>, features: &Tensor) -> Result<Encoded, Error> {
+        self.encoders.images(pass, features)
     }
 
-    pub(crate) fn texts(&self, weights: &Parameters, texts: &Texts) -> Result<Encoded, Error> {
-        self.encoders.texts(weights, texts)
+    fn encode_texts(&self, pass: &Pass<'_>, texts: &Texts) -> Result<Encoded, Error> {
+        self.encoders.texts(pass, texts)
     }
 
-    pub(crate) fn scorer(&self, weights: &Parameters) -> Result<Scorer, Error> {
-        let attention = Attention {
-            temperature: self.temperature,
-            normaliser: self.normaliser,
-            aggregation: Aggregation::Mean,
-            steps: self.steps,
-            normalise_memory: self.normalise_memory,
+    fn comparison(&self, weights: &Weights) -> Result<Box<dyn Comparison>, Error> {
+        let asking: &[Side] = match self.mode {
+            Directions::Text => &[Side::Text],
+            Directions::Image => &[Side::Image],
+            Directions::Full => &[Side::Text, Side::Image],
         };
-        let direction = |words_ask: bool| {
-            let name = MEMORIES[usize::from(!words_ask)];
-            let part = |part: &str| Ok::<_, Error>(weights.get(&format!("{name}.{part}"))?.clone());
-            // With one step the memory is never asked.
-            let memory = match self.steps {
-                1 => None,
-                _ => Some(Memory {
-                    linear_weight: part("linear.weight")?,
-                    linear_bias: part("linear.bias")?,
-                    gate_weight: part("gate.weight")?,
-                    gate_bias: part("gate.bias")?,
-                }),
-            };
-            Ok::<_, Error>(Direction::new(words_ask, self.encoders.dim, attention, memory))
-        };
-        Ok(Scorer::Cross(match self.mode {
-            Mode::Text => vec![direction(true)?],
-            Mode::Image => vec![direction(false)?],
-            Mode::Full => vec![direction(true)?, direction(false)?],
-        }))
+        let directions = asking.iter().map(|&side| self.direction(weights, side));
+        let directions = directions.collect::<Result<_, Error>>()?;
+        Ok(Box::new(Matching::new(self.encoders.dim, directions)))
+    }
+
+    fn set(&mut self, setting: Setting) -> bool {
+        match setting {
+            Setting::Steps(steps) => self.steps = steps,
+            Setting::Temperature(temperature) => self.temperature = temperature,
+            Setting::Normaliser(normaliser) => self.normaliser = normaliser,
+            Setting::NormaliseMemory(on) => self.normalise_memory = on,
+            other => return self.encoders.set(other),
+        }
+        true
     }
 }

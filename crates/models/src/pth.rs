@@ -17,7 +17,7 @@ mod view;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use candle_core::{Device, Tensor};
+use nextpair_kernels::{Device, Tensor};
 
 use crate::{Config, Error, Inputs, Model};
 use archive::Archive;
@@ -41,8 +41,11 @@ pub struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// The model it is of. `path` is what errors call it.
-    pub fn model(&self, path: &Path, device: &Device) -> Result<Model, Error> {
+    /// The model it is of, and its settings. `path` is what errors call it.
+    ///
+    /// # Errors
+    /// If the settings or the weights are not those of a published model.
+    pub fn model(&self, path: &Path, device: Device) -> Result<(Config, Model), Error> {
         let has = |part: &str| self.parameters.keys().any(|name| name.contains(part));
         let family = match (has("mem_"), has("_reverse")) {
             (true, _) => "IMRAM",
@@ -51,7 +54,7 @@ impl Checkpoint {
         };
         let size = |names: &[&str], axis: usize| {
             let tensor = names.iter().find_map(|&name| self.parameters.get(name));
-            tensor.and_then(|tensor| tensor.dims().get(axis).copied()).unwrap_or(0)
+            tensor.and_then(|tensor| tensor.shape().get(axis).copied()).unwrap_or(0)
         };
         let mut options: serde_json::Map<String, serde_json::Value> =
             self.settings.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
@@ -65,8 +68,9 @@ impl Checkpoint {
         let config = Config::from_published(family, &serde_json::Value::Object(options))?;
         let image = size(&["img_fc.weight", "img_fc.weight_v"], 1);
         let inputs = Inputs { image, text: size(&["embed.weight"], 0) };
-        let (tensors, origin) = (self.parameters.clone(), path.display().to_string());
-        Model::from_tensors(config, inputs, tensors, &origin, device)
+        let origin = path.display().to_string();
+        let model = Model::from_tensors(config.clone(), inputs, &self.parameters, &origin, device)?;
+        Ok((config, model))
     }
 }
 
@@ -88,7 +92,7 @@ pub fn from_bytes(path: &Path, bytes: &[u8]) -> Result<Checkpoint, Error> {
         let tensor = source.tensor(view, &mut allowance);
         let tensor = tensor.and_then(|tensor| match name.as_str() {
             // One number for the whole matrix, which PyTorch kept with no axis or with one.
-            "img_fc.weight_g" => tensor.reshape(1).map_err(|e| e.to_string()),
+            "img_fc.weight_g" => tensor.reshaped(&[1]).map_err(|e| e.to_string()),
             _ => Ok(tensor),
         });
         let tensor = tensor.map_err(|what| fail(format!("{name}: {what}")))?;

@@ -4,7 +4,7 @@ use nextpair_kernels::{Aggregation, Normaliser};
 use serde_json::Value;
 
 use crate::encoder::Encoders;
-use crate::imram::{Imram, Mode};
+use crate::imram::{Directions, Imram};
 use crate::scan::{Asks, Scan};
 use crate::vse::{Measure, Vse};
 use crate::{Config, Error};
@@ -69,9 +69,9 @@ impl Config {
             }
             "IMRAM" => {
                 let mode = match text("model_mode") {
-                    "text_IMRAM" => Mode::Text,
-                    "image_IMRAM" => Mode::Image,
-                    "full_IMRAM" => Mode::Full,
+                    "text_IMRAM" => Directions::Text,
+                    "image_IMRAM" => Directions::Image,
+                    "full_IMRAM" => Directions::Full,
                     other => return Err(unknown(format!("model_mode is '{other}'"))),
                 };
                 let steps = number("iteration_step")? as usize;

@@ -1,15 +1,14 @@
 //! SCAN (Lee, Chen, Hua, Hu and He, ECCV 2018, <https://arxiv.org/abs/1803.08024>): one pass of
 //! attention between the regions of an image and the words of a caption.
 
-use candle_core::Tensor;
-use nextpair_kernels::{Aggregation, Attention, Normaliser};
+use nextpair_data::Side;
+use nextpair_kernels::ops::{Direction, Matching};
+use nextpair_kernels::{Aggregation, Attention, Encoded, Normaliser, Tensor};
 use serde::{Deserialize, Serialize};
 
+use crate::config::check_positive;
 use crate::encoder::Encoders;
-use crate::parameters::{Declared, Parameters};
-use crate::ragged::Encoded;
-use crate::scorer::Direction;
-use crate::{Error, Scorer, Texts};
+use crate::{Architecture, Comparison, Declared, Error, Inputs, Pass, Setting, Texts, Weights};
 
 /// The settings of SCAN.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -38,6 +37,15 @@ pub enum Asks {
     Words,
     /// Regions attend to words (i2t).
     Regions,
+}
+
+impl Asks {
+    fn side(self) -> Side {
+        match self {
+            Asks::Words => Side::Text,
+            Asks::Regions => Side::Image,
+        }
+    }
 }
 
 /// [`Normaliser`] by the names of the reference implementations.
@@ -84,29 +92,55 @@ impl Default for Scan {
 }
 
 impl Scan {
-    /// The published settings of i2t on Flickr30K.
-    pub(crate) fn regions_ask() -> Self {
-        Scan {
+    /// The published settings on Flickr30K.
+    pub(crate) fn presets() -> [(&'static str, Self); 2] {
+        let regions_ask = Scan {
             direction: Asks::Regions,
             temperature: 4.0,
             aggregation: Aggregation::LogSumExp(5.0),
             ..Scan::default()
+        };
+        [("scan-t2i", Scan::default()), ("scan-i2t", regions_ask)]
+    }
+}
+
+impl Architecture for Scan {
+    fn name(&self) -> &str {
+        match self.direction {
+            Asks::Words => "scan-t2i",
+            Asks::Regions => "scan-i2t",
         }
     }
 
-    pub(crate) fn declared(&self, features: usize, words: usize) -> Vec<Declared> {
-        self.encoders.declared(features, words)
+    fn dim(&self) -> usize {
+        self.encoders.dim
     }
 
-    pub(crate) fn images(&self, weights: &Parameters, features: &Tensor) -> Result<Encoded, Error> {
-        self.encoders.images(weights, features)
+    fn reads_words(&self) -> bool {
+        true
     }
 
-    pub(crate) fn texts(&self, weights: &Parameters, texts: &Texts) -> Result<Encoded, Error> {
-        self.encoders.texts(weights, texts)
+    fn check(&self) -> Result<(), Error> {
+        self.encoders.check()?;
+        if let Aggregation::LogSumExp(scale) = self.aggregation {
+            check_positive("aggregation", scale)?;
+        }
+        check_positive("temperature", self.temperature)
     }
 
-    pub(crate) fn scorer(&self) -> Scorer {
+    fn declare(&self, inputs: Inputs) -> Vec<Declared> {
+        self.encoders.declare(inputs)
+    }
+
+    fn encode_images(&self, pass: &Pass<'_>, features: &Tensor) -> Result<Encoded, Error> {
+        self.encoders.images(pass, features)
+    }
+
+    fn encode_texts(&self, pass: &Pass<'_>, texts: &Texts) -> Result<Encoded, Error> {
+        self.encoders.texts(pass, texts)
+    }
+
+    fn comparison(&self, _weights: &Weights) -> Result<Box<dyn Comparison>, Error> {
         let attention = Attention {
             temperature: self.temperature,
             normaliser: self.normaliser,
@@ -114,7 +148,17 @@ impl Scan {
             steps: 1,
             normalise_memory: false,
         };
-        let words_ask = self.direction == Asks::Words;
-        Scorer::Cross(vec![Direction::new(words_ask, self.encoders.dim, attention, None)])
+        let direction = Direction { asking: self.direction.side(), attention, memory: None };
+        Ok(Box::new(Matching::new(self.encoders.dim, vec![direction])))
+    }
+
+    fn set(&mut self, setting: Setting) -> bool {
+        match setting {
+            Setting::Temperature(temperature) => self.temperature = temperature,
+            Setting::Normaliser(normaliser) => self.normaliser = normaliser,
+            Setting::Aggregation(aggregation) => self.aggregation = aggregation,
+            other => return self.encoders.set(other),
+        }
+        true
     }
 }

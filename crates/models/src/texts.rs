@@ -1,6 +1,6 @@
 //! Captions as models take them.
 
-use candle_core::{Device, Tensor};
+use nextpair_kernels::{Device, Tensor};
 
 use crate::Error;
 
@@ -37,16 +37,16 @@ impl Texts {
     }
 
     /// Vectors given as numbers, `dim` for each caption.
-    pub fn vectors(values: Vec<f32>, dim: usize, device: &Device) -> Result<Self, Error> {
+    pub fn vectors(values: Vec<f32>, dim: usize, device: Device) -> Result<Self, Error> {
         let count = values.len() / dim.max(1);
-        Ok(Texts::Vectors(Tensor::from_vec(values, (count, dim), device)?))
+        Ok(Texts::Vectors(Tensor::new(values, &[count, dim], device)?))
     }
 
     /// How many captions there are.
     pub fn len(&self) -> usize {
         match self {
             Texts::Words { offsets, .. } => offsets.len() - 1,
-            Texts::Vectors(vectors) => vectors.dims().first().copied().unwrap_or(0),
+            Texts::Vectors(vectors) => vectors.shape().first().copied().unwrap_or(0),
         }
     }
 

@@ -2,24 +2,26 @@
 //! vector per image and per caption, compared by their dot product. VSE0 is the same model with
 //! unscaled images, trained with the sum of hinges.
 
-use candle_core::{D, Tensor};
+use nextpair_kernels::ops::{abs, gather, unit_rows};
+use nextpair_kernels::{Encoded, Tensor};
 use serde::{Deserialize, Serialize};
 
-use crate::encoder::{image_layer, linear_images, mean_regions, word_layers, word_states};
-use crate::norm::unit_rows;
-use crate::parameters::{Declared, Parameters};
-use crate::ragged::{Encoded, indices};
-use crate::{Error, Scorer, Texts};
+use crate::config::check_size;
+use crate::encoder::{Reading, image_layer, linear_images, mean_regions, word_layers, word_states};
+use crate::{
+    Architecture, Comparison, Declared, Dot, Error, Inputs, Order, Pass, Setting, Texts, Training,
+    Violation, Weights,
+};
 
 /// The settings of VSE++.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Vse {
-    /// Coordinates of the joint space.
+    /// Dimensions of the joint space.
     pub dim: usize,
-    /// Coordinates of a word before the recurrent unit.
+    /// Dimensions of a word before the recurrent unit.
     pub word_dim: usize,
-    /// Whether images are scaled to unit length.
+    /// Whether images are scaled to unit norm.
     pub normalise_images: bool,
     /// Whether coordinates lose their sign.
     pub absolute: bool,
@@ -51,36 +53,72 @@ impl Default for Vse {
 }
 
 impl Vse {
-    pub(crate) fn declared(&self, features: usize, words: usize) -> Vec<Declared> {
-        let mut all = image_layer(features, self.dim, false);
-        all.extend(word_layers(words, self.word_dim, self.dim, 1));
+    pub(crate) fn presets() -> [(&'static str, Self); 2] {
+        [("vse++", Vse::default()), ("vse0", Vse { normalise_images: false, ..Vse::default() })]
+    }
+
+    fn signed(&self, rows: Tensor) -> Result<Tensor, Error> {
+        Ok(if self.absolute { abs(&rows)? } else { rows })
+    }
+}
+
+impl Architecture for Vse {
+    fn name(&self) -> &str {
+        if self.normalise_images { "vse++" } else { "vse0" }
+    }
+
+    fn dim(&self) -> usize {
+        self.dim
+    }
+
+    fn reads_words(&self) -> bool {
+        true
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        check_size("dim", self.dim)?;
+        check_size("word_dim", self.word_dim)
+    }
+
+    fn declare(&self, inputs: Inputs) -> Vec<Declared> {
+        let mut all = image_layer(inputs.image, self.dim, false);
+        all.extend(word_layers(inputs.text, self.word_dim, self.dim, Reading::Forwards));
         all
     }
 
     /// Images with several regions are averaged first.
-    pub(crate) fn images(&self, weights: &Parameters, features: &Tensor) -> Result<Encoded, Error> {
-        let rows = linear_images(weights, &mean_regions(features)?)?;
+    fn encode_images(&self, pass: &Pass<'_>, features: &Tensor) -> Result<Encoded, Error> {
+        let rows = linear_images(pass, &mean_regions(features)?)?;
         let rows = if self.normalise_images { unit_rows(&rows, 0.0)? } else { rows };
-        Encoded::uniform(self.signed(rows)?, 1)
+        Ok(Encoded::uniform(self.signed(rows)?, 1)?)
     }
 
     /// The state at the last word, which is the end marker.
-    pub(crate) fn texts(&self, weights: &Parameters, texts: &Texts) -> Result<Encoded, Error> {
-        let (states, offsets) = word_states(weights, texts, 1)?;
-        let last = offsets[1..].iter().map(|&end| end as u32 - 1).collect();
-        let rows = states.index_select(&indices(last, states.device())?, 0)?;
-        Encoded::uniform(self.signed(unit_rows(&rows, 0.0)?)?, 1)
+    fn encode_texts(&self, pass: &Pass<'_>, texts: &Texts) -> Result<Encoded, Error> {
+        let (states, offsets) = word_states(pass, texts, Reading::Forwards)?;
+        let last: Vec<u32> = offsets[1..].iter().map(|&end| end as u32 - 1).collect();
+        let rows = unit_rows(&gather(&states, &last)?, 0.0)?;
+        Ok(Encoded::uniform(self.signed(rows)?, 1)?)
     }
 
-    fn signed(&self, rows: Tensor) -> Result<Tensor, Error> {
-        debug_assert!(rows.dim(D::Minus1)? == self.dim);
-        Ok(if self.absolute { rows.abs()? } else { rows })
+    fn comparison(&self, _weights: &Weights) -> Result<Box<dyn Comparison>, Error> {
+        Ok(match self.measure {
+            Measure::Cosine => Box::new(Dot),
+            Measure::Order => Box::new(Order),
+        })
     }
 
-    pub(crate) fn scorer(&self) -> Scorer {
-        match self.measure {
-            Measure::Cosine => Scorer::Dot,
-            Measure::Order => Scorer::Order,
+    fn training(&self) -> Training {
+        let violation = if self.normalise_images { Violation::Max } else { Violation::Sum };
+        Training { violation, ..Training::default() }
+    }
+
+    fn set(&mut self, setting: Setting) -> bool {
+        match setting {
+            Setting::Dim(dim) => self.dim = dim,
+            Setting::WordDim(dim) => self.word_dim = dim,
+            _ => return false,
         }
+        true
     }
 }

@@ -7,7 +7,7 @@ use nextpair_data::{Matrix, Progress, Side};
 use nextpair_engine::{
     ItemFeatures, Picks, Problem, ProblemBuilder, Rule, Settings, StrategyName, group_labels,
 };
-use nextpair_models::{Corpus, Encodings, Model, Pair, Rows, similarity};
+use nextpair_models::{Corpus, Encodings, Model, Pair};
 
 use crate::{Error, ItemVectors};
 
@@ -59,12 +59,11 @@ impl Selection<'_> {
 
     /// Pool and rivals against the anchors, as the model compares them.
     fn compared(&self, rule: &Rule, progress: &dyn Progress) -> Result<ProblemBuilder, Error> {
-        let (scorer, rows) = (self.model.scorer()?, rows_of(self.side));
-        let pool = self.encode(rows, self.pool, progress)?;
+        let pool = self.encode(self.side, self.pool, progress)?;
         let rivals = self.encode_pairs(self.side, rule, progress)?;
         let anchors = self.encode_pairs(self.side.other(), rule, progress)?;
-        let pool = similarity(&scorer, rows, &pool, &anchors)?;
-        let paired = similarity(&scorer, rows, &rivals, &anchors)?;
+        let pool = self.model.similarity(self.side, &pool, &anchors)?;
+        let paired = self.model.similarity(self.side, &rivals, &anchors)?;
         Ok(Problem::of_similarities(pool.into(), paired.into()))
     }
 
@@ -89,13 +88,13 @@ impl Selection<'_> {
 
     fn encode(
         &self,
-        what: Rows,
+        side: Side,
         which: &[usize],
         progress: &dyn Progress,
     ) -> Result<Encodings, Error> {
-        Ok(match what {
-            Rows::Images => Encodings::of_images(self.model, self.corpus, which, progress)?,
-            Rows::Texts => Encodings::of_texts(self.model, self.corpus, which, progress)?,
+        Ok(match side {
+            Side::Image => Encodings::of_images(self.model, self.corpus, which, progress)?,
+            Side::Text => Encodings::of_texts(self.model, self.corpus, which, progress)?,
         })
     }
 
@@ -117,7 +116,7 @@ impl Selection<'_> {
                 distinct.len() as u32 - 1
             });
         }
-        Ok(self.encode(rows_of(side), &distinct, progress)?.arranged(order))
+        Ok(self.encode(side, &distinct, progress)?.arranged(order))
     }
 
     /// One vector per item of the pool, and per half of the pairs on its side.
@@ -135,7 +134,7 @@ impl Selection<'_> {
                 return Err(Error::setting("features", what));
             }
             let means = |which: &[usize]| -> Result<Matrix, Error> {
-                Ok(self.encode(Rows::Texts, which, progress)?.means()?)
+                Ok(self.encode(Side::Text, which, progress)?.means()?)
             };
             return Ok((means(self.pool)?, means(&paired)?));
         };
@@ -171,13 +170,5 @@ fn half(pair: &Pair, side: Side) -> usize {
     match side {
         Side::Image => pair.item,
         Side::Text => pair.caption,
-    }
-}
-
-/// What the model encodes on a side.
-fn rows_of(side: Side) -> Rows {
-    match side {
-        Side::Image => Rows::Images,
-        Side::Text => Rows::Texts,
     }
 }

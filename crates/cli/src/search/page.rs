@@ -4,8 +4,8 @@ use std::fmt::Write;
 use std::path::Path;
 
 use anyhow::Result;
+use nextpair_data::Side;
 use nextpair_data::dataset::Dataset;
-use nextpair_models::Rows;
 use rayon::prelude::*;
 
 use super::query::{Kind, Query};
@@ -53,8 +53,8 @@ pub(super) fn write(dataset: &Dataset, query: &Query, report: &Report) -> Result
     let cards: Vec<Card> =
         report.results.par_iter().map(|found| Card::of(dataset, found.item)).collect();
     let class = match query.wanted() {
-        Rows::Images => "images",
-        Rows::Texts => "captions",
+        Side::Image => "images",
+        Side::Text => "captions",
     };
     writeln!(body, "<main class=\"{class}\">")?;
     for (found, Card { item, thumbnail }) in report.results.iter().zip(&cards) {
@@ -69,8 +69,8 @@ pub(super) fn write(dataset: &Dataset, query: &Query, report: &Report) -> Result
              <span>{name}</span>{own}</h2>"
         );
         let text = match query.wanted() {
-            Rows::Images => page::captions(item),
-            Rows::Texts => {
+            Side::Image => page::captions(item),
+            Side::Text => {
                 let caption = page::escaped(found.caption.as_deref().unwrap_or_default());
                 format!("<blockquote>{caption}</blockquote>")
             }

@@ -3,10 +3,11 @@
 use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
+use nextpair_data::Side;
 use nextpair_data::picture;
 use nextpair_data::text::tokenize;
 use nextpair_encode::{ImageRecipe, TextRecipe};
-use nextpair_models::{Encodings, Rows, Tensor, Texts};
+use nextpair_models::{Encodings, Tensor, Texts};
 
 use crate::trained::Trained;
 use nextpair_scenario::report::card::{Card, Thumbnail, thumbnail};
@@ -17,7 +18,7 @@ pub(super) struct Query {
     pub(super) said: String,
     pub(super) kind: Kind,
     /// What it is; what is wanted is the other.
-    pub(super) rows: Rows,
+    pub(super) rows: Side,
     pub(super) encoded: Encodings,
     /// Words that the run has never seen.
     pub(super) unknown_words: Vec<String>,
@@ -38,7 +39,7 @@ impl Query {
     /// A text: words of the run's vocabulary, or the vector of the encoder that made the dataset's.
     pub(super) fn text(trained: &Trained, text: &str) -> Result<Self> {
         let mut unknown_words = Vec::new();
-        let texts = match (trained.run.vocabulary(), trained.corpus.text_features()) {
+        let texts = match (trained.folder.vocabulary(), trained.corpus.text_features()) {
             (Some(vocabulary), _) => {
                 let tokens = tokenize(text);
                 let is_word = |token: &&String| token.chars().any(char::is_alphanumeric);
@@ -68,7 +69,7 @@ impl Query {
         Ok(Query {
             said: text.to_owned(),
             kind: Kind::Text,
-            rows: Rows::Texts,
+            rows: Side::Text,
             encoded: Encodings::of(&trained.model.encode_texts(&texts)?)?,
             unknown_words,
             thumbnail: None,
@@ -85,14 +86,14 @@ impl Query {
                 "the picture cannot be described as the images of the dataset were; --item \
                  searches by an image whose features are there",
             )?;
-        let shape = (1, features.matrix().locals(), features.matrix().dim());
-        let expected = shape.1 * shape.2;
+        let shape = [1, features.matrix().locals(), features.matrix().dim()];
+        let expected = shape[1] * shape[2];
         ensure!(row.len() == expected, "{} numbers for a picture, not {expected}", row.len());
-        let features = Tensor::from_vec(row, shape, trained.model.device())?;
+        let features = Tensor::new(row, &shape, trained.model.device())?;
         Ok(Query {
             said: path.display().to_string(),
             kind: Kind::Image,
-            rows: Rows::Images,
+            rows: Side::Image,
             encoded: Encodings::of(&trained.model.encode_images(&features)?)?,
             unknown_words: Vec::new(),
             thumbnail: Some(thumbnail(picture)),
@@ -108,18 +109,15 @@ impl Query {
         Ok(Query {
             said: id.to_owned(),
             kind: Kind::Item(index),
-            rows: Rows::Images,
-            encoded: trained.encode(Rows::Images, &[index], &())?,
+            rows: Side::Image,
+            encoded: trained.encode(Side::Image, &[index], &())?,
             unknown_words: Vec::new(),
             thumbnail: Some(Card::of(trained.dataset(), index).thumbnail),
         })
     }
 
     /// What is searched.
-    pub(super) fn wanted(&self) -> Rows {
-        match self.rows {
-            Rows::Images => Rows::Texts,
-            Rows::Texts => Rows::Images,
-        }
+    pub(super) fn wanted(&self) -> Side {
+        self.rows.other()
     }
 }

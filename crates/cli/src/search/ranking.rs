@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 use nextpair_data::Progress;
 use nextpair_engine::Error;
-use nextpair_models::{Encodings, Scorer, similarity};
+use nextpair_models::{Encodings, Model};
 use rayon::prelude::*;
 
 use super::query::Query;
@@ -13,14 +13,14 @@ const TILE: usize = 256;
 
 /// The places of the best `top` and their scores, the best first; ties go to the lower place.
 pub(super) fn best(
-    scorer: &Scorer,
+    model: &Model,
     query: &Query,
     encoded: &Encodings,
     top: usize,
     progress: &dyn Progress,
 ) -> Result<Vec<(u32, f64)>> {
     let places: Vec<u32> = (0..encoded.len() as u32).collect();
-    let similarity = similarity(scorer, query.rows, &query.encoded, encoded)?;
+    let similarity = model.similarity(query.rows, &query.encoded, encoded)?;
     progress.start("scores", places.len() as u64);
     let score = |places: &[u32]| {
         let mut scores = vec![0.0; places.len()];

@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
+use nextpair_data::Side;
 use nextpair_data::dataset::Dataset;
-use nextpair_models::Rows;
 use serde::Serialize;
 
 use super::query::{Kind, Query};
@@ -41,15 +41,15 @@ impl Found {
     /// An image, as an item, or a caption.
     pub(super) fn new(
         dataset: &Dataset,
-        wanted: Rows,
+        wanted: Side,
         which: usize,
         rank: usize,
         score: f64,
     ) -> Self {
         let items = dataset.items();
         let (index, at) = match wanted {
-            Rows::Images => (which, 0),
-            Rows::Texts => {
+            Side::Image => (which, 0),
+            Side::Text => {
                 let item = items.item_of_caption(which);
                 (item, which - items.captions_of(item).start)
             }
@@ -71,8 +71,8 @@ impl Report {
             query: query.said.clone(),
             unknown_words: query.unknown_words.clone(),
             searched: match query.wanted() {
-                Rows::Images => "images",
-                Rows::Texts => "captions",
+                Side::Image => "images",
+                Side::Text => "captions",
             },
             among,
             synthetic: trained.dataset().manifest().synthetic,

@@ -31,10 +31,10 @@ pub(crate) struct Modelled {
 impl SelectionArgs {
     /// Opens a run and a dataset and checks what can be checked without computing.
     pub(crate) fn open_model(&self, run: &Path, dataset: &Path) -> Result<Modelled> {
-        let trained = Trained::open(run, dataset)?;
-        let pairs = trained.run.pairs(&trained.corpus)?;
+        let trained = Trained::open(run, dataset, self.device.device)?;
+        let pairs = trained.folder.pairs(&trained.corpus)?;
         ensure!(!pairs.is_empty(), engine::Error::EmptyPaired);
-        let (corpus, training) = (&trained.corpus, &trained.run.spec().training);
+        let (corpus, training) = (&trained.corpus, &trained.folder.spec().training);
         let pool = unpaired(corpus, &pairs, self.pool_side, training.captions, training.seed);
         check_pool(pool.len(), self, dataset)?;
         let mut settings = self.settings(pairs.len())?;
@@ -97,7 +97,7 @@ impl Modelled {
     /// Says what is about to be done.
     pub(super) fn announce(&self) {
         let (pool, pairs) = (grouped(self.pool.len()), grouped(self.pairs.len()));
-        let dim = self.trained.model.config().dim();
+        let dim = self.trained.model.architecture().dim();
         say!("{pool} pool items, {pairs} pairs, a model of {dim} dimensions");
     }
 }

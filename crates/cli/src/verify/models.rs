@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, ensure};
 use nextpair_models::{
-    Adam, Config, Device, Inputs, Model, Slope, Tensor, Texts, Violation, loss, slope,
+    Batch, BatchLoss, Config, Device, Inputs, Mode, Model, Pass, Tensor, Texts, Trainer, Training,
+    Violation, batch_loss, loss,
 };
 
 use super::{Case, Outcome};
@@ -18,44 +19,43 @@ const GRADIENT: f64 = 1e-4;
 /// How far weights may be after ten steps.
 const WEIGHT: f64 = 1e-4;
 
-pub(super) fn model(case: &Case, device: &Device, outcome: &mut Outcome) -> Result<()> {
-    let batch = Batch::of(case, device)?;
+pub(super) fn model(case: &Case, device: Device, outcome: &mut Outcome) -> Result<()> {
+    let ready = Ready::of(case, device)?;
     if case.has("out.losses") {
-        return training(case, &batch, outcome);
+        return training(case, ready, outcome);
     }
-    let (images, texts) = (&batch.images, &batch.texts);
-    let (images, texts) = (batch.model.encode_images(images)?, batch.model.encode_texts(texts)?);
-    let scores = batch.model.scorer()?.scores(&images, &texts)?;
+    let Batch { images, texts } = &ready.all;
+    let (images, texts) = (ready.model.encode_images(images)?, ready.model.encode_texts(texts)?);
+    let scores = ready.model.comparison()?.scores(&images, &texts)?;
     let scores: Vec<f64> = scores.into_iter().map(f64::from).collect();
     outcome.within("sims", &scores, &case.floats("out.sims")?, SIMILARITY)?;
     for (violation, name) in [(Violation::Max, "max"), (Violation::Sum, "sum")] {
-        let slope = batch.slope(violation)?;
+        let pass = Pass::new(ready.model.weights(), Mode::Train(0));
+        let found = batch_loss(&ready.model, &pass, &ready.square, ready.margin, violation)?;
         let expected = case.floats(&format!("out.loss_{name}"))?;
-        outcome.within("loss", &[slope.loss], &expected, LOSS * expected[0].abs())?;
-        gradients(case, &batch, &slope, name, outcome)?;
+        outcome.within("loss", &[found.loss], &expected, LOSS * expected[0].abs())?;
+        gradients(case, &ready.model, &found, name, outcome)?;
     }
     Ok(())
 }
 
 fn gradients(
     case: &Case,
-    batch: &Batch,
-    slope: &Slope,
+    model: &Model,
+    found: &BatchLoss,
     name: &str,
     outcome: &mut Outcome,
 ) -> Result<()> {
     if !case.has(&format!("out.grad_norm_{name}")) {
         return Ok(());
     }
-    let gradients = &slope.gradients;
     let mut squares = 0.0;
-    for (weight, var) in batch.model.weights().iter() {
+    for (weight, tensor) in model.weights().iter() {
         let reference = format!("grad_{name}.{weight}");
-        let found = gradients.get(var.as_tensor());
+        let found = found.gradients.of(tensor);
         ensure!(found.is_some() == case.has(&reference), "{reference}: one side has no gradient");
         let Some(found) = found else { continue };
-        let found: Vec<f32> = found.flatten_all()?.to_vec1()?;
-        let found: Vec<f64> = found.into_iter().map(f64::from).collect();
+        let found = found.to_f64s();
         let expected = case.floats(&reference)?;
         let largest = expected.iter().fold(0.0, |largest: f64, g| largest.max(g.abs()));
         outcome.within(&reference, &found, &expected, GRADIENT * largest)?;
@@ -66,23 +66,21 @@ fn gradients(
 }
 
 /// Training steps on one batch, from the given weights.
-fn training(case: &Case, batch: &Batch, outcome: &mut Outcome) -> Result<()> {
+fn training(case: &Case, ready: Ready, outcome: &mut Outcome) -> Result<()> {
     let number = |key: &str| case.config[key].as_f64().with_context(|| format!("no {key}"));
     let (rate, clip) = (number("lr")?, number("grad_clip")?);
-    let weights = batch.model.weights();
-    let mut adam = Adam::new(weights)?;
+    let training = Training { margin: ready.margin, clip, ..Training::default() };
+    let mut trainer = Trainer::new(ready.model, training)?;
     let (losses, norms) = (case.floats("out.losses")?, case.floats("out.grad_norms_before_clip")?);
-    for (step, (&loss, &norm)) in losses.iter().zip(&norms).enumerate() {
-        let slope = batch.slope(Violation::Max)?;
-        let name = format!("loss before step {}", step + 1);
-        outcome.within(&name, &[slope.loss], &[loss], WEIGHT * loss)?;
-        let length = adam.step(weights, &slope.gradients, rate, clip)?;
-        outcome.within("gradient norm", &[length], &[norm], GRADIENT * norm)?;
-        for (weight, var) in weights.iter() {
-            let reference = format!("after_step{}.{weight}", step + 1);
+    for (number, (&loss, &norm)) in losses.iter().zip(&norms).enumerate() {
+        let step = trainer.step(&ready.square, rate, number as u64)?;
+        let name = format!("loss before step {}", number + 1);
+        outcome.within(&name, &[step.loss], &[loss], WEIGHT * loss)?;
+        outcome.within("gradient norm", &[step.gradient], &[norm], GRADIENT * norm)?;
+        for (weight, tensor) in trainer.model().weights().iter() {
+            let reference = format!("after_step{}.{weight}", number + 1);
             if case.has(&reference) {
-                let found: Vec<f32> = var.flatten_all()?.to_vec1()?;
-                let found: Vec<f64> = found.into_iter().map(f64::from).collect();
+                let found = tensor.to_f64s();
                 outcome.within(&reference, &found, &case.floats(&reference)?, WEIGHT)?;
             }
         }
@@ -115,20 +113,22 @@ pub(super) fn losses(case: &Case, outcome: &mut Outcome) -> Result<()> {
 }
 
 /// A case ready to run.
-struct Batch {
+struct Ready {
     model: Model,
-    images: Tensor,
-    texts: Texts,
+    all: Batch,
     /// Images and captions that the loss looks at: the first ones.
-    square: (Tensor, Texts),
+    square: Batch,
     margin: f64,
 }
 
-impl Batch {
-    fn of(case: &Case, device: &Device) -> Result<Self> {
-        let (shape, values) = case.file.f64s("in.images")?;
-        let values: Vec<f32> = values.into_iter().map(|v| v as f32).collect();
-        let images = Tensor::from_vec(values, shape.as_slice(), device)?;
+impl Ready {
+    fn of(case: &Case, device: Device) -> Result<Self> {
+        let singles = |name: &str| -> Result<(Vec<usize>, Vec<f32>)> {
+            let (shape, values) = case.file.f64s(name)?;
+            Ok((shape, values.into_iter().map(|v| v as f32).collect()))
+        };
+        let (shape, values) = singles("in.images")?;
+        let images = Tensor::new(values, &shape, device)?;
         let (shape, ids) = case.file.i64s("in.captions")?;
         let width = shape.get(1).copied().context("in.captions is not a matrix")?;
         let captions: Vec<Vec<u32>> = ids
@@ -144,20 +144,16 @@ impl Batch {
         let inputs = Inputs { image: size("img_dim")?, text: size("vocab_size")? };
         let mut weights = BTreeMap::new();
         for name in case.file.names().iter().filter_map(|name| name.strip_prefix("param.")) {
-            let (shape, values) = case.file.f64s(&format!("param.{name}"))?;
-            let values: Vec<f32> = values.into_iter().map(|v| v as f32).collect();
-            weights.insert(name.to_owned(), Tensor::from_vec(values, shape.as_slice(), device)?);
+            let (shape, values) = singles(&format!("param.{name}"))?;
+            weights.insert(name.to_owned(), Tensor::new(values, &shape, Device::Cpu)?);
         }
-        let model = Model::from_tensors(config, inputs, weights, "the case", device)?;
+        let model = Model::from_tensors(config, inputs, &weights, "the case", device)?;
         let block = case.config["loss_block"].as_u64().map_or(captions.len(), |n| n as usize);
-        ensure!(block <= captions.len() && block <= images.dim(0)?, "loss_block is too large");
-        let square = (images.narrow(0, 0, block)?, Texts::words(&captions[..block])?);
+        ensure!(block <= captions.len() && block <= images.shape()[0], "loss_block is too large");
+        let first = Texts::words(&captions[..block])?;
+        let square = Batch { images: images.first_rows(block)?, texts: first };
         let margin = case.config["margin"].as_f64().context("no margin")?;
-        Ok(Batch { model, images, texts: Texts::words(&captions)?, square, margin })
-    }
-
-    fn slope(&self, violation: Violation) -> Result<Slope> {
-        let (images, texts) = &self.square;
-        Ok(slope(&self.model, images, texts, self.margin, violation)?)
+        let all = Batch { images, texts: Texts::words(&captions)? };
+        Ok(Ready { model, all, square, margin })
     }
 }

@@ -7,16 +7,24 @@ use nextpair_data::dataset::Dataset;
 use nextpair_data::npy;
 use nextpair_data::text::{SplitWords, Vocabulary};
 use nextpair_engine::reference;
-use nextpair_models::{Choice, Config, Corpus, Device, Model, Pair, Run, Spec, Training, train};
+use nextpair_models::{
+    Choice, Config, Corpus, Device, Model, ModelFolder, Pair, Setting, Spec, Training, train,
+};
 use serde_json::Value;
 
 use crate::world::{World, json_lines, nextpair, nextpair_with};
 
 /// Trains a small model in `run` on the first `items` of the dataset's training items.
-pub fn train_run(path: &Path, run: &str, model: &str, items: usize, captions: Choice) -> Run {
+pub fn train_run(
+    path: &Path,
+    run: &str,
+    model: &str,
+    items: usize,
+    captions: Choice,
+) -> ModelFolder {
     let dataset = Dataset::open(&path.join("ds")).unwrap();
     let mut config = Config::named(model).unwrap();
-    config.set_dim(16);
+    config.set(Setting::Dim(16)).unwrap();
     let vocabulary = config.reads_words().then(|| {
         let counts = SplitWords::count(dataset.items(), &());
         Vocabulary::from_counts(&counts.of_train_and_dev(), 2)
@@ -38,8 +46,8 @@ pub fn train_run(path: &Path, run: &str, model: &str, items: usize, captions: Ch
     let image = corpus.image_features().0.name.clone();
     let text = corpus.text_features().map(|(set, _)| set.name.clone());
     let spec = Spec::new(corpus.dataset(), config, corpus.inputs(), (image, text), training);
-    let run = Run::create(&path.join(run), spec, vocabulary, &corpus, &pairs).unwrap();
-    train(&run, &corpus, &Device::Cpu, &(), |_| {}).unwrap();
+    let run = ModelFolder::create(&path.join(run), spec, vocabulary, &corpus, &pairs).unwrap();
+    train(&run, &corpus, Device::Cpu, &(), |_| {}).unwrap();
     run
 }
 
@@ -66,20 +74,20 @@ pub struct Opened {
 
 impl Opened {
     pub fn new(path: &Path, run: &str) -> Self {
-        let run = Run::open(&path.join(run)).unwrap();
+        let run = ModelFolder::open(&path.join(run)).unwrap();
         let corpus = run.corpus(Dataset::open(&path.join("ds")).unwrap()).unwrap();
-        let (model, pairs) = (run.model(&Device::Cpu).unwrap(), run.pairs(&corpus).unwrap());
+        let (model, pairs) = (run.model(Device::Cpu).unwrap(), run.pairs(&corpus).unwrap());
         Opened { corpus, model, pairs }
     }
 
     pub fn images(&self, items: &[usize]) -> Vec<f32> {
-        let features = self.corpus.features(items, &Device::Cpu).unwrap();
-        self.model.encode_images(&features).unwrap().values().unwrap()
+        let features = self.corpus.features(items, Device::Cpu).unwrap();
+        self.model.encode_images(&features).unwrap().to_f32s()
     }
 
     pub fn texts(&self, captions: &[usize]) -> Vec<f32> {
-        let texts = self.corpus.texts(captions, &Device::Cpu).unwrap();
-        self.model.encode_texts(&texts).unwrap().values().unwrap()
+        let texts = self.corpus.texts(captions, Device::Cpu).unwrap();
+        self.model.encode_texts(&texts).unwrap().to_f32s()
     }
 
     /// Items of the pool: what is trained on and not paired.

@@ -24,15 +24,9 @@ pub struct ProblemBuilder {
 }
 
 enum Source {
-    Embeddings(Box<Sides>),
-    Similarities(Similarities),
+    Embeddings(Sides),
+    Similarities { pool: Arc<dyn Similarity>, paired: Arc<dyn Similarity> },
     Pool(usize),
-}
-
-/// Of the pool and of the paired set, to the anchors.
-struct Similarities {
-    pool: Arc<dyn Similarity>,
-    paired: Arc<dyn Similarity>,
 }
 
 /// Embeddings by the part they play.
@@ -48,12 +42,11 @@ impl ProblemBuilder {
     pub(super) fn of_embeddings(images: Matrix, texts: Matrix, pool: Matrix, side: Side) -> Self {
         let (rivals, anchors) = side.own_and_other(images, texts);
         let (rivals_name, anchors_name) = side.own_and_other(IMAGES, TEXTS);
-        let sides = Sides { pool, rivals, rivals_name, anchors, anchors_name };
-        Self::new(Source::Embeddings(Box::new(sides)))
+        Self::new(Source::Embeddings(Sides { pool, rivals, rivals_name, anchors, anchors_name }))
     }
 
     pub(super) fn of_similarities(pool: Arc<dyn Similarity>, paired: Arc<dyn Similarity>) -> Self {
-        Self::new(Source::Similarities(Similarities { pool, paired }))
+        Self::new(Source::Similarities { pool, paired })
     }
 
     pub(super) fn of_pool(items: usize) -> Self {
@@ -101,7 +94,7 @@ impl ProblemBuilder {
     fn pool(&self) -> usize {
         match &self.source {
             Source::Embeddings(sides) => sides.pool.rows(),
-            Source::Similarities(given) => given.pool.rows(),
+            Source::Similarities { pool, .. } => pool.rows(),
             Source::Pool(items) => *items,
         }
     }
@@ -128,7 +121,7 @@ impl ProblemBuilder {
         let pairs = match &self.source {
             Source::Pool(_) => return Ok(None),
             Source::Embeddings(sides) => sides.pairs()?,
-            Source::Similarities(Similarities { pool, paired }) => {
+            Source::Similarities { pool, paired } => {
                 let pairs = paired.columns();
                 for (what, found) in [
                     ("rows of the paired similarities", paired.rows()),
@@ -156,7 +149,7 @@ impl ProblemBuilder {
         let mut first = 0;
         let similarities = match self.source {
             Source::Pool(_) => None,
-            Source::Similarities(given) => Some(given),
+            Source::Similarities { pool, paired } => Some((pool, paired)),
             Source::Embeddings(sides) => {
                 inputs = vec![sides.pool.clone(), sides.rivals.clone(), sides.anchors.clone()];
                 first = items.start;
@@ -175,14 +168,12 @@ impl ProblemBuilder {
         {
             inputs.extend([pool.clone(), paired.clone()]);
         }
-        let matching = similarities
-            .zip(rule)
-            .map(|(Similarities { pool, paired }, rule)| Matching { pool, paired, rule });
+        let matching = similarities.zip(rule);
         Ok(Problem {
             pool,
             items,
             first,
-            matching,
+            matching: matching.map(|((pool, paired), rule)| Matching { pool, paired, rule }),
             features,
             features_checked,
             weight: self.settings.weight,
@@ -219,7 +210,7 @@ impl Sides {
         items: Range<u32>,
         metric: Metric,
         route: Route,
-    ) -> Result<Similarities, Error> {
+    ) -> Result<(Arc<dyn Similarity>, Arc<dyn Similarity>), Error> {
         let rivals = Vectors::new(self.rivals.clone(), self.rivals_name)?;
         let anchors = Vectors::new(self.anchors.clone(), self.anchors_name)?;
         let first = items.start as usize;
@@ -231,6 +222,6 @@ impl Sides {
         }
         let pool = Embeddings::new(pool, anchors.clone(), metric)?.with_route(route);
         let paired = Embeddings::new(rivals, anchors, metric)?.with_route(route);
-        Ok(Similarities { pool: Arc::new(pool), paired: Arc::new(paired) })
+        Ok((Arc::new(pool), Arc::new(paired)))
     }
 }

@@ -1,4 +1,4 @@
-//! Gradients of the scores of some pairs.
+//! PairGradients of the scores of some pairs.
 //!
 //! Pairs are processed in groups of bounded size. Every chunk of a group goes back through its
 //! steps on its own; what it leaves behind is then added up for contexts, for queries and for the
@@ -30,7 +30,7 @@ const GROUP: usize = 2048;
 
 /// The gradients of a weighted sum of scores, each in the layout of what it belongs to.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Gradients {
+pub struct PairGradients {
     /// Of the rows of contexts.
     pub contexts: Vec<f32>,
     /// Of the rows of queries.
@@ -61,11 +61,11 @@ impl Matcher {
         queries: Ragged<'_>,
         pairs: &[(u32, u32)],
         upstream: &[f32],
-    ) -> Result<Gradients, Error> {
+    ) -> Result<PairGradients, Error> {
         self.check(contexts, queries)?;
         check_pairs(contexts, queries, pairs)?;
         Error::check_len("the gradients of the scores", upstream.len(), pairs.len())?;
-        let mut found = Gradients {
+        let mut found = PairGradients {
             contexts: vec![0.0; contexts.values.len()],
             queries: vec![0.0; queries.values.len()],
             memory: None,

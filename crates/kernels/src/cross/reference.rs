@@ -1,39 +1,40 @@
-//! Attention matching as it was published, in double precision, one number at a time: what the
-//! fast form is held to.
+//! Attention matching as it was published, one number at a time: what the fast form is held to.
+
+use crate::Real;
 
 use super::{Aggregation, Attention, Normaliser};
 
-/// Weights and biases of the proposal and of the gate, in double precision.
-#[derive(Clone)]
-pub(super) struct PlainMemory {
-    pub(super) linear: (Vec<f64>, Vec<f64>),
-    pub(super) gate: (Vec<f64>, Vec<f64>),
+/// Weights and biases of the proposal and of the gate.
+#[derive(Clone, Copy)]
+pub(crate) struct PlainMemory<'a, R> {
+    pub(crate) linear_weight: &'a [R],
+    pub(crate) linear_bias: &'a [R],
+    pub(crate) gate_weight: &'a [R],
+    pub(crate) gate_bias: &'a [R],
 }
 
-type Rows = Vec<Vec<f64>>;
-
-fn dot(x: &[f64], y: &[f64]) -> f64 {
-    x.iter().zip(y).map(|(x, y)| x * y).sum()
-}
-
-/// The relevance of every step of one context and the queries of one item.
-pub(super) fn steps(
+/// The relevance of every step of one context and the queries of one item, both rows of `dim`.
+pub(crate) fn steps<R: Real>(
     attention: &Attention,
-    memory: Option<&PlainMemory>,
-    context: &Rows,
-    queries: &Rows,
-) -> Vec<f64> {
-    let mut refined = queries.clone();
+    memory: Option<PlainMemory<'_, R>>,
+    dim: usize,
+    context: &[R],
+    queries: &[R],
+) -> Vec<R> {
+    let context: Vec<&[R]> = context.chunks_exact(dim).collect();
+    let first: Vec<&[R]> = queries.chunks_exact(dim).collect();
+    let mut refined: Vec<Vec<R>> = first.iter().map(|query| query.to_vec()).collect();
     let mut steps = Vec::new();
     for step in 0..attention.steps {
-        let attended = attend(attention, context, &refined);
-        let relevances = queries.iter().zip(&attended).map(|(q, f)| {
-            let lengths = dot(q, q).sqrt() * dot(f, f).sqrt();
-            dot(q, f) / lengths.max(1e-8)
-        });
-        steps.push(aggregate(attention.aggregation, relevances.collect()));
+        let attended = attend(attention, &context, &refined);
+        let relevance = |(q, f): (&&[R], &Vec<R>)| {
+            let norms = (R::dot(q, q) * R::dot(f, f)).sqrt();
+            R::dot(q, f) / norms.max(R::of(1e-8))
+        };
+        let relevances = first.iter().zip(&attended).map(relevance).collect();
+        steps.push(aggregate(attention.aggregation, relevances));
         if step + 1 < attention.steps {
-            let memory = memory.unwrap();
+            let memory = memory.expect("several steps have a memory");
             for (query, attended) in refined.iter_mut().zip(&attended) {
                 *query = refine(memory, query, attended, attention.normalise_memory);
             }
@@ -42,66 +43,70 @@ pub(super) fn steps(
     steps
 }
 
-fn attend(attention: &Attention, context: &Rows, queries: &Rows) -> Rows {
-    let mut scores: Rows =
-        queries.iter().map(|q| context.iter().map(|c| dot(q, c)).collect()).collect();
+fn attend<R: Real>(attention: &Attention, context: &[&[R]], queries: &[Vec<R>]) -> Vec<Vec<R>> {
+    let score = |query: &Vec<R>| context.iter().map(|c| R::dot(query, c)).collect();
+    let mut scores: Vec<Vec<R>> = queries.iter().map(score).collect();
     if attention.normaliser.clips() {
-        scores.iter_mut().flatten().for_each(|s| *s = s.max(0.1 * *s));
+        let leaky = |s: R| if s.value() > 0.0 { s } else { s * R::of(0.1) };
+        scores.iter_mut().flatten().for_each(|s| *s = leaky(*s));
     }
     for c in 0..context.len() {
-        let column: Vec<f64> = scores.iter().map(|row| row[c]).collect();
+        let column: Vec<R> = scores.iter().map(|row| row[c]).collect();
         let norm = match attention.normaliser {
-            Normaliser::ClippedL2 | Normaliser::L2 => dot(&column, &column).sqrt() + 1e-8,
+            Normaliser::ClippedL2 | Normaliser::L2 => R::dot(&column, &column).sqrt() + R::of(1e-8),
             Normaliser::ClippedL1 | Normaliser::L1 => {
-                column.iter().map(|s| s.abs()).sum::<f64>() + 1e-8
+                R::sum(column.iter().map(|s| s.abs())) + R::of(1e-8)
             }
             Normaliser::Softmax => {
                 scores.iter_mut().for_each(|row| row[c] = row[c].exp());
-                column.iter().map(|s| s.exp()).sum()
+                R::sum(column.iter().map(|s| s.exp()))
             }
-            Normaliser::Clipped | Normaliser::None => 1.0,
+            Normaliser::Clipped | Normaliser::None => R::of(1.0),
         };
-        scores.iter_mut().for_each(|row| row[c] /= norm);
+        scores.iter_mut().for_each(|row| row[c] = row[c] / norm);
     }
-    let dim = context[0].len();
-    scores
-        .iter()
-        .map(|row| {
-            let exps: Vec<f64> =
-                row.iter().map(|s| (attention.temperature as f64 * s).exp()).collect();
-            let sum: f64 = exps.iter().sum();
-            (0..dim).map(|k| exps.iter().zip(context).map(|(e, c)| e / sum * c[k]).sum()).collect()
-        })
-        .collect()
+    let attended = |row: &Vec<R>| {
+        let temperature = R::of(attention.temperature.into());
+        let exps: Vec<R> = row.iter().map(|&s| (temperature * s).exp()).collect();
+        let sum = R::sum(exps.iter().copied());
+        let column = |k: usize| R::sum(exps.iter().zip(context).map(|(&e, c)| e / sum * c[k]));
+        (0..context[0].len()).map(column).collect()
+    };
+    scores.iter().map(attended).collect()
 }
 
-fn aggregate(aggregation: Aggregation, relevances: Vec<f64>) -> f64 {
+fn aggregate<R: Real>(aggregation: Aggregation, relevances: Vec<R>) -> R {
+    let count = relevances.len() as f64;
     match aggregation {
-        Aggregation::Mean => relevances.iter().sum::<f64>() / relevances.len() as f64,
-        Aggregation::Sum => relevances.iter().sum(),
-        Aggregation::Max => relevances.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+        Aggregation::Mean => R::sum(relevances) / R::of(count),
+        Aggregation::Sum => R::sum(relevances),
+        Aggregation::Max => relevances[1..].iter().fold(relevances[0], |max, &r| max.max(r)),
         Aggregation::LogSumExp(factor) => {
-            let factor = factor as f64;
-            relevances.iter().map(|r| (factor * r).exp()).sum::<f64>().ln() / factor
+            let factor = R::of(factor.into());
+            R::sum(relevances.into_iter().map(|r| (factor * r).exp())).ln() / factor
         }
     }
 }
 
-fn refine(memory: &PlainMemory, query: &[f64], attended: &[f64], normalise: bool) -> Vec<f64> {
+fn refine<R: Real>(
+    memory: PlainMemory<'_, R>,
+    query: &[R],
+    attended: &[R],
+    normalise: bool,
+) -> Vec<R> {
     let both = [query, attended].concat();
-    let layer = |(weights, biases): &(Vec<f64>, Vec<f64>), k: usize| {
-        dot(&weights[k * both.len()..][..both.len()], &both) + biases[k]
+    let layer = |weights: &[R], biases: &[R], k: usize| {
+        R::dot(&weights[k * both.len()..][..both.len()], &both) + biases[k]
     };
-    let mut refined: Vec<f64> = (0..query.len())
-        .map(|k| {
-            let proposal = layer(&memory.linear, k).tanh();
-            let gate = 1.0 / (1.0 + (-layer(&memory.gate, k)).exp());
-            gate * query[k] + (1.0 - gate) * proposal
-        })
-        .collect();
+    let mixed = |k: usize| {
+        let proposal = layer(memory.linear_weight, memory.linear_bias, k).tanh();
+        let gate = layer(memory.gate_weight, memory.gate_bias, k).sigmoid();
+        gate * query[k] + (R::of(1.0) - gate) * proposal
+    };
+    let mut refined: Vec<R> = (0..query.len()).map(mixed).collect();
     if normalise {
-        let norm = dot(&refined, &refined).sqrt() + 1e-8;
-        refined.iter_mut().for_each(|x| *x /= norm);
+        let norm = R::dot(&refined, &refined).sqrt() + R::of(1e-8);
+        refined.iter_mut().for_each(|x| *x = *x / norm);
     }
     refined
 }

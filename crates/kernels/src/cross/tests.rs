@@ -95,9 +95,8 @@ impl Problem {
         Ragged { dim: self.dim, values: &self.queries.0, offsets: &self.queries.1 }
     }
 
-    pub(super) fn plain_memory(&self) -> PlainMemory {
-        let [lw, lb, gw, gb] = self.memory.clone().map(|w| w.iter().map(|&x| x as f64).collect());
-        PlainMemory { linear: (lw, lb), gate: (gw, gb) }
+    pub(super) fn plain_memory(&self) -> [Vec<f64>; 4] {
+        self.memory.clone().map(|w| w.iter().map(|&x| x as f64).collect())
     }
 
     fn scores(&self) -> Vec<f32> {
@@ -107,9 +106,13 @@ impl Problem {
     }
 }
 
-pub(super) fn plain_rows(items: Ragged<'_>, item: usize) -> Vec<Vec<f64>> {
-    let row = |row: &[f32]| row.iter().map(|&x| x as f64).collect();
-    items.values_of(item).chunks(items.dim).map(row).collect()
+pub(super) fn plain(parts: &[Vec<f64>; 4]) -> PlainMemory<'_, f64> {
+    let [linear_weight, linear_bias, gate_weight, gate_bias] = parts;
+    PlainMemory { linear_weight, linear_bias, gate_weight, gate_bias }
+}
+
+pub(super) fn plain_rows(items: Ragged<'_>, item: usize) -> Vec<f64> {
+    items.values_of(item).iter().map(|&x| x as f64).collect()
 }
 
 fn check(problem: &Problem, tolerance: f64) {
@@ -122,8 +125,8 @@ fn check(problem: &Problem, tolerance: f64) {
     for pair in 0..pairs {
         let context = plain_rows(contexts, pair / queries.len());
         let item = plain_rows(queries, pair % queries.len());
-        let exact = |context: &Vec<Vec<f64>>, item: &Vec<Vec<f64>>| {
-            reference::steps(&problem.attention, Some(&memory), context, item)
+        let exact = |context: &[f64], item: &[f64]| {
+            reference::steps(&problem.attention, Some(plain(&memory)), problem.dim, context, item)
         };
         let expected = exact(&context, &item);
         let off = |step: usize| (by_step[step * pairs + pair] as f64 - expected[step]).abs();
@@ -148,10 +151,10 @@ fn check(problem: &Problem, tolerance: f64) {
 }
 
 /// The same rows with other last digits of single precision.
-fn rounded_otherwise(rows: &[Vec<f64>], seed: u64) -> Vec<Vec<f64>> {
+fn rounded_otherwise(rows: &[f64], seed: u64) -> Vec<f64> {
     let mut draws = Draws::new(seed);
-    let mut digit = |x: &f64| x * (1.0 + (draws.unit() - 0.5) * f64::from(f32::EPSILON));
-    rows.iter().map(|row| row.iter().map(&mut digit).collect()).collect()
+    let digit = |x: &f64| x * (1.0 + (draws.unit() - 0.5) * f64::from(f32::EPSILON));
+    rows.iter().map(digit).collect()
 }
 
 fn attention() -> impl Strategy<Value = Attention> {

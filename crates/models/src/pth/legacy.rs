@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 
-use candle_core::DType;
+use safetensors::Dtype;
 
 use super::pickle::Pickle;
+use super::view::bytes_of;
 
 /// The first pickle: a number of ten bytes that tells this format from others.
 pub(super) const MAGIC: &[u8] =
@@ -48,7 +49,7 @@ fn storages<'a>(
     object: &Pickle,
     keys: &Pickle,
 ) -> Result<Storages<'a>, String> {
-    let dtypes: HashMap<&str, DType> =
+    let dtypes: HashMap<&str, Dtype> =
         object.storages().map(|storage| (&*storage.key, storage.dtype)).collect();
     let mut storages = Storages::new();
     for key in keys.root().items().ok_or("the list of its storages is no list")? {
@@ -63,10 +64,10 @@ fn storages<'a>(
     Ok(storages)
 }
 
-fn storage<'a>(rest: &mut &'a [u8], dtype: DType) -> Option<&'a [u8]> {
+fn storage<'a>(rest: &mut &'a [u8], dtype: Dtype) -> Option<&'a [u8]> {
     let (count, numbers) = rest.split_first_chunk()?;
     let count = usize::try_from(u64::from_le_bytes(*count)).ok()?;
-    let (bytes, after) = numbers.split_at_checked(count.checked_mul(dtype.size_in_bytes())?)?;
+    let (bytes, after) = numbers.split_at_checked(count.checked_mul(bytes_of(dtype))?)?;
     *rest = after;
     Some(bytes)
 }

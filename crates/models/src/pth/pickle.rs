@@ -5,9 +5,7 @@
 //! those of tensors, their storages, ordered dictionaries and `argparse.Namespace`. Everything
 //! else ends the reading with an error that tells what was asked for.
 //!
-//! candle has a reader of pickles too, for files that are trusted: it clones what is shared, so
-//! that a few bytes can ask for any amount of memory, it panics at tuples that are too short, and
-//! it does not know the strings of Python 2. So this machine reads the pickles of both formats.
+//! What is shared in a file stays shared here: a few bytes cannot ask for any amount of memory.
 
 mod bytes;
 mod construct;

@@ -2,14 +2,17 @@
 
 use std::rc::Rc;
 
-use candle_core::{DType, Device, Tensor};
+use nextpair_kernels::{Device, Tensor};
+use safetensors::Dtype;
+
+use crate::tensor_file::singles;
 
 /// A run of numbers of one kind, or a part of one.
 #[derive(Clone, Debug)]
 pub(super) struct Storage {
     /// The name of the whole run in its file.
     pub(super) key: Rc<str>,
-    pub(super) dtype: DType,
+    pub(super) dtype: Dtype,
     /// How many numbers the whole run has.
     pub(super) whole: usize,
     /// Where this part starts, and how many numbers it has.
@@ -26,16 +29,23 @@ pub(super) struct View {
     pub(super) stride: Vec<usize>,
 }
 
+/// Bytes of a number.
+pub(super) fn bytes_of(dtype: Dtype) -> usize {
+    dtype.bitsize() / 8
+}
+
 impl View {
     /// The tensor in single precision. `bytes` are those of the whole storage. What it takes is
     /// subtracted from `allowance`, the bytes that all tensors of a file may take together: one
     /// number on disk can be repeated into a tensor of any size.
     pub(super) fn tensor(&self, bytes: &[u8], allowance: &mut usize) -> Result<Tensor, String> {
         let Storage { dtype, whole, .. } = self.storage;
-        if !dtype.is_float() {
-            return Err(format!("holds {}, expected floating-point numbers", dtype.as_str()));
+        let float = matches!(dtype, Dtype::F16 | Dtype::BF16 | Dtype::F32 | Dtype::F64);
+        if !float {
+            let name = format!("{dtype:?}").to_lowercase();
+            return Err(format!("holds {name}, expected floating-point numbers"));
         }
-        let size = dtype.size_in_bytes();
+        let size = bytes_of(dtype);
         if whole.checked_mul(size) != Some(bytes.len()) {
             return Err(format!("its storage has {} bytes for {whole} numbers", bytes.len()));
         }
@@ -61,9 +71,8 @@ impl View {
             contiguous = self.gather(first, size, bytes, stored);
             &contiguous
         };
-        Tensor::from_raw_buffer(data, dtype, &self.shape, &Device::Cpu)
-            .and_then(|tensor| tensor.to_dtype(DType::F32))
-            .map_err(|e| e.to_string())
+        let values = singles(dtype, data).unwrap_or_default();
+        Tensor::new(values, &self.shape, Device::Cpu).map_err(|e| e.to_string())
     }
 
     fn elements(&self) -> Option<usize> {
@@ -122,15 +131,15 @@ mod tests {
     use super::*;
 
     fn view(offset: usize, shape: &[usize], stride: &[usize]) -> View {
-        let storage = Storage { key: "0".into(), dtype: DType::F32, whole: 8, start: 1, count: 6 };
+        let storage = Storage { key: "0".into(), dtype: Dtype::F32, whole: 8, start: 1, count: 6 };
         View { storage, offset, shape: shape.to_vec(), stride: stride.to_vec() }
     }
 
     fn read(view: &View) -> Result<Vec<f32>, String> {
         let bytes: Vec<u8> = (0..8).flat_map(|number| (number as f32).to_le_bytes()).collect();
         let tensor = view.tensor(&bytes, &mut 1_000)?;
-        assert_eq!(tensor.dims(), view.shape);
-        Ok(tensor.flatten_all().unwrap().to_vec1().unwrap())
+        assert_eq!(tensor.shape(), view.shape);
+        Ok(tensor.to_f32s())
     }
 
     #[test]
@@ -166,7 +175,7 @@ mod tests {
         assert!(read(&outside).unwrap_err().contains("leaves its storage"));
         outside.storage.whole = 9;
         assert!(read(&outside).unwrap_err().contains("32 bytes for 9 numbers"));
-        outside.storage.dtype = DType::I64;
+        outside.storage.dtype = Dtype::I64;
         assert!(read(&outside).unwrap_err().contains("holds i64"));
     }
 

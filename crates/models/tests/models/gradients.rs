@@ -1,70 +1,84 @@
-//! The sparse procedure on the processor's kernels against plain, dense automatic gradients.
+//! The sparse procedure on every device against all pairs in the plain formulas.
 
-use nextpair_models::{Model, Tensor, Texts, Violation, slope};
+use nextpair_models::{
+    Batch, BatchLoss, Device, Encoded, Mode, Model, Pass, Violation, batch_loss, loss,
+};
 
 use crate::small;
 
 const BATCH: usize = 6;
 const MARGIN: f64 = 0.2;
 
-/// The loss of all pairs in plain tensor operations.
-fn dense(model: &Model, images: &Tensor, texts: &Texts, violation: Violation) -> Tensor {
-    let (images, texts) =
-        (model.encode_images(images).unwrap(), model.encode_texts(texts).unwrap());
-    let pairs: Vec<(u32, u32)> =
-        (0..BATCH * BATCH).map(|at| ((at / BATCH) as u32, (at % BATCH) as u32)).collect();
-    let scorer = model.scorer().unwrap();
-    let scores = scorer.composed_pair_scores(&images, &texts, &pairs).unwrap();
-    let scores = scores.reshape((BATCH, BATCH)).unwrap();
-    let eye = Tensor::eye(BATCH, scores.dtype(), scores.device()).unwrap();
-    let own = (&scores * &eye).unwrap().sum(1).unwrap();
-    let off = ((eye * -1.0).unwrap() + 1.0).unwrap();
-    let mut total: Option<Tensor> = None;
-    for axis in [1, 0] {
-        let own = own.unsqueeze(axis).unwrap();
-        let hinges = (scores.broadcast_sub(&own).unwrap() + MARGIN).unwrap().relu().unwrap();
-        let hinges = (hinges * &off).unwrap();
-        let part = match violation {
-            Violation::Max => hinges.max(axis).unwrap().sum_all().unwrap(),
-            Violation::Sum => hinges.sum_all().unwrap(),
-        };
-        total = Some(total.map_or(part.clone(), |sum| (sum + part).unwrap()));
+fn sparse(model: &Model, batch: &Batch, violation: Violation) -> BatchLoss {
+    let pass = Pass::new(model.weights(), Mode::Train(0));
+    batch_loss(model, &pass, batch, MARGIN, violation).unwrap()
+}
+
+/// The loss of all pairs: scores in double precision, every one of them with a gradient.
+fn dense(model: &Model, batch: &Batch, violation: Violation) -> BatchLoss {
+    let images = model.encode_images(&batch.images).unwrap();
+    let texts = model.encode_texts(&batch.texts).unwrap();
+    let pairs = Encoded::all_pairs(&images, &texts);
+    let comparison = model.comparison().unwrap();
+    let scores = comparison.pair_scores(&images, &texts, &pairs, None).unwrap();
+    let (mut value, mut factors) = (0.0, vec![0.0; BATCH * BATCH]);
+    let score = |i: usize, j: usize| scores.to_f64s()[i * BATCH + j];
+    for own in 0..BATCH {
+        for place in [|own: usize, other: usize| (own, other), |own, other| (other, own)] {
+            let hinge = |&other: &usize| {
+                let (i, j) = place(own, other);
+                (MARGIN + score(i, j) - score(own, own)).max(0.0)
+            };
+            let mut others: Vec<usize> = (0..BATCH).filter(|&other| other != own).collect();
+            if violation == Violation::Max {
+                others.sort_by(|a, b| hinge(b).total_cmp(&hinge(a)));
+                others.truncate(1);
+            }
+            for other in others.into_iter().filter(|other| hinge(other) > 0.0) {
+                let (i, j) = place(own, other);
+                value += hinge(&other);
+                factors[i * BATCH + j] += 1.0;
+                factors[own * BATCH + own] -= 1.0;
+            }
+        }
     }
-    total.unwrap()
+    let gradients = scores.backward(&factors).unwrap();
+    BatchLoss { loss: value, active: factors.len(), gradients }
 }
 
 #[test]
-fn sparse_and_dense_gradients_are_the_same() {
+fn sparse_gradients_are_those_of_all_pairs() {
     for (name, config) in small::configs() {
-        let model = small::model(&config, 4);
-        let exact = model.in_double_precision().unwrap();
-        let (images, texts) = small::batch(&config, BATCH, 6);
-        for violation in [Violation::Max, Violation::Sum] {
-            let sparse = slope(&model, &images, &texts, MARGIN, violation).unwrap();
-            let dense =
-                dense(&exact, &small::exact(&images), &small::exact_texts(&texts), violation);
-            let value = dense.to_scalar::<f64>().unwrap();
-            assert!((sparse.loss - value).abs() <= 1e-5 * value, "{name}: {} {value}", sparse.loss);
-            assert!(value > 0.1, "{name}: a loss of {value} shows nothing");
-            let (sparse, dense) = (sparse.gradients, dense.backward().unwrap());
-            let mut compared = 0;
-            let vars = model.weights().iter().zip(exact.weights().iter());
-            for ((weight, var), (_, exact)) in vars {
-                let (sparse, dense) = (sparse.get(var.as_tensor()), dense.get(exact.as_tensor()));
-                assert_eq!(sparse.is_some(), dense.is_some(), "{name}: {weight}");
-                let (Some(sparse), Some(dense)) = (sparse, dense) else { continue };
-                let largest = |tensor: &Tensor| {
-                    tensor.abs().unwrap().max_all().unwrap().to_scalar::<f64>().unwrap()
-                };
-                let size = largest(dense);
-                let off = largest(&(small::exact(sparse) - dense).unwrap());
-                assert!(
-                    off <= 1e-4 * size + 2e-6,
-                    "{name} {violation:?}: {weight} is {off} off of {size}"
-                );
-                compared += usize::from(size > 1e-3);
+        let exact = small::model(&config, 4, Device::Reference);
+        for device in Device::available() {
+            let model = small::model(&config, 4, device);
+            let batch = small::batch(&config, BATCH, 6, device);
+            for violation in [Violation::Max, Violation::Sum] {
+                let sparse = sparse(&model, &batch, violation);
+                let expected =
+                    dense(&exact, &small::batch(&config, BATCH, 6, Device::Reference), violation);
+                let value = expected.loss;
+                let off = (sparse.loss - value).abs();
+                assert!(off <= 1e-5 * value, "{name}: {} {value}", sparse.loss);
+                assert!(value > 0.1, "{name}: a loss of {value} shows nothing");
+                let mut compared = 0;
+                let weights = model.weights().iter().zip(exact.weights().iter());
+                for ((weight, own), (_, exact)) in weights {
+                    let found = sparse.gradients.of(own).map(|g| g.to_f64s());
+                    let expected = expected.gradients.of(exact).map(|g| g.to_f64s());
+                    assert_eq!(found.is_some(), expected.is_some(), "{name}: {weight}");
+                    let (Some(found), Some(expected)) = (found, expected) else { continue };
+                    let size = expected.iter().fold(0.0, |largest: f64, g| largest.max(g.abs()));
+                    let off = found.iter().zip(&expected).map(|(a, b)| (a - b).abs());
+                    let off = off.fold(0.0, f64::max);
+                    assert!(
+                        off <= 1e-4 * size + 2e-6,
+                        "{name} {violation:?} on {device}: {weight} is {off} off of {size}"
+                    );
+                    compared += usize::from(size > 1e-3);
+                }
+                assert!(compared >= 4, "{name}");
             }
-            assert!(compared >= 4, "{name}");
         }
     }
 }
@@ -74,18 +88,34 @@ fn sparse_and_dense_gradients_are_the_same() {
 #[test]
 fn without_a_violation_the_gradients_are_zeros() {
     for (name, config) in small::configs() {
-        let model = small::model(&config, 4);
-        let (images, texts) = small::batch(&config, 1, 6);
-        let alone = slope(&model, &images, &texts, MARGIN, Violation::Max).unwrap();
-        assert_eq!((alone.loss, alone.pairs), (0.0, 0), "{name}");
-        let (images, texts) = small::batch(&config, BATCH, 6);
-        let many = slope(&model, &images, &texts, MARGIN, Violation::Max).unwrap();
-        for (weight, var) in model.weights().iter() {
-            let of_many = many.gradients.get(var.as_tensor());
-            let zeros = alone.gradients.get(var.as_tensor());
-            assert_eq!(zeros.is_some(), of_many.is_some(), "{name}: {weight}");
-            let largest = |t: &Tensor| t.abs().unwrap().max_all().unwrap().to_scalar::<f32>();
-            assert_eq!(zeros.map_or(0.0, |zeros| largest(zeros).unwrap()), 0.0, "{name}: {weight}");
+        for device in Device::available() {
+            let model = small::model(&config, 4, device);
+            let alone = sparse(&model, &small::batch(&config, 1, 6, device), Violation::Max);
+            assert_eq!((alone.loss, alone.active), (0.0, 0), "{name}");
+            let many = sparse(&model, &small::batch(&config, BATCH, 6, device), Violation::Max);
+            for (weight, tensor) in model.weights().iter() {
+                let of_many = many.gradients.of(tensor);
+                let zeros = alone.gradients.of(tensor);
+                assert_eq!(zeros.is_some(), of_many.is_some(), "{name}: {weight}");
+                let all = zeros.map(|zeros| zeros.to_f64s()).unwrap_or_default();
+                assert!(all.iter().all(|&g| g == 0.0), "{name}: {weight}");
+            }
         }
+    }
+}
+
+/// The loss of scores is the one that gradients are of.
+#[test]
+fn the_dense_loss_is_that_of_the_scores() {
+    let (_, config) = small::configs().swap_remove(0);
+    let model = small::model(&config, 4, Device::Reference);
+    let batch = small::batch(&config, BATCH, 6, Device::Reference);
+    let images = model.encode_images(&batch.images).unwrap();
+    let texts = model.encode_texts(&batch.texts).unwrap();
+    let scores = model.comparison().unwrap().scores(&images, &texts).unwrap();
+    for violation in [Violation::Max, Violation::Sum] {
+        let expected = loss(&scores, BATCH, MARGIN, violation).value;
+        let found = dense(&model, &batch, violation).loss;
+        assert!((found - expected).abs() < 1e-5, "{found} {expected}");
     }
 }

@@ -1,16 +1,16 @@
 //! What models cannot take is named.
 
-use nextpair_models::{Config, Device, Error, Model, Tensor, Texts};
+use nextpair_models::{Config, Device, Error, Inputs, Model, Setting, Tensor, Texts};
 
 use crate::small;
 
 #[test]
 fn odd_input_is_refused_by_name() {
     for (name, config) in small::configs() {
-        let model = small::model(&config, 1);
-        let none = Tensor::zeros((2, 0, 10), nextpair_models::DType::F32, &Device::Cpu).unwrap();
+        let model = small::model(&config, 1, Device::Cpu);
+        let none = Tensor::new(Vec::new(), &[2, 0, 10], Device::Cpu).unwrap();
         assert!(matches!(model.encode_images(&none), Err(Error::NoRegions { .. })), "{name}");
-        let wide = Tensor::zeros((2, 7, 11), nextpair_models::DType::F32, &Device::Cpu).unwrap();
+        let wide = Tensor::new(vec![0.0; 154], &[2, 7, 11], Device::Cpu).unwrap();
         let error = model.encode_images(&wide).unwrap_err();
         assert!(matches!(error, Error::Shape { .. }), "{name}: {error}");
         if !config.reads_words() {
@@ -26,7 +26,7 @@ fn odd_input_is_refused_by_name() {
             matches!(error, Error::UnknownWord { caption: 1, id: 30, words: 30 }),
             "{name}: {error}"
         );
-        let vectors = Texts::vectors(vec![0.0; 60], 30, &Device::Cpu).unwrap();
+        let vectors = Texts::vectors(vec![0.0; 60], 30, Device::Cpu).unwrap();
         assert!(matches!(model.encode_texts(&vectors), Err(Error::Shape { .. })), "{name}");
     }
 }
@@ -35,9 +35,9 @@ fn odd_input_is_refused_by_name() {
 fn settings_that_cannot_be_meant_are_refused() {
     let mut config = Config::named("text-imram").unwrap();
     for (dim, says) in [(0, "dim: is 0"), (usize::MAX, "is more than 65536")] {
-        config.set_dim(dim);
-        let inputs = nextpair_models::Inputs { image: 10, text: 30 };
-        let error = Model::new(config.clone(), inputs, 0, &Device::Cpu).err().unwrap().to_string();
+        config.set(Setting::Dim(dim)).unwrap();
+        let inputs = Inputs { image: 10, text: 30 };
+        let error = Model::new(config.clone(), inputs, 0, Device::Cpu).err().unwrap().to_string();
         assert!(error.contains(says), "{error}");
     }
 }

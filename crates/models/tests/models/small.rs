@@ -3,7 +3,7 @@
 use nextpair_data::Draws;
 use nextpair_kernels::{Aggregation, Normaliser};
 use nextpair_models::{
-    Asks, Config, DType, Device, Encoders, Heads, Imram, Inputs, Measure, Mode, Model, Scan,
+    Asks, Batch, Config, Device, Directions, Encoders, Heads, Imram, Inputs, Measure, Model, Scan,
     Tensor, Texts, Vse,
 };
 
@@ -20,7 +20,7 @@ fn encoders() -> Encoders {
 pub fn configs() -> Vec<(String, Config)> {
     let mut all = Vec::new();
     for steps in 1..=4 {
-        for mode in [Mode::Text, Mode::Image, Mode::Full] {
+        for mode in [Directions::Text, Directions::Image, Directions::Full] {
             for normalise_memory in [false, true] {
                 let imram = Imram {
                     encoders: encoders(),
@@ -66,18 +66,19 @@ pub fn configs() -> Vec<(String, Config)> {
 }
 
 /// A model with its first weights.
-pub fn model(config: &Config, seed: u64) -> Model {
-    Model::new(config.clone(), Inputs { image: FEATURES, text: WORDS }, seed, &Device::Cpu).unwrap()
+pub fn model(config: &Config, seed: u64, device: Device) -> Model {
+    let inputs = Inputs { image: FEATURES, text: WORDS };
+    Model::new(config.clone(), inputs, seed, device).unwrap()
 }
 
 /// Images and captions of different lengths that a model takes.
-pub fn batch(config: &Config, count: usize, seed: u64) -> (Tensor, Texts) {
+pub fn batch(config: &Config, count: usize, seed: u64, device: Device) -> Batch {
     let mut draws = Draws::new(seed);
     let mut numbers = |count: usize| (0..count).map(|_| draws.normal() as f32).collect::<Vec<_>>();
     let images = numbers(count * REGIONS * FEATURES);
-    let images = Tensor::from_vec(images, (count, REGIONS, FEATURES), &Device::Cpu).unwrap();
+    let images = Tensor::new(images, &[count, REGIONS, FEATURES], device).unwrap();
     let texts = match config.reads_words() {
-        false => Texts::vectors(numbers(count * WORDS), WORDS, &Device::Cpu).unwrap(),
+        false => Texts::vectors(numbers(count * WORDS), WORDS, device).unwrap(),
         true => {
             let captions: Vec<Vec<u32>> = (0..count)
                 .map(|caption| {
@@ -89,18 +90,5 @@ pub fn batch(config: &Config, count: usize, seed: u64) -> (Tensor, Texts) {
             Texts::words(&captions).unwrap()
         }
     };
-    (images, texts)
-}
-
-/// The same numbers in double precision.
-pub fn exact(tensor: &Tensor) -> Tensor {
-    tensor.to_dtype(DType::F64).unwrap()
-}
-
-/// The same captions in double precision.
-pub fn exact_texts(texts: &Texts) -> Texts {
-    match texts {
-        Texts::Vectors(vectors) => Texts::Vectors(exact(vectors)),
-        words => words.clone(),
-    }
+    Batch { images, texts }
 }

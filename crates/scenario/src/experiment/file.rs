@@ -163,8 +163,8 @@ fn settings_of(tables: &mut DeTable<'_>) -> Result<SettingsFile, Wrong> {
 /// The architecture is read first, and then its own settings: that way an error has a place.
 fn model(mut table: Spanned<DeValue<'_>>) -> Result<Config, Wrong> {
     let wrong = |at: usize| {
-        let what = "[model] needs an architecture: vse, scan, imram or heads".to_owned();
-        Wrong { at, what }
+        let known = Config::TAGS.join(", ");
+        Wrong { at, what: format!("[model] needs an architecture: {known}") }
     };
     let at = table.span().start;
     let architecture = match table.get_mut() {
@@ -172,12 +172,10 @@ fn model(mut table: Spanned<DeValue<'_>>) -> Result<Config, Wrong> {
         _ => None,
     };
     let architecture = architecture.ok_or_else(|| wrong(at))?;
-    match architecture.get_ref().as_str() {
-        Some("vse") => settings(table).map(Config::Vse),
-        Some("scan") => settings(table).map(Config::Scan),
-        Some("imram") => settings(table).map(Config::Imram),
-        Some("heads") => settings(table).map(Config::Heads),
-        _ => Err(wrong(architecture.span().start)),
+    let tag = architecture.get_ref().as_str().unwrap_or_default();
+    match Config::read(tag, ValueDeserializer::from(table)) {
+        Some(config) => Ok(config?),
+        None => Err(wrong(architecture.span().start)),
     }
 }
 
@@ -214,7 +212,7 @@ mod tests {
 
     #[test]
     fn what_is_stored_with_a_run_can_be_given_again() {
-        for name in nextpair_models::NAMES {
+        for name in Config::names() {
             let config = Config::named(name).unwrap();
             let text = toml::to_string(&std::collections::BTreeMap::from([("model", &config)]));
             assert_eq!(read_text(&text.unwrap()).unwrap().model, Some(config));

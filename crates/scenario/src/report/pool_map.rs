@@ -5,7 +5,7 @@ use std::path::Path;
 
 use nextpair_data::dataset::Dataset;
 use nextpair_data::{Progress, Side, draw, queue};
-use nextpair_models::{Corpus, Device, Encodings, Run};
+use nextpair_models::{Corpus, Device, Encodings, ModelFolder};
 
 use super::chart::{self, Chart, Panel};
 use super::tsne::tsne;
@@ -35,7 +35,7 @@ pub(super) fn pool_map(
     name: &str,
     progress: &dyn Progress,
 ) -> Result<PoolMap, Error> {
-    let run = Run::open(&study.folder.model(seed, None, 0))?;
+    let run = ModelFolder::open(&study.folder.model(seed, None, 0))?;
     let corpus = run.corpus(Dataset::open(dataset)?)?;
     let pool = pool(study, &run, &corpus)?;
     let places: HashMap<String, usize> = (pool.iter().enumerate())
@@ -52,7 +52,7 @@ pub(super) fn pool_map(
     }
     let shown = sample(pool.len(), seed, picked.iter().flat_map(|(_, _, picks)| picks));
     let which: Vec<usize> = shown.iter().map(|&at| pool[at].1).collect();
-    let model = run.model(&Device::Cpu)?;
+    let model = run.model(Device::Cpu)?;
     let encoded = match study.experiment.pool {
         Side::Image => Encodings::of_images(&model, &corpus, &which, progress)?,
         Side::Text => Encodings::of_texts(&model, &corpus, &which, progress)?,
@@ -82,7 +82,7 @@ pub(super) fn pool_map(
 
 /// The items that were not paired in round 0, each with what the model sees of it: the item itself
 /// or the caption that stands for it.
-fn pool(study: &Study, run: &Run, corpus: &Corpus) -> Result<Vec<(usize, usize)>, Error> {
+fn pool(study: &Study, run: &ModelFolder, corpus: &Corpus) -> Result<Vec<(usize, usize)>, Error> {
     let paired: Vec<usize> = run.pairs(corpus)?.iter().map(|pair| pair.item).collect();
     let (training, side) = (&run.spec().training, study.experiment.pool);
     let own = |item: usize| match side {

@@ -6,7 +6,7 @@ use std::sync::PoisonError;
 
 use nextpair_data::{Within, fingerprint_of};
 use nextpair_models::{
-    Corpus, Device, Mixing, Model, Origin, Pair, Run, Spec, Training, evaluate, train,
+    Corpus, Device, Mixing, Model, ModelFolder, Origin, Pair, Spec, Training, evaluate, train,
 };
 use rayon::prelude::*;
 
@@ -60,7 +60,7 @@ impl Scenario {
         let progress = Within::new(observer, place.to_string(), &worth);
         let run = corpus.steady(|| self.training_run(corpus, place, pairs))?;
         let model =
-            clock.time("training", || train(&run, corpus, &Device::Cpu, &progress, |_| ()))?;
+            clock.time("training", || train(&run, corpus, Device::Cpu, &progress, |_| ()))?;
         let epochs = run.epochs()?;
         let training = epochs.iter().map(|epoch| epoch.seconds).sum();
         let on_dev = epochs.iter().map(|epoch| epoch.dev_seconds).sum();
@@ -108,19 +108,19 @@ impl Scenario {
         corpus: &Corpus,
         place: Place<'_>,
         pairs: &[Pair],
-    ) -> Result<Run, Error> {
+    ) -> Result<ModelFolder, Error> {
         let path = self.folder.model(place.seed, place.strategy, place.round);
         let training = Training { seed: place.seed, ..self.experiment.training.clone() };
-        if !path.join("run.json").exists() {
+        if !ModelFolder::is_there(&path) {
             let images = corpus.image_features().0.name.clone();
             let texts = corpus.text_features().map(|(set, _)| set.name.clone());
             let model = self.experiment.model.clone();
             let spec =
                 Spec::new(corpus.dataset(), model, corpus.inputs(), (images, texts), training);
             let words = self.reading(place.seed)?.vocabulary.cloned();
-            return Ok(Run::create(&path, spec, words, corpus, pairs)?);
+            return Ok(ModelFolder::create(&path, spec, words, corpus, pairs)?);
         }
-        let mut run = Run::open(&path)?;
+        let mut run = ModelFolder::open(&path)?;
         if !run.is_finished()? {
             // Whether this process may go on was asked when the experiment was opened.
             run.admit(Mixing::Accept)?;
@@ -148,7 +148,7 @@ impl Scenario {
         let run = corpus.steady(|| self.training_run(corpus, place, pairs))?;
         if !run.is_finished()? {
             let progress = Within::new(observer, place.to_string(), &[]);
-            train(&run, corpus, &Device::Cpu, &progress, |_| ())?;
+            train(&run, corpus, Device::Cpu, &progress, |_| ())?;
         }
         run.forget_state()?;
         if let Some(round) = self.finished(place)
@@ -156,7 +156,7 @@ impl Scenario {
         {
             return Err(other_weights(&round, run.folder()));
         }
-        Ok(run.model(&Device::Cpu)?)
+        Ok(run.model(Device::Cpu)?)
     }
 
     /// An error if the weights of a finished round were changed. Those that are gone may be trained
@@ -197,7 +197,7 @@ impl Scenario {
 }
 
 /// Who worked on a round: picked, trained, and evaluates now.
-fn made_by(run: &Run, picked_by: Option<Origin>) -> Vec<Origin> {
+fn made_by(run: &ModelFolder, picked_by: Option<Origin>) -> Vec<Origin> {
     let spec = run.spec();
     let begun = spec.unit.clone().map(|unit| Origin { version: spec.version.clone(), unit });
     let trained = begun.into_iter().chain(spec.continued_by.iter().cloned());

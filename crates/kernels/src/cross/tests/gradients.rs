@@ -15,14 +15,16 @@ fn tensors(problem: &Problem) -> [Vec<f64>; 6] {
 /// The sum of scores that the gradients are of.
 fn loss(problem: &Problem, tensors: &[Vec<f64>; 6], pairs: &[(u32, u32)], upstream: &[f32]) -> f64 {
     let [contexts, queries, lw, lb, gw, gb] = tensors;
-    let memory = PlainMemory { linear: (lw.clone(), lb.clone()), gate: (gw.clone(), gb.clone()) };
+    let memory = [lw, lb, gw, gb].map(Vec::clone);
     let rows = |values: &[f64], of: std::ops::Range<usize>| {
-        of.map(|row| values[row * problem.dim..][..problem.dim].to_vec()).collect()
+        values[of.start * problem.dim..of.end * problem.dim].to_vec()
     };
     let score = |(context, item): (u32, u32)| -> f64 {
         let context = rows(contexts, problem.contexts().rows_of(context as usize));
         let item = rows(queries, problem.queries().rows_of(item as usize));
-        reference::steps(&problem.attention, Some(&memory), &context, &item).iter().sum()
+        reference::steps(&problem.attention, Some(plain(&memory)), problem.dim, &context, &item)
+            .iter()
+            .sum()
     };
     pairs.iter().zip(upstream).map(|(&pair, &up)| up as f64 * score(pair)).sum()
 }

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use candle_core::DType;
+use safetensors::Dtype;
 
 use super::super::view::{Storage, View};
 use super::Machine;
@@ -164,16 +164,16 @@ impl Machine<'_> {
     }
 }
 
-fn dtype(storage: &str) -> Option<DType> {
+fn dtype(storage: &str) -> Option<Dtype> {
     Some(match storage {
-        "FloatStorage" => DType::F32,
-        "DoubleStorage" => DType::F64,
-        "HalfStorage" => DType::F16,
-        "BFloat16Storage" => DType::BF16,
-        "LongStorage" => DType::I64,
-        "IntStorage" => DType::I32,
-        "ShortStorage" => DType::I16,
-        "ByteStorage" => DType::U8,
+        "FloatStorage" => Dtype::F32,
+        "DoubleStorage" => Dtype::F64,
+        "HalfStorage" => Dtype::F16,
+        "BFloat16Storage" => Dtype::BF16,
+        "LongStorage" => Dtype::I64,
+        "IntStorage" => Dtype::I32,
+        "ShortStorage" => Dtype::I16,
+        "ByteStorage" => Dtype::U8,
         _ => return None,
     })
 }

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use candle_core::DType;
+use safetensors::Dtype;
 
 use super::super::view::{Storage, View};
 
@@ -37,7 +37,7 @@ pub(super) enum Global {
     OrderedDict,
     Namespace,
     RebuildTensor,
-    Storage(DType),
+    Storage(Dtype),
 }
 
 /// A value of a pickle.

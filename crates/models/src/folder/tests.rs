@@ -4,15 +4,17 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use candle_core::{Device, Tensor};
 use nextpair_data::dataset::Dataset;
 use nextpair_data::import::import_scenes;
 use nextpair_data::scenes::Settings;
 use nextpair_data::text::Vocabulary;
+use nextpair_kernels::{Device, Tensor};
 
 use super::state::Position;
-use super::{Run, Spec};
-use crate::{Choice, Config, Corpus, Error, Evaluation, Training, evaluate, train};
+use super::{ModelFolder, Spec};
+use crate::{
+    Choice, Config, Corpus, Error, Evaluation, Setting, Training, evaluate, tensor_file, train,
+};
 
 /// A folder with a dataset, and a run of two epochs of four.
 struct World {
@@ -30,13 +32,13 @@ impl World {
         let corpus = Corpus::of_words(dataset, None, &vocabulary).unwrap();
         let training = Training { epochs: 2, validate_last: 0, ..Training::default() };
         let mut model = Config::named("vse++").unwrap();
-        model.set_dim(4);
+        model.set(Setting::Dim(4)).unwrap();
         let features = ("regions".to_owned(), None);
         let spec = Spec::new(corpus.dataset(), model, corpus.inputs(), features, training);
         let pairs = corpus.pairs(&corpus.training_items(), Choice::First, 0);
-        Run::create(&world.path("run"), spec, Some(vocabulary), &corpus, &pairs).unwrap();
+        ModelFolder::create(&world.path("run"), spec, Some(vocabulary), &corpus, &pairs).unwrap();
         world.trained().unwrap();
-        world.edit("run.json", |text| text.replace("\"epochs\": 2", "\"epochs\": 4"));
+        world.edit("model.json", |text| text.replace("\"epochs\": 2", "\"epochs\": 4"));
         world
     }
 
@@ -50,10 +52,10 @@ impl World {
 
     /// Opens the run and goes on with it; the epochs that took.
     fn trained(&self) -> Result<Vec<usize>, Error> {
-        let run = Run::open(&self.path("run"))?;
+        let run = ModelFolder::open(&self.path("run"))?;
         let corpus = run.training_corpus(self.dataset())?;
         let mut epochs = Vec::new();
-        train(&run, &corpus, &Device::Cpu, &(), |epoch| epochs.push(epoch.epoch))?;
+        train(&run, &corpus, Device::Cpu, &(), |epoch| epochs.push(epoch.epoch))?;
         Ok(epochs)
     }
 
@@ -72,13 +74,18 @@ impl World {
         let path = self.path("run").join(file);
         let bytes = fs::read(&path).unwrap();
         let (_, head) = safetensors::SafeTensors::read_metadata(&bytes).unwrap();
-        let mut metadata = head.metadata().clone().unwrap();
-        if let Some(position) = position {
-            metadata.insert("position".to_owned(), position.to_owned());
-        }
-        let mut tensors = crate::parameters::read_tensors(&path).unwrap();
+        let metadata = head.metadata().clone().unwrap();
+        let (key, text) = metadata.iter().next().unwrap();
+        let text = position.map_or(text.clone(), str::to_owned);
+        let tensor = |(name, stored): (String, tensor_file::Stored)| {
+            let values = stored.values.unwrap();
+            (name, Tensor::new(values, &stored.shape, Device::Cpu).unwrap())
+        };
+        let mut tensors: BTreeMap<String, Tensor> =
+            tensor_file::read(&path).unwrap().into_iter().map(tensor).collect();
         edit(&mut tensors);
-        fs::write(&path, safetensors::serialize(&tensors, Some(metadata)).unwrap()).unwrap();
+        let tensors = tensors.iter().map(|(name, tensor)| (name.clone(), tensor));
+        tensor_file::write(&path, tensors, (key, text)).unwrap();
     }
 
     fn refused(&self, says: &str) {
@@ -99,7 +106,7 @@ fn copy(from: &Path, to: &Path) {
 fn a_state_must_be_that_of_the_model() {
     let world = World::new();
     copy(&world.path("run"), &world.path("good"));
-    let small = Tensor::zeros(3, candle_core::DType::F32, &Device::Cpu).unwrap();
+    let small = Tensor::new(vec![0.0; 3], &[3], Device::Cpu).unwrap();
     type Edit<'a> = (&'a dyn Fn(&mut BTreeMap<String, Tensor>), &'a str);
     let edits: [Edit<'_>; 4] = [
         (&|all| drop(all.remove("img_fc.bias")), "img_fc.bias is missing"),
@@ -132,7 +139,7 @@ fn a_state_must_be_that_of_the_model() {
     let weights = |name| fs::read(world.path(name)).unwrap();
     assert_eq!(world.trained().unwrap(), [1, 2, 3, 4]);
     let repeated = weights("run/model.safetensors");
-    Run::open(&world.path("run")).unwrap().forget_state().unwrap();
+    ModelFolder::open(&world.path("run")).unwrap().forget_state().unwrap();
     assert_eq!(world.trained().unwrap(), [0; 0]);
     assert!(!state.exists());
     copy(&world.path("good"), &world.path("run"));
@@ -144,13 +151,13 @@ fn a_state_must_be_that_of_the_model() {
 #[test]
 fn weights_must_be_those_of_the_model() {
     let world = World::new();
-    let run = Run::open(&world.path("run")).unwrap();
+    let run = ModelFolder::open(&world.path("run")).unwrap();
     assert_eq!(run.weights_epoch().unwrap(), Some(2));
     world.edit_tensors("model.safetensors", |all| drop(all.remove("embed.weight")), None);
-    let what = run.model(&Device::Cpu).err().unwrap().to_string();
+    let what = run.model(Device::Cpu).err().unwrap().to_string();
     assert!(what.contains("embed.weight") && what.contains("is missing"), "{what}");
     fs::remove_file(world.path("run/model.safetensors")).unwrap();
-    let what = run.model(&Device::Cpu).err().unwrap().to_string();
+    let what = run.model(Device::Cpu).err().unwrap().to_string();
     assert!(what.contains("the weights are missing"), "{what}");
 }
 
@@ -163,7 +170,7 @@ fn weights_must_be_those_that_training_wrote() {
     *bad.last_mut().unwrap() ^= 1;
     // With epochs to come, and with none.
     for epochs in [4, 2] {
-        world.edit("run.json", |text| {
+        world.edit("model.json", |text| {
             text.replace("\"epochs\": 4", &format!("\"epochs\": {epochs}"))
         });
         fs::write(&path, &bad).unwrap();
@@ -203,13 +210,13 @@ fn weights_of_an_epoch_that_was_not_acknowledged_are_made_again() {
     };
     let best = || {
         let mut position = weights_of("those of epoch 1, which are gone");
-        Run::open(&world.path("run")).unwrap().check_weights(&mut position).unwrap();
+        ModelFolder::open(&world.path("run")).unwrap().check_weights(&mut position).unwrap();
         position.best
     };
     assert_eq!(best(), Some(50.0));
     let mixed =
         "\"continued_by\": [{ \"version\": \"0.0.9\", \"unit\": \"abacus\" }],\n  \"dataset\":";
-    world.edit("run.json", |text| text.replacen("\"dataset\":", mixed, 1));
+    world.edit("model.json", |text| text.replacen("\"dataset\":", mixed, 1));
     assert_eq!(best(), None);
     // A state of an older version does not say what the weights were.
     copy(&world.path("good"), &world.path("run"));
@@ -230,7 +237,7 @@ fn the_log_has_one_line_for_each_epoch() {
     // A line that was not acknowledged, and one that was cut off.
     world.edit("log.jsonl", |text| format!("{text}{}{{\"epo", text.lines().next().unwrap()));
     world.edit("log.jsonl", |text| text.replace("}{\"epo", "}\n{\"epo"));
-    let run = Run::open(&world.path("run")).unwrap();
+    let run = ModelFolder::open(&world.path("run")).unwrap();
     assert_eq!(run.epochs().unwrap().len(), 3);
     assert_eq!(world.trained().unwrap(), [3, 4]);
     let epochs: Vec<usize> = run.epochs().unwrap().iter().map(|epoch| epoch.epoch).collect();
@@ -257,13 +264,17 @@ fn files_that_were_changed_are_noticed() {
     world.refused("vocabulary.json: was changed after the run was made");
     again();
     for (from, to, says) in [
-        ("\"nextpair_run\": 1", "\"nextpair_run\": 2", "run.json: format 2; this version reads 1"),
-        ("\"margin\"", "\"margins\"", "run.json: unknown field `margins`"),
+        (
+            "\"nextpair_run\": 1",
+            "\"nextpair_run\": 2",
+            "model.json: format 2; this version reads 1",
+        ),
+        ("\"margin\"", "\"margins\"", "model.json: unknown field `margins`"),
         ("\"dim\": 4", "\"dim\": 0", "dim: is 0"),
         ("\"regions\"", "\"others\"", "no image features others; there are regions"),
         ("\"image\": 64", "\"image\": 65", "but the model takes"),
     ] {
-        world.edit("run.json", |text| text.replace(from, to));
+        world.edit("model.json", |text| text.replace(from, to));
         world.refused(says);
         again();
     }
@@ -275,9 +286,9 @@ fn files_that_were_changed_are_noticed() {
 #[test]
 fn folds_are_evaluated_by_themselves_and_averaged() {
     let world = World::new();
-    let run = Run::open(&world.path("run")).unwrap();
+    let run = ModelFolder::open(&world.path("run")).unwrap();
     let corpus = run.corpus(world.dataset()).unwrap();
-    let model = run.model(&Device::Cpu).unwrap();
+    let model = run.model(Device::Cpu).unwrap();
     let items: Vec<usize> = (0..24).collect();
     let whole = evaluate(&model, &corpus, &items, 3, &()).unwrap();
     let parts: Vec<Evaluation> =

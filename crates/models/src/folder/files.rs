@@ -1,17 +1,25 @@
 //! The files of a run: their names, how they are written, and who may write.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use nextpair_data::{AtomicFile, FolderLock};
 use serde::Serialize;
 
 use crate::Error;
 
-pub(super) const SPEC: &str = "run.json";
+/// What was asked for. Folders of before 0.3 call it [`OLD_SPEC`].
+pub(super) const SPEC: &str = "model.json";
+pub(super) const OLD_SPEC: &str = "run.json";
 pub(super) const VOCABULARY: &str = "vocabulary.json";
 pub(super) const PAIRS: &str = "pairs.jsonl";
 pub(super) const WEIGHTS: &str = "model.safetensors";
+
+/// Where the spec of a folder is, or will be.
+pub(super) fn spec_path(folder: &Path) -> PathBuf {
+    let (path, old) = (folder.join(SPEC), folder.join(OLD_SPEC));
+    if !path.exists() && old.exists() { old } else { path }
+}
 
 /// A run that was killed while it was made may be made again; what is not of a run stays alone.
 pub(super) fn refuse_strangers(folder: &Path) -> Result<(), Error> {

@@ -1,18 +1,19 @@
 //! What training writes after every epoch, and how it goes on from there.
 
-use std::collections::BTreeMap;
+use std::collections::HashSet;
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::path::Path;
 
-use candle_core::{DType, Tensor};
-use nextpair_data::{fingerprint, fingerprint_of, ordinary};
+use nextpair_data::{fingerprint_of, ordinary};
+use nextpair_kernels::Tensor;
+use safetensors::Dtype;
 use serde::{Deserialize, Serialize};
 
-use super::Run;
+use super::ModelFolder;
 use super::files::{WEIGHTS, push_line, write};
-use crate::parameters::{Parameters, read_tensors};
-use crate::{Adam, Epoch, Error};
+use crate::tensor_file::{self, metadata};
+use crate::{Epoch, Error, Model, Trainer};
 
 const LOG: &str = "log.jsonl";
 const STATE: &str = "state.safetensors";
@@ -38,16 +39,11 @@ pub(crate) struct Position {
     pub(crate) steps: Vec<u32>,
 }
 
-impl Run {
-    /// Writes the weights to use.
-    /// Their fingerprint.
-    pub(crate) fn write_weights(
-        &self,
-        weights: &Parameters,
-        epoch: usize,
-    ) -> Result<String, Error> {
-        let tensors = weights.iter().map(|(name, var)| (name.to_owned(), var.as_tensor()));
-        write_tensors(&self.folder.join(WEIGHTS), tensors, (EPOCH, epoch.to_string()))
+impl ModelFolder {
+    /// Writes the weights to use. Their fingerprint.
+    pub(crate) fn write_weights(&self, model: &Model, epoch: usize) -> Result<String, Error> {
+        let tensors = model.weights().iter().map(|(name, weight)| (name.to_owned(), weight));
+        tensor_file::write(&self.folder.join(WEIGHTS), tensors, (EPOCH, epoch.to_string()))
     }
 
     /// The epoch that the weights to use are of, from 1, where they say so.
@@ -61,26 +57,19 @@ impl Run {
     /// Writes everything that the next epoch depends on.
     pub(crate) fn write_state(
         &self,
-        weights: &Parameters,
-        adam: &Adam,
-        position: &Position,
+        trainer: &Trainer,
+        position: &mut Position,
     ) -> Result<(), Error> {
         let path = self.folder.join(STATE);
+        position.steps = trainer.state().1.moments().iter().map(|moments| moments.steps).collect();
         let position =
             serde_json::to_string(position).map_err(|e| Error::file(&path, e.to_string()))?;
-        let weight = weights.iter().map(|(name, var)| (name.to_owned(), var.as_tensor()));
-        let moments = adam.named(weights)?;
-        let moments = moments.iter().map(|(name, tensor)| (name.clone(), tensor));
-        write_tensors(&path, weight.chain(moments), (POSITION, position)).map(drop)
+        tensor_file::write(&path, state_of(trainer), (POSITION, position)).map(drop)
     }
 
     /// Continues from the last epoch that was written: sets weights and moments. Nothing happens
     /// before the first.
-    pub(crate) fn read_state(
-        &self,
-        weights: &Parameters,
-        adam: &mut Adam,
-    ) -> Result<Position, Error> {
+    pub(crate) fn read_state(&self, trainer: &mut Trainer) -> Result<Position, Error> {
         let path = self.folder.join(STATE);
         if !path.exists() {
             // Either nothing needs it any more, or nothing was written yet and the epochs of the
@@ -89,32 +78,48 @@ impl Run {
             return Ok(Position { epochs, ..Position::default() });
         }
         let position = read_position(&path)?;
-        let tensors = read_tensors(&path)?;
-        let weight = weights.iter().map(|(name, var)| (name.to_owned(), var.as_tensor().clone()));
-        let expected: BTreeMap<String, Tensor> = weight.chain(adam.named(weights)?).collect();
+        let mut stored = tensor_file::read(&path)?;
         let mut listing = Vec::new();
-        for (name, expected) in &expected {
-            let (wanted, found) = (expected.dims(), tensors.get(name));
-            match found.map(|found| (found.dims(), found.dtype())) {
-                Some((shape, DType::F32)) if shape == wanted => {}
-                Some((shape, dtype)) => {
+        for (name, expected) in state_of(trainer) {
+            let wanted = expected.shape();
+            match stored.get(&name) {
+                Some(found) if found.dtype == Dtype::F32 && found.shape == wanted => {}
+                Some(found) => {
+                    let (dtype, shape) = (found.dtype, &found.shape);
                     listing.push(format!("  {name} is {dtype:?} {shape:?}, not {wanted:?}"));
                 }
                 None => listing.push(format!("  {name} is missing")),
             }
         }
-        let extra = tensors.keys().filter(|name| !expected.contains_key(*name));
+        let known: HashSet<String> = state_of(trainer).map(|(name, _)| name).collect();
+        let extra = stored.keys().filter(|name| !known.contains(*name));
         listing.extend(extra.map(|name| format!("  {name} is extra")));
-        if position.steps.len() != adam.steps().len() {
+        if position.steps.len() != trainer.state().1.moments().len() {
             listing.push(format!("  {} steps of the optimiser", position.steps.len()));
         }
         if !listing.is_empty() {
             return Err(Error::Weights { origin: path.display().to_string(), listing });
         }
-        for (name, var) in weights.iter() {
-            var.set(&tensors[name].to_device(var.device())?)?;
+        let (model, adam) = trainer.state_mut();
+        let device = model.device();
+        let mut take = |name: &str, shape: &[usize]| -> Result<Tensor, Error> {
+            let values = stored.remove(name).and_then(|stored| stored.values).unwrap_or_default();
+            Ok(Tensor::new(values, shape, device)?)
+        };
+        let names: Vec<String> = model.weights().iter().map(|(name, _)| name.to_owned()).collect();
+        let trained: Vec<String> =
+            model.weights().trained().map(|(name, _)| name.to_owned()).collect();
+        for name in &names {
+            let shape = model.weights().get(name)?.shape().to_vec();
+            model.weights_mut().set(name, take(name, &shape)?)?;
         }
-        adam.set(weights, &tensors, position.steps.clone())?;
+        for ((name, moments), steps) in trained.iter().zip(adam.moments_mut()).zip(&position.steps)
+        {
+            let shape = moments.first.shape().to_vec();
+            moments.first = take(&format!("{FIRST}{name}"), &shape)?;
+            moments.second = take(&format!("{SECOND}{name}"), &shape)?;
+            moments.steps = *steps;
+        }
         Ok(position)
     }
 
@@ -226,23 +231,16 @@ fn read_position(path: &Path) -> Result<Position, Error> {
     serde_json::from_str(&position).map_err(|e| wrong(format!("the position: {e}")))
 }
 
-/// Writes tensors whole or not at all, with a word about them. The fingerprint of the file.
-fn write_tensors<'a>(
-    path: &Path,
-    tensors: impl Iterator<Item = (String, &'a Tensor)>,
-    (key, text): (&str, String),
-) -> Result<String, Error> {
-    let metadata = [(key.to_owned(), text)].into();
-    let bytes = safetensors::serialize(tensors.collect::<Vec<_>>(), Some(metadata));
-    let bytes = bytes.map_err(|e| Error::file(path, e.to_string()))?;
-    write(path, &bytes)?;
-    Ok(fingerprint(&bytes))
-}
+/// What the names of stored moments begin with.
+const FIRST: &str = "adam.first.";
+const SECOND: &str = "adam.second.";
 
-/// A word that a file has about its tensors.
-fn metadata(path: &Path, key: &str) -> Result<Option<String>, Error> {
-    let bytes = ordinary::read(path)?;
-    let (_, head) = safetensors::SafeTensors::read_metadata(&bytes)
-        .map_err(|e| Error::file(path, e.to_string()))?;
-    Ok(head.metadata().as_ref().and_then(|all| all.get(key)).cloned())
+/// Weights and moments by the names they are stored under.
+fn state_of(trainer: &Trainer) -> impl Iterator<Item = (String, &Tensor)> {
+    let (model, adam) = trainer.state();
+    let weights = model.weights().iter().map(|(name, weight)| (name.to_owned(), weight));
+    let moments = model.weights().trained().zip(adam.moments()).flat_map(|((name, _), moments)| {
+        [(format!("{FIRST}{name}"), &moments.first), (format!("{SECOND}{name}"), &moments.second)]
+    });
+    weights.chain(moments)
 }

@@ -1,6 +1,6 @@
 //! One direction of the recurrence, forward and backward.
 
-use nextpair_kernels::{Left, Packed, elementwise};
+use crate::{Left, Packed, elementwise};
 
 /// In which order captions and their words are worked on.
 pub(super) struct Schedule {
@@ -41,22 +41,6 @@ impl Schedule {
         let (start, length) = self.captions[row];
         start + if reverse { length - 1 - step } else { step }
     }
-
-    /// The words of a step, as indices.
-    pub(super) fn words(&self, step: usize, reverse: bool) -> Vec<u32> {
-        (0..self.active(step)).map(|row| self.word(step, row, reverse) as u32).collect()
-    }
-
-    /// For every word, its row among all steps.
-    pub(super) fn places(&self, reverse: bool) -> Vec<u32> {
-        let mut places = vec![0; self.word_count()];
-        for step in 0..self.steps() {
-            for row in 0..self.active(step) {
-                places[self.word(step, row, reverse)] = (self.first[step] + row) as u32;
-            }
-        }
-        places
-    }
 }
 
 /// What one direction computed, in the order of the schedule.
@@ -83,8 +67,7 @@ impl Pass {
     pub(super) fn forward(
         schedule: &Schedule,
         inputs: &[f32],
-        directions: usize,
-        direction: usize,
+        (directions, direction): (usize, usize),
         weight: &[f32],
         bias: &[f32],
         dim: usize,

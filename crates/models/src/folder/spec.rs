@@ -8,8 +8,7 @@ use nextpair_data::ordinary;
 use serde::{Deserialize, Serialize};
 
 use super::files::write;
-use crate::train::Training;
-use crate::{Config, Error, Inputs, Makers, Origin};
+use crate::{Config, Error, Inputs, Makers, Origin, Training};
 
 /// The version of the format.
 const VERSION: u32 = 1;

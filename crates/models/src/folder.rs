@@ -1,8 +1,8 @@
-//! The folder of a training run.
+//! The folder of a model that is trained.
 //!
 //! ```text
-//! RUN/
-//!   run.json            what was asked for, resolved: model, training, data, version
+//! MODEL/
+//!   model.json          what was asked for, resolved: model, training, data, version
 //!   vocabulary.json     the words, for models that read
 //!   pairs.jsonl         the pairs that it learns from: item and caption
 //!   log.jsonl           one line per epoch
@@ -21,19 +21,21 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use candle_core::Device;
 use nextpair_data::dataset::Dataset;
 use nextpair_data::text::Vocabulary;
 use nextpair_data::{FolderLock, Side, fingerprint, ordinary};
+use nextpair_kernels::Device;
 use serde::{Deserialize, Serialize};
 
 use crate::corpus::{Corpus, Pair};
-use crate::{Admission, Error, Inputs, Mixing, Model, Origin};
-use files::{PAIRS, SPEC, VOCABULARY, WEIGHTS, lock, push_line, refuse_strangers, write};
+use crate::{Admission, Config, Error, Inputs, Mixing, Model, Origin};
+use files::{
+    PAIRS, SPEC, VOCABULARY, WEIGHTS, lock, push_line, refuse_strangers, spec_path, write,
+};
 pub use spec::Spec;
 
-/// An opened run.
-pub struct Run {
+/// An opened folder of a model.
+pub struct ModelFolder {
     folder: PathBuf,
     spec: Spec,
     vocabulary: Option<Vocabulary>,
@@ -50,8 +52,8 @@ struct PairLine {
     caption_of: Option<String>,
 }
 
-impl Run {
-    /// Starts a run in a new or empty folder.
+impl ModelFolder {
+    /// Starts a model in a new or empty folder.
     pub fn create(
         folder: &Path,
         mut spec: Spec,
@@ -77,18 +79,19 @@ impl Run {
         Self::make(folder, spec, vocabulary, &lines, |_| Ok(()))
     }
 
-    /// Makes a finished run of a model that was trained elsewhere, for `epochs`. It has no pairs.
+    /// Makes the folder of a model that was trained elsewhere, for `epochs`. It has no pairs.
     pub fn adopt(
         folder: &Path,
         origin: &Path,
+        config: Config,
         model: &Model,
         vocabulary: Vocabulary,
         epochs: usize,
     ) -> Result<Self, Error> {
         check_words(&vocabulary, model.inputs(), origin)?;
-        let spec = Spec::adopted(origin, model.config().clone(), model.inputs(), epochs);
-        Self::make(folder, spec, Some(vocabulary), &[], |run| {
-            run.write_weights(model.weights(), epochs).map(drop)
+        let spec = Spec::adopted(origin, config, model.inputs(), epochs);
+        Self::make(folder, spec, Some(vocabulary), &[], |made| {
+            made.write_weights(model, epochs).map(drop)
         })
     }
 
@@ -98,14 +101,14 @@ impl Run {
         mut spec: Spec,
         vocabulary: Option<Vocabulary>,
         pairs: &[u8],
-        more: impl FnOnce(&Run) -> Result<(), Error>,
+        more: impl FnOnce(&Self) -> Result<(), Error>,
     ) -> Result<Self, Error> {
         fs::create_dir_all(folder).map_err(|e| nextpair_data::Error::io(folder, e))?;
-        if !folder.join(SPEC).exists() {
+        if !spec_path(folder).exists() {
             refuse_strangers(folder)?;
         }
         let _lock = lock(folder)?;
-        if folder.join(SPEC).exists() {
+        if spec_path(folder).exists() {
             let what = match spec.adopted {
                 true => "there is a run already; name another folder",
                 false => "there is a run already; --resume continues it",
@@ -120,29 +123,34 @@ impl Run {
         }
         write(&folder.join(PAIRS), pairs)?;
         spec.files.insert(PAIRS.to_owned(), fingerprint(pairs));
-        let run = Run { folder: folder.to_path_buf(), spec, vocabulary };
-        more(&run)?;
+        let made = ModelFolder { folder: folder.to_path_buf(), spec, vocabulary };
+        more(&made)?;
         // The spec comes last: a folder with a spec has everything else.
-        run.spec.write(&folder.join(SPEC))?;
-        Ok(run)
+        made.spec.write(&folder.join(SPEC))?;
+        Ok(made)
     }
 
-    /// Opens a run.
+    /// Whether a model was started in a folder.
+    pub fn is_there(folder: &Path) -> bool {
+        spec_path(folder).exists()
+    }
+
+    /// Opens a folder.
     pub fn open(folder: &Path) -> Result<Self, Error> {
-        let path = folder.join(SPEC);
+        let path = spec_path(folder);
         if !path.exists() {
-            return Err(Error::file(folder, "not a run: there is no run.json in it"));
+            return Err(Error::file(folder, "not a model: there is no model.json in it"));
         }
         let spec = Spec::read(&path)?;
-        let mut run = Run { folder: folder.to_path_buf(), spec, vocabulary: None };
-        if run.spec.model.reads_words() {
+        let mut opened = ModelFolder { folder: folder.to_path_buf(), spec, vocabulary: None };
+        if opened.spec.model.reads_words() {
             let path = folder.join(VOCABULARY);
             let vocabulary = Vocabulary::read(&path)?;
-            check_words(&vocabulary, run.spec.inputs, &path)?;
-            run.read_unchanged(VOCABULARY)?;
-            run.vocabulary = Some(vocabulary);
+            check_words(&vocabulary, opened.spec.inputs, &path)?;
+            opened.read_unchanged(VOCABULARY)?;
+            opened.vocabulary = Some(vocabulary);
         }
-        Ok(run)
+        Ok(opened)
     }
 
     /// The bytes of a file that must be as it was when the run was made.
@@ -164,7 +172,7 @@ impl Run {
             Admission::New(note) => {
                 let _lock = self.lock()?;
                 self.spec.continued_by.push(here);
-                self.spec.write(&self.folder.join(SPEC))?;
+                self.spec.write(&spec_path(&self.folder))?;
                 Ok(Some(note))
             }
         }
@@ -281,7 +289,7 @@ impl Run {
     }
 
     /// The model with the weights to use.
-    pub fn model(&self, device: &Device) -> Result<Model, Error> {
+    pub fn model(&self, device: Device) -> Result<Model, Error> {
         let path = self.folder.join(WEIGHTS);
         if !path.exists() {
             let what = match self.epochs()?.len() {

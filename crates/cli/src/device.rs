@@ -1,0 +1,10 @@
+//! The one flag that says where models compute.
+
+use nextpair_models::Device;
+
+#[derive(clap::Args, Clone, Copy, Debug)]
+pub(crate) struct DeviceArgs {
+    /// Where models compute: cpu, cuda, cuda:N, or auto, which takes the fastest there is
+    #[arg(long, value_name = "DEVICE", default_value = "auto")]
+    pub(crate) device: Device,
+}

@@ -1,0 +1,211 @@
+//! Adam (Kingma and Ba, ICLR 2015) with clipped gradients, as PyTorch computes it.
+
+use pulp::Arch;
+use rayon::prelude::*;
+
+use crate::{Error, Gradients, Tensor, Values};
+
+const FIRST_DECAY: f64 = 0.9;
+const SECOND_DECAY: f64 = 0.999;
+const EPSILON: f64 = 1e-8;
+
+/// The moments of every weight.
+pub struct Adam {
+    moments: Vec<Moments>,
+}
+
+/// The first and second moment of a weight.
+#[derive(Clone, Debug)]
+pub struct Moments {
+    /// Mean of the gradients.
+    pub first: Tensor,
+    /// Mean of their squares.
+    pub second: Tensor,
+    /// Steps that the weight has taken. A weight without a gradient takes none.
+    pub steps: u32,
+}
+
+impl Adam {
+    /// Before the first step of these weights.
+    ///
+    /// # Errors
+    /// None on the CPU.
+    pub fn new<'a>(weights: impl IntoIterator<Item = &'a Tensor>) -> Result<Self, Error> {
+        let moments = weights.into_iter().map(|weight| {
+            let zeros = || Tensor::new(vec![0.0; weight.len()], weight.shape(), weight.device());
+            Ok(Moments { first: zeros()?, second: zeros()?, steps: 0 })
+        });
+        Ok(Adam { moments: moments.collect::<Result<_, Error>>()? })
+    }
+
+    /// One step along the gradients of a loss, scaled down to a total norm of `clip`. Returns the
+    /// norm they had. The weights are those of [`Adam::new`], in their order.
+    ///
+    /// # Errors
+    /// If weights and gradients are on different devices.
+    pub fn step<'a>(
+        &mut self,
+        weights: impl IntoIterator<Item = &'a mut Tensor>,
+        gradients: &Gradients,
+        rate: f64,
+        clip: f64,
+    ) -> Result<f64, Error> {
+        let weights: Vec<&mut Tensor> = weights.into_iter().collect();
+        let gradients: Vec<Option<&Values>> = weights.iter().map(|w| gradients.of(w)).collect();
+        let mut squares = 0.0;
+        for gradient in gradients.iter().flatten() {
+            squares += sum_of_squares(gradient);
+        }
+        let norm = squares.sqrt();
+        let scale = (clip / (norm + 1e-6)).min(1.0);
+        for ((weight, gradient), moments) in
+            weights.into_iter().zip(gradients).zip(&mut self.moments)
+        {
+            let Some(gradient) = gradient else { continue };
+            moments.steps += 1;
+            let correction = |decay: f64| 1.0 - decay.powi(moments.steps as i32);
+            let size = rate / correction(FIRST_DECAY);
+            let root = correction(SECOND_DECAY).sqrt();
+            Descent { scale, size, root }.go(weight, moments, gradient)?;
+        }
+        Ok(norm)
+    }
+
+    /// The state of every weight.
+    pub fn moments(&self) -> &[Moments] {
+        &self.moments
+    }
+
+    /// The state of every weight, to go on from a stored one.
+    pub fn moments_mut(&mut self) -> &mut [Moments] {
+        &mut self.moments
+    }
+}
+
+/// Numbers that one thread takes at once. Sums are taken over these chunks and then in order, so
+/// that they do not depend on the number of threads.
+const CHUNK: usize = 1 << 15;
+
+fn sum_of_squares(gradient: &Values) -> f64 {
+    let gradient = match gradient {
+        Values::Cpu(gradient) => gradient,
+        Values::Reference(gradient) => return gradient.iter().map(|g| g * g).sum(),
+    };
+    let of_chunk = |chunk: &[f32]| {
+        let mut lanes = [0.0f64; 16];
+        let whole = chunk.chunks_exact(16);
+        let rest: f64 = whole.remainder().iter().map(|&g| f64::from(g) * f64::from(g)).sum();
+        for numbers in whole {
+            for (lane, &g) in lanes.iter_mut().zip(numbers) {
+                *lane += f64::from(g) * f64::from(g);
+            }
+        }
+        lanes.iter().sum::<f64>() + rest
+    };
+    let vector = Arch::new();
+    let sums: Vec<f64> =
+        gradient.par_chunks(CHUNK).map(|chunk| vector.dispatch(|| of_chunk(chunk))).collect();
+    sums.iter().sum()
+}
+
+/// One step of one weight.
+struct Descent {
+    scale: f64,
+    size: f64,
+    root: f64,
+}
+
+impl Descent {
+    /// Moves a weight and its moments in one pass.
+    fn go(
+        &self,
+        weight: &mut Tensor,
+        moments: &mut Moments,
+        gradient: &Values,
+    ) -> Result<(), Error> {
+        let (first, second) = (moments.first.values_mut(), moments.second.values_mut());
+        match (weight.values_mut(), first, second, gradient) {
+            (Values::Cpu(p), Values::Cpu(m), Values::Cpu(v), Values::Cpu(g)) => {
+                self.cpu(p, m, v, g)
+            }
+            (
+                Values::Reference(p),
+                Values::Reference(m),
+                Values::Reference(v),
+                Values::Reference(g),
+            ) => self.plain(p, m, v, g),
+            _ => return Err(Error::Devices),
+        }
+        Ok(())
+    }
+
+    fn plain(&self, weight: &mut [f64], first: &mut [f64], second: &mut [f64], gradient: &[f64]) {
+        let moments = first.iter_mut().zip(second);
+        for ((p, g), (m, v)) in weight.iter_mut().zip(gradient).zip(moments) {
+            let g = self.scale * g;
+            *m = FIRST_DECAY * *m + (1.0 - FIRST_DECAY) * g;
+            *v = SECOND_DECAY * *v + (1.0 - SECOND_DECAY) * g * g;
+            *p -= self.size * *m / (v.sqrt() / self.root + EPSILON);
+        }
+    }
+
+    fn cpu(&self, weight: &mut [f32], first: &mut [f32], second: &mut [f32], gradient: &[f32]) {
+        let (scale, size) = (self.scale as f32, self.size as f32);
+        let (unroot, epsilon) = ((1.0 / self.root) as f32, EPSILON as f32);
+        let (keep_first, take_first) = (FIRST_DECAY as f32, (1.0 - FIRST_DECAY) as f32);
+        let (keep_second, take_second) = (SECOND_DECAY as f32, (1.0 - SECOND_DECAY) as f32);
+        let vector = Arch::new();
+        let moments = first.par_chunks_mut(CHUNK).zip(second.par_chunks_mut(CHUNK));
+        let numbers = weight.par_chunks_mut(CHUNK).zip(gradient.par_chunks(CHUNK));
+        numbers.zip(moments).for_each(|((weight, gradient), (first, second))| {
+            vector.dispatch(|| {
+                let moments = first.iter_mut().zip(second.iter_mut());
+                for ((p, g), (m, v)) in weight.iter_mut().zip(gradient).zip(moments) {
+                    let g = scale * g;
+                    *m = keep_first * *m + take_first * g;
+                    *v = keep_second * *v + take_second * g * g;
+                    *p -= size * *m / (v.sqrt() * unroot + epsilon);
+                }
+            });
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Device;
+    use crate::ops::judge::tensor;
+    use crate::ops::linear;
+
+    #[test]
+    fn every_device_takes_the_steps_of_the_reference() {
+        let trained = |device: Device| {
+            let weights = [tensor(1, &[3, 5]), tensor(2, &[3])];
+            let mut weights = weights.map(|weight| weight.to_device(device).into_weight());
+            // Has no part in the loss: stays where it is.
+            let mut unused = tensor(3, &[2]).to_device(device).into_weight();
+            let rows = tensor(4, &[7, 5]).to_device(device);
+            let mut adam = Adam::new(weights.iter().chain([&unused])).unwrap();
+            let mut norms = Vec::new();
+            for step in 0..5 {
+                let out = linear(&rows, &weights[0], &weights[1]).unwrap();
+                let gradients = out.backward(&tensor(10 + step, &[21]).to_f32s()).unwrap();
+                let all = weights.iter_mut().chain([&mut unused]);
+                norms.push(adam.step(all, &gradients, 0.1, 2.0).unwrap());
+            }
+            let steps: Vec<u32> = adam.moments().iter().map(|m| m.steps).collect();
+            assert_eq!(steps, [5, 5, 0]);
+            assert_eq!(unused.to_f32s(), tensor(3, &[2]).to_f32s());
+            (weights.map(|weight| weight.to_f64s()), norms)
+        };
+        let (expected, expected_norms) = trained(Device::Reference);
+        for device in Device::available() {
+            let (found, norms) = trained(device);
+            let numbers = found.iter().flatten().chain(&norms);
+            for (found, expected) in numbers.zip(expected.iter().flatten().chain(&expected_norms)) {
+                assert!((found - expected).abs() < 1e-4, "{device}: {found} {expected}");
+            }
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Items of several vectors each: the regions of images, the words of captions.
+
+use crate::{Error, Ragged, Tensor, Values};
+
+/// Encoded images or captions: the vectors of all of them, one after the other.
+#[derive(Clone, Debug)]
+pub struct Encoded {
+    /// Vectors by dimensions.
+    pub rows: Tensor,
+    /// Where each item begins, and the end of the last.
+    pub offsets: Vec<usize>,
+}
+
+impl Encoded {
+    /// Items of `each` vectors.
+    ///
+    /// # Errors
+    /// If they are not a matrix, or do not divide into items.
+    pub fn uniform(rows: Tensor, each: usize) -> Result<Self, Error> {
+        let (count, _) = rows.matrix_shape()?;
+        Error::check_len("the vectors of items", count, count / each.max(1) * each)?;
+        Ok(Encoded { rows, offsets: (0..=count).step_by(each.max(1)).collect() })
+    }
+
+    /// How many items there are.
+    pub fn len(&self) -> usize {
+        self.offsets.len() - 1
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Dimensions of a vector.
+    ///
+    /// # Errors
+    /// If the vectors are not a matrix.
+    pub fn dim(&self) -> Result<usize, Error> {
+        Ok(self.rows.matrix_shape()?.1)
+    }
+
+    /// The same numbers, cut off from what they were computed from.
+    pub fn detached(&self) -> Self {
+        Encoded { rows: self.rows.detached(), offsets: self.offsets.clone() }
+    }
+
+    /// A copy of the numbers.
+    pub fn to_f32s(&self) -> Vec<f32> {
+        self.rows.to_f32s()
+    }
+
+    /// The vectors for the kernels of the CPU, where they are there.
+    pub(crate) fn ragged(&self) -> Result<Ragged<'_>, Error> {
+        let Values::Cpu(values) = self.rows.values() else { return Err(Error::Devices) };
+        Ok(Ragged { dim: self.dim()?, values, offsets: &self.offsets })
+    }
+
+    /// Every image with every caption.
+    pub fn all_pairs(images: &Encoded, texts: &Encoded) -> Vec<(u32, u32)> {
+        let texts = texts.len() as u32;
+        (0..images.len() as u32).flat_map(|i| (0..texts).map(move |j| (i, j))).collect()
+    }
+}

@@ -1,0 +1,117 @@
+//! Differentiable operations: what models are written in.
+
+use crate::real::{Real, derivatives};
+use crate::tensor::{Backward, Tensor, Values};
+use crate::{Device, Error};
+
+/// A differentiable operation on tensors, which all are on one device.
+///
+/// A new one needs its shape and its formula, and works with those on every device. What takes most
+/// of a model's time gets a form of its own for each device, held to the formula by tests.
+pub trait Operation: Send + Sync + 'static {
+    /// The shape of the result.
+    fn shape(&self) -> Vec<usize>;
+
+    /// The numbers of the result from those of the inputs, as plainly as can be: the reference.
+    fn formula<R: Real>(&self, inputs: &[&[R]]) -> Vec<R>;
+
+    /// The same on the CPU.
+    ///
+    /// # Errors
+    /// Whatever the operation refuses.
+    fn forward(&self, inputs: &[&[f32]]) -> Result<Vec<f32>, Error> {
+        let inputs: Vec<Vec<f64>> = inputs.iter().map(|input| doubles(input)).collect();
+        let inputs: Vec<&[f64]> = inputs.iter().map(Vec::as_slice).collect();
+        Ok(singles(&self.formula(&inputs)))
+    }
+
+    /// The gradients of the inputs on the CPU, from the gradient of the result. Only those that are
+    /// `wanted` need be there.
+    ///
+    /// # Errors
+    /// Whatever the operation refuses.
+    fn backward(
+        &self,
+        inputs: &[&[f32]],
+        upstream: &[f32],
+        _wanted: &[bool],
+    ) -> Result<Vec<Option<Vec<f32>>>, Error> {
+        let inputs: Vec<Vec<f64>> = inputs.iter().map(|input| doubles(input)).collect();
+        let inputs: Vec<&[f64]> = inputs.iter().map(Vec::as_slice).collect();
+        let gradients = derivatives(&inputs, &doubles(upstream), |inputs| self.formula(inputs));
+        Ok(gradients.iter().map(|gradient| Some(singles(gradient))).collect())
+    }
+}
+
+fn doubles(values: &[f32]) -> Vec<f64> {
+    values.iter().map(|&value| value.into()).collect()
+}
+
+fn singles(values: &[f64]) -> Vec<f32> {
+    values.iter().map(|&value| value as f32).collect()
+}
+
+/// The result of an operation, which remembers it where a gradient is wanted.
+///
+/// # Errors
+/// If the inputs are on different devices, or the operation refuses them.
+pub fn apply<O: Operation>(operation: O, inputs: &[&Tensor]) -> Result<Tensor, Error> {
+    let values = match common_device(inputs)? {
+        Device::Cpu => Values::Cpu(operation.forward(&slices(inputs, cpu)?)?),
+        Device::Reference => Values::Reference(operation.formula(&slices(inputs, reference)?)),
+    };
+    let shape = operation.shape();
+    Error::check_len("the result of an operation", values.len(), shape.iter().product())?;
+    Ok(Tensor::computed(values, shape, inputs, Recorded(operation)))
+}
+
+fn common_device(inputs: &[&Tensor]) -> Result<Device, Error> {
+    let device = inputs.first().map_or(Device::Cpu, |input| input.device());
+    let same = inputs.iter().all(|input| input.device() == device);
+    if same { Ok(device) } else { Err(Error::Devices) }
+}
+
+fn slices<'a, N>(
+    inputs: &[&'a Tensor],
+    numbers: fn(&'a Values) -> Result<&'a [N], Error>,
+) -> Result<Vec<&'a [N]>, Error> {
+    inputs.iter().map(|input| numbers(input.values())).collect()
+}
+
+fn cpu(values: &Values) -> Result<&[f32], Error> {
+    match values {
+        Values::Cpu(values) => Ok(values),
+        Values::Reference(_) => Err(Error::Devices),
+    }
+}
+
+fn reference(values: &Values) -> Result<&[f64], Error> {
+    match values {
+        Values::Reference(values) => Ok(values),
+        Values::Cpu(_) => Err(Error::Devices),
+    }
+}
+
+/// An operation that was applied.
+struct Recorded<O>(O);
+
+impl<O: Operation> Backward for Recorded<O> {
+    fn backward(&self, inputs: &[Tensor], upstream: &Values) -> Result<Vec<Option<Values>>, Error> {
+        let inputs: Vec<&Tensor> = inputs.iter().collect();
+        match upstream {
+            Values::Cpu(upstream) => {
+                let wanted: Vec<bool> = inputs.iter().map(|input| input.is_tracked()).collect();
+                let gradients = self.0.backward(&slices(&inputs, cpu)?, upstream, &wanted)?;
+                Ok(gradients.into_iter().map(|gradient| gradient.map(Values::Cpu)).collect())
+            }
+            Values::Reference(upstream) => {
+                let formula = |inputs: &[&[_]]| self.0.formula(inputs);
+                let gradients = derivatives(&slices(&inputs, reference)?, upstream, formula);
+                Ok(gradients
+                    .into_iter()
+                    .map(|gradient| Some(Values::Reference(gradient)))
+                    .collect())
+            }
+        }
+    }
+}

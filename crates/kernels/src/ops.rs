@@ -1,0 +1,24 @@
+//! The operations that models are written in: one file each, with its formula and its form for the
+//! CPU.
+
+mod attention;
+mod columns;
+mod gather;
+mod gru;
+#[cfg(test)]
+pub(crate) mod judge;
+mod linear;
+mod pairs;
+mod pointwise;
+mod scale;
+mod unit_rows;
+
+pub use attention::{Direction, Matching, MemoryWeights};
+pub use columns::{concat, mean_rows};
+pub use gather::gather;
+pub use gru::gru;
+pub use linear::linear;
+pub use pairs::{dot_pairs, dot_scores, order_pairs};
+pub use pointwise::{abs, relu};
+pub use scale::weight_norm;
+pub use unit_rows::unit_rows;

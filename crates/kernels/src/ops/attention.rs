@@ -1,0 +1,329 @@
+//! Attention between several vectors per item as one differentiable operation.
+
+use std::sync::{Arc, OnceLock};
+
+use nextpair_core::Side;
+
+use crate::cross::{PlainMemory, steps};
+use crate::operation::{Operation, apply};
+use crate::{Attention, Encoded, Error, Matcher, Memory, Ragged, Real, Tensor, Values};
+
+/// The weights of a gated memory.
+#[derive(Clone, Debug)]
+pub struct MemoryWeights {
+    /// Of the proposal, `dim` by `2 dim`: first what was asked, then what was attended to.
+    pub linear_weight: Tensor,
+    /// Of the proposal.
+    pub linear_bias: Tensor,
+    /// Of the gate, as large as that of the proposal.
+    pub gate_weight: Tensor,
+    /// Of the gate.
+    pub gate_bias: Tensor,
+}
+
+impl MemoryWeights {
+    fn parts(&self) -> [&Tensor; 4] {
+        [&self.linear_weight, &self.linear_bias, &self.gate_weight, &self.gate_bias]
+    }
+}
+
+/// One direction of attention.
+#[derive(Clone, Debug)]
+pub struct Direction {
+    /// Whose vectors ask and attend to those of the other side: words to regions
+    /// ([`Side::Text`]), or regions to words.
+    pub asking: Side,
+    /// How.
+    pub attention: Attention,
+    /// What refines the questions between steps.
+    pub memory: Option<MemoryWeights>,
+}
+
+/// How images and captions are compared by attention: in one direction, or as the sum of two.
+#[derive(Clone)]
+pub struct Matching(Arc<Weights>);
+
+struct Weights {
+    dim: usize,
+    directions: Vec<Direction>,
+    /// Packed for the CPU when they are first needed there.
+    matchers: OnceLock<Vec<Matcher>>,
+}
+
+impl Matching {
+    /// Of vectors of `dim` numbers, with the weights as they are now.
+    pub fn new(dim: usize, directions: Vec<Direction>) -> Self {
+        Matching(Arc::new(Weights { dim, directions, matchers: OnceLock::new() }))
+    }
+
+    fn matchers(&self) -> Result<&[Matcher], Error> {
+        if let Some(matchers) = self.0.matchers.get() {
+            return Ok(matchers);
+        }
+        let packed =
+            self.0.directions.iter().map(|direction| {
+                let parts =
+                    direction.memory.as_ref().map(|memory| memory.parts().map(Tensor::to_f32s));
+                let memory =
+                    parts.as_ref().map(|[linear_weight, linear_bias, gate_weight, gate_bias]| {
+                        Memory { linear_weight, linear_bias, gate_weight, gate_bias }
+                    });
+                Matcher::new(self.0.dim, direction.attention, memory)
+            });
+        let packed = packed.collect::<Result<Vec<_>, Error>>()?;
+        Ok(self.0.matchers.get_or_init(|| packed))
+    }
+
+    /// The scores of all pairs, images by captions, without gradients. A score has the same bits
+    /// whatever else is scored with it.
+    ///
+    /// # Errors
+    /// If an item has no vectors, or vectors of other dimensions.
+    pub fn scores(&self, images: &Encoded, texts: &Encoded) -> Result<Vec<f32>, Error> {
+        if let (Values::Cpu(_), Values::Cpu(_)) = (images.rows.values(), texts.rows.values()) {
+            let mut out = vec![0.0; images.len() * texts.len()];
+            self.cpu_scores(images.ragged()?, texts.ragged()?, &mut out)?;
+            return Ok(out);
+        }
+        let pairs = Encoded::all_pairs(images, texts);
+        Ok(self.pair_scores(&images.detached(), &texts.detached(), &pairs, None)?.to_f32s())
+    }
+
+    /// The same of numbers that are no tensors.
+    ///
+    /// # Errors
+    /// If an item has no vectors, or vectors of other dimensions.
+    pub fn cpu_scores(
+        &self,
+        images: Ragged<'_>,
+        texts: Ragged<'_>,
+        out: &mut [f32],
+    ) -> Result<(), Error> {
+        let (rows, columns) = (images.len(), texts.len());
+        out.fill(0.0);
+        let mut part = vec![0.0; rows * columns];
+        for (direction, matcher) in self.0.directions.iter().zip(self.matchers()?) {
+            let (queries, contexts) = direction.asking.own_and_other(images, texts);
+            matcher.scores(contexts, queries, &mut part)?;
+            for (image, out) in out.chunks_exact_mut(columns).enumerate() {
+                for (text, out) in out.iter_mut().enumerate() {
+                    *out += match direction.asking {
+                        Side::Text => part[image * columns + text],
+                        Side::Image => part[text * rows + image],
+                    };
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The scores of some `(image, caption)` pairs, with gradients. Where they are `known`, because
+    /// [`scores`](Self::scores) has told them, they are not computed again.
+    ///
+    /// # Errors
+    /// If there is no such pair, an item has no vectors, or vectors of other dimensions.
+    pub fn pair_scores(
+        &self,
+        images: &Encoded,
+        texts: &Encoded,
+        pairs: &[(u32, u32)],
+        known: Option<Vec<f32>>,
+    ) -> Result<Tensor, Error> {
+        let (of_images, of_captions): (Vec<u32>, Vec<u32>) = pairs.iter().copied().unzip();
+        Error::check_indices("images of the pairs", &of_images, images.len())?;
+        Error::check_indices("captions of the pairs", &of_captions, texts.len())?;
+        let memories = self.0.directions.iter().filter_map(|direction| direction.memory.as_ref());
+        let memories = memories.flat_map(MemoryWeights::parts);
+        let inputs: Vec<&Tensor> =
+            [&images.rows, &texts.rows].into_iter().chain(memories).collect();
+        let operation = PairScores {
+            matching: self.clone(),
+            image_offsets: images.offsets.clone(),
+            text_offsets: texts.offsets.clone(),
+            pairs: pairs.to_vec(),
+            known,
+        };
+        apply(operation, &inputs)
+    }
+}
+
+/// Images, captions and, of every direction that has one, the four parts of its memory.
+struct PairScores {
+    matching: Matching,
+    image_offsets: Vec<usize>,
+    text_offsets: Vec<usize>,
+    pairs: Vec<(u32, u32)>,
+    known: Option<Vec<f32>>,
+}
+
+impl PairScores {
+    fn ragged<'a>(&'a self, inputs: &[&'a [f32]]) -> (Ragged<'a>, Ragged<'a>) {
+        let dim = self.matching.0.dim;
+        (
+            Ragged { dim, values: inputs[0], offsets: &self.image_offsets },
+            Ragged { dim, values: inputs[1], offsets: &self.text_offsets },
+        )
+    }
+
+    /// The pairs as `(context, query)` of a direction.
+    fn pairs_of(&self, asking: Side) -> Vec<(u32, u32)> {
+        let turned = |&(image, text): &(u32, u32)| {
+            let (query, context) = asking.own_and_other(image, text);
+            (context, query)
+        };
+        self.pairs.iter().map(turned).collect()
+    }
+}
+
+impl Operation for PairScores {
+    fn shape(&self) -> Vec<usize> {
+        vec![self.pairs.len()]
+    }
+
+    fn formula<R: Real>(&self, inputs: &[&[R]]) -> Vec<R> {
+        let dim = self.matching.0.dim;
+        let rows = |input: usize, offsets: &[usize], item: u32| {
+            &inputs[input][offsets[item as usize] * dim..offsets[item as usize + 1] * dim]
+        };
+        let score = |&(image, text): &(u32, u32)| {
+            let images = rows(0, &self.image_offsets, image);
+            let texts = rows(1, &self.text_offsets, text);
+            let mut memories = inputs[2..].chunks_exact(4);
+            R::sum(self.matching.0.directions.iter().map(|direction| {
+                let memory = direction.memory.as_ref().and_then(|_| memories.next());
+                let memory = memory.map(|parts| PlainMemory {
+                    linear_weight: parts[0],
+                    linear_bias: parts[1],
+                    gate_weight: parts[2],
+                    gate_bias: parts[3],
+                });
+                let (queries, context) = direction.asking.own_and_other(images, texts);
+                R::sum(steps(&direction.attention, memory, dim, context, queries))
+            }))
+        };
+        self.pairs.iter().map(score).collect()
+    }
+
+    fn forward(&self, inputs: &[&[f32]]) -> Result<Vec<f32>, Error> {
+        if let Some(known) = &self.known {
+            return Ok(known.clone());
+        }
+        let (images, texts) = self.ragged(inputs);
+        let mut out = vec![0.0; self.pairs.len()];
+        let mut part = vec![0.0; self.pairs.len()];
+        for (direction, matcher) in self.matching.0.directions.iter().zip(self.matching.matchers()?)
+        {
+            let (queries, contexts) = direction.asking.own_and_other(images, texts);
+            matcher.pair_scores(contexts, queries, &self.pairs_of(direction.asking), &mut part)?;
+            out.iter_mut().zip(&part).for_each(|(sum, part)| *sum += part);
+        }
+        Ok(out)
+    }
+
+    fn backward(
+        &self,
+        inputs: &[&[f32]],
+        upstream: &[f32],
+        _wanted: &[bool],
+    ) -> Result<Vec<Option<Vec<f32>>>, Error> {
+        let (images, texts) = self.ragged(inputs);
+        let mut of_images = vec![0.0; images.values.len()];
+        let mut of_texts = vec![0.0; texts.values.len()];
+        let mut of_memories = Vec::new();
+        for (direction, matcher) in self.matching.0.directions.iter().zip(self.matching.matchers()?)
+        {
+            let (queries, contexts) = direction.asking.own_and_other(images, texts);
+            let pairs = self.pairs_of(direction.asking);
+            let found = matcher.gradients(contexts, queries, &pairs, upstream)?;
+            let sums = direction.asking.own_and_other(&mut of_images, &mut of_texts);
+            add(sums.0, &found.queries);
+            add(sums.1, &found.contexts);
+            if direction.memory.is_some() {
+                // A memory that a single step does not ask has no gradient.
+                let parts = found.memory.map(|parts| parts.map(Some)).unwrap_or_default();
+                of_memories.extend(parts);
+            }
+        }
+        Ok([Some(of_images), Some(of_texts)].into_iter().chain(of_memories).collect())
+    }
+}
+
+fn add(sum: &mut [f32], part: &[f32]) {
+    sum.iter_mut().zip(part).for_each(|(sum, part)| *sum += part);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::judge::{judge, tensor};
+    use crate::ops::unit_rows;
+    use crate::{Aggregation, Device, Normaliser};
+
+    const DIM: usize = 6;
+
+    fn direction(asking: Side, steps: usize, parts: &[Tensor]) -> Direction {
+        let attention = Attention {
+            temperature: 4.0,
+            normaliser: Normaliser::ClippedL2,
+            aggregation: Aggregation::Mean,
+            steps,
+            normalise_memory: steps == 3,
+        };
+        let memory = (steps > 1).then(|| MemoryWeights {
+            linear_weight: parts[0].clone(),
+            linear_bias: parts[1].clone(),
+            gate_weight: parts[2].clone(),
+            gate_bias: parts[3].clone(),
+        });
+        Direction { asking, attention, memory }
+    }
+
+    fn encoded(inputs: &[Tensor]) -> (Encoded, Encoded) {
+        let rows = [0, 1].map(|at| unit_rows(&inputs[at], 1e-8).unwrap());
+        let [images, texts] = rows;
+        (
+            Encoded { rows: images, offsets: vec![0, 3, 5] },
+            Encoded { rows: texts, offsets: vec![0, 2, 3, 7] },
+        )
+    }
+
+    #[test]
+    fn every_device_follows_the_formula() {
+        let weights = |seed: u64| {
+            [(0, 2 * DIM * DIM), (1, DIM), (2, 2 * DIM * DIM), (3, DIM)]
+                .map(|(part, count)| tensor(seed + part, &[count]))
+        };
+        let pairs = [(1, 0), (0, 2), (0, 0), (1, 2), (0, 1)];
+        for (asking, count) in
+            [(vec![Side::Text], 1), (vec![Side::Image], 2), (vec![Side::Text, Side::Image], 3)]
+        {
+            let mut inputs = vec![tensor(1, &[5, DIM]), tensor(2, &[7, DIM])];
+            if count > 1 {
+                asking.iter().for_each(|&side| inputs.extend(weights(10 + 4 * side as u64)));
+            }
+            let matching = |inputs: &[Tensor]| {
+                let parts = |at: usize| inputs.get(2 + 4 * at..).unwrap_or(&[]);
+                let directions = asking.iter().enumerate();
+                Matching::new(
+                    DIM,
+                    directions.map(|(at, &side)| direction(side, count, parts(at))).collect(),
+                )
+            };
+            judge(&inputs, 2e-5, |inputs| {
+                let (images, texts) = encoded(inputs);
+                matching(inputs).pair_scores(&images, &texts, &pairs, None)
+            });
+            let (images, texts) = encoded(&inputs);
+            let all = matching(&inputs).scores(&images, &texts).unwrap();
+            let some = matching(&inputs).pair_scores(&images, &texts, &pairs, None).unwrap();
+            for (&(image, text), score) in pairs.iter().zip(some.to_f32s()) {
+                assert_eq!(all[image as usize * 3 + text as usize].to_bits(), score.to_bits());
+            }
+            let exact: Vec<Tensor> =
+                inputs.iter().map(|i| i.to_device(Device::Reference)).collect();
+            let (images, texts) = encoded(&exact);
+            let plain = matching(&exact).scores(&images, &texts).unwrap();
+            all.iter().zip(plain).for_each(|(a, b)| assert!((a - b).abs() < 1e-5, "{a} {b}"));
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Matrices put together, and averaged.
+
+use crate::operation::{Operation, apply};
+use crate::{Error, Real, Tensor};
+
+/// Tensors one after another along their first dimension.
+///
+/// # Errors
+/// If they differ in the others, or there are none.
+pub fn concat(parts: &[&Tensor]) -> Result<Tensor, Error> {
+    let first = parts.first().ok_or(Error::EmptyItem { what: "a concatenation", item: 0 })?;
+    let mut shape = first.shape().to_vec();
+    shape[0] = 0;
+    for part in parts {
+        let (own, rest) = (part.shape()[0], part.shape()[1..].iter().product());
+        Error::check_dims("a part", rest, "the first", shape[1..].iter().product())?;
+        shape[0] += own;
+    }
+    if let [only] = parts {
+        return Ok((*only).clone());
+    }
+    let lengths = parts.iter().map(|part| part.len()).collect();
+    apply(Concat { shape, lengths }, parts)
+}
+
+struct Concat {
+    shape: Vec<usize>,
+    lengths: Vec<usize>,
+}
+
+impl Operation for Concat {
+    fn shape(&self) -> Vec<usize> {
+        self.shape.clone()
+    }
+
+    fn formula<R: Real>(&self, inputs: &[&[R]]) -> Vec<R> {
+        inputs.concat()
+    }
+
+    fn forward(&self, inputs: &[&[f32]]) -> Result<Vec<f32>, Error> {
+        Ok(inputs.concat())
+    }
+
+    fn backward(
+        &self,
+        _inputs: &[&[f32]],
+        mut upstream: &[f32],
+        _wanted: &[bool],
+    ) -> Result<Vec<Option<Vec<f32>>>, Error> {
+        let part = |&length: &usize| {
+            let (own, rest) = upstream.split_at(length);
+            upstream = rest;
+            Some(own.to_vec())
+        };
+        Ok(self.lengths.iter().map(part).collect())
+    }
+}
+
+/// The mean of every `each` rows: one vector per image of its regions.
+///
+/// # Errors
+/// If the rows do not divide into groups of `each`.
+pub fn mean_rows(rows: &Tensor, each: usize) -> Result<Tensor, Error> {
+    let (count, dim) = rows.matrix_shape()?;
+    let groups = count / each.max(1);
+    Error::check_len("rows in groups", count, groups * each)?;
+    if each == 1 {
+        return Ok(rows.clone());
+    }
+    apply(MeanRows { groups, each, dim }, &[rows])
+}
+
+struct MeanRows {
+    groups: usize,
+    each: usize,
+    dim: usize,
+}
+
+impl Operation for MeanRows {
+    fn shape(&self) -> Vec<usize> {
+        vec![self.groups, self.dim]
+    }
+
+    fn formula<R: Real>(&self, inputs: &[&[R]]) -> Vec<R> {
+        let mean = |group: &[R]| {
+            let column = |at: usize| group[at..].iter().step_by(self.dim).copied();
+            let mean = |at| R::sum(column(at)) / R::of(self.each as f64);
+            (0..self.dim).map(mean).collect::<Vec<R>>()
+        };
+        inputs[0].chunks_exact(self.each * self.dim).flat_map(mean).collect()
+    }
+
+    fn forward(&self, inputs: &[&[f32]]) -> Result<Vec<f32>, Error> {
+        let mut out = vec![0.0; self.groups * self.dim];
+        let scale = (1.0 / self.each as f64) as f32;
+        let groups = inputs[0].chunks_exact(self.each * self.dim);
+        for (out, group) in out.chunks_exact_mut(self.dim).zip(groups) {
+            for row in group.chunks_exact(self.dim) {
+                out.iter_mut().zip(row).for_each(|(sum, value)| *sum += value);
+            }
+            out.iter_mut().for_each(|sum| *sum *= scale);
+        }
+        Ok(out)
+    }
+
+    fn backward(
+        &self,
+        _inputs: &[&[f32]],
+        upstream: &[f32],
+        _wanted: &[bool],
+    ) -> Result<Vec<Option<Vec<f32>>>, Error> {
+        let scale = (1.0 / self.each as f64) as f32;
+        let of_group = |row: &[f32]| {
+            let row: Vec<f32> = row.iter().map(|value| value * scale).collect();
+            row.repeat(self.each)
+        };
+        Ok(vec![Some(upstream.chunks_exact(self.dim).flat_map(of_group).collect())])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::judge::{judge, tensor};
+
+    #[test]
+    fn every_device_follows_the_formula() {
+        let parts = [tensor(1, &[2, 3]), tensor(2, &[1, 3]), tensor(3, &[4, 3])];
+        judge(&parts, 1e-6, |inputs| concat(&inputs.iter().collect::<Vec<_>>()));
+        judge(&[tensor(1, &[6, 5])], 1e-6, |inputs| mean_rows(&inputs[0], 3));
+        assert!(mean_rows(&tensor(1, &[6, 5]), 4).is_err());
+        assert!(concat(&[&parts[0], &tensor(2, &[1, 4])]).is_err());
+    }
+}

@@ -1,0 +1,162 @@
+//! A gated recurrent unit over captions of any length, in one or both directions, with PyTorch's
+//! equations (gates stacked r, z, n; the reset gate is applied after the recurrent product):
+//!
+//! ```text
+//! r = sig(i_r + W_hr h + b_hr)      z = sig(i_z + W_hz h + b_hz)
+//! c = tanh(i_n + r * (W_hn h + b_hn))      h' = (1 - z) * c + z * h,  h_0 = 0
+//! ```
+//!
+//! `i` are the products with the inputs, computed for all words at once. Captions are worked on
+//! longest first, so that those still running at a step are the first rows: nothing is padded.
+
+mod pass;
+
+use std::sync::Mutex;
+
+use crate::operation::{Operation, apply};
+use crate::{Error, Real, Tensor};
+use pass::{Pass, Schedule};
+
+/// The hidden states of every word, averaged over the directions: words by `dim`.
+///
+/// `inputs` is words by `directions * 3 dim`, `weight` `directions * 3 dim` by `dim`, `bias` as
+/// long; the second direction reads every caption from its end. Caption `c` has the words from
+/// `offsets[c]` to `offsets[c + 1]`.
+///
+/// # Errors
+/// If the shapes do not fit together.
+pub fn gru(
+    inputs: &Tensor,
+    weight: &Tensor,
+    bias: &Tensor,
+    offsets: &[usize],
+) -> Result<Tensor, Error> {
+    let ((words, width), (stacked, dim)) = (inputs.matrix_shape()?, weight.matrix_shape()?);
+    let directions = stacked / (3 * dim).max(1);
+    Error::check_dims("the inputs of a recurrent unit", width, "its weights", stacked)?;
+    Error::check_len("the weights of a recurrent unit", stacked, directions * 3 * dim)?;
+    Error::check_len("the bias of a recurrent unit", bias.len(), stacked)?;
+    let schedule = Schedule::new(offsets);
+    Error::check_len("the words of captions", words, schedule.word_count())?;
+    let passes = Mutex::default();
+    apply(
+        Gru { schedule, offsets: offsets.to_vec(), dim, directions, passes },
+        &[inputs, weight, bias],
+    )
+}
+
+struct Gru {
+    schedule: Schedule,
+    offsets: Vec<usize>,
+    dim: usize,
+    directions: usize,
+    /// What the forward pass keeps for the backward pass, one of each direction.
+    passes: Mutex<Vec<Pass>>,
+}
+
+impl Gru {
+    fn part<'a>(&self, values: &'a [f32], direction: usize, width: usize) -> &'a [f32] {
+        &values[direction * 3 * self.dim * width..][..3 * self.dim * width]
+    }
+
+    /// Runs every direction, both at once where there are two.
+    fn each<T: Send>(&self, run: impl Fn(usize) -> T + Sync) -> Vec<T> {
+        match self.directions {
+            1 => vec![run(0)],
+            _ => <[T; 2]>::from(rayon::join(|| run(0), || run(1))).into(),
+        }
+    }
+}
+
+impl Operation for Gru {
+    fn shape(&self) -> Vec<usize> {
+        vec![self.schedule.word_count(), self.dim]
+    }
+
+    fn formula<R: Real>(&self, inputs: &[&[R]]) -> Vec<R> {
+        let &[given, weight, bias] = inputs else { unreachable!("inputs, weight and bias") };
+        let (dim, directions) = (self.dim, self.directions);
+        let mut states = vec![R::of(0.0); self.schedule.word_count() * dim];
+        for direction in 0..directions {
+            let first = direction * 3 * dim;
+            for caption in self.offsets.windows(2) {
+                let mut state = vec![R::of(0.0); dim];
+                let mut words: Vec<usize> = (caption[0]..caption[1]).collect();
+                if direction == 1 {
+                    words.reverse();
+                }
+                for word in words {
+                    let before = state.clone();
+                    let recurrent = |gate: usize, at: usize| {
+                        let row = first + gate * dim + at;
+                        R::dot(&weight[row * dim..][..dim], &before) + bias[row]
+                    };
+                    for (at, state) in state.iter_mut().enumerate() {
+                        let input =
+                            |gate| given[(word * directions) * 3 * dim + first + gate * dim + at];
+                        let reset = (input(0) + recurrent(0, at)).sigmoid();
+                        let keep = (input(1) + recurrent(1, at)).sigmoid();
+                        let candidate = (input(2) + reset * recurrent(2, at)).tanh();
+                        *state = (R::of(1.0) - keep) * candidate + keep * before[at];
+                    }
+                    let out = &mut states[word * dim..][..dim];
+                    let share = R::of(1.0 / directions as f64);
+                    out.iter_mut()
+                        .zip(&state)
+                        .for_each(|(out, &state)| *out = *out + share * state);
+                }
+            }
+        }
+        states
+    }
+
+    fn forward(&self, inputs: &[&[f32]]) -> Result<Vec<f32>, Error> {
+        let passes = self.each(|direction| {
+            let weight = self.part(inputs[1], direction, self.dim);
+            let bias = self.part(inputs[2], direction, 1);
+            let of = (self.directions, direction);
+            Pass::forward(&self.schedule, inputs[0], of, weight, bias, self.dim)
+        });
+        let mut out = vec![0.0; self.schedule.word_count() * self.dim];
+        for pass in &passes {
+            pass.add_states(&self.schedule, 1.0 / self.directions as f32, &mut out);
+        }
+        *self.passes.lock().expect("nothing panics while it is held") = passes;
+        Ok(out)
+    }
+
+    fn backward(
+        &self,
+        inputs: &[&[f32]],
+        upstream: &[f32],
+        _wanted: &[bool],
+    ) -> Result<Vec<Option<Vec<f32>>>, Error> {
+        let passes = self.passes.lock().expect("nothing panics while it is held");
+        let scale = 1.0 / self.directions as f32;
+        let gradients = self.each(|direction| {
+            let weight = self.part(inputs[1], direction, self.dim);
+            passes[direction].backward(&self.schedule, weight, upstream, scale)
+        });
+        let of_weight = gradients.iter().flat_map(|g| g.weight.iter().copied()).collect();
+        let of_bias = gradients.iter().flat_map(|g| g.bias.iter().copied()).collect();
+        let of_inputs = pass::join_inputs(&self.schedule, &gradients, self.dim);
+        Ok(vec![Some(of_inputs), Some(of_weight), Some(of_bias)])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::judge::{judge, tensor};
+
+    #[test]
+    fn every_device_follows_the_formula() {
+        for (directions, dim) in [(1, 5), (2, 5), (2, 40)] {
+            let width = directions * 3 * dim;
+            let inputs = [tensor(1, &[16, width]), tensor(2, &[width, dim]), tensor(3, &[width])];
+            judge(&inputs, 1e-5, |inputs| {
+                gru(&inputs[0], &inputs[1], &inputs[2], &[0, 3, 4, 11, 13, 16])
+            });
+        }
+    }
+}

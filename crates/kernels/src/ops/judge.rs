@@ -1,0 +1,50 @@
+//! The one test body of all operations: every device against the formula in double precision.
+
+use nextpair_core::Draws;
+
+use crate::{Device, Error, Gradients, Tensor};
+
+/// Normal draws.
+pub(crate) fn tensor(seed: u64, shape: &[usize]) -> Tensor {
+    let mut draws = Draws::new(seed);
+    let count = shape.iter().product();
+    let values = (0..count).map(|_| draws.normal() as f32).collect();
+    Tensor::new(values, shape, Device::Cpu).expect("as many as the shape says")
+}
+
+/// Compares values and gradients of all inputs on every device with the reference. They may be off
+/// by `tolerance` of the largest.
+pub(crate) fn judge(
+    inputs: &[Tensor],
+    tolerance: f64,
+    compute: impl Fn(&[Tensor]) -> Result<Tensor, Error>,
+) {
+    let on = |device: Device| -> (Vec<Tensor>, Tensor, Gradients) {
+        let inputs: Vec<Tensor> =
+            inputs.iter().map(|input| input.to_device(device).into_weight()).collect();
+        let result = compute(&inputs).unwrap();
+        let upstream = tensor(99, &[result.len()]).to_f32s();
+        let gradients = result.backward(&upstream).unwrap();
+        (inputs, result, gradients)
+    };
+    let (expected_inputs, expected, expected_gradients) = on(Device::Reference);
+    for device in Device::available() {
+        let (inputs, result, gradients) = on(device);
+        assert_eq!(result.shape(), expected.shape());
+        close("the result", &result.to_f64s(), &expected.to_f64s(), tolerance);
+        for (at, (input, judge)) in inputs.iter().zip(&expected_inputs).enumerate() {
+            let of = |gradients: &Gradients, input| gradients.of(input).map(|g| g.to_f64s());
+            let (found, expected) = (of(&gradients, input), of(&expected_gradients, judge));
+            let what = format!("the gradient of input {at} on {device}");
+            close(&what, &found.unwrap(), &expected.unwrap(), tolerance);
+        }
+    }
+}
+
+fn close(what: &str, found: &[f64], expected: &[f64], tolerance: f64) {
+    let largest = expected.iter().fold(1.0, |largest: f64, x| largest.max(x.abs()));
+    for (at, (found, expected)) in found.iter().zip(expected).enumerate() {
+        let off = (found - expected).abs();
+        assert!(off <= tolerance * largest, "{what}: {found} instead of {expected} at {at}");
+    }
+}

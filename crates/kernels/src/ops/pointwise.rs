@@ -1,0 +1,90 @@
+//! Functions of every number by itself.
+
+use crate::operation::{Operation, apply};
+use crate::{Error, Real, Tensor};
+
+/// `max(0, x)`, with a derivative of 1 at 0.
+///
+/// # Errors
+/// None on the CPU.
+pub fn relu(tensor: &Tensor) -> Result<Tensor, Error> {
+    apply(Pointwise { shape: tensor.shape().to_vec(), function: Function::Relu }, &[tensor])
+}
+
+/// The absolute value, with a derivative of 0 at 0.
+///
+/// # Errors
+/// None on the CPU.
+pub fn abs(tensor: &Tensor) -> Result<Tensor, Error> {
+    apply(Pointwise { shape: tensor.shape().to_vec(), function: Function::Abs }, &[tensor])
+}
+
+#[derive(Clone, Copy)]
+enum Function {
+    Relu,
+    Abs,
+}
+
+struct Pointwise {
+    shape: Vec<usize>,
+    function: Function,
+}
+
+impl Function {
+    fn derivative(self, x: f32) -> f32 {
+        match self {
+            Function::Relu if x >= 0.0 => 1.0,
+            Function::Abs if x > 0.0 => 1.0,
+            Function::Abs if x < 0.0 => -1.0,
+            _ => 0.0,
+        }
+    }
+}
+
+impl Operation for Pointwise {
+    fn shape(&self) -> Vec<usize> {
+        self.shape.clone()
+    }
+
+    fn formula<R: Real>(&self, inputs: &[&[R]]) -> Vec<R> {
+        let function = |&x: &R| match self.function {
+            Function::Relu => x.relu(),
+            Function::Abs => x.abs(),
+        };
+        inputs[0].iter().map(function).collect()
+    }
+
+    fn forward(&self, inputs: &[&[f32]]) -> Result<Vec<f32>, Error> {
+        let function = |&x: &f32| match self.function {
+            Function::Relu => x.max(0.0),
+            Function::Abs => x.abs(),
+        };
+        Ok(inputs[0].iter().map(function).collect())
+    }
+
+    fn backward(
+        &self,
+        inputs: &[&[f32]],
+        upstream: &[f32],
+        _wanted: &[bool],
+    ) -> Result<Vec<Option<Vec<f32>>>, Error> {
+        let pairs = upstream.iter().zip(inputs[0]);
+        Ok(vec![Some(pairs.map(|(g, &x)| g * self.function.derivative(x)).collect())])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Device;
+    use crate::ops::judge::{judge, tensor};
+
+    #[test]
+    fn every_device_follows_the_formula() {
+        let edges = Tensor::new(vec![0.0, -0.0, 1.0, -2.0], &[4], Device::Cpu).unwrap();
+        for input in [tensor(1, &[3, 7]), edges] {
+            judge(&[input.clone()], 1e-6, |inputs| relu(&inputs[0]));
+            judge(&[input], 1e-6, |inputs| abs(&inputs[0]));
+        }
+    }
+}

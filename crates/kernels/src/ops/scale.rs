@@ -1,0 +1,69 @@
+//! Weights learned as a direction and one scale.
+
+use crate::elementwise::sum_of;
+use crate::operation::{Operation, apply};
+use crate::{Error, Real, Tensor};
+
+/// `g v / |v|` with the Frobenius norm (Salimans and Kingma, 2016, with one scale for the layer).
+///
+/// # Errors
+/// If `scale` is not one number.
+pub fn weight_norm(direction: &Tensor, scale: &Tensor) -> Result<Tensor, Error> {
+    Error::check_len("the scale of a weight", scale.len(), 1)?;
+    apply(WeightNorm { shape: direction.shape().to_vec() }, &[direction, scale])
+}
+
+struct WeightNorm {
+    shape: Vec<usize>,
+}
+
+fn norm(direction: &[f32]) -> f32 {
+    sum_of(direction.len(), |at| direction[at] * direction[at]).sqrt()
+}
+
+impl Operation for WeightNorm {
+    fn shape(&self) -> Vec<usize> {
+        self.shape.clone()
+    }
+
+    fn formula<R: Real>(&self, inputs: &[&[R]]) -> Vec<R> {
+        let factor = inputs[1][0] / R::dot(inputs[0], inputs[0]).sqrt();
+        inputs[0].iter().map(|&v| v * factor).collect()
+    }
+
+    fn forward(&self, inputs: &[&[f32]]) -> Result<Vec<f32>, Error> {
+        let factor = inputs[1][0] / norm(inputs[0]);
+        Ok(inputs[0].iter().map(|v| v * factor).collect())
+    }
+
+    /// With `f = g / |v|`: `dv = f dw - v (v . dw) f / |v|²` and `dg = (v . dw) / |v|`.
+    fn backward(
+        &self,
+        inputs: &[&[f32]],
+        upstream: &[f32],
+        _wanted: &[bool],
+    ) -> Result<Vec<Option<Vec<f32>>>, Error> {
+        let (direction, scale) = (inputs[0], inputs[1][0]);
+        let norm = norm(direction);
+        let factor = scale / norm;
+        let along = sum_of(direction.len(), |at| direction[at] * upstream[at]);
+        // By way of the factor to the norm, and from there to the numbers it is the root of.
+        let of_norm = -(along * scale) / (norm * norm);
+        let of_squares = of_norm / norm * 0.5;
+        let of_direction =
+            direction.iter().zip(upstream).map(|(v, g)| v * of_squares * 2.0 + g * factor);
+        Ok(vec![Some(of_direction.collect()), Some(vec![along / norm])])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::judge::{judge, tensor};
+
+    #[test]
+    fn every_device_follows_the_formula() {
+        let inputs = [tensor(1, &[4, 6]), tensor(2, &[1])];
+        judge(&inputs, 1e-5, |inputs| weight_norm(&inputs[0], &inputs[1]));
+    }
+}

@@ -1,0 +1,245 @@
+//! From encoded images and captions to similarities: all pairs without gradients, or some with.
+
+use nextpair_data::Side;
+use nextpair_engine::{self as engine, Embeddings, Metric, Similarity, Vectors};
+use nextpair_kernels::ops::{Matching, dot_pairs, dot_scores, order_pairs};
+use nextpair_kernels::{Device, Encoded, Tensor};
+
+use crate::{Encodings, Error};
+
+/// How a model compares images and captions.
+///
+/// The score of a pair must have the same bits whatever else is in the call: it is computed in
+/// tiles, in batches and alone.
+pub trait Comparison: Send + Sync {
+    /// The scores of some `(image, caption)` pairs, with gradients. Where [`scores`](Self::scores)
+    /// has told them they are `known`, and need not be computed again.
+    ///
+    /// # Errors
+    /// If there is no such pair.
+    fn pair_scores(
+        &self,
+        images: &Encoded,
+        texts: &Encoded,
+        pairs: &[(u32, u32)],
+        known: Option<Vec<f32>>,
+    ) -> Result<Tensor, Error>;
+
+    /// The scores of all pairs, images by captions, without gradients.
+    ///
+    /// # Errors
+    /// If images and captions do not fit together.
+    fn scores(&self, images: &Encoded, texts: &Encoded) -> Result<Vec<f32>, Error> {
+        let (images, texts) = (images.detached(), texts.detached());
+        let pairs = Encoded::all_pairs(&images, &texts);
+        Ok(self.pair_scores(&images, &texts, &pairs, None)?.to_f32s())
+    }
+
+    /// Whether a score takes about as long as encoding does.
+    fn is_costly(&self) -> bool {
+        true
+    }
+
+    /// The similarity of encoded `rows`, which are of the side `of_rows`, and `columns` of the other.
+    ///
+    /// # Errors
+    /// If their numbers cannot be compared.
+    fn similarity(
+        self: Box<Self>,
+        of_rows: Side,
+        rows: Encodings,
+        columns: Encodings,
+    ) -> Result<Box<dyn Similarity>, Error>;
+}
+
+/// The dot product of one vector per item.
+pub struct Dot;
+
+impl Comparison for Dot {
+    fn pair_scores(
+        &self,
+        images: &Encoded,
+        texts: &Encoded,
+        pairs: &[(u32, u32)],
+        _known: Option<Vec<f32>>,
+    ) -> Result<Tensor, Error> {
+        Ok(dot_pairs(images, texts, pairs)?)
+    }
+
+    fn scores(&self, images: &Encoded, texts: &Encoded) -> Result<Vec<f32>, Error> {
+        Ok(dot_scores(images, texts)?)
+    }
+
+    fn is_costly(&self) -> bool {
+        false
+    }
+
+    fn similarity(
+        self: Box<Self>,
+        of_rows: Side,
+        rows: Encodings,
+        columns: Encodings,
+    ) -> Result<Box<dyn Similarity>, Error> {
+        let (of_rows, of_columns) =
+            of_rows.own_and_other("the encoded images", "the encoded captions");
+        let rows = Vectors::new(rows.matrix(), of_rows)?;
+        let columns = Vectors::new(columns.matrix(), of_columns)?;
+        Ok(Box::new(Embeddings::new(rows, columns, Metric::Dot)?))
+    }
+}
+
+/// Order embeddings: `-|max(0, t - u)|`, how far a caption is from being more general than the
+/// image.
+pub struct Order;
+
+impl Comparison for Order {
+    fn pair_scores(
+        &self,
+        images: &Encoded,
+        texts: &Encoded,
+        pairs: &[(u32, u32)],
+        _known: Option<Vec<f32>>,
+    ) -> Result<Tensor, Error> {
+        Ok(order_pairs(images, texts, pairs)?)
+    }
+
+    fn is_costly(&self) -> bool {
+        false
+    }
+
+    fn similarity(
+        self: Box<Self>,
+        of_rows: Side,
+        rows: Encodings,
+        columns: Encodings,
+    ) -> Result<Box<dyn Similarity>, Error> {
+        let largest = rows.longest() + columns.longest();
+        Ok(Box::new(Ordered { of_rows, rows, columns, largest }))
+    }
+}
+
+/// Attention between several vectors per item.
+impl Comparison for Matching {
+    fn pair_scores(
+        &self,
+        images: &Encoded,
+        texts: &Encoded,
+        pairs: &[(u32, u32)],
+        known: Option<Vec<f32>>,
+    ) -> Result<Tensor, Error> {
+        Ok(Matching::pair_scores(self, images, texts, pairs, known)?)
+    }
+
+    fn scores(&self, images: &Encoded, texts: &Encoded) -> Result<Vec<f32>, Error> {
+        Ok(Matching::scores(self, images, texts)?)
+    }
+
+    fn similarity(
+        self: Box<Self>,
+        of_rows: Side,
+        rows: Encodings,
+        columns: Encodings,
+    ) -> Result<Box<dyn Similarity>, Error> {
+        Ok(Box::new(Tiles { comparison: self, of_rows, rows, columns }))
+    }
+}
+
+/// The similarity of a comparison that has no faster way than to look at all its tiles. A score has
+/// the same bits in every tile, so tiles are exact.
+pub struct Tiles<C> {
+    /// How pairs are compared.
+    pub comparison: Box<C>,
+    /// What the rows are.
+    pub of_rows: Side,
+    /// The rows.
+    pub rows: Encodings,
+    /// The columns, of the other side.
+    pub columns: Encodings,
+}
+
+impl<C: Comparison> Similarity for Tiles<C> {
+    fn rows(&self) -> usize {
+        self.rows.len()
+    }
+
+    fn columns(&self) -> usize {
+        self.columns.len()
+    }
+
+    fn tile(&self, rows: &[u32], columns: &[u32], out: &mut [f32]) -> Result<(), engine::Error> {
+        let failed = |error: Error| engine::Error::Similarity(Box::new(error));
+        let of_rows = self.rows.gather(rows, Device::Cpu).map_err(failed)?;
+        let of_columns = self.columns.gather(columns, Device::Cpu).map_err(failed)?;
+        let (images, texts) = self.of_rows.image_and_text(&of_rows, &of_columns);
+        let scores = self.comparison.scores(images, texts).map_err(failed)?;
+        match self.of_rows {
+            Side::Image => out.copy_from_slice(&scores),
+            Side::Text => {
+                for (row, out) in out.chunks_exact_mut(columns.len()).enumerate() {
+                    for (column, out) in out.iter_mut().enumerate() {
+                        *out = scores[column * rows.len() + row];
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn tile_error(&self, _: &[u32], _: &[u32]) -> f64 {
+        0.0
+    }
+
+    fn exact(&self, row: u32, columns: &[u32], out: &mut [f64]) -> Result<(), engine::Error> {
+        let mut values = vec![0.0; columns.len()];
+        self.tile(&[row], columns, &mut values)?;
+        out.iter_mut().zip(values).for_each(|(out, value)| *out = f64::from(value));
+        Ok(())
+    }
+}
+
+/// Order embeddings canonically: double precision, ascending dimension.
+struct Ordered {
+    of_rows: Side,
+    rows: Encodings,
+    columns: Encodings,
+    /// No score is further from 0.
+    largest: f64,
+}
+
+impl Similarity for Ordered {
+    fn rows(&self) -> usize {
+        self.rows.len()
+    }
+
+    fn columns(&self) -> usize {
+        self.columns.len()
+    }
+
+    fn tile(&self, rows: &[u32], columns: &[u32], out: &mut [f32]) -> Result<(), engine::Error> {
+        let mut values = vec![0.0; columns.len()];
+        for (&row, out) in rows.iter().zip(out.chunks_exact_mut(columns.len())) {
+            self.exact(row, columns, &mut values)?;
+            out.iter_mut().zip(&values).for_each(|(out, &value)| *out = value as f32);
+        }
+        Ok(())
+    }
+
+    fn tile_error(&self, _: &[u32], _: &[u32]) -> f64 {
+        // Rounding to single precision.
+        f64::from(f32::EPSILON) * self.largest
+    }
+
+    fn exact(&self, row: u32, columns: &[u32], out: &mut [f64]) -> Result<(), engine::Error> {
+        let (own, _) = self.rows.numbers(&[row]);
+        let (others, _) = self.columns.numbers(columns);
+        for (out, other) in out.iter_mut().zip(others.chunks_exact(own.len())) {
+            let squares = own.iter().zip(other).map(|(&own, &other)| {
+                let (image, text) = self.of_rows.image_and_text(own, other);
+                (f64::from(text) - f64::from(image)).max(0.0).powi(2)
+            });
+            // Not minus zero: equal values have equal bits.
+            *out = 0.0 - squares.sum::<f64>().sqrt();
+        }
+        Ok(())
+    }
+}

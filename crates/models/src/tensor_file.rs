@@ -1,0 +1,113 @@
+//! Tensors in safetensors files.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use half::{bf16, f16};
+use nextpair_data::{AtomicFile, fingerprint, ordinary};
+use nextpair_kernels::Tensor;
+use safetensors::tensor::{Dtype, View};
+
+use crate::Error;
+
+/// A tensor as a file has it.
+#[derive(Clone, Debug)]
+pub(crate) struct Stored {
+    pub(crate) dtype: Dtype,
+    pub(crate) shape: Vec<usize>,
+    /// In single precision; none where it does not hold floating-point numbers.
+    pub(crate) values: Option<Vec<f32>>,
+}
+
+impl Stored {
+    /// Little-endian bytes of a shape that has been checked.
+    fn new(dtype: Dtype, shape: &[usize], bytes: &[u8]) -> Self {
+        Stored { dtype, shape: shape.to_vec(), values: singles(dtype, bytes) }
+    }
+}
+
+impl From<&Tensor> for Stored {
+    fn from(tensor: &Tensor) -> Self {
+        let (dtype, shape) = (Dtype::F32, tensor.shape().to_vec());
+        Stored { dtype, shape, values: Some(tensor.to_f32s()) }
+    }
+}
+
+/// Floating-point numbers of any kind in single precision.
+pub(crate) fn singles(dtype: Dtype, bytes: &[u8]) -> Option<Vec<f32>> {
+    fn decode<const N: usize>(bytes: &[u8], decode: impl Fn([u8; N]) -> f32) -> Option<Vec<f32>> {
+        let number = |bytes: &[u8]| Some(decode(bytes.try_into().ok()?));
+        bytes.chunks_exact(N).map(number).collect()
+    }
+    match dtype {
+        Dtype::F32 => decode(bytes, f32::from_le_bytes),
+        Dtype::F64 => decode(bytes, |bytes| f64::from_le_bytes(bytes) as f32),
+        Dtype::F16 => decode(bytes, |bytes| f16::from_le_bytes(bytes).to_f32()),
+        Dtype::BF16 => decode(bytes, |bytes| bf16::from_le_bytes(bytes).to_f32()),
+        _ => None,
+    }
+}
+
+/// The tensors of a file, each copied.
+pub(crate) fn read(path: &Path) -> Result<BTreeMap<String, Stored>, Error> {
+    let bytes = ordinary::read(path)?;
+    let file = safetensors::SafeTensors::deserialize(&bytes);
+    let file = file.map_err(|e| Error::file(path, e.to_string()))?;
+    let stored = |(name, view): (String, safetensors::tensor::TensorView<'_>)| {
+        (name, Stored::new(view.dtype(), view.shape(), view.data()))
+    };
+    Ok(file.tensors().into_iter().map(stored).collect())
+}
+
+/// A tensor as it is written.
+struct Written<'a> {
+    shape: &'a [usize],
+    bytes: Vec<u8>,
+}
+
+impl View for &Written<'_> {
+    fn dtype(&self) -> Dtype {
+        Dtype::F32
+    }
+
+    fn shape(&self) -> &[usize] {
+        self.shape
+    }
+
+    fn data(&self) -> Cow<'_, [u8]> {
+        Cow::Borrowed(&self.bytes)
+    }
+
+    fn data_len(&self) -> usize {
+        self.bytes.len()
+    }
+}
+
+/// Writes tensors whole or not at all, with a word about them. The fingerprint of the file.
+pub(crate) fn write<'a>(
+    path: &Path,
+    tensors: impl Iterator<Item = (String, &'a Tensor)>,
+    (key, text): (&str, String),
+) -> Result<String, Error> {
+    let written: Vec<(String, Written<'_>)> = tensors
+        .map(|(name, tensor)| {
+            let bytes = tensor.to_f32s().iter().flat_map(|value| value.to_le_bytes()).collect();
+            (name, Written { shape: tensor.shape(), bytes })
+        })
+        .collect();
+    let metadata = [(key.to_owned(), text)].into();
+    let views = written.iter().map(|(name, tensor)| (name, tensor));
+    let bytes = safetensors::serialize(views, Some(metadata));
+    let bytes = bytes.map_err(|e| Error::file(path, e.to_string()))?;
+    AtomicFile::write_whole(path, &bytes)?;
+    Ok(fingerprint(&bytes))
+}
+
+/// A word that a file has about its tensors.
+pub(crate) fn metadata(path: &Path, key: &str) -> Result<Option<String>, Error> {
+    let bytes = ordinary::read(path)?;
+    let (_, head) = safetensors::SafeTensors::read_metadata(&bytes)
+        .map_err(|e| Error::file(path, e.to_string()))?;
+    Ok(head.metadata().as_ref().and_then(|all| all.get(key)).cloned())
+}

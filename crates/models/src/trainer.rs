@@ -1,0 +1,211 @@
+//! Training as the paper states it, a step and an epoch at a time.
+
+use std::time::Instant;
+
+use nextpair_data::{Progress, draw};
+use nextpair_kernels::{Adam, Gradients, Tensor};
+
+use crate::corpus::{Corpus, Pair};
+use crate::loss::loss;
+use crate::training::{Epoch, Training};
+use crate::{Error, Mode, Model, Pass, Texts, Violation};
+
+/// A model, its optimiser and how it is trained.
+pub struct Trainer {
+    model: Model,
+    adam: Adam,
+    training: Training,
+}
+
+/// A batch: images and captions that belong together, row by row.
+#[derive(Clone, Debug)]
+pub struct Batch {
+    /// Features: images by regions by numbers.
+    pub images: Tensor,
+    /// As many captions.
+    pub texts: Texts,
+}
+
+/// The loss of a batch and its gradients.
+pub struct BatchLoss {
+    /// The loss, summed over the batch.
+    pub loss: f64,
+    /// How many of the pairs had a gradient.
+    pub active: usize,
+    /// Of every weight that the loss depends on; zeros where nothing is violated.
+    pub gradients: Gradients,
+}
+
+/// What a step did.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Step {
+    /// The loss before it, summed over the batch.
+    pub loss: f64,
+    /// How many of the pairs had a gradient.
+    pub active: usize,
+    /// The norm of the gradients before they were scaled down.
+    pub gradient: f64,
+}
+
+/// What draws are for, apart from other draws of the same seed.
+const SHUFFLE: u64 = 0x5f;
+const DROPOUT: u64 = 0xd0;
+
+impl Trainer {
+    /// At the first step.
+    ///
+    /// # Errors
+    /// If the settings of the training cannot be meant.
+    pub fn new(model: Model, training: Training) -> Result<Self, Error> {
+        training.check()?;
+        let adam = Adam::new(model.weights().trained().map(|(_, weight)| weight))?;
+        Ok(Trainer { model, adam, training })
+    }
+
+    /// The model as it is now.
+    pub fn model(&self) -> &Model {
+        &self.model
+    }
+
+    /// The model and its optimiser.
+    pub(crate) fn state(&self) -> (&Model, &Adam) {
+        (&self.model, &self.adam)
+    }
+
+    /// The same, to go on from a stored state.
+    pub(crate) fn state_mut(&mut self) -> (&mut Model, &mut Adam) {
+        (&mut self.model, &mut self.adam)
+    }
+
+    /// One step of the optimiser on a batch. Dropout, where a model has it, draws from `seed`.
+    ///
+    /// # Errors
+    /// If the batch does not fit the model, or a score is not a number.
+    pub fn step(&mut self, batch: &Batch, rate: f64, seed: u64) -> Result<Step, Error> {
+        let Training { margin, violation, clip, .. } = self.training;
+        let pass = Pass::new(self.model.weights(), Mode::Train(seed));
+        let BatchLoss { loss, active, gradients } =
+            batch_loss(&self.model, &pass, batch, margin, violation)?;
+        let observed = pass.into_observed();
+        let weights = self.model.weights_mut();
+        let gradient = self.adam.step(weights.trained_mut(), &gradients, rate, clip)?;
+        observed.into_iter().try_for_each(|(buffer, value)| weights.set(&buffer, value))?;
+        Ok(Step { loss, active, gradient })
+    }
+
+    /// One pass over the pairs, in the order of an epoch that counts from 0.
+    ///
+    /// # Errors
+    /// Those of a step, with the items they are about.
+    pub fn epoch(
+        &mut self,
+        corpus: &Corpus,
+        pairs: &[Pair],
+        number: usize,
+        progress: &dyn Progress,
+    ) -> Result<Epoch, Error> {
+        let (start, device) = (Instant::now(), self.model.device());
+        let (seed, rate) = (self.training.seed, self.training.rate_at(number));
+        let order = shuffled(pairs, seed, number);
+        let (mut loss, mut active, mut scores, mut norms, mut steps) = (0.0, 0, 0, 0.0, 0);
+        for pairs in order.chunks(self.training.batch) {
+            let items: Vec<usize> = pairs.iter().map(|pair| pair.item).collect();
+            let captions: Vec<usize> = pairs.iter().map(|pair| pair.caption).collect();
+            let images = corpus.features(&items, device)?;
+            let batch = Batch { images, texts: corpus.texts(&captions, device)? };
+            let drawn = draw::draw_of(seed, DROPOUT + ((number as u64) << 8), steps);
+            let step = self.step(&batch, rate, drawn);
+            let step = step.map_err(|error| named(error, corpus, pairs))?;
+            if !step.gradient.is_finite() {
+                let what = format!("the gradients of epoch {} are not finite", number + 1);
+                return Err(Error::NotFinite { what });
+            }
+            loss += step.loss;
+            active += step.active;
+            scores += pairs.len() * pairs.len();
+            norms += step.gradient;
+            steps += 1;
+            progress.advance(pairs.len() as u64);
+        }
+        Ok(Epoch {
+            epoch: number + 1,
+            loss: loss / pairs.len() as f64,
+            rate,
+            active: active as f64 / scores.max(1) as f64,
+            gradient: norms / steps.max(1) as f64,
+            seconds: start.elapsed().as_secs_f64(),
+            dev: None,
+            dev_seconds: 0.0,
+        })
+    }
+}
+
+/// The loss of a batch and its gradients by the exact sparse procedure: all pairs are scored without
+/// gradients, and those that the loss looks at once more with gradients.
+///
+/// # Errors
+/// If the batch does not fit the model, or a score is not a number.
+pub fn batch_loss(
+    model: &Model,
+    pass: &Pass<'_>,
+    batch: &Batch,
+    margin: f64,
+    violation: Violation,
+) -> Result<BatchLoss, Error> {
+    let architecture = model.architecture();
+    // 1. Images and captions become vectors.
+    let images = architecture.encode_images(pass, &batch.images)?;
+    let texts = architecture.encode_texts(pass, &batch.texts)?;
+    // 2. Every image is compared with every caption.
+    let comparison = architecture.comparison(pass.weights())?;
+    let scores = comparison.scores(&images, &texts)?;
+    if let Some(bad) = scores.iter().position(|score| !score.is_finite()) {
+        let (image, caption) = (bad / texts.len(), bad % texts.len());
+        return Err(Error::Score { image, caption, value: scores[bad] });
+    }
+    // 3. The loss is a sum of few of the scores, each with a factor.
+    let hinges = loss(&scores, images.len(), margin, violation);
+    let (mut pairs, mut factors): (Vec<(u32, u32)>, Vec<f32>) = hinges.pairs.into_iter().unzip();
+    let active = pairs.len();
+    if pairs.is_empty() {
+        // The gradients are zeros, not missing: momentum still moves the weights.
+        (pairs, factors) = (vec![(0, 0)], vec![0.0]);
+    }
+    // 4. Those scores with gradients, and from the factors back to the weights.
+    let known = pairs.iter().map(|&(i, j)| scores[i as usize * texts.len() + j as usize]);
+    let known = Some(known.collect());
+    let mut gradients =
+        comparison.pair_scores(&images, &texts, &pairs, known)?.backward(&factors)?;
+    let mut loss = hinges.value;
+    // 5. Whatever else the architecture learns from.
+    if let Some(auxiliary) = architecture.auxiliary_loss(pass, &images, &texts)? {
+        loss += auxiliary.to_f64s().iter().sum::<f64>();
+        gradients.merge(auxiliary.backward(&vec![1.0; auxiliary.len()])?)?;
+    }
+    Ok(BatchLoss { loss, active, gradients })
+}
+
+/// The pairs of an epoch in their order: a shuffle that depends on seed and epoch alone.
+fn shuffled(pairs: &[Pair], seed: u64, epoch: usize) -> Vec<Pair> {
+    let draw = |at: usize| draw::draw_of(seed, SHUFFLE + ((epoch as u64) << 8), at as u64);
+    let mut order: Vec<usize> = (0..pairs.len()).collect();
+    order.sort_by_cached_key(|&at| draw(at));
+    order.into_iter().map(|at| pairs[at]).collect()
+}
+
+/// Says which items a score of the batch is of.
+fn named(error: Error, corpus: &Corpus, batch: &[Pair]) -> Error {
+    match error {
+        Error::Score { image, caption, value } => {
+            let id = |at: usize| corpus.dataset().items().get(batch[at].item).id;
+            let what = format!(
+                "the score of the image of item {} and a caption of item {} is {value}; is a row of \
+                 features all zeros, or the rate too high?",
+                id(image),
+                id(caption)
+            );
+            Error::NotFinite { what }
+        }
+        other => other,
+    }
+}

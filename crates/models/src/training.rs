@@ -1,0 +1,106 @@
+//! How a model is trained, and what an epoch did.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Error;
+use crate::corpus::Choice;
+use crate::evaluate::Evaluation;
+use crate::loss::Violation;
+
+/// How a model is trained. The defaults are those of the paper.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Training {
+    /// Passes over the pairs.
+    pub epochs: usize,
+    /// Pairs of a batch.
+    pub batch: usize,
+    /// The learning rate at first.
+    pub rate: f64,
+    /// Epochs after which the rate falls to a tenth, again and again.
+    pub decay_every: usize,
+    /// The margin of the hinges.
+    pub margin: f64,
+    /// Which hinges count.
+    pub violation: Violation,
+    /// Gradients are scaled down to this norm.
+    pub clip: f64,
+    /// Epochs at the end after which the model is evaluated on dev; the best is kept.
+    pub validate_last: usize,
+    /// Images of dev that are used for it.
+    pub validate_images: usize,
+    /// Which captions of an image make pairs.
+    pub captions: Choice,
+    /// Of weights, shuffles and draws.
+    pub seed: u64,
+}
+
+impl Default for Training {
+    fn default() -> Self {
+        Training {
+            epochs: 40,
+            batch: 64,
+            rate: 2e-4,
+            decay_every: 20,
+            margin: 0.2,
+            violation: Violation::Max,
+            clip: 2.0,
+            validate_last: 10,
+            validate_images: 1000,
+            captions: Choice::All,
+            seed: 0,
+        }
+    }
+}
+
+impl Training {
+    /// Refuses what cannot be meant.
+    pub fn check(&self) -> Result<(), Error> {
+        for (name, value) in
+            [("epochs", self.epochs), ("batch", self.batch), ("decay-every", self.decay_every)]
+        {
+            if value == 0 {
+                return Err(Error::setting(name, "is 0; at least 1 is needed"));
+            }
+        }
+        if self.batch == 1 {
+            return Err(Error::setting("batch", "is 1; a pair is told from others of its batch"));
+        }
+        for (name, value) in [("rate", self.rate), ("clip", self.clip)] {
+            if !(value.is_finite() && value > 0.0) {
+                return Err(Error::setting(name, format!("{value} is not above 0")));
+            }
+        }
+        if !(self.margin.is_finite() && self.margin >= 0.0) {
+            return Err(Error::setting("margin", format!("{} is not at least 0", self.margin)));
+        }
+        Ok(())
+    }
+
+    /// The learning rate of an epoch that counts from 0.
+    pub fn rate_at(&self, epoch: usize) -> f64 {
+        self.rate * 0.1f64.powi((epoch / self.decay_every) as i32)
+    }
+}
+
+/// What an epoch did.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Epoch {
+    /// From 1.
+    pub epoch: usize,
+    /// The loss, averaged over the pairs.
+    pub loss: f64,
+    /// The learning rate.
+    pub rate: f64,
+    /// The share of scores that had a gradient.
+    pub active: f64,
+    /// The mean norm of the gradients before they were scaled down.
+    pub gradient: f64,
+    /// Seconds of training.
+    pub seconds: f64,
+    /// How the model did on dev, where it was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dev: Option<Evaluation>,
+    /// Seconds of evaluating.
+    pub dev_seconds: f64,
+}

@@ -1,0 +1,195 @@
+//! The weights of a model: declared, initialised, loaded.
+
+use std::collections::BTreeMap;
+
+use nextpair_data::{Draws, draw};
+use nextpair_kernels::{Device, Tensor};
+
+use crate::Error;
+use crate::tensor_file::Stored;
+
+/// How a weight starts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Start {
+    /// Uniform between minus and plus this.
+    Uniform(f64),
+    /// This everywhere.
+    Constant(f64),
+    /// The Frobenius norm of the weight declared just before (the scale of a weight norm).
+    NormOfPrevious,
+}
+
+/// Who changes a weight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The optimiser.
+    Trained,
+    /// The model itself while it trains, such as the running means of a batch norm.
+    Buffer,
+}
+
+/// A weight that a model has.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Declared {
+    /// Its name, as published checkpoints call it.
+    pub name: String,
+    /// Its shape.
+    pub shape: Vec<usize>,
+    /// How it starts.
+    pub start: Start,
+    /// Who changes it.
+    pub kind: Kind,
+}
+
+impl Declared {
+    /// A weight that is trained.
+    pub fn new(name: impl Into<String>, shape: &[usize], start: Start) -> Self {
+        Declared { name: name.into(), shape: shape.to_vec(), start, kind: Kind::Trained }
+    }
+
+    /// A buffer, which starts with one value everywhere.
+    pub fn buffer(name: impl Into<String>, shape: &[usize], value: f64) -> Self {
+        let start = Start::Constant(value);
+        Declared { name: name.into(), shape: shape.to_vec(), start, kind: Kind::Buffer }
+    }
+}
+
+/// Named weights in the order of their declaration.
+#[derive(Clone, Debug)]
+pub struct Weights {
+    names: Vec<String>,
+    kinds: Vec<Kind>,
+    tensors: Vec<Tensor>,
+}
+
+/// What the draws of the first weights are for, apart from other draws of the same seed.
+const FIRST_WEIGHTS: u64 = 0x77;
+
+impl Weights {
+    /// The first weights of a seed. They depend on the seed, the name and the shape alone.
+    pub(crate) fn first(declared: &[Declared], seed: u64, device: Device) -> Result<Self, Error> {
+        let mut norm = 0.0;
+        let tensors = declared.iter().map(|weight| {
+            let count: usize = weight.shape.iter().product();
+            let name =
+                weight.name.bytes().fold(FIRST_WEIGHTS, |h, b| draw::draw_of(h, b.into(), 0));
+            let mut draws = Draws::new(draw::draw_of(seed, name, 0));
+            let values: Vec<f32> = match weight.start {
+                Start::Uniform(bound) => {
+                    (0..count).map(|_| ((2.0 * draws.unit() - 1.0) * bound) as f32).collect()
+                }
+                Start::Constant(value) => vec![value as f32; count],
+                Start::NormOfPrevious => vec![norm as f32; count],
+            };
+            norm = values.iter().map(|&v| f64::from(v) * f64::from(v)).sum::<f64>().sqrt();
+            Ok(Tensor::new(values, &weight.shape, device)?)
+        });
+        let tensors = tensors.collect::<Result<Vec<Tensor>, Error>>()?;
+        Ok(Self::of(declared, tensors))
+    }
+
+    /// Weights from somewhere else, which must be exactly those declared. `origin` is for errors.
+    pub(crate) fn load(
+        declared: &[Declared],
+        mut stored: BTreeMap<String, Stored>,
+        origin: &str,
+        device: Device,
+    ) -> Result<Self, Error> {
+        let mut listing = Vec::new();
+        let mut found = Vec::new();
+        for weight in declared {
+            let (name, shape) = (&weight.name, &weight.shape);
+            match stored.remove(name) {
+                None => listing.push(format!("  {name} {shape:?} is missing")),
+                Some(stored) if stored.shape != *shape => {
+                    listing.push(format!("  {name} is {:?}, not {shape:?}", stored.shape));
+                }
+                Some(Stored { dtype, values: None, .. }) => {
+                    listing.push(format!("  {name} holds {dtype:?}"));
+                }
+                Some(Stored { values: Some(values), .. }) => {
+                    if values.iter().any(|value| !value.is_finite()) {
+                        listing.push(format!("  {name} holds NaN or infinity"));
+                    }
+                    found.push(Tensor::new(values, shape, device)?);
+                }
+            }
+        }
+        let extra = stored.iter().map(|(name, s)| format!("  {name} {:?} is extra", s.shape));
+        listing.extend(extra);
+        match listing.is_empty() {
+            true => Ok(Self::of(declared, found)),
+            false => Err(Error::Weights { origin: origin.to_owned(), listing }),
+        }
+    }
+
+    fn of(declared: &[Declared], tensors: Vec<Tensor>) -> Self {
+        let tensors = declared.iter().zip(tensors).map(|(weight, tensor)| match weight.kind {
+            Kind::Trained => tensor.into_weight(),
+            Kind::Buffer => tensor,
+        });
+        Weights {
+            names: declared.iter().map(|weight| weight.name.clone()).collect(),
+            kinds: declared.iter().map(|weight| weight.kind).collect(),
+            tensors: tensors.collect(),
+        }
+    }
+
+    /// A copy on another device.
+    pub(crate) fn to_device(&self, device: Device) -> Self {
+        let tensors = self.tensors.iter().map(|tensor| tensor.to_device(device)).collect();
+        Weights { names: self.names.clone(), kinds: self.kinds.clone(), tensors }
+    }
+
+    /// The weight called `name`.
+    ///
+    /// # Errors
+    /// If it was not declared.
+    pub fn get(&self, name: &str) -> Result<&Tensor, Error> {
+        self.place(name).map(|at| &self.tensors[at])
+    }
+
+    /// Whether a weight was declared.
+    pub fn has(&self, name: &str) -> bool {
+        self.names.iter().any(|known| known == name)
+    }
+
+    /// Puts other numbers in the place of a weight.
+    pub(crate) fn set(&mut self, name: &str, tensor: Tensor) -> Result<(), Error> {
+        let at = self.place(name)?;
+        self.tensors[at] = match self.kinds[at] {
+            Kind::Trained => tensor.into_weight(),
+            Kind::Buffer => tensor.detached(),
+        };
+        Ok(())
+    }
+
+    fn place(&self, name: &str) -> Result<usize, Error> {
+        self.names.iter().position(|known| known == name).ok_or_else(|| Error::Weights {
+            origin: "the model".to_owned(),
+            listing: vec![format!("  {name} is not declared")],
+        })
+    }
+
+    /// All weights with their names, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Tensor)> {
+        self.names.iter().map(String::as_str).zip(&self.tensors)
+    }
+
+    /// Those that the optimiser changes, with their names, in order.
+    pub fn trained(&self) -> impl Iterator<Item = (&str, &Tensor)> {
+        let kinds = self.kinds.iter();
+        self.iter().zip(kinds).filter(|(_, kind)| **kind == Kind::Trained).map(|(weight, _)| weight)
+    }
+
+    /// The same, to be changed.
+    pub(crate) fn trained_mut(&mut self) -> impl Iterator<Item = &mut Tensor> {
+        let both = self.tensors.iter_mut().zip(&self.kinds);
+        both.filter(|(_, kind)| **kind == Kind::Trained).map(|(tensor, _)| tensor)
+    }
+
+    /// How many numbers there are.
+    pub fn count(&self) -> usize {
+        self.tensors.iter().map(Tensor::len).sum()
+    }
+}
