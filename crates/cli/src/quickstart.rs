@@ -8,7 +8,7 @@ use nextpair_data::import::import_scenes;
 use nextpair_data::scenes;
 use nextpair_kernels::{Aggregation, prepare_process};
 use nextpair_models::{Config, Training};
-use nextpair_scenario::report::{self, Options};
+use nextpair_report::Options;
 use nextpair_scenario::{Experiment, Keys, Scenario, Study};
 
 use crate::progress::Bar;
@@ -108,8 +108,9 @@ impl Size {
 /// Writes the report and says what it says.
 fn show(folder: &Path) -> Result<ExitCode> {
     let bar = Bar::new();
-    let options = Options { compare: false, dataset: None, price: None };
-    let written = report::write(&[Study::open(folder)?], &options, &folder.join("report"), &bar);
+    let options = Options::default();
+    let written =
+        nextpair_report::write(&[Study::open(folder)?], &options, &folder.join("report"), &bar);
     bar.finish();
     let written = written?;
     let mut text = String::new();

@@ -4,8 +4,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Result, ensure};
+use nextpair_models::Device;
+use nextpair_report::{Options, write};
 use nextpair_scenario::Study;
-use nextpair_scenario::report::{Options, write};
 
 use crate::progress::Bar;
 use crate::streams::print;
@@ -44,8 +45,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     );
     let studies = args.runs.iter().map(|run| Study::open(run)).collect::<Result<Vec<_>, _>>()?;
     let out = args.out.clone().unwrap_or_else(|| args.runs[0].join("report"));
-    let options =
-        Options { compare: args.compare, dataset: args.dataset.clone(), price: args.price };
+    let options = Options {
+        compare: args.compare,
+        dataset: args.dataset.clone(),
+        price: args.price,
+        device: Device::Cpu,
+    };
     let bar = Bar::new();
     let written = write(&studies, &options, &out, &bar);
     bar.finish();

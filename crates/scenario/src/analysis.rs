@@ -25,7 +25,6 @@ pub(crate) use arm::r1;
 pub use difference::{Difference, Reached};
 pub(crate) use lanes::Lanes;
 pub use saved::Saved;
-pub(crate) use table::{signed, tenths};
 pub use time::{PhaseTime, Time};
 
 /// The version of `results.json`.

@@ -24,9 +24,14 @@ mod journal;
 
 use std::path::{Path, PathBuf};
 
+use nextpair_data::dataset::Dataset;
+use nextpair_data::text::Vocabulary;
 use nextpair_data::{FolderLock, ordinary};
+use nextpair_models::Corpus;
 
-use crate::{Arm, Error, Experiment, Head, Round};
+use crate::plan::{Plan, text_of};
+use crate::run::corpus_of;
+use crate::{Arm, Error, Experiment, Head, Round, VocabularyOf};
 pub(crate) use journal::{Journal, Record};
 
 /// The lock of whoever goes on when people are done.
@@ -167,6 +172,27 @@ impl Study {
         let mut rounds: Vec<&Round> = self.rounds.iter().filter(of_lane).collect();
         rounds.sort_by_key(|round| round.round);
         rounds
+    }
+
+    /// A dataset as the models of a seed took it: captions without features are not in its pool.
+    pub fn corpus(&self, seed: u64, dataset: Dataset) -> Result<Corpus, Error> {
+        let own = self.experiment.vocabulary == Some(VocabularyOf::Paired);
+        let path = if own { self.folder.seed_vocabulary(seed) } else { self.folder.vocabulary() };
+        let words = match self.experiment.model.reads_words() {
+            true => Some(Vocabulary::read(&path)?),
+            false => None,
+        };
+        corpus_of(&self.experiment, dataset, words.as_ref())
+    }
+
+    /// The items that are unpaired while those of `paired` are not, in the order of the dataset.
+    pub fn pool(&self, corpus: &Corpus, paired: &[usize]) -> Result<Vec<usize>, Error> {
+        Ok(Plan::new(&self.experiment, corpus)?.pool(paired))
+    }
+
+    /// The caption that stands for an item in a pool of texts.
+    pub fn text_of(&self, corpus: &Corpus, item: usize, seed: u64) -> Option<usize> {
+        text_of(corpus, item, self.experiment.training.captions, seed)
     }
 }
 

@@ -22,7 +22,6 @@ use crate::analysis::r1;
 use crate::statistics::{CONFIDENCE, mean, student_t_quantile};
 pub use backtest::{Backtest, backtest};
 use fit::{Bought, Fit};
-pub(crate) use sentence::money;
 
 /// 95 % of a normal variable lie within so many standard deviations of its mean.
 const NORMAL: f64 = 1.959_964;

@@ -9,7 +9,7 @@ use nextpair_encode::{ImageRecipe, TextRecipe};
 use nextpair_models::{Encodings, Rows, Tensor, Texts};
 
 use crate::trained::Trained;
-use nextpair_scenario::report::card::{Card, Thumbnail, thumbnail};
+use nextpair_report::card::{Card, Thumbnail, thumbnail};
 
 /// An encoded query.
 pub(super) struct Query {

@@ -4,8 +4,7 @@ use super::super::chart::style::OTHERS;
 use super::super::chart::{Lines, MOST_BANDS, Point, Series};
 use super::super::page::escaped;
 use super::Sections;
-use crate::analysis::{ArmEvidence, Evidence, Recalls};
-use crate::statistics::Estimate;
+use nextpair_scenario::{ArmEvidence, Estimate, Evidence, Recalls};
 
 /// How the strategies of a run look: the baseline is 0, the others count from 1.
 pub(super) fn styles(evidence: &Evidence) -> Vec<usize> {

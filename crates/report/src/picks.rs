@@ -6,10 +6,10 @@ use std::fmt::Write;
 use nextpair_data::Side;
 use nextpair_data::dataset::Dataset;
 use nextpair_data::queue::{Task, Why};
+use nextpair_scenario::Arm;
 
 use super::card::Card;
 use super::page::{escaped, frame};
-use crate::Arm;
 
 /// Picks that are shown.
 const PICKS: usize = 6;

@@ -2,13 +2,14 @@
 
 use std::fmt::Write;
 
+use nextpair_scenario::Evidence;
+
 use super::super::chart::{Intervals, Lines, MOST_BANDS, Point, Row, Series};
 use super::super::page::escaped;
 use super::super::words::typographic;
 use super::super::{table, words};
 use super::Sections;
 use super::curves::styles;
-use crate::analysis::Evidence;
 
 impl Sections {
     pub(super) fn recall(&mut self, evidence: &Evidence) {

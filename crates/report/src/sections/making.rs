@@ -2,12 +2,13 @@
 
 use std::fmt::Write;
 
+use nextpair_scenario::numbers::grouped;
+use nextpair_scenario::{Evidence, Study};
+
 use super::super::page::escaped;
 use super::super::table;
-use super::super::words::{duration, grouped};
+use super::super::words::duration;
 use super::Sections;
-use crate::Study;
-use crate::analysis::Evidence;
 
 /// More overhead than this is too much.
 const OVERHEAD: f64 = 5.0;

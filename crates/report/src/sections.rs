@@ -7,16 +7,16 @@ mod selection;
 
 use std::fmt::Write;
 
-use nextpair_data::Progress;
+use nextpair_data::{Progress, Side};
+use nextpair_scenario::numbers::grouped;
+use nextpair_scenario::{Annotator, Evidence, Study};
 
 use super::Options;
 use super::chart::Chart;
 use super::page::escaped;
 use super::{table, words};
-use crate::analysis::Evidence;
-use crate::{Annotator, Error, Study};
-use nextpair_data::Side;
-use words::{batches, counted, grouped};
+use crate::Error;
+use words::{batches, counted};
 
 /// Strategies that each have their answer.
 const ANSWERS: usize = 5;

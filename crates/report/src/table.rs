@@ -5,10 +5,10 @@ mod recall;
 use std::fmt::Write;
 
 use super::page::escaped;
-use crate::analysis::{Evidence, Saved, signed, tenths};
-use crate::forecast::money;
-use crate::report::words::{counted, duration, grouped, in_a_word, memory, typographic};
-use crate::statistics::Estimate;
+use nextpair_scenario::numbers::{grouped, money, signed, tenths};
+use nextpair_scenario::{Estimate, Evidence, Saved};
+
+use crate::words::{counted, duration, in_a_word, memory, typographic};
 
 pub(super) use recall::recall;
 

@@ -11,9 +11,16 @@
 //!
 //! What is written depends on the runs alone: not on the time of day, nor on the number of threads.
 
+#![forbid(unsafe_code)]
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 pub mod card;
 mod chart;
+mod error;
 mod files;
+#[cfg(test)]
+#[path = "../../scenario/src/fixture.rs"]
+mod fixture;
 pub mod page;
 mod picks;
 mod pool_map;
@@ -26,14 +33,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use nextpair_data::{AtomicFile, Progress};
+use nextpair_models::Device;
+use nextpair_scenario::{Analysis, Study};
 
-use crate::{Analysis, Error, Study};
 use chart::{Chart, style};
+pub use error::Error;
 use sections::Sections;
-pub(crate) use words::grouped;
 
 /// What is asked of a report.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Options {
     /// Put runs side by side instead of pooling them.
     pub compare: bool,
@@ -41,6 +49,14 @@ pub struct Options {
     pub dataset: Option<PathBuf>,
     /// What it costs to pair an item, if not what the run says.
     pub price: Option<f64>,
+    /// Where the model of the map computes.
+    pub device: Device,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { compare: false, dataset: None, price: None, device: Device::Cpu }
+    }
 }
 
 /// What was written.
@@ -79,7 +95,7 @@ pub fn write(
         sections.run(evidence, group, options, one_of_many.then_some(at), progress)?;
     }
     let Sections { html, charts, left_out, .. } = sections;
-    let style = style::variables() + style::CHART + include_str!("report/report.css");
+    let style = style::variables() + style::CHART + include_str!("report.css");
     let title = sections::title(&analysis.runs);
     put(&page, page::page(&title, &style, &html).as_bytes())?;
     put(&out.join("results.json"), files::json(&analysis, out)?.as_bytes())?;
