@@ -9,7 +9,7 @@ use nextpair_kernels::prepare_process;
 use nextpair_scenario::{Error, Inbox, Received, Scenario};
 
 use crate::numbers::grouped;
-use crate::run::{Watch, go_on};
+use crate::run::{Watch, go_on, options};
 use crate::streams::print;
 use crate::threads;
 
@@ -55,7 +55,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         say!("{}: the run that waits for them goes on by itself", args.run.display());
         return Ok(ExitCode::SUCCESS);
     }
-    go_on(&Scenario::resume(&args.run, None)?, None, &Watch::new())
+    go_on(&Scenario::resume(&args.run, None, &options())?, None, &Watch::new())
 }
 
 fn summary(received: &Received) -> String {

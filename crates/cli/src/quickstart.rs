@@ -9,10 +9,10 @@ use nextpair_data::scenes;
 use nextpair_kernels::{Aggregation, prepare_process};
 use nextpair_models::{Config, Training};
 use nextpair_report::Options;
-use nextpair_scenario::{Experiment, Keys, Scenario, Study};
+use nextpair_scenario::{Experiment, Folder, Keys, Scenario, Study};
 
 use crate::progress::Bar;
-use crate::run::Watch;
+use crate::run::{Watch, options};
 use crate::streams::print;
 use crate::threads;
 
@@ -49,9 +49,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let folder = args.out.join(name);
     let watch = Watch::new();
     let experiment = size.experiment(&dataset)?;
-    let scenario = match folder.join("run.json").exists() {
-        true => Scenario::resume(&folder, Some(experiment))?,
-        false => Scenario::create(&folder, experiment, &watch)?,
+    let scenario = if Folder::new(&folder).head().exists() {
+        Scenario::resume(&folder, Some(experiment), &options())?
+    } else {
+        Scenario::create(&folder, experiment, &options(), &watch)?
     };
     watch.begin(&scenario);
     let ended = scenario.run(scenario.jobs(), &watch);

@@ -6,14 +6,18 @@ mod watch;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use nextpair_data::dataset::TextSource;
+use nextpair_encode::DatasetEncoders;
 use nextpair_engine::Progress;
 use nextpair_kernels::prepare_process;
+use nextpair_models::{Device, Mixing};
 use nextpair_scenario::{
-    Analysis, Experiment, Folder, Inbox, Scenario, Study, Waiting, read_experiment,
+    Analysis, Experiment, Folder, Inbox, Options, Scenario, Study, Waiting, read_experiment,
 };
 
 use crate::numbers::grouped;
@@ -74,15 +78,23 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         "{}: another process waits for people, and goes on by itself when they are done",
         folder.display()
     );
-    let scenario = match args.resume && run.head().exists() {
-        true if args.mixed => Scenario::resume_mixed(&folder, Some(experiment))?,
-        true => Scenario::resume(&folder, Some(experiment))?,
-        false => Scenario::create(&folder, experiment, &watch)?,
+    let mixing = if args.mixed { Mixing::Accept } else { Mixing::Refuse };
+    let options = Options { mixing, ..options() };
+    let scenario = if args.resume && run.head().exists() {
+        Scenario::resume(&folder, Some(experiment), &options)?
+    } else {
+        Scenario::create(&folder, experiment, &options, &watch)?
     };
     match args.wait {
         true => go_on_with_people(scenario, args.jobs, &watch),
         false => go_on(&scenario, args.jobs, &watch),
     }
+}
+
+/// What experiments are run with here: on the CPU, and with the encoders that datasets name.
+pub(crate) fn options() -> Options {
+    let text_source: Arc<dyn TextSource> = Arc::new(DatasetEncoders);
+    Options { device: Device::Cpu, text_source: Some(text_source), mixing: Mixing::Refuse }
 }
 
 /// Does what is left of a run, and says how it ended.
@@ -179,7 +191,7 @@ fn what_waits(waiting: &Waiting) -> String {
 /// Opens a run again when nobody else is at it: answers may still be coming in.
 fn resume_in_turn(folder: &Folder) -> Result<Scenario> {
     loop {
-        match Scenario::resume(folder.path(), None) {
+        match Scenario::resume(folder.path(), None, &options()) {
             Err(error) if error.is_busy() => thread::sleep(PAUSE),
             opened => return Ok(opened?),
         }

@@ -29,6 +29,16 @@ pub enum Error {
         /// What is wrong with it.
         what: String,
     },
+    /// Captions that people write cannot get the features that the model takes.
+    #[error("{model} takes text features, and new captions cannot get those of {set}: {why}")]
+    TextFeatures {
+        /// What the model is called.
+        model: String,
+        /// The feature set.
+        set: String,
+        /// What keeps them from it.
+        why: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// From reading and writing.
     #[error(transparent)]
     Data(#[from] nextpair_data::Error),

@@ -215,5 +215,6 @@ fn batch(arm: &Arm, number: usize) -> Batch {
         without_hit: matching.then_some(0),
         picks: "p".to_owned(),
         answers: None,
+        captions: None,
     }
 }

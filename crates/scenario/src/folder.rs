@@ -12,6 +12,7 @@
 //!     picks-1.jsonl        what was picked after round 0, and why
 //!     picks-1.json         how many hard negatives there were, how long it took
 //!     answers-1.jsonl      human annotators: what they had said when the batch was complete
+//!     captions-1.npy       features of the captions in it, for models that take them
 //!     round-1/             the model that learned from it
 //!   queue.jsonl, .csv, ... human annotators: what is waiting for them
 //!   answers.jsonl          everything they said
@@ -122,6 +123,11 @@ impl Folder {
     /// What people said about the picks of a round when it was closed.
     pub fn closed(&self, seed: u64, strategy: &Arm, round: usize) -> PathBuf {
         self.lane(seed, Some(strategy)).join(format!("answers-{round}.jsonl"))
+    }
+
+    /// The features of the captions that people wrote for a round, for models that take them.
+    pub fn captions(&self, seed: u64, strategy: &Arm, round: usize) -> PathBuf {
+        self.lane(seed, Some(strategy)).join(format!("captions-{round}.npy"))
     }
 
     fn lane(&self, seed: u64, strategy: Option<&Arm>) -> PathBuf {

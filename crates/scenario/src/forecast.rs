@@ -240,6 +240,7 @@ mod tests {
                 hard_negatives: Some((1000.0 * share) as u64),
                 without_hit: Some(0),
                 answers: None,
+                captions: None,
                 picks: String::new(),
             });
             curve.push(next);

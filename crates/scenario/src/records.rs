@@ -64,6 +64,9 @@ pub struct Batch {
     /// The fingerprint of what people said about them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answers: Option<String>,
+    /// The fingerprint of the features of the captions that they wrote, for models that take them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub captions: Option<String>,
 }
 
 impl Batch {

@@ -1,5 +1,6 @@
 //! A run of an experiment: what is done in which order, and what is written down.
 
+mod captions;
 mod choose;
 mod clock;
 mod create;
@@ -18,7 +19,7 @@ use nextpair_models::{Corpus, Origin};
 
 use crate::folder::Journal;
 use crate::plan::Plan;
-use crate::{Annotator, Experiment, Folder, Head, ItemVectors, Round};
+use crate::{Annotator, Experiment, Folder, Head, ItemVectors, Options, Round};
 pub(crate) use create::corpus_of;
 pub use people::Waiting;
 use words::SeedWords;
@@ -27,6 +28,7 @@ use words::SeedWords;
 pub struct Scenario {
     folder: Folder,
     experiment: Experiment,
+    options: Options,
     head: Head,
     corpus: Corpus,
     /// The words of all seeds, for models that read.

@@ -4,6 +4,7 @@
 mod app;
 mod attacks;
 mod driver;
+mod encoded;
 mod images;
 mod links;
 mod texts;

@@ -130,13 +130,6 @@ impl Experiment {
             );
             return Err(Error::setting("annotator", what));
         }
-        if self.pool == Side::Image && !self.model.reads_words() {
-            let what = format!(
-                "{} takes text features, which new captions do not have; take a model that reads",
-                self.model.name()
-            );
-            return Err(Error::setting("annotator", what));
-        }
         Ok(())
     }
 

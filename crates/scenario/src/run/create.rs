@@ -8,14 +8,14 @@ use std::sync::Mutex;
 use nextpair_data::dataset::Dataset;
 use nextpair_data::text::{SplitWords, Vocabulary, WordCounts};
 use nextpair_data::{AtomicFile, FolderLock, Progress, fingerprint, fingerprint_of};
-use nextpair_models::{Admission, Corpus, Makers, Mixing, Origin};
+use nextpair_models::{Admission, Corpus, Makers, Origin};
 
 use super::strategies::check_strategies;
 use super::words::SeedWords;
 use super::{Done, Scenario};
 use crate::folder::{Journal, Record, VERSION, read_head};
 use crate::plan::Plan;
-use crate::{Error, Experiment, Folder, Head, ItemVectors, Machine, VocabularyOf};
+use crate::{Error, Experiment, Folder, Head, ItemVectors, Machine, Options, VocabularyOf};
 
 /// What fingerprints are called in the head.
 const ITEMS: &str = "items.jsonl";
@@ -31,6 +31,7 @@ impl Scenario {
     pub fn create(
         path: &Path,
         experiment: Experiment,
+        options: &Options,
         progress: &dyn Progress,
     ) -> Result<Self, Error> {
         let folder = Folder::new(path);
@@ -55,7 +56,9 @@ impl Scenario {
             machine: Machine::here(),
             files,
         };
-        let mut scenario = Self::assemble(folder, experiment, head, (dataset, vocabulary), lock)?;
+        let data = (dataset, vocabulary);
+        let mut scenario = Self::assemble(folder, experiment, options, head, data, lock)?;
+        scenario.check_text_source()?;
         scenario.head.items = scenario.plan.whole();
         let features = features_fingerprint(&scenario.corpus);
         scenario.head.files.insert(FEATURES.to_owned(), features);
@@ -75,18 +78,13 @@ impl Scenario {
     /// Opens a run to go on with it. An experiment that is given may ask for other strategies,
     /// seeds and rounds and another price; all else must be as it was.
     ///
-    /// A run that another version or another vector unit has worked on is an error, as are weights
-    /// of finished rounds that were changed.
-    pub fn resume(path: &Path, changed: Option<Experiment>) -> Result<Self, Error> {
-        Self::reopen(path, changed, Mixing::Refuse)
-    }
-
-    /// Opens a run as [`resume`](Self::resume) does, whoever has worked on it. That is written down.
-    pub fn resume_mixed(path: &Path, changed: Option<Experiment>) -> Result<Self, Error> {
-        Self::reopen(path, changed, Mixing::Accept)
-    }
-
-    fn reopen(path: &Path, changed: Option<Experiment>, mixing: Mixing) -> Result<Self, Error> {
+    /// Weights of finished rounds that were changed are an error, as is, unless the options accept
+    /// it, that another version or another vector unit has worked on the experiment.
+    pub fn resume(
+        path: &Path,
+        changed: Option<Experiment>,
+        options: &Options,
+    ) -> Result<Self, Error> {
         let folder = Folder::new(path);
         if !folder.head().exists() {
             return Err(Error::file(
@@ -122,7 +120,8 @@ impl Scenario {
             true => Some(Vocabulary::read(&words)?),
             false => None,
         };
-        let mut scenario = Self::assemble(folder, experiment, head, (dataset, vocabulary), lock)?;
+        let data = (dataset, vocabulary);
+        let mut scenario = Self::assemble(folder, experiment, options, head, data, lock)?;
         let features = scenario.head.files.get(FEATURES);
         if features.is_some_and(|print| *print != features_fingerprint(&scenario.corpus)) {
             let what = "other features than those the run was made with";
@@ -131,7 +130,7 @@ impl Scenario {
         scenario.check_finished()?;
         // Nothing is mixed where nothing is left to do.
         if scenario.work_left() > 0 {
-            scenario.admit(mixing)?;
+            scenario.admit()?;
         }
         if scenario.experiment != stored {
             scenario.experiment.write(&scenario.folder.experiment())?;
@@ -143,6 +142,7 @@ impl Scenario {
     fn assemble(
         folder: Folder,
         mut experiment: Experiment,
+        options: &Options,
         head: Head,
         (dataset, vocabulary): (Dataset, Option<Vocabulary>),
         lock: FolderLock,
@@ -162,6 +162,7 @@ impl Scenario {
         Ok(Scenario {
             folder,
             experiment,
+            options: options.clone(),
             head,
             corpus,
             vocabulary,
@@ -178,14 +179,16 @@ impl Scenario {
     }
 
     /// Lets this process go on with the run, and writes it down where it is new to it.
-    fn admit(&mut self, mixing: Mixing) -> Result<(), Error> {
+    fn admit(&mut self) -> Result<(), Error> {
         let here = Origin::here();
         let makers = Makers {
             version: &self.head.version,
             unit: self.head.unit.as_deref(),
             continued_by: &self.continued_by,
         };
-        if let Admission::New(note) = makers.admit(&here, mixing, self.folder.path())? {
+        if let Admission::New(note) =
+            makers.admit(&here, self.options.mixing, self.folder.path())?
+        {
             self.done().journal.let_in(&here)?;
             self.continued_by.push(here);
             self.note = Some(note);

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
+use nextpair_data::dataset::NewCaptions;
 use nextpair_data::queue::{Answer, Task};
 use nextpair_models::{Corpus, Pair};
 
@@ -27,6 +28,8 @@ pub(super) struct Known {
     pub(super) pairs: Vec<Pair>,
     /// What people said.
     pub(super) answers: Vec<Answer>,
+    /// The captions among it, with their features where the model takes them.
+    pub(super) captions: Option<NewCaptions>,
 }
 
 impl Scenario {
@@ -48,7 +51,7 @@ impl Scenario {
     pub(super) fn start(&self, seed: u64) -> Known {
         let gone = self.plan.start(seed);
         let pairs = oracle(&self.corpus, &gone, self.experiment.training.captions, seed).pairs;
-        Known { corpus: None, paired: gone.len(), gone, pairs, answers: Vec::new() }
+        Known { corpus: None, paired: gone.len(), gone, pairs, answers: Vec::new(), captions: None }
     }
 
     /// All rounds of a strategy after round 0. `stop` is asked before each. People may have to be
@@ -77,7 +80,8 @@ impl Scenario {
             match self.experiment.annotator {
                 Annotator::Human => {
                     let what = (tasks.as_slice(), picked.as_slice());
-                    let waiting = self.people((place, strategy), what, &mut known, &mut batch)?;
+                    let about = (place, strategy);
+                    let waiting = self.people(about, what, &mut known, &mut batch, observer)?;
                     if waiting.is_some() {
                         return Ok(waiting);
                     }

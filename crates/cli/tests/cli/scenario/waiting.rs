@@ -59,7 +59,7 @@ fn answer_in_coco(lab: &Lab, run: &str) {
 #[test]
 fn a_run_that_waits_goes_on_by_itself() {
     let lab = lab();
-    whole_run(&lab);
+    whole_run(&lab, RUN);
     let waits = || is_held(&lab, "waits/.waiting") && lab.path("waits/queue.jsonl").exists();
     let mut run = lab.start(&format!("{RUN} --out waits --wait"));
     until("round 1", waits);
