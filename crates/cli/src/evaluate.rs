@@ -1,4 +1,4 @@
-//! `nextpair eval RUN DATASET`: how well a trained model finds captions for images and images for
+//! `nextpair eval MODEL DATASET`: how well a trained model finds captions for images and images for
 //! captions.
 
 use std::fmt::Write as _;
@@ -17,8 +17,8 @@ use crate::threads;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The folder of the run, as `nextpair train` made it
-    run: PathBuf,
+    /// The folder of the model, as `nextpair train` made it
+    model: PathBuf,
     /// The dataset
     dataset: PathBuf,
     /// The split
@@ -55,7 +55,7 @@ struct Report {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     threads::set(args.threads)?;
-    let run = Run::open(&args.run)?;
+    let run = Run::open(&args.model)?;
     let model = run.model(&Device::Cpu)?;
     let corpus = run.corpus(Dataset::open(&args.dataset)?)?;
     if let Some(notice) = run.stand_in(&corpus) {
@@ -75,7 +75,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     bar.finish();
     let epochs = run.spec().training.epochs;
     let report = Report {
-        run: args.run.clone(),
+        run: args.model.clone(),
         model: run.spec().model.name(),
         epoch: run.weights_epoch()?,
         epochs,

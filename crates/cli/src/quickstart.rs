@@ -9,7 +9,7 @@ use nextpair_data::scenes;
 use nextpair_kernels::{Aggregation, prepare_process};
 use nextpair_models::{Config, Training};
 use nextpair_report::Options;
-use nextpair_scenario::{Experiment, Folder, Keys, Scenario, Study};
+use nextpair_scenario::{Experiment, ExperimentFolder, ExperimentKeys, Scenario, Study};
 
 use crate::progress::Bar;
 use crate::run::{Watch, options};
@@ -21,7 +21,8 @@ pub(crate) struct Args {
     /// Less of everything: under a minute instead of a few, and less to be told from chance
     #[arg(long)]
     fast: bool,
-    /// The folder for the scenes, the run and its report. What is there already is not done again
+    /// The folder for the scenes, the experiment and its report. What is there already is not done
+    /// again
     #[arg(long, value_name = "DIR", default_value = "quickstart")]
     out: PathBuf,
     /// Threads; all cores by default. The results do not depend on them
@@ -49,7 +50,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let folder = args.out.join(name);
     let watch = Watch::new();
     let experiment = size.experiment(&dataset)?;
-    let scenario = if Folder::new(&folder).head().exists() {
+    let scenario = if ExperimentFolder::new(&folder).manifest().exists() {
         Scenario::resume(&folder, Some(experiment), &options())?
     } else {
         Scenario::create(&folder, experiment, &options(), &watch)?
@@ -96,11 +97,11 @@ impl Size {
             ..Training::default()
         };
         let strategies = ["random", "core-set", "hard-negative", "coverage"];
-        let keys = Keys {
+        let keys = ExperimentKeys {
             dataset: Some(dataset.to_path_buf()),
             strategies: Some(strategies.map(str::to_owned).to_vec()),
             seeds: Some((0..self.seeds).collect()),
-            ..Keys::default()
+            ..ExperimentKeys::default()
         };
         Ok(Experiment::resolve(keys, model, training)?)
     }

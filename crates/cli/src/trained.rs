@@ -7,7 +7,7 @@ use nextpair_data::Progress;
 use nextpair_data::dataset::Dataset;
 use nextpair_models::{Corpus, Device, Encodings, Model, Rows, Run, Scorer};
 
-/// A run, and a dataset as its model takes it.
+/// A trained model in its folder, and a dataset as its model takes it.
 pub(crate) struct Trained {
     pub(crate) run: Run,
     pub(crate) corpus: Corpus,

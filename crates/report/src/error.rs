@@ -10,7 +10,7 @@ pub enum Error {
     File {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         what: String,
     },
     /// A setting cannot be meant.
@@ -18,7 +18,7 @@ pub enum Error {
     Setting {
         /// The setting.
         name: &'static str,
-        /// What is wrong with it.
+        /// The fault.
         what: String,
     },
     /// From reading and writing.

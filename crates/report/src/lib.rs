@@ -9,7 +9,8 @@
 //!   *.svg *.png     every chart
 //! ```
 //!
-//! What is written depends on the runs alone: not on the time of day, nor on the number of threads.
+//! The files depend on the experiments alone: not on the time of day, nor on the number of
+//! threads.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
@@ -40,14 +41,14 @@ use chart::{Chart, style};
 pub use error::Error;
 use sections::Sections;
 
-/// What is asked of a report.
+/// Settings of a report.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Put runs side by side instead of pooling them.
+    /// Put experiments side by side instead of pooling them.
     pub compare: bool,
-    /// Where the dataset lies, if not where the run says.
+    /// Where the dataset lies, if not where the experiment says.
     pub dataset: Option<PathBuf>,
-    /// What it costs to pair an item, if not what the run says.
+    /// The cost of pairing an item, if not what the experiment says.
     pub price: Option<f64>,
     /// Where the model of the map computes.
     pub device: Device,
@@ -59,18 +60,18 @@ impl Default for Options {
     }
 }
 
-/// What was written.
+/// A report that was written.
 #[derive(Clone, Debug)]
 pub struct Written {
     /// The page.
     pub page: PathBuf,
-    /// What it says.
+    /// Its numbers.
     pub analysis: Analysis,
-    /// What it leaves out, and why.
+    /// Sections that it leaves out, and why.
     pub left_out: Vec<String>,
 }
 
-/// Writes the report of runs into a folder, which is made if it is not there.
+/// Writes the report of experiments into a folder, which is made if it is not there.
 pub fn write(
     studies: &[Study],
     options: &Options,
@@ -78,7 +79,7 @@ pub fn write(
     progress: &dyn Progress,
 ) -> Result<Written, Error> {
     if studies.is_empty() {
-        return Err(Error::setting("report", "there is no run to report on"));
+        return Err(Error::setting("report", "there is no experiment to report on"));
     }
     if let Some(price) = options.price.filter(|price| !(price.is_finite() && *price >= 0.0)) {
         return Err(Error::setting("price", format!("{price} is not a price")));

@@ -17,7 +17,7 @@ use crate::tsne::tsne;
 const MOST: usize = 1500;
 /// Picks that are all shown; of more, those that a sample of the pool holds.
 const MOST_PICKS: usize = 1000;
-/// What the sample is for, apart from other draws of the same seed.
+/// Keeps this sample apart from other draws of the same seed.
 const SAMPLE: u64 = 0x3a9;
 
 /// A map with what is to be said about it.
@@ -26,7 +26,7 @@ pub(super) struct PoolMap {
     pub(super) note: String,
 }
 
-/// What a map shows, and where it is made.
+/// The batch to map, and where the model computes.
 pub(super) struct Request<'a> {
     pub(super) study: &'a Study,
     pub(super) dataset: &'a Path,

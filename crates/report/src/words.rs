@@ -50,7 +50,7 @@ pub(super) fn memory(bytes: u64) -> String {
     }
 }
 
-/// What the interval of a difference says, for a table.
+/// The interval of a difference in a word, for a table.
 pub(super) fn in_a_word(difference: &Estimate) -> &'static str {
     match difference.verdict() {
         Verdict::Above => "better",
@@ -128,7 +128,7 @@ pub(super) fn in_short(evidence: &Evidence) -> Option<String> {
     })
 }
 
-/// What to keep in mind when many strategies are compared.
+/// A warning where many strategies are compared.
 pub(super) fn by_chance(evidence: &Evidence) -> Option<String> {
     let compared = evidence.arms.iter().filter(|arm| arm.difference.is_some()).count();
     (compared > 3).then(|| {
@@ -150,7 +150,7 @@ pub(super) fn without_hit(evidence: &Evidence) -> String {
     filled.collect()
 }
 
-/// What is not finished yet.
+/// The parts that are not finished yet.
 pub(super) fn unfinished(evidence: &Evidence) -> Vec<String> {
     let asked = evidence.seeds.len();
     let fewest = evidence.arms.iter().map(|arm| arm.finished.len()).min().unwrap_or(0);

@@ -7,7 +7,8 @@ use std::fs;
 use nextpair_data::queue::{self, Task, Why};
 use nextpair_models::{Config, Evaluation, Retrieval, Training};
 use nextpair_scenario::{
-    Amount, Arm, Batch, Experiment, Folder, Head, Keys, Machine, Phase, Round, Study, Test, expand,
+    Amount, Arm, Batch, Experiment, ExperimentFolder, ExperimentKeys, ExperimentManifest, Machine,
+    Phase, Round, Study, Test, expand,
 };
 
 /// A round with this text R@1; image R@1 is 2 lower, and each wider recall 20 higher.
@@ -55,7 +56,7 @@ pub(crate) fn round(
     }
 }
 
-/// A run to be made up.
+/// An experiment to be made up.
 pub(crate) struct Fixture {
     folder: tempfile::TempDir,
     arms: Vec<Arm>,
@@ -133,8 +134,8 @@ impl Fixture {
     /// The experiment as if it were finished. Of its files there are only the picks.
     pub(crate) fn study(&self) -> Study {
         let path = self.folder.path();
-        let folder = Folder::new(path);
-        let keys = Keys {
+        let folder = ExperimentFolder::new(path);
+        let keys = ExperimentKeys {
             dataset: Some(path.join("no-such-dataset")),
             initial: Some(Amount::Count(300)),
             budget: Some(Amount::Count(100)),
@@ -143,12 +144,12 @@ impl Fixture {
             seeds: Some(self.seeds.clone()),
             price: Some(0.25),
             evaluation: self.in_parts.then(|| Test { folds: vec![1, 5], ..Test::default() }),
-            ..Keys::default()
+            ..ExperimentKeys::default()
         };
         let experiment =
             Experiment::resolve(keys, Config::Vse(Default::default()), Training::default())
                 .unwrap();
-        let head = Head {
+        let manifest = ExperimentManifest {
             nextpair_scenario: 1,
             version: "0.1.0".to_owned(),
             unit: Some("x86-64-v4".to_owned()),
@@ -177,10 +178,10 @@ impl Fixture {
                 }
             }
         }
-        Study { folder, experiment, head, rounds }
+        Study { folder, experiment, manifest, rounds }
     }
 
-    fn write_picks(&self, folder: &Folder, seed: u64, arm: &Arm, number: usize) {
+    fn write_picks(&self, folder: &ExperimentFolder, seed: u64, arm: &Arm, number: usize) {
         let path = folder.picks(seed, arm, number);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         let task = |rank: usize| {

@@ -1,9 +1,9 @@
-//! The folder of a run.
+//! The folder of an experiment.
 //!
 //! ```text
-//! RUN/
+//! EXPERIMENT/
 //!   experiment.toml        what was asked for, resolved: can be run again as it is
-//!   run.json               version, machine, fingerprints of the dataset
+//!   experiment.json        version, machine, fingerprints of the dataset
 //!   vocabulary.json        the words, for models that read
 //!   seed-0/vocabulary.json the same where every seed has words of its own
 //!   rounds.jsonl           one line per finished round, each sealed with those before it
@@ -25,15 +25,18 @@ mod journal;
 
 use std::path::{Path, PathBuf};
 
-use nextpair_data::dataset::Dataset;
-use nextpair_data::text::Vocabulary;
 use nextpair_data::{FolderLock, ordinary};
-use nextpair_models::Corpus;
 
-use crate::plan::{Plan, text_of};
-use crate::run::corpus_of;
-use crate::{Arm, Error, Experiment, Head, Round, VocabularyOf};
+use crate::{Arm, Error, ExperimentManifest};
 pub(crate) use journal::{Journal, Record};
+
+/// The name of the manifest, and what older versions called it: models had one of the same name.
+const MANIFEST: &str = "experiment.json";
+const OLDER_MANIFEST: &str = "run.json";
+
+/// The name of the same file in the folder of a model, where older versions had `run.json` too.
+const MODEL: &str = "model.json";
+const OF_A_MODEL: &str = "the folder of a model, not of an experiment";
 
 /// The lock of whoever goes on when people are done.
 const WAITING: &str = ".waiting";
@@ -41,14 +44,14 @@ const WAITING: &str = ".waiting";
 /// The version of the format.
 pub(crate) const VERSION: u32 = 1;
 
-/// The places of a run's files.
+/// The places of an experiment's files.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Folder(PathBuf);
+pub struct ExperimentFolder(PathBuf);
 
-impl Folder {
+impl ExperimentFolder {
     /// The folder of this name. Nothing is looked at.
     pub fn new(path: &Path) -> Self {
-        Folder(path.to_path_buf())
+        ExperimentFolder(path.to_path_buf())
     }
 
     /// The folder itself.
@@ -61,9 +64,10 @@ impl Folder {
         self.0.join("experiment.toml")
     }
 
-    /// The head of the run.
-    pub fn head(&self) -> PathBuf {
-        self.0.join("run.json")
+    /// The manifest. Folders of older versions keep the name that it had in them.
+    pub fn manifest(&self) -> PathBuf {
+        let (path, older) = (self.0.join(MANIFEST), self.0.join(OLDER_MANIFEST));
+        if !path.exists() && older.exists() { older } else { path }
     }
 
     /// The finished rounds.
@@ -81,18 +85,18 @@ impl Folder {
         self.lane(seed, None).join("vocabulary.json")
     }
 
-    /// What is waiting for people.
+    /// The queue that waits for people.
     pub fn queue(&self) -> PathBuf {
         self.0.join("queue.jsonl")
     }
 
-    /// What people said.
+    /// Every answer of people.
     pub fn answers(&self) -> PathBuf {
         self.0.join("answers.jsonl")
     }
 
-    /// Promises to go on with the run when people are done, for as long as the result lives. One
-    /// process at a time can.
+    /// Promises to go on with the experiment when people are done, for as long as the result lives.
+    /// One process at a time can.
     pub fn promise_to_go_on(&self) -> Result<FolderLock, Error> {
         let busy = "another process waits for people, and goes on by itself when they are done";
         Ok(FolderLock::named(&self.0, WAITING, busy)?)
@@ -115,12 +119,12 @@ impl Folder {
         self.lane(seed, strategy.filter(|_| round > 0)).join(format!("round-{round}"))
     }
 
-    /// What a strategy picked for a round, from 1.
+    /// The picks of a strategy for a round, from 1.
     pub fn picks(&self, seed: u64, strategy: &Arm, round: usize) -> PathBuf {
         self.lane(seed, Some(strategy)).join(format!("picks-{round}.jsonl"))
     }
 
-    /// What people said about the picks of a round when it was closed.
+    /// The answers of people to the picks of a round when it was closed.
     pub fn closed(&self, seed: u64, strategy: &Arm, round: usize) -> PathBuf {
         self.lane(seed, Some(strategy)).join(format!("answers-{round}.jsonl"))
     }
@@ -136,73 +140,21 @@ impl Folder {
     }
 }
 
-/// A run to look at: what was asked for, and what is known so far.
-#[derive(Clone, Debug)]
-pub struct Study {
-    /// Where it lies.
-    pub folder: Folder,
-    /// What was asked for.
-    pub experiment: Experiment,
-    /// Where and with what it ran.
-    pub head: Head,
-    /// The finished rounds, by seed, round and strategy, in the order of the experiment.
-    pub rounds: Vec<Round>,
+/// Whether a folder holds a model, finished or not.
+pub(crate) fn holds_model(path: &Path) -> bool {
+    [MODEL, OLDER_MANIFEST].iter().any(|name| path.join(name).exists())
 }
 
-impl Study {
-    /// Reads a run. It may still be running.
-    pub fn open(path: &Path) -> Result<Self, Error> {
-        let folder = Folder::new(path);
-        if !folder.head().exists() {
-            return Err(Error::file(
-                path,
-                "not a run of an experiment: there is no run.json in it",
-            ));
-        }
-        let head = read_head(&folder.head())?;
-        let experiment = Experiment::read_resolved(&folder.experiment())?;
-        let mut rounds = Journal::read(&folder.rounds())?.rounds;
-        let place = |strategy: &Option<Arm>| {
-            let at = |arm: &Arm| experiment.strategies.iter().position(|other| other == arm);
-            strategy.as_ref().and_then(at)
-        };
-        rounds.sort_by_key(|round| (round.seed, round.round, place(&round.strategy)));
-        Ok(Study { folder, experiment, head, rounds })
+/// The error for a folder that holds no experiment.
+pub(crate) fn no_experiment(path: &Path) -> Error {
+    if path.join(MODEL).exists() {
+        return Error::file(path, OF_A_MODEL);
     }
-
-    /// The rounds of a strategy and a seed, from the shared round 0 on, as far as they are known.
-    pub fn lane(&self, seed: u64, strategy: &Arm) -> Vec<&Round> {
-        let of_lane = |round: &&Round| {
-            round.seed == seed && round.strategy.as_ref().is_none_or(|other| other == strategy)
-        };
-        let mut rounds: Vec<&Round> = self.rounds.iter().filter(of_lane).collect();
-        rounds.sort_by_key(|round| round.round);
-        rounds
-    }
-
-    /// A dataset as the models of a seed took it: captions without features are not in its pool.
-    pub fn corpus(&self, seed: u64, dataset: Dataset) -> Result<Corpus, Error> {
-        let own = self.experiment.vocabulary == Some(VocabularyOf::Paired);
-        let path = if own { self.folder.seed_vocabulary(seed) } else { self.folder.vocabulary() };
-        let words = match self.experiment.model.reads_words() {
-            true => Some(Vocabulary::read(&path)?),
-            false => None,
-        };
-        corpus_of(&self.experiment, dataset, words.as_ref())
-    }
-
-    /// The items that are unpaired while those of `paired` are not, in the order of the dataset.
-    pub fn pool(&self, corpus: &Corpus, paired: &[usize]) -> Result<Vec<usize>, Error> {
-        Ok(Plan::new(&self.experiment, corpus)?.pool(paired))
-    }
-
-    /// The caption that stands for an item in a pool of texts.
-    pub fn text_of(&self, corpus: &Corpus, item: usize, seed: u64) -> Option<usize> {
-        text_of(corpus, item, self.experiment.training.captions, seed)
-    }
+    Error::file(path, format!("not an experiment: there is no {MANIFEST} in it"))
 }
 
-pub(crate) fn read_head(path: &Path) -> Result<Head, Error> {
+/// Reads the manifest of an experiment.
+pub(crate) fn read_manifest(path: &Path) -> Result<ExperimentManifest, Error> {
     // The version is looked at first: a newer format may have fields that we do not know.
     #[derive(serde::Deserialize)]
     struct Version {
@@ -215,6 +167,6 @@ pub(crate) fn read_head(path: &Path) -> Result<Head, Error> {
         Some(other) => {
             Err(Error::file(path, format!("format {other}; this version reads {VERSION}")))
         }
-        None => Err(Error::file(path, "the folder of a training, not of an experiment")),
+        None => Err(Error::file(path, OF_A_MODEL)),
     }
 }

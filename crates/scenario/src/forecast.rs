@@ -26,7 +26,7 @@ use fit::{Bought, Fit};
 /// 95 % of a normal variable lie within so many standard deviations of its mean.
 const NORMAL: f64 = 1.959_964;
 
-/// What the next batch is expected to add.
+/// The gain to expect of the next batch.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Forecast {
     /// The last round that is known.
@@ -48,13 +48,13 @@ pub struct Forecast {
     pub hard_negatives: Option<f64>,
     /// Batches that it goes by, all seeds together.
     pub batches: usize,
-    /// What the interval comes from.
+    /// The source of the interval.
     pub spread: Spread,
     /// Seeds that have reached the round.
     pub seeds: usize,
 }
 
-/// What an interval comes from.
+/// The source of an interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Spread {
@@ -65,8 +65,8 @@ pub enum Spread {
     TestSet,
 }
 
-/// What the next batch of a strategy adds, from its rounds so far, one list per seed. `None`
-/// before the first batch: there is nothing to go by; and when nothing is left to buy.
+/// The gain to expect of the next batch of a strategy, from its rounds so far, one list per seed.
+/// `None` before the first batch: there is nothing to go by; and when nothing is left to buy.
 pub fn forecast(lanes: &[Vec<&Round>], batch: usize) -> Option<Forecast> {
     let last = lanes.iter().map(Vec::len).max()?.checked_sub(1)?;
     let there: Vec<&Round> = lanes.iter().filter_map(|lane| lane.get(last).copied()).collect();

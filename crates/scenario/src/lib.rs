@@ -26,6 +26,7 @@ mod records;
 mod run;
 mod selection;
 mod statistics;
+mod study;
 
 pub use analysis::{
     Analysis, ArmEvidence, Difference, Evidence, PhaseTime, Reached, RecallAt, Recalls, Saved,
@@ -33,16 +34,17 @@ pub use analysis::{
 };
 pub use error::Error;
 pub use experiment::{
-    Amount, Annotator, Arm, Bow, Experiment, ItemFeatures, Keys, MiniBatch, Noise, SettingsFile,
-    Test, VocabularyOf, expand, read_experiment,
+    Amount, Annotator, Arm, Bow, Experiment, ExperimentKeys, ItemFeatures, MiniBatch, Noise,
+    SettingsFile, Test, VocabularyOf, expand, read_experiment,
 };
-pub use folder::{Folder, Study};
+pub use folder::ExperimentFolder;
 pub use forecast::{Backtest, Forecast, Spread, backtest, forecast};
-pub use inbox::{Asked, Inbox, Received};
+pub use inbox::{Inbox, Received};
 pub use item_vectors::ItemVectors;
 pub use memory::Watch;
 pub use options::Options;
-pub use records::{Batch, Head, Machine, Phase, Round};
+pub use records::{Batch, ExperimentManifest, Machine, Phase, Round};
 pub use run::{Observer, Scenario, Waiting};
 pub use selection::{Ask, Selection, groups};
 pub use statistics::{Estimate, Verdict};
+pub use study::Study;

@@ -1,12 +1,12 @@
-//! What an experiment is run with, besides what its file says.
+//! The means to run an experiment: settings that are not part of it.
 
 use std::sync::Arc;
 
 use nextpair_data::dataset::TextSource;
 use nextpair_models::{Device, Mixing};
 
-/// What an experiment is run with. None of it is stored, and but for the last digits that a device
-/// may round otherwise, none of it changes the results.
+/// The means to run an experiment. They are not stored, and change no result, except that another
+/// device may round the last digits otherwise.
 #[derive(Clone)]
 pub struct Options {
     /// Where models compute.

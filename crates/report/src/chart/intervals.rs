@@ -13,12 +13,12 @@ const ROW: f64 = 19.0;
 pub(crate) struct Intervals {
     pub(crate) name: String,
     pub(crate) title: String,
-    /// What left and right of zero mean.
+    /// The meaning of left and right of zero.
     pub(crate) note: String,
     pub(crate) rows: Vec<Row>,
 }
 
-/// What belongs together.
+/// Intervals that belong together.
 pub(crate) struct Row {
     pub(crate) name: String,
     pub(crate) style: usize,

@@ -10,7 +10,7 @@ const HEAD: f64 = 22.0;
 /// Within the frame, around the points.
 const MARGIN: f64 = 7.0;
 
-/// What one strategy picked.
+/// The picks of one strategy.
 pub(crate) struct Panel {
     pub(crate) name: String,
     pub(crate) style: usize,

@@ -6,7 +6,7 @@ use super::super::page::escaped;
 use super::Sections;
 use nextpair_scenario::{ArmEvidence, Estimate, Evidence, Recalls};
 
-/// How the strategies of a run look: the baseline is 0, the others count from 1.
+/// How the strategies of an experiment look: the baseline is 0, the others count from 1.
 pub(super) fn styles(evidence: &Evidence) -> Vec<usize> {
     // One alone is not compared with anything.
     if evidence.arms.len() == 1 {
@@ -56,11 +56,12 @@ impl Sections {
         self.section("Learning curves", &html);
     }
 
-    /// The curves of all runs in one pair of charts.
+    /// The curves of all experiments in one pair of charts.
     pub(super) fn compared_curves(&mut self, runs: &[Evidence], prefix: &str) -> String {
         let mut figures = String::new();
         for (name, title, of) in KINDS {
-            // A strategy has the same colour in every run, and every run its own dashes.
+            // A strategy has the same colour in every experiment, and every experiment its own
+            // dashes.
             let (mut all, mut strategies) = (Vec::new(), Vec::new());
             for (number, run) in runs.iter().enumerate() {
                 for arm in &run.arms {

@@ -19,7 +19,7 @@ impl Sections {
                  interval tells it from the others."
             }
             false => {
-                "With the same seed, strategies share e=0; but while the run is not finished, rows \
+                "With the same seed, strategies share e=0; but while the experiment is not finished, rows \
                  are means of different seeds. Those of fewer seeds say so, and only the \
                  differences below compare like with like."
             }

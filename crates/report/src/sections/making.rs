@@ -1,4 +1,4 @@
-//! What it took, and how to make it again.
+//! Time and memory, and how to make it again.
 
 use std::fmt::Write;
 
@@ -37,9 +37,9 @@ impl Sections {
     pub(super) fn making(&mut self, evidence: &Evidence, studies: &[Study]) {
         let mut html = String::new();
         for study in studies {
-            let machine = &study.head.machine;
+            let machine = &study.manifest.machine;
             let facts = [
-                ("Run", study.folder.path().display().to_string()),
+                ("Experiment", study.folder.path().display().to_string()),
                 ("Version", makers(study)),
                 (
                     "Machine",
@@ -69,7 +69,7 @@ impl Sections {
             evidence.folders.iter().map(|folder| folder.display().to_string()).collect();
         let _ = writeln!(
             html,
-            "<pre>nextpair run experiment.toml --out RUN\nnextpair report {}</pre>\
+            "<pre>nextpair run experiment.toml --out EXPERIMENT\nnextpair report {}</pre>\
              <p class=\"note\">The same experiment gives the same numbers, whatever the number of \
              threads. Every number of this page is in results.json, every measurement in \
              results.csv, every chart in a .svg and a .png file beside it.</p>",
@@ -79,11 +79,12 @@ impl Sections {
     }
 }
 
-/// Who made the rounds of a run. Where several did, that is said: their last digits may differ.
+/// Who made the rounds of an experiment. Where several did, that is said: their last digits may
+/// differ.
 fn makers(study: &Study) -> String {
-    let began = match &study.head.unit {
-        Some(unit) => format!("nextpair {} on {unit}", study.head.version),
-        None => format!("nextpair {}", study.head.version),
+    let began = match &study.manifest.unit {
+        Some(unit) => format!("nextpair {} on {unit}", study.manifest.version),
+        None => format!("nextpair {}", study.manifest.version),
     };
     let mut names = vec![began];
     for origin in study.rounds.iter().flat_map(|round| &round.made_by) {

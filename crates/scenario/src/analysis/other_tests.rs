@@ -18,7 +18,7 @@ impl Evidence {
     }
 }
 
-/// A run as if one of its tests had been the only one.
+/// An experiment as if one of its tests had been the only one.
 fn with_test(study: &Study, at: usize) -> Study {
     let mut study = study.clone();
     for round in &mut study.rounds {

@@ -6,7 +6,7 @@ use super::Evidence;
 use crate::numbers::signed;
 
 impl Evidence {
-    /// What it is, and what is missing of it: `run: scenes (synthetic), 3 seeds`.
+    /// The experiment in a line, and how much of it is missing: `run: scenes (synthetic), 3 seeds`.
     pub fn summary(&self) -> String {
         let synthetic = if self.synthetic { " (synthetic: made up by a program)" } else { "" };
         let asked = self.seeds.len();

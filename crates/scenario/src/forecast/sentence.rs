@@ -6,7 +6,7 @@ use super::{Forecast, Spread};
 use crate::numbers::money;
 
 impl Forecast {
-    /// What is expected, and what it costs at a price per item.
+    /// The expected gain, and its cost at a price per item.
     pub fn sentence(&self, price: Option<f64>) -> String {
         let (batch, gain, low, high) = (self.batch, self.gain, self.low, self.high);
         let hard = self.hard_negatives.map_or(String::new(), |share| {

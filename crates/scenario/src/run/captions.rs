@@ -1,7 +1,7 @@
 //! Features of the captions that people write, for models that take vectors instead of words.
 //!
 //! The captions of a batch are encoded once, when the batch is closed, and kept beside its answers:
-//! a resume reads what the models learned from, whatever became of the encoder.
+//! a resume reads the numbers that the models learned from, whatever became of the encoder.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -33,8 +33,8 @@ impl Scenario {
         checked.map_err(|why| self.no_features(&set.name, why))
     }
 
-    /// Adds the captions of a closed batch to those of earlier ones, encoded as those of the dataset
-    /// were. Returns the fingerprint of their features, if there are any.
+    /// Adds the captions of a closed batch to those of earlier ones, encoded as those of the
+    /// dataset were. Returns the fingerprint of their features, if there are any.
     pub(super) fn encode_captions(
         &self,
         place: Place<'_>,
@@ -123,3 +123,6 @@ fn joined(earlier: Option<NewCaptions>, set: &str, texts: &[&str], matrix: Matri
     let matrix = Matrix::concatenate(parts).expect("there is at least the batch");
     NewCaptions { set: set.to_owned(), matrix, rows }
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,13 +10,13 @@ use nextpair_models::{Corpus, Pair};
 use super::choose::Choice;
 use super::clock::Clock;
 use super::learn::{Before, Place};
-use super::people::Waiting;
+use super::people::{Picked, Waiting};
 use super::{Observer, Scenario};
 use crate::annotator::{Annotated, noisy, oracle};
 use crate::plan::text_of;
 use crate::{Annotator, Arm, Error};
 
-/// What a lane knows after some rounds.
+/// The state of a lane after some rounds.
 pub(super) struct Known {
     /// The dataset with everything that people have added.
     pub(super) corpus: Option<Corpus>,
@@ -24,9 +24,9 @@ pub(super) struct Known {
     pub(super) gone: Vec<usize>,
     /// How many of them are paired.
     pub(super) paired: usize,
-    /// What they make.
+    /// Their pairs.
     pub(super) pairs: Vec<Pair>,
-    /// What people said.
+    /// The answers of people.
     pub(super) answers: Vec<Answer>,
     /// The captions among it, with their features where the model takes them.
     pub(super) captions: Option<NewCaptions>,
@@ -47,7 +47,7 @@ impl Scenario {
         self.learn(place, before, observer)
     }
 
-    /// What is paired before anything is bought.
+    /// The state before anything is bought.
     pub(super) fn start(&self, seed: u64) -> Known {
         let gone = self.plan.start(seed);
         let pairs = oracle(&self.corpus, &gone, self.experiment.training.captions, seed).pairs;
@@ -79,9 +79,9 @@ impl Scenario {
             known.gone.extend(&picked);
             match self.experiment.annotator {
                 Annotator::Human => {
-                    let what = (tasks.as_slice(), picked.as_slice());
-                    let about = (place, strategy);
-                    let waiting = self.people(about, what, &mut known, &mut batch, observer)?;
+                    let picked = Picked { tasks: &tasks, items: &picked };
+                    let waiting =
+                        self.people(place, strategy, picked, &mut known, &mut batch, observer)?;
                     if waiting.is_some() {
                         return Ok(waiting);
                     }
@@ -105,7 +105,7 @@ impl Scenario {
         Ok(None)
     }
 
-    /// What a program makes of a batch.
+    /// A batch as a program pairs it.
     fn simulated(&self, picked: &[usize], seed: u64) -> Annotated {
         let captions = self.experiment.training.captions;
         match self.experiment.annotator {

@@ -10,6 +10,7 @@ use rayon::prelude::*;
 
 use super::clock::Clock;
 use super::{Observer, Scenario};
+use crate::folder::holds_model;
 use crate::{Arm, Batch, Error, Round};
 
 const WEIGHTS: &str = "model.safetensors";
@@ -33,7 +34,7 @@ impl fmt::Display for Place<'_> {
     }
 }
 
-/// What a round knows before its model learns.
+/// A round before its model learns.
 pub(super) struct Before<'a> {
     pub(super) corpus: &'a Corpus,
     pub(super) paired: usize,
@@ -109,7 +110,7 @@ impl Scenario {
     ) -> Result<Run, Error> {
         let path = self.folder.model(place.seed, place.strategy, place.round);
         let training = Training { seed: place.seed, ..self.experiment.training.clone() };
-        if !path.join("run.json").exists() {
+        if !holds_model(&path) {
             let images = corpus.image_features().0.name.clone();
             let texts = corpus.text_features().map(|(set, _)| set.name.clone());
             let model = self.experiment.model.clone();

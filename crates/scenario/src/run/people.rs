@@ -1,4 +1,4 @@
-//! Human annotators: the run writes a queue, stops, and goes on when the answers are there.
+//! Human annotators: the experiment writes a queue, stops, and goes on when the answers are there.
 
 use std::collections::HashMap;
 use std::fs;
@@ -15,6 +15,13 @@ use super::learn::Place;
 use super::{Observer, Scenario};
 use crate::{Arm, Batch, Error};
 
+/// The picks of a round: tasks for people, and the items that they are about.
+#[derive(Clone, Copy)]
+pub(super) struct Picked<'a> {
+    pub(super) tasks: &'a [Task],
+    pub(super) items: &'a [usize],
+}
+
 /// A batch that people have not finished.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waiting {
@@ -24,7 +31,7 @@ pub struct Waiting {
     pub picked: usize,
     /// Items that have an answer.
     pub answered: usize,
-    /// What to give to people.
+    /// The queue to give to people.
     pub queue: PathBuf,
 }
 
@@ -32,12 +39,14 @@ impl Scenario {
     /// Takes what people said about a batch into what is known, or says that they are not done.
     pub(super) fn people(
         &self,
-        (place, strategy): (Place<'_>, &Arm),
-        (tasks, picked): (&[Task], &[usize]),
+        place: Place<'_>,
+        strategy: &Arm,
+        picked: Picked<'_>,
         known: &mut Known,
         batch: &mut Batch,
         observer: &dyn Observer,
     ) -> Result<Option<Waiting>, Error> {
+        let Picked { tasks, items: picked } = picked;
         // Answers that come later must not change what a model has learned from.
         let closed = self.folder.closed(place.seed, strategy, place.round);
         if !closed.exists() {
