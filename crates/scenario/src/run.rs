@@ -4,6 +4,7 @@ mod captions;
 mod choose;
 mod clock;
 mod create;
+mod fingerprints;
 mod lane;
 mod learn;
 mod people;

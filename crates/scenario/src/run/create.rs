@@ -7,9 +7,12 @@ use std::sync::Mutex;
 
 use nextpair_data::dataset::Dataset;
 use nextpair_data::text::{SplitWords, Vocabulary, WordCounts};
-use nextpair_data::{AtomicFile, FolderLock, Progress, fingerprint, fingerprint_of};
+use nextpair_data::{AtomicFile, FolderLock, Progress};
 use nextpair_models::{Admission, Corpus, Makers, Origin};
 
+use super::fingerprints::{
+    features_fingerprint, file_fingerprint, items_fingerprint, settings_fingerprint,
+};
 use super::strategies::check_strategies;
 use super::words::SeedWords;
 use super::{Done, Scenario};
@@ -25,9 +28,6 @@ const ITEMS: &str = "items.jsonl";
 const WORDS: &str = "vocabulary.json";
 const FEATURES: &str = "features";
 const SETTINGS: &str = "settings";
-
-/// Rows of features that stand for all of them in a fingerprint.
-const SAMPLED: usize = 64;
 
 impl Scenario {
     /// Starts an experiment in a new or empty folder.
@@ -293,33 +293,6 @@ fn test_items(experiment: &Experiment, corpus: &Corpus) -> Result<Vec<usize>, Er
             Err(Error::setting("folds", what))
         }
     }
-}
-
-fn settings_fingerprint(experiment: &Experiment) -> Result<String, Error> {
-    Ok(fingerprint(experiment.fixed()?.to_string().as_bytes()))
-}
-
-fn items_fingerprint(dataset: &Dataset) -> Result<String, Error> {
-    file_fingerprint(&dataset.folder().join(ITEMS))
-}
-
-fn file_fingerprint(path: &Path) -> Result<String, Error> {
-    Ok(fingerprint_of(path)?)
-}
-
-/// Shapes and a sample: the files may be too large to be read for this.
-fn features_fingerprint(corpus: &Corpus) -> String {
-    let mut bytes = Vec::new();
-    let texts = corpus.text_features().map(|(_, features)| features);
-    for features in [Some(corpus.image_features().1), texts].into_iter().flatten() {
-        let matrix = features.matrix();
-        let shape = [matrix.rows(), matrix.locals(), matrix.dim()];
-        shape.iter().for_each(|&size| bytes.extend((size as u64).to_le_bytes()));
-        for row in (0..matrix.rows()).step_by(matrix.rows().div_ceil(SAMPLED).max(1)) {
-            bytes.extend_from_slice(matrix.row_bytes(row));
-        }
-    }
-    fingerprint(&bytes)
 }
 
 fn write_manifest(path: &Path, manifest: &ExperimentManifest) -> Result<(), Error> {
