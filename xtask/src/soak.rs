@@ -167,8 +167,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
 impl Job {
     /// Starts the work, or goes on with it.
     fn start(&self, binary: &Path, result: &Path) -> Result<std::process::Child> {
+        let begun = ["experiment.json", "model.json", "run.json"];
         match self.again {
-            Some(again) if result.join("run.json").exists() => {
+            Some(again) if begun.iter().any(|name| result.join(name).exists()) => {
                 start(binary, &again.split(' ').collect::<Vec<_>>())
             }
             _ => start(binary, &self.words),

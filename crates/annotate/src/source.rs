@@ -2,16 +2,8 @@
 
 use std::error::Error;
 
-use nextpair_data::queue::{Answer, Task};
-
-/// Picks that people are asked about together.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Batch {
-    /// The round that it is for, from 1.
-    pub round: usize,
-    /// Most wanted first.
-    pub tasks: Vec<Task>,
-}
+use nextpair_data::queue::Answer;
+pub use nextpair_data::queue::Batch;
 
 /// The other side of the desk: a run that waits for people, or a file of picks.
 pub trait Source: Send + Sync {

@@ -1,7 +1,8 @@
-//! `nextpair annotate RUN` or `nextpair annotate PICKS --dataset DATASET`: the annotation app.
+//! `nextpair annotate EXPERIMENT` or `nextpair annotate PICKS --dataset DATASET`: the annotation
+//! app.
 
+mod of_experiment;
 mod of_picks;
-mod of_run;
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
@@ -16,27 +17,27 @@ use nextpair_kernels::prepare_process;
 use nextpair_scenario::Inbox;
 
 use crate::inputs::sides;
+use of_experiment::HumanExperiment;
 use of_picks::PicksFile;
-use of_run::HumanRun;
 
 const MIB: u64 = 1 << 20;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The folder of a run, or picks as .jsonl: a queue, or what `nextpair select` wrote
-    #[arg(value_name = "RUN|PICKS")]
+    /// The folder of an experiment, or picks as .jsonl: a queue, or what `nextpair select` wrote
+    #[arg(value_name = "EXPERIMENT|PICKS")]
     target: PathBuf,
-    /// The dataset that picks are about; a run knows its own
+    /// The dataset that picks are about; an experiment knows its own
     #[arg(long)]
     dataset: Option<PathBuf>,
-    /// The side of the picks [default: image]; a run knows its own
+    /// The side of the picks [default: image]; an experiment knows its own
     #[arg(long, value_parser = sides())]
     pool_side: Option<Side>,
     /// For picked texts: images to choose from beside those of the dataset
     #[arg(long, value_name = "FOLDER", requires = "dataset")]
     images: Option<PathBuf>,
-    /// For picked texts: where images go that people bring [default: beside PICKS with the extension
-    /// .uploads]
+    /// For picked texts: where images go that people bring [default: beside PICKS with the
+    /// extension .uploads]
     #[arg(long, value_name = "FOLDER", requires = "dataset")]
     uploads: Option<PathBuf>,
     /// For picked texts: take no images
@@ -51,7 +52,8 @@ pub(crate) struct Args {
     /// No images are taken when less than this is free on their disk
     #[arg(long, value_name = "MIB", default_value_t = 1024)]
     free_disk: u64,
-    /// The address to listen on. Others reach the app only where this is not an address of this machine alone
+    /// The address to listen on. Others reach the app only where this is not an address of this
+    /// machine alone
     #[arg(long, default_value = "127.0.0.1")]
     host: String,
     /// The port to listen on; 0 takes a free one
@@ -60,8 +62,8 @@ pub(crate) struct Args {
     /// What people reach it by, if that is not where it listens: https://captions.example.org
     #[arg(long, value_name = "URL")]
     public_url: Option<String>,
-    /// Where everything is kept: sqlite:PATH or postgres://... [default: sqlite:RUN/annotate.db, or
-    /// beside PICKS with the extension .annotate.db]
+    /// Where everything is kept: sqlite:PATH or postgres://... [default:
+    /// sqlite:EXPERIMENT/annotate.db, or beside PICKS with the extension .annotate.db]
     #[arg(long, value_name = "URL")]
     database: Option<String>,
     /// Let everybody in as a lead; only on this machine
@@ -95,12 +97,12 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     prepare_process();
-    let is_run = std::fs::metadata(&args.target)
+    let is_experiment = std::fs::metadata(&args.target)
         .with_context(|| args.target.display().to_string())?
         .is_dir();
-    let settings = args.settings(is_run)?;
-    let desk = match is_run {
-        true => args.desk_of_run()?,
+    let settings = args.settings(is_experiment)?;
+    let desk = match is_experiment {
+        true => args.desk_of_experiment()?,
         false => args.desk_of_picks()?,
     };
     serve(desk, &settings, announce)?;
@@ -116,28 +118,28 @@ fn announce(ready: &Ready) {
 }
 
 impl Args {
-    fn desk_of_run(&self) -> Result<Desk> {
-        ensure!(self.dataset.is_none(), "--dataset is for picks; a run knows its own");
-        ensure!(self.pool_side.is_none(), "--pool-side is for picks; a run knows its own");
+    fn desk_of_experiment(&self) -> Result<Desk> {
+        ensure!(self.dataset.is_none(), "--dataset is for picks; an experiment knows its own");
+        ensure!(self.pool_side.is_none(), "--pool-side is for picks; an experiment knows its own");
         let inbox = Inbox::open(&self.target)?;
         if !inbox.folder().is_waited_at()? {
-            let run = self.target.display();
+            let experiment = self.target.display();
             say!(
-                "nobody waits for the answers: `nextpair run {run} --resume --wait` goes on by itself \
+                "nobody waits for the answers: `nextpair run {experiment} --resume --wait` goes on by itself \
                  when a round is complete"
             );
         }
-        if let Some(asked) = inbox.batch()?
-            && let answered @ 1.. = inbox.answered(&asked)?
+        if let Some(batch) = inbox.batch()?
+            && let answered @ 1.. = inbox.answered(&batch)?
         {
             say!(
                 "{answered} of {} items have an answer from elsewhere; people are asked about all",
-                asked.tasks.len()
+                batch.tasks.len()
             );
         }
         let (dataset, pool) = (inbox.dataset().clone(), inbox.pool());
         check_images(&dataset, pool)?;
-        Ok(Desk { dataset, pool, source: Box::new(HumanRun::new(inbox)) })
+        Ok(Desk { dataset, pool, source: Box::new(HumanExperiment::new(inbox)) })
     }
 
     fn desk_of_picks(&self) -> Result<Desk> {
@@ -156,10 +158,10 @@ impl Args {
     }
 
     /// What was typed, as the app takes it.
-    fn settings(&self, is_run: bool) -> Result<Settings> {
+    fn settings(&self, is_experiment: bool) -> Result<Settings> {
         let lease = Duration::try_from_secs_f64(self.lease * 60.0);
         let lease = lease.with_context(|| format!("--lease {}: not a time", self.lease))?;
-        let database = self.database.clone().unwrap_or_else(|| match is_run {
+        let database = self.database.clone().unwrap_or_else(|| match is_experiment {
             true => sqlite(&self.target.join("annotate.db")),
             false => sqlite(&self.target.with_extension("annotate.db")),
         });
@@ -176,7 +178,7 @@ impl Args {
             price: self.price,
             grace: (!self.manual_close).then(|| Duration::from_secs(self.grace)),
             images: self.images.clone(),
-            uploads: self.uploads(is_run),
+            uploads: self.uploads(is_experiment),
             quota: Quota {
                 per_person: self.person_uploads.saturating_mul(MIB),
                 in_all: self.all_uploads.saturating_mul(MIB),
@@ -185,10 +187,11 @@ impl Args {
         })
     }
 
-    /// Where images go that people bring. A run learns from features, which a new image has not.
-    fn uploads(&self, is_run: bool) -> Option<PathBuf> {
+    /// Where images go that people bring. An experiment learns from features, which a new image has
+    /// not.
+    fn uploads(&self, is_experiment: bool) -> Option<PathBuf> {
         let beside = || self.target.with_extension("uploads");
-        (!is_run && !self.no_uploads).then(|| self.uploads.clone().unwrap_or_else(beside))
+        (!is_experiment && !self.no_uploads).then(|| self.uploads.clone().unwrap_or_else(beside))
     }
 
     fn address(&self) -> Result<SocketAddr> {

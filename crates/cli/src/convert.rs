@@ -1,4 +1,4 @@
-//! `nextpair convert CHECKPOINT --vocabulary FILE --out RUN`: a published checkpoint as a run.
+//! `nextpair convert CHECKPOINT --vocabulary FILE --out MODEL`: a published checkpoint as a model.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -14,8 +14,8 @@ pub(crate) struct Args {
     /// The vocabulary it was trained with, such as f30k_precomp_vocab.json
     #[arg(long, value_name = "FILE")]
     vocabulary: PathBuf,
-    /// The run to write
-    #[arg(long, value_name = "RUN")]
+    /// The folder of the model to write
+    #[arg(long, value_name = "MODEL")]
     out: PathBuf,
 }
 

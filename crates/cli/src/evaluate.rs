@@ -1,4 +1,4 @@
-//! `nextpair eval RUN DATASET`: how well a trained model finds captions for images and images for
+//! `nextpair eval MODEL DATASET`: how well a trained model finds captions for images and images for
 //! captions.
 
 use std::fmt::Write as _;
@@ -18,8 +18,8 @@ use crate::threads;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The folder of the run, as `nextpair train` made it
-    run: PathBuf,
+    /// The folder of the model, as `nextpair train` made it
+    model: PathBuf,
     /// The dataset
     dataset: PathBuf,
     /// The split
@@ -58,7 +58,7 @@ struct Report {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     threads::set(args.threads)?;
-    let run = ModelFolder::open(&args.run)?;
+    let run = ModelFolder::open(&args.model)?;
     let model = run.model(args.device.device)?;
     let corpus = run.corpus(Dataset::open(&args.dataset)?)?;
     if let Some(notice) = run.stand_in(&corpus) {
@@ -78,7 +78,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     bar.finish();
     let epochs = run.spec().training.epochs;
     let report = Report {
-        run: args.run.clone(),
+        run: args.model.clone(),
         model: run.spec().model.name().to_owned(),
         epoch: run.weights_epoch()?,
         epochs,

@@ -1,4 +1,5 @@
-//! `nextpair ingest RUN ANSWERS...`: takes what people said about the queue of a run.
+//! `nextpair ingest EXPERIMENT ANSWERS...`: takes what people said about the queue of an
+//! experiment.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -8,22 +9,25 @@ use nextpair_data::queue;
 use nextpair_kernels::prepare_process;
 use nextpair_scenario::{Error, Inbox, Received, Scenario};
 
+use crate::device::DeviceArgs;
 use crate::numbers::grouped;
-use crate::run::{Watch, go_on};
+use crate::run::{Watch, go_on, options};
 use crate::streams::print;
 use crate::threads;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The folder of the run
-    run: PathBuf,
-    /// What people said: JSON lines, the sheet (.csv) they filled in, or as .json Label Studio's export
-    /// or captions in COCO's layout
+    /// The folder of the experiment
+    experiment: PathBuf,
+    /// What people said: JSON lines, the sheet (.csv) they filled in, or as .json Label Studio's
+    /// export or captions in COCO's layout
     #[arg(required = true)]
     answers: Vec<PathBuf>,
-    /// Only take the answers; `nextpair run RUN --resume` goes on
+    /// Only take the answers; `nextpair run EXPERIMENT --resume` goes on
     #[arg(long)]
     only: bool,
+    #[command(flatten)]
+    device: DeviceArgs,
     /// Threads; all cores by default
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
@@ -32,7 +36,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     prepare_process();
     threads::set(args.threads)?;
-    let inbox = Inbox::open(&args.run)?;
+    let inbox = Inbox::open(&args.experiment)?;
     let (mut places, mut answers) = (Vec::new(), Vec::new());
     for path in &args.answers {
         for (place, answer) in queue::read_placed_answers(path, inbox.pool(), inbox.dataset())? {
@@ -52,10 +56,14 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     if inbox.folder().is_waited_at()? {
-        say!("{}: the run that waits for them goes on by itself", args.run.display());
+        say!("{}: the experiment that waits for them goes on by itself", args.experiment.display());
         return Ok(ExitCode::SUCCESS);
     }
-    go_on(&Scenario::resume(&args.run, None)?, None, &Watch::new())
+    go_on(
+        &Scenario::resume(&args.experiment, None, &options(args.device.device))?,
+        None,
+        &Watch::new(),
+    )
 }
 
 fn summary(received: &Received) -> String {

@@ -21,18 +21,19 @@ pub(crate) struct SelectionArgs {
     /// With --model: the dataset that the pool is taken from
     #[arg(requires = "model")]
     dataset: Option<PathBuf>,
-    /// Select with a trained model: pairs and similarities are those of this run, the pool is what it
-    /// did not learn from in DATASET, among the items of the split train or without a split
+    /// Select with a trained model: pairs and similarities are those of this model, the pool is
+    /// what it did not learn from in DATASET, among the items of the split train or without a split
     #[arg(
         long,
-        value_name = "RUN",
+        value_name = "MODEL",
         requires = "dataset",
         conflicts_with_all = [
             "paired_images", "paired_texts", "pool", "similarity", "ids", "paired_ids"
         ]
     )]
     model: Option<PathBuf>,
-    /// Embeddings of the paired images, row j of pair j (.npy, .parquet, .safetensors:tensor, folder)
+    /// Embeddings of the paired images, row j of pair j (.npy, .parquet, .safetensors:tensor,
+    /// folder)
     #[arg(long, value_name = "FILE")]
     paired_images: Option<PathBuf>,
     /// Embeddings of the paired texts, row j of pair j
@@ -77,7 +78,8 @@ pub(crate) struct SelectionArgs {
     #[arg(long, value_enum, default_value_t = SimilarityName::Cosine)]
     similarity: SimilarityName,
     /// One label per pair and line; pairs with equal labels are never rivals. Give it once with the
-    /// images and once with the texts where both repeat: pairs that share either are one group. With
+    /// images and once with the texts where both repeat: pairs that share either are one group.
+    /// With
     /// --model, the images and captions of the dataset unless it is given
     #[arg(long, value_name = "FILE")]
     groups: Vec<PathBuf>,

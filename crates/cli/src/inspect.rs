@@ -20,7 +20,7 @@ use crate::numbers::{grouped, in_usual_order};
 use crate::progress::Bar;
 use crate::streams::print;
 use features::FeatureStatistics;
-use nextpair_scenario::report::card::Card;
+use nextpair_report::card::Card;
 use words::Words;
 
 #[derive(clap::Args)]

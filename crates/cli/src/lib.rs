@@ -61,7 +61,7 @@ enum Command {
     Inspect(inspect::Args),
     /// Write the vocabulary of a dataset
     Vocab(vocab::Args),
-    /// Make a run of a checkpoint of the published VSE++, SCAN or IMRAM code
+    /// Make a model of a checkpoint of the published VSE++, SCAN or IMRAM code
     Convert(convert::Args),
     /// Find images for a text, or captions for an image, with a trained model
     #[command(override_usage = search::USAGE)]
@@ -75,11 +75,11 @@ enum Command {
     /// Run an experiment: train, select, pair, and again, for several strategies and seeds
     #[command(allow_negative_numbers = true)]
     Run(Box<run::Args>),
-    /// Serve the queue of a run, or picks, to people who annotate them in their browsers
+    /// Serve the queue of an experiment, or picks, to people who annotate them in their browsers
     Annotate(annotate::Args),
-    /// Take what people said about the queue of a run
+    /// Take what people said about the queue of an experiment
     Ingest(ingest::Args),
-    /// Make a page, tables and charts of what runs found
+    /// Make a page, tables and charts of what experiments found
     Report(report::Args),
     /// Choose the pool items to pair next
     Select(select::Args),

@@ -8,11 +8,12 @@ use nextpair_data::import::import_scenes;
 use nextpair_data::scenes;
 use nextpair_kernels::{Aggregation, prepare_process};
 use nextpair_models::{Config, Training};
-use nextpair_scenario::report::{self, Options};
-use nextpair_scenario::{Experiment, Keys, Scenario, Study};
+use nextpair_report::Options;
+use nextpair_scenario::{Experiment, ExperimentFolder, ExperimentKeys, Scenario, Study};
 
+use crate::device::DeviceArgs;
 use crate::progress::Bar;
-use crate::run::Watch;
+use crate::run::{Watch, options};
 use crate::streams::print;
 use crate::threads;
 
@@ -21,9 +22,12 @@ pub(crate) struct Args {
     /// Less of everything: under a minute instead of a few, and less to be told from chance
     #[arg(long)]
     fast: bool,
-    /// The folder for the scenes, the run and its report. What is there already is not done again
+    /// The folder for the scenes, the experiment and its report. What is there already is not done
+    /// again
     #[arg(long, value_name = "DIR", default_value = "quickstart")]
     out: PathBuf,
+    #[command(flatten)]
+    device: DeviceArgs,
     /// Threads; all cores by default. The results do not depend on them
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
@@ -49,9 +53,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let folder = args.out.join(name);
     let watch = Watch::new();
     let experiment = size.experiment(&dataset)?;
-    let scenario = match folder.join("run.json").exists() {
-        true => Scenario::resume(&folder, Some(experiment))?,
-        false => Scenario::create(&folder, experiment, &watch)?,
+    let scenario = if ExperimentFolder::new(&folder).manifest().exists() {
+        Scenario::resume(&folder, Some(experiment), &options(args.device.device))?
+    } else {
+        Scenario::create(&folder, experiment, &options(args.device.device), &watch)?
     };
     watch.begin(&scenario);
     let ended = scenario.run(scenario.jobs(), &watch);
@@ -95,11 +100,11 @@ impl Size {
             ..Training::default()
         };
         let strategies = ["random", "core-set", "hard-negative", "coverage"];
-        let keys = Keys {
+        let keys = ExperimentKeys {
             dataset: Some(dataset.to_path_buf()),
             strategies: Some(strategies.map(str::to_owned).to_vec()),
             seeds: Some((0..self.seeds).collect()),
-            ..Keys::default()
+            ..ExperimentKeys::default()
         };
         Ok(Experiment::resolve(keys, model, training)?)
     }
@@ -108,8 +113,9 @@ impl Size {
 /// Writes the report and says what it says.
 fn show(folder: &Path) -> Result<ExitCode> {
     let bar = Bar::new();
-    let options = Options { compare: false, dataset: None, price: None };
-    let written = report::write(&[Study::open(folder)?], &options, &folder.join("report"), &bar);
+    let options = Options::default();
+    let written =
+        nextpair_report::write(&[Study::open(folder)?], &options, &folder.join("report"), &bar);
     bar.finish();
     let written = written?;
     let mut text = String::new();

@@ -1,28 +1,30 @@
-//! `nextpair report RUN...`: what runs found, as a page, tables and charts.
+//! `nextpair report EXPERIMENT...`: what experiments found, as a page, tables and charts.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Result, ensure};
+use nextpair_report::{Options, write};
 use nextpair_scenario::Study;
-use nextpair_scenario::report::{Options, write};
 
+use crate::device::DeviceArgs;
 use crate::progress::Bar;
 use crate::streams::print;
 use crate::threads;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Folders of `nextpair run`; several of one experiment, with other seeds, are pooled
-    #[arg(required = true, value_name = "RUN")]
-    runs: Vec<PathBuf>,
-    /// Put the runs side by side instead
+    /// Folders of experiments, as `nextpair run` made them; several that differ in their seeds
+    /// alone are pooled
+    #[arg(required = true, value_name = "EXPERIMENT")]
+    experiments: Vec<PathBuf>,
+    /// Put the experiments side by side instead
     #[arg(long)]
     compare: bool,
-    /// Where to write [default: RUN/report]
+    /// Where to write [default: EXPERIMENT/report]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// The dataset, if it is not where the run says
+    /// The dataset, if it is not where the experiment says
     #[arg(long, value_name = "DIR")]
     dataset: Option<PathBuf>,
     /// What it costs to pair an item, for stop or go
@@ -31,6 +33,8 @@ pub(crate) struct Args {
     /// Print results.json
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    device: DeviceArgs,
     /// Threads [default: all cores]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     threads: Option<usize>,
@@ -39,13 +43,18 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     threads::set(args.threads)?;
     ensure!(
-        args.out.is_some() || args.runs.len() == 1,
-        "--out is missing: several runs have no folder of their own for a report"
+        args.out.is_some() || args.experiments.len() == 1,
+        "--out is missing: several experiments have no folder of their own for a report"
     );
-    let studies = args.runs.iter().map(|run| Study::open(run)).collect::<Result<Vec<_>, _>>()?;
-    let out = args.out.clone().unwrap_or_else(|| args.runs[0].join("report"));
-    let options =
-        Options { compare: args.compare, dataset: args.dataset.clone(), price: args.price };
+    let studies =
+        args.experiments.iter().map(|path| Study::open(path)).collect::<Result<Vec<_>, _>>()?;
+    let out = args.out.clone().unwrap_or_else(|| args.experiments[0].join("report"));
+    let options = Options {
+        compare: args.compare,
+        dataset: args.dataset.clone(),
+        price: args.price,
+        device: args.device.device,
+    };
     let bar = Bar::new();
     let written = write(&studies, &options, &out, &bar);
     bar.finish();

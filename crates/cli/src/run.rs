@@ -1,21 +1,27 @@
-//! `nextpair run EXPERIMENT.toml`: rounds of training, selecting and pairing, for several strategies
-//! and seeds.
+//! `nextpair run EXPERIMENT.toml`: rounds of training, selecting and pairing, for several
+//! strategies and seeds.
 
 mod keys;
 mod watch;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use nextpair_data::dataset::TextSource;
+use nextpair_encode::DatasetEncoders;
 use nextpair_engine::Progress;
 use nextpair_kernels::prepare_process;
+use nextpair_models::{Device, Mixing};
 use nextpair_scenario::{
-    Analysis, Experiment, Folder, Inbox, Scenario, Study, Waiting, read_experiment,
+    Analysis, Experiment, ExperimentFolder, Inbox, Options, Scenario, Study, Waiting,
+    read_experiment,
 };
 
+use crate::device::DeviceArgs;
 use crate::numbers::grouped;
 use crate::settings::{self, ModelArgs, TrainingArgs};
 use crate::streams::print;
@@ -23,22 +29,22 @@ use crate::threads;
 use keys::KeyArgs;
 pub(crate) use watch::Watch;
 
-/// Between tries to open a run that another process is at.
+/// Between tries to open an experiment that another process is at.
 const PAUSE: Duration = Duration::from_millis(100);
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The experiment in TOML, or with --resume the folder of a run
+    /// The experiment in TOML, or with --resume its folder
     experiment: PathBuf,
-    /// The folder of the run [default: runs/NAME of NAME.toml]
-    #[arg(long, value_name = "RUN")]
+    /// The folder of the experiment [default: runs/NAME of NAME.toml]
+    #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Continue where a run was stopped, to the same results. Strategies, seeds and rounds may be
-    /// added
+    /// Continue where an experiment was stopped, to the same results. Strategies, seeds and rounds
+    /// may be added
     #[arg(long)]
     resume: bool,
-    /// Continue a run that another version or another vector unit has worked on. The results are
-    /// those of neither then, and the run says so
+    /// Continue what another version or another vector unit has worked on. The results are those of
+    /// neither then, and the experiment says so
     #[arg(long, requires = "resume")]
     mixed: bool,
     /// Where people annotate: stay until their answers are there, and go on by itself
@@ -48,6 +54,8 @@ pub(crate) struct Args {
     /// not depend on it
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
+    #[command(flatten)]
+    device: DeviceArgs,
     /// Threads; all cores by default. The results do not depend on them
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
@@ -68,24 +76,32 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let watch = Watch::new();
     let folder = args.folder()?;
     let experiment = args.resolve(&folder)?;
-    let run = Folder::new(&folder);
+    let place = ExperimentFolder::new(&folder);
     ensure!(
-        !run.is_waited_at()?,
+        !place.is_waited_at()?,
         "{}: another process waits for people, and goes on by itself when they are done",
         folder.display()
     );
-    let scenario = match args.resume && run.head().exists() {
-        true if args.mixed => Scenario::resume_mixed(&folder, Some(experiment))?,
-        true => Scenario::resume(&folder, Some(experiment))?,
-        false => Scenario::create(&folder, experiment, &watch)?,
+    let mixing = if args.mixed { Mixing::Accept } else { Mixing::Refuse };
+    let options = Options { mixing, ..options(args.device.device) };
+    let scenario = if args.resume && place.manifest().exists() {
+        Scenario::resume(&folder, Some(experiment), &options)?
+    } else {
+        Scenario::create(&folder, experiment, &options, &watch)?
     };
     match args.wait {
-        true => go_on_with_people(scenario, args.jobs, &watch),
+        true => go_on_with_people(scenario, args.device.device, args.jobs, &watch),
         false => go_on(&scenario, args.jobs, &watch),
     }
 }
 
-/// Does what is left of a run, and says how it ended.
+/// What experiments are run with: a device, and the encoders that datasets name.
+pub(crate) fn options(device: Device) -> Options {
+    let text_source: Arc<dyn TextSource> = Arc::new(DatasetEncoders);
+    Options { device, text_source: Some(text_source), mixing: Mixing::Refuse }
+}
+
+/// Does what is left of an experiment, and says how it ended.
 pub(crate) fn go_on(scenario: &Scenario, jobs: Option<usize>, watch: &Watch) -> Result<ExitCode> {
     watch.begin(scenario);
     match advance(scenario, jobs, watch)? {
@@ -97,9 +113,10 @@ pub(crate) fn go_on(scenario: &Scenario, jobs: Option<usize>, watch: &Watch) -> 
     }
 }
 
-/// Does what is left of a run, and waits whenever people have to do something.
+/// Does what is left of an experiment, and waits whenever people have to do something.
 fn go_on_with_people(
     mut scenario: Scenario,
+    device: Device,
     jobs: Option<usize>,
     watch: &Watch,
 ) -> Result<ExitCode> {
@@ -110,7 +127,7 @@ fn go_on_with_people(
         // Whoever takes answers needs the folder meanwhile.
         drop(scenario);
         wait_here(&folder, &waiting, watch)?;
-        scenario = resume_in_turn(&folder)?;
+        scenario = resume_in_turn(&folder, device)?;
     }
     finish(&folder)
 }
@@ -122,8 +139,8 @@ fn advance(scenario: &Scenario, jobs: Option<usize>, watch: &Watch) -> Result<Op
     Ok(ended?)
 }
 
-/// Shows what a finished run found.
-fn finish(folder: &Folder) -> Result<ExitCode> {
+/// Shows what a finished experiment found.
+fn finish(folder: &ExperimentFolder) -> Result<ExitCode> {
     let folder = folder.path();
     let found = Analysis::of(&[Study::open(folder)?], false, None)?;
     for run in &found.runs {
@@ -141,18 +158,18 @@ fn wait_for_people(folder: &Path, waiting: &Waiting) {
         "\n{}\n\
          `nextpair annotate {folder}` serves it to them, and `nextpair ingest {folder} ANSWERS` takes \
          answers from elsewhere; when all are there, `ingest` or `nextpair run {folder} --resume` goes \
-         on. With --wait a run goes on by itself.",
+         on. With --wait an experiment goes on by itself.",
         what_waits(waiting)
     );
 }
 
 /// Says what people have to do, and returns when they have done it.
-fn wait_here(folder: &Folder, waiting: &Waiting, watch: &Watch) -> Result<()> {
-    let run = folder.path().display();
+fn wait_here(folder: &ExperimentFolder, waiting: &Waiting, watch: &Watch) -> Result<()> {
+    let folder_shown = folder.path().display();
     say!(
         "\n{}\n\
-         `nextpair annotate {run}` serves it to them, and `nextpair ingest {run} ANSWERS` takes answers \
-         from elsewhere; when all are there, this run goes on by itself. It may be stopped meanwhile.",
+         `nextpair annotate {folder_shown}` serves it to them, and `nextpair ingest {folder_shown} ANSWERS` takes answers \
+         from elsewhere; when all are there, this one goes on by itself. It may be stopped meanwhile.",
         what_waits(waiting)
     );
     watch.start("answers", waiting.picked as u64);
@@ -176,10 +193,10 @@ fn what_waits(waiting: &Waiting) -> String {
     )
 }
 
-/// Opens a run again when nobody else is at it: answers may still be coming in.
-fn resume_in_turn(folder: &Folder) -> Result<Scenario> {
+/// Opens an experiment again when nobody else is at it: answers may still be coming in.
+fn resume_in_turn(folder: &ExperimentFolder, device: Device) -> Result<Scenario> {
     loop {
-        match Scenario::resume(folder.path(), None) {
+        match Scenario::resume(folder.path(), None, &options(device)) {
             Err(error) if error.is_busy() => thread::sleep(PAUSE),
             opened => return Ok(opened?),
         }
@@ -187,16 +204,16 @@ fn resume_in_turn(folder: &Folder) -> Result<Scenario> {
 }
 
 impl Args {
-    /// The folder of the run.
+    /// The folder of the experiment.
     fn folder(&self) -> Result<PathBuf> {
         if self.experiment.is_dir() {
             if !self.resume {
                 bail!(
-                    "{} is a folder; name a file, or continue a run with --resume",
+                    "{} is a folder; name a file, or continue an experiment with --resume",
                     self.experiment.display()
                 );
             }
-            ensure!(self.out.is_none(), "--out: the run is {}", self.experiment.display());
+            ensure!(self.out.is_none(), "--out: the experiment is {}", self.experiment.display());
             return Ok(self.experiment.clone());
         }
         if let Some(out) = &self.out {

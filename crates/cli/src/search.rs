@@ -1,4 +1,4 @@
-//! `nextpair search RUN DATASET "a dog in the snow"`: what a trained model finds.
+//! `nextpair search MODEL DATASET "a dog in the snow"`: what a trained model finds.
 
 mod page;
 mod query;
@@ -23,12 +23,12 @@ use report::{Found, Report};
 
 /// The query comes last, which a derived line would not say.
 pub(crate) const USAGE: &str =
-    "nextpair search [OPTIONS] <RUN> <DATASET> <TEXT|--image <FILE>|--item <ID>>";
+    "nextpair search [OPTIONS] <MODEL> <DATASET> <TEXT|--image <FILE>|--item <ID>>";
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// A run of `train`
-    run: PathBuf,
+    /// The folder of a model, as `nextpair train` made it
+    model: PathBuf,
     /// The dataset to search
     dataset: PathBuf,
     #[command(flatten)]
@@ -59,7 +59,8 @@ struct QueryArgs {
     /// Find images for this text
     #[arg(value_name = "TEXT")]
     text: Option<String>,
-    /// Find captions for the picture in this file; its features are made as those of the dataset were
+    /// Find captions for the picture in this file; its features are made as those of the dataset
+    /// were
     #[arg(long, value_name = "FILE")]
     image: Option<PathBuf>,
     /// Find captions for the image of this item of the dataset
@@ -74,12 +75,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         AtomicFile::check(page)?;
         let folder = page.parent().filter(|folder| !folder.as_os_str().is_empty());
         let folder = folder.unwrap_or(Path::new(".")).canonicalize()?;
-        for kept in [&args.run, &args.dataset] {
+        for kept in [&args.model, &args.dataset] {
             let inside = kept.canonicalize().is_ok_and(|kept| folder.starts_with(kept));
             ensure!(!inside, "--html {}: not into {}", page.display(), kept.display());
         }
     }
-    let trained = Trained::open(&args.run, &args.dataset, args.device.device)?;
+    let trained = Trained::open(&args.model, &args.dataset, args.device.device)?;
     let query = match &args.query {
         QueryArgs { text: Some(text), .. } => Query::text(&trained, text)?,
         QueryArgs { image: Some(image), .. } => Query::image(&trained, image)?,
@@ -87,7 +88,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         _ => bail!("give a text, --image or --item"),
     };
     if !query.unknown_words.is_empty() {
-        say!("not in the vocabulary of the run: {}", query.unknown_words.join(", "));
+        say!("not in the vocabulary of the model: {}", query.unknown_words.join(", "));
     }
     let candidates = candidates(args, &trained, query.wanted())?;
     let bar = Bar::new();

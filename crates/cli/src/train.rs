@@ -1,4 +1,4 @@
-//! `nextpair train DATASET --model NAME --out RUN`: a retrieval model, an epoch at a time.
+//! `nextpair train DATASET --model NAME --out MODEL`: a retrieval model, an epoch at a time.
 
 mod data;
 
@@ -25,15 +25,15 @@ use data::{DataArgs, Source};
 pub(crate) struct Args {
     /// The dataset to learn from: its split train, evaluated on its split dev
     dataset: PathBuf,
-    /// The folder of the run
-    #[arg(long, value_name = "RUN")]
+    /// The folder of the model
+    #[arg(long, value_name = "MODEL")]
     out: PathBuf,
-    /// Continue a run after its last epoch, to the same weights as if it had never stopped
+    /// Continue a training after its last epoch, to the same weights as if it had never stopped
     #[arg(long, conflicts_with_all = ["model-settings", "training-settings", "data-settings"])]
     #[arg(conflicts_with_all = ["config", "seed"])]
     resume: bool,
-    /// Continue a run that another version or another vector unit has trained. The weights are
-    /// those of neither then, and the run says so
+    /// Continue what another version or another vector unit has trained. The weights are those of
+    /// neither then, and the model says so
     #[arg(long)]
     mixed: bool,
     /// Settings in TOML, with the tables [model] and [training]; flags override them
@@ -91,7 +91,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A new run of what was typed.
+/// A new model of what was typed.
 fn start(args: &Args, bar: &Bar) -> Result<(ModelFolder, Corpus, Vec<Pair>)> {
     let file = args.config.as_deref().map(SettingsFile::read).transpose()?.unwrap_or_default();
     let (config, mut training) = settings::resolve(file, &args.model, &args.training, "--config")?;

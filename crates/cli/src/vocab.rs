@@ -1,4 +1,5 @@
-//! `nextpair vocab DATASET OUT`: the vocabulary of a run, built once and fixed over its rounds.
+//! `nextpair vocab DATASET OUT`: the vocabulary of an experiment, built once and fixed over its
+//! rounds.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -21,6 +21,7 @@ mod items;
 mod manifest;
 #[cfg(test)]
 pub(crate) mod sample;
+mod text_source;
 
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
@@ -32,6 +33,7 @@ pub(crate) use item::{check_caption, check_inside, check_name};
 pub use items::Items;
 pub(crate) use items::without_place;
 pub use manifest::{FeatureSet, Manifest, Per};
+pub use text_source::{NewCaptions, TextSource};
 
 use crate::{Error, Side, ordinary};
 

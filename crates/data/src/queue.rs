@@ -45,6 +45,15 @@ pub struct Task {
     pub why: Vec<Why>,
 }
 
+/// Tasks that people are asked about together.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Batch {
+    /// The round that it is for, from 1.
+    pub round: usize,
+    /// Most wanted first.
+    pub tasks: Vec<Task>,
+}
+
 /// A pair that an item would be confused with.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -240,13 +240,19 @@ impl Shape {
 fn encoded(numbers: &[f32], dtype: Dtype) -> Result<Vec<u8>, String> {
     match dtype {
         Dtype::F16 => {
-            if let Some(number) = numbers.iter().find(|number| number.abs() > f16::MAX.to_f32()) {
-                return Err(format!("{number} does not fit float16; choose float32"));
-            }
+            check_f16(numbers)?;
             Ok(numbers.iter().flat_map(|&n| f16::from_f32(n).to_le_bytes()).collect())
         }
         Dtype::F32 => Ok(numbers.iter().flat_map(|n| n.to_le_bytes()).collect()),
         Dtype::F64 => Ok(numbers.iter().flat_map(|&n| f64::from(n).to_le_bytes()).collect()),
+    }
+}
+
+/// Which of some numbers float16 does not hold.
+pub(crate) fn check_f16(numbers: &[f32]) -> Result<(), String> {
+    match numbers.iter().find(|number| number.abs() > f16::MAX.to_f32()) {
+        Some(number) => Err(format!("{number} does not fit float16; choose float32")),
+        None => Ok(()),
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use nextpair_data::Side;
+
 /// Why something could not be encoded.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -15,6 +17,49 @@ pub enum Error {
         path: PathBuf,
         /// What is wrong with it.
         what: String,
+    },
+    /// The manifest does not tell how features were made: they were imported from files.
+    #[error(
+        "{}: it is not known how the {side} features {set} were made; `nextpair embed {} \
+         --{side}-model ONNX` makes features whose encoder is known",
+        dataset.display(),
+        dataset.display()
+    )]
+    NoRecipe {
+        /// The folder of the dataset.
+        dataset: PathBuf,
+        /// What the features are of.
+        side: Side,
+        /// Their name.
+        set: String,
+    },
+    /// A file that features were made with is not there any more.
+    #[error(
+        "{}: is gone, with which the {side} features {set} were made; put it back, or make the \
+         features anew with `nextpair embed`",
+        path.display()
+    )]
+    Gone {
+        /// The encoder or its tokeniser.
+        path: PathBuf,
+        /// What the features are of.
+        side: Side,
+        /// Their name.
+        set: String,
+    },
+    /// A file that features were made with has other bytes now.
+    #[error(
+        "{}: is another file than the {side} features {set} were made with; put that one back, or \
+         make the features anew with `nextpair embed`",
+        path.display()
+    )]
+    Changed {
+        /// The encoder or its tokeniser.
+        path: PathBuf,
+        /// What the features are of.
+        side: Side,
+        /// Their name.
+        set: String,
     },
     /// A tensor of a model has an unsuitable shape.
     #[error("{}: {tensor} has shape {shape:?}; {expected}", path.display())]

@@ -35,5 +35,5 @@ pub use image::{ImageEncoder, Pooling};
 pub use model::{TIME_LIMIT, Worker};
 pub use pca::Pca;
 pub use preprocess::{Channels, Filter, Layout, Preprocess, Resize};
-pub use recipe::{ImageRecipe, TextRecipe};
+pub use recipe::{DatasetEncoders, ImageRecipe, TextRecipe};
 pub use text::{TextEncoder, TextPooling};

@@ -4,10 +4,12 @@
 use std::path::{Path, PathBuf};
 
 use half::f16;
-use nextpair_data::dataset::{Dataset, FeatureSet};
+use nextpair_data::dataset::{Dataset, FeatureSet, TextSource};
 use nextpair_data::picture::Picture;
-use nextpair_data::{Dtype, scenes};
+use nextpair_data::{Dtype, Matrix, Progress, scenes};
+use rayon::prelude::*;
 
+use crate::embed::check_f16;
 use crate::hash::sha256;
 use crate::{Error, ImageEncoder, Pca, Pooling, Preprocess, TextEncoder, TextPooling, Worker};
 
@@ -91,7 +93,70 @@ impl TextRecipe {
 
     /// The row of a text.
     pub fn row(&self, text: &str) -> Result<Vec<f32>, Error> {
-        self.finish.apply(self.encoder.encode(&Worker::new(), text)?)
+        self.row_by(&Worker::new(), text)
+    }
+
+    /// Numbers of a row.
+    pub fn dim(&self) -> usize {
+        self.finish.pca.as_ref().map_or(self.encoder.dim(), Pca::components)
+    }
+
+    /// The rows of texts, as they are stored: those that `embed` would have made. A text that
+    /// cannot be encoded has a row of NaN, and `progress` hears why.
+    pub fn rows(&self, texts: &[&str], progress: &dyn Progress) -> Result<Matrix, Error> {
+        progress.start("captions", texts.len() as u64);
+        let workers: Vec<Worker> =
+            (0..rayon::current_num_threads()).map(|_| Worker::new()).collect();
+        let rows = texts.par_iter().with_max_len(1).map(|text| {
+            let worker = &workers[rayon::current_thread_index().unwrap_or(0)];
+            let row = self.row_by(worker, text);
+            progress.advance(1);
+            match row {
+                // No other text would be spared.
+                Err(slow @ Error::Slow { .. }) => Err(slow),
+                Err(error) => {
+                    progress.remark(&format!("{text:?} cannot be encoded: {error}"));
+                    Ok(vec![f32::NAN; self.dim()])
+                }
+                row => row,
+            }
+        });
+        let rows = rows.collect::<Result<Vec<_>, Error>>()?.concat();
+        Ok(match self.finish.dtype {
+            Dtype::F16 => {
+                Matrix::from_vec(self.dim(), rows.into_iter().map(f16::from_f32).collect())
+            }
+            Dtype::F32 => Matrix::from_vec(self.dim(), rows),
+            Dtype::F64 => Matrix::from_vec(self.dim(), rows.into_iter().map(f64::from).collect()),
+        })
+    }
+
+    fn row_by(&self, worker: &Worker, text: &str) -> Result<Vec<f32>, Error> {
+        self.finish.apply(self.encoder.encode(worker, text)?)
+    }
+}
+
+/// The encoders of datasets, opened as manifests tell: a [`TextSource`] for whoever gets captions.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DatasetEncoders;
+
+impl TextSource for DatasetEncoders {
+    fn check(
+        &self,
+        dataset: &Dataset,
+        set: &FeatureSet,
+    ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        Ok(TextRecipe::open(dataset, set).map(drop)?)
+    }
+
+    fn rows(
+        &self,
+        dataset: &Dataset,
+        set: &FeatureSet,
+        texts: &[&str],
+        progress: &dyn Progress,
+    ) -> Result<Matrix, Box<dyn std::error::Error + Send + Sync>> {
+        Ok(TextRecipe::open(dataset, set)?.rows(texts, progress)?)
     }
 }
 
@@ -108,9 +173,8 @@ impl<'a> Notes<'a> {
         match &set.made_by {
             Some(table) => Ok(Notes { dataset, set, table }),
             None => {
-                let (side, name) = (set.side, &set.name);
-                let what = format!("it is not known how the {side} features {name} were made");
-                Err(Error::file(dataset, what))
+                let (dataset, set_name) = (dataset.to_path_buf(), set.name.clone());
+                Err(Error::NoRecipe { dataset, side: set.side, set: set_name })
             }
         }
     }
@@ -135,10 +199,12 @@ impl<'a> Notes<'a> {
     /// A file that the rows depend on, which must still be the same.
     fn file(&self, key: &str, hash: &str) -> Result<PathBuf, Error> {
         let path = PathBuf::from(self.text(key)?);
+        let (side, set) = (self.set.side, self.set.name.clone());
+        if !path.exists() {
+            return Err(Error::Gone { path, side, set });
+        }
         if sha256(&path)? != self.text(hash)? {
-            let (side, name) = (self.set.side, &self.set.name);
-            let what = format!("is another file than the {side} features {name} were made with");
-            return Err(Error::file(&path, what));
+            return Err(Error::Changed { path, side, set });
         }
         Ok(path)
     }
@@ -184,13 +250,14 @@ impl Finish {
             None => numbers,
         };
         if self.dtype == Dtype::F16 {
+            // What `embed` refuses is refused, even if it would be rounded to what fits.
+            check_f16(&row).map_err(|what| Error::Numbers { what })?;
             row.iter_mut().for_each(|number| *number = f16::from_f32(*number).to_f32());
         }
         match row.iter().all(|number| number.is_finite()) {
             true => Ok(row),
             false => {
-                let what =
-                    "the encoder gave a number that is not finite, or that float16 does not hold";
+                let what = "the encoder gave a number that is not finite";
                 Err(Error::Numbers { what: what.to_owned() })
             }
         }

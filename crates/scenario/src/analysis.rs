@@ -1,7 +1,7 @@
-//! What runs found: recall by round, differences to random, captions saved, and what it took.
+//! The evidence of experiments: recall by round, differences to random, captions saved, time.
 //!
-//! Pure functions of what is in run folders. The result is what `results.json` holds and what the
-//! report shows.
+//! Pure functions of what is in folders of experiments. The result is what `results.json` holds and
+//! what the report shows.
 
 mod arm;
 mod difference;
@@ -25,31 +25,30 @@ pub(crate) use arm::r1;
 pub use difference::{Difference, Reached};
 pub(crate) use lanes::Lanes;
 pub use saved::Saved;
-pub(crate) use table::{signed, tenths};
 pub use time::{PhaseTime, Time};
 
 /// The version of `results.json`.
 const VERSION: u32 = 1;
 
-/// What one run found, or several that belong together, or several side by side.
+/// The evidence of one experiment, of several that are pooled, or of several side by side.
 #[derive(Clone, Debug, Serialize)]
 pub struct Analysis {
     /// The version of the format, 1.
     pub nextpair_report: u32,
     /// The version of nextpair that wrote it.
     pub version: String,
-    /// One entry, unless runs are compared.
+    /// One entry, unless experiments are compared.
     pub runs: Vec<Evidence>,
 }
 
-/// What an experiment found: one run, or several of the same settings.
+/// The evidence of one experiment, or of several with the same settings.
 #[derive(Clone, Debug, Serialize)]
 pub struct Evidence {
-    /// What people call it: the name of the folder.
+    /// The name of the folder.
     pub label: String,
-    /// Where the runs lie.
+    /// Where the experiments lie.
     pub folders: Vec<PathBuf>,
-    /// What people call the dataset.
+    /// The name of the dataset.
     pub dataset: String,
     /// Whether it was made up by a program.
     pub synthetic: bool,
@@ -57,7 +56,7 @@ pub struct Evidence {
     pub items: usize,
     /// The half that unpaired items have.
     pub pool: Side,
-    /// What the model is called.
+    /// The name of the model.
     pub model: String,
     /// Who paired.
     pub annotator: Annotator,
@@ -71,22 +70,22 @@ pub struct Evidence {
     pub rounds: usize,
     /// Items that the next batch would have.
     pub next_batch: usize,
-    /// What it costs to pair an item.
+    /// The cost of pairing an item.
     pub price: Option<f64>,
     /// All seeds, finished or not.
     pub seeds: Vec<u64>,
-    /// What the others are compared with: random where it is there, else the first.
+    /// The strategy that the others are compared with: random where it is there, else the first.
     pub baseline: Arm,
-    /// What every strategy found, in the order of the experiment.
+    /// The evidence of every strategy, in the order of the experiment.
     pub arms: Vec<ArmEvidence>,
     /// Where the time went.
     pub time: Time,
-    /// The same runs by the other tests that they were asked for, each in the same form.
+    /// The same experiments by the other tests that they were asked for, each in the same form.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub other_tests: Vec<Evidence>,
 }
 
-/// What models were tested on.
+/// The test of the models.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TestSet {
     /// The split.
@@ -99,7 +98,7 @@ pub struct TestSet {
     pub folds: usize,
 }
 
-/// What one strategy found.
+/// The evidence of one strategy.
 #[derive(Clone, Debug, Serialize)]
 pub struct ArmEvidence {
     /// The strategy.
@@ -122,9 +121,9 @@ pub struct ArmEvidence {
     pub difference: Option<Difference>,
     /// How many captions fewer it needed than the baseline.
     pub saved: Option<Saved>,
-    /// What the next batch is expected to add.
+    /// The gain to expect of the next batch.
     pub forecast: Option<Forecast>,
-    /// What would have been expected of the batches that were bought, and what they added.
+    /// Forecasts for the batches that were bought, and the gains that came.
     pub backtest: Vec<Backtest>,
 }
 
@@ -160,9 +159,9 @@ pub struct Recalls {
 }
 
 impl Analysis {
-    /// Of runs that are pooled, or, with `compare`, put side by side. Runs that are pooled must
-    /// have the same settings; their seeds, strategies, rounds, prices and the place of their
-    /// dataset may differ.
+    /// Of experiments that are pooled, or, with `compare`, put side by side. Experiments that are
+    /// pooled must have the same settings; their seeds, strategies, rounds, prices and the place of
+    /// their dataset may differ.
     pub fn of(studies: &[Study], compare: bool, price: Option<f64>) -> Result<Self, Error> {
         let groups: Vec<Vec<&Study>> = match compare {
             true => studies.iter().map(|study| vec![study]).collect(),
@@ -183,7 +182,7 @@ impl Analysis {
 }
 
 impl Evidence {
-    /// Of runs with the same settings, of which there is at least one.
+    /// Of experiments with the same settings, of which there is at least one.
     fn of(studies: &[&Study], price: Option<f64>) -> Result<Self, Error> {
         let first = studies[0];
         let lanes = Lanes::of(studies)?;
@@ -196,9 +195,9 @@ impl Evidence {
         Ok(Evidence {
             label: pooling::label(studies),
             folders: studies.iter().map(|study| study.folder.path().to_path_buf()).collect(),
-            dataset: first.head.dataset.clone(),
-            synthetic: first.head.synthetic,
-            items: first.head.items,
+            dataset: first.manifest.dataset.clone(),
+            synthetic: first.manifest.synthetic,
+            items: first.manifest.items,
             pool: first.experiment.pool,
             model: first.experiment.model.name().to_owned(),
             annotator: first.experiment.annotator,
@@ -237,7 +236,7 @@ impl ArmEvidence {
 
 /// The items that a batch has.
 fn next_batch(study: &Study) -> usize {
-    (study.experiment.budget.of(study.head.items) + 1e-9) as usize
+    (study.experiment.budget.of(study.manifest.items) + 1e-9) as usize
 }
 
 #[cfg(test)]

@@ -5,11 +5,11 @@ use nextpair_models::{Choice, Corpus, Pair};
 
 use crate::Noise;
 
-/// What draws are for, apart from other draws of the same seed.
+/// Keep these draws apart from others of the same seed.
 const KIND: u64 = 0xa1;
 const OTHER: u64 = 0xa2;
 
-/// What an annotator made of a batch.
+/// A batch as an annotator paired it.
 pub(crate) struct Annotated {
     pub(crate) pairs: Vec<Pair>,
     /// Pairs that were made wrong on purpose.

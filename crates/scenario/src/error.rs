@@ -1,16 +1,16 @@
-//! What can go wrong in a scenario.
+//! Errors of experiments.
 
 use std::path::{Path, PathBuf};
 
-/// What could not be done, with the place and the reason.
+/// Why an experiment cannot be run or read.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A file is damaged, was changed, or does not fit the run.
+    /// A file is damaged, was changed, or does not fit the experiment.
     #[error("{}: {what}", path.display())]
     File {
         /// The file or folder.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         what: String,
     },
     /// A setting cannot be meant.
@@ -18,7 +18,7 @@ pub enum Error {
     Setting {
         /// The setting.
         name: &'static str,
-        /// What is wrong with it.
+        /// The fault.
         what: String,
     },
     /// An answer of people cannot be taken.
@@ -26,8 +26,18 @@ pub enum Error {
     Answer {
         /// Which of those that were handed over, from 0.
         at: usize,
-        /// What is wrong with it.
+        /// The fault.
         what: String,
+    },
+    /// Captions that people write cannot get the features that the model takes.
+    #[error("{model} takes text features, and new captions cannot get those of {set}: {why}")]
+    TextFeatures {
+        /// The name of the model.
+        model: String,
+        /// The feature set.
+        set: String,
+        /// The reason.
+        why: Box<dyn std::error::Error + Send + Sync>,
     },
     /// From reading and writing.
     #[error(transparent)]
@@ -41,7 +51,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether another process is at the run now, so that the same may succeed later.
+    /// Whether another process is at the experiment now, so that the same may succeed later.
     pub fn is_busy(&self) -> bool {
         matches!(self, Error::Data(nextpair_data::Error::Busy { .. }))
     }

@@ -1,4 +1,4 @@
-//! What is to be found out: a file that people write, and what it means.
+//! An experiment: the file that people write, and its meaning.
 //!
 //! ```toml
 //! dataset = "f8k"
@@ -39,7 +39,7 @@ use crate::Round;
 pub use amount::Amount;
 pub(crate) use amount::floor;
 pub use arm::{Arm, MiniBatch, expand};
-pub use file::{Keys, SettingsFile, read_experiment};
+pub use file::{ExperimentKeys, SettingsFile, read_experiment};
 pub(crate) use resolve::first_difference;
 
 /// An experiment in which every setting is known.
@@ -58,11 +58,11 @@ pub struct Experiment {
     pub rounds: usize,
     /// Who chooses, each for itself.
     pub strategies: Vec<Arm>,
-    /// What is repeated, each with draws and first weights of its own.
+    /// One repetition each, with draws and first weights of its own.
     pub seeds: Vec<u64>,
     /// Who pairs.
     pub annotator: Annotator,
-    /// What it costs to pair an item.
+    /// The cost of pairing an item.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price: Option<f64>,
     /// The image features, the last that were added unless named.
@@ -79,7 +79,7 @@ pub struct Experiment {
     /// How visual words are found, for strategies with `bow`.
     #[serde(default, skip_serializing_if = "Bow::is_usual")]
     pub bow: Bow,
-    /// What the model of a round is asked in the end.
+    /// The test at the end of every round.
     pub evaluation: Test,
     /// The model.
     pub model: Config,
@@ -96,7 +96,7 @@ impl Experiment {
     }
 }
 
-/// What the words of a model are taken from: a file, or `paired`.
+/// The source of a model's words: a file, or `paired`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "PathBuf", into = "PathBuf")]
 pub enum VocabularyOf {
@@ -125,7 +125,7 @@ impl From<VocabularyOf> for PathBuf {
     }
 }
 
-/// What stands for the captions that are paired from the start. A file of this name is `./paired`.
+/// Stands for the captions that are paired from the start. A file of this name is `./paired`.
 const PAIRED: &str = "paired";
 
 /// How the visual words of `bow` are found: k-means on a sample of all regions.
@@ -136,8 +136,8 @@ pub struct Bow {
     pub sample: usize,
     /// Rounds of k-means at most.
     pub iterations: usize,
-    /// Found once, by the same draw for all seeds, and shared by all selections of a run. Otherwise
-    /// every selection draws and finds its own.
+    /// Found once, by the same draw for all seeds, and shared by all selections of an experiment.
+    /// Otherwise every selection draws and finds its own.
     pub once: bool,
 }
 
@@ -154,7 +154,7 @@ impl Bow {
     }
 }
 
-/// What the model of a round is asked in the end.
+/// The test at the end of every round.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Test {
@@ -180,7 +180,7 @@ pub enum Annotator {
     Oracle,
     /// The dataset, with mistakes.
     Noisy(Noise),
-    /// People: the run writes a queue and stops until their answers are there.
+    /// People: the experiment writes a queue and stops until their answers are there.
     Human,
 }
 

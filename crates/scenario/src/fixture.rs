@@ -1,13 +1,15 @@
-//! Made-up runs for tests.
+//! Made-up experiments, for the tests of this crate and of the report, which includes this file.
+
+#![allow(dead_code, reason = "each of the two crates uses a part of it")]
 
 use std::fs;
-use std::io::Write as _;
 
-use nextpair_data::queue::{Task, Why};
+use nextpair_data::queue::{self, Task, Why};
 use nextpair_models::{Config, Evaluation, Retrieval, Training};
-
-use crate::folder::Journal;
-use crate::{Arm, Batch, Experiment, Folder, Head, Keys, Machine, Phase, Round, Study, Test};
+use nextpair_scenario::{
+    Amount, Arm, Batch, Experiment, ExperimentFolder, ExperimentKeys, ExperimentManifest, Machine,
+    Phase, Round, Study, Test, expand,
+};
 
 /// A round with this text R@1; image R@1 is 2 lower, and each wider recall 20 higher.
 pub(crate) fn round(
@@ -54,7 +56,7 @@ pub(crate) fn round(
     }
 }
 
-/// A run to be made up.
+/// An experiment to be made up.
 pub(crate) struct Fixture {
     folder: tempfile::TempDir,
     arms: Vec<Arm>,
@@ -125,30 +127,29 @@ impl Fixture {
 
     pub(crate) fn arms(mut self, names: &[&str]) -> Self {
         let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
-        self.arms = crate::expand(&names).unwrap();
+        self.arms = expand(&names).unwrap();
         self
     }
 
-    /// Writes the run and opens it.
+    /// The experiment as if it were finished. Of its files there are only the picks.
     pub(crate) fn study(&self) -> Study {
         let path = self.folder.path();
-        let folder = Folder::new(path);
-        let keys = Keys {
+        let folder = ExperimentFolder::new(path);
+        let keys = ExperimentKeys {
             dataset: Some(path.join("no-such-dataset")),
-            initial: Some(crate::Amount::Count(300)),
-            budget: Some(crate::Amount::Count(100)),
+            initial: Some(Amount::Count(300)),
+            budget: Some(Amount::Count(100)),
             rounds: Some(self.rounds),
             strategies: Some(self.arms.iter().map(Arm::to_string).collect()),
             seeds: Some(self.seeds.clone()),
             price: Some(0.25),
             evaluation: self.in_parts.then(|| Test { folds: vec![1, 5], ..Test::default() }),
-            ..Keys::default()
+            ..ExperimentKeys::default()
         };
         let experiment =
             Experiment::resolve(keys, Config::Vse(Default::default()), Training::default())
                 .unwrap();
-        experiment.write(&folder.experiment()).unwrap();
-        let head = Head {
+        let manifest = ExperimentManifest {
             nextpair_scenario: 1,
             version: "0.1.0".to_owned(),
             unit: Some("x86-64-v4".to_owned()),
@@ -162,31 +163,28 @@ impl Fixture {
             },
             files: [("items.jsonl".to_owned(), "f".to_owned())].into(),
         };
-        fs::write(folder.head(), serde_json::to_vec(&head).unwrap()).unwrap();
-        let _ = fs::remove_file(folder.rounds());
-        let (mut journal, _) = Journal::open(&folder.rounds()).unwrap();
+        let mut rounds = Vec::new();
         for &seed in &self.seeds {
             let start = (self.r1)(0, seed, 0);
             let first = round(seed, None, 0, 300, start);
-            journal.append(&self.tested(first, start, start)).unwrap();
+            rounds.push(self.tested(first, start, start));
             for number in 1..=self.rounds {
                 for (at, arm) in self.arms.iter().enumerate() {
                     let r1 = (self.r1)(at, seed, number);
                     let mut line = round(seed, Some(*arm), number, 300 + 100 * number, r1);
                     line.batch = Some(batch(arm, number));
-                    journal.append(&self.tested(line, start, r1)).unwrap();
+                    rounds.push(self.tested(line, start, r1));
                     self.write_picks(&folder, seed, arm, number);
                 }
             }
         }
-        Study::open(path).unwrap()
+        Study { folder, experiment, manifest, rounds }
     }
 
-    fn write_picks(&self, folder: &Folder, seed: u64, arm: &Arm, number: usize) {
+    fn write_picks(&self, folder: &ExperimentFolder, seed: u64, arm: &Arm, number: usize) {
         let path = folder.picks(seed, arm, number);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
-        let mut file = fs::File::create(path).unwrap();
-        for rank in 1..=8 {
+        let task = |rank: usize| {
             let why = Why {
                 id: format!("<i>{rank}</i>"),
                 caption: self.captions.clone(),
@@ -194,15 +192,16 @@ impl Fixture {
                 threshold: 0.6,
                 surplus: 0.2,
             };
-            let task = Task {
+            let looks = arm.strategy.needs().matching;
+            Task {
                 rank,
                 id: format!("item <{rank}>"),
                 score: 1.0 / rank as f64,
-                hits: arm.strategy.needs().matching.then_some(3),
-                why: if arm.strategy.needs().matching { vec![why; 3] } else { Vec::new() },
-            };
-            writeln!(file, "{}", serde_json::to_string(&task).unwrap()).unwrap();
-        }
+                hits: looks.then_some(3),
+                why: if looks { vec![why; 3] } else { Vec::new() },
+            }
+        };
+        queue::write(&path, &(1..=8).map(task).collect::<Vec<_>>()).unwrap();
     }
 }
 
@@ -217,5 +216,6 @@ fn batch(arm: &Arm, number: usize) -> Batch {
         without_hit: matching.then_some(0),
         picks: "p".to_owned(),
         answers: None,
+        captions: None,
     }
 }

@@ -1,9 +1,9 @@
-//! The folder of a run.
+//! The folder of an experiment.
 //!
 //! ```text
-//! RUN/
+//! EXPERIMENT/
 //!   experiment.toml        what was asked for, resolved: can be run again as it is
-//!   run.json               version, machine, fingerprints of the dataset
+//!   experiment.json        version, machine, fingerprints of the dataset
 //!   vocabulary.json        the words, for models that read
 //!   seed-0/vocabulary.json the same where every seed has words of its own
 //!   rounds.jsonl           one line per finished round, each sealed with those before it
@@ -12,6 +12,7 @@
 //!     picks-1.jsonl        what was picked after round 0, and why
 //!     picks-1.json         how many hard negatives there were, how long it took
 //!     answers-1.jsonl      human annotators: what they had said when the batch was complete
+//!     captions-1.npy       features of the captions in it, for models that take them
 //!     round-1/             the model that learned from it
 //!   queue.jsonl, .csv, ... human annotators: what is waiting for them
 //!   answers.jsonl          everything they said
@@ -26,8 +27,16 @@ use std::path::{Path, PathBuf};
 
 use nextpair_data::{FolderLock, ordinary};
 
-use crate::{Arm, Error, Experiment, Head, Round};
+use crate::{Arm, Error, ExperimentManifest};
 pub(crate) use journal::{Journal, Record};
+
+/// The name of the manifest, and what older versions called it: models had one of the same name.
+const MANIFEST: &str = "experiment.json";
+const OLDER_MANIFEST: &str = "run.json";
+
+/// The name of the same file in the folder of a model, where older versions had `run.json` too.
+const MODEL: &str = "model.json";
+const OF_A_MODEL: &str = "the folder of a model, not of an experiment";
 
 /// The lock of whoever goes on when people are done.
 const WAITING: &str = ".waiting";
@@ -35,14 +44,14 @@ const WAITING: &str = ".waiting";
 /// The version of the format.
 pub(crate) const VERSION: u32 = 1;
 
-/// The places of a run's files.
+/// The places of an experiment's files.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Folder(PathBuf);
+pub struct ExperimentFolder(PathBuf);
 
-impl Folder {
+impl ExperimentFolder {
     /// The folder of this name. Nothing is looked at.
     pub fn new(path: &Path) -> Self {
-        Folder(path.to_path_buf())
+        ExperimentFolder(path.to_path_buf())
     }
 
     /// The folder itself.
@@ -55,9 +64,10 @@ impl Folder {
         self.0.join("experiment.toml")
     }
 
-    /// The head of the run.
-    pub fn head(&self) -> PathBuf {
-        self.0.join("run.json")
+    /// The manifest. Folders of older versions keep the name that it had in them.
+    pub fn manifest(&self) -> PathBuf {
+        let (path, older) = (self.0.join(MANIFEST), self.0.join(OLDER_MANIFEST));
+        if !path.exists() && older.exists() { older } else { path }
     }
 
     /// The finished rounds.
@@ -75,18 +85,18 @@ impl Folder {
         self.lane(seed, None).join("vocabulary.json")
     }
 
-    /// What is waiting for people.
+    /// The queue that waits for people.
     pub fn queue(&self) -> PathBuf {
         self.0.join("queue.jsonl")
     }
 
-    /// What people said.
+    /// Every answer of people.
     pub fn answers(&self) -> PathBuf {
         self.0.join("answers.jsonl")
     }
 
-    /// Promises to go on with the run when people are done, for as long as the result lives. One
-    /// process at a time can.
+    /// Promises to go on with the experiment when people are done, for as long as the result lives.
+    /// One process at a time can.
     pub fn promise_to_go_on(&self) -> Result<FolderLock, Error> {
         let busy = "another process waits for people, and goes on by itself when they are done";
         Ok(FolderLock::named(&self.0, WAITING, busy)?)
@@ -109,14 +119,19 @@ impl Folder {
         self.lane(seed, strategy.filter(|_| round > 0)).join(format!("round-{round}"))
     }
 
-    /// What a strategy picked for a round, from 1.
+    /// The picks of a strategy for a round, from 1.
     pub fn picks(&self, seed: u64, strategy: &Arm, round: usize) -> PathBuf {
         self.lane(seed, Some(strategy)).join(format!("picks-{round}.jsonl"))
     }
 
-    /// What people said about the picks of a round when it was closed.
+    /// The answers of people to the picks of a round when it was closed.
     pub fn closed(&self, seed: u64, strategy: &Arm, round: usize) -> PathBuf {
         self.lane(seed, Some(strategy)).join(format!("answers-{round}.jsonl"))
+    }
+
+    /// The features of the captions that people wrote for a round, for models that take them.
+    pub fn captions(&self, seed: u64, strategy: &Arm, round: usize) -> PathBuf {
+        self.lane(seed, Some(strategy)).join(format!("captions-{round}.npy"))
     }
 
     fn lane(&self, seed: u64, strategy: Option<&Arm>) -> PathBuf {
@@ -125,52 +140,16 @@ impl Folder {
     }
 }
 
-/// A run to look at: what was asked for, and what is known so far.
-#[derive(Clone, Debug)]
-pub struct Study {
-    /// Where it lies.
-    pub folder: Folder,
-    /// What was asked for.
-    pub experiment: Experiment,
-    /// Where and with what it ran.
-    pub head: Head,
-    /// The finished rounds, by seed, round and strategy, in the order of the experiment.
-    pub rounds: Vec<Round>,
+/// The error for a folder that holds no experiment.
+pub(crate) fn no_experiment(path: &Path) -> Error {
+    if path.join(MODEL).exists() {
+        return Error::file(path, OF_A_MODEL);
+    }
+    Error::file(path, format!("not an experiment: there is no {MANIFEST} in it"))
 }
 
-impl Study {
-    /// Reads a run. It may still be running.
-    pub fn open(path: &Path) -> Result<Self, Error> {
-        let folder = Folder::new(path);
-        if !folder.head().exists() {
-            return Err(Error::file(
-                path,
-                "not a run of an experiment: there is no run.json in it",
-            ));
-        }
-        let head = read_head(&folder.head())?;
-        let experiment = Experiment::read_resolved(&folder.experiment())?;
-        let mut rounds = Journal::read(&folder.rounds())?.rounds;
-        let place = |strategy: &Option<Arm>| {
-            let at = |arm: &Arm| experiment.strategies.iter().position(|other| other == arm);
-            strategy.as_ref().and_then(at)
-        };
-        rounds.sort_by_key(|round| (round.seed, round.round, place(&round.strategy)));
-        Ok(Study { folder, experiment, head, rounds })
-    }
-
-    /// The rounds of a strategy and a seed, from the shared round 0 on, as far as they are known.
-    pub fn lane(&self, seed: u64, strategy: &Arm) -> Vec<&Round> {
-        let of_lane = |round: &&Round| {
-            round.seed == seed && round.strategy.as_ref().is_none_or(|other| other == strategy)
-        };
-        let mut rounds: Vec<&Round> = self.rounds.iter().filter(of_lane).collect();
-        rounds.sort_by_key(|round| round.round);
-        rounds
-    }
-}
-
-pub(crate) fn read_head(path: &Path) -> Result<Head, Error> {
+/// Reads the manifest of an experiment.
+pub(crate) fn read_manifest(path: &Path) -> Result<ExperimentManifest, Error> {
     // The version is looked at first: a newer format may have fields that we do not know.
     #[derive(serde::Deserialize)]
     struct Version {
@@ -183,6 +162,6 @@ pub(crate) fn read_head(path: &Path) -> Result<Head, Error> {
         Some(other) => {
             Err(Error::file(path, format!("format {other}; this version reads {VERSION}")))
         }
-        None => Err(Error::file(path, "the folder of a training, not of an experiment")),
+        None => Err(Error::file(path, OF_A_MODEL)),
     }
 }

@@ -22,12 +22,11 @@ use crate::analysis::r1;
 use crate::statistics::{CONFIDENCE, mean, student_t_quantile};
 pub use backtest::{Backtest, backtest};
 use fit::{Bought, Fit};
-pub(crate) use sentence::money;
 
 /// 95 % of a normal variable lie within so many standard deviations of its mean.
 const NORMAL: f64 = 1.959_964;
 
-/// What the next batch is expected to add.
+/// The gain to expect of the next batch.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Forecast {
     /// The last round that is known.
@@ -49,13 +48,13 @@ pub struct Forecast {
     pub hard_negatives: Option<f64>,
     /// Batches that it goes by, all seeds together.
     pub batches: usize,
-    /// What the interval comes from.
+    /// The source of the interval.
     pub spread: Spread,
     /// Seeds that have reached the round.
     pub seeds: usize,
 }
 
-/// What an interval comes from.
+/// The source of an interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Spread {
@@ -66,8 +65,8 @@ pub enum Spread {
     TestSet,
 }
 
-/// What the next batch of a strategy adds, from its rounds so far, one list per seed. `None`
-/// before the first batch: there is nothing to go by; and when nothing is left to buy.
+/// The gain to expect of the next batch of a strategy, from its rounds so far, one list per seed.
+/// `None` before the first batch: there is nothing to go by; and when nothing is left to buy.
 pub fn forecast(lanes: &[Vec<&Round>], batch: usize) -> Option<Forecast> {
     let last = lanes.iter().map(Vec::len).max()?.checked_sub(1)?;
     let there: Vec<&Round> = lanes.iter().filter_map(|lane| lane.get(last).copied()).collect();
@@ -241,6 +240,7 @@ mod tests {
                 hard_negatives: Some((1000.0 * share) as u64),
                 without_hit: Some(0),
                 answers: None,
+                captions: None,
                 picks: String::new(),
             });
             curve.push(next);

@@ -1,5 +1,5 @@
-//! Where people's answers come in: the batch of a run that waits for them, and the book that takes
-//! what they say.
+//! Where people's answers come in: the batch of an experiment that waits for them, and the book
+//! that takes what they say.
 
 use std::collections::HashSet;
 use std::fs::{self, Metadata};
@@ -10,37 +10,28 @@ use std::thread;
 use std::time::{Duration, SystemTime};
 
 use nextpair_data::dataset::Dataset;
-use nextpair_data::queue::{self, Answer, Answers, Taken, Task};
+use nextpair_data::queue::{self, Answer, Answers, Batch, Taken};
 use nextpair_data::{FolderLock, Side};
 
-use crate::{Annotator, Error, Experiment, Folder, Study};
+use crate::{Annotator, Error, Experiment, ExperimentFolder, Study};
 
 /// Between looks at the book, for whoever waits.
 const EVERY: Duration = Duration::from_millis(500);
 
-/// The inbox of a run whose annotators are people. It may be open while the run is running: all of
-/// it goes by what is in the folder at the moment.
+/// The inbox of an experiment whose annotators are people. It may be open while the experiment is
+/// running: all of it goes by what is in the folder at the moment.
 pub struct Inbox {
-    folder: Folder,
+    folder: ExperimentFolder,
     experiment: Experiment,
     dataset: Dataset,
     /// The queue that was looked at last: asking again and again is cheap.
-    last: Mutex<Option<(Stamp, Asked)>>,
+    last: Mutex<Option<(Stamp, Batch)>>,
 }
 
-/// A batch that waits for people.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Asked {
-    /// The round that it is for, from 1.
-    pub round: usize,
-    /// Most wanted first.
-    pub tasks: Vec<Task>,
-}
-
-/// What became of answers, and how much of the batch is left.
+/// How many answers were new, and how much of the batch is left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Received {
-    /// What was new.
+    /// New answers, and those known before.
     pub taken: Taken,
     /// Tasks of the batch.
     pub tasks: usize,
@@ -51,21 +42,21 @@ pub struct Received {
 /// By which a queue is told from the next.
 type Stamp = (u64, Option<SystemTime>);
 
-/// What a queue in the folder of a run is.
+/// The queue in the folder of an experiment.
 enum State {
     /// Not there.
     Nothing,
-    /// What was left of a batch by a run that was killed after it had closed it.
+    /// Left over by an experiment that was killed after it had closed the batch.
     Closed(usize),
-    Waiting(Asked),
+    Waiting(Batch),
 }
 
 impl Inbox {
-    /// Opens the inbox of a run, which must be for people.
-    pub fn open(run: &Path) -> Result<Self, Error> {
-        let Study { folder, experiment, .. } = Study::open(run)?;
+    /// Opens the inbox of an experiment, which must be for people.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        let Study { folder, experiment, .. } = Study::open(path)?;
         if experiment.annotator != Annotator::Human {
-            return Err(Error::file(run, "the annotator of this run is not human"));
+            return Err(Error::file(path, "the annotator of this experiment is not human"));
         }
         let dataset = Dataset::open(&experiment.dataset)?;
         Ok(Inbox { folder, experiment, dataset, last: Mutex::new(None) })
@@ -81,27 +72,27 @@ impl Inbox {
         self.experiment.pool
     }
 
-    /// The folder of the run.
-    pub fn folder(&self) -> &Folder {
+    /// The folder of the experiment.
+    pub fn folder(&self) -> &ExperimentFolder {
         &self.folder
     }
 
-    /// The batch that waits for people now, if one does: a run that trains or that is finished has
-    /// none.
-    pub fn batch(&self) -> Result<Option<Asked>, Error> {
+    /// The batch that waits for people now, if one does: an experiment that trains or that is
+    /// finished has none.
+    pub fn batch(&self) -> Result<Option<Batch>, Error> {
         let path = self.folder.queue();
         let Ok(stamp) = fs::metadata(&path).map(|metadata| stamp(&metadata)) else {
             return Ok(None);
         };
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((known, asked)) = &*last
+        if let Some((known, batch)) = &*last
             && *known == stamp
         {
-            return Ok(Some(asked.clone()).filter(|asked| !self.is_closed(asked.round)));
+            return Ok(Some(batch.clone()).filter(|batch| !self.is_closed(batch.round)));
         }
-        let State::Waiting(asked) = self.look()? else { return Ok(None) };
-        *last = Some((stamp, asked.clone()));
-        Ok(Some(asked))
+        let State::Waiting(batch) = self.look()? else { return Ok(None) };
+        *last = Some((stamp, batch.clone()));
+        Ok(Some(batch))
     }
 
     /// Takes answers to the batch that waits, all or none; what is known already is taken again.
@@ -123,7 +114,7 @@ impl Inbox {
                 );
                 Err(Error::file(self.folder.path(), what))
             }
-            State::Waiting(asked) => self.write_down(&asked, answers),
+            State::Waiting(batch) => self.write_down(&batch, answers),
         }
     }
 
@@ -137,8 +128,8 @@ impl Inbox {
         }
         let _lock = self.lock()?;
         match self.look()? {
-            State::Waiting(asked) if asked.round == round => {
-                self.write_down(&asked, answers).map(|_| true)
+            State::Waiting(batch) if batch.round == round => {
+                self.write_down(&batch, answers).map(|_| true)
             }
             _ => {
                 let what = format!("round {round} is not waiting for people");
@@ -148,21 +139,21 @@ impl Inbox {
     }
 
     /// How many tasks of a batch have an answer already.
-    pub fn answered(&self, asked: &Asked) -> Result<usize, Error> {
+    pub fn answered(&self, batch: &Batch) -> Result<usize, Error> {
         let book = Answers::open(&self.folder.answers())?;
-        Ok(asked.tasks.len() - waiting(asked, &book))
+        Ok(batch.tasks.len() - waiting(batch, &book))
     }
 
     /// Returns when every task of the batch has an answer, or there is no batch. `told` hears how
     /// many have one, at first and whenever it changes.
     pub fn wait(&self, mut told: impl FnMut(usize)) -> Result<(), Error> {
-        let Some(asked) = self.batch()? else { return Ok(()) };
+        let Some(batch) = self.batch()? else { return Ok(()) };
         let path = self.folder.answers();
         let size = || fs::metadata(&path).map_or(0, |metadata| metadata.len());
         loop {
             let seen = size();
-            let waiting = waiting(&asked, &Answers::open(&path)?);
-            told(asked.tasks.len() - waiting);
+            let waiting = waiting(&batch, &Answers::open(&path)?);
+            told(batch.tasks.len() - waiting);
             if waiting == 0 {
                 return Ok(());
             }
@@ -173,7 +164,10 @@ impl Inbox {
     }
 
     fn lock(&self) -> Result<FolderLock, Error> {
-        Ok(FolderLock::take(self.folder.path(), "another process is at this run; try again")?)
+        Ok(FolderLock::take(
+            self.folder.path(),
+            "another process is at this experiment; try again",
+        )?)
     }
 
     fn closed(&self, round: usize) -> std::path::PathBuf {
@@ -185,7 +179,7 @@ impl Inbox {
         self.closed(round).exists()
     }
 
-    /// What the queue in the folder is: the picks of one of the rounds.
+    /// Finds the round whose picks the queue in the folder holds.
     fn look(&self) -> Result<State, Error> {
         let path = self.folder.queue();
         let tasks = match queue::read(&path) {
@@ -202,22 +196,22 @@ impl Inbox {
             if queue::read(&picks(round))? == tasks {
                 return Ok(match self.is_closed(round) {
                     true => State::Closed(round),
-                    false => State::Waiting(Asked { round, tasks }),
+                    false => State::Waiting(Batch { round, tasks }),
                 });
             }
         }
-        let what = "not the picks of any round; delete it, and the run writes it again";
+        let what = "not the picks of any round; delete it, and the experiment writes it again";
         Err(Error::file(&path, what))
     }
 
     /// Everything is looked at before anything is written: the book keeps what it takes.
-    fn write_down(&self, asked: &Asked, answers: &[Answer]) -> Result<Received, Error> {
+    fn write_down(&self, batch: &Batch, answers: &[Answer]) -> Result<Received, Error> {
         self.dataset.check_answers(answers).map_err(|error| match error {
             nextpair_data::Error::Row { row, what, .. } => Error::Answer { at: row, what },
             other => other.into(),
         })?;
         let mut book = Answers::open(&self.folder.answers())?;
-        let ids: HashSet<&str> = asked.tasks.iter().map(|task| task.id.as_str()).collect();
+        let ids: HashSet<&str> = batch.tasks.iter().map(|task| task.id.as_str()).collect();
         for (at, answer) in answers.iter().enumerate() {
             if ids.contains(answer.id.as_str()) || book.of(&answer.id).any(|a| a == answer) {
                 continue;
@@ -225,18 +219,18 @@ impl Inbox {
             let id = &answer.id;
             let what = match book.of(id).next() {
                 Some(_) => format!("the round of {id:?} is closed"),
-                None => format!("nobody was asked about {id:?} in this run"),
+                None => format!("nobody was asked about {id:?} in this experiment"),
             };
             return Err(Error::Answer { at, what });
         }
         let taken = book.take(answers)?;
-        Ok(Received { taken, tasks: asked.tasks.len(), waiting: waiting(asked, &book) })
+        Ok(Received { taken, tasks: batch.tasks.len(), waiting: waiting(batch, &book) })
     }
 }
 
 /// How many tasks have no answer.
-fn waiting(asked: &Asked, book: &Answers) -> usize {
-    asked.tasks.iter().filter(|task| book.of(&task.id).next().is_none()).count()
+fn waiting(batch: &Batch, book: &Answers) -> usize {
+    batch.tasks.iter().filter(|task| book.of(&task.id).next().is_none()).count()
 }
 
 fn stamp(metadata: &Metadata) -> Stamp {

@@ -1,7 +1,11 @@
 //! Rounds of training, selecting and annotating (Algorithm 1 of the paper), with simulated or human
-//! annotators, what each strategy bought, and a report of it.
+//! annotators, and what each strategy bought.
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
+// The fixture names this crate as the report does, which includes it.
+#[cfg(test)]
+extern crate self as nextpair_scenario;
 
 mod analysis;
 mod annotator;
@@ -15,12 +19,14 @@ mod inbox;
 mod item_vectors;
 mod machine;
 mod memory;
+pub mod numbers;
+mod options;
 mod plan;
 mod records;
-pub mod report;
 mod run;
 mod selection;
 mod statistics;
+mod study;
 mod unpaired;
 
 pub use analysis::{
@@ -29,17 +35,19 @@ pub use analysis::{
 };
 pub use error::Error;
 pub use experiment::{
-    Amount, Annotator, Arm, Bow, Experiment, Keys, MiniBatch, Noise, SettingsFile, Test,
+    Amount, Annotator, Arm, Bow, Experiment, ExperimentKeys, MiniBatch, Noise, SettingsFile, Test,
     VocabularyOf, expand, read_experiment,
 };
-pub use folder::{Folder, Study};
+pub use folder::ExperimentFolder;
 pub use forecast::{Backtest, Forecast, Spread, backtest, forecast};
-pub use inbox::{Asked, Inbox, Received};
+pub use inbox::{Inbox, Received};
 pub use item_vectors::ItemVectors;
 pub use memory::Watch;
 pub use nextpair_engine::ItemFeatures;
-pub use records::{Batch, Head, Machine, Phase, Round};
+pub use options::Options;
+pub use records::{Batch, ExperimentManifest, Machine, Phase, Round};
 pub use run::{Observer, Scenario, Waiting};
 pub use selection::{Selection, groups};
 pub use statistics::{Estimate, Verdict};
+pub use study::Study;
 pub use unpaired::{Unpaired, pair_names, unpaired};

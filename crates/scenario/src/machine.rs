@@ -1,4 +1,4 @@
-//! The machine that a run runs on.
+//! The machine that an experiment runs on.
 
 use std::fs;
 

@@ -91,7 +91,7 @@ impl Plan {
         drawn(&self.whole, self.sizes[0], seed)
     }
 
-    /// What is not among the paired or skipped, as items, in the order of the dataset.
+    /// The items that are neither paired nor skipped, in the order of the dataset.
     pub(crate) fn pool(&self, gone: &[usize]) -> Vec<usize> {
         let gone: HashSet<usize> = gone.iter().copied().collect();
         self.items.iter().copied().filter(|item| !gone.contains(item)).collect()
@@ -102,14 +102,15 @@ impl Plan {
         &self.items
     }
 
-    /// Items without a split that have both halves and no part in a run with human annotators.
+    /// Items without a split that have both halves and no part in an experiment with human
+    /// annotators.
     pub(crate) fn left_out(&self) -> &[usize] {
         &self.left_out
     }
 }
 
-/// What people can be asked about, with the `whole` items that count as paired, and the items that
-/// are left out because they are paired without being training items.
+/// The items that people can be asked about, with the `whole` ones that count as paired; and the
+/// items that are left out because they are paired without being training items.
 fn for_people(pool: Side, corpus: &Corpus, whole: &[usize]) -> (Vec<usize>, Vec<usize>) {
     let all = corpus.dataset().items();
     let whole: HashSet<usize> = whole.iter().copied().collect();

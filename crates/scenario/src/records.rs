@@ -1,4 +1,4 @@
-//! What a run writes down of itself, for people and for reports.
+//! Records that an experiment keeps of itself, for people and for reports.
 
 use nextpair_models::{Evaluation, Origin};
 use serde::{Deserialize, Serialize};
@@ -37,7 +37,7 @@ pub struct Round {
     /// Who picked, trained and evaluated; older versions did not write it down.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub made_by: Vec<Origin>,
-    /// What took how long.
+    /// The time of every phase.
     pub phases: Vec<Phase>,
 }
 
@@ -64,6 +64,9 @@ pub struct Batch {
     /// The fingerprint of what people said about them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answers: Option<String>,
+    /// The fingerprint of the features of the captions that they wrote, for models that take them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub captions: Option<String>,
 }
 
 impl Batch {
@@ -73,7 +76,7 @@ impl Batch {
     }
 }
 
-/// What a part of a round took.
+/// Time and memory of a part of a round.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Phase {
@@ -86,10 +89,11 @@ pub struct Phase {
     pub memory: Option<u64>,
 }
 
-/// The head of a run: `run.json`.
+/// Where and with what an experiment is made: `experiment.json`, or `run.json` in folders of older
+/// versions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Head {
+pub struct ExperimentManifest {
     /// The version of the format, 1.
     pub nextpair_scenario: u32,
     /// The version of nextpair that made it.
@@ -97,7 +101,7 @@ pub struct Head {
     /// The vector unit that it was begun on; older versions did not write it down.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unit: Option<String>,
-    /// What people call the dataset.
+    /// The name of the dataset.
     pub dataset: String,
     /// Whether it was made up by a program. Whoever shows numbers about it says so.
     pub synthetic: bool,
@@ -109,7 +113,7 @@ pub struct Head {
     pub files: std::collections::BTreeMap<String, String>,
 }
 
-/// Where a run ran.
+/// Where an experiment ran.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Machine {

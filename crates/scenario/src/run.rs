@@ -1,8 +1,10 @@
-//! A run of an experiment: what is done in which order, and what is written down.
+//! An experiment: what is done in which order, and what is written down.
 
+mod captions;
 mod choose;
 mod clock;
 mod create;
+mod fingerprints;
 mod lane;
 mod learn;
 mod people;
@@ -18,16 +20,19 @@ use nextpair_models::{Corpus, Origin};
 
 use crate::folder::Journal;
 use crate::plan::Plan;
-use crate::{Annotator, Experiment, Folder, Head, ItemVectors, Round};
+use crate::{
+    Annotator, Experiment, ExperimentFolder, ExperimentManifest, ItemVectors, Options, Round,
+};
 pub(crate) use create::corpus_of;
 pub use people::Waiting;
 use words::SeedWords;
 
-/// An opened run that this process may write to.
+/// An opened experiment that this process may write to.
 pub struct Scenario {
-    folder: Folder,
+    folder: ExperimentFolder,
     experiment: Experiment,
-    head: Head,
+    options: Options,
+    manifest: ExperimentManifest,
     corpus: Corpus,
     /// The words of all seeds, for models that read.
     vocabulary: Option<Vocabulary>,
@@ -35,12 +40,12 @@ pub struct Scenario {
     plan: Plan,
     /// Shared by the lanes.
     vectors: ItemVectors,
-    /// What the models are asked in the end.
+    /// The items of the test.
     test: Vec<usize>,
     done: Mutex<Done>,
     /// Held while the model of a round 0, which several strategies may want, is opened or trained.
     shared: Mutex<()>,
-    /// Who was let in besides the version and the unit that the run was begun with.
+    /// Who was let in besides the version and the unit that the experiment was begun with.
     continued_by: Vec<Origin>,
     note: Option<String>,
     _lock: FolderLock,
@@ -52,7 +57,7 @@ struct Done {
     journal: Journal,
 }
 
-/// Told what a run does.
+/// Told what an experiment does.
 pub trait Observer: Progress {
     /// A round is finished. `rounds` are all that are.
     fn finished(&self, round: &Round, rounds: &[Round]);
@@ -64,21 +69,21 @@ impl Observer for () {
 
 impl Scenario {
     /// Where it lies.
-    pub fn folder(&self) -> &Folder {
+    pub fn folder(&self) -> &ExperimentFolder {
         &self.folder
     }
 
-    /// What was asked for.
+    /// The settings.
     pub fn experiment(&self) -> &Experiment {
         &self.experiment
     }
 
     /// Where and with what it was made.
-    pub fn head(&self) -> &Head {
-        &self.head
+    pub fn manifest(&self) -> &ExperimentManifest {
+        &self.manifest
     }
 
-    /// What to tell to whoever goes on with the run: who has worked on it.
+    /// A note for whoever goes on with the experiment: who has worked on it.
     pub fn note(&self) -> Option<&str> {
         self.note.as_deref()
     }
@@ -93,8 +98,8 @@ impl Scenario {
         self.plan.size(round)
     }
 
-    /// Images of dev by which the best of the last epochs is chosen. Without any, the weights of the
-    /// last epoch are kept.
+    /// Images of dev by which the best of the last epochs is chosen. Without any, the weights of
+    /// the last epoch are kept.
     pub fn validation_images(&self) -> usize {
         let training = &self.experiment.training;
         match training.validate_last {
@@ -103,8 +108,8 @@ impl Scenario {
         }
     }
 
-    /// Human annotators: items that are neither learned from nor asked about, because they have both
-    /// halves but no split, and the training items are those of the split `train`.
+    /// Human annotators: items that are neither learned from nor asked about, because they have
+    /// both halves but no split, and the training items are those of the split `train`.
     pub fn left_out(&self) -> usize {
         self.plan.left_out().len()
     }

@@ -143,9 +143,9 @@ impl Selection<'_> {
     }
 }
 
-/// Pairs that share an image or a text are never rivals: one label per pair, `None` where every pair
-/// is alone. Texts are the same where their characters are, as captions stand in the dataset: an
-/// import takes blanks around them away and leaves the rest as it was written.
+/// Pairs that share an image or a text are never rivals: one label per pair, `None` where every
+/// pair is alone. Texts are the same where their characters are, as captions stand in the dataset:
+/// an import takes blanks around them away and leaves the rest as it was written.
 pub fn groups(items: &Items, pairs: &[Pair]) -> Result<Option<Vec<u32>>, Error> {
     let mut texts: HashMap<String, u32> = HashMap::new();
     let mut labels = Vec::with_capacity(pairs.len());

@@ -36,7 +36,7 @@ impl Estimate {
         self.low.zip(self.high)
     }
 
-    /// What the interval says about zero.
+    /// Where the interval lies, seen from zero.
     pub fn verdict(&self) -> Verdict {
         match self.interval() {
             None => Verdict::NoInterval,
@@ -47,7 +47,7 @@ impl Estimate {
     }
 }
 
-/// What an interval says about zero.
+/// Where an interval lies, seen from zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// All of it is above.

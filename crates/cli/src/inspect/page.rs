@@ -6,8 +6,8 @@ use anyhow::Result;
 
 use super::Inspection;
 use crate::numbers::grouped;
-use nextpair_scenario::report::card::Card;
-use nextpair_scenario::report::page;
+use nextpair_report::card::Card;
+use nextpair_report::page;
 
 pub(super) fn write(inspection: &Inspection, cards: &[Card]) -> Result<String> {
     let mut body = String::new();

@@ -5,7 +5,7 @@ use nextpair_data::Draws;
 use nextpair_data::dataset::Dataset;
 use rayon::prelude::*;
 
-use nextpair_scenario::report::card::Card;
+use nextpair_report::card::Card;
 
 /// Draws samples of a split, or of everything, in the order of the dataset.
 pub(super) fn choose(

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use nextpair_data::Side;
-use nextpair_scenario::{Amount, Annotator, Bow, Keys, Noise, Test, VocabularyOf};
+use nextpair_scenario::{Amount, Annotator, Bow, ExperimentKeys, Noise, Test, VocabularyOf};
 
 use crate::inputs::sides;
 
@@ -52,8 +52,8 @@ pub(super) struct KeyArgs {
     /// Heads: the text features [default: the last that were added]
     #[arg(long, value_name = "NAME")]
     text_features: Option<String>,
-    /// The words to know: a file, or paired for those of the captions that are paired from the start
-    /// [default: those of train and dev]
+    /// The words to know: a file, or paired for those of the captions that are paired from the
+    /// start [default: those of train and dev]
     #[arg(long, value_name = "FILE|paired")]
     vocabulary: Option<PathBuf>,
     /// A word that is not from a file was seen this often [default: 4]
@@ -102,7 +102,7 @@ fn seeds(text: &str) -> Result<Seeds, String> {
 impl KeyArgs {
     /// The keys that were typed. Those that are parts of a table of the file leave its other parts
     /// as they are.
-    pub(super) fn given(&self, file: &Keys) -> Result<Keys> {
+    pub(super) fn given(&self, file: &ExperimentKeys) -> Result<ExperimentKeys> {
         let noise = self.wrong.is_some() || self.swapped.is_some();
         let annotator = match self.annotator {
             Some(AnnotatorName::Oracle) if !noise => Some(Annotator::Oracle),
@@ -141,7 +141,7 @@ impl KeyArgs {
                 })
             }
         };
-        Ok(Keys {
+        Ok(ExperimentKeys {
             dataset: self.dataset.clone(),
             pool: self.pool,
             initial: self.initial,

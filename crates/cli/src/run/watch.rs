@@ -29,13 +29,13 @@ impl Watch {
         let experiment = scenario.experiment();
         let batch = scenario.paired(experiment.rounds.min(1)) - scenario.paired(0);
         self.run.get_or_init(|| (experiment.clone(), batch));
-        let synthetic = if scenario.head().synthetic { " (synthetic)" } else { "" };
+        let synthetic = if scenario.manifest().synthetic { " (synthetic)" } else { "" };
         say!(
             "{}{synthetic}: {} of {} items paired at first, then {} more in {}; {}, {} \
              dimensions",
-            scenario.head().dataset,
+            scenario.manifest().dataset,
             grouped(scenario.paired(0)),
-            grouped(scenario.head().items),
+            grouped(scenario.manifest().items),
             grouped(scenario.paired(experiment.rounds) - scenario.paired(0)),
             counted(experiment.rounds, "round"),
             experiment.model.name(),

@@ -11,8 +11,8 @@ use rayon::prelude::*;
 use super::query::{Kind, Query};
 use super::report::Report;
 use crate::numbers::grouped;
-use nextpair_scenario::report::card::Card;
-use nextpair_scenario::report::page;
+use nextpair_report::card::Card;
+use nextpair_report::page;
 
 const STYLE: &str = "
 h2 { display: flex; flex-wrap: wrap; gap: .1rem .6rem; align-items: baseline }

@@ -10,7 +10,7 @@ use nextpair_encode::{ImageRecipe, TextRecipe};
 use nextpair_models::{Encodings, Tensor, Texts};
 
 use crate::trained::Trained;
-use nextpair_scenario::report::card::{Card, Thumbnail, thumbnail};
+use nextpair_report::card::{Card, Thumbnail, thumbnail};
 
 /// An encoded query.
 pub(super) struct Query {
@@ -20,7 +20,7 @@ pub(super) struct Query {
     /// What it is; what is wanted is the other.
     pub(super) rows: Side,
     pub(super) encoded: Encodings,
-    /// Words that the run has never seen.
+    /// Words that the model has never seen.
     pub(super) unknown_words: Vec<String>,
     /// Of a query that is an image.
     pub(super) thumbnail: Option<Thumbnail>,
@@ -36,7 +36,8 @@ pub(super) enum Kind {
 }
 
 impl Query {
-    /// A text: words of the run's vocabulary, or the vector of the encoder that made the dataset's.
+    /// A text: words of the model's vocabulary, or the vector of the encoder that made the
+    /// dataset's.
     pub(super) fn text(trained: &Trained, text: &str) -> Result<Self> {
         let mut unknown_words = Vec::new();
         let texts = match (trained.folder.vocabulary(), trained.corpus.text_features()) {
@@ -47,7 +48,7 @@ impl Query {
                     tokens.iter().filter(is_word).partition(|word| vocabulary.id(word).is_some());
                 ensure!(
                     !known.is_empty(),
-                    "not one word of {text:?} is in the vocabulary of the run"
+                    "not one word of {text:?} is in the vocabulary of the model"
                 );
                 unknown_words = unknown.into_iter().cloned().collect();
                 Texts::words(&[vocabulary.encode(text)])?
@@ -64,7 +65,7 @@ impl Query {
                 ensure!(row.len() == dim, "{} numbers for a text, not {dim}", row.len());
                 Texts::vectors(row, dim, trained.model.device())?
             }
-            (None, None) => bail!("the model of the run takes no text"),
+            (None, None) => bail!("the model takes no text"),
         };
         Ok(Query {
             said: text.to_owned(),

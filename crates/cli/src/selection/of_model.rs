@@ -29,7 +29,7 @@ pub(crate) struct Modelled {
 }
 
 impl SelectionArgs {
-    /// Opens a run and a dataset and checks what can be checked without computing.
+    /// Opens a model and a dataset and checks what can be checked without computing.
     pub(crate) fn open_model(&self, run: &Path, dataset: &Path) -> Result<Modelled> {
         let trained = Trained::open(run, dataset, self.device.device)?;
         let pairs = trained.folder.pairs(&trained.corpus)?;
@@ -66,7 +66,7 @@ fn check_pool(pool: usize, args: &SelectionArgs, dataset: &Path) -> Result<()> {
             Side::Text => ("text", "an image"),
         };
         bail!(
-            "{}: the pool is empty: the run learned from every {what} of the split train. A pool \
+            "{}: the pool is empty: the model learned from every {what} of the split train. A pool \
              comes of items without {lacking}, or of items that are kept from training \
              (train --paired or --share)",
             dataset.display()

@@ -4,6 +4,7 @@
 mod app;
 mod attacks;
 mod driver;
+mod encoded;
 mod images;
 mod links;
 mod texts;
@@ -20,7 +21,7 @@ fn what_cannot_be_served() {
     world.write("queue.jsonl", b"{\"rank\":1,\"id\":\"scene-000001\",\"score\":1.0}\n");
     for (words, expected) in [
         ("annotate nothing", "nothing: No such file"),
-        ("annotate ds", "ds: not a run of an experiment"),
+        ("annotate ds", "ds: not an experiment: there is no experiment.json in it"),
         ("annotate ds --dataset ds", "--dataset is for picks"),
         ("annotate ds --pool-side text", "--pool-side is for picks"),
         ("annotate picks.jsonl", "--dataset is missing; picks are about the items of one"),

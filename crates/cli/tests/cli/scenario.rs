@@ -2,6 +2,7 @@
 
 mod asked;
 mod coco;
+pub(crate) mod encoded;
 mod faults;
 mod killed;
 mod mixed;

@@ -91,7 +91,7 @@ fn pages_need_nothing_else() {
     train_run(path, "run", "vse++", 12, Choice::First);
     let run = search(path, &["a <b>circle</b> qqq & \"zzz\"", "--html", "a.html"]);
     assert_eq!(run.code, Some(0), "{}", run.stderr);
-    assert!(run.stderr.contains("not in the vocabulary of the run: "), "{}", run.stderr);
+    assert!(run.stderr.contains("not in the vocabulary of the model: "), "{}", run.stderr);
     assert!(run.stderr.contains("qqq") && run.stderr.contains("zzz"), "{}", run.stderr);
     let page = fs::read_to_string(path.join("a.html")).unwrap();
     assert!(page.contains("<h1>a &lt;b&gt;circle&lt;/b&gt; qqq &amp; &quot;zzz&quot;</h1>"));

@@ -86,8 +86,8 @@ fn runs_are_pooled_or_put_side_by_side() {
     for (words, says) in [
         ("report one two", "--out is missing"),
         ("report one other --out o", "model.dim is 24 and not 16"),
-        ("report ds", "not a run of an experiment"),
-        ("report one/seed-0/round-0", "the folder of a training"),
+        ("report ds", "not an experiment: there is no experiment.json in it"),
+        ("report one/seed-0/round-0", "the folder of a model"),
         ("report one --price -1", "-1 is not a price"),
     ] {
         refused(path, words, says);

@@ -391,7 +391,7 @@ fn what_cannot_be_trained_or_evaluated_is_refused() {
         ("train ds --out x --resume --share 0.5", "cannot be used with"),
         ("train ds --out x --resume --seed 3", "cannot be used with"),
         ("train ds --out x", "give --model, or --config with a table [model]"),
-        ("train ds --model vse++", "--out <RUN>"),
+        ("train ds --model vse++", "--out <MODEL>"),
         ("train ds --model vse++ --steps 3 --out x", "--steps is not a setting of vse++"),
         ("train ds --model vse++ --vocabulary ds/dataset.toml --out x", "not a vocabulary"),
         ("train ds --model vse++ --out full", "holds notes.txt, which is not of a run"),

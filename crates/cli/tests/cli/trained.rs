@@ -257,7 +257,7 @@ fn what_a_model_cannot_select_is_refused() {
         ("select --model whole ds", "the pool is empty"),
         ("select --model whole ds", "train --paired or --share"),
         ("select --model some", "<DATASET>"),
-        ("select ds", "--model <RUN>"),
+        ("select ds", "--model <MODEL>"),
         ("select --model some ds --pool x.npy", "cannot be used with"),
         ("select --model some ds --similarity dot", "cannot be used with"),
         ("select --model some ds --ids x.txt", "cannot be used with"),

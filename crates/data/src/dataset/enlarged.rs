@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use super::{Dataset, Draft, FeatureSet, Features, ITEMS, Manifest, Per, TRAIN};
+use super::{Dataset, Draft, FeatureSet, Features, ITEMS, Manifest, NewCaptions, Per, TRAIN};
 use crate::queue::{Answer, Said};
 use crate::{Error, Side, npy};
 
@@ -27,8 +27,13 @@ impl Dataset {
     /// captions to that item and stays where it is. What an item has already is not added again,
     /// and skips change nothing. Items keep their order; images and feature files stay where they
     /// are. Features of captions belong to the old captions and to copies of them; captions that
-    /// people wrote have none yet. The same answers make the same bytes.
-    pub fn enlarged(&self, out: &Path, answers: &[Answer]) -> Result<Dataset, Error> {
+    /// people wrote have those of `new`, if any. The same answers make the same bytes.
+    pub fn enlarged(
+        &self,
+        out: &Path,
+        answers: &[Answer],
+        new: Option<&NewCaptions>,
+    ) -> Result<Dataset, Error> {
         let old = self.folder.canonicalize().map_err(|e| Error::io(&self.folder, e))?;
         if out.canonicalize().is_ok_and(|out| out == old) {
             return Err(Error::format(out, "a dataset cannot be enlarged in its own place"));
@@ -41,7 +46,7 @@ impl Dataset {
             source: format!("{}, enlarged by {count} captions", self.manifest.source),
             captions: self.manifest.captions + count,
             images: self.manifest.images.as_ref().map(|images| old.join(images)),
-            features: self.feature_sets(&old, draft.folder(), &added)?,
+            features: self.feature_sets(&old, draft.folder(), &added, new)?,
             ..self.manifest.clone()
         };
         write_file(&draft.folder().join(ITEMS), |file| self.write_items(file, &added))?;
@@ -142,38 +147,66 @@ impl Dataset {
         old: &Path,
         new: &Path,
         added: &BTreeMap<usize, Vec<Added>>,
+        new_captions: Option<&NewCaptions>,
     ) -> Result<Vec<FeatureSet>, Error> {
         let mut sets = Vec::new();
         for (number, set) in self.manifest.features.iter().enumerate() {
+            let mut files: Vec<PathBuf> = set.files.iter().map(|file| old.join(file)).collect();
             let rows = match set.per {
                 Per::Item => set.rows.as_ref().map(|rows| old.join(rows)),
                 Per::Caption => {
-                    let rows = self.caption_rows(&self.open_features(set)?, added);
-                    // Not called after the set: its name may be anything.
-                    let own = PathBuf::from(format!("features/{number}.rows.npy"));
                     let folder = new.join("features");
                     std::fs::create_dir_all(&folder).map_err(|e| Error::io(&folder, e))?;
+                    let of_set =
+                        new_captions.filter(|new| set.side == Side::Text && set.name == new.set);
+                    let rows = self.caption_rows(&self.open_features(set)?, added, of_set);
+                    if let Some(NewCaptions { matrix, .. }) = of_set {
+                        let own = PathBuf::from(format!("features/{number}.new.npy"));
+                        write_file(&new.join(&own), |file| npy::write_matrix(file, matrix))?;
+                        files.push(own);
+                    }
+                    // Not called after the set: its name may be anything.
+                    let own = PathBuf::from(format!("features/{number}.rows.npy"));
                     write_file(&new.join(&own), |file| npy::write_i64(file, &rows))?;
                     Some(own)
                 }
             };
-            let files = set.files.iter().map(|file| old.join(file)).collect();
-            sets.push(FeatureSet { files, rows, ..set.clone() });
+            let made_by = set.made_by.clone().map(|made_by| at_home_in(old, made_by));
+            sets.push(FeatureSet { files, rows, made_by, ..set.clone() });
         }
         Ok(sets)
     }
 
     /// The row of every caption of the enlarged dataset, -1 for none.
-    fn caption_rows(&self, features: &Features, added: &BTreeMap<usize, Vec<Added>>) -> Vec<i64> {
+    fn caption_rows(
+        &self,
+        features: &Features,
+        added: &BTreeMap<usize, Vec<Added>>,
+        new: Option<&NewCaptions>,
+    ) -> Vec<i64> {
         let row = |caption: usize| features.row(caption).map_or(-1, |row| row as i64);
+        // New rows follow the old ones.
+        let new_row = |text: &str| {
+            let row = new.and_then(|new| new.rows.get(text));
+            row.map_or(-1, |row| (features.matrix().rows() + row) as i64)
+        };
+        let added_row = |added: &Added| added.copy_of.map_or_else(|| new_row(&added.text), row);
         let mut rows = Vec::new();
         for index in 0..self.items.len() {
             rows.extend(self.items.captions_of(index).map(row));
             let added = added.get(&index).into_iter().flatten();
-            rows.extend(added.map(|caption| caption.copy_of.map_or(-1, row)));
+            rows.extend(added.map(added_row));
         }
         rows
     }
+}
+
+/// How features were made, told from another place: the principal components stay where they are.
+fn at_home_in(old: &Path, mut made_by: toml::Table) -> toml::Table {
+    if let Some(toml::Value::String(file)) = made_by.get_mut("pca") {
+        *file = old.join(&*file).display().to_string();
+    }
+    made_by
 }
 
 fn write_line(file: &mut impl Write, value: &impl serde::Serialize) -> io::Result<()> {

@@ -5,6 +5,7 @@
 mod damaged;
 mod hostile;
 mod images;
+mod recipes;
 mod resizing;
 mod texts;
 

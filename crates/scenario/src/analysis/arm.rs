@@ -1,4 +1,4 @@
-//! What one strategy found.
+//! The evidence of one strategy.
 
 use super::{ArmEvidence, Difference, Lanes, RecallAt, Recalls, Saved, WithoutHit};
 use crate::forecast::{backtest, forecast};

@@ -1,4 +1,4 @@
-//! What a strategy reached against the baseline, seed by seed.
+//! A strategy against the baseline, seed by seed.
 
 use serde::Serialize;
 
@@ -20,9 +20,9 @@ pub struct Difference {
     pub r5_sum: Estimate,
     /// Of the R@10-sum.
     pub r10_sum: Estimate,
-    /// What the strategy reached with these seeds.
+    /// The strategy with these seeds.
     pub own: Reached,
-    /// What the baseline reached with the same.
+    /// The baseline with the same.
     pub baseline: Reached,
 }
 

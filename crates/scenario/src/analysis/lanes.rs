@@ -1,10 +1,10 @@
-//! The rounds of pooled runs, by strategy and seed.
+//! The rounds of pooled experiments, by strategy and seed.
 
 use crate::{Arm, Error, Round, Study};
 
-/// What is known of every strategy and seed.
+/// The finished rounds of every strategy and seed.
 pub(crate) struct Lanes<'a> {
-    /// Batches that all of the runs were to buy.
+    /// Batches that all of the experiments were to buy.
     pub(crate) rounds: usize,
     /// All seeds, in ascending order.
     pub(crate) seeds: Vec<u64>,
@@ -15,7 +15,7 @@ pub(crate) struct Lanes<'a> {
 }
 
 impl<'a> Lanes<'a> {
-    /// Of runs with the same settings.
+    /// Of experiments with the same settings.
     pub(crate) fn of(studies: &[&'a Study]) -> Result<Self, Error> {
         let rounds = studies.iter().map(|study| study.experiment.rounds).min().unwrap_or(0);
         let mut seeds: Vec<u64> =
@@ -62,7 +62,7 @@ impl<'a> Lanes<'a> {
     }
 }
 
-/// The rounds of a strategy and a seed. Two runs may both have them, if they agree.
+/// The rounds of a strategy and a seed. Two experiments may both have them, if they agree.
 fn lane<'a>(
     studies: &[&'a Study],
     arm: &Arm,

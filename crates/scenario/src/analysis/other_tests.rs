@@ -18,7 +18,7 @@ impl Evidence {
     }
 }
 
-/// A run as if one of its tests had been the only one.
+/// An experiment as if one of its tests had been the only one.
 fn with_test(study: &Study, at: usize) -> Study {
     let mut study = study.clone();
     for round in &mut study.rounds {
@@ -29,8 +29,8 @@ fn with_test(study: &Study, at: usize) -> Study {
 
 impl TestSet {
     /// How it was asked: `5 parts of 1,000 images, averaged`.
-    pub(crate) fn manner(&self) -> String {
-        let images = crate::report::grouped(self.images / self.folds.max(1));
+    pub fn manner(&self) -> String {
+        let images = crate::numbers::grouped(self.images / self.folds.max(1));
         match self.folds {
             1 => format!("{images} images at once"),
             folds => format!("{folds} parts of {images} images, averaged"),

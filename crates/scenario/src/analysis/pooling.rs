@@ -1,4 +1,4 @@
-//! Which runs belong together.
+//! Which experiments belong together.
 
 use toml::Table;
 
@@ -6,10 +6,10 @@ use super::Evidence;
 use crate::experiment::first_difference;
 use crate::{Error, Study};
 
-/// Settings that runs which are pooled need not share.
+/// Settings that experiments which are pooled need not share.
 const FREE: [&str; 5] = ["seeds", "strategies", "rounds", "price", "dataset"];
 
-/// An error that names the first difference between runs that are to be pooled.
+/// An error that names the first difference between experiments that are to be pooled.
 pub(super) fn check(studies: &[&Study]) -> Result<(), Error> {
     let Some((first, others)) = studies.split_first() else { return Ok(()) };
     let expected = settings(first)?;
@@ -18,7 +18,7 @@ pub(super) fn check(studies: &[&Study]) -> Result<(), Error> {
         let found = found.or_else(|| data(first, other));
         if let Some(what) = found {
             let what = format!(
-                "{what}, unlike {}: the runs cannot be pooled; --compare puts them side by side",
+                "{what}, unlike {}: the experiments cannot be pooled; --compare puts them side by side",
                 first.folder.path().display()
             );
             return Err(Error::file(other.folder.path(), what));
@@ -35,9 +35,9 @@ fn settings(study: &Study) -> Result<Table, Error> {
     Ok(settings)
 }
 
-/// What the data of two runs do not share.
+/// A difference between the data of two experiments.
 fn data(one: &Study, other: &Study) -> Option<String> {
-    let (one, other) = (&one.head, &other.head);
+    let (one, other) = (&one.manifest, &other.manifest);
     if one.items != other.items {
         return Some(format!("{} items and not {}", other.items, one.items));
     }
@@ -45,7 +45,7 @@ fn data(one: &Study, other: &Study) -> Option<String> {
     changed.map(|(name, _)| format!("another {name}"))
 }
 
-/// What people call runs that are pooled.
+/// The name of experiments that are pooled.
 pub(super) fn label(studies: &[&Study]) -> String {
     let name = |study: &&Study| {
         let path = study.folder.path();
@@ -56,7 +56,7 @@ pub(super) fn label(studies: &[&Study]) -> String {
     studies.iter().map(name).collect::<Vec<_>>().join(" + ")
 }
 
-/// Runs whose folders have the same name are called by their whole paths.
+/// Experiments whose folders have the same name are called by their whole paths.
 pub(super) fn tell_apart(runs: &mut [Evidence]) {
     let labels: Vec<String> = runs.iter().map(|run| run.label.clone()).collect();
     for run in runs {

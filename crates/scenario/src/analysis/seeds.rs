@@ -5,7 +5,7 @@ use super::{ArmEvidence, Evidence};
 impl Evidence {
     /// The seeds of a strategy in words, where it has fewer than another or not the same in all
     /// rounds: its means cannot be compared with those of the others then.
-    pub(crate) fn fewer_seeds(&self, arm: &ArmEvidence) -> Option<String> {
+    pub fn fewer_seeds(&self, arm: &ArmEvidence) -> Option<String> {
         let most = self.arms.iter().map(|arm| arm.seeds().1).max()?;
         match arm.seeds() {
             (fewest, _) if fewest == most => None,
@@ -16,13 +16,13 @@ impl Evidence {
     }
 
     /// Whether the means of all strategies are of the same seeds, so that they can be compared.
-    pub(crate) fn same_seeds(&self) -> bool {
+    pub fn same_seeds(&self) -> bool {
         let finished = |arm: &ArmEvidence| arm.finished == self.arms[0].finished;
         self.arms.iter().all(|arm| finished(arm) && self.fewer_seeds(arm).is_none())
     }
 
     /// The name of a strategy, with its seeds where it has fewer than another.
-    pub(crate) fn name_of(&self, arm: &ArmEvidence) -> String {
+    pub fn name_of(&self, arm: &ArmEvidence) -> String {
         let seeds = self.fewer_seeds(arm).map(|seeds| format!(" ({seeds})"));
         arm.strategy.to_string() + &seeds.unwrap_or_default()
     }

@@ -3,10 +3,10 @@
 use std::fmt::Write;
 
 use super::Evidence;
-use crate::statistics::Estimate;
+use crate::numbers::signed;
 
 impl Evidence {
-    /// What it is, and what is missing of it: `run: scenes (synthetic), 3 seeds`.
+    /// The experiment in a line, and how much of it is missing: `run: scenes (synthetic), 3 seeds`.
     pub fn summary(&self) -> String {
         let synthetic = if self.synthetic { " (synthetic: made up by a program)" } else { "" };
         let asked = self.seeds.len();
@@ -65,18 +65,4 @@ impl Evidence {
         }
         text
     }
-}
-
-/// +0.5 [-0.4, +1.4], or +0.5 (one seed: no interval).
-pub(crate) fn signed(estimate: &Estimate) -> String {
-    let mean = tenths(estimate.mean);
-    match estimate.interval() {
-        Some((low, high)) => format!("{mean:+.1} [{:+.1}, {:+.1}]", tenths(low), tenths(high)),
-        None => format!("{mean:+.1} (one seed: no interval)"),
-    }
-}
-
-/// Rounded to tenths; what is nothing then has no minus.
-pub(crate) fn tenths(value: f64) -> f64 {
-    (value * 10.0).round() / 10.0 + 0.0
 }

@@ -1,10 +1,10 @@
-//! Where the time of runs went.
+//! Where the time of experiments went.
 
 use serde::Serialize;
 
 use crate::Round;
 
-/// What a run is for; everything else is overhead.
+/// The phases that count as work; everything else is overhead.
 const WORK: [&str; 3] = ["training", "selection", "evaluation"];
 
 /// Where the time went.
@@ -18,7 +18,7 @@ pub struct Time {
     pub overhead: Option<f64>,
 }
 
-/// What a phase took, all rounds together.
+/// Time and memory of a phase, all rounds together.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PhaseTime {
     /// The phase.

@@ -24,7 +24,7 @@ impl Amount {
         }
     }
 
-    /// What makes this amount impossible, if anything does.
+    /// An error, in words, if this amount is impossible.
     pub(crate) fn check(self) -> Result<(), String> {
         match self {
             Amount::Count(0) => Err("is 0; at least 1 is needed".to_owned()),
@@ -36,7 +36,7 @@ impl Amount {
     }
 }
 
-/// What is a whole number on paper must not fall below it by rounding.
+/// Rounds down. An amount that is whole on paper must not fall below it by its last digit.
 pub(crate) fn floor(amount: f64) -> usize {
     (amount + 1e-9) as usize
 }

@@ -21,9 +21,9 @@ pub struct Arm {
     pub mini: Option<MiniBatch>,
     /// The threshold is the k-th largest rival.
     pub top_k: usize,
-    /// What a hit is worth.
+    /// The worth of a hit.
     pub weight: Weight,
-    /// What distances are measured on.
+    /// The vectors that distances are measured on.
     pub features: ItemFeatures,
     /// Likely false negatives to ignore.
     pub guards: Guards,

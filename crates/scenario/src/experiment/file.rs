@@ -12,7 +12,7 @@ use toml::de::{DeTable, DeValue, ValueDeserializer};
 use super::{Amount, Annotator, Bow, Test, VocabularyOf};
 use crate::Error;
 
-/// What a file says of a model and its training.
+/// The settings of a model and its training in a file.
 #[derive(Debug, Default)]
 pub struct SettingsFile {
     /// The model.
@@ -28,7 +28,7 @@ pub struct SettingsFile {
 /// The keys of an experiment as somebody wrote them; what is left out has a default.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Keys {
+pub struct ExperimentKeys {
     /// See [`Experiment::dataset`](super::Experiment::dataset); so with the others.
     pub dataset: Option<PathBuf>,
     /// The unpaired half.
@@ -51,7 +51,7 @@ pub struct Keys {
     pub features: Option<String>,
     /// Text features.
     pub text_features: Option<String>,
-    /// What the words are taken from.
+    /// The source of the words.
     pub vocabulary: Option<VocabularyOf>,
     /// How often a word is seen at least.
     pub min_count: Option<u64>,
@@ -61,10 +61,10 @@ pub struct Keys {
     pub evaluation: Option<Test>,
 }
 
-impl Keys {
+impl ExperimentKeys {
     /// These keys where they are given, and those of `other` elsewhere.
-    pub fn or(self, other: Keys) -> Keys {
-        Keys {
+    pub fn or(self, other: ExperimentKeys) -> ExperimentKeys {
+        ExperimentKeys {
             dataset: self.dataset.or(other.dataset),
             pool: self.pool.or(other.pool),
             initial: self.initial.or(other.initial),
@@ -84,7 +84,7 @@ impl Keys {
     }
 }
 
-/// What is wrong, and at which byte.
+/// A fault of a file, and its byte.
 struct Wrong {
     at: usize,
     what: String,
@@ -115,7 +115,7 @@ impl SettingsFile {
 }
 
 /// Reads a file of an experiment.
-pub fn read_experiment(path: &Path) -> Result<(Keys, SettingsFile), Error> {
+pub fn read_experiment(path: &Path) -> Result<(ExperimentKeys, SettingsFile), Error> {
     read(path, |tables| {
         // A resolved experiment has it, as 0.
         let seed = |table: &Spanned<DeValue<'_>>| {
@@ -247,7 +247,8 @@ mod tests {
         assert!(files.len() >= 8);
         for path in files {
             let (keys, settings) = read_experiment(&path).unwrap();
-            let keys = Keys { dataset: Some("ds".into()), ..Keys::default() }.or(keys);
+            let keys =
+                ExperimentKeys { dataset: Some("ds".into()), ..ExperimentKeys::default() }.or(keys);
             let training = settings.training.unwrap_or_default();
             let model = settings.model.unwrap();
             crate::Experiment::resolve(keys, model, training).unwrap();
@@ -256,7 +257,7 @@ mod tests {
 
     #[test]
     fn every_key_overrides_and_is_kept_otherwise() {
-        let keys = |number: usize| Keys {
+        let keys = |number: usize| ExperimentKeys {
             dataset: Some(format!("{number}").into()),
             pool: Some(if number == 1 { Side::Image } else { Side::Text }),
             initial: Some(Amount::Count(number)),
@@ -274,9 +275,9 @@ mod tests {
             evaluation: Some(Test { folds: vec![number], ..Test::default() }),
         };
         assert_eq!(keys(1).or(keys(2)), keys(1));
-        assert_eq!(Keys::default().or(keys(2)), keys(2));
-        assert_eq!(keys(1).or(Keys::default()), keys(1));
-        let mixed = Keys { rounds: None, seeds: None, ..keys(1) }.or(keys(2));
-        assert_eq!(mixed, Keys { rounds: Some(2), seeds: Some(vec![2]), ..keys(1) });
+        assert_eq!(ExperimentKeys::default().or(keys(2)), keys(2));
+        assert_eq!(keys(1).or(ExperimentKeys::default()), keys(1));
+        let mixed = ExperimentKeys { rounds: None, seeds: None, ..keys(1) }.or(keys(2));
+        assert_eq!(mixed, ExperimentKeys { rounds: Some(2), seeds: Some(vec![2]), ..keys(1) });
     }
 }

@@ -6,7 +6,7 @@ use nextpair_data::text::DEFAULT_MIN_COUNT;
 use nextpair_data::{AtomicFile, Side, ordinary};
 use nextpair_models::{Choice, Config, Training};
 
-use super::{Amount, Annotator, Experiment, Keys, VocabularyOf, expand};
+use super::{Amount, Annotator, Experiment, ExperimentKeys, VocabularyOf, expand};
 use crate::Error;
 
 /// Rounds that can be meant: each trains a model from scratch.
@@ -14,7 +14,11 @@ const MOST_ROUNDS: usize = 10_000;
 
 impl Experiment {
     /// Fills in defaults and refuses what cannot be meant. Nothing downstream checks again.
-    pub fn resolve(keys: Keys, model: Config, mut training: Training) -> Result<Self, Error> {
+    pub fn resolve(
+        keys: ExperimentKeys,
+        model: Config,
+        mut training: Training,
+    ) -> Result<Self, Error> {
         model.check()?;
         training.check()?;
         // Every repetition has its own.
@@ -59,7 +63,7 @@ impl Experiment {
     }
 
     /// A batch of texts buys one image for each, so it must not gain a pair for every caption of
-    /// that image. Runs that older versions made so can still be read and reported.
+    /// that image. Experiments that older versions made so can still be read and reported.
     fn check_price_of_a_text(&self) -> Result<(), Error> {
         let simulated = self.annotator != Annotator::Human;
         if simulated && self.pool == Side::Text && self.training.captions == Choice::All {
@@ -130,18 +134,11 @@ impl Experiment {
             );
             return Err(Error::setting("annotator", what));
         }
-        if self.pool == Side::Image && !self.model.reads_words() {
-            let what = format!(
-                "{} takes text features, which new captions do not have; take a model that reads",
-                self.model.name()
-            );
-            return Err(Error::setting("annotator", what));
-        }
         Ok(())
     }
 
-    /// The settings that a run keeps. The dataset is known by what is in it, not by its place; and
-    /// what people have paired for one strategy is not for another.
+    /// The settings that an experiment keeps. The dataset is known by what is in it, not by its
+    /// place; and what people have paired for one strategy is not for another.
     pub(crate) fn fixed(&self) -> Result<toml::Table, Error> {
         let human = self.annotator == Annotator::Human;
         let fixed = Experiment {
@@ -156,13 +153,13 @@ impl Experiment {
     }
 
     /// An error that names the first setting in which another experiment differs from this one
-    /// and may not: what a run has done must stay what it says.
+    /// and may not: what an experiment has done must stay what it says.
     pub(crate) fn may_become(&self, other: &Experiment) -> Result<(), Error> {
         match first_difference(&self.fixed()?, &other.fixed()?, "") {
             None => Ok(()),
             Some(what) => Err(Error::setting(
                 "experiment",
-                format!("{what}; a run keeps its settings, name another folder with --out"),
+                format!("{what}; an experiment keeps its settings, name another folder with --out"),
             )),
         }
     }

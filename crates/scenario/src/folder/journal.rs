@@ -1,9 +1,9 @@
 //! `rounds.jsonl`: finished rounds, appended and never changed.
 //!
-//! A line is `{"round":{...},"seal":"..."}`; `{"continued_by":{...},"seal":"..."}` says that another
-//! version or another vector unit was let in. The seal is a fingerprint of that and of the seal
-//! before it, so that a line that was changed, taken out or moved is found. A line without its end
-//! was being written when the process was killed; it was not acknowledged and is cut off.
+//! A line is `{"round":{...},"seal":"..."}`; `{"continued_by":{...},"seal":"..."}` says that
+//! another version or another vector unit was let in. The seal is a fingerprint of that and of the
+//! seal before it, so that a line that was changed, taken out or moved is found. A line without its
+//! end was being written when the process was killed; it was not acknowledged and is cut off.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -16,19 +16,19 @@ use serde_json::value::RawValue;
 
 use crate::{Error, Round};
 
-/// The journal of a run that is being written.
+/// The journal of an experiment that is being written.
 pub(crate) struct Journal {
     path: PathBuf,
     file: File,
     seal: String,
 }
 
-/// What a journal says.
+/// The contents of a journal.
 #[derive(Default)]
 pub(crate) struct Record {
     /// The finished rounds, in the order in which they were.
     pub(crate) rounds: Vec<Round>,
-    /// Who was let in besides the version and the unit that the run was begun with.
+    /// Who was let in besides the version and the unit that the experiment was begun with.
     pub(crate) continued_by: Vec<Origin>,
 }
 
@@ -70,7 +70,7 @@ impl Journal {
         self.append_line(Line { round: Some(round), seal, ..Line::default() })
     }
 
-    /// Writes down that `origin` goes on with the run, as durably.
+    /// Writes down that `origin` goes on with the experiment, as durably.
     pub(crate) fn let_in(&mut self, origin: &Origin) -> Result<(), Error> {
         let origin = self.raw(origin)?;
         let seal = seal(&self.seal, origin.get());

@@ -7,12 +7,12 @@ use crate::Round;
 use crate::analysis::r1;
 use crate::statistics::mean;
 
-/// What would have been expected of a batch, and what it added.
+/// The forecast for a batch that was bought, and the gain that came.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Backtest {
-    /// What would have been said before the batch.
+    /// The forecast before the batch.
     pub forecast: Forecast,
-    /// What it added, the mean over seeds.
+    /// The gain, the mean over seeds.
     pub came: f64,
     /// Seeds that bought it.
     pub seeds: usize,

@@ -1,4 +1,4 @@
-//! What batches so far say about gains: a line through the origin, or a plane.
+//! Gains of the batches so far: a line through the origin, or a plane.
 
 /// Batches that it takes to tell what the share of hard negatives does.
 const ENOUGH: usize = 4;
@@ -20,7 +20,7 @@ pub(super) struct Fit {
     inverse: [[f64; 2]; 2],
     parameters: usize,
     batches: usize,
-    /// What the batches are off by, squared and added.
+    /// The sum of squared residuals.
     residual: f64,
 }
 

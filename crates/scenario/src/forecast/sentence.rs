@@ -3,9 +3,10 @@
 use std::fmt;
 
 use super::{Forecast, Spread};
+use crate::numbers::money;
 
 impl Forecast {
-    /// What is expected, and what it costs at a price per item.
+    /// The expected gain, and its cost at a price per item.
     pub fn sentence(&self, price: Option<f64>) -> String {
         let (batch, gain, low, high) = (self.batch, self.gain, self.low, self.high);
         let hard = self.hard_negatives.map_or(String::new(), |share| {
@@ -49,41 +50,9 @@ impl fmt::Display for Forecast {
     }
 }
 
-/// An amount in whatever the price is in: 1,234.50 or 87.
-pub(crate) fn money(amount: f64) -> String {
-    let cents = (amount * 100.0).round();
-    if !cents.is_finite() {
-        return "-".to_owned();
-    }
-    let (whole, cents) = ((cents / 100.0).trunc(), (cents % 100.0).abs());
-    let digits = format!("{:.0}", whole.abs());
-    let mut grouped = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    let sign = if amount < 0.0 { "-" } else { "" };
-    match cents == 0.0 {
-        true => format!("{sign}{grouped}"),
-        false => format!("{sign}{grouped}.{cents:02.0}"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn money_is_short_to_read() {
-        for (amount, text) in
-            [(0.0, "0"), (0.25, "0.25"), (87.0, "87"), (1234.5, "1,234.50"), (1e6, "1,000,000")]
-        {
-            assert_eq!(money(amount), text);
-        }
-        assert_eq!(money(f64::INFINITY), "-");
-    }
 
     #[test]
     fn a_sentence_says_what_the_interval_says() {

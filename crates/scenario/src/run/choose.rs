@@ -83,6 +83,7 @@ impl Scenario {
             without_hit: facts.without_hit,
             picks: fingerprint(&bytes),
             answers: None,
+            captions: None,
         };
         Ok((tasks, batch, facts.made_by))
     }

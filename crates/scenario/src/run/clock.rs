@@ -1,4 +1,4 @@
-//! What the parts of a round take.
+//! Time and memory of the parts of a round.
 
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-//! How a run begins, and how it is opened again.
+//! How an experiment begins, and how it is opened again.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,36 +7,40 @@ use std::sync::Mutex;
 
 use nextpair_data::dataset::Dataset;
 use nextpair_data::text::{SplitWords, Vocabulary, WordCounts};
-use nextpair_data::{AtomicFile, FolderLock, Progress, fingerprint, fingerprint_of};
-use nextpair_models::{Admission, Corpus, Makers, Mixing, Origin};
+use nextpair_data::{AtomicFile, FolderLock, Progress};
+use nextpair_models::{Admission, Corpus, Makers, Origin};
 
+use super::fingerprints::{
+    features_fingerprint, file_fingerprint, items_fingerprint, settings_fingerprint,
+};
 use super::strategies::check_strategies;
 use super::words::SeedWords;
 use super::{Done, Scenario};
-use crate::folder::{Journal, Record, VERSION, read_head};
+use crate::folder::{Journal, Record, VERSION, no_experiment, read_manifest};
 use crate::plan::Plan;
-use crate::{Error, Experiment, Folder, Head, ItemVectors, Machine, VocabularyOf};
+use crate::{
+    Error, Experiment, ExperimentFolder, ExperimentManifest, ItemVectors, Machine, Options,
+    VocabularyOf,
+};
 
-/// What fingerprints are called in the head.
+/// The names of fingerprints in the manifest.
 const ITEMS: &str = "items.jsonl";
 const WORDS: &str = "vocabulary.json";
 const FEATURES: &str = "features";
 const SETTINGS: &str = "settings";
 
-/// Rows of features that stand for all of them in a fingerprint.
-const SAMPLED: usize = 64;
-
 impl Scenario {
-    /// Starts a run in a new or empty folder.
+    /// Starts an experiment in a new or empty folder.
     pub fn create(
         path: &Path,
         experiment: Experiment,
+        options: &Options,
         progress: &dyn Progress,
     ) -> Result<Self, Error> {
-        let folder = Folder::new(path);
+        let folder = ExperimentFolder::new(path);
         fs::create_dir_all(path).map_err(|e| Error::io(path, e))?;
-        if folder.head().exists() {
-            return Err(Error::file(path, "there is a run already; --resume continues it"));
+        if folder.manifest().exists() {
+            return Err(Error::file(path, "there is an experiment already; --resume continues it"));
         }
         refuse_strangers(path)?;
         let lock = lock(path)?;
@@ -45,7 +49,7 @@ impl Scenario {
         let mut files = BTreeMap::new();
         files.insert(ITEMS.to_owned(), items_fingerprint(&dataset)?);
         let Origin { version, unit } = Origin::here();
-        let head = Head {
+        let manifest = ExperimentManifest {
             nextpair_scenario: VERSION,
             version,
             unit: Some(unit),
@@ -55,83 +59,79 @@ impl Scenario {
             machine: Machine::here(),
             files,
         };
-        let mut scenario = Self::assemble(folder, experiment, head, (dataset, vocabulary), lock)?;
-        scenario.head.items = scenario.plan.whole();
+        let mut scenario =
+            Self::assemble(folder, experiment, options, manifest, dataset, vocabulary, lock)?;
+        scenario.check_text_source()?;
+        scenario.manifest.items = scenario.plan.whole();
         let features = features_fingerprint(&scenario.corpus);
-        scenario.head.files.insert(FEATURES.to_owned(), features);
+        scenario.manifest.files.insert(FEATURES.to_owned(), features);
         if let Some(vocabulary) = &scenario.vocabulary {
             let path = scenario.folder.vocabulary();
             vocabulary.write(&path)?;
-            scenario.head.files.insert(WORDS.to_owned(), file_fingerprint(&path)?);
+            scenario.manifest.files.insert(WORDS.to_owned(), file_fingerprint(&path)?);
         }
         let settings = settings_fingerprint(&scenario.experiment)?;
-        scenario.head.files.insert(SETTINGS.to_owned(), settings);
+        scenario.manifest.files.insert(SETTINGS.to_owned(), settings);
         scenario.experiment.write(&scenario.folder.experiment())?;
-        // The head comes last: a folder with a head has everything else.
-        write_head(&scenario.folder.head(), &scenario.head)?;
+        // The manifest comes last: a folder that has one has everything else.
+        write_manifest(&scenario.folder.manifest(), &scenario.manifest)?;
         Ok(scenario)
     }
 
-    /// Opens a run to go on with it. An experiment that is given may ask for other strategies,
-    /// seeds and rounds and another price; all else must be as it was.
+    /// Opens an experiment to go on with it. An experiment that is given may ask for other
+    /// strategies, seeds and rounds and another price; all else must be as it was.
     ///
-    /// A run that another version or another vector unit has worked on is an error, as are weights
-    /// of finished rounds that were changed.
-    pub fn resume(path: &Path, changed: Option<Experiment>) -> Result<Self, Error> {
-        Self::reopen(path, changed, Mixing::Refuse)
-    }
-
-    /// Opens a run as [`resume`](Self::resume) does, whoever has worked on it. That is written down.
-    pub fn resume_mixed(path: &Path, changed: Option<Experiment>) -> Result<Self, Error> {
-        Self::reopen(path, changed, Mixing::Accept)
-    }
-
-    fn reopen(path: &Path, changed: Option<Experiment>, mixing: Mixing) -> Result<Self, Error> {
-        let folder = Folder::new(path);
-        if !folder.head().exists() {
-            return Err(Error::file(
-                path,
-                "not a run of an experiment: there is no run.json in it",
-            ));
+    /// Weights of finished rounds that were changed are an error, as is, unless the options accept
+    /// it, that another version or another vector unit has worked on the experiment.
+    pub fn resume(
+        path: &Path,
+        changed: Option<Experiment>,
+        options: &Options,
+    ) -> Result<Self, Error> {
+        let folder = ExperimentFolder::new(path);
+        if !folder.manifest().exists() {
+            return Err(no_experiment(path));
         }
         let lock = lock(path)?;
         remove_unfinished(path)?;
-        let head = read_head(&folder.head())?;
+        let manifest = read_manifest(&folder.manifest())?;
         let stored = Experiment::read_resolved(&folder.experiment())?;
-        if head.files.get(SETTINGS) != Some(&settings_fingerprint(&stored)?) {
-            let what = "was changed after the run was made; a run keeps its settings";
+        if manifest.files.get(SETTINGS) != Some(&settings_fingerprint(&stored)?) {
+            let what =
+                "was changed after the experiment was made; an experiment keeps its settings";
             return Err(Error::file(&folder.experiment(), what));
         }
         let mut experiment = changed.unwrap_or_else(|| stored.clone());
-        // Whoever names no features means those of the run, whatever was added since.
+        // Whoever names no features means those of the experiment, whatever was added since.
         experiment.features = experiment.features.or_else(|| stored.features.clone());
         experiment.text_features =
             experiment.text_features.or_else(|| stored.text_features.clone());
         stored.may_become(&experiment)?;
         let dataset = Dataset::open(&experiment.dataset)?;
-        if head.files.get(ITEMS) != Some(&items_fingerprint(&dataset)?) {
-            let what = "other items than those the run was made with";
+        if manifest.files.get(ITEMS) != Some(&items_fingerprint(&dataset)?) {
+            let what = "other items than those the experiment was made with";
             return Err(Error::file(dataset.folder(), what));
         }
         let words = folder.vocabulary();
         let vocabulary = match experiment.model.reads_words() {
             true if experiment.has_words_of_start() => Some(no_words()),
-            true if head.files.get(WORDS) != Some(&file_fingerprint(&words)?) => {
-                return Err(Error::file(&words, "was changed after the run was made"));
+            true if manifest.files.get(WORDS) != Some(&file_fingerprint(&words)?) => {
+                return Err(Error::file(&words, "was changed after the experiment was made"));
             }
             true => Some(Vocabulary::read(&words)?),
             false => None,
         };
-        let mut scenario = Self::assemble(folder, experiment, head, (dataset, vocabulary), lock)?;
-        let features = scenario.head.files.get(FEATURES);
+        let mut scenario =
+            Self::assemble(folder, experiment, options, manifest, dataset, vocabulary, lock)?;
+        let features = scenario.manifest.files.get(FEATURES);
         if features.is_some_and(|print| *print != features_fingerprint(&scenario.corpus)) {
-            let what = "other features than those the run was made with";
+            let what = "other features than those the experiment was made with";
             return Err(Error::file(scenario.corpus.dataset().folder(), what));
         }
         scenario.check_finished()?;
         // Nothing is mixed where nothing is left to do.
         if scenario.work_left() > 0 {
-            scenario.admit(mixing)?;
+            scenario.admit()?;
         }
         if scenario.experiment != stored {
             scenario.experiment.write(&scenario.folder.experiment())?;
@@ -141,10 +141,12 @@ impl Scenario {
 
     /// Checks that everything fits together.
     fn assemble(
-        folder: Folder,
+        folder: ExperimentFolder,
         mut experiment: Experiment,
-        head: Head,
-        (dataset, vocabulary): (Dataset, Option<Vocabulary>),
+        options: &Options,
+        manifest: ExperimentManifest,
+        dataset: Dataset,
+        vocabulary: Option<Vocabulary>,
         lock: FolderLock,
     ) -> Result<Self, Error> {
         let corpus = corpus_of(&experiment, dataset, vocabulary.as_ref())?;
@@ -162,7 +164,8 @@ impl Scenario {
         Ok(Scenario {
             folder,
             experiment,
-            head,
+            options: options.clone(),
+            manifest,
             corpus,
             vocabulary,
             seed_words,
@@ -177,15 +180,17 @@ impl Scenario {
         })
     }
 
-    /// Lets this process go on with the run, and writes it down where it is new to it.
-    fn admit(&mut self, mixing: Mixing) -> Result<(), Error> {
+    /// Lets this process go on with the experiment, and writes it down where it is new to it.
+    fn admit(&mut self) -> Result<(), Error> {
         let here = Origin::here();
         let makers = Makers {
-            version: &self.head.version,
-            unit: self.head.unit.as_deref(),
+            version: &self.manifest.version,
+            unit: self.manifest.unit.as_deref(),
             continued_by: &self.continued_by,
         };
-        if let Admission::New(note) = makers.admit(&here, mixing, self.folder.path())? {
+        if let Admission::New(note) =
+            makers.admit(&here, self.options.mixing, self.folder.path())?
+        {
             self.done().journal.let_in(&here)?;
             self.continued_by.push(here);
             self.note = Some(note);
@@ -195,7 +200,7 @@ impl Scenario {
 }
 
 fn lock(path: &Path) -> Result<FolderLock, Error> {
-    Ok(FolderLock::take(path, "another process is at this run")?)
+    Ok(FolderLock::take(path, "another process is at this experiment")?)
 }
 
 /// Removes what a killed process was writing in the folders of seeds and strategies.
@@ -218,7 +223,8 @@ fn folders_in(path: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(entries)
 }
 
-/// A run that was killed while it was made may be made again; what is not of a run stays alone.
+/// An experiment that was killed while it was made may be made again; what is not of an experiment
+/// stays alone.
 fn refuse_strangers(path: &Path) -> Result<(), Error> {
     let io = |e| Error::io(path, e);
     for entry in fs::read_dir(path).map_err(io)? {
@@ -226,7 +232,7 @@ fn refuse_strangers(path: &Path) -> Result<(), Error> {
         let name = name.to_string_lossy();
         let ours = ["experiment.toml", WORDS, "rounds.jsonl"];
         if !ours.contains(&&*name) && !name.starts_with('.') {
-            let what = format!("holds {name}, which is not of a run; name a new folder");
+            let what = format!("holds {name}, which is not of an experiment; name a new folder");
             return Err(Error::file(path, what));
         }
     }
@@ -254,7 +260,7 @@ fn words(
     }))
 }
 
-/// What there is before any word is counted.
+/// The vocabulary before any word is counted.
 fn no_words() -> Vocabulary {
     Vocabulary::from_counts(&WordCounts::default(), 1)
 }
@@ -289,35 +295,9 @@ fn test_items(experiment: &Experiment, corpus: &Corpus) -> Result<Vec<usize>, Er
     }
 }
 
-fn settings_fingerprint(experiment: &Experiment) -> Result<String, Error> {
-    Ok(fingerprint(experiment.fixed()?.to_string().as_bytes()))
-}
-
-fn items_fingerprint(dataset: &Dataset) -> Result<String, Error> {
-    file_fingerprint(&dataset.folder().join(ITEMS))
-}
-
-fn file_fingerprint(path: &Path) -> Result<String, Error> {
-    Ok(fingerprint_of(path)?)
-}
-
-/// Shapes and a sample: the files may be too large to be read for this.
-fn features_fingerprint(corpus: &Corpus) -> String {
-    let mut bytes = Vec::new();
-    let texts = corpus.text_features().map(|(_, features)| features);
-    for features in [Some(corpus.image_features().1), texts].into_iter().flatten() {
-        let matrix = features.matrix();
-        let shape = [matrix.rows(), matrix.locals(), matrix.dim()];
-        shape.iter().for_each(|&size| bytes.extend((size as u64).to_le_bytes()));
-        for row in (0..matrix.rows()).step_by(matrix.rows().div_ceil(SAMPLED).max(1)) {
-            bytes.extend_from_slice(matrix.row_bytes(row));
-        }
-    }
-    fingerprint(&bytes)
-}
-
-fn write_head(path: &Path, head: &Head) -> Result<(), Error> {
-    let mut text = serde_json::to_vec_pretty(head).map_err(|e| Error::file(path, e.to_string()))?;
+fn write_manifest(path: &Path, manifest: &ExperimentManifest) -> Result<(), Error> {
+    let mut text =
+        serde_json::to_vec_pretty(manifest).map_err(|e| Error::file(path, e.to_string()))?;
     text.push(b'\n');
     Ok(AtomicFile::write_whole(path, &text)?)
 }

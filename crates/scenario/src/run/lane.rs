@@ -3,19 +3,20 @@
 use std::collections::HashMap;
 use std::path::Path;
 
+use nextpair_data::dataset::NewCaptions;
 use nextpair_data::queue::{Answer, Task};
 use nextpair_models::{Corpus, Pair};
 
 use super::choose::Choice;
 use super::clock::Clock;
 use super::learn::{Before, Place};
-use super::people::Waiting;
+use super::people::{Picked, Waiting};
 use super::{Observer, Scenario};
 use crate::annotator::{Annotated, noisy, oracle};
 use crate::plan::text_of;
 use crate::{Annotator, Arm, Error};
 
-/// What a lane knows after some rounds.
+/// The state of a lane after some rounds.
 pub(super) struct Known {
     /// The dataset with everything that people have added.
     pub(super) corpus: Option<Corpus>,
@@ -23,10 +24,12 @@ pub(super) struct Known {
     pub(super) gone: Vec<usize>,
     /// How many of them are paired.
     pub(super) paired: usize,
-    /// What they make.
+    /// Their pairs.
     pub(super) pairs: Vec<Pair>,
-    /// What people said.
+    /// The answers of people.
     pub(super) answers: Vec<Answer>,
+    /// The captions among it, with their features where the model takes them.
+    pub(super) captions: Option<NewCaptions>,
 }
 
 impl Scenario {
@@ -44,11 +47,11 @@ impl Scenario {
         self.learn(place, before, observer)
     }
 
-    /// What is paired before anything is bought.
+    /// The state before anything is bought.
     pub(super) fn start(&self, seed: u64) -> Known {
         let gone = self.plan.start(seed);
         let pairs = oracle(&self.corpus, &gone, self.experiment.training.captions, seed).pairs;
-        Known { corpus: None, paired: gone.len(), gone, pairs, answers: Vec::new() }
+        Known { corpus: None, paired: gone.len(), gone, pairs, answers: Vec::new(), captions: None }
     }
 
     /// All rounds of a strategy after round 0. `stop` is asked before each. People may have to be
@@ -76,8 +79,9 @@ impl Scenario {
             known.gone.extend(&picked);
             match self.experiment.annotator {
                 Annotator::Human => {
-                    let what = (tasks.as_slice(), picked.as_slice());
-                    let waiting = self.people((place, strategy), what, &mut known, &mut batch)?;
+                    let picked = Picked { tasks: &tasks, items: &picked };
+                    let waiting =
+                        self.people(place, strategy, picked, &mut known, &mut batch, observer)?;
                     if waiting.is_some() {
                         return Ok(waiting);
                     }
@@ -101,7 +105,7 @@ impl Scenario {
         Ok(None)
     }
 
-    /// What a program makes of a batch.
+    /// A batch as a program pairs it.
     fn simulated(&self, picked: &[usize], seed: u64) -> Annotated {
         let captions = self.experiment.training.captions;
         match self.experiment.annotator {

@@ -6,7 +6,7 @@ use std::sync::PoisonError;
 
 use nextpair_data::{Within, fingerprint_of};
 use nextpair_models::{
-    Corpus, Device, Mixing, Model, ModelFolder, Origin, Pair, Spec, Training, evaluate, train,
+    Corpus, Mixing, Model, ModelFolder, Origin, Pair, Spec, Training, evaluate, train,
 };
 use rayon::prelude::*;
 
@@ -35,7 +35,7 @@ impl fmt::Display for Place<'_> {
     }
 }
 
-/// What a round knows before its model learns.
+/// A round before its model learns.
 pub(super) struct Before<'a> {
     pub(super) corpus: &'a Corpus,
     pub(super) paired: usize,
@@ -59,8 +59,8 @@ impl Scenario {
         let worth = [("training", self.work(place.round))];
         let progress = Within::new(observer, place.to_string(), &worth);
         let run = corpus.steady(|| self.training_run(corpus, place, pairs))?;
-        let model =
-            clock.time("training", || train(&run, corpus, Device::Cpu, &progress, |_| ()))?;
+        let model = clock
+            .time("training", || train(&run, corpus, self.options.device, &progress, |_| ()))?;
         let epochs = run.epochs()?;
         let training = epochs.iter().map(|epoch| epoch.seconds).sum();
         let on_dev = epochs.iter().map(|epoch| epoch.dev_seconds).sum();
@@ -148,7 +148,7 @@ impl Scenario {
         let run = corpus.steady(|| self.training_run(corpus, place, pairs))?;
         if !run.is_finished()? {
             let progress = Within::new(observer, place.to_string(), &[]);
-            train(&run, corpus, Device::Cpu, &progress, |_| ())?;
+            train(&run, corpus, self.options.device, &progress, |_| ())?;
         }
         run.forget_state()?;
         if let Some(round) = self.finished(place)
@@ -156,7 +156,7 @@ impl Scenario {
         {
             return Err(other_weights(&round, run.folder()));
         }
-        Ok(run.model(Device::Cpu)?)
+        Ok(run.model(self.options.device)?)
     }
 
     /// An error if the weights of a finished round were changed. Those that are gone may be trained

@@ -1,4 +1,4 @@
-//! Human annotators: the run writes a queue, stops, and goes on when the answers are there.
+//! Human annotators: the experiment writes a queue, stops, and goes on when the answers are there.
 
 use std::collections::HashMap;
 use std::fs;
@@ -6,14 +6,21 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use nextpair_data::queue::{self, Answer, Answers, Said, Task, read_answers};
-use nextpair_data::{AtomicFile, fingerprint_of};
+use nextpair_data::{AtomicFile, Within, fingerprint_of};
 use nextpair_models::{Corpus, Pair};
 
-use super::Scenario;
 use super::create::corpus_of;
 use super::lane::Known;
 use super::learn::Place;
+use super::{Observer, Scenario};
 use crate::{Arm, Batch, Error};
+
+/// The picks of a round: tasks for people, and the items that they are about.
+#[derive(Clone, Copy)]
+pub(super) struct Picked<'a> {
+    pub(super) tasks: &'a [Task],
+    pub(super) items: &'a [usize],
+}
 
 /// A batch that people have not finished.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,7 +31,7 @@ pub struct Waiting {
     pub picked: usize,
     /// Items that have an answer.
     pub answered: usize,
-    /// What to give to people.
+    /// The queue to give to people.
     pub queue: PathBuf,
 }
 
@@ -32,11 +39,14 @@ impl Scenario {
     /// Takes what people said about a batch into what is known, or says that they are not done.
     pub(super) fn people(
         &self,
-        (place, strategy): (Place<'_>, &Arm),
-        (tasks, picked): (&[Task], &[usize]),
+        place: Place<'_>,
+        strategy: &Arm,
+        picked: Picked<'_>,
         known: &mut Known,
         batch: &mut Batch,
+        observer: &dyn Observer,
     ) -> Result<Option<Waiting>, Error> {
+        let Picked { tasks, items: picked } = picked;
         // Answers that come later must not change what a model has learned from.
         let closed = self.folder.closed(place.seed, strategy, place.round);
         if !closed.exists() {
@@ -51,11 +61,18 @@ impl Scenario {
             write_answers(&closed, &said)?;
         }
         self.put_queue_away(&closed, tasks)?;
-        batch.answers = Some(self.check_closed(place, &closed)?);
+        let print = self.check_kept(place, &closed, |batch| batch.answers.as_deref())?;
+        batch.answers = Some(print);
         let said = standing(read_answers(&closed, self.experiment.pool, self.corpus.dataset())?);
         known.answers.extend(said.iter().cloned());
+        let path = self.folder.captions(place.seed, strategy, place.round);
+        let progress = Within::new(observer, place.to_string(), &[]);
+        batch.captions =
+            self.encode_captions(place, &path, &said, &mut known.captions, &progress)?;
+        drop(progress);
         let folder = self.folder.path().join("dataset");
-        let dataset = self.corpus.dataset().enlarged(&folder, &known.answers)?;
+        let dataset =
+            self.corpus.dataset().enlarged(&folder, &known.answers, known.captions.as_ref())?;
         let words = self.reading(place.seed)?.vocabulary;
         let larger = corpus_of(&self.experiment, dataset, words)?;
         let smaller = known.corpus.as_ref().unwrap_or(&self.corpus);
@@ -75,17 +92,22 @@ impl Scenario {
         Ok(None)
     }
 
-    /// The fingerprint of closed answers. An error if a model has learned from others.
-    fn check_closed(&self, place: Place<'_>, closed: &Path) -> Result<String, Error> {
-        let print = fingerprint_of(closed)?;
-        let finished = self.finished(place).and_then(|round| round.batch?.answers);
-        match finished.is_none_or(|finished| finished == print) {
-            true => Ok(print),
-            false => {
-                let what = format!("not what {place} was finished with; put it back as it was");
-                Err(Error::file(closed, what))
-            }
+    /// The fingerprint of what a batch keeps of people. An error if a model has learned from
+    /// something else.
+    pub(super) fn check_kept(
+        &self,
+        place: Place<'_>,
+        path: &Path,
+        written_down: impl Fn(&Batch) -> Option<&str>,
+    ) -> Result<String, Error> {
+        let print = fingerprint_of(path)?;
+        let finished = self.finished(place).and_then(|round| round.batch);
+        let same = |written: &str| written == print;
+        if finished.as_ref().and_then(written_down).is_none_or(same) {
+            return Ok(print);
         }
+        let what = format!("not what {place} was finished with; put it back as it was");
+        Err(Error::file(path, what))
     }
 
     /// Writes what people are to do, in every form that they may want it in. What is there stays:
@@ -161,6 +183,8 @@ fn pairs_of<'a>(
         let (Some(&item), Some(text)) = (item, text) else { continue };
         let own = items.get(item).captions.iter().position(|caption| caption == text);
         let own = own.map(|at| items.captions_of(item).start + at);
+        // A caption that could not be encoded makes none.
+        let own = own.filter(|&caption| corpus.has_text(caption));
         // Twice the same is one pair.
         let new = own.map(|caption| Pair { item, caption }).filter(|pair| !pairs.contains(pair));
         pairs.extend(new);

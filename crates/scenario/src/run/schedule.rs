@@ -1,4 +1,4 @@
-//! Which parts of a run are done when: seeds first, then strategies, several side by side.
+//! Which parts of an experiment are done when: seeds first, then strategies, several side by side.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -43,7 +43,7 @@ impl Scenario {
         rayon::current_num_threads().min(fit).max(1)
     }
 
-    /// What finding visual words takes, where a strategy asks for them.
+    /// Memory to find visual words, where a strategy asks for them.
     fn words_memory(&self) -> u64 {
         let features = self.corpus.image_features().1.matrix();
         let Bow { sample, iterations, .. } = self.experiment.bow;

@@ -1,4 +1,4 @@
-//! The words that the models of a run know: the same for all, or those of a seed's start.
+//! The words that the models of an experiment know: the same for all, or those of a seed's start.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, OnceLock, PoisonError};

@@ -14,13 +14,17 @@ const ANIMALS: [&str; BATCH] =
     ["walrus", "heron", "beetle", "otter", "lynx", "salmon", "badger", "magpie", "tortoise", "yak"];
 
 /// A page that shows tasks, in the hands of somebody who has a keyboard and no mouse.
-struct Annotator<'a> {
+pub(super) struct Annotator<'a> {
     browser: &'a Browser,
     /// What was said last about every item.
-    said: HashMap<String, String>,
+    pub(super) said: HashMap<String, String>,
 }
 
-impl Annotator<'_> {
+impl<'a> Annotator<'a> {
+    pub(super) fn at(browser: &'a Browser) -> Self {
+        Annotator { browser, said: HashMap::new() }
+    }
+
     /// The item that is asked about.
     fn item(&self) -> String {
         self.browser.find("body[data-view=task]:not([data-busy])");
@@ -52,7 +56,7 @@ impl Annotator<'_> {
         self.browser.until("the next task is shown", gone);
     }
 
-    fn answer(&mut self, caption: &str) {
+    pub(super) fn answer(&mut self, caption: &str) {
         let item = self.item();
         self.submit(caption);
         self.until_gone(&item);
@@ -199,7 +203,7 @@ fn people_caption_in_the_browser_and_the_run_goes_on() {
     browser.console();
     browser.go(app.link("Ann"));
     assert_eq!(browser.url(), format!("{}/", app.address));
-    let mut ann = Annotator { browser: &browser, said: HashMap::new() };
+    let mut ann = Annotator::at(&browser);
     ann.item();
     browser.until("the image is there", || {
         (browser.script("return picture.naturalWidth > 0") == json!(true)).then_some(())

@@ -113,13 +113,12 @@ fn weights_that_were_damaged_or_lost() {
 #[test]
 fn the_shared_weights_are_trained_again_once() {
     let broken = Broken::new();
-    for lost in ["run/seed-0/round-0/model.safetensors", "run/seed-0/round-0/run.json"] {
+    for lost in ["run/seed-0/round-0/model.safetensors", "run/seed-0/round-0"] {
         broken.mend();
         let lab = &broken.lab;
-        match lost.ends_with("run.json") {
-            true => fs::remove_dir_all(lab.path("run/seed-0/round-0")).unwrap(),
-            false => fs::remove_file(lab.path(lost)).unwrap(),
-        }
+        let lost = lab.path(lost);
+        let remove = if lost.is_dir() { fs::remove_dir_all(lost) } else { fs::remove_file(lost) };
+        remove.unwrap();
         for strategy in ["random", "hard-negative"] {
             fs::remove_dir_all(lab.path(&format!("run/seed-0/{strategy}"))).unwrap();
         }
@@ -130,7 +129,7 @@ fn the_shared_weights_are_trained_again_once() {
 }
 
 #[test]
-fn picks_head_and_data_that_were_changed() {
+fn picks_manifest_and_data_that_were_changed() {
     let broken = Broken::new();
     broken.mend();
     let picks = "run/seed-0/hard-negative/picks-1.jsonl";
@@ -138,21 +137,25 @@ fn picks_head_and_data_that_were_changed() {
     broken.refused(picks, |text| without_line(text, 2), says);
     let facts = "run/seed-0/hard-negative/picks-1.json";
     broken.refused(facts, |_| b"{}".to_vec(), "picks-1.json: not the facts of a selection");
-    broken.refused("run/run.json", |text| text[..30].to_vec(), "run.json: ");
+    broken.refused("run/experiment.json", |text| text[..30].to_vec(), "experiment.json: ");
     let newer =
         |text: &[u8]| replaced(text, "\"nextpair_scenario\": 1", "\"nextpair_scenario\": 2");
-    broken.refused("run/run.json", newer, "run.json: format 2; this version reads 1");
+    broken.refused("run/experiment.json", newer, "experiment.json: format 2; this version reads 1");
     let longer = |text: &[u8]| replaced(text, "epochs = ", "epochs = 1");
-    let says = "experiment.toml: was changed after the run was made";
+    let says = "experiment.toml: was changed after the experiment was made";
     broken.refused("run/experiment.toml", longer, says);
     let unknown = |text: &[u8]| replaced(text, "rounds", "laps");
     broken.refused("run/experiment.toml", unknown, "experiment.toml:5: unknown field `laps`");
     let words = |text: &[u8]| replaced(text, "\"star\"", "\"comet\"");
-    let changed = "vocabulary.json: was changed after the run was made";
+    let changed = "vocabulary.json: was changed after the experiment was made";
     broken.refused("run/vocabulary.json", words, changed);
     let caption = |text: &[u8]| replaced(text, "star", "stars");
-    broken.refused("ds/items.jsonl", caption, "ds: other items than those the run was made with");
-    let says = "ds: other features than those the run was made with";
+    broken.refused(
+        "ds/items.jsonl",
+        caption,
+        "ds: other items than those the experiment was made with",
+    );
+    let says = "ds: other features than those the experiment was made with";
     let header = 128;
     let first_number = |bytes: &[u8]| [&flipped(&bytes[..=header]), &bytes[header + 1..]].concat();
     broken.refused("ds/features/regions.image.npy", first_number, says);

@@ -7,18 +7,18 @@ use serde_json::Value;
 use super::Lab;
 use crate::world::json_lines;
 
-/// A run of one round and one strategy, with its head changed.
+/// A run of one round and one strategy, with its manifest changed.
 fn begun(edit: impl FnOnce(&mut Value)) -> Lab {
     let lab = Lab::new(80);
     lab.succeeds("run e.toml --strategies random --rounds 1 --out run");
-    edit_head(&lab, edit);
+    edit_manifest(&lab, edit);
     lab
 }
 
-fn edit_head(lab: &Lab, edit: impl FnOnce(&mut Value)) {
-    let mut head: Value = serde_json::from_str(&lab.read("run/run.json")).unwrap();
-    edit(&mut head);
-    lab.write("run/run.json", &head.to_string());
+fn edit_manifest(lab: &Lab, edit: impl FnOnce(&mut Value)) {
+    let mut manifest: Value = serde_json::from_str(&lab.read("run/experiment.json")).unwrap();
+    edit(&mut manifest);
+    lab.write("run/experiment.json", &manifest.to_string());
 }
 
 fn resume(rounds: usize) -> String {
@@ -81,7 +81,7 @@ fn a_run_that_does_not_say_its_unit_goes_on_with_a_note() {
     let again = lab.succeeds(&resume(3));
     assert!(!again.stderr.contains("note: "), "{}", again.stderr);
     assert_eq!(let_in(&lab).len(), 1, "from then on it says who");
-    edit_head(&lab, |head| head["version"] = "0.0.9".into());
+    edit_manifest(&lab, |head| head["version"] = "0.0.9".into());
     lab.succeeds(&resume(4));
     lab.succeeds("report run");
 }

@@ -76,8 +76,8 @@ pub(crate) fn captions(lab: &Lab, dataset: &str) -> HashMap<String, Vec<Value>> 
 }
 
 /// All the way with people, without an accident.
-pub(super) fn whole_run(lab: &Lab) {
-    let run = lab.succeeds(&format!("{RUN} --out run"));
+pub(super) fn whole_run(lab: &Lab, words: &str) {
+    let run = lab.succeeds(&format!("{words} --out run"));
     for part in [
         "round 1 waits for people: 0 of 5 items have an answer",
         "`nextpair annotate run` serves it to them",
@@ -147,7 +147,7 @@ fn refuse_what_nobody_asked(lab: &Lab) {
 #[test]
 fn people_are_asked_and_what_they_say_is_learned() {
     let lab = lab();
-    whole_run(&lab);
+    whole_run(&lab, RUN);
     let rounds = lab.rounds("run");
     let start = rounds[0]["paired"].as_u64().unwrap();
     let counts = |round: usize| {
@@ -182,7 +182,12 @@ fn people_are_asked_and_what_they_say_is_learned() {
 #[test]
 fn kills_between_people_change_nothing() {
     let lab = lab();
-    whole_run(&lab);
+    whole_run(&lab, RUN);
+    kills_change_nothing(&lab, RUN);
+}
+
+/// Kills whatever is at an experiment again and again, and ends with what the finished `run` has.
+pub(super) fn kills_change_nothing(lab: &Lab, words_of_run: &str) {
     let expected = lab.results("run");
     let mut draws = Draws::new(3);
     let mut kills = 0;
@@ -202,15 +207,15 @@ fn kills_between_people_change_nothing() {
                 kills += 1;
             }
             child.wait().unwrap();
-            lab.succeeds(&format!("{RUN} --out {out} --resume"));
+            lab.succeeds(&format!("{words_of_run} --out {out} --resume"));
             if words.starts_with("ingest") && lab.path(&format!("{out}/queue.jsonl")).exists() {
                 lab.succeeds(words);
             }
         };
-        step(&format!("{RUN} --out {out} --resume"));
-        answer_in_two_parts(&lab, &out);
+        step(&format!("{words_of_run} --out {out} --resume"));
+        answer_in_two_parts(lab, &out);
         step(&format!("ingest {out} sheet.csv rest.jsonl"));
-        answer_in_label_studio(&lab, &out);
+        answer_in_label_studio(lab, &out);
         step(&format!("ingest {out} export.json"));
         lab.assert_same(&out, &expected);
         let items = |run: &str| fs::read(lab.path(&format!("{run}/dataset/items.jsonl"))).unwrap();

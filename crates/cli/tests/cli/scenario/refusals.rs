@@ -37,7 +37,7 @@ fn files_that_say_something_else() {
         assert!(EXPERIMENT.contains(from), "{from}");
         lab.write("x.toml", &EXPERIMENT.replacen(from, to, 1));
         lab.refused("run x.toml --out x", says);
-        assert!(!lab.path("x/run.json").exists(), "{says}");
+        assert!(!lab.path("x/experiment.json").exists(), "{says}");
     }
     // Nothing that was refused is in the way.
     lab.write("x.toml", EXPERIMENT);
@@ -60,7 +60,7 @@ fn flags_that_cannot_be_meant() {
         ("run e.toml --strategies random+mini-4", "'mini-4' is not a setting of random"),
         ("run nothing.toml", "nothing.toml"),
         ("run ds --resume", "experiment.toml"),
-        ("ingest ds answers.jsonl", "ds: not a run of an experiment"),
+        ("ingest ds answers.jsonl", "ds: not an experiment: there is no experiment.json in it"),
     ] {
         lab.refused(words, says);
     }

@@ -1,4 +1,6 @@
-//! What may be asked of a run that is there already.
+//! What may be asked of an experiment that is there already.
+
+use std::fs;
 
 use super::Lab;
 
@@ -40,9 +42,12 @@ fn settings_cannot_be_changed() {
         lab.refused(&format!("run run --resume {words}"), says);
         lab.refused(&format!("run e.toml --out run --resume {words}"), "name another folder");
     }
-    lab.refused("run e.toml --out run", "run: there is a run already; --resume continues it");
-    lab.refused("run run", "run is a folder; name a file, or continue a run with --resume");
-    lab.refused("run e.toml --out ds", "which is not of a run; name a new folder");
+    lab.refused(
+        "run e.toml --out run",
+        "run: there is an experiment already; --resume continues it",
+    );
+    lab.refused("run run", "run is a folder; name a file, or continue an experiment with --resume");
+    lab.refused("run e.toml --out ds", "which is not of an experiment; name a new folder");
     assert_eq!(lab.read("run/experiment.toml"), files);
     lab.assert_same("run", &before);
 }
@@ -56,7 +61,7 @@ fn one_process_at_a_time() {
         assert!(first.try_wait().unwrap().is_none(), "it ended");
         std::thread::yield_now();
     }
-    lab.refused(&format!("{long} --resume"), "run: another process is at this run");
+    lab.refused(&format!("{long} --resume"), "run: another process is at this experiment");
     assert!(first.try_wait().unwrap().is_none(), "the first goes on");
     first.kill().unwrap();
     first.wait().unwrap();
@@ -76,4 +81,17 @@ fn features_that_are_added_later_are_not_taken() {
     lab.succeeds("run e.toml --out run --resume");
     lab.assert_same("run", &lab.results("whole"));
     assert!(lab.read("run/seed-0/random/round-2/run.json").contains("\"regions\""));
+}
+
+#[test]
+fn folders_of_older_versions_still_open() {
+    let lab = Lab::new(80);
+    lab.succeeds("run e.toml --out whole");
+    lab.succeeds("run e.toml --rounds 1 --out run");
+    fs::rename(lab.path("run/experiment.json"), lab.path("run/run.json")).unwrap();
+    lab.refused("run e.toml --out run", "run: there is an experiment already; --resume continues");
+    lab.succeeds("run e.toml --out run --resume");
+    lab.assert_same("run", &lab.results("whole"));
+    assert!(!lab.path("run/experiment.json").exists(), "an old folder keeps its names");
+    lab.succeeds("report run");
 }

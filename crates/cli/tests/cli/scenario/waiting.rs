@@ -35,7 +35,7 @@ fn ingest(lab: &Lab, words: &str) -> Run {
         if run.code == Some(0) {
             return run;
         }
-        assert!(run.stderr.contains("another process is at this run"), "{}", run.stderr);
+        assert!(run.stderr.contains("another process is at this experiment"), "{}", run.stderr);
         assert!(began.elapsed() < PATIENCE, "{words}: waited for too long");
     }
 }
@@ -59,7 +59,7 @@ fn answer_in_coco(lab: &Lab, run: &str) {
 #[test]
 fn a_run_that_waits_goes_on_by_itself() {
     let lab = lab();
-    whole_run(&lab);
+    whole_run(&lab, RUN);
     let waits = || is_held(&lab, "waits/.waiting") && lab.path("waits/queue.jsonl").exists();
     let mut run = lab.start(&format!("{RUN} --out waits --wait"));
     until("round 1", waits);
@@ -79,7 +79,7 @@ fn a_run_that_waits_goes_on_by_itself() {
     let rest = ingest(&lab, "waits rest.jsonl");
     assert!(rest.stdout.ends_with("every task of the queue has an answer\n"), "{}", rest.stdout);
     assert!(
-        rest.stderr.contains("the run that waits for them goes on by itself"),
+        rest.stderr.contains("the experiment that waits for them goes on by itself"),
         "{}",
         rest.stderr
     );
@@ -97,7 +97,7 @@ fn a_run_that_waits_goes_on_by_itself() {
 fn nobody_waits_for_programs() {
     let lab = Lab::new(80);
     lab.succeeds("run e.toml --strategies random --rounds 1 --out run --wait");
-    lab.refused("annotate run", "run: the annotator of this run is not human");
+    lab.refused("annotate run", "run: the annotator of this experiment is not human");
 }
 
 #[test]
@@ -105,14 +105,14 @@ fn answers_are_handed_over_once_or_twice() {
     let lab = lab();
     lab.succeeds(&format!("{RUN} --rounds 1 --out run"));
     let inbox = Inbox::open(&lab.path("run")).unwrap();
-    let asked = inbox.batch().unwrap().unwrap();
-    assert_eq!((asked.round, asked.tasks.len()), (1, 5));
+    let batch = inbox.batch().unwrap().unwrap();
+    assert_eq!((batch.round, batch.tasks.len()), (1, 5));
     let answer = |id: &str, caption: &str| {
         let said = Said::Caption(caption.into());
         Answer { id: id.into(), said, annotator: Some("eve".into()) }
     };
     let answers: Vec<Answer> =
-        asked.tasks.iter().map(|task| answer(&task.id, "A red star.")).collect();
+        batch.tasks.iter().map(|task| answer(&task.id, "A red star.")).collect();
     let stranger = [answers[0].clone(), answer("scene-000001", "A star.")];
     let refused = |round: usize, answers: &[Answer], says: &str| {
         let what = inbox.hand_over(round, answers).unwrap_err().to_string();
@@ -123,7 +123,7 @@ fn answers_are_handed_over_once_or_twice() {
     assert!(!lab.path("run/answers.jsonl").exists(), "all or nothing");
     for _ in 0..2 {
         assert!(inbox.hand_over(1, &answers).unwrap());
-        assert_eq!(inbox.batch().unwrap().as_ref(), Some(&asked), "nobody has closed it");
+        assert_eq!(inbox.batch().unwrap().as_ref(), Some(&batch), "nobody has closed it");
     }
     lab.succeeds("run run --resume");
     assert!(inbox.batch().unwrap().is_none());

@@ -2,13 +2,14 @@
 
 use std::fmt::Write;
 
+use nextpair_scenario::Evidence;
+
 use super::super::chart::{Intervals, Lines, MOST_BANDS, Point, Row, Series};
 use super::super::page::escaped;
 use super::super::words::typographic;
 use super::super::{table, words};
 use super::Sections;
 use super::curves::styles;
-use crate::analysis::Evidence;
 
 impl Sections {
     pub(super) fn recall(&mut self, evidence: &Evidence) {
@@ -18,7 +19,7 @@ impl Sections {
                  interval tells it from the others."
             }
             false => {
-                "With the same seed, strategies share e=0; but while the run is not finished, rows \
+                "With the same seed, strategies share e=0; but while the experiment is not finished, rows \
                  are means of different seeds. Those of fewer seeds say so, and only the \
                  differences below compare like with like."
             }

@@ -1,4 +1,4 @@
-//! Reports of made-up runs.
+//! Reports of made-up experiments.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -141,7 +141,7 @@ fn runs_side_by_side_keep_their_files_apart() {
         assert!(files.contains_key(name), "{name}");
     }
     let page = String::from_utf8(files["report.html"].clone()).unwrap();
-    assert!(page.contains("Runs side by side") && page.contains("All runs"));
+    assert!(page.contains("Experiments side by side") && page.contains("All experiments"));
     check_balanced(&page);
 }
 
@@ -200,10 +200,10 @@ fn every_test_that_was_asked_for_is_reported() {
     let options = Options { compare: true, ..Options::default() };
     let (files, _) = report(&[one.study(), other.study()], &options);
     let page = String::from_utf8(files["report.html"].clone()).unwrap();
-    assert!(!page.contains("<h2>All runs, 5 parts"), "one of them has no such test");
+    assert!(!page.contains("<h2>All experiments, 5 parts"), "one of them has no such test");
     let (files, _) = report(&[one.study(), other.tested_in_parts().study()], &options);
     let page = String::from_utf8(files["report.html"].clone()).unwrap();
-    assert!(page.contains("<h2>All runs, 5 parts of 200 images, averaged</h2>"));
+    assert!(page.contains("<h2>All experiments, 5 parts of 200 images, averaged</h2>"));
     assert!(files.contains_key("5-folds-compared-text-r1.svg"));
     assert!(files.contains_key("2-5-folds-text-r1.svg"));
     check_balanced(&page);
@@ -225,7 +225,7 @@ fn without_dev_the_page_says_which_weights_were_kept() {
 fn what_cannot_be_meant_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let none = write(&[], &Options::default(), folder.path(), &()).unwrap_err();
-    assert!(none.to_string().contains("no run"), "{none}");
+    assert!(none.to_string().contains("no experiment"), "{none}");
     let options = Options { price: Some(f64::NAN), ..Options::default() };
     let study = Fixture::default().study();
     let price = write(&[study], &options, folder.path(), &()).unwrap_err().to_string();

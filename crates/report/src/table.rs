@@ -5,10 +5,10 @@ mod recall;
 use std::fmt::Write;
 
 use super::page::escaped;
-use crate::analysis::{Evidence, Saved, signed, tenths};
-use crate::forecast::money;
-use crate::report::words::{counted, duration, grouped, in_a_word, memory, typographic};
-use crate::statistics::Estimate;
+use nextpair_scenario::numbers::{grouped, money, signed, tenths};
+use nextpair_scenario::{Estimate, Evidence, Saved};
+
+use crate::words::{counted, duration, in_a_word, memory, typographic};
 
 pub(super) use recall::recall;
 
@@ -143,7 +143,7 @@ pub(super) fn hard_negatives(evidence: &Evidence) -> String {
     table.finish()
 }
 
-/// What the next batch is expected to add.
+/// Gains to expect of the next batch.
 pub(super) fn forecasts(evidence: &Evidence) -> String {
     let heads = ["Strategy", "R@1 now", "Items", "Expected gain", "Hard", "Cost", "A point costs"];
     let mut table = Table::new("The next batch; R@1 is text and image added", &heads);
@@ -182,7 +182,7 @@ pub(super) fn forecasts(evidence: &Evidence) -> String {
     table.finish()
 }
 
-/// What would have been expected of batches that were bought.
+/// Forecasts for batches that were bought, and the gains that came.
 pub(super) fn backtest(evidence: &Evidence) -> String {
     let heads = ["Strategy", "Batch", "Expected", "Came", "Within, seeds"];
     let mut table =
@@ -225,11 +225,11 @@ pub(super) fn time(evidence: &Evidence) -> String {
     table.finish()
 }
 
-/// Runs side by side.
+/// Experiments side by side.
 pub(super) fn comparison(runs: &[Evidence]) -> String {
     let heads =
         ["Run: strategy", "Seeds", "Text R@1", "Image R@1", "R@1-sum", "R@1-sum to its baseline"];
-    let mut table = Table::new("After the last round of each run", &heads);
+    let mut table = Table::new("After the last round of each experiment", &heads);
     for run in runs {
         for arm in &run.arms {
             let last = arm.r1().last();

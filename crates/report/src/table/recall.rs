@@ -1,12 +1,10 @@
 //! Recall by round, as the paper's tables have it.
 
 use nextpair_engine::{Guards, StrategyName, Weight};
+use nextpair_scenario::{Arm, ArmEvidence, Estimate, Evidence, RecallAt, Recalls};
 
 use super::{Table, with_spread};
-use crate::Arm;
-use crate::analysis::{ArmEvidence, Evidence, RecallAt, Recalls};
-use crate::report::page::escaped;
-use crate::statistics::Estimate;
+use crate::page::escaped;
 
 /// How a strategy is called in a table: by its name, or as the paper calls its conditions.
 struct Names {
@@ -61,7 +59,7 @@ fn weight(arm: &Arm) -> &'static str {
 }
 
 /// Recall at a depth as the paper's tables have it; the best of a column is bold.
-pub(in crate::report) fn recall(evidence: &Evidence, depth: usize) -> String {
+pub(crate) fn recall(evidence: &Evidence, depth: usize) -> String {
     let Some(k) = evidence.arms.first().and_then(|arm| arm.recall.get(depth)).map(|at| at.k) else {
         return String::new();
     };

@@ -3,20 +3,16 @@
 use std::path::Path;
 
 use nextpair_data::dataset::Dataset;
-use nextpair_data::text::Vocabulary;
 use nextpair_data::{Progress, Side, queue};
-use nextpair_models::Corpus;
+use nextpair_scenario::{Arm, Evidence, Study};
 
 use super::super::Options;
 use super::super::page::escaped;
 use super::super::picks::{Half, cards, reason};
-use super::super::pool_map::pool_map;
+use super::super::pool_map::{Request, pool_map};
 use super::Sections;
 use super::curves::styles;
-use crate::analysis::Evidence;
-use crate::plan::text_of;
-use crate::run::corpus_of;
-use crate::{Arm, Error, Study, VocabularyOf};
+use crate::Error;
 
 /// Strategies that are shown on maps: the first ones.
 const PANELS: usize = 6;
@@ -47,7 +43,9 @@ impl Sections {
             .take(PANELS)
             .collect();
         let name = format!("{prefix}picks");
-        match pool_map(study, dataset, seed, &arms, &name, progress) {
+        let device = options.device;
+        let request = Request { study, dataset, seed, arms: &arms, name: &name, device };
+        match pool_map(&request, progress) {
             Ok(map) => {
                 let figure = self.figure(map.chart, &map.note);
                 self.section(
@@ -71,9 +69,8 @@ impl Sections {
             match study.experiment.pool {
                 Side::Image => Ok(cards(&tasks, arm, &Half::Image, &dataset)),
                 Side::Text => {
-                    let corpus = corpus(study, seed, dataset)?;
-                    let captions = study.experiment.training.captions;
-                    let text = |item: usize| text_of(&corpus, item, captions, seed);
+                    let corpus = study.corpus(seed, dataset)?;
+                    let text = |item: usize| study.text_of(&corpus, item, seed);
                     Ok::<_, Error>(cards(&tasks, arm, &Half::Text(&text), corpus.dataset()))
                 }
             }
@@ -96,18 +93,4 @@ impl Sections {
         self.section(heading, &format!("<p class=\"note\">{}</p>", escaped(&why)));
         self.left_out.push(format!("{heading}: {error}"));
     }
-}
-
-/// The dataset as the model of a run took it: captions without features are not in its pool.
-fn corpus(study: &Study, seed: u64, dataset: Dataset) -> Result<Corpus, Error> {
-    let own = study.experiment.vocabulary == Some(VocabularyOf::Paired);
-    let path = match own {
-        true => study.folder.seed_vocabulary(seed),
-        false => study.folder.vocabulary(),
-    };
-    let words = match study.experiment.model.reads_words() {
-        true => Some(Vocabulary::read(&path)?),
-        false => None,
-    };
-    corpus_of(&study.experiment, dataset, words.as_ref())
 }

@@ -22,11 +22,11 @@ const MARGIN: f64 = 14.0;
 
 /// A drawing.
 pub(super) struct Chart {
-    /// What its files are called.
+    /// The name of its files.
     pub(super) name: String,
-    /// What it shows, in a few words.
+    /// A few words for everybody.
     title: String,
-    /// What it shows, for those who cannot see it.
+    /// A description for those who cannot see it.
     description: String,
     height: f64,
     body: String,

@@ -1,13 +1,14 @@
-//! What it took, and how to make it again.
+//! Time and memory, and how to make it again.
 
 use std::fmt::Write;
 
+use nextpair_scenario::numbers::grouped;
+use nextpair_scenario::{Evidence, Study};
+
 use super::super::page::escaped;
 use super::super::table;
-use super::super::words::{duration, grouped};
+use super::super::words::duration;
 use super::Sections;
-use crate::Study;
-use crate::analysis::Evidence;
 
 /// More overhead than this is too much.
 const OVERHEAD: f64 = 5.0;
@@ -36,9 +37,9 @@ impl Sections {
     pub(super) fn making(&mut self, evidence: &Evidence, studies: &[Study]) {
         let mut html = String::new();
         for study in studies {
-            let machine = &study.head.machine;
+            let machine = &study.manifest.machine;
             let facts = [
-                ("Run", study.folder.path().display().to_string()),
+                ("Experiment", study.folder.path().display().to_string()),
                 ("Version", makers(study)),
                 (
                     "Machine",
@@ -68,7 +69,7 @@ impl Sections {
             evidence.folders.iter().map(|folder| folder.display().to_string()).collect();
         let _ = writeln!(
             html,
-            "<pre>nextpair run experiment.toml --out RUN\nnextpair report {}</pre>\
+            "<pre>nextpair run experiment.toml --out EXPERIMENT\nnextpair report {}</pre>\
              <p class=\"note\">The same experiment gives the same numbers, whatever the number of \
              threads. Every number of this page is in results.json, every measurement in \
              results.csv, every chart in a .svg and a .png file beside it.</p>",
@@ -78,11 +79,12 @@ impl Sections {
     }
 }
 
-/// Who made the rounds of a run. Where several did, that is said: their last digits may differ.
+/// Who made the rounds of an experiment. Where several did, that is said: their last digits may
+/// differ.
 fn makers(study: &Study) -> String {
-    let began = match &study.head.unit {
-        Some(unit) => format!("nextpair {} on {unit}", study.head.version),
-        None => format!("nextpair {}", study.head.version),
+    let began = match &study.manifest.unit {
+        Some(unit) => format!("nextpair {} on {unit}", study.manifest.version),
+        None => format!("nextpair {}", study.manifest.version),
     };
     let mut names = vec![began];
     for origin in study.rounds.iter().flat_map(|round| &round.made_by) {

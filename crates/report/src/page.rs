@@ -8,7 +8,7 @@ use nextpair_data::dataset::Item;
 
 use super::card::Thumbnail;
 
-/// What all pages look like, by day and by night.
+/// The looks of all pages, by day and by night.
 const STYLE: &str = "
 :root { color-scheme: light dark; --ink: #222226; --pale: #70707a; --paper: #fafaf8; --card: #fff; --line: #e4e4e0;
   --mark: #1f6f5c }
@@ -74,7 +74,7 @@ pub fn captions(item: &Item) -> String {
     format!("<ul>{captions}</ul>")
 }
 
-/// What was made up by a program is called so wherever it is shown.
+/// Marks data that a program made up, wherever it is shown.
 pub fn synthetic(synthetic: bool) -> &'static str {
     match synthetic {
         true => " <strong>Synthetic: made up by a program.</strong>",

@@ -4,10 +4,9 @@ use super::super::chart::style::OTHERS;
 use super::super::chart::{Lines, MOST_BANDS, Point, Series};
 use super::super::page::escaped;
 use super::Sections;
-use crate::analysis::{ArmEvidence, Evidence, Recalls};
-use crate::statistics::Estimate;
+use nextpair_scenario::{ArmEvidence, Estimate, Evidence, Recalls};
 
-/// How the strategies of a run look: the baseline is 0, the others count from 1.
+/// How the strategies of an experiment look: the baseline is 0, the others count from 1.
 pub(super) fn styles(evidence: &Evidence) -> Vec<usize> {
     // One alone is not compared with anything.
     if evidence.arms.len() == 1 {
@@ -57,11 +56,12 @@ impl Sections {
         self.section("Learning curves", &html);
     }
 
-    /// The curves of all runs in one pair of charts.
+    /// The curves of all experiments in one pair of charts.
     pub(super) fn compared_curves(&mut self, runs: &[Evidence], prefix: &str) -> String {
         let mut figures = String::new();
         for (name, title, of) in KINDS {
-            // A strategy has the same colour in every run, and every run its own dashes.
+            // A strategy has the same colour in every experiment, and every experiment its own
+            // dashes.
             let (mut all, mut strategies) = (Vec::new(), Vec::new());
             for (number, run) in runs.iter().enumerate() {
                 for arm in &run.arms {

@@ -6,18 +6,18 @@ use std::path::Path;
 use nextpair_data::dataset::Dataset;
 use nextpair_data::{Progress, Side, draw, queue};
 use nextpair_models::{Corpus, Device, Encodings, ModelFolder};
+use nextpair_scenario::numbers::grouped;
+use nextpair_scenario::{Arm, Study};
 
-use super::chart::{self, Chart, Panel};
-use super::tsne::tsne;
-use super::words::grouped;
-use crate::plan::{Plan, text_of};
-use crate::{Arm, Error, Study};
+use crate::Error;
+use crate::chart::{self, Chart, Panel};
+use crate::tsne::tsne;
 
 /// Points on a map.
 const MOST: usize = 1500;
 /// Picks that are all shown; of more, those that a sample of the pool holds.
 const MOST_PICKS: usize = 1000;
-/// What the sample is for, apart from other draws of the same seed.
+/// Keeps this sample apart from other draws of the same seed.
 const SAMPLE: u64 = 0x3a9;
 
 /// A map with what is to be said about it.
@@ -26,18 +26,24 @@ pub(super) struct PoolMap {
     pub(super) note: String,
 }
 
+/// The batch to map, and where the model computes.
+pub(super) struct Request<'a> {
+    pub(super) study: &'a Study,
+    pub(super) dataset: &'a Path,
+    pub(super) seed: u64,
+    /// Strategies, each with the number of its style.
+    pub(super) arms: &'a [(Arm, usize)],
+    /// The name of the chart's files.
+    pub(super) name: &'a str,
+    pub(super) device: Device,
+}
+
 /// Maps the first batch of a seed.
-pub(super) fn pool_map(
-    study: &Study,
-    dataset: &Path,
-    seed: u64,
-    arms: &[(Arm, usize)],
-    name: &str,
-    progress: &dyn Progress,
-) -> Result<PoolMap, Error> {
+pub(super) fn pool_map(request: &Request<'_>, progress: &dyn Progress) -> Result<PoolMap, Error> {
+    let &Request { study, dataset, seed, arms, name, device } = request;
     let run = ModelFolder::open(&study.folder.model(seed, None, 0))?;
     let corpus = run.corpus(Dataset::open(dataset)?)?;
-    let pool = pool(study, &run, &corpus)?;
+    let pool = pool(study, &run, &corpus, seed)?;
     let places: HashMap<String, usize> = (pool.iter().enumerate())
         .map(|(at, &(item, _))| (corpus.dataset().items().get(item).id, at))
         .collect();
@@ -52,7 +58,7 @@ pub(super) fn pool_map(
     }
     let shown = sample(pool.len(), seed, picked.iter().flat_map(|(_, _, picks)| picks));
     let which: Vec<usize> = shown.iter().map(|&at| pool[at].1).collect();
-    let model = run.model(Device::Cpu)?;
+    let model = run.model(device)?;
     let encoded = match study.experiment.pool {
         Side::Image => Encodings::of_images(&model, &corpus, &which, progress)?,
         Side::Text => Encodings::of_texts(&model, &corpus, &which, progress)?,
@@ -82,17 +88,18 @@ pub(super) fn pool_map(
 
 /// The items that were not paired in round 0, each with what the model sees of it: the item itself
 /// or the caption that stands for it.
-fn pool(study: &Study, run: &ModelFolder, corpus: &Corpus) -> Result<Vec<(usize, usize)>, Error> {
+fn pool(
+    study: &Study,
+    run: &ModelFolder,
+    corpus: &Corpus,
+    seed: u64,
+) -> Result<Vec<(usize, usize)>, Error> {
     let paired: Vec<usize> = run.pairs(corpus)?.iter().map(|pair| pair.item).collect();
-    let (training, side) = (&run.spec().training, study.experiment.pool);
-    let own = |item: usize| match side {
+    let own = |item: usize| match study.experiment.pool {
         Side::Image => Some((item, item)),
-        Side::Text => {
-            text_of(corpus, item, training.captions, training.seed).map(|text| (item, text))
-        }
+        Side::Text => study.text_of(corpus, item, seed).map(|text| (item, text)),
     };
-    let pool = Plan::new(&study.experiment, corpus)?.pool(&paired);
-    Ok(pool.into_iter().filter_map(own).collect())
+    Ok(study.pool(corpus, &paired)?.into_iter().filter_map(own).collect())
 }
 
 /// Places in the pool, ascending: all picks if they are few enough, and a sample of the rest.

@@ -10,21 +10,16 @@ const HEAD: f64 = 22.0;
 /// Within the frame, around the points.
 const MARGIN: f64 = 7.0;
 
-/// What one strategy picked.
-pub(in crate::report) struct Panel {
-    pub(in crate::report) name: String,
-    pub(in crate::report) style: usize,
+/// The picks of one strategy.
+pub(crate) struct Panel {
+    pub(crate) name: String,
+    pub(crate) style: usize,
     /// Places in the list of points.
-    pub(in crate::report) picks: Vec<usize>,
+    pub(crate) picks: Vec<usize>,
 }
 
 /// All panels on the same points.
-pub(in crate::report) fn map(
-    name: &str,
-    title: &str,
-    points: &[[f64; 2]],
-    panels: &[Panel],
-) -> Chart {
+pub(crate) fn map(name: &str, title: &str, points: &[[f64; 2]], panels: &[Panel]) -> Chart {
     let description = format!(
         "A map of {} pool items, nearby where the model finds them alike; a panel for what each \
          strategy picked.",

@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
-use crate::analysis::{Analysis, Evidence};
-use crate::{Error, Round, Study};
+use nextpair_scenario::{Analysis, Evidence, Round, Study};
+
+use crate::Error;
 
 /// Every number of the report.
 pub(super) fn json(analysis: &Analysis, out: &Path) -> Result<String, Error> {

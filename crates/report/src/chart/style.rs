@@ -18,7 +18,7 @@ const COLOURS: [(&str, &str, &str); 11] = [
 ];
 
 /// Colours of series that are not the baseline.
-pub(in crate::report) const OTHERS: usize = 6;
+pub(crate) const OTHERS: usize = 6;
 
 /// The rules, with names of colours.
 pub(crate) const CHART: &str = "

@@ -2,31 +2,31 @@
 
 use super::axis::Axis;
 use super::{Chart, WIDTH, style};
-use crate::analysis::signed;
-use crate::statistics::Estimate;
+use nextpair_scenario::Estimate;
+use nextpair_scenario::numbers::signed;
 
 const LEFT: f64 = 52.0;
 const RIGHT: f64 = 16.0;
 const ROW: f64 = 19.0;
 
 /// A chart of differences.
-pub(in crate::report) struct Intervals {
-    pub(in crate::report) name: String,
-    pub(in crate::report) title: String,
-    /// What left and right of zero mean.
-    pub(in crate::report) note: String,
-    pub(in crate::report) rows: Vec<Row>,
+pub(crate) struct Intervals {
+    pub(crate) name: String,
+    pub(crate) title: String,
+    /// The meaning of left and right of zero.
+    pub(crate) note: String,
+    pub(crate) rows: Vec<Row>,
 }
 
-/// What belongs together.
-pub(in crate::report) struct Row {
-    pub(in crate::report) name: String,
-    pub(in crate::report) style: usize,
-    pub(in crate::report) values: Vec<(&'static str, Estimate)>,
+/// Intervals that belong together.
+pub(crate) struct Row {
+    pub(crate) name: String,
+    pub(crate) style: usize,
+    pub(crate) values: Vec<(&'static str, Estimate)>,
 }
 
 impl Intervals {
-    pub(in crate::report) fn draw(&self) -> Chart {
+    pub(crate) fn draw(&self) -> Chart {
         let mut chart = Chart::new(&self.name, &self.title, &self.description());
         chart.text(0.0, 14.0, "title", &self.title);
         chart.text(0.0, 31.0, "note", &self.note);

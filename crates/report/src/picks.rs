@@ -1,4 +1,4 @@
-//! What was picked, and why: cards with thumbnails.
+//! Picks and their reasons: cards with thumbnails.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -6,10 +6,10 @@ use std::fmt::Write;
 use nextpair_data::Side;
 use nextpair_data::dataset::Dataset;
 use nextpair_data::queue::{Task, Why};
+use nextpair_scenario::Arm;
 
 use super::card::Card;
 use super::page::{escaped, frame};
-use crate::Arm;
 
 /// Picks that are shown.
 const PICKS: usize = 6;
@@ -60,10 +60,7 @@ pub(super) fn cards(tasks: &[Task], arm: &Arm, half: &Half<'_>, dataset: &Datase
 
 /// Why a strategy picks: what is true of every reason on a card.
 pub(super) fn reason(arm: &Arm, pool: Side) -> String {
-    let (half, other) = match pool {
-        Side::Image => ("image", "caption"),
-        Side::Text => ("caption", "image"),
-    };
+    let (half, other) = pool.own_and_other("image", "caption");
     let each = match arm.mini {
         None => format!("Each {half}"),
         Some(mini) => format!("In a draw of the pairs (mini batch {mini}), each {half}"),

@@ -9,11 +9,19 @@
 //!   *.svg *.png     every chart
 //! ```
 //!
-//! What is written depends on the runs alone: not on the time of day, nor on the number of threads.
+//! The files depend on the experiments alone: not on the time of day, nor on the number of
+//! threads.
+
+#![forbid(unsafe_code)]
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 pub mod card;
 mod chart;
+mod error;
 mod files;
+#[cfg(test)]
+#[path = "../../scenario/src/fixture.rs"]
+mod fixture;
 pub mod page;
 mod picks;
 mod pool_map;
@@ -26,35 +34,44 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use nextpair_data::{AtomicFile, Progress};
+use nextpair_models::Device;
+use nextpair_scenario::{Analysis, Study};
 
-use crate::{Analysis, Error, Study};
 use chart::{Chart, style};
+pub use error::Error;
 use sections::Sections;
-pub(crate) use words::grouped;
 
-/// What is asked of a report.
-#[derive(Clone, Debug, Default)]
+/// Settings of a report.
+#[derive(Clone, Debug)]
 pub struct Options {
-    /// Put runs side by side instead of pooling them.
+    /// Put experiments side by side instead of pooling them.
     pub compare: bool,
-    /// Where the dataset lies, if not where the run says.
+    /// Where the dataset lies, if not where the experiment says.
     pub dataset: Option<PathBuf>,
-    /// What it costs to pair an item, if not what the run says.
+    /// The cost of pairing an item, if not what the experiment says.
     pub price: Option<f64>,
+    /// Where the model of the map computes.
+    pub device: Device,
 }
 
-/// What was written.
+impl Default for Options {
+    fn default() -> Self {
+        Options { compare: false, dataset: None, price: None, device: Device::Cpu }
+    }
+}
+
+/// A report that was written.
 #[derive(Clone, Debug)]
 pub struct Written {
     /// The page.
     pub page: PathBuf,
-    /// What it says.
+    /// Its numbers.
     pub analysis: Analysis,
-    /// What it leaves out, and why.
+    /// Sections that it leaves out, and why.
     pub left_out: Vec<String>,
 }
 
-/// Writes the report of runs into a folder, which is made if it is not there.
+/// Writes the report of experiments into a folder, which is made if it is not there.
 pub fn write(
     studies: &[Study],
     options: &Options,
@@ -62,7 +79,7 @@ pub fn write(
     progress: &dyn Progress,
 ) -> Result<Written, Error> {
     if studies.is_empty() {
-        return Err(Error::setting("report", "there is no run to report on"));
+        return Err(Error::setting("report", "there is no experiment to report on"));
     }
     if let Some(price) = options.price.filter(|price| !(price.is_finite() && *price >= 0.0)) {
         return Err(Error::setting("price", format!("{price} is not a price")));
@@ -79,7 +96,7 @@ pub fn write(
         sections.run(evidence, group, options, one_of_many.then_some(at), progress)?;
     }
     let Sections { html, charts, left_out, .. } = sections;
-    let style = style::variables() + style::CHART + include_str!("report/report.css");
+    let style = style::variables() + style::CHART + include_str!("report.css");
     let title = sections::title(&analysis.runs);
     put(&page, page::page(&title, &style, &html).as_bytes())?;
     put(&out.join("results.json"), files::json(&analysis, out)?.as_bytes())?;

@@ -4,39 +4,39 @@ use std::fmt::Write;
 
 use super::axis::Axis;
 use super::{Chart, WIDTH, number, style, text_width};
-use crate::report::words::grouped;
-use crate::statistics::Estimate;
+use nextpair_scenario::Estimate;
+use nextpair_scenario::numbers::grouped;
 
 const LEFT: f64 = 38.0;
 const RIGHT: f64 = 12.0;
 const PLOT: f64 = 220.0;
 /// Lines that all have their bands; of more, only the baseline has.
-pub(in crate::report) const MOST_BANDS: usize = 6;
+pub(crate) const MOST_BANDS: usize = 6;
 
 /// A chart of lines.
-pub(in crate::report) struct Lines {
-    pub(in crate::report) name: String,
-    pub(in crate::report) title: String,
-    pub(in crate::report) x_label: String,
-    pub(in crate::report) series: Vec<Series>,
+pub(crate) struct Lines {
+    pub(crate) name: String,
+    pub(crate) title: String,
+    pub(crate) x_label: String,
+    pub(crate) series: Vec<Series>,
 }
 
 /// One line.
-pub(in crate::report) struct Series {
-    pub(in crate::report) name: String,
+pub(crate) struct Series {
+    pub(crate) name: String,
     /// How it looks; 0 is the baseline.
-    pub(in crate::report) style: usize,
-    pub(in crate::report) points: Vec<Point>,
+    pub(crate) style: usize,
+    pub(crate) points: Vec<Point>,
 }
 
 /// A value somewhere along the line.
-pub(in crate::report) struct Point {
-    pub(in crate::report) x: f64,
-    pub(in crate::report) y: Estimate,
+pub(crate) struct Point {
+    pub(crate) x: f64,
+    pub(crate) y: Estimate,
 }
 
 impl Lines {
-    pub(in crate::report) fn draw(&self) -> Chart {
+    pub(crate) fn draw(&self) -> Chart {
         let mut chart = Chart::new(&self.name, &self.title, &self.description());
         chart.text(0.0, 14.0, "title", &self.title);
         let names: Vec<_> = self.series.iter().map(|s| (s.name.clone(), s.style)).collect();

@@ -1,4 +1,4 @@
-//! What the page says, in the order in which a budget owner asks.
+//! The sections of the page, in the order in which a budget owner asks.
 
 mod curves;
 mod evidence;
@@ -8,15 +8,15 @@ mod selection;
 use std::fmt::Write;
 
 use nextpair_data::Progress;
+use nextpair_scenario::numbers::grouped;
+use nextpair_scenario::{Annotator, Evidence, Study};
 
 use super::Options;
 use super::chart::Chart;
 use super::page::escaped;
 use super::{table, words};
-use crate::analysis::Evidence;
-use crate::{Annotator, Error, Study};
-use nextpair_data::Side;
-use words::{batches, counted, grouped};
+use crate::Error;
+use words::{batches, counted};
 
 /// Strategies that each have their answer.
 const ANSWERS: usize = 5;
@@ -31,20 +31,20 @@ pub(super) struct Sections {
     pub(super) left_out: Vec<String>,
 }
 
-/// What the page is called.
+/// The title of the page.
 pub(super) fn title(runs: &[Evidence]) -> String {
     match runs {
         [run] => format!("{}: what each strategy bought", run.dataset),
-        _ => "Runs side by side".to_owned(),
+        _ => "Experiments side by side".to_owned(),
     }
 }
 
-/// What the files of another test than the first begin with.
+/// The first part of the names of files of another test than the first.
 fn test_prefix(other: &Evidence) -> String {
     format!("{}-folds-", other.test.folds)
 }
 
-/// The folds of the other tests that all runs have, as far as they are known.
+/// The folds of the other tests that all experiments have, as far as they are known.
 fn tests_of_all(runs: &[Evidence]) -> Vec<usize> {
     let folds = |run: &Evidence| -> Vec<usize> {
         let known = run.other_tests.iter().filter(|other| other.test.images > 0);
@@ -74,7 +74,7 @@ impl Sections {
         html
     }
 
-    /// Several runs in one table and one pair of charts.
+    /// Several experiments in one table and one pair of charts.
     pub(super) fn compare(&mut self, runs: &[Evidence]) {
         if runs.len() < 2 {
             return;
@@ -83,7 +83,7 @@ impl Sections {
                     between them.";
         let figures = self.compared_curves(runs, "");
         let html = format!("<p class=\"note\">{note}</p>{}{figures}", table::comparison(runs));
-        self.section("All runs", &html);
+        self.section("All experiments", &html);
         for folds in tests_of_all(runs) {
             let others = runs.iter().flat_map(|run| &run.other_tests);
             let runs: Vec<Evidence> =
@@ -91,7 +91,7 @@ impl Sections {
             self.by_other_test(&runs[0], |sections| {
                 let figures = sections.compared_curves(&runs, &test_prefix(&runs[0]));
                 let html = table::comparison(&runs) + &figures;
-                sections.section("All runs", &html);
+                sections.section("All experiments", &html);
             });
         }
     }
@@ -103,7 +103,7 @@ impl Sections {
         self.by_test.clear();
     }
 
-    /// All about one run, or several that are pooled.
+    /// All about one experiment, or several that are pooled.
     pub(super) fn run(
         &mut self,
         evidence: &Evidence,
@@ -115,7 +115,7 @@ impl Sections {
         if number.is_some() {
             let _ = writeln!(self.html, "<h2 class=\"run\">{}</h2>", escaped(&evidence.label));
         }
-        // Files of several runs are told apart by a number.
+        // Files of several experiments are told apart by a number.
         let prefix = number.map_or(String::new(), |at| format!("{}-", at + 1));
         self.answer(evidence);
         self.data(evidence);
@@ -193,10 +193,7 @@ impl Sections {
     }
 
     fn data(&mut self, evidence: &Evidence) {
-        let (half, other) = match evidence.pool {
-            Side::Image => ("images", "captions"),
-            Side::Text => ("captions", "images"),
-        };
+        let (half, other) = evidence.pool.own_and_other("images", "captions");
         let synthetic = if evidence.synthetic { ", made up by a program" } else { "" };
         let paired = evidence.arms.iter().map(|arm| &arm.paired).max_by_key(|paired| paired.len());
         let at = |paired: Option<&f64>| paired.map_or("–".to_owned(), |n| grouped(*n as usize));

@@ -53,7 +53,7 @@ pub(super) fn tsne(vectors: &[Vec<f64>], seed: u64, progress: &dyn Progress) -> 
     places
 }
 
-/// What the others do to a point.
+/// The force of all other points on one.
 struct Force {
     pull: [f64; 2],
     push: [f64; 2],

@@ -1,7 +1,7 @@
 //! Numbers and findings in plain words.
 
-use crate::analysis::{ArmEvidence, Evidence, WithoutHit, signed};
-use crate::statistics::{Estimate, Verdict};
+use nextpair_scenario::numbers::{grouped, signed};
+use nextpair_scenario::{ArmEvidence, Estimate, Evidence, Verdict, WithoutHit};
 
 /// Minus signs as they are printed: those of numbers, not the hyphens of names.
 pub(super) fn typographic(text: &str) -> String {
@@ -15,19 +15,6 @@ pub(super) fn typographic(text: &str) -> String {
         printed.push_str(part);
     }
     printed
-}
-
-/// 12,345.
-pub(crate) fn grouped(number: usize) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 /// "1 seed", "3 seeds".
@@ -63,7 +50,7 @@ pub(super) fn memory(bytes: u64) -> String {
     }
 }
 
-/// What the interval of a difference says, for a table.
+/// The interval of a difference in a word, for a table.
 pub(super) fn in_a_word(difference: &Estimate) -> &'static str {
     match difference.verdict() {
         Verdict::Above => "better",
@@ -141,7 +128,7 @@ pub(super) fn in_short(evidence: &Evidence) -> Option<String> {
     })
 }
 
-/// What to keep in mind when many strategies are compared.
+/// A warning where many strategies are compared.
 pub(super) fn by_chance(evidence: &Evidence) -> Option<String> {
     let compared = evidence.arms.iter().filter(|arm| arm.difference.is_some()).count();
     (compared > 3).then(|| {
@@ -163,7 +150,7 @@ pub(super) fn without_hit(evidence: &Evidence) -> String {
     filled.collect()
 }
 
-/// What is not finished yet.
+/// The parts that are not finished yet.
 pub(super) fn unfinished(evidence: &Evidence) -> Vec<String> {
     let asked = evidence.seeds.len();
     let fewest = evidence.arms.iter().map(|arm| arm.finished.len()).min().unwrap_or(0);
@@ -182,7 +169,8 @@ pub(super) fn unfinished(evidence: &Evidence) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Analysis;
+    use nextpair_scenario::{Analysis, Study};
+
     use crate::fixture::Fixture;
 
     #[test]
@@ -197,7 +185,6 @@ mod tests {
 
     #[test]
     fn numbers_are_short_to_read() {
-        assert_eq!([0, 999, 1000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
         let times = [0.04, 9.0, 59.6, 185.0, 7620.0].map(duration);
         assert_eq!(times, ["0.0 s", "9.0 s", "1 min 00 s", "3 min 05 s", "2 h 07 min"]);
         assert_eq!(memory(300 << 20), "300 MiB");
@@ -228,7 +215,7 @@ mod tests {
     #[test]
     fn picks_without_a_hit_are_told() {
         let mut study = Fixture::default().two_arms().study();
-        let of = |study: &crate::Study| {
+        let of = |study: &Study| {
             let analysis = Analysis::of(std::slice::from_ref(study), false, None).unwrap();
             without_hit(&analysis.runs[0])
         };

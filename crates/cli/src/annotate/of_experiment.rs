@@ -1,0 +1,33 @@
+//! An experiment that waits for people, as the annotation app takes it.
+
+use std::error::Error;
+
+use nextpair_annotate::{Batch, Source, Taken};
+use nextpair_data::queue::Answer;
+use nextpair_scenario::Inbox;
+
+/// Batches come from the queue of the experiment, answers go to its book.
+pub(super) struct HumanExperiment {
+    inbox: Inbox,
+}
+
+impl HumanExperiment {
+    pub(super) fn new(inbox: Inbox) -> Self {
+        HumanExperiment { inbox }
+    }
+}
+
+impl Source for HumanExperiment {
+    fn batch(&self) -> Result<Option<Batch>, Box<dyn Error + Send + Sync>> {
+        Ok(self.inbox.batch()?)
+    }
+
+    fn hand_over(
+        &self,
+        batch: &Batch,
+        answers: &[Answer],
+    ) -> Result<Taken, Box<dyn Error + Send + Sync>> {
+        let taken = self.inbox.hand_over(batch.round, answers)?;
+        Ok(if taken { Taken::Yes } else { Taken::TooLate })
+    }
+}

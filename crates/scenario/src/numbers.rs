@@ -1,0 +1,65 @@
+//! Numbers as people read them, in terminals and reports.
+
+use crate::Estimate;
+
+/// 12,345.
+pub fn grouped(number: usize) -> String {
+    grouped_digits(&number.to_string())
+}
+
+/// An amount in whatever the price is in: 1,234.50 or 87.
+pub fn money(amount: f64) -> String {
+    let cents = (amount * 100.0).round();
+    if !cents.is_finite() {
+        return "-".to_owned();
+    }
+    let (whole, cents) = ((cents / 100.0).trunc(), (cents % 100.0).abs());
+    let whole = grouped_digits(&format!("{:.0}", whole.abs()));
+    let sign = if amount < 0.0 { "-" } else { "" };
+    if cents == 0.0 { format!("{sign}{whole}") } else { format!("{sign}{whole}.{cents:02.0}") }
+}
+
+/// +0.5 [-0.4, +1.4], or +0.5 (one seed: no interval).
+pub fn signed(estimate: &Estimate) -> String {
+    let mean = tenths(estimate.mean);
+    match estimate.interval() {
+        Some((low, high)) => format!("{mean:+.1} [{:+.1}, {:+.1}]", tenths(low), tenths(high)),
+        None => format!("{mean:+.1} (one seed: no interval)"),
+    }
+}
+
+/// Rounded to tenths; what is nothing then has no minus.
+pub fn tenths(value: f64) -> f64 {
+    (value * 10.0).round() / 10.0 + 0.0
+}
+
+fn grouped_digits(digits: &str) -> String {
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_short_to_read() {
+        assert_eq!([0, 999, 1000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
+    }
+
+    #[test]
+    fn money_is_short_to_read() {
+        for (amount, text) in
+            [(0.0, "0"), (0.25, "0.25"), (87.0, "87"), (1234.5, "1,234.50"), (1e6, "1,000,000")]
+        {
+            assert_eq!(money(amount), text);
+        }
+        assert_eq!(money(f64::INFINITY), "-");
+    }
+}

@@ -1,0 +1,128 @@
+//! Features of the captions that people write, for models that take vectors instead of words.
+//!
+//! The captions of a batch are encoded once, when the batch is closed, and kept beside its answers:
+//! a resume reads the numbers that the models learned from, whatever became of the encoder.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use nextpair_data::dataset::{NewCaptions, TextSource};
+use nextpair_data::queue::{Answer, Said};
+use nextpair_data::{AtomicFile, Matrix, Progress, Side, npy};
+
+use super::Scenario;
+use super::learn::Place;
+use crate::{Annotator, Error, Experiment};
+
+impl Experiment {
+    /// Whether people write captions that a model takes as vectors.
+    pub(super) fn encodes_captions(&self) -> bool {
+        self.annotator == Annotator::Human && self.pool == Side::Image && !self.model.reads_words()
+    }
+}
+
+impl Scenario {
+    /// An error if captions that people are going to write could not be encoded. Whoever starts an
+    /// experiment learns that before anything is trained.
+    pub(super) fn check_text_source(&self) -> Result<(), Error> {
+        if !self.experiment.encodes_captions() {
+            return Ok(());
+        }
+        let Some((set, _)) = self.corpus.text_features() else { return Ok(()) };
+        let checked = self.text_source()?.check(self.corpus.dataset(), set);
+        checked.map_err(|why| self.no_features(&set.name, why))
+    }
+
+    /// Adds the captions of a closed batch to those of earlier ones, encoded as those of the
+    /// dataset were. Returns the fingerprint of their features, if there are any.
+    pub(super) fn encode_captions(
+        &self,
+        place: Place<'_>,
+        path: &Path,
+        said: &[Answer],
+        known: &mut Option<NewCaptions>,
+        progress: &dyn Progress,
+    ) -> Result<Option<String>, Error> {
+        let Some((set, features)) = self.corpus.text_features() else { return Ok(None) };
+        let texts = new_texts(said, known.as_ref());
+        if texts.is_empty() || !self.experiment.encodes_captions() {
+            return Ok(None);
+        }
+        let fits = |matrix: &Matrix| {
+            let shape = |matrix: &Matrix| (matrix.locals(), matrix.dim(), matrix.dtype());
+            matrix.rows() == texts.len() && shape(matrix) == shape(features.matrix())
+        };
+        if !path.exists() {
+            let rows = self.text_source()?.rows(self.corpus.dataset(), set, &texts, progress);
+            let rows = rows.map_err(|why| self.no_features(&set.name, why))?;
+            if !fits(&rows) {
+                let what = "the encoder makes other rows than the dataset has";
+                return Err(self.no_features(&set.name, what.into()));
+            }
+            let mut file = AtomicFile::create(path)?;
+            npy::write_matrix(&mut file, &rows).map_err(|e| Error::io(path, e))?;
+            file.commit()?;
+        }
+        let print = self.check_kept(place, path, |batch| batch.captions.as_deref())?;
+        let matrix = npy::open(path)?;
+        if !fits(&matrix) {
+            let what = "not the features of the captions in the answers beside it; delete it to have \
+                        them encoded again";
+            return Err(Error::file(path, what));
+        }
+        *known = Some(joined(known.take(), &set.name, &texts, matrix));
+        Ok(Some(print))
+    }
+
+    fn text_source(&self) -> Result<&dyn TextSource, Error> {
+        self.options.text_source.as_deref().ok_or_else(|| {
+            let what = format!(
+                "{} takes text features, and nobody is there who gives them to new captions; hand in \
+                 a source of them, or take a model that reads",
+                self.experiment.model.name()
+            );
+            Error::setting("annotator", what)
+        })
+    }
+
+    fn no_features(&self, set: &str, why: Box<dyn std::error::Error + Send + Sync>) -> Error {
+        let (model, set) = (self.experiment.model.name().to_string(), set.to_owned());
+        Error::TextFeatures { model, set, why }
+    }
+}
+
+/// The captions that people wrote and nobody before them, each once, in their order.
+fn new_texts<'a>(said: &'a [Answer], known: Option<&NewCaptions>) -> Vec<&'a str> {
+    let mut texts: Vec<&str> = Vec::new();
+    for answer in said {
+        if let Said::Caption(text) = &answer.said
+            && !texts.contains(&text.as_str())
+            && known.is_none_or(|known| !known.rows.contains_key(text))
+        {
+            texts.push(text);
+        }
+    }
+    texts
+}
+
+/// Earlier captions and those of a batch. Rows of NaN stand for what could not be encoded.
+fn joined(earlier: Option<NewCaptions>, set: &str, texts: &[&str], matrix: Matrix) -> NewCaptions {
+    let (before, mut rows) = match earlier {
+        Some(earlier) => (Some(earlier.matrix), earlier.rows),
+        None => (None, HashMap::new()),
+    };
+    let first = before.as_ref().map_or(0, Matrix::rows);
+    let mut numbers = vec![0.0; matrix.dim()];
+    for (row, text) in texts.iter().enumerate() {
+        matrix.read_f32(row, &mut numbers);
+        if !numbers.iter().any(|number| number.is_nan()) {
+            rows.insert((*text).to_owned(), first + row);
+        }
+    }
+    let parts = before.into_iter().chain([matrix]).collect();
+    let matrix = Matrix::concatenate(parts).expect("there is at least the batch");
+    NewCaptions { set: set.to_owned(), matrix, rows }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,75 @@
+//! Experiments to look at, finished or not.
+
+use std::path::Path;
+
+use nextpair_data::dataset::Dataset;
+use nextpair_data::text::Vocabulary;
+use nextpair_models::Corpus;
+
+use crate::folder::{Journal, no_experiment, read_manifest};
+use crate::plan::{Plan, text_of};
+use crate::run::corpus_of;
+use crate::{Arm, Error, Experiment, ExperimentFolder, ExperimentManifest, Round, VocabularyOf};
+
+/// An experiment to look at: what was asked for, and what is known so far.
+#[derive(Clone, Debug)]
+pub struct Study {
+    /// Where it lies.
+    pub folder: ExperimentFolder,
+    /// The settings.
+    pub experiment: Experiment,
+    /// Where and with what it ran.
+    pub manifest: ExperimentManifest,
+    /// The finished rounds, by seed, round and strategy, in the order of the experiment.
+    pub rounds: Vec<Round>,
+}
+
+impl Study {
+    /// Reads an experiment. It may still be running.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        let folder = ExperimentFolder::new(path);
+        if !folder.manifest().exists() {
+            return Err(no_experiment(path));
+        }
+        let manifest = read_manifest(&folder.manifest())?;
+        let experiment = Experiment::read_resolved(&folder.experiment())?;
+        let mut rounds = Journal::read(&folder.rounds())?.rounds;
+        let place = |strategy: &Option<Arm>| {
+            let at = |arm: &Arm| experiment.strategies.iter().position(|other| other == arm);
+            strategy.as_ref().and_then(at)
+        };
+        rounds.sort_by_key(|round| (round.seed, round.round, place(&round.strategy)));
+        Ok(Study { folder, experiment, manifest, rounds })
+    }
+
+    /// The rounds of a strategy and a seed, from the shared round 0 on, as far as they are known.
+    pub fn lane(&self, seed: u64, strategy: &Arm) -> Vec<&Round> {
+        let of_lane = |round: &&Round| {
+            round.seed == seed && round.strategy.as_ref().is_none_or(|other| other == strategy)
+        };
+        let mut rounds: Vec<&Round> = self.rounds.iter().filter(of_lane).collect();
+        rounds.sort_by_key(|round| round.round);
+        rounds
+    }
+
+    /// A dataset as the models of a seed took it: captions without features are not in its pool.
+    pub fn corpus(&self, seed: u64, dataset: Dataset) -> Result<Corpus, Error> {
+        let own = self.experiment.vocabulary == Some(VocabularyOf::Paired);
+        let path = if own { self.folder.seed_vocabulary(seed) } else { self.folder.vocabulary() };
+        let words = match self.experiment.model.reads_words() {
+            true => Some(Vocabulary::read(&path)?),
+            false => None,
+        };
+        corpus_of(&self.experiment, dataset, words.as_ref())
+    }
+
+    /// The items that are unpaired while those of `paired` are not, in the order of the dataset.
+    pub fn pool(&self, corpus: &Corpus, paired: &[usize]) -> Result<Vec<usize>, Error> {
+        Ok(Plan::new(&self.experiment, corpus)?.pool(paired))
+    }
+
+    /// The caption that stands for an item in a pool of texts.
+    pub fn text_of(&self, corpus: &Corpus, item: usize, seed: u64) -> Option<usize> {
+        text_of(corpus, item, self.experiment.training.captions, seed)
+    }
+}
