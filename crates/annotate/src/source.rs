@@ -13,7 +13,8 @@ pub struct Batch {
     pub tasks: Vec<Task>,
 }
 
-/// The other side of the desk: a run that waits for people, or a file of picks.
+/// Gives batches and takes their answers: a run that waits for people, a file of picks, or
+/// whatever a host implements.
 pub trait Source: Send + Sync {
     /// The batch that waits for people, if one does. Asked again and again: the next batch of a run
     /// comes when it has learned from the last one.
@@ -25,14 +26,14 @@ pub trait Source: Send + Sync {
         &self,
         batch: &Batch,
         answers: &[Answer],
-    ) -> Result<Taken, Box<dyn Error + Send + Sync>>;
+    ) -> Result<HandOver, Box<dyn Error + Send + Sync>>;
 }
 
-/// What became of answers that were handed over.
+/// The outcome of handing answers over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Taken {
-    /// They are where they belong, now or since an earlier time.
-    Yes,
+pub enum HandOver {
+    /// The source has the answers, now or since an earlier call.
+    Taken,
     /// The round was finished with other answers before.
     TooLate,
 }

@@ -2,11 +2,11 @@
 
 use std::error::Error;
 
-use nextpair_annotate::{Batch, Source, Taken};
+use nextpair_annotate::{Batch, HandOver, Source};
 use nextpair_data::queue::Answer;
 use nextpair_scenario::{Asked, Inbox};
 
-/// Batches come from the queue of the run, answers go to its book.
+/// Batches come from the queue of the run, answers go to its log.
 pub(super) struct HumanRun {
     inbox: Inbox,
 }
@@ -27,10 +27,10 @@ impl Source for HumanRun {
         &self,
         batch: &Batch,
         answers: &[Answer],
-    ) -> Result<Taken, Box<dyn Error + Send + Sync>> {
+    ) -> Result<HandOver, Box<dyn Error + Send + Sync>> {
         Ok(match self.inbox.hand_over(batch.round, answers)? {
-            true => Taken::Yes,
-            false => Taken::TooLate,
+            true => HandOver::Taken,
+            false => HandOver::TooLate,
         })
     }
 }
