@@ -1,4 +1,4 @@
-//! Where batches come from and answers go.
+//! The other end of the app: gives batches, takes answers.
 
 use std::error::Error;
 
@@ -21,7 +21,7 @@ pub trait Source: Send + Sync {
     fn batch(&self) -> Result<Option<Batch>, Box<dyn Error + Send + Sync>>;
 
     /// Takes the answers to a round that was closed, for good: every task has at least one. After
-    /// an error, or a kill at the wrong moment, it is called again with the same answers.
+    /// an error, or an end of the app at the wrong moment, it is called again with the same answers.
     fn hand_over(
         &self,
         batch: &Batch,

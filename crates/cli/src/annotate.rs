@@ -20,7 +20,7 @@ use tokio::net::TcpListener;
 use crate::inputs::PoolSide;
 use of_picks::PicksFile;
 use of_run::HumanRun;
-use signals::{told_to_stop, told_twice};
+use signals::told_to_stop;
 
 const MIB: u64 = 1 << 20;
 /// Threads that read and write files at most: each takes memory.
@@ -118,11 +118,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 async fn serve(address: SocketAddr, project: Project, settings: &Settings) -> Result<()> {
     let listener = TcpListener::bind(address).await.with_context(|| address.to_string())?;
     let server = Server::open(listener, project, settings).await?;
+    // Before anybody knows that there is something to stop.
+    let (once, twice) = (told_to_stop(1), told_to_stop(2));
     say!("the annotation app is at http://{}/; Ctrl-C stops it", server.address());
     for invitation in server.invitations() {
         say!("  {}: {}", invitation.name, invitation.link);
     }
-    Ok(server.run(told_to_stop(), told_twice()).await?)
+    Ok(server.run(once, twice).await?)
 }
 
 impl Args {

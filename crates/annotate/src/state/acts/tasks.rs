@@ -158,7 +158,7 @@ impl Performance<'_> {
     fn own(&self, answer: Seq) -> Result<GivenAnswer, Refusal> {
         let person = self.person()?;
         // Others' answers are none of an annotator's business, not even whether they exist.
-        if !self.state.answer(answer).is_some_and(|(_, given)| given.person == person) {
+        if self.state.answer(answer).is_none_or(|(_, given)| given.person != person) {
             return Err(Refusal::not_found("there is no such answer"));
         }
         self.standing(answer)
