@@ -39,11 +39,11 @@ pub(crate) struct App {
     pub(crate) limits: Limits,
     pub(crate) catalog: Catalog,
     pub(crate) in_flight: InFlight,
-    /// Where people may bring images.
+    /// Where people may upload images.
     pub(crate) uploads: Option<Uploads>,
     /// For pools of texts.
     pub(crate) search: Option<Search>,
-    /// Pictures are taken apart one at a time.
+    /// Held while an image is decoded: one at a time.
     pub(crate) decoding: tokio::sync::Mutex<()>,
     pub(crate) metrics: Metrics,
     pub(crate) source: Arc<dyn Source>,

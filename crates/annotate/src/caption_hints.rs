@@ -11,7 +11,7 @@ const FEWEST: usize = 3;
 /// Captions that share more than this are hard to tell apart.
 const ALIKE: f64 = 0.85;
 
-/// Something that could be better.
+/// An improvement to suggest.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Hint {
     pub(crate) kind: &'static str,

@@ -29,7 +29,7 @@ pub(crate) struct Catalog {
     dataset: Dataset,
     pool: Side,
     folder: Option<PathBuf>,
-    /// Where images are that people brought.
+    /// The folder of images that people brought.
     uploads: Option<PathBuf>,
     /// Images of a folder beside the dataset that texts may be paired with, by id.
     beside: BTreeMap<String, PathBuf>,
@@ -77,7 +77,7 @@ impl Catalog {
         items.find(|item| item.id == id)
     }
 
-    /// Where the image of an item is served, if there is a file of it.
+    /// The address of an item's image, if there is a file of it.
     pub(crate) fn url(&self, id: &str) -> Option<String> {
         let has_file = match self.item(id) {
             Some(item) => self.folder.is_some() && item.image.is_some(),

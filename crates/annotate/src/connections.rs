@@ -37,7 +37,7 @@ use write_timeout::WriteTimeout;
 /// Limits of connections.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
-    /// How many there may be at once.
+    /// Connections at once.
     pub(crate) connections: usize,
     /// How long the head of a request may take, from when one could come.
     pub(crate) head: Duration,
@@ -71,13 +71,13 @@ impl Bounds {
     }
 }
 
-/// The connections for a process that may have so many files open.
+/// The connections of a process that may have this many files open.
 fn connections(files: Option<u64>) -> usize {
     let files = files.unwrap_or(1024).saturating_sub(OTHER_FILES);
     (files / FILES).clamp(LEAST, MOST) as usize
 }
 
-/// How many files this process may have open, where that is known and limited.
+/// The files that this process may have open, where that is known and limited.
 fn open_files() -> Option<u64> {
     #[cfg(unix)]
     return rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
@@ -202,7 +202,7 @@ struct Waiting {
     last: u64,
     /// Whoever has waited longest comes first.
     places: BTreeMap<u64, Arc<Place>>,
-    /// So many are to leave as soon as they are not busy any more.
+    /// Connections that are to leave as soon as they are not busy any more.
     wanted: usize,
 }
 

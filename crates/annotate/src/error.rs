@@ -108,7 +108,7 @@ impl Refusal {
         Refusal { retry_after: Some(1), ..refusal }
     }
 
-    /// Something that would be possible at another time.
+    /// Possible at another time.
     pub(crate) fn conflict(code: &'static str, message: impl Into<String>) -> Self {
         Self::new(StatusCode::CONFLICT, code, message)
     }

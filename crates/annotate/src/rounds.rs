@@ -11,10 +11,10 @@ use crate::source::{Batch, HandOver};
 use crate::state::{Act, Round};
 use crate::store::fingerprint_of;
 
-/// How often it looks.
+/// The time between two looks.
 const EVERY: Duration = Duration::from_millis(500);
-/// While a round is open, the source is asked for another one every so many times only: a batch may
-/// be large.
+/// While a round is open, the source is asked for another one in every tenth look only: a batch
+/// may be large.
 const SELDOM: usize = 10;
 
 /// Keeps rounds up to date for ever, and logs a failure once.

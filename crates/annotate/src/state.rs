@@ -160,7 +160,7 @@ impl State {
         self.rounds.last()
     }
 
-    /// Somebody who may still do something.
+    /// Somebody who was not removed.
     pub(crate) fn person(&self, id: PersonId) -> Option<&Person> {
         self.people.get(&id).filter(|person| !person.removed)
     }

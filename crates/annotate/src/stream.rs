@@ -72,7 +72,7 @@ impl HttpBody for Stream {
     }
 }
 
-/// The next bytes of a file of which so many are left.
+/// The next bytes of a file of which `left` are left.
 fn read(mut file: File, left: u64) -> io::Result<(File, Vec<u8>)> {
     let mut bytes = Vec::with_capacity(left.min(CHUNK) as usize);
     (&mut file).take(left.min(CHUNK)).read_to_end(&mut bytes)?;

@@ -108,7 +108,7 @@ impl Uploads {
         })
     }
 
-    /// Makes room for an image of so many bytes at most, or refuses it.
+    /// Makes room for an image of at most `bytes`, or refuses it.
     pub(crate) fn begin(
         &self,
         person: PersonId,

@@ -115,7 +115,7 @@ impl Writer {
         self.orders.closed().await;
     }
 
-    /// Whether something can be stored: tries it, unless something just was.
+    /// Whether the database can be written to: tries it, unless something was stored just now.
     pub(crate) async fn works(&self, now: Moment) -> bool {
         if self.stored.load(Ordering::Relaxed) > now.tick - LATELY {
             return !self.orders.is_closed();

@@ -1,4 +1,4 @@
-//! Somebody who asks for something: known by a cookie, by a bearer token, or by nobody.
+//! The caller of a request, known by a cookie or by a bearer token.
 
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
@@ -24,7 +24,7 @@ const SESSION: Millis = 14 * 24 * 60 * 60 * 1000;
 /// Stands for a session where nobody signs in.
 const NO_SESSION: &str = "nobody signs in here";
 
-/// Somebody who is signed in.
+/// The caller of a request, who is signed in.
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
     pub(crate) person: PersonId,
@@ -35,13 +35,13 @@ pub(crate) struct Caller {
     pub(crate) session: Option<Millis>,
 }
 
-/// Somebody who may lead.
+/// A caller who may lead.
 pub(crate) struct Lead(pub(crate) Caller);
 
 /// Where a request comes from, if that is known.
 pub(crate) struct From(pub(crate) Option<IpAddr>);
 
-/// How somebody said who they are.
+/// The proof that a caller gave of who they are.
 enum Proof {
     Bearer,
     /// A session's cookie, to which the CSRF token belongs. It ends unless nobody signs in here.

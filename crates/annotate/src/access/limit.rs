@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use crate::error::Refusal;
 use crate::event::{Millis, PersonId};
 
-/// Buckets that are full again are forgotten when there are so many.
+/// When there are this many buckets, those that are full again are forgotten.
 const MOST: usize = 10_000;
 
 /// Limits how often people may do things.
@@ -62,7 +62,7 @@ impl Limits {
     }
 }
 
-/// Token buckets, one for everybody: each holds so many tokens and gets so many a second.
+/// Token buckets, one for everybody: each holds `size` tokens and gets `per_second` of them.
 struct Buckets<Who> {
     size: f64,
     per_second: f64,

@@ -39,7 +39,7 @@ pub(crate) enum Unanswered {
     Skip,
 }
 
-/// Something that somebody wants to do.
+/// An act that somebody asks for.
 #[derive(Clone, Debug)]
 pub(crate) enum Act {
     Next,
@@ -134,7 +134,7 @@ pub(crate) enum Done {
     Next(Box<NextView>),
     /// An answer, and the task in somebody's hands now.
     Answered(Seq, Box<NextView>),
-    /// Something has this number: an answer, a person, a time.
+    /// The number of an answer or a person, or a time.
     Number(i64),
     /// Nothing to tell.
     Nothing,

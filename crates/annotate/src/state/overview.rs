@@ -13,7 +13,7 @@ use crate::word_overlap::{word_overlap, words};
 const OF_LATE: Millis = 15 * 60 * 1000;
 /// A rate of less time than this says nothing.
 const LEAST: Millis = 10 * 1000;
-/// Agreement is that of so many items, the latest: it is computed again and again.
+/// Agreement is computed over the latest items only, because it is computed again and again.
 const COMPARED: usize = 1000;
 
 /// Progress in numbers.
@@ -55,7 +55,7 @@ pub(crate) struct AtWork {
     pub(crate) last_seen: Option<Millis>,
 }
 
-/// How alike the answers of different people are.
+/// The agreement between the answers of different people.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Agreement {
     items: usize,

@@ -26,7 +26,7 @@ pub(crate) struct Person {
     pub(crate) removed: bool,
 }
 
-/// Something that signs somebody in.
+/// A link that signs somebody in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Link {
     until: Millis,

@@ -161,7 +161,7 @@ impl Round {
         self.answered(wanted) == self.slots.len()
     }
 
-    /// The number of tasks with at least so many answers.
+    /// The number of tasks with at least this many answers.
     pub(crate) fn answered(&self, at_least: usize) -> usize {
         self.by_answers.range(at_least..).map(|(_, slots)| slots.len()).sum()
     }

@@ -78,7 +78,7 @@ pub(crate) struct Which {
     pub(crate) this_round: bool,
 }
 
-/// How a task stands.
+/// The progress of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum TaskState {
@@ -256,7 +256,7 @@ impl Round {
 }
 
 impl Slot {
-    /// How it stands, if so many of its answers are skips.
+    /// Its progress, given the number of skips among its answers.
     pub(super) fn state(&self, skips: usize, terms: Terms, now: Millis) -> TaskState {
         if self.standing.len() >= terms.annotators {
             let all_skips = skips == self.standing.len();

@@ -1,4 +1,4 @@
-//! Where a database is, as people write it.
+//! Addresses of databases, as people write them.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use nextpair_data::ordinary;
 
 use crate::error::Error;
 
-/// Where a database is.
+/// The address of a database.
 #[derive(Debug)]
 pub(super) struct Address {
     /// Its name in errors: without a password.

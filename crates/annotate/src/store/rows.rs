@@ -10,7 +10,7 @@ use super::seal::Seal;
 use crate::event::{Event, PersonId, Seq};
 use crate::state::DraftChange;
 
-/// Rows are written so many at a time, so that few different statements have to be prepared.
+/// Rows of one statement: few sizes, so that few different statements have to be prepared.
 const SIZES: [usize; 3] = [64, 8, 1];
 
 /// An event as it is stored.
@@ -140,7 +140,7 @@ fn in_chunks<T>(mut rows: &[T]) -> Vec<&[T]> {
     chunks
 }
 
-/// A statement that writes so many rows.
+/// A statement that writes this many rows.
 fn insert(columns: &str, width: usize, rows: usize) -> String {
     let row = |row: usize| {
         let numbers: Vec<String> = (1..=width).map(|at| format!("${}", row * width + at)).collect();

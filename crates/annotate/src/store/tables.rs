@@ -30,7 +30,7 @@ const INDEXES: [&str; 2] = [
     "CREATE INDEX IF NOT EXISTS nextpair_drafts_version ON nextpair_drafts (version)",
 ];
 
-/// Looks at every page of the file, and sees to it that there are tables of our version, all in one
+/// Checks every page of the file, and makes tables of our version where there are none, all in one
 /// transaction.
 pub(super) async fn prepare(
     connection: &mut AnyConnection,

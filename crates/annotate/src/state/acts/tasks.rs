@@ -60,8 +60,7 @@ impl Performance<'_> {
         Ok(at)
     }
 
-    /// An error if somebody has said so much about a task that it can only be a program gone wild:
-    /// all of it is kept.
+    /// Refuses more answers of somebody to a task than a person would give: all of them are kept.
     fn check_patience(&self, at: usize, person: PersonId) -> Result<(), Refusal> {
         let round = self.open_round()?;
         let own = |seq: &&Seq| round.answers[*seq].person == person;
