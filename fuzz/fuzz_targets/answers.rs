@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use libfuzzer_sys::fuzz_target;
 use nextpair_data::Side;
 use nextpair_data::dataset::Dataset;
-use nextpair_data::queue::{Answers, Taken, read_answers};
+use nextpair_data::queue::{AnswerLog, Appended, read_answers};
 
 const MANIFEST: &str =
     "nextpair_dataset = 1\nname = \"f\"\nsource = \"f\"\nitems = 2\ncaptions = 0\n";
@@ -34,9 +34,9 @@ fuzz_target!(|bytes: &[u8]| {
     fs::write(&path, content).expect("room for a small file");
     let pool = if kind & 8 == 0 { Side::Image } else { Side::Text };
     let Ok(answers) = read_answers(&path, pool, DATASET.get_or_init(dataset)) else { return };
-    let book = folder.path().join("book.jsonl");
-    Answers::open(&book).expect("a new book").take(&answers).expect("what was read can be kept");
-    let mut book = Answers::open(&book).expect("what was kept can be read");
-    let again = book.take(&answers).expect("and be taken again");
-    assert_eq!(again, Taken { new: 0, known: answers.len() });
+    let log = folder.path().join("log.jsonl");
+    AnswerLog::open(&log).expect("a new log").append(&answers).expect("what was read can be kept");
+    let mut log = AnswerLog::open(&log).expect("what was kept can be read");
+    let again = log.append(&answers).expect("and be taken again");
+    assert_eq!(again, Appended { new: 0, known: answers.len() });
 });

@@ -2,47 +2,48 @@
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, RwLockReadGuard};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use nextpair_data::Side;
 use whatlang::Lang;
 
-use crate::Desk;
 use crate::access::{Limits, Signer};
-use crate::clerk::Clerk;
-use crate::event::{Millis, Moment, PersonId, Role};
-use crate::flight::Flight;
-use crate::gallery::Gallery;
-use crate::hints;
+use crate::caption_hints;
+use crate::catalog::Catalog;
+use crate::error::{Error, Refusal};
+use crate::event::{LinkId, Millis, Moment, PersonId, Role};
+use crate::in_flight::InFlight;
+use crate::log::Log;
 use crate::metrics::Metrics;
-use crate::refusal::{Error, Refusal};
 use crate::search::Search;
+use crate::server::{Invitation, Project};
 use crate::settings::Settings;
 use crate::source::Source;
-use crate::state::{Act, Done, LinkView, Terms, USEFUL};
+use crate::state::{Act, Done, LinkView, State, Terms, USEFUL};
 use crate::store::Store;
 use crate::uploads::Uploads;
+use crate::writer::Writer;
 
-/// The name of the lead that every desk has.
+/// The name of the lead that every project has.
 const LEAD: &str = "lead";
 
-/// What time it is.
+/// Tells the time.
 pub(crate) type Clock = Arc<dyn Fn() -> Moment + Send + Sync>;
 
-/// A desk that is open.
+/// A project that is open.
 pub(crate) struct App {
-    pub(crate) clerk: Clerk,
+    pub(crate) writer: Writer,
     pub(crate) store: Store,
     pub(crate) signer: Signer,
     pub(crate) limits: Limits,
-    pub(crate) gallery: Gallery,
-    pub(crate) flight: Flight,
-    /// Where people may bring images.
+    pub(crate) catalog: Catalog,
+    pub(crate) in_flight: InFlight,
+    /// Where people may upload images.
     pub(crate) uploads: Option<Uploads>,
     /// For pools of texts.
     pub(crate) search: Option<Search>,
-    /// Pictures are taken apart one at a time.
+    /// Held while an image is decoded: one at a time.
     pub(crate) decoding: tokio::sync::Mutex<()>,
     pub(crate) metrics: Metrics,
     pub(crate) source: Arc<dyn Source>,
@@ -51,6 +52,7 @@ pub(crate) struct App {
     pub(crate) grace: Option<Millis>,
     pub(crate) language: Option<Lang>,
     pub(crate) sign_in: bool,
+    pub(crate) log: Log,
     address: SocketAddr,
     public_url: Option<String>,
     clock: Clock,
@@ -59,15 +61,15 @@ pub(crate) struct App {
 }
 
 impl App {
-    /// Opens a desk that is reached at this address.
+    /// Opens a project that is reached at this address.
     pub(crate) async fn open(
-        desk: Desk,
+        project: Project,
         settings: &Settings,
         address: SocketAddr,
         clock: Clock,
     ) -> Result<Arc<Self>, Error> {
         settings.check(address)?;
-        let Desk { dataset, pool, source } = desk;
+        let Project { dataset, pool, source } = project;
         let terms = Terms {
             captions: settings.captions,
             annotators: settings.annotators,
@@ -82,20 +84,20 @@ impl App {
                 format!("the database is about a pool of {known}s, and this is one of {pool}s");
             return Err(Error::Settings(what));
         }
-        let gallery = Gallery::new(dataset, pool, settings)?;
-        let search = (pool == Side::Text).then(|| Search::new(&gallery));
-        let clerk = Clerk::start(&store, terms, Arc::clone(&clock)).await?;
+        let catalog = Catalog::new(dataset, pool, settings)?;
+        let search = (pool == Side::Text).then(|| Search::new(&catalog));
+        let writer = Writer::start(&store, terms, Arc::clone(&clock), settings.log.clone()).await?;
         // An image answers a text; where images are captioned, nobody needs another one.
         let uploads = settings.uploads.as_deref().filter(|_| pool == Side::Text);
-        let uploads = uploads.map(|folder| Uploads::open(folder, settings.quota, &clerk.state()));
+        let uploads = uploads.map(|folder| Uploads::open(folder, settings, &writer.state()));
         let app = App {
             uploads: uploads.transpose()?,
-            flight: Flight::new(),
-            clerk,
+            in_flight: InFlight::new(),
+            writer,
             store,
             signer,
             limits: Limits::new(),
-            gallery,
+            catalog,
             search,
             decoding: tokio::sync::Mutex::default(),
             metrics: Metrics::default(),
@@ -103,8 +105,9 @@ impl App {
             pool,
             terms,
             grace: settings.grace.map(millis),
-            language: settings.language.as_deref().map(hints::language).transpose()?,
+            language: settings.language.as_deref().map(caption_hints::language).transpose()?,
             sign_in: settings.sign_in,
+            log: settings.log.clone(),
             address,
             public_url: settings.public_url.clone(),
             clock,
@@ -114,64 +117,67 @@ impl App {
         Ok(Arc::new(app))
     }
 
-    /// Sees to it that there is a lead, that those who are to be invited are, and that there is a
-    /// price.
+    /// Invites the lead and the people of the settings where they are not yet, and sets the price.
     async fn begin(&self, settings: &Settings) -> Result<(), Error> {
         let annotators = settings.invite.iter().map(|name| (name.as_str(), Role::Annotator));
         for (name, role) in [(LEAD, Role::Lead)].into_iter().chain(annotators) {
             let name = checked_name(name).map_err(Error::Settings)?;
-            let known = self.clerk.state().named(&name).map(|person| person.removed);
-            match known {
-                None => match self.clerk.act(None, Act::Invite { name, role }, self.now()).await {
+            let removed = self.state().named(&name).map(|person| person.removed);
+            match removed {
+                None => match self.writer.act(None, Act::Invite { name, role }, self.now()).await {
                     // Another process that begins now was faster.
                     Err(refusal) if refusal.code != "taken" => {
                         return Err(Error::Settings(refusal.message));
                     }
                     _ => {}
                 },
-                Some(true) if role == Role::Annotator => {
-                    say!("{name} was removed and gets no link; invite them by another name");
-                }
-                Some(true) => {}
                 Some(false) => self.refresh_link(&name).await?,
+                Some(true) if role == Role::Annotator => self.log.line(format_args!(
+                    "{name} was removed and gets no link; invite them by another name"
+                )),
+                Some(true) => {}
             }
         }
-        match settings.price {
-            Some(price) => self.system(Act::Price { price: Some(price) }).await.map(drop),
-            None => Ok(()),
+        if let Some(price) = settings.price {
+            self.system(Act::Price { price: Some(price) }).await?;
         }
+        Ok(())
     }
 
-    /// Sees to it that somebody has a link that works for a while.
+    /// Adds a link for somebody who has none that works for a while.
     async fn refresh_link(&self, name: &str) -> Result<(), Error> {
         let later = self.now().wall + USEFUL;
-        let without = self
-            .clerk
+        let person = self
             .state()
             .named(name)
             .and_then(|person| person.links(later).next_back().is_none().then_some(person.id));
-        match without {
-            Some(person) => self.system(Act::AddLink { person }).await.map(drop),
-            None => Ok(()),
+        if let Some(person) = person {
+            self.system(Act::AddLink { person }).await?;
         }
+        Ok(())
     }
 
-    /// Something that the app does by itself.
+    /// Performs an act of the app itself.
     pub(crate) async fn system(&self, act: Act) -> Result<Done, Error> {
-        let done = self.clerk.act(None, act, self.now()).await;
+        let done = self.writer.act(None, act, self.now()).await;
         done.map_err(|refusal| Error::Settings(refusal.message))
     }
 
-    /// Something that somebody does.
+    /// Performs an act of somebody.
     pub(crate) async fn act(&self, person: PersonId, act: Act) -> Result<Done, Refusal> {
-        self.clerk.act(Some(person), act, self.now()).await
+        self.writer.act(Some(person), act, self.now()).await
+    }
+
+    /// The state as it is stored.
+    pub(crate) fn state(&self) -> RwLockReadGuard<'_, State> {
+        self.writer.state()
     }
 
     pub(crate) fn now(&self) -> Moment {
         (self.clock)()
     }
 
-    /// Somebody asked for something.
+    /// Notes that somebody asked for something.
     pub(crate) fn seen(&self, person: PersonId, now: Millis) {
         self.seen.lock().expect("nothing panics with it in hand").insert(person, now);
     }
@@ -180,43 +186,43 @@ impl App {
         self.seen.lock().expect("nothing panics with it in hand").get(&person).copied()
     }
 
-    /// What people reach the app by.
+    /// The address that people reach the app by.
     fn url(&self) -> String {
         let plain = || format!("http://{}", self.address);
         self.public_url.clone().map_or_else(plain, |url| url.trim_end_matches('/').to_owned())
     }
 
-    /// What signs somebody in: the newest of their links, and how long it does.
+    /// The newest link of somebody, and how long it signs them in.
     pub(crate) fn link(&self, person: PersonId) -> Option<(String, LinkView)> {
-        let newest = self.clerk.state().person(person)?.links(self.now().wall).next_back()?;
-        let token = self.signer.token(person, newest.number);
+        let newest = self.state().person(person)?.links(self.now().wall).next_back()?;
+        let token = self.signer.token(LinkId { person, number: newest.number });
         Some((format!("{}/join/{token}", self.url()), newest))
     }
 
-    /// Learns of somebody's link that another process made just now. Only for links that we signed.
-    pub(crate) async fn hear_of(&self, (person, link): (PersonId, u32)) {
-        if !self.clerk.state().has_link(person, link) {
+    /// Learns of a link that another process made just now. Only for links that we signed.
+    pub(crate) async fn learn_of(&self, link: LinkId) {
+        if !self.state().has_link(link) {
             // Whether that worked shows when the link is looked for.
             let _ = self.system(Act::Look).await;
         }
     }
 
-    /// Whom a token signs in, by which link.
-    pub(crate) fn invited(&self, token: &str) -> Option<(PersonId, u32, Role)> {
-        let (person, link) = self.signer.of_token(token)?;
-        let state = self.clerk.state();
-        let person = state.person(person).filter(|person| person.lets_in(link, self.now().wall))?;
-        Some((person.id, link, person.role))
+    /// The link of a token that signs somebody in, and their role.
+    pub(crate) fn invited(&self, token: &str) -> Option<(LinkId, Role)> {
+        let link = self.signer.of_token(token)?;
+        let (state, now) = (self.state(), self.now().wall);
+        let person = state.person(link.person)?;
+        person.lets_in(link.number, now).then_some((link, person.role))
     }
 
-    /// Names and links of the first lead and of those who were to be invited.
-    pub(crate) fn links(&self, invited: &[String]) -> Vec<(String, String)> {
-        let names = std::iter::once(LEAD).chain(invited.iter().map(String::as_str));
-        let link = |name: &str| {
-            let person = self.clerk.state().named(name.trim()).map(|person| person.id)?;
-            Some((name.to_owned(), self.link(person)?.0))
+    /// The links of the first lead and of these people.
+    pub(crate) fn invitations(&self, people: &[String]) -> Vec<Invitation> {
+        let names = std::iter::once(LEAD).chain(people.iter().map(String::as_str));
+        let invitation = |name: &str| {
+            let person = self.state().named(name.trim()).map(|person| person.id)?;
+            Some(Invitation { name: name.to_owned(), link: self.link(person)?.0 })
         };
-        names.filter_map(link).collect()
+        names.filter_map(invitation).collect()
     }
 
     pub(crate) fn is_https(&self) -> bool {
@@ -238,7 +244,7 @@ impl App {
     }
 }
 
-/// What time it is on this machine. Ticks begin where the wall clock was at the start.
+/// The clock of this machine. Ticks begin where the wall clock was at the start.
 pub(crate) fn system_clock() -> Clock {
     let wall = || {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -248,13 +254,13 @@ pub(crate) fn system_clock() -> Clock {
     Arc::new(move || Moment { wall: wall(), tick: first + began.elapsed().as_millis() as Millis })
 }
 
-/// A name that people can have.
+/// A name without blanks around it, if people can have it.
 pub(crate) fn checked_name(name: &str) -> Result<String, String> {
     let name = name.trim();
-    match name.is_empty() || name.chars().count() > 100 || name.chars().any(char::is_control) {
-        true => Err("a name has 1 to 100 letters".to_owned()),
-        false => Ok(name.to_owned()),
+    if name.is_empty() || name.chars().count() > 100 || name.chars().any(char::is_control) {
+        return Err("a name has 1 to 100 letters".to_owned());
     }
+    Ok(name.to_owned())
 }
 
 fn millis(duration: Duration) -> Millis {

@@ -7,7 +7,7 @@
 //! bodies are read under a deadline of their own (`routes/body.rs`, `uploads.rs`), and an answer
 //! that nobody reads is given up.
 
-mod patient;
+mod write_timeout;
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -29,14 +29,15 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
+use tokio::task::JoinSet;
 
-use crate::flight::held;
-use patient::Patient;
+use crate::in_flight::held;
+use write_timeout::WriteTimeout;
 
-/// What connections may take.
+/// Limits of connections.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
-    /// How many there may be at once.
+    /// Connections at once.
     pub(crate) connections: usize,
     /// How long the head of a request may take, from when one could come.
     pub(crate) head: Duration,
@@ -52,7 +53,7 @@ const FILES: u64 = 2;
 const MOST: u64 = 1024;
 /// With fewer, a page that opens six at a time is on its own.
 const LEAST: u64 = 16;
-/// What is buffered of a request or an answer.
+/// Bytes that are buffered of a request or an answer.
 const BUFFER: usize = 32 * 1024;
 /// How long somebody who makes room may take to read what they got before.
 const FAREWELL: Duration = Duration::from_millis(100);
@@ -70,13 +71,13 @@ impl Bounds {
     }
 }
 
-/// The connections for a process that may have so many files open.
+/// The connections of a process that may have this many files open.
 fn connections(files: Option<u64>) -> usize {
     let files = files.unwrap_or(1024).saturating_sub(OTHER_FILES);
     (files / FILES).clamp(LEAST, MOST) as usize
 }
 
-/// How many files this process may have open, where that is known and limited.
+/// The files that this process may have open, where that is known and limited.
 fn open_files() -> Option<u64> {
     #[cfg(unix)]
     return rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
@@ -84,7 +85,8 @@ fn open_files() -> Option<u64> {
     None
 }
 
-/// Serves until `shutdown`, and then until every request that was begun is answered.
+/// Serves until `shutdown`, and then until every request that was begun is answered. Whoever drops
+/// the future ends all connections.
 pub(crate) async fn serve(
     listener: TcpListener,
     router: Router,
@@ -94,6 +96,8 @@ pub(crate) async fn serve(
     let slots = Arc::new(Semaphore::new(bounds.connections));
     let idle = Arc::new(Idle::default());
     let (stop, stopping) = watch::channel(());
+    // Dropped with this future, and with it every connection.
+    let mut connections = JoinSet::new();
     let accept = async {
         loop {
             let (stream, peer) = match listener.accept().await {
@@ -120,7 +124,8 @@ pub(crate) async fn serve(
                 stopping: stopping.clone(),
                 _slot: slot,
             };
-            tokio::spawn(connection.serve(stream));
+            while connections.try_join_next().is_some() {}
+            connections.spawn(connection.serve(stream));
         }
     };
     tokio::select! {
@@ -128,10 +133,8 @@ pub(crate) async fn serve(
         () = shutdown => {}
     }
     drop(listener);
-    // Connections wait for a change of this and hold on to it while they last.
-    drop(stopping);
     let _ = stop.send(());
-    stop.closed().await;
+    while connections.join_next().await.is_some() {}
 }
 
 /// One connection.
@@ -149,7 +152,7 @@ impl Connection {
         // Answers are small and wait for nothing.
         let _ = stream.set_nodelay(true);
         let unsent = Arc::clone(&self.place.unsent);
-        let io = TokioIo::new(Patient::new(stream, self.bounds.stall, unsent));
+        let io = TokioIo::new(WriteTimeout::new(stream, self.bounds.stall, unsent));
         let (router, peer, place) = (self.router.clone(), self.peer, Arc::clone(&self.place));
         let service = service_fn(move |mut request: Request<Incoming>| {
             let busy = Busy::new(&place);
@@ -199,7 +202,7 @@ struct Waiting {
     last: u64,
     /// Whoever has waited longest comes first.
     places: BTreeMap<u64, Arc<Place>>,
-    /// So many are to leave as soon as they are not busy any more.
+    /// Connections that are to leave as soon as they are not busy any more.
     wanted: usize,
 }
 

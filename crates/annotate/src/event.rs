@@ -1,4 +1,4 @@
-//! What happened: the history that everything else follows from. Events are appended, never changed.
+//! The history that everything else follows from. Events are appended, never changed.
 
 use std::sync::Arc;
 
@@ -8,8 +8,15 @@ use serde::{Deserialize, Serialize};
 pub(crate) type PersonId = i64;
 /// Numbers events, from 1. An answer is known by the number of the event that gave it.
 pub(crate) type Seq = i64;
-/// Milliseconds: since 1970, of a clock of this process, or that something lasts.
+/// Milliseconds: since 1970, of a clock of this process, or of a duration.
 pub(crate) type Millis = i64;
+
+/// A link that signs somebody in: whose it is, and which of theirs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LinkId {
+    pub(crate) person: PersonId,
+    pub(crate) number: u32,
+}
 
 /// Now, by two clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +39,8 @@ impl Moment {
         self.tick_of(wall).clamp(tick.min(self.tick), self.tick)
     }
 
-    /// The tick at which something happened that was written down with this time. What seems to lie ahead was written while the clock was wrong, and counts from now.
+    /// The tick at which something happened that was written down with this time. A time ahead was
+    /// written while the clock was wrong, and counts from now.
     pub(crate) fn tick_of(self, wall: Millis) -> Millis {
         self.tick - (self.wall - wall).max(0)
     }
@@ -50,15 +58,15 @@ pub(crate) struct Event {
     pub(crate) round: i64,
     /// Who did it; nobody for what the app does by itself.
     pub(crate) by: Option<PersonId>,
-    /// What its author called it, so that a repetition can be told from a second act.
+    /// The name that its author gave it, which tells a repetition from a second act.
     pub(crate) key: Option<Arc<str>>,
-    pub(crate) what: What,
+    pub(crate) kind: EventKind,
 }
 
-/// What can happen.
+/// The kinds of events, with their contents.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "what", rename_all = "snake_case", deny_unknown_fields)]
-pub(crate) enum What {
+pub(crate) enum EventKind {
     /// Somebody may sign in from now on.
     Invited { person: PersonId, name: String, role: Role },
     /// The links and sessions of somebody end; a new link counts.
@@ -96,7 +104,7 @@ pub(crate) enum What {
     Paused,
     /// Tasks are handed out again.
     Resumed,
-    /// What a caption costs, also those before; nothing if that is not known.
+    /// A caption costs this, also those before; nothing if that is not known.
     Priced { price: Option<f64> },
     /// Nothing is answered any more in this round.
     Closed { round: i64 },
@@ -108,46 +116,46 @@ pub(crate) enum What {
     Uploaded { person: PersonId, name: String, bytes: u64 },
 }
 
-impl What {
+impl EventKind {
     /// Its name in the database.
     pub(crate) fn name(&self) -> &'static str {
         match self {
-            What::Invited { .. } => "invited",
-            What::LinkRenewed { .. } => "link_renewed",
-            What::LinkAdded { .. } => "link_added",
-            What::LinkRevoked { .. } => "link_revoked",
-            What::SignedOut { .. } => "signed_out",
-            What::Removed { .. } => "removed",
-            What::Opened { .. } => "opened",
-            What::Leased { .. } => "leased",
-            What::LetGo { .. } => "let_go",
-            What::Answered { .. } => "answered",
-            What::Undone { .. } => "undone",
-            What::Returned { .. } => "returned",
-            What::Paused => "paused",
-            What::Resumed => "resumed",
-            What::Priced { .. } => "priced",
-            What::Closed { .. } => "closed",
-            What::HandedOver { .. } => "handed_over",
-            What::Overtaken { .. } => "overtaken",
-            What::Uploaded { .. } => "uploaded",
+            EventKind::Invited { .. } => "invited",
+            EventKind::LinkRenewed { .. } => "link_renewed",
+            EventKind::LinkAdded { .. } => "link_added",
+            EventKind::LinkRevoked { .. } => "link_revoked",
+            EventKind::SignedOut { .. } => "signed_out",
+            EventKind::Removed { .. } => "removed",
+            EventKind::Opened { .. } => "opened",
+            EventKind::Leased { .. } => "leased",
+            EventKind::LetGo { .. } => "let_go",
+            EventKind::Answered { .. } => "answered",
+            EventKind::Undone { .. } => "undone",
+            EventKind::Returned { .. } => "returned",
+            EventKind::Paused => "paused",
+            EventKind::Resumed => "resumed",
+            EventKind::Priced { .. } => "priced",
+            EventKind::Closed { .. } => "closed",
+            EventKind::HandedOver { .. } => "handed_over",
+            EventKind::Overtaken { .. } => "overtaken",
+            EventKind::Uploaded { .. } => "uploaded",
         }
     }
 
     /// The item that it is about, if it is about one.
     pub(crate) fn item(&self) -> Option<&str> {
         match self {
-            What::Leased { item, .. }
-            | What::LetGo { item, .. }
-            | What::Answered { item, .. }
-            | What::Undone { item, .. }
-            | What::Returned { item, .. } => Some(item),
+            EventKind::Leased { item, .. }
+            | EventKind::LetGo { item, .. }
+            | EventKind::Answered { item, .. }
+            | EventKind::Undone { item, .. }
+            | EventKind::Returned { item, .. } => Some(item),
             _ => None,
         }
     }
 }
 
-/// What somebody may do.
+/// The rights of somebody.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Role {
@@ -157,11 +165,11 @@ pub(crate) enum Role {
     Lead,
 }
 
-/// What was said about an item.
+/// An answer to a task: captions, an image, or a skip.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
 pub(crate) enum Said {
-    /// What the image shows.
+    /// Captions of the image.
     Captions(Vec<String>),
     /// The item whose image fits the text.
     Image(String),
@@ -170,7 +178,7 @@ pub(crate) enum Said {
 }
 
 impl Said {
-    /// How many captions are paid for. An image for a text counts as one.
+    /// The captions that are paid for. An image for a text counts as one.
     pub(crate) fn captions(&self) -> usize {
         match self {
             Said::Captions(captions) => captions.len(),
@@ -180,7 +188,7 @@ impl Said {
     }
 }
 
-/// What somebody has typed and not yet submitted.
+/// Typed and not yet submitted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Draft {

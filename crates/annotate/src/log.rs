@@ -1,9 +1,33 @@
-//! What goes wrong is said on standard error.
+//! Lines for whoever runs the app.
 
-/// Says something. Where nobody listens any more, work goes on.
-macro_rules! say {
-    ($($what:tt)*) => {{
-        use std::io::Write;
-        let _ = writeln!(std::io::stderr(), $($what)*);
-    }};
+use std::fmt;
+use std::sync::Arc;
+
+/// Takes the lines that the app writes while it runs: what failed, which rounds were closed.
+///
+/// The default takes none. Lines may come from any thread; none of them holds a password or a link.
+#[derive(Clone)]
+pub struct Log(Arc<dyn Fn(&str) + Send + Sync>);
+
+impl Log {
+    /// Hands every line, without its end, to `write`.
+    pub fn new(write: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        Log(Arc::new(write))
+    }
+
+    pub(crate) fn line(&self, line: impl fmt::Display) {
+        (self.0)(&line.to_string());
+    }
+}
+
+impl Default for Log {
+    fn default() -> Self {
+        Log::new(|_| {})
+    }
+}
+
+impl fmt::Debug for Log {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Log")
+    }
 }

@@ -9,7 +9,7 @@ use crate::state::{State, Terms};
 /// Upper ends of the buckets of time, in milliseconds.
 const MILLIS: [u64; 9] = [1, 2, 5, 10, 20, 50, 100, 500, 2000];
 
-/// What was counted since the start.
+/// Counts since the start.
 #[derive(Default)]
 pub(crate) struct Metrics {
     /// Answers by the first digit of their status.

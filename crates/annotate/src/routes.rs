@@ -1,7 +1,7 @@
 //! All addresses, in one table.
 
 mod annotating;
-pub(crate) mod body;
+pub(crate) mod extract;
 mod images;
 mod leading;
 mod pages;
@@ -21,7 +21,7 @@ use axum::routing::{delete, get, post, put};
 
 use crate::access::{authenticate, check_host};
 use crate::app::App;
-use crate::refusal::Refusal;
+use crate::error::Refusal;
 
 /// Larger requests are refused. Twenty long captions fit. Uploads have limits of their own.
 const LARGEST: usize = 512 * 1024;
@@ -91,12 +91,12 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
         .with_state(Arc::clone(app))
 }
 
-/// What every answer gets, and what is counted of it.
+/// Gives every answer its headers, and counts it.
 async fn finish(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let began = Instant::now();
     let submit = request.uri().path() == "/api/answers" && request.method() == "POST";
     let response = next.run(request).await.into_response();
-    let mut response = app.flight.answer(response).unwrap_or_else(Refusal::into_response);
+    let mut response = app.in_flight.hold(response).unwrap_or_else(Refusal::into_response);
     app.metrics.responded(response.status().as_u16());
     if submit && response.status().is_success() {
         app.metrics.submitted(began.elapsed());

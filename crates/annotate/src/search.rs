@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use crate::gallery::Gallery;
-use crate::words::words;
+use crate::catalog::Catalog;
+use crate::word_overlap::words;
 
 /// Which images have which words in their captions or in their names.
 pub(crate) struct Search {
@@ -15,11 +15,11 @@ pub(crate) struct Search {
 
 impl Search {
     /// Reads all captions once.
-    pub(crate) fn new(gallery: &Gallery) -> Self {
-        let images: Vec<String> = gallery.candidates().collect();
+    pub(crate) fn new(catalog: &Catalog) -> Self {
+        let images: Vec<String> = catalog.candidates().collect();
         let mut by_word: HashMap<String, Vec<u32>> = HashMap::new();
         for (at, id) in images.iter().enumerate() {
-            let captions = gallery.item(id).map(|item| item.captions).unwrap_or_default();
+            let captions = catalog.item(id).map(|item| item.captions).unwrap_or_default();
             let texts = captions.iter().chain([id]);
             let found: BTreeSet<String> = texts.flat_map(|text| words(text)).collect();
             for word in found {

@@ -1,17 +1,17 @@
-//! What whoever starts the app decides.
+//! Decisions of whoever starts the app.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::refusal::Error;
+use crate::error::Error;
+use crate::log::Log;
 
-/// How the app is served, and what is wanted of annotators.
+/// Settings of the app: who gets in, and the answers wanted for every item.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Where to listen. Port 0 takes a free one.
-    pub address: SocketAddr,
-    /// What people reach it by, where that is not the address: `https://captions.example.org`.
+    /// The address that people reach it by, where that is not the listener's:
+    /// `https://captions.example.org`.
     pub public_url: Option<String>,
     /// `sqlite:PATH` or `postgres://...`.
     pub database: String,
@@ -39,16 +39,18 @@ pub struct Settings {
     pub quota: Quota,
     /// A folder of images, beside those of the dataset, that people may choose from for texts.
     pub images: Option<PathBuf>,
+    /// Takes the lines that the app writes while it runs.
+    pub log: Log,
 }
 
-/// How many bytes of images people may bring.
+/// The bytes of images that people may bring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quota {
-    /// Each of them, over all rounds. What was deleted since counts.
+    /// Of each person, over all rounds. Deleted images count.
     pub per_person: u64,
-    /// All of them together, with whatever else is in the folder at the start.
+    /// Of all people together, with whatever else is in the folder at the start.
     pub in_all: u64,
-    /// So much of the disk stays free: answers may lie on it as well.
+    /// Bytes of the disk that stay free: answers may lie on it as well.
     pub keep_free: u64,
 }
 
@@ -64,8 +66,32 @@ const MOST: usize = 20;
 const SHORTEST_LEASE: Duration = Duration::from_secs(1);
 
 impl Settings {
-    /// An error if nobody could want this, or if it would let strangers in.
-    pub(crate) fn check(&self, address: SocketAddr) -> Result<(), Error> {
+    /// The settings of the command line's defaults: people sign in, one caption of one annotator
+    /// for every item, complete rounds close after a minute. Nothing is logged, and no images are
+    /// taken.
+    pub fn new(database: impl Into<String>) -> Self {
+        Settings {
+            public_url: None,
+            database: database.into(),
+            sign_in: true,
+            invite: Vec::new(),
+            captions: 1,
+            annotators: 1,
+            lease: Duration::from_secs(600),
+            language: None,
+            price: None,
+            grace: Some(Duration::from_secs(60)),
+            uploads: None,
+            quota: Quota::default(),
+            images: None,
+            log: Log::default(),
+        }
+    }
+
+    /// Fails if an app at this address would make no sense, or would let strangers in.
+    /// [`Server::open`](crate::Server::open) checks as well; a host that binds an address itself can
+    /// check before.
+    pub fn check(&self, address: SocketAddr) -> Result<(), Error> {
         let wrong = |what: String| Err(Error::Settings(what));
         if !self.sign_in && !address.ip().is_loopback() {
             return wrong(format!(

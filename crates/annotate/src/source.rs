@@ -1,30 +1,31 @@
-//! Where batches come from and answers go.
+//! The other end of the app: gives batches, takes answers.
 
 use std::error::Error;
 
 use nextpair_data::queue::Answer;
 pub use nextpair_data::queue::Batch;
 
-/// The other side of the desk: a run that waits for people, or a file of picks.
+/// Gives batches and takes their answers: a run that waits for people, a file of picks, or
+/// whatever a host implements.
 pub trait Source: Send + Sync {
     /// The batch that waits for people, if one does. Asked again and again: the next batch of a run
     /// comes when it has learned from the last one.
     fn batch(&self) -> Result<Option<Batch>, Box<dyn Error + Send + Sync>>;
 
     /// Takes the answers to a round that was closed, for good: every task has at least one. After
-    /// an error, or a kill at the wrong moment, it is called again with the same answers.
+    /// an error, or an end of the app at the wrong moment, it is called again with the same answers.
     fn hand_over(
         &self,
         batch: &Batch,
         answers: &[Answer],
-    ) -> Result<Taken, Box<dyn Error + Send + Sync>>;
+    ) -> Result<HandOver, Box<dyn Error + Send + Sync>>;
 }
 
-/// What became of answers that were handed over.
+/// The outcome of handing answers over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Taken {
-    /// They are where they belong, now or since an earlier time.
-    Yes,
+pub enum HandOver {
+    /// The source has the answers, now or since an earlier call.
+    Taken,
     /// The round was finished with other answers before.
     TooLate,
 }

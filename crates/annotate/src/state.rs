@@ -1,8 +1,8 @@
-//! Everything that is known, in memory: what the events add up to.
+//! The state in memory: what the events add up to.
 //!
 //! [`State::apply`] is the only thing that changes it, one event at a time, so that a restart ends
-//! where the last process was. What somebody may do is decided in `acts.rs`, what somebody gets to
-//! see is computed in `views.rs` and `overview.rs`.
+//! where the last process was. `acts.rs` decides what people may do; `views.rs` and `overview.rs`
+//! compute what they see.
 
 mod acts;
 mod overview;
@@ -17,17 +17,18 @@ use std::sync::Arc;
 
 use nextpair_data::queue::Task;
 
-pub(crate) use acts::{Act, Done, Record, Terms};
+pub(crate) use acts::{Act, Done, DraftChange, Record, Terms, Unanswered};
 pub(crate) use overview::Overview;
 pub(crate) use person::{LinkView, MOST_LINKS, Person, USEFUL};
-pub(crate) use round::{Given, Round, Slot, Standing};
+pub(crate) use round::{GivenAnswer, Round, Slot, Standing};
 pub(crate) use views::{
-    AnswerView, InHand, NextView, PersonView, QueueTask, RoundView, TaskState, Which,
+    AnswerView, InHand, NextView, PersonView, QueuePage, QueueTask, RoundView, TaskState, Which,
 };
 
-use crate::event::{Draft, Event, Millis, PersonId, Seq, What};
+use crate::event::{Draft, Event, EventKind, LinkId, Millis, PersonId, Seq};
+use crate::uploads::Brought;
 
-/// What the key of an act stands for.
+/// The act that a key stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Meaning {
     Answer,
@@ -36,17 +37,17 @@ enum Meaning {
     Return(Seq),
 }
 
-fn meaning(what: &What) -> Option<Meaning> {
-    match what {
-        What::Answered { replaces: None, .. } => Some(Meaning::Answer),
-        What::Answered { replaces: Some(answer), .. } => Some(Meaning::Revise(*answer)),
-        What::Undone { answer, .. } => Some(Meaning::Undo(*answer)),
-        What::Returned { answer, .. } => Some(Meaning::Return(*answer)),
+fn meaning(kind: &EventKind) -> Option<Meaning> {
+    match kind {
+        EventKind::Answered { replaces: None, .. } => Some(Meaning::Answer),
+        EventKind::Answered { replaces: Some(answer), .. } => Some(Meaning::Revise(*answer)),
+        EventKind::Undone { answer, .. } => Some(Meaning::Undo(*answer)),
+        EventKind::Returned { answer, .. } => Some(Meaning::Return(*answer)),
         _ => None,
     }
 }
 
-/// What all events so far add up to.
+/// The sum of all events so far.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct State {
     /// The number of the last event.
@@ -56,9 +57,9 @@ pub(crate) struct State {
     pub(crate) rounds: Vec<Round>,
     pub(crate) paused: bool,
     pub(crate) price: Option<f64>,
-    /// What acts with a key led to: the number of their event, and what they were.
+    /// Acts with a key: the number of their event, and what they were.
     keys: HashMap<(PersonId, Arc<str>), (Seq, Meaning)>,
-    /// Unfinished words. They are not part of the history.
+    /// Drafts by person and item. They are not part of the history.
     pub(crate) drafts: HashMap<(PersonId, String), Draft>,
     /// Images that people brought, by the names of their files: who, and how many bytes.
     pub(crate) uploads: HashMap<String, (PersonId, u64)>,
@@ -67,53 +68,57 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// Lets something have happened.
+    /// Applies an event.
     pub(crate) fn apply(&mut self, event: &Event) {
         self.seq = event.seq;
-        if let (Some(by), Some(key), Some(meaning)) = (event.by, &event.key, meaning(&event.what)) {
+        if let (Some(by), Some(key), Some(meaning)) = (event.by, &event.key, meaning(&event.kind)) {
             self.keys.entry((by, key.clone())).or_insert((event.seq, meaning));
         }
         let at = event.at;
-        match &event.what {
-            What::Invited { person, name, role } => {
+        match &event.kind {
+            EventKind::Invited { person, name, role } => {
                 let (id, name) = (*person, name.clone());
                 self.people.insert(id, Person::new(id, name, *role, at));
             }
-            What::LinkRenewed { person } => self.of_person(*person, |person| {
+            EventKind::LinkRenewed { person } => self.of_person(*person, |person| {
                 person.revoke_all_links();
                 person.add_link(at);
             }),
-            What::LinkAdded { person } => self.of_person(*person, |person| person.add_link(at)),
-            What::LinkRevoked { person, link } => {
+            EventKind::LinkAdded { person } => {
+                self.of_person(*person, |person| person.add_link(at))
+            }
+            EventKind::LinkRevoked { person, link } => {
                 self.of_person(*person, |person| person.revoke_link(*link));
             }
-            What::SignedOut { person, until } => {
+            EventKind::SignedOut { person, until } => {
                 self.of_person(*person, |person| person.end_session(*until, at));
             }
-            What::Removed { person } => self.of_person(*person, |person| {
+            EventKind::Removed { person } => self.of_person(*person, |person| {
                 person.removed = true;
                 person.revoke_all_links();
             }),
-            What::Opened { round, fingerprint } => {
+            EventKind::Opened { round, fingerprint } => {
                 let tasks = self.coming.remove(round).unwrap_or_default();
                 self.rounds.push(Round::new(*round, fingerprint.clone(), tasks, event.tick));
             }
-            What::Paused => self.paused = true,
-            What::Resumed => self.paused = false,
-            What::Priced { price } => self.price = *price,
-            What::Closed { round } => self.of_round(*round, |round| round.closed = true),
-            What::HandedOver { round } => self.of_round(*round, |round| round.handed_over = true),
-            What::Overtaken { round } => self.of_round(*round, |round| {
+            EventKind::Paused => self.paused = true,
+            EventKind::Resumed => self.paused = false,
+            EventKind::Priced { price } => self.price = *price,
+            EventKind::Closed { round } => self.of_round(*round, |round| round.closed = true),
+            EventKind::HandedOver { round } => {
+                self.of_round(*round, |round| round.handed_over = true)
+            }
+            EventKind::Overtaken { round } => self.of_round(*round, |round| {
                 (round.closed, round.handed_over, round.overtaken) = (true, true, true);
             }),
-            What::Uploaded { person, name, bytes } => {
+            EventKind::Uploaded { person, name, bytes } => {
                 self.uploads.entry(name.clone()).or_insert((*person, *bytes));
             }
-            What::Leased { .. }
-            | What::LetGo { .. }
-            | What::Answered { .. }
-            | What::Undone { .. }
-            | What::Returned { .. } => {
+            EventKind::Leased { .. }
+            | EventKind::LetGo { .. }
+            | EventKind::Answered { .. }
+            | EventKind::Undone { .. }
+            | EventKind::Returned { .. } => {
                 if let Some(round) = self.rounds.last_mut() {
                     round.apply(event);
                 }
@@ -121,7 +126,7 @@ impl State {
         }
     }
 
-    /// Learns what was stored.
+    /// Applies a record that was stored.
     pub(crate) fn learn(&mut self, record: &Record) {
         for (round, tasks) in &record.tasks {
             self.coming.insert(*round, tasks.clone());
@@ -129,7 +134,7 @@ impl State {
         for event in &record.events {
             self.apply(event);
         }
-        for (person, item, draft) in &record.drafts {
+        for DraftChange { person, item, draft } in &record.drafts {
             let of = (*person, item.clone());
             match draft {
                 Some(draft) => drop(self.drafts.insert(of, draft.clone())),
@@ -155,7 +160,7 @@ impl State {
         self.rounds.last()
     }
 
-    /// Somebody who may still do something.
+    /// Somebody who was not removed.
     pub(crate) fn person(&self, id: PersonId) -> Option<&Person> {
         self.people.get(&id).filter(|person| !person.removed)
     }
@@ -166,28 +171,34 @@ impl State {
     }
 
     /// Whether a link of somebody was ever made, as far as is known here.
-    pub(crate) fn has_link(&self, person: PersonId, link: u32) -> bool {
-        self.people.get(&person).is_some_and(|person| person.has_link(link))
+    pub(crate) fn has_link(&self, link: LinkId) -> bool {
+        self.people.get(&link.person).is_some_and(|person| person.has_link(link.number))
     }
 
-    /// What somebody is called, whether or not they are still there.
+    /// The name of somebody, whether or not they are still there.
     pub(crate) fn name_of(&self, id: PersonId) -> String {
         self.people.get(&id).map_or_else(|| format!("person {id}"), |person| person.name.clone())
     }
 
-    /// The bytes of the images that somebody brought, or everybody.
-    pub(crate) fn brought_by(&self, person: Option<PersonId>) -> u64 {
-        let uploads = self.uploads.values().filter(|(by, _)| person.is_none_or(|who| who == *by));
-        uploads.map(|(_, bytes)| bytes).sum()
+    /// The bytes of the images that somebody brought, and everybody.
+    pub(crate) fn brought(&self, person: PersonId) -> Brought {
+        let mut brought = Brought::default();
+        for &(by, bytes) in self.uploads.values() {
+            brought.by_all += bytes;
+            if by == person {
+                brought.by_person += bytes;
+            }
+        }
+        brought
     }
 
-    /// What an act of this key led to, if there was one.
+    /// The event of an act with this key, if there was one.
     fn known(&self, person: PersonId, key: &str) -> Option<(Seq, Meaning)> {
         self.keys.get(&(person, Arc::from(key))).copied()
     }
 
     /// An answer of any round.
-    fn answer(&self, answer: Seq) -> Option<(&Round, &Given)> {
+    fn answer(&self, answer: Seq) -> Option<(&Round, &GivenAnswer)> {
         let of = |round| Some((round, Round::answer(round, answer)?));
         self.rounds.iter().rev().find_map(of)
     }

@@ -11,7 +11,7 @@ use axum::response::{IntoResponse, Response};
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use tokio::task::{JoinHandle, spawn_blocking};
 
-/// How much is read at a time.
+/// Bytes that are read at a time.
 const CHUNK: u64 = 32 * 1024;
 
 /// Marks answers that are not in memory.
@@ -72,14 +72,14 @@ impl HttpBody for Stream {
     }
 }
 
-/// The next bytes of a file of which so many are left.
+/// The next bytes of a file of which `left` are left.
 fn read(mut file: File, left: u64) -> io::Result<(File, Vec<u8>)> {
     let mut bytes = Vec::with_capacity(left.min(CHUNK) as usize);
     (&mut file).take(left.min(CHUNK)).read_to_end(&mut bytes)?;
-    match bytes.is_empty() {
-        true => Err(ErrorKind::UnexpectedEof.into()),
-        false => Ok((file, bytes)),
+    if bytes.is_empty() {
+        return Err(ErrorKind::UnexpectedEof.into());
     }
+    Ok((file, bytes))
 }
 
 #[cfg(test)]

@@ -17,36 +17,54 @@ use std::time::{Duration, SystemTime};
 
 use axum::body::{Body, Bytes};
 use hyper::body::Body as HttpBody;
+use nextpair_data::escape::hex;
 use nextpair_data::picture::{self, Format};
 use sha2::{Digest, Sha256};
 use tempfile::NamedTempFile;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout_at};
 
+use crate::error::{Error, Refusal};
 use crate::event::PersonId;
-use crate::refusal::{Error, Refusal};
-use crate::settings::Quota;
+use crate::log::Log;
+use crate::settings::{Quota, Settings};
 use crate::state::State;
 
 /// Larger images are refused.
 pub(crate) const LARGEST: u64 = 32 << 20;
-/// Images that may be on their way to us at once, of everybody and of one person.
-const AT_ONCE: (usize, usize) = (8, 2);
-/// How long one may take, and how long nothing of it may come.
-const PATIENCE: (Duration, Duration) = (Duration::from_secs(300), Duration::from_secs(30));
-/// How unfinished files are called. Those of processes that were killed are removed in time.
+/// Images that may be on their way to us at once.
+const AT_ONCE: usize = 8;
+/// The same of one person.
+const AT_ONCE_OF_PERSON: usize = 2;
+/// The names of unfinished files begin so. Those of processes that were killed are removed in time.
 const UNFINISHED: &str = ".nextpair-";
 const FORGOTTEN: Duration = Duration::from_secs(3600);
 
-/// Where images are kept that people bring.
+/// The folder of images that people bring.
 pub(crate) struct Uploads {
     folder: PathBuf,
     quota: Quota,
-    /// Bytes in the folder that the history does not tell of.
-    untold: AtomicU64,
-    /// How long an image may take, and how long nothing of it may come.
-    pub(crate) patience: (Duration, Duration),
+    log: Log,
+    /// Bytes in the folder that no event records.
+    unrecorded: AtomicU64,
+    pub(crate) timeouts: Timeouts,
     coming: Arc<Mutex<HashMap<PersonId, Vec<u64>>>>,
+}
+
+/// How long an image may take.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Timeouts {
+    /// From its first byte to its last.
+    pub(crate) whole: Duration,
+    /// Without a byte.
+    pub(crate) stall: Duration,
+}
+
+/// The bytes of the images that were brought before.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Brought {
+    pub(crate) by_person: u64,
+    pub(crate) by_all: u64,
 }
 
 /// An image that is on its way to us: its bytes count as if they were here.
@@ -54,7 +72,7 @@ pub(crate) struct Coming {
     all: Arc<Mutex<HashMap<PersonId, Vec<u64>>>>,
     person: PersonId,
     bytes: u64,
-    /// So much of the disk must be free.
+    /// Bytes of the disk that must be free.
     wanted: u64,
 }
 
@@ -75,37 +93,43 @@ pub(crate) struct Kept {
 }
 
 impl Uploads {
-    /// Looks at what is in the folder, which need not be there yet.
-    pub(crate) fn open(folder: &Path, quota: Quota, known: &State) -> Result<Self, Error> {
-        let looked = look(folder, known);
-        let untold = looked.map_err(|e| Error::Settings(format!("{}: {e}", folder.display())))?;
-        let (folder, untold) = (folder.to_path_buf(), AtomicU64::new(untold));
-        Ok(Uploads { folder, quota, untold, patience: PATIENCE, coming: Arc::default() })
+    /// Counts the bytes in the folder, which need not be there yet.
+    pub(crate) fn open(folder: &Path, settings: &Settings, known: &State) -> Result<Self, Error> {
+        let unrecorded = unrecorded(folder, known);
+        let unrecorded =
+            unrecorded.map_err(|e| Error::Settings(format!("{}: {e}", folder.display())))?;
+        Ok(Uploads {
+            folder: folder.to_path_buf(),
+            quota: settings.quota,
+            log: settings.log.clone(),
+            unrecorded: AtomicU64::new(unrecorded),
+            timeouts: Timeouts { whole: Duration::from_secs(300), stall: Duration::from_secs(30) },
+            coming: Arc::default(),
+        })
     }
 
-    /// Makes room for an image of so many bytes at most, or says why there is none. So much was
-    /// `brought` before, by this person and by all.
+    /// Makes room for an image of at most `bytes`, or refuses it.
     pub(crate) fn begin(
         &self,
         person: PersonId,
         bytes: u64,
-        brought: (u64, u64),
+        brought: Brought,
     ) -> Result<Coming, Refusal> {
         let mut coming = self.coming.lock().expect("nothing panics with it in hand");
         let own = coming.get(&person).map_or(&[][..], Vec::as_slice);
-        let (of_all, of_one) = AT_ONCE;
-        if own.len() >= of_one || coming.values().map(Vec::len).sum::<usize>() >= of_all {
+        let all = coming.values().map(Vec::len).sum::<usize>();
+        if own.len() >= AT_ONCE_OF_PERSON || all >= AT_ONCE {
             return Err(Refusal::unavailable("too many images at once; try again"));
         }
         let sum = |numbers: &[u64]| numbers.iter().fold(0, |sum: u64, n| sum.saturating_add(*n));
-        if sum(&[brought.0, sum(own), bytes]) > self.quota.per_person {
+        if sum(&[brought.by_person, sum(own), bytes]) > self.quota.per_person {
             let most = self.quota.per_person >> 20;
             let message = format!("everybody may bring images of {most} MiB, and you have");
             return Err(Refusal::conflict("quota", message));
         }
         let on_their_way = coming.values().map(|of_one| sum(of_one)).sum();
-        let untold = self.untold.load(Ordering::Relaxed);
-        if sum(&[brought.1, untold, on_their_way, bytes]) > self.quota.in_all {
+        let unrecorded = self.unrecorded.load(Ordering::Relaxed);
+        if sum(&[brought.by_all, unrecorded, on_their_way, bytes]) > self.quota.in_all {
             return Err(Refusal::full("no more images are taken: there is no room for them"));
         }
         coming.entry(person).or_default().push(bytes);
@@ -113,18 +137,18 @@ impl Uploads {
         Ok(Coming { all: Arc::clone(&self.coming), person, bytes, wanted })
     }
 
-    /// Writes what comes to an unfinished file, if the disk has room for it.
+    /// Receives an image into an unfinished file, if the disk has room for it.
     pub(crate) async fn receive(
         &self,
         mut body: Body,
         coming: &Coming,
     ) -> Result<Received, Refusal> {
-        let (whole, stall) = self.patience;
+        let Timeouts { whole, stall } = self.timeouts;
         let end = Instant::now() + whole;
         let (folder, wanted) = (self.folder.clone(), coming.wanted);
-        let fail = |e: &io::Error| unkept(&self.folder, e);
         let begun = spawn_blocking(move || Received::new(&folder, wanted)).await;
-        let mut received = begun.map_err(|_| unfinished())??;
+        let begun = begun.map_err(|_| not_kept())?.map_err(|e| self.failed(&e))?;
+        let mut received = begun.ok_or_else(|| self.disk_full())?;
         loop {
             let next = poll_fn(|context| Pin::new(&mut body).poll_frame(context));
             let now = Instant::now();
@@ -137,11 +161,11 @@ impl Uploads {
                 return Err(Refusal::too_large("more than an image may have, or than was said"));
             }
             let written = spawn_blocking(move || received.append(bytes)).await;
-            received = written.map_err(|_| unfinished())?.map_err(|e| fail(&e))?;
+            received = written.map_err(|_| not_kept())?.map_err(|e| self.failed(&e))?;
         }
     }
 
-    /// Decodes what was received, and gives it a name if it is an image. Takes its time.
+    /// Decodes a received file, and gives it a name if it is an image. Takes its time.
     pub(crate) fn keep(&self, received: Received) -> Result<Kept, Refusal> {
         let Received { file, hash, bytes } = received;
         // Not by its path, which would be in what is said about it.
@@ -149,9 +173,9 @@ impl Uploads {
         let unreadable = |e| Refusal::unsupported(format!("this is not an image we can read: {e}"));
         let header = picture::probe_from(called, file.as_file()).map_err(unreadable)?;
         picture::decode_from(called, file.as_file()).map_err(unreadable)?;
-        let hash: String = hash.finalize()[..16].iter().map(|byte| format!("{byte:02x}")).collect();
+        let hash = hex(&hash.finalize()[..16]);
         let name = format!("{hash}.{}", ending(header.format));
-        let is_new = self.name(file, &name).map_err(|e| unkept(&self.folder, &e))?;
+        let is_new = self.name(file, &name).map_err(|e| self.failed(&e))?;
         Ok(Kept { name, bytes, is_new })
     }
 
@@ -170,27 +194,36 @@ impl Uploads {
         Ok(is_new)
     }
 
-    /// So many bytes are there that the history does not tell of.
-    pub(crate) fn untold(&self, bytes: u64) {
-        self.untold.fetch_add(bytes, Ordering::Relaxed);
+    /// Counts bytes of an image that is kept, but not recorded by an event.
+    pub(crate) fn not_recorded(&self, bytes: u64) {
+        self.unrecorded.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    fn disk_full(&self) -> Refusal {
+        let folder = self.folder.display();
+        self.log.line(format_args!("{folder}: the disk is nearly full; no images are taken"));
+        Refusal::full("no images are taken: the disk is nearly full")
+    }
+
+    fn failed(&self, error: &io::Error) -> Refusal {
+        let folder = self.folder.display();
+        self.log.line(format_args!("{folder}: an image could not be kept: {error}"));
+        not_kept()
     }
 }
 
 impl Received {
-    /// An empty file in a folder, on whose disk so much must be free.
-    fn new(folder: &Path, wanted: u64) -> Result<Self, Refusal> {
-        let fail = |e| unkept(folder, &e);
-        fs::create_dir_all(folder).map_err(fail)?;
-        if free_space(folder).map_err(fail)?.is_some_and(|free| free < wanted) {
-            say!("{}: the disk is nearly full; no images are taken", folder.display());
-            return Err(Refusal::full("no images are taken: the disk is nearly full"));
+    /// An empty file in a folder; none if less than `wanted` is free on its disk.
+    fn new(folder: &Path, wanted: u64) -> io::Result<Option<Self>> {
+        fs::create_dir_all(folder)?;
+        if free_space(folder)?.is_some_and(|free| free < wanted) {
+            return Ok(None);
         }
         // Opened here, because a file that tempfile itself creates is for its owner alone.
         let open =
             |path: &Path| OpenOptions::new().read(true).write(true).create_new(true).open(path);
-        let file = tempfile::Builder::new().prefix(UNFINISHED).make_in(folder, open);
-        let file = file.map_err(fail)?;
-        Ok(Received { file, hash: Sha256::new(), bytes: 0 })
+        let file = tempfile::Builder::new().prefix(UNFINISHED).make_in(folder, open)?;
+        Ok(Some(Received { file, hash: Sha256::new(), bytes: 0 }))
     }
 
     fn append(mut self, bytes: Bytes) -> io::Result<Self> {
@@ -215,14 +248,14 @@ impl Drop for Coming {
     }
 }
 
-/// The bytes in a folder that nobody is known to have brought. Removes what was left unfinished.
-fn look(folder: &Path, known: &State) -> io::Result<u64> {
+/// The bytes in a folder that nobody is known to have brought. Removes files left unfinished.
+fn unrecorded(folder: &Path, known: &State) -> io::Result<u64> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(0),
         Err(e) => return Err(e),
     };
-    let mut untold = 0;
+    let mut unrecorded = 0;
     for entry in entries {
         let entry = entry?;
         let (name, file) = (entry.file_name(), entry.metadata()?);
@@ -231,10 +264,10 @@ fn look(folder: &Path, known: &State) -> io::Result<u64> {
         if name.starts_with(UNFINISHED) && age.is_some_and(|age| age > FORGOTTEN) {
             fs::remove_file(entry.path())?;
         } else if file.is_file() && !known.uploads.contains_key(&*name) {
-            untold += file.len();
+            unrecorded += file.len();
         }
     }
-    Ok(untold)
+    Ok(unrecorded)
 }
 
 /// The bytes that are free for us on the disk of a folder, where that can be known.
@@ -251,12 +284,7 @@ fn free_space(folder: &Path) -> io::Result<Option<u64>> {
     }
 }
 
-fn unkept(folder: &Path, error: &io::Error) -> Refusal {
-    say!("{}: an image could not be kept: {error}", folder.display());
-    Refusal::unavailable("the image could not be kept; try again")
-}
-
-fn unfinished() -> Refusal {
+fn not_kept() -> Refusal {
     Refusal::unavailable("the image could not be kept; try again")
 }
 

@@ -3,6 +3,7 @@
 
 mod of_experiment;
 mod of_picks;
+mod signals;
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
@@ -10,17 +11,21 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use nextpair_annotate::{Desk, Quota, Ready, Settings, serve};
+use nextpair_annotate::{Log, Project, Quota, Server, Settings};
 use nextpair_data::Side;
 use nextpair_data::dataset::Dataset;
 use nextpair_kernels::prepare_process;
 use nextpair_scenario::Inbox;
+use tokio::net::TcpListener;
 
 use crate::inputs::sides;
 use of_experiment::HumanExperiment;
 use of_picks::PicksFile;
+use signals::told_to_stop;
 
 const MIB: u64 = 1 << 20;
+/// Threads that read and write files at most: each takes memory.
+const BLOCKING: usize = 16;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -101,24 +106,32 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         .with_context(|| args.target.display().to_string())?
         .is_dir();
     let settings = args.settings(is_experiment)?;
-    let desk = match is_experiment {
-        true => args.desk_of_experiment()?,
-        false => args.desk_of_picks()?,
-    };
-    serve(desk, &settings, announce)?;
+    let address = args.address()?;
+    let project =
+        if is_experiment { args.project_of_experiment()? } else { args.project_of_picks()? };
+    // Refused before anything listens.
+    settings.check(address)?;
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = runtime.enable_all().max_blocking_threads(BLOCKING).build()?;
+    runtime.block_on(serve(address, project, &settings))?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Says where the app is and who gets in how.
-fn announce(ready: &Ready) {
-    say!("the annotation app is at http://{}/; Ctrl-C stops it", ready.address);
-    for (name, link) in &ready.links {
-        say!("  {name}: {link}");
+/// Serves until somebody stops the process; who stops it twice does not wait for requests.
+async fn serve(address: SocketAddr, project: Project, settings: &Settings) -> Result<()> {
+    let listener = TcpListener::bind(address).await.with_context(|| address.to_string())?;
+    let server = Server::open(listener, project, settings).await?;
+    // Before anybody knows that there is something to stop.
+    let (once, twice) = (told_to_stop(1), told_to_stop(2));
+    say!("the annotation app is at http://{}/; Ctrl-C stops it", server.address());
+    for invitation in server.invitations() {
+        say!("  {}: {}", invitation.name, invitation.link);
     }
+    Ok(server.run(once, twice).await?)
 }
 
 impl Args {
-    fn desk_of_experiment(&self) -> Result<Desk> {
+    fn project_of_experiment(&self) -> Result<Project> {
         ensure!(self.dataset.is_none(), "--dataset is for picks; an experiment knows its own");
         ensure!(self.pool_side.is_none(), "--pool-side is for picks; an experiment knows its own");
         let inbox = Inbox::open(&self.target)?;
@@ -139,10 +152,10 @@ impl Args {
         }
         let (dataset, pool) = (inbox.dataset().clone(), inbox.pool());
         check_images(&dataset, pool)?;
-        Ok(Desk { dataset, pool, source: Box::new(HumanExperiment::new(inbox)) })
+        Ok(Project { dataset, pool, source: Box::new(HumanExperiment::new(inbox)) })
     }
 
-    fn desk_of_picks(&self) -> Result<Desk> {
+    fn project_of_picks(&self) -> Result<Project> {
         let dataset = self.dataset.as_deref();
         let dataset = dataset.context("--dataset is missing; picks are about the items of one")?;
         let dataset = Dataset::open(dataset)?;
@@ -150,23 +163,25 @@ impl Args {
         check_images(&dataset, pool)?;
         let source = PicksFile::open(&self.target, &dataset, pool)?;
         let answers = source.answers().display();
-        match source.is_answered() {
-            true => say!("{answers} has an answer to every pick; delete it to ask again"),
-            false => say!("answers go to {answers} when there is one to every pick"),
+        if source.is_answered() {
+            say!("{answers} has an answer to every pick; delete it to ask again");
+        } else {
+            say!("answers go to {answers} when there is one to every pick");
         }
-        Ok(Desk { dataset, pool, source: Box::new(source) })
+        Ok(Project { dataset, pool, source: Box::new(source) })
     }
 
-    /// What was typed, as the app takes it.
+    /// The flags as the settings of the app.
     fn settings(&self, is_experiment: bool) -> Result<Settings> {
         let lease = Duration::try_from_secs_f64(self.lease * 60.0);
         let lease = lease.with_context(|| format!("--lease {}: not a time", self.lease))?;
-        let database = self.database.clone().unwrap_or_else(|| match is_experiment {
-            true => sqlite(&self.target.join("annotate.db")),
-            false => sqlite(&self.target.with_extension("annotate.db")),
-        });
+        let file = if is_experiment {
+            self.target.join("annotate.db")
+        } else {
+            self.target.with_extension("annotate.db")
+        };
+        let database = self.database.clone().unwrap_or_else(|| sqlite(&file));
         Ok(Settings {
-            address: self.address()?,
             public_url: self.public_url.clone(),
             database,
             sign_in: !self.no_sign_in,
@@ -184,6 +199,7 @@ impl Args {
                 in_all: self.all_uploads.saturating_mul(MIB),
                 keep_free: self.free_disk.saturating_mul(MIB),
             },
+            log: Log::new(|line| say!("{line}")),
         })
     }
 

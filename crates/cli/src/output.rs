@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
+use nextpair_data::escape::csv_cell;
 use nextpair_data::{AtomicFile, npy, queue};
 use nextpair_engine::Picks;
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
@@ -157,19 +158,11 @@ fn write_csv(out: &mut impl Write, rows: &[Row]) -> Result<()> {
     for row in rows {
         let hits = row.hits.map(|hits| hits.to_string()).unwrap_or_default();
         // People open it with a spreadsheet, and ids come from anywhere.
-        let id = quoted(&queue::guarded(&row.id));
-        let why = quoted(&serde_json::to_string(&row.why)?);
+        let (id, why) = (queue::guarded(&row.id), serde_json::to_string(&row.why)?);
+        let (id, why) = (csv_cell(&id), csv_cell(&why));
         writeln!(out, "{},{},{id},{},{hits},{why}", row.rank, row.index, row.score)?;
     }
     Ok(())
-}
-
-/// A CSV field (RFC 4180).
-fn quoted(field: &str) -> String {
-    match field.contains([',', '"', '\n', '\r']) {
-        true => format!("\"{}\"", field.replace('"', "\"\"")),
-        false => field.to_string(),
-    }
 }
 
 const SCHEMA: &str = "message picks {

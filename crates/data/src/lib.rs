@@ -12,6 +12,7 @@ mod clip_retrieval;
 #[cfg(test)]
 mod damage;
 pub mod dataset;
+pub mod escape;
 mod guard;
 pub mod import;
 mod integer;

@@ -1,12 +1,12 @@
-//! What goes to people who pair, and what comes back from them.
+//! Tasks for people who pair, and their answers.
 //!
 //! A queue of [`Task`]s goes out as JSON lines ([`write()`]), as a sheet for a spreadsheet
-//! ([`write_csv`]) or as tasks for Label Studio ([`write_label_studio`]). What people say comes
-//! back through [`read_answers`] and is kept in [`Answers`], a book that only grows; [`export()`]
-//! hands it on to other programs.
+//! ([`write_csv`]) or as tasks for Label Studio ([`write_label_studio`]). Answers come
+//! back through [`read_answers`] and are kept in an [`AnswerLog`], which only grows; [`export()`]
+//! hands them on to other programs.
 
+mod answer_log;
 mod answers;
-mod book;
 mod export;
 mod label_studio;
 mod sheet;
@@ -15,9 +15,9 @@ mod tasks;
 
 use serde::{Deserialize, Serialize};
 
+pub use answer_log::{AnswerLog, Appended};
 pub use answers::{Place, read_answers, read_placed_answers};
-pub use book::{Answers, Taken};
-pub use export::{Form, export};
+pub use export::{ExportFormat, export};
 pub use label_studio::{label_studio_config, write_label_studio};
 pub use sheet::{guarded, write_csv};
 pub use tasks::{read, write};
@@ -35,9 +35,9 @@ pub struct Task {
     pub rank: usize,
     /// The item.
     pub id: String,
-    /// What it was ranked by.
+    /// The score that it was ranked by.
     pub score: f64,
-    /// How many paired texts (or images) it would be confused with, for strategies that look.
+    /// The number of paired texts (or images) it would be confused with, for strategies that look.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hits: Option<u32>,
     /// The strongest of them.
@@ -70,16 +70,16 @@ pub struct Why {
     pub surplus: f64,
 }
 
-/// What somebody said about a task: a line of the answers.
+/// An answer to a task: a line of the answers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Answer {
     /// The item of the task.
     pub id: String,
-    /// What was said.
+    /// A caption, an image, or a skip.
     #[serde(flatten)]
     pub said: Said,
-    /// Who said it.
+    /// Who gave it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub annotator: Option<String>,
 }
@@ -97,7 +97,7 @@ pub enum Said {
 }
 
 impl Answer {
-    /// What makes this answer impossible, if anything does.
+    /// Fails with the reason if nobody could give this answer.
     pub(crate) fn check(&self) -> Result<(), String> {
         check_name("id", &self.id)?;
         if let Some(annotator) = &self.annotator {

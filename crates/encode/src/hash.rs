@@ -3,6 +3,7 @@
 use std::io::Read;
 use std::path::Path;
 
+use nextpair_data::escape::hex;
 use nextpair_data::ordinary;
 use sha2::{Digest, Sha256};
 
@@ -19,7 +20,7 @@ pub(crate) fn sha256(path: &Path) -> Result<String, Error> {
             read => hasher.update(&buffer[..read]),
         }
     }
-    Ok(hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(hex(&hasher.finalize()))
 }
 
 /// The path of a file from the root on.

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use nextpair_data::escape::csv_cell;
 use nextpair_scenario::{Analysis, Evidence, Round, Study};
 
 use crate::Error;
@@ -22,7 +23,8 @@ pub(super) fn csv(studies: &[Study], analysis: &Analysis) -> String {
         for round in &study.rounds {
             let strategy = round.strategy.map_or(String::new(), |arm| arm.to_string());
             let Round { seed, round: number, paired, .. } = round;
-            let place = format!("{},{seed},{},{number},{paired}", field(run), field(&strategy));
+            let place =
+                format!("{},{seed},{},{number},{paired}", csv_cell(run), csv_cell(&strategy));
             for Measurement { metric, value, folds } in measurements(round) {
                 let folds = folds.map_or(String::new(), |folds| folds.to_string());
                 text.push_str(&format!("{place},{metric},{value},{folds}\n"));
@@ -65,14 +67,6 @@ fn measurements(round: &Round) -> Vec<Measurement> {
         }
     }
     values
-}
-
-/// Text as CSV writes it.
-fn field(text: &str) -> String {
-    match text.contains([',', '"', '\n', '\r']) {
-        true => format!("\"{}\"", text.replace('"', "\"\"")),
-        false => text.to_owned(),
-    }
 }
 
 #[cfg(test)]

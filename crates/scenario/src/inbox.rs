@@ -1,4 +1,4 @@
-//! Where people's answers come in: the batch of an experiment that waits for them, and the book
+//! Where people's answers come in: the batch of an experiment that waits for them, and the log
 //! that takes what they say.
 
 use std::collections::HashSet;
@@ -10,12 +10,12 @@ use std::thread;
 use std::time::{Duration, SystemTime};
 
 use nextpair_data::dataset::Dataset;
-use nextpair_data::queue::{self, Answer, Answers, Batch, Taken};
+use nextpair_data::queue::{self, Answer, AnswerLog, Appended, Batch};
 use nextpair_data::{FolderLock, Side};
 
 use crate::{Annotator, Error, Experiment, ExperimentFolder, Study};
 
-/// Between looks at the book, for whoever waits.
+/// Between looks at the log, for whoever waits.
 const EVERY: Duration = Duration::from_millis(500);
 
 /// The inbox of an experiment whose annotators are people. It may be open while the experiment is
@@ -32,7 +32,7 @@ pub struct Inbox {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Received {
     /// New answers, and those known before.
-    pub taken: Taken,
+    pub taken: Appended,
     /// Tasks of the batch.
     pub tasks: usize,
     /// Tasks that have no answer.
@@ -122,7 +122,7 @@ impl Inbox {
     /// answers, the round may be closed by then. `false` if it was closed with other answers.
     pub fn hand_over(&self, round: usize, answers: &[Answer]) -> Result<bool, Error> {
         if self.is_closed(round) {
-            let closed = Answers::open(&self.closed(round))?;
+            let closed = AnswerLog::open(&self.closed(round))?;
             let known: HashSet<&Answer> = closed.all().iter().collect();
             return Ok(answers.iter().all(|answer| known.contains(answer)));
         }
@@ -140,8 +140,8 @@ impl Inbox {
 
     /// How many tasks of a batch have an answer already.
     pub fn answered(&self, batch: &Batch) -> Result<usize, Error> {
-        let book = Answers::open(&self.folder.answers())?;
-        Ok(batch.tasks.len() - waiting(batch, &book))
+        let log = AnswerLog::open(&self.folder.answers())?;
+        Ok(batch.tasks.len() - waiting(batch, &log))
     }
 
     /// Returns when every task of the batch has an answer, or there is no batch. `told` hears how
@@ -152,7 +152,7 @@ impl Inbox {
         let size = || fs::metadata(&path).map_or(0, |metadata| metadata.len());
         loop {
             let seen = size();
-            let waiting = waiting(&batch, &Answers::open(&path)?);
+            let waiting = waiting(&batch, &AnswerLog::open(&path)?);
             told(batch.tasks.len() - waiting);
             if waiting == 0 {
                 return Ok(());
@@ -204,33 +204,33 @@ impl Inbox {
         Err(Error::file(&path, what))
     }
 
-    /// Everything is looked at before anything is written: the book keeps what it takes.
+    /// Everything is looked at before anything is written: the log keeps what it takes.
     fn write_down(&self, batch: &Batch, answers: &[Answer]) -> Result<Received, Error> {
         self.dataset.check_answers(answers).map_err(|error| match error {
             nextpair_data::Error::Row { row, what, .. } => Error::Answer { at: row, what },
             other => other.into(),
         })?;
-        let mut book = Answers::open(&self.folder.answers())?;
+        let mut log = AnswerLog::open(&self.folder.answers())?;
         let ids: HashSet<&str> = batch.tasks.iter().map(|task| task.id.as_str()).collect();
         for (at, answer) in answers.iter().enumerate() {
-            if ids.contains(answer.id.as_str()) || book.of(&answer.id).any(|a| a == answer) {
+            if ids.contains(answer.id.as_str()) || log.of(&answer.id).any(|a| a == answer) {
                 continue;
             }
             let id = &answer.id;
-            let what = match book.of(id).next() {
+            let what = match log.of(id).next() {
                 Some(_) => format!("the round of {id:?} is closed"),
                 None => format!("nobody was asked about {id:?} in this experiment"),
             };
             return Err(Error::Answer { at, what });
         }
-        let taken = book.take(answers)?;
-        Ok(Received { taken, tasks: batch.tasks.len(), waiting: waiting(batch, &book) })
+        let taken = log.append(answers)?;
+        Ok(Received { taken, tasks: batch.tasks.len(), waiting: waiting(batch, &log) })
     }
 }
 
 /// How many tasks have no answer.
-fn waiting(batch: &Batch, book: &Answers) -> usize {
-    batch.tasks.iter().filter(|task| book.of(&task.id).next().is_none()).count()
+fn waiting(batch: &Batch, log: &AnswerLog) -> usize {
+    batch.tasks.iter().filter(|task| log.of(&task.id).next().is_none()).count()
 }
 
 fn stamp(metadata: &Metadata) -> Stamp {

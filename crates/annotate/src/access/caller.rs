@@ -1,4 +1,4 @@
-//! Somebody who asks for something: known by a cookie, by a bearer token, or by nobody.
+//! The caller of a request, known by a cookie or by a bearer token.
 
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
@@ -12,40 +12,43 @@ use axum::response::{IntoResponse, Response};
 
 use super::signature::Session;
 use crate::app::App;
-use crate::event::{Millis, PersonId, Role};
-use crate::flight::held;
-use crate::refusal::Refusal;
+use crate::error::Refusal;
+use crate::event::{LinkId, Millis, PersonId, Role};
+use crate::in_flight::held;
 use crate::state::Person;
 
 /// The header that must come with whatever changes something.
 const CSRF: &str = "x-csrf-token";
 /// How long a browser stays signed in.
 const SESSION: Millis = 14 * 24 * 60 * 60 * 1000;
-/// The session of a desk where nobody signs in.
+/// Stands for a session where nobody signs in.
 const NO_SESSION: &str = "nobody signs in here";
 
-/// Somebody who is signed in.
+/// The caller of a request, who is signed in.
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
     pub(crate) person: PersonId,
     pub(crate) role: Role,
-    /// What their page must show with everything that changes something.
+    /// The token that their page must show with everything that changes something.
     pub(crate) csrf: String,
     /// When the session ends by itself, if they have one.
     pub(crate) session: Option<Millis>,
 }
 
-/// Somebody who may lead.
+/// A caller who may lead.
 pub(crate) struct Lead(pub(crate) Caller);
 
 /// Where a request comes from, if that is known.
 pub(crate) struct From(pub(crate) Option<IpAddr>);
 
-/// How somebody said who they are.
+/// The proof that a caller gave of who they are.
 enum Proof {
     Bearer,
-    /// What the CSRF token belongs to, and when it ends, unless nobody signs in here.
-    Session(String, Option<Millis>),
+    /// A session's cookie, to which the CSRF token belongs. It ends unless nobody signs in here.
+    Session {
+        text: String,
+        until: Option<Millis>,
+    },
 }
 
 /// Lets only people through that the app knows, and not too often.
@@ -57,30 +60,33 @@ pub(crate) async fn authenticate(
     let now = app.now();
     let from = from(request.extensions());
     if let Some(link) = signed_link(&app, request.headers()) {
-        app.hear_of(link).await;
+        app.learn_of(link).await;
     }
     let checked = identify(&app, request.headers(), now.wall).and_then(|(person, role, proof)| {
-        let image = request.uri().path().starts_with("/api/images/");
-        app.limits.request(person, image, now.tick)?;
-        let on_its_way = app.flight.begins(person)?;
+        if request.uri().path().starts_with("/api/images/") {
+            app.limits.image(person, now.tick)?;
+        } else {
+            app.limits.request(person, now.tick)?;
+        }
+        let in_flight = app.in_flight.begin(person)?;
         let (csrf, session) = match &proof {
             Proof::Bearer => (String::new(), None),
-            Proof::Session(session, until) => {
+            Proof::Session { text, until } => {
                 let shown = request.headers().get(CSRF).and_then(|token| token.to_str().ok());
                 let safe = matches!(*request.method(), Method::GET | Method::HEAD);
-                if !safe && !shown.is_some_and(|shown| app.signer.is_csrf(session, shown)) {
+                if !safe && !shown.is_some_and(|shown| app.signer.is_csrf(text, shown)) {
                     return Err(Refusal::csrf());
                 }
-                (app.signer.csrf(session), *until)
+                (app.signer.csrf(text), *until)
             }
         };
         app.seen(person, now.wall);
-        Ok((Caller { person, role, csrf, session }, on_its_way))
+        Ok((Caller { person, role, csrf, session }, in_flight))
     });
     match checked {
-        Ok((caller, on_its_way)) => {
+        Ok((caller, in_flight)) => {
             request.extensions_mut().insert(caller);
-            next.run(request).await.map(|body| held(body, on_its_way))
+            next.run(request).await.map(|body| held(body, in_flight))
         }
         Err(refusal) => counted(&app, refusal, from, now.tick).into_response(),
     }
@@ -100,48 +106,45 @@ fn counted(app: &App, refusal: Refusal, from: Option<IpAddr>, now: Millis) -> Re
 }
 
 /// The link that somebody shows, or that their session began with, if we signed it.
-fn signed_link(app: &App, headers: &HeaderMap) -> Option<(PersonId, u32)> {
+fn signed_link(app: &App, headers: &HeaderMap) -> Option<LinkId> {
     match bearer(app, headers) {
-        Some(token) => token,
-        None => {
-            let session = app.signer.of_session(session_of(app, headers)?)?;
-            Some((session.person, session.link))
-        }
+        Some(link) => link,
+        None => Some(app.signer.of_session(session_of(app, headers)?)?.link),
     }
 }
 
 /// The token that somebody shows, if they show one, and the link it is for, if it is one of ours.
-fn bearer(app: &App, headers: &HeaderMap) -> Option<Option<(PersonId, u32)>> {
+fn bearer(app: &App, headers: &HeaderMap) -> Option<Option<LinkId>> {
     headers.get(header::AUTHORIZATION).map(|value| {
         let (scheme, token) = value.to_str().ok()?.split_once(' ')?;
         app.signer.of_token(token.trim()).filter(|_| scheme.eq_ignore_ascii_case("bearer"))
     })
 }
 
-/// Who somebody is, by what they show.
+/// Finds out who asks, by a token or a cookie.
 fn identify(
     app: &App,
     headers: &HeaderMap,
     now: Millis,
 ) -> Result<(PersonId, Role, Proof), Refusal> {
-    let state = app.clerk.state();
+    let state = app.state();
     let known = match bearer(app, headers) {
-        Some(token) => {
-            let (person, link) = token.ok_or_else(Refusal::sign_in)?;
-            let person = state.person(person).filter(|person| person.lets_in(link, now));
+        Some(link) => {
+            let LinkId { person, number } = link.ok_or_else(Refusal::sign_in)?;
+            let person = state.person(person).filter(|person| person.lets_in(number, now));
             person.zip(Some(Proof::Bearer))
         }
         None if !app.sign_in => {
             let leads = |person: &&Person| person.role == Role::Lead && !person.removed;
-            let proof = Proof::Session(NO_SESSION.to_owned(), None);
+            let proof = Proof::Session { text: NO_SESSION.to_owned(), until: None };
             state.people.values().find(leads).zip(Some(proof))
         }
         None => {
             let text = session_of(app, headers).ok_or_else(Refusal::sign_in)?;
             let session = app.signer.of_session(text).ok_or_else(Refusal::sign_in)?;
-            let Session { person, link, until } = session;
-            let person = state.person(person).filter(|person| person.stays_in(link, until, now));
-            person.zip(Some(Proof::Session(text.to_owned(), Some(until))))
+            let Session { link: LinkId { person, number }, until } = session;
+            let person = state.person(person).filter(|person| person.stays_in(number, until, now));
+            person.zip(Some(Proof::Session { text: text.to_owned(), until: Some(until) }))
         }
     };
     let known = known.map(|(person, proof)| (person.id, person.role, proof));
@@ -158,9 +161,9 @@ fn session_of<'a>(app: &App, headers: &'a HeaderMap) -> Option<&'a str> {
 }
 
 /// The cookie that signs somebody in.
-pub(crate) fn cookie(app: &App, person: PersonId, link: u32) -> String {
+pub(crate) fn cookie(app: &App, link: LinkId) -> String {
     let until = app.now().wall + SESSION;
-    let session = app.signer.session(&Session { person, link, until });
+    let session = app.signer.session(Session { link, until });
     set_cookie(app, &session, SESSION / 1000)
 }
 
@@ -184,10 +187,10 @@ pub(crate) async fn check_host(
     next: Next,
 ) -> Response {
     let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
-    match app.answers_to(host.unwrap_or_default()) {
-        true => next.run(request).await,
-        false => Refusal::forbidden("this service does not answer to this name").into_response(),
+    if !app.answers_to(host.unwrap_or_default()) {
+        return Refusal::forbidden("this service does not answer to this name").into_response();
     }
+    next.run(request).await
 }
 
 impl<S: Sync> FromRequestParts<S> for Caller {

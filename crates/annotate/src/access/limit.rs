@@ -1,17 +1,17 @@
-//! How much is too much.
+//! Rate limits.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::net::IpAddr;
 use std::sync::Mutex;
 
+use crate::error::Refusal;
 use crate::event::{Millis, PersonId};
-use crate::refusal::Refusal;
 
-/// Buckets that are full again are forgotten when there are so many.
+/// When there are this many buckets, those that are full again are forgotten.
 const MOST: usize = 10_000;
 
-/// What everybody may do in a time.
+/// Limits how often people may do things.
 pub(crate) struct Limits {
     /// Requests of somebody who is signed in. More than any page of ours makes.
     requests: Buckets<PersonId>,
@@ -36,33 +36,33 @@ impl Limits {
         }
     }
 
-    pub(crate) fn request(
-        &self,
-        person: PersonId,
-        image: bool,
-        now: Millis,
-    ) -> Result<(), Refusal> {
-        let buckets = if image { &self.images } else { &self.requests };
-        buckets.take(person, now)
+    /// Counts a request of somebody, other than for an image.
+    pub(crate) fn request(&self, person: PersonId, now: Millis) -> Result<(), Refusal> {
+        self.requests.take(person, now)
     }
 
-    /// Somebody brings an image.
+    /// Counts a request for an image.
+    pub(crate) fn image(&self, person: PersonId, now: Millis) -> Result<(), Refusal> {
+        self.images.take(person, now)
+    }
+
+    /// Counts an image that somebody brings.
     pub(crate) fn upload(&self, person: PersonId, now: Millis) -> Result<(), Refusal> {
         self.uploads.take(person, now)
     }
 
-    /// Somebody signs out.
+    /// Counts a session that somebody ends.
     pub(crate) fn sign_out(&self, person: PersonId, now: Millis) -> Result<(), Refusal> {
         self.sign_outs.take(person, now)
     }
 
-    /// Somebody failed to sign in.
+    /// Counts a failed attempt to sign in.
     pub(crate) fn failure(&self, from: IpAddr, now: Millis) -> Result<(), Refusal> {
         self.failures.take(from, now)
     }
 }
 
-/// A bucket for everybody: it holds so much, and so much flows in a second.
+/// Token buckets, one for everybody: each holds `size` tokens and gets `per_second` of them.
 struct Buckets<Who> {
     size: f64,
     per_second: f64,

@@ -1,12 +1,12 @@
-//! Words that only this app can have written.
+//! Signatures: texts that only this app can have written.
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-use crate::event::{Millis, PersonId};
-use crate::refusal::Error;
+use crate::error::Error;
+use crate::event::{LinkId, Millis};
 
 /// Bytes of a key.
 const KEY: usize = 32;
@@ -17,11 +17,10 @@ const SIGNATURE: usize = 16;
 #[derive(Clone)]
 pub(crate) struct Signer(Hmac<Sha256>);
 
-/// What a session says.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A browser that is signed in: by which link, and until when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Session {
-    pub(crate) person: PersonId,
-    pub(crate) link: u32,
+    pub(crate) link: LinkId,
     pub(crate) until: Millis,
 }
 
@@ -57,47 +56,47 @@ impl Signer {
         same(signature, &self.sign(purpose, words)).then_some(words)
     }
 
-    /// What signs somebody in: the end of their link.
-    pub(crate) fn token(&self, person: PersonId, link: u32) -> String {
-        let words = format!("{person}.{link}");
+    /// The end of a link, which signs somebody in.
+    pub(crate) fn token(&self, link: LinkId) -> String {
+        let words = format!("{}.{}", link.person, link.number);
         format!("{words}.{}", self.sign("link", &words))
     }
 
-    /// Whose token this is, and the number of its link.
-    pub(crate) fn of_token(&self, token: &str) -> Option<(PersonId, u32)> {
-        let (person, link) = self.words("link", token)?.split_once('.')?;
-        Some((person.parse().ok()?, link.parse().ok()?))
+    /// The link of a token.
+    pub(crate) fn of_token(&self, token: &str) -> Option<LinkId> {
+        let (person, number) = self.words("link", token)?.split_once('.')?;
+        Some(LinkId { person: person.parse().ok()?, number: number.parse().ok()? })
     }
 
-    /// What a browser shows again and again.
-    pub(crate) fn session(&self, session: &Session) -> String {
-        let Session { person, link, until } = session;
-        let words = format!("{person}.{link}.{until}");
+    /// The value of a session's cookie.
+    pub(crate) fn session(&self, session: Session) -> String {
+        let Session { link: LinkId { person, number }, until } = session;
+        let words = format!("{person}.{number}.{until}");
         format!("{words}.{}", self.sign("session", &words))
     }
 
-    /// What a session says, whether or not it has ended.
+    /// The session of a cookie's value, whether or not it has ended.
     pub(crate) fn of_session(&self, text: &str) -> Option<Session> {
         let mut words = self.words("session", text)?.split('.');
         let mut next = || words.next();
-        let (person, link, until) = (next()?, next()?, next()?);
-        let (person, link) = (person.parse().ok()?, link.parse().ok()?);
-        Some(Session { person, link, until: until.parse().ok()? })
+        let (person, number, until) = (next()?, next()?, next()?);
+        let link = LinkId { person: person.parse().ok()?, number: number.parse().ok()? };
+        Some(Session { link, until: until.parse().ok()? })
     }
 
-    /// The name of the cookie. Browsers do not tell the ports of a machine apart, so two desks on one
+    /// The name of the cookie. Browsers do not tell the ports of a machine apart, so two apps on one
     /// machine must not call it the same.
     pub(crate) fn cookie(&self) -> String {
         format!("nextpair-{}", &self.sign("cookie", "name")[..8])
     }
 
-    /// What a page of this session shows with everything that changes something. Other sites can
-    /// make a browser send its cookie, but they cannot read this.
+    /// The token that a page of this session shows with everything that changes something. Other
+    /// sites can make a browser send its cookie, but they cannot read this.
     pub(crate) fn csrf(&self, session: &str) -> String {
         self.sign("csrf", session)
     }
 
-    /// Whether this is what [`csrf`](Self::csrf) made.
+    /// Whether [`csrf`](Self::csrf) made this token.
     pub(crate) fn is_csrf(&self, session: &str, token: &str) -> bool {
         same(token, &self.csrf(session))
     }
@@ -120,16 +119,18 @@ mod tests {
     #[test]
     fn what_was_signed_is_read() {
         let signer = signer();
-        let session = Session { person: 7, link: 2, until: 123 };
-        assert_eq!(signer.of_session(&signer.session(&session)), Some(session));
-        assert_eq!(signer.of_token(&signer.token(7, 2)), Some((7, 2)));
+        let link = LinkId { person: 7, number: 2 };
+        let session = Session { link, until: 123 };
+        assert_eq!(signer.of_session(&signer.session(session)), Some(session));
+        assert_eq!(signer.of_token(&signer.token(link)), Some(link));
         assert!(signer.is_csrf("a", &signer.csrf("a")) && !signer.is_csrf("b", &signer.csrf("a")));
     }
 
     #[test]
     fn nothing_else_is_read() {
         let signer = signer();
-        let token = signer.token(7, 2);
+        let link = LinkId { person: 7, number: 2 };
+        let token = signer.token(link);
         let signature = token.rsplit_once('.').unwrap().1;
         for forged in [
             "",
@@ -141,12 +142,12 @@ mod tests {
             &token[..token.len() - 1],
             &format!("{token}A"),
             &format!("{token}."),
-            &super::super::Signer::new(&Signer::new_key().unwrap()).unwrap().token(7, 2),
+            &super::super::Signer::new(&Signer::new_key().unwrap()).unwrap().token(link),
         ] {
             assert_eq!(signer.of_token(forged), None, "{forged}");
         }
         // A link is no session, and a session is no link.
-        let session = signer.session(&Session { person: 7, link: 2, until: 1 });
+        let session = signer.session(Session { link, until: 1 });
         assert_eq!(signer.of_token(&session), None);
         assert_eq!(signer.of_session(&token), None);
     }

@@ -2,7 +2,7 @@
 
 import { freshKey, request, serverNow } from "./api.js";
 import { $, ago, el, exactly, matchChildren, setText } from "./dom.js";
-import { act, announce } from "./lead-desk.js";
+import { act, announce } from "./lead-actions.js";
 
 /** Answers that are fetched at a time, and the most that are kept up to date. */
 const PAGE = 25;

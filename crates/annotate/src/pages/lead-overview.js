@@ -2,7 +2,7 @@
 
 import { request, serverNow } from "./api.js";
 import { $, clock, inWords, matchChildren, el, plural, setText } from "./dom.js";
-import { act, announce, confirmed } from "./lead-desk.js";
+import { act, announce, confirmed } from "./lead-actions.js";
 
 let overview = null;
 

@@ -2,7 +2,7 @@
 
 import { request, serverNow } from "./api.js";
 import { $, ago, el, exactly, matchChildren, setText } from "./dom.js";
-import { act, announce, confirmed, showLink } from "./lead-desk.js";
+import { act, announce, confirmed, showLink } from "./lead-actions.js";
 
 /** Shows everybody, and offers them as a filter for the answers. */
 export function showPeople(people, me, refresh) {

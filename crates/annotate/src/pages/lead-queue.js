@@ -2,7 +2,7 @@
 
 import { request } from "./api.js";
 import { $, el, matchChildren, setText } from "./dom.js";
-import { act } from "./lead-desk.js";
+import { act } from "./lead-actions.js";
 import { showHistory } from "./lead-answers.js";
 
 const PAGE = 20;

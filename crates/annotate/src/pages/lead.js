@@ -3,7 +3,7 @@
 import { Refused, isTemporary, request, untilAnswered, whoAmI } from "./api.js";
 import { $, setText } from "./dom.js";
 import { prepareAnswers, refreshAnswers, setOpenRound } from "./lead-answers.js";
-import { act, prepareDialogs } from "./lead-desk.js";
+import { act, prepareDialogs } from "./lead-actions.js";
 import { prepareOverview, showCountdown, showOverview } from "./lead-overview.js";
 import { preparePeople, showPeople } from "./lead-people.js";
 import { prepareQueue, refreshQueue } from "./lead-queue.js";

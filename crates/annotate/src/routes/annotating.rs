@@ -1,4 +1,4 @@
-//! What annotators ask for.
+//! Requests of annotators.
 
 use std::sync::Arc;
 
@@ -10,14 +10,14 @@ use nextpair_data::Side;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::body::{Asked, Body, In, Key, checked, limit};
+use super::extract::{JsonBody, Key, PathParam, QueryParams, checked, limit};
 use super::pages::page_of;
 use super::shown::Next;
 use crate::access::{Caller, cookie, no_cookie};
 use crate::app::App;
+use crate::caption_hints::caption_hints;
+use crate::error::Refusal;
 use crate::event::{Draft, Said, Seq};
-use crate::hints::hints;
-use crate::refusal::Refusal;
 use crate::state::{Act, Done, PersonView, RoundView, Which};
 
 type Reply<T> = Result<Json<T>, Refusal>;
@@ -29,8 +29,10 @@ const TEXT_REASONS: [&str; 3] = ["No image fits", "The text makes no sense", "No
 
 /// No item has a longer id.
 const LONGEST_ID: usize = 1024;
-/// Longest and most of what may be kept unfinished.
-const DRAFT: (usize, usize) = (4000, 20);
+/// Letters of a caption in a draft.
+const LONGEST_DRAFT: usize = 4000;
+/// Captions of a draft.
+const MOST_DRAFTS: usize = 20;
 
 #[derive(Serialize)]
 pub(crate) struct Me {
@@ -50,7 +52,7 @@ pub(crate) struct Me {
 }
 
 pub(crate) async fn me(State(app): State<Arc<App>>, caller: Caller) -> Json<Me> {
-    let state = app.clerk.state();
+    let state = app.state();
     let own = state.round().into_iter().flat_map(|round| round.standing_by_age());
     let own = own.filter(|given| given.person == caller.person);
     let (mut answered, mut skipped) = (0, 0);
@@ -64,7 +66,7 @@ pub(crate) async fn me(State(app): State<Arc<App>>, caller: Caller) -> Json<Me> 
         person: state.view_of(caller.person),
         csrf: caller.csrf,
         pool: app.pool,
-        dataset: app.gallery.dataset().manifest().name.clone(),
+        dataset: app.catalog.dataset().manifest().name.clone(),
         language: app.language.map(|language| language.eng_name()),
         captions: app.terms.captions,
         annotators: app.terms.annotators,
@@ -86,7 +88,7 @@ pub(crate) async fn next(State(app): State<Arc<App>>, caller: Caller) -> Reply<N
 
 fn shown(app: &App, done: Done) -> Reply<Next> {
     match done {
-        Done::Next(next) | Done::Answered(_, next) => Ok(Json(app.gallery.next(*next))),
+        Done::Next(next) | Done::Answered(_, next) => Ok(Json(app.catalog.next(*next))),
         _ => Err(Refusal::unavailable("nothing to show")),
     }
 }
@@ -100,7 +102,7 @@ pub(crate) struct Item {
 pub(crate) async fn renew(
     State(app): State<Arc<App>>,
     caller: Caller,
-    Body(Item { item }): Body<Item>,
+    JsonBody(Item { item }): JsonBody<Item>,
 ) -> Reply<Value> {
     match app.act(caller.person, Act::Renew { item }).await? {
         Done::Number(until) => Ok(Json(json!({ "lease_until": until }))),
@@ -118,7 +120,7 @@ pub(crate) struct Unfinished {
 pub(crate) async fn draft(
     State(app): State<Arc<App>>,
     caller: Caller,
-    Body(Unfinished { item, draft }): Body<Unfinished>,
+    JsonBody(Unfinished { item, draft }): JsonBody<Unfinished>,
 ) -> Result<StatusCode, Refusal> {
     check_draft(&draft.captions)?;
     if draft.image.as_ref().is_some_and(|image| image.len() > LONGEST_ID) {
@@ -129,12 +131,12 @@ pub(crate) async fn draft(
 }
 
 fn check_draft(captions: &[String]) -> Result<(), Refusal> {
-    let (longest, most) = DRAFT;
-    let long = captions.iter().any(|caption| caption.chars().count() > longest);
-    match long || captions.len() > most {
-        true => Err(Refusal::invalid(format!("more than {most} captions, or {longest} letters"))),
-        false => Ok(()),
+    let long = captions.iter().any(|caption| caption.chars().count() > LONGEST_DRAFT);
+    if long || captions.len() > MOST_DRAFTS {
+        let message = format!("more than {MOST_DRAFTS} captions, or {LONGEST_DRAFT} letters");
+        return Err(Refusal::invalid(message));
     }
+    Ok(())
 }
 
 #[derive(Deserialize)]
@@ -147,17 +149,17 @@ pub(crate) struct Checked {
 pub(crate) async fn check(
     State(app): State<Arc<App>>,
     _: Caller,
-    Body(Checked { item, captions }): Body<Checked>,
+    JsonBody(Checked { item, captions }): JsonBody<Checked>,
 ) -> Reply<Value> {
     check_draft(&captions)?;
     let confusable: Option<Vec<String>> = {
-        let state = app.clerk.state();
+        let state = app.state();
         let slot = state.round().and_then(|round| round.slot(&item));
         slot.map(|slot| slot.task.why.iter().map(|why| why.caption.clone()).collect())
     };
     let confusable =
         confusable.ok_or_else(|| Refusal::not_found("this item is not in the round"))?;
-    Ok(Json(json!({ "hints": hints(&captions, &confusable, app.language) })))
+    Ok(Json(json!({ "hints": caption_hints(&captions, &confusable, app.language) })))
 }
 
 #[derive(Deserialize)]
@@ -171,18 +173,18 @@ pub(crate) struct Submit {
 pub(crate) async fn submit(
     State(app): State<Arc<App>>,
     caller: Caller,
-    Body(Submit { key: Key(key), item, said }): Body<Submit>,
+    JsonBody(Submit { key: Key(key), item, said }): JsonBody<Submit>,
 ) -> Reply<Value> {
     let said = sayable(&app, said)?;
     match app.act(caller.person, Act::Submit { key, item, said }).await? {
         Done::Answered(answer, next) => {
-            Ok(Json(json!({ "answer": answer, "next": app.gallery.next(*next) })))
+            Ok(Json(json!({ "answer": answer, "next": app.catalog.next(*next) })))
         }
         _ => Err(Refusal::unavailable("nothing to show")),
     }
 }
 
-/// What can be said about items of this pool.
+/// An answer that fits items of this pool.
 fn sayable(app: &App, said: Said) -> Result<Said, Refusal> {
     match (&said, app.pool) {
         (Said::Captions(_), Side::Text) => {
@@ -192,7 +194,7 @@ fn sayable(app: &App, said: Said) -> Result<Said, Refusal> {
             return Err(Refusal::invalid("images are paired with captions"));
         }
         (Said::Image(image), Side::Text) => {
-            app.gallery.check_image(image).map_err(Refusal::invalid)?;
+            app.catalog.check_image(image).map_err(Refusal::invalid)?;
         }
         _ => {}
     }
@@ -208,13 +210,13 @@ pub(crate) struct Few {
 pub(crate) async fn mine(
     State(app): State<Arc<App>>,
     caller: Caller,
-    Asked(few): Asked<Few>,
+    QueryParams(few): QueryParams<Few>,
 ) -> Reply<Value> {
     let limit = limit(few.limit, 50, 200)?;
     let person = Some(caller.person);
     let which = Which { limit, person, this_round: true, ..Which::default() };
-    let answers = app.clerk.state().answers(&which);
-    let answers: Vec<_> = answers.into_iter().map(|answer| app.gallery.answer(answer)).collect();
+    let answers = app.state().answers(&which);
+    let answers: Vec<_> = answers.into_iter().map(|answer| app.catalog.answer(answer)).collect();
     Ok(Json(json!({ "answers": answers })))
 }
 
@@ -227,8 +229,8 @@ pub(crate) struct Keyed {
 pub(crate) async fn undo(
     State(app): State<Arc<App>>,
     caller: Caller,
-    In(answer): In<Seq>,
-    Body(Keyed { key: Key(key) }): Body<Keyed>,
+    PathParam(answer): PathParam<Seq>,
+    JsonBody(Keyed { key: Key(key) }): JsonBody<Keyed>,
 ) -> Reply<Next> {
     shown(&app, app.act(caller.person, Act::Undo { key, answer }).await?)
 }
@@ -243,8 +245,8 @@ pub(crate) struct Revised {
 pub(crate) async fn revise(
     State(app): State<Arc<App>>,
     caller: Caller,
-    In(answer): In<Seq>,
-    Body(Revised { key: Key(key), said }): Body<Revised>,
+    PathParam(answer): PathParam<Seq>,
+    JsonBody(Revised { key: Key(key), said }): JsonBody<Revised>,
 ) -> Reply<Value> {
     let said = sayable(&app, said)?;
     match app.act(caller.person, Act::Revise { key, answer, said }).await? {
@@ -276,11 +278,11 @@ pub(crate) struct Token {
 pub(crate) async fn join(
     State(app): State<Arc<App>>,
     caller: Caller,
-    Body(Token { token }): Body<Token>,
+    JsonBody(Token { token }): JsonBody<Token>,
 ) -> Result<Response, Refusal> {
-    let (person, link, role) = app.invited(&token).ok_or_else(Refusal::sign_in)?;
+    let (link, role) = app.invited(&token).ok_or_else(Refusal::sign_in)?;
     let until = caller.session.ok_or_else(|| Refusal::forbidden("there is no session"))?;
     app.act(caller.person, Act::SignOut { until }).await?;
-    let cookie = [(header::SET_COOKIE, cookie(&app, person, link))];
+    let cookie = [(header::SET_COOKIE, cookie(&app, link))];
     Ok((cookie, Json(json!({ "page": page_of(role) }))).into_response())
 }

@@ -9,13 +9,13 @@ use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::body::{Asked, In, limit};
+use super::extract::{PathParam, QueryParams, limit};
 use crate::access::Caller;
 use crate::app::App;
+use crate::catalog::Catalog;
+use crate::error::Refusal;
 use crate::event::PersonId;
-use crate::flight::length;
-use crate::gallery::Gallery;
-use crate::refusal::Refusal;
+use crate::in_flight::content_length;
 use crate::state::Act;
 use crate::stream::stream;
 use crate::uploads::{Coming, Kept, LARGEST, Received};
@@ -25,11 +25,11 @@ type Reply<T> = Result<Json<T>, Refusal>;
 pub(crate) async fn image(
     State(app): State<Arc<App>>,
     _: Caller,
-    In(item): In<String>,
+    PathParam(item): PathParam<String>,
 ) -> Result<Response, Refusal> {
     let unreadable = || Refusal::unavailable("the image cannot be read");
     let open = move || {
-        let (file, kind) = app.gallery.open(&item)?;
+        let (file, kind) = app.catalog.open(&item)?;
         Ok::<_, Refusal>((stream(file).map_err(|_| unreadable())?, kind))
     };
     let opened = tokio::task::spawn_blocking(open).await;
@@ -49,7 +49,7 @@ pub(crate) struct Query {
 pub(crate) async fn search(
     State(app): State<Arc<App>>,
     _: Caller,
-    Asked(Query { q, limit: asked }): Asked<Query>,
+    QueryParams(Query { q, limit: asked }): QueryParams<Query>,
 ) -> Reply<Value> {
     let (query, limit) = (q.unwrap_or_default(), limit(asked, 24, 100)?);
     if query.chars().count() > 1000 {
@@ -57,8 +57,8 @@ pub(crate) async fn search(
     }
     let found = app.search.as_ref().map(|search| search.find(&query, limit)).unwrap_or_default();
     let shown = found.into_iter().filter_map(|id| {
-        let captions = app.gallery.item(id).map(|item| item.captions).unwrap_or_default();
-        let (image, caption) = (app.gallery.url(id)?, captions.first());
+        let captions = app.catalog.item(id).map(|item| item.captions).unwrap_or_default();
+        let (image, caption) = (app.catalog.url(id)?, captions.first());
         Some(json!({ "item": id, "image": image, "caption": caption }))
     });
     Ok(Json(json!({ "images": shown.collect::<Vec<_>>() })))
@@ -72,44 +72,43 @@ pub(crate) async fn upload(
     let uploads = app.uploads.as_ref();
     let uploads = uploads.ok_or_else(|| Refusal::forbidden("images are not taken here"))?;
     app.limits.upload(caller.person, app.now().tick)?;
-    let bytes = length(request.headers()).unwrap_or(LARGEST);
+    let bytes = content_length(request.headers()).unwrap_or(LARGEST);
     if bytes > LARGEST {
         return Err(Refusal::too_large(format!(
             "images of {} MiB at most are taken",
             LARGEST >> 20
         )));
     }
-    let brought = {
-        let state = app.clerk.state();
-        (state.brought_by(Some(caller.person)), state.brought_by(None))
-    };
+    let brought = app.state().brought(caller.person);
     let coming = uploads.begin(caller.person, bytes, brought)?;
     let received = uploads.receive(request.into_body(), &coming).await?;
-    // What has come is kept and told of, even if whoever brought it does not wait.
-    let kept = tokio::spawn(keep(Arc::clone(&app), caller.person, (received, coming))).await;
+    // A received image is kept and recorded, even if whoever brought it does not wait.
+    let kept = tokio::spawn(keep(Arc::clone(&app), caller.person, received, coming)).await;
     kept.map_err(|_| Refusal::unavailable("the image could not be kept; try again"))?
 }
 
 async fn keep(
     app: Arc<App>,
     person: PersonId,
-    (received, _coming): (Received, Coming),
+    received: Received,
+    // Counts until the image is kept.
+    _coming: Coming,
 ) -> Reply<Value> {
     // A small file can be a large picture: one at a time is taken apart.
     let turn = app.decoding.lock().await;
-    let keeper = Arc::clone(&app);
-    let keep = move || keeper.uploads.as_ref().map(|uploads| uploads.keep(received));
+    let of_app = Arc::clone(&app);
+    let keep = move || of_app.uploads.as_ref().map(|uploads| uploads.keep(received));
     let kept = tokio::task::spawn_blocking(keep).await.ok().flatten();
     let Kept { name, bytes, is_new } =
         kept.ok_or_else(|| Refusal::unsupported("this is not an image we can read"))??;
     drop(turn);
-    let item = Gallery::upload(&name);
-    // Also of one that was there: whoever brought it may have failed before it was told of.
+    let item = Catalog::upload(&name);
+    // Also of one that was there: whoever brought it may have failed before it was recorded.
     if let Err(refusal) = app.act(person, Act::Upload { name, bytes }).await {
         if let Some(uploads) = app.uploads.as_ref().filter(|_| is_new) {
-            uploads.untold(bytes);
+            uploads.not_recorded(bytes);
         }
         return Err(refusal);
     }
-    Ok(Json(json!({ "item": item, "image": app.gallery.url(&item) })))
+    Ok(Json(json!({ "item": item, "image": app.catalog.url(&item) })))
 }

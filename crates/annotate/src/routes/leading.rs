@@ -1,4 +1,4 @@
-//! What leads ask for.
+//! Requests of leads.
 
 use std::io::BufWriter;
 use std::sync::Arc;
@@ -7,16 +7,18 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use nextpair_data::queue::{Form, Task, export as write_export};
+use nextpair_data::queue::{ExportFormat, Task, export as write_export};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::body::{Asked, Body, In, Key, limit, note};
+use super::extract::{JsonBody, Key, PathParam, QueryParams, limit, note};
 use crate::access::Lead;
 use crate::app::App;
-use crate::event::{Event, PersonId, Said, Seq, What};
-use crate::refusal::Refusal;
-use crate::state::{Act, Overview, RoundView, State as Known, TaskState, Which};
+use crate::error::Refusal;
+use crate::event::{Event, EventKind, PersonId, Said, Seq};
+use crate::state::{
+    Act, Overview, QueuePage, RoundView, State as Known, TaskState, Unanswered, Which,
+};
 use crate::stream::stream;
 
 type Reply<T> = Result<Json<T>, Refusal>;
@@ -34,8 +36,8 @@ pub(crate) struct Returned {
 pub(crate) async fn give_back(
     State(app): State<Arc<App>>,
     Lead(caller): Lead,
-    In(answer): In<Seq>,
-    Body(Returned { key: Key(key), note: text }): Body<Returned>,
+    PathParam(answer): PathParam<Seq>,
+    JsonBody(Returned { key: Key(key), note: text }): JsonBody<Returned>,
 ) -> Reply<Value> {
     let note = note(&text)?;
     app.act(caller.person, Act::Return { key, answer, note }).await?;
@@ -43,7 +45,7 @@ pub(crate) async fn give_back(
 }
 
 pub(crate) async fn overview(State(app): State<Arc<App>>, _: Lead) -> Json<Overview> {
-    let mut overview = app.clerk.state().overview(app.terms, app.grace, app.now());
+    let mut overview = app.state().overview(app.terms, app.grace, app.now());
     for at_work in &mut overview.people {
         at_work.last_seen = app.last_seen(at_work.person.id);
     }
@@ -62,13 +64,13 @@ pub(crate) struct WhichAnswers {
 pub(crate) async fn answers(
     State(app): State<Arc<App>>,
     _: Lead,
-    Asked(asked): Asked<WhichAnswers>,
+    QueryParams(asked): QueryParams<WhichAnswers>,
 ) -> Reply<Value> {
     let WhichAnswers { limit: count, before, person, item } = asked;
     let limit = limit(count, 50, 200)?;
     let which = Which { limit, before, person, item, this_round: false };
-    let answers = app.clerk.state().answers(&which);
-    let answers: Vec<_> = answers.into_iter().map(|answer| app.gallery.answer(answer)).collect();
+    let answers = app.state().answers(&which);
+    let answers: Vec<_> = answers.into_iter().map(|answer| app.catalog.answer(answer)).collect();
     Ok(Json(json!({ "answers": answers })))
 }
 
@@ -83,11 +85,11 @@ pub(crate) struct WhichTasks {
 pub(crate) async fn queue(
     State(app): State<Arc<App>>,
     _: Lead,
-    Asked(WhichTasks { state, offset, limit: count }): Asked<WhichTasks>,
+    QueryParams(WhichTasks { state, offset, limit: count }): QueryParams<WhichTasks>,
 ) -> Reply<Value> {
-    let which = (state, offset.unwrap_or(0), limit(count, 50, 200)?);
-    let (total, tasks) = app.clerk.state().queue(which, (app.terms, app.now().tick));
-    let tasks: Vec<_> = tasks.into_iter().map(|task| app.gallery.queue_task(task)).collect();
+    let page = QueuePage { state, offset: offset.unwrap_or(0), limit: limit(count, 50, 200)? };
+    let (total, tasks) = app.state().queue(page, app.terms, app.now().tick);
+    let tasks: Vec<_> = tasks.into_iter().map(|task| app.catalog.queue_task(task)).collect();
     Ok(Json(json!({ "total": total, "tasks": tasks })))
 }
 
@@ -108,28 +110,28 @@ struct Past {
 pub(crate) async fn history(
     State(app): State<Arc<App>>,
     _: Lead,
-    Asked(OfItem { item }): Asked<OfItem>,
+    QueryParams(OfItem { item }): QueryParams<OfItem>,
 ) -> Reply<Value> {
-    let known = app.clerk.state().rounds.iter().any(|round| round.slot(&item).is_some());
+    let known = app.state().rounds.iter().any(|round| round.slot(&item).is_some());
     if !known {
         return Err(Refusal::not_found("nobody was asked about this item"));
     }
     let events = app.store.history(&item).await;
     let events = events.map_err(|error| {
-        say!("the database failed: {error}");
+        app.log.line(format_args!("the database failed: {error}"));
         Refusal::unavailable("the database does not answer; try again")
     })?;
-    let state = app.clerk.state();
+    let state = app.state();
     let events: Vec<Past> = events.iter().map(|event| past(&state, event)).collect();
     Ok(Json(json!({ "events": events })))
 }
 
-/// What happened, in words.
+/// An event in words.
 fn past(state: &Known, event: &Event) -> Past {
     let name = |id: PersonId| Some(state.name_of(id));
-    let (person, detail) = match &event.what {
-        What::Leased { person, .. } | What::LetGo { person, .. } => (name(*person), None),
-        What::Answered { person, said, replaces, .. } => {
+    let (person, detail) = match &event.kind {
+        EventKind::Leased { person, .. } | EventKind::LetGo { person, .. } => (name(*person), None),
+        EventKind::Answered { person, said, replaces, .. } => {
             let said = match &**said {
                 Said::Captions(captions) => captions.join("\n"),
                 Said::Image(image) => format!("image {image}"),
@@ -141,10 +143,10 @@ fn past(state: &Known, event: &Event) -> Past {
             let detail = said + &replaced.unwrap_or_default() + &edited.unwrap_or_default();
             (name(*person), Some(detail))
         }
-        What::Returned { note, .. } => (event.by.and_then(name), Some(note.clone())),
+        EventKind::Returned { note, .. } => (event.by.and_then(name), Some(note.clone())),
         _ => (event.by.and_then(name), None),
     };
-    Past { at: event.at, what: event.what.name(), person, detail }
+    Past { at: event.at, what: event.kind.name(), person, detail }
 }
 
 #[derive(Deserialize)]
@@ -156,7 +158,7 @@ pub(crate) struct Paused {
 pub(crate) async fn pause(
     State(app): State<Arc<App>>,
     Lead(caller): Lead,
-    Body(Paused { paused }): Body<Paused>,
+    JsonBody(Paused { paused }): JsonBody<Paused>,
 ) -> Result<StatusCode, Refusal> {
     app.act(caller.person, Act::Pause { paused }).await?;
     Ok(StatusCode::NO_CONTENT)
@@ -172,7 +174,7 @@ pub(crate) struct Priced {
 pub(crate) async fn price(
     State(app): State<Arc<App>>,
     Lead(caller): Lead,
-    Body(Priced { price }): Body<Priced>,
+    JsonBody(Priced { price }): JsonBody<Priced>,
 ) -> Result<StatusCode, Refusal> {
     if price.is_some_and(|price| !(0.0..=DEAREST).contains(&price)) {
         return Err(Refusal::invalid(format!("a price is from 0 to {DEAREST}")));
@@ -189,23 +191,13 @@ pub(crate) struct Closed {
     unanswered: Unanswered,
 }
 
-/// What becomes of tasks that nobody answered.
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Unanswered {
-    #[default]
-    Refuse,
-    Skip,
-}
-
 pub(crate) async fn close(
     State(app): State<Arc<App>>,
     Lead(caller): Lead,
-    Body(Closed { round, unanswered }): Body<Closed>,
+    JsonBody(Closed { round, unanswered }): JsonBody<Closed>,
 ) -> Reply<RoundView> {
-    let skip_rest = matches!(unanswered, Unanswered::Skip);
-    app.act(caller.person, Act::Close { round, skip_rest }).await?;
-    let state = app.clerk.state();
+    app.act(caller.person, Act::Close { round, unanswered }).await?;
+    let state = app.state();
     let closed = state.rounds.iter().find(|known| known.number == round);
     let closed = closed.map(|round| Json(state.round_view(round, app.terms)));
     closed.ok_or_else(|| Refusal::not_found("there is no such round"))
@@ -221,12 +213,12 @@ pub(crate) struct Wanted {
 pub(crate) async fn export(
     State(app): State<Arc<App>>,
     _: Lead,
-    Asked(Wanted { format, round }): Asked<Wanted>,
+    QueryParams(Wanted { format, round }): QueryParams<Wanted>,
 ) -> Result<Response, Refusal> {
-    let form: Form =
+    let export_format: ExportFormat =
         format.parse().map_err(|e: nextpair_data::Error| Refusal::malformed(e.to_string()))?;
     let (tasks, answers) = {
-        let state = app.clerk.state();
+        let state = app.state();
         let wanted = |number: i64| round.is_none_or(|round| round == number);
         let rounds: Vec<_> = state.rounds.iter().filter(|known| wanted(known.number)).collect();
         if rounds.is_empty() && round.is_some() {
@@ -237,23 +229,24 @@ pub(crate) async fn export(
         let answers: Vec<_> = rounds.iter().flat_map(|round| state.said(round)).collect();
         (tasks, answers)
     };
+    let log = app.log.clone();
     // Not into memory: it may be long, and whoever asked may read slowly.
     let write = move || {
         let file = tempfile::tempfile().map_err(|e| e.to_string())?;
-        let (mut file, dataset) = (BufWriter::new(file), app.gallery.dataset());
-        write_export(&mut file, form, &tasks, &answers, dataset, app.pool)
+        let (mut file, dataset) = (BufWriter::new(file), app.catalog.dataset());
+        write_export(&mut file, export_format, &tasks, &answers, dataset, app.pool)
             .map_err(|e| e.to_string())?;
         let file = file.into_inner().map_err(|e| e.to_string())?;
         stream(file).map_err(|e| e.to_string())
     };
     let written = tokio::task::spawn_blocking(write).await;
     let failed = |what: String| {
-        say!("an export failed: {what}");
+        log.line(format_args!("an export failed: {what}"));
         Refusal::unavailable("the file could not be made; the log says why")
     };
     let response = written.map_err(|e| failed(e.to_string()))?.map_err(failed)?;
-    let name = format!("attachment; filename=\"{}\"", form.file_name());
-    let kind = form.media_type().to_owned();
+    let name = format!("attachment; filename=\"{}\"", export_format.file_name());
+    let kind = export_format.media_type().to_owned();
     Ok(([(header::CONTENT_TYPE, kind), (header::CONTENT_DISPOSITION, name)], response)
         .into_response())
 }

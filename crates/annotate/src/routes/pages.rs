@@ -1,4 +1,4 @@
-//! The pages and what they are made of, all of it in the program.
+//! The pages with their scripts and styles, all of them in the program.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use axum::response::{Html, IntoResponse, Redirect, Response};
 
 use crate::access::{From, cookie, signed_in};
 use crate::app::App;
+use crate::error::Refusal;
 use crate::event::Role;
-use crate::refusal::Refusal;
 
 const SIGN_IN: &str = include_str!("../pages/sign-in.html");
 const CAPTION: &str = include_str!("../pages/caption.html");
@@ -40,7 +40,7 @@ const ASSETS: &[(&str, &str, &str)] = &[
     asset!("icon.svg", PICTURE),
     asset!("join.js", SCRIPT),
     asset!("lead-answers.js", SCRIPT),
-    asset!("lead-desk.js", SCRIPT),
+    asset!("lead-actions.js", SCRIPT),
     asset!("lead-overview.js", SCRIPT),
     asset!("lead-people.js", SCRIPT),
     asset!("lead-queue.js", SCRIPT),
@@ -84,27 +84,27 @@ pub(crate) async fn join(
     Path(token): Path<String>,
 ) -> Response {
     if let Some(link) = app.signer.of_token(&token) {
-        app.hear_of(link).await;
+        app.learn_of(link).await;
     }
-    let Some((person, link, role)) = app.invited(&token) else {
+    let Some((link, role)) = app.invited(&token) else {
         return match from.map(|from| app.limits.failure(from, app.now().tick)) {
             Some(Err(refusal)) => refusal.into_response(),
             _ => sign_in(),
         };
     };
-    if let Err(refusal) = app.limits.request(person, false, app.now().tick) {
+    if let Err(refusal) = app.limits.request(link.person, app.now().tick) {
         return refusal.into_response();
     }
     match (is_from_here(&headers), signed_in(&app, &headers)) {
         (false, _) if !is_page(&headers) => {
             Refusal::forbidden("links are opened, not put into pages").into_response()
         }
-        (false, Some((signed_in, _))) if signed_in != person && app.sign_in => {
+        (false, Some((signed_in, _))) if signed_in != link.person && app.sign_in => {
             Html(JOIN).into_response()
         }
         (false, Some(_)) => Redirect::to(page_of(role)).into_response(),
         _ => {
-            let cookie = cookie(&app, person, link);
+            let cookie = cookie(&app, link);
             ([(header::SET_COOKIE, cookie)], Redirect::to(page_of(role))).into_response()
         }
     }
@@ -124,7 +124,7 @@ fn is_from_here(headers: &HeaderMap) -> bool {
     matches!(site, Some(b"none" | b"same-origin"))
 }
 
-/// Whether what is asked for becomes a page, and not a part of one.
+/// Whether the answer becomes a page, and not a part of one.
 fn is_page(headers: &HeaderMap) -> bool {
     let becomes = headers.get("sec-fetch-dest").map(|becomes| becomes.as_bytes());
     matches!(becomes, None | Some(b"document"))

@@ -8,11 +8,11 @@ use axum::http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::body::{Body, In};
+use super::extract::{JsonBody, PathParam};
 use crate::access::Lead;
 use crate::app::{App, checked_name};
+use crate::error::Refusal;
 use crate::event::{PersonId, Role};
-use crate::refusal::Refusal;
 use crate::state::{Act, Done, LinkView};
 
 type Reply<T> = Result<Json<T>, Refusal>;
@@ -27,12 +27,12 @@ pub(crate) struct Invited {
 pub(crate) async fn invite(
     State(app): State<Arc<App>>,
     Lead(caller): Lead,
-    Body(Invited { name, role }): Body<Invited>,
+    JsonBody(Invited { name, role }): JsonBody<Invited>,
 ) -> Reply<Value> {
     let name = checked_name(&name).map_err(Refusal::invalid)?;
     match app.act(caller.person, Act::Invite { name, role }).await? {
         Done::Number(person) => {
-            let view = app.clerk.state().view_of(person);
+            let view = app.state().view_of(person);
             Ok(Json(json!({ "person": view, "link": app.link(person).map(|(link, _)| link) })))
         }
         _ => Err(Refusal::unavailable("nothing to show")),
@@ -42,7 +42,7 @@ pub(crate) async fn invite(
 pub(crate) async fn remove(
     State(app): State<Arc<App>>,
     Lead(caller): Lead,
-    In(person): In<PersonId>,
+    PathParam(person): PathParam<PersonId>,
 ) -> Result<StatusCode, Refusal> {
     app.act(caller.person, Act::Remove { person }).await?;
     Ok(StatusCode::NO_CONTENT)
@@ -51,7 +51,7 @@ pub(crate) async fn remove(
 pub(crate) async fn renew_link(
     State(app): State<Arc<App>>,
     Lead(caller): Lead,
-    In(person): In<PersonId>,
+    PathParam(person): PathParam<PersonId>,
 ) -> Reply<Value> {
     app.act(caller.person, Act::RenewLink { person }).await?;
     shown(&app, person)
@@ -67,7 +67,7 @@ fn shown(app: &App, person: PersonId) -> Reply<Value> {
 pub(crate) async fn add_link(
     State(app): State<Arc<App>>,
     Lead(caller): Lead,
-    In(person): In<PersonId>,
+    PathParam(person): PathParam<PersonId>,
 ) -> Reply<Value> {
     app.act(caller.person, Act::AddLink { person }).await?;
     shown(&app, person)
@@ -76,7 +76,7 @@ pub(crate) async fn add_link(
 pub(crate) async fn revoke_link(
     State(app): State<Arc<App>>,
     Lead(caller): Lead,
-    In((person, link)): In<(PersonId, u32)>,
+    PathParam((person, link)): PathParam<(PersonId, u32)>,
 ) -> Result<StatusCode, Refusal> {
     app.act(caller.person, Act::RevokeLink { person, link }).await?;
     Ok(StatusCode::NO_CONTENT)

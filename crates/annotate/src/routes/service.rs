@@ -1,4 +1,4 @@
-//! What machines ask for.
+//! Requests of machines.
 
 use std::sync::Arc;
 
@@ -10,19 +10,19 @@ use serde_json::{Value, json};
 
 use crate::access::Lead;
 use crate::app::App;
-use crate::refusal::Refusal;
+use crate::error::Refusal;
 
 const OPENAPI: &str = include_str!("../openapi.json");
 
 pub(crate) async fn health(State(app): State<Arc<App>>) -> Result<Json<Value>, Refusal> {
-    match app.clerk.works(app.now()).await {
-        true => Ok(Json(json!({ "status": "ok" }))),
-        false => Err(Refusal::unavailable("nothing can be stored")),
+    if !app.writer.works(app.now()).await {
+        return Err(Refusal::unavailable("nothing can be stored"));
     }
+    Ok(Json(json!({ "status": "ok" })))
 }
 
 pub(crate) async fn metrics(State(app): State<Arc<App>>, _: Lead) -> impl IntoResponse {
-    let text = app.metrics.text(&app.clerk.state(), app.terms, app.clerk.waiting());
+    let text = app.metrics.text(&app.state(), app.terms, app.writer.waiting());
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text)
 }
 

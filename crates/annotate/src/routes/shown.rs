@@ -3,8 +3,8 @@
 use nextpair_data::queue::Why;
 use serde::Serialize;
 
+use crate::catalog::Catalog;
 use crate::event::{Draft, Millis};
-use crate::gallery::Gallery;
 use crate::state::{AnswerView, InHand, NextView, QueueTask};
 
 /// The task in somebody's hands, or why there is none.
@@ -39,14 +39,14 @@ struct Reason {
     surplus: f64,
 }
 
-/// What there is to see of an item.
+/// The image and the texts of an item.
 #[derive(Serialize)]
 pub(crate) struct Seen {
     image: Option<String>,
     texts: Vec<String>,
 }
 
-/// Something about an item, with what there is to see of it.
+/// Something about an item, with its image and texts.
 #[derive(Serialize)]
 pub(crate) struct With<T> {
     #[serde(flatten)]
@@ -55,7 +55,7 @@ pub(crate) struct With<T> {
     seen: Seen,
 }
 
-impl Gallery {
+impl Catalog {
     fn seen(&self, item: &str) -> Seen {
         Seen { image: self.url(item), texts: self.texts(item) }
     }

@@ -1,21 +1,23 @@
-//! What people may do, and what happens when they do it.
+//! Acts: what people may do, and the events that follow.
 //!
 //! [`State::perform`] decides with everything in view and records events, which change the state at
 //! once; whoever calls it stores them and only then says that it is done. An act that is refused
 //! records nothing.
 
+mod people;
 mod tasks;
 
 use std::sync::Arc;
 
 use nextpair_data::queue::Task;
+use serde::Deserialize;
 
 use super::views::NextView;
-use super::{MOST_LINKS, Round, State};
-use crate::event::{Draft, Event, Millis, Moment, PersonId, Role, Said, Seq, What};
-use crate::refusal::Refusal;
+use super::{Round, State};
+use crate::error::Refusal;
+use crate::event::{Draft, Event, EventKind, Millis, Moment, PersonId, Role, Said, Seq};
 
-/// What is wanted for every item.
+/// The answers wanted for every item, and the time to give one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms {
     /// Captions of every annotator.
@@ -26,7 +28,18 @@ pub(crate) struct Terms {
     pub(crate) lease: Millis,
 }
 
-/// Something that somebody wants to do.
+/// The fate of tasks that nobody answered when a lead closes a round.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Unanswered {
+    /// The round stays open.
+    #[default]
+    Refuse,
+    /// They are skipped.
+    Skip,
+}
+
+/// An act that somebody asks for.
 #[derive(Clone, Debug)]
 pub(crate) enum Act {
     Next,
@@ -65,7 +78,7 @@ pub(crate) enum Act {
     },
     Close {
         round: i64,
-        skip_rest: bool,
+        unanswered: Unanswered,
     },
     Invite {
         name: String,
@@ -114,29 +127,36 @@ pub(crate) enum Act {
     Look,
 }
 
-/// What an act led to.
+/// The outcome of an act for whoever asked for it.
 #[derive(Clone, Debug)]
 pub(crate) enum Done {
-    /// What is in somebody's hands now.
+    /// The task in somebody's hands now.
     Next(Box<NextView>),
-    /// An answer, and what is in somebody's hands now.
+    /// An answer, and the task in somebody's hands now.
     Answered(Seq, Box<NextView>),
-    /// Something has this number: an answer, a person, a time.
+    /// The number of an answer or a person, or a time.
     Number(i64),
     /// Nothing to tell.
     Nothing,
 }
 
-/// What acts leave behind: what to store, or what others have stored.
+/// The outcome of acts that is stored: of our own, or of other processes.
 #[derive(Debug, Default)]
 pub(crate) struct Record {
     pub(crate) events: Vec<Event>,
-    /// Unfinished words of somebody about an item; nothing if they are not needed any more.
-    pub(crate) drafts: Vec<(PersonId, String, Option<Draft>)>,
-    /// Tasks of a round that is opened.
+    pub(crate) drafts: Vec<DraftChange>,
+    /// Tasks by the number of the round that they open.
     pub(crate) tasks: Vec<(i64, Vec<Arc<Task>>)>,
     /// Something is to be written even if nothing happened.
     pub(crate) probe: bool,
+}
+
+/// Somebody's draft for an item from now on; nothing once it is not needed any more.
+#[derive(Clone, Debug)]
+pub(crate) struct DraftChange {
+    pub(crate) person: PersonId,
+    pub(crate) item: String,
+    pub(crate) draft: Option<Draft>,
 }
 
 impl Record {
@@ -144,7 +164,7 @@ impl Record {
         !self.probe && self.events.is_empty() && self.drafts.is_empty() && self.tasks.is_empty()
     }
 
-    /// What comes after it.
+    /// Appends a later record.
     pub(crate) fn add(&mut self, mut later: Record) {
         self.events.append(&mut later.events);
         self.drafts.append(&mut later.drafts);
@@ -162,11 +182,13 @@ struct Performance<'a> {
 }
 
 impl State {
-    /// Does what somebody wants, or says why not.
+    /// Performs an act, or refuses it.
     pub(crate) fn perform(
         &mut self,
-        (by, act): (Option<PersonId>, Act),
-        (terms, now): (Terms, Moment),
+        by: Option<PersonId>,
+        act: Act,
+        terms: Terms,
+        now: Moment,
         record: &mut Record,
     ) -> Result<Done, Refusal> {
         Performance { state: self, record, terms, by, now }.perform(act)
@@ -186,43 +208,27 @@ impl Performance<'_> {
             Act::LetGo => self.let_go(self.person()?),
             Act::Pause { paused } => {
                 if paused != self.state.paused {
-                    self.happens(if paused { What::Paused } else { What::Resumed });
+                    self.emit(if paused { EventKind::Paused } else { EventKind::Resumed });
                 }
                 Ok(Done::Nothing)
             }
             Act::Price { price } => {
                 if price != self.state.price {
-                    self.happens(What::Priced { price });
+                    self.emit(EventKind::Priced { price });
                 }
                 Ok(Done::Nothing)
             }
-            Act::Close { round, skip_rest } => self.close(round, skip_rest),
+            Act::Close { round, unanswered } => self.close(round, unanswered),
             Act::Invite { name, role } => self.invite(name, role),
-            Act::RenewLink { person } => {
-                self.somebody(person)?;
-                self.happens(What::LinkRenewed { person });
-                Ok(Done::Nothing)
-            }
+            Act::RenewLink { person } => self.renew_link(person),
             Act::AddLink { person } => self.add_link(person),
-            Act::RevokeLink { person, link } => {
-                let known = self.state.person(person);
-                if !known.is_some_and(|person| person.lets_in(link, self.now.wall)) {
-                    return Err(Refusal::not_found("there is no such link, or it has ended"));
-                }
-                self.happens(What::LinkRevoked { person, link });
-                Ok(Done::Nothing)
-            }
-            Act::SignOut { until } => {
-                let person = self.person()?;
-                self.let_go(person)?;
-                self.happens(What::SignedOut { person, until });
-                Ok(Done::Nothing)
-            }
+            Act::RevokeLink { person, link } => self.revoke_link(person, link),
+            Act::SignOut { until } => self.sign_out(until),
             Act::Remove { person } => self.remove(person),
             Act::Upload { name, bytes } => {
                 let person = self.person()?;
                 if !self.state.uploads.contains_key(&name) {
-                    self.happens(What::Uploaded { person, name, bytes });
+                    self.emit(EventKind::Uploaded { person, name, bytes });
                 }
                 Ok(Done::Nothing)
             }
@@ -230,7 +236,7 @@ impl Performance<'_> {
                 if self.state.round().is_none_or(|last| last.number < round && !last.is_open()) {
                     self.record.tasks.push((round, tasks.clone()));
                     self.state.coming.insert(round, tasks);
-                    self.happens(What::Opened { round, fingerprint });
+                    self.emit(EventKind::Opened { round, fingerprint });
                 }
                 Ok(Done::Nothing)
             }
@@ -239,21 +245,21 @@ impl Performance<'_> {
                     self.state.closes_at(self.terms, grace).is_some_and(|at| at <= self.now.tick);
                 if due && let Some(round) = self.state.round() {
                     let round = round.number;
-                    self.happens(What::Closed { round });
+                    self.emit(EventKind::Closed { round });
                 }
                 Ok(Done::Nothing)
             }
             Act::HandedOver { round } => {
                 let waits = |other: &Round| other.number == round && other.waits_for_hand_over();
                 if self.state.rounds.iter().any(waits) {
-                    self.happens(What::HandedOver { round });
+                    self.emit(EventKind::HandedOver { round });
                 }
                 Ok(Done::Nothing)
             }
             Act::Overtaken { round } => {
                 let open = |other: &Round| other.number == round && !other.handed_over;
                 if self.state.rounds.iter().any(open) {
-                    self.happens(What::Overtaken { round });
+                    self.emit(EventKind::Overtaken { round });
                 }
                 Ok(Done::Nothing)
             }
@@ -265,29 +271,24 @@ impl Performance<'_> {
         }
     }
 
-    fn happens(&mut self, what: What) -> Seq {
-        self.happens_as(what, None)
+    fn emit(&mut self, kind: EventKind) -> Seq {
+        self.emit_keyed(kind, None)
     }
 
-    fn happens_as(&mut self, what: What, key: Option<Arc<str>>) -> Seq {
+    fn emit_keyed(&mut self, kind: EventKind, key: Option<Arc<str>>) -> Seq {
         let round = self.state.round().map_or(0, |round| round.number);
         let Moment { wall: at, tick } = self.now;
-        let event = Event { seq: self.state.seq + 1, at, tick, round, by: self.by, key, what };
+        let event = Event { seq: self.state.seq + 1, at, tick, round, by: self.by, key, kind };
         self.state.apply(&event);
         let seq = event.seq;
         self.record.events.push(event);
         seq
     }
 
-    /// Who acts.
+    /// The person who acts.
     fn person(&self) -> Result<PersonId, Refusal> {
         let by = self.by.and_then(|by| self.state.person(by));
         by.map(|person| person.id).ok_or_else(Refusal::sign_in)
-    }
-
-    fn somebody(&self, person: PersonId) -> Result<(), Refusal> {
-        let known = self.state.person(person).is_some();
-        known.then_some(()).ok_or_else(|| Refusal::not_found("there is no such person"))
     }
 
     fn open_round(&self) -> Result<&Round, Refusal> {
@@ -295,53 +296,19 @@ impl Performance<'_> {
         open.ok_or_else(|| Refusal::conflict("round_closed", "the round is closed"))
     }
 
-    fn close(&mut self, number: i64, skip_rest: bool) -> Result<Done, Refusal> {
+    fn close(&mut self, number: i64, unanswered: Unanswered) -> Result<Done, Refusal> {
         let Some(round) = self.state.round().filter(|round| round.number == number) else {
             return Err(Refusal::conflict("round_closed", "this is not the round that is open"));
         };
         if round.is_open() {
             let left = round.slots.len() - round.answered(1);
-            if left > 0 && !skip_rest {
+            if left > 0 && unanswered == Unanswered::Refuse {
                 let message =
                     format!("{left} tasks have no answer; say that they are to be skipped");
                 return Err(Refusal::conflict("unanswered", message));
             }
-            self.happens(What::Closed { round: number });
+            self.emit(EventKind::Closed { round: number });
         }
-        Ok(Done::Nothing)
-    }
-
-    fn invite(&mut self, name: String, role: Role) -> Result<Done, Refusal> {
-        if self.state.named(&name).is_some() {
-            let message = "there is or was somebody of this name; take another one";
-            return Err(Refusal::conflict("taken", message));
-        }
-        let person = self.state.people.keys().next_back().map_or(1, |last| last + 1);
-        self.happens(What::Invited { person, name, role });
-        Ok(Done::Number(person))
-    }
-
-    fn add_link(&mut self, person: PersonId) -> Result<Done, Refusal> {
-        self.somebody(person)?;
-        let links =
-            self.state.person(person).map_or(0, |person| person.links(self.now.wall).count());
-        // The app itself adds one where none is left that is of use.
-        if self.by.is_some() && links >= MOST_LINKS {
-            let message = format!("there are {links} links of this person; revoke some");
-            return Err(Refusal::conflict("links", message));
-        }
-        self.happens(What::LinkAdded { person });
-        Ok(Done::Nothing)
-    }
-
-    fn remove(&mut self, person: PersonId) -> Result<Done, Refusal> {
-        self.somebody(person)?;
-        let leads = self.state.people.values().filter(|p| p.role == Role::Lead && !p.removed);
-        if leads.map(|lead| lead.id).eq([person]) {
-            return Err(Refusal::conflict("last_lead", "the last lead cannot be removed"));
-        }
-        self.let_go(person)?;
-        self.happens(What::Removed { person });
         Ok(Done::Nothing)
     }
 }

@@ -1,22 +1,22 @@
-//! How it goes, in numbers: what the lead looks at.
+//! Progress in numbers, for the lead.
 
 use std::collections::HashMap;
 
 use serde::Serialize;
 
 use super::views::{PersonView, RoundView};
-use super::{Given, LinkView, Person, Round, State, TaskState, Terms};
+use super::{GivenAnswer, LinkView, Person, Round, State, TaskState, Terms};
 use crate::event::{Millis, Moment, PersonId, Said, Seq};
-use crate::words::{overlap, words};
+use crate::word_overlap::{word_overlap, words};
 
 /// The rate is that of the answers of this time.
 const OF_LATE: Millis = 15 * 60 * 1000;
 /// A rate of less time than this says nothing.
 const LEAST: Millis = 10 * 1000;
-/// Agreement is that of so many items, the latest: it is computed again and again.
+/// Agreement is computed over the latest items only, because it is computed again and again.
 const COMPARED: usize = 1000;
 
-/// How it goes.
+/// Progress in numbers.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Overview {
     round: Option<RoundView>,
@@ -44,7 +44,7 @@ pub(crate) struct Overview {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct AtWork {
     pub(crate) person: PersonView,
-    /// The links that sign in, without what signs: nobody gets those of others with a look.
+    /// The links that sign in, without their tokens: nobody gets those of others with a look.
     links: Vec<LinkView>,
     answered: usize,
     skipped: usize,
@@ -55,7 +55,7 @@ pub(crate) struct AtWork {
     pub(crate) last_seen: Option<Millis>,
 }
 
-/// How alike the answers of different people are.
+/// The agreement between the answers of different people.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Agreement {
     items: usize,
@@ -64,19 +64,19 @@ pub(crate) struct Agreement {
 }
 
 impl State {
-    /// The tick at which the last round closes by itself: some time after everything was said, unless somebody
-    /// takes something back.
+    /// The tick at which the last round closes by itself: some time after it became complete, unless
+    /// somebody takes an answer back.
     pub(crate) fn closes_at(&self, terms: Terms, grace: Millis) -> Option<Millis> {
         let round = self.round().filter(|round| round.is_open() && !self.paused)?;
         round.is_complete(terms.annotators).then_some(round.changed + grace)
     }
 
-    /// How it goes in the last round.
+    /// The overview of the last round.
     pub(crate) fn overview(&self, terms: Terms, grace: Option<Millis>, now: Moment) -> Overview {
         let round = self.round();
         let closes_at = grace.and_then(|grace| self.closes_at(terms, grace));
         // Asked for every other second, and nothing is stored meanwhile: no answer is looked up.
-        let given: Vec<&Given> = round.into_iter().flat_map(Round::standing_by_age).collect();
+        let given: Vec<&GivenAnswer> = round.into_iter().flat_map(Round::standing_by_age).collect();
         let mut skips = vec![0; round.map_or(0, |round| round.slots.len())];
         for given in given.iter().filter(|given| matches!(*given.said, Said::Skip(_))) {
             skips[given.slot] += 1;
@@ -119,17 +119,18 @@ impl State {
 
     fn at_work(&self, now: Moment) -> Vec<AtWork> {
         let round = self.round();
-        let mut of: HashMap<PersonId, Vec<&Given>> = HashMap::new();
+        let mut of: HashMap<PersonId, Vec<&GivenAnswer>> = HashMap::new();
         for given in round.into_iter().flat_map(|round| round.answers.values()) {
             of.entry(given.person).or_default().push(given);
         }
         let at_work = |somebody: &Person| {
             let id = somebody.id;
             let said = of.remove(&id).unwrap_or_default();
-            let stands = |given: &&&Given| given.standing == super::Standing::Stands;
-            let standing: Vec<&&Given> = said.iter().filter(stands).collect();
-            let skips = |given: &&&Given| matches!(*given.said, Said::Skip(_));
-            let returned = |given: &&&Given| matches!(given.standing, super::Standing::Returned(_));
+            let stands = |given: &&&GivenAnswer| given.standing == super::Standing::Stands;
+            let standing: Vec<&&GivenAnswer> = said.iter().filter(stands).collect();
+            let skips = |given: &&&GivenAnswer| matches!(*given.said, Said::Skip(_));
+            let returned =
+                |given: &&&GivenAnswer| matches!(given.standing, super::Standing::Returned(_));
             let skipped = standing.iter().filter(|given| skips(given)).count();
             let holds = round.and_then(|round| {
                 let at = round.is_open().then(|| round.kept(id, now.tick).next()).flatten()?;
@@ -153,7 +154,7 @@ impl State {
 }
 
 /// Answers an hour, of late.
-fn rate(given: &[&Given], now: Millis) -> Option<f64> {
+fn rate(given: &[&GivenAnswer], now: Millis) -> Option<f64> {
     let first = given.iter().map(|given| given.first_tick).min()?;
     let since = first.max(now - OF_LATE);
     let late = given.iter().filter(|given| given.first_tick >= since).count();
@@ -186,7 +187,7 @@ fn agreement(round: &Round) -> Agreement {
         found.split_skips += usize::from(skips > 0 && skips < said.len());
         for (at, one) in said.iter().enumerate() {
             for other in &said[at + 1..] {
-                overlaps.extend(one.iter().flat_map(|a| other.iter().map(|b| overlap(a, b))));
+                overlaps.extend(one.iter().flat_map(|a| other.iter().map(|b| word_overlap(a, b))));
             }
         }
     }
@@ -196,7 +197,7 @@ fn agreement(round: &Round) -> Agreement {
     found
 }
 
-/// What was said in words; an image is a word of its own.
+/// The words of an answer; an image is a word of its own.
 fn texts(said: &Said) -> Vec<Vec<String>> {
     match said {
         Said::Captions(captions) => captions.iter().map(|caption| words(caption)).collect(),

@@ -1,4 +1,4 @@
-//! Somebody who was invited: what signs them in, and what does not any more.
+//! Somebody who was invited: their links and sessions.
 
 use serde::Serialize;
 
@@ -20,20 +20,20 @@ pub(crate) struct Person {
     pub(crate) role: Role,
     /// All that there ever were, by number.
     links: Vec<Link>,
-    /// When sessions would have ended that were ended before. It tells the sessions of somebody
-    /// apart.
+    /// The sessions that somebody ended early, by the time at which they would have ended. It tells
+    /// them apart.
     ended: Vec<Millis>,
     pub(crate) removed: bool,
 }
 
-/// Something that signs somebody in.
+/// A link that signs somebody in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Link {
     until: Millis,
     revoked: bool,
 }
 
-/// A link that works, without what signs in.
+/// A link that works, without its token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct LinkView {
     pub(crate) number: u32,

@@ -1,11 +1,11 @@
-//! One round: its tasks, who has them, and what was said.
+//! One round: its tasks, who has them, and their answers.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use nextpair_data::queue::Task;
 
-use crate::event::{Event, Millis, PersonId, Said, Seq, What};
+use crate::event::{Event, EventKind, Millis, PersonId, Said, Seq};
 use crate::source::Batch;
 
 /// Picks that people answer together.
@@ -19,7 +19,7 @@ pub(crate) struct Round {
     pub(crate) slots: Vec<Slot>,
     by_item: HashMap<String, usize>,
     /// All answers, whether or not they stand.
-    pub(crate) answers: BTreeMap<Seq, Given>,
+    pub(crate) answers: BTreeMap<Seq, GivenAnswer>,
     /// The slots in somebody's hands, the latest last.
     pub(super) hands: HashMap<PersonId, Vec<usize>>,
     /// Slots by how many answers stand, so that those with room are found at once.
@@ -32,7 +32,7 @@ pub(crate) struct Round {
     pub(crate) overtaken: bool,
 }
 
-/// A task and what became of it.
+/// A task with its leases and answers.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Slot {
     pub(crate) task: Arc<Task>,
@@ -57,7 +57,7 @@ pub(crate) struct Lease {
 
 /// An answer.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Given {
+pub(crate) struct GivenAnswer {
     pub(crate) seq: Seq,
     /// Which task.
     pub(crate) slot: usize,
@@ -75,13 +75,13 @@ pub(crate) struct Given {
     pub(crate) standing: Standing,
 }
 
-/// What became of an answer.
+/// Whether an answer counts, and why not.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Standing {
     Stands,
     /// Taken back by its author.
     Undone,
-    /// Given back by a lead, with this note.
+    /// GivenAnswer back by a lead, with this note.
     Returned(String),
     /// Another answer stands in its place.
     Replaced,
@@ -98,7 +98,7 @@ impl Slot {
         self.leases.iter().find(|lease| lease.person == person)
     }
 
-    /// How many others have it in their hands.
+    /// The number of other people who have it in their hands.
     pub(crate) fn held_by_others(&self, person: PersonId, now: Millis) -> usize {
         let held = |lease: &&Lease| lease.person != person && lease.is_live(now);
         self.leases.iter().filter(held).count()
@@ -142,17 +142,17 @@ impl Round {
         self.position(item).map(|at| &self.slots[at])
     }
 
-    pub(crate) fn answer(&self, seq: Seq) -> Option<&Given> {
+    pub(crate) fn answer(&self, seq: Seq) -> Option<&GivenAnswer> {
         self.answers.get(&seq)
     }
 
     /// Answers that stand, by task.
-    pub(crate) fn standing(&self) -> impl Iterator<Item = &Given> {
+    pub(crate) fn standing(&self) -> impl Iterator<Item = &GivenAnswer> {
         self.slots.iter().flat_map(|slot| &slot.standing).map(|seq| &self.answers[seq])
     }
 
     /// Answers that stand, the oldest first. Cheaper than by task: nothing is looked up.
-    pub(crate) fn standing_by_age(&self) -> impl Iterator<Item = &Given> {
+    pub(crate) fn standing_by_age(&self) -> impl Iterator<Item = &GivenAnswer> {
         self.answers.values().filter(|given| given.standing == Standing::Stands)
     }
 
@@ -161,7 +161,7 @@ impl Round {
         self.answered(wanted) == self.slots.len()
     }
 
-    /// How many tasks have at least so many answers.
+    /// The number of tasks with at least this many answers.
     pub(crate) fn answered(&self, at_least: usize) -> usize {
         self.by_answers.range(at_least..).map(|(_, slots)| slots.len()).sum()
     }
@@ -203,7 +203,7 @@ impl Round {
         !self.is_open() && !self.handed_over
     }
 
-    /// What was asked.
+    /// The batch that the round was opened with.
     pub(crate) fn batch(&self) -> Batch {
         let tasks = self.slots.iter().map(|slot| Task::clone(&slot.task)).collect();
         Batch { round: self.number as usize, tasks }
@@ -230,7 +230,7 @@ impl Round {
 
     /// The last thing that somebody said about a task and that does not stand, if nothing of theirs
     /// stands.
-    pub(crate) fn taken_back(&self, at: usize, person: PersonId) -> Option<&Given> {
+    pub(crate) fn taken_back(&self, at: usize, person: PersonId) -> Option<&GivenAnswer> {
         let mut said = self.slots[at].said.iter().rev().map(|seq| &self.answers[seq]);
         let last = said.find(|given| given.person == person)?;
         match last.standing {
@@ -239,20 +239,20 @@ impl Round {
         }
     }
 
-    /// Lets something have happened in this round.
+    /// Applies an event of this round.
     pub(crate) fn apply(&mut self, event: &Event) {
-        match &event.what {
-            What::Leased { item, person, until } => {
+        match &event.kind {
+            EventKind::Leased { item, person, until } => {
                 if let Some(at) = self.position(item) {
-                    self.lease(at, *person, span(event, *until), false);
+                    self.lease(at, lease(event, *person, *until));
                 }
             }
-            What::LetGo { item, person } => {
+            EventKind::LetGo { item, person } => {
                 if let Some(at) = self.position(item) {
                     self.let_go(at, *person);
                 }
             }
-            What::Answered { item, person, said, seconds, replaces } => {
+            EventKind::Answered { item, person, said, seconds, replaces } => {
                 let Some(at) = self.position(item) else { return };
                 let old = replaces.and_then(|old| self.answers.get(&old));
                 let first = old.map(|old| (old.first_at, old.first_tick));
@@ -260,7 +260,7 @@ impl Round {
                 if let Some(old) = replaces {
                     self.fall(*old, Standing::Replaced);
                 }
-                let given = Given {
+                let given = GivenAnswer {
                     seq: event.seq,
                     slot: at,
                     person: *person,
@@ -278,13 +278,14 @@ impl Round {
                 self.let_go(at, *person);
                 self.changed = event.tick;
             }
-            What::Undone { answer, .. } => {
+            EventKind::Undone { answer, .. } => {
                 self.fall(*answer, Standing::Undone);
                 self.changed = event.tick;
             }
-            What::Returned { answer, note, until, .. } => {
+            EventKind::Returned { answer, note, until, .. } => {
                 if let Some((at, person)) = self.fall(*answer, Standing::Returned(note.clone())) {
-                    self.lease(at, person, span(event, *until), true);
+                    let lease = lease(event, person, *until);
+                    self.lease(at, Lease { returned: true, ..lease });
                 }
                 self.changed = event.tick;
             }
@@ -292,13 +293,9 @@ impl Round {
         }
     }
 
-    fn lease(
-        &mut self,
-        at: usize,
-        person: PersonId,
-        (now, until): (Millis, Millis),
-        returned: bool,
-    ) {
+    /// Begins a lease, or extends the one of the same person.
+    fn lease(&mut self, at: usize, new: Lease) {
+        let (person, now) = (new.person, new.since);
         let leases = &mut self.slots[at].leases;
         match leases.iter_mut().find(|lease| lease.person == person) {
             Some(lease) => {
@@ -306,11 +303,11 @@ impl Round {
                 if !lease.is_live(now) {
                     lease.since = now;
                 }
-                lease.until = until;
+                lease.until = new.until;
             }
             None => {
                 leases.retain(|lease| lease.is_live(now));
-                leases.push(Lease { person, since: now, until, returned });
+                leases.push(new);
             }
         }
         let hand = self.hands.entry(person).or_default();
@@ -350,7 +347,8 @@ impl Round {
     }
 }
 
-/// How long an event keeps something, in ticks.
-fn span(event: &Event, until: Millis) -> (Millis, Millis) {
-    (event.tick, event.tick + (until - event.at))
+/// The lease that begins with an event and lasts until that time, in ticks.
+fn lease(event: &Event, person: PersonId, until: Millis) -> Lease {
+    let until = event.tick + (until - event.at);
+    Lease { person, since: event.tick, until, returned: false }
 }

@@ -69,7 +69,7 @@ proptest! {
         let mut record = Record::default();
         let mut perform = |state: &mut State, by, act, now| {
             let now = Moment { wall: now, tick: now };
-            state.perform((by, act), (terms, now), &mut record)
+            state.perform(by, act, terms, now, &mut record)
         };
         for name in ["lead", "ann", "ben", "cat"] {
             let role = if name == "lead" { Role::Lead } else { Role::Annotator };
@@ -108,8 +108,8 @@ proptest! {
         let mut again = State::default();
         again.coming.insert(1, (0..TASKS).map(task).collect());
         for event in &record.events {
-            let body = serde_json::to_string(&event.what).unwrap();
-            prop_assert_eq!(&serde_json::from_str::<crate::event::What>(&body).unwrap(), &event.what);
+            let body = serde_json::to_string(&event.kind).unwrap();
+            prop_assert_eq!(&serde_json::from_str::<crate::event::EventKind>(&body).unwrap(), &event.kind);
             again.apply(event);
         }
         prop_assert_eq!(again, state);

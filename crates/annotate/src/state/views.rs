@@ -1,14 +1,14 @@
-//! What people get to see of the state.
+//! The state as people see it.
 
 use std::sync::Arc;
 
 use nextpair_data::queue::{self, Task};
 use serde::{Deserialize, Serialize};
 
-use super::{Given, Round, Slot, Standing, State, Terms};
+use super::{GivenAnswer, Round, Slot, Standing, State, Terms};
 use crate::event::{Draft, Millis, Moment, PersonId, Role, Said, Seq};
 
-/// What is said of a task that nobody answered before the round was closed.
+/// The reason of a task that nobody answered before the round was closed.
 const UNANSWERED: &str = "nobody had answered when the round was closed";
 
 /// The task in somebody's hands, or why there is none.
@@ -78,7 +78,7 @@ pub(crate) struct Which {
     pub(crate) this_round: bool,
 }
 
-/// How a task stands.
+/// The progress of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum TaskState {
@@ -86,6 +86,14 @@ pub(crate) enum TaskState {
     Held,
     Done,
     Skipped,
+}
+
+/// Which tasks of the queue.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct QueuePage {
+    pub(crate) state: Option<TaskState>,
+    pub(crate) offset: usize,
+    pub(crate) limit: usize,
 }
 
 /// A task as the lead sees it.
@@ -106,12 +114,13 @@ impl State {
         PersonView { id, name: self.name_of(id), role }
     }
 
-    /// A task that somebody has, with what they typed or said before.
+    /// A task that somebody has, with their draft or last answer.
     pub(super) fn task_in_hand(
         &self,
         person: PersonId,
         at: usize,
-        (terms, now): (Terms, Moment),
+        terms: Terms,
+        now: Moment,
     ) -> NextView {
         let Some(round) = self.round() else { return NextView::none("no_round") };
         let slot = &round.slots[at];
@@ -154,7 +163,7 @@ impl State {
         wanted.take(which.limit).map(|(round, given)| self.answer_view(round, given)).collect()
     }
 
-    fn answer_view(&self, round: &Round, given: &Given) -> AnswerView {
+    fn answer_view(&self, round: &Round, given: &GivenAnswer) -> AnswerView {
         let (state, note) = match &given.standing {
             Standing::Stands => ("stands", None),
             Standing::Undone => ("undone", None),
@@ -179,13 +188,14 @@ impl State {
     /// Tasks of the last round in the order of the queue, and how many there are of this state.
     pub(crate) fn queue(
         &self,
-        (state, offset, limit): (Option<TaskState>, usize, usize),
-        (terms, now): (Terms, Millis),
+        page: QueuePage,
+        terms: Terms,
+        now: Millis,
     ) -> (usize, Vec<QueueTask>) {
         let Some(round) = self.round() else { return (0, Vec::new()) };
         let states = round.slots.iter().map(|slot| (slot, round.state_of(slot, terms, now)));
         let wanted: Vec<_> =
-            states.filter(|(_, found)| state.is_none_or(|state| state == *found)).collect();
+            states.filter(|(_, found)| page.state.is_none_or(|state| state == *found)).collect();
         let shown = |&(slot, state): &(&Slot, TaskState)| {
             let holder = slot.leases.iter().find(|lease| lease.is_live(now));
             let Task { id, rank, score, hits, .. } = &*slot.task;
@@ -199,10 +209,11 @@ impl State {
                 answers: slot.standing.len(),
             }
         };
-        (wanted.len(), wanted.iter().skip(offset).take(limit).map(shown).collect())
+        let tasks = wanted.iter().skip(page.offset).take(page.limit).map(shown).collect();
+        (wanted.len(), tasks)
     }
 
-    /// What people said in a round, for others to work with: the answers that stand, by task.
+    /// The answers of a round that stand, by task, in the form that leaves the app.
     pub(crate) fn said(&self, round: &Round) -> Vec<queue::Answer> {
         let answers = round.standing().flat_map(|given| {
             let said = match &*given.said {
@@ -223,8 +234,8 @@ impl State {
         answers.collect()
     }
 
-    /// What is handed over of a closed round: what people said, and for every task of which nobody
-    /// said anything that it is skipped.
+    /// The answers of a closed round to hand over: those that stand, and a skip for every task
+    /// without one.
     pub(crate) fn to_hand_over(&self, round: &Round) -> Vec<queue::Answer> {
         let mut answers = self.said(round);
         let unanswered = round.slots.iter().filter(|slot| slot.standing.is_empty());
@@ -245,22 +256,18 @@ impl Round {
 }
 
 impl Slot {
-    /// How it stands, if so many of its answers are skips.
+    /// Its progress, given the number of skips among its answers.
     pub(super) fn state(&self, skips: usize, terms: Terms, now: Millis) -> TaskState {
         if self.standing.len() >= terms.annotators {
-            return match skips == self.standing.len() {
-                true => TaskState::Skipped,
-                false => TaskState::Done,
-            };
+            let all_skips = skips == self.standing.len();
+            return if all_skips { TaskState::Skipped } else { TaskState::Done };
         }
-        match self.leases.iter().any(|lease| lease.is_live(now)) {
-            true => TaskState::Held,
-            false => TaskState::Open,
-        }
+        let held = self.leases.iter().any(|lease| lease.is_live(now));
+        if held { TaskState::Held } else { TaskState::Open }
     }
 }
 
-/// What was said, to be said again.
+/// An answer as the draft of the next one.
 fn as_draft(said: &Said) -> Draft {
     match said {
         Said::Captions(captions) => Draft { captions: captions.clone(), image: None },

@@ -1,15 +1,15 @@
-//! Where a database is, as people write it.
+//! Addresses of databases, as people write them.
 
 use std::path::Path;
 
 use nextpair_data::ordinary;
 
-use crate::refusal::Error;
+use crate::error::Error;
 
-/// Where a database is.
+/// The address of a database.
 #[derive(Debug)]
 pub(super) struct Address {
-    /// What errors call it: without a password.
+    /// Its name in errors: without a password.
     pub(super) name: String,
     /// As the driver takes it.
     pub(super) url: String,
@@ -41,7 +41,7 @@ impl Address {
     }
 }
 
-/// The address of a file that is there: what means something else in an address is written as its code.
+/// The address of a file that is there. Letters with a meaning in addresses are escaped.
 fn sqlite_url(path: &str) -> String {
     let mut address = String::from("sqlite:");
     for letter in path.chars() {
@@ -68,7 +68,7 @@ fn make_private(path: &Path) -> Result<(), nextpair_data::Error> {
     Ok(())
 }
 
-/// What a database may be called where others read it.
+/// The address of a database where others read it.
 fn without_password(url: &str) -> String {
     // A password may have any of the letters that come before and after it.
     let Some((before, host)) = url.rsplit_once('@') else { return url.to_owned() };

@@ -7,12 +7,13 @@ use sqlx::any::AnyRow;
 use sqlx::{AnyConnection, AssertSqlSafe, Row as _};
 
 use super::seal::Seal;
-use crate::event::{Draft, Event, PersonId, Seq};
+use crate::event::{Event, PersonId, Seq};
+use crate::state::DraftChange;
 
-/// Rows are written so many at a time, so that few different statements have to be prepared.
+/// Rows of one statement: few sizes, so that few different statements have to be prepared.
 const SIZES: [usize; 3] = [64, 8, 1];
 
-/// What an event is stored as.
+/// An event as it is stored.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Row {
     pub(super) seq: Seq,
@@ -35,10 +36,10 @@ impl Row {
             at: event.at,
             round: event.round,
             person: event.by.unwrap_or(0),
-            what: event.what.name().to_owned(),
-            item: event.what.item().unwrap_or_default().to_owned(),
+            what: event.kind.name().to_owned(),
+            item: event.kind.item().unwrap_or_default().to_owned(),
             key: event.key.as_deref().unwrap_or_default().to_owned(),
-            body: json(&event.what)?,
+            body: json(&event.kind)?,
         })
     }
 
@@ -56,16 +57,16 @@ impl Row {
         })
     }
 
-    /// The event that it is, or what is wrong with it.
+    /// Reads the event, or tells what is wrong with it.
     pub(super) fn event(self) -> Result<Event, String> {
         let Row { seq, at, round, person, key, body, .. } = self;
-        let what = serde_json::from_str(&body).map_err(|e| format!("event {seq}: {e}"))?;
+        let kind = serde_json::from_str(&body).map_err(|e| format!("event {seq}: {e}"))?;
         let (by, key) = ((person != 0).then_some(person), (!key.is_empty()).then(|| key.into()));
-        Ok(Event { seq, at, tick: at, round, by, key, what })
+        Ok(Event { seq, at, tick: at, round, by, key, kind })
     }
 }
 
-/// Writes events, sealed one after the other; the seal of the last one.
+/// Writes events, sealed one after the other, and returns the last seal.
 pub(super) async fn insert_events(
     connection: &mut AnyConnection,
     table: &str,
@@ -106,13 +107,14 @@ pub(super) async fn insert_tasks(
     Ok(())
 }
 
-/// Writes unfinished words. Those that are not needed any more leave an empty row behind, so that
-/// other processes hear of it.
+/// Writes a draft. One that is not needed any more leaves an empty row behind, so that other
+/// processes hear of it.
 pub(super) async fn write_draft(
     connection: &mut AnyConnection,
-    (person, item, draft): &(PersonId, String, Option<Draft>),
+    change: &DraftChange,
     version: i64,
 ) -> Result<(), sqlx::Error> {
+    let DraftChange { person, item, draft } = change;
     let draft = draft.as_ref().map(json).transpose()?.unwrap_or_default();
     let sql = "INSERT INTO nextpair_drafts (person, item, draft, version) VALUES ($1, $2, $3, $4) \
                ON CONFLICT (person, item) DO UPDATE \
@@ -138,7 +140,7 @@ fn in_chunks<T>(mut rows: &[T]) -> Vec<&[T]> {
     chunks
 }
 
-/// A statement that writes so many rows.
+/// A statement that writes this many rows.
 fn insert(columns: &str, width: usize, rows: usize) -> String {
     let row = |row: usize| {
         let numbers: Vec<String> = (1..=width).map(|at| format!("${}", row * width + at)).collect();

@@ -2,8 +2,8 @@
 
 use sqlx::{AnyConnection, AssertSqlSafe, Row as _};
 
-use super::Unstored;
-use super::line::Way;
+use super::StoreError;
+use super::connector::Connector;
 use super::rows::{self, Row};
 use super::seal::Head;
 
@@ -30,33 +30,39 @@ const INDEXES: [&str; 2] = [
     "CREATE INDEX IF NOT EXISTS nextpair_drafts_version ON nextpair_drafts (version)",
 ];
 
-/// Looks at every page of the file, and sees to it that there are tables of our version, all in one
+/// Checks every page of the file, and makes tables of our version where there are none, all in one
 /// transaction.
-pub(super) async fn prepare(connection: &mut AnyConnection, way: &Way) -> Result<(), Unstored> {
-    if way.sqlite {
+pub(super) async fn prepare(
+    connection: &mut AnyConnection,
+    connector: &Connector,
+) -> Result<(), StoreError> {
+    if connector.sqlite {
         let found: String =
             sqlx::query("PRAGMA quick_check(1)").fetch_one(&mut *connection).await?.try_get(0)?;
         if found != "ok" {
-            return Err(Unstored::Damaged(format!("the file is damaged: {found}")));
+            return Err(StoreError::Damaged(format!("the file is damaged: {found}")));
         }
     }
-    begin(connection, way).await?;
-    make(connection, way).await?;
+    begin(connection, connector).await?;
+    make(connection, connector).await?;
     let head = head(connection).await?;
     let last = "SELECT coalesce(max(seq), 0) FROM nextpair_events";
     let last: i64 = sqlx::query(last).fetch_one(&mut *connection).await?.try_get(0)?;
     if last > head.seq {
         let what = format!("event {last} was added or edited by hand: the last is {}", head.seq);
-        return Err(Unstored::Damaged(what));
+        return Err(StoreError::Damaged(what));
     }
     execute(connection, "COMMIT").await?;
     Ok(())
 }
 
 /// Begins a transaction during which nobody else writes.
-pub(super) async fn begin(connection: &mut AnyConnection, way: &Way) -> Result<(), sqlx::Error> {
-    if way.sqlite {
-        return way.unlocked(connection, "BEGIN IMMEDIATE").await;
+pub(super) async fn begin(
+    connection: &mut AnyConnection,
+    connector: &Connector,
+) -> Result<(), sqlx::Error> {
+    if connector.sqlite {
+        return connector.unlocked(connection, "BEGIN IMMEDIATE").await;
     }
     execute(connection, "BEGIN ISOLATION LEVEL READ COMMITTED").await?;
     // Named after the schema, because before the first time there is no table to name.
@@ -71,15 +77,15 @@ pub(super) async fn execute(
     sqlx::query(statement).execute(connection).await.map(drop)
 }
 
-async fn make(connection: &mut AnyConnection, way: &Way) -> Result<(), Unstored> {
+async fn make(connection: &mut AnyConnection, connector: &Connector) -> Result<(), StoreError> {
     execute(connection, META).await?;
     let version = meta(connection, "version").await?;
     match version.as_deref() {
         None => forget_unfinished(connection).await?,
-        Some(UNSEALED) => return seal(connection, way).await,
+        Some(UNSEALED) => return seal(connection, connector).await,
         Some(VERSION) => {}
         Some(other) => {
-            return Err(Unstored::Damaged(format!(
+            return Err(StoreError::Damaged(format!(
                 "its tables are of version {other}; this program knows {VERSION}: use the newer \
                  program"
             )));
@@ -108,14 +114,14 @@ async fn create(
 }
 
 /// Removes tables that the first version was killed over: they have no version and nothing in them.
-async fn forget_unfinished(connection: &mut AnyConnection) -> Result<(), Unstored> {
+async fn forget_unfinished(connection: &mut AnyConnection) -> Result<(), StoreError> {
     for (table, columns) in [("nextpair_events", EVENTS), ("nextpair_drafts", DRAFTS)] {
         create(connection, table, columns).await?;
         let any = format!("SELECT 1 FROM {table} LIMIT 1");
         let any = sqlx::query(AssertSqlSafe(any)).fetch_optional(&mut *connection).await?;
         if any.is_some() {
             let what = format!("{table} has rows, but nextpair_meta has no version");
-            return Err(Unstored::Damaged(what));
+            return Err(StoreError::Damaged(what));
         }
         let drop_it = format!("DROP TABLE {table}");
         sqlx::query(AssertSqlSafe(drop_it)).execute(&mut *connection).await?;
@@ -124,8 +130,8 @@ async fn forget_unfinished(connection: &mut AnyConnection) -> Result<(), Unstore
 }
 
 /// Makes tables of the second version of those of the first.
-async fn seal(connection: &mut AnyConnection, way: &Way) -> Result<(), Unstored> {
-    if !way.sqlite {
+async fn seal(connection: &mut AnyConnection, connector: &Connector) -> Result<(), StoreError> {
+    if !connector.sqlite {
         // The first version takes no turns: what it still writes must be seen, or must not be.
         let lock = "LOCK TABLE nextpair_events, nextpair_drafts, nextpair_tasks \
                     IN ACCESS EXCLUSIVE MODE";
@@ -141,7 +147,7 @@ async fn seal(connection: &mut AnyConnection, way: &Way) -> Result<(), Unstored>
         let Some(last) = page.last() else { break };
         if let Some((expected, _)) = (head.seq + 1..).zip(&page).find(|(seq, row)| *seq != row.seq)
         {
-            return Err(Unstored::Damaged(format!("event {expected} is missing")));
+            return Err(StoreError::Damaged(format!("event {expected} is missing")));
         }
         head.seq = last.seq;
         let seal = head.seal.clone();
@@ -187,8 +193,8 @@ pub(super) async fn set_meta(
 }
 
 /// The end of the history.
-pub(super) async fn head(connection: &mut AnyConnection) -> Result<Head, Unstored> {
+pub(super) async fn head(connection: &mut AnyConnection) -> Result<Head, StoreError> {
     let text = meta(connection, "head").await?.unwrap_or_default();
-    let unreadable = || Unstored::Damaged(format!("its head {text:?} is not one"));
+    let unreadable = || StoreError::Damaged(format!("its head {text:?} is not one"));
     Head::of_text(&text).ok_or_else(unreadable)
 }

@@ -93,7 +93,7 @@ fn links_end() {
     on_both(as_is, async |world| {
         let (cookie, _) = sign_in(&world, "ann").await;
         let (old, shows) = (world.as_("ann"), Shows::Cookie(cookie, None));
-        let ann = world.app.clerk.state().named("ann").unwrap().id;
+        let ann = world.app.state().named("ann").unwrap().id;
         let renewed =
             world.post("lead", &format!("/api/lead/people/{ann}/link"), json!({})).await.ok();
         for shows in [&old, &shows] {
@@ -214,22 +214,18 @@ fn nobody_signs_in_on_a_laptop_but_pages_elsewhere_stay_out() {
 #[test]
 fn strangers_are_not_let_in_by_settings() {
     on_sqlite(Side::Image, as_is, async |world| {
-        let check = |change: &dyn Fn(&mut Settings)| {
+        let check = |address: &str, change: &dyn Fn(&mut Settings)| {
             let mut settings = world.settings.clone();
             change(&mut settings);
-            settings.check(settings.address).map_err(|error| error.to_string())
+            settings.check(address.parse().unwrap()).map_err(|error| error.to_string())
         };
-        let open = |address: &str| {
-            let address = address.parse().unwrap();
-            check(&|settings| (settings.sign_in, settings.address) = (false, address))
-        };
+        let open = |address: &str| check(address, &|settings| settings.sign_in = false);
         for address in ["0.0.0.0:80", "[::]:80", "192.168.0.7:80"] {
             assert!(open(address).unwrap_err().contains("must sign in"), "{address}");
         }
         assert!(open("127.0.0.1:80").is_ok() && open("[::1]:80").is_ok());
         let public = |url: Option<&str>| {
-            let (address, url) = ("0.0.0.0:80".parse().unwrap(), url.map(str::to_owned));
-            check(&|settings| (settings.address, settings.public_url) = (address, url.clone()))
+            check("0.0.0.0:80", &|settings| settings.public_url = url.map(str::to_owned))
         };
         assert!(
             public(Some("http://box:80")).is_ok() && public(Some("https://a.example/")).is_ok()
@@ -244,14 +240,14 @@ fn strangers_are_not_let_in_by_settings() {
             (&|s: &mut Settings| s.price = Some(f64::NAN), "not a price"),
             (&|s: &mut Settings| s.lease = std::time::Duration::ZERO, "kept for at least"),
         ] {
-            let wrong = check(change).unwrap_err();
+            let wrong = check("127.0.0.1:80", change).unwrap_err();
             assert!(wrong.contains(expected), "{wrong}");
         }
     });
 }
 
 #[test]
-fn desks_do_not_open_for_other_pools_or_odd_databases() {
+fn projects_do_not_open_for_other_pools_or_odd_databases() {
     on_sqlite(Side::Image, as_is, async |mut world| {
         let refused = async |world: &World, pool: Side| {
             world.open_again(pool).await.err().unwrap().to_string()

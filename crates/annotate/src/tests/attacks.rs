@@ -46,8 +46,8 @@ fn images_come_from_the_dataset_only() {
         }
         assert_eq!(world.get("ann", "/api/images/%FF").await.status, 400, "not UTF-8");
         // A file that is no image is not served as one, whatever it is called.
-        let shown = world.app.gallery.item(&item).unwrap().image.unwrap();
-        let file = world.app.gallery.dataset().image_folder().unwrap().join(shown);
+        let shown = world.app.catalog.item(&item).unwrap().image.unwrap();
+        let file = world.app.catalog.dataset().image_folder().unwrap().join(shown);
         std::fs::write(file, "<script>alert(1)</script>").unwrap();
         assert_eq!(world.get("ann", &format!("/api/images/{item}")).await.status, 404);
     });

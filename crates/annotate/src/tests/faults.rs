@@ -181,7 +181,7 @@ fn a_damaged_file_is_called_that() {
             let wrong = crate::store::Store::open(&other.database).await.unwrap_err().to_string();
             assert!(wrong.contains("not a database"), "{wrong}");
             // A page in the middle that was overwritten.
-            world.app.clerk.close().await;
+            world.app.writer.close().await;
             world.app.store.close().await;
             let file = world.settings.database.strip_prefix("sqlite:").unwrap();
             let mut bytes = std::fs::read(file).unwrap();

@@ -6,8 +6,9 @@ use nextpair_data::Side;
 use serde_json::json;
 
 use super::world::{BEGIN, MINUTE, Reply, Shows, World, on_both, on_sqlite};
+use crate::Invitation;
 use crate::Settings;
-use crate::event::{Event, What};
+use crate::event::{Event, EventKind};
 use crate::state::State;
 
 const DAY: i64 = 24 * 60 * MINUTE;
@@ -73,7 +74,7 @@ fn signing_out_ends_the_session_everywhere() {
 #[test]
 fn links_are_revoked_one_by_one() {
     on_both(as_is, async |world| {
-        let ann = world.app.clerk.state().named("ann").unwrap().id;
+        let ann = world.app.state().named("ann").unwrap().id;
         let first = world.token("ann");
         let by_first = sign_in(&world, "ann").await;
         let links = format!("/api/lead/people/{ann}/links");
@@ -119,9 +120,9 @@ fn links_expire_and_a_start_makes_new_ones() {
         assert!(me(&world, &session).await.is_some(), "a session lasts its own time");
         // Everybody who is invited at the start has a link again, and so has the lead.
         let again = world.open_again(Side::Image).await.unwrap();
-        let links = again.links(&world.settings.invite);
-        assert_eq!(links.len(), 3);
-        for (name, link) in links {
+        let invitations = again.invitations(&world.settings.invite);
+        assert_eq!(invitations.len(), 3);
+        for Invitation { name, link } in invitations {
             let token = link.rsplit_once('/').unwrap().1;
             assert!(again.invited(token).is_some(), "{name}");
         }
@@ -195,8 +196,8 @@ fn what_older_versions_wrote_is_understood() {
         r#"{"what":"removed","person":2}"#,
     ];
     for (seq, body) in (1..).zip(written) {
-        let what: What = serde_json::from_str(body).unwrap();
-        state.apply(&Event { seq, at: BEGIN, tick: BEGIN, round: 0, by: None, key: None, what });
+        let kind: EventKind = serde_json::from_str(body).unwrap();
+        state.apply(&Event { seq, at: BEGIN, tick: BEGIN, round: 0, by: None, key: None, kind });
     }
     let lead = state.person(1).unwrap();
     assert_eq!([0, 1, 2, 3].map(|link| lead.lets_in(link, BEGIN)), [false, false, true, false]);

@@ -56,12 +56,12 @@ fn retries_are_one_answer() {
     on_both(as_is, async |world| {
         let item = world.next("ann").await.unwrap();
         let first = world.submit("ann", "key-once", &item, "A red star .").await.ok();
-        let events = world.app.clerk.state().seq;
+        let events = world.app.state().seq;
         for _ in 0..3 {
             let again = world.submit("ann", "key-once", &item, "A red star .").await.ok();
             assert_eq!(again, first);
         }
-        assert_eq!(world.app.clerk.state().seq, events, "nothing more happened");
+        assert_eq!(world.app.state().seq, events, "nothing more happened");
         assert_eq!(world.export().await.len(), 1);
         let other = world.submit("ann", "key-once", &item, "Something else .").await;
         assert_eq!(other.refusal(), (409, "key_reused".into()));
@@ -196,7 +196,7 @@ fn unfinished_words_are_kept() {
         let next = again.post("ann", "/api/next", json!({})).await.ok();
         assert_eq!(next["task"]["draft"]["captions"], json!(["A st"]));
         again.caption("ann", "A star .").await;
-        assert!(again.app.clerk.state().drafts.is_empty());
+        assert!(again.app.state().drafts.is_empty());
     });
 }
 
@@ -304,7 +304,7 @@ fn texts_are_paired_with_images() {
                     422
                 );
             }
-            let items = world.app.gallery.dataset().items();
+            let items = world.app.catalog.dataset().items();
             let test = items.get(items.in_split(Some("test"))[0]).id;
             assert_eq!(
                 world.post("ann", "/api/answers", body(&test, "key-wrong")).await.refusal().0,

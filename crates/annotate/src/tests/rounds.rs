@@ -5,7 +5,7 @@ use nextpair_data::queue::Said;
 use serde_json::{Value, json};
 
 use super::world::{MINUTE, World, on_both, on_sqlite};
-use crate::keeper;
+use crate::rounds;
 
 fn as_is(_: &mut crate::Settings) {}
 
@@ -56,7 +56,7 @@ fn a_lead_closes_a_round_and_the_run_gets_everything() {
         assert_eq!(world.next("ann").await.unwrap_err(), "closed");
         // The run cannot be reached at first.
         *world.run.broken.lock().unwrap() = Some("the folder is locked".into());
-        let wrong = keeper::look(&world.app).await.unwrap_err().to_string();
+        let wrong = rounds::update(&world.app).await.unwrap_err().to_string();
         assert!(wrong.contains("safe") && wrong.contains("the folder is locked"), "{wrong}");
         *world.run.broken.lock().unwrap() = None;
         // Also by another process, later.
@@ -135,7 +135,7 @@ fn a_run_that_goes_on_elsewhere_is_followed() {
         other.tasks.reverse();
         for (batch, expected) in [(other, "round 2"), (world.batch(1, 5), "round 1 waits")] {
             *world.run.batch.lock().unwrap() = Some(batch);
-            let wrong = keeper::look(&world.app).await.unwrap_err().to_string();
+            let wrong = rounds::update(&world.app).await.unwrap_err().to_string();
             assert!(wrong.contains(expected) && wrong.contains("another database"), "{wrong}");
         }
     });
@@ -182,9 +182,10 @@ fn what_was_not_stored_is_not_handed_over() {
         let mut blocker = pool.acquire().await.unwrap();
         sqlx::query("BEGIN EXCLUSIVE").execute(&mut *blocker).await.unwrap();
         let skip = json!({ "round": 1, "unanswered": "skip" });
-        let (closed, looked) = tokio::join!(close(&world, skip.clone()), keeper::look(&world.app));
+        let (closed, looked) =
+            tokio::join!(close(&world, skip.clone()), rounds::update(&world.app));
         assert_eq!(closed.refusal(), (503, "unavailable".into()));
-        assert!(world.app.clerk.state().round().unwrap().is_open());
+        assert!(world.app.state().round().unwrap().is_open());
         assert!(world.run.taken.lock().unwrap().is_empty(), "{looked:?}");
         sqlx::query("ROLLBACK").execute(&mut *blocker).await.unwrap();
         // The round is open, and what is said now counts.

@@ -127,7 +127,7 @@ fn a_database_of_the_first_version_opens() {
             world.ask(&world.as_("ben"), "PUT /api/drafts", Some(draft)).await.ok();
             as_first_version(&world).await;
             let again = world.again().await;
-            assert_eq!(*again.app.clerk.state(), *world.app.clerk.state());
+            assert_eq!(*again.app.state(), *world.app.state());
             again.submit("ben", "key-newer", &item, "A moon .").await.ok();
             assert_eq!(world.again().await.export().await.len(), 2);
             // A program of the first version that still runs cannot write any more.
@@ -156,7 +156,7 @@ fn tables_that_a_kill_left_unfinished_are_finished() {
                 execute(&world, statement).await;
             }
             let again = world.open_again(Side::Image).await.unwrap();
-            assert!(again.clerk.state().named("lead").is_some());
+            assert!(again.state().named("lead").is_some());
         },
     );
 }

@@ -66,7 +66,7 @@ fn signs_of_life_are_not_written_down_for_ever() {
         |_| {},
         async |world| {
             let item = world.next("ann").await.unwrap();
-            let before = world.app.clerk.state().seq;
+            let before = world.app.state().seq;
             for _ in 0..600 {
                 // A second apart, for ten minutes.
                 world.pass(1000);
@@ -74,7 +74,7 @@ fn signs_of_life_are_not_written_down_for_ever() {
                 let now = world.app.now().wall;
                 assert!(until["lease_until"].as_i64().unwrap() >= now + 10 * MINUTE);
             }
-            let written = world.app.clerk.state().seq - before;
+            let written = world.app.state().seq - before;
             assert!((1..=6).contains(&written), "{written} events");
         },
     );

@@ -69,7 +69,7 @@ fn it_does_not_matter_which_process_somebody_reaches() {
             };
             let (ann, ben) = tokio::join!(alternate("ann", 0), alternate("ben", 1));
             assert_eq!(ann + ben, 12);
-            assert!(worlds[0].again().await.app.clerk.state().drafts.is_empty());
+            assert!(worlds[0].again().await.app.state().drafts.is_empty());
         },
     );
 }
@@ -83,7 +83,7 @@ fn a_restart_knows_everything() {
             assert_eq!((ann.len(), ben.len()), (5, 5));
             world.look().await;
             let again = world.again().await;
-            assert_eq!(*again.app.clerk.state(), *world.app.clerk.state());
+            assert_eq!(*again.app.state(), *world.app.state());
         },
     );
 }
@@ -97,13 +97,13 @@ fn one_process_sees_what_another_one_did() {
             let item = world.next("ann").await.unwrap();
             world.submit("ann", "key-seen", &item, "A star .").await.ok();
             let known = async || {
-                while other.app.clerk.state().seq < world.app.clerk.state().seq {
+                while other.app.state().seq < world.app.state().seq {
                     tokio::task::yield_now().await;
                 }
             };
             tokio::time::timeout(std::time::Duration::from_secs(30), known()).await.unwrap();
             assert_eq!(other.export().await, world.export().await);
-            assert_eq!(*other.app.clerk.state(), *world.app.clerk.state());
+            assert_eq!(*other.app.state(), *world.app.state());
         },
     );
 }

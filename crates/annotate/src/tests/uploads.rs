@@ -16,7 +16,7 @@ use nextpair_data::Side;
 use tempfile::TempDir;
 
 use super::world::{Reply, World, on_sqlite};
-use crate::uploads::{LARGEST, Uploads};
+use crate::uploads::{Brought, LARGEST, Timeouts, Uploads};
 use crate::{Settings, routes};
 
 /// A body that comes in pieces and then fails, and counts how often it was asked.
@@ -51,8 +51,8 @@ async fn upload(world: &World, who: &str, bytes: &[u8]) -> Reply {
 
 /// Images of the dataset, to bring.
 fn images(world: &World) -> Vec<Vec<u8>> {
-    let folder = world.app.gallery.dataset().image_folder().unwrap();
-    let items = world.app.gallery.dataset().items().iter();
+    let folder = world.app.catalog.dataset().image_folder().unwrap();
+    let items = world.app.catalog.dataset().items().iter();
     items.map(|item| fs::read(folder.join(item.image.unwrap())).unwrap()).collect()
 }
 
@@ -138,7 +138,7 @@ fn everybody_and_all_together_have_a_quota() {
         let bytes = images[0].len() as u64;
         upload(&world, "ann", &images[0]).await.ok();
         upload(&world, "ann", &images[0]).await.ok();
-        assert_eq!(world.app.clerk.state().brought_by(None), bytes, "the same is brought once");
+        assert_eq!(world.app.state().brought(0).by_all, bytes, "the same is brought once");
         // What was brought counts in every process, and after a restart.
         world.settings.quota.per_person = bytes + images[1].len() as u64;
         let again = world.again().await;
@@ -183,7 +183,7 @@ fn what_does_not_come_whole_leaves_nothing() {
             assert_eq!(half.refusal(), (415, "unsupported".into()));
             assert!(!half.text().contains("uploads"), "no path of the server: {}", half.text());
             assert!(names(&folder).is_empty(), "{:?}", names(&folder));
-            assert_eq!(world.app.clerk.state().brought_by(None), 0);
+            assert_eq!(world.app.state().brought(0).by_all, 0);
             // Nothing of it counts as being on its way.
             upload(&world, "ann", &images[0]).await.ok();
         },
@@ -218,18 +218,21 @@ fn what_comes_too_slowly_is_given_up() {
         Side::Text,
         |_| {},
         async |world, folder| {
-            let quota = world.settings.quota;
-            let mut uploads = Uploads::open(&folder, quota, &world.app.clerk.state()).unwrap();
-            for (patience, bytes) in [((long, short), None), ((short, long), Some(Bytes::new()))] {
-                uploads.patience = patience;
-                let coming = uploads.begin(2, LARGEST, (0, 0)).unwrap();
+            let opened = Uploads::open(&folder, &world.settings, &world.app.state());
+            let mut uploads = opened.unwrap();
+            for (timeouts, bytes) in [
+                (Timeouts { whole: long, stall: short }, None),
+                (Timeouts { whole: short, stall: long }, Some(Bytes::new())),
+            ] {
+                uploads.timeouts = timeouts;
+                let coming = uploads.begin(2, LARGEST, Brought::default()).unwrap();
                 let slow = uploads.receive(Body::new(Dribble(bytes)), &coming).await;
                 assert_eq!(slow.err().unwrap().code, "slow");
                 assert!(names(&folder).is_empty(), "{:?}", names(&folder));
             }
             let request = Request::builder().header(header::CONTENT_TYPE, "application/json");
             let request = request.body(Body::new(Dribble(None))).unwrap();
-            let slow = routes::body::read::<serde_json::Value>(request, &world.app, short).await;
+            let slow = routes::extract::read::<serde_json::Value>(request, &world.app, short).await;
             assert_eq!(slow.err().unwrap().status, 408);
         },
     );

@@ -1,10 +1,9 @@
-//! A desk to try things on: generated scenes, a source of batches, a clock that is told the time.
+//! A project to try things on: generated scenes, a source of batches, a clock that is told the time.
 
 use std::error::Error;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
@@ -20,8 +19,10 @@ use tower::ServiceExt;
 
 use crate::app::App;
 use crate::event::{Millis, Moment};
-use crate::{Batch, Desk, Quota, Settings, Source, Taken, keeper, routes};
+use crate::{Batch, HandOver, Project, Quota, Settings, Source, rounds, routes};
 
+/// Where the app believes that it listens.
+const ADDRESS: ([u8; 4], u16) = ([127, 0, 0, 1], 7878);
 /// When every test begins.
 pub(super) const BEGIN: Millis = 1_800_000_000_000;
 pub(super) const MINUTE: Millis = 60_000;
@@ -36,7 +37,7 @@ pub(super) struct Run {
     pub(super) closed: Mutex<bool>,
 }
 
-/// The side of the run that a desk sees.
+/// The side of the run that the app sees.
 struct Window(Arc<Run>);
 
 type Failure = Box<dyn Error + Send + Sync>;
@@ -46,19 +47,19 @@ impl Source for Window {
         Ok(self.0.batch.lock().unwrap().clone())
     }
 
-    fn hand_over(&self, batch: &Batch, answers: &[Answer]) -> Result<Taken, Failure> {
+    fn hand_over(&self, batch: &Batch, answers: &[Answer]) -> Result<HandOver, Failure> {
         if let Some(what) = self.0.broken.lock().unwrap().clone() {
             return Err(what.into());
         }
         if *self.0.closed.lock().unwrap() {
-            return Ok(Taken::TooLate);
+            return Ok(HandOver::TooLate);
         }
         self.0.taken.lock().unwrap().push((batch.round, answers.to_vec()));
-        Ok(Taken::Yes)
+        Ok(HandOver::Taken)
     }
 }
 
-/// A desk with everything around it.
+/// A project with everything around it.
 pub(super) struct World {
     pub(super) folder: Arc<TempDir>,
     pub(super) app: Arc<App>,
@@ -142,25 +143,15 @@ fn on(postgres: bool, pool: Side, change: &impl Fn(&mut Settings), test: &impl A
         let scenes = scenes::Settings { images: 30, ..scenes::Settings::default() };
         import_scenes(&scenes, &folder.path().join("scenes"), &()).unwrap();
         let mut settings = Settings {
-            address: SocketAddr::from(([127, 0, 0, 1], 7878)),
-            public_url: None,
-            database,
-            sign_in: true,
             invite: vec!["ann".to_owned(), "ben".to_owned()],
-            captions: 1,
-            annotators: 1,
-            lease: Duration::from_secs(600),
-            language: None,
-            price: None,
             grace: None,
-            uploads: None,
             quota: Quota { keep_free: 0, ..Quota::default() },
-            images: None,
+            ..Settings::new(database)
         };
         change(&mut settings);
         let world = World::open(folder, settings, Arc::default(), (pool, BEGIN)).await;
         *world.run.batch.lock().unwrap() = Some(world.batch(1, 5));
-        keeper::look(&world.app).await.unwrap();
+        rounds::update(&world.app).await.unwrap();
         test(world).await;
     });
 }
@@ -189,13 +180,13 @@ async fn open(
     (pool, clock): (Side, &Arc<Hands>),
 ) -> Result<Arc<App>, crate::Error> {
     let dataset = Dataset::open(&folder.path().join("scenes")).unwrap();
-    let desk = Desk { dataset, pool, source: Box::new(Window(Arc::clone(run))) };
+    let project = Project { dataset, pool, source: Box::new(Window(Arc::clone(run))) };
     let time = Arc::clone(clock);
     let now = Arc::new(move || {
         let (wall, tick) = (&time.wall, &time.tick);
         Moment { wall: wall.load(Ordering::SeqCst), tick: tick.load(Ordering::SeqCst) }
     });
-    App::open(desk, settings, settings.address, now).await
+    App::open(project, settings, SocketAddr::from(ADDRESS), now).await
 }
 
 impl World {
@@ -211,12 +202,12 @@ impl World {
         World { folder, app, run, settings, clock, router }
     }
 
-    /// Tries to open the desk again.
+    /// Tries to open the project again.
     pub(super) async fn open_again(&self, pool: Side) -> Result<Arc<App>, crate::Error> {
         open(&self.folder, &self.settings, &self.run, (pool, &self.clock)).await
     }
 
-    /// Another process at the same desk, or the same one after a restart.
+    /// Another process that serves the same project, or the same one after a restart.
     pub(super) async fn again(&self) -> World {
         let (folder, run) = (Arc::clone(&self.folder), Arc::clone(&self.run));
         let now = (self.app.pool, self.clock.wall.load(Ordering::SeqCst));
@@ -225,7 +216,7 @@ impl World {
 
     /// The first items of the training split as a batch, each confusable with two others.
     pub(super) fn batch(&self, round: usize, count: usize) -> Batch {
-        let items = self.app.gallery.dataset().items();
+        let items = self.app.catalog.dataset().items();
         let train = items.in_split(Some("train"));
         let why = |at: usize| {
             let item = items.get(train[at % train.len()]);
@@ -254,11 +245,11 @@ impl World {
     }
 
     pub(super) async fn look(&self) {
-        keeper::look(&self.app).await.unwrap();
+        rounds::update(&self.app).await.unwrap();
     }
 
     pub(super) fn token(&self, name: &str) -> String {
-        let person = self.app.clerk.state().named(name).unwrap().id;
+        let person = self.app.state().named(name).unwrap().id;
         let link = self.app.link(person).unwrap().0;
         link.rsplit_once('/').unwrap().1.to_owned()
     }
@@ -334,7 +325,7 @@ impl World {
     /// Takes the next task and captions it; the number of the answer.
     pub(super) async fn caption(&self, who: &str, caption: &str) -> i64 {
         let item = self.next(who).await.unwrap();
-        let key = format!("key-{who}-{}", self.app.clerk.state().seq);
+        let key = format!("key-{who}-{}", self.app.state().seq);
         self.submit(who, &key, &item, caption).await.ok()["answer"].as_i64().unwrap()
     }
 

@@ -2,11 +2,11 @@
 
 use std::error::Error;
 
-use nextpair_annotate::{Batch, Source, Taken};
+use nextpair_annotate::{Batch, HandOver, Source};
 use nextpair_data::queue::Answer;
 use nextpair_scenario::Inbox;
 
-/// Batches come from the queue of the experiment, answers go to its book.
+/// Batches come from the queue of the experiment, answers go to its log.
 pub(super) struct HumanExperiment {
     inbox: Inbox,
 }
@@ -26,8 +26,8 @@ impl Source for HumanExperiment {
         &self,
         batch: &Batch,
         answers: &[Answer],
-    ) -> Result<Taken, Box<dyn Error + Send + Sync>> {
+    ) -> Result<HandOver, Box<dyn Error + Send + Sync>> {
         let taken = self.inbox.hand_over(batch.round, answers)?;
-        Ok(if taken { Taken::Yes } else { Taken::TooLate })
+        Ok(if taken { HandOver::Taken } else { HandOver::TooLate })
     }
 }

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result, bail};
-use nextpair_annotate::{Batch, Source, Taken};
+use nextpair_annotate::{Batch, HandOver, Source};
 use nextpair_data::dataset::{Dataset, Items};
-use nextpair_data::queue::{self, Answer, Answers, Task, Why};
+use nextpair_data::queue::{self, Answer, AnswerLog, Task, Why};
 use nextpair_data::{Side, ordinary};
 use serde::Deserialize;
 
@@ -47,10 +47,8 @@ impl PicksFile {
     /// Reads picks, whose items must be of the dataset.
     pub(super) fn open(path: &Path, dataset: &Dataset, pool: Side) -> Result<Self> {
         let text = read(path)?;
-        let tasks = match is_selection(&text) {
-            true => selected(path, &text, dataset)?,
-            false => queue::read(path)?,
-        };
+        let tasks =
+            if is_selection(&text) { selected(path, &text, dataset)? } else { queue::read(path)? };
         if tasks.is_empty() {
             bail!("{}: there are no picks in it", path.display());
         }
@@ -65,8 +63,8 @@ impl PicksFile {
             }
         }
         let answers = path.with_extension("answers.jsonl");
-        let book = Answers::open(&answers)?;
-        let is_answered = tasks.iter().all(|task| book.of(&task.id).next().is_some());
+        let log = AnswerLog::open(&answers)?;
+        let is_answered = tasks.iter().all(|task| log.of(&task.id).next().is_some());
         Ok(PicksFile { tasks, answers, is_answered: AtomicBool::new(is_answered) })
     }
 
@@ -91,13 +89,13 @@ impl Source for PicksFile {
         &self,
         batch: &Batch,
         answers: &[Answer],
-    ) -> Result<Taken, Box<dyn Error + Send + Sync>> {
+    ) -> Result<HandOver, Box<dyn Error + Send + Sync>> {
         // What is there already stays: it may be about earlier picks.
-        Answers::open(&self.answers)?.take(answers)?;
+        AnswerLog::open(&self.answers)?.append(answers)?;
         if batch.tasks == self.tasks {
             self.is_answered.store(true, Ordering::Relaxed);
         }
-        Ok(Taken::Yes)
+        Ok(HandOver::Taken)
     }
 }
 
@@ -243,14 +241,14 @@ mod tests {
             let answers = [Answer { id: "a".into(), said, annotator: Some("eve".into()) }];
             for _ in 0..2 {
                 source.hand_over(&batch, &answers).unwrap();
-                let written = Answers::open(&folder.join("picks.answers.jsonl")).unwrap();
+                let written = AnswerLog::open(&folder.join("picks.answers.jsonl")).unwrap();
                 assert_eq!(written.all(), answers);
                 assert!(source.batch().unwrap().is_none());
             }
             let said = Said::Skip("earlier picks".into());
             let earlier = [Answer { id: "b".into(), said, annotator: None }];
             source.hand_over(&batch, &earlier).unwrap();
-            let written = Answers::open(&folder.join("picks.answers.jsonl")).unwrap();
+            let written = AnswerLog::open(&folder.join("picks.answers.jsonl")).unwrap();
             assert_eq!(written.all(), [&answers[..], &earlier].concat(), "nothing is lost");
             let dataset = Dataset::open(folder).unwrap();
             let again = PicksFile::open(&folder.join("picks.jsonl"), &dataset, Side::Image);

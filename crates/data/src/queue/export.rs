@@ -1,4 +1,4 @@
-//! What was asked and what was said, in the forms that other programs read.
+//! Tasks and answers in the formats that other programs read.
 
 mod coco;
 
@@ -12,9 +12,9 @@ use super::{Answer, Said, Task, label_studio, sheet};
 use crate::dataset::Dataset;
 use crate::{Error, Side};
 
-/// A form in which answers leave.
+/// A format in which answers leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum ExportFormat {
     /// One [`Answer`] a line.
     Jsonl,
     /// One row per answer: the sheet of [`write_csv`](super::write_csv), filled in.
@@ -26,88 +26,89 @@ pub enum Form {
     LabelStudio,
 }
 
-impl Form {
+impl ExportFormat {
     /// All of them.
-    pub const ALL: [Form; 4] = [Form::Jsonl, Form::Csv, Form::Coco, Form::LabelStudio];
+    pub const ALL: [ExportFormat; 4] =
+        [ExportFormat::Jsonl, ExportFormat::Csv, ExportFormat::Coco, ExportFormat::LabelStudio];
 
-    /// What files of this form are called by default. Errors call an export so, too.
+    /// The default name of a file of this format, by which errors call an export, too.
     pub fn file_name(self) -> &'static str {
         match self {
-            Form::Jsonl => "answers.jsonl",
-            Form::Csv => "answers.csv",
-            Form::Coco => "answers.coco.json",
-            Form::LabelStudio => "answers.label-studio.json",
+            ExportFormat::Jsonl => "answers.jsonl",
+            ExportFormat::Csv => "answers.csv",
+            ExportFormat::Coco => "answers.coco.json",
+            ExportFormat::LabelStudio => "answers.label-studio.json",
         }
     }
 
     /// The extension of its files, without a dot.
     pub fn extension(self) -> &'static str {
         match self {
-            Form::Jsonl => "jsonl",
-            Form::Csv => "csv",
-            Form::Coco | Form::LabelStudio => "json",
+            ExportFormat::Jsonl => "jsonl",
+            ExportFormat::Csv => "csv",
+            ExportFormat::Coco | ExportFormat::LabelStudio => "json",
         }
     }
 
     /// Its media type.
     pub fn media_type(self) -> &'static str {
         match self {
-            Form::Jsonl => "application/x-ndjson",
-            Form::Csv => "text/csv; charset=utf-8",
-            Form::Coco | Form::LabelStudio => "application/json",
+            ExportFormat::Jsonl => "application/x-ndjson",
+            ExportFormat::Csv => "text/csv; charset=utf-8",
+            ExportFormat::Coco | ExportFormat::LabelStudio => "application/json",
         }
     }
 }
 
-impl fmt::Display for Form {
+impl fmt::Display for ExportFormat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Form::Jsonl => "jsonl",
-            Form::Csv => "csv",
-            Form::Coco => "coco",
-            Form::LabelStudio => "label-studio",
+            ExportFormat::Jsonl => "jsonl",
+            ExportFormat::Csv => "csv",
+            ExportFormat::Coco => "coco",
+            ExportFormat::LabelStudio => "label-studio",
         })
     }
 }
 
-impl FromStr for Form {
+impl FromStr for ExportFormat {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        Form::ALL.into_iter().find(|form| form.to_string() == text).ok_or_else(|| {
-            let names = Form::ALL.map(|form| form.to_string()).join(", ");
+        ExportFormat::ALL.into_iter().find(|format| format.to_string() == text).ok_or_else(|| {
+            let names = ExportFormat::ALL.map(|format| format.to_string()).join(", ");
             Error::Argument { name: "form", what: format!("{text:?} is none of {names}") }
         })
     }
 }
 
-/// Writes answers to tasks of a pool. [`read_answers`](super::read_answers) reads every form
+/// Writes answers to tasks of a pool. [`read_answers`](super::read_answers) reads every format
 /// again: the same answers in the same order, without blanks around what was said. In COCO's there
 /// are no skips, and in Label Studio's the order goes by tasks. Every answer must be about one of
 /// the tasks.
 pub fn export(
     out: &mut dyn Write,
-    form: Form,
+    format: ExportFormat,
     tasks: &[Task],
     answers: &[Answer],
     dataset: &Dataset,
     pool: Side,
 ) -> Result<(), Error> {
-    let path = Path::new(form.file_name());
+    let path = Path::new(format.file_name());
     let queue = Queue::of(path, tasks, dataset)?;
     for (row, answer) in answers.iter().enumerate() {
         check(answer, &queue, pool).map_err(|what| Error::row(path, row, what))?;
     }
-    match form {
-        Form::Jsonl => write_lines(out, answers),
-        Form::Csv => {
+    match format {
+        ExportFormat::Jsonl => write_lines(out, answers),
+        ExportFormat::Csv => {
             let questions = sheet::Questions::of(path, dataset, pool)?;
             sheet::write_answers(out, &queue, answers, &questions)
         }
-        Form::Coco => return coco::write(out, path, answers, dataset),
-        Form::LabelStudio => {
-            let form = label_studio::Form::of(path, tasks, dataset, pool)?;
-            label_studio::write_annotations(out, &queue, answers, &form)
+        ExportFormat::Coco => return coco::write(out, path, answers, dataset),
+        ExportFormat::LabelStudio => {
+            let layout = label_studio::Layout::of(path, tasks, dataset, pool)?;
+            label_studio::write_annotations(out, &queue, answers, &layout)
         }
     }
     .map_err(|e| Error::io(path, e))
@@ -121,10 +122,10 @@ fn check(answer: &Answer, queue: &Queue<'_>, pool: Side) -> Result<(), String> {
         }
         _ => {}
     }
-    match queue.has(&answer.id) {
-        true => Ok(()),
-        false => Err(format!("an answer about {:?}, which is no task", answer.id)),
+    if !queue.has(&answer.id) {
+        return Err(format!("an answer about {:?}, which is no task", answer.id));
     }
+    Ok(())
 }
 
 fn write_lines(out: &mut dyn Write, answers: &[Answer]) -> std::io::Result<()> {

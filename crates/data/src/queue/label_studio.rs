@@ -1,7 +1,6 @@
 //! A queue as tasks of Label Studio.
 
 use std::collections::HashMap;
-use std::fmt::Write as _;
 use std::io::Write;
 use std::path::Path;
 
@@ -11,7 +10,7 @@ use serde_json::{Serializer, Value, json};
 use super::shown::{Queue, Shown, wanted};
 use super::{Answer, Said, Task};
 use crate::dataset::Dataset;
-use crate::{AtomicFile, Error, Side};
+use crate::{AtomicFile, Error, Side, escape};
 
 /// The text area of an exported skip.
 pub(super) const SKIP: &str = "skip";
@@ -29,9 +28,9 @@ pub fn write_label_studio(
     pool: Side,
 ) -> Result<(), Error> {
     let queue = Queue::of(path, tasks, dataset)?;
-    let form = Form::of(path, tasks, dataset, pool)?;
+    let layout = Layout::of(path, tasks, dataset, pool)?;
     let mut file = AtomicFile::create(path)?;
-    let exported = queue.iter().map(|shown| form.task(&shown));
+    let exported = queue.iter().map(|shown| layout.task(&shown));
     let written = Serializer::pretty(&mut file).collect_seq(exported).map_err(Into::into);
     written.and_then(|()| file.write_all(b"\n")).map_err(|e| Error::io(path, e))?;
     file.commit()
@@ -43,16 +42,16 @@ pub(super) fn write_annotations(
     mut out: &mut dyn Write,
     queue: &Queue<'_>,
     answers: &[Answer],
-    form: &Form,
+    layout: &Layout,
 ) -> std::io::Result<()> {
     let mut about: HashMap<&str, Vec<&Answer>> = HashMap::new();
     for answer in answers {
         about.entry(&answer.id).or_default().push(answer);
     }
     let exported = queue.iter().map(|shown| {
-        let mut task = form.task(&shown);
+        let mut task = layout.task(&shown);
         let about = about.get(shown.task.id.as_str()).into_iter().flatten();
-        task["annotations"] = about.map(|answer| form.annotation(answer)).collect();
+        task["annotations"] = about.map(|answer| layout.annotation(answer)).collect();
         task
     });
     Serializer::pretty(&mut out).collect_seq(exported)?;
@@ -60,13 +59,13 @@ pub(super) fn write_annotations(
 }
 
 /// How items of a dataset become tasks.
-pub(super) struct Form {
+pub(super) struct Layout {
     pool: Side,
     /// The name of the folder of the images, if they are at hand.
     images: Option<String>,
 }
 
-impl Form {
+impl Layout {
     /// Looks at the numbers of the tasks: JSON has no word for some. `path` is what is being written.
     pub(super) fn of(
         path: &Path,
@@ -80,7 +79,7 @@ impl Form {
         }
         let folder = dataset.image_folder();
         let images = folder.as_deref().and_then(Path::file_name);
-        Ok(Form { pool, images: images.map(|name| name.to_string_lossy().into_owned()) })
+        Ok(Layout { pool, images: images.map(|name| name.to_string_lossy().into_owned()) })
     }
 
     fn task(&self, shown: &Shown<'_>) -> Value {
@@ -117,16 +116,7 @@ impl Form {
 
 /// Where Label Studio serves a file inside its document root.
 fn local_address(file: &str) -> String {
-    let mut address = String::from("/data/local-files/?d=");
-    for byte in file.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => {
-                address.push(byte.into());
-            }
-            _ => write!(address, "%{byte:02X}").expect("a string takes everything"),
-        }
-    }
-    address
+    format!("/data/local-files/?d={}", escape::url_path(file))
 }
 
 /// The labelling interface for these tasks. Its text area has the name by which

@@ -106,10 +106,8 @@ impl Questions {
 /// The cell with an apostrophe in front if a spreadsheet could take it for a formula. One that has
 /// apostrophes there already gets one more, so that every cell can be told from every other.
 pub fn guarded(cell: &str) -> String {
-    match begins_a_formula(cell.trim_start_matches('\'')) {
-        true => format!("'{cell}"),
-        false => cell.to_owned(),
-    }
+    let apostrophe = if begins_a_formula(cell.trim_start_matches('\'')) { "'" } else { "" };
+    format!("{apostrophe}{cell}")
 }
 
 /// The cell that was [`guarded`]; a spreadsheet may have taken the apostrophe off already.

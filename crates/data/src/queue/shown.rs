@@ -1,4 +1,4 @@
-//! What people are shown of a task.
+//! Tasks as people see them.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -71,7 +71,7 @@ impl Shown<'_> {
     }
 }
 
-/// What the other half of an item of this pool is called in sheets and forms.
+/// The name of the other half of an item of this pool, in sheets and forms.
 pub(super) fn wanted(pool: Side) -> &'static str {
     match pool {
         Side::Image => "caption",

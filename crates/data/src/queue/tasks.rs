@@ -37,7 +37,7 @@ pub fn read(path: &Path) -> Result<Vec<Task>, Error> {
 }
 
 impl Task {
-    /// What makes this task impossible behind those in `seen`, if anything does.
+    /// Fails with the reason if no queue could have this task behind those in `seen`.
     fn check(&self, at: usize, seen: &mut HashMap<String, usize>) -> Result<(), String> {
         check_name("id", &self.id)?;
         let numbers = self.why.iter().flat_map(|why| [why.similarity, why.threshold, why.surplus]);

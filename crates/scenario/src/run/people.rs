@@ -5,7 +5,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use nextpair_data::queue::{self, Answer, Answers, Said, Task, read_answers};
+use nextpair_data::queue::{self, Answer, AnswerLog, Said, Task, read_answers};
 use nextpair_data::{AtomicFile, Within, fingerprint_of};
 use nextpair_models::{Corpus, Pair};
 
@@ -50,14 +50,14 @@ impl Scenario {
         // Answers that come later must not change what a model has learned from.
         let closed = self.folder.closed(place.seed, strategy, place.round);
         if !closed.exists() {
-            let book = Answers::open(&self.folder.answers())?;
-            let answered = tasks.iter().filter(|task| book.of(&task.id).next().is_some()).count();
+            let log = AnswerLog::open(&self.folder.answers())?;
+            let answered = tasks.iter().filter(|task| log.of(&task.id).next().is_some()).count();
             if answered < tasks.len() {
                 let queue = self.write_queue(tasks)?;
                 let (round, picked) = (place.round, tasks.len());
                 return Ok(Some(Waiting { round, picked, answered, queue }));
             }
-            let said: Vec<&Answer> = tasks.iter().flat_map(|task| book.of(&task.id)).collect();
+            let said: Vec<&Answer> = tasks.iter().flat_map(|task| log.of(&task.id)).collect();
             write_answers(&closed, &said)?;
         }
         self.put_queue_away(&closed, tasks)?;

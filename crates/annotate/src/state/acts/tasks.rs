@@ -1,11 +1,11 @@
-//! What people do with tasks and answers.
+//! Acts on tasks and answers.
 
 use std::sync::Arc;
 
-use super::super::{Given, Meaning, Round, Standing, State};
-use super::{Done, Performance};
-use crate::event::{Draft, Millis, PersonId, Role, Said, Seq, What};
-use crate::refusal::Refusal;
+use super::super::{GivenAnswer, Meaning, Round, Standing, State};
+use super::{Done, DraftChange, Performance};
+use crate::error::Refusal;
+use crate::event::{Draft, EventKind, Millis, PersonId, Role, Said, Seq};
 use crate::state::NextView;
 
 /// How long an answer that was returned waits for its author before others may take the task.
@@ -38,7 +38,7 @@ impl Performance<'_> {
                 at
             }
         };
-        Ok(self.state.task_in_hand(person, at, (self.terms, self.now)))
+        Ok(self.state.task_in_hand(person, at, self.terms, self.now))
     }
 
     /// The place of a task that somebody may still answer.
@@ -60,18 +60,15 @@ impl Performance<'_> {
         Ok(at)
     }
 
-    /// An error if somebody has said so much about a task that it can only be a program gone wild:
-    /// all of it is kept.
+    /// Refuses more answers of somebody to a task than a person would give: all of them are kept.
     fn check_patience(&self, at: usize, person: PersonId) -> Result<(), Refusal> {
         let round = self.open_round()?;
         let own = |seq: &&Seq| round.answers[*seq].person == person;
-        match round.slots[at].said.iter().filter(own).count() < MOST_SAID {
-            true => Ok(()),
-            false => {
-                let message = format!("this was answered {MOST_SAID} times; that is enough");
-                Err(Refusal::conflict("too_often", message))
-            }
+        if round.slots[at].said.iter().filter(own).count() >= MOST_SAID {
+            let message = format!("this was answered {MOST_SAID} times; that is enough");
+            return Err(Refusal::conflict("too_often", message));
         }
+        Ok(())
     }
 
     /// Whether an act of this key was done before; an error if the key stands for another one.
@@ -85,7 +82,7 @@ impl Performance<'_> {
 
     /// Keeps a task for somebody.
     fn lease(&mut self, item: String, person: PersonId, time: Millis) {
-        self.happens(What::Leased { item, person, until: self.now.wall + time });
+        self.emit(EventKind::Leased { item, person, until: self.now.wall + time });
     }
 
     pub(super) fn renew(&mut self, item: String) -> Result<Done, Refusal> {
@@ -105,7 +102,7 @@ impl Performance<'_> {
         let person = self.person()?;
         self.place(person, &item)?;
         self.state.drafts.insert((person, item.clone()), draft.clone());
-        self.record.drafts.push((person, item, Some(draft)));
+        self.record.drafts.push(DraftChange { person, item, draft: Some(draft) });
         Ok(Done::Nothing)
     }
 
@@ -117,7 +114,7 @@ impl Performance<'_> {
     ) -> Result<Done, Refusal> {
         let person = self.person()?;
         if let Some(seq) = self.known(&key, Meaning::Answer)? {
-            let same = |(round, given): (&Round, &Given)| {
+            let same = |(round, given): (&Round, &GivenAnswer)| {
                 round.slots[given.slot].task.id == item && *given.said == said
             };
             if !self.state.answer(seq).is_some_and(same) {
@@ -133,16 +130,17 @@ impl Performance<'_> {
         let lease = round.slots[at].lease_of(person).filter(|lease| !lease.returned);
         let seconds = lease.map(|lease| (self.now.tick - lease.since).max(0) as f64 / 1000.0);
         if self.state.drafts.remove(&(person, item.clone())).is_some() {
-            self.record.drafts.push((person, item.clone(), None));
+            let item = item.clone();
+            self.record.drafts.push(DraftChange { person, item, draft: None });
         }
         let said = Arc::new(said);
-        let what = What::Answered { item, person, said, seconds, replaces: None };
-        let seq = self.happens_as(what, Some(key.into()));
+        let kind = EventKind::Answered { item, person, said, seconds, replaces: None };
+        let seq = self.emit_keyed(kind, Some(key.into()));
         Ok(Done::Answered(seq, self.next()?.into()))
     }
 
     /// An answer that stands in the open round.
-    fn standing(&self, answer: Seq) -> Result<Given, Refusal> {
+    fn standing(&self, answer: Seq) -> Result<GivenAnswer, Refusal> {
         let Some((round, given)) = self.state.answer(answer) else {
             return Err(Refusal::not_found("there is no such answer"));
         };
@@ -155,24 +153,29 @@ impl Performance<'_> {
         }
     }
 
-    /// The same for somebody who must be its author, unless leads may as well.
-    fn own(&self, answer: Seq, or_lead: bool) -> Result<Given, Refusal> {
+    /// The same for its author.
+    fn own(&self, answer: Seq) -> Result<GivenAnswer, Refusal> {
         let person = self.person()?;
-        let lead = self.state.person(person).is_some_and(|person| person.role == Role::Lead);
-        let known = self.state.answer(answer);
         // Others' answers are none of an annotator's business, not even whether they exist.
-        if !known.is_some_and(|(_, given)| given.person == person || (lead && or_lead)) {
+        if self.state.answer(answer).is_none_or(|(_, given)| given.person != person) {
             return Err(Refusal::not_found("there is no such answer"));
         }
         self.standing(answer)
     }
 
+    /// The same for its author or a lead.
+    fn own_or_led(&self, answer: Seq) -> Result<GivenAnswer, Refusal> {
+        let person = self.state.person(self.person()?);
+        let leads = person.is_some_and(|person| person.role == Role::Lead);
+        if leads { self.standing(answer) } else { self.own(answer) }
+    }
+
     pub(super) fn undo(&mut self, key: String, answer: Seq) -> Result<Done, Refusal> {
         let person = self.person()?;
         if self.known(&key, Meaning::Undo(answer))?.is_none() {
-            let given = self.own(answer, false)?;
+            let given = self.own(answer)?;
             let item = self.open_round()?.slots[given.slot].task.id.clone();
-            self.happens_as(What::Undone { item: item.clone(), answer }, Some(key.into()));
+            self.emit_keyed(EventKind::Undone { item: item.clone(), answer }, Some(key.into()));
             self.lease(item, person, self.terms.lease);
         }
         Ok(Done::Next(self.next()?.into()))
@@ -180,22 +183,20 @@ impl Performance<'_> {
 
     pub(super) fn revise(&mut self, key: String, answer: Seq, said: Said) -> Result<Done, Refusal> {
         if let Some(seq) = self.known(&key, Meaning::Revise(answer))? {
-            return match self.state.answer(seq).is_some_and(|(_, given)| *given.said == said) {
-                true => Ok(Done::Number(seq)),
-                false => Err(key_reused()),
-            };
+            let same = self.state.answer(seq).is_some_and(|(_, given)| *given.said == said);
+            return if same { Ok(Done::Number(seq)) } else { Err(key_reused()) };
         }
-        let given = self.own(answer, true)?;
+        let given = self.own_or_led(answer)?;
         self.check_patience(given.slot, given.person)?;
         let item = self.open_round()?.slots[given.slot].task.id.clone();
-        let what = What::Answered {
+        let kind = EventKind::Answered {
             item,
             person: given.person,
             said: Arc::new(said),
             seconds: given.seconds,
             replaces: Some(answer),
         };
-        Ok(Done::Number(self.happens_as(what, Some(key.into()))))
+        Ok(Done::Number(self.emit_keyed(kind, Some(key.into()))))
     }
 
     pub(super) fn give_back(
@@ -210,7 +211,7 @@ impl Performance<'_> {
             // Nobody waits for somebody who is gone.
             let stays = self.state.person(given.person).is_some();
             let until = if stays { self.now.wall + RETURNED_FOR } else { self.now.wall };
-            self.happens_as(What::Returned { item, answer, note, until }, Some(key.into()));
+            self.emit_keyed(EventKind::Returned { item, answer, note, until }, Some(key.into()));
         }
         Ok(Done::Number(answer))
     }
@@ -222,7 +223,7 @@ impl Performance<'_> {
             round.kept(person, self.now.tick).map(|at| round.slots[at].task.id.clone())
         });
         for item in kept.collect::<Vec<_>>() {
-            self.happens(What::LetGo { item, person });
+            self.emit(EventKind::LetGo { item, person });
         }
         Ok(Done::Nothing)
     }

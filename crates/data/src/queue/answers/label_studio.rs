@@ -20,7 +20,7 @@ struct Whole {
     annotations: Vec<Annotation>,
 }
 
-/// What one person said about it.
+/// The answer of one person.
 #[derive(Deserialize)]
 struct Annotation {
     was_cancelled: Option<bool>,
@@ -28,7 +28,7 @@ struct Annotation {
     result: Option<Vec<Region>>,
 }
 
-/// What was entered into one control.
+/// The entry of one control.
 #[derive(Deserialize)]
 struct Region {
     r#type: Option<String>,
@@ -100,14 +100,12 @@ fn reason(regions: &[Region]) -> Result<String, String> {
     Ok(said.join("\n"))
 }
 
-/// What was entered into the text area of the expected name; without such a one, into the only one.
+/// The entries of the text area with the expected name; without such a one, of the only one.
 fn entered(regions: &[Region], pool: Side) -> Result<Vec<Said>, String> {
     let areas = || regions.iter().filter(|region| region.r#type.as_deref() == Some("textarea"));
     let named = |region: &&Region| region.from_name.as_deref() == Some(wanted(pool));
-    let areas: Vec<&Region> = match areas().any(|region| named(&region)) {
-        true => areas().filter(named).collect(),
-        false => areas().collect(),
-    };
+    let has_name = areas().any(|region| named(&region));
+    let areas: Vec<&Region> = areas().filter(|region| !has_name || named(region)).collect();
     if areas.iter().any(|region| region.from_name != areas[0].from_name) {
         return Err(format!("several text areas, none of which is called {}", wanted(pool)));
     }

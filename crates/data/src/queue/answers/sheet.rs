@@ -12,7 +12,7 @@ use crate::queue::{Answer, Said};
 use crate::rows::{Newlines, reason};
 use crate::{Error, Side};
 
-/// What stands in `skip` where somebody was asked whether to skip, and did not.
+/// The cells of `skip` where somebody was asked whether to skip, and did not.
 const NOT_SKIPPED: [&str; 4] = ["", "0", "no", "false"];
 
 pub(super) fn read(path: &Path, pool: Side) -> Result<Vec<(Place, Answer)>, Error> {
@@ -98,7 +98,7 @@ impl Columns {
         })
     }
 
-    /// What a row says, if it says anything.
+    /// The answer of a row, if there is one.
     fn answer(&self, record: &StringRecord, pool: Side) -> Result<Option<Answer>, String> {
         if let Some(exported) = self.exported {
             return self.exported(record, exported, pool).map(Some);
@@ -123,7 +123,8 @@ impl Columns {
         let (id, annotator) = (unguarded(cell(self.id)).to_owned(), annotator.map(str::to_owned));
         accepted(Answer { id, said, annotator }, pool).map(Some)
     }
-    /// What a row of our own export says: `exported` names the cell, and every cell is guarded.
+
+    /// The answer of a row of our own export: `exported` names its cell, and every cell is guarded.
     fn exported(
         &self,
         record: &StringRecord,

@@ -22,7 +22,7 @@ static DATASET: LazyLock<Dataset> = LazyLock::new(|| {
     dataset(tempfile::tempdir().unwrap().path(), &items, |_| {})
 });
 
-/// What is read from a file of this name and content.
+/// The answers of a file of this name and content.
 fn read(name: &str, content: impl AsRef<[u8]>, pool: Side) -> Result<Vec<Answer>, String> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(name);

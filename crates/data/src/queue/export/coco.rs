@@ -12,7 +12,7 @@ use crate::dataset::Dataset;
 use crate::queue::{Answer, Said};
 use crate::{Error, picture};
 
-/// What the layout knows of an image, and the item that it is of. Sizes are those of the file, where
+/// An image of the layout, and the item that it is of. Sizes are those of the file, where
 /// it is at hand.
 #[derive(Serialize)]
 struct Image {

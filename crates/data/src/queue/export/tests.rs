@@ -1,4 +1,4 @@
-//! What is exported can be read, by us and by others.
+//! Exports can be read, by us and by others.
 
 use serde_json::{Value, json};
 
@@ -17,7 +17,13 @@ fn answer(id: &str, said: Said, annotator: Option<&str>) -> Answer {
     Answer { id: id.into(), said, annotator: annotator.map(Into::into) }
 }
 
-fn exported(form: Form, tasks: &[Task], answers: &[Answer], data: &Dataset, pool: Side) -> Vec<u8> {
+fn exported(
+    form: ExportFormat,
+    tasks: &[Task],
+    answers: &[Answer],
+    data: &Dataset,
+    pool: Side,
+) -> Vec<u8> {
     let mut out = Vec::new();
     export(&mut out, form, tasks, answers, data, pool).unwrap();
     out
@@ -25,11 +31,11 @@ fn exported(form: Form, tasks: &[Task], answers: &[Answer], data: &Dataset, pool
 
 #[test]
 fn forms_are_known_by_name() {
-    for form in Form::ALL {
-        assert_eq!(form.to_string().parse::<Form>().unwrap(), form);
+    for form in ExportFormat::ALL {
+        assert_eq!(form.to_string().parse::<ExportFormat>().unwrap(), form);
         assert!(form.file_name().ends_with(&format!(".{}", form.extension())));
     }
-    let what = "xml".parse::<Form>().unwrap_err().to_string();
+    let what = "xml".parse::<ExportFormat>().unwrap_err().to_string();
     assert_eq!(what, "form: \"xml\" is none of jsonl, csv, coco, label-studio");
 }
 
@@ -61,15 +67,17 @@ fn everything_comes_back() {
                 answers.push(next);
             }
         }
-        for form in Form::ALL {
+        for form in ExportFormat::ALL {
             let mut expected = answers.clone();
             match form {
-                Form::Coco => expected.retain(|answer| !matches!(answer.said, Said::Skip(_))),
-                Form::LabelStudio => {
+                ExportFormat::Coco => {
+                    expected.retain(|answer| !matches!(answer.said, Said::Skip(_)))
+                }
+                ExportFormat::LabelStudio => {
                     let place = |answer: &Answer| ids.iter().position(|id| *id == answer.id);
                     expected.sort_by_key(place);
                 }
-                Form::Jsonl | Form::Csv => {}
+                ExportFormat::Jsonl | ExportFormat::Csv => {}
             }
             let path = folder.path().join(form.file_name());
             std::fs::write(&path, exported(form, &tasks, &answers, &data, pool)).unwrap();
@@ -84,7 +92,7 @@ fn no_cell_is_a_formula() {
     let data = dataset(folder.path(), &[item("=a", None, &[])], |_| {});
     let said = [Said::Caption("=HYPERLINK(1)".into()), Said::Skip("@x".into())];
     let answers = said.map(|said| answer("=a", said, Some("+eve")));
-    let sheet = exported(Form::Csv, &[task("=a")], &answers, &data, Side::Image);
+    let sheet = exported(ExportFormat::Csv, &[task("=a")], &answers, &data, Side::Image);
     let expected = "\u{feff}id,image,score,confused_with,caption,skip,annotator,exported\n\
                     '=a,'=a,0.5,'=1+1,'=HYPERLINK(1),,'+eve,caption\n\
                     '=a,'=a,0.5,'=1+1,,'@x,'+eve,skip\n";
@@ -111,7 +119,7 @@ fn coco_has_images_and_captions() {
         answer("b", Said::Caption("A dog .".into()), None),
         answer("c", Said::Caption("Stars .".into()), None),
     ];
-    let file = exported(Form::Coco, &tasks, &answers, &data, Side::Image);
+    let file = exported(ExportFormat::Coco, &tasks, &answers, &data, Side::Image);
     let file: Value = serde_json::from_slice(&file).unwrap();
     let expected = json!({
         "info": {
@@ -131,7 +139,7 @@ fn coco_has_images_and_captions() {
     });
     assert_eq!(file, expected);
     let answers = [answer("b", Said::Image("c".into()), Some("eve"))];
-    let file = exported(Form::Coco, &tasks, &answers, &data, Side::Text);
+    let file = exported(ExportFormat::Coco, &tasks, &answers, &data, Side::Text);
     let file: Value = serde_json::from_slice(&file).unwrap();
     let annotation = |id: u32, caption: &str| json!({ "id": id, "image_id": 3, "caption": caption, "annotator": "eve", "nextpair_id": "b" });
     assert_eq!(file["annotations"], json!([annotation(1, "one"), annotation(2, "two")]));
@@ -143,7 +151,7 @@ fn label_studio_has_scores_and_annotations() {
     let data = dataset(folder.path(), &["a", "b"].map(|id| item(id, None, &[])), |_| {});
     let answers = [answer("b", Said::Skip("dark".into()), Some("eve"))];
     let tasks = ["a", "b"].map(task);
-    let file = exported(Form::LabelStudio, &tasks, &answers, &data, Side::Image);
+    let file = exported(ExportFormat::LabelStudio, &tasks, &answers, &data, Side::Image);
     let file: Value = serde_json::from_slice(&file).unwrap();
     assert_eq!(
         (&file[0]["data"]["score"], &file[0]["predictions"][0]["score"]),
@@ -160,7 +168,7 @@ fn answers_that_do_not_fit_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let data = dataset(folder.path(), &["a", "b"].map(|id| item(id, None, &["x"])), |_| {});
     let good = answer("a", Said::Skip(String::new()), None);
-    for form in Form::ALL {
+    for form in ExportFormat::ALL {
         for (bad, expected) in [
             (
                 answer("b", Said::Caption("x".into()), None),
@@ -183,7 +191,7 @@ fn answers_that_do_not_fit_are_refused() {
     // An image that somebody brought is counted.
     let brought = [answer("a", Said::Image("upload:z.png".into()), None)];
     let mut file = Vec::new();
-    export(&mut file, Form::Coco, &[task("a")], &brought, &data, Side::Text).unwrap();
+    export(&mut file, ExportFormat::Coco, &[task("a")], &brought, &data, Side::Text).unwrap();
     let file: Value = serde_json::from_slice(&file).unwrap();
     assert_eq!(file["info"]["images_not_in_dataset"], 1);
     assert_eq!((&file["images"], &file["annotations"]), (&json!([]), &json!([])));

@@ -1,17 +1,17 @@
-//! What could be better about a caption, said before it is too late. Hints do not forbid anything.
+//! Hints on captions while they are typed. They do not forbid anything.
 
 use serde::Serialize;
 use whatlang::{Detector, Lang};
 
-use crate::refusal::Error;
-use crate::words::{overlap, words};
+use crate::error::Error;
+use crate::word_overlap::{word_overlap, words};
 
 /// Captions of fewer words say too little.
 const FEWEST: usize = 3;
 /// Captions that share more than this are hard to tell apart.
 const ALIKE: f64 = 0.85;
 
-/// Something that could be better.
+/// An improvement to suggest.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Hint {
     pub(crate) kind: &'static str,
@@ -56,8 +56,12 @@ pub(crate) fn language(name: &str) -> Result<Lang, Error> {
     })
 }
 
-/// What could be better about captions of one item, which is likely to be confused with others.
-pub(crate) fn hints(captions: &[String], confusable: &[String], wanted: Option<Lang>) -> Vec<Hint> {
+/// Hints on the captions of one item, which is likely to be confused with others.
+pub(crate) fn caption_hints(
+    captions: &[String],
+    confusable: &[String],
+    wanted: Option<Lang>,
+) -> Vec<Hint> {
     let others: Vec<(&String, Vec<String>)> =
         confusable.iter().map(|caption| (caption, words(caption))).collect();
     let own: Vec<Vec<String>> = captions.iter().map(|caption| words(caption)).collect();
@@ -67,7 +71,8 @@ pub(crate) fn hints(captions: &[String], confusable: &[String], wanted: Option<L
             hints.push(Hint { kind, caption, message: message.to_owned(), of: of.cloned() });
         };
         let said = &own[caption];
-        let closest = others.iter().map(|(other, words)| (overlap(said, words), words, *other));
+        let closest =
+            others.iter().map(|(other, words)| (word_overlap(said, words), words, *other));
         let closest = closest.max_by(|a, b| a.0.total_cmp(&b.0));
         match closest {
             Some((_, words, other)) if words == said => {
@@ -131,7 +136,7 @@ mod tests {
     ) -> Vec<(&'static str, usize)> {
         let owned =
             |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
-        let hints = hints(&owned(captions), &owned(confusable), wanted);
+        let hints = caption_hints(&owned(captions), &owned(confusable), wanted);
         hints.into_iter().map(|hint| (hint.kind, hint.caption)).collect()
     }
 

@@ -1,4 +1,4 @@
-//! Captions as words, to compare them.
+//! How many words two texts share.
 
 use std::collections::HashMap;
 
@@ -35,9 +35,9 @@ fn stands_alone(letter: char) -> bool {
         '\u{0e00}'..='\u{0e7f}' | '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{f900}'..='\u{faff}')
 }
 
-/// How much two texts share: the harmonic mean of the shares of their words that the other one has,
+/// The overlap of two texts: the harmonic mean of the shares of their words that the other one has,
 /// from 0 to 1. Words that come twice count twice.
-pub(crate) fn overlap(one: &[String], other: &[String]) -> f64 {
+pub(crate) fn word_overlap(one: &[String], other: &[String]) -> f64 {
     if one.is_empty() || other.is_empty() {
         return 0.0;
     }
@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn overlap_is_between_nothing_and_everything() {
-        let of = |one: &str, other: &str| overlap(&words(one), &words(other));
+        let of = |one: &str, other: &str| word_overlap(&words(one), &words(other));
         assert_eq!(of("a red dog", "A red dog."), 1.0);
         assert_eq!(of("a dog", "two cats"), 0.0);
         assert_eq!(of("", ""), 0.0);

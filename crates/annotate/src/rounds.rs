@@ -1,4 +1,4 @@
-//! What the app does by itself: it opens rounds, closes complete ones, and hands answers over.
+//! Rounds: opened when a batch waits, closed when they are complete, their answers handed over.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,49 +6,49 @@ use std::time::Duration;
 use nextpair_data::queue::Answer;
 
 use crate::app::App;
-use crate::refusal::Error;
-use crate::source::{Batch, Taken};
+use crate::error::Error;
+use crate::source::{Batch, HandOver};
 use crate::state::{Act, Round};
 use crate::store::fingerprint_of;
 
-/// How often it looks.
+/// The time between two looks.
 const EVERY: Duration = Duration::from_millis(500);
-/// While a round is open, the source is asked for another one every so many times only: a batch may
-/// be large.
+/// While a round is open, the source is asked for another one in every tenth look only: a batch
+/// may be large.
 const SELDOM: usize = 10;
 
-/// Looks again and again, and says once what is wrong.
-pub(crate) async fn keep(app: Arc<App>) {
-    let (mut said, mut looks) = (String::new(), 0);
+/// Keeps rounds up to date for ever, and logs a failure once.
+pub(crate) async fn keep_up(app: Arc<App>) {
+    let (mut logged, mut looks) = (String::new(), 0);
     loop {
         tokio::time::sleep(EVERY).await;
         looks += 1;
-        let open = app.clerk.state().round().is_some_and(Round::is_open);
-        let looked = match open && looks % SELDOM != 0 {
-            true => finish_rounds(&app).await,
-            false => look(&app).await,
+        let open = app.state().round().is_some_and(Round::is_open);
+        let done = if open && looks % SELDOM != 0 {
+            finish_rounds(&app).await
+        } else {
+            update(&app).await
         };
-        let wrong = looked.err().map(|error| error.to_string()).unwrap_or_default();
-        if wrong != said && !wrong.is_empty() {
-            say!("{wrong}");
+        let wrong = done.err().map(|error| error.to_string()).unwrap_or_default();
+        if wrong != logged && !wrong.is_empty() {
+            app.log.line(&wrong);
         }
-        said = wrong;
+        logged = wrong;
     }
 }
 
-/// Does everything that is to be done now. What cannot be handed over does not keep the next round
+/// Closes, hands over and opens whatever is due. A failed hand-over does not keep the next round
 /// waiting.
-pub(crate) async fn look(app: &Arc<App>) -> Result<(), Error> {
+pub(crate) async fn update(app: &Arc<App>) -> Result<(), Error> {
     let finished = finish_rounds(app).await;
     open_round(app).await?;
     finished
 }
 
-/// Closes the round if it is time, and hands over what is closed.
+/// Closes the round if it is time, and hands closed rounds over.
 async fn finish_rounds(app: &Arc<App>) -> Result<(), Error> {
     if let Some(grace) = app.grace {
-        let due =
-            app.clerk.state().closes_at(app.terms, grace).is_some_and(|at| at <= app.now().tick);
+        let due = app.state().closes_at(app.terms, grace).is_some_and(|at| at <= app.now().tick);
         if due {
             app.system(Act::CloseIfComplete { grace }).await?;
         }
@@ -70,18 +70,15 @@ pub(crate) async fn open_round(app: &Arc<App>) -> Result<(), Error> {
     let batch = batch.await.map_err(|e| Error::Source(e.to_string()))?;
     let Some((round, fingerprint, tasks)) = batch? else { return Ok(()) };
     let last = app
-        .clerk
         .state()
         .round()
         .map(|last| (last.number, last.fingerprint == fingerprint, last.handed_over));
     match last {
-        Some((number, same, _)) if number == round => match same {
-            true => Ok(()),
-            false => Err(Error::Source(format!(
-                "the picks of round {round} are not those that the database knows; serve them \
-                 with another database"
-            ))),
-        },
+        Some((number, true, _)) if number == round => Ok(()),
+        Some((number, false, _)) if number == round => Err(Error::Source(format!(
+            "the picks of round {round} are not those that the database knows; serve them with \
+             another database"
+        ))),
         Some((number, ..)) if number > round => Err(Error::Source(format!(
             "round {round} waits, but the database knows round {number}; serve it with another \
              database"
@@ -95,11 +92,11 @@ pub(crate) async fn open_round(app: &Arc<App>) -> Result<(), Error> {
     }
 }
 
-/// Hands over what was closed.
+/// Hands over the answers of closed rounds.
 async fn hand_over(app: &Arc<App>) -> Result<(), Error> {
     // What the state tells is stored.
     let closed: Vec<(Batch, Vec<Answer>)> = {
-        let state = app.clerk.state();
+        let state = app.state();
         let closed = state.rounds.iter().filter(|round| round.waits_for_hand_over());
         closed.map(|round| (round.batch(), state.to_hand_over(round))).collect()
     };
@@ -109,17 +106,21 @@ async fn hand_over(app: &Arc<App>) -> Result<(), Error> {
         let taken = taken.await.map_err(|e| Error::Source(e.to_string()))?;
         let wrong = |e| format!("the answers of round {round} are safe, but not handed over: {e}");
         match taken.map_err(|e| Error::Source(wrong(e)))? {
-            Taken::Yes => {
+            HandOver::Taken => {
                 app.system(Act::HandedOver { round }).await?;
-                say!("round {round} is closed, and its answers are handed over");
+                app.log
+                    .line(format_args!("round {round} is closed, and its answers are handed over"));
             }
-            Taken::TooLate => overtaken(app, round).await?,
+            HandOver::TooLate => overtaken(app, round).await?,
         }
     }
     Ok(())
 }
 
+/// Ends a round whose answers the source got from elsewhere.
 async fn overtaken(app: &App, round: i64) -> Result<(), Error> {
-    say!("round {round} was finished elsewhere; its answers from here stay in the database");
+    app.log.line(format_args!(
+        "round {round} was finished elsewhere; its answers from here stay in the database"
+    ));
     app.system(Act::Overtaken { round }).await.map(drop)
 }

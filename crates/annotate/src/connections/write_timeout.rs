@@ -1,4 +1,4 @@
-//! A stream that is given up when nobody reads it.
+//! A stream whose writes time out.
 
 use std::future::Future;
 use std::io::{self, ErrorKind, IoSlice};
@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
 /// Fails with [`ErrorKind::TimedOut`] when the other side takes nothing for some time.
-pub(super) struct Patient<S> {
+pub(super) struct WriteTimeout<S> {
     stream: S,
     /// Whether something is still to be sent.
     unsent: Arc<AtomicBool>,
@@ -22,14 +22,14 @@ pub(super) struct Patient<S> {
     waits: bool,
 }
 
-impl<S> Patient<S> {
+impl<S> WriteTimeout<S> {
     /// `unsent` is kept true from when something is written until it was flushed.
     pub(super) fn new(stream: S, stall: Duration, unsent: Arc<AtomicBool>) -> Self {
-        Patient { stream, unsent, stall, deadline: Box::pin(sleep(stall)), waits: false }
+        WriteTimeout { stream, unsent, stall, deadline: Box::pin(sleep(stall)), waits: false }
     }
 
-    /// What came of an attempt, unless it has been in vain for too long.
-    fn patiently<T>(
+    /// The outcome of an attempt to write, or an error once none has succeeded for too long.
+    fn timed<T>(
         &mut self,
         attempt: Poll<io::Result<T>>,
         context: &mut Context<'_>,
@@ -47,7 +47,7 @@ impl<S> Patient<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for WriteTimeout<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -57,14 +57,14 @@ impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let attempt = Pin::new(&mut self.stream).poll_write(context, bytes);
-        self.patiently(attempt, context)
+        self.timed(attempt, context)
     }
 
     fn poll_write_vectored(
@@ -73,7 +73,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
         parts: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let attempt = Pin::new(&mut self.stream).poll_write_vectored(context, parts);
-        self.patiently(attempt, context)
+        self.timed(attempt, context)
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -1,22 +1,22 @@
-//! What can go wrong: when the app starts, and when somebody asks for something.
+//! Errors of the app as a whole, and refusals of requests.
 
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
-/// What can go wrong with the app as a whole.
+/// An error of the app as a whole.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Settings that contradict each other or that make no sense.
     #[error("{0}")]
     Settings(String),
-    /// The database, and what it was asked to do.
+    /// The database failed.
     #[error("{database}: {what}")]
     Database {
         /// Which one, without its password.
         database: String,
-        /// What happened.
+        /// The reason.
         what: String,
     },
     /// Files of the dataset.
@@ -25,17 +25,15 @@ pub enum Error {
     /// Batches cannot be had.
     #[error("{0}")]
     Source(String),
-    /// The address cannot be listened at.
-    #[error("{address}: {error}")]
-    Listen {
-        /// Which one.
-        address: String,
-        /// Why not.
-        error: std::io::Error,
-    },
+    /// The listener cannot tell its address.
+    #[error("the listener has no address: {0}")]
+    Listener(std::io::Error),
+    /// A task of the app ended before its time.
+    #[error("{0} stopped; start again")]
+    Stopped(&'static str),
 }
 
-/// Why somebody does not get what they asked for. The code is for programs, the words for people.
+/// The reason why a request is refused. The code is for programs, the message for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Refusal {
     pub(crate) status: StatusCode,
@@ -110,7 +108,7 @@ impl Refusal {
         Refusal { retry_after: Some(1), ..refusal }
     }
 
-    /// Something that would be possible at another time.
+    /// Possible at another time.
     pub(crate) fn conflict(code: &'static str, message: impl Into<String>) -> Self {
         Self::new(StatusCode::CONFLICT, code, message)
     }

@@ -1,4 +1,4 @@
-//! What comes with a request, checked. What is wrong is said as everything else that is wrong.
+//! Extractors: the parts of a request, checked. Their errors are refusals like all others.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,9 +13,9 @@ use serde::de::DeserializeOwned;
 
 use super::LARGEST;
 use crate::app::App;
+use crate::error::Refusal;
 use crate::event::Said;
-use crate::flight::length;
-use crate::refusal::Refusal;
+use crate::in_flight::content_length;
 
 /// How long a body may take.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -27,19 +27,19 @@ const LONGEST_NOTE: usize = 1000;
 const KEYS: std::ops::RangeInclusive<usize> = 8..=64;
 
 /// A body of JSON.
-pub(crate) struct Body<T>(pub(crate) T);
+pub(crate) struct JsonBody<T>(pub(crate) T);
 
 /// Parts of the address.
-pub(crate) struct In<T>(pub(crate) T);
+pub(crate) struct PathParam<T>(pub(crate) T);
 
-/// What stands behind the question mark.
-pub(crate) struct Asked<T>(pub(crate) T);
+/// The parameters behind the question mark.
+pub(crate) struct QueryParams<T>(pub(crate) T);
 
-impl<T: DeserializeOwned> FromRequest<Arc<App>> for Body<T> {
+impl<T: DeserializeOwned> FromRequest<Arc<App>> for JsonBody<T> {
     type Rejection = Refusal;
 
     async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Refusal> {
-        Ok(Body(read(request, app, PATIENCE).await?))
+        Ok(JsonBody(read(request, app, PATIENCE).await?))
     }
 }
 
@@ -49,25 +49,25 @@ pub(crate) async fn read<T: DeserializeOwned>(
     app: &Arc<App>,
     patience: Duration,
 ) -> Result<T, Refusal> {
-    let bytes = length(request.headers()).and_then(|length| usize::try_from(length).ok());
-    let _room = app.flight.room(bytes.unwrap_or(LARGEST).min(LARGEST))?;
+    let bytes = content_length(request.headers()).and_then(|length| usize::try_from(length).ok());
+    let _reserved = app.in_flight.reserve(bytes.unwrap_or(LARGEST).min(LARGEST))?;
     let read = tokio::time::timeout(patience, Json::from_request(request, app)).await;
     Ok(read.map_err(|_| Refusal::slow())??.0)
 }
 
-impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for In<T> {
+impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for PathParam<T> {
     type Rejection = Refusal;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
-        Ok(In(Path::from_request_parts(parts, state).await?.0))
+        Ok(PathParam(Path::from_request_parts(parts, state).await?.0))
     }
 }
 
-impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Asked<T> {
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for QueryParams<T> {
     type Rejection = Refusal;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
-        Ok(Asked(Query::from_request_parts(parts, state).await?.0))
+        Ok(QueryParams(Query::from_request_parts(parts, state).await?.0))
     }
 }
 
@@ -95,7 +95,7 @@ impl From<QueryRejection> for Refusal {
     }
 }
 
-/// What somebody calls an act of theirs.
+/// The name that somebody gives an act of theirs.
 #[derive(Deserialize)]
 #[serde(try_from = "String")]
 pub(crate) struct Key(pub(crate) String);
@@ -105,14 +105,14 @@ impl TryFrom<String> for Key {
 
     fn try_from(key: String) -> Result<Self, String> {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
-        match KEYS.contains(&key.len()) && key.bytes().all(plain) {
-            true => Ok(Key(key)),
-            false => Err("a key has 8 to 64 letters, digits, - and _".to_owned()),
+        if !KEYS.contains(&key.len()) || !key.bytes().all(plain) {
+            return Err("a key has 8 to 64 letters, digits, - and _".to_owned());
         }
+        Ok(Key(key))
     }
 }
 
-/// What was said, without blanks around it, if it can be said about an item.
+/// An answer without blanks around its texts, if an item can have it.
 pub(crate) fn checked(said: Said, captions: usize) -> Result<Said, Refusal> {
     match said {
         Said::Captions(given) => {
@@ -143,10 +143,10 @@ fn text(given: &str, what: &str, longest: usize) -> Result<String, Refusal> {
     if text.chars().any(odd) || !text.chars().any(char::is_alphanumeric) {
         return Err(Refusal::invalid(format!("the {what} has no words, or control characters")));
     }
-    match text.chars().count() > longest {
-        true => Err(Refusal::invalid(format!("the {what} has more than {longest} letters"))),
-        false => Ok(text.to_owned()),
+    if text.chars().count() > longest {
+        return Err(Refusal::invalid(format!("the {what} has more than {longest} letters")));
     }
+    Ok(text.to_owned())
 }
 
 /// How many of something, within bounds.

@@ -1,4 +1,4 @@
-// What the parts of the lead's page share: acting, asking first, and saying what went wrong.
+// Shared by the parts of the lead's page: acting, asking first, and telling of failures.
 
 import { Refused, explain } from "./api.js";
 import { $, copyText, setText } from "./dom.js";

@@ -1,4 +1,4 @@
-//! The book of answers: a file that only grows.
+//! The log of answers: a file that only grows.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{File, OpenOptions};
@@ -9,13 +9,13 @@ use super::Answer;
 use super::answers::parse;
 use crate::{Error, ordinary};
 
-/// Every answer that was ever taken, in order, in a file of JSON lines.
+/// Every answer that was ever given, in order, in a file of JSON lines.
 ///
 /// Nothing in it is overwritten: who has second thoughts says something more. Several processes
-/// may take answers at the same time; a process killed meanwhile leaves at most an unfinished last
+/// may append at the same time; a process killed meanwhile leaves at most an unfinished last
 /// line, which counts as not there and is cut off by the next one.
 #[derive(Debug)]
-pub struct Answers {
+pub struct AnswerLog {
     path: PathBuf,
     answers: Vec<Answer>,
     known: HashSet<Answer>,
@@ -24,19 +24,19 @@ pub struct Answers {
     read: u64,
 }
 
-/// What became of answers.
+/// The outcome of [`AnswerLog::append`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Taken {
-    /// Answers that were written down.
+pub struct Appended {
+    /// AnswerLog that were written down.
     pub new: usize,
-    /// Answers that were there already: the same said of the same item by the same person.
+    /// AnswerLog that were there already: the same said of the same item by the same person.
     pub known: usize,
 }
 
-impl Answers {
-    /// Reads the book, if there is one; [`take`](Self::take) begins it otherwise.
+impl AnswerLog {
+    /// Reads the log, if there is one; [`append`](Self::append) begins it otherwise.
     pub fn open(path: &Path) -> Result<Self, Error> {
-        let mut book = Answers {
+        let mut log = AnswerLog {
             path: path.to_path_buf(),
             answers: Vec::new(),
             known: HashSet::new(),
@@ -44,11 +44,11 @@ impl Answers {
             read: 0,
         };
         match ordinary::open(path) {
-            Ok(mut file) => book.read_on(&mut file)?,
+            Ok(mut file) => log.read_on(&mut file)?,
             Err(Error::Io { error, .. }) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
-        Ok(book)
+        Ok(log)
     }
 
     /// All answers, the oldest first.
@@ -56,14 +56,14 @@ impl Answers {
         &self.answers
     }
 
-    /// What was said about one item, the oldest first.
+    /// The answers about one item, the oldest first.
     pub fn of(&self, id: &str) -> impl Iterator<Item = &Answer> {
         self.by_id.get(id).into_iter().flatten().map(|&at| &self.answers[at])
     }
 
-    /// Writes down what is new, and returns when it will survive a loss of power. Taking the same
-    /// answers again adds nothing. With an error nothing is taken.
-    pub fn take(&mut self, answers: &[Answer]) -> Result<Taken, Error> {
+    /// Writes the answers that are new, and returns when they will survive a loss of power.
+    /// Appending the same answers again adds nothing. With an error nothing is written.
+    pub fn append(&mut self, answers: &[Answer]) -> Result<Appended, Error> {
         for (row, answer) in answers.iter().enumerate() {
             answer.check().map_err(|what| Error::row(&self.path, row, what))?;
         }
@@ -80,17 +80,17 @@ impl Answers {
             }
         }
         let new = self.answers.len() - before;
-        let written = self.append(&mut file, before).and_then(|()| match is_new {
-            true => sync_folder(&self.path),
-            false => Ok(()),
-        });
+        let mut written = self.write_from(&mut file, before);
+        if is_new {
+            written = written.and_then(|()| sync_folder(&self.path));
+        }
         if let Err(error) = written {
             // Part of it may be on disk; if cutting it off fails too, the next one does it.
             let _ = file.set_len(end);
             self.forget(before, end);
             return Err(Error::io(&self.path, error));
         }
-        Ok(Taken { new, known: answers.len() - new })
+        Ok(Appended { new, known: answers.len() - new })
     }
 
     /// Reads what was appended since. An unfinished last line is left alone: somebody may be
@@ -131,7 +131,7 @@ impl Answers {
     }
 
     /// Writes the answers from `first` on behind the last whole line.
-    fn append(&mut self, file: &mut File, first: usize) -> std::io::Result<()> {
+    fn write_from(&mut self, file: &mut File, first: usize) -> std::io::Result<()> {
         let mut lines = Vec::new();
         for answer in &self.answers[first..] {
             serde_json::to_writer(&mut lines, answer)?;
@@ -176,8 +176,8 @@ mod tests {
     #[test]
     fn taking_twice_adds_nothing() {
         in_folder(|path| {
-            let mut book = Answers::open(path).unwrap();
-            assert!(book.all().is_empty() && !path.exists());
+            let mut log = AnswerLog::open(path).unwrap();
+            assert!(log.all().is_empty() && !path.exists());
             let skip =
                 Answer { id: "a".into(), said: Said::Skip("A dog .".into()), annotator: None };
             let said = [
@@ -187,16 +187,16 @@ mod tests {
                 answer("b", "line\nbreak \u{2028} ü", None),
                 answer("a", "A dog .", None),
             ];
-            assert_eq!(book.take(&said).unwrap(), Taken { new: 4, known: 1 });
+            assert_eq!(log.append(&said).unwrap(), Appended { new: 4, known: 1 });
             let bytes = std::fs::read(path).unwrap();
             assert_eq!(bytes.iter().filter(|&&byte| byte == b'\n').count(), 4);
-            assert_eq!(book.take(&said).unwrap(), Taken { new: 0, known: 5 });
-            let mut again = Answers::open(path).unwrap();
-            assert_eq!(again.take(&said).unwrap(), Taken { new: 0, known: 5 });
+            assert_eq!(log.append(&said).unwrap(), Appended { new: 0, known: 5 });
+            let mut again = AnswerLog::open(path).unwrap();
+            assert_eq!(again.append(&said).unwrap(), Appended { new: 0, known: 5 });
             assert_eq!(std::fs::read(path).unwrap(), bytes);
-            for book in [&book, &again] {
-                assert_eq!(book.all(), &said[..4]);
-                assert!(book.of("a").eq(&said[..3]) && book.of("c").next().is_none());
+            for log in [&log, &again] {
+                assert_eq!(log.all(), &said[..4]);
+                assert!(log.of("a").eq(&said[..3]) && log.of("c").next().is_none());
             }
         });
     }
@@ -205,16 +205,16 @@ mod tests {
     fn a_kill_at_any_byte_loses_nothing_that_was_taken() {
         in_folder(|path| {
             let said = ["one", "zwei ü", "three"].map(|caption| answer("a", caption, None));
-            Answers::open(path).unwrap().take(&said).unwrap();
+            AnswerLog::open(path).unwrap().append(&said).unwrap();
             let whole = std::fs::read(path).unwrap();
             let first = whole.iter().position(|&byte| byte == b'\n').unwrap() + 1;
             for end in first..whole.len() {
                 std::fs::write(path, &whole[..end]).unwrap();
-                let mut book = Answers::open(path).unwrap();
-                let kept = book.all().len();
-                assert!(kept >= 1 && book.all() == &said[..kept]);
+                let mut log = AnswerLog::open(path).unwrap();
+                let kept = log.all().len();
+                assert!(kept >= 1 && log.all() == &said[..kept]);
                 assert_eq!(std::fs::read(path).unwrap(), &whole[..end], "reading changes nothing");
-                assert_eq!(book.take(&said).unwrap(), Taken { new: 3 - kept, known: kept });
+                assert_eq!(log.append(&said).unwrap(), Appended { new: 3 - kept, known: kept });
                 assert_eq!(std::fs::read(path).unwrap(), whole);
             }
         });
@@ -223,21 +223,21 @@ mod tests {
     #[test]
     fn several_take_at_once() {
         in_folder(|path| {
-            let books: Vec<Answers> = (0..4).map(|_| Answers::open(path).unwrap()).collect();
+            let logs: Vec<AnswerLog> = (0..4).map(|_| AnswerLog::open(path).unwrap()).collect();
             std::thread::scope(|scope| {
-                for (number, mut book) in books.into_iter().enumerate() {
+                for (number, mut log) in logs.into_iter().enumerate() {
                     scope.spawn(move || {
                         for step in 0..20 {
                             let own = answer(&format!("{number}"), &format!("{step}"), None);
                             let shared = answer("shared", &format!("{step}"), None);
-                            book.take(&[own, shared]).unwrap();
+                            log.append(&[own, shared]).unwrap();
                         }
                     });
                 }
             });
-            let book = Answers::open(path).unwrap();
-            assert_eq!(book.all().len(), 4 * 20 + 20);
-            assert_eq!(book.of("3").count(), 20);
+            let log = AnswerLog::open(path).unwrap();
+            assert_eq!(log.all().len(), 4 * 20 + 20);
+            assert_eq!(log.of("3").count(), 20);
         });
     }
 
@@ -256,20 +256,22 @@ mod tests {
                 ),
             ] {
                 std::fs::write(path, [good.as_bytes(), second].concat()).unwrap();
-                let what = Answers::open(path).unwrap_err().to_string();
+                let what = AnswerLog::open(path).unwrap_err().to_string();
                 assert!(what.contains(expected), "{what}");
             }
             std::fs::write(path, good).unwrap();
-            let mut book = Answers::open(path).unwrap();
-            let what = book.take(&[answer("b", "y", None), answer("b", "", None)]).unwrap_err();
+            let mut log = AnswerLog::open(path).unwrap();
+            let what = log.append(&[answer("b", "y", None), answer("b", "", None)]).unwrap_err();
             assert!(what.to_string().ends_with("row 1: the caption is empty"), "{what}");
             assert_eq!(std::fs::read_to_string(path).unwrap(), good);
             std::fs::write(path, "").unwrap();
-            let what = book.take(&[answer("b", "y", None)]).unwrap_err().to_string();
+            let what = log.append(&[answer("b", "y", None)]).unwrap_err().to_string();
             assert!(what.ends_with("answers are missing"), "{what}");
             std::fs::remove_file(path).unwrap();
             std::fs::create_dir(path).unwrap();
-            assert!(book.take(&[answer("b", "y", None)]).is_err() && Answers::open(path).is_err());
+            assert!(
+                log.append(&[answer("b", "y", None)]).is_err() && AnswerLog::open(path).is_err()
+            );
         });
     }
 
@@ -277,9 +279,9 @@ mod tests {
     #[cfg(unix)]
     #[test]
     fn devices_and_missing_folders_are_refused() {
-        assert!(Answers::open(Path::new("/dev/full")).is_err());
-        let mut book = Answers::open(Path::new("/no/such/folder/answers.jsonl")).unwrap();
-        assert!(book.take(&[answer("b", "y", None)]).is_err());
-        assert!(book.all().is_empty() && book.of("b").next().is_none());
+        assert!(AnswerLog::open(Path::new("/dev/full")).is_err());
+        let mut log = AnswerLog::open(Path::new("/no/such/folder/answers.jsonl")).unwrap();
+        assert!(log.append(&[answer("b", "y", None)]).is_err());
+        assert!(log.all().is_empty() && log.of("b").next().is_none());
     }
 }

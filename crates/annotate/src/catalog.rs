@@ -10,24 +10,26 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 
 use nextpair_data::dataset::{Dataset, Item, TRAIN};
+use nextpair_data::escape::url_part;
 use nextpair_data::picture::{self, Format};
 use nextpair_data::{Side, open_file};
 
-use crate::refusal::{Error, Refusal};
+use crate::error::{Error, Refusal};
+use crate::log::Log;
 use crate::settings::Settings;
 
-/// What the ids of images begin with that are not in the dataset.
+/// The ids of images that are not in the dataset begin with one of these.
 const UPLOAD: &str = "upload:";
 const FOLDER: &str = "folder:";
-/// What image files are called.
+/// The extensions of image files.
 const ENDINGS: [&str; 6] = ["jpg", "jpeg", "png", "webp", "gif", "bmp"];
 
-/// The items of a desk.
-pub(crate) struct Gallery {
+/// The items that people see.
+pub(crate) struct Catalog {
     dataset: Dataset,
     pool: Side,
     folder: Option<PathBuf>,
-    /// Where images are that people brought.
+    /// The folder of images that people brought.
     uploads: Option<PathBuf>,
     /// Images of a folder beside the dataset that texts may be paired with, by id.
     beside: BTreeMap<String, PathBuf>,
@@ -35,7 +37,7 @@ pub(crate) struct Gallery {
     by_hash: HashMap<u64, Vec<u32>>,
 }
 
-impl Gallery {
+impl Catalog {
     pub(crate) fn new(dataset: Dataset, pool: Side, settings: &Settings) -> Result<Self, Error> {
         let mut by_hash: HashMap<u64, Vec<u32>> = HashMap::new();
         for (at, item) in dataset.items().iter().enumerate() {
@@ -45,12 +47,12 @@ impl Gallery {
         let mut found = Found::default();
         if let Some(images) = &settings.images {
             found.look(images, FOLDER)?;
-            found.say_odd();
+            found.log_odd(&settings.log);
             if found.images.is_empty() {
                 return Err(Error::Settings(format!("{}: no images in it", images.display())));
             }
         }
-        Ok(Gallery { dataset, pool, folder, uploads, beside: found.images, by_hash })
+        Ok(Catalog { dataset, pool, folder, uploads, beside: found.images, by_hash })
     }
 
     /// The ids of all images that a text can be paired with, but for uploads.
@@ -63,7 +65,7 @@ impl Gallery {
         &self.dataset
     }
 
-    /// What an upload is called, by the name of its file.
+    /// The id of an upload, by the name of its file.
     pub(crate) fn upload(name: &str) -> String {
         format!("{UPLOAD}{name}")
     }
@@ -75,7 +77,7 @@ impl Gallery {
         items.find(|item| item.id == id)
     }
 
-    /// Where the image of an item is served, if there is a file of it.
+    /// The address of an item's image, if there is a file of it.
     pub(crate) fn url(&self, id: &str) -> Option<String> {
         let has_file = match self.item(id) {
             Some(item) => self.folder.is_some() && item.image.is_some(),
@@ -83,10 +85,10 @@ impl Gallery {
         };
         // Browsers take such a part of an address for a way up, however it is written.
         let is_a_way = id == "." || id == "..";
-        (has_file && !is_a_way).then(|| format!("/api/images/{}", encoded(id)))
+        (has_file && !is_a_way).then(|| format!("/api/images/{}", url_part(id)))
     }
 
-    /// For pools of texts: what an image is wanted for.
+    /// For pools of texts: the texts that an image is wanted for.
     pub(crate) fn texts(&self, id: &str) -> Vec<String> {
         match self.pool {
             Side::Image => Vec::new(),
@@ -94,7 +96,7 @@ impl Gallery {
         }
     }
 
-    /// The file of an image and what kind of image it is.
+    /// The file of an image and its media type.
     pub(crate) fn open(&self, id: &str) -> Result<(File, &'static str), Refusal> {
         let none = || Refusal::not_found("there is no image of this item");
         let path = match self.item(id) {
@@ -148,7 +150,7 @@ impl Gallery {
 #[derive(Default)]
 struct Found {
     images: BTreeMap<String, PathBuf>,
-    /// What is called like an image and is none that can be offered, and why.
+    /// Files with the name of an image that cannot be offered, and why.
     odd: Vec<(PathBuf, &'static str)>,
 }
 
@@ -179,11 +181,13 @@ impl Found {
         Ok(())
     }
 
-    /// Says once what is not offered.
-    fn say_odd(&self) {
+    /// Tells of the first file that is not offered.
+    fn log_odd(&self, log: &Log) {
         if let Some((path, why)) = self.odd.first() {
             let more = self.odd.len() - 1;
-            say!("{:?}: {why}, so it is not offered (and {more} more like it)", path);
+            log.line(format_args!(
+                "{path:?}: {why}, so it is not offered (and {more} more like it)"
+            ));
         }
     }
 }
@@ -194,20 +198,6 @@ fn hash(id: &str) -> u64 {
     hasher.finish()
 }
 
-/// An id as one part of an address.
-pub(crate) fn encoded(id: &str) -> String {
-    let mut address = String::with_capacity(id.len());
-    for byte in id.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-                address.push(byte.into());
-            }
-            _ => address.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    address
-}
-
 fn media_type(format: Format) -> &'static str {
     match format {
         Format::Jpeg => "image/jpeg",
@@ -215,21 +205,5 @@ fn media_type(format: Format) -> &'static str {
         Format::WebP => "image/webp",
         Format::Gif => "image/gif",
         Format::Bmp => "image/bmp",
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ids_become_parts_of_addresses() {
-        for (id, address) in [
-            ("a-1_~.jpg", "a-1_~.jpg"),
-            ("x/../y z?&#%", "x%2F..%2Fy%20z%3F%26%23%25"),
-            ("ü", "%C3%BC"),
-        ] {
-            assert_eq!(encoded(id), address);
-        }
     }
 }

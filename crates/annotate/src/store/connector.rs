@@ -1,4 +1,4 @@
-//! Ways to the database.
+//! Connections to the database.
 
 use std::str::FromStr;
 use std::time::{Duration, Instant};
@@ -12,12 +12,14 @@ use super::address::Address;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// An answer is acknowledged when it would survive a loss of power. Whoever finds the file locked
-/// hears of it soon and asks again often ([`Way::unlocked`]): SQLite itself would ask ever less
+/// hears of it soon and asks again often ([`Connector::unlocked`]): SQLite itself would ask ever less
 /// often, and a busy process would leave no room for others.
 const SQLITE: [&str; 3] =
     ["PRAGMA busy_timeout = 20", "PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL"];
-/// How long a lock is waited for, and how long between two looks.
-const LOCKED: (Duration, Duration) = (Duration::from_secs(8), Duration::from_millis(2));
+/// How long a lock is waited for.
+const LOCKED: Duration = Duration::from_secs(8);
+/// How long between two attempts.
+const PAUSE: Duration = Duration::from_millis(2);
 /// The same for PostgreSQL, and no process that stopped in the middle keeps the others waiting.
 const POSTGRES: [&str; 4] = [
     "SELECT set_config('synchronous_commit', 'on', false) \
@@ -27,11 +29,12 @@ const POSTGRES: [&str; 4] = [
     "SET idle_in_transaction_session_timeout = '30s'",
 ];
 
-/// Where the database is and how it is talked to.
+/// Makes connections to one database, with its settings.
 #[derive(Debug)]
-pub(super) struct Way {
-    /// What errors call it: without a password.
+pub(super) struct Connector {
+    /// Its name in errors: without a password.
     pub(super) name: String,
+    /// SQLite, and not PostgreSQL.
     pub(super) sqlite: bool,
     options: AnyConnectOptions,
     /// The file of SQLite as it was at the start.
@@ -45,12 +48,12 @@ struct File {
     identity: Option<(u64, u64)>,
 }
 
-impl Way {
+impl Connector {
     pub(super) fn new(address: Address) -> Result<Self, sqlx::Error> {
         let Address { name, url, file } = address;
         let options = AnyConnectOptions::from_str(&url)?;
         let file = file.map(|path| File { identity: identity(&path), path });
-        Ok(Way { name, sqlite: file.is_some(), options, file })
+        Ok(Connector { name, sqlite: file.is_some(), options, file })
     }
 
     pub(super) async fn connect(&self) -> Result<AnyConnection, sqlx::Error> {
@@ -73,12 +76,11 @@ impl Way {
         connection: &mut AnyConnection,
         statement: &'static str,
     ) -> Result<(), sqlx::Error> {
-        let (patience, pause) = LOCKED;
-        let end = Instant::now() + patience;
+        let end = Instant::now() + LOCKED;
         loop {
             match sqlx::query(statement).execute(&mut *connection).await {
                 Err(error) if self.sqlite && is_busy(&error) && Instant::now() < end => {
-                    tokio::time::sleep(pause).await;
+                    tokio::time::sleep(PAUSE).await;
                 }
                 executed => return executed.map(drop),
             }
@@ -126,13 +128,16 @@ fn identity(path: &str) -> Option<(u64, u64)> {
 /// connection still has open. (After a full disk SQLite ends a transaction by itself; whoever then
 /// goes on as if it were open writes what is never committed.)
 #[derive(Debug, Default)]
-pub(super) struct Line(Option<AnyConnection>);
+pub(super) struct ConnectionSlot(Option<AnyConnection>);
 
-impl Line {
-    pub(super) async fn take(&mut self, way: &Way) -> Result<AnyConnection, sqlx::Error> {
+impl ConnectionSlot {
+    pub(super) async fn take(
+        &mut self,
+        connector: &Connector,
+    ) -> Result<AnyConnection, sqlx::Error> {
         match self.0.take() {
             Some(connection) => Ok(connection),
-            None => way.connect().await,
+            None => connector.connect().await,
         }
     }
 

@@ -1,9 +1,9 @@
-//! The one who writes: acts are performed one after the other and stored many at a time.
+//! The single writer: it performs acts one after the other and stores many at a time.
 //!
 //! While a batch is being stored, the next one gathers, so that a hundred people cost one write to
 //! the disk and not a hundred. Whoever asked hears of it when it is safe, and so does everybody
-//! else: the state that people look at is what is stored, the clerk's own is ahead of it by the
-//! batch in hand. Where storing fails, the clerk goes back to what is stored.
+//! else: people see the state as it is stored, the writer's own is ahead of it by the batch in
+//! hand. Where storing fails, the writer goes back to the stored state.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard};
@@ -13,10 +13,11 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use crate::app::Clock;
+use crate::error::{Error, Refusal};
 use crate::event::{Millis, Moment, PersonId};
-use crate::refusal::{Error, Refusal};
+use crate::log::Log;
 use crate::state::{Act, Done, Record, State, Terms};
-use crate::store::{Head, News, Store, Unstored, Writer};
+use crate::store::{EventLog, Head, News, Store, StoreError};
 
 /// Acts that are stored together at most.
 const TOGETHER: usize = 512;
@@ -26,12 +27,12 @@ const WAITING: usize = 4096;
 const IDLE: Duration = Duration::from_secs(1);
 /// How long others are left to take a turn.
 const ROOM: Duration = Duration::from_millis(3);
-/// What was stored so lately shows that something can be stored.
+/// A write this recent shows that the database can be written to.
 const LATELY: Millis = 1000;
 /// How long a probe may take.
 const PROBE: Duration = Duration::from_secs(5);
 
-/// Something that somebody wants done, and how to tell them.
+/// An act that somebody wants performed, and the channel to tell them.
 struct Order {
     by: Option<PersonId>,
     act: Act,
@@ -39,9 +40,9 @@ struct Order {
     reply: oneshot::Sender<Result<Done, Refusal>>,
 }
 
-/// The way to the one who writes.
+/// The handle of the writing task: takes acts, and shows the state as it is stored.
 #[derive(Clone)]
-pub(crate) struct Clerk {
+pub(crate) struct Writer {
     orders: mpsc::Sender<Order>,
     state: Arc<RwLock<State>>,
     /// The tick of the last time that something was stored.
@@ -50,26 +51,32 @@ pub(crate) struct Clerk {
     work: Arc<Mutex<Option<JoinHandle<()>>>>,
 }
 
-impl Clerk {
+impl Writer {
     /// Reads everything that happened so far and begins to write.
-    pub(crate) async fn start(store: &Store, terms: Terms, clock: Clock) -> Result<Self, Error> {
+    pub(crate) async fn start(
+        store: &Store,
+        terms: Terms,
+        clock: Clock,
+        log: Log,
+    ) -> Result<Self, Error> {
         let (mut state, mut head) = (State::default(), Head::default());
         let now = clock();
-        let mut writer = store.writer();
+        let mut events = store.event_log();
         loop {
-            let news = writer.news(&head).await.map_err(|unstored| store.error(&unstored))?;
+            let news = events.news(&head).await.map_err(|error| store.error(&error))?;
             if news.head == head {
                 break;
             }
             head = news.head.clone();
-            state.learn(&felt(news, |at| now.tick_of(at)));
+            state.learn(&with_ticks(news, |at| now.tick_of(at)));
         }
         let (orders, incoming) = mpsc::channel(WAITING);
         let (stored, stop) = (Arc::new(AtomicI64::new(Millis::MIN)), Arc::new(Notify::new()));
         let ahead = state.clone();
         let state = Arc::new(RwLock::new(state));
-        let desk = Desk {
-            writer,
+        let write_loop = WriteLoop {
+            events,
+            log,
             terms,
             clock,
             state: Arc::clone(&state),
@@ -80,11 +87,11 @@ impl Clerk {
             stored: Arc::clone(&stored),
             complaint: String::new(),
         };
-        let work = tokio::spawn(desk.work(incoming, Arc::clone(&stop)));
-        Ok(Clerk { orders, state, stored, stop, work: Arc::new(Mutex::new(Some(work))) })
+        let work = tokio::spawn(write_loop.work(incoming, Arc::clone(&stop)));
+        Ok(Writer { orders, state, stored, stop, work: Arc::new(Mutex::new(Some(work))) })
     }
 
-    /// Does something, and returns when it is stored.
+    /// Performs an act, and returns when it is stored.
     pub(crate) async fn act(
         &self,
         by: Option<PersonId>,
@@ -98,17 +105,17 @@ impl Clerk {
         answer.await.map_err(|_| Refusal::unavailable("the service is stopping"))?
     }
 
-    /// What is stored, as far as it is known here.
+    /// The state as it is stored, as far as it is known here.
     pub(crate) fn state(&self) -> RwLockReadGuard<'_, State> {
         self.state.read().expect("nothing panics while it changes the state")
     }
 
-    /// Returns when nothing can be written any more, which is not to happen.
+    /// Completes when the writing task has ended, which must not happen before [`Self::close`].
     pub(crate) async fn stopped(&self) {
         self.orders.closed().await;
     }
 
-    /// Whether something can be stored: tries it, unless something just was.
+    /// Whether the database can be written to: tries it, unless something was stored just now.
     pub(crate) async fn works(&self, now: Moment) -> bool {
         if self.stored.load(Ordering::Relaxed) > now.tick - LATELY {
             return !self.orders.is_closed();
@@ -117,12 +124,12 @@ impl Clerk {
         matches!(probe.await, Ok(Ok(_)))
     }
 
-    /// How many acts wait.
+    /// The number of acts that wait.
     pub(crate) fn waiting(&self) -> usize {
         WAITING - self.orders.capacity()
     }
 
-    /// Finishes what is in hand and lets go of the database.
+    /// Finishes the batch in hand and lets go of the database.
     pub(crate) async fn close(&self) {
         self.stop.notify_one();
         let work = self.work.lock().expect("nothing panics with it in hand").take();
@@ -133,26 +140,28 @@ impl Clerk {
     }
 }
 
-struct Desk {
-    writer: Writer,
+/// The writing task.
+struct WriteLoop {
+    events: EventLog,
+    log: Log,
     terms: Terms,
     clock: Clock,
-    /// What is stored.
+    /// The state as it is stored.
     state: Arc<RwLock<State>>,
-    /// What is stored and, while a batch is decided, what it adds.
+    /// The same and, while a batch is decided, what it adds.
     ahead: State,
-    /// How far the history is known.
+    /// The last event that is known.
     head: Head,
-    /// The tick at which it was last read.
+    /// The tick at which events were last read.
     read: Millis,
     /// Another process has just written something.
     company: bool,
     stored: Arc<AtomicI64>,
-    /// What was last said about the database: once is enough.
+    /// The last failure that was logged: once is enough.
     complaint: String,
 }
 
-impl Desk {
+impl WriteLoop {
     async fn work(mut self, mut incoming: mpsc::Receiver<Order>, stop: Arc<Notify>) {
         let mut orders = Vec::with_capacity(TOGETHER);
         loop {
@@ -178,13 +187,13 @@ impl Desk {
                 Err(_) => self.look().await,
             }
         }
-        self.writer.close().await;
+        self.events.close().await;
     }
 
     /// Performs all orders and stores what happened.
     async fn perform(&mut self, orders: &[Order]) -> Vec<Result<Done, Refusal>> {
         let mut tried = self.try_perform(orders).await;
-        if matches!(tried, Err(Unstored::Lost(_))) {
+        if matches!(tried, Err(StoreError::Lost(_))) {
             // A connection ends when the database is started anew; the next one may be better.
             tried = self.try_perform(orders).await;
         }
@@ -193,8 +202,8 @@ impl Desk {
                 self.complaint.clear();
                 done
             }
-            Err(unstored) => {
-                self.complain(unstored.what());
+            Err(error) => {
+                self.complain(error.what());
                 let refusal = Refusal::unavailable("nothing can be stored now; try again");
                 orders.iter().map(|_| Err(refusal.clone())).collect()
             }
@@ -204,19 +213,18 @@ impl Desk {
     async fn try_perform(
         &mut self,
         orders: &[Order],
-    ) -> Result<Vec<Result<Done, Refusal>>, Unstored> {
-        let Desk { writer, ahead, terms, clock, head, read, .. } = self;
+    ) -> Result<Vec<Result<Done, Refusal>>, StoreError> {
+        let WriteLoop { events, ahead, terms, clock, head, read, .. } = self;
         let (mut done, mut learned, mut decided) = (Vec::new(), Record::default(), None);
-        let turn = writer.turn(head, |news| {
+        let turn = events.turn(head, |news| {
             let now = clock();
             decided = Some(now.tick);
-            let news = felt(news, |at| now.tick_since(at, *read));
+            let news = with_ticks(news, |at| now.tick_since(at, *read));
             ahead.learn(&news);
             learned = news;
             let mut record = Record::default();
             let each = orders.iter().map(|order| {
-                let (by, act) = (order.by, order.act.clone());
-                ahead.perform((by, act), (*terms, order.at), &mut record)
+                ahead.perform(order.by, order.act.clone(), *terms, order.at, &mut record)
             });
             done = each.collect();
             record
@@ -233,7 +241,7 @@ impl Desk {
                 self.publish(&learned);
                 Ok(done)
             }
-            Err(unstored) => {
+            Err(error) => {
                 if decided.is_some() {
                     // Not two of them at a time: there may be much.
                     self.ahead = State::default();
@@ -241,15 +249,15 @@ impl Desk {
                         self.state.read().expect("nothing panics while it changes the state");
                     self.ahead = state.clone();
                 }
-                Err(unstored)
+                Err(error)
             }
         }
     }
 
-    /// Reads what others did meanwhile.
+    /// Learns of the acts of other processes.
     async fn look(&mut self) {
         loop {
-            let news = self.writer.news(&self.head).await;
+            let news = self.events.news(&self.head).await;
             let now = (self.clock)();
             match news {
                 Ok(news) if news.head == self.head => {
@@ -258,30 +266,30 @@ impl Desk {
                 }
                 Ok(news) => {
                     self.head = news.head.clone();
-                    let record = felt(news, |at| now.tick_since(at, self.read));
+                    let record = with_ticks(news, |at| now.tick_since(at, self.read));
                     self.ahead.learn(&record);
                     self.publish(&record);
                 }
-                Err(unstored) => return self.complain(unstored.what()),
+                Err(error) => return self.complain(error.what()),
             }
         }
     }
 
-    /// Lets everybody know what is stored.
+    /// Shows everybody what is stored.
     fn publish(&self, record: &Record) {
         self.state.write().expect("nobody panics while they read").learn(record);
     }
 
     fn complain(&mut self, what: &str) {
         if what != self.complaint {
-            say!("the database failed: {what}");
+            self.log.line(format_args!("the database failed: {what}"));
             self.complaint = what.to_owned();
         }
     }
 }
 
-/// What others stored, with the ticks at which it happened.
-fn felt(news: News, tick: impl Fn(Millis) -> Millis) -> Record {
+/// The record of other processes, with the ticks at which its events happened.
+fn with_ticks(news: News, tick: impl Fn(Millis) -> Millis) -> Record {
     let mut record = news.record;
     for event in &mut record.events {
         event.tick = tick(event.at);

@@ -1,0 +1,70 @@
+//! Acts on people, their links and sessions.
+
+use super::super::MOST_LINKS;
+use super::{Done, Performance};
+use crate::error::Refusal;
+use crate::event::{EventKind, Millis, PersonId, Role};
+
+impl Performance<'_> {
+    /// Refuses an act on somebody who is not there.
+    fn somebody(&self, person: PersonId) -> Result<(), Refusal> {
+        let known = self.state.person(person).is_some();
+        known.then_some(()).ok_or_else(|| Refusal::not_found("there is no such person"))
+    }
+
+    pub(super) fn invite(&mut self, name: String, role: Role) -> Result<Done, Refusal> {
+        if self.state.named(&name).is_some() {
+            let message = "there is or was somebody of this name; take another one";
+            return Err(Refusal::conflict("taken", message));
+        }
+        let person = self.state.people.keys().next_back().map_or(1, |last| last + 1);
+        self.emit(EventKind::Invited { person, name, role });
+        Ok(Done::Number(person))
+    }
+
+    pub(super) fn add_link(&mut self, person: PersonId) -> Result<Done, Refusal> {
+        self.somebody(person)?;
+        let links =
+            self.state.person(person).map_or(0, |person| person.links(self.now.wall).count());
+        // The app itself adds one where none is left that is of use.
+        if self.by.is_some() && links >= MOST_LINKS {
+            let message = format!("there are {links} links of this person; revoke some");
+            return Err(Refusal::conflict("links", message));
+        }
+        self.emit(EventKind::LinkAdded { person });
+        Ok(Done::Nothing)
+    }
+
+    pub(super) fn remove(&mut self, person: PersonId) -> Result<Done, Refusal> {
+        self.somebody(person)?;
+        let leads = self.state.people.values().filter(|p| p.role == Role::Lead && !p.removed);
+        if leads.map(|lead| lead.id).eq([person]) {
+            return Err(Refusal::conflict("last_lead", "the last lead cannot be removed"));
+        }
+        self.let_go(person)?;
+        self.emit(EventKind::Removed { person });
+        Ok(Done::Nothing)
+    }
+
+    pub(super) fn renew_link(&mut self, person: PersonId) -> Result<Done, Refusal> {
+        self.somebody(person)?;
+        self.emit(EventKind::LinkRenewed { person });
+        Ok(Done::Nothing)
+    }
+
+    pub(super) fn revoke_link(&mut self, person: PersonId, link: u32) -> Result<Done, Refusal> {
+        let known = self.state.person(person);
+        if !known.is_some_and(|person| person.lets_in(link, self.now.wall)) {
+            return Err(Refusal::not_found("there is no such link, or it has ended"));
+        }
+        self.emit(EventKind::LinkRevoked { person, link });
+        Ok(Done::Nothing)
+    }
+
+    pub(super) fn sign_out(&mut self, until: Millis) -> Result<Done, Refusal> {
+        let person = self.person()?;
+        self.let_go(person)?;
+        self.emit(EventKind::SignedOut { person, until });
+        Ok(Done::Nothing)
+    }
+}

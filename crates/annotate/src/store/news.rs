@@ -1,0 +1,123 @@
+//! Reading the history on: events with their seals, the tasks of rounds, drafts.
+
+use std::sync::Arc;
+
+use nextpair_data::queue::Task;
+use sqlx::{AnyConnection, AssertSqlSafe, Row as _};
+
+use super::rows::{COLUMNS, Row};
+use super::seal::{Head, Seal};
+use super::{StoreError, damaged, fingerprint_of};
+use crate::event::EventKind;
+use crate::state::{DraftChange, Record};
+
+/// Events that are read at a time, so that a long history does not lie in memory twice.
+const PAGE: i64 = 4096;
+
+/// Events and drafts that are stored and were not known.
+#[derive(Debug, Default)]
+pub(crate) struct News {
+    pub(crate) record: Record,
+    /// The last event that is known with them.
+    pub(crate) head: Head,
+}
+
+/// A page of the events between the known ones and the head.
+pub(super) async fn read_news(
+    connection: &mut AnyConnection,
+    known: &Head,
+    head: &Head,
+) -> Result<News, StoreError> {
+    let mut news = News { head: known.clone(), ..News::default() };
+    if head.seq < known.seq {
+        let (head, known) = (head.seq, known.seq);
+        return Err(damaged(format!("it ends with event {head}, and event {known} was stored")));
+    }
+    if head.drafts < known.drafts {
+        return Err(damaged("unfinished words that were stored are gone".to_owned()));
+    }
+    if head.seq > known.seq {
+        read_events(connection, &mut news, head).await?;
+        read_tasks(connection, &mut news).await?;
+    }
+    if news.head.seq == head.seq && news.head.seal != head.seal {
+        return Err(damaged(format!("event {} is not the one that was stored", head.seq)));
+    }
+    if head.drafts > known.drafts {
+        news.record.drafts = read_drafts(connection, known.drafts).await?;
+        news.head.drafts = head.drafts;
+    }
+    Ok(news)
+}
+
+async fn read_events(
+    connection: &mut AnyConnection,
+    news: &mut News,
+    head: &Head,
+) -> Result<(), StoreError> {
+    let sql = format!(
+        "SELECT {COLUMNS} FROM nextpair_events WHERE seq > $1 AND seq <= $2 ORDER BY seq LIMIT $3"
+    );
+    let query = sqlx::query(AssertSqlSafe(sql));
+    let query = query.bind(news.head.seq).bind(head.seq).bind(PAGE);
+    let Head { seq, seal, .. } = &mut news.head;
+    let rows = query.fetch_all(connection).await?;
+    if rows.is_empty() {
+        return Err(damaged(format!("event {} is missing", *seq + 1)));
+    }
+    for found in rows {
+        let row = Row::read(&found)?;
+        if row.seq != *seq + 1 {
+            return Err(damaged(format!("event {} is missing", *seq + 1)));
+        }
+        *seq = row.seq;
+        *seal = seal.next(&row);
+        if *seal != Seal::of_text(found.try_get::<&str, _>(8)?) {
+            return Err(damaged(format!("event {} was changed", row.seq)));
+        }
+        news.record.events.push(row.event().map_err(damaged)?);
+    }
+    Ok(())
+}
+
+/// The tasks of the rounds that were opened.
+async fn read_tasks(connection: &mut AnyConnection, news: &mut News) -> Result<(), StoreError> {
+    for event in &news.record.events {
+        let EventKind::Opened { round, fingerprint: expected } = &event.kind else { continue };
+        let sql =
+            "SELECT task FROM nextpair_tasks WHERE round = $1 AND at >= $2 ORDER BY at LIMIT $3";
+        let mut tasks: Vec<Arc<Task>> = Vec::new();
+        loop {
+            let query = sqlx::query(sql).bind(*round).bind(tasks.len() as i64).bind(PAGE);
+            let rows = query.fetch_all(&mut *connection).await?;
+            if rows.is_empty() {
+                break;
+            }
+            for row in rows {
+                let task = serde_json::from_str(row.try_get(0)?);
+                let task = task.map_err(|e| damaged(format!("a task of round {round}: {e}")))?;
+                tasks.push(Arc::new(task));
+            }
+        }
+        if fingerprint_of(&tasks) != *expected {
+            return Err(damaged(format!("the tasks of round {round} were changed")));
+        }
+        news.record.tasks.push((*round, tasks));
+    }
+    Ok(())
+}
+
+async fn read_drafts(
+    connection: &mut AnyConnection,
+    after: i64,
+) -> Result<Vec<DraftChange>, StoreError> {
+    let sql = "SELECT person, item, draft FROM nextpair_drafts WHERE version > $1";
+    let rows = sqlx::query(sql).bind(after).fetch_all(connection).await?;
+    let draft = |row: &sqlx::any::AnyRow| {
+        let text: &str = row.try_get(2)?;
+        let draft = (!text.is_empty()).then(|| serde_json::from_str(text)).transpose();
+        let draft = draft.map_err(|e| damaged(format!("an unfinished answer: {e}")))?;
+        Ok(DraftChange { person: row.try_get(0)?, item: row.try_get(1)?, draft })
+    };
+    rows.iter().map(draft).collect()
+}
