@@ -1,13 +1,13 @@
-//! What CI and people run: `cargo xtask test | bench | fuzz | soak`.
+//! What CI and people run: `cargo xtask test | book | bench | fuzz | soak`.
 
 // A person or CI reads what it prints; it may end with them.
 #![allow(clippy::print_stderr, clippy::print_stdout)]
 
 mod bench;
+mod book;
 mod crowd;
 mod fuzz;
 mod python;
-mod readme;
 mod schemathesis;
 mod servers;
 mod soak;
@@ -19,7 +19,8 @@ use std::process::{Command, ExitCode};
 use anyhow::{Context, Result, bail, ensure};
 
 const USAGE: &str =
-    "cargo xtask test [STEP]       format, clippy, all tests, faults, API, documentation, README
+    "cargo xtask test [STEP]       format, clippy, all tests, faults, API, documentation, book
+cargo xtask book              write the pages of the book that are made of the program
 cargo xtask bench select      selection against NumPy and PyTorch
 cargo xtask bench core-set    k-center against scikit-activeml and lightly-mundig
 cargo xtask bench embed       features of images and captions against ONNX Runtime
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
 fn run(arguments: &[String]) -> Result<()> {
     std::env::set_current_dir(root()?)?;
     match arguments.split_first() {
+        Some((task, [])) if task == "book" => book::write(),
         Some((task, rest)) if task == "bench" => bench::run(rest),
         Some((task, rest)) if task == "fuzz" => fuzz::run(rest),
         Some((task, rest)) if task == "soak" => soak::run(rest),

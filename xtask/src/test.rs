@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, ensure};
 
 use crate::servers::{self, Postgres};
-use crate::{cargo, readme, schemathesis, soak, succeed};
+use crate::{book, cargo, schemathesis, soak, succeed};
 
 /// What a step does.
 type Work = fn() -> Result<()>;
@@ -17,7 +17,7 @@ const STEPS: [(&str, Work); 8] = [
     ("faults", || soak::run_annotate(4, 2).and_then(|()| soak::run_disk(Some(12)))),
     ("api", schemathesis::run),
     ("documentation", documentation),
-    ("readme", readme::run),
+    ("book", book::run),
 ];
 
 /// `cargo xtask test [STEP]`: all of it, or one step.

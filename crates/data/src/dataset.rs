@@ -10,8 +10,8 @@
 //!   images/        images made for this dataset; others stay where they are
 //! ```
 //!
-//! `docs/dataset.md` describes every field. Opening a dataset reads every line once and checks
-//! it; features are memory-mapped, wherever they lie.
+//! `docs/reference/dataset.md` describes every field. Opening a dataset reads every line once and
+//! checks it; features are memory-mapped, wherever they lie.
 
 mod draft;
 mod enlarged;
