@@ -133,7 +133,7 @@
 //! # #[cfg(feature = "scenario")]
 //! # {
 //! use nextpair::data::{import::import_scenes, scenes};
-//! use nextpair::scenario::{Experiment, Scenario, read_experiment};
+//! use nextpair::scenario::{Experiment, Options, Scenario, read_experiment};
 //! # let folder = tempfile::tempdir()?;
 //! # std::env::set_current_dir(&folder)?;
 //!
@@ -157,7 +157,7 @@
 //! let (keys, file) = read_experiment("tiny.toml".as_ref())?;
 //! let (model, training) = (file.model.expect("it names one"), file.training.expect("as above"));
 //! let experiment = Experiment::resolve(keys, model, training)?;
-//! let scenario = Scenario::create("tiny".as_ref(), experiment, &())?;
+//! let scenario = Scenario::create("tiny".as_ref(), experiment, &Options::default(), &())?;
 //! scenario.run(1, &())?;
 //! let rounds = scenario.rounds();
 //! // Before anything is bought, and after a batch by each strategy.
@@ -169,8 +169,8 @@
 //! # Features
 //!
 //! Without default features this is the selection: `engine`, `data` and `core`. `models` adds
-//! retrieval models, `scenario` experiments and reports, `encode` ONNX encoders, `annotate` the app in
-//! which people pair. All are on by default.
+//! retrieval models, `scenario` experiments, `report` pages about them, `encode` ONNX encoders,
+//! `annotate` the app in which people pair. All are on by default.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
@@ -199,6 +199,10 @@ pub use nextpair_data as data;
 pub use nextpair_encode as encode;
 pub use nextpair_engine as engine;
 #[cfg(feature = "models")]
+pub use nextpair_kernels as kernels;
+#[cfg(feature = "models")]
 pub use nextpair_models as models;
+#[cfg(feature = "report")]
+pub use nextpair_report as report;
 #[cfg(feature = "scenario")]
 pub use nextpair_scenario as scenario;
