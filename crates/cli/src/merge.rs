@@ -27,18 +27,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let whole = Part::load_all(&args.parts)?;
     let output = Output::create(&args.output.out)?;
     let bar = Bar::new();
-    let picks = whole.finish(&bar);
+    let finished = whole.finish(&bar);
     bar.finish();
-    let picks = picks?;
+    let finished = finished?;
     let stdout_taken = output.is_stdout();
-    output.write(&rows(&picks, |i| whole.pool_id(i), |j| whole.pair_id(j)))?;
-    Summary::new(
-        whole.strategy()?,
-        &picks,
-        start.elapsed(),
-        (None, watch.peak()),
-        &args.output.out,
-    )
-    .print(args.output.json, stdout_taken)?;
+    output.write(&rows(&finished.picks, |i| finished.pool_id(i), |j| finished.pair_id(j)))?;
+    let memory = (None, watch.peak());
+    Summary::new(finished.strategy, &finished.picks, start.elapsed(), memory, &args.output.out)
+        .print(args.output.json, stdout_taken)?;
     Ok(ExitCode::SUCCESS)
 }

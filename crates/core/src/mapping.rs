@@ -73,6 +73,7 @@ impl Bytes {
     }
 
     /// The bytes.
+    #[inline]
     pub fn as_slice(&self) -> &[u8] {
         match self {
             Bytes::Mapped(mapping, range) => &mapping.map[range.clone()],

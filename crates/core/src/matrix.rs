@@ -47,7 +47,7 @@ impl Element for f16 {
     const DTYPE: Dtype = Dtype::F16;
     #[inline(always)]
     fn decode(bytes: &[u8]) -> f64 {
-        half_to_single(u16::from_le_bytes([bytes[0], bytes[1]])) as f64
+        half_to_single(u16::from_le_bytes(first(bytes))) as f64
     }
 }
 
@@ -56,7 +56,7 @@ impl Element for f32 {
     const DTYPE: Dtype = Dtype::F32;
     #[inline(always)]
     fn decode(bytes: &[u8]) -> f64 {
-        f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]) as f64
+        f32::from_le_bytes(first(bytes)) as f64
     }
 }
 
@@ -65,10 +65,14 @@ impl Element for f64 {
     const DTYPE: Dtype = Dtype::F64;
     #[inline(always)]
     fn decode(bytes: &[u8]) -> f64 {
-        f64::from_le_bytes([
-            bytes[0], bytes[1], bytes[2], bytes[3], bytes[4], bytes[5], bytes[6], bytes[7],
-        ])
+        f64::from_le_bytes(first(bytes))
     }
+}
+
+/// The bytes of one number, in one load: the compiler does not always make one of several bytes.
+#[inline(always)]
+fn first<const SIZE: usize>(bytes: &[u8]) -> [u8; SIZE] {
+    *bytes.first_chunk().expect("a number has all its bytes")
 }
 
 /// Numbers in memory as the bytes that they are.
@@ -354,12 +358,12 @@ impl Matrix {
         match self.dtype {
             Dtype::F16 => {
                 for (value, bytes) in out.iter_mut().zip(bytes.chunks_exact(2)) {
-                    *value = half_to_single(u16::from_le_bytes([bytes[0], bytes[1]]));
+                    *value = half_to_single(u16::from_le_bytes(first(bytes)));
                 }
             }
             Dtype::F32 => {
                 for (value, bytes) in out.iter_mut().zip(bytes.chunks_exact(4)) {
-                    *value = f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+                    *value = f32::from_le_bytes(first(bytes));
                 }
             }
             Dtype::F64 => {

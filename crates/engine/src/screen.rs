@@ -329,26 +329,27 @@ pub fn product(
     // SAFETY: the assertions keep every element that the strides reach inside its slice, `out`
     // is as large as the result and, being borrowed mutably, apart from both operands.
     unsafe {
-        gemm::gemm(
-            rows,
+        // The kernel prefers results whose columns lie together: the transposed product.
+        gemm_f32::gemm::f32::get_gemm_fn()(
             columns,
+            rows,
             inner,
             out.as_mut_ptr(),
-            1,
             columns as isize,
+            1,
             false,
-            left.as_ptr(),
-            left_column as isize,
-            left_row as isize,
             right.as_ptr(),
-            right_column as isize,
             right_row as isize,
-            0.0f32,
-            1.0f32,
+            right_column as isize,
+            left.as_ptr(),
+            left_row as isize,
+            left_column as isize,
+            0.0,
+            1.0,
             false,
             false,
             false,
-            gemm::Parallelism::None,
+            gemm_common::Parallelism::None,
         );
     }
 }

@@ -20,8 +20,8 @@
 //!     .settings(Settings { explain: 1, ..Settings::default() })
 //!     .build()?;
 //! let picks = problem.select(StrategyName::HardNegative, 2, &())?;
-//! assert_eq!(picks.indices(), [2, 0]);
-//! assert_eq!(picks.picks[0].why[0].anchor, 1, "it would be confused with the text of pair 1");
+//! assert_eq!(picks.indices(), [0, 2]);
+//! assert_eq!(picks.picks[1].why[0].anchor, 1, "it would be confused with the text of pair 1");
 //! # Ok::<(), nextpair::engine::Error>(())
 //! ```
 //!
@@ -54,7 +54,7 @@
 //! let selection = Selection::new(files, 1);
 //! let picks = selection.select(&())?;
 //! for pick in &picks.picks {
-//!     assert_eq!(selection.files.pool_id(pick.index), "1");
+//!     assert_eq!(selection.files.pool_id(pick.index), "0");
 //! }
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -84,7 +84,7 @@
 //!     selection.score(shard, &())?.save(format!("part-{index}").as_ref())?;
 //! }
 //! let whole = Part::load_all(&["part-2", "part-0", "part-1"])?;
-//! assert_eq!(whole.finish(&())?, selection.select(&())?);
+//! assert_eq!(whole.finish(&())?.picks, selection.select(&())?);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -188,7 +188,7 @@ pub use nextpair_engine::{
     Picks, Problem, ProblemBuilder, Reason, Rule, Scope, Settings, Shard, Sharded, Sieve,
     Similarity, Size, Strategy, StrategyName, Weight,
 };
-pub use part::Part;
+pub use part::{Finished, Part};
 pub use selection::Selection;
 
 #[cfg(feature = "annotate")]

@@ -19,6 +19,9 @@ pub struct Part {
     partial: Partial,
 }
 
+/// What those items or pairs are called that a part tells of.
+type Names = BTreeMap<u32, String>;
+
 /// What stands in front of the numbers of a part, in a file too.
 #[derive(Serialize, Deserialize)]
 struct Header {
@@ -30,8 +33,8 @@ struct Header {
     explain: usize,
     keep: usize,
     hard_negatives: Option<u64>,
-    ids: Option<BTreeMap<u32, String>>,
-    anchor_ids: Option<BTreeMap<u32, String>>,
+    ids: Option<Names>,
+    anchor_ids: Option<Names>,
     pool_path: PathBuf,
     paired_path: PathBuf,
     pool_of_texts: bool,
@@ -118,19 +121,10 @@ impl Part {
         self.header.strategy.parse().map_err(Error::Files)
     }
 
-    /// What a pool item is called: its name, or else its index.
-    pub fn pool_id(&self, index: u32) -> String {
-        name_of(self.header.ids.as_ref(), index)
-    }
-
-    /// What a pair is called: its name, or else its index.
-    pub fn pair_id(&self, index: u32) -> String {
-        name_of(self.header.anchor_ids.as_ref(), index)
-    }
-
     /// The picks, once every item of the pool is in it.
-    pub fn finish(&self, progress: &dyn Progress) -> Result<Picks, Error> {
-        let (header, strategy) = (&self.header, self.strategy()?);
+    pub fn finish(self, progress: &dyn Progress) -> Result<Finished, Error> {
+        let strategy = self.strategy()?;
+        let Part { header, partial } = self;
         let settings = Settings {
             weight: if header.by_count { Weight::Count } else { Weight::Surplus },
             explain: header.explain,
@@ -141,8 +135,30 @@ impl Part {
             let (pool, paired) = header.features()?;
             problem = problem.features(pool, paired);
         }
-        let whole = self.partial.clone();
-        Ok(problem.build()?.finish(&strategy, whole, header.budget, progress)?)
+        let picks = problem.build()?.finish(&strategy, partial, header.budget, progress)?;
+        Ok(Finished { picks, strategy, names: header.ids, pair_names: header.anchor_ids })
+    }
+}
+
+/// A selection that was made of parts.
+pub struct Finished {
+    /// The picks.
+    pub picks: Picks,
+    /// The strategy that picked.
+    pub strategy: StrategyName,
+    names: Option<Names>,
+    pair_names: Option<Names>,
+}
+
+impl Finished {
+    /// What a pool item is called: its name, or else its index.
+    pub fn pool_id(&self, index: u32) -> String {
+        name_of(self.names.as_ref(), index)
+    }
+
+    /// What a pair is called: its name, or else its index.
+    pub fn pair_id(&self, index: u32) -> String {
+        name_of(self.pair_names.as_ref(), index)
     }
 }
 
@@ -171,7 +187,7 @@ impl Header {
     }
 }
 
-fn name_of(ids: Option<&BTreeMap<u32, String>>, index: u32) -> String {
+fn name_of(ids: Option<&Names>, index: u32) -> String {
     ids.and_then(|ids| ids.get(&index)).cloned().unwrap_or_else(|| index.to_string())
 }
 

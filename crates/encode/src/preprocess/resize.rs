@@ -1,7 +1,8 @@
 //! Pixels of one size from pixels of another.
 
-use fast_image_resize::images::{CroppedImage, Image, ImageRef};
-use fast_image_resize::{FilterType, IntoImageView, PixelType, ResizeAlg, ResizeOptions, Resizer};
+use fast_image_resize::images::{TypedCroppedImage, TypedImage, TypedImageRef};
+use fast_image_resize::pixels::U8x3;
+use fast_image_resize::{FilterType, ResizeAlg, ResizeOptions, Resizer};
 use nextpair_data::picture::{MAX_PIXELS, Picture};
 
 use super::{Filter, Resize};
@@ -152,20 +153,32 @@ fn scaled(
             (columns.in_blocks(block.0, small.width), rows.in_blocks(block.1, small.height));
         return scaled(&small, whole, spans, (width, height), filter);
     }
-    let source = ImageRef::new(picture.width, picture.height, &picture.pixels, PixelType::U8x3)
-        .expect("a picture has three bytes per pixel");
-    let source = CroppedImage::new(&source, area.left, area.top, area.width, area.height)
-        .expect("the area lies within the picture");
+    let source = Pixels { width: picture.width, height: picture.height, bytes: &picture.pixels };
     let (all_columns, all_rows) = (Span::all(area.width), Span::all(area.height));
     let done = (Span::all(width), Span::all(height));
     // Lines first and then columns, as Pillow does: what is clipped to a byte in between depends
     // on it. Only where that would take a huge picture in between, the other way round.
     if u64::from(width) * u64::from(area.height) <= MAX_PIXELS {
-        let between = pass(&source, (columns, all_rows), (width, area.height), filter);
-        pass(&between, (done.0, rows), (width, height), filter).into_vec()
+        let bytes = pass(&source, area, (columns, all_rows), (width, area.height), filter);
+        let between = Pixels { width, height: area.height, bytes: &bytes };
+        pass(&between, between.area(), (done.0, rows), (width, height), filter)
     } else {
-        let between = pass(&source, (all_columns, rows), (area.width, height), filter);
-        pass(&between, (columns, done.1), (width, height), filter).into_vec()
+        let bytes = pass(&source, area, (all_columns, rows), (area.width, height), filter);
+        let between = Pixels { width: area.width, height, bytes: &bytes };
+        pass(&between, between.area(), (columns, done.1), (width, height), filter)
+    }
+}
+
+/// Three bytes per pixel.
+struct Pixels<'a> {
+    width: u32,
+    height: u32,
+    bytes: &'a [u8],
+}
+
+impl Pixels<'_> {
+    fn area(&self) -> Area {
+        Area { left: 0, top: 0, width: self.width, height: self.height }
     }
 }
 
@@ -196,21 +209,30 @@ fn averaged(picture: &Picture, area: Area, (columns, rows): (u32, u32)) -> Pictu
     Picture { width, height, pixels }
 }
 
+/// Typed all the way: pictures whose pixels are known when the program runs only would have every
+/// kind of pixels compiled, thirteen times the code.
 fn pass(
-    source: &impl IntoImageView,
+    source: &Pixels<'_>,
+    area: Area,
     (columns, rows): (Span, Span),
     (width, height): (u32, u32),
     filter: Filter,
-) -> Image<'static> {
+) -> Vec<u8> {
+    let whole = TypedImageRef::<U8x3>::from_buffer(source.width, source.height, source.bytes)
+        .expect("a picture has three bytes per pixel");
+    let source = TypedCroppedImage::from_ref(&whole, area.left, area.top, area.width, area.height)
+        .expect("the area lies within the picture");
     let options = ResizeOptions::new().resize_alg(algorithm(filter)).crop(
         columns.start,
         rows.start,
         columns.length,
         rows.length,
     );
-    let mut target = Image::new(width, height, PixelType::U8x3);
+    let mut bytes = vec![0; 3 * width as usize * height as usize];
+    let mut target = TypedImage::<U8x3>::from_buffer(width, height, &mut bytes)
+        .expect("the bytes are those of the pixels");
     Resizer::new()
-        .resize(source, &mut target, &options)
+        .resize_typed(&source, &mut target, &options)
         .expect("both pictures have three bytes per pixel, and the spans lie within");
-    target
+    bytes
 }

@@ -24,9 +24,15 @@ pub struct ProblemBuilder {
 }
 
 enum Source {
-    Embeddings(Sides),
-    Similarities { pool: Arc<dyn Similarity>, paired: Arc<dyn Similarity> },
+    Embeddings(Box<Sides>),
+    Similarities(Similarities),
     Pool(usize),
+}
+
+/// Of the pool and of the paired set, to the anchors.
+struct Similarities {
+    pool: Arc<dyn Similarity>,
+    paired: Arc<dyn Similarity>,
 }
 
 /// Embeddings by the part they play.
@@ -42,11 +48,12 @@ impl ProblemBuilder {
     pub(super) fn of_embeddings(images: Matrix, texts: Matrix, pool: Matrix, side: Side) -> Self {
         let (rivals, anchors) = side.own_and_other(images, texts);
         let (rivals_name, anchors_name) = side.own_and_other(IMAGES, TEXTS);
-        Self::new(Source::Embeddings(Sides { pool, rivals, rivals_name, anchors, anchors_name }))
+        let sides = Sides { pool, rivals, rivals_name, anchors, anchors_name };
+        Self::new(Source::Embeddings(Box::new(sides)))
     }
 
     pub(super) fn of_similarities(pool: Arc<dyn Similarity>, paired: Arc<dyn Similarity>) -> Self {
-        Self::new(Source::Similarities { pool, paired })
+        Self::new(Source::Similarities(Similarities { pool, paired }))
     }
 
     pub(super) fn of_pool(items: usize) -> Self {
@@ -94,7 +101,7 @@ impl ProblemBuilder {
     fn pool(&self) -> usize {
         match &self.source {
             Source::Embeddings(sides) => sides.pool.rows(),
-            Source::Similarities { pool, .. } => pool.rows(),
+            Source::Similarities(given) => given.pool.rows(),
             Source::Pool(items) => *items,
         }
     }
@@ -121,7 +128,7 @@ impl ProblemBuilder {
         let pairs = match &self.source {
             Source::Pool(_) => return Ok(None),
             Source::Embeddings(sides) => sides.pairs()?,
-            Source::Similarities { pool, paired } => {
+            Source::Similarities(Similarities { pool, paired }) => {
                 let pairs = paired.columns();
                 for (what, found) in [
                     ("rows of the paired similarities", paired.rows()),
@@ -149,7 +156,7 @@ impl ProblemBuilder {
         let mut first = 0;
         let similarities = match self.source {
             Source::Pool(_) => None,
-            Source::Similarities { pool, paired } => Some((pool, paired)),
+            Source::Similarities(given) => Some(given),
             Source::Embeddings(sides) => {
                 inputs = vec![sides.pool.clone(), sides.rivals.clone(), sides.anchors.clone()];
                 first = items.start;
@@ -168,12 +175,14 @@ impl ProblemBuilder {
         {
             inputs.extend([pool.clone(), paired.clone()]);
         }
-        let matching = similarities.zip(rule);
+        let matching = similarities
+            .zip(rule)
+            .map(|(Similarities { pool, paired }, rule)| Matching { pool, paired, rule });
         Ok(Problem {
             pool,
             items,
             first,
-            matching: matching.map(|((pool, paired), rule)| Matching { pool, paired, rule }),
+            matching,
             features,
             features_checked,
             weight: self.settings.weight,
@@ -210,7 +219,7 @@ impl Sides {
         items: Range<u32>,
         metric: Metric,
         route: Route,
-    ) -> Result<(Arc<dyn Similarity>, Arc<dyn Similarity>), Error> {
+    ) -> Result<Similarities, Error> {
         let rivals = Vectors::new(self.rivals.clone(), self.rivals_name)?;
         let anchors = Vectors::new(self.anchors.clone(), self.anchors_name)?;
         let first = items.start as usize;
@@ -222,6 +231,6 @@ impl Sides {
         }
         let pool = Embeddings::new(pool, anchors.clone(), metric)?.with_route(route);
         let paired = Embeddings::new(rivals, anchors, metric)?.with_route(route);
-        Ok((Arc::new(pool), Arc::new(paired)))
+        Ok(Similarities { pool: Arc::new(pool), paired: Arc::new(paired) })
     }
 }

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::Error;
 
-/// What was asked for. Folders of before 0.3 call it [`OLD_SPEC`].
+/// What was asked for. Older folders call it [`OLD_SPEC`].
 pub(super) const SPEC: &str = "model.json";
 pub(super) const OLD_SPEC: &str = "run.json";
 pub(super) const VOCABULARY: &str = "vocabulary.json";
