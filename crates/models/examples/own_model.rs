@@ -109,3 +109,8 @@ fn main() -> Result<(), Error> {
     assert!(last < first / 4.0, "the loss fell from {first} to {last}");
     Ok(())
 }
+
+#[test]
+fn it_learns() {
+    main().unwrap();
+}

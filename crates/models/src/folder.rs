@@ -110,8 +110,8 @@ impl ModelFolder {
         let _lock = lock(folder)?;
         if spec_path(folder).exists() {
             let what = match spec.adopted {
-                true => "there is a run already; name another folder",
-                false => "there is a run already; --resume continues it",
+                true => "there is a model already; name another folder",
+                false => "there is a model already; --resume continues it",
             };
             return Err(Error::file(folder, what));
         }
@@ -159,7 +159,7 @@ impl ModelFolder {
         let bytes = ordinary::read(&path)?;
         match self.spec.files.get(name) == Some(&fingerprint(&bytes)) {
             true => Ok(bytes),
-            false => Err(Error::file(&path, "was changed after the run was made")),
+            false => Err(Error::file(&path, "was changed after the model was made")),
         }
     }
 
@@ -282,7 +282,7 @@ impl ModelFolder {
             return Err(too_few(pairs.len()));
         }
         if self.spec.files.get(DATASET) != Some(&fingerprint(&corpus.sample(&pairs))) {
-            let what = "other captions or features than those the run was made with";
+            let what = "other captions or features than those the model was made with";
             return Err(Error::file(corpus.dataset().folder(), what));
         }
         Ok(pairs)
@@ -293,8 +293,8 @@ impl ModelFolder {
         let path = self.folder.join(WEIGHTS);
         if !path.exists() {
             let what = match self.epochs()?.len() {
-                0 => "no epoch is done yet; --resume continues the run",
-                _ => "the weights are missing; the run has to be made again",
+                0 => "no epoch is done yet; --resume continues it",
+                _ => "the weights are missing; the model has to be made again",
             };
             return Err(Error::file(&path, what));
         }

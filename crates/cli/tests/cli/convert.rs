@@ -37,12 +37,12 @@ fn a_checkpoint_becomes_a_run_once() {
         let run = convert("four.json", name);
         assert_eq!(run.code, Some(0), "{name}: {}", run.stderr);
         assert!(run.stdout.contains("4 words, rsum 412.5 on dev"), "{}", run.stdout);
-        let spec = fs::read_to_string(path.join(name).join("run.json")).unwrap();
+        let spec = fs::read_to_string(path.join(name).join("model.json")).unwrap();
         assert!(spec.contains(&format!("\"architecture\": \"{architecture}\"")), "{spec}");
         assert!(spec.contains("\"adopted\": true"), "{spec}");
         let again = convert("four.json", name);
         assert_eq!(again.code, Some(2));
-        assert!(again.stderr.contains("there is a run already; name another"), "{}", again.stderr);
+        assert!(again.stderr.contains("there is a model already; name another"), "{}", again.stderr);
         let other = convert("five.json", "other");
         assert_eq!(other.code, Some(2));
         assert!(other.stderr.contains("5 words in the vocabulary, but 4"), "{}", other.stderr);

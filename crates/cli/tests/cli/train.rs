@@ -77,7 +77,7 @@ fn a_model_is_trained_and_evaluated() {
             "log.jsonl",
             "model.safetensors",
             "pairs.jsonl",
-            "run.json",
+            "model.json",
             "state.safetensors",
             "vocabulary.json"
         ]
@@ -101,7 +101,7 @@ fn a_model_is_trained_and_evaluated() {
     refused(path, "eval run ds --folds 3", "10 images do not divide into 3 folds");
     refused(path, "eval run ds --folds 0", "do not divide into 0 folds");
     refused(path, "eval run ds --split val", "no split val; there are train, dev, test");
-    refused(path, "eval ds ds", "not a run: there is no run.json in it");
+    refused(path, "eval ds ds", "not a model: there is no model.json in it");
 
     // The vocabulary is the one that `vocab` writes; a finished run has nothing left to do.
     succeeds(path, "vocab ds v.json", &[]);
@@ -168,13 +168,13 @@ fn killed_and_resumed_it_ends_with_the_same_bytes() {
     let mut kills = 0;
     loop {
         // Before there is a run there is nothing to continue.
-        let mut child = match run.join("run.json").exists() {
+        let mut child = match run.join("model.json").exists() {
             true => started(path, "train ds --out killed --resume --threads 1"),
             false => started(path, &first),
         };
         // Some time after it has written something.
         let written = |name: &str| fs::metadata(run.join(name)).and_then(|m| m.modified()).ok();
-        let state = || ["run.json", "log.jsonl", "state.safetensors"].map(written);
+        let state = || ["model.json", "log.jsonl", "state.safetensors"].map(written);
         let (before, mut polls) = (state(), draws.below(4000));
         let ended = loop {
             if let Some(status) = child.try_wait().unwrap() {
@@ -209,7 +209,7 @@ fn one_process_trains_a_run_at_a_time() {
     let before = crate::datasets::tree(&path.join("run"));
     let lock = fs::File::open(path.join("run/.lock")).unwrap();
     lock.lock().unwrap();
-    refused(path, "train ds --out run --resume", "another process is training this run");
+    refused(path, "train ds --out run --resume", "another process is training this model");
     // Looking is free.
     succeeds(path, "eval run ds", &[]);
     lock.unlock().unwrap();
@@ -224,7 +224,7 @@ fn an_unfinished_run_says_so() {
     let path = folder.path();
     succeeds(path, &format!("train ds {SMALL} --out run"), &[]);
     // As if it had been asked for more epochs, and stopped.
-    let spec = path.join("run/run.json");
+    let spec = path.join("run/model.json");
     let text = fs::read_to_string(&spec).unwrap();
     fs::write(&spec, text.replace("\"epochs\": 3", "\"epochs\": 5")).unwrap();
     succeeds(path, "eval run ds", &["of 5; training is not finished"]);
@@ -234,11 +234,26 @@ fn an_unfinished_run_says_so() {
 }
 
 #[test]
+fn folders_of_older_versions_still_open() {
+    let folder = world(40);
+    let path = folder.path();
+    succeeds(path, &format!("train ds {SMALL} --out run"), &[]);
+    let (new, old) = (path.join("run/model.json"), path.join("run/run.json"));
+    let text = fs::read_to_string(&new).unwrap().replace("\"epochs\": 3", "\"epochs\": 4");
+    fs::write(&old, text).unwrap();
+    fs::remove_file(&new).unwrap();
+    succeeds(path, "eval run ds", &["of 4; training is not finished"]);
+    refused(path, &format!("train ds {SMALL} --out run"), "there is a model already");
+    succeeds(path, "train ds --out run --resume", &["epoch 4/4"]);
+    assert!(old.exists() && !new.exists(), "the folder keeps its names");
+}
+
+#[test]
 fn another_version_or_vector_unit_is_refused_unless_it_is_accepted() {
     let folder = world(40);
     let path = folder.path();
     succeeds(path, &format!("train ds {SMALL} --out done"), &[]);
-    let spec = path.join("done/run.json");
+    let spec = path.join("done/model.json");
     let whole: Value = serde_json::from_slice(&fs::read(&spec).unwrap()).unwrap();
     assert_eq!(whole["version"], env!("CARGO_PKG_VERSION"));
     // As if it had been asked for more epochs, and begun elsewhere.
@@ -250,7 +265,7 @@ fn another_version_or_vector_unit_is_refused_unless_it_is_accepted() {
         let mut spec = whole.clone();
         spec["training"]["epochs"] = 5.into();
         edit(&mut spec);
-        fs::write(path.join(run).join("run.json"), spec.to_string()).unwrap();
+        fs::write(path.join(run).join("model.json"), spec.to_string()).unwrap();
     };
     for (run, key) in [("old", "version"), ("other", "unit")] {
         begin(run, &|spec| spec[key] = "0.0.9".into());
@@ -261,7 +276,7 @@ fn another_version_or_vector_unit_is_refused_unless_it_is_accepted() {
         assert!(crate::datasets::tree(&path.join(run)) == before, "nothing was touched");
         succeeds(path, "eval old ds", &[]);
         succeeds(path, &format!("{resume} --mixed"), &["note: ", "are mixed", "epoch 5/5"]);
-        let spec = fs::read(path.join(run).join("run.json")).unwrap();
+        let spec = fs::read(path.join(run).join("model.json")).unwrap();
         let spec: Value = serde_json::from_slice(&spec).unwrap();
         assert_eq!(spec["continued_by"].as_array().unwrap().len(), 1);
         assert_eq!(spec["continued_by"][0]["version"], whole["version"]);
@@ -334,7 +349,7 @@ fn settings_come_from_a_file_and_flags_override_them() {
     let epoch: Value = serde_json::from_str(&run.stdout).unwrap();
     assert_eq!((&epoch["epoch"], &epoch["rate"]), (&2.into(), &1e-3.into()));
     let spec: Value =
-        serde_json::from_slice(&fs::read(path.join("run/run.json")).unwrap()).unwrap();
+        serde_json::from_slice(&fs::read(path.join("run/model.json")).unwrap()).unwrap();
     assert_eq!(spec["training"]["violation"], "sum");
     assert_eq!((&spec["training"]["batch"], &spec["model"]["dim"]), (&20.into(), &12.into()));
     let words = "train ds --config s.toml --model vse++ --dim 12 --epochs 1 --out other";
@@ -394,12 +409,12 @@ fn what_cannot_be_trained_or_evaluated_is_refused() {
         ("train ds --model vse++", "--out <MODEL>"),
         ("train ds --model vse++ --steps 3 --out x", "--steps is not a setting of vse++"),
         ("train ds --model vse++ --vocabulary ds/dataset.toml --out x", "not a vocabulary"),
-        ("train ds --model vse++ --out full", "holds notes.txt, which is not of a run"),
+        ("train ds --model vse++ --out full", "holds notes.txt, which is not of a model"),
         ("train ds --model vse++ --out t.csv", "t.csv: "),
         ("train none --model vse++ --out x", "none"),
-        ("train ds --out x --resume", "not a run"),
+        ("train ds --out x --resume", "not a model"),
         ("train ds --out x --resume --epochs 3", "cannot be used with"),
-        ("eval none ds", "not a run"),
+        ("eval none ds", "not a model"),
     ] {
         refused(path, words, says);
     }

@@ -261,7 +261,7 @@ fn what_a_model_cannot_select_is_refused() {
         ("select --model some ds --pool x.npy", "cannot be used with"),
         ("select --model some ds --similarity dot", "cannot be used with"),
         ("select --model some ds --ids x.txt", "cannot be used with"),
-        ("select --model empty ds", "there is no run.json in it"),
+        ("select --model empty ds", "there is no model.json in it"),
         ("select --model some empty", "there is no dataset.toml in it"),
         ("select --model some ds --top-k 8", "anchor 0 has 7 rival groups"),
         ("score --model some ds --shard 0/2", "shards are scored from files of embeddings"),

@@ -28,7 +28,7 @@ pub(super) fn refuse_strangers(folder: &Path) -> Result<(), Error> {
         let name = entry.map_err(io)?.file_name();
         let name = name.to_string_lossy();
         if ![VOCABULARY, PAIRS].contains(&&*name) && !name.starts_with('.') {
-            let what = format!("holds {name}, which is not of a run; name a new folder");
+            let what = format!("holds {name}, which is not of a model; name a new folder");
             return Err(Error::file(folder, what));
         }
     }
@@ -36,7 +36,7 @@ pub(super) fn refuse_strangers(folder: &Path) -> Result<(), Error> {
 }
 
 pub(super) fn lock(folder: &Path) -> Result<FolderLock, Error> {
-    Ok(FolderLock::take(folder, "another process is training this run")?)
+    Ok(FolderLock::take(folder, "another process is training this model")?)
 }
 
 pub(super) fn push_line(

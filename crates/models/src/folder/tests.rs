@@ -254,14 +254,14 @@ fn files_that_were_changed_are_noticed() {
     copy(&world.path("run"), &world.path("good"));
     let again = || copy(&world.path("good"), &world.path("run"));
     world.edit("pairs.jsonl", |text| text.lines().skip(1).map(|l| format!("{l}\n")).collect());
-    world.refused("pairs.jsonl: was changed after the run was made");
+    world.refused("pairs.jsonl: was changed after the model was made");
     again();
     Vocabulary::build(["a a a"], 1).write(&world.path("run/vocabulary.json")).unwrap();
     world.refused("vocabulary.json: 5 words in the vocabulary, but");
     again();
     world.edit("vocabulary.json", |text| text.replace("scene", "scenery"));
     world.edit("vocabulary.json", |text| text.replace("\"square\"", "\"quadrangle\""));
-    world.refused("vocabulary.json: was changed after the run was made");
+    world.refused("vocabulary.json: was changed after the model was made");
     again();
     for (from, to, says) in [
         (
@@ -316,7 +316,7 @@ fn a_dataset_that_changed_is_refused() {
     let item = world.dataset().items().get(0);
     let (old, new) = (&item.captions[0], item.captions[0].to_uppercase());
     fs::write(&path, text.replacen(old.as_str(), &new, 1)).unwrap();
-    world.refused("other captions or features than those the run was made with");
+    world.refused("other captions or features than those the model was made with");
 }
 
 #[test]

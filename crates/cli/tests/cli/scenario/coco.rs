@@ -117,7 +117,7 @@ fn coco_is_run_as_the_paper_did() {
     assert_eq!(resolved["model"]["mode"].as_str(), Some("text"));
     assert_eq!(resolved["training"]["validate_images"].as_integer(), Some(5000));
     assert_eq!(resolved["training"]["captions"].as_str(), Some("random"));
-    let model: Value = serde_json::from_str(&lab.read("run/seed-0/round-0/run.json")).unwrap();
+    let model: Value = serde_json::from_str(&lab.read("run/seed-0/round-0/model.json")).unwrap();
     assert_eq!(model["model"]["temperature"], 11.0, "{model}");
 
     let rounds = lab.rounds("run");

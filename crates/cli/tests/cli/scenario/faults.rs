@@ -101,7 +101,7 @@ fn weights_that_were_damaged_or_lost() {
     broken.refused(
         &format!("{folder}/pairs.jsonl"),
         |text| without_line(text, 3),
-        "round-1/pairs.jsonl: was changed after the run was made",
+        "round-1/pairs.jsonl: was changed after the model was made",
     );
     // What the message advises works, and so does losing the weights.
     fs::remove_dir_all(broken.lab.path(folder)).unwrap();

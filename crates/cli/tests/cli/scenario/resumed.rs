@@ -57,7 +57,7 @@ fn one_process_at_a_time() {
     let lab = Lab::new(80);
     let long = "run e.toml --epochs 1000000 --out run";
     let mut first = lab.start(long);
-    while !lab.path("run/seed-0/round-0/run.json").exists() {
+    while !lab.path("run/seed-0/round-0/model.json").exists() {
         assert!(first.try_wait().unwrap().is_none(), "it ended");
         std::thread::yield_now();
     }
@@ -80,7 +80,7 @@ fn features_that_are_added_later_are_not_taken() {
     lab.write("ds/dataset.toml", &(manifest + others));
     lab.succeeds("run e.toml --out run --resume");
     lab.assert_same("run", &lab.results("whole"));
-    assert!(lab.read("run/seed-0/random/round-2/run.json").contains("\"regions\""));
+    assert!(lab.read("run/seed-0/random/round-2/model.json").contains("\"regions\""));
 }
 
 #[test]
