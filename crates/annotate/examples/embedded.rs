@@ -1,5 +1,5 @@
-//! The annotation app inside a program of one's own, which gives the listener, the end, and the
-//! picks, and takes the answers:
+//! The annotation app embedded in another program, which supplies the listener, the shutdown signal
+//! and the picks, and receives the answers:
 //!
 //! ```text
 //! cargo run --release -p nextpair-annotate --example embedded
@@ -56,7 +56,7 @@ fn main() -> Result<(), Failure> {
         log: Log::new(|line| println!("{line}")),
         ..Settings::new(format!("sqlite:{}", folder.path().join("answers.db").display()))
     };
-    // Any runtime, listener and end will do.
+    // Any runtime, listener and shutdown future will do.
     tokio::runtime::Runtime::new()?.block_on(async {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let server = Server::open(listener, project, &settings).await?;
@@ -70,7 +70,7 @@ fn main() -> Result<(), Failure> {
             let _ = stop.send(());
             Ok::<_, Failure>(answers)
         });
-        // Also ends when the client fails, which drops the sender.
+        // This also completes if the client fails, which drops the sender.
         let shutdown = async {
             let _ = stopped.await;
         };
@@ -91,13 +91,13 @@ fn pictures(folder: &Path) -> Result<Dataset, Failure> {
     Ok(Dataset::open(&folder)?)
 }
 
-/// A pick. A strategy would have reasons.
+/// A pick. A strategy would add its reasons.
 fn task(dataset: &Dataset, rank: usize) -> Task {
     let id = dataset.items().get(rank).id;
     Task { rank, id, score: 1.0 / rank as f64, hits: None, why: Vec::new() }
 }
 
-/// Answers every task, as somebody whom this link signs in.
+/// Answers every task as the person whom this link signs in.
 fn annotate(link: &str) -> Result<(), Failure> {
     let (app, token) = link.split_once("/join/").ok_or("not a link")?;
     let health: Value = ureq::get(format!("{app}/health")).call()?.body_mut().read_json()?;

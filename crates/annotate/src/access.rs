@@ -1,9 +1,9 @@
-//! Who somebody is, and whether they may.
+//! Authentication and authorisation.
 //!
-//! A link, a session and a CSRF token are the same thing: a few words and their signature with a key
-//! that lives in the database. Links are numbered and the number is signed as well, so each can be
-//! revoked with the sessions that it began (`state/person.rs`). Of sessions only the end is stored:
-//! who signed out, of which.
+//! Links, sessions and CSRF tokens have the same form: a few words and their signature with a key
+//! from the database. Links are numbered and the number is signed as well, so each can be revoked
+//! together with the sessions that it began (`state/person.rs`). Sessions themselves are not
+//! stored, only early sign-outs from them.
 
 mod caller;
 mod limit;

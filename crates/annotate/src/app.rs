@@ -1,4 +1,4 @@
-//! Everything that a request can need.
+//! Shared state of all requests.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -28,10 +28,10 @@ use crate::writer::Writer;
 /// The name of the lead that every project has.
 const LEAD: &str = "lead";
 
-/// Tells the time.
+/// Returns the current time.
 pub(crate) type Clock = Arc<dyn Fn() -> Moment + Send + Sync>;
 
-/// A project that is open.
+/// An open project.
 pub(crate) struct App {
     pub(crate) writer: Writer,
     pub(crate) store: Store,
@@ -39,11 +39,11 @@ pub(crate) struct App {
     pub(crate) limits: Limits,
     pub(crate) catalog: Catalog,
     pub(crate) in_flight: InFlight,
-    /// Where people may upload images.
+    /// The store of uploaded images, if people may upload any.
     pub(crate) uploads: Option<Uploads>,
-    /// For pools of texts.
+    /// Image search, for pools of texts.
     pub(crate) search: Option<Search>,
-    /// Held while an image is decoded: one at a time.
+    /// Locked while an image is decoded: one at a time.
     pub(crate) decoding: tokio::sync::Mutex<()>,
     pub(crate) metrics: Metrics,
     pub(crate) source: Arc<dyn Source>,
@@ -56,12 +56,12 @@ pub(crate) struct App {
     address: SocketAddr,
     public_url: Option<String>,
     clock: Clock,
-    /// When somebody last asked for something. Not worth storing.
+    /// Time of each person's last request. Not stored.
     seen: Mutex<HashMap<PersonId, Millis>>,
 }
 
 impl App {
-    /// Opens a project that is reached at this address.
+    /// Opens a project at this address.
     pub(crate) async fn open(
         project: Project,
         settings: &Settings,
@@ -87,7 +87,7 @@ impl App {
         let catalog = Catalog::new(dataset, pool, settings)?;
         let search = (pool == Side::Text).then(|| Search::new(&catalog));
         let writer = Writer::start(&store, terms, Arc::clone(&clock), settings.log.clone()).await?;
-        // An image answers a text; where images are captioned, nobody needs another one.
+        // Only texts are answered with images, so only their pools take uploads.
         let uploads = settings.uploads.as_deref().filter(|_| pool == Side::Text);
         let uploads = uploads.map(|folder| Uploads::open(folder, settings, &writer.state()));
         let app = App {
@@ -117,7 +117,7 @@ impl App {
         Ok(Arc::new(app))
     }
 
-    /// Invites the lead and the people of the settings where they are not yet, and sets the price.
+    /// Invites the lead and the people in the settings if they are missing, and sets the price.
     async fn begin(&self, settings: &Settings) -> Result<(), Error> {
         let annotators = settings.invite.iter().map(|name| (name.as_str(), Role::Annotator));
         for (name, role) in [(LEAD, Role::Lead)].into_iter().chain(annotators) {
@@ -125,7 +125,7 @@ impl App {
             let removed = self.state().named(&name).map(|person| person.removed);
             match removed {
                 None => match self.writer.act(None, Act::Invite { name, role }, self.now()).await {
-                    // Another process that begins now was faster.
+                    // Another process that is starting was faster.
                     Err(refusal) if refusal.code != "taken" => {
                         return Err(Error::Settings(refusal.message));
                     }
@@ -144,7 +144,7 @@ impl App {
         Ok(())
     }
 
-    /// Adds a link for somebody who has none that works for a while.
+    /// Adds a link for a person whose links all expire soon.
     async fn refresh_link(&self, name: &str) -> Result<(), Error> {
         let later = self.now().wall + USEFUL;
         let person = self
@@ -163,12 +163,12 @@ impl App {
         done.map_err(|refusal| Error::Settings(refusal.message))
     }
 
-    /// Performs an act of somebody.
+    /// Performs an act of a person.
     pub(crate) async fn act(&self, person: PersonId, act: Act) -> Result<Done, Refusal> {
         self.writer.act(Some(person), act, self.now()).await
     }
 
-    /// The state as it is stored.
+    /// The stored state.
     pub(crate) fn state(&self) -> RwLockReadGuard<'_, State> {
         self.writer.state()
     }
@@ -177,7 +177,7 @@ impl App {
         (self.clock)()
     }
 
-    /// Notes that somebody asked for something.
+    /// Notes a request of a person.
     pub(crate) fn seen(&self, person: PersonId, now: Millis) {
         self.seen.lock().expect("nothing panics with it in hand").insert(person, now);
     }
@@ -186,28 +186,28 @@ impl App {
         self.seen.lock().expect("nothing panics with it in hand").get(&person).copied()
     }
 
-    /// The address that people reach the app by.
+    /// The public address of the app.
     fn url(&self) -> String {
         let plain = || format!("http://{}", self.address);
         self.public_url.clone().map_or_else(plain, |url| url.trim_end_matches('/').to_owned())
     }
 
-    /// The newest link of somebody, and how long it signs them in.
+    /// The newest link of a person, and how long it signs them in.
     pub(crate) fn link(&self, person: PersonId) -> Option<(String, LinkView)> {
         let newest = self.state().person(person)?.links(self.now().wall).next_back()?;
         let token = self.signer.token(LinkId { person, number: newest.number });
         Some((format!("{}/join/{token}", self.url()), newest))
     }
 
-    /// Learns of a link that another process made just now. Only for links that we signed.
+    /// Loads a link that another process has just made. Only for links that we signed.
     pub(crate) async fn learn_of(&self, link: LinkId) {
         if !self.state().has_link(link) {
-            // Whether that worked shows when the link is looked for.
+            // If this fails, the lookup of the link fails.
             let _ = self.system(Act::Look).await;
         }
     }
 
-    /// The link of a token that signs somebody in, and their role.
+    /// The link of a token that signs a person in, and their role.
     pub(crate) fn invited(&self, token: &str) -> Option<(LinkId, Role)> {
         let link = self.signer.of_token(token)?;
         let (state, now) = (self.state(), self.now().wall);
@@ -229,7 +229,7 @@ impl App {
         self.public_url.as_ref().is_some_and(|url| url.starts_with("https://"))
     }
 
-    /// Whether requests to this host are meant for us.
+    /// Returns whether requests to this host are meant for us.
     pub(crate) fn answers_to(&self, host: &str) -> bool {
         if !self.address.ip().is_loopback() {
             return true;
@@ -244,7 +244,7 @@ impl App {
     }
 }
 
-/// The clock of this machine. Ticks begin where the wall clock was at the start.
+/// The clock of this machine. Ticks start at the wall time of the program's start.
 pub(crate) fn system_clock() -> Clock {
     let wall = || {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -254,7 +254,7 @@ pub(crate) fn system_clock() -> Clock {
     Arc::new(move || Moment { wall: wall(), tick: first + began.elapsed().as_millis() as Millis })
 }
 
-/// A name without blanks around it, if people can have it.
+/// Trims a name and checks that a person can have it.
 pub(crate) fn checked_name(name: &str) -> Result<String, String> {
     let name = name.trim();
     if name.is_empty() || name.chars().count() > 100 || name.chars().any(char::is_control) {

@@ -1,4 +1,4 @@
-//! Hints on captions while they are typed. They do not forbid anything.
+//! Hints on captions while they are typed. They never block a caption.
 
 use serde::Serialize;
 use whatlang::{Detector, Lang};
@@ -8,21 +8,21 @@ use crate::word_overlap::{word_overlap, words};
 
 /// Captions of fewer words say too little.
 const FEWEST: usize = 3;
-/// Captions that share more than this are hard to tell apart.
+/// Captions with a larger overlap are hard to tell apart.
 const ALIKE: f64 = 0.85;
 
-/// An improvement to suggest.
+/// A suggested improvement.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Hint {
     pub(crate) kind: &'static str,
-    /// Which caption, from 0.
+    /// The index of the caption, from 0.
     pub(crate) caption: usize,
     pub(crate) message: String,
-    /// The caption it is like.
+    /// The similar caption.
     pub(crate) of: Option<String>,
 }
 
-/// The language that captions are to be in: its English name or its ISO 639 code.
+/// Parses the language of the captions: its English name or its ISO 639 code.
 pub(crate) fn language(name: &str) -> Result<Lang, Error> {
     let known = Lang::all().iter().copied();
     let two_letters = [
@@ -56,7 +56,7 @@ pub(crate) fn language(name: &str) -> Result<Lang, Error> {
     })
 }
 
-/// Hints on the captions of one item, which is likely to be confused with others.
+/// Hints on the captions of one item. `confusable` are captions of pairs like it.
 pub(crate) fn caption_hints(
     captions: &[String],
     confusable: &[String],
@@ -111,7 +111,7 @@ pub(crate) fn caption_hints(
     hints
 }
 
-/// The language of a text if it is surely not the wanted one.
+/// The language of a text, if it is surely not the wanted one.
 fn other_language(text: &str, wanted: Lang) -> Option<Lang> {
     let found = Detector::new().detect(text)?;
     let other_script = !wanted_scripts(wanted).contains(&found.script());

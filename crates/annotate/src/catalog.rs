@@ -1,8 +1,9 @@
-//! The items that people see: images of the dataset and beside it, images that they upload, texts.
+//! The items that people see: images of the dataset, of a folder beside it, uploaded images, and
+//! texts.
 //!
-//! Nothing but what an id names is ever read: it is looked up, and the file is the one that the
-//! dataset gives for it, or one that was found in the folder beside it. Datasets are checked for
-//! names that lead out of their folder when they are opened.
+//! Files are only ever read by id: the id is looked up, and its file is the one that the dataset
+//! gives, or one found in the folder beside it. Opening a dataset refuses names that lead out of
+//! its folder.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -18,10 +19,10 @@ use crate::error::{Error, Refusal};
 use crate::log::Log;
 use crate::settings::Settings;
 
-/// The ids of images that are not in the dataset begin with one of these.
+/// Prefixes of the ids of images outside the dataset.
 const UPLOAD: &str = "upload:";
 const FOLDER: &str = "folder:";
-/// The extensions of image files.
+/// Extensions of image files.
 const ENDINGS: [&str; 6] = ["jpg", "jpeg", "png", "webp", "gif", "bmp"];
 
 /// The items that people see.
@@ -29,11 +30,11 @@ pub(crate) struct Catalog {
     dataset: Dataset,
     pool: Side,
     folder: Option<PathBuf>,
-    /// The folder of images that people brought.
+    /// The folder of uploaded images.
     uploads: Option<PathBuf>,
     /// Images of a folder beside the dataset that texts may be paired with, by id.
     beside: BTreeMap<String, PathBuf>,
-    /// Items by the hash of their ids. Different ids of one hash are told apart by looking.
+    /// Items by the hash of their ids. Ids with the same hash are compared.
     by_hash: HashMap<u64, Vec<u32>>,
 }
 
@@ -55,7 +56,7 @@ impl Catalog {
         Ok(Catalog { dataset, pool, folder, uploads, beside: found.images, by_hash })
     }
 
-    /// The ids of all images that a text can be paired with, but for uploads.
+    /// The ids of all images that a text can be paired with, except uploads.
     pub(crate) fn candidates(&self) -> impl Iterator<Item = String> {
         let items = self.dataset.items().iter().filter(|item| self.check_item(item).is_ok());
         items.map(|item| item.id).chain(self.beside.keys().cloned())
@@ -77,18 +78,18 @@ impl Catalog {
         items.find(|item| item.id == id)
     }
 
-    /// The address of an item's image, if there is a file of it.
+    /// The URL of an item's image, if there is a file.
     pub(crate) fn url(&self, id: &str) -> Option<String> {
         let has_file = match self.item(id) {
             Some(item) => self.folder.is_some() && item.image.is_some(),
             None => self.elsewhere(id).is_some(),
         };
-        // Browsers take such a part of an address for a way up, however it is written.
+        // Browsers resolve such a path segment, however it is escaped.
         let is_a_way = id == "." || id == "..";
         (has_file && !is_a_way).then(|| format!("/api/images/{}", url_part(id)))
     }
 
-    /// For pools of texts: the texts that an image is wanted for.
+    /// For pools of texts: the texts to find an image for.
     pub(crate) fn texts(&self, id: &str) -> Vec<String> {
         match self.pool {
             Side::Image => Vec::new(),
@@ -96,7 +97,7 @@ impl Catalog {
         }
     }
 
-    /// The file of an image and its media type.
+    /// Opens an image file; returns it with its media type.
     pub(crate) fn open(&self, id: &str) -> Result<(File, &'static str), Refusal> {
         let none = || Refusal::not_found("there is no image of this item");
         let path = match self.item(id) {
@@ -112,7 +113,7 @@ impl Catalog {
         Ok((file, media_type(header.format)))
     }
 
-    /// Whether a text can be paired with the image of this id.
+    /// Returns an error unless a text can be paired with the image of this id.
     pub(crate) fn check_image(&self, id: &str) -> Result<(), String> {
         match self.item(id) {
             Some(item) => self.check_item(&item),
@@ -125,15 +126,15 @@ impl Catalog {
         if self.folder.is_none() || item.image.is_none() {
             return Err("the item has no image".to_owned());
         }
-        // What models are tested on must not be learned.
+        // Evaluation data must not be trained on.
         match item.split.as_deref().filter(|&split| split != TRAIN) {
             Some(split) => Err(format!("the image is of the split {split}, not {TRAIN}")),
             None => Ok(()),
         }
     }
 
-    /// The file of an image that is not in the dataset: one of the folder, or an upload, whose names
-    /// are of our making: letters, digits and one dot.
+    /// The file of an image outside the dataset: one of the folder, or an upload. We name uploads
+    /// ourselves: letters, digits and one dot.
     fn elsewhere(&self, id: &str) -> Option<PathBuf> {
         if let Some(path) = self.beside.get(id) {
             return Some(path.clone());
@@ -150,12 +151,12 @@ impl Catalog {
 #[derive(Default)]
 struct Found {
     images: BTreeMap<String, PathBuf>,
-    /// Files with the name of an image that cannot be offered, and why.
+    /// Image files that cannot be offered, with the reason.
     odd: Vec<(PathBuf, &'static str)>,
 }
 
 impl Found {
-    /// The images in a folder and the folders in it, by their names after `prefix`.
+    /// Collects the images in a folder and its subfolders, named by `prefix` and their paths.
     fn look(&mut self, folder: &Path, prefix: &str) -> Result<(), Error> {
         let wrong = |e: std::io::Error| Error::Settings(format!("{}: {e}", folder.display()));
         for entry in std::fs::read_dir(folder).map_err(wrong)? {
@@ -168,11 +169,12 @@ impl Found {
             } else if ENDINGS.contains(&ending.to_ascii_lowercase().as_str()) {
                 let id = format!("{prefix}{name}");
                 match () {
-                    // Files of answers have an id in one line.
+                    // In files of answers, an id is on one line.
                     () if id.chars().any(char::is_control) => {
                         self.odd.push((path, "a name with control characters"));
                     }
-                    // A link to a pipe or a device is not a picture, and may never end.
+                    // A link to a pipe or a device is not a picture, and reading it may block
+                    // forever.
                     () if !path.is_file() => self.odd.push((path, "no ordinary file")),
                     () => drop(self.images.insert(id, path)),
                 }
@@ -181,7 +183,7 @@ impl Found {
         Ok(())
     }
 
-    /// Tells of the first file that is not offered.
+    /// Logs the first file that is not offered.
     fn log_odd(&self, log: &Log) {
         if let Some((path, why)) = self.odd.first() {
             let more = self.odd.len() - 1;

@@ -1,11 +1,10 @@
-//! Connections: how many there may be, and how long somebody may say nothing on one.
+//! Connections: their number, and their timeouts.
 //!
-//! A connection takes a slot; there are as many as the process may have files open for. When all
-//! are taken, whoever has waited longest without a request in progress makes room, so that people
-//! who open connections and say nothing on them keep nobody out. Nothing waits without end: heads
-//! of requests must be whole in some time (and an idle connection gets its next one in that time),
-//! bodies are read under a deadline of their own (`routes/body.rs`, `uploads.rs`), and an answer
-//! that nobody reads is given up.
+//! A connection takes a slot; the limit on open files determines how many there are. When all are
+//! taken, the connection that has been idle longest is closed, so that clients who open connections
+//! and send nothing keep nobody out. Every wait has a limit: the head of a request must arrive in
+//! time (which also limits how long a connection may be idle), bodies have a deadline of their own
+//! (`routes/extract.rs`, `uploads.rs`), and a response that the client does not read is given up.
 
 mod write_timeout;
 
@@ -37,31 +36,31 @@ use write_timeout::WriteTimeout;
 /// Limits of connections.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
-    /// Connections at once.
+    /// Most connections at once.
     pub(crate) connections: usize,
-    /// How long the head of a request may take, from when one could come.
+    /// Time limit for the head of a request, counted from when one could arrive.
     pub(crate) head: Duration,
-    /// How long a client may take nothing of an answer.
+    /// How long a client may go without reading any of a response.
     pub(crate) stall: Duration,
 }
 
-/// Files that are open beside those of connections: the database, the log, the dataset.
+/// Open files besides those of connections: the database, the log, the dataset.
 const OTHER_FILES: u64 = 64;
-/// A connection is a socket, and maybe a file that is sent or received.
+/// Files per connection: a socket, and perhaps a file that is sent or received.
 const FILES: u64 = 2;
-/// More connections than this are not of use to anybody.
+/// More connections than this are useless.
 const MOST: u64 = 1024;
-/// With fewer, a page that opens six at a time is on its own.
+/// With fewer, a single page that opens six at a time takes a large part of them.
 const LEAST: u64 = 16;
-/// Bytes that are buffered of a request or an answer.
+/// Buffer size in bytes for a request or a response.
 const BUFFER: usize = 32 * 1024;
-/// How long somebody who makes room may take to read what they got before.
+/// How long a client whose connection is closed for another may take to read earlier responses.
 const FAREWELL: Duration = Duration::from_millis(100);
-/// A pause after the system refused a connection, for instance because too many files are open.
+/// Pause after the system refused a connection, for instance because too many files are open.
 const PAUSE: Duration = Duration::from_millis(200);
 
 impl Bounds {
-    /// Those for this process.
+    /// The limits of this process.
     pub(crate) fn of_process() -> Self {
         Bounds {
             connections: connections(open_files()),
@@ -71,13 +70,13 @@ impl Bounds {
     }
 }
 
-/// The connections of a process that may have this many files open.
+/// The number of connections for a limit on open files.
 fn connections(files: Option<u64>) -> usize {
     let files = files.unwrap_or(1024).saturating_sub(OTHER_FILES);
     (files / FILES).clamp(LEAST, MOST) as usize
 }
 
-/// The files that this process may have open, where that is known and limited.
+/// The limit on open files of this process, if it is known.
 fn open_files() -> Option<u64> {
     #[cfg(unix)]
     return rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
@@ -85,8 +84,8 @@ fn open_files() -> Option<u64> {
     None
 }
 
-/// Serves until `shutdown`, and then until every request that was begun is answered. Whoever drops
-/// the future ends all connections.
+/// Serves until `shutdown` completes, and then until every request in progress is answered.
+/// Dropping the future closes all connections.
 pub(crate) async fn serve(
     listener: TcpListener,
     router: Router,
@@ -149,7 +148,7 @@ struct Connection {
 
 impl Connection {
     async fn serve(mut self, stream: TcpStream) {
-        // Answers are small and wait for nothing.
+        // Responses are small and should not be delayed.
         let _ = stream.set_nodelay(true);
         let unsent = Arc::clone(&self.place.unsent);
         let io = TokioIo::new(WriteTimeout::new(stream, self.bounds.stall, unsent));
@@ -169,10 +168,10 @@ impl Connection {
             .header_read_timeout(self.bounds.head)
             .max_buf_size(BUFFER);
         let mut connection = pin!(builder.serve_connection(io, service));
-        // What goes wrong between two requests concerns nobody; what goes wrong within one, its
-        // client knows.
+        // An error between two requests is harmless; one within a request shows at its client.
         tokio::select! {
-            // First of all: a request that has come is begun before anybody is sent away.
+            // This branch comes first: a request that has arrived starts before the connection is
+            // closed.
             biased;
             _ = connection.as_mut() => return,
             _ = self.stopping.changed() => {
@@ -183,7 +182,7 @@ impl Connection {
             () = self.place.leave.notified() => {}
         }
         connection.as_mut().graceful_shutdown();
-        // A request that came in the last moment is answered, and what was answered is sent.
+        // Answer a request that arrived at the last moment, and send what was answered.
         let mut farewell = self.place.is_busy() || self.place.unsent.load(Ordering::Relaxed);
         while farewell {
             let ended = tokio::time::timeout(FAREWELL, connection.as_mut()).await;
@@ -198,11 +197,11 @@ struct Idle(Mutex<Waiting>);
 
 #[derive(Default)]
 struct Waiting {
-    /// Numbers places.
+    /// The last number given to a place.
     last: u64,
-    /// Whoever has waited longest comes first.
+    /// Idle connections, the longest idle first.
     places: BTreeMap<u64, Arc<Place>>,
-    /// Connections that are to leave as soon as they are not busy any more.
+    /// Number of connections to close as soon as they become idle.
     wanted: usize,
 }
 
@@ -211,7 +210,8 @@ impl Idle {
         self.0.lock().expect("nothing panics with it in hand")
     }
 
-    /// Sends away whoever has waited longest, or, where everybody is busy, the next one who is not.
+    /// Closes the connection that has been idle longest or, if all are busy, the next to become
+    /// idle.
     fn make_room(&self) {
         let mut waiting = self.waiting();
         match waiting.places.pop_first() {
@@ -221,12 +221,12 @@ impl Idle {
     }
 }
 
-/// The place of a connection among those that wait.
+/// The place of a connection among the idle ones.
 struct Place {
     idle: Arc<Idle>,
-    /// Its number, while it waits.
+    /// Its number while it is idle.
     number: Mutex<Option<u64>>,
-    /// Whether something of an answer is still to be sent.
+    /// Whether part of a response is still to be sent.
     unsent: Arc<AtomicBool>,
     leave: Notify,
 }
@@ -269,7 +269,7 @@ impl Place {
     }
 }
 
-/// A request is in progress on a connection, until its answer is handed out.
+/// Marks a request in progress on a connection, until its response is sent.
 struct Busy(Arc<Place>);
 
 impl Busy {

@@ -8,32 +8,32 @@ use serde::Serialize;
 /// An error of the app as a whole.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Settings that contradict each other or that make no sense.
+    /// Settings that contradict each other or make no sense.
     #[error("{0}")]
     Settings(String),
     /// The database failed.
     #[error("{database}: {what}")]
     Database {
-        /// Which one, without its password.
+        /// The name of the database, without its password.
         database: String,
         /// The reason.
         what: String,
     },
-    /// Files of the dataset.
+    /// A file of the dataset failed.
     #[error(transparent)]
     Data(#[from] nextpair_data::Error),
-    /// Batches cannot be had.
+    /// The source cannot supply batches.
     #[error("{0}")]
     Source(String),
-    /// The listener cannot tell its address.
+    /// The listener has no address.
     #[error("the listener has no address: {0}")]
     Listener(std::io::Error),
-    /// A task of the app ended before its time.
+    /// A task of the app ended unexpectedly.
     #[error("{0} stopped; start again")]
     Stopped(&'static str),
 }
 
-/// The reason why a request is refused. The code is for programs, the message for people.
+/// The reason for refusing a request. The code is for programs, the message for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Refusal {
     pub(crate) status: StatusCode,
@@ -86,13 +86,13 @@ impl Refusal {
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message)
     }
 
-    /// The body of a request does not come.
+    /// The body of a request does not arrive.
     pub(crate) fn slow() -> Self {
         let message = "the request came too slowly; try again";
         Self::new(StatusCode::REQUEST_TIMEOUT, "slow", message)
     }
 
-    /// There is no room for what somebody brings.
+    /// There is no room for an upload.
     pub(crate) fn full(message: impl Into<String>) -> Self {
         Self::new(StatusCode::INSUFFICIENT_STORAGE, "full", message)
     }

@@ -1,64 +1,64 @@
-//! The history that everything else follows from. Events are appended, never changed.
+//! The event history, which determines everything else. Events are appended, never changed.
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// Numbers people, from 1.
+/// Number of a person, from 1.
 pub(crate) type PersonId = i64;
-/// Numbers events, from 1. An answer is known by the number of the event that gave it.
+/// Number of an event, from 1. An answer is identified by the event that gave it.
 pub(crate) type Seq = i64;
 /// Milliseconds: since 1970, of a clock of this process, or of a duration.
 pub(crate) type Millis = i64;
 
-/// A link that signs somebody in: whose it is, and which of theirs.
+/// A link that signs a person in: whose it is, and its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LinkId {
     pub(crate) person: PersonId,
     pub(crate) number: u32,
 }
 
-/// Now, by two clocks.
+/// The current time by two clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Moment {
-    /// Since 1970, as this machine believes. People set it, and it jumps.
+    /// Wall time since 1970. People set this clock, and it jumps.
     pub(crate) wall: Millis,
-    /// By a clock that nobody sets: durations are measured with it.
+    /// Time of a monotonic clock, for measuring durations.
     pub(crate) tick: Millis,
 }
 
 impl Moment {
-    /// When that tick is or was, since 1970.
+    /// The wall time of a tick.
     pub(crate) fn wall_of(self, tick: Millis) -> Millis {
         self.wall + (tick - self.tick)
     }
 
-    /// The tick at which something happened that another process wrote down with this time, after
-    /// this tick: clocks of two machines may differ.
+    /// The tick of an event that another process stored with this wall time, after `tick`. The
+    /// result is clamped, because the clocks of two machines may differ.
     pub(crate) fn tick_since(self, wall: Millis, tick: Millis) -> Millis {
         self.tick_of(wall).clamp(tick.min(self.tick), self.tick)
     }
 
-    /// The tick at which something happened that was written down with this time. A time ahead was
-    /// written while the clock was wrong, and counts from now.
+    /// The tick of an event that was stored with this wall time. A time in the future was stored
+    /// while the clock was wrong, and counts as now.
     pub(crate) fn tick_of(self, wall: Millis) -> Millis {
         self.tick - (self.wall - wall).max(0)
     }
 }
 
-/// One thing that happened.
+/// One event.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Event {
     pub(crate) seq: Seq,
-    /// When, since 1970.
+    /// Wall time since 1970.
     pub(crate) at: Millis,
-    /// When, by the clock of this process; not stored.
+    /// Time by the clock of this process; not stored.
     pub(crate) tick: Millis,
-    /// The round that was the last one then; 0 before the first.
+    /// The last round at that time; 0 before the first.
     pub(crate) round: i64,
-    /// Who did it; nobody for what the app does by itself.
+    /// The person who acted; `None` for acts of the app itself.
     pub(crate) by: Option<PersonId>,
-    /// The name that its author gave it, which tells a repetition from a second act.
+    /// The idempotency key that its author chose: it tells a repetition from a second act.
     pub(crate) key: Option<Arc<str>>,
     pub(crate) kind: EventKind,
 }
@@ -67,25 +67,25 @@ pub(crate) struct Event {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "what", rename_all = "snake_case", deny_unknown_fields)]
 pub(crate) enum EventKind {
-    /// Somebody may sign in from now on.
+    /// A person may sign in from now on.
     Invited { person: PersonId, name: String, role: Role },
-    /// The links and sessions of somebody end; a new link counts.
+    /// All links and sessions of a person end; a new link is valid.
     LinkRenewed { person: PersonId },
-    /// Somebody gets one more link.
+    /// A person gets another link.
     LinkAdded { person: PersonId },
-    /// One link of somebody ends, and every session that it began.
+    /// One link of a person ends, and every session that it began.
     LinkRevoked { person: PersonId, link: u32 },
-    /// Somebody signed out of the session that would have lasted until then.
+    /// A person signed out of the session that would have lasted until then.
     SignedOut { person: PersonId, until: Millis },
-    /// Somebody may not sign in any more.
+    /// A person may not sign in any more.
     Removed { person: PersonId },
     /// A round begins. Its tasks are stored beside the events.
     Opened { round: i64, fingerprint: String },
-    /// A task is kept for somebody.
+    /// A task is reserved for a person.
     Leased { item: String, person: PersonId, until: Millis },
-    /// A task is not kept any more.
+    /// A task is not reserved any more.
     LetGo { item: String, person: PersonId },
-    /// Somebody said something about an item, in the place of an earlier answer if it replaces one.
+    /// A person answered a task. `replaces` is the earlier answer that this one replaces, if any.
     Answered {
         item: String,
         person: PersonId,
@@ -96,23 +96,23 @@ pub(crate) enum EventKind {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         replaces: Option<Seq>,
     },
-    /// Its author took an answer back.
+    /// The author withdrew an answer.
     Undone { item: String, answer: Seq },
-    /// A lead gave an answer back to its author, for whom the task is kept until then.
+    /// A lead returned an answer to its author, for whom the task is reserved until then.
     Returned { item: String, answer: Seq, note: String, until: Millis },
     /// No tasks are handed out.
     Paused,
     /// Tasks are handed out again.
     Resumed,
-    /// A caption costs this, also those before; nothing if that is not known.
+    /// The price of a caption, which applies to earlier ones as well; `None` if it is unknown.
     Priced { price: Option<f64> },
-    /// Nothing is answered any more in this round.
+    /// The round takes no more answers.
     Closed { round: i64 },
-    /// The answers of a closed round are where they belong.
+    /// The source has the answers of a closed round.
     HandedOver { round: i64 },
-    /// A run went on without the answers of this round: it had got them from elsewhere.
+    /// The run continued without the answers of this round, having got others elsewhere.
     Overtaken { round: i64 },
-    /// Somebody brought an image, which is kept as a file of this name.
+    /// A person uploaded an image, which is stored in a file of this name.
     Uploaded { person: PersonId, name: String, bytes: u64 },
 }
 
@@ -142,7 +142,7 @@ impl EventKind {
         }
     }
 
-    /// The item that it is about, if it is about one.
+    /// The item of the event, if it has one.
     pub(crate) fn item(&self) -> Option<&str> {
         match self {
             EventKind::Leased { item, .. }
@@ -155,13 +155,13 @@ impl EventKind {
     }
 }
 
-/// The rights of somebody.
+/// The rights of a person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Role {
-    /// Answers.
+    /// May answer.
     Annotator,
-    /// Answers, watches and decides.
+    /// May answer, watch and decide.
     Lead,
 }
 
@@ -173,12 +173,12 @@ pub(crate) enum Said {
     Captions(Vec<String>),
     /// The item whose image fits the text.
     Image(String),
-    /// Why the item cannot be paired.
+    /// The reason why the item cannot be paired.
     Skip(String),
 }
 
 impl Said {
-    /// The captions that are paid for. An image for a text counts as one.
+    /// The number of captions that are paid for. An image for a text counts as one.
     pub(crate) fn captions(&self) -> usize {
         match self {
             Said::Captions(captions) => captions.len(),
@@ -188,7 +188,7 @@ impl Said {
     }
 }
 
-/// Typed and not yet submitted.
+/// Text typed and not yet submitted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Draft {
@@ -196,7 +196,7 @@ pub(crate) struct Draft {
     pub(crate) image: Option<String>,
 }
 
-/// Words that events and states share are written like any others.
+/// Serialises an `Arc` like its contents.
 mod shared {
     use std::sync::Arc;
 

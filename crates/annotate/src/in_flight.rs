@@ -1,6 +1,6 @@
-//! Limits on requests and answers in flight: the memory they take, and the number of one person.
+//! Limits on requests and responses in flight: their memory, and their number per person.
 //!
-//! Answers made of files are read as they are sent (`stream.rs`) and do not count as memory.
+//! Responses made of files are read as they are sent (`stream.rs`) and do not count as memory.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -17,21 +17,21 @@ use crate::error::Refusal;
 use crate::event::PersonId;
 use crate::stream::Streamed;
 
-/// Bytes of requests and answers that may be in memory at once.
+/// Most bytes of requests and responses in memory at once.
 const BYTES: usize = 64 << 20;
-/// They are counted in kilobytes.
+/// Bytes per unit of the count.
 const UNIT: usize = 1024;
-/// Requests that one person may have in flight. A browser has six connections.
+/// Most requests of one person in flight. A browser has six connections.
 const PER_PERSON: usize = 24;
 
-/// Counts the requests and answers in flight.
+/// Counts the requests and responses in flight.
 pub(crate) struct InFlight {
     memory: Arc<Semaphore>,
     /// Requests by person.
     requests: Arc<Mutex<HashMap<PersonId, usize>>>,
 }
 
-/// Reserved memory; given back when it is dropped.
+/// Reserved memory, released on drop.
 pub(crate) type Reserved = OwnedSemaphorePermit;
 
 impl InFlight {
@@ -46,7 +46,7 @@ impl InFlight {
         reserved.map_err(|_| Refusal::unavailable("too much at once; try again"))
     }
 
-    /// Reserves the memory of an answer until it is sent. Where there is none, it is dropped.
+    /// Reserves the memory of a response until it is sent. If there is none, drops the response.
     pub(crate) fn hold(&self, response: Response) -> Result<Response, Refusal> {
         if response.extensions().get::<Streamed>().is_some() {
             return Ok(response);
@@ -86,7 +86,7 @@ impl Drop for RequestInFlight {
     }
 }
 
-/// The bytes of a request's body, if its head says so.
+/// The length of a request's body, if its head states one.
 pub(crate) fn content_length(headers: &HeaderMap) -> Option<u64> {
     headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }

@@ -1,4 +1,5 @@
-//! The annotation app: picks go to people with the reasons they were picked for, answers come back.
+//! The annotation app: it shows picks to people with the reasons for picking them, and collects
+//! their answers.
 //!
 //! A [`Server`] runs in any tokio program: the host gives the listener, the [`Project`] with the
 //! [`Source`] of its batches, and a future that ends it. The app starts no runtime, traps no
@@ -14,10 +15,11 @@
 //! # }
 //! ```
 //!
-//! Inside, everything that happened is a list of events (`event.rs`) in a database (`store.rs`). One
-//! `writer.rs` appends to it, many acts at a time; `state.rs` is what the events add up to.
-//! `connections.rs` accepts, `routes.rs` is the table of addresses, `access.rs` decides who may do
-//! what, and `rounds.rs` opens rounds, closes them and hands their answers over to the source.
+//! Inside, the whole history is a list of events (`event.rs`) in a database (`store.rs`). One
+//! `writer.rs` appends to it, many acts at a time; `state.rs` computes the state from the events.
+//! `connections.rs` accepts connections, `routes.rs` is the table of routes, `access.rs` decides
+//! who may do what, and `rounds.rs` opens rounds, closes them and hands their answers over to the
+//! source.
 #![forbid(unsafe_code)]
 
 mod access;

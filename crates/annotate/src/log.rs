@@ -1,16 +1,16 @@
-//! Lines for whoever runs the app.
+//! Log lines for the operator of the app.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// Takes the lines that the app writes while it runs: what failed, which rounds were closed.
+/// Receives the lines that the app writes while it runs: failures, and rounds that were closed.
 ///
-/// The default takes none. Lines may come from any thread; none of them holds a password or a link.
+/// The default discards them. Lines may come from any thread; none contains a password or a link.
 #[derive(Clone)]
 pub struct Log(Arc<dyn Fn(&str) + Send + Sync>);
 
 impl Log {
-    /// Hands every line, without its end, to `write`.
+    /// Passes every line, without its end, to `write`.
     pub fn new(write: impl Fn(&str) + Send + Sync + 'static) -> Self {
         Log(Arc::new(write))
     }

@@ -1,4 +1,4 @@
-//! Counters, as Prometheus reads them.
+//! Counters for Prometheus.
 
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use crate::state::{State, Terms};
 
-/// Upper ends of the buckets of time, in milliseconds.
+/// Upper bounds of the latency buckets, in milliseconds.
 const MILLIS: [u64; 9] = [1, 2, 5, 10, 20, 50, 100, 500, 2000];
 
 /// Counts since the start.
 #[derive(Default)]
 pub(crate) struct Metrics {
-    /// Answers by the first digit of their status.
+    /// Responses by the first digit of their status.
     responses: [AtomicU64; 6],
-    /// Submits by time, and those that took longer.
+    /// Submits by latency; the last bucket is unbounded.
     submits: [AtomicU64; MILLIS.len() + 1],
     submit_micros: AtomicU64,
 }
@@ -31,7 +31,7 @@ impl Metrics {
         self.submit_micros.fetch_add(time.as_micros() as u64, Ordering::Relaxed);
     }
 
-    /// Everything, in Prometheus' text format.
+    /// All counters in Prometheus' text format.
     pub(crate) fn text(&self, state: &State, terms: Terms, waiting: usize) -> String {
         let mut text = String::new();
         let mut line = |line: String| writeln!(text, "{line}").expect("a string takes everything");

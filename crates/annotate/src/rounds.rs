@@ -1,4 +1,4 @@
-//! Rounds: opened when a batch waits, closed when they are complete, their answers handed over.
+//! The life of rounds: opened when a batch is available, closed when complete, then handed over.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,13 +11,12 @@ use crate::source::{Batch, HandOver};
 use crate::state::{Act, Round};
 use crate::store::fingerprint_of;
 
-/// The time between two looks.
+/// Interval between two checks.
 const EVERY: Duration = Duration::from_millis(500);
-/// While a round is open, the source is asked for another one in every tenth look only: a batch
-/// may be large.
+/// While a round is open, only every tenth check asks the source for a batch, which may be large.
 const SELDOM: usize = 10;
 
-/// Keeps rounds up to date for ever, and logs a failure once.
+/// Keeps rounds up to date forever, and logs each failure once.
 pub(crate) async fn keep_up(app: Arc<App>) {
     let (mut logged, mut looks) = (String::new(), 0);
     loop {
@@ -37,8 +36,7 @@ pub(crate) async fn keep_up(app: Arc<App>) {
     }
 }
 
-/// Closes, hands over and opens whatever is due. A failed hand-over does not keep the next round
-/// waiting.
+/// Closes, hands over and opens whatever is due. A failed hand-over does not delay the next round.
 pub(crate) async fn update(app: &Arc<App>) -> Result<(), Error> {
     let finished = finish_rounds(app).await;
     open_round(app).await?;
@@ -56,10 +54,10 @@ async fn finish_rounds(app: &Arc<App>) -> Result<(), Error> {
     hand_over(app).await
 }
 
-/// Opens the batch that waits, if it is not open.
+/// Opens the available batch, unless it is open already.
 pub(crate) async fn open_round(app: &Arc<App>) -> Result<(), Error> {
     let source = Arc::clone(&app.source);
-    // A batch may be large: what takes its time is not done where people are answered.
+    // A batch may be large, so this slow work must not block the responses to people.
     let batch = tokio::task::spawn_blocking(move || {
         let batch = source.batch().map_err(|e| Error::Source(e.to_string()))?;
         Ok::<_, Error>(batch.map(|Batch { round, tasks }| {
@@ -94,7 +92,7 @@ pub(crate) async fn open_round(app: &Arc<App>) -> Result<(), Error> {
 
 /// Hands over the answers of closed rounds.
 async fn hand_over(app: &Arc<App>) -> Result<(), Error> {
-    // What the state tells is stored.
+    // Everything in the state is stored.
     let closed: Vec<(Batch, Vec<Answer>)> = {
         let state = app.state();
         let closed = state.rounds.iter().filter(|round| round.waits_for_hand_over());
@@ -117,7 +115,7 @@ async fn hand_over(app: &Arc<App>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Ends a round whose answers the source got from elsewhere.
+/// Ends a round whose answers the source got elsewhere.
 async fn overtaken(app: &App, round: i64) -> Result<(), Error> {
     app.log.line(format_args!(
         "round {round} was finished elsewhere; its answers from here stay in the database"

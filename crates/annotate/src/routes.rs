@@ -1,4 +1,4 @@
-//! All addresses, in one table.
+//! All routes, in one table.
 
 mod annotating;
 pub(crate) mod extract;
@@ -23,14 +23,14 @@ use crate::access::{authenticate, check_host};
 use crate::app::App;
 use crate::error::Refusal;
 
-/// Larger requests are refused. Twenty long captions fit. Uploads have limits of their own.
+/// Largest request in bytes. Twenty long captions fit. Uploads have limits of their own.
 const LARGEST: usize = 512 * 1024;
 
-/// Scripts and styles of our own, images of our own, and nothing from anywhere else.
+/// Allow scripts, styles and images of our own, and nothing from anywhere else.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; \
                       connect-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'";
 
-/// Headers of every answer.
+/// Headers of every response.
 const HEADERS: [(HeaderName, &str); 6] = [
     (header::CONTENT_SECURITY_POLICY, POLICY),
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
@@ -40,7 +40,7 @@ const HEADERS: [(HeaderName, &str); 6] = [
     (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
 ];
 
-/// The whole app.
+/// The router of the whole app.
 pub(crate) fn router(app: &Arc<App>) -> Router {
     let annotating = Router::new()
         .route("/api/me", get(annotating::me))
@@ -91,7 +91,7 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
         .with_state(Arc::clone(app))
 }
 
-/// Gives every answer its headers, and counts it.
+/// Adds the headers to every response, and counts it.
 async fn finish(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let began = Instant::now();
     let submit = request.uri().path() == "/api/answers" && request.method() == "POST";
@@ -105,7 +105,7 @@ async fn finish(State(app): State<Arc<App>>, request: Request, next: Next) -> Re
     for (name, value) in HEADERS {
         headers.insert(name, HeaderValue::from_static(value));
     }
-    // What people wrote is not for caches.
+    // Caches must not keep what people wrote.
     let unsaid = headers.entry(header::CACHE_CONTROL);
     unsaid.or_insert(HeaderValue::from_static("no-store"));
     response

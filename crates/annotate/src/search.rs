@@ -1,20 +1,21 @@
-//! Images by words, for people who look for one that fits a text.
+//! Image search by words, for finding an image that fits a text.
 
 use std::collections::{BTreeSet, HashMap};
 
 use crate::catalog::Catalog;
 use crate::word_overlap::words;
 
-/// Which images have which words in their captions or in their names.
+/// An index of the words in the captions and names of images.
 pub(crate) struct Search {
-    /// Images that a text can be paired with, by id: those of the dataset in its order, then others.
+    /// Images that a text can be paired with, by id: those of the dataset in its order, then
+    /// others.
     images: Vec<String>,
-    /// Places in `images` by word, ascending.
+    /// Ascending indices of `images`, by word.
     by_word: HashMap<String, Vec<u32>>,
 }
 
 impl Search {
-    /// Reads all captions once.
+    /// Builds the index, reading all captions once.
     pub(crate) fn new(catalog: &Catalog) -> Self {
         let images: Vec<String> = catalog.candidates().collect();
         let mut by_word: HashMap<String, Vec<u32>> = HashMap::new();
@@ -29,7 +30,8 @@ impl Search {
         Search { images, by_word }
     }
 
-    /// The images that have most of these words, rare words counting more; without words, the first.
+    /// The images that match most of these words, with more weight on rare words; without words,
+    /// the first images.
     pub(crate) fn find(&self, query: &str, limit: usize) -> Vec<&str> {
         let asked: BTreeSet<String> = words(query).into_iter().collect();
         if asked.is_empty() {

@@ -1,4 +1,4 @@
-//! The app as a host runs it: opened, served, closed.
+//! The app as a host runs it: open, serve, close.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -18,29 +18,29 @@ use crate::settings::Settings;
 use crate::source::Source;
 use crate::{rounds, routes};
 
-/// After a shutdown, requests in progress have this long to be answered, and the database to close.
+/// Time limit after a shutdown for answering requests in progress and closing the database.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The picks that people annotate, and the dataset they are from.
+/// The picks to annotate, and their dataset.
 pub struct Project {
-    /// The dataset that the picks are from.
+    /// The dataset of the picks.
     pub dataset: Dataset,
-    /// The side of the items that were picked; people give the other one.
+    /// The side of the picked items; people supply the other one.
     pub pool: Side,
-    /// Gives batches and takes their answers.
+    /// Supplies batches and receives their answers.
     pub source: Box<dyn Source>,
 }
 
-/// A link that signs somebody in.
+/// A link that signs a person in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invitation {
-    /// Whom.
+    /// The name of the person.
     pub name: String,
-    /// The whole address. Whoever has it is let in.
+    /// The complete address. It signs in anyone who has it.
     pub link: String,
 }
 
-/// The app with its database open, at a listener whose connections wait to be served.
+/// The app with its database open, at a listener whose connections are not served yet.
 pub struct Server {
     app: Arc<App>,
     listener: TcpListener,
@@ -68,33 +68,32 @@ impl Server {
     ) -> Result<Self, Error> {
         let address = listener.local_addr().map_err(Error::Listener)?;
         let app = App::open(project, settings, address, system_clock()).await?;
-        // What is wrong with the first batch is wrong with the whole.
+        // An error in the first batch is an error of the app.
         rounds::open_round(&app).await?;
         let invitations = app.invitations(&settings.invite);
         Ok(Server { app, listener, address, invitations })
     }
 
-    /// Where the app listens.
+    /// The address on which the app listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The links of the lead, who comes first, and of the people of [`Settings::invite`].
+    /// The links of the lead, who comes first, and of the people in [`Settings::invite`].
     pub fn invitations(&self) -> &[Invitation] {
         &self.invitations
     }
 
-    /// Serves until `shutdown` completes, answers the requests that were begun, and closes the
-    /// database. Requests that take longer than five seconds then, or than `cut_off` takes to
-    /// complete, are dropped. Whatever was acknowledged is stored, even if the returned future is
-    /// dropped.
+    /// Serves until `shutdown` completes, answers the requests in progress, and closes the
+    /// database. Requests still in progress after five seconds, or when `cut_off` completes, are
+    /// dropped. Everything acknowledged is stored, even if the returned future is dropped.
     pub async fn run(
         self,
         shutdown: impl Future<Output = ()>,
         cut_off: impl Future<Output = ()>,
     ) -> Result<(), Error> {
         let Server { app, listener, .. } = self;
-        // Ends with this function, however that ends.
+        // Ends with this function, however it ends.
         let mut background = JoinSet::new();
         background.spawn(rounds::keep_up(Arc::clone(&app)));
         let (told, drain) = tokio::sync::oneshot::channel();
@@ -103,7 +102,7 @@ impl Server {
             let _ = told.send(());
         };
         let out_of_patience = async {
-            // The sender is dropped unsent only with the future that serves.
+            // The sender is dropped unsent only with the serving future.
             let _ = drain.await;
             sleep(PATIENCE).await;
         };

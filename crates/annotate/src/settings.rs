@@ -1,4 +1,4 @@
-//! Decisions of whoever starts the app.
+//! Settings for starting the app.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -7,50 +7,49 @@ use std::time::Duration;
 use crate::error::Error;
 use crate::log::Log;
 
-/// Settings of the app: who gets in, and the answers wanted for every item.
+/// Settings of the app: access, and the answers wanted for every item.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The address that people reach it by, where that is not the listener's:
-    /// `https://captions.example.org`.
+    /// The public address, if it is not the listener's: `https://captions.example.org`.
     pub public_url: Option<String>,
     /// `sqlite:PATH` or `postgres://...`.
     pub database: String,
-    /// Whether people need a link. Without, everybody is a lead; refused unless the address is
+    /// Whether people need a link. Without links everyone is a lead; refused unless the address is
     /// loopback.
     pub sign_in: bool,
-    /// People who get a link right away: names of annotators.
+    /// Names of annotators who get a link right away.
     pub invite: Vec<String>,
-    /// Captions wanted of every annotator for an item.
+    /// Captions wanted per annotator and item.
     pub captions: usize,
-    /// Annotators wanted for an item.
+    /// Annotators wanted per item.
     pub annotators: usize,
-    /// How long a task is kept for somebody who does not say anything.
+    /// How long a task is reserved for an inactive person.
     pub lease: Duration,
-    /// The language that captions are to be in, as its English name or ISO 639 code.
+    /// The language of the captions, as its English name or ISO 639 code.
     pub language: Option<String>,
     /// The price of a caption; the lead may change it.
     pub price: Option<f64>,
-    /// How long a complete round stays open for second thoughts; without, until the lead closes it.
+    /// How long a complete round stays open for changes; `None` means until the lead closes it.
     pub grace: Option<Duration>,
-    /// Where images go that people upload for texts; without, and for pools of images, none are
-    /// taken.
+    /// The folder for images that people upload for texts. Without it, and for pools of images,
+    /// there are no uploads.
     pub uploads: Option<PathBuf>,
-    /// How much of them is taken.
+    /// Limits on uploads.
     pub quota: Quota,
-    /// A folder of images, beside those of the dataset, that people may choose from for texts.
+    /// A folder of images, besides those of the dataset, to choose from for texts.
     pub images: Option<PathBuf>,
-    /// Takes the lines that the app writes while it runs.
+    /// Receives the lines that the app logs.
     pub log: Log,
 }
 
-/// The bytes of images that people may bring.
+/// Limits on the bytes of uploaded images.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quota {
-    /// Of each person, over all rounds. Deleted images count.
+    /// Most bytes per person, over all rounds. Deleted images count.
     pub per_person: u64,
-    /// Of all people together, with whatever else is in the folder at the start.
+    /// Most bytes of all people together, including other files in the folder at the start.
     pub in_all: u64,
-    /// Bytes of the disk that stay free: answers may lie on it as well.
+    /// Bytes of the disk to keep free: answers may be stored on it as well.
     pub keep_free: u64,
 }
 
@@ -60,15 +59,14 @@ impl Default for Quota {
     }
 }
 
-/// More captions, or annotators, for one item are a mistake.
+/// Most captions, or annotators, per item; more are a mistake.
 const MOST: usize = 20;
-/// A task that is kept for less time is gone before anybody has looked at it.
+/// A shorter lease would end before anyone has looked at the task.
 const SHORTEST_LEASE: Duration = Duration::from_secs(1);
 
 impl Settings {
-    /// The settings of the command line's defaults: people sign in, one caption of one annotator
-    /// for every item, complete rounds close after a minute. Nothing is logged, and no images are
-    /// taken.
+    /// The defaults of the command line: people sign in, one caption of one annotator per item,
+    /// complete rounds close after a minute. Nothing is logged, and there are no uploads.
     pub fn new(database: impl Into<String>) -> Self {
         Settings {
             public_url: None,
@@ -88,9 +86,9 @@ impl Settings {
         }
     }
 
-    /// Fails if an app at this address would make no sense, or would let strangers in.
-    /// [`Server::open`](crate::Server::open) checks as well; a host that binds an address itself can
-    /// check before.
+    /// Returns an error if an app at this address would make no sense, or would let strangers in.
+    /// [`Server::open`](crate::Server::open) checks this as well; a host that binds an address
+    /// itself can check before.
     pub fn check(&self, address: SocketAddr) -> Result<(), Error> {
         let wrong = |what: String| Err(Error::Settings(what));
         if !self.sign_in && !address.ip().is_loopback() {
@@ -126,7 +124,7 @@ impl Settings {
     }
 }
 
-/// Whether this is an address without a path, so that links can be made of it.
+/// Returns whether this is a URL without a path, so that links can be built from it.
 fn is_origin(url: &str) -> bool {
     let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
     let host = rest.map(|rest| rest.strip_suffix('/').unwrap_or(rest)).unwrap_or_default();

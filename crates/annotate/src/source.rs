@@ -1,19 +1,19 @@
-//! The other end of the app: gives batches, takes answers.
+//! The source of batches, which also receives the answers.
 
 use std::error::Error;
 
 use nextpair_data::queue::Answer;
 pub use nextpair_data::queue::Batch;
 
-/// Gives batches and takes their answers: a run that waits for people, a file of picks, or
-/// whatever a host implements.
+/// Supplies batches and receives their answers: a run that waits for people, a file of picks, or an
+/// implementation of the host.
 pub trait Source: Send + Sync {
-    /// The batch that waits for people, if one does. Asked again and again: the next batch of a run
-    /// comes when it has learned from the last one.
+    /// The current batch, if there is one. The app calls this repeatedly: the next batch of a run
+    /// comes after training on the last one.
     fn batch(&self) -> Result<Option<Batch>, Box<dyn Error + Send + Sync>>;
 
-    /// Takes the answers to a round that was closed, for good: every task has at least one. After
-    /// an error, or an end of the app at the wrong moment, it is called again with the same answers.
+    /// Receives the final answers to a closed round; every task has at least one. After an error,
+    /// or if the app ends at the wrong moment, the app calls this again with the same answers.
     fn hand_over(
         &self,
         batch: &Batch,
@@ -21,11 +21,11 @@ pub trait Source: Send + Sync {
     ) -> Result<HandOver, Box<dyn Error + Send + Sync>>;
 }
 
-/// The outcome of handing answers over.
+/// The outcome of a hand-over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HandOver {
     /// The source has the answers, now or since an earlier call.
     Taken,
-    /// The round was finished with other answers before.
+    /// The round was finished earlier with other answers.
     TooLate,
 }

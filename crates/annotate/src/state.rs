@@ -1,8 +1,7 @@
-//! The state in memory: what the events add up to.
+//! The state in memory: the sum of all events.
 //!
-//! [`State::apply`] is the only thing that changes it, one event at a time, so that a restart ends
-//! where the last process was. `acts.rs` decides what people may do; `views.rs` and `overview.rs`
-//! compute what they see.
+//! Only [`State::apply`] changes it, one event at a time, so that a restart ends in the same state.
+//! `acts.rs` decides what people may do; `views.rs` and `overview.rs` compute what they see.
 
 mod acts;
 mod overview;
@@ -28,7 +27,7 @@ pub(crate) use views::{
 use crate::event::{Draft, Event, EventKind, LinkId, Millis, PersonId, Seq};
 use crate::uploads::Brought;
 
-/// The act that a key stands for.
+/// The act that an idempotency key stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Meaning {
     Answer,
@@ -53,15 +52,15 @@ pub(crate) struct State {
     /// The number of the last event.
     pub(crate) seq: Seq,
     pub(crate) people: BTreeMap<PersonId, Person>,
-    /// In order; only the last one can be open.
+    /// The rounds in order; only the last one can be open.
     pub(crate) rounds: Vec<Round>,
     pub(crate) paused: bool,
     pub(crate) price: Option<f64>,
-    /// Acts with a key: the number of their event, and what they were.
+    /// Acts with a key: the number of their event, and the kind of act.
     keys: HashMap<(PersonId, Arc<str>), (Seq, Meaning)>,
     /// Drafts by person and item. They are not part of the history.
     pub(crate) drafts: HashMap<(PersonId, String), Draft>,
-    /// Images that people brought, by the names of their files: who, and how many bytes.
+    /// Uploaded images by file name, with the person and the number of bytes.
     pub(crate) uploads: HashMap<String, (PersonId, u64)>,
     /// Tasks of rounds that an event is about to open.
     pub(crate) coming: HashMap<i64, Vec<Arc<Task>>>,
@@ -126,7 +125,7 @@ impl State {
         }
     }
 
-    /// Applies a record that was stored.
+    /// Applies a stored record.
     pub(crate) fn learn(&mut self, record: &Record) {
         for (round, tasks) in &record.tasks {
             self.coming.insert(*round, tasks.clone());
@@ -160,27 +159,27 @@ impl State {
         self.rounds.last()
     }
 
-    /// Somebody who was not removed.
+    /// A person who was not removed.
     pub(crate) fn person(&self, id: PersonId) -> Option<&Person> {
         self.people.get(&id).filter(|person| !person.removed)
     }
 
-    /// Somebody of this name.
+    /// The person of this name.
     pub(crate) fn named(&self, name: &str) -> Option<&Person> {
         self.people.values().find(|person| person.name == name)
     }
 
-    /// Whether a link of somebody was ever made, as far as is known here.
+    /// Returns whether this process knows of a link.
     pub(crate) fn has_link(&self, link: LinkId) -> bool {
         self.people.get(&link.person).is_some_and(|person| person.has_link(link.number))
     }
 
-    /// The name of somebody, whether or not they are still there.
+    /// The name of a person, removed or not.
     pub(crate) fn name_of(&self, id: PersonId) -> String {
         self.people.get(&id).map_or_else(|| format!("person {id}"), |person| person.name.clone())
     }
 
-    /// The bytes of the images that somebody brought, and everybody.
+    /// The bytes that this person, and that all people, uploaded.
     pub(crate) fn brought(&self, person: PersonId) -> Brought {
         let mut brought = Brought::default();
         for &(by, bytes) in self.uploads.values() {
@@ -203,7 +202,7 @@ impl State {
         self.rounds.iter().rev().find_map(of)
     }
 
-    /// The tick until which a task of the last round is kept for somebody, if it is.
+    /// The tick until which a task of the last round is reserved for a person, if it is.
     pub(crate) fn lease_until(&self, person: PersonId, item: &str, now: Millis) -> Option<Millis> {
         let slot = self.round()?.slot(item)?;
         slot.lease_of(person).filter(|lease| lease.is_live(now)).map(|lease| lease.until)

@@ -7,9 +7,10 @@
 //! nextpair_drafts  person, item, draft, version    drafts: the only rows that change
 //! ```
 //!
-//! Processes that share a database take turns ([`EventLog::turn`]): whoever has the lock reads what
-//! the others wrote, decides, writes and commits. Events are numbered without gaps and sealed
-//! (`seal.rs`); the head in `nextpair_meta` names the last one and changes in the same transaction.
+//! Processes that share a database take turns ([`EventLog::turn`]): the one that holds the lock
+//! reads what the others wrote, decides, writes and commits. Events are numbered without gaps and
+//! sealed (`seal.rs`); the head in `nextpair_meta` names the last one and changes in the same
+//! transaction.
 
 mod address;
 mod connector;
@@ -39,24 +40,25 @@ pub(crate) use event_log::EventLog;
 pub(crate) use news::News;
 pub(crate) use seal::Head;
 
-/// How long something may take. Longer than locks are waited for, so that the error names the lock.
+/// Time limit for any operation. It is longer than the wait for a lock, so that the error names the
+/// lock.
 const PATIENCE: Duration = Duration::from_secs(25);
 
-/// The database, for whoever only reads.
+/// The database, for reading.
 #[derive(Clone, Debug)]
 pub(crate) struct Store {
     connector: Arc<Connector>,
     slot: Arc<Mutex<ConnectionSlot>>,
 }
 
-/// Something could not be stored or read.
+/// A failure to read or store something.
 #[derive(Debug)]
 pub(crate) enum StoreError {
-    /// The connection was lost. Events may be stored or not; another try will tell.
+    /// The connection was lost. Events may or may not be stored; another try finds out.
     Lost(String),
-    /// The database refuses. Events may be stored or not.
+    /// The database refused. Events may or may not be stored.
     Failed(String),
-    /// The database is not what was written to it.
+    /// The contents of the database are not what was written.
     Damaged(String),
 }
 
@@ -72,7 +74,7 @@ impl StoreError {
 impl From<sqlx::Error> for StoreError {
     fn from(error: sqlx::Error) -> Self {
         let lost = match &error {
-            // PostgreSQL says that it stops or starts.
+            // PostgreSQL reports that it is stopping or starting.
             sqlx::Error::Database(error) => {
                 error.code().is_some_and(|code| code.starts_with("57P"))
             }
@@ -87,7 +89,7 @@ impl From<sqlx::Error> for StoreError {
     }
 }
 
-/// Fails when work takes too long, waiting for locks included.
+/// Applies the time limit to some work, including its waits for locks.
 async fn patiently<T>(work: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
     let done = tokio::time::timeout(PATIENCE, work).await;
     done.unwrap_or_else(|_| Err(silence(PATIENCE).into()))
@@ -98,7 +100,7 @@ fn damaged(what: String) -> StoreError {
 }
 
 impl Store {
-    /// Connects, and makes the tables if they are not there.
+    /// Connects, and creates missing tables.
     pub(crate) async fn open(url: &str) -> Result<Self, Error> {
         install_default_drivers();
         let address = Address::of(url)?;
@@ -113,17 +115,17 @@ impl Store {
         Ok(Store { connector: Arc::new(connector), slot: Arc::new(Mutex::new(slot)) })
     }
 
-    /// Opens the history for appending. One task in a process does.
+    /// Opens the history for appending. Only one task of a process does so.
     pub(crate) fn event_log(&self) -> EventLog {
         EventLog::new(&self.connector)
     }
 
-    /// Names an error.
+    /// Adds the name of the database to an error.
     pub(crate) fn error(&self, error: &StoreError) -> Error {
         Error::Database { database: self.connector.name.clone(), what: error.what().to_owned() }
     }
 
-    /// A value that is made once and then stays.
+    /// Reads a value, creating it the first time. It never changes.
     pub(crate) async fn meta(
         &self,
         name: &str,
@@ -148,12 +150,12 @@ impl Store {
         value.await.map_err(|error| self.error(&error))
     }
 
-    /// Lets go of the database, so that SQLite leaves one file behind and not three.
+    /// Closes the database, so that SQLite leaves one file behind and not three.
     pub(crate) async fn close(&self) {
         self.slot.lock().await.close().await;
     }
 
-    /// Everything that happened to an item, the oldest first.
+    /// The history of an item, the oldest event first.
     pub(crate) async fn history(&self, item: &str) -> Result<Vec<Event>, Error> {
         let read = patiently(async {
             let mut slot = self.slot.lock().await;
@@ -171,7 +173,7 @@ impl Store {
     }
 }
 
-/// Tells the tasks of a round from others.
+/// The fingerprint of a round's tasks.
 pub(crate) fn fingerprint_of(tasks: &[Arc<Task>]) -> String {
     let tasks: Vec<&Task> = tasks.iter().map(|task| &**task).collect();
     let text = serde_json::to_vec(&tasks).expect("tasks have names for keys and finite numbers");

@@ -1,4 +1,4 @@
-//! Answers that are read from a file while they are sent.
+//! Responses that are read from a file while they are sent.
 
 use std::fs::File;
 use std::future::Future;
@@ -11,15 +11,15 @@ use axum::response::{IntoResponse, Response};
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use tokio::task::{JoinHandle, spawn_blocking};
 
-/// Bytes that are read at a time.
+/// Bytes read at a time.
 const CHUNK: u64 = 32 * 1024;
 
-/// Marks answers that are not in memory.
+/// Marks responses that are not in memory.
 #[derive(Clone)]
 pub(crate) struct Streamed;
 
-/// A whole file as an answer, from its beginning. Its length is that of now: what is appended
-/// later is not sent, and if it is cut off, so is the answer.
+/// Streams a whole file from its beginning. The current length counts: bytes appended later are not
+/// sent, and if the file is cut off, so is the response.
 pub(crate) fn stream(mut file: File) -> io::Result<Response> {
     let left = file.metadata()?.len();
     file.seek(SeekFrom::Start(0))?;
@@ -72,7 +72,7 @@ impl HttpBody for Stream {
     }
 }
 
-/// The next bytes of a file of which `left` are left.
+/// Reads the next bytes of a file, of which `left` are left.
 fn read(mut file: File, left: u64) -> io::Result<(File, Vec<u8>)> {
     let mut bytes = Vec::with_capacity(left.min(CHUNK) as usize);
     (&mut file).take(left.min(CHUNK)).read_to_end(&mut bytes)?;

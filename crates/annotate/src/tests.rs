@@ -1,4 +1,4 @@
-//! The app through its router, on both databases.
+//! Tests of the app through its router, on both databases.
 
 mod access;
 mod attacks;

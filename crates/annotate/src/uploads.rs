@@ -1,9 +1,9 @@
-//! Images that people bring: taken from the network to the disk in small pieces, looked at, and
-//! kept under a name that follows from their bytes.
+//! Uploaded images: received in small pieces, decoded as a check, and stored under a name that
+//! derives from their bytes.
 //!
-//! Whoever may not bring one is told before anything of it is read: where none are wanted, where
-//! somebody or all together have brought enough, and where the disk is nearly full. Answers lie on
-//! that disk as well, and they come first.
+//! An upload that is not allowed is refused before any of it is read: where there are no uploads,
+//! where a person or all together have uploaded enough, and where the disk is nearly full. Answers
+//! are stored on that disk as well, and they come first.
 
 use std::collections::HashMap;
 use std::fs::{self, OpenOptions};
@@ -30,17 +30,17 @@ use crate::log::Log;
 use crate::settings::{Quota, Settings};
 use crate::state::State;
 
-/// Larger images are refused.
+/// Largest image in bytes.
 pub(crate) const LARGEST: u64 = 32 << 20;
-/// Images that may be on their way to us at once.
+/// Most images received at once.
 const AT_ONCE: usize = 8;
-/// The same of one person.
+/// Most images received at once from one person.
 const AT_ONCE_OF_PERSON: usize = 2;
-/// The names of unfinished files begin so. Those of processes that were killed are removed in time.
+/// Prefix of the names of unfinished files. Those of killed processes are removed in time.
 const UNFINISHED: &str = ".nextpair-";
 const FORGOTTEN: Duration = Duration::from_secs(3600);
 
-/// The folder of images that people bring.
+/// The folder of uploaded images.
 pub(crate) struct Uploads {
     folder: PathBuf,
     quota: Quota,
@@ -51,23 +51,23 @@ pub(crate) struct Uploads {
     coming: Arc<Mutex<HashMap<PersonId, Vec<u64>>>>,
 }
 
-/// How long an image may take.
+/// Time limits on receiving an image.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timeouts {
     /// From its first byte to its last.
     pub(crate) whole: Duration,
-    /// Without a byte.
+    /// Between two bytes.
     pub(crate) stall: Duration,
 }
 
-/// The bytes of the images that were brought before.
+/// The bytes uploaded before.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Brought {
     pub(crate) by_person: u64,
     pub(crate) by_all: u64,
 }
 
-/// An image that is on its way to us: its bytes count as if they were here.
+/// An image that is being received: its bytes count as if they were stored.
 pub(crate) struct Coming {
     all: Arc<Mutex<HashMap<PersonId, Vec<u64>>>>,
     person: PersonId,
@@ -76,24 +76,24 @@ pub(crate) struct Coming {
     wanted: u64,
 }
 
-/// An image that was received, as an unfinished file.
+/// A received image, as an unfinished file.
 pub(crate) struct Received {
     file: NamedTempFile,
     hash: Sha256,
     pub(crate) bytes: u64,
 }
 
-/// An image that is kept.
+/// A stored image.
 pub(crate) struct Kept {
     /// The name of its file.
     pub(crate) name: String,
     pub(crate) bytes: u64,
-    /// It was not there before.
+    /// Whether it was not there before.
     pub(crate) is_new: bool,
 }
 
 impl Uploads {
-    /// Counts the bytes in the folder, which need not be there yet.
+    /// Counts the bytes in the folder, which need not exist yet.
     pub(crate) fn open(folder: &Path, settings: &Settings, known: &State) -> Result<Self, Error> {
         let unrecorded = unrecorded(folder, known);
         let unrecorded =
@@ -108,7 +108,7 @@ impl Uploads {
         })
     }
 
-    /// Makes room for an image of at most `bytes`, or refuses it.
+    /// Reserves room for an image of at most `bytes`, or refuses it.
     pub(crate) fn begin(
         &self,
         person: PersonId,
@@ -152,7 +152,7 @@ impl Uploads {
         loop {
             let next = poll_fn(|context| Pin::new(&mut body).poll_frame(context));
             let now = Instant::now();
-            // A byte that is always there is never late, but the whole is.
+            // A steady trickle of bytes never stalls, but the whole has a deadline.
             let next = timeout_at(end.min(now + stall), next).await.ok().filter(|_| now < end);
             let Some(frame) = next.ok_or_else(Refusal::slow)? else { return Ok(received) };
             let frame = frame.map_err(|e| Refusal::malformed(e.to_string()))?;
@@ -165,10 +165,10 @@ impl Uploads {
         }
     }
 
-    /// Decodes a received file, and gives it a name if it is an image. Takes its time.
+    /// Decodes a received file, and gives it its name if it is an image. Slow.
     pub(crate) fn keep(&self, received: Received) -> Result<Kept, Refusal> {
         let Received { file, hash, bytes } = received;
-        // Not by its path, which would be in what is said about it.
+        // Not its path, which would appear in error messages.
         let called = Path::new("the image");
         let unreadable = |e| Refusal::unsupported(format!("this is not an image we can read: {e}"));
         let header = picture::probe_from(called, file.as_file()).map_err(unreadable)?;
@@ -179,7 +179,7 @@ impl Uploads {
         Ok(Kept { name, bytes, is_new })
     }
 
-    /// Gives a file its name; false if there is one of this name.
+    /// Gives a file its name; returns false if a file of this name exists.
     fn name(&self, file: NamedTempFile, name: &str) -> io::Result<bool> {
         let path = self.folder.join(name);
         let is_new = !path.is_file();
@@ -187,14 +187,14 @@ impl Uploads {
             file.as_file().sync_all()?;
             file.persist(&path).map_err(|e| e.error)?;
         }
-        // The name is kept by the folder, not by the file. One that was there may have been given by
-        // somebody who failed after that.
+        // The name is stored in the folder, not in the file. Sync also for an existing file: its
+        // upload may have failed before this point.
         #[cfg(unix)]
         fs::File::open(&self.folder)?.sync_all()?;
         Ok(is_new)
     }
 
-    /// Counts bytes of an image that is kept, but not recorded by an event.
+    /// Counts bytes of an image that is stored, but not recorded by an event.
     pub(crate) fn not_recorded(&self, bytes: u64) {
         self.unrecorded.fetch_add(bytes, Ordering::Relaxed);
     }
@@ -213,13 +213,13 @@ impl Uploads {
 }
 
 impl Received {
-    /// An empty file in a folder; none if less than `wanted` is free on its disk.
+    /// Creates an empty file in a folder; `None` if less than `wanted` is free on its disk.
     fn new(folder: &Path, wanted: u64) -> io::Result<Option<Self>> {
         fs::create_dir_all(folder)?;
         if free_space(folder)?.is_some_and(|free| free < wanted) {
             return Ok(None);
         }
-        // Opened here, because a file that tempfile itself creates is for its owner alone.
+        // We create the file ourselves: tempfile makes it readable by its owner alone.
         let open =
             |path: &Path| OpenOptions::new().read(true).write(true).create_new(true).open(path);
         let file = tempfile::Builder::new().prefix(UNFINISHED).make_in(folder, open)?;
@@ -248,7 +248,7 @@ impl Drop for Coming {
     }
 }
 
-/// The bytes in a folder that nobody is known to have brought. Removes files left unfinished.
+/// The bytes in a folder that no event records. Removes unfinished files.
 fn unrecorded(folder: &Path, known: &State) -> io::Result<u64> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
@@ -270,7 +270,7 @@ fn unrecorded(folder: &Path, known: &State) -> io::Result<u64> {
     Ok(unrecorded)
 }
 
-/// The bytes that are free for us on the disk of a folder, where that can be known.
+/// The bytes free for us on the disk of a folder, if that can be determined.
 fn free_space(folder: &Path) -> io::Result<Option<u64>> {
     #[cfg(unix)]
     {

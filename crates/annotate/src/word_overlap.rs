@@ -1,9 +1,9 @@
-//! How many words two texts share.
+//! Word overlap of two texts.
 
 use std::collections::HashMap;
 
-/// The words of a text in lower case, without punctuation. Where a script writes no spaces, every
-/// letter counts as a word.
+/// The words of a text in lower case, without punctuation. In scripts without spaces, every letter
+/// counts as a word.
 pub(crate) fn words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word = String::new();
@@ -12,7 +12,7 @@ pub(crate) fn words(text: &str) -> Vec<String> {
             word.push(letter);
             continue;
         }
-        // "dog's" is one word, with and without its apostrophe the same.
+        // "dog's" is one word, the same with and without its apostrophe.
         if matches!(letter, '\'' | '’') && !word.is_empty() {
             continue;
         }
@@ -35,8 +35,8 @@ fn stands_alone(letter: char) -> bool {
         '\u{0e00}'..='\u{0e7f}' | '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{f900}'..='\u{faff}')
 }
 
-/// The overlap of two texts: the harmonic mean of the shares of their words that the other one has,
-/// from 0 to 1. Words that come twice count twice.
+/// The overlap of two texts: the harmonic mean of the shares of each text's words that the other
+/// has, from 0 to 1. Repeated words count repeatedly.
 pub(crate) fn word_overlap(one: &[String], other: &[String]) -> f64 {
     if one.is_empty() || other.is_empty() {
         return 0.0;

@@ -1,9 +1,9 @@
 //! The single writer: it performs acts one after the other and stores many at a time.
 //!
-//! While a batch is being stored, the next one gathers, so that a hundred people cost one write to
-//! the disk and not a hundred. Whoever asked hears of it when it is safe, and so does everybody
-//! else: people see the state as it is stored, the writer's own is ahead of it by the batch in
-//! hand. Where storing fails, the writer goes back to the stored state.
+//! While one batch is being stored, the next one gathers, so that a hundred people cost one write
+//! to the disk and not a hundred. An act is acknowledged, and becomes visible to everyone, only
+//! when it is stored. The writer's own state is ahead of the visible one by the current batch. If
+//! storing fails, the writer returns to the stored state.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard};
@@ -19,20 +19,20 @@ use crate::log::Log;
 use crate::state::{Act, Done, Record, State, Terms};
 use crate::store::{EventLog, Head, News, Store, StoreError};
 
-/// Acts that are stored together at most.
+/// Most acts stored together.
 const TOGETHER: usize = 512;
-/// Acts that wait at most; more are turned away.
+/// Most acts that may wait; more are refused.
 const WAITING: usize = 4096;
-/// After so long without an act it is time to see what others did.
+/// After this time without an act, the writer loads the acts of other processes.
 const IDLE: Duration = Duration::from_secs(1);
-/// How long others are left to take a turn.
+/// Pause that lets other processes take a turn.
 const ROOM: Duration = Duration::from_millis(3);
 /// A write this recent shows that the database can be written to.
 const LATELY: Millis = 1000;
-/// How long a probe may take.
+/// Time limit for a probe.
 const PROBE: Duration = Duration::from_secs(5);
 
-/// An act that somebody wants performed, and the channel to tell them.
+/// An act to perform, and the channel for its outcome.
 struct Order {
     by: Option<PersonId>,
     act: Act,
@@ -40,19 +40,19 @@ struct Order {
     reply: oneshot::Sender<Result<Done, Refusal>>,
 }
 
-/// The handle of the writing task: takes acts, and shows the state as it is stored.
+/// The handle of the writing task: takes acts, and shows the stored state.
 #[derive(Clone)]
 pub(crate) struct Writer {
     orders: mpsc::Sender<Order>,
     state: Arc<RwLock<State>>,
-    /// The tick of the last time that something was stored.
+    /// The tick of the last write.
     stored: Arc<AtomicI64>,
     stop: Arc<Notify>,
     work: Arc<Mutex<Option<JoinHandle<()>>>>,
 }
 
 impl Writer {
-    /// Reads everything that happened so far and begins to write.
+    /// Reads the whole history and starts the writing task.
     pub(crate) async fn start(
         store: &Store,
         terms: Terms,
@@ -105,7 +105,7 @@ impl Writer {
         answer.await.map_err(|_| Refusal::unavailable("the service is stopping"))?
     }
 
-    /// The state as it is stored, as far as it is known here.
+    /// The stored state, as far as this process knows it.
     pub(crate) fn state(&self) -> RwLockReadGuard<'_, State> {
         self.state.read().expect("nothing panics while it changes the state")
     }
@@ -115,7 +115,7 @@ impl Writer {
         self.orders.closed().await;
     }
 
-    /// Whether the database can be written to: tries it, unless something was stored just now.
+    /// Returns whether the database can be written to: tries it, unless a write has just succeeded.
     pub(crate) async fn works(&self, now: Moment) -> bool {
         if self.stored.load(Ordering::Relaxed) > now.tick - LATELY {
             return !self.orders.is_closed();
@@ -124,17 +124,17 @@ impl Writer {
         matches!(probe.await, Ok(Ok(_)))
     }
 
-    /// The number of acts that wait.
+    /// The number of waiting acts.
     pub(crate) fn waiting(&self) -> usize {
         WAITING - self.orders.capacity()
     }
 
-    /// Finishes the batch in hand and lets go of the database.
+    /// Finishes the current batch and closes the database.
     pub(crate) async fn close(&self) {
         self.stop.notify_one();
         let work = self.work.lock().expect("nothing panics with it in hand").take();
         if let Some(work) = work {
-            // Whether it ended well was said before.
+            // Its errors were already reported.
             let _ = work.await;
         }
     }
@@ -146,18 +146,18 @@ struct WriteLoop {
     log: Log,
     terms: Terms,
     clock: Clock,
-    /// The state as it is stored.
+    /// The stored state.
     state: Arc<RwLock<State>>,
-    /// The same and, while a batch is decided, what it adds.
+    /// The stored state and, while a batch is decided, its changes.
     ahead: State,
-    /// The last event that is known.
+    /// The last known event.
     head: Head,
     /// The tick at which events were last read.
     read: Millis,
-    /// Another process has just written something.
+    /// Whether another process has just written something.
     company: bool,
     stored: Arc<AtomicI64>,
-    /// The last failure that was logged: once is enough.
+    /// The last failure logged, to log it only once.
     complaint: String,
 }
 
@@ -175,26 +175,26 @@ impl WriteLoop {
                 Ok(_) => {
                     let done = self.perform(&orders).await;
                     for (order, done) in orders.drain(..).zip(done) {
-                        // Somebody who is gone will ask again.
+                        // A caller who is gone will ask again.
                         let _ = order.reply.send(done);
                     }
                     if self.company {
-                        // Whoever waits for the lock of SQLite asks now and then, not all the time.
+                        // A process that waits for SQLite's lock polls it, so leave it some time.
                         tokio::time::sleep(ROOM).await;
                     }
                 }
-                // Nothing to do: another process may have done something.
+                // Idle: another process may have written something.
                 Err(_) => self.look().await,
             }
         }
         self.events.close().await;
     }
 
-    /// Performs all orders and stores what happened.
+    /// Performs all orders and stores their events.
     async fn perform(&mut self, orders: &[Order]) -> Vec<Result<Done, Refusal>> {
         let mut tried = self.try_perform(orders).await;
         if matches!(tried, Err(StoreError::Lost(_))) {
-            // A connection ends when the database is started anew; the next one may be better.
+            // Restarting the database ends connections; the next one may work.
             tried = self.try_perform(orders).await;
         }
         match tried {
@@ -243,7 +243,7 @@ impl WriteLoop {
             }
             Err(error) => {
                 if decided.is_some() {
-                    // Not two of them at a time: there may be much.
+                    // Drop the old state first, so that two large ones are never in memory.
                     self.ahead = State::default();
                     let state =
                         self.state.read().expect("nothing panics while it changes the state");
@@ -254,7 +254,7 @@ impl WriteLoop {
         }
     }
 
-    /// Learns of the acts of other processes.
+    /// Loads the acts of other processes.
     async fn look(&mut self) {
         loop {
             let news = self.events.news(&self.head).await;
@@ -275,7 +275,7 @@ impl WriteLoop {
         }
     }
 
-    /// Shows everybody what is stored.
+    /// Makes a stored record visible to everyone.
     fn publish(&self, record: &Record) {
         self.state.write().expect("nobody panics while they read").learn(record);
     }
@@ -288,7 +288,7 @@ impl WriteLoop {
     }
 }
 
-/// The record of other processes, with the ticks at which its events happened.
+/// The record of other processes, with the ticks of its events.
 fn with_ticks(news: News, tick: impl Fn(Millis) -> Millis) -> Record {
     let mut record = news.record;
     for event in &mut record.events {

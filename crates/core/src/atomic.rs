@@ -1,4 +1,4 @@
-//! Output files that are either whole or not there.
+//! Output files that appear whole or not at all.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, BufWriter, ErrorKind, Write};
@@ -8,13 +8,14 @@ use tempfile::NamedTempFile;
 
 use crate::Error;
 
-/// How the names of temporary files begin.
+/// Prefix of the names of temporary files.
 const TEMPORARY: &str = ".nextpair-";
 
 /// A file that appears under its name only when it is complete.
 ///
-/// What is written goes to a temporary file in the same folder. [`commit`](Self::commit) gives it
-/// its name; without that, it is removed and an older file of the name stays as it was.
+/// Writes go to a temporary file in the same folder. [`commit`](Self::commit) renames it to its
+/// final name. If it is dropped before that, the temporary file is removed and any older file of
+/// the name stays as it was.
 #[derive(Debug)]
 pub struct AtomicFile {
     target: PathBuf,
@@ -33,7 +34,7 @@ impl AtomicFile {
                 return Err(Error::format(path, "exists and is not an ordinary file"));
             }
         }
-        // Opened here, because the file that tempfile itself creates is for its owner alone and
+        // We create the file ourselves: tempfile makes it readable by its owner alone, and the file
         // would keep those permissions under its final name.
         let open =
             |temporary: &Path| OpenOptions::new().write(true).create_new(true).open(temporary);
@@ -51,13 +52,13 @@ impl AtomicFile {
         file.commit()
     }
 
-    /// An error if `path` could not be written now. For long work: it tells at once, and leaves
-    /// no temporary file to whoever is stopped in the middle.
+    /// Returns an error if `path` cannot be written now. Long jobs call this first: they fail at
+    /// once, and a job that is killed later leaves no temporary file behind.
     pub fn check(path: &Path) -> Result<(), Error> {
         Self::create(path).map(drop)
     }
 
-    /// Removes what processes that were killed left unfinished in a folder. Nobody else may be
+    /// Removes the temporary files that killed processes left in a folder. No other process may be
     /// writing there.
     pub fn remove_unfinished(folder: &Path) -> Result<(), Error> {
         let remove = || {
@@ -72,14 +73,14 @@ impl AtomicFile {
         remove().map_err(|e| Error::io(folder, e))
     }
 
-    /// Puts the file in place, and returns when it will survive a loss of power.
+    /// Renames the file into place and returns once it would survive a power loss.
     pub fn commit(self) -> Result<(), Error> {
         let AtomicFile { target, writer } = self;
         let place = || {
             let file = writer.into_inner().map_err(io::IntoInnerError::into_error)?;
             file.as_file().sync_all()?;
             file.persist(&target).map_err(|e| e.error)?;
-            // The name is kept by the folder, not by the file.
+            // The name is stored in the folder, not in the file.
             #[cfg(unix)]
             #[allow(
                 clippy::disallowed_methods,

@@ -1,4 +1,4 @@
-//! Seeded draws that do not depend on the order or the machine they are made on.
+//! Seeded random draws that depend neither on their order nor on the machine.
 
 /// SplitMix64's mixing function (Steele, Lea and Flood, OOPSLA 2014).
 fn mix(mut z: u64) -> u64 {
@@ -9,16 +9,16 @@ fn mix(mut z: u64) -> u64 {
 
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The draw of one item: a number that depends on the seed, the purpose and the item alone.
+/// The draw of one item: a number that depends only on the seed, the purpose and the item.
 ///
-/// Taking the items with the smallest draws is a uniform sample without replacement, and any
-/// shard of the items knows its own draws.
+/// The items with the smallest draws are a uniform sample without replacement, and any shard of the
+/// items can compute its own draws.
 pub fn draw_of(seed: u64, purpose: u64, item: u64) -> u64 {
     mix(mix(mix(seed.wrapping_add(STEP)) ^ purpose.wrapping_mul(STEP)).wrapping_add(item))
         .wrapping_add(STEP)
 }
 
-/// `count` of `0..len` (all of them if there are fewer), uniformly, in ascending order.
+/// Samples `count` of `0..len` uniformly (all of them if there are fewer), in ascending order.
 pub fn sample(seed: u64, purpose: u64, len: usize, count: usize) -> Vec<u32> {
     let mut keyed: Vec<(u64, u32)> =
         (0..len as u32).map(|i| (draw_of(seed, purpose, i as u64), i)).collect();
@@ -30,11 +30,11 @@ pub fn sample(seed: u64, purpose: u64, len: usize, count: usize) -> Vec<u32> {
     chosen
 }
 
-/// A stream of numbers for data that tests, probes and the quickstart make up.
+/// A stream of random numbers for the synthetic data of tests, probes and the quickstart.
 pub struct Draws(u64);
 
 impl Draws {
-    /// The stream of a seed.
+    /// Starts the stream of a seed.
     pub fn new(seed: u64) -> Self {
         Draws(mix(seed.wrapping_add(STEP)))
     }
@@ -50,7 +50,7 @@ impl Draws {
         (self.bits() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// Uniform in `0..len`; 0 for nothing to choose from.
+    /// Uniform in `0..len`; 0 if `len` is 0.
     pub fn below(&mut self, len: usize) -> usize {
         ((self.bits() as u128 * len as u128) >> 64) as usize
     }

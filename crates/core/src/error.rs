@@ -1,8 +1,8 @@
-//! One error for everything that can be wrong with a file, or with what is asked of this crate.
+//! The error type for bad files and bad arguments.
 
 use std::path::{Path, PathBuf};
 
-/// What could not be read, written or made, with the place and the reason.
+/// A failure to read, write or compute something, with the place and the reason.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The operating system refused.
@@ -10,15 +10,16 @@ pub enum Error {
     Io {
         /// The file or folder.
         path: PathBuf,
-        /// What the operating system said. Part of the message, so not a source of its own.
+        /// The error of the operating system. It is part of the message, so it is not a source as
+        /// well.
         error: std::io::Error,
     },
-    /// The file is not what its name says, or is damaged.
+    /// The file has another format than its name says, or is damaged.
     #[error("{}: {what}", path.display())]
     Format {
         /// The file.
         path: PathBuf,
-        /// What is wrong, with offsets, shapes or field names.
+        /// The problem, with offsets, shapes or field names.
         what: String,
     },
     /// One line of a text file is wrong. Lines count from 1.
@@ -28,7 +29,7 @@ pub enum Error {
         path: PathBuf,
         /// The line, from 1.
         line: usize,
-        /// What is wrong with it.
+        /// The problem with the line.
         what: String,
     },
     /// One row of a table is wrong. Rows count from 0, as indices do.
@@ -38,57 +39,57 @@ pub enum Error {
         path: PathBuf,
         /// The row, from 0.
         row: usize,
-        /// What is wrong with it.
+        /// The problem with the row.
         what: String,
     },
     /// Entries of an import are wrong or their files are missing.
     #[error("{}: {count} bad {}:\n{listing}", path.display(), if *count == 1 { "entry" } else { "entries" })]
     Entries {
-        /// What was imported.
+        /// The imported file or folder.
         path: PathBuf,
-        /// How many entries are bad.
+        /// Number of bad entries.
         count: usize,
-        /// The first of them, one a line, with their places.
+        /// The first of them, one per line, with their places.
         listing: String,
     },
-    /// Another process is at it now; the same may succeed later.
+    /// Another process is using the folder; a later try may succeed.
     #[error("{}: {what}", path.display())]
     Busy {
         /// The folder.
         path: PathBuf,
-        /// What the other process is doing.
+        /// The work of the other process.
         what: String,
     },
-    /// A file that was not the same when its reading ended as when it began.
+    /// The file changed while it was read.
     #[error("{}: changed while it was read: {what}; nothing was made of it", path.display())]
     Changed {
         /// The file.
         path: PathBuf,
-        /// In which way.
+        /// The difference.
         what: String,
     },
-    /// What was asked for cannot be meant.
+    /// A setting or argument has an invalid value.
     #[error("{name}: {what}")]
     Argument {
         /// The setting or argument.
         name: &'static str,
-        /// What is wrong with it.
+        /// The problem with it.
         what: String,
     },
 }
 
 impl Error {
-    /// The operating system refused something about `path`.
+    /// The operating system refused an operation on `path`.
     pub fn io(path: &Path, error: std::io::Error) -> Self {
         Error::Io { path: path.to_path_buf(), error }
     }
 
-    /// A file was not the same when its reading ended as when it began.
+    /// The file changed while it was read.
     pub fn changed(path: &Path, what: impl Into<String>) -> Self {
         Error::Changed { path: path.to_path_buf(), what: what.into() }
     }
 
-    /// A file is not what its name says, or is damaged.
+    /// The file has another format than its name says, or is damaged.
     pub fn format(path: &Path, what: impl Into<String>) -> Self {
         Error::Format { path: path.to_path_buf(), what: what.into() }
     }

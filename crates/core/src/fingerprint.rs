@@ -1,19 +1,20 @@
-//! Fingerprints: they tell files apart that were changed, by accident or by hand.
+//! Fingerprints of files: they reveal changes made by accident or by hand.
 
 use std::io::{ErrorKind, Read};
 use std::path::Path;
 
 use crate::{Error, draw, ordinary};
 
-/// Bytes that are read at a time: whole words.
+/// Bytes read at a time; a multiple of the word size.
 const PIECE: usize = 1 << 16;
 
-/// A number of 64 bits in hexadecimal, the same on every machine. Not a seal against malice.
+/// Returns a 64-bit hash in hexadecimal, the same on every machine. It does not protect against
+/// malice.
 pub fn fingerprint(bytes: &[u8]) -> String {
     format!("{:016x}", taken(bytes.len() as u64, bytes))
 }
 
-/// The fingerprint of the bytes of a file, which need not fit into memory.
+/// The fingerprint of a file's bytes. The file need not fit into memory.
 pub fn fingerprint_of(path: &Path) -> Result<String, Error> {
     let mut file = ordinary::open(path)?;
     let length = file.metadata().map_err(|e| Error::io(path, e))?.len();
@@ -31,7 +32,7 @@ pub fn fingerprint_of(path: &Path) -> Result<String, Error> {
     Ok(format!("{hash:016x}"))
 }
 
-/// What a hash becomes with more bytes; only the last ones may end within a word.
+/// Updates a hash with more bytes. Only the last bytes may end within a word.
 fn taken(hash: u64, bytes: &[u8]) -> u64 {
     bytes.chunks(8).fold(hash, |hash, chunk| {
         let mut word = [0; 8];

@@ -1,4 +1,4 @@
-//! Files that grow together for a long time, and survive being stopped at any moment.
+//! Files that grow together over a long job and survive a kill at any moment.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{AtomicFile, Error, ordinary};
 
-/// What is known to be whole: how much of the work, and how long each file is then.
+/// The recorded progress: the work done, and the length of each file at that point.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Record {
@@ -20,9 +20,9 @@ struct Record {
 
 /// Append-only files with a record of how far they are complete.
 ///
-/// [`commit`](Self::commit) makes what was appended durable and writes the record. After a kill
-/// [`open`](Self::open) cuts the files back to the record, and the work goes on from there: the
-/// same work makes the same bytes, however often it was stopped.
+/// [`commit`](Self::commit) makes the appended bytes durable and writes the record. After a kill,
+/// [`open`](Self::open) cuts the files back to the record and the work continues from there. The
+/// same work makes the same bytes, however often it is stopped.
 #[derive(Debug)]
 pub struct Growing {
     record_path: PathBuf,
@@ -31,9 +31,9 @@ pub struct Growing {
 }
 
 impl Growing {
-    /// Opens `names` in `folder`. They go on where the record `NAME.progress` of the same `job`
-    /// says; without one, or with one of another job, they start empty. A job is a text that
-    /// names everything the bytes depend on.
+    /// Opens `names` in `folder`. If the record `NAME.progress` is of the same `job`, the files
+    /// continue where it says; otherwise they start empty. A job is a text that names everything
+    /// the bytes depend on.
     pub fn open(folder: &Path, record: &str, job: &str, names: &[&str]) -> Result<Self, Error> {
         let record_path = folder.join(format!("{record}.progress"));
         let fresh = || Record {
@@ -73,29 +73,29 @@ impl Growing {
         Ok(Growing { record_path, record, files })
     }
 
-    /// Whether `folder` has a record of this very job.
+    /// Returns whether `folder` has a record of exactly this job.
     pub fn is_of(folder: &Path, record: &str, job: &str) -> Result<bool, Error> {
         let record = read(&folder.join(format!("{record}.progress")))?;
         Ok(record.is_some_and(|record| record.job == job))
     }
 
-    /// How much of the work is done.
+    /// The amount of work done.
     pub fn done(&self) -> u64 {
         self.record.done
     }
 
-    /// The length of the file of this number at the last [`commit`](Self::commit).
+    /// Length of file number `file` at the last [`commit`](Self::commit).
     pub fn recorded(&self, file: usize) -> u64 {
         self.record.lengths[&self.files[file].0]
     }
 
-    /// Appends to the file of this number, in the order they were named.
+    /// Appends to file number `file`, counted in the order of the names.
     pub fn append(&mut self, file: usize, bytes: &[u8]) -> Result<(), Error> {
         let (_, path, file) = &mut self.files[file];
         file.write_all(bytes).map_err(|e| Error::io(path, e))
     }
 
-    /// Says that `done` of the work is complete with what was appended so far.
+    /// Records that `done` of the work is complete with the bytes appended so far.
     pub fn commit(&mut self, done: u64) -> Result<(), Error> {
         for (name, path, file) in &mut self.files {
             let mut sync = || {
@@ -113,7 +113,7 @@ impl Growing {
         file.commit()
     }
 
-    /// Writes over the first bytes of a file, for headers that are known in the end.
+    /// Overwrites the first bytes of a file, for headers that are known only at the end.
     pub fn rewrite_start(&mut self, file: usize, bytes: &[u8]) -> Result<(), Error> {
         let (_, path, file) = &mut self.files[file];
         let mut rewrite = || {
@@ -127,7 +127,7 @@ impl Growing {
         rewrite().map_err(|e| Error::io(path, e))
     }
 
-    /// Ends the work: the files stay, the record goes.
+    /// Ends the work: keeps the files and removes the record.
     pub fn finish(mut self) -> Result<(), Error> {
         for (_, path, file) in &mut self.files {
             let synced = file.flush().and_then(|()| file.get_ref().sync_all());
@@ -142,7 +142,7 @@ impl Growing {
     }
 }
 
-/// The record, if there is one that can be read: without it the work starts anew.
+/// Reads the record. Without a readable one the work starts anew.
 fn read(path: &Path) -> Result<Option<Record>, Error> {
     let bytes = ordinary::read_if_there(path)?;
     Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
@@ -152,14 +152,14 @@ fn read(path: &Path) -> Result<Option<Record>, Error> {
 mod tests {
     use super::*;
 
-    /// Ten steps, of which the process survives `survive`; the bytes that are then there.
+    /// Does ten steps, of which the process survives `survive`, and returns the bytes on disk.
     fn work(folder: &Path, job: &str, survive: u64) -> Option<Vec<u8>> {
         let mut growing = Growing::open(folder, "work", job, &["a", "b"]).unwrap();
         for step in growing.done()..10 {
             growing.append(0, &[step as u8; 3]).unwrap();
             growing.append(1, &[step as u8; 1]).unwrap();
             if step == survive {
-                // Part of a step reached the disk when the process was killed.
+                // Part of a step reached the disk before the kill.
                 growing.files[0].2.flush().unwrap();
                 return None;
             }

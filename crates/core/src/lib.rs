@@ -1,4 +1,4 @@
-//! What every crate of nextpair shares: rows of numbers that are mapped or borrowed and never copied,
+//! The foundation of all nextpair crates: matrices that are mapped or borrowed and never copied,
 //! files that appear whole or not at all, seeded draws, progress, and the two sides of a pair.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]

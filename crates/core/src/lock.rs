@@ -1,4 +1,4 @@
-//! Folders that one process at a time may write to.
+//! Locks that let only one process at a time write to a folder.
 
 use std::fs::{File, TryLockError};
 use std::path::Path;
@@ -8,29 +8,29 @@ use crate::{AtomicFile, Error, ordinary};
 
 const NAME: &str = ".lock";
 
-/// A lock that was let go lasts for a moment longer if a process was being started meanwhile: it
-/// has the file open until it becomes another program.
+/// Attempts to take a lock. A released lock lasts a moment longer if a child process was just being
+/// started: the child has the file open until it becomes another program.
 const TRIES: usize = 10;
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// The right to write to a folder, for as long as this lives. The system takes it back from
-/// processes that are killed.
+/// The right to write to a folder for as long as this value lives. The system releases the locks of
+/// killed processes.
 #[derive(Debug)]
 pub struct FolderLock {
     _file: File,
 }
 
 impl FolderLock {
-    /// Takes the lock and removes what killed processes left unfinished. `busy` says what another
-    /// process is doing if it holds the lock; the error is [`Error::Busy`] then.
+    /// Takes the lock and removes the unfinished files of killed processes. If another process
+    /// holds the lock, the error is [`Error::Busy`], and `busy` says what that process is doing.
     pub fn take(folder: &Path, busy: &str) -> Result<Self, Error> {
         let lock = Self::named(folder, NAME, busy)?;
         AtomicFile::remove_unfinished(folder)?;
         Ok(lock)
     }
 
-    /// Takes another lock of the folder, the file of this name. It keeps nobody from writing and
-    /// says whatever those who know its name agree on.
+    /// Takes another lock of the folder: the file of this name. It does not keep other processes
+    /// from writing; its meaning is up to the programs that know its name.
     pub fn named(folder: &Path, name: &str, busy: &str) -> Result<Self, Error> {
         let path = folder.join(name);
         let io = |e| Error::io(&path, e);

@@ -1,5 +1,4 @@
-//! The one place where files are memory-mapped. With `mapping/watch.rs` it holds the only unsafe
-//! code of this crate.
+//! Memory-mapped files. This module and `mapping/watch.rs` hold the only unsafe code of this crate.
 
 mod watch;
 
@@ -16,15 +15,15 @@ use crate::{Error, ordinary};
 use watch::Watched;
 pub use watch::stop_on_changed_inputs;
 
-/// Memory that somebody holds: an array of ours, or of a caller who lends it.
+/// Owner of bytes in memory: an array of ours, or one that a caller lends.
 pub type Holder = Arc<dyn AsRef<[u8]> + Send + Sync>;
 
-/// Read-only bytes, never copied: part of a memory-mapped file, or of memory that somebody holds.
+/// Read-only bytes, never copied: part of a memory-mapped file, or of a holder's memory.
 #[derive(Clone)]
 pub enum Bytes {
-    /// Some of a mapped file.
+    /// Part of a mapped file.
     Mapped(Arc<Mapping>, Range<usize>),
-    /// Some of what a holder has.
+    /// Part of a holder's bytes.
     Held(Holder, Range<usize>),
 }
 
@@ -46,16 +45,17 @@ impl From<Vec<u8>> for Bytes {
 /// A mapped file.
 #[derive(Debug)]
 pub struct Mapping {
-    /// Before the map, so that nobody looks for an address that is not mapped any more.
+    /// Declared before the map, so that it is dropped first: the list must never hold an unmapped
+    /// address.
     watched: Watched,
     map: Mmap,
 }
 
-/// Where mapped bytes come from.
+/// Origin of mapped bytes.
 #[derive(Debug)]
 struct Origin {
     path: PathBuf,
-    /// The file as it was mapped; none where it is a temporary one of ours.
+    /// State of the file when it was mapped; `None` for a temporary file of ours.
     stamp: Option<Stamp>,
 }
 
@@ -66,7 +66,7 @@ impl Origin {
 }
 
 impl Bytes {
-    /// All that a holder has.
+    /// All bytes of a holder.
     pub fn held(holder: Holder) -> Self {
         let len = (*holder).as_ref().len();
         Bytes::Held(holder, 0..len)
@@ -89,8 +89,8 @@ impl Bytes {
         }
     }
 
-    /// An error if the file they are mapped from is not what it was then. To be asked after the
-    /// bytes were read and before anybody sees what came of them.
+    /// Returns an error if the mapped file has changed since it was mapped. Call this after reading
+    /// the bytes and before using the results.
     pub fn check_unchanged(&self) -> Result<(), Error> {
         match self {
             Bytes::Mapped(mapping, _) => mapping.watched.origin().check_unchanged(),
@@ -111,8 +111,8 @@ pub fn map(path: &Path) -> Result<Bytes, Error> {
     map_file(&file, path, Some(Stamp::of(&metadata)))
 }
 
-/// Maps `path` for as long as `read` takes, and refuses what it read if the file changed meanwhile.
-/// That comes before what `read` complains of, which may be due to it.
+/// Maps `path` while `read` runs, and discards its result if the file changed meanwhile. The error
+/// about the change takes precedence over an error of `read`, which the change may have caused.
 pub fn read<T>(path: &Path, read: impl FnOnce(&Bytes) -> Result<T, Error>) -> Result<T, Error> {
     let bytes = map(path)?;
     let result = read(&bytes);

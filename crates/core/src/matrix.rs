@@ -1,4 +1,4 @@
-//! Rows of numbers on disk or in memory, read one row at a time.
+//! Matrices on disk or in memory, read one row at a time.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use half::f16;
 use crate::Error;
 use crate::mapping::{Bytes, Holder};
 
-/// How one number is stored: always little-endian.
+/// Storage type of a number; always little-endian.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dtype {
     /// IEEE half precision.
@@ -36,9 +36,9 @@ impl Dtype {
 pub trait Element: bytemuck::NoUninit + Send + Sync {
     /// Bytes of one number.
     const SIZE: usize;
-    /// Its name.
+    /// The storage type.
     const DTYPE: Dtype;
-    /// The number that starts at `bytes[0]`, exactly.
+    /// Decodes the number that starts at `bytes[0]`, exactly.
     fn decode(bytes: &[u8]) -> f64;
 }
 
@@ -69,13 +69,13 @@ impl Element for f64 {
     }
 }
 
-/// The bytes of one number, in one load: the compiler does not always make one of several bytes.
+/// The bytes of one number in one load: the compiler does not always merge several byte loads.
 #[inline(always)]
 fn first<const SIZE: usize>(bytes: &[u8]) -> [u8; SIZE] {
     *bytes.first_chunk().expect("a number has all its bytes")
 }
 
-/// Numbers in memory as the bytes that they are.
+/// Numbers in memory, viewed as bytes.
 struct Numbers<E>(Vec<E>);
 
 impl<E: Element> AsRef<[u8]> for Numbers<E> {
@@ -85,37 +85,37 @@ impl<E: Element> AsRef<[u8]> for Numbers<E> {
     }
 }
 
-/// The value of half-precision bits, exactly. Unlike a call per number it has no branch, so that
-/// the compiler decodes whole vectors.
+/// Converts half-precision bits exactly. It has no branch, so the compiler can decode whole
+/// vectors.
 #[inline(always)]
 fn half_to_single(bits: u16) -> f32 {
-    // The exponent and mantissa in the places of single precision, then the exponents' offsets
-    // evened out by 2^112; infinities and NaN keep the highest exponent.
+    // Moves exponent and mantissa to their places in single precision, then corrects the exponent
+    // bias by a factor of 2^112. Infinities and NaN keep the highest exponent.
     let magnitude = f32::from_bits(((bits & 0x7fff) as u32) << 13) * f32::from_bits(0x7780_0000);
     let highest = if bits & 0x7c00 == 0x7c00 { 0x7f80_0000 } else { 0 };
     f32::from_bits(magnitude.to_bits() | highest | ((bits & 0x8000) as u32) << 16)
 }
 
-/// `rows` items of `locals` vectors of `dim` numbers each. One vector per item is `locals == 1`;
-/// region features are, say, 36. Several files in a row (shards) read as one matrix.
+/// `rows` items of `locals` vectors of `dim` numbers each. `locals` is 1 for one vector per item
+/// and, say, 36 for region features. Several files in a row (shards) read as one matrix.
 #[derive(Clone, Debug)]
 pub struct Matrix {
-    /// Where the rows begin in the parts.
+    /// The first row within the parts.
     start: usize,
     rows: usize,
     locals: usize,
     dim: usize,
     dtype: Dtype,
     parts: Vec<Part>,
-    /// Which rows of the parts these are, where they are a choice of them.
+    /// The selected rows, if this is a selection.
     chosen: Option<Chosen>,
 }
 
-/// A choice of rows, in any order.
+/// A selection of rows, in any order.
 #[derive(Clone, Debug)]
 struct Chosen {
     places: Arc<[u32]>,
-    /// Rows that one place stands for: 1, or the local vectors of an item that was flattened.
+    /// Rows per selected place: 1, or the local vectors of a flattened item.
     each: usize,
 }
 
@@ -135,7 +135,8 @@ struct Part {
 }
 
 impl Matrix {
-    /// A matrix over raw bytes, already checked to hold exactly `rows * locals * dim` numbers.
+    /// A matrix over raw bytes. The caller has checked that they hold exactly `rows * locals * dim`
+    /// numbers.
     pub fn over(bytes: Bytes, rows: usize, locals: usize, dim: usize, dtype: Dtype) -> Self {
         assert_eq!(bytes.as_slice().len(), rows * locals * dim * dtype.size());
         let parts = vec![Part { first: 0, bytes }];
@@ -176,9 +177,9 @@ impl Matrix {
         Self::over(Bytes::held(Arc::new(Numbers(values))), count / dim, 1, dim, E::DTYPE)
     }
 
-    /// Items of `locals` vectors of `dim` numbers over memory that `holder` keeps, little-endian and
-    /// row by row, without a copy: an array of another language, say. It must not change while this
-    /// or anything made of it is there.
+    /// Items of `locals` vectors of `dim` numbers, over memory that `holder` keeps, without a copy:
+    /// an array of another language, say. The numbers are little-endian, row by row. They must not
+    /// change while this matrix or anything made from it lives.
     ///
     /// # Errors
     /// If the bytes are not `rows * locals * dim` numbers.
@@ -200,17 +201,17 @@ impl Matrix {
         Ok(Self::over(Bytes::held(holder), rows, locals, dim, dtype))
     }
 
-    /// The same numbers read as items of `locals` vectors each.
+    /// The same numbers, read as items of `locals` vectors each.
     ///
     /// # Panics
-    /// If the rows do not divide into items of `locals` vectors, or are not one piece.
+    /// If the rows do not divide into items of `locals` vectors, or do not lie in one piece.
     pub fn with_locals(self, locals: usize) -> Self {
         assert!(self.parts.len() == 1 && self.chosen.is_none(), "one piece");
         assert!(self.locals == 1 && self.rows.is_multiple_of(locals));
         Matrix { rows: self.rows / locals, locals, ..self }
     }
 
-    /// The rows of `parts` one after another; `None` unless they agree in shape and type.
+    /// Concatenates the rows of `parts`; `None` unless they agree in shape and type.
     pub fn concatenate(parts: Vec<Matrix>) -> Option<Matrix> {
         let first = parts.first()?;
         let (locals, dim, dtype) = (first.locals, first.dim, first.dtype);
@@ -243,10 +244,10 @@ impl Matrix {
         }
     }
 
-    /// Some rows in any order, without a copy of their numbers.
+    /// Selects rows in any order, without copying their numbers.
     ///
     /// # Panics
-    /// If there is no such row, or if a row is beyond 2^32.
+    /// If a row does not exist or is beyond 2^32.
     pub fn view(&self, rows: impl IntoIterator<Item = usize>) -> Matrix {
         let place = |row: usize| {
             assert!(row < self.rows, "row {row} of {}", self.rows);
@@ -257,11 +258,11 @@ impl Matrix {
         Matrix { start: 0, rows, chosen, ..self.clone() }
     }
 
-    /// These rows and after them those of `other`, without a copy; `None` unless they agree in
-    /// shape and type.
+    /// Appends the rows of `other` to these, without a copy; `None` unless they agree in shape and
+    /// type.
     ///
     /// # Panics
-    /// If the files behind have more than 2^32 rows.
+    /// If the underlying files have more than 2^32 rows.
     pub fn followed_by(&self, other: &Matrix) -> Option<Matrix> {
         let shape = |m: &Matrix| (m.locals, m.dim, m.dtype);
         if shape(self) != shape(other) {
@@ -280,51 +281,51 @@ impl Matrix {
         Some(Matrix { start: 0, rows, parts, chosen, ..*self })
     }
 
-    /// Where a row lies in the parts.
+    /// The position of a row within the parts.
     #[inline]
     fn place(&self, row: usize) -> usize {
         let row = self.start + row;
         self.chosen.as_ref().map_or(row, |chosen| chosen.place(row))
     }
 
-    /// Some consecutive rows, without a copy.
+    /// Selects consecutive rows, without a copy.
     ///
     /// # Panics
-    /// If there are no such rows.
+    /// If a row does not exist.
     pub fn slice(&self, rows: std::ops::Range<usize>) -> Matrix {
         assert!(rows.start <= rows.end && rows.end <= self.rows, "{rows:?} of {}", self.rows);
         Matrix { start: self.start + rows.start, rows: rows.len(), ..self.clone() }
     }
 
-    /// A copy of some rows in memory.
+    /// Copies rows into memory.
     pub fn gather(&self, rows: &[u32]) -> Matrix {
         let bytes: Vec<u8> =
             rows.iter().flat_map(|&row| self.row_bytes(row as usize)).copied().collect();
         Self::over(bytes.into(), rows.len(), self.locals, self.dim, self.dtype)
     }
 
-    /// An error if a file that rows are mapped from is not what it was when it was opened. To be
-    /// asked after they were read and before anybody sees what came of them.
+    /// Returns an error if a mapped file has changed since it was opened. Call this after reading
+    /// rows and before using the results.
     pub fn check_unchanged(&self) -> Result<(), Error> {
         self.parts.iter().try_for_each(|part| part.bytes.check_unchanged())
     }
 
-    /// Items.
+    /// Number of items.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Vectors per item.
+    /// Number of vectors per item.
     pub fn locals(&self) -> usize {
         self.locals
     }
 
-    /// Numbers per vector.
+    /// Dimensions of a vector.
     pub fn dim(&self) -> usize {
         self.dim
     }
 
-    /// How the numbers are stored.
+    /// Storage type of the numbers.
     pub fn dtype(&self) -> Dtype {
         self.dtype
     }
@@ -342,7 +343,7 @@ impl Matrix {
         &part.bytes.as_slice()[(row - part.first) * stride..][..stride]
     }
 
-    /// Item `row` as doubles, exactly. `out` holds `locals * dim` numbers.
+    /// Reads item `row` as doubles, exactly. `out` holds `locals * dim` numbers.
     pub fn read_f64(&self, row: usize, out: &mut [f64]) {
         let bytes = self.row_bytes(row);
         match self.dtype {
@@ -352,7 +353,8 @@ impl Matrix {
         }
     }
 
-    /// Item `row` in single precision, doubles rounded. `out` holds `locals * dim` numbers.
+    /// Reads item `row` in single precision; doubles are rounded. `out` holds `locals * dim`
+    /// numbers.
     pub fn read_f32(&self, row: usize, out: &mut [f32]) {
         let bytes = self.row_bytes(row);
         match self.dtype {

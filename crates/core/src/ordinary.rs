@@ -1,4 +1,4 @@
-//! Opening files, and nothing that only looks like one: the way to open whatever a user names.
+//! Opening regular files only. Every path that a user names is opened here.
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{ErrorKind, Read};
@@ -6,22 +6,22 @@ use std::path::Path;
 
 use crate::Error;
 
-/// Opens a file, through links. Folders, pipes, sockets and devices are refused before they are
-/// opened: a pipe that nobody writes to would be waited for without end, and opening some devices
-/// already does something.
+/// Opens a file, following links. Folders, pipes, sockets and devices are refused before they are
+/// opened: a pipe without a writer would block forever, and opening some devices has side effects.
 pub fn open(path: &Path) -> Result<File, Error> {
     open_with(path, OpenOptions::new().read(true))
 }
 
-/// Opens a file as `options` say, with the refusals of [`open`]. They may ask for a new file.
+/// Opens a file with `options`, refusing the same things as [`open`]. The options may create a
+/// file.
 pub fn open_with(path: &Path, options: &mut OpenOptions) -> Result<File, Error> {
     match fs::metadata(path) {
         Ok(metadata) => check(path, &metadata)?,
-        // The options know what becomes of a file that is not there.
+        // The options decide whether a missing file is created.
         Err(e) if e.kind() == ErrorKind::NotFound => {}
         Err(e) => return Err(Error::io(path, e)),
     }
-    // Something else may have taken the name meanwhile: opening it must not wait either.
+    // Another kind of file may have taken the name meanwhile; opening it must not block either.
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::custom_flags(options, libc::O_NONBLOCK);
     let file = options.open(path).map_err(|e| Error::io(path, e))?;
@@ -29,8 +29,8 @@ pub fn open_with(path: &Path, options: &mut OpenOptions) -> Result<File, Error> 
     Ok(file)
 }
 
-/// The bytes of a file, as many as it had when it was opened: files of the system that never end
-/// say that they have none.
+/// Reads a file, up to the length it had when it was opened: endless system files report a length
+/// of 0.
 pub fn read(path: &Path) -> Result<Vec<u8>, Error> {
     let file = open(path)?;
     let io = |e| Error::io(path, e);
@@ -44,7 +44,7 @@ pub fn read(path: &Path) -> Result<Vec<u8>, Error> {
     Ok(bytes)
 }
 
-/// The bytes of a file that may not be there.
+/// Reads a file that may not exist.
 pub fn read_if_there(path: &Path) -> Result<Option<Vec<u8>>, Error> {
     match read(path) {
         Err(Error::Io { error, .. }) if error.kind() == ErrorKind::NotFound => Ok(None),
@@ -52,7 +52,7 @@ pub fn read_if_there(path: &Path) -> Result<Option<Vec<u8>>, Error> {
     }
 }
 
-/// The text of a file.
+/// Reads a text file.
 pub fn read_text(path: &Path) -> Result<String, Error> {
     String::from_utf8(read(path)?).map_err(|_| Error::format(path, "not UTF-8"))
 }

@@ -1,28 +1,28 @@
-//! How long work tells that it is alive, and learns that nobody wants it any more.
+//! Progress reports and cancellation of long work.
 
 use std::sync::Mutex;
 
-/// Told what is happening; the command line draws a bar from it.
+/// Receives the progress of some work; the command line draws a bar from it.
 pub trait Progress: Sync {
-    /// A new phase begins, of `total` steps.
+    /// Begins a new phase of `total` steps.
     fn start(&self, phase: &'static str, total: u64);
-    /// `steps` more of the phase are done. Called from many threads.
+    /// Completes `steps` more steps of the phase. Called from many threads.
     fn advance(&self, steps: u64);
-    /// What is happening within the phase, such as "dev: ranks 30 %"; nothing is "".
+    /// Describes the current activity within the phase, such as "dev: ranks 30 %"; "" clears it.
     fn remark(&self, _what: &str) {}
-    /// Whether the work should end now, without a result. Asked often, from many threads.
+    /// Returns whether the work should end now, without a result. Called often, from many threads.
     fn stopped(&self) -> bool {
         false
     }
 }
 
-/// Nobody is watching.
+/// Reports go nowhere.
 impl Progress for () {
     fn start(&self, _: &'static str, _: u64) {}
     fn advance(&self, _: u64) {}
 }
 
-/// Work whose phases are not worth telling of, and that can be stopped all the same.
+/// Hides the phases of some work; it can still be stopped.
 pub struct Silent<'a>(pub &'a dyn Progress);
 
 impl Progress for Silent<'_> {
@@ -34,8 +34,8 @@ impl Progress for Silent<'_> {
     }
 }
 
-/// Work with phases of its own within a phase of other work: it makes remarks, and some of its
-/// phases are worth steps of the other work.
+/// Reports of work that runs inside a phase of other work. Its own phases become remarks, and some
+/// of them count as steps of the outer phase.
 pub struct Within<'a> {
     around: &'a dyn Progress,
     work: String,
@@ -48,9 +48,9 @@ struct Phase {
     name: &'static str,
     total: u64,
     done: u64,
-    /// Steps of the other work that it is worth.
+    /// Steps of the outer phase that this work counts for.
     worth: u64,
-    /// How many of those were passed on.
+    /// How many of those were already reported.
     passed: u64,
 }
 
@@ -65,8 +65,8 @@ impl Phase {
 }
 
 impl<'a> Within<'a> {
-    /// This work, within the phase that `around` is in; `worth` says how many steps of that
-    /// phase its own phases are worth. The remarks end when this is dropped.
+    /// Wraps `around`, whose current phase this work runs in. `worth` maps the phases of this work
+    /// to steps of the outer phase. The remarks end when this is dropped.
     pub fn new(
         around: &'a dyn Progress,
         work: impl Into<String>,

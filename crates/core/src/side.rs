@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// One half of every pair, or of what a pool holds.
+/// One half of every pair, or of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Side {
@@ -23,7 +23,7 @@ impl Side {
         }
     }
 
-    /// What belongs to this side and what to the other, of something that images and texts have.
+    /// Orders a pair of values, for images and for texts, as (this side's, the other side's).
     pub fn own_and_other<T>(self, of_images: T, of_texts: T) -> (T, T) {
         match self {
             Side::Image => (of_images, of_texts),
@@ -31,7 +31,7 @@ impl Side {
         }
     }
 
-    /// What belongs to images and what to texts, of something that this side and the other have.
+    /// Orders a pair of values, for this side and for the other, as (the images', the texts').
     pub fn image_and_text<T>(self, of_own: T, of_other: T) -> (T, T) {
         match self {
             Side::Image => (of_own, of_other),

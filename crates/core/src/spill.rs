@@ -1,4 +1,4 @@
-//! Rows made on the way, kept on disk: a nameless temporary file that ends with the process.
+//! Intermediate rows kept on disk: a nameless temporary file that ends with the process.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -8,7 +8,7 @@ use crate::{Dtype, Error, Matrix, mapping};
 
 /// A matrix that is written row by row and then mapped, so that it does not count as memory.
 ///
-/// It lies in the folder for temporary files (`TMPDIR`).
+/// It is stored in the folder for temporary files (`TMPDIR`).
 pub struct Spill {
     file: BufWriter<File>,
     folder: PathBuf,
@@ -16,14 +16,14 @@ pub struct Spill {
 }
 
 impl Spill {
-    /// An empty one.
+    /// Creates an empty spill.
     pub fn new() -> Result<Self, Error> {
         let folder = std::env::temp_dir();
         let file = tempfile::tempfile_in(&folder).map_err(|e| Error::io(&folder, e))?;
         Ok(Spill { file: BufWriter::new(file), folder, bytes: 0 })
     }
 
-    /// Appends numbers as they are stored.
+    /// Appends numbers in their storage type, as bytes.
     pub fn append(&mut self, bytes: &[u8]) -> Result<(), Error> {
         self.bytes += bytes.len();
         self.file.write_all(bytes).map_err(|e| Error::io(&self.folder, e))
@@ -39,10 +39,10 @@ impl Spill {
         values.iter().try_for_each(|value| self.append(&value.to_le_bytes()))
     }
 
-    /// What was appended, as rows of `dim` numbers.
+    /// Returns the appended numbers as rows of `dim`.
     ///
     /// # Panics
-    /// If it does not divide into such rows.
+    /// If the numbers do not divide into such rows.
     pub fn finish(self, dim: usize, dtype: Dtype) -> Result<Matrix, Error> {
         let stride = dim * dtype.size();
         assert!(stride > 0 && self.bytes.is_multiple_of(stride), "whole rows were appended");

@@ -1,4 +1,4 @@
-//! Whether a file is still what it was when its reading began.
+//! Detects whether a file changed while it was read.
 
 use std::fs::{self, File, Metadata};
 use std::io::ErrorKind;
@@ -7,8 +7,8 @@ use std::time::SystemTime;
 
 use crate::Error;
 
-/// What tells one state of a file from another without reading it: which file it is, its length,
-/// and when it was last written to.
+/// The identity, length and last write time of a file. They tell one state of a file from another
+/// without reading it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
     identity: (u64, u64),
@@ -17,7 +17,7 @@ pub struct Stamp {
 }
 
 impl Stamp {
-    /// Of an open file.
+    /// The stamp of an open file.
     pub fn of(metadata: &Metadata) -> Self {
         Stamp {
             identity: identity(metadata),
@@ -26,7 +26,7 @@ impl Stamp {
         }
     }
 
-    /// An error unless the file at `path` is still the same, as it was.
+    /// Returns an error if the file at `path` was replaced or changed.
     pub fn check(&self, path: &Path) -> Result<(), Error> {
         match fs::metadata(path) {
             Ok(metadata) => self.compare(path, Stamp::of(&metadata)),
@@ -37,7 +37,7 @@ impl Stamp {
         }
     }
 
-    /// The same for an open file, wherever its name leads by now.
+    /// The same check for an open file, whatever its name refers to by now.
     pub fn check_open(&self, file: &File, path: &Path) -> Result<(), Error> {
         let metadata = file.metadata().map_err(|e| Error::io(path, e))?;
         self.compare(path, Stamp::of(&metadata))
@@ -51,15 +51,13 @@ impl Stamp {
             let (before, now) = (self.len, now.len);
             return Err(Error::changed(path, format!("it had {before} bytes and has {now}")));
         }
-        match now == *self {
-            true => Ok(()),
-            false => Err(Error::changed(path, "it was written to")),
-        }
+        if now == *self { Ok(()) } else { Err(Error::changed(path, "it was written to")) }
     }
 }
 
-/// Runs `read`, which reads all it needs of the file at `path`, and refuses what it read if the file
-/// changed meanwhile. That comes before what `read` complains of, which may be due to it.
+/// Runs `read`, which reads all it needs of the file at `path`, and discards its result if the file
+/// changed meanwhile. The error about the change takes precedence over an error of `read`, which
+/// the change may have caused.
 pub fn steady<T>(path: &Path, read: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     let stamp = Stamp::of(&fs::metadata(path).map_err(|e| Error::io(path, e))?);
     let result = read();
@@ -73,7 +71,7 @@ fn identity(metadata: &Metadata) -> (u64, u64) {
     (metadata.dev(), metadata.ino())
 }
 
-/// Without the numbers of devices and files, length and time have to do.
+/// Without device and inode numbers, length and time have to do.
 #[cfg(not(unix))]
 fn identity(_: &Metadata) -> (u64, u64) {
     (0, 0)
@@ -111,13 +109,13 @@ mod tests {
         };
         #[cfg(unix)]
         assert_eq!(refused(&replace), says("another file is in its place"));
-        // A file that is open stays what it was, whatever has its name.
+        // An open file stays the same, whatever file has its name now.
         let file = File::open(&path).unwrap();
         let stamp = Stamp::of(&file.metadata().unwrap());
         replace();
         assert!(stamp.check_open(&file, &path).is_ok());
         assert!(steady(&path, || Ok(())).is_ok());
-        // What the reader complains of is due to the change.
+        // The change caused the reader's error.
         let both = steady::<()>(&path, || {
             fs::remove_file(&path).unwrap();
             Err(Error::format(&path, "damaged"))

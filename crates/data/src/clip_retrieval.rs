@@ -1,21 +1,21 @@
-//! A folder of embeddings as clip-retrieval writes it.
+//! Folders of embeddings in clip-retrieval's layout.
 //!
-//! The shards are `img_emb_0.npy`, `text_emb_0.npy` and `metadata_0.parquet` and so on, either
-//! all in the folder or in its subfolders `img_emb`, `text_emb` and `metadata`.
+//! The shards are `img_emb_0.npy`, `text_emb_0.npy`, `metadata_0.parquet` and so on, either all in
+//! the folder or in its subfolders `img_emb`, `text_emb` and `metadata`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::{Error, Matrix, Side, Table, npy, parquet};
 
-/// Columns that may hold the ids, the most wanted first.
+/// Columns that may hold the ids, the preferred first.
 const ID_COLUMNS: [&str; 4] = ["id", "uid", "key", "image_path"];
 
 /// Files by their number.
 type Shards = BTreeMap<u64, PathBuf>;
 
-/// Opens the shards of one side as one table. There are no ids where there is no metadata, or
-/// no column for them in every shard of it.
+/// Opens the shards of one side as one table. The table has no ids if there is no metadata, or if
+/// no id column occurs in every shard of it.
 pub(crate) fn open(folder: &Path, side: Side) -> Result<Table, Error> {
     let kind = kind(side);
     let shards = find(folder, kind, "npy")?;
@@ -38,12 +38,12 @@ pub(crate) fn open(folder: &Path, side: Side) -> Result<Table, Error> {
     Ok(Table { matrix, ids })
 }
 
-/// The files of the embeddings of one side, in order.
+/// The embedding files of one side, in order.
 pub(crate) fn files(folder: &Path, side: Side) -> Result<Vec<PathBuf>, Error> {
     Ok(find(folder, kind(side), "npy")?.into_values().collect())
 }
 
-/// What the metadata gives as captions, one per row.
+/// The captions in the metadata, one per row.
 pub(crate) fn captions(folder: &Path) -> Result<Option<Vec<Option<String>>>, Error> {
     let mut captions = Vec::new();
     for path in find(folder, "metadata", "parquet")?.values() {
@@ -87,7 +87,7 @@ fn number(path: &Path, kind: &str, extension: &str) -> Option<u64> {
     stem.strip_prefix(kind)?.strip_prefix('_')?.parse().ok()
 }
 
-/// Opens every shard, and holds it to the shape and type of the first.
+/// Opens every shard and checks that it has the shape and type of the first.
 fn open_matrices(shards: &Shards) -> Result<Vec<Matrix>, Error> {
     let mut matrices: Vec<Matrix> = Vec::with_capacity(shards.len());
     for path in shards.values() {
@@ -106,7 +106,7 @@ fn describe(matrix: &Matrix) -> String {
     format!("{} x {} {:?}", matrix.locals(), matrix.dim(), matrix.dtype())
 }
 
-/// Every shard must have its metadata, with as many rows.
+/// Checks that every shard has metadata with as many rows.
 fn check_metadata(
     folder: &Path,
     shards: &Shards,
@@ -130,7 +130,7 @@ fn check_metadata(
     Ok(())
 }
 
-/// The ids of all shards, from the first column that every shard has.
+/// The ids of all shards, from the first id column that every shard has.
 fn read_ids(metadata: &Shards) -> Result<Option<Vec<String>>, Error> {
     let mut candidates = ID_COLUMNS.to_vec();
     for path in metadata.values() {
@@ -181,9 +181,8 @@ mod tests {
     fn shards_are_ordered_by_number_in_both_layouts() {
         for nested in [false, true] {
             let folder = tempfile::tempdir().unwrap();
-            let place = |kind: &str, file: String| match nested {
-                true => folder.path().join(kind).join(file),
-                false => folder.path().join(file),
+            let place = |kind: &str, file: String| {
+                if nested { folder.path().join(kind).join(file) } else { folder.path().join(file) }
             };
             for number in (0..11).rev() {
                 let value = number as f32;
@@ -191,7 +190,7 @@ mod tests {
                 embeddings(place("text_emb", format!("text_emb_{number:04}.npy")), 1, &[-value; 1]);
                 let path = place("metadata", format!("metadata_{number}.parquet"));
                 let columns = ["caption", "image_path", "key"];
-                // One shard has an `id`, but only `key` and `image_path` are everywhere.
+                // One shard has an `id`, but only `key` and `image_path` occur in all of them.
                 let columns = if number == 3 { ["id", "key", "image_path"] } else { columns };
                 metadata(path, &columns, &[&number.to_string()]);
             }

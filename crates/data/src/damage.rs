@@ -7,8 +7,8 @@ pub(crate) fn truncate(bytes: &[u8], opens: impl Fn(&[u8]) -> bool) {
     }
 }
 
-/// Opens `times` copies of `bytes` with one to four bytes changed; what comes out is up to the
-/// reader, as long as it comes back.
+/// Opens `times` copies of `bytes` with one to four bytes changed. Any result is fine, as long as
+/// the reader returns.
 pub(crate) fn mutate(bytes: &[u8], times: usize, opens: impl Fn(&[u8]) -> bool) {
     let mut state = 0x9e37_79b9_7f4a_7c15u64;
     let mut next = move || {

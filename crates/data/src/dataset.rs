@@ -37,9 +37,9 @@ pub use text_source::{NewCaptions, TextSource};
 
 use crate::{Error, Side, ordinary};
 
-/// The name of the manifest.
+/// File name of the manifest.
 pub(crate) const MANIFEST: &str = "dataset.toml";
-/// The name of the items.
+/// File name of the items.
 pub(crate) const ITEMS: &str = "items.jsonl";
 
 /// An opened dataset, checked.
@@ -57,7 +57,7 @@ pub struct Lock {
 }
 
 impl Dataset {
-    /// Opens a dataset and checks all of it but the numbers in its features.
+    /// Opens a dataset and checks everything but the numbers in its features.
     pub fn open(folder: &Path) -> Result<Self, Error> {
         let path = folder.join(MANIFEST);
         if folder.is_dir() && !path.exists() {
@@ -86,27 +86,27 @@ impl Dataset {
         Ok(dataset)
     }
 
-    /// Where it lies.
+    /// The folder of the dataset.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// What it says of itself.
+    /// The manifest.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
 
-    /// Its items.
+    /// The items.
     pub fn items(&self) -> &Items {
         &self.items
     }
 
-    /// The folder of its images, if they are at hand.
+    /// The folder of the images, if they are available.
     pub fn image_folder(&self) -> Option<PathBuf> {
         self.manifest.images.as_ref().map(|images| self.folder.join(images))
     }
 
-    /// The features of one side: those called `name`, or the last that were added.
+    /// The features of one side: those called `name`, or the last ones added.
     pub fn features(
         &self,
         side: Side,
@@ -135,10 +135,10 @@ impl Dataset {
         Features::open(&self.folder, set, &self.items)
     }
 
-    /// Keeps other processes from changing this dataset for as long as the result lives, and reads
-    /// what they changed before.
+    /// Keeps other processes from changing this dataset while the lock lives, and reloads the
+    /// manifest that they may have changed before.
     pub fn lock(&mut self) -> Result<Lock, Error> {
-        // The items are never replaced, unlike the manifest, so all processes see one file.
+        // The items are never replaced, unlike the manifest, so all processes lock the same file.
         let path = self.folder.join(ITEMS);
         let file = ordinary::open(&path)?;
         match file.try_lock() {
@@ -153,8 +153,8 @@ impl Dataset {
         }
     }
 
-    /// Adds a feature set to the manifest, in the place of one of the same side and name. The lock
-    /// says that nobody else changes the manifest meanwhile.
+    /// Adds a feature set to the manifest, replacing one of the same side and name. The lock proves
+    /// that no other process changes the manifest meanwhile.
     pub fn add_features(&mut self, _lock: &Lock, set: FeatureSet) -> Result<(), Error> {
         self.open_features(&set)?;
         let mut manifest = self.without(set.side, &set.name);
@@ -162,7 +162,7 @@ impl Dataset {
         self.change(manifest)
     }
 
-    /// Takes a feature set out of the manifest. Its files stay.
+    /// Removes a feature set from the manifest. Its files stay.
     pub fn remove_features(&mut self, _lock: &Lock, side: Side, name: &str) -> Result<(), Error> {
         self.change(self.without(side, name))
     }

@@ -1,9 +1,9 @@
-//! Text inside other text: cells of CSV, parts of addresses, bytes as hexadecimal digits.
+//! Escaping for CSV cells and URLs, and hexadecimal digits.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// A cell of CSV, in quotes where it needs them (RFC 4180).
+/// A CSV cell, quoted where it needs quotes (RFC 4180).
 pub fn csv_cell(cell: &str) -> Cow<'_, str> {
     if cell.contains([',', '"', '\n', '\r']) {
         return Cow::Owned(format!("\"{}\"", cell.replace('"', "\"\"")));
@@ -11,7 +11,7 @@ pub fn csv_cell(cell: &str) -> Cow<'_, str> {
     Cow::Borrowed(cell)
 }
 
-/// Percent-encodes text as one part of an address.
+/// Percent-encodes one path segment of a URL.
 pub fn url_part(part: &str) -> String {
     let mut address = String::with_capacity(part.len());
     for byte in part.bytes() {
@@ -25,12 +25,12 @@ pub fn url_part(part: &str) -> String {
     address
 }
 
-/// Percent-encodes every part of a path with slashes.
+/// Percent-encodes every segment of a path with slashes.
 pub fn url_path(path: &str) -> String {
     path.split('/').map(url_part).collect::<Vec<_>>().join("/")
 }
 
-/// Two lower-case hexadecimal digits for each byte.
+/// Encodes bytes as lower-case hexadecimal digits.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

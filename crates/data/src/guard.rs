@@ -1,16 +1,16 @@
-//! A fence around decoders that are not ours.
+//! A guard against panics in third-party decoders.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use crate::Error;
 
-/// Runs `decode`, and reports a panic in it as a damaged file.
+/// Runs `decode` and reports a panic in it as a damaged file.
 ///
-/// The decoders of parquet and safetensors state some expectations about a file with `expect`,
-/// slicing or plain arithmetic, so damaged bytes can end in a panic instead of an error. Bytes
-/// from outside must not end the process, and what `decode` built is dropped with the panic, so
-/// nothing half-done is seen afterwards. The panic hook still prints what happened.
+/// The decoders of parquet and safetensors check some properties of a file only by `expect`,
+/// slicing or plain arithmetic, so damaged bytes can panic instead of returning an error. Such
+/// bytes must not end the process. The panic drops whatever `decode` built, so nothing half-done
+/// remains. The panic hook still prints its message.
 pub(crate) fn guard<T>(path: &Path, decode: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     catch_unwind(AssertUnwindSafe(decode)).unwrap_or_else(|payload| {
         let said = payload

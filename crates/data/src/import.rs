@@ -1,8 +1,8 @@
-//! From what people have to one dataset: every kind of source, one way in.
+//! Importers: each turns one kind of source into a dataset.
 //!
-//! An [`Importer`] reads its source and hands entries to a [`Sink`], which checks them, looks at
-//! their images, notes what is odd and writes the dataset. Adding a kind is one file here, and a
-//! subcommand for its flags.
+//! An [`Importer`] reads its source and hands entries to a [`Sink`]. The sink checks them and their
+//! images, notes oddities and writes the dataset. A new kind needs one file here and a subcommand
+//! for its flags.
 
 mod bottom_up;
 mod captions;
@@ -41,39 +41,40 @@ use crate::{Error, Progress};
 
 /// A kind of source.
 pub trait Importer {
-    /// What was imported, in words, for the manifest.
+    /// Describes the source in words, for the manifest.
     fn source(&self) -> String;
 
-    /// Hands everything to the sink. An error here is one that no entry can be blamed for.
+    /// Hands every entry to the sink. Returns an error only for problems that are not those of a
+    /// single entry.
     fn read(&self, sink: &mut Sink<'_>) -> Result<(), Error>;
 }
 
-/// What came in.
+/// The result of an import.
 #[derive(Clone, Debug)]
 pub struct Summary {
-    /// Items, images and captions of every split; `None` are items without a split.
+    /// Counts per split; `None` stands for items without a split.
     pub splits: BTreeMap<Option<String>, Counts>,
-    /// What was left out, and what was odd.
+    /// Bad entries and oddities.
     pub findings: Findings,
 }
 
-/// How much of what.
+/// Numbers of items, images and captions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// All items.
+    /// Number of items.
     pub items: usize,
     /// Items with an image, or with features of one.
     pub images: usize,
-    /// Captions of all items.
+    /// Total number of captions.
     pub captions: usize,
     /// Images without captions.
     pub unpaired_images: usize,
-    /// Captions, or features of them, without an image.
+    /// Captions without an image, or features of such captions.
     pub unpaired_texts: usize,
 }
 
-/// Imports a source as the new dataset `out`, which appears when it is whole. Bad entries are an
-/// error that lists them, unless they are to be skipped.
+/// Imports a source as the new dataset `out`, which appears only when it is complete. Bad entries
+/// are an error that lists them, unless `skip_bad` is set.
 pub fn import(
     importer: &dyn Importer,
     out: &Path,
@@ -91,14 +92,15 @@ pub fn import(
     Ok(summary)
 }
 
-/// Whether a name is that of an image file.
+/// Returns whether a name is that of an image file.
 fn has_image_extension(name: &str) -> bool {
     let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
     let known = ["jpg", "jpeg", "png", "webp", "gif", "bmp"];
     known.iter().any(|known| extension.eq_ignore_ascii_case(known))
 }
 
-/// What kinds without splits of their own are told by names: `val2014`, `validation`, `train-000`.
+/// Guesses the split from a name such as `val2014`, `validation` or `train-000`, for sources
+/// without splits of their own.
 fn split_in_name(name: &str) -> Option<&'static str> {
     let word = name.split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or_default();
     match word.to_ascii_lowercase().as_str() {

@@ -1,10 +1,10 @@
-//! Little-endian integers of any width, as every format here stores them.
+//! Little-endian integers of any width, as all formats here store them.
 
 use std::path::Path;
 
 use crate::Error;
 
-/// All integers of `bytes`, `size` bytes each. One that does not fit is a row error.
+/// Decodes all integers of `bytes`, `size` bytes each. One that does not fit is a row error.
 pub(crate) fn decode_all(
     path: &Path,
     bytes: &[u8],
@@ -23,7 +23,7 @@ pub(crate) fn decode_all(
         .collect()
 }
 
-/// One integer of 1 to 8 bytes, sign-extended; `None` if it is above [`i64::MAX`].
+/// Decodes an integer of 1 to 8 bytes, sign-extended; `None` if it is above [`i64::MAX`].
 fn decode(bytes: &[u8], signed: bool) -> Option<i64> {
     let negative = signed && bytes.last().is_some_and(|&top| top >= 0x80);
     let mut wide = [if negative { 0xff } else { 0 }; 8];

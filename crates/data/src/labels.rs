@@ -27,8 +27,8 @@ pub fn read_groups(path: &Path) -> Result<Vec<String>, Error> {
     read_lines(path)
 }
 
-/// Reads one row index per line, or a `.npy` file of integers. Whether they are distinct and
-/// within the rows is for the engine to say.
+/// Reads one row index per line, or a `.npy` file of integers. The engine checks that they are
+/// distinct and within the rows.
 pub fn read_indices(path: &Path) -> Result<Vec<usize>, Error> {
     if is_npy(path) {
         let numbers = npy::read_integers(path)?.into_iter().enumerate();

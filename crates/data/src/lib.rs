@@ -1,10 +1,10 @@
-//! What nextpair reads and writes: datasets, features and embeddings that stay on disk until a
-//! row is asked for, images, captions, and the small text files beside them.
+//! Readers and writers of nextpair's files: datasets, images, captions, features, embeddings, and
+//! the small text files beside them. Features and embeddings stay on disk until a row is read.
 //!
-//! Two doors: [`open`] looks at a path and returns a [`Table`], a [`Matrix`] with the ids that
-//! came in the same file, whatever the format; [`dataset::Dataset`] is what [`import`] makes of
-//! everything people have, and what training and annotating start from. Nothing here learns or
-//! selects; the engine does.
+//! There are two entry points. [`open`] detects the format of a file and returns a [`Table`]: a
+//! [`Matrix`] with the ids from the same file. [`dataset::Dataset`] is the result of every
+//! [`import`], and the start of training and annotation. Nothing here learns or selects; the engine
+//! does.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 

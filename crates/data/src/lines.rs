@@ -1,4 +1,5 @@
-//! Lines of text files that people made: any line ends, maybe a byte-order mark, maybe damage.
+//! Lines of text files made by people: with any line ends, perhaps a byte-order mark, perhaps
+//! damage.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -7,13 +8,14 @@ use std::path::{Path, PathBuf};
 use crate::stamp::Stamp;
 use crate::{Error, ordinary};
 
-/// No line of a text file is longer than this; what is longer is not a text file of lines.
+/// Longest line in bytes; a file with a longer one is not a text file of lines.
 const LONGEST: u64 = 64 << 20;
 
-/// The mark some editors put at the start of a UTF-8 file. It is not part of the text.
+/// The byte-order mark that some editors write at the start of a UTF-8 file. It is not part of the
+/// text.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// A file read line by line, with the number of each line for whoever has to complain.
+/// A file read line by line, with line numbers for error messages.
 pub(crate) struct Lines {
     path: PathBuf,
     reader: BufReader<File>,
@@ -21,7 +23,7 @@ pub(crate) struct Lines {
     line: usize,
 }
 
-/// One line: its number from 1, and its text, or what is wrong with it.
+/// One line: its number from 1, and its text or the problem with it.
 pub(crate) struct Line {
     pub(crate) number: usize,
     pub(crate) text: Result<String, String>,
@@ -34,8 +36,9 @@ impl Lines {
         Ok(Lines { path: path.to_path_buf(), reader: BufReader::new(file), stamp, line: 0 })
     }
 
-    /// The next line without its end. A line that is not UTF-8 is still a line, so that whoever
-    /// skips bad lines can go on. Behind the last, a file that was written to meanwhile is an error.
+    /// Reads the next line without its end. A line that is not UTF-8 is returned as a bad line, so
+    /// that callers can skip it. At the end of the file, returns an error if the file changed
+    /// meanwhile.
     pub(crate) fn next(&mut self) -> Result<Option<Line>, Error> {
         let mut bytes = Vec::new();
         let mut limited = (&mut self.reader).take(LONGEST);
@@ -57,7 +60,7 @@ impl Lines {
         Ok(Some(Line { number: self.line, text }))
     }
 
-    /// All lines, the first bad one an error.
+    /// Reads all lines; the first bad one is an error.
     pub(crate) fn all(path: &Path) -> Result<Vec<String>, Error> {
         let mut lines = Lines::open(path)?;
         let mut all = Vec::new();

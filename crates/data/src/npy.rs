@@ -1,4 +1,4 @@
-//! NumPy's `.npy`: one array behind a short header that is a Python dictionary.
+//! NumPy's `.npy` format: one array after a short header that is a Python dictionary.
 
 mod header;
 
@@ -15,7 +15,7 @@ pub fn open(path: &Path) -> Result<Matrix, Error> {
     matrix(mapping::map(path)?).map_err(|what| Error::format(path, what))
 }
 
-/// The same as [`open`], for a file that is already in memory.
+/// Like [`open`], for a file in memory.
 pub fn from_bytes(bytes: Vec<u8>) -> Result<Matrix, String> {
     matrix(bytes.into())
 }
@@ -39,8 +39,8 @@ fn decode_integers(path: &Path, bytes: &Bytes) -> Result<Vec<i64>, Error> {
     integer::decode_all(path, data.as_slice(), size, signed)
 }
 
-/// Writes pairs of 64-bit numbers, byte for byte as `numpy.save` writes an array of dtype
-/// `u8,u8`: the form in which DataComp keeps its uids.
+/// Writes pairs of 64-bit numbers, byte for byte as `numpy.save` writes an array of dtype `u8,u8`:
+/// DataComp's format for uids.
 pub fn write_uids(writer: &mut impl Write, uids: &[(u64, u64)]) -> io::Result<()> {
     write_header(writer, "[('f0', '<u8'), ('f1', '<u8')]", &[uids.len()])?;
     for (high, low) in uids {
@@ -50,7 +50,7 @@ pub fn write_uids(writer: &mut impl Write, uids: &[(u64, u64)]) -> io::Result<()
     Ok(())
 }
 
-/// Writes a `(rows, dim)` array of single precision. `values` must yield `rows * dim` numbers.
+/// Writes a `(rows, dim)` array in single precision. `values` must yield `rows * dim` numbers.
 pub fn write_f32(
     writer: &mut impl Write,
     rows: usize,
@@ -76,15 +76,15 @@ pub fn write_i64(writer: &mut impl Write, values: &[i64]) -> io::Result<()> {
     values.iter().try_for_each(|value| writer.write_all(&value.to_le_bytes()))
 }
 
-/// Writes a matrix as it is stored, `(rows, dim)` or `(rows, locals, dim)`.
+/// Writes a matrix in its storage type, as `(rows, dim)` or `(rows, locals, dim)`.
 pub fn write_matrix(writer: &mut impl Write, matrix: &Matrix) -> io::Result<()> {
     let (rows, locals, dim) = (matrix.rows(), matrix.locals(), matrix.dim());
     writer.write_all(&header_of(rows, locals, dim, matrix.dtype()))?;
     (0..rows).try_for_each(|row| writer.write_all(matrix.row_bytes(row)))
 }
 
-/// The header of a matrix. Its length does not depend on `rows`, so that a file may grow and be
-/// given its header in the end.
+/// The header of a matrix. Its length does not depend on `rows`, so a file may grow and get its
+/// header last.
 pub fn header_of(rows: usize, locals: usize, dim: usize, dtype: Dtype) -> Vec<u8> {
     let descr = match dtype {
         Dtype::F16 => "'<f2'",
@@ -109,7 +109,7 @@ fn matrix(bytes: Bytes) -> Result<Matrix, String> {
     Ok(Matrix::over(data, extent.rows, extent.locals, extent.dim, dtype))
 }
 
-/// The bytes behind the header, if they are exactly as many as the shape asks for.
+/// The bytes after the header, if there are exactly as many as the shape requires.
 fn data(bytes: &Bytes, header: &Header, expected: usize) -> Result<Bytes, String> {
     let end = bytes.as_slice().len();
     let actual = end - header.data_start;
@@ -145,7 +145,7 @@ fn integer_type(descr: &str) -> Result<(usize, bool), String> {
     })
 }
 
-/// Why an element type is not read, with the NumPy call that helps.
+/// Explains why an element type is not supported, with the NumPy call that converts it.
 fn refused(descr: &str, accepted: &str, convert: &str) -> String {
     if descr.starts_with('[') {
         return format!("structured dtype {descr}; accepted are {accepted}");
@@ -166,8 +166,8 @@ fn write_header(writer: &mut impl Write, descr: &str, shape: &[usize]) -> io::Re
         "{{'descr': {descr}, 'fortran_order': False, 'shape': {}, }}",
         shape::display(shape)
     );
-    // NumPy leaves room for the first dimension to grow to 21 digits in place, and then pads to
-    // 64 bytes, by a whole 64 where nothing is missing.
+    // NumPy leaves room for the first dimension to grow to 21 digits in place, and then pads to 64
+    // bytes, by a whole 64 if it is already aligned.
     let digits = shape.first().map_or(0, |rows| rows.to_string().len());
     let start = MAGIC.len() + 4;
     let unpadded = start + header.len() + (21 - digits) + 1;
@@ -202,7 +202,7 @@ mod tests {
         bytes
     }
 
-    /// Whether the bytes open; if so every row is read.
+    /// Returns whether the bytes open; if so, reads every row.
     fn opens(bytes: &[u8]) -> bool {
         let Ok(matrix) = from_bytes(bytes.to_vec()) else { return false };
         (0..matrix.rows()).for_each(|row| assert!(!matrix.row_bytes(row).is_empty()));

@@ -1,4 +1,4 @@
-//! From a path to a table, whatever the format.
+//! Opening a table in any supported format.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use crate::{Error, Matrix, Side, clip_retrieval, npy, parquet, safetensors};
 const READ: &str = "read are .npy, .safetensors (or FILE.safetensors:TENSOR), .parquet, \
                     and a folder as clip-retrieval writes it";
 
-/// A matrix, and the ids of its rows where they came with it.
+/// A matrix, and the ids of its rows if the file has them.
 #[derive(Clone, Debug)]
 pub struct Table {
     /// The rows.
@@ -37,7 +37,7 @@ pub fn open(path: &Path, side: Side) -> Result<Table, Error> {
     }
 }
 
-/// `FILE.safetensors:TENSOR`, split at the last colon that leaves an existing file, since both
+/// Splits `FILE.safetensors:TENSOR` at the last colon that leaves an existing file, since both
 /// names may contain colons.
 fn split_tensor(path: &Path) -> Option<(&Path, &str)> {
     let text = path.to_str()?;

@@ -1,4 +1,4 @@
-//! Parquet tables with an `embedding` column of equally long lists and, maybe, an `id` column.
+//! Parquet tables with an `embedding` column of equally long lists and, optionally, an `id` column.
 
 mod embedding;
 mod pages;
@@ -19,17 +19,17 @@ use crate::guard::guard;
 use crate::{Error, Table, ordinary, stamp};
 use pages::Plausible;
 
-/// The most numbers, or texts, decoded at a time.
+/// Most numbers, or texts, decoded at a time.
 const BATCH: usize = 1 << 16;
 
-/// Runs `decode`, and reports a panic in it and a file that changed meanwhile.
+/// Runs `decode`. Turns a panic in it into an error, and refuses a file that changed meanwhile.
 fn read<T>(path: &Path, decode: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     stamp::steady(path, || guard(path, decode))
 }
 
-/// Reads the lists of `embedding` into rows, and the column `id` where there is one.
+/// Reads the lists of `embedding` into rows, and the column `id` if it exists.
 ///
-/// Parquet cannot be read at random, so the numbers are decoded once, batch by batch, into a
+/// Parquet has no random access, so the numbers are decoded once, batch by batch, into a
 /// [`Spill`](crate::Spill).
 pub fn open(path: &Path) -> Result<Table, Error> {
     read(path, || {
@@ -40,7 +40,8 @@ pub fn open(path: &Path) -> Result<Table, Error> {
     })
 }
 
-/// Reads the first of `columns` that the file has: its name, and its texts or decimal integers.
+/// Reads the first of `columns` that the file has. Returns its name, and its texts or decimal
+/// integers.
 pub fn read_strings(path: &Path, columns: &[&str]) -> Result<(String, Vec<String>), Error> {
     read(path, || {
         let source = Source::open(path)?;
@@ -79,7 +80,7 @@ pub(crate) fn outline(path: &Path) -> Result<(Vec<String>, usize), Error> {
     })
 }
 
-/// An open file and the name that errors call it.
+/// An open file, and its path for error messages.
 struct Source<'a> {
     path: &'a Path,
     reader: SerializedFileReader<File>,
@@ -102,7 +103,7 @@ impl<'a> Source<'a> {
         self.error(format!("no column {wanted}; its columns are {found}"))
     }
 
-    /// The index of the stored column that makes up `column`, if the file has it.
+    /// The index of the stored column that holds `column`, if the file has it.
     fn leaf(&self, column: &str) -> Result<Option<usize>, Error> {
         let leaves = self.reader.metadata().file_metadata().schema_descr().columns();
         let of_column =
@@ -123,8 +124,8 @@ impl<'a> Source<'a> {
         usize::try_from(rows).map_err(|_| self.error(format!("row group {group} has {rows} rows")))
     }
 
-    /// Calls `decode` with a reader of one stored column, row group by row group; `decode`
-    /// returns the rows it has seen so far, which must be as many as the file declares.
+    /// Calls `decode` with a reader of one stored column, row group by row group. `decode` returns
+    /// the number of rows so far, which must match the file's declaration.
     fn each_group(
         &self,
         leaf: usize,
@@ -201,7 +202,7 @@ struct Texts<'a> {
 }
 
 impl Texts<'_> {
-    /// Appends one row group. `text` is `None` for a value that is not text.
+    /// Appends one row group. `text` returns `None` for a value that is not text.
     fn append<T: DataType>(
         &mut self,
         mut reader: ColumnReaderImpl<T>,

@@ -1,12 +1,14 @@
-//! Pictures: what a file says it holds, and its pixels.
+//! Picture files: their headers and their pixels.
 //!
-//! JPEG, PNG, WebP, GIF and BMP, told apart by their first bytes and not by their names. A
-//! picture comes out as three bytes per pixel: the first frame of an animation, turned as its
-//! EXIF orientation asks, palettes and grey and CMYK as the colours they stand for, 16 bits
-//! rounded to 8, and transparency laid over white. A file that is cut off is an error and never a
-//! picture with grey in it, even if something put a proper end behind the cut. Two things go
-//! unseen: a progressive JPEG file without its last scans, a whole picture with less detail, and
-//! changed bytes that still mean something, where the format has no checksum.
+//! The formats are JPEG, PNG, WebP, GIF and BMP, detected by the first bytes and not by the name. A
+//! decoded picture has three bytes per pixel. It is the first frame of an animation, rotated as its
+//! EXIF orientation asks, with palettes, grey and CMYK converted to RGB, 16 bits rounded to 8, and
+//! transparency blended over white.
+//!
+//! A truncated file is an error, never a picture with grey in it, even if a proper end was put
+//! after the cut. Two kinds of damage go undetected: a progressive JPEG file without its last
+//! scans, which is a whole picture with less detail, and changed bytes that are still valid, where
+//! the format has no checksum.
 
 mod ending;
 mod jpeg;
@@ -23,7 +25,7 @@ use crate::{Error, ordinary};
 
 pub use memory::{MAX_BYTES, MAX_PIXELS};
 
-/// What decoders may allocate beside pixels: colour profiles, comments, tables.
+/// Memory that decoders may allocate beyond pixels: colour profiles, comments, tables.
 const BESIDE: u64 = 64 << 20;
 
 /// A decoded picture.
@@ -31,20 +33,20 @@ const BESIDE: u64 = 64 << 20;
 pub struct Picture {
     /// Pixels per row.
     pub width: u32,
-    /// Rows.
+    /// Number of rows.
     pub height: u32,
     /// Red, green and blue of every pixel, row by row from the top: `3 * width * height` bytes.
     pub pixels: Vec<u8>,
 }
 
-/// What a file says about the picture in it.
+/// The header of a picture file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// How it is coded.
+    /// The file format.
     pub format: Format,
     /// Pixels per row as stored, before any EXIF orientation is applied.
     pub width: u32,
-    /// Rows as stored.
+    /// Number of rows as stored.
     pub height: u32,
 }
 
@@ -63,30 +65,30 @@ pub enum Format {
     Bmp,
 }
 
-/// Looks at the first and the last bytes of a file: format, size, and whether its end is there.
-/// Nothing is decoded, so damage in the middle goes unseen.
+/// Reads the first and the last bytes of a file: format, size, and whether its end is there. It
+/// decodes nothing, so damage in the middle goes undetected.
 pub fn probe(path: &Path) -> Result<Header, Error> {
     probe_from(path, ordinary::open(path)?)
 }
 
-/// The same as [`probe`], for a file that is already open or in memory; `path` is what errors call
-/// it. Where the reader stands afterwards is not told.
+/// Like [`probe`], for a file that is open or in memory; errors name `path`. The final position of
+/// the reader is unspecified.
 pub fn probe_from(path: &Path, reader: impl Read + Seek) -> Result<Header, Error> {
     Ok(look(path, &mut BufReader::new(reader))?.0)
 }
 
-/// The same as [`probe`], for a file that is already in memory; `path` is what errors call it.
+/// Like [`probe`], for a file in memory; errors name `path`.
 pub fn probe_bytes(path: &Path, bytes: &[u8]) -> Result<Header, Error> {
     Ok(look(path, &mut Cursor::new(bytes))?.0)
 }
 
-/// Reads and decodes a file. Nothing is read into memory before there is room for all of it; until
-/// then it waits for other threads that decode.
+/// Reads and decodes a file. Waits for other decoding threads until there is memory for the file
+/// and its pixels, and only then reads it.
 pub fn read(path: &Path) -> Result<Picture, Error> {
     decode_from(path, ordinary::open(path)?)
 }
 
-/// The same as [`read`], for a file that is already open; `path` is what errors call it.
+/// Like [`read`], for an open file; errors name `path`.
 pub fn decode_from(path: &Path, mut file: impl Read + Seek) -> Result<Picture, Error> {
     let fail = |e| Error::io(path, e);
     let (header, needed) = look(path, &mut BufReader::new(&mut file))?;
@@ -94,13 +96,13 @@ pub fn decode_from(path: &Path, mut file: impl Read + Seek) -> Result<Picture, E
     let length = file.seek(SeekFrom::End(0)).map_err(fail)?;
     file.seek(SeekFrom::Start(0)).map_err(fail)?;
     let mut bytes = Vec::new();
-    // What is appended meanwhile belongs to another picture.
+    // Bytes appended meanwhile do not belong to this picture.
     file.take(length.min(needed)).read_to_end(&mut bytes).map_err(fail)?;
     decode_as(path, &bytes, header)
 }
 
-/// Decodes a file that is already in memory; `path` is what errors call it. Waits for other
-/// threads that decode until there is room.
+/// Decodes a file in memory; errors name `path`. Waits for other decoding threads until there is
+/// memory.
 pub fn decode(path: &Path, bytes: &[u8]) -> Result<Picture, Error> {
     let (header, needed) = look(path, &mut Cursor::new(bytes))?;
     let _share = memory::GATE.take(needed);
@@ -118,7 +120,7 @@ fn decode_as(path: &Path, bytes: &[u8], header: Header) -> Result<Picture, Error
     })
 }
 
-/// What a file says, and the bytes that decoding it takes.
+/// The header of a file, and the bytes that decoding it takes.
 fn look(path: &Path, reader: &mut (impl BufRead + Seek)) -> Result<(Header, u64), Error> {
     let length = reader.seek(SeekFrom::End(0)).map_err(|e| Error::io(path, e))?;
     reader.seek(SeekFrom::Start(0)).map_err(|e| Error::io(path, e))?;
@@ -137,7 +139,7 @@ fn look(path: &Path, reader: &mut (impl BufRead + Seek)) -> Result<(Header, u64)
     Ok((Header { format, width, height }, needed))
 }
 
-/// The format by the first bytes, which stay unread.
+/// Detects the format by the first bytes, without consuming them.
 fn format(path: &Path, reader: &mut impl BufRead) -> Result<Format, Error> {
     let start = reader.fill_buf().map_err(|e| Error::io(path, e))?;
     Ok(match image::guess_format(start) {
@@ -175,7 +177,7 @@ fn decoder<'a>(
 
 fn decode_other(bytes: &[u8], header: Header) -> Result<(RgbImage, Orientation), String> {
     let allocates = match header.format {
-        // A frame, which need not lie within the canvas: what memory::GIF leaves for it.
+        // A frame need not lie within the canvas; memory::GIF leaves this much for it.
         Format::Gif => 8 * u64::from(header.width) * u64::from(header.height),
         _ => BESIDE,
     };
@@ -318,7 +320,7 @@ mod tests {
         assert!(what.contains("16384 x 16384 pixels; decoding them takes 1879048"), "{what}");
     }
 
-    /// The head of a PNG file of a size and kind of colour, followed by no pixels.
+    /// The header of a PNG file of some size and colour type, without pixels.
     fn png_of(width: u32, height: u32, bits: u8, colour: u8) -> Vec<u8> {
         let mut header = vec![b'I', b'H', b'D', b'R'];
         header.extend([width.to_be_bytes(), height.to_be_bytes()].concat());

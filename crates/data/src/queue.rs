@@ -1,9 +1,9 @@
-//! Tasks for people who pair, and their answers.
+//! Annotation tasks and the answers to them.
 //!
-//! A queue of [`Task`]s goes out as JSON lines ([`write()`]), as a sheet for a spreadsheet
-//! ([`write_csv`]) or as tasks for Label Studio ([`write_label_studio`]). Answers come
-//! back through [`read_answers`] and are kept in an [`AnswerLog`], which only grows; [`export()`]
-//! hands them on to other programs.
+//! A queue of [`Task`]s is written as JSON lines ([`write()`]), as a sheet for a spreadsheet
+//! ([`write_csv`]) or as tasks for Label Studio ([`write_label_studio`]). [`read_answers`] reads
+//! answers, an append-only [`AnswerLog`] keeps them, and [`export()`] writes them for other
+//! programs.
 
 mod answer_log;
 mod answers;
@@ -24,33 +24,34 @@ pub use tasks::{read, write};
 
 use crate::dataset::{check_caption, check_name};
 
-/// A longer reason for a skip is damage, not a reason.
+/// Longest reason for a skip in bytes; anything longer is damage.
 const LONGEST_REASON: usize = 1 << 16;
 
-/// A pool item that somebody should pair: a line of a queue.
+/// A pool item to annotate: a line of a queue.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Task {
-    /// From 1, most wanted first.
+    /// Rank from 1, most wanted first.
     pub rank: usize,
-    /// The item.
+    /// The id of the item.
     pub id: String,
-    /// The score that it was ranked by.
+    /// The score that determined the rank.
     pub score: f64,
-    /// The number of paired texts (or images) it would be confused with, for strategies that look.
+    /// The number of paired texts (or images) that the item would be confused with, for strategies
+    /// that compute it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hits: Option<u32>,
-    /// The strongest of them.
+    /// The strongest of these.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub why: Vec<Why>,
 }
 
-/// Tasks that people are asked about together.
+/// Tasks to annotate together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Batch {
-    /// The round that it is for, from 1.
+    /// Number of the round, from 1.
     pub round: usize,
-    /// Most wanted first.
+    /// The tasks, most wanted first.
     pub tasks: Vec<Task>,
 }
 
@@ -58,15 +59,15 @@ pub struct Batch {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Why {
-    /// The item whose image the pair has.
+    /// The item that has the pair's image.
     pub id: String,
     /// The caption of the pair.
     pub caption: String,
-    /// How similar the pool item is to the pair's other half.
+    /// Similarity of the pool item to the pair's other half.
     pub similarity: f64,
-    /// How similar the hardest rival was so far.
+    /// Similarity of the hardest rival so far.
     pub threshold: f64,
-    /// By how much the similarity exceeds the threshold.
+    /// Similarity minus threshold.
     pub surplus: f64,
 }
 
@@ -79,25 +80,25 @@ pub struct Answer {
     /// A caption, an image, or a skip.
     #[serde(flatten)]
     pub said: Said,
-    /// Who gave it.
+    /// The annotator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub annotator: Option<String>,
 }
 
-/// The other half of a task, or why there is none.
+/// The other half of a task, or the reason why there is none.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Said {
     /// A caption for an image.
     Caption(String),
-    /// For a text: the item of the dataset whose image it describes.
+    /// For a text: the item whose image it describes.
     Image(String),
     /// The item cannot be paired, for this reason. It leaves the pool.
     Skip(String),
 }
 
 impl Answer {
-    /// Fails with the reason if nobody could give this answer.
+    /// Returns an error if no annotator could give this answer.
     pub(crate) fn check(&self) -> Result<(), String> {
         check_name("id", &self.id)?;
         if let Some(annotator) = &self.annotator {

@@ -1,9 +1,9 @@
-//! Rows of CSV files: the lines they begin on, and what is wrong with them.
+//! Rows of CSV files: their line numbers and their errors.
 
 use crate::mapping::Bytes;
 
-/// Counts lines. The reader's own count is of the place where it stopped before a row: in front of
-/// the second half of a line end, and of empty lines.
+/// Counts lines. The CSV reader's own count is taken where it stopped before a row, which may be
+/// within a line end or before empty lines.
 pub(crate) struct Newlines {
     bytes: Bytes,
     at: usize,
@@ -15,7 +15,8 @@ impl Newlines {
         Newlines { bytes, at: 0, line: 1 }
     }
 
-    /// The line of the row that begins at or behind `start`, which never goes back.
+    /// The line of the row that begins at or after `start`. `start` must not decrease between
+    /// calls.
     pub(crate) fn line_of(&mut self, start: usize) -> usize {
         let bytes = self.bytes.as_slice();
         let is_end = |byte: &u8| *byte == b'\n' || *byte == b'\r';
@@ -28,7 +29,7 @@ impl Newlines {
     }
 }
 
-/// What is wrong with a row, without its place.
+/// The problem with a row, without its place.
 pub(crate) fn reason(error: &csv::Error) -> String {
     match error.kind() {
         csv::ErrorKind::Utf8 { .. } => "not UTF-8".to_owned(),

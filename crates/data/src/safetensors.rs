@@ -10,13 +10,13 @@ use crate::guard::guard;
 use crate::mapping::{self, Bytes};
 use crate::{Dtype, Element, Error, Matrix, integer, shape};
 
-/// Maps one 2-D or 3-D tensor of floating-point numbers. The name may be left out where the file
-/// holds only one.
+/// Maps one 2-D or 3-D tensor of floating-point numbers. The name may be left out if the file has
+/// only one tensor.
 pub fn open(path: &Path, tensor: Option<&str>) -> Result<Matrix, Error> {
     SafetensorsFile::open(path)?.matrix(tensor)
 }
 
-/// A mapped file and what its header says.
+/// A mapped file and its header.
 #[derive(Debug)]
 pub struct SafetensorsFile {
     path: PathBuf,
@@ -31,7 +31,7 @@ impl SafetensorsFile {
         Self::over(path, mapping::map(path)?)
     }
 
-    /// The same for a file that is already in memory; `path` is what errors call it.
+    /// Like [`open`](Self::open), for a file in memory; errors name `path`.
     pub fn from_bytes(path: &Path, bytes: Vec<u8>) -> Result<Self, Error> {
         Self::over(path, bytes.into())
     }
@@ -41,11 +41,11 @@ impl SafetensorsFile {
             SafeTensors::read_metadata(bytes.as_slice())
                 .map_err(|e| Error::format(path, format!("not a whole safetensors file: {e}")))
         })?;
-        // The header follows its own length, a number of 8 bytes; the data follows the header.
+        // The file begins with the length of the header in 8 bytes; the data follows the header.
         Ok(SafetensorsFile { path: path.to_path_buf(), bytes, header, data_start: 8 + length })
     }
 
-    /// The tensors, in the order of the file.
+    /// The names of the tensors, in the order of the file.
     pub fn names(&self) -> Vec<String> {
         self.header.offset_keys()
     }
@@ -56,8 +56,8 @@ impl SafetensorsFile {
         texts.map(|(key, text)| (key.as_str(), text.as_str())).collect()
     }
 
-    /// One 2-D or 3-D tensor as a matrix, without copying it. The name may be left out where the
-    /// file holds only one.
+    /// One 2-D or 3-D tensor as a matrix, without a copy. The name may be left out if the file has
+    /// only one tensor.
     pub fn matrix(&self, tensor: Option<&str>) -> Result<Matrix, Error> {
         let names = self.names();
         let name = match (tensor, &names[..]) {
@@ -167,7 +167,7 @@ mod tests {
         SafetensorsFile::from_bytes(Path::new("t.safetensors"), bytes)
     }
 
-    /// Whether the bytes open as a matrix; if so every row is read.
+    /// Returns whether the bytes open as a matrix; if so, reads every row.
     fn opens(bytes: &[u8]) -> bool {
         let Ok(matrix) = from_bytes(bytes.to_vec()).and_then(|file| file.matrix(None)) else {
             return false;

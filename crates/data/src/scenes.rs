@@ -2,11 +2,11 @@
 //! a machine that has no data.
 //!
 //! **It is synthetic.** Numbers measured on it say how the software behaves, not how a method
-//! does on photographs. What it shares with real data is on purpose: common and rare things (all
-//! attributes are drawn with weights 1, 1/2, 1/3, ..., and shapes have favourite colours, so
-//! combinations are rarer still), several captions that each tell a part of the truth in words of
-//! their own, and near-duplicates: scenes that repeat an earlier one with one attribute of one
-//! object changed, in another light.
+//! does on photographs. It imitates three properties of real data. There are common and rare
+//! things: all attributes are drawn with weights 1, 1/2, 1/3, ..., and shapes have favourite
+//! colours, so combinations are rarer still. Each of several captions tells a part of the truth in
+//! its own words. And there are near-duplicates: scenes that repeat an earlier one with one
+//! attribute of one object changed, in another light.
 //!
 //! Every scene is a function of the [`Settings`] and its index, so a world of any size needs no
 //! memory and can be made in any order, on any number of threads, with the same bytes everywhere.
@@ -43,7 +43,7 @@ pub use describe::{DESCRIPTORS, MADE_BY, REGIONS, describe, describe_picture};
 pub use png::encode_png;
 pub use render::SIDE;
 
-/// What the draws of a seed are for.
+/// Purposes of the random draws.
 mod purpose {
     pub const CONTENT: u64 = 0x7363_0001;
     pub const REPEATS: u64 = 0x7363_0002;
@@ -52,21 +52,21 @@ mod purpose {
     pub const APPEARANCE: u64 = 0x7363_0005;
 }
 
-/// The most images that dev and test have each.
+/// Most images of dev and of test.
 const LARGEST_EVALUATION: usize = 5000;
 
-/// Earlier scenes that are tried before a near-duplicate falls back on the first of its split.
+/// Number of earlier scenes tried before a near-duplicate falls back on the first of its split.
 const TRIES: usize = 32;
 
-/// Which world.
+/// The settings of a world.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
-    /// Worlds of different seeds have nothing in common.
+    /// The seed of the world. Worlds of different seeds have nothing in common.
     pub seed: u64,
-    /// How many scenes.
+    /// Number of scenes.
     pub images: usize,
-    /// The probability that a scene repeats an earlier one of its split with one attribute
-    /// changed. The first of a split never does.
+    /// The probability that a scene repeats an earlier one of its split with one attribute changed.
+    /// The first scene of a split never does.
     pub near_duplicates: f64,
 }
 
@@ -77,25 +77,25 @@ impl Default for Settings {
     }
 }
 
-/// The part of a world that a scene belongs to.
+/// The split of a scene.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Split {
     /// For training: the first scenes.
     Train,
-    /// For choosing: after train.
+    /// For choosing among models: after train.
     Dev,
-    /// For reporting: the last scenes.
+    /// For the final evaluation: the last scenes.
     Test,
 }
 
-/// All scenes of some settings, made when they are asked for.
+/// All scenes of some settings, generated on demand.
 #[derive(Clone, Debug)]
 pub struct World {
     settings: Settings,
 }
 
 impl World {
-    /// The world of these settings.
+    /// Checks the settings and returns their world.
     pub fn new(settings: Settings) -> Result<Self, Error> {
         let refused = |name, what: String| Err(Error::Argument { name, what });
         if settings.images == 0 {
@@ -108,12 +108,12 @@ impl World {
         Ok(World { settings })
     }
 
-    /// What the world was made with.
+    /// The settings of this world.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// The split of a scene: train, then dev, then test; the last two are a tenth of the images
+    /// The split of a scene: train, then dev, then test. Dev and test have a tenth of the images
     /// each, rounded down and at most 5,000.
     pub fn split(&self, index: usize) -> Split {
         match self.starts() {
@@ -123,7 +123,7 @@ impl World {
         }
     }
 
-    /// One scene. Nothing is kept, and scenes past the last one exist too.
+    /// Generates one scene. Nothing is cached, and scenes past the last one exist too.
     pub fn scene(&self, index: usize) -> Scene {
         let scene = match self.original(index) {
             None => self.content(index),
@@ -135,7 +135,7 @@ impl World {
         scene.seen(self.draws(purpose::APPEARANCE, index).bits())
     }
 
-    /// The scene that this one repeats. It repeats none itself, so the way back is one step.
+    /// The scene that this one repeats. That one repeats none itself.
     fn original(&self, index: usize) -> Option<usize> {
         if !self.repeats(index) {
             return None;

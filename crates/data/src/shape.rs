@@ -1,8 +1,8 @@
-//! What every format asks of the shape it declares.
+//! Checks on the shapes that files declare.
 
 use crate::Dtype;
 
-/// A shape that can be a matrix, and the bytes its numbers take.
+/// A valid shape of a matrix, and the bytes of its numbers.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Extent {
     pub(crate) rows: usize,
@@ -12,7 +12,7 @@ pub(crate) struct Extent {
 }
 
 /// Reads `(rows, dim)` or `(rows, locals, dim)`. The numbers come from a file and may be anything,
-/// so the product is checked; no rows are allowed, no numbers per row are not.
+/// so the product is checked. Zero rows are allowed; zero numbers per row are not.
 pub(crate) fn extent(shape: &[usize], dtype: Dtype) -> Result<Extent, String> {
     let (rows, locals, dim) = match *shape {
         [rows, dim] => (rows, 1, dim),
@@ -33,12 +33,12 @@ pub(crate) fn extent(shape: &[usize], dtype: Dtype) -> Result<Extent, String> {
     Ok(Extent { rows, locals, dim, bytes })
 }
 
-/// The product, unless it overflows on the way.
+/// The product, unless it overflows.
 pub(crate) fn product(factors: impl IntoIterator<Item = usize>) -> Option<usize> {
     factors.into_iter().try_fold(1, usize::checked_mul)
 }
 
-/// The shape as Python prints a tuple.
+/// Formats a shape like a Python tuple.
 pub(crate) fn display(shape: &[usize]) -> String {
     match shape {
         [only] => format!("({only},)"),

@@ -1,10 +1,10 @@
-//! Captions as models read them: tokens, a vocabulary, and padded batches of word ids.
+//! Text input of models: tokens, a vocabulary, and padded batches of word ids.
 //!
 //! [`tokenize`] gives the tokens that the reference implementations get from NLTK 3.10, with one
-//! difference: the sentence splitter knows no abbreviations. The references load a trained list,
-//! so inside a caption they keep the period of `mr. smith` with its word, and we set it apart.
-//! A caption whose only period is its last character cannot differ. (What is a letter, and its
-//! lower case, is for each side's version of Unicode to say.)
+//! difference: the sentence splitter knows no abbreviations. The references load a trained list, so
+//! within a caption they keep the period of `mr. smith` with its word, and we split it off. A
+//! caption whose only period is its last character cannot differ. (Letters and their lower case
+//! depend on each side's version of Unicode.)
 //!
 //! A [`Vocabulary`] numbers the words of [`WordCounts`], and a [`PaddedBatch`] holds captions as
 //! the ids of their words.
@@ -25,7 +25,7 @@ pub use counts::WordCounts;
 pub use splits::SplitWords;
 pub use vocabulary::{Coverage, DEFAULT_MIN_COUNT, Vocabulary};
 
-/// The tokens of a caption: lower-cased, split into sentences, and those into words and
+/// Tokenizes a caption: lower-cases it, splits it into sentences, and those into words and
 /// punctuation.
 ///
 /// The time is linear in the length of the caption.
@@ -41,8 +41,7 @@ pub fn tokenize(caption: &str) -> Vec<String> {
     sentences.into_iter().flat_map(|sentence| words::words(&text[sentence])).collect()
 }
 
-/// The tokens of a lower-case text that is taken for one sentence: only its last period is set
-/// apart.
+/// Tokenizes a lower-case text as one sentence: only its last period is split off.
 pub fn words_of_sentence(sentence: &str) -> Vec<String> {
     words::words(&sentence.chars().collect::<Vec<_>>())
 }

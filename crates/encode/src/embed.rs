@@ -1,9 +1,10 @@
-//! Features for a whole dataset: long work that shows where it is and survives being stopped.
+//! Features for a whole dataset: a long job that reports progress and survives being stopped.
 //!
-//! Rows are made in chunks, in parallel, and appended in order to files in
-//! `features/.NAME.SIDE.partial/`, with a record after every chunk. When all are there the files
-//! take their places, the manifest names them, and the folder goes. Whatever is killed in between,
-//! the same call goes on from the last record and ends with the same bytes.
+//! Rows are encoded in chunks, in parallel, and appended in order to files in
+//! `features/.NAME.SIDE.partial/`, with a record after every chunk. When all rows are there, the
+//! files move to their final places, the manifest names them, and the folder is removed. If the job
+//! is killed at any point, the same call continues from the last record and ends with the same
+//! bytes.
 
 mod finish;
 mod rows;
@@ -19,8 +20,8 @@ use rayon::prelude::*;
 use crate::{Error, ImageEncoder, Pca, TextEncoder, Worker};
 use rows::{Captions, Images, Made, Rows};
 
-/// Rows that are made and recorded together. Small enough to lose little, large enough that
-/// waiting for the last row of a chunk does not matter.
+/// Rows encoded and recorded together: few enough to lose little, and enough that waiting for the
+/// last row of a chunk does not matter.
 const CHUNK: usize = 128;
 
 /// The growing files, in the order they are opened.
@@ -28,10 +29,10 @@ const NUMBERS: usize = 0;
 const PLACES: usize = 1;
 const BAD: usize = 2;
 const FILES: [&str; 3] = ["numbers.npy", "places.i64", "bad.jsonl"];
-/// The name of their record.
+/// Name of the progress record.
 const RECORD: &str = "embed";
 
-/// What is to be written.
+/// Settings of the features to write.
 #[derive(Clone, Debug)]
 pub struct Output {
     /// The name of the feature set.
@@ -40,22 +41,22 @@ pub struct Output {
     pub dtype: Dtype,
     /// Principal components to keep instead of all dimensions.
     pub components: Option<usize>,
-    /// Whether features of this name are made anew, even if they were made in this very way.
+    /// Whether to make features of this name anew, even if the same ones exist.
     pub replace: bool,
 }
 
-/// What came of it.
+/// The result of a job.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// Rows of the features.
+    /// Number of rows of the features.
     pub rows: usize,
-    /// Rows that an earlier, stopped call had made.
+    /// Number of rows that an earlier, stopped call had made.
     pub resumed: usize,
-    /// Items that could not be encoded, listed in `features/NAME.SIDE.bad.jsonl`.
+    /// Number of items that could not be encoded, listed in `features/NAME.SIDE.bad.jsonl`.
     pub bad: usize,
     /// The share of the variance that the principal components keep.
     pub explained: Option<f64>,
-    /// Whether the very same features were there already.
+    /// Whether exactly these features existed already.
     pub existed: bool,
 }
 
@@ -85,7 +86,7 @@ pub fn embed_texts(
     embed(dataset, &Captions { items: &items, encoder }, output, progress)
 }
 
-/// Where everything of one feature set lies.
+/// Paths of one feature set.
 struct Places {
     features: PathBuf,
     /// `NAME.SIDE`.
@@ -100,7 +101,7 @@ impl Places {
         Places { features, stem, partial }
     }
 
-    /// A final file, and how the manifest names it.
+    /// The path of a final file, and its path in the manifest.
     fn file(&self, extension: &str) -> (PathBuf, PathBuf) {
         let name = format!("{}.{extension}", self.stem);
         (self.features.join(&name), Path::new("features").join(name))
@@ -130,7 +131,7 @@ fn embed(
     }
     let job = finish::job(&made_by, shape.dtype);
     if places.partial.exists() && !Growing::is_of(&places.partial, RECORD, &job)? {
-        // Not cut back: a file of it may be in its place already, under two names.
+        // Do not cut it back: one of its files may already have its final name as well.
         fs::remove_dir_all(&places.partial).map_err(|e| Error::io(&places.partial, e))?;
     }
     fs::create_dir_all(&places.partial).map_err(|e| Error::io(&places.partial, e))?;
@@ -142,14 +143,15 @@ fn embed(
     if made == 0 {
         let (bad, _) = places.file("bad.jsonl");
         finish::place(&places.partial.join(FILES[BAD]), &bad)?;
-        // The next try looks at all of them again.
+        // The next try encodes all of them again.
         drop(files);
         fs::remove_dir_all(&places.partial).map_err(|e| Error::io(&places.partial, e))?;
         let what = format!("not one {} could be encoded; see {}", rows.side(), bad.display());
         return Err(Error::file(dataset.folder(), what));
     }
     files.rewrite_start(NUMBERS, &shape.header(made))?;
-    // What is replaced leaves the manifest before its files change: never old rows with new numbers.
+    // Remove a replaced set from the manifest before its files change: never old rows with new
+    // numbers.
     dataset.remove_features(&lock, rows.side(), &output.name)?;
     let (set, explained) = finish::finish(rows, output, &places, made_by, progress)?;
     dataset.add_features(&lock, set)?;
@@ -159,7 +161,7 @@ fn embed(
     Ok(Report { rows: made, resumed, bad, explained, existed: false })
 }
 
-/// Makes the rows that the record does not have.
+/// Encodes the rows that the record does not have.
 fn make(
     rows: &dyn Rows,
     shape: &Shape,
@@ -212,7 +214,7 @@ fn make(
     Ok(())
 }
 
-/// How the growing rows are stored: as they will be, or in full where components follow.
+/// Shape and storage type of the growing rows: final, or full precision if components follow.
 struct Shape {
     locals: usize,
     dim: usize,
@@ -236,7 +238,7 @@ impl Shape {
     }
 }
 
-/// Numbers as they are stored, or which of them cannot be.
+/// Converts numbers to their storage type. The error names one that does not fit.
 fn encoded(numbers: &[f32], dtype: Dtype) -> Result<Vec<u8>, String> {
     match dtype {
         Dtype::F16 => {
@@ -248,7 +250,7 @@ fn encoded(numbers: &[f32], dtype: Dtype) -> Result<Vec<u8>, String> {
     }
 }
 
-/// Which of some numbers float16 does not hold.
+/// Returns an error if a number does not fit float16.
 pub(crate) fn check_f16(numbers: &[f32]) -> Result<(), String> {
     match numbers.iter().find(|number| number.abs() > f16::MAX.to_f32()) {
         Some(number) => Err(format!("{number} does not fit float16; choose float32")),
@@ -256,7 +258,7 @@ pub(crate) fn check_f16(numbers: &[f32]) -> Result<(), String> {
     }
 }
 
-/// Features of this name that are there already: the very same are fine, others must not be lost.
+/// Looks for features of this name. Identical ones are returned; others must not be overwritten.
 fn existing(
     dataset: &Dataset,
     side: Side,
@@ -269,7 +271,7 @@ fn existing(
         return Ok(None);
     };
     if set.made_by.as_ref() == Some(made_by) && !output.replace {
-        // Stopped after the manifest was written.
+        // An earlier call was stopped after it wrote the manifest.
         if places.partial.exists() {
             fs::remove_dir_all(&places.partial).map_err(|e| Error::io(&places.partial, e))?;
         }
@@ -278,16 +280,15 @@ fn existing(
         let rows = features.matrix().rows();
         return Ok(Some(Report { rows, resumed: rows, bad, explained: None, existed: true }));
     }
-    match output.replace {
-        true => Ok(None),
-        false => {
-            let name = &output.name;
-            let what = format!(
-                "{side} features {name} exist already and were made in another way; give another \
-                 --name, or --replace"
-            );
-            Err(Error::file(dataset.folder(), what))
-        }
+    if output.replace {
+        Ok(None)
+    } else {
+        let name = &output.name;
+        let what = format!(
+            "{side} features {name} exist already and were made in another way; give another \
+             --name, or --replace"
+        );
+        Err(Error::file(dataset.folder(), what))
     }
 }
 
@@ -300,7 +301,7 @@ fn check_name(folder: &Path, name: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// A feature set as the manifest will name it.
+/// The feature set for the manifest.
 fn feature_set(
     output: &Output,
     side: Side,

@@ -1,24 +1,24 @@
-//! One error for everything that can go wrong between a file and its embedding.
+//! The error type of encoding.
 
 use std::path::{Path, PathBuf};
 
 use nextpair_data::Side;
 
-/// Why something could not be encoded.
+/// The reason why something could not be encoded.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A file could not be read or written, or holds something else.
+    /// A file could not be read or written, or has other contents than expected.
     #[error(transparent)]
     Data(#[from] nextpair_data::Error),
-    /// A model, tokeniser or preprocessing file is not what it should be.
+    /// A model, tokeniser or preprocessing file is invalid.
     #[error("{}: {what}", path.display())]
     File {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem with it.
         what: String,
     },
-    /// The manifest does not tell how features were made: they were imported from files.
+    /// The manifest does not say how the features were made: they were imported from files.
     #[error(
         "{}: it is not known how the {side} features {set} were made; `nextpair embed {} \
          --{side}-model ONNX` makes features whose encoder is known",
@@ -28,12 +28,12 @@ pub enum Error {
     NoRecipe {
         /// The folder of the dataset.
         dataset: PathBuf,
-        /// What the features are of.
+        /// The side of the features.
         side: Side,
-        /// Their name.
+        /// The name of the features.
         set: String,
     },
-    /// A file that features were made with is not there any more.
+    /// A file that the features were made with is gone.
     #[error(
         "{}: is gone, with which the {side} features {set} were made; put it back, or make the \
          features anew with `nextpair embed`",
@@ -42,12 +42,12 @@ pub enum Error {
     Gone {
         /// The encoder or its tokeniser.
         path: PathBuf,
-        /// What the features are of.
+        /// The side of the features.
         side: Side,
-        /// Their name.
+        /// The name of the features.
         set: String,
     },
-    /// A file that features were made with has other bytes now.
+    /// A file that the features were made with has changed.
     #[error(
         "{}: is another file than the {side} features {set} were made with; put that one back, or \
          make the features anew with `nextpair embed`",
@@ -56,9 +56,9 @@ pub enum Error {
     Changed {
         /// The encoder or its tokeniser.
         path: PathBuf,
-        /// What the features are of.
+        /// The side of the features.
         side: Side,
-        /// Their name.
+        /// The name of the features.
         set: String,
     },
     /// A tensor of a model has an unsuitable shape.
@@ -70,7 +70,7 @@ pub enum Error {
         tensor: String,
         /// Its shape.
         shape: Vec<usize>,
-        /// What is accepted, and what can be done.
+        /// The accepted shapes, and how to get one.
         expected: String,
     },
     /// The runtime takes too long, and cannot be interrupted.
@@ -78,12 +78,12 @@ pub enum Error {
     Slow {
         /// The model.
         path: PathBuf,
-        /// What it was doing.
+        /// The work that takes too long.
         what: &'static str,
-        /// The limit.
+        /// The limit in seconds.
         seconds: f64,
     },
-    /// A picture that is none, or too large.
+    /// A picture without pixels, of the wrong number of bytes, or too large.
     #[error(
         "{bytes} bytes for {width} x {height} pixels; accepted are three each, for 1 to {} pixels in all",
         nextpair_data::picture::MAX_PIXELS
@@ -91,21 +91,21 @@ pub enum Error {
     Picture {
         /// Pixels per row.
         width: u32,
-        /// Rows.
+        /// Number of rows.
         height: u32,
-        /// The bytes that hold them.
+        /// Number of bytes that hold them.
         bytes: usize,
     },
-    /// Numbers that cannot be stored as asked for.
+    /// Numbers that cannot be stored in the requested type.
     #[error("{what}")]
     Numbers {
-        /// Which, and what helps.
+        /// The numbers, and a way out.
         what: String,
     },
-    /// Principal components that the rows cannot give.
+    /// More principal components than the rows can give.
     #[error("{what}")]
     Components {
-        /// What was asked for and what there is.
+        /// The requested number and the available one.
         what: String,
     },
 }

@@ -1,4 +1,4 @@
-//! Which file exactly: where it lies, and what it holds in 64 letters.
+//! The identity of a file: its absolute path and its SHA-256.
 
 use std::io::Read;
 use std::path::Path;
@@ -23,7 +23,7 @@ pub(crate) fn sha256(path: &Path) -> Result<String, Error> {
     Ok(hex(&hasher.finalize()))
 }
 
-/// The path of a file from the root on.
+/// The absolute path of a file.
 pub(crate) fn whole_path(path: &Path) -> Result<String, Error> {
     let fail = |e| Error::io(path, e);
     Ok(path.canonicalize().map_err(fail)?.display().to_string())

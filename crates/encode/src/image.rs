@@ -1,4 +1,4 @@
-//! Image encoders: a picture in, one vector or one per region out.
+//! Image encoders: from a picture to one vector, or to one per region.
 
 mod pooling;
 
@@ -13,12 +13,12 @@ use crate::preprocess::{Layout, Preprocess};
 use crate::{Error, Worker};
 use pooling::Grid;
 
-/// What becomes of the encoder's output.
+/// Pooling of the encoder's output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pooling {
-    /// One vector per picture: the output itself where it is one, else the mean of the grid.
+    /// One vector per picture: the output itself if it is one vector, else the mean of the grid.
     Pooled,
-    /// This many vectors per picture: the grid averaged over as many overlapping windows, in the
+    /// This many vectors per picture: means over as many overlapping windows of the grid, in the
     /// most square arrangement, row by row from the top.
     Regions(usize),
 }
@@ -34,12 +34,12 @@ pub struct ImageEncoder {
 }
 
 impl ImageEncoder {
-    /// Opens a model and encodes a blank picture, so that what does not fit is known at once.
+    /// Opens a model and encodes a blank picture, so that a mismatch shows at once.
     ///
-    /// Without the name of an output, [`Pooling::Pooled`] takes the first of shape `[N, D]`, else
+    /// Without the name of an output, [`Pooling::Pooled`] uses the first of shape `[N, D]`, else
     /// one with a grid; [`Pooling::Regions`] the first of shape `[N, C, H, W]` (or `[N, H, W, C]`,
-    /// if that is the layout of the input), else of `[N, T, D]`, whose `T` tokens are a square
-    /// grid with or without a class token in front.
+    /// if that is the layout of the input), else of `[N, T, D]`, whose `T` tokens are a square grid
+    /// with or without a class token in front.
     pub fn open(
         path: &Path,
         preprocess: Preprocess,
@@ -49,8 +49,8 @@ impl ImageEncoder {
         Self::open_within(path, preprocess, pooling, output, TIME_LIMIT)
     }
 
-    /// The same with another limit than [`TIME_LIMIT`] on the time that opening the model, or
-    /// encoding a picture, may take. Beyond it is [`Error::Slow`], and a thread stays busy until
+    /// Like [`open`](Self::open), with a time limit other than [`TIME_LIMIT`] for opening the model
+    /// and for encoding a picture. Exceeding it is [`Error::Slow`], and a thread stays busy until
     /// the process ends.
     pub fn open_within(
         path: &Path,
@@ -76,22 +76,22 @@ impl ImageEncoder {
         Ok(encoder)
     }
 
-    /// Vectors per picture.
+    /// Number of vectors per picture.
     pub fn locals(&self) -> usize {
         self.locals
     }
 
-    /// Numbers per vector.
+    /// Dimensions of a vector.
     pub fn dim(&self) -> usize {
         self.dim
     }
 
-    /// The output that is used.
+    /// The name of the output in use.
     pub fn output(&self) -> &str {
         &self.model.output
     }
 
-    /// Everything its numbers depend on, so that more can be made in the same way.
+    /// Everything that the numbers depend on, so that more can be made in the same way.
     pub(crate) fn describe(&self) -> Result<toml::Table, Error> {
         let mut table = self.model.describe()?;
         match self.pooling {
@@ -102,12 +102,12 @@ impl ImageEncoder {
         Ok(table)
     }
 
-    /// The `locals * dim` numbers of one picture.
+    /// Encodes one picture as `locals * dim` numbers.
     pub fn encode(&self, worker: &Worker, picture: &Picture) -> Result<Vec<f32>, Error> {
         self.encode_prepared(worker, self.preprocess.prepare(picture)?)
     }
 
-    /// The same for numbers that [`Preprocess::prepare`] made.
+    /// Like [`encode`](Self::encode), for the result of [`Preprocess::prepare`].
     pub fn encode_prepared(&self, worker: &Worker, prepared: Vec<f32>) -> Result<Vec<f32>, Error> {
         let shape = self.preprocess.shape();
         let count = prepared.len();
@@ -174,7 +174,7 @@ fn choose(
         Pooling::Regions(_) => &[4, 3],
     };
     let of_rank = |rank: &usize| outputs.iter().find(|output| output.rank() == Some(*rank));
-    // Files need not state shapes; then the first output is tried.
+    // Files need not state shapes; then try the first output.
     let found = ranks.iter().find_map(of_rank).or(outputs.first());
     let found = found.ok_or_else(|| Error::file(path, "the graph has no outputs"))?;
     Ok(found.name.clone())

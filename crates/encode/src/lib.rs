@@ -1,8 +1,8 @@
-//! Embeddings for nextpair: pictures and texts through any ONNX encoder.
+//! Embeddings of pictures and texts by any ONNX encoder.
 //!
-//! An encoder is opened once and shared. Every thread brings its own [`Worker`] and encodes one
-//! picture or one text at a time, so a row is the same whatever else is encoded, in whatever
-//! order, on however many threads.
+//! An encoder is opened once and shared. Every thread has its own [`Worker`] and encodes one
+//! picture or one text at a time. A row therefore does not depend on other inputs, on their order
+//! or on the number of threads.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), nextpair_encode::Error> {

@@ -1,11 +1,11 @@
 //! ONNX graphs, run by `rten` one input at a time on one thread.
 //!
-//! The runtime does whatever a graph says for as long as that takes. What no encoder needs is
-//! refused before it ([`limits`], [`wire`]), and it works on threads that can be left behind
-//! ([`within`]).
+//! The runtime executes any graph for as long as it takes. Operations that no encoder needs are
+//! refused beforehand ([`limits`], [`wire`]), and the runtime works on threads that can be
+//! abandoned ([`within`]).
 //!
-//! A graph with depthwise convolutions is cut at them into pieces: the runtime runs the pieces,
-//! [`depthwise`] what lies between.
+//! A graph with depthwise convolutions is cut into pieces at them: the runtime runs the pieces, and
+//! [`depthwise`] the convolutions between.
 
 mod cut;
 mod depthwise;
@@ -30,16 +30,16 @@ use cut::{Segment, cut};
 use depthwise::Depthwise;
 use within::Bench;
 
-/// What opening a model, or encoding one picture or text, may take.
+/// Time limit for opening a model, and for encoding one picture or text.
 pub const TIME_LIMIT: Duration = Duration::from_secs(120);
 
-/// Nodes in a row that fit on the stack of the runtime's own threads.
+/// Longest chain of nodes that fits on the stack of the runtime's own threads.
 const SHALLOW: usize = 1000;
 
-/// Numbers of a row of features: pictures of hundreds of regions have fewer.
+/// Longest row of features: pictures of hundreds of regions have fewer numbers.
 const LONGEST_ROW: usize = 1 << 22;
 
-/// One thread's place to run models in. Threads that share one wait for each other.
+/// A thread to run models on. Threads that share one wait for each other.
 #[derive(Debug)]
 pub struct Worker {
     pool: Arc<ThreadPool>,
@@ -47,7 +47,7 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// A new place, with a thread of its own.
+    /// Starts a worker with a thread of its own.
     pub fn new() -> Self {
         // One thread, so that no sum depends on how work was divided.
         Worker { pool: Arc::new(ThreadPool::with_num_threads(1)), bench: Bench::new() }
@@ -64,7 +64,7 @@ impl Default for Worker {
 #[derive(Clone, Debug)]
 pub(crate) struct Port {
     pub(crate) name: String,
-    /// The shape, where the file states one; sizes that depend on the input are `None`.
+    /// The shape, if the file states one; sizes that depend on the input are `None`.
     pub(crate) shape: Option<Vec<Option<usize>>>,
     pub(crate) is_float: bool,
 }
@@ -107,7 +107,7 @@ impl Graph {
         self.graph.output.iter().map(port).collect()
     }
 
-    /// A model that computes `output` and nothing else, and may take so long for it.
+    /// Compiles a model that computes only `output`, within the time `limit`.
     pub(crate) fn compile(self, output: &str, limit: Duration) -> Result<Model, Error> {
         let Graph { path, graph, model, is_deep } = &self;
         let (bench, began) = (Bench::new(), Instant::now());
@@ -115,10 +115,8 @@ impl Graph {
         let inputs: Vec<_> = self.inputs().into_iter().map(|port| port.name).collect();
         let elsewhere =
             |w: &rten_onnx::onnx::TensorProto| w.data_location == Some(DataLocation::EXTERNAL);
-        let segments = match graph.initializer.iter().any(elsewhere) {
-            true => None,
-            false => cut(graph, output),
-        };
+        let segments =
+            if graph.initializer.iter().any(elsewhere) { None } else { cut(graph, output) };
         let steps = match segments {
             Some(segments) => segments
                 .into_iter()
@@ -138,7 +136,7 @@ impl Graph {
     }
 }
 
-/// An error unless the files beside the model that hold weights of the graph are files.
+/// Checks that files with external weights of the graph are regular files.
 fn check_files_of(graph: &GraphProto, path: &Path) -> Result<(), Error> {
     let mut files = BTreeSet::new();
     let mut graphs = vec![graph];
@@ -254,16 +252,16 @@ impl Step {
 
 fn options() -> ModelOptions {
     let mut options = ModelOptions::with_all_ops();
-    // Weights in the order that products want them, once and not at every run.
+    // Pack weights for matrix products once, not at every run.
     options.prepack_weights(true);
     options
 }
 
-/// A tensor by its name.
+/// A tensor with its name.
 type Named = (String, Value);
 
 impl Model {
-    /// Which file this is, and what of it is used.
+    /// Identifies the file, and the output in use.
     pub(crate) fn describe(&self) -> Result<toml::Table, Error> {
         let mut table = toml::Table::new();
         table.insert("encoder".into(), whole_path(&self.path)?.into());
@@ -272,7 +270,8 @@ impl Model {
         Ok(table)
     }
 
-    /// The shape and the numbers of the output for the values of all inputs, in their order.
+    /// Runs the model on the values of all inputs, in their order. Returns the shape and the
+    /// numbers of the output.
     pub(crate) fn run(
         &self,
         worker: &Worker,
@@ -282,7 +281,8 @@ impl Model {
         let (plan, pool) = (self.plan.clone(), worker.pool.clone());
         let run = move || {
             let steps = || plan.steps_from(&pool, values);
-            // The whole run moves to the runtime's thread: going there for every step costs more.
+            // The whole run moves to the runtime's thread: switching threads at every step costs
+            // more.
             let output = if plan.is_deep { steps() } else { pool.run(steps) };
             output.map_err(|what| {
                 Error::file(&plan.path, format!("the runtime failed on '{}': {what}", plan.output))
@@ -295,7 +295,7 @@ impl Model {
         Ok((tensor.shape().to_vec(), tensor.into_data()))
     }
 
-    /// An error if a row of features would have more numbers than anybody needs.
+    /// Returns an error if a row of features would be unreasonably long.
     pub(crate) fn check_row(&self, length: usize) -> Result<(), Error> {
         match length {
             ..=LONGEST_ROW => Ok(()),
@@ -316,7 +316,8 @@ impl Plan {
     fn steps_from(&self, pool: &Arc<ThreadPool>, mut values: Vec<Named>) -> Result<Value, String> {
         for (n, step) in self.steps.iter().enumerate() {
             let later = &self.steps[n + 1..];
-            // What nobody reads later is given away, so that it can be overwritten in place.
+            // Values that no later step reads are passed by value, so that they can be overwritten
+            // in place.
             let used = |(name, _): &Named| step.reads(name);
             let (taken, rest): (Vec<_>, Vec<_>) = values.into_iter().partition(used);
             let needed = |(name, _): &Named| {
@@ -366,7 +367,7 @@ impl Step {
     }
 }
 
-/// Runs `work`, and reports a panic in it as an error about the model.
+/// Runs `work` and reports a panic in it as an error about the model.
 fn guard<T>(path: &Path, work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|payload| {
         let text = payload.downcast_ref::<String>().map(String::as_str);

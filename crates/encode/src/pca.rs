@@ -1,4 +1,4 @@
-//! Principal components: the directions that hold most of the variance.
+//! Principal component analysis: the directions of largest variance.
 
 use std::io::Write;
 use std::ops::{AddAssign, Range};
@@ -12,30 +12,31 @@ use safetensors::tensor::{Dtype, TensorView, serialize};
 
 use crate::Error;
 
-/// The most vectors that are looked at. More hardly change the directions, only the time: of more
-/// vectors every second, third and so on is taken.
+/// Most vectors to fit on. More hardly change the directions, only the time; of more vectors every
+/// second, third and so on is used.
 const ENOUGH: usize = 1 << 18;
-/// Vectors whose products are summed up by one thread. Fixed, and joined in order, so that the
-/// result does not depend on the number of threads.
+/// Vectors whose products one thread sums up. The size is fixed and the sums are joined in order,
+/// so the result does not depend on the number of threads.
 const CHUNK: usize = 1024;
-/// Chunks that are in memory together.
+/// Chunks in memory at a time.
 const WAVE: usize = 16;
-/// Variance below this part of the largest is rounding.
+/// Variance below this share of the largest is rounding error.
 const NEGLIGIBLE: f64 = 1e-12;
 
-/// A mean, and orthonormal directions from there, by falling variance.
+/// A mean and orthonormal directions, by falling variance.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pca {
     mean: DVector<f64>,
-    /// One direction per column. The largest number of each is positive, so that the same
-    /// vectors give the same directions.
+    /// One direction per column. The largest number of each is positive, so that the same vectors
+    /// give the same directions.
     axes: DMatrix<f64>,
     variances: Vec<f64>,
     total_variance: f64,
 }
 
 impl Pca {
-    /// The first `components` directions of the rows of all `parts`, which have one vector each.
+    /// Fits the first `components` directions to the rows of all `parts`, which have one vector
+    /// each.
     pub fn fit(
         parts: &[Matrix],
         components: usize,
@@ -78,7 +79,7 @@ impl Pca {
         Ok(Pca { mean, axes, variances, total_variance })
     }
 
-    /// Whether so many vectors of so many numbers can have so many components.
+    /// Returns an error if `count` vectors of `dim` dimensions cannot have this many components.
     pub fn check(components: usize, count: usize, dim: usize) -> Result<(), Error> {
         let most = dim.min(count.saturating_sub(1));
         if components == 0 || components > most {
@@ -91,12 +92,12 @@ impl Pca {
         Ok(())
     }
 
-    /// How many directions are kept.
+    /// Number of directions.
     pub fn components(&self) -> usize {
         self.axes.ncols()
     }
 
-    /// Numbers of a vector before.
+    /// Dimensions of a vector before the projection.
     pub fn dim(&self) -> usize {
         self.mean.len()
     }
@@ -106,15 +107,15 @@ impl Pca {
         &self.variances
     }
 
-    /// The part of the variance that the directions keep, from 0 to 1.
+    /// The share of the variance that the directions keep, from 0 to 1.
     pub fn explained_share(&self) -> f64 {
         self.variances.iter().sum::<f64>() / self.total_variance
     }
 
-    /// The coordinates of some vectors, one after another.
+    /// Projects vectors onto the directions, one after another.
     ///
     /// # Panics
-    /// If `vectors` does not divide into vectors of the right length.
+    /// If `vectors` does not divide into vectors of `dim` dimensions.
     pub fn apply(&self, vectors: &[f64]) -> Vec<f32> {
         let dim = self.mean.len();
         assert!(vectors.len().is_multiple_of(dim), "{} numbers in rows of {dim}", vectors.len());
@@ -143,7 +144,7 @@ impl Pca {
         Ok(file.commit()?)
     }
 
-    /// Reads what [`write`](Self::write) wrote.
+    /// Reads a file made by [`write`](Self::write).
     pub fn read(path: &Path) -> Result<Self, Error> {
         let file = SafetensorsFile::open(path)?;
         let (_, mean) = file.f64s("mean")?;
@@ -164,7 +165,7 @@ impl Pca {
 /// Vectors at even distances in all parts.
 struct Sample<'a> {
     parts: &'a [Matrix],
-    /// How many vectors stand before each part, and how many there are.
+    /// The number of vectors before each part, and their total.
     starts: Vec<usize>,
     step: usize,
     count: usize,
@@ -183,7 +184,7 @@ impl<'a> Sample<'a> {
         Sample { parts, starts, step, count: total.div_ceil(step), dim }
     }
 
-    /// Some vectors, one per row.
+    /// Reads vectors, one per row.
     fn read(&self, range: Range<usize>) -> DMatrix<f64> {
         let mut numbers = vec![0.0; range.len() * self.dim];
         for (row, at) in numbers.chunks_mut(self.dim).zip(range.clone()) {
@@ -194,7 +195,7 @@ impl<'a> Sample<'a> {
         DMatrix::from_row_slice(range.len(), self.dim, &numbers)
     }
 
-    /// The sum of what `of` makes of every chunk, added in order.
+    /// Sums the results of `of` over all chunks, in order.
     fn sum<T: Send + AddAssign>(
         &self,
         progress: &dyn Progress,

@@ -1,7 +1,7 @@
-//! How a picture becomes the numbers that an image encoder expects.
+//! Preprocessing: from a picture to the input of an image encoder.
 //!
-//! Stated in a small TOML file beside the model (`model.onnx`, `model.toml`), or by the name of a
-//! preset. A file may start from a preset and change what differs:
+//! The settings come from a small TOML file beside the model (`model.onnx`, `model.toml`), or from
+//! a preset by name. A file may start from a preset and override parts of it:
 //!
 //! ```toml
 //! preset = "imagenet"             # optional: imagenet, clip, siglip or efficientnet-lite
@@ -31,8 +31,7 @@ use serde::{Deserialize, Serialize};
 use crate::Error;
 use spec::Spec;
 
-/// Checked settings; see the fields of the file above. A height and a width are meant where two
-/// numbers are.
+/// Checked settings; the module describes the fields of the file. Pairs are height, width.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Preprocess {
     size: (u32, u32),
@@ -45,27 +44,27 @@ pub struct Preprocess {
     spec: Spec,
 }
 
-/// How a picture of any shape is made to fit.
+/// How a picture of any shape is fitted to the input size.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Resize {
-    /// The whole picture, stretched.
+    /// Stretch the whole picture.
     Squash,
-    /// A centred square, this part of the short side, resized. Its side is rounded down; where it
-    /// cannot be centred it lies half a pixel right and down.
+    /// Cut out a centred square, this share of the short side, and resize it. Its side is rounded
+    /// down; if it cannot be centred it lies half a pixel right and down.
     Crop(f64),
-    /// The short side is resized to this, and the centre cut out, as torchvision does.
+    /// Resize the short side to this and cut out the centre, as torchvision does.
     ShortSide(u32),
-    /// The whole picture as large as it fits, centred on this colour.
+    /// Resize the whole picture to fit, centred on this colour.
     Pad([u8; 3]),
 }
 
-/// How pixels are interpolated. All but `Nearest` average over what becomes one pixel.
+/// Interpolation filter. All but `Nearest` average over the source area of a pixel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Filter {
     /// No interpolation.
     Nearest,
-    /// A triangle.
+    /// A triangle filter.
     Bilinear,
     /// A cubic with a = -0.5 (Catmull-Rom), Pillow's BICUBIC.
     Bicubic,
@@ -79,7 +78,7 @@ pub enum Filter {
 pub enum Channels {
     /// Red first.
     Rgb,
-    /// Blue first, as OpenCV and Caffe have it.
+    /// Blue first, as in OpenCV and Caffe.
     Bgr,
 }
 
@@ -103,9 +102,9 @@ impl Preprocess {
         Self::parse(&text).map_err(|what| Error::file(path, what))
     }
 
-    /// What is known for a family of models; `None` for an unknown name.
+    /// The settings of a family of models; `None` for an unknown name.
     pub fn preset(name: &str) -> Option<Self> {
-        // Presets are checked by the tests.
+        // The tests check the presets.
         preset::spec(name).and_then(|spec| spec.validate().ok())
     }
 
@@ -121,12 +120,12 @@ impl Preprocess {
         spec.over(base).validate()
     }
 
-    /// The settings as a file would state them, without a preset.
+    /// The settings as a file without a preset would state them.
     pub fn to_table(&self) -> toml::Table {
         toml::Table::try_from(&self.spec).expect("settings are numbers, lists and words")
     }
 
-    /// Height and width of what the model sees.
+    /// Height and width of the model's input.
     pub fn size(&self) -> (u32, u32) {
         self.size
     }
@@ -136,7 +135,7 @@ impl Preprocess {
         self.layout
     }
 
-    /// The shape of the numbers of one picture, with a batch of one in front.
+    /// The shape of one prepared picture, with a batch of one in front.
     pub fn shape(&self) -> [usize; 4] {
         let (height, width) = (self.size.0 as usize, self.size.1 as usize);
         match self.layout {
@@ -145,7 +144,7 @@ impl Preprocess {
         }
     }
 
-    /// The numbers of one picture, of any shape. [`Error::Picture`] unless it has pixels, three
+    /// Prepares one picture of any shape. Returns [`Error::Picture`] unless it has pixels, three
     /// bytes each, and no more than [`MAX_PIXELS`].
     pub fn prepare(&self, picture: &Picture) -> Result<Vec<f32>, Error> {
         let &Picture { width, height, ref pixels } = picture;

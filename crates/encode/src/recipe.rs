@@ -1,5 +1,5 @@
-//! More rows of a feature set that exists: pictures and texts encoded in the very way its rows
-//! were made, as its `made_by` tells it.
+//! Recipes: encode more pictures and texts exactly as the rows of an existing feature set were
+//! made, according to its `made_by`.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ use crate::embed::check_f16;
 use crate::hash::sha256;
 use crate::{Error, ImageEncoder, Pca, Pooling, Preprocess, TextEncoder, TextPooling, Worker};
 
-/// How the rows of an image feature set are made.
+/// Makes rows of an image feature set.
 pub struct ImageRecipe {
     source: ImageSource,
     finish: Finish,
@@ -25,17 +25,18 @@ enum ImageSource {
     Encoder(Box<ImageEncoder>),
 }
 
-/// How the rows of a text feature set are made.
+/// Makes rows of a text feature set.
 pub struct TextRecipe {
     encoder: TextEncoder,
     finish: Finish,
 }
 
 impl ImageRecipe {
-    /// Opens everything that the feature set was made with.
+    /// Opens the encoder that the feature set was made with.
     ///
     /// # Errors
-    /// If the manifest does not tell how it was made, or a file that it names is gone or another.
+    /// If the manifest does not say how the set was made, or a file that it names is gone or has
+    /// changed.
     pub fn open(dataset: &Dataset, set: &FeatureSet) -> Result<Self, Error> {
         let notes = Notes::of(dataset, set)?;
         let finish = Finish::open(&notes)?;
@@ -59,7 +60,7 @@ impl ImageRecipe {
         Ok(ImageRecipe { source: ImageSource::Encoder(Box::new(encoder)), finish })
     }
 
-    /// The row of a picture.
+    /// Encodes a picture.
     pub fn row(&self, picture: &Picture) -> Result<Vec<f32>, Error> {
         let numbers = match &self.source {
             ImageSource::Scenes => scenes::describe_picture(picture),
@@ -70,7 +71,7 @@ impl ImageRecipe {
 }
 
 impl TextRecipe {
-    /// Opens everything that the feature set was made with; see [`ImageRecipe::open`].
+    /// Opens the encoder that the feature set was made with; see [`ImageRecipe::open`].
     pub fn open(dataset: &Dataset, set: &FeatureSet) -> Result<Self, Error> {
         let notes = Notes::of(dataset, set)?;
         let finish = Finish::open(&notes)?;
@@ -91,18 +92,18 @@ impl TextRecipe {
         Ok(TextRecipe { encoder, finish })
     }
 
-    /// The row of a text.
+    /// Encodes a text.
     pub fn row(&self, text: &str) -> Result<Vec<f32>, Error> {
         self.row_by(&Worker::new(), text)
     }
 
-    /// Numbers of a row.
+    /// Dimensions of a row.
     pub fn dim(&self) -> usize {
         self.finish.pca.as_ref().map_or(self.encoder.dim(), Pca::components)
     }
 
-    /// The rows of texts, as they are stored: those that `embed` would have made. A text that
-    /// cannot be encoded has a row of NaN, and `progress` hears why.
+    /// Encodes texts in the storage type, exactly as `embed` would have. The row of a text that
+    /// cannot be encoded is all NaN, and a remark to `progress` gives the reason.
     pub fn rows(&self, texts: &[&str], progress: &dyn Progress) -> Result<Matrix, Error> {
         progress.start("captions", texts.len() as u64);
         let workers: Vec<Worker> =
@@ -112,7 +113,7 @@ impl TextRecipe {
             let row = self.row_by(worker, text);
             progress.advance(1);
             match row {
-                // No other text would be spared.
+                // The same would happen to every text.
                 Err(slow @ Error::Slow { .. }) => Err(slow),
                 Err(error) => {
                     progress.remark(&format!("{text:?} cannot be encoded: {error}"));
@@ -136,7 +137,7 @@ impl TextRecipe {
     }
 }
 
-/// The encoders of datasets, opened as manifests tell: a [`TextSource`] for whoever gets captions.
+/// The encoders that datasets name in their manifests, as a [`TextSource`] for new captions.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DatasetEncoders;
 
@@ -160,7 +161,7 @@ impl TextSource for DatasetEncoders {
     }
 }
 
-/// What the manifest tells about a feature set.
+/// The `made_by` entry of a feature set in the manifest.
 struct Notes<'a> {
     dataset: &'a Path,
     set: &'a FeatureSet,
@@ -196,7 +197,7 @@ impl<'a> Notes<'a> {
         self.table.get(key).and_then(|value| value.as_str()).ok_or_else(|| self.lacks(key))
     }
 
-    /// A file that the rows depend on, which must still be the same.
+    /// A file that the rows depend on; it must be unchanged.
     fn file(&self, key: &str, hash: &str) -> Result<PathBuf, Error> {
         let path = PathBuf::from(self.text(key)?);
         let (side, set) = (self.set.side, self.set.name.clone());
@@ -210,7 +211,7 @@ impl<'a> Notes<'a> {
     }
 }
 
-/// From the numbers of an encoder to those that are stored.
+/// The steps from an encoder's output to the stored numbers.
 struct Finish {
     pca: Option<Pca>,
     dtype: Dtype,
@@ -224,9 +225,10 @@ impl Finish {
             "f64" => Dtype::F64,
             other => return Err(notes.wrong(format!("the dtype {other:?} is unknown"))),
         };
-        let pca = match notes.table.contains_key("pca") {
-            true => Some(Pca::read(&notes.dataset.join(notes.text("pca")?))?),
-            false => None,
+        let pca = if notes.table.contains_key("pca") {
+            Some(Pca::read(&notes.dataset.join(notes.text("pca")?))?)
+        } else {
+            None
         };
         Ok(Finish { pca, dtype })
     }
@@ -250,16 +252,15 @@ impl Finish {
             None => numbers,
         };
         if self.dtype == Dtype::F16 {
-            // What `embed` refuses is refused, even if it would be rounded to what fits.
+            // Refuse what `embed` refuses, even if rounding would make it fit.
             check_f16(&row).map_err(|what| Error::Numbers { what })?;
             row.iter_mut().for_each(|number| *number = f16::from_f32(*number).to_f32());
         }
-        match row.iter().all(|number| number.is_finite()) {
-            true => Ok(row),
-            false => {
-                let what = "the encoder gave a number that is not finite";
-                Err(Error::Numbers { what: what.to_owned() })
-            }
+        if row.iter().all(|number| number.is_finite()) {
+            Ok(row)
+        } else {
+            let what = "the encoder gave a number that is not finite";
+            Err(Error::Numbers { what: what.to_owned() })
         }
     }
 }

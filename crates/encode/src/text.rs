@@ -1,4 +1,4 @@
-//! Text encoders: a text in, one vector out.
+//! Text encoders: from a text to one vector.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,10 +11,10 @@ use crate::hash::{sha256, whole_path};
 use crate::model::{Graph, Model, Port, TIME_LIMIT};
 use crate::{Error, Worker};
 
-/// Tokens of a text, where the graph takes no other number of them.
+/// Most tokens of a text, for graphs of a fixed length.
 const MOST_TOKENS: usize = 1 << 16;
 
-/// How the vectors of the tokens become one. An output that is one vector already is left alone.
+/// Pooling of the token vectors. An output that is already one vector is left alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TextPooling {
     /// Their mean.
@@ -25,7 +25,7 @@ pub enum TextPooling {
 
 /// An ONNX text encoder and its tokeniser.
 ///
-/// Texts are encoded one at a time and unpadded: in graphs that quantise as they go, a vector
+/// Texts are encoded one at a time and without padding: in dynamically quantised graphs, a vector
 /// would otherwise depend on the padding and on the other texts of its batch.
 #[derive(Debug)]
 pub struct TextEncoder {
@@ -33,14 +33,14 @@ pub struct TextEncoder {
     inputs: Vec<Input>,
     tokenizer: Tokenizer,
     tokenizer_path: PathBuf,
-    /// The number of tokens, where the graph takes no other, and what fills it up.
+    /// The number of tokens and the padding token, for graphs of a fixed length.
     fixed: Option<(usize, u32)>,
     pooling: TextPooling,
     l2: bool,
     dim: usize,
 }
 
-/// What a graph asks about every token.
+/// An input of a graph, with one number per token.
 #[derive(Clone, Copy, Debug)]
 enum Input {
     Ids,
@@ -50,10 +50,10 @@ enum Input {
 }
 
 impl TextEncoder {
-    /// Opens a model and its `tokenizer.json` and encodes a word, so that what does not fit is
-    /// known at once. Padding that the file asks for is turned off; truncation is kept.
+    /// Opens a model and its `tokenizer.json` and encodes a word, so that a mismatch shows at once.
+    /// The file's padding is turned off; truncation is kept.
     ///
-    /// Without the name of an output, one called `sentence_embedding` or `text_embeds` is taken,
+    /// Without the name of an output, one called `sentence_embedding` or `text_embeds` is used,
     /// else the first of shape `[N, T, D]`, else the first.
     pub fn open(
         path: &Path,
@@ -65,8 +65,9 @@ impl TextEncoder {
         Self::open_within(path, (tokenizer_path, pooling, l2), output, TIME_LIMIT)
     }
 
-    /// The same with another limit than [`TIME_LIMIT`] on the time that opening the model, or
-    /// encoding a text, may take; see [`ImageEncoder::open_within`](crate::ImageEncoder::open_within).
+    /// Like [`open`](Self::open), with a time limit other than [`TIME_LIMIT`] for opening the model
+    /// and for encoding a text; see
+    /// [`ImageEncoder::open_within`](crate::ImageEncoder::open_within).
     pub fn open_within(
         path: &Path,
         (tokenizer_path, pooling, l2): (&Path, TextPooling, bool),
@@ -104,17 +105,17 @@ impl TextEncoder {
         Ok(encoder)
     }
 
-    /// Numbers per text.
+    /// Dimensions of the vector of a text.
     pub fn dim(&self) -> usize {
         self.dim
     }
 
-    /// The output that is used.
+    /// The name of the output in use.
     pub fn output(&self) -> &str {
         &self.model.output
     }
 
-    /// Everything its numbers depend on, so that more can be made in the same way.
+    /// Everything that the numbers depend on, so that more can be made in the same way.
     pub(crate) fn describe(&self) -> Result<toml::Table, Error> {
         let mut table = self.model.describe()?;
         let pooling = match self.pooling {
@@ -128,7 +129,7 @@ impl TextEncoder {
         Ok(table)
     }
 
-    /// The tokens of a text, with those that the tokeniser adds around it.
+    /// The tokens of a text, including those that the tokeniser adds around it.
     pub fn tokens(&self, text: &str) -> Result<Vec<u32>, Error> {
         let encoding = self.tokenizer.encode_fast(text, true);
         let encoding = encoding.map_err(|e| {
@@ -137,8 +138,8 @@ impl TextEncoder {
         Ok(encoding.get_ids().to_vec())
     }
 
-    /// The `dim` numbers of one text. A text without a single token, which only an empty one can
-    /// be and only with some tokenisers, gives zeros.
+    /// Encodes one text as `dim` numbers. A text without tokens gives zeros; only the empty text
+    /// can have none, and only with some tokenisers.
     pub fn encode(&self, worker: &Worker, text: &str) -> Result<Vec<f32>, Error> {
         let tokens = self.tokens(text)?;
         if tokens.is_empty() {
@@ -189,7 +190,7 @@ fn mean(numbers: &[f32], dim: usize) -> Vec<f32> {
     (0..dim).map(|d| (sum(d) / count) as f32).collect()
 }
 
-/// Scales to unit length; zeros stay.
+/// Scales to unit norm; zeros stay.
 fn normalise(vector: &mut [f32]) {
     let norm = vector.iter().map(|&v| f64::from(v).powi(2)).sum::<f64>().sqrt();
     if norm > 0.0 {

@@ -1,4 +1,4 @@
-//! The caller of a request, known by a cookie or by a bearer token.
+//! The caller of a request, identified by a cookie or a bearer token.
 
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
@@ -17,41 +17,41 @@ use crate::event::{LinkId, Millis, PersonId, Role};
 use crate::in_flight::held;
 use crate::state::Person;
 
-/// The header that must come with whatever changes something.
+/// The header required on every request that changes something.
 const CSRF: &str = "x-csrf-token";
 /// How long a browser stays signed in.
 const SESSION: Millis = 14 * 24 * 60 * 60 * 1000;
-/// Stands for a session where nobody signs in.
+/// The session text of an app without sign-in.
 const NO_SESSION: &str = "nobody signs in here";
 
-/// The caller of a request, who is signed in.
+/// The signed-in caller of a request.
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
     pub(crate) person: PersonId,
     pub(crate) role: Role,
-    /// The token that their page must show with everything that changes something.
+    /// The CSRF token that their page must send with every change.
     pub(crate) csrf: String,
-    /// When the session ends by itself, if they have one.
+    /// The time at which the session expires, if there is one.
     pub(crate) session: Option<Millis>,
 }
 
-/// A caller who may lead.
+/// A caller who is a lead.
 pub(crate) struct Lead(pub(crate) Caller);
 
-/// Where a request comes from, if that is known.
+/// The IP address of a request, if known.
 pub(crate) struct From(pub(crate) Option<IpAddr>);
 
-/// The proof that a caller gave of who they are.
+/// How a caller authenticated.
 enum Proof {
     Bearer,
-    /// A session's cookie, to which the CSRF token belongs. It ends unless nobody signs in here.
+    /// A session cookie, to which the CSRF token belongs. It expires unless the app has no sign-in.
     Session {
         text: String,
         until: Option<Millis>,
     },
 }
 
-/// Lets only people through that the app knows, and not too often.
+/// Admits only people that the app knows, at a limited rate.
 pub(crate) async fn authenticate(
     State(app): State<Arc<App>>,
     mut request: Request,
@@ -92,12 +92,12 @@ pub(crate) async fn authenticate(
     }
 }
 
-/// Who asks for a page and what they may do, if they are signed in.
+/// The person who requests a page and their role, if they are signed in.
 pub(crate) fn signed_in(app: &App, headers: &HeaderMap) -> Option<(PersonId, Role)> {
     identify(app, headers, app.now().wall).ok().map(|(person, role, _)| (person, role))
 }
 
-/// Failures to sign in are counted, so that nobody tries them all.
+/// Counts failures to sign in, to prevent guessing.
 fn counted(app: &App, refusal: Refusal, from: Option<IpAddr>, now: Millis) -> Refusal {
     match (refusal.status == 401, from) {
         (true, Some(from)) => app.limits.failure(from, now).err().unwrap_or(refusal),
@@ -105,7 +105,7 @@ fn counted(app: &App, refusal: Refusal, from: Option<IpAddr>, now: Millis) -> Re
     }
 }
 
-/// The link that somebody shows, or that their session began with, if we signed it.
+/// The link that a request carries, or that began its session, if we signed it.
 fn signed_link(app: &App, headers: &HeaderMap) -> Option<LinkId> {
     match bearer(app, headers) {
         Some(link) => link,
@@ -113,7 +113,7 @@ fn signed_link(app: &App, headers: &HeaderMap) -> Option<LinkId> {
     }
 }
 
-/// The token that somebody shows, if they show one, and the link it is for, if it is one of ours.
+/// The bearer token of a request: `None` without one, `Some(None)` if it is not one of ours.
 fn bearer(app: &App, headers: &HeaderMap) -> Option<Option<LinkId>> {
     headers.get(header::AUTHORIZATION).map(|value| {
         let (scheme, token) = value.to_str().ok()?.split_once(' ')?;
@@ -121,7 +121,7 @@ fn bearer(app: &App, headers: &HeaderMap) -> Option<Option<LinkId>> {
     })
 }
 
-/// Finds out who asks, by a token or a cookie.
+/// Identifies the caller by a token or a cookie.
 fn identify(
     app: &App,
     headers: &HeaderMap,
@@ -151,7 +151,7 @@ fn identify(
     known.ok_or_else(Refusal::sign_in)
 }
 
-/// The session in the cookies, if one is there.
+/// The session in the cookies, if any.
 fn session_of<'a>(app: &App, headers: &'a HeaderMap) -> Option<&'a str> {
     let cookie = app.signer.cookie();
     let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
@@ -160,27 +160,28 @@ fn session_of<'a>(app: &App, headers: &'a HeaderMap) -> Option<&'a str> {
     pairs.find(|(name, _)| name.trim() == cookie).map(|(_, value)| value.trim())
 }
 
-/// The cookie that signs somebody in.
+/// The cookie that signs a person in.
 pub(crate) fn cookie(app: &App, link: LinkId) -> String {
     let until = app.now().wall + SESSION;
     let session = app.signer.session(Session { link, until });
     set_cookie(app, &session, SESSION / 1000)
 }
 
-/// The cookie that signs somebody out.
+/// The cookie that signs a person out.
 pub(crate) fn no_cookie(app: &App) -> String {
     set_cookie(app, "", 0)
 }
 
 fn set_cookie(app: &App, value: &str, seconds: Millis) -> String {
     let secure = if app.is_https() { "; Secure" } else { "" };
-    // Lax: a link in a letter comes from elsewhere, and must lead to a page that knows its reader.
+    // Lax: a link in an email comes from another site, and must lead to a page that knows its
+    // reader.
     let name = app.signer.cookie();
     format!("{name}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}")
 }
 
-/// A page elsewhere may call this machine by a name of its own, and then pass for us. On loopback,
-/// only names of loopback are answered.
+/// Refuses foreign host names (DNS rebinding): another site may give this machine a name of its own
+/// and then pass for us. On loopback, only loopback names are accepted.
 pub(crate) async fn check_host(
     State(app): State<Arc<App>>,
     request: Request,

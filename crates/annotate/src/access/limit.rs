@@ -8,20 +8,20 @@ use std::sync::Mutex;
 use crate::error::Refusal;
 use crate::event::{Millis, PersonId};
 
-/// When there are this many buckets, those that are full again are forgotten.
+/// Number of buckets at which those that are full again are dropped.
 const MOST: usize = 10_000;
 
-/// Limits how often people may do things.
+/// Rate limits per person, or per address.
 pub(crate) struct Limits {
-    /// Requests of somebody who is signed in. More than any page of ours makes.
+    /// Requests of a signed-in person; more than our pages make.
     requests: Buckets<PersonId>,
-    /// Images: a page shows many at once.
+    /// Image requests: a page shows many images at once.
     images: Buckets<PersonId>,
-    /// Images that somebody brings.
+    /// Uploads of images.
     uploads: Buckets<PersonId>,
-    /// Sessions that somebody ends: each is remembered until it would have ended.
+    /// Sign-outs: each is stored until the session would have ended.
     sign_outs: Buckets<PersonId>,
-    /// Attempts to sign in that failed, by address.
+    /// Failed attempts to sign in, by address.
     failures: Buckets<IpAddr>,
 }
 
@@ -36,7 +36,7 @@ impl Limits {
         }
     }
 
-    /// Counts a request of somebody, other than for an image.
+    /// Counts a request that is not for an image.
     pub(crate) fn request(&self, person: PersonId, now: Millis) -> Result<(), Refusal> {
         self.requests.take(person, now)
     }
@@ -46,12 +46,12 @@ impl Limits {
         self.images.take(person, now)
     }
 
-    /// Counts an image that somebody brings.
+    /// Counts an upload.
     pub(crate) fn upload(&self, person: PersonId, now: Millis) -> Result<(), Refusal> {
         self.uploads.take(person, now)
     }
 
-    /// Counts a session that somebody ends.
+    /// Counts a sign-out.
     pub(crate) fn sign_out(&self, person: PersonId, now: Millis) -> Result<(), Refusal> {
         self.sign_outs.take(person, now)
     }
@@ -62,7 +62,7 @@ impl Limits {
     }
 }
 
-/// Token buckets, one for everybody: each holds `size` tokens and gets `per_second` of them.
+/// Token buckets, one per person or address: each holds `size` tokens and gains `per_second`.
 struct Buckets<Who> {
     size: f64,
     per_second: f64,
@@ -107,7 +107,7 @@ mod tests {
         buckets.take("ann", 1000).unwrap();
         buckets.take("eve", 3000).unwrap();
         assert!(buckets.take("eve", 3001).is_err());
-        // A clock that goes back takes nothing away.
+        // A clock that goes back takes no tokens away.
         buckets.take("ann", 0).unwrap();
     }
 

@@ -1,4 +1,4 @@
-//! Signatures: texts that only this app can have written.
+//! Signed texts: tokens, sessions and CSRF tokens that only this app can make.
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -8,16 +8,16 @@ use sha2::Sha256;
 use crate::error::Error;
 use crate::event::{LinkId, Millis};
 
-/// Bytes of a key.
+/// Size of a key in bytes.
 const KEY: usize = 32;
-/// Bytes of a signature: more than anybody can guess.
+/// Size of a signature in bytes; too large to guess.
 const SIGNATURE: usize = 16;
 
-/// Signs and checks.
+/// Signs texts and checks signatures.
 #[derive(Clone)]
 pub(crate) struct Signer(Hmac<Sha256>);
 
-/// A browser that is signed in: by which link, and until when.
+/// A signed-in browser: the link that began the session, and its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Session {
     pub(crate) link: LinkId,
@@ -25,7 +25,7 @@ pub(crate) struct Session {
 }
 
 impl Signer {
-    /// A new key, in letters.
+    /// Makes a new key, in letters.
     pub(crate) fn new_key() -> Result<String, Error> {
         let mut key = [0; KEY];
         let filled = getrandom::fill(&mut key);
@@ -33,7 +33,7 @@ impl Signer {
         Ok(BASE64_URL_SAFE_NO_PAD.encode(key))
     }
 
-    /// With a key in letters.
+    /// Makes a signer from a key in letters.
     pub(crate) fn new(key: &str) -> Result<Self, Error> {
         let bytes = BASE64_URL_SAFE_NO_PAD.decode(key).ok().filter(|bytes| bytes.len() == KEY);
         let hmac = bytes.and_then(|bytes| Hmac::new_from_slice(&bytes).ok());
@@ -41,7 +41,7 @@ impl Signer {
         hmac.map(Signer).ok_or_else(wrong)
     }
 
-    /// The signature of words that are used as `purpose`.
+    /// Signs words for one purpose.
     fn sign(&self, purpose: &str, words: &str) -> String {
         let mut hmac = self.0.clone();
         hmac.update(purpose.as_bytes());
@@ -56,7 +56,7 @@ impl Signer {
         same(signature, &self.sign(purpose, words)).then_some(words)
     }
 
-    /// The end of a link, which signs somebody in.
+    /// The token at the end of a link, which signs a person in.
     pub(crate) fn token(&self, link: LinkId) -> String {
         let words = format!("{}.{}", link.person, link.number);
         format!("{words}.{}", self.sign("link", &words))
@@ -84,25 +84,25 @@ impl Signer {
         Some(Session { link, until: until.parse().ok()? })
     }
 
-    /// The name of the cookie. Browsers do not tell the ports of a machine apart, so two apps on one
-    /// machine must not call it the same.
+    /// The name of the cookie. Browsers do not distinguish the ports of a machine, so two apps on
+    /// one machine need different names.
     pub(crate) fn cookie(&self) -> String {
         format!("nextpair-{}", &self.sign("cookie", "name")[..8])
     }
 
-    /// The token that a page of this session shows with everything that changes something. Other
-    /// sites can make a browser send its cookie, but they cannot read this.
+    /// The CSRF token of a session, which its pages send with every change. Other sites can make a
+    /// browser send its cookie, but they cannot read this.
     pub(crate) fn csrf(&self, session: &str) -> String {
         self.sign("csrf", session)
     }
 
-    /// Whether [`csrf`](Self::csrf) made this token.
+    /// Returns whether [`csrf`](Self::csrf) made this token.
     pub(crate) fn is_csrf(&self, session: &str, token: &str) -> bool {
         same(token, &self.csrf(session))
     }
 }
 
-/// Compares in a time that does not tell where two texts differ.
+/// Compares in constant time.
 fn same(one: &str, other: &str) -> bool {
     let differences = one.bytes().zip(other.bytes()).fold(0, |found, (a, b)| found | (a ^ b));
     one.len() == other.len() && differences == 0
@@ -146,7 +146,7 @@ mod tests {
         ] {
             assert_eq!(signer.of_token(forged), None, "{forged}");
         }
-        // A link is no session, and a session is no link.
+        // A link is not a session, and a session is not a link.
         let session = signer.session(Session { link, until: 1 });
         assert_eq!(signer.of_token(&session), None);
         assert_eq!(signer.of_session(&token), None);

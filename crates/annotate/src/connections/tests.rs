@@ -1,4 +1,4 @@
-//! Over real sockets, with a router of our own.
+//! Tests over real sockets, with a router of their own.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ fn hello() -> Router {
     Router::new().route("/", get(async |ConnectInfo(_): ConnectInfo<SocketAddr>| "hello"))
 }
 
-/// A route that tells when it was asked, and answers when it is told to.
+/// A route that signals each request and waits for a signal to answer it.
 fn slowly() -> (MethodRouter, Arc<Notify>, Arc<Notify>) {
     let (begun, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let (tell, wait) = (Arc::clone(&begun), Arc::clone(&go_on));
@@ -58,12 +58,12 @@ async fn connect(server: &Server, words: &str) -> TcpStream {
 /// Reads until the other side closes.
 async fn rest(mut stream: TcpStream) -> String {
     let mut bytes = Vec::new();
-    // A connection that is reset has ended as well.
+    // A reset connection has ended as well.
     let _ = stream.read_to_end(&mut bytes).await;
     String::from_utf8(bytes).unwrap()
 }
 
-/// Asks and keeps the connection.
+/// Sends a request and keeps the connection.
 async fn ask(stream: &mut TcpStream) {
     stream.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
     let mut bytes = Vec::new();
@@ -81,7 +81,7 @@ async fn whoever_says_nothing_makes_room() {
         let said = rest(connect(&server, "GET / HTTP/1.0\r\n\r\n").await).await;
         assert!(said.ends_with("hello"), "{said}");
     }
-    // Idle ones make room as well, the one first that has waited longest.
+    // Idle connections make room as well, the longest idle first.
     let mut one = connect(&server, "").await;
     ask(&mut one).await;
     let mut two = connect(&server, "").await;
@@ -102,7 +102,7 @@ async fn whoever_is_busy_is_answered() {
     begun.notified().await;
     let next = connect(&server, "GET / HTTP/1.0\r\n\r\n").await;
     go_on.notify_one();
-    // It is closed afterwards, though it could be kept: somebody waits.
+    // It is closed afterwards, although it could be kept: another client is waiting.
     assert!(rest(busy).await.ends_with("slowly"));
     assert!(rest(next).await.ends_with("hello"));
 }

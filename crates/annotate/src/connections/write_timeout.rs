@@ -11,24 +11,24 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
-/// Fails with [`ErrorKind::TimedOut`] when the other side takes nothing for some time.
+/// Fails with [`ErrorKind::TimedOut`] when the other side reads nothing for some time.
 pub(super) struct WriteTimeout<S> {
     stream: S,
     /// Whether something is still to be sent.
     unsent: Arc<AtomicBool>,
     stall: Duration,
-    /// Runs while there is something that the other side does not take.
+    /// Runs while there are bytes that the other side does not read.
     deadline: Pin<Box<Sleep>>,
     waits: bool,
 }
 
 impl<S> WriteTimeout<S> {
-    /// `unsent` is kept true from when something is written until it was flushed.
+    /// `unsent` stays true from a write until its flush.
     pub(super) fn new(stream: S, stall: Duration, unsent: Arc<AtomicBool>) -> Self {
         WriteTimeout { stream, unsent, stall, deadline: Box::pin(sleep(stall)), waits: false }
     }
 
-    /// The outcome of an attempt to write, or an error once none has succeeded for too long.
+    /// Passes on the result of a write, or an error once none has succeeded for too long.
     fn timed<T>(
         &mut self,
         attempt: Poll<io::Result<T>>,

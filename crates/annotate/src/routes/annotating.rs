@@ -22,16 +22,16 @@ use crate::state::{Act, Done, PersonView, RoundView, Which};
 
 type Reply<T> = Result<Json<T>, Refusal>;
 
-/// Reasons that come up again and again; any other can be typed.
+/// Common reasons for a skip; any other can be typed.
 const IMAGE_REASONS: [&str; 4] =
     ["The image cannot be seen", "Nothing to describe", "Not suitable", "I cannot tell what it is"];
 const TEXT_REASONS: [&str; 3] = ["No image fits", "The text makes no sense", "Not suitable"];
 
-/// No item has a longer id.
+/// Longest id of an item.
 const LONGEST_ID: usize = 1024;
-/// Letters of a caption in a draft.
+/// Longest caption in a draft, in characters.
 const LONGEST_DRAFT: usize = 4000;
-/// Captions of a draft.
+/// Most captions of a draft.
 const MOST_DRAFTS: usize = 20;
 
 #[derive(Serialize)]
@@ -184,7 +184,7 @@ pub(crate) async fn submit(
     }
 }
 
-/// An answer that fits items of this pool.
+/// Checks that an answer fits items of this pool.
 fn sayable(app: &App, said: Said) -> Result<Said, Refusal> {
     match (&said, app.pool) {
         (Said::Captions(_), Side::Text) => {
@@ -274,7 +274,7 @@ pub(crate) struct Token {
     token: String,
 }
 
-/// Somebody who is signed in wants to be signed in by a link instead.
+/// Switches a signed-in person to the session of a link.
 pub(crate) async fn join(
     State(app): State<Arc<App>>,
     caller: Caller,

@@ -1,4 +1,4 @@
-//! Extractors: the parts of a request, checked. Their errors are refusals like all others.
+//! Extractors: checked parts of a request. Their errors are refusals like all others.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,22 +17,22 @@ use crate::error::Refusal;
 use crate::event::Said;
 use crate::in_flight::content_length;
 
-/// How long a body may take.
+/// Time limit for a body.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// A caption of more letters is something else.
+/// Longest caption, in characters.
 const LONGEST: usize = 4000;
-/// A longer reason is a story.
+/// Longest reason, in characters.
 const LONGEST_NOTE: usize = 1000;
-/// The lengths of keys.
+/// Allowed lengths of keys.
 const KEYS: std::ops::RangeInclusive<usize> = 8..=64;
 
-/// A body of JSON.
+/// A JSON body.
 pub(crate) struct JsonBody<T>(pub(crate) T);
 
-/// Parts of the address.
+/// Parameters in the path.
 pub(crate) struct PathParam<T>(pub(crate) T);
 
-/// The parameters behind the question mark.
+/// Parameters in the query string.
 pub(crate) struct QueryParams<T>(pub(crate) T);
 
 impl<T: DeserializeOwned> FromRequest<Arc<App>> for JsonBody<T> {
@@ -43,7 +43,7 @@ impl<T: DeserializeOwned> FromRequest<Arc<App>> for JsonBody<T> {
     }
 }
 
-/// Reads a body of JSON that comes in some time, if there is room for it.
+/// Reads a JSON body within a time limit, if there is memory for it.
 pub(crate) async fn read<T: DeserializeOwned>(
     request: Request,
     app: &Arc<App>,
@@ -95,7 +95,7 @@ impl From<QueryRejection> for Refusal {
     }
 }
 
-/// The name that somebody gives an act of theirs.
+/// The idempotency key of an act.
 #[derive(Deserialize)]
 #[serde(try_from = "String")]
 pub(crate) struct Key(pub(crate) String);
@@ -112,11 +112,11 @@ impl TryFrom<String> for Key {
     }
 }
 
-/// An answer without blanks around its texts, if an item can have it.
+/// Trims an answer and checks that an item can have it.
 pub(crate) fn checked(said: Said, captions: usize) -> Result<Said, Refusal> {
     match said {
         Said::Captions(given) => {
-            // Fewer than are wanted may be all that somebody can think of.
+            // A person may think of fewer captions than are wanted.
             if given.is_empty() || given.len() > captions {
                 let message = format!("{} captions; {captions} are wanted", given.len());
                 return Err(Refusal::invalid(message));
@@ -129,7 +129,7 @@ pub(crate) fn checked(said: Said, captions: usize) -> Result<Said, Refusal> {
     }
 }
 
-/// A reason or a note without blanks around it.
+/// Trims and checks a reason or a note.
 pub(crate) fn note(text_of_it: &str) -> Result<String, Refusal> {
     text(text_of_it, "reason", LONGEST_NOTE)
 }
@@ -149,7 +149,7 @@ fn text(given: &str, what: &str, longest: usize) -> Result<String, Refusal> {
     Ok(text.to_owned())
 }
 
-/// How many of something, within bounds.
+/// Checks a requested number of results.
 pub(crate) fn limit(asked: Option<usize>, usual: usize, most: usize) -> Result<usize, Refusal> {
     match asked.unwrap_or(usual) {
         limit if (1..=most).contains(&limit) => Ok(limit),

@@ -1,4 +1,4 @@
-//! Images: shown, looked for, brought.
+//! Showing, searching and uploading images.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ pub(crate) async fn image(
     };
     let opened = tokio::task::spawn_blocking(open).await;
     let (response, kind) = opened.map_err(|_| unreadable())??;
-    // An item keeps its image; whoever signs out leaves no more behind than they saw.
+    // An item's image never changes. The cache is private: it holds only what the person saw.
     let headers = [(header::CONTENT_TYPE, kind), (header::CACHE_CONTROL, "private, max-age=3600")];
     Ok((headers, response).into_response())
 }
@@ -82,7 +82,7 @@ pub(crate) async fn upload(
     let brought = app.state().brought(caller.person);
     let coming = uploads.begin(caller.person, bytes, brought)?;
     let received = uploads.receive(request.into_body(), &coming).await?;
-    // A received image is kept and recorded, even if whoever brought it does not wait.
+    // Store and record a received image even if the client does not wait.
     let kept = tokio::spawn(keep(Arc::clone(&app), caller.person, received, coming)).await;
     kept.map_err(|_| Refusal::unavailable("the image could not be kept; try again"))?
 }
@@ -91,10 +91,10 @@ async fn keep(
     app: Arc<App>,
     person: PersonId,
     received: Received,
-    // Counts until the image is kept.
+    // Counts until the image is stored.
     _coming: Coming,
 ) -> Reply<Value> {
-    // A small file can be a large picture: one at a time is taken apart.
+    // A small file can be a large picture: decode one at a time.
     let turn = app.decoding.lock().await;
     let of_app = Arc::clone(&app);
     let keep = move || of_app.uploads.as_ref().map(|uploads| uploads.keep(received));
@@ -103,7 +103,7 @@ async fn keep(
         kept.ok_or_else(|| Refusal::unsupported("this is not an image we can read"))??;
     drop(turn);
     let item = Catalog::upload(&name);
-    // Also of one that was there: whoever brought it may have failed before it was recorded.
+    // Record an existing image as well: its first upload may have failed before it was recorded.
     if let Err(refusal) = app.act(person, Act::Upload { name, bytes }).await {
         if let Some(uploads) = app.uploads.as_ref().filter(|_| is_new) {
             uploads.not_recorded(bytes);

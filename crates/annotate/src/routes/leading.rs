@@ -23,7 +23,7 @@ use crate::stream::stream;
 
 type Reply<T> = Result<Json<T>, Refusal>;
 
-/// The highest price that is not a slip of the keyboard.
+/// Highest price that is not a typing error.
 const DEAREST: f64 = 1e6;
 
 #[derive(Deserialize)]
@@ -126,7 +126,7 @@ pub(crate) async fn history(
     Ok(Json(json!({ "events": events })))
 }
 
-/// An event in words.
+/// Describes an event in words.
 fn past(state: &Known, event: &Event) -> Past {
     let name = |id: PersonId| Some(state.name_of(id));
     let (person, detail) = match &event.kind {
@@ -230,7 +230,7 @@ pub(crate) async fn export(
         (tasks, answers)
     };
     let log = app.log.clone();
-    // Not into memory: it may be long, and whoever asked may read slowly.
+    // Not into memory: it may be long, and the client may read slowly.
     let write = move || {
         let file = tempfile::tempfile().map_err(|e| e.to_string())?;
         let (mut file, dataset) = (BufWriter::new(file), app.catalog.dataset());

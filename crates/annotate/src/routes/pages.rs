@@ -1,4 +1,4 @@
-//! The pages with their scripts and styles, all of them in the program.
+//! The pages with their scripts and styles, all embedded in the program.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ macro_rules! asset {
     };
 }
 
-/// Names, kinds and contents.
+/// Names, media types and contents.
 const ASSETS: &[(&str, &str, &str)] = &[
     asset!("api.js", SCRIPT),
     asset!("app.css", STYLE),
@@ -62,7 +62,7 @@ pub(crate) async fn caption(State(app): State<Arc<App>>, headers: HeaderMap) -> 
     }
 }
 
-/// The page of leads. An annotator who comes here is shown their own.
+/// The page of leads. Annotators are redirected to their own.
 pub(crate) async fn lead(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
     match signed_in(&app, &headers) {
         Some((_, Role::Lead)) => Html(LEAD).into_response(),
@@ -75,8 +75,8 @@ fn sign_in() -> Response {
     (StatusCode::UNAUTHORIZED, Html(SIGN_IN)).into_response()
 }
 
-/// A link of somebody: signs them in. A page elsewhere may lead here, and must not turn somebody who
-/// is signed in into somebody else, who would then get their answers: it is asked first.
+/// Opens a link, which signs a person in. Another site may lead here, and must not switch a
+/// signed-in person to another account, which would then get their answers: the page asks first.
 pub(crate) async fn join(
     State(app): State<Arc<App>>,
     From(from): From,
@@ -110,7 +110,7 @@ pub(crate) async fn join(
     }
 }
 
-/// The page that somebody begins with.
+/// The start page of a role.
 pub(crate) fn page_of(role: Role) -> &'static str {
     match role {
         Role::Lead => "/lead",
@@ -118,26 +118,26 @@ pub(crate) fn page_of(role: Role) -> &'static str {
     }
 }
 
-/// Whether somebody typed the address or clicked at one of ours, as far as browsers say.
+/// Returns whether the browser says that the person typed the address or followed a link of ours.
 fn is_from_here(headers: &HeaderMap) -> bool {
     let site = headers.get("sec-fetch-site").map(|site| site.as_bytes());
     matches!(site, Some(b"none" | b"same-origin"))
 }
 
-/// Whether the answer becomes a page, and not a part of one.
+/// Returns whether the response becomes a page, and not a part of one.
 fn is_page(headers: &HeaderMap) -> bool {
     let becomes = headers.get("sec-fetch-dest").map(|becomes| becomes.as_bytes());
     matches!(becomes, None | Some(b"document"))
 }
 
-/// A script, a style or a picture of a page.
+/// A script, style or picture of a page.
 pub(crate) async fn asset(
     Path(name): Path<String>,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
     let found = ASSETS.iter().find(|(known, ..)| *known == name);
     let (_, kind, text) = found.ok_or_else(|| Refusal::not_found("there is nothing here"))?;
-    // Browsers ask every time whether there is a new one, and mostly hear that there is none.
+    // Browsers revalidate every time, and mostly get "not modified".
     let tag = format!("\"{}\"", nextpair_data::fingerprint(text.as_bytes()));
     let caching = [(header::ETAG, tag.clone()), (header::CACHE_CONTROL, "no-cache".to_owned())];
     let known = headers.get(header::IF_NONE_MATCH).and_then(|known| known.to_str().ok());

@@ -1,4 +1,4 @@
-//! People and their links, in the hands of leads.
+//! Managing people and their links, for leads.
 
 use std::sync::Arc;
 
@@ -57,7 +57,7 @@ pub(crate) async fn renew_link(
     shown(&app, person)
 }
 
-/// The newest link of somebody. It is shown once, to whoever made it.
+/// The newest link of a person. It is shown once, to the lead who made it.
 fn shown(app: &App, person: PersonId) -> Reply<Value> {
     let (link, LinkView { number, until }) =
         app.link(person).ok_or_else(|| Refusal::not_found("there is no such person"))?;

@@ -1,4 +1,4 @@
-//! Requests of machines.
+//! Requests of monitoring and other programs.
 
 use std::sync::Arc;
 

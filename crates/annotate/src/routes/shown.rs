@@ -7,7 +7,7 @@ use crate::catalog::Catalog;
 use crate::event::{Draft, Millis};
 use crate::state::{AnswerView, InHand, NextView, QueueTask};
 
-/// The task in somebody's hands, or why there is none.
+/// The task of a person, or the reason why there is none.
 #[derive(Serialize)]
 pub(crate) struct Next {
     task: Option<Task>,
@@ -46,7 +46,7 @@ pub(crate) struct Seen {
     texts: Vec<String>,
 }
 
-/// Something about an item, with its image and texts.
+/// A value about an item, with the item's image and texts.
 #[derive(Serialize)]
 pub(crate) struct With<T> {
     #[serde(flatten)]

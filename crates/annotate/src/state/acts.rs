@@ -1,7 +1,7 @@
 //! Acts: what people may do, and the events that follow.
 //!
-//! [`State::perform`] decides with everything in view and records events, which change the state at
-//! once; whoever calls it stores them and only then says that it is done. An act that is refused
+//! [`State::perform`] checks an act against the whole state and records events, which change the
+//! state at once. The caller stores the events and only then acknowledges the act. A refused act
 //! records nothing.
 
 mod people;
@@ -20,15 +20,15 @@ use crate::event::{Draft, Event, EventKind, Millis, Moment, PersonId, Role, Said
 /// The answers wanted for every item, and the time to give one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms {
-    /// Captions of every annotator.
+    /// Captions wanted per annotator.
     pub(crate) captions: usize,
-    /// Annotators.
+    /// Annotators wanted per item.
     pub(crate) annotators: usize,
-    /// How long a task is kept for somebody who does not say anything.
+    /// How long a task is reserved for an inactive person.
     pub(crate) lease: Millis,
 }
 
-/// The fate of tasks that nobody answered when a lead closes a round.
+/// The fate of unanswered tasks when a lead closes a round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Unanswered {
@@ -39,7 +39,7 @@ pub(crate) enum Unanswered {
     Skip,
 }
 
-/// An act that somebody asks for.
+/// An act that a person requests.
 #[derive(Clone, Debug)]
 pub(crate) enum Act {
     Next,
@@ -94,19 +94,19 @@ pub(crate) enum Act {
         person: PersonId,
         link: u32,
     },
-    /// Lets go of everything, and ends the session that would last until then.
+    /// Releases all tasks, and ends the session that would last until then.
     SignOut {
         until: Millis,
     },
     Remove {
         person: PersonId,
     },
-    /// An image is kept that somebody brought.
+    /// Records an uploaded image.
     Upload {
         name: String,
         bytes: u64,
     },
-    /// The app's own acts.
+    /// Acts of the app itself.
     Open {
         round: i64,
         fingerprint: String,
@@ -121,37 +121,37 @@ pub(crate) enum Act {
     Overtaken {
         round: i64,
     },
-    /// Finds out whether something can be stored.
+    /// Checks whether the database can be written to.
     Probe,
-    /// Learns what other processes did.
+    /// Loads the acts of other processes.
     Look,
 }
 
-/// The outcome of an act for whoever asked for it.
+/// The outcome of an act for its caller.
 #[derive(Clone, Debug)]
 pub(crate) enum Done {
-    /// The task in somebody's hands now.
+    /// The current task of the person.
     Next(Box<NextView>),
-    /// An answer, and the task in somebody's hands now.
+    /// An answer, and the current task of the person.
     Answered(Seq, Box<NextView>),
     /// The number of an answer or a person, or a time.
     Number(i64),
-    /// Nothing to tell.
+    /// Nothing to return.
     Nothing,
 }
 
-/// The outcome of acts that is stored: of our own, or of other processes.
+/// The part of the outcome that is stored: of our own acts, or of other processes'.
 #[derive(Debug, Default)]
 pub(crate) struct Record {
     pub(crate) events: Vec<Event>,
     pub(crate) drafts: Vec<DraftChange>,
     /// Tasks by the number of the round that they open.
     pub(crate) tasks: Vec<(i64, Vec<Arc<Task>>)>,
-    /// Something is to be written even if nothing happened.
+    /// Whether to write even if nothing happened.
     pub(crate) probe: bool,
 }
 
-/// Somebody's draft for an item from now on; nothing once it is not needed any more.
+/// The new draft of a person for an item; `None` removes it.
 #[derive(Clone, Debug)]
 pub(crate) struct DraftChange {
     pub(crate) person: PersonId,
@@ -172,7 +172,7 @@ impl Record {
     }
 }
 
-/// An act that is being performed.
+/// An act in progress.
 struct Performance<'a> {
     state: &'a mut State,
     record: &'a mut Record,

@@ -9,11 +9,11 @@ use super::{GivenAnswer, LinkView, Person, Round, State, TaskState, Terms};
 use crate::event::{Millis, Moment, PersonId, Said, Seq};
 use crate::word_overlap::{word_overlap, words};
 
-/// The rate is that of the answers of this time.
+/// Period over which the rate is computed.
 const OF_LATE: Millis = 15 * 60 * 1000;
-/// A rate of less time than this says nothing.
+/// Shortest period for a meaningful rate.
 const LEAST: Millis = 10 * 1000;
-/// Agreement is computed over the latest items only, because it is computed again and again.
+/// Agreement covers only this many latest items, because it is computed again and again.
 const COMPARED: usize = 1000;
 
 /// Progress in numbers.
@@ -40,11 +40,11 @@ pub(crate) struct Overview {
     close_by_itself: bool,
 }
 
-/// Somebody at work in the last round.
+/// A person at work in the last round.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct AtWork {
     pub(crate) person: PersonView,
-    /// The links that sign in, without their tokens: nobody gets those of others with a look.
+    /// The links that sign in, without their tokens: one person must not see the tokens of others.
     links: Vec<LinkView>,
     answered: usize,
     skipped: usize,
@@ -64,8 +64,8 @@ pub(crate) struct Agreement {
 }
 
 impl State {
-    /// The tick at which the last round closes by itself: some time after it became complete, unless
-    /// somebody takes an answer back.
+    /// The tick at which the last round closes by itself: some time after it became complete,
+    /// unless a person withdraws an answer.
     pub(crate) fn closes_at(&self, terms: Terms, grace: Millis) -> Option<Millis> {
         let round = self.round().filter(|round| round.is_open() && !self.paused)?;
         round.is_complete(terms.annotators).then_some(round.changed + grace)
@@ -75,7 +75,7 @@ impl State {
     pub(crate) fn overview(&self, terms: Terms, grace: Option<Millis>, now: Moment) -> Overview {
         let round = self.round();
         let closes_at = grace.and_then(|grace| self.closes_at(terms, grace));
-        // Asked for every other second, and nothing is stored meanwhile: no answer is looked up.
+        // This runs every other second and blocks storing, so it looks up no answers.
         let given: Vec<&GivenAnswer> = round.into_iter().flat_map(Round::standing_by_age).collect();
         let mut skips = vec![0; round.map_or(0, |round| round.slots.len())];
         for given in given.iter().filter(|given| matches!(*given.said, Said::Skip(_))) {
@@ -153,12 +153,12 @@ impl State {
     }
 }
 
-/// Answers an hour, of late.
+/// Recent answers per hour.
 fn rate(given: &[&GivenAnswer], now: Millis) -> Option<f64> {
     let first = given.iter().map(|given| given.first_tick).min()?;
     let since = first.max(now - OF_LATE);
     let late = given.iter().filter(|given| given.first_tick >= since).count();
-    // The first answer begins the clock: it took its time before.
+    // The clock starts at the first answer, so that answer itself does not count.
     let (late, time) = if since == first { (late - 1, now - first) } else { (late, OF_LATE) };
     (time >= LEAST && late > 0).then(|| late as f64 * 3_600_000.0 / time as f64)
 }
@@ -197,7 +197,7 @@ fn agreement(round: &Round) -> Agreement {
     found
 }
 
-/// The words of an answer; an image is a word of its own.
+/// The words of an answer; an image counts as one word.
 fn texts(said: &Said) -> Vec<Vec<String>> {
     match said {
         Said::Captions(captions) => captions.iter().map(|caption| words(caption)).collect(),

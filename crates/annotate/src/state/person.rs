@@ -1,4 +1,4 @@
-//! Somebody who was invited: their links and sessions.
+//! A person who was invited: their links and sessions.
 
 use serde::Serialize;
 
@@ -6,34 +6,34 @@ use crate::event::{Millis, PersonId, Role};
 
 /// How long a link signs in. Sessions that it began may last longer.
 pub(crate) const LINK: Millis = 30 * DAY;
-/// A link that is given out now signs in for this time at least.
+/// Shortest remaining time of a link that is given out.
 pub(crate) const USEFUL: Millis = 7 * DAY;
-/// More links that work are a mistake.
+/// Most valid links of a person; more are a mistake.
 pub(crate) const MOST_LINKS: usize = 20;
 const DAY: Millis = 24 * 60 * 60 * 1000;
 
-/// Somebody who was invited.
+/// A person who was invited.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Person {
     pub(crate) id: PersonId,
     pub(crate) name: String,
     pub(crate) role: Role,
-    /// All that there ever were, by number.
+    /// All links ever made, by number.
     links: Vec<Link>,
-    /// The sessions that somebody ended early, by the time at which they would have ended. It tells
-    /// them apart.
+    /// The sessions that the person ended early, identified by the time at which they would have
+    /// ended.
     ended: Vec<Millis>,
     pub(crate) removed: bool,
 }
 
-/// A link that signs somebody in.
+/// A link that signs a person in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Link {
     until: Millis,
     revoked: bool,
 }
 
-/// A link that works, without its token.
+/// A valid link, without its token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct LinkView {
     pub(crate) number: u32,
@@ -41,7 +41,7 @@ pub(crate) struct LinkView {
 }
 
 impl Person {
-    /// Somebody new, with a link.
+    /// A new person, with a link.
     pub(crate) fn new(id: PersonId, name: String, role: Role, at: Millis) -> Self {
         let (links, ended) = (Vec::new(), Vec::new());
         let mut person = Person { id, name, role, links, ended, removed: false };
@@ -68,24 +68,24 @@ impl Person {
         self.ended.push(until);
     }
 
-    /// Whether a link was ever made, as far as is known here.
+    /// Returns whether this process knows of a link.
     pub(super) fn has_link(&self, link: u32) -> bool {
         (link as usize) < self.links.len()
     }
 
-    /// Whether a link signs in.
+    /// Returns whether a link signs in.
     pub(crate) fn lets_in(&self, link: u32, now: Millis) -> bool {
         let link = self.links.get(link as usize);
         link.is_some_and(|link| !link.revoked && link.until > now)
     }
 
-    /// Whether a session goes on that a link began.
+    /// Returns whether a session that a link began is still valid.
     pub(crate) fn stays_in(&self, link: u32, until: Millis, now: Millis) -> bool {
         let link = self.links.get(link as usize);
         until > now && link.is_some_and(|link| !link.revoked) && !self.ended.contains(&until)
     }
 
-    /// The links that work.
+    /// The valid links.
     pub(crate) fn links(&self, now: Millis) -> impl DoubleEndedIterator<Item = LinkView> {
         let links = self.links.iter().enumerate();
         let works = move |link: &Link| !link.revoked && link.until > now;
@@ -108,7 +108,7 @@ mod tests {
         assert_eq!(numbers(&ann, DAY), [0, 1]);
         assert_eq!(numbers(&ann, LINK), [1], "the first one is too old");
         assert!(!ann.lets_in(0, LINK) && ann.lets_in(1, LINK) && !ann.lets_in(2, 0));
-        // A session outlasts its link, but not that it is revoked.
+        // A session outlasts its link, but not the revocation of it.
         assert!(ann.stays_in(0, LINK + DAY, LINK));
         ann.revoke_link(0);
         assert!(!ann.stays_in(0, LINK + DAY, LINK) && ann.stays_in(1, LINK + DAY, LINK));
@@ -121,7 +121,7 @@ mod tests {
         let mut ann = Person::new(1, "ann".into(), Role::Annotator, 0);
         ann.end_session(500, 100);
         assert!(!ann.stays_in(0, 500, 100) && ann.stays_in(0, 501, 100));
-        // What would have ended by itself needs no memory.
+        // A session that has expired need not be stored.
         ann.end_session(900, 600);
         assert_eq!(ann.ended, [900]);
     }

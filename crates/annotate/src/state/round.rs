@@ -1,4 +1,4 @@
-//! One round: its tasks, who has them, and their answers.
+//! One round: its tasks, their leases and their answers.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -11,24 +11,24 @@ use crate::source::Batch;
 /// Picks that people answer together.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Round {
-    /// From 1.
+    /// Number of the round, from 1.
     pub(crate) number: i64,
-    /// Tells its tasks from others.
+    /// Fingerprint of its tasks.
     pub(crate) fingerprint: String,
-    /// In the order of the queue.
+    /// The tasks in the order of the queue.
     pub(crate) slots: Vec<Slot>,
     by_item: HashMap<String, usize>,
     /// All answers, whether or not they stand.
     pub(crate) answers: BTreeMap<Seq, GivenAnswer>,
-    /// The slots in somebody's hands, the latest last.
+    /// The slots leased by each person, the latest last.
     pub(super) hands: HashMap<PersonId, Vec<usize>>,
-    /// Slots by how many answers stand, so that those with room are found at once.
+    /// Slots by their number of standing answers, so that those with room are found quickly.
     pub(super) by_answers: BTreeMap<usize, BTreeSet<usize>>,
-    /// The tick at which something was last said or taken back.
+    /// The tick of the last answer or withdrawal.
     pub(crate) changed: Millis,
     pub(crate) closed: bool,
     pub(crate) handed_over: bool,
-    /// The run did not wait for these answers.
+    /// Whether the run continued without these answers.
     pub(crate) overtaken: bool,
 }
 
@@ -36,8 +36,8 @@ pub(crate) struct Round {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Slot {
     pub(crate) task: Arc<Task>,
-    /// Whom the task is or was kept for. Leases that ran out stay until somebody else takes the
-    /// task, so that whoever comes late to an untouched task is not turned away.
+    /// Current and expired leases. Expired ones stay until another person takes the task, so that a
+    /// person who returns late to an untouched task is not turned away.
     pub(crate) leases: Vec<Lease>,
     /// All answers, the oldest first.
     pub(crate) said: Vec<Seq>,
@@ -45,13 +45,13 @@ pub(crate) struct Slot {
     pub(crate) standing: Vec<Seq>,
 }
 
-/// A task is kept for somebody, in ticks.
+/// The reservation of a task for a person, in ticks.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Lease {
     pub(crate) person: PersonId,
     pub(crate) since: Millis,
     pub(crate) until: Millis,
-    /// Because an answer was returned, whether or not its author knows.
+    /// Whether it began because an answer was returned, even if its author has not seen that.
     pub(crate) returned: bool,
 }
 
@@ -59,31 +59,31 @@ pub(crate) struct Lease {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct GivenAnswer {
     pub(crate) seq: Seq,
-    /// Which task.
+    /// The index of the task.
     pub(crate) slot: usize,
-    /// Whose answer it is.
+    /// The author.
     pub(crate) person: PersonId,
-    /// A lead who changed its words.
+    /// The lead who changed its words, if any.
     pub(crate) edited_by: Option<PersonId>,
     pub(crate) at: Millis,
-    /// When its author first said something that this replaces, or this.
+    /// The time of the first answer in the chain of replaced ones that ends with this.
     pub(crate) first_at: Millis,
-    /// The tick of that.
+    /// The tick of that time.
     pub(crate) first_tick: Millis,
     pub(crate) seconds: Option<f64>,
     pub(crate) said: Arc<Said>,
     pub(crate) standing: Standing,
 }
 
-/// Whether an answer counts, and why not.
+/// Whether an answer counts, and if not, why.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Standing {
     Stands,
-    /// Taken back by its author.
+    /// Withdrawn by its author.
     Undone,
-    /// GivenAnswer back by a lead, with this note.
+    /// Returned by a lead, with this note.
     Returned(String),
-    /// Another answer stands in its place.
+    /// Another answer replaced it.
     Replaced,
 }
 
@@ -98,7 +98,7 @@ impl Slot {
         self.leases.iter().find(|lease| lease.person == person)
     }
 
-    /// The number of other people who have it in their hands.
+    /// The number of other people who hold a lease on it.
     pub(crate) fn held_by_others(&self, person: PersonId, now: Millis) -> usize {
         let held = |lease: &&Lease| lease.person != person && lease.is_live(now);
         self.leases.iter().filter(held).count()
@@ -146,17 +146,17 @@ impl Round {
         self.answers.get(&seq)
     }
 
-    /// Answers that stand, by task.
+    /// The answers that stand, by task.
     pub(crate) fn standing(&self) -> impl Iterator<Item = &GivenAnswer> {
         self.slots.iter().flat_map(|slot| &slot.standing).map(|seq| &self.answers[seq])
     }
 
-    /// Answers that stand, the oldest first. Cheaper than by task: nothing is looked up.
+    /// The answers that stand, the oldest first. Cheaper than by task: nothing is looked up.
     pub(crate) fn standing_by_age(&self) -> impl Iterator<Item = &GivenAnswer> {
         self.answers.values().filter(|given| given.standing == Standing::Stands)
     }
 
-    /// Whether every task has all the answers that are wanted.
+    /// Returns whether every task has all wanted answers.
     pub(crate) fn is_complete(&self, wanted: usize) -> bool {
         self.answered(wanted) == self.slots.len()
     }
@@ -166,12 +166,12 @@ impl Round {
         self.by_answers.range(at_least..).map(|(_, slots)| slots.len()).sum()
     }
 
-    /// The task in somebody's hands that they may answer: the latest, if there are several.
+    /// The leased task that a person may answer: the latest, if there are several.
     pub(crate) fn in_hand(&self, person: PersonId, wanted: usize, now: Millis) -> Option<usize> {
         self.kept(person, now).find(|&at| self.may_answer(at, person, wanted, now))
     }
 
-    /// The tasks that are kept for somebody, whether or not they may answer them, the latest first.
+    /// The tasks leased by a person, whether or not they may answer them, the latest first.
     pub(crate) fn kept(&self, person: PersonId, now: Millis) -> impl Iterator<Item = usize> {
         let hand = self.hands.get(&person).into_iter().flatten().rev().copied();
         let live = move |at: &usize| {
@@ -180,8 +180,8 @@ impl Round {
         hand.filter(live)
     }
 
-    /// Whether a task was handed to somebody and has room for their answer. Where more people have
-    /// it than are wanted, because fewer are wanted than before, the first ones may answer.
+    /// Returns whether a person holds a task that has room for their answer. If more people hold it
+    /// than are wanted, because the wanted number was lowered, the first ones may answer.
     pub(crate) fn may_answer(
         &self,
         at: usize,
@@ -198,7 +198,7 @@ impl Round {
         slot.standing.len() + slot.leases.iter().filter(before).count() < wanted
     }
 
-    /// Whether it is closed and its answers are not yet where they belong.
+    /// Returns whether the round is closed and not handed over yet.
     pub(crate) fn waits_for_hand_over(&self) -> bool {
         !self.is_open() && !self.handed_over
     }
@@ -209,10 +209,11 @@ impl Round {
         Batch { round: self.number as usize, tasks }
     }
 
-    /// The most wanted task that somebody could take: not answered by them, and with fewer answers
-    /// and leases than are wanted.
+    /// The most wanted task that a person could take: not answered by them, and with fewer answers
+    /// and leases than wanted.
     pub(crate) fn free(&self, person: PersonId, wanted: usize, now: Millis) -> Option<usize> {
-        // By rank over all counts of answers; each of the few sets is searched from its front.
+        // Search each of the few sets from its front, and take the best rank over all answer
+        // counts.
         let first = |(answers, slots): (&usize, &BTreeSet<usize>)| {
             let free = |&&at: &&usize| {
                 let slot = &self.slots[at];
@@ -228,8 +229,7 @@ impl Round {
         slot.standing.iter().any(|seq| self.answers[seq].person == person)
     }
 
-    /// The last thing that somebody said about a task and that does not stand, if nothing of theirs
-    /// stands.
+    /// The last answer of a person to a task, if it was withdrawn or returned.
     pub(crate) fn taken_back(&self, at: usize, person: PersonId) -> Option<&GivenAnswer> {
         let mut said = self.slots[at].said.iter().rev().map(|seq| &self.answers[seq]);
         let last = said.find(|given| given.person == person)?;
@@ -299,7 +299,7 @@ impl Round {
         let leases = &mut self.slots[at].leases;
         match leases.iter_mut().find(|lease| lease.person == person) {
             Some(lease) => {
-                // Whoever comes back to a task that ran out begins anew.
+                // A person who returns after the lease expired starts anew.
                 if !lease.is_live(now) {
                     lease.since = now;
                 }
@@ -324,7 +324,7 @@ impl Round {
         }
     }
 
-    /// An answer does not stand any more. Returns its task and its author.
+    /// Makes an answer not stand any more. Returns its task and its author.
     fn fall(&mut self, answer: Seq, standing: Standing) -> Option<(usize, PersonId)> {
         let given = self.answers.get_mut(&answer)?;
         given.standing = standing;

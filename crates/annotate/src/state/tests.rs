@@ -1,4 +1,4 @@
-//! Whatever people do in whatever order, the rules hold.
+//! Property tests: the rules hold whatever people do, in any order.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ const PEOPLE: i64 = 4;
 const TASKS: usize = 5;
 const LEASE: Millis = 100;
 
-/// Something that somebody tries, some time later.
+/// Something that a person tries, some time later.
 #[derive(Clone, Debug)]
 struct Step {
     by: PersonId,
@@ -44,7 +44,7 @@ fn act(step: &Step, state: &State) -> Act {
     match step.what {
         0..=1 => Act::Next,
         2..=4 => {
-            // Mostly what is in hand, sometimes anything.
+            // Mostly their current task, sometimes any other.
             let held = state.round().and_then(|round| {
                 let at = round.hands.get(&step.by)?.last()?;
                 Some(round.slots[*at].task.id.clone())
@@ -104,7 +104,7 @@ proptest! {
             let total: usize = round.by_answers.iter().map(|(count, slots)| count * slots.len()).sum();
             prop_assert_eq!(total, counted);
         }
-        // What happened adds up to what is known.
+        // Replaying the events gives the same state.
         let mut again = State::default();
         again.coming.insert(1, (0..TASKS).map(task).collect());
         for event in &record.events {

@@ -8,21 +8,21 @@ use serde::{Deserialize, Serialize};
 use super::{GivenAnswer, Round, Slot, Standing, State, Terms};
 use crate::event::{Draft, Millis, Moment, PersonId, Role, Said, Seq};
 
-/// The reason of a task that nobody answered before the round was closed.
+/// The skip reason of a task without an answer when the round was closed.
 const UNANSWERED: &str = "nobody had answered when the round was closed";
 
-/// The task in somebody's hands, or why there is none.
+/// The task of a person, or the reason why there is none.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct NextView {
     pub(crate) task: Option<InHand>,
     pub(crate) none: Option<&'static str>,
 }
 
-/// A task in somebody's hands.
+/// A task of a person.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct InHand {
     pub(crate) task: Arc<Task>,
-    /// Since 1970.
+    /// Wall time since 1970.
     pub(crate) lease_until: Millis,
     pub(crate) lease_ms: Millis,
     pub(crate) draft: Option<Draft>,
@@ -35,7 +35,7 @@ impl NextView {
     }
 }
 
-/// Somebody, as others see them.
+/// A person as others see them.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct PersonView {
     pub(crate) id: PersonId,
@@ -68,7 +68,7 @@ pub(crate) struct AnswerView {
     pub(crate) note: Option<String>,
 }
 
-/// Which answers.
+/// A filter of answers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Which {
     pub(crate) limit: usize,
@@ -88,7 +88,7 @@ pub(crate) enum TaskState {
     Skipped,
 }
 
-/// Which tasks of the queue.
+/// A filter of the tasks in the queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct QueuePage {
     pub(crate) state: Option<TaskState>,
@@ -114,7 +114,7 @@ impl State {
         PersonView { id, name: self.name_of(id), role }
     }
 
-    /// A task that somebody has, with their draft or last answer.
+    /// The task of a person, with their draft or last answer.
     pub(super) fn task_in_hand(
         &self,
         person: PersonId,
@@ -185,7 +185,7 @@ impl State {
         }
     }
 
-    /// Tasks of the last round in the order of the queue, and how many there are of this state.
+    /// Tasks of the last round in the order of the queue, and the number of tasks in this state.
     pub(crate) fn queue(
         &self,
         page: QueuePage,
@@ -213,7 +213,7 @@ impl State {
         (wanted.len(), tasks)
     }
 
-    /// The answers of a round that stand, by task, in the form that leaves the app.
+    /// The answers of a round that stand, by task, in the export format.
     pub(crate) fn said(&self, round: &Round) -> Vec<queue::Answer> {
         let answers = round.standing().flat_map(|given| {
             let said = match &*given.said {
@@ -256,7 +256,7 @@ impl Round {
 }
 
 impl Slot {
-    /// Its progress, given the number of skips among its answers.
+    /// The progress of the task, given the number of skips among its answers.
     pub(super) fn state(&self, skips: usize, terms: Terms, now: Millis) -> TaskState {
         if self.standing.len() >= terms.annotators {
             let all_skips = skips == self.standing.len();
@@ -267,7 +267,7 @@ impl Slot {
     }
 }
 
-/// An answer as the draft of the next one.
+/// Turns an answer into the draft of the next one.
 fn as_draft(said: &Said) -> Draft {
     match said {
         Said::Captions(captions) => Draft { captions: captions.clone(), image: None },

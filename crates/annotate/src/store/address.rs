@@ -1,4 +1,4 @@
-//! Addresses of databases, as people write them.
+//! Database URLs as people write them.
 
 use std::path::Path;
 
@@ -6,19 +6,19 @@ use nextpair_data::ordinary;
 
 use crate::error::Error;
 
-/// The address of a database.
+/// The parsed URL of a database.
 #[derive(Debug)]
 pub(super) struct Address {
-    /// Its name in errors: without a password.
+    /// The name for errors, without a password.
     pub(super) name: String,
-    /// As the driver takes it.
+    /// The URL for the driver.
     pub(super) url: String,
-    /// The file of SQLite.
+    /// The SQLite file.
     pub(super) file: Option<String>,
 }
 
 impl Address {
-    /// Reads an address. The file of SQLite is made if it is not there, and closed to others.
+    /// Parses a URL. Creates a missing SQLite file, readable only by its owner.
     pub(super) fn of(text: &str) -> Result<Self, Error> {
         let name = without_password(text);
         let fail = |what: &str| Error::Database { database: name.clone(), what: what.to_owned() };
@@ -41,7 +41,7 @@ impl Address {
     }
 }
 
-/// The address of a file that is there. Letters with a meaning in addresses are escaped.
+/// The URL of an existing file, with special characters escaped.
 fn sqlite_url(path: &str) -> String {
     let mut address = String::from("sqlite:");
     for letter in path.chars() {
@@ -55,7 +55,7 @@ fn sqlite_url(path: &str) -> String {
     address + "?mode=rw"
 }
 
-/// The file holds the key that sessions are signed with: nobody else is to read it.
+/// Makes the file readable only by its owner: it holds the key that signs sessions.
 fn make_private(path: &Path) -> Result<(), nextpair_data::Error> {
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create(true).truncate(false);
@@ -68,9 +68,9 @@ fn make_private(path: &Path) -> Result<(), nextpair_data::Error> {
     Ok(())
 }
 
-/// The address of a database where others read it.
+/// Removes the password from a URL.
 fn without_password(url: &str) -> String {
-    // A password may have any of the letters that come before and after it.
+    // A password may contain any of the delimiters around it.
     let Some((before, host)) = url.rsplit_once('@') else { return url.to_owned() };
     let (scheme, user) = before.split_once("://").unwrap_or(("postgres", ""));
     let user = user.split(':').next().unwrap_or_default();

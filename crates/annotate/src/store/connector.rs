@@ -8,19 +8,19 @@ use sqlx::{AnyConnection, Connection};
 
 use super::address::Address;
 
-/// How long a connection may take to be made.
+/// Time limit for connecting.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// An answer is acknowledged when it would survive a loss of power. Whoever finds the file locked
-/// hears of it soon and asks again often ([`Connector::unlocked`]): SQLite itself would ask ever less
-/// often, and a busy process would leave no room for others.
+/// SQLite settings. An answer is acknowledged only when it would survive a power loss. A statement
+/// that finds the file locked fails soon, and [`Connector::unlocked`] retries often: SQLite's own
+/// retries get ever rarer, and a busy process would shut out the others.
 const SQLITE: [&str; 3] =
     ["PRAGMA busy_timeout = 20", "PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL"];
-/// How long a lock is waited for.
+/// How long to wait for a lock.
 const LOCKED: Duration = Duration::from_secs(8);
-/// How long between two attempts.
+/// Pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(2);
-/// The same for PostgreSQL, and no process that stopped in the middle keeps the others waiting.
+/// The same for PostgreSQL. A process that stops in the middle does not block the others.
 const POSTGRES: [&str; 4] = [
     "SELECT set_config('synchronous_commit', 'on', false) \
      WHERE current_setting('synchronous_commit') = 'off'",
@@ -29,19 +29,19 @@ const POSTGRES: [&str; 4] = [
     "SET idle_in_transaction_session_timeout = '30s'",
 ];
 
-/// Makes connections to one database, with its settings.
+/// Makes connections to one database, with these settings.
 #[derive(Debug)]
 pub(super) struct Connector {
-    /// Its name in errors: without a password.
+    /// The name for errors, without a password.
     pub(super) name: String,
-    /// SQLite, and not PostgreSQL.
+    /// Whether this is SQLite, and not PostgreSQL.
     pub(super) sqlite: bool,
     options: AnyConnectOptions,
-    /// The file of SQLite as it was at the start.
+    /// The SQLite file as it was at the start.
     file: Option<File>,
 }
 
-/// A file that is known again.
+/// The identity of a file.
 #[derive(Debug)]
 struct File {
     path: String,
@@ -70,7 +70,7 @@ impl Connector {
         tokio::time::timeout(PATIENCE, connect).await.unwrap_or_else(|_| Err(silence(PATIENCE)))
     }
 
-    /// Executes a statement that a lock of another process may keep from it for a while.
+    /// Executes a statement, retrying while another process holds the lock.
     pub(super) async fn unlocked(
         &self,
         connection: &mut AnyConnection,
@@ -87,8 +87,8 @@ impl Connector {
         }
     }
 
-    /// An error if the file of SQLite is not the one that was opened: what is written into a file
-    /// without a name is gone with the process.
+    /// Returns an error if the SQLite file is not the one that was opened: writes to a deleted file
+    /// are lost with the process.
     pub(super) fn check_file(&self) -> Result<(), sqlx::Error> {
         match &self.file {
             Some(file) if file.identity != identity(&file.path) => Err(sqlx::Error::Io(
@@ -99,13 +99,13 @@ impl Connector {
     }
 }
 
-/// Whether SQLite says that somebody else has the file. The lower byte of its codes is their kind.
+/// Returns whether SQLite reports a locked file. The lower byte of a code is its kind.
 fn is_busy(error: &sqlx::Error) -> bool {
     let code = error.as_database_error().and_then(|error| error.code()?.parse::<u32>().ok());
     code.is_some_and(|code| code & 0xff == 5)
 }
 
-/// Nothing came back in time.
+/// The error for a missing response.
 pub(super) fn silence(patience: Duration) -> sqlx::Error {
     let what = format!("no answer in {} s", patience.as_secs());
     sqlx::Error::Io(std::io::Error::new(std::io::ErrorKind::TimedOut, what))
@@ -122,11 +122,11 @@ fn identity(path: &str) -> Option<(u64, u64)> {
     std::fs::metadata(path).ok().map(|_| (0, 0))
 }
 
-/// A connection that is taken for a piece of work and given back when all of it went well.
+/// A connection that is taken for some work and returned only if all of it succeeds.
 ///
-/// After any failure, and after work that was given up, it is not: nobody knows what such a
-/// connection still has open. (After a full disk SQLite ends a transaction by itself; whoever then
-/// goes on as if it were open writes what is never committed.)
+/// After a failure, or if the work was cancelled, it is dropped: its transaction may be in any
+/// state. (After a full disk SQLite ends a transaction by itself. Continuing as if it were open
+/// would write changes that are never committed.)
 #[derive(Debug, Default)]
 pub(super) struct ConnectionSlot(Option<AnyConnection>);
 
@@ -147,7 +147,7 @@ impl ConnectionSlot {
 
     pub(super) async fn close(&mut self) {
         if let Some(connection) = self.0.take() {
-            // Whoever stops has nothing left to lose.
+            // An error on closing does not matter any more.
             let _ = connection.close().await;
         }
     }

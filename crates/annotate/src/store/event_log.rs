@@ -16,7 +16,7 @@ use crate::state::Record;
 pub(crate) struct EventLog {
     connector: Arc<Connector>,
     slot: ConnectionSlot,
-    /// Something failed since the last turn that went well: the next one is checked.
+    /// Whether anything failed since the last good turn: the next one is then checked.
     doubt: bool,
 }
 
@@ -26,7 +26,7 @@ impl EventLog {
         EventLog { connector, slot, doubt: false }
     }
 
-    /// The next page of events after the known ones. The same head means that there are none.
+    /// The next page of events after the known ones. If the head is unchanged there are none.
     pub(crate) async fn news(&mut self, known: &Head) -> Result<News, StoreError> {
         let connector = Arc::clone(&self.connector);
         let slot = &mut self.slot;
@@ -40,12 +40,12 @@ impl EventLog {
         Ok(news)
     }
 
-    /// Takes a turn: while nobody else writes, reads the news, lets `decide` make a record of them,
-    /// and stores it, all of it or nothing. Returns the head of the history, and the record, when
+    /// Takes a turn while no other process writes: reads new events, calls `decide` to make a
+    /// record, and stores all of it or nothing. Returns the head of the history and the record once
     /// they are safe.
     ///
-    /// After an error nobody may hear of the record: it may be stored or not, and the next turn
-    /// begins with the news of it.
+    /// After an error the record must not be published: it may or may not be stored, and the next
+    /// turn begins by reading it as new.
     pub(crate) async fn turn(
         &mut self,
         known: &Head,
@@ -58,7 +58,7 @@ impl EventLog {
             let mut connection = slot.take(&connector).await?;
             connector.check_file()?;
             let stored = take_turn(&mut connection, &connector, known, decide).await?;
-            // It may have been moved meanwhile.
+            // The file may have been moved meanwhile.
             connector.check_file()?;
             if doubt {
                 check(&connector, &stored.0).await?;
@@ -71,7 +71,7 @@ impl EventLog {
         Ok(stored)
     }
 
-    /// Lets go of the database.
+    /// Closes the database.
     pub(crate) async fn close(&mut self) {
         self.slot.close().await;
     }
@@ -117,7 +117,7 @@ async fn take_turn(
 async fn check(connector: &Connector, stored: &Head) -> Result<(), StoreError> {
     let mut connection = connector.connect().await?;
     let found = tables::head(&mut connection).await?;
-    // Another process may have gone on.
+    // Another process may have appended more.
     let as_far = found.seq >= stored.seq && found.drafts >= stored.drafts;
     if !as_far || (found.seq == stored.seq && found.seal != stored.seal) {
         return Err(StoreError::Failed("what was stored is not there".to_owned()));

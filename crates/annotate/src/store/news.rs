@@ -1,4 +1,4 @@
-//! Reading the history on: events with their seals, the tasks of rounds, drafts.
+//! Reading new history: events with their seals, the tasks of rounds, drafts.
 
 use std::sync::Arc;
 
@@ -11,18 +11,18 @@ use super::{StoreError, damaged, fingerprint_of};
 use crate::event::EventKind;
 use crate::state::{DraftChange, Record};
 
-/// Events that are read at a time, so that a long history does not lie in memory twice.
+/// Events read at a time, so that a long history is not in memory twice.
 const PAGE: i64 = 4096;
 
-/// Events and drafts that are stored and were not known.
+/// Stored events and drafts that are new to this process.
 #[derive(Debug, Default)]
 pub(crate) struct News {
     pub(crate) record: Record,
-    /// The last event that is known with them.
+    /// The last event, including these.
     pub(crate) head: Head,
 }
 
-/// A page of the events between the known ones and the head.
+/// Reads a page of the events between the known ones and the head.
 pub(super) async fn read_news(
     connection: &mut AnyConnection,
     known: &Head,
@@ -80,7 +80,7 @@ async fn read_events(
     Ok(())
 }
 
-/// The tasks of the rounds that were opened.
+/// Reads the tasks of the rounds that were opened.
 async fn read_tasks(connection: &mut AnyConnection, news: &mut News) -> Result<(), StoreError> {
     for event in &news.record.events {
         let EventKind::Opened { round, fingerprint: expected } = &event.kind else { continue };

@@ -1,4 +1,4 @@
-//! Events, tasks and drafts as rows, and back.
+//! Conversion of events, tasks and drafts to rows and back.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::seal::Seal;
 use crate::event::{Event, PersonId, Seq};
 use crate::state::DraftChange;
 
-/// Rows of one statement: few sizes, so that few different statements have to be prepared.
+/// Rows per statement: few sizes, so that few different statements are prepared.
 const SIZES: [usize; 3] = [64, 8, 1];
 
 /// An event as it is stored.
@@ -26,7 +26,7 @@ pub(super) struct Row {
     pub(super) body: String,
 }
 
-/// The columns of an event, in the order that [`Row::read`] takes them.
+/// The columns of an event, in the order of [`Row::read`].
 pub(super) const COLUMNS: &str = "seq, at, round, person, what, item, key, body, seal";
 
 impl Row {
@@ -43,7 +43,7 @@ impl Row {
         })
     }
 
-    /// A row of [`COLUMNS`] without its seal, which is the last of them.
+    /// Reads a row of [`COLUMNS`] without its seal, which is the last column.
     pub(super) fn read(row: &AnyRow) -> Result<Self, sqlx::Error> {
         Ok(Row {
             seq: row.try_get(0)?,
@@ -57,7 +57,7 @@ impl Row {
         })
     }
 
-    /// Reads the event, or tells what is wrong with it.
+    /// Parses the event. The error describes the problem.
     pub(super) fn event(self) -> Result<Event, String> {
         let Row { seq, at, round, person, key, body, .. } = self;
         let kind = serde_json::from_str(&body).map_err(|e| format!("event {seq}: {e}"))?;
@@ -66,7 +66,7 @@ impl Row {
     }
 }
 
-/// Writes events, sealed one after the other, and returns the last seal.
+/// Writes events, each sealed after the one before, and returns the last seal.
 pub(super) async fn insert_events(
     connection: &mut AnyConnection,
     table: &str,
@@ -107,8 +107,7 @@ pub(super) async fn insert_tasks(
     Ok(())
 }
 
-/// Writes a draft. One that is not needed any more leaves an empty row behind, so that other
-/// processes hear of it.
+/// Writes a draft. A removed draft leaves an empty row behind, so that other processes notice.
 pub(super) async fn write_draft(
     connection: &mut AnyConnection,
     change: &DraftChange,
@@ -127,7 +126,7 @@ fn json(value: &impl serde::Serialize) -> Result<String, sqlx::Error> {
     serde_json::to_string(value).map_err(|e| sqlx::Error::Encode(Box::new(e)))
 }
 
-/// Rows in chunks of few different sizes.
+/// Splits rows into chunks of few different sizes.
 fn in_chunks<T>(mut rows: &[T]) -> Vec<&[T]> {
     let mut chunks = Vec::new();
     for size in SIZES {
@@ -140,7 +139,7 @@ fn in_chunks<T>(mut rows: &[T]) -> Vec<&[T]> {
     chunks
 }
 
-/// A statement that writes this many rows.
+/// A statement that inserts this many rows.
 fn insert(columns: &str, width: usize, rows: usize) -> String {
     let row = |row: usize| {
         let numbers: Vec<String> = (1..=width).map(|at| format!("${}", row * width + at)).collect();

@@ -1,4 +1,4 @@
-//! Seals: each event is sealed together with everything before it, so that an edit is found.
+//! Seals: a hash chain over all events, which reveals edits.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -6,13 +6,13 @@ use sha2::{Digest, Sha256};
 
 use super::rows::Row;
 
-/// The seal of an event: a hash of the event and of the seal before it. Whoever can write to the
-/// database can seal anew; a slip, a repair by hand and a damaged disk do not.
+/// The seal of an event: a hash of the event and of the seal before it. It does not stop an
+/// attacker, who can write new seals; it reveals slips, repairs by hand and damaged disks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Seal(String);
 
 impl Seal {
-    /// As it is stored.
+    /// The stored form.
     pub(super) fn text(&self) -> &str {
         &self.0
     }
@@ -21,7 +21,7 @@ impl Seal {
         Seal(text.to_owned())
     }
 
-    /// The seal of the event after the one that has this seal.
+    /// The seal of the next event.
     pub(super) fn next(&self, row: &Row) -> Self {
         let mut hash = Sha256::new();
         // Lengths come first, so that nothing can move from one field to the next.
@@ -40,13 +40,13 @@ impl Seal {
     }
 }
 
-/// The end of the history, as `nextpair_meta` has it: whoever writes changes it in the same
-/// transaction, so one look tells whether anything is new or missing.
+/// The end of the history, in `nextpair_meta`. Every write changes it in the same transaction, so
+/// reading it shows whether anything is new or missing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Head {
     /// The number of the last event.
     pub(super) seq: i64,
-    /// Counts the transactions that changed drafts.
+    /// Number of transactions that changed drafts.
     pub(super) drafts: i64,
     /// The seal of the last event.
     pub(super) seal: Seal,

@@ -1,4 +1,4 @@
-//! The tables: made, checked, and brought up from older versions.
+//! The tables: creation, checks, and upgrades from older versions.
 
 use sqlx::{AnyConnection, AssertSqlSafe, Row as _};
 
@@ -9,9 +9,9 @@ use super::seal::Head;
 
 /// The version of the tables.
 const VERSION: &str = "2";
-/// Before events were sealed and drafts numbered.
+/// The version before events were sealed and drafts numbered.
 const UNSEALED: &str = "1";
-/// Events that are sealed at a time.
+/// Events sealed at a time.
 const PAGE: i64 = 4096;
 
 const META: &str =
@@ -30,8 +30,7 @@ const INDEXES: [&str; 2] = [
     "CREATE INDEX IF NOT EXISTS nextpair_drafts_version ON nextpair_drafts (version)",
 ];
 
-/// Checks every page of the file, and makes tables of our version where there are none, all in one
-/// transaction.
+/// Checks every page of the file and creates missing tables of our version, in one transaction.
 pub(super) async fn prepare(
     connection: &mut AnyConnection,
     connector: &Connector,
@@ -56,7 +55,7 @@ pub(super) async fn prepare(
     Ok(())
 }
 
-/// Begins a transaction during which nobody else writes.
+/// Begins a transaction during which no other process writes.
 pub(super) async fn begin(
     connection: &mut AnyConnection,
     connector: &Connector,
@@ -65,7 +64,7 @@ pub(super) async fn begin(
         return connector.unlocked(connection, "BEGIN IMMEDIATE").await;
     }
     execute(connection, "BEGIN ISOLATION LEVEL READ COMMITTED").await?;
-    // Named after the schema, because before the first time there is no table to name.
+    // Named after the schema, because at first there is no table to name.
     let lock = "SELECT pg_advisory_xact_lock(hashtext('nextpair ' || current_schema()))";
     execute(connection, lock).await
 }
@@ -113,7 +112,8 @@ async fn create(
     sqlx::query(AssertSqlSafe(sql)).execute(connection).await.map(drop)
 }
 
-/// Removes tables that the first version was killed over: they have no version and nothing in them.
+/// Removes tables that a killed process of the first version left: they have neither a version nor
+/// rows.
 async fn forget_unfinished(connection: &mut AnyConnection) -> Result<(), StoreError> {
     for (table, columns) in [("nextpair_events", EVENTS), ("nextpair_drafts", DRAFTS)] {
         create(connection, table, columns).await?;
@@ -129,10 +129,10 @@ async fn forget_unfinished(connection: &mut AnyConnection) -> Result<(), StoreEr
     Ok(())
 }
 
-/// Makes tables of the second version of those of the first.
+/// Upgrades tables of the first version to the second.
 async fn seal(connection: &mut AnyConnection, connector: &Connector) -> Result<(), StoreError> {
     if !connector.sqlite {
-        // The first version takes no turns: what it still writes must be seen, or must not be.
+        // The first version takes no turns: its late writes must be seen here, or must fail.
         let lock = "LOCK TABLE nextpair_events, nextpair_drafts, nextpair_tasks \
                     IN ACCESS EXCLUSIVE MODE";
         execute(connection, lock).await?;
@@ -171,7 +171,7 @@ async fn seal(connection: &mut AnyConnection, connector: &Connector) -> Result<(
     Ok(())
 }
 
-/// A value that is known by name.
+/// Reads a value by name.
 pub(super) async fn meta(
     connection: &mut AnyConnection,
     name: &str,

@@ -1,4 +1,4 @@
-//! Who gets in.
+//! Tests of signing in and of roles.
 
 use nextpair_data::Side;
 use serde_json::json;
@@ -8,7 +8,7 @@ use crate::Settings;
 
 fn as_is(_: &mut Settings) {}
 
-/// Opens somebody's link in a browser: the cookie, and where it leads.
+/// Opens a person's link in a browser; returns the cookie and the redirect.
 async fn sign_in(world: &World, who: &str) -> (String, String) {
     let line = format!("GET /join/{}", world.token(who));
     let reply = world.ask(&Shows::Nothing, &line, None).await;
@@ -32,7 +32,7 @@ fn a_link_signs_in() {
         assert_eq!(sign_in(&world, "lead").await.1, "/lead");
         let token = csrf(&world, &cookie).await;
         let with = |csrf: Option<&str>| Shows::Cookie(cookie.clone(), csrf.map(Into::into));
-        // What changes something needs the token of this session.
+        // A change needs the CSRF token of this session.
         let (other, _) = sign_in(&world, "lead").await;
         let foreign = csrf(&world, &other).await;
         for wrong in [None, Some(""), Some("x"), Some(foreign.as_str())] {
@@ -41,7 +41,7 @@ fn a_link_signs_in() {
         }
         let next = world.ask(&with(Some(&token)), "POST /api/next", None).await.ok();
         assert!(next["task"]["item"].is_string());
-        // Signing out lets go of what was in hand.
+        // Signing out releases the current task.
         let out = world.ask(&with(Some(&token)), "POST /api/sign-out", None).await;
         assert!(out.headers["set-cookie"].to_str().unwrap().contains("Max-Age=0"));
         assert_eq!(world.next("ben").await.unwrap(), next["task"]["item"].as_str().unwrap());
@@ -110,7 +110,7 @@ fn links_end() {
         assert_eq!(world.ask(&world.as_("lead"), &remove, None).await.refusal().0, 404);
         let last = world.ask(&world.as_("lead"), "DELETE /api/lead/people/1", None).await;
         assert_eq!(last.refusal(), (409, "last_lead".into()));
-        // A name stays with whoever had it: history is told by names.
+        // A name stays with its first owner, because the history uses names.
         let again = json!({ "name": " ann ", "role": "annotator" });
         assert_eq!(
             world.post("lead", "/api/lead/people", again).await.refusal(),
@@ -159,7 +159,7 @@ fn annotators_do_not_lead() {
                 "{line}"
             );
         }
-        // The page of leads sends them home.
+        // The page of leads redirects them to their own.
         assert_eq!(world.get("ann", "/lead").await.headers["location"], "/");
     });
 }

@@ -1,4 +1,4 @@
-//! What nobody gets away with.
+//! Attacks that must fail.
 
 use nextpair_data::Side;
 use serde_json::{Value, json};
@@ -45,7 +45,7 @@ fn images_come_from_the_dataset_only() {
             assert_eq!(reply.status, 404, "{path}: {}", reply.text());
         }
         assert_eq!(world.get("ann", "/api/images/%FF").await.status, 400, "not UTF-8");
-        // A file that is no image is not served as one, whatever it is called.
+        // A file that is no image is not served as one, whatever its name.
         let shown = world.app.catalog.item(&item).unwrap().image.unwrap();
         let file = world.app.catalog.dataset().image_folder().unwrap().join(shown);
         std::fs::write(file, "<script>alert(1)</script>").unwrap();
@@ -80,7 +80,7 @@ fn whatever_people_write_is_text() {
         let export = again.export().await;
         assert_eq!(export[0].2, evil.trim());
         assert_eq!(export[1].2, evil.trim());
-        // An item that nobody was asked about, however it is called.
+        // An item that is in no task, whatever its name.
         let odd = json!({ "key": "key-odd-1", "item": "<script>", "said": { "captions": ["x"] } });
         assert_eq!(world.post("ann", "/api/answers", odd).await.refusal().0, 409);
     });

@@ -1,4 +1,4 @@
-//! The OpenAPI document says what there is.
+//! Tests that the OpenAPI document matches the routes.
 
 use nextpair_data::Side;
 use serde_json::Value;
@@ -36,7 +36,7 @@ fn what_the_document_says_is_there() {
     );
 }
 
-/// How many addresses the router has, counted in its table. Pages are for people.
+/// The number of routes in the router's table, without pages, which are for people.
 fn routes(table: &str) -> usize {
     let pages = ["pages::"];
     let methods = ["get(", "post(", "put(", "delete("];

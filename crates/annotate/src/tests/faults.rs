@@ -1,4 +1,4 @@
-//! What fails while something is stored is not acknowledged, and what is acknowledged is stored.
+//! Storage failures: a change that fails to be stored is not acknowledged, and vice versa.
 
 use nextpair_data::Side;
 use serde_json::json;
@@ -6,29 +6,30 @@ use sqlx::{AnyConnection, AssertSqlSafe, Connection};
 
 use super::world::{World, on_both, on_sqlite};
 
-/// Statements of a turn that can be made to fail: the table, and how it is written to.
+/// Statements of a turn that can be made to fail: the table, and the kind of write.
 const STATEMENTS: [(&str, &str); 4] = [
     ("nextpair_events", "INSERT"),
     ("nextpair_drafts", "INSERT"),
     ("nextpair_drafts", "UPDATE"),
     ("nextpair_meta", "UPDATE"),
 ];
-/// The end of the transaction itself, for PostgreSQL.
+/// The commit itself, for PostgreSQL.
 const COMMIT: (&str, &str) = ("nextpair_meta", "COMMIT");
-/// How SQLite fails: after a full disk or a failed write it ends the transaction by itself, after
+/// SQLite's failures: after a full disk or a failed write it ends the transaction by itself; after
 /// others it only undoes the statement, or not even that.
 const SQLITE: [&str; 3] = ["RAISE(ROLLBACK, 'full')", "RAISE(ABORT, 'no')", "RAISE(FAIL, 'no')"];
-/// How PostgreSQL fails: with an error such as that of a full disk, or by losing the connection.
+/// PostgreSQL's failures: an error such as that of a full disk, or a lost connection.
 const POSTGRES: [&str; 2] = [
     "RAISE EXCEPTION 'full' USING ERRCODE = 'disk_full'",
     "PERFORM pg_terminate_backend(pg_backend_pid())",
 ];
 
-/// Somebody else at the same database.
+/// Another client of the same database.
 pub(super) async fn connect(world: &World) -> AnyConnection {
-    let url = match world.settings.database.starts_with("sqlite") {
-        true => world.settings.database.replace(" ?", " %3F") + "?mode=rw",
-        false => world.settings.database.clone(),
+    let url = if world.settings.database.starts_with("sqlite") {
+        world.settings.database.replace(" ?", " %3F") + "?mode=rw"
+    } else {
+        world.settings.database.clone()
     };
     AnyConnection::connect(&url).await.unwrap()
 }
@@ -39,33 +40,31 @@ pub(super) async fn execute(world: &World, sql: &str) {
     connection.close().await.unwrap();
 }
 
-/// Lets a statement fail from now on, every time.
+/// Makes a statement fail from now on, every time.
 async fn break_statement(world: &World, (table, how): (&str, &str), failure: &str) {
-    let sql = match world.settings.database.starts_with("sqlite") {
-        true => {
-            format!("CREATE TRIGGER broken BEFORE {how} ON {table} BEGIN SELECT {failure}; END")
-        }
-        false => {
-            let trigger = match how {
-                "COMMIT" => format!(
-                    "CONSTRAINT TRIGGER broken AFTER UPDATE ON {table} DEFERRABLE INITIALLY DEFERRED"
-                ),
-                how => format!("TRIGGER broken BEFORE {how} ON {table}"),
-            };
-            format!(
-                "CREATE FUNCTION broken() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN {failure}; \
-                 RETURN NEW; END $$; \
-                 CREATE {trigger} FOR EACH ROW EXECUTE FUNCTION broken()"
-            )
-        }
+    let sql = if world.settings.database.starts_with("sqlite") {
+        format!("CREATE TRIGGER broken BEFORE {how} ON {table} BEGIN SELECT {failure}; END")
+    } else {
+        let trigger = match how {
+            "COMMIT" => format!(
+                "CONSTRAINT TRIGGER broken AFTER UPDATE ON {table} DEFERRABLE INITIALLY DEFERRED"
+            ),
+            how => format!("TRIGGER broken BEFORE {how} ON {table}"),
+        };
+        format!(
+            "CREATE FUNCTION broken() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN {failure}; \
+             RETURN NEW; END $$; \
+             CREATE {trigger} FOR EACH ROW EXECUTE FUNCTION broken()"
+        )
     };
     execute(world, &sql).await;
 }
 
 async fn mend(world: &World, table: &str) {
-    let sql = match world.settings.database.starts_with("sqlite") {
-        true => "DROP TRIGGER broken".to_owned(),
-        false => format!("DROP TRIGGER broken ON {table}; DROP FUNCTION broken()"),
+    let sql = if world.settings.database.starts_with("sqlite") {
+        "DROP TRIGGER broken".to_owned()
+    } else {
+        format!("DROP TRIGGER broken ON {table}; DROP FUNCTION broken()")
     };
     execute(world, &sql).await;
 }
@@ -114,7 +113,7 @@ fn acknowledged_is_stored_whatever_statement_fails() {
                 assert_eq!(reply.status, 200, "{at:?} {failure}: {}", reply.text());
                 acknowledged.push((who, item, caption));
             }
-            // What counts is what is stored, not what the process remembers.
+            // Check what is stored, not what the process remembers.
             let mut stored = world.again().await.export().await;
             stored.sort();
             acknowledged.sort();
@@ -134,13 +133,11 @@ fn health_is_that_something_can_be_stored() {
             world.next("ann").await.unwrap();
             world.pass(2000);
             assert_eq!(health().await, 200);
-            let fault = match world.settings.database.starts_with("sqlite") {
-                true => SQLITE[0],
-                false => POSTGRES[0],
-            };
+            let fault =
+                if world.settings.database.starts_with("sqlite") { SQLITE[0] } else { POSTGRES[0] };
             break_statement(&world, ("nextpair_meta", "UPDATE"), fault).await;
             world.pass(2000);
-            // What only reads shows nothing.
+            // Reads still work.
             world.next("ann").await.unwrap();
             assert_eq!(health().await, 503);
             mend(&world, "nextpair_meta").await;

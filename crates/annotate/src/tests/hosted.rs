@@ -1,4 +1,4 @@
-//! The app as a host runs it: over a real socket, with an end and a log of the host's.
+//! The app in a host: over a real socket, with the host's shutdown and log.
 
 use std::error::Error;
 use std::net::SocketAddr;
@@ -20,7 +20,7 @@ use tokio::task::JoinHandle;
 use super::world::on_sqlite;
 use crate::{Batch, HandOver, Log, Project, Server, Settings, Source};
 
-/// Nothing waits for people.
+/// A source without batches.
 struct Nothing;
 
 impl Source for Nothing {
@@ -33,7 +33,7 @@ impl Source for Nothing {
     }
 }
 
-/// An app that runs, and the ways to end it.
+/// A running app, and the ways to end it.
 struct Hosted {
     address: SocketAddr,
     lead: String,
@@ -95,7 +95,7 @@ async fn health(address: SocketAddr) -> String {
     answer
 }
 
-/// A request whose body does not come, once it is in progress.
+/// Starts a request whose body does not arrive, and waits until it is in progress.
 async fn unfinished(app: &Hosted) -> TcpStream {
     let mut stream = TcpStream::connect(app.address).await.unwrap();
     let (address, token) = (app.address, &app.lead);
@@ -111,7 +111,7 @@ async fn unfinished(app: &Hosted) -> TcpStream {
     stream
 }
 
-/// The end of a connection, however it comes.
+/// Waits for the end of a connection, however it comes.
 async fn end(mut stream: TcpStream) {
     let mut rest = Vec::new();
     let _ = stream.read_to_end(&mut rest).await;

@@ -15,7 +15,7 @@ const DAY: i64 = 24 * 60 * MINUTE;
 
 fn as_is(_: &mut Settings) {}
 
-/// Opens a link in a browser that says where it comes from and shows its session.
+/// Opens a link in a browser with a session and the headers that say where it was clicked.
 async fn join(world: &World, token: &str, session: Option<&str>, from: &[(&str, &str)]) -> Reply {
     let mut request = Request::builder().uri(format!("/join/{token}"));
     request = request.header(header::HOST, "localhost");
@@ -29,19 +29,19 @@ async fn join(world: &World, token: &str, session: Option<&str>, from: &[(&str, 
     world.call(request.body(Body::empty()).unwrap()).await
 }
 
-/// The session that an answer begins.
+/// The session that a response begins.
 fn session(reply: &Reply) -> Option<String> {
     let cookie = reply.headers.get(header::SET_COOKIE)?.to_str().unwrap();
     Some(cookie.split(['=', ';']).nth(1).unwrap().to_owned())
 }
 
 async fn sign_in(world: &World, who: &str) -> String {
-    // Sessions differ by the time they end at.
+    // Sessions differ by the time at which they end.
     world.pass(1);
     session(&join(world, &world.token(who), None, &[]).await).unwrap()
 }
 
-/// Who a session is, and what their page must show.
+/// The person of a session, and how their page authenticates.
 async fn me(world: &World, session: &str) -> Option<(String, Shows)> {
     let reply = world.ask(&Shows::Cookie(session.into(), None), "GET /api/me", None).await;
     let me = reply.status.is_success().then(|| reply.json())?;
@@ -63,7 +63,7 @@ fn signing_out_ends_the_session_everywhere() {
         assert_eq!(world.ask(&shows, "POST /api/sign-out", None).await.status, 401);
         assert!(me(&world, &here).await.is_none(), "whoever kept the cookie");
         assert_eq!(me(&world, &there).await.unwrap().0, "ann", "another browser");
-        // A program signs out of nothing, and a process that begins knows all of it.
+        // A program has no session to end, and a new process knows all of this.
         assert_eq!(world.ask(&world.as_("ann"), "POST /api/sign-out", None).await.status, 204);
         assert_eq!(status(&world, &world.token("ann")).await, 200);
         let again = world.again().await;
@@ -118,7 +118,7 @@ fn links_expire_and_a_start_makes_new_ones() {
         assert_eq!(status(&world, &token).await, 401);
         assert_eq!(join(&world, &token, None, &[]).await.status, 401);
         assert!(me(&world, &session).await.is_some(), "a session lasts its own time");
-        // Everybody who is invited at the start has a link again, and so has the lead.
+        // Everyone invited at the start has a link again, and so has the lead.
         let again = world.open_again(Side::Image).await.unwrap();
         let invitations = again.invitations(&world.settings.invite);
         assert_eq!(invitations.len(), 3);
@@ -155,22 +155,22 @@ fn another_site_does_not_replace_a_session() {
             let asked = join(&world, &ben, Some(&ann), from).await;
             assert_eq!((asked.status.as_u16(), session(&asked)), (200, None), "{from:?}");
             assert!(asked.text().contains("assets/join.js"));
-            // Her own link takes nothing away.
+            // Her own link changes nothing.
             let own = join(&world, &world.token("ann"), Some(&ann), from).await;
             assert_eq!((own.status.as_u16(), session(&own)), (303, None), "{from:?}");
         }
-        // What is put into a page comes without her session, and must not begin another one.
+        // A request for a part of a page comes without her session, and must not begin another one.
         for becomes in ["image", "iframe", "script", "empty"] {
             let put = join(&world, &ben, None, &[elsewhere, ("sec-fetch-dest", becomes)]).await;
             assert_eq!((put.status.as_u16(), session(&put)), (403, None), "{becomes}");
         }
-        // Nobody is signed in: a link in a letter signs in.
+        // Without a session, a link in an email signs in.
         let letter = [elsewhere, ("sec-fetch-dest", "document")];
         assert!(session(&join(&world, &ben, None, &letter).await).is_some());
         // She types it herself.
         let typed = join(&world, &ben, Some(&ann), &[("sec-fetch-site", "none")]).await;
         assert_eq!(me(&world, &session(&typed).unwrap()).await.unwrap().0, "ben");
-        // Or she says on the page that she means it: her session ends.
+        // Or she confirms it on the page: her session ends.
         let token = json!({ "token": ben });
         let without = Shows::Cookie(ann.clone(), None);
         let refused = world.ask(&without, "POST /api/join", Some(token.clone())).await;

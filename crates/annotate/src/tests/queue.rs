@@ -1,4 +1,4 @@
-//! Tasks go out, answers come in.
+//! Tests of handing out tasks and taking answers.
 
 use serde_json::json;
 
@@ -35,7 +35,7 @@ fn a_task_goes_on_when_its_time_is_over() {
         world.pass(9 * MINUTE);
         assert_ne!(world.next("ben").await.unwrap(), first, "renewed in time");
         world.pass(4 * MINUTE);
-        // Late, but nobody has taken it.
+        // The lease has expired, but nobody else has taken the task.
         let late = world.post("ann", "/api/renew", json!({ "item": first })).await;
         assert_eq!(late.status, 200);
         world.pass(13 * MINUTE);
@@ -65,7 +65,7 @@ fn retries_are_one_answer() {
         assert_eq!(world.export().await.len(), 1);
         let other = world.submit("ann", "key-once", &item, "Something else .").await;
         assert_eq!(other.refusal(), (409, "key_reused".into()));
-        // Keys of others are none of our business.
+        // Keys of different people are independent.
         let theirs = world.next("ben").await.unwrap();
         world.submit("ben", "key-once", &theirs, "A blue star .").await.ok();
         // Also after a restart.
@@ -81,7 +81,7 @@ fn answers_are_undone_revised_returned_and_edited() {
         let item = world.next("ann").await.unwrap();
         let first = world.caption("ann", "A star .").await;
         let held = world.next("ann").await.unwrap();
-        // Undone: it is in hand again, with its words, before what was in hand.
+        // Undone: it is the current task again, with its words, before the previous one.
         let undo = format!("/api/answers/{first}/undo");
         let back = world.post("ann", &undo, json!({ "key": "undo-key-1" })).await.ok();
         assert_eq!(back["task"]["item"], item.as_str());
@@ -118,7 +118,7 @@ fn answers_are_undone_revised_returned_and_edited() {
         assert_eq!(back["task"]["draft"]["captions"], json!(["Somebody else's words ."]));
         world.caption("ann", "A dark red star .").await;
         assert_eq!(world.export().await[0].2, "A dark red star .");
-        // Nothing is forgotten.
+        // The history keeps everything.
         let history = world.get("lead", &format!("/api/lead/history?item={item}")).await.ok();
         let what: Vec<&str> = history["events"]
             .as_array()
@@ -169,7 +169,7 @@ fn several_people_and_several_captions() {
             let overlap = overview["agreement"]["word_overlap"].as_f64().unwrap();
             assert!(overlap > 0.4 && overlap < 0.9, "{overlap}");
             let skip = |item: &str, key: &str| json!({ "key": key, "item": item, "said": { "skip": "dark" } });
-            // One skips what another one captions.
+            // One person skips an item that another captions.
             let theirs = world.next("ann").await.unwrap();
             world.post("ann", "/api/answers", skip(&theirs, "key-number-4")).await.ok();
             assert_eq!(world.next("ben").await.unwrap(), theirs);
@@ -310,7 +310,7 @@ fn texts_are_paired_with_images() {
                 world.post("ann", "/api/answers", body(&test, "key-wrong")).await.refusal().0,
                 422
             );
-            // Somebody brings an image.
+            // A person uploads an image.
             let upload = |bytes: Vec<u8>| async {
                 world
                     .send(

@@ -1,4 +1,4 @@
-//! Rounds begin, end, and are handed over.
+//! Tests of opening, closing and handing over rounds.
 
 use nextpair_data::Side;
 use nextpair_data::queue::Said;
@@ -59,7 +59,7 @@ fn a_lead_closes_a_round_and_the_run_gets_everything() {
         let wrong = rounds::update(&world.app).await.unwrap_err().to_string();
         assert!(wrong.contains("safe") && wrong.contains("the folder is locked"), "{wrong}");
         *world.run.broken.lock().unwrap() = None;
-        // Also by another process, later.
+        // Another process can do it later.
         let again = world.again().await;
         again.look().await;
         again.look().await;
@@ -98,7 +98,7 @@ fn a_complete_round_closes_by_itself() {
             assert_eq!(world.next("ann").await.unwrap_err(), "done");
             world.pass(MINUTE / 2);
             world.look().await;
-            // Second thoughts.
+            // People change their minds.
             world
                 .post("ann", &format!("/api/answers/{last}/undo"), json!({ "key": "undo-last" }))
                 .await
@@ -130,7 +130,7 @@ fn a_run_that_goes_on_elsewhere_is_followed() {
         assert_eq!(world.get("ann", "/api/me").await.ok()["round"]["number"], 2);
         assert!(world.run.taken.lock().unwrap().is_empty());
         assert_eq!(world.export().await.len(), 1, "nothing is lost");
-        // Other picks for a round that is known, or a run that began anew, are not mixed in.
+        // Other picks for a known round, or a run that started anew, are not mixed in.
         let mut other = world.batch(2, 5);
         other.tasks.reverse();
         for (batch, expected) in [(other, "round 2"), (world.batch(1, 5), "round 1 waits")] {
@@ -176,7 +176,7 @@ fn exports_come_in_every_form() {
 fn what_was_not_stored_is_not_handed_over() {
     on_sqlite(Side::Image, as_is, async |world| {
         world.caption("ann", "A star .").await;
-        // Somebody else holds the database for a moment.
+        // Another process locks the database for a moment.
         let url = world.settings.database.replace(" ?", " %3F") + "?mode=rw";
         let pool = sqlx::AnyPool::connect(&url).await.unwrap();
         let mut blocker = pool.acquire().await.unwrap();
@@ -188,7 +188,7 @@ fn what_was_not_stored_is_not_handed_over() {
         assert!(world.app.state().round().unwrap().is_open());
         assert!(world.run.taken.lock().unwrap().is_empty(), "{looked:?}");
         sqlx::query("ROLLBACK").execute(&mut *blocker).await.unwrap();
-        // The round is open, and what is said now counts.
+        // The round is open, and new answers count.
         let second = world.caption("ben", "Two stars .").await;
         assert!(second > 0);
         close(&world, skip).await.ok();
@@ -210,7 +210,7 @@ fn answers_that_come_too_late_do_not_stop_the_next_round() {
         world.look().await;
         assert_eq!(world.next("ann").await.unwrap(), world.batch(2, 5).tasks[0].id);
         assert_eq!(world.export().await.len(), 1, "they stay here");
-        // A page that was left open on the last round is told that it is over.
+        // A page left open on the last round gets the error that it is over.
         let old = world.batch(1, 5).tasks[1].id.clone();
         for (line, body) in [
             (

@@ -1,4 +1,4 @@
-//! Edits of the database are found, and what an older version wrote opens.
+//! Edits of the database are detected, and databases of older versions open.
 
 use nextpair_data::Side;
 use sqlx::{AnyConnection, AssertSqlSafe, Connection, Row};
@@ -6,7 +6,7 @@ use sqlx::{AnyConnection, AssertSqlSafe, Connection, Row};
 use super::faults::execute;
 use super::world::{World, on_both};
 
-/// Edits, and what is said about them.
+/// Edits, and the errors they cause.
 const EDITS: [(&str, &str); 10] = [
     (
         "INSERT INTO nextpair_events SELECT seq + 100, at, round, what, person, item, key, body, seal \
@@ -33,7 +33,7 @@ const EDITS: [(&str, &str); 10] = [
     ("DELETE FROM nextpair_tasks WHERE at = 4", "the tasks of round 1 were changed"),
 ];
 
-/// Copies of the tables, to begin anew from.
+/// Copies the tables, to start anew from.
 async fn copy(world: &World, from: &str, to: &str) {
     for table in ["nextpair_events", "nextpair_tasks"] {
         let sql = match to {
@@ -89,7 +89,7 @@ const FIRST: [&str; 5] = [
      NULL, PRIMARY KEY (person, item))",
 ];
 
-/// Puts everything back into tables of the first version.
+/// Converts everything back to tables of the first version.
 async fn as_first_version(world: &World) {
     for table in ["meta", "tasks", "events", "drafts"] {
         execute(world, &format!("ALTER TABLE nextpair_{table} RENAME TO old_{table}")).await;
@@ -130,13 +130,13 @@ fn a_database_of_the_first_version_opens() {
             assert_eq!(*again.app.state(), *world.app.state());
             again.submit("ben", "key-newer", &item, "A moon .").await.ok();
             assert_eq!(world.again().await.export().await.len(), 2);
-            // A program of the first version that still runs cannot write any more.
+            // A running program of the first version cannot write any more.
             let mut old = super::faults::connect(&world).await;
             let insert = "INSERT INTO nextpair_events (seq, at, round, what, person, item, key, body) \
                       VALUES (99, 1, 1, 'paused', 1, '', '', '{\"what\":\"paused\"}')";
             assert!(sqlx::query(insert).execute(&mut old).await.is_err());
             old.close().await.unwrap();
-            // An edit of what was written before is found as well.
+            // An edit of older rows is detected as well.
             execute(&world, "UPDATE nextpair_events SET person = 2 WHERE seq = 1").await;
             let wrong = world.open_again(Side::Image).await.map(drop).unwrap_err().to_string();
             assert!(wrong.contains("event 1 was changed"), "{wrong}");

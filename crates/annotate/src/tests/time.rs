@@ -1,4 +1,4 @@
-//! Clocks that jump, and signs of life that come again and again.
+//! Clocks that jump, and leases that are renewed again and again.
 
 use serde_json::json;
 
@@ -86,7 +86,7 @@ fn a_lease_that_ran_out_elsewhere_is_not_revived() {
         |_| {},
         async |world| {
             let other = world.again().await;
-            // The other process is cut off meanwhile: neither hears of the other until it writes.
+            // The other process is cut off meanwhile: neither learns of the other until it writes.
             let item = world.next("ann").await.unwrap();
             world.pass(11 * MINUTE);
             assert_eq!(world.next("ben").await.unwrap(), item);

@@ -1,4 +1,4 @@
-//! Many at once, and two processes at one database.
+//! Many clients at once, and two processes on one database.
 
 use std::collections::HashSet;
 
@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::world::{World, on_both};
 
-/// Captions until there is nothing left; the answers that were acknowledged.
+/// Captions until nothing is left; returns the acknowledged answers.
 async fn work(world: &World, who: &str) -> Vec<(String, String, String)> {
     let mut acknowledged = Vec::new();
     while let Ok(item) = world.next(who).await {
@@ -45,7 +45,7 @@ fn it_does_not_matter_which_process_somebody_reaches() {
             *world.run.batch.lock().unwrap() = Some(world.batch(2, 12));
             world.look().await;
             let worlds = [world.again().await, world];
-            // Somebody who was invited at the one is known at the other.
+            // A person invited through one process is known to the other.
             let new = json!({ "name": "new", "role": "annotator" });
             worlds[0].post("lead", "/api/lead/people", new).await.ok();
             let new = worlds[0].as_("new");

@@ -1,4 +1,4 @@
-//! Images that people bring, and how many.
+//! Uploads of images, and their limits.
 
 use std::fs;
 use std::io;
@@ -19,7 +19,7 @@ use super::world::{Reply, World, on_sqlite};
 use crate::uploads::{Brought, LARGEST, Timeouts, Uploads};
 use crate::{Settings, routes};
 
-/// A body that comes in pieces and then fails, and counts how often it was asked.
+/// A body that arrives in pieces and then fails, and counts how often it was polled.
 struct Pieces(Vec<Bytes>, Arc<AtomicUsize>);
 
 impl HttpBody for Pieces {
@@ -49,7 +49,7 @@ async fn upload(world: &World, who: &str, bytes: &[u8]) -> Reply {
     send(world, who, Some(bytes.len() as u64), Body::from(bytes.to_vec())).await
 }
 
-/// Images of the dataset, to bring.
+/// Images of the dataset, to upload.
 fn images(world: &World) -> Vec<Vec<u8>> {
     let folder = world.app.catalog.dataset().image_folder().unwrap();
     let items = world.app.catalog.dataset().items().iter();
@@ -61,7 +61,7 @@ fn names(folder: &Path) -> Vec<String> {
     entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
 
-/// Runs a test with a folder for uploads, and settings.
+/// Runs a test with an upload folder and settings.
 fn with_uploads(
     pool: Side,
     change: impl Fn(&mut Settings),
@@ -139,14 +139,14 @@ fn everybody_and_all_together_have_a_quota() {
         upload(&world, "ann", &images[0]).await.ok();
         upload(&world, "ann", &images[0]).await.ok();
         assert_eq!(world.app.state().brought(0).by_all, bytes, "the same is brought once");
-        // What was brought counts in every process, and after a restart.
+        // Uploads count in every process, and after a restart.
         world.settings.quota.per_person = bytes + images[1].len() as u64;
         let again = world.again().await;
         upload(&again, "ann", &images[1]).await.ok();
         assert_eq!(upload(&again, "ann", &images[2]).await.refusal(), (409, "quota".into()));
         upload(&again, "ben", &images[2]).await.ok();
         world.settings.quota.per_person = u64::MAX;
-        // Files that nobody is known to have brought count as well.
+        // Files that no event records count as well.
         fs::write(folder.join("0123456789abcdef.png"), &images[3]).unwrap();
         let there: u64 =
             names(&folder).iter().map(|name| folder.join(name).metadata().unwrap().len()).sum();
@@ -184,13 +184,13 @@ fn what_does_not_come_whole_leaves_nothing() {
             assert!(!half.text().contains("uploads"), "no path of the server: {}", half.text());
             assert!(names(&folder).is_empty(), "{:?}", names(&folder));
             assert_eq!(world.app.state().brought(0).by_all, 0);
-            // Nothing of it counts as being on its way.
+            // Nothing of it counts as being received.
             upload(&world, "ann", &images[0]).await.ok();
         },
     );
 }
 
-/// A body that never comes, or one that comes forever.
+/// A body that never arrives, or one that never ends.
 struct Dribble(Option<Bytes>);
 
 impl HttpBody for Dribble {

@@ -1,4 +1,4 @@
-//! A project to try things on: generated scenes, a source of batches, a clock that is told the time.
+//! A project for tests: generated scenes, a source of batches, and a clock that tests set.
 
 use std::error::Error;
 use std::net::SocketAddr;
@@ -21,23 +21,23 @@ use crate::app::App;
 use crate::event::{Millis, Moment};
 use crate::{Batch, HandOver, Project, Quota, Settings, Source, rounds, routes};
 
-/// Where the app believes that it listens.
+/// The address on which the app believes that it listens.
 const ADDRESS: ([u8; 4], u16) = ([127, 0, 0, 1], 7878);
-/// When every test begins.
+/// The time at which every test begins.
 pub(super) const BEGIN: Millis = 1_800_000_000_000;
 pub(super) const MINUTE: Millis = 60_000;
 
-/// A run, or what looks like one from here.
+/// A fake run.
 #[derive(Default)]
 pub(super) struct Run {
     pub(super) batch: Mutex<Option<Batch>>,
     pub(super) taken: Mutex<Vec<(usize, Vec<Answer>)>>,
     pub(super) broken: Mutex<Option<String>>,
-    /// It got its answers from elsewhere.
+    /// Whether it got its answers elsewhere.
     pub(super) closed: Mutex<bool>,
 }
 
-/// The side of the run that the app sees.
+/// The app's view of the run.
 struct Window(Arc<Run>);
 
 type Failure = Box<dyn Error + Send + Sync>;
@@ -69,7 +69,7 @@ pub(super) struct World {
     router: Router,
 }
 
-/// The hands of a clock.
+/// The settable clock.
 #[derive(Debug)]
 struct Hands {
     wall: AtomicI64,
@@ -82,16 +82,16 @@ impl Hands {
     }
 }
 
-/// How somebody shows who they are.
+/// How a client authenticates.
 #[derive(Clone, Debug)]
 pub(super) enum Shows {
     Nothing,
     Token(String),
-    /// A cookie, and maybe a CSRF token.
+    /// A cookie, and perhaps a CSRF token.
     Cookie(String, Option<String>),
 }
 
-/// An answer of the app.
+/// A response of the app.
 #[derive(Debug)]
 pub(super) struct Reply {
     pub(super) status: StatusCode,
@@ -136,9 +136,10 @@ fn on(postgres: bool, pool: Side, change: &impl Fn(&mut Settings), test: &impl A
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let folder = Arc::new(tempfile::tempdir().unwrap());
-        let database = match postgres {
-            true => new_database().await,
-            false => format!("sqlite:{}", folder.path().join("annotate ?.db").display()),
+        let database = if postgres {
+            new_database().await
+        } else {
+            format!("sqlite:{}", folder.path().join("annotate ?.db").display())
         };
         let scenes = scenes::Settings { images: 30, ..scenes::Settings::default() };
         import_scenes(&scenes, &folder.path().join("scenes"), &()).unwrap();
@@ -156,7 +157,7 @@ fn on(postgres: bool, pool: Side, change: &impl Fn(&mut Settings), test: &impl A
     });
 }
 
-/// A database of our own on the server that the tests were given.
+/// Creates a database of our own on the test server.
 async fn new_database() -> String {
     static NUMBER: AtomicUsize = AtomicUsize::new(0);
     let server = std::env::var("NEXTPAIR_TEST_POSTGRES")
@@ -239,7 +240,7 @@ impl World {
         self.jump(time);
     }
 
-    /// Somebody sets the clock.
+    /// Sets the wall clock.
     pub(super) fn jump(&self, time: Millis) {
         self.clock.wall.fetch_add(time, Ordering::SeqCst);
     }
@@ -258,7 +259,7 @@ impl World {
         Shows::Token(self.token(name))
     }
 
-    /// Asks the app for something.
+    /// Sends a request to the app.
     pub(super) async fn ask(&self, shows: &Shows, line: &str, body: Option<Value>) -> Reply {
         let bytes = body.map(|body| body.to_string().into_bytes());
         self.send(shows, line, bytes, "application/json", "127.0.0.1:7878").await
@@ -308,7 +309,7 @@ impl World {
         self.ask(&self.as_(who), &format!("GET {path}"), None).await
     }
 
-    /// The item in somebody's hands, or why there is none.
+    /// The current item of a person, or the reason why there is none.
     pub(super) async fn next(&self, who: &str) -> Result<String, String> {
         let next = self.ask(&self.as_(who), "POST /api/next", None).await.ok();
         match next["task"]["item"].as_str() {
@@ -322,14 +323,14 @@ impl World {
         self.post(who, "/api/answers", body).await
     }
 
-    /// Takes the next task and captions it; the number of the answer.
+    /// Takes the next task and captions it; returns the number of the answer.
     pub(super) async fn caption(&self, who: &str, caption: &str) -> i64 {
         let item = self.next(who).await.unwrap();
         let key = format!("key-{who}-{}", self.app.state().seq);
         self.submit(who, &key, &item, caption).await.ok()["answer"].as_i64().unwrap()
     }
 
-    /// Everything that stands: who said what about what.
+    /// All answers that stand: person, item and text.
     pub(super) async fn export(&self) -> Vec<(String, String, String)> {
         let lines = self.get("lead", "/api/lead/export?format=jsonl").await;
         assert_eq!(lines.status, 200);

@@ -1,10 +1,11 @@
-//! Which files are mapped where, so that the end of a process whose input changed says which.
+//! The list of mapped files, so that a process that dies because an input changed can name the
+//! file.
 //!
-//! A mapped file that becomes shorter leaves addresses without bytes behind; reading one raises
-//! SIGBUS, which ends a process without a word. A program that wants words calls
-//! [`stop_on_changed_inputs`]. Its handler may run in the middle of anything, so it takes no lock
-//! and no memory: it walks a list of places that only ever grows, reads numbers and a path, writes
-//! to standard error and leaves.
+//! When a mapped file becomes shorter, some mapped addresses lose their bytes. Reading one raises
+//! SIGBUS, which ends a process without a message. A program that wants a message calls
+//! [`stop_on_changed_inputs`]. Its handler may run at any point, so it neither locks nor allocates:
+//! it walks a list that only ever grows, reads numbers and a path, writes to standard error and
+//! exits.
 
 use std::panic;
 use std::path::Path;
@@ -15,24 +16,24 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::Origin;
 use crate::Error;
 
-/// One mapped file, or none at the moment. Places are used again and never freed, so that whoever
-/// walks the list always finds them.
+/// An entry of the list: one mapped file, or none at the moment. Entries are reused and never
+/// freed, so that walking the list is always safe.
 #[derive(Debug)]
 struct Place {
     /// The first address; 0 while nothing is mapped here.
     start: AtomicUsize,
-    /// The address behind the last.
+    /// The address after the last byte.
     end: AtomicUsize,
-    /// Of the mapping that has the place; its [`Watched`] owns it.
+    /// Origin of the current mapping, owned by its [`Watched`].
     origin: AtomicPtr<Origin>,
     next: AtomicPtr<Place>,
 }
 
-/// The place that was added last.
+/// The entry added last.
 static LAST: AtomicPtr<Place> = AtomicPtr::new(ptr::null_mut());
 
-/// Places without a mapping. Whoever changes a place or follows its origin holds this lock, but for
-/// the handler.
+/// Entries without a mapping. All code but the handler holds this lock while it changes an entry or
+/// follows its origin.
 static FREE: Mutex<Vec<&'static Place>> = Mutex::new(Vec::new());
 
 /// An entry in the list for as long as a mapping lives.
@@ -43,7 +44,7 @@ pub(super) struct Watched {
 }
 
 impl Watched {
-    /// Enters the bytes of a mapping.
+    /// Enters the bytes of a mapping into the list.
     pub(super) fn new(bytes: &[u8], origin: Origin) -> Self {
         let origin = Arc::new(origin);
         let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -60,7 +61,7 @@ impl Watched {
         let start = bytes.as_ptr() as usize;
         place.origin.store(Arc::as_ptr(&origin).cast_mut(), Ordering::Release);
         place.end.store(start + bytes.len(), Ordering::Release);
-        // Last: with a start, the rest is there.
+        // The start comes last: it says that the other fields are set.
         place.start.store(start, Ordering::Release);
         Watched { origin, place }
     }
@@ -79,7 +80,7 @@ impl Drop for Watched {
     }
 }
 
-/// All places, the last first.
+/// All entries, the last first.
 fn places() -> impl Iterator<Item = &'static Place> {
     let at = |pointer: *mut Place| {
         // SAFETY: the list holds leaked places and ends with null.
@@ -89,28 +90,30 @@ fn places() -> impl Iterator<Item = &'static Place> {
     std::iter::successors(first, move |place| at(place.next.load(Ordering::Acquire)))
 }
 
-/// The first mapped input that is not what it was when it was mapped.
+/// The first mapped input that changed since it was mapped.
 fn changed() -> Option<Error> {
-    // Not waited for: this is asked in a panic, whose thread may hold it.
+    // Do not wait for the lock: this runs in a panic, and the panicking thread may hold it.
     let _places = FREE.try_lock().ok()?;
     places().find_map(|place| {
         let origin = place.origin.load(Ordering::Acquire);
-        // SAFETY: null, or what its owner takes out of the place, under the lock we hold, before it
-        // is freed.
+        // SAFETY: the pointer is null, or points to an origin whose owner takes it out of the
+        // entry, under the lock we hold, before freeing it.
         unsafe { origin.as_ref() }?.check_unchanged().err()
     })
 }
 
-/// How the process ends.
+/// Exit code of the process.
 static CODE: AtomicI32 = AtomicI32::new(2);
 
-/// Ends the process with `code` and a line on standard error where it otherwise would die of an
-/// input that another process changed: by SIGBUS, because a mapped file became shorter, or in a
-/// panic, because what was checked is not there any more. To be called once, by a program, before
-/// its work; a library has no business to end a process. Elsewhere than on Unix only panics are
-/// looked at.
+/// Makes the process end with `code` and a line on standard error when another process changes one
+/// of its inputs.
 ///
-/// What can be read to the end is compared by whoever read it, and becomes [`Error::Changed`].
+/// Without this, a mapped file that became shorter ends the process by SIGBUS, and checked data
+/// that is gone makes it panic. Call this once, in a program, before the work starts; a library
+/// should not end the process. On systems other than Unix only panics are handled.
+///
+/// Where a change lets the read finish, the reader compares the file and returns
+/// [`Error::Changed`].
 pub fn stop_on_changed_inputs(code: u8) {
     CODE.store(i32::from(code), Ordering::Release);
     let before = panic::take_hook();
@@ -137,7 +140,7 @@ mod bus_error {
 
     use super::*;
 
-    /// What was done on SIGBUS before: the standard library looks for stack overflows.
+    /// The previous SIGBUS action: the standard library looks for stack overflows.
     static BEFORE: OnceLock<sigaction> = OnceLock::new();
 
     pub(super) fn handle() {
@@ -147,7 +150,7 @@ mod bus_error {
             let mut action: sigaction = MaybeUninit::zeroed().assume_init();
             action.sa_sigaction =
                 on_signal as extern "C" fn(c_int, *mut siginfo_t, *mut c_void) as usize;
-            // On the alternative stack where a thread has one: its own may be what is missing.
+            // Use the alternative stack where a thread has one: its own may be the missing memory.
             action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
             let mut before: sigaction = MaybeUninit::zeroed().assume_init();
             if libc::sigaction(libc::SIGBUS, &action, &mut before) == 0 {
@@ -162,16 +165,16 @@ mod bus_error {
         if !sent && let Some(path) = mapped_at(address) {
             leave(path);
         }
-        // Not about an input.
-        // SAFETY: what was done before was filled in by `sigaction`. `raise` takes a signal, which
+        // The signal is not about an input.
+        // SAFETY: `sigaction` filled in the previous action. `raise` takes a signal, which
         // waits until this handler returns.
         unsafe {
             match BEFORE.get() {
-                // Whoever looked at it before does, when the access is tried again.
+                // The previous handler sees the signal when the access is tried again.
                 Some(before) if !sent => {
                     libc::sigaction(signal, before, ptr::null_mut());
                 }
-                // Somebody sent it, to end us.
+                // Another process sent the signal to end us.
                 _ => {
                     libc::signal(signal, libc::SIG_DFL);
                     libc::raise(signal);
@@ -180,15 +183,15 @@ mod bus_error {
         }
     }
 
-    /// The path of what is mapped at an address.
+    /// The path of the file mapped at an address.
     fn mapped_at(address: usize) -> Option<&'static Path> {
         let place = places().find(|place| {
             let start = place.start.load(Ordering::Acquire);
             start != 0 && (start..place.end.load(Ordering::Acquire)).contains(&address)
         })?;
-        // SAFETY: whoever reads this address borrows the mapping, which therefore lives and owns
-        // the origin. That reader is the thread which this handler interrupted, and it does not go
-        // on: the process ends here.
+        // SAFETY: the reader of this address borrows the mapping, which therefore lives and owns
+        // the origin. That reader is the thread which this handler interrupted, and it does not
+        // continue: the process ends here.
         let origin: &'static Origin = unsafe { place.origin.load(Ordering::Acquire).as_ref() }?;
         Some(&origin.path)
     }
@@ -196,7 +199,7 @@ mod bus_error {
     fn leave(path: &Path) -> ! {
         static LEAVING: AtomicBool = AtomicBool::new(false);
         if LEAVING.swap(true, Ordering::AcqRel) {
-            // Another thread says it already, and ends the process.
+            // Another thread is already writing the message and ends the process.
             loop {
                 // SAFETY: `pause` waits for a signal.
                 unsafe { libc::pause() };
@@ -209,10 +212,10 @@ mod bus_error {
               of it\n",
         ];
         for part in parts {
-            // SAFETY: the bytes are valid for the call. That nobody may listen does not matter.
+            // SAFETY: the bytes are valid for the call. A closed standard error does not matter.
             unsafe { libc::write(libc::STDERR_FILENO, part.as_ptr().cast(), part.len()) };
         }
-        // SAFETY: `_exit` ends the process at once, without anything that a handler may not do.
+        // SAFETY: `_exit` ends the process at once and is allowed in a handler.
         unsafe { libc::_exit(CODE.load(Ordering::Acquire)) }
     }
 }
@@ -225,10 +228,10 @@ mod tests {
 
     use crate::mapping::map;
 
-    /// Set in a process that a test starts to see how it ends.
+    /// Environment variable that is set in the child processes of these tests.
     const DOOMED: &str = "NEXTPAIR_TEST_DOOMED";
 
-    /// How this test ends in a process of its own, and what it says.
+    /// Runs this test in a process of its own and returns its exit code and output.
     fn doomed(test: &str, file: &std::path::Path) -> (Option<i32>, String) {
         let mut command = Command::new(std::env::current_exe().unwrap());
         let test = format!("{}::{test}", module_path!().split_once("::").unwrap().1);

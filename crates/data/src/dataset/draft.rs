@@ -1,4 +1,4 @@
-//! A dataset in the making: a folder beside its final place, which it takes when it is whole.
+//! A dataset under construction: a folder beside its final place, renamed when it is complete.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use super::{MANIFEST, Manifest};
 use crate::Error;
 
-/// The folder `.NAME.partial`, of which nothing is visible under `NAME` until [`finish`].
+/// The folder `.NAME.partial`. Nothing is visible under `NAME` until [`finish`].
 ///
-/// It is removed when it is dropped, unless it can be continued: a kill leaves it behind, and the
-/// next run of the same import clears it or goes on with it.
+/// Dropping a draft removes the folder, unless it can be continued. A kill leaves the folder
+/// behind, and the next run of the same import clears or continues it.
 ///
 /// [`finish`]: Self::finish
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub(crate) struct Draft {
     lock_path: PathBuf,
     lock: File,
     keep: bool,
-    /// What marks a dataset that this one may take the place of.
+    /// The file that marks a dataset which this one may replace.
     replaces: Option<&'static str>,
 }
 
@@ -29,8 +29,7 @@ impl Draft {
         Self::start(target, None)
     }
 
-    /// Starts the draft of `target`, which may take the place of a dataset that has the file
-    /// `mark` in it.
+    /// Starts the draft of `target`. It may replace a dataset that contains the file `mark`.
     pub(crate) fn replacing(target: &Path, mark: &'static str) -> Result<Self, Error> {
         Self::start(target, Some(mark))
     }
@@ -39,7 +38,7 @@ impl Draft {
         let Some(name) = target.file_name().and_then(|name| name.to_str()) else {
             return Err(Error::format(target, "is not the name of a folder"));
         };
-        // The lock lies beside the folder, so that renaming the folder does not end it.
+        // The lock file lies beside the folder, so that renaming the folder does not release it.
         let lock_path = target.with_file_name(format!(".{name}.lock"));
         let left_by_us = lock_path.exists();
         let open = File::options().write(true).create(true).truncate(false).open(&lock_path);
@@ -72,44 +71,44 @@ impl Draft {
         }
     }
 
-    /// Whether `path` is a dataset that this one may take the place of.
+    /// Returns whether `path` is a dataset that this one may replace.
     fn may_replace(&self, path: &Path) -> bool {
         let folder = fs::symlink_metadata(path).is_ok_and(|found| found.is_dir());
         let marked = self.replaces.is_some_and(|mark| path.join(mark).is_file());
         folder && marked && path.join(MANIFEST).is_file()
     }
 
-    /// Removes what this one has taken the place of, or what a kill has left of it: by then the mark
-    /// may be gone, but nobody else makes a folder of this name.
+    /// Removes the replaced dataset, or the rest of it after a kill. Its mark may be gone by then,
+    /// but only drafts make folders of this name.
     fn remove(&self, earlier: &Path) -> Result<(), Error> {
         let found = fs::symlink_metadata(earlier).is_ok_and(|found| found.is_dir());
-        match found && self.replaces.is_some() {
-            true => fs::remove_dir_all(earlier).map_err(|e| Error::io(earlier, e)),
-            false => Ok(()),
+        if found && self.replaces.is_some() {
+            fs::remove_dir_all(earlier).map_err(|e| Error::io(earlier, e))
+        } else {
+            Ok(())
         }
     }
 
-    /// Where the files go for now.
+    /// The folder to write files to.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Removes what an earlier run left.
+    /// Removes the files of an earlier run.
     pub(crate) fn clear(&self) -> Result<(), Error> {
         let fail = |e| Error::io(&self.folder, e);
         for entry in fs::read_dir(&self.folder).map_err(fail)? {
             let entry = entry.map_err(fail)?;
             let path = entry.path();
-            match entry.file_type().map_err(fail)?.is_dir() {
-                true => fs::remove_dir_all(&path),
-                false => fs::remove_file(&path),
-            }
-            .map_err(|e| Error::io(&path, e))?;
+            let is_folder = entry.file_type().map_err(fail)?.is_dir();
+            let removed =
+                if is_folder { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+            removed.map_err(|e| Error::io(&path, e))?;
         }
         Ok(())
     }
 
-    /// Leaves the folder where it is when this ends in an error: the next run goes on with it.
+    /// Keeps the folder even if the import fails, so that the next run can continue it.
     pub(crate) fn keep(&mut self) {
         self.keep = true;
     }
@@ -119,7 +118,7 @@ impl Draft {
         manifest.write(&self.folder.join(MANIFEST))?;
         let name = self.target.file_name().unwrap_or_default().to_string_lossy();
         let earlier = self.target.with_file_name(format!(".{name}.earlier"));
-        // A kill between the two renames leaves an earlier one there, and none in its place.
+        // A kill between the two renames leaves the earlier dataset here, and none in its place.
         self.remove(&earlier)?;
         let replaced = self.may_replace(&self.target);
         if replaced {
@@ -147,7 +146,7 @@ impl Draft {
 impl Drop for Draft {
     fn drop(&mut self) {
         if !self.keep {
-            // An error on the way out of an error has nobody to tell; the next run clears it.
+            // Drop cannot report an error; the next run clears the folder.
             let _ = fs::remove_dir_all(&self.folder);
             let _ = fs::remove_file(&self.lock_path);
         }

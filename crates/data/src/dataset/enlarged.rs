@@ -1,4 +1,4 @@
-//! A dataset with the answers of people in it.
+//! Datasets enlarged by people's answers.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::File;
@@ -9,25 +9,27 @@ use super::{Dataset, Draft, FeatureSet, Features, ITEMS, Manifest, NewCaptions, 
 use crate::queue::{Answer, Said};
 use crate::{Error, Side, npy};
 
-/// The answers in an enlarged dataset; the mark of one.
+/// The file of the answers in an enlarged dataset; it also marks one.
 const ANSWERS: &str = "enlarged.jsonl";
 
-/// A caption that an item gets.
+/// A caption to add to an item.
 struct Added {
     text: String,
-    /// The caption of a text item that it is, counted through all items of the old dataset.
+    /// The number of the text item's caption that this copies, counted through the old dataset.
     copy_of: Option<usize>,
 }
 
 impl Dataset {
-    /// Writes the dataset `out`, which is this one with the answers in it, in the place of an
-    /// earlier one made this way.
+    /// Writes the dataset `out`: this one with the answers added. `out` may replace an earlier
+    /// enlarged dataset.
     ///
-    /// A caption joins those of its item. A text that was given an item with an image lends its
-    /// captions to that item and stays where it is. What an item has already is not added again,
-    /// and skips change nothing. Items keep their order; images and feature files stay where they
-    /// are. Features of captions belong to the old captions and to copies of them; captions that
-    /// people wrote have those of `new`, if any. The same answers make the same bytes.
+    /// A caption is added to its item. A text that was paired with an item's image lends its
+    /// captions to that item and stays where it is. Captions that an item already has are not added
+    /// again, and skips change nothing. Items keep their order; images and feature files stay where
+    /// they are.
+    ///
+    /// Caption features cover the old captions and their copies; captions that people wrote get
+    /// those of `new`, if any. The same answers make the same bytes.
     pub fn enlarged(
         &self,
         out: &Path,
@@ -57,13 +59,13 @@ impl Dataset {
         Dataset::open(out)
     }
 
-    /// An error if [`enlarged`](Self::enlarged) would refuse these answers; [`Error::Row`] says which
-    /// one. For books of answers, which keep for ever what they take.
+    /// Returns an error if [`enlarged`](Self::enlarged) would refuse these answers; [`Error::Row`]
+    /// names the first bad one. For logs of answers, which keep everything they accept.
     pub fn check_answers(&self, answers: &[Answer]) -> Result<(), Error> {
         self.added(answers).map(drop)
     }
 
-    /// What every item gets.
+    /// The captions to add to each item.
     fn added(&self, answers: &[Answer]) -> Result<BTreeMap<usize, Vec<Added>>, Error> {
         let named = answers.iter().flat_map(|answer| match &answer.said {
             Said::Image(image) => [Some(answer.id.as_str()), Some(image.as_str())],
@@ -99,7 +101,7 @@ impl Dataset {
             if target.image.is_none() && !image_features.iter().any(has_row) {
                 return Err(wrong(format!("the item {:?} has no image", target.id)));
             }
-            // What models are tested on must not change, and must not be learned.
+            // Evaluation data must neither change nor be trained on.
             if let Some(split) = target.split.as_deref().filter(|&split| split != TRAIN) {
                 let what = format!("the item {:?} is of the split {split}, not {TRAIN}", target.id);
                 return Err(wrong(what));
@@ -118,14 +120,14 @@ impl Dataset {
         Ok(added)
     }
 
-    /// Features of images, which an item may have without a name of its image.
+    /// Image features. An item may have them without the name of an image.
     fn image_features(&self) -> Result<Vec<Features>, Error> {
         let sets = self.manifest.features.iter();
         let of_images = sets.filter(|set| (set.side, set.per) == (Side::Image, Per::Item));
         of_images.map(|set| self.open_features(set)).collect()
     }
 
-    /// Unchanged lines stay as they are, byte for byte.
+    /// Copies unchanged lines byte for byte.
     fn write_items(
         &self,
         file: &mut impl Write,
@@ -141,7 +143,7 @@ impl Dataset {
         })
     }
 
-    /// The feature sets, at home in `old`, as the dataset in `new` has them.
+    /// The feature sets of the dataset in `old`, for the manifest of the dataset in `new`.
     fn feature_sets(
         &self,
         old: &Path,
@@ -165,7 +167,7 @@ impl Dataset {
                         write_file(&new.join(&own), |file| npy::write_matrix(file, matrix))?;
                         files.push(own);
                     }
-                    // Not called after the set: its name may be anything.
+                    // Not named after the set, whose name may contain any character.
                     let own = PathBuf::from(format!("features/{number}.rows.npy"));
                     write_file(&new.join(&own), |file| npy::write_i64(file, &rows))?;
                     Some(own)
@@ -201,7 +203,7 @@ impl Dataset {
     }
 }
 
-/// How features were made, told from another place: the principal components stay where they are.
+/// Rewrites the paths in `made_by` for another folder: the principal components stay in `old`.
 fn at_home_in(old: &Path, mut made_by: toml::Table) -> toml::Table {
     if let Some(toml::Value::String(file)) = made_by.get_mut("pca") {
         *file = old.join(&*file).display().to_string();
@@ -214,7 +216,7 @@ fn write_line(file: &mut impl Write, value: &impl serde::Serialize) -> io::Resul
     file.write_all(b"\n")
 }
 
-/// Writes a file of a draft, and returns when it will survive a loss of power.
+/// Writes a file of a draft and returns once it would survive a power loss.
 fn write_file(
     path: &Path,
     write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,

@@ -1,4 +1,4 @@
-//! The rows of a feature set, found by item or caption.
+//! The rows of a feature set, by item or caption.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use super::items::Items;
 use super::manifest::{FeatureSet, Per};
 use crate::{Error, Matrix, npy};
 
-/// A mapped matrix, and which of its rows belongs to what.
+/// A mapped matrix, and the row of each item or caption.
 #[derive(Clone, Debug)]
 pub struct Features {
     matrix: Matrix,
@@ -14,7 +14,7 @@ pub struct Features {
 }
 
 impl Features {
-    /// Maps the files and checks that every item or caption finds its row.
+    /// Maps the files and checks that their rows match the items or captions.
     pub(crate) fn open(folder: &Path, set: &FeatureSet, items: &Items) -> Result<Self, Error> {
         let mut parts: Vec<Matrix> = Vec::with_capacity(set.files.len());
         for file in &set.files {

@@ -2,24 +2,24 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The split whose pairs a model is trained on.
+/// The split that models are trained on.
 pub const TRAIN: &str = "train";
-/// The split that chooses among trained models.
+/// The split for choosing among trained models.
 pub const DEV: &str = "dev";
-/// The split that is looked at in the end.
+/// The split for the final evaluation.
 pub const TEST: &str = "test";
 
-/// A longer caption is damage, not a caption.
+/// Longest caption in bytes; anything longer is damage.
 const LONGEST_CAPTION: usize = 1 << 16;
-/// A longer id or path is damage as well.
+/// Longest id or path in bytes; anything longer is damage.
 const LONGEST_NAME: usize = 1 << 10;
 
-/// An image with its captions. Without captions it is an unpaired image, without an image it is
-/// an unpaired text; both are ordinary items.
+/// An image with its captions. Without captions it is an unpaired image, without an image an
+/// unpaired text; both are valid items.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Item {
-    /// Distinct among the items of a dataset, and stable: answers come back by it.
+    /// Unique among the items of a dataset, and stable: answers refer to it.
     pub id: String,
     /// `train`, `dev`, `test` or any other name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -27,13 +27,13 @@ pub struct Item {
     /// The image file, relative to the image folder of the dataset, with `/` between folders.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
-    /// What people wrote about the image.
+    /// The captions of the image.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub captions: Vec<String>,
 }
 
 impl Item {
-    /// What makes this item impossible, if anything does.
+    /// Returns an error if the item is invalid.
     pub(crate) fn check(&self) -> Result<(), String> {
         check_name("id", &self.id)?;
         if let Some(split) = &self.split {
@@ -50,7 +50,7 @@ impl Item {
     }
 }
 
-/// Refuses captions that no person wrote.
+/// Refuses captions that no person would write.
 pub(crate) fn check_caption(caption: &str) -> Result<(), String> {
     if caption.trim().is_empty() {
         return Err("the caption is empty".to_owned());
@@ -65,7 +65,7 @@ pub(crate) fn check_caption(caption: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Refuses ids and paths that are damage.
+/// Refuses damaged ids and paths.
 pub(crate) fn check_name(what: &str, name: &str) -> Result<(), String> {
     if name.trim().is_empty() {
         return Err(format!("the {what} is empty"));
@@ -73,21 +73,23 @@ pub(crate) fn check_name(what: &str, name: &str) -> Result<(), String> {
     if name.len() > LONGEST_NAME {
         return Err(format!("the {what} has {} bytes, more than {LONGEST_NAME}", name.len()));
     }
-    match name.chars().any(char::is_control) {
-        true => Err(format!("the {what} {name:?} has control characters")),
-        false => Ok(()),
+    if name.chars().any(char::is_control) {
+        Err(format!("the {what} {name:?} has control characters"))
+    } else {
+        Ok(())
     }
 }
 
-/// Refuses paths that could lead out of the folder they are relative to, on any system.
+/// Refuses paths that could lead out of their folder, on any system.
 pub(crate) fn check_inside(path: &str) -> Result<(), String> {
     let is_drive = path.as_bytes().get(1) == Some(&b':');
     let leads_out = path.starts_with(['/', '\\'])
         || is_drive
         || path.split(['/', '\\']).any(|part| part == ".." || part.is_empty() || part == ".");
-    match leads_out {
-        true => Err(format!("the path {path:?} is not a plain path inside its folder")),
-        false => Ok(()),
+    if leads_out {
+        Err(format!("the path {path:?} is not a plain path inside its folder"))
+    } else {
+        Ok(())
     }
 }
 

@@ -8,15 +8,15 @@ use super::item::Item;
 use crate::Error;
 use crate::mapping::{self, Bytes};
 
-/// The items, looked at once and then read one at a time. In memory are a few numbers per item,
-/// so that a dataset may be larger than memory.
+/// The items of a dataset, checked once and then read one at a time. Only a few numbers per item
+/// are in memory, so a dataset may be larger than memory.
 #[derive(Clone, Debug)]
 pub struct Items {
     path: PathBuf,
     text: Bytes,
-    /// Where each line begins, and the end of the last.
+    /// The start of each line, and the end of the last.
     starts: Vec<usize>,
-    /// How many captions stand before each item, and how many there are.
+    /// The number of captions before each item, and their total.
     captions_before: Vec<usize>,
     split_of: Vec<u16>,
     splits: Vec<Option<String>>,
@@ -68,7 +68,7 @@ impl Items {
         Ok(items)
     }
 
-    /// Ids are compared by their hashes first, because a million ids need not be in memory.
+    /// Refuses repeated ids. Hashes are compared first, so that the ids need not be in memory.
     fn refuse_duplicates(&self, mut hashes: Vec<(u64, usize)>) -> Result<(), Error> {
         hashes.sort_unstable();
         for same in hashes.chunk_by(|a, b| a.0 == b.0).filter(|same| same.len() > 1) {
@@ -84,59 +84,59 @@ impl Items {
         Ok(())
     }
 
-    /// An error if the file is not what it was when it was opened. To be asked after items were read
-    /// and before anybody sees what came of them.
+    /// Returns an error if the file has changed since it was opened. Call this after reading items
+    /// and before using the results.
     pub fn check_unchanged(&self) -> Result<(), Error> {
         self.text.check_unchanged()
     }
 
-    /// How many items there are.
+    /// Number of items.
     pub fn len(&self) -> usize {
         self.split_of.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no items.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Item `index`.
+    /// Reads item `index`.
     ///
     /// # Panics
-    /// If the file was changed since it was opened so that the line is no item any more.
+    /// If the file changed after it was opened and the line is not a valid item any more.
     pub fn get(&self, index: usize) -> Item {
         serde_json::from_slice(self.line(index))
             .expect("every line was read when the items were opened")
     }
 
-    /// The line of item `index` as it stands in the file, with its end.
+    /// The line of item `index` as it is in the file, with its end.
     pub(crate) fn line(&self, index: usize) -> &[u8] {
         &self.text.as_slice()[self.starts[index]..self.starts[index + 1]]
     }
 
-    /// The numbers of the items with these ids; unknown ids are left out. Reads every item once.
+    /// The indices of the items with these ids; unknown ids are left out. Reads every item once.
     pub fn find<'a>(&self, ids: impl IntoIterator<Item = &'a str>) -> HashMap<&'a str, usize> {
         let wanted: HashSet<&str> = ids.into_iter().collect();
         let known = |(index, item): (usize, Item)| Some((*wanted.get(item.id.as_str())?, index));
         self.iter().enumerate().filter_map(known).collect()
     }
 
-    /// All of them, in order.
+    /// All items, in order.
     pub fn iter(&self) -> impl Iterator<Item = Item> + '_ {
         (0..self.len()).map(|index| self.get(index))
     }
 
-    /// How many captions all items have together.
+    /// Total number of captions.
     pub fn captions(&self) -> usize {
         self.captions_before[self.len()]
     }
 
-    /// The numbers of the captions of item `index`: captions count through all items in order.
+    /// The numbers of item `index`'s captions, counted through all items in order.
     pub fn captions_of(&self, index: usize) -> std::ops::Range<usize> {
         self.captions_before[index]..self.captions_before[index + 1]
     }
 
-    /// The item that has the caption of this number.
+    /// The item of caption number `caption`.
     ///
     /// # Panics
     /// If there is no such caption.
@@ -150,12 +150,12 @@ impl Items {
         self.splits[self.split_of[index] as usize].as_deref()
     }
 
-    /// The splits in order of appearance. `None` stands for items without one.
+    /// The splits in order of appearance. `None` stands for items without a split.
     pub fn splits(&self) -> impl Iterator<Item = Option<&str>> {
         self.splits.iter().map(Option::as_deref)
     }
 
-    /// The items of a split, in order.
+    /// The indices of a split's items, in order.
     pub fn in_split(&self, split: Option<&str>) -> Vec<usize> {
         (0..self.len()).filter(|&index| self.split_of(index) == split).collect()
     }
@@ -167,7 +167,7 @@ fn hash(id: &str) -> u64 {
     hasher.finish()
 }
 
-/// What serde says without its line and column: a line is all it was given.
+/// A serde error with its column but without its line, which the caller adds.
 pub(crate) fn without_place(error: &serde_json::Error) -> String {
     let text = error.to_string();
     match text.rfind(" at line ") {

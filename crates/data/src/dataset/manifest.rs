@@ -1,4 +1,4 @@
-//! `dataset.toml`: what a dataset is made of, for people and for programs.
+//! `dataset.toml`: the contents of a dataset, for people and programs.
 
 use std::path::{Path, PathBuf};
 
@@ -6,30 +6,31 @@ use serde::{Deserialize, Serialize};
 
 use crate::{AtomicFile, Error, Side, ordinary};
 
-/// The version this program writes. It reads this one and says so about others.
+/// The format version this program writes. It refuses to read any other.
 const VERSION: u32 = 1;
 
-/// The head of a dataset.
+/// The manifest of a dataset.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
-    /// The version of the format, 1.
+    /// Format version, 1.
     pub nextpair_dataset: u32,
-    /// What people call it.
+    /// The name for people.
     pub name: String,
-    /// Where it came from, in words.
+    /// The origin, in words.
     pub source: String,
-    /// Whether it was made up by a program. Whoever shows numbers about it says so.
+    /// Whether a program generated the data. Reports of results on it must say so.
     #[serde(default)]
     pub synthetic: bool,
-    /// Lines of `items.jsonl`.
+    /// Number of lines in `items.jsonl`.
     pub items: usize,
-    /// Captions of all items.
+    /// Total number of captions.
     pub captions: usize,
-    /// The folder that image paths are relative to. Without it the images are known by name only.
+    /// The folder that image paths are relative to. Without it only the names of the images are
+    /// known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub images: Option<PathBuf>,
-    /// Numbers that describe the images or the captions.
+    /// Features of the images or the captions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub features: Vec<FeatureSet>,
 }
@@ -38,16 +39,16 @@ pub struct Manifest {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FeatureSet {
-    /// Distinct among the feature sets of one side.
+    /// Unique among the feature sets of one side.
     pub name: String,
-    /// What the rows describe.
+    /// The side that the rows describe.
     pub side: Side,
-    /// What a row belongs to.
+    /// Whether rows belong to items or to captions.
     pub per: Per,
-    /// Arrays whose rows follow each other, relative to the dataset or absolute.
+    /// Arrays whose rows follow each other, with paths relative to the dataset or absolute.
     pub files: Vec<PathBuf>,
-    /// An array with the row of every item or caption, -1 for none. Without it row `i` belongs
-    /// to item or caption `i`.
+    /// An array with the row of every item or caption, -1 for none. Without it row `i` belongs to
+    /// item or caption `i`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rows: Option<PathBuf>,
     /// How the features were made, so that more can be made in the same way.
@@ -55,18 +56,18 @@ pub struct FeatureSet {
     pub made_by: Option<toml::Table>,
 }
 
-/// What a row of a feature file belongs to.
+/// The owner of a row of a feature file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Per {
-    /// One row for each item.
+    /// One row per item.
     Item,
-    /// One row for each caption, counted through all items.
+    /// One row per caption, counted through all items.
     Caption,
 }
 
 impl Manifest {
-    /// A manifest without images, features and counts yet.
+    /// A manifest without images, features or counts.
     pub fn new(name: &str, source: &str) -> Self {
         Manifest {
             nextpair_dataset: VERSION,
@@ -82,7 +83,7 @@ impl Manifest {
 
     pub(crate) fn read(path: &Path) -> Result<Self, Error> {
         let text = ordinary::read_text(path)?;
-        // The version is looked at first: a newer format may have fields that we do not know.
+        // Check the version first: a newer format may have unknown fields.
         #[derive(Deserialize)]
         struct Head {
             nextpair_dataset: u32,

@@ -14,7 +14,7 @@ pub(crate) fn item(id: &str, image: Option<&str>, captions: &[&str]) -> Item {
     }
 }
 
-/// Writes the dataset `folder` with these items; `change` says what else is in its manifest.
+/// Writes the dataset `folder` with these items; `change` edits its manifest.
 pub(crate) fn dataset(
     folder: &Path,
     items: &[Item],

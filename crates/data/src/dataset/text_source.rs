@@ -1,4 +1,4 @@
-//! Features for captions that a dataset does not have yet.
+//! Features for captions that are not in a dataset yet.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -6,19 +6,19 @@ use std::error::Error;
 use super::{Dataset, FeatureSet};
 use crate::{Matrix, Progress};
 
-/// Gives new captions the features that they would have in a dataset: the encoder that made its
-/// text features, wherever that comes from.
+/// Makes the features that new captions would have in a dataset. An implementation wraps the
+/// encoder that made the dataset's text features.
 pub trait TextSource: Send + Sync {
-    /// An error if [`rows`](Self::rows) could not give a row to any text: nobody knows how the
-    /// feature set was made, or what it was made with is gone.
+    /// Returns an error if [`rows`](Self::rows) cannot encode any text: the manifest does not say
+    /// how the feature set was made, or the encoder is gone.
     fn check(
         &self,
         dataset: &Dataset,
         set: &FeatureSet,
     ) -> Result<(), Box<dyn Error + Send + Sync>>;
 
-    /// One row for each text, of the same numbers and in the same type as the rows of the feature
-    /// set. A text that cannot be encoded has NaN for all of them, and `progress` hears why.
+    /// Encodes each text as one row, with the dimensions and type of the feature set. The row of a
+    /// text that cannot be encoded is all NaN, and a remark to `progress` gives the reason.
     fn rows(
         &self,
         dataset: &Dataset,
@@ -28,13 +28,13 @@ pub trait TextSource: Send + Sync {
     ) -> Result<Matrix, Box<dyn Error + Send + Sync>>;
 }
 
-/// Captions that a dataset does not have yet, with their rows of one of its text feature sets.
+/// Captions that are not in a dataset yet, with their rows for one of its text feature sets.
 #[derive(Clone, Debug)]
 pub struct NewCaptions {
     /// The name of the text feature set.
     pub set: String,
-    /// Its further rows.
+    /// The additional rows.
     pub matrix: Matrix,
-    /// The row of every caption. One without a row gets no features.
+    /// The row of each caption. A caption without a row gets no features.
     pub rows: HashMap<String, usize>,
 }

@@ -1,12 +1,12 @@
 //! Region features as published with bottom-up attention (Anderson et al., CVPR 2018): tables of
-//! tab-separated columns, one image a line, with boxes and features in base64.
+//! tab-separated columns, one image per line, with boxes and features in base64.
 //!
 //! ```text
 //! image_id  image_w  image_h  num_boxes  boxes  features
 //! ```
 //!
-//! There is no line of names. Boxes are `num_boxes` by 4 and features `num_boxes` by 2,048 numbers
-//! of single precision. A line of 36 regions is 0.4 MB long, so tables are streamed.
+//! There is no header line. Boxes are `num_boxes` by 4 and features `num_boxes` by 2,048 numbers in
+//! single precision. A line of 36 regions is 0.4 MB long, so tables are streamed.
 
 mod join;
 mod line;
@@ -24,24 +24,24 @@ use crate::{Dtype, Error, npy};
 use join::{Found, Names};
 use line::{Regions, Shape};
 
-/// Any source whose images have their region features in tables.
+/// A source whose images have region features in separate tables.
 ///
-/// A dataset has one number of regions for all images, so the version with 36 of them can be
-/// imported, and the one with 10 to 100 cannot.
+/// A dataset has the same number of regions for all images. The published version with 36 regions
+/// can be imported; the one with 10 to 100 cannot.
 pub struct BottomUp {
-    /// Where items, captions and images come from.
+    /// The source of items, captions and images.
     pub source: Box<dyn Importer>,
     /// `.tsv` files, and folders of them.
     pub tables: Vec<PathBuf>,
 }
 
-/// What the features are called.
+/// Name of the feature set.
 const NAME: &str = "bottom-up";
 
-/// Bytes of lines that are decoded at once, on all threads.
+/// Bytes of lines decoded at a time, on all threads.
 const AT_ONCE: usize = 32 << 20;
 
-/// What a line that cannot be taken is called.
+/// The kind of finding for a line that cannot be imported.
 const BAD: &str = "bad line of features";
 
 impl Importer for BottomUp {
@@ -55,7 +55,7 @@ impl Importer for BottomUp {
         self.source.read(sink)?;
         let items = sink.written()?;
         if sink.is_refused() {
-            // Who imports is told so without waiting for the tables.
+            // Report the bad entries without reading the tables first.
             return Ok(());
         }
         let names = Names::of(&items);
@@ -93,7 +93,7 @@ impl Importer for BottomUp {
     }
 }
 
-/// The tables that were named, or are in folders that were.
+/// The named tables, and those in the named folders.
 fn files(named: &[PathBuf]) -> Result<Vec<PathBuf>, Error> {
     let mut files = Vec::new();
     for path in named {
@@ -113,13 +113,14 @@ fn files(named: &[PathBuf]) -> Result<Vec<PathBuf>, Error> {
         inside.sort();
         files.extend(inside);
     }
-    match files.is_empty() {
-        true => Err(Error::Argument { name: "tables", what: "there is none".to_owned() }),
-        false => Ok(files),
+    if files.is_empty() {
+        Err(Error::Argument { name: "tables", what: "there is none".to_owned() })
+    } else {
+        Ok(files)
     }
 }
 
-/// What is known while tables are read.
+/// State while tables are read.
 struct Taking {
     names: Names,
     /// The row of every item, -1 for none.
@@ -143,7 +144,8 @@ impl Taking {
                 let found = line.text.as_ref().ok().map(|text| self.names.find(line::id(text)));
                 match (found, line.text.as_deref()) {
                     (Some(Found::Nobody), Ok(text)) if line::says_nothing(line.number, text) => {}
-                    // What is of no item need not be decoded, nor kept; what is cut is bad.
+                    // Lines of unknown images are neither decoded nor kept, unless columns are
+                    // missing: such a line is bad.
                     (Some(Found::Nobody), Ok(text)) if line::has_all_columns(text) => {
                         self.nobody(line::id(text), sink)?;
                     }
@@ -161,7 +163,7 @@ impl Taking {
         }
     }
 
-    /// Features of an image that was not imported, as COCO's restval images may be.
+    /// Notes features of an image that was not imported, as COCO's restval images may be.
     fn nobody(&mut self, id: &str, sink: &mut Sink<'_>) -> Result<(), Error> {
         self.lines += 1;
         sink.note("features of an image that is not in the dataset", id)?;
@@ -169,7 +171,7 @@ impl Taking {
         Ok(())
     }
 
-    /// Decodes lines side by side, and takes them in their order.
+    /// Decodes lines in parallel and stores them in order.
     fn take(
         &mut self,
         table: &Path,
@@ -186,7 +188,7 @@ impl Taking {
                 let place = format!("{}:{}", table.display(), line.number);
                 sink.bad(BAD, &place, &what)?;
                 if sink.is_refused() {
-                    // The other lines could not change that.
+                    // The import fails already; skip the other lines.
                     return Ok(());
                 }
             }
@@ -194,7 +196,7 @@ impl Taking {
         Ok(())
     }
 
-    /// Writes the features of a line. The inner error is what is wrong with the line.
+    /// Writes the features of a line. The inner error describes a bad line.
     fn take_one(
         &mut self,
         found: Option<Found>,
@@ -226,7 +228,7 @@ impl Taking {
     }
 }
 
-/// The `.npy` file while it grows; its header comes last.
+/// The `.npy` file while it grows; its header is written last.
 struct Growing {
     path: PathBuf,
     file: BufWriter<File>,
@@ -245,7 +247,7 @@ impl Growing {
         npy::header_of(self.rows, shape.regions, shape.dim, Dtype::F32)
     }
 
-    /// Appends the features of an image; their row.
+    /// Appends the features of an image and returns their row.
     fn append(&mut self, regions: &Regions) -> Result<usize, Error> {
         let header = match self.shape {
             Some(_) => Vec::new(),
@@ -259,7 +261,7 @@ impl Growing {
         Ok(self.rows - 1)
     }
 
-    /// Writes the header; how many rows there are.
+    /// Writes the header and returns the number of rows.
     fn finish(mut self) -> Result<usize, Error> {
         let header = self.shape.map_or_else(Vec::new, |shape| self.header(shape));
         let mut finish = || {

@@ -1,11 +1,11 @@
-//! Captions in JSON objects that other programs wrote.
+//! Captions in JSON objects written by other programs.
 
 use serde_json::{Map, Value};
 
-/// Where captions may stand, the most wanted first.
+/// Keys that may hold captions, the preferred first.
 const KEYS: [&str; 3] = ["caption", "text", "captions"];
 
-/// A caption or a list of them under `key`, or under the first usual key that has any.
+/// Reads a caption or a list of them from `key`, or from the first of the usual keys that has any.
 pub(super) fn captions(row: &Map<String, Value>, key: Option<&str>) -> Result<Vec<String>, String> {
     let given = |key: &str| row.get(key).filter(|value| !value.is_null());
     let value = match key {

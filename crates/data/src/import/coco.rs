@@ -1,5 +1,5 @@
 //! COCO's `captions_train2014.json`, and image lists without captions in the same layout
-//! (`image_info_test2014.json`, when it is named itself).
+//! (`image_info_test2014.json`, if it is named explicitly).
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -11,14 +11,14 @@ use super::{Entry, Importer, Sink, json, split_in_name};
 use crate::Error;
 use crate::dataset::Item;
 
-/// A `captions_*.json` file, or a folder of them of one year.
+/// A `captions_*.json` file, or a folder of such files from one year.
 #[derive(Clone, Debug)]
 pub struct Coco {
     /// The file, or the folder `annotations`.
     pub source: PathBuf,
-    /// The folder of the images, if they are at hand; they may lie in `train2014` and so on in it.
+    /// The folder of the images, if they are available; they may lie in its `train2014` and so on.
     pub image_dir: Option<PathBuf>,
-    /// The captions of an image that are kept, from the first on.
+    /// Most captions per image; the first ones are kept.
     pub max_captions: usize,
 }
 
@@ -80,7 +80,7 @@ impl Coco {
             [] => Err(Error::format(source, "a folder without captions_*.json")),
             [first, rest @ ..] => match rest.iter().find(|file| year(file) != year(first)) {
                 Some(other) => {
-                    // The same pictures under other names.
+                    // Two years hold the same pictures under other names.
                     let what = format!("two years: {}, {}", first.display(), other.display());
                     Err(Error::format(source, format!("{what}; import one file of them")))
                 }
@@ -134,7 +134,8 @@ impl Coco {
         Ok(())
     }
 
-    /// `captions_val2014.json` holds the dev split, whose images lie in `val2014`.
+    /// The split and image folder of a file: `captions_val2014.json` holds the dev split, whose
+    /// images lie in `val2014`.
     fn split_and_folder(&self, path: &Path) -> (Option<&'static str>, Option<String>) {
         let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
         let part = stem.rsplit('_').next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Embeddings that exist already: clip-retrieval's folders, and plain arrays and tables.
+//! Existing embeddings: clip-retrieval folders, and plain arrays and tables.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -14,9 +14,9 @@ use crate::{Error, Matrix, Side, clip_retrieval, npy, open, read_ids};
 pub struct Embeddings {
     /// A clip-retrieval folder, or a file of embeddings.
     pub source: PathBuf,
-    /// Which side a file is of.
+    /// The side of a file.
     pub side: Side,
-    /// A file of the other side, row by row.
+    /// A file of the other side, with the same rows in the same order.
     pub other: Option<PathBuf>,
     /// A file with one id per line.
     pub ids: Option<PathBuf>,
@@ -41,10 +41,7 @@ impl Importer for Embeddings {
     }
 
     fn read(&self, sink: &mut Sink<'_>) -> Result<(), Error> {
-        let sides = match self.source.is_dir() {
-            true => self.folder()?,
-            false => self.files(sink)?,
-        };
+        let sides = if self.source.is_dir() { self.folder()? } else { self.files(sink)? };
         let rows = sides[0].matrix.rows();
         if let Some(other) = sides.iter().find(|side| side.matrix.rows() != rows) {
             let what = format!("{} rows, but the other side has {rows}", other.matrix.rows());
@@ -75,7 +72,7 @@ impl Importer for Embeddings {
 }
 
 impl Embeddings {
-    /// Both sides of a clip-retrieval folder, as far as they are there.
+    /// The sides of a clip-retrieval folder that exist.
     fn folder(&self) -> Result<Vec<Rows>, Error> {
         if let Some(other) = &self.other {
             return Err(Error::format(other, "a folder has both sides; name the other for a file"));
@@ -89,9 +86,10 @@ impl Embeddings {
                 sides.push(Rows { side, source: self.source.clone(), files, matrix, ids });
             }
         }
-        match sides.is_empty() {
-            true => Err(Error::format(&self.source, "no img_emb_*.npy and no text_emb_*.npy")),
-            false => Ok(sides),
+        if sides.is_empty() {
+            Err(Error::format(&self.source, "no img_emb_*.npy and no text_emb_*.npy"))
+        } else {
+            Ok(sides)
         }
     }
 
@@ -103,14 +101,13 @@ impl Embeddings {
             let table = open(path, side)?;
             // Arrays stay where they are. Other formats cannot be mapped row by row.
             let is_npy = path.extension().is_some_and(|e| e.eq_ignore_ascii_case("npy"));
-            let file = match is_npy {
-                true => path.clone(),
-                false => {
-                    let copy = sink.own_features()?.join(format!("embeddings.{side}.npy"));
-                    copy_matrix(&table.matrix, &copy).map_err(|e| Error::io(&copy, e))?;
-                    table.matrix.check_unchanged()?;
-                    copy
-                }
+            let file = if is_npy {
+                path.clone()
+            } else {
+                let copy = sink.own_features()?.join(format!("embeddings.{side}.npy"));
+                copy_matrix(&table.matrix, &copy).map_err(|e| Error::io(&copy, e))?;
+                table.matrix.check_unchanged()?;
+                copy
             };
             let (source, files) = (path.clone(), vec![file]);
             sides.push(Rows { side, source, files, matrix: table.matrix, ids: table.ids });
@@ -124,9 +121,10 @@ impl Embeddings {
         sink: &mut Sink<'_>,
     ) -> Result<Option<Vec<Option<String>>>, Error> {
         let Some(path) = &self.captions else {
-            return match self.source.is_dir() {
-                true => clip_retrieval::captions(&self.source),
-                false => Ok(None),
+            return if self.source.is_dir() {
+                clip_retrieval::captions(&self.source)
+            } else {
+                Ok(None)
             };
         };
         let mut lines = Lines::open(path)?;
@@ -146,9 +144,10 @@ impl Embeddings {
 }
 
 fn of_rows<T>(path: &Path, lines: Vec<T>, rows: usize) -> Result<Vec<T>, Error> {
-    match lines.len() == rows {
-        true => Ok(lines),
-        false => Err(Error::format(path, format!("{} lines for {rows} rows", lines.len()))),
+    if lines.len() == rows {
+        Ok(lines)
+    } else {
+        Err(Error::format(path, format!("{} lines for {rows} rows", lines.len())))
     }
 }
 

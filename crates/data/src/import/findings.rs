@@ -1,4 +1,4 @@
-//! What an import found that people should know: all of it in a file, the gist of it in memory.
+//! Bad entries and oddities of an import: all of them in a file, a summary in memory.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -8,32 +8,32 @@ use serde::Serialize;
 
 use crate::Error;
 
-/// Findings of one sort, with the first few of them.
+/// Findings of one kind, with the first few as examples.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tally {
-    /// What was found.
+    /// The kind of finding.
     pub what: &'static str,
-    /// How often.
+    /// Number of findings.
     pub count: usize,
     /// The first of them.
     pub examples: Vec<String>,
 }
 
-/// Everything that was found, by sort, in order of appearance.
+/// All findings by kind, in order of appearance.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Findings {
     /// Entries that are wrong, or whose files are.
     pub bad: Vec<Tally>,
-    /// What is not wrong, but should not go unsaid.
+    /// Oddities that are not errors.
     pub notes: Vec<Tally>,
 }
 
-/// Bad entries that are shown; the file has all of them.
+/// Number of bad entries shown; the file has all of them.
 const SHOWN_BAD: usize = 20;
-/// Examples of a note that are shown.
+/// Number of examples shown per note.
 const SHOWN_NOTES: usize = 3;
 
-/// Letters of a finding that are kept: a bad entry may be as long as a file.
+/// Longest finding in characters: a bad entry may be as long as a file.
 const LONGEST: usize = 2000;
 
 /// One line of `import.jsonl`.
@@ -44,7 +44,7 @@ struct Line<'a> {
     detail: &'a str,
 }
 
-/// Writes findings down as they are made.
+/// Writes findings to the file as they are made.
 pub(crate) struct Log {
     path: PathBuf,
     file: BufWriter<File>,
@@ -82,7 +82,8 @@ impl Log {
     }
 }
 
-/// Names from a source may hold anything, and any amount of it; on a terminal, a line of text.
+/// Makes text safe to print: escapes control characters and cuts long text. Names in a source may
+/// hold anything.
 fn visible(text: &str) -> String {
     let mut visible = String::new();
     for (count, character) in text.chars().enumerate() {
@@ -90,9 +91,10 @@ fn visible(text: &str) -> String {
             visible.push_str("...");
             break;
         }
-        match character.is_control() {
-            true => visible.extend(character.escape_default()),
-            false => visible.push(character),
+        if character.is_control() {
+            visible.extend(character.escape_default());
+        } else {
+            visible.push(character);
         }
     }
     visible
@@ -111,12 +113,12 @@ fn count(tallies: &mut Vec<Tally>, what: &'static str, detail: &str, shown: usiz
 }
 
 impl Findings {
-    /// How many entries are bad.
+    /// Number of bad entries.
     pub fn bad_count(&self) -> usize {
         self.bad.iter().map(|tally| tally.count).sum()
     }
 
-    /// The bad entries as an error about `source` tells them.
+    /// Lists the bad entries for an error about `source`.
     pub(crate) fn listing(&self) -> String {
         let mut lines = Vec::new();
         for tally in &self.bad {

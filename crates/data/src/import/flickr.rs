@@ -14,15 +14,15 @@ use crate::lines::{Line, Lines};
 /// A token file with its lists.
 #[derive(Clone, Debug)]
 pub struct Flickr {
-    /// The folder they lie in, or the token file itself.
+    /// The folder of these files, or the token file itself.
     pub source: PathBuf,
-    /// The folder of the images, if they are at hand.
+    /// The folder of the images, if they are available.
     pub image_dir: Option<PathBuf>,
-    /// Whether images that are in no list come in as well, without a split.
+    /// Whether to import images that are in no list as well, without a split.
     pub unlisted: bool,
 }
 
-/// The files of a folder, by the names they were published under.
+/// The files of a folder, by their published names.
 struct Files {
     tokens: PathBuf,
     lists: Vec<(&'static str, PathBuf)>,
@@ -65,9 +65,10 @@ impl Importer for Flickr {
                 let [plain, ended] = [name.clone(), format!("{name}.jpg")];
                 let name = if known(&ended) && !known(&plain) { ended } else { plain };
                 let Some(rows) = images.remove(&name) else {
-                    let what = match listed.contains(&name) {
-                        true => "is listed already",
-                        false => "is in the list, but has no captions",
+                    let what = if listed.contains(&name) {
+                        "is listed already"
+                    } else {
+                        "is in the list, but has no captions"
                     };
                     sink.bad("impossible entry", &place, &format!("{name} {what}"))?;
                     continue;
@@ -96,16 +97,14 @@ impl Flickr {
     fn find(&self) -> Result<Files, Error> {
         let is_folder = self.source.is_dir();
         let beside = self.source.parent().filter(|parent| !parent.as_os_str().is_empty());
-        let folder = match is_folder {
-            true => &self.source,
-            false => beside.unwrap_or(".".as_ref()),
-        };
+        let folder = if is_folder { &self.source } else { beside.unwrap_or(".".as_ref()) };
         let is_tokens = |name: &str| {
             name.ends_with(".token") || name.ends_with(".token.txt") && !name.contains("lemma")
         };
-        let tokens = match is_folder {
-            false => Some(self.source.clone()),
-            true => only_file(folder, "the token file", &is_tokens)?,
+        let tokens = if is_folder {
+            only_file(folder, "the token file", &is_tokens)?
+        } else {
+            Some(self.source.clone())
         };
         let missing = || Error::format(folder, "no token file (*.token or *.token.txt)");
         let tokens = tokens.ok_or_else(missing)?;
@@ -129,7 +128,7 @@ impl Flickr {
         Ok(Files { tokens, lists })
     }
 
-    /// What is in no list.
+    /// Handles the images that are in no list.
     fn rest(
         &self,
         tokens: &Path,
@@ -162,7 +161,7 @@ impl Flickr {
     }
 }
 
-/// The one file of a folder whose name in lower case fits, if there is one.
+/// The only file of a folder whose lower-case name fits, if there is one.
 fn only_file(
     folder: &Path,
     what: &str,
@@ -184,18 +183,16 @@ fn only_file(
     Ok(found)
 }
 
-/// The captions in order; the rows back if they are not those of an image, whose first caption
-/// has the number 0. (Flickr8k has `x.jpg.1#0` beside `x.jpg#1`, and no image of either name.)
+/// Returns the captions in order, or the rows if they do not belong to an image: the first caption
+/// of an image has the number 0. (Flickr8k has `x.jpg.1#0` beside `x.jpg#1`, and no image of either
+/// name.)
 fn captions(name: &str, rows: BTreeMap<usize, Row>) -> Result<Vec<String>, Vec<Row>> {
     let of_image = has_image_extension(name) && rows.contains_key(&0);
     let rows: Vec<Row> = rows.into_values().collect();
-    match of_image {
-        true => Ok(rows.into_iter().map(|row| row.caption).collect()),
-        false => Err(rows),
-    }
+    if of_image { Ok(rows.into_iter().map(|row| row.caption).collect()) } else { Err(rows) }
 }
 
-/// All rows, by image and number.
+/// Reads all rows, by image and number.
 fn read_tokens(
     path: &Path,
     sink: &mut Sink<'_>,

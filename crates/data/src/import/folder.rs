@@ -1,7 +1,7 @@
 //! A folder of images with `metadata.jsonl` or `metadata.csv`: Hugging Face's ImageFolder.
 //!
-//! Folders called `train`, `validation`, `test` and the like at the top are splits. An image that
-//! no metadata speaks of is an unpaired image; a line without `file_name` is an unpaired text.
+//! Top-level folders called `train`, `validation`, `test` and the like are splits. An image without
+//! metadata is an unpaired image; a line without `file_name` is an unpaired text.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,13 +20,13 @@ use crate::{Error, ordinary};
 pub struct Folder {
     /// The folder.
     pub folder: PathBuf,
-    /// The key or column of the captions; `caption`, `text` or `captions` unless told otherwise.
+    /// The key or column of the captions; by default `caption`, `text` or `captions`.
     pub caption_key: Option<String>,
-    /// The split of images that lie in no folder of a split.
+    /// The split of images outside the folders of splits.
     pub split: String,
 }
 
-/// An image or a line of metadata without one.
+/// An image, or a line of metadata without one.
 #[derive(Default)]
 struct Found {
     place: String,
@@ -66,8 +66,8 @@ impl Importer for Folder {
 }
 
 impl Folder {
-    /// Collects images and metadata files by their paths below the folder. Links to folders are
-    /// not followed, so that there are no circles; hidden files are none of our business.
+    /// Collects images and metadata files by their paths below the folder. It does not follow links
+    /// to folders, which avoids cycles, and ignores hidden files.
     fn walk(
         &self,
         below: &str,
@@ -102,7 +102,7 @@ impl Folder {
         folders.iter().try_for_each(|folder| self.walk(folder, found, metadata, sink))
     }
 
-    /// Reads a metadata file; whether any line has the key of the captions.
+    /// Reads a metadata file and returns whether any line has the caption key.
     fn read_metadata(
         &self,
         file: &str,
@@ -110,10 +110,7 @@ impl Folder {
         sink: &mut Sink<'_>,
     ) -> Result<bool, Error> {
         let path = self.folder.join(file);
-        let rows = match file.ends_with(".csv") {
-            true => csv_rows(&path)?,
-            false => json_rows(&path)?,
-        };
+        let rows = if file.ends_with(".csv") { csv_rows(&path)? } else { json_rows(&path)? };
         let folder = file.rsplit_once('/').map(|(folder, _)| folder);
         let (key, mut has_key) = (self.caption_key.as_deref(), false);
         for (line, row) in rows {
@@ -122,9 +119,10 @@ impl Folder {
                 has_key |= key.is_some_and(|key| row.contains_key(key));
                 let (name, captions) = (file_name(&row)?, captions(&row, key)?);
                 captions.iter().try_for_each(|caption| check_caption(caption))?;
-                match name.is_none() && captions.is_empty() {
-                    true => Err("neither file_name nor caption".to_owned()),
-                    false => Ok((name, captions)),
+                if name.is_none() && captions.is_empty() {
+                    Err("neither file_name nor caption".to_owned())
+                } else {
+                    Ok((name, captions))
                 }
             });
             let (name, captions) = match read {
@@ -167,7 +165,7 @@ fn file_name(row: &Map<String, Value>) -> Result<Option<String>, String> {
     }
 }
 
-/// The rows of a file by line, each as it would stand in JSON.
+/// The rows of a file with their line numbers, as JSON objects.
 type Rows = Vec<(usize, Result<Map<String, Value>, String>)>;
 
 fn json_rows(path: &Path) -> Result<Rows, Error> {

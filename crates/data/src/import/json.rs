@@ -1,4 +1,4 @@
-//! JSON that other programs wrote: whole files, and entries that may be bad one by one.
+//! JSON written by other programs: whole files, and entries that may be bad one by one.
 
 use std::path::Path;
 
@@ -8,8 +8,8 @@ use serde_json::value::RawValue;
 use crate::dataset::without_place;
 use crate::{Error, mapping};
 
-/// Reads a whole file as one value. The line is named; these files are often one long line, so
-/// the column is too.
+/// Reads a whole file as one value. Errors name the line and the column, because these files are
+/// often one long line.
 pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> Result<T, Error> {
     mapping::read(path, |bytes| {
         let bytes = bytes.as_slice();
@@ -20,7 +20,7 @@ pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> Result<T, Error> {
     })
 }
 
-/// One entry of such a file, or what is wrong with it.
+/// Parses one entry of such a file. The error describes the problem.
 pub(crate) fn entry<T: DeserializeOwned>(raw: &RawValue) -> Result<T, String> {
     serde_json::from_str(raw.get()).map_err(|e| without_place(&e))
 }

@@ -14,13 +14,13 @@ use crate::dataset::{DEV, Item};
 pub struct Karpathy {
     /// The file.
     pub json: PathBuf,
-    /// The folder of the images, if they are at hand.
+    /// The folder of the images, if they are available.
     pub image_dir: Option<PathBuf>,
-    /// Whether COCO's `restval` images come in, as a split of that name. The paper trains without
+    /// Whether to import COCO's `restval` images, as a split of that name. The paper trains without
     /// them.
     pub restval: bool,
-    /// The captions of an image that are kept, from the first on. COCO has up to seven where
-    /// the custom is five.
+    /// Most captions per image; the first ones are kept. COCO has up to seven where five are
+    /// customary.
     pub max_captions: usize,
 }
 

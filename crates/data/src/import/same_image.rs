@@ -1,4 +1,4 @@
-//! Image files that are there twice.
+//! Detection of duplicate image files.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -8,11 +8,11 @@ use std::path::Path;
 
 use crate::{Error, ordinary};
 
-/// How much of both ends of a file is looked at before two files are compared as a whole.
+/// Bytes at both ends of a file that are hashed before whole files are compared.
 const ENDS: u64 = 4096;
 
-/// The length of a file and a hash of its ends: equal for equal files, and nearly always
-/// different for different ones.
+/// The length of a file and a hash of its ends: equal for equal files, and nearly always different
+/// for different ones.
 pub(super) type Print = (u64, u64);
 
 pub(super) fn print(path: &Path) -> Result<Print, Error> {
@@ -38,7 +38,7 @@ fn print_file(mut file: File) -> io::Result<Print> {
 pub(super) struct Seen(HashMap<Print, String>);
 
 impl Seen {
-    /// Remembers an image; the earlier one with the very same bytes, if there is one.
+    /// Remembers an image. Returns an earlier one with exactly the same bytes, if any.
     pub(super) fn twin(&mut self, folder: &Path, image: &str, print: Print) -> Option<String> {
         let first = match self.0.entry(print) {
             std::collections::hash_map::Entry::Vacant(vacant) => {
@@ -47,13 +47,13 @@ impl Seen {
             }
             std::collections::hash_map::Entry::Occupied(occupied) => occupied.get().clone(),
         };
-        // A file that is gone meanwhile is nobody's twin.
+        // A file that is gone by now is no duplicate.
         let same = |first: &str| same_bytes(&folder.join(first), &folder.join(image));
         (first != image && same(&first).unwrap_or(false)).then_some(first)
     }
 }
 
-/// Whether two files have the same bytes.
+/// Returns whether two files have the same bytes.
 fn same_bytes(one: &Path, other: &Path) -> Result<bool, Error> {
     let open =
         |path: &Path| ordinary::open(path).map(|file| BufReader::with_capacity(1 << 16, file));

@@ -1,9 +1,9 @@
-//! SCAN's `*_precomp` folders, and the like of VSE++ and IMRAM: per split a file of features, a
-//! file of captions and, maybe, a file of ids.
+//! SCAN's `*_precomp` folders, and the similar ones of VSE++ and IMRAM: per split a file of
+//! features, a file of captions and, optionally, a file of ids.
 //!
-//! COCO's is published as `train` (113,287 images, one row and one id each), `dev`, `test` and
-//! `testall` (whose rows, ids or both are repeated for every caption). Its `train` is the 82,783
-//! training images and 30,504 `restval` ones, which only Karpathy's file tells apart.
+//! The COCO folder is published as `train` (113,287 images, one row and one id each), `dev`, `test`
+//! and `testall` (whose rows, ids or both are repeated for every caption). Its `train` holds the
+//! 82,783 training images and 30,504 `restval` ones, which only Karpathy's file tells apart.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -20,9 +20,9 @@ use crate::{Error, Side, npy};
 pub struct Scan {
     /// The folder.
     pub folder: PathBuf,
-    /// The splits to take; empty means those of `train`, `dev` and `test` that are there.
+    /// The splits to import; empty means those of `train`, `dev` and `test` that exist.
     pub splits: Vec<String>,
-    /// The folder of the images, if they are at hand and the ids are their names.
+    /// The folder of the images, if they are available and the ids are their names.
     pub image_dir: Option<PathBuf>,
     /// Karpathy's JSON file, to leave out COCO's `restval` images as the paper does.
     pub karpathy: Option<PathBuf>,
@@ -67,10 +67,10 @@ impl Importer for Scan {
     }
 }
 
-/// What was seen in one split.
+/// Counts of one split.
 struct Seen {
     rows: usize,
-    /// Images left out as restval.
+    /// Number of images left out as restval.
     dropped: usize,
     /// Whether any id is the name of an image.
     named: bool,
@@ -183,7 +183,7 @@ impl Scan {
         Ok(seen)
     }
 
-    /// The image that an id names: itself, or the id with the usual ending if there is such a file.
+    /// The image that an id names: the id itself, or with the usual extension if that file exists.
     fn image(&self, id: &str) -> Option<String> {
         if has_image_extension(id) {
             return Some(id.to_owned());
@@ -194,7 +194,8 @@ impl Scan {
     }
 }
 
-/// The rule of the published loaders, checked: as many captions as rows, or five times as many.
+/// Captions per image, by the rule of the published loaders: there must be as many captions as
+/// rows, or five times as many.
 fn captions_per_image(rows: usize, captions: usize) -> Result<usize, String> {
     match captions {
         _ if captions == rows => Ok(1),
@@ -215,8 +216,8 @@ fn read_captions(path: &Path) -> Result<Vec<Result<String, String>>, Error> {
     Ok(captions)
 }
 
-/// One id per row. The published files of dev and test name the image of every caption: there, the
-/// ids of a row must be the same.
+/// Reads one id per row. The published files of dev and test repeat the id for every caption;
+/// there, all ids of a row must be equal.
 fn read_ids(path: &Path, rows: usize, per_image: usize) -> Result<Vec<String>, Error> {
     let ids: Vec<String> = Lines::all(path)?.iter().map(|line| line.trim().to_owned()).collect();
     if ids.len() == rows {
@@ -239,7 +240,7 @@ fn read_ids(path: &Path, rows: usize, per_image: usize) -> Result<Vec<String>, E
     Ok(of_rows)
 }
 
-/// What an ids file may call the `restval` images: by file name or by COCO's number.
+/// Names by which an ids file may refer to the `restval` images: file name or COCO number.
 fn restval_ids(path: &Path) -> Result<HashMap<String, String>, Error> {
     #[derive(Deserialize)]
     struct File {

@@ -1,7 +1,7 @@
 //! The generated world as a dataset: pictures, captions and region features.
 //!
-//! Unlike other kinds this one makes what it imports, which takes a while where there are many
-//! images; so it goes on where it was stopped instead of starting anew.
+//! This import generates its own source, which takes long for many images. A stopped import
+//! therefore continues instead of starting anew.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,16 +18,16 @@ use crate::dataset::{DEV, Draft, FeatureSet, ITEMS, Item, Manifest, Per, TEST, T
 use crate::scenes::{DESCRIPTORS, MADE_BY, REGIONS, Settings, Split, World, describe, encode_png};
 use crate::{Dtype, Error, Growing, Progress, Side, npy};
 
-/// The region features of the world.
+/// File of the world's region features.
 const FEATURES: &str = "features/regions.image.npy";
-/// The name of the record of how far they are.
+/// Name of the progress record.
 const RECORD: &str = "scenes";
-/// Scenes that are made and recorded together.
+/// Scenes generated and recorded at a time.
 const CHUNK: usize = 1024;
-/// Pictures per folder: file systems and people dislike folders of a million files.
+/// Pictures per folder, to avoid folders of a million files.
 const PER_FOLDER: usize = 1000;
 
-/// Makes the world of these settings as the new dataset `out`.
+/// Generates the world of these settings as the new dataset `out`.
 pub fn import_scenes(
     settings: &Settings,
     out: &Path,
@@ -50,7 +50,7 @@ pub fn import_scenes(
     }
     let images = draft.folder().join("images");
     let starts = (files.done() as usize..settings.images).step_by(CHUNK);
-    // Waiting for the disk is left to another thread, one chunk behind.
+    // Another thread writes to disk, one chunk behind.
     let (sender, receiver) = sync_channel::<(usize, Vec<Made>)>(1);
     let files = thread::scope(|scope| {
         let recorder = scope.spawn(move || record(files, receiver));
@@ -58,7 +58,7 @@ pub fn import_scenes(
             let chunk = start..(start + CHUNK).min(settings.images);
             let made = make_chunk(&world, chunk.clone(), &images, progress)?;
             if sender.send((chunk.end, made)).is_err() {
-                // The recorder has ended, and says why.
+                // The recorder has failed; joining it returns the error.
                 break;
             }
         }
@@ -71,7 +71,7 @@ pub fn import_scenes(
     Ok(summary(&world))
 }
 
-/// The files of the draft, as far as this very job made them.
+/// Opens the files of the draft, with the progress that exactly this job made.
 fn open(draft: &Draft, job: &str) -> Result<Growing, Error> {
     if !Growing::is_of(draft.folder(), RECORD, job)? {
         draft.clear()?;
@@ -81,13 +81,13 @@ fn open(draft: &Draft, job: &str) -> Result<Growing, Error> {
     Growing::open(draft.folder(), RECORD, job, &[ITEMS, FEATURES])
 }
 
-/// What goes into the files of a scene: its line and its features.
+/// The line and the features of a scene.
 struct Made {
     line: Vec<u8>,
     features: Vec<u8>,
 }
 
-/// Appends chunks as they come, and records each. The pictures of a chunk are there before it.
+/// Appends chunks as they arrive and records each. The pictures of a chunk are written before it.
 fn record(mut files: Growing, chunks: Receiver<(usize, Vec<Made>)>) -> Result<Growing, Error> {
     for (end, made) in chunks {
         for Made { line, features } in made {
@@ -117,7 +117,7 @@ fn make_chunk(
     made.collect()
 }
 
-/// Makes one scene: its picture as a file, its line and its features.
+/// Generates one scene: writes its picture, and returns its line and its features.
 fn make(world: &World, index: usize, images: &Path) -> Result<Made, Error> {
     let scene = world.scene(index);
     let picture = scene.render();
@@ -164,7 +164,7 @@ fn manifest(name: &str, source: &str, settings: &Settings) -> Manifest {
     }
 }
 
-/// How more pictures are described in the same way.
+/// The recipe for describing more pictures in the same way.
 fn made_by() -> toml::Table {
     let (key, value) = MADE_BY;
     let notes = [(key, value), ("dtype", "f16"), ("nextpair", env!("CARGO_PKG_VERSION"))];

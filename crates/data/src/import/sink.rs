@@ -1,4 +1,4 @@
-//! Where every importer puts its entries: checked, counted, written.
+//! The sink of every importer: checks, counts and writes entries.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
@@ -14,23 +14,23 @@ use super::{Counts, Summary};
 use crate::dataset::{FeatureSet, ITEMS, Item, Items, Manifest, Per, check_caption};
 use crate::{Error, Progress, Side, npy, picture};
 
-/// Entries whose images are looked at together.
+/// Entries whose images are checked together.
 const BATCH: usize = 1024;
 
-/// An item as it was found.
+/// An item as the importer found it.
 #[derive(Clone, Debug, Default)]
 pub struct Entry {
     /// The item.
     pub item: Item,
-    /// File and line or row, for complaints.
+    /// File and line or row, for error messages.
     pub place: String,
-    /// Its row in the image features, where the source has some.
+    /// The item's row in the image features, if the source has some.
     pub image_row: Option<usize>,
-    /// Its row in the text features, where the source has one per item.
+    /// The item's row in the text features, if the source has one per item.
     pub text_row: Option<usize>,
 }
 
-/// Takes entries, and writes a dataset from the good ones.
+/// Takes entries and writes a dataset from the good ones.
 pub struct Sink<'a> {
     folder: PathBuf,
     manifest: Manifest,
@@ -73,7 +73,7 @@ impl<'a> Sink<'a> {
         })
     }
 
-    /// Says that image paths are relative to this folder, so that their files are looked at.
+    /// Sets the folder of the image paths, so that the image files are checked.
     pub fn images_in(&mut self, folder: &Path) -> Result<(), Error> {
         let whole = folder.canonicalize().map_err(|e| Error::io(folder, e))?;
         if !whole.is_dir() {
@@ -83,7 +83,7 @@ impl<'a> Sink<'a> {
         Ok(())
     }
 
-    /// A folder for images that the source does not have as files of their own.
+    /// Creates a folder for images that are not separate files in the source.
     pub(super) fn own_images(&mut self) -> Result<PathBuf, Error> {
         let folder = self.folder.join("images");
         std::fs::create_dir_all(&folder).map_err(|e| Error::io(&folder, e))?;
@@ -91,8 +91,8 @@ impl<'a> Sink<'a> {
         Ok(folder)
     }
 
-    /// Features that came with the source and stay where they are: files of `available` rows
-    /// together. Entries name their rows.
+    /// Adds features that came with the source and stay where they are: files with `available` rows
+    /// in total. Entries name their rows.
     pub fn features(
         &mut self,
         name: &str,
@@ -112,7 +112,7 @@ impl<'a> Sink<'a> {
         Ok(())
     }
 
-    /// The items so far, as the dataset will have them.
+    /// The items written so far.
     pub(super) fn written(&mut self) -> Result<Items, Error> {
         self.write_pending()?;
         let path = self.folder.join(ITEMS);
@@ -120,13 +120,13 @@ impl<'a> Sink<'a> {
         Items::open(&path)
     }
 
-    /// Whether there are bad entries and none may be skipped, so that the import ends in an error.
+    /// Returns whether the import will fail: there are bad entries and none may be skipped.
     pub(super) fn is_refused(&self) -> bool {
         !self.skip_bad && self.log.findings.bad_count() > 0
     }
 
-    /// Image features that were made while importing: `available` rows, and the row of every item
-    /// that was written, -1 for none.
+    /// Adds image features made during the import: `available` rows, and the row of every written
+    /// item, -1 for none.
     pub(super) fn image_rows(
         &mut self,
         name: &str,
@@ -143,35 +143,35 @@ impl<'a> Sink<'a> {
         Ok(())
     }
 
-    /// A place for feature files that must be made while importing.
+    /// Creates a folder for feature files that are made during the import.
     pub(super) fn own_features(&self) -> Result<PathBuf, Error> {
         let folder = self.folder.join("features");
         std::fs::create_dir_all(&folder).map_err(|e| Error::io(&folder, e))?;
         Ok(folder)
     }
 
-    /// A phase of the work begins.
+    /// Begins a phase of the work.
     pub fn start(&self, phase: &'static str, total: usize) {
         self.progress.start(phase, total as u64);
     }
 
-    /// Part of the phase is done.
+    /// Completes part of the phase.
     pub fn advance(&self, steps: usize) {
         self.progress.advance(steps as u64);
     }
 
-    /// Something is wrong with the source at `place`.
+    /// Records a bad entry of the source at `place`.
     pub fn bad(&mut self, what: &'static str, place: &str, detail: &str) -> Result<(), Error> {
         let colon = if detail.is_empty() { "" } else { ": " };
         self.log.bad(what, &format!("{place}{colon}{detail}"))
     }
 
-    /// Something is not wrong, but should not go unsaid.
+    /// Records an oddity that is not an error.
     pub fn note(&mut self, what: &'static str, detail: &str) -> Result<(), Error> {
         self.log.note(what, detail)
     }
 
-    /// The first `most` captions of an image; that there were more is noted.
+    /// Keeps the first `most` captions of an image, and notes if there were more.
     pub fn at_most(
         &mut self,
         most: usize,
@@ -186,7 +186,7 @@ impl<'a> Sink<'a> {
         Ok(captions)
     }
 
-    /// Takes an entry; `false` if it is refused.
+    /// Takes an entry; returns `false` if it is refused.
     pub fn entry(&mut self, mut entry: Entry) -> Result<bool, Error> {
         self.clean_captions(&mut entry)?;
         let item = &entry.item;
@@ -206,7 +206,7 @@ impl<'a> Sink<'a> {
         Ok(true)
     }
 
-    /// Trims captions, drops the bad ones, and notes those that are there twice.
+    /// Trims captions, drops bad ones, and notes duplicates.
     fn clean_captions(&mut self, entry: &mut Entry) -> Result<(), Error> {
         let (place, captions) = (&entry.place, std::mem::take(&mut entry.item.captions));
         let mut own = HashSet::new();
@@ -286,7 +286,7 @@ impl<'a> Sink<'a> {
         Ok(())
     }
 
-    /// Ends the dataset; `out` is what errors call it.
+    /// Completes the dataset. Errors name it `out`.
     pub(super) fn finish(mut self, out: &Path) -> Result<(Manifest, Summary), Error> {
         self.write_pending()?;
         let synced = self.items.flush().and_then(|()| self.items.get_ref().sync_all());
@@ -311,7 +311,7 @@ impl<'a> Sink<'a> {
     }
 }
 
-/// Writes the row of every item.
+/// Writes the row of every item to a file.
 fn write_rows(folder: &Path, name: &str, side: Side, rows: &[i64]) -> Result<PathBuf, Error> {
     let relative = PathBuf::from(format!("features/{name}.{side}.rows.npy"));
     let path = folder.join(&relative);

@@ -18,27 +18,27 @@ const CAPTION_COLUMN: &str = "title";
 /// A table with one row per caption. Rows of one image are one item.
 #[derive(Clone, Debug)]
 pub struct Table {
-    /// The file. Tabs separate the columns if there are any in its first line, else commas.
+    /// The file. Columns are separated by tabs if its first line has any, else by commas.
     pub file: PathBuf,
-    /// The column of image paths, which must be there if it is named; else `filepath`, if it is
-    /// there. A row without one is a caption without an image.
+    /// The column of image paths, which must exist if it is named here. The default is `filepath`,
+    /// if it exists. A row without an image path is a caption without an image.
     pub image_column: Option<String>,
-    /// The column of captions, likewise; else `title`. A row without one is an image without a
-    /// caption.
+    /// The column of captions, likewise; the default is `title`. A row without a caption is an
+    /// image without one.
     pub caption_column: Option<String>,
     /// The column of ids; without it the image path is the id.
     pub id_column: Option<String>,
     /// The column of splits.
     pub split_column: Option<String>,
-    /// The split of rows that have none.
+    /// The split of rows without one.
     pub split: String,
-    /// The folder that image paths are relative to: that of the file unless told otherwise.
+    /// The folder that image paths are relative to; by default the folder of the file.
     pub image_dir: Option<PathBuf>,
-    /// Whether the images are left alone, for tables of images that are elsewhere.
+    /// Whether to skip the checks of image files, for images that are stored elsewhere.
     pub without_images: bool,
 }
 
-/// Where the columns are.
+/// Positions of the columns.
 struct Columns {
     image: Option<usize>,
     caption: Option<usize>,
@@ -97,7 +97,7 @@ impl Table {
     }
 }
 
-/// The items so far, by id, and the folder of the images as it was named and from the root on.
+/// The items so far, by id, and the image folder, both as named and as an absolute path.
 struct Rows {
     folders: [PathBuf; 2],
     newlines: Newlines,
@@ -106,7 +106,7 @@ struct Rows {
 }
 
 impl Table {
-    /// A table as open_clip expects it: columns `filepath` and `title`, images beside it.
+    /// A table in open_clip's layout: columns `filepath` and `title`, images beside the file.
     pub fn new(file: PathBuf) -> Self {
         Table {
             file,
@@ -219,7 +219,7 @@ impl Table {
     }
 }
 
-/// Tables often have whole paths; those inside the folder of images are as good as relative ones.
+/// Makes a path relative to the image folder if it lies inside. Tables often have absolute paths.
 fn relative_to(folders: &[PathBuf; 2], image: &str) -> String {
     let inside =
         |folder: &PathBuf| Path::new(image).strip_prefix(folder).ok().and_then(Path::to_str);

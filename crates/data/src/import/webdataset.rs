@@ -1,5 +1,5 @@
 //! WebDataset shards: tar files in which members of one name and different extensions belong
-//! together, `000001.jpg` with `000001.txt` or `000001.json`.
+//! together, such as `000001.jpg` and `000001.txt` or `000001.json`.
 
 mod members;
 
@@ -16,14 +16,14 @@ use crate::dataset::{Item, check_inside};
 use crate::{Error, ordinary, picture};
 use members::{Bounded, each_member, text, unpack};
 
-/// A member that is larger is no image and no caption.
+/// Largest member in bytes; anything larger is neither an image nor a caption.
 const LARGEST_MEMBER: u64 = 256 << 20;
 
-/// Folders in the name of a member: every one of them would be made.
+/// Most folders in the name of a member: the import creates each of them.
 const DEEPEST_NAME: usize = 32;
-/// Bytes of the name of a member, which becomes an id and a path.
+/// Longest name of a member in bytes; it becomes an id and a path.
 const LONGEST_NAME: usize = 1024;
-/// A compressed shard may become this many times as large, and as much in any case. Captions and
+/// A compressed shard may expand to this many times its size, plus `LARGEST_ANYWAY`. Captions and
 /// the headers before them shrink to a twentieth.
 const LARGEST_RATIO: u64 = 200;
 const LARGEST_ANYWAY: u64 = 64 << 20;
@@ -64,7 +64,7 @@ impl Importer for WebDataset {
 }
 
 impl WebDataset {
-    /// The shards by name, in the order of their names.
+    /// The shards with their names, in the order of the names.
     fn shards(&self) -> Result<Vec<(String, PathBuf)>, Error> {
         let name = |path: &Path| {
             let name = path.file_name()?.to_str().filter(|name| !name.starts_with('.'))?;
@@ -95,7 +95,7 @@ impl WebDataset {
     }
 }
 
-/// One tar file on its way into the dataset.
+/// One tar file that is being imported.
 struct Shard<'a> {
     name: &'a str,
     path: &'a Path,
@@ -103,11 +103,11 @@ struct Shard<'a> {
     images: &'a Path,
 }
 
-/// Why no more members are taken.
+/// The reason for taking no more members.
 enum Stop {
     /// The shard is damaged; others may be whole.
     Shard(io::Error),
-    /// The import cannot go on.
+    /// The import cannot continue.
     Import(Error),
 }
 
@@ -129,12 +129,13 @@ impl Shard<'_> {
         let size = file.metadata().map_err(|e| Error::io(self.path, e))?.len();
         let file = BufReader::new(file);
         let plain = self.path.extension().is_some_and(|extension| extension == "tar");
-        let bytes: Box<dyn Read> = match plain {
-            true => Box::new(file),
-            false => Box::new(Bounded {
+        let bytes: Box<dyn Read> = if plain {
+            Box::new(file)
+        } else {
+            Box::new(Bounded {
                 bytes: MultiGzDecoder::new(file),
                 left: LARGEST_ANYWAY.saturating_add(size.saturating_mul(LARGEST_RATIO)),
-            }),
+            })
         };
         let mut sample = Sample::default();
         let taken =
@@ -143,7 +144,7 @@ impl Shard<'_> {
             Ok(()) => {}
             Err(Stop::Import(error)) => return Err(error),
             Err(Stop::Shard(error)) => {
-                // Behind a damaged place nothing can be found.
+                // Nothing can be found after a damaged place.
                 sink.bad("damaged shard", &self.path.display().to_string(), &error.to_string())?;
             }
         }
@@ -164,7 +165,7 @@ impl Shard<'_> {
         if member.header().entry_type().is_dir() || is_hidden {
             return Ok(());
         }
-        // The name of the shard is part of the path, and may be as odd as that of a member.
+        // The shard's name is part of the path, and may be as odd as that of a member.
         let file = format!("{}/{name}", self.name);
         let refused = match check_inside(name).and_then(|()| check_inside(&file)) {
             Err(what) => Some(what),
@@ -218,7 +219,7 @@ impl Shard<'_> {
         Ok(())
     }
 
-    /// The sample has no more members. An image that is not kept is removed again.
+    /// Ends a sample. Removes its image again if it is not kept.
     fn end(&self, sample: Sample, sink: &mut Sink<'_>) -> Result<(), Error> {
         let unpacked = sample.image.as_ref().map(|image| self.images.join(image));
         let kept = self.keep(sample, unpacked.as_deref(), sink)?;
@@ -254,10 +255,10 @@ impl Shard<'_> {
             }
             return Ok(false);
         }
-        // Looked at here, and not only with many others by the sink, so that a shard full of
-        // rubbish does not fill the disk.
+        // Check the image here, not only in the sink's batches, so that a shard full of garbage
+        // does not fill the disk.
         if let Some((path, Err(error))) = unpacked.map(|path| (path, picture::probe(path))) {
-            // Where it was unpacked for a moment is nobody's business.
+            // Hide the temporary place that it was unpacked to.
             let what = error.to_string().replace(&format!("{}: ", path.display()), "");
             return refuse(sink, "bad or missing image", &what);
         }

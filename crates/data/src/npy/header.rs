@@ -2,20 +2,20 @@
 
 pub(super) const MAGIC: &[u8] = b"\x93NUMPY";
 
-/// What the header of a `.npy` file declares.
+/// The header of a `.npy` file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// The type of an element, as NumPy writes it: `<f4`, or the text of a list for records.
+    /// The element type in NumPy's notation: `<f4`, or the text of a list for records.
     pub descr: String,
     /// Whether the first index runs fastest.
     pub fortran_order: bool,
-    /// The length of every dimension.
+    /// The size of every dimension.
     pub shape: Vec<usize>,
-    /// Where the numbers start, in bytes.
+    /// Offset of the numbers in bytes.
     pub data_start: usize,
 }
 
-/// Reads the header at the start of `bytes`, of format version 1.0, 2.0 or 3.0.
+/// Parses the header at the start of `bytes`, of format version 1.0, 2.0 or 3.0.
 pub fn parse(bytes: &[u8]) -> Result<Header, String> {
     let cut = || format!("the header is cut off: the file has only {} bytes", bytes.len());
     let Some(rest) = bytes.strip_prefix(MAGIC) else {
@@ -38,13 +38,14 @@ pub fn parse(bytes: &[u8]) -> Result<Header, String> {
     Ok(Header { descr, fortran_order, shape, data_start: end })
 }
 
-/// The little of Python's literals that a header needs.
+/// A parser for the subset of Python's literals that a header needs.
 struct Literal<'a> {
     rest: &'a str,
 }
 
 impl Literal<'_> {
-    /// `{'descr': ..., 'fortran_order': ..., 'shape': ...}`, in any order, each exactly once.
+    /// Parses `{'descr': ..., 'fortran_order': ..., 'shape': ...}`, in any order, each exactly
+    /// once.
     fn header(&mut self) -> Result<(String, bool, Vec<usize>), String> {
         let (mut descr, mut fortran_order, mut shape) = (None, None, None);
         self.expect('{')?;
@@ -132,7 +133,7 @@ impl Literal<'_> {
         Ok(shape)
     }
 
-    /// A type string, or the text of the list that describes a record.
+    /// Parses a type string, or the text of the list that describes a record.
     fn descr(&mut self) -> Result<String, String> {
         if !self.eat('[') {
             return self.string();

@@ -24,7 +24,7 @@ pub(super) fn stream(source: &Source<'_>) -> Result<Matrix, Error> {
             ColumnReader::DoubleColumnReader(reader) => {
                 rows.append(reader, |value, bytes| bytes.extend(value.to_le_bytes()))
             }
-            // Half precision, as `element_type` saw; stored little-endian already.
+            // Half precision, as checked by `element_type`; already little-endian.
             ColumnReader::FixedLenByteArrayColumnReader(reader) => {
                 rows.append(reader, |value, bytes| bytes.extend(value.data()))
             }
@@ -35,7 +35,7 @@ pub(super) fn stream(source: &Source<'_>) -> Result<Matrix, Error> {
     rows.finish(dtype)
 }
 
-/// The type of the numbers, whatever groups the writer used to spell a list of them.
+/// The type of the numbers, however the writer nested its groups around them.
 fn element_type(source: &Source<'_>, descriptor: &ColumnDescriptor) -> Result<Dtype, Error> {
     if descriptor.max_rep_level() != 1 {
         return Err(unsuitable(source, descriptor));
@@ -65,10 +65,10 @@ fn unsuitable(source: &Source<'_>, descriptor: &ColumnDescriptor) -> Error {
     ))
 }
 
-/// The rows decoded so far, in a file without a name.
+/// The rows decoded so far, in a nameless file.
 struct Rows<'a> {
     source: &'a Source<'a>,
-    /// The definition level of a number that is there.
+    /// Definition level of a number that is present.
     present: i16,
     /// The definition level of a list with an element, null or not.
     element: i16,
@@ -89,7 +89,7 @@ impl<'a> Rows<'a> {
         })
     }
 
-    /// Appends one row group. The first row tells how many rows make a batch.
+    /// Appends one row group. The first row determines how many rows make a batch.
     fn append<T: DataType>(
         &mut self,
         mut reader: ColumnReaderImpl<T>,
@@ -115,8 +115,8 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// Counts the rows of a batch, and holds each to the length of the first. A level of
-    /// repetition 0 starts a row; the level of definition says how far down something is there.
+    /// Counts the rows of a batch and checks that each is as long as the first. Repetition level 0
+    /// starts a row; the definition level says how deep a value is present.
     fn check(&mut self, defined: &[i16], repeated: &[i16]) -> Result<(), Error> {
         let mut length = 0;
         for (at, (&defined, &repeated)) in defined.iter().zip(repeated).enumerate() {

@@ -1,16 +1,15 @@
-//! Pages, held to a plausible size before they are decoded.
+//! Limits on the size of pages before they are decoded.
 
 use ::parquet::column::page::{Page, PageMetadata, PageReader};
 use ::parquet::errors::{ParquetError, Result};
 
-/// Runs of equal values take next to no bytes, so a small page may well hold many of them; this
-/// many are always believed, and beyond that so many per byte.
+/// Values per page that are always accepted, and values per byte beyond that. Runs of equal values
+/// take next to no bytes, so a small page may well hold many.
 const VALUES: usize = 1 << 24;
 const VALUES_PER_BYTE: usize = 1 << 10;
 
-/// Refuses pages that declare far more values than their bytes can hold. The decoder makes room
-/// for what a page declares before it looks at the bytes, and a damaged number must not become
-/// gigabytes of memory.
+/// Refuses pages that declare far more values than their bytes can hold. The decoder allocates for
+/// the declared values before it reads the bytes, and a damaged number must not allocate gigabytes.
 pub(super) struct Plausible(pub(super) Box<dyn PageReader>);
 
 fn check(page: Page) -> Result<Page> {

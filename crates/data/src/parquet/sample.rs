@@ -23,7 +23,7 @@ impl<T: DataType> Column<T> {
         Column { values, defined: None, repeated: None }
     }
 
-    /// Rows of `dim` values, none of them null, where a value that is there has level `present`.
+    /// Rows of `dim` values without nulls; a value has the definition level `present`.
     pub(crate) fn lists(present: i16, dim: usize, values: Vec<T::T>) -> Self {
         let defined = vec![present; values.len()];
         let repeated = (0..values.len()).map(|i| i16::from(i % dim != 0)).collect();

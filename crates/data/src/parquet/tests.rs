@@ -13,8 +13,8 @@ use super::sample::{self, Column};
 use super::*;
 use crate::{Dtype, damage};
 
-/// A list as pyarrow writes it: the list and its elements may be null, so a number that is there
-/// has definition level 3.
+/// A list as pyarrow writes it: the list and its elements may be null, so a number has definition
+/// level 3.
 const FLOATS: &str =
     "optional group embedding (LIST) { repeated group list { optional float element; } }";
 

@@ -1,6 +1,6 @@
-//! JPEG, from its decoder directly: only there can it be told to refuse files that are cut off or
-//! damaged. By default it fills what is missing with grey. What it fills even so is found by
-//! [`coded`].
+//! JPEG, by calling its decoder directly: only there is an option to refuse truncated or damaged
+//! files. By default the decoder fills missing parts with grey. [`coded`] finds the gaps that it
+//! fills even so.
 
 mod coded;
 
@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn exif_orientation_is_applied() {
-        // A rotation by 90 degrees: what is stored on top belongs on the right.
+        // A rotation by 90 degrees: the stored top belongs on the right.
         let jpeg = grey(24, 16);
         let exif = b"\xff\xe1\x00\x22Exif\0\0MM\0\x2a\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0\0\0\0\0";
         let turned = [&jpeg[..2], exif, &jpeg[2..]].concat();

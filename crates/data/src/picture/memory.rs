@@ -1,5 +1,5 @@
-//! How much memory decoding takes, and that all decoders of a process together take no more than
-//! one large picture.
+//! The memory that decoding takes. All decoders of a process together take no more than one large
+//! picture may.
 
 use std::path::Path;
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -8,39 +8,39 @@ use image::ColorType;
 
 use crate::Error;
 
-/// The most memory that decoding may take, the bytes of the file included: 600 MiB. A file of a
-/// few kilobytes can claim to be any size, so pictures that need more are refused before anything
-/// is allocated for them.
+/// Most memory that decoding may take, including the bytes of the file: 600 MiB. A file of a few
+/// kilobytes can claim any size, so pictures that need more are refused before anything is
+/// allocated for them.
 pub const MAX_BYTES: u64 = 600 << 20;
 
-/// No picture has more pixels: the cheapest kind takes seven bytes for each while it is decoded.
+/// Most pixels of any picture: the cheapest kind takes seven bytes per pixel while it is decoded.
 pub const MAX_PIXELS: u64 = MAX_BYTES / LEAST;
 
-/// The decoded pixels, and a copy of another kind: with transparency and without.
+/// Least bytes per pixel: the decoded pixels, and a copy with or without transparency.
 const LEAST: u64 = 4 + 3;
 
-/// Bytes per pixel for pictures that the decoder returns in some kind of colour: what it returns,
-/// and four bytes of red, green, blue and transparency.
+/// Bytes per pixel for pictures that the decoder returns in this colour type: those pixels, and
+/// four bytes of RGBA.
 pub(super) fn of_colour(colour: ColorType) -> u64 {
     (u64::from(colour.bytes_per_pixel()) + 4).max(LEAST)
 }
 
-/// Bytes per pixel for GIF: the canvas, and a frame of twice its size at most.
+/// Bytes per pixel for GIF: the canvas, and a frame of at most twice its size.
 pub(super) const GIF: u64 = 4 + 8;
 
-/// Bytes per pixel for WebP, which may be an animation: the canvas, a frame as it is coded, as
-/// colours and maybe its transparency before and after decoding, and what the decoder returns.
+/// Bytes per pixel for WebP, which may be an animation: the canvas, a coded frame, its colours,
+/// perhaps its transparency before and after decoding, and the pixels that the decoder returns.
 pub(super) fn of_webp(colour: ColorType) -> u64 {
     if colour.has_alpha() { 4 + 2 + 4 + 5 + 4 } else { 4 + 2 + 4 + 3 }
 }
 
-/// Bytes per pixel for JPEG: files that come in several scans keep two bytes of every component
-/// until the last one.
+/// Bytes per pixel for JPEG: a file with several scans keeps two bytes per component until the last
+/// scan.
 pub(super) fn of_scans(components: u8) -> u64 {
     (3 + 2 * u64::from(components)).max(LEAST)
 }
 
-/// An error unless a picture of this size can be decoded.
+/// Returns the bytes that decoding takes, or an error if they are too many.
 pub(super) fn check(
     path: &Path,
     (width, height): (u32, u32),
@@ -52,31 +52,32 @@ pub(super) fn check(
         return Err(Error::format(path, format!("{width} x {height} pixels; there is none")));
     }
     let bytes = pixels.saturating_mul(per_pixel).saturating_add(file);
-    match bytes > MAX_BYTES {
-        true => Err(Error::format(
+    if bytes > MAX_BYTES {
+        Err(Error::format(
             path,
             format!(
                 "{width} x {height} pixels; decoding them takes {bytes} bytes of memory, accepted \
                  are {MAX_BYTES}"
             ),
-        )),
-        false => Ok(bytes),
+        ))
+    } else {
+        Ok(bytes)
     }
 }
 
-/// A share of the memory for decoding; given back when it is dropped.
+/// A share of the memory for decoding, released on drop.
 pub(super) struct Share<'a> {
     gate: &'a Gate,
     bytes: u64,
 }
 
-/// The memory for decoding that is free.
+/// The free memory for decoding.
 pub(super) struct Gate {
     free: Mutex<u64>,
     more: Condvar,
 }
 
-/// Of the process.
+/// The gate of this process.
 pub(super) static GATE: Gate = Gate::new(MAX_BYTES);
 
 impl Gate {
@@ -84,7 +85,7 @@ impl Gate {
         Gate { free: Mutex::new(bytes), more: Condvar::new() }
     }
 
-    /// Waits until so much is free. [`check`] refuses what could never be.
+    /// Waits until `bytes` are free. [`check`] has refused requests that could never be granted.
     pub(super) fn take(&self, bytes: u64) -> Share<'_> {
         let free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         let enough = self.more.wait_while(free, |free| *free < bytes);

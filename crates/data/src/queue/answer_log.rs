@@ -1,4 +1,4 @@
-//! The log of answers: a file that only grows.
+//! The append-only log of answers.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{File, OpenOptions};
@@ -9,32 +9,33 @@ use super::Answer;
 use super::answers::parse;
 use crate::{Error, ordinary};
 
-/// Every answer that was ever given, in order, in a file of JSON lines.
+/// All answers ever given, in order, in a file of JSON lines.
 ///
-/// Nothing in it is overwritten: who has second thoughts says something more. Several processes
-/// may append at the same time; a process killed meanwhile leaves at most an unfinished last
-/// line, which counts as not there and is cut off by the next one.
+/// Nothing is overwritten: an annotator who changes their mind adds another answer. Several
+/// processes may append at the same time. A process that is killed meanwhile leaves at most an
+/// unfinished last line, which is ignored and then cut off by the next append.
 #[derive(Debug)]
 pub struct AnswerLog {
     path: PathBuf,
     answers: Vec<Answer>,
     known: HashSet<Answer>,
     by_id: HashMap<String, Vec<usize>>,
-    /// How much of the file was read, up to the end of a line.
+    /// Bytes of the file read so far, up to the end of a line.
     read: u64,
 }
 
 /// The outcome of [`AnswerLog::append`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Appended {
-    /// AnswerLog that were written down.
+    /// Number of answers written.
     pub new: usize,
-    /// AnswerLog that were there already: the same said of the same item by the same person.
+    /// Number of answers already in the log: the same answer to the same item by the same
+    /// annotator.
     pub known: usize,
 }
 
 impl AnswerLog {
-    /// Reads the log, if there is one; [`append`](Self::append) begins it otherwise.
+    /// Reads the log if it exists; otherwise the first [`append`](Self::append) creates it.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let mut log = AnswerLog {
             path: path.to_path_buf(),
@@ -61,8 +62,8 @@ impl AnswerLog {
         self.by_id.get(id).into_iter().flatten().map(|&at| &self.answers[at])
     }
 
-    /// Writes the answers that are new, and returns when they will survive a loss of power.
-    /// Appending the same answers again adds nothing. With an error nothing is written.
+    /// Writes the answers that are new and returns once they would survive a power loss. Appending
+    /// the same answers again adds nothing. On an error nothing is written.
     pub fn append(&mut self, answers: &[Answer]) -> Result<Appended, Error> {
         for (row, answer) in answers.iter().enumerate() {
             answer.check().map_err(|what| Error::row(&self.path, row, what))?;
@@ -85,7 +86,7 @@ impl AnswerLog {
             written = written.and_then(|()| sync_folder(&self.path));
         }
         if let Err(error) = written {
-            // Part of it may be on disk; if cutting it off fails too, the next one does it.
+            // Part of it may be on disk. If the cut fails as well, the next append does it.
             let _ = file.set_len(end);
             self.forget(before, end);
             return Err(Error::io(&self.path, error));
@@ -93,7 +94,7 @@ impl AnswerLog {
         Ok(Appended { new, known: answers.len() - new })
     }
 
-    /// Reads what was appended since. An unfinished last line is left alone: somebody may be
+    /// Reads the lines appended since. Leaves an unfinished last line alone: another process may be
     /// writing it.
     fn read_on(&mut self, file: &mut File) -> Result<(), Error> {
         let fail = |e| Error::io(&self.path, e);
@@ -121,7 +122,7 @@ impl AnswerLog {
         self.answers.push(answer);
     }
 
-    /// Forgets all answers from `first` on.
+    /// Drops all answers from `first` on.
     fn forget(&mut self, first: usize, end: u64) {
         for answer in self.answers.drain(first..) {
             self.known.remove(&answer);
@@ -130,7 +131,7 @@ impl AnswerLog {
         self.read = end;
     }
 
-    /// Writes the answers from `first` on behind the last whole line.
+    /// Writes the answers from `first` on after the last whole line.
     fn write_from(&mut self, file: &mut File, first: usize) -> std::io::Result<()> {
         let mut lines = Vec::new();
         for answer in &self.answers[first..] {
@@ -148,7 +149,7 @@ impl AnswerLog {
     }
 }
 
-/// The name of a new file is kept by its folder.
+/// The name of a new file is stored in its folder.
 #[allow(clippy::disallowed_methods, reason = "a folder, in which a file was just made")]
 fn sync_folder(path: &Path) -> std::io::Result<()> {
     #[cfg(unix)]
@@ -275,7 +276,7 @@ mod tests {
         });
     }
 
-    /// `/dev/full` stands in for a full disk where it can: as a file it is refused before that.
+    /// `/dev/full` would simulate a full disk, but it is not a regular file and is refused earlier.
     #[cfg(unix)]
     #[test]
     fn devices_and_missing_folders_are_refused() {

@@ -1,4 +1,4 @@
-//! Answers as people and their tools write them down.
+//! Answers in the formats of people and their tools.
 
 mod coco;
 mod label_studio;
@@ -13,18 +13,19 @@ use super::{Answer, Said};
 use crate::dataset::Dataset;
 use crate::{Error, Side, mapping};
 
-/// Reads what people said about the tasks of a pool: `.jsonl` with one [`Answer`] a line, `.csv`
-/// with a header (the sheet of [`write_csv`](super::write_csv), or any table with `id` and
-/// `caption`, for text pools `id` and `image`), or `.json` as Label Studio exports it (JSON or
-/// JSON-MIN) or in the captions layout of COCO. Rows that were left empty are no answers; whatever
-/// is wrong is an error with its place. COCO's images are looked for in the dataset; nothing else
-/// is.
+/// Reads answers to the tasks of a pool.
+///
+/// The file is `.jsonl` with one [`Answer`] per line; `.csv` with a header (the sheet of
+/// [`write_csv`](super::write_csv), or any table with `id` and `caption`, for text pools `id` and
+/// `image`); or `.json` in Label Studio's export formats (JSON or JSON-MIN) or in COCO's captions
+/// layout. Empty rows are not answers. Errors name their place in the file. Only COCO's images are
+/// looked up in the dataset.
 pub fn read_answers(path: &Path, pool: Side, dataset: &Dataset) -> Result<Vec<Answer>, Error> {
     let placed = read_placed_answers(path, pool, dataset)?;
     Ok(placed.into_iter().map(|(_, answer)| answer).collect())
 }
 
-/// The same as [`read_answers`], with the place of every answer for whoever has to complain.
+/// Like [`read_answers`], with the place of every answer for error messages.
 pub fn read_placed_answers(
     path: &Path,
     pool: Side,
@@ -44,19 +45,19 @@ pub fn read_placed_answers(
     }
 }
 
-/// Where an answer stands in its file. All count from 1.
+/// The place of an answer in its file, counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// A line of text.
     Line(usize),
-    /// A task of Label Studio.
+    /// A Label Studio task.
     Task(usize),
-    /// An annotation of COCO.
+    /// A COCO annotation.
     Annotation(usize),
 }
 
 impl Place {
-    /// Something is wrong at this place of a file.
+    /// Makes an error about this place of a file.
     pub fn error(self, path: &Path, what: impl AsRef<str>) -> Error {
         let what = what.as_ref();
         match self {
@@ -77,7 +78,7 @@ fn is_object(path: &Path) -> Result<bool, Error> {
     Ok(bytes.trim_ascii_start().first() == Some(&b'{'))
 }
 
-/// The answer without blanks around what was said, if it is one for this pool.
+/// Trims the answer, or returns an error if it does not fit this pool.
 fn accepted(mut answer: Answer, pool: Side) -> Result<Answer, String> {
     let (Said::Caption(said) | Said::Image(said) | Said::Skip(said)) = &mut answer.said;
     if said.trim().len() < said.len() {
@@ -95,7 +96,7 @@ fn accepted(mut answer: Answer, pool: Side) -> Result<Answer, String> {
     answer.check().map(|()| answer)
 }
 
-/// Something said of an item of this pool: its other half.
+/// Makes an answer from the other half of an item of this pool.
 fn other_half(pool: Side, said: String) -> Said {
     match pool {
         Side::Image => Said::Caption(said),

@@ -1,4 +1,4 @@
-//! Tasks and answers in the formats that other programs read.
+//! Tasks and answers in the formats of other programs.
 
 mod coco;
 
@@ -12,26 +12,26 @@ use super::{Answer, Said, Task, label_studio, sheet};
 use crate::dataset::Dataset;
 use crate::{Error, Side};
 
-/// A format in which answers leave.
+/// A format for exporting answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExportFormat {
-    /// One [`Answer`] a line.
+    /// One [`Answer`] per line.
     Jsonl,
     /// One row per answer: the sheet of [`write_csv`](super::write_csv), filled in.
     Csv,
-    /// The captions layout of COCO. It has no place for items that were skipped, and the dataset none
-    /// for images that people brought: they are counted in its `info` and left out.
+    /// COCO's captions layout. It cannot hold skips, nor images that annotators uploaded: they are
+    /// counted in `info` and left out.
     Coco,
     /// The tasks of [`write_label_studio`](super::write_label_studio) with their annotations.
     LabelStudio,
 }
 
 impl ExportFormat {
-    /// All of them.
+    /// All formats.
     pub const ALL: [ExportFormat; 4] =
         [ExportFormat::Jsonl, ExportFormat::Csv, ExportFormat::Coco, ExportFormat::LabelStudio];
 
-    /// The default name of a file of this format, by which errors call an export, too.
+    /// The default file name of this format. Errors about an export use it, too.
     pub fn file_name(self) -> &'static str {
         match self {
             ExportFormat::Jsonl => "answers.jsonl",
@@ -41,7 +41,7 @@ impl ExportFormat {
         }
     }
 
-    /// The extension of its files, without a dot.
+    /// The file extension of this format, without a dot.
     pub fn extension(self) -> &'static str {
         match self {
             ExportFormat::Jsonl => "jsonl",
@@ -50,7 +50,7 @@ impl ExportFormat {
         }
     }
 
-    /// Its media type.
+    /// The media type of this format.
     pub fn media_type(self) -> &'static str {
         match self {
             ExportFormat::Jsonl => "application/x-ndjson",
@@ -82,10 +82,10 @@ impl FromStr for ExportFormat {
     }
 }
 
-/// Writes answers to tasks of a pool. [`read_answers`](super::read_answers) reads every format
-/// again: the same answers in the same order, without blanks around what was said. In COCO's there
-/// are no skips, and in Label Studio's the order goes by tasks. Every answer must be about one of
-/// the tasks.
+/// Writes answers to tasks of a pool. Every answer must be about one of the tasks.
+///
+/// [`read_answers`](super::read_answers) reads every format back: the same answers in the same
+/// order, trimmed. COCO's format loses skips, and Label Studio's orders answers by task.
 pub fn export(
     out: &mut dyn Write,
     format: ExportFormat,

@@ -1,4 +1,4 @@
-//! A queue as tasks of Label Studio.
+//! A queue as Label Studio tasks.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -15,12 +15,12 @@ use crate::{AtomicFile, Error, Side, escape};
 /// The text area of an exported skip.
 pub(super) const SKIP: &str = "skip";
 
-/// Writes tasks to import into Label Studio, in the form of [`label_studio_config`].
+/// Writes tasks to import into Label Studio, for the interface of [`label_studio_config`].
 ///
-/// The id of the item is in the data twice: `id` is what the JSON-MIN export puts its own number
-/// over, `item` comes back from every export. Where the images of the dataset are at hand, `image`
-/// is the address under which Label Studio serves local files, if its document root is the folder
-/// that the image folder lies in; else it is the name of the image.
+/// The data has the id of the item twice: the JSON-MIN export overwrites `id` with its own number,
+/// while `item` comes back from every export. If the dataset's images are available, `image` is the
+/// address at which Label Studio serves local files, provided that its document root is the parent
+/// of the image folder. Otherwise `image` is the name of the image.
 pub fn write_label_studio(
     path: &Path,
     tasks: &[Task],
@@ -36,8 +36,8 @@ pub fn write_label_studio(
     file.commit()
 }
 
-/// Writes the same tasks with what was said about them. An annotator is an `email`, by which Label
-/// Studio knows its users; a skip is a cancelled annotation with its reason in a text area `skip`.
+/// Writes the same tasks with their answers. An annotator is an `email`, by which Label Studio
+/// knows its users. A skip is a cancelled annotation with its reason in a text area `skip`.
 pub(super) fn write_annotations(
     mut out: &mut dyn Write,
     queue: &Queue<'_>,
@@ -58,15 +58,16 @@ pub(super) fn write_annotations(
     out.write_all(b"\n")
 }
 
-/// How items of a dataset become tasks.
+/// The conversion of items to tasks.
 pub(super) struct Layout {
     pool: Side,
-    /// The name of the folder of the images, if they are at hand.
+    /// The name of the image folder, if the images are available.
     images: Option<String>,
 }
 
 impl Layout {
-    /// Looks at the numbers of the tasks: JSON has no word for some. `path` is what is being written.
+    /// Checks the scores of the tasks, because JSON has no NaN or infinities. Errors name `path`,
+    /// the file to be written.
     pub(super) fn of(
         path: &Path,
         tasks: &[Task],
@@ -114,13 +115,13 @@ impl Layout {
     }
 }
 
-/// Where Label Studio serves a file inside its document root.
+/// The address at which Label Studio serves a file inside its document root.
 fn local_address(file: &str) -> String {
     format!("/data/local-files/?d={}", escape::url_path(file))
 }
 
-/// The labelling interface for these tasks. Its text area has the name by which
-/// [`read_answers`](super::read_answers) finds the answers in an export.
+/// The labelling interface for these tasks. [`read_answers`](super::read_answers) finds the answers
+/// in an export by the name of its text area.
 pub fn label_studio_config(pool: Side) -> &'static str {
     match pool {
         Side::Image => {

@@ -1,9 +1,9 @@
-//! A queue as a sheet that people fill in with a spreadsheet.
+//! A queue as a sheet to fill in with a spreadsheet.
 //!
-//! Spreadsheets run cells that begin like a formula, and ids and captions come from anywhere. Such
-//! a cell gets an apostrophe in front, which makes it text; [`unguarded`] takes it off again when
-//! an id comes back. Open the sheet as comma-separated UTF-8: read with another separator, cells
-//! may begin elsewhere.
+//! Spreadsheets execute cells that begin like a formula, and ids and captions may come from
+//! anywhere. Such a cell gets an apostrophe in front, which makes it text; [`unguarded`] removes it
+//! again when an id is read back. Open the sheet as comma-separated UTF-8: with another separator,
+//! cells may begin elsewhere.
 
 use std::io::Write;
 use std::path::{Path, PathBuf, absolute};
@@ -13,15 +13,15 @@ use super::{Answer, Said, Task};
 use crate::dataset::Dataset;
 use crate::{AtomicFile, Error, Side};
 
-/// Without this mark some spreadsheets take UTF-8 for something else.
+/// Without this mark some spreadsheets do not detect UTF-8.
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
-/// The column by which an export is told from a sheet that people filled in.
+/// The column that marks an export, as opposed to a sheet that people filled in.
 pub(super) const EXPORTED: &str = "exported";
 
-/// Writes one row per task: what people need to see, and empty cells for what they say. The last
-/// two columns are theirs: `caption` (for text pools `image`, the id of an item of the dataset),
-/// and `skip` for the reason why there is none. [`read_answers`](super::read_answers) reads it.
+/// Writes one row per task: the question, and empty cells for the answer. Annotators fill in the
+/// last two columns: `caption` (for text pools `image`, the id of an item of the dataset), and
+/// `skip` for the reason why there is none. [`read_answers`](super::read_answers) reads it.
 pub fn write_csv(path: &Path, tasks: &[Task], dataset: &Dataset, pool: Side) -> Result<(), Error> {
     let queue = Queue::of(path, tasks, dataset)?;
     let questions = Questions::of(path, dataset, pool)?;
@@ -39,9 +39,9 @@ pub fn write_csv(path: &Path, tasks: &[Task], dataset: &Dataset, pool: Side) -> 
     file.commit()
 }
 
-/// Writes one row per answer, in the columns of [`write_csv`] and two more: who said it, and
-/// `exported`, which says which cell has the answer. Where that column is, all cells are guarded,
-/// and [`read_answers`](super::read_answers) finds every answer as it was.
+/// Writes one row per answer, in the columns of [`write_csv`] and two more: the annotator, and
+/// `exported`, which names the cell with the answer. In a sheet with that column all cells are
+/// guarded, so [`read_answers`](super::read_answers) restores every answer exactly.
 pub(super) fn write_answers(
     out: &mut dyn Write,
     queue: &Queue<'_>,
@@ -71,21 +71,21 @@ fn begun<W: Write>(mut out: W) -> std::io::Result<csv::Writer<W>> {
     Ok(csv::Writer::from_writer(out))
 }
 
-/// The columns of a sheet that people read.
+/// The columns of a sheet that hold the question.
 pub(super) struct Questions {
     pool: Side,
-    /// Where the images are, if they are at hand.
+    /// The folder of the images, if they are available.
     images: Option<PathBuf>,
 }
 
 impl Questions {
-    /// `path` is what is being written.
+    /// Errors name `path`, the file to be written.
     pub(super) fn of(path: &Path, dataset: &Dataset, pool: Side) -> Result<Self, Error> {
         let images = dataset.image_folder().map(absolute).transpose();
         Ok(Questions { pool, images: images.map_err(|e| Error::io(path, e))? })
     }
 
-    /// The names of the columns, and of the one behind them for the answer.
+    /// The names of these columns, and of the answer column after them.
     fn header(&self) -> [String; 5] {
         let wanted = wanted(self.pool);
         ["id", &self.pool.to_string(), "score", "confused_with", wanted].map(str::to_owned)
@@ -103,14 +103,14 @@ impl Questions {
     }
 }
 
-/// The cell with an apostrophe in front if a spreadsheet could take it for a formula. One that has
-/// apostrophes there already gets one more, so that every cell can be told from every other.
+/// Puts an apostrophe in front of a cell that a spreadsheet could take for a formula. A cell that
+/// already begins with apostrophes gets one more, so that the guard can be undone.
 pub fn guarded(cell: &str) -> String {
     let apostrophe = if begins_a_formula(cell.trim_start_matches('\'')) { "'" } else { "" };
     format!("{apostrophe}{cell}")
 }
 
-/// The cell that was [`guarded`]; a spreadsheet may have taken the apostrophe off already.
+/// Undoes [`guarded`]. A spreadsheet may have removed the apostrophe already.
 pub(super) fn unguarded(cell: &str) -> &str {
     match cell.strip_prefix('\'') {
         Some(bare) if begins_a_formula(bare.trim_start_matches('\'')) => bare,
@@ -118,7 +118,7 @@ pub(super) fn unguarded(cell: &str) -> &str {
     }
 }
 
-/// The wide forms are those that some spreadsheets take for the narrow ones.
+/// Includes the full-width forms, which some spreadsheets treat like the ordinary ones.
 fn begins_a_formula(cell: &str) -> bool {
     cell.starts_with(['=', '+', '-', '@', '\t', '\r', '\n', '＝', '＋', '－', '＠'])
 }
@@ -188,7 +188,7 @@ mod tests {
             let sheet = std::fs::read_to_string(&path).unwrap();
             let formula = |line: &str| begins_a_formula(line.trim_start_matches('"'));
             assert!(!sheet.lines().any(formula), "{sheet}");
-            // Somebody fills it in, and a spreadsheet turns its line ends.
+            // An annotator fills it in, and the spreadsheet changes the line ends.
             std::fs::write(&path, sheet.replace(",,\n", ",x ,\r\n")).unwrap();
             let expected =
                 IDS.map(|id| Answer { id: id.into(), said: said.clone(), annotator: None });

@@ -1,4 +1,4 @@
-//! Tasks as people see them.
+//! Tasks as annotators see them.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -13,16 +13,16 @@ pub(super) struct Shown<'a> {
     pub(super) item: Item,
 }
 
-/// A queue whose items are known to be in a dataset. They are read when they are shown.
+/// A queue whose items are known to be in a dataset. Items are read when they are shown.
 pub(super) struct Queue<'a> {
     tasks: &'a [Task],
     items: &'a Items,
-    /// The task and the item of an id.
+    /// By id: the indices of the task and of the item.
     places: HashMap<&'a str, (usize, usize)>,
 }
 
 impl<'a> Queue<'a> {
-    /// Looks for the items of all tasks; `path` is what is being written.
+    /// Looks up the items of all tasks. Errors name `path`, the file to be written.
     pub(super) fn of(path: &Path, tasks: &'a [Task], dataset: &'a Dataset) -> Result<Self, Error> {
         let items = dataset.items();
         let numbers = items.find(tasks.iter().map(|task| task.id.as_str()));
@@ -37,7 +37,7 @@ impl<'a> Queue<'a> {
         Ok(Queue { tasks, items, places })
     }
 
-    /// Whether there is a task about an item.
+    /// Returns whether there is a task about an item.
     pub(super) fn has(&self, id: &str) -> bool {
         self.places.contains_key(id)
     }
@@ -59,7 +59,7 @@ impl<'a> Queue<'a> {
 }
 
 impl Shown<'_> {
-    /// The name of the image, or the id where the image is known by its features only.
+    /// The name of the image, or the id if only features of the image are known.
     pub(super) fn image(&self) -> &str {
         self.item.image.as_deref().unwrap_or(&self.item.id)
     }
@@ -71,7 +71,7 @@ impl Shown<'_> {
     }
 }
 
-/// The name of the other half of an item of this pool, in sheets and forms.
+/// The name of the answer column for this pool, in sheets and forms.
 pub(super) fn wanted(pool: Side) -> &'static str {
     match pool {
         Side::Image => "caption",

@@ -9,7 +9,7 @@ use crate::dataset::{check_name, without_place};
 use crate::lines::{Line, Lines};
 use crate::{AtomicFile, Error};
 
-/// Writes a queue, one task a line.
+/// Writes a queue, one task per line.
 pub fn write(path: &Path, tasks: &[Task]) -> Result<(), Error> {
     let mut seen = HashMap::new();
     let mut file = AtomicFile::create(path)?;
@@ -37,11 +37,11 @@ pub fn read(path: &Path) -> Result<Vec<Task>, Error> {
 }
 
 impl Task {
-    /// Fails with the reason if no queue could have this task behind those in `seen`.
+    /// Returns an error if no queue could have this task after those in `seen`.
     fn check(&self, at: usize, seen: &mut HashMap<String, usize>) -> Result<(), String> {
         check_name("id", &self.id)?;
         let numbers = self.why.iter().flat_map(|why| [why.similarity, why.threshold, why.surplus]);
-        // JSON has no word for them.
+        // JSON has no NaN or infinities.
         if let Some(odd) = numbers.chain([self.score]).find(|number| !number.is_finite()) {
             return Err(format!("{odd} among the numbers of {}", self.id));
         }

@@ -1,8 +1,8 @@
-//! What can be said of an object and of what is behind it, most common value first.
+//! The attributes of objects and backdrops, most common value first.
 
 use crate::Draws;
 
-/// A place of a long-tailed (Zipf) draw: place `i` of `0..len` has weight `1 / (i + 1)`.
+/// Draws an index from a long-tailed (Zipf) distribution: `i` of `0..len` has weight `1 / (i + 1)`.
 pub(super) fn long_tailed(draws: &mut Draws, len: usize) -> usize {
     let weight = |place: usize| 1.0 / (place + 1) as f64;
     let mut left = draws.unit() * (0..len).map(weight).sum::<f64>();
@@ -58,7 +58,7 @@ attribute! {
 }
 
 attribute! {
-    /// How large an object is.
+    /// The size of an object.
     Size { Medium, Small, Large }
 }
 
@@ -68,7 +68,7 @@ attribute! {
 }
 
 attribute! {
-    /// What is behind the objects.
+    /// The backdrop behind the objects.
     Backdrop {
         Paper, Meadow, Mist, Beach, Slate, Room, Night, Dusk, Snow, Desert, Sea,
     }
@@ -114,7 +114,7 @@ impl Colour {
 }
 
 impl Size {
-    /// From the smallest, for comparisons.
+    /// Rank from the smallest, for comparisons.
     pub(super) fn rank(self) -> usize {
         match self {
             Size::Small => 0,
@@ -124,7 +124,7 @@ impl Size {
     }
 }
 
-/// One of nine places of a scene: columns from the left, rows from the top.
+/// One of nine cells of a scene: columns from the left, rows from the top.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Place {
     /// 0 left, 1 middle, 2 right.

@@ -1,4 +1,4 @@
-//! Five captions of a scene: each true, none complete, all in different words.
+//! Five captions per scene: each true, none complete, all in different words.
 
 mod phrases;
 
@@ -9,23 +9,23 @@ use super::words;
 use crate::Draws;
 use phrases::{Detail, fragment, indefinite, joined, sentence};
 
-/// Captions of a scene.
+/// Number of captions per scene.
 const CAPTIONS: usize = 5;
 
-/// Sets the draws of the wording apart from those of the light.
+/// Separates the draws of the wording from those of the light.
 const WORDING: u64 = 0x0063_6170_7469_6f6e;
 
 impl Scene {
     /// Five different captions. One lists all objects with their colours. If the scene is a
-    /// near-duplicate, two others speak of what was changed.
+    /// near-duplicate, two others mention the change.
     pub fn captions(&self) -> [String; 5] {
         let draws = Draws::new(self.appearance ^ WORDING);
         let mut teller = Teller { scene: self, draws };
         let mut captions: [String; CAPTIONS] = Default::default();
-        // Which of the five lists everything must not be known beforehand.
+        // The position of the caption that lists everything must not be predictable.
         let first = teller.draws.below(CAPTIONS);
         for told in 0..CAPTIONS {
-            // Any scene can be told in dozens of ways, so a new one is always found.
+            // Any scene can be described in dozens of ways, so a new one is always found.
             let caption = loop {
                 let caption = teller.caption(told);
                 if !captions.contains(&caption) {
@@ -38,7 +38,7 @@ impl Scene {
     }
 }
 
-/// Tells of a scene what its draws say.
+/// Composes the captions of a scene from random draws.
 struct Teller<'a> {
     scene: &'a Scene,
     draws: Draws,
@@ -66,7 +66,7 @@ impl Teller<'_> {
         }
     }
 
-    /// All objects, grouped: "a small red star, two blue rings and a heart".
+    /// Lists all objects, grouped: "a small red star, two blue rings and a heart".
     fn listing(&mut self) -> String {
         let mut groups: Vec<Vec<&Object>> = Vec::new();
         for object in &self.scene.objects {
@@ -99,7 +99,7 @@ impl Teller<'_> {
         }
     }
 
-    /// Where the subject is from another object, or between two.
+    /// The position of the subject relative to another object, or between two.
     fn relation(&mut self, focus: usize, subject: &str) -> String {
         let Some(other) = self.other(focus) else { return self.location(focus, subject) };
         let objects = &self.scene.objects;
@@ -121,7 +121,7 @@ impl Teller<'_> {
         }
     }
 
-    /// Where the subject is in the picture.
+    /// The position of the subject in the picture.
     fn location(&mut self, focus: usize, subject: &str) -> String {
         let place = self.pick(words::place(self.scene.objects[focus].place));
         let verb = self.pick(words::VERBS);
@@ -134,7 +134,7 @@ impl Teller<'_> {
         }
     }
 
-    /// The subject before its backdrop.
+    /// The subject in front of its backdrop.
     fn setting(&mut self, subject: &str) -> String {
         let place = self.pick(words::backdrop(self.scene.backdrop));
         let verb = self.pick(words::VERBS);
@@ -147,7 +147,7 @@ impl Teller<'_> {
         }
     }
 
-    /// The subject's size beside another object's.
+    /// The subject's size compared with another object's.
     fn comparison(&mut self, focus: usize, subject: &str) -> String {
         let Some(other) = self.other(focus) else { return self.setting(subject) };
         let compared = match self.scene.objects[focus].size.rank().cmp(&other.size.rank()) {
@@ -173,7 +173,7 @@ impl Teller<'_> {
         }
     }
 
-    /// How many objects share a colour, if any do.
+    /// The number of objects that share a colour, if any do.
     fn colours(&mut self, subject: &str) -> String {
         let objects = &self.scene.objects;
         let colour = objects[self.draws.below(objects.len())].colour;
@@ -191,7 +191,7 @@ impl Teller<'_> {
         })
     }
 
-    /// How many objects there are, the subject among them.
+    /// The number of objects, including the subject.
     fn count(&mut self, subject: &str) -> String {
         let (thing, things) = self.pick(words::THINGS);
         let count = self.scene.objects.len();

@@ -1,53 +1,53 @@
-//! What is in a scene, and how a near-duplicate differs from its original.
+//! The contents of a scene, and the difference between a near-duplicate and its original.
 
 use super::attributes::{another, long_tailed};
 use super::outline::REACH;
 use super::{Backdrop, Colour, Place, SIDE, Shape, Size, Texture};
 use crate::Draws;
 
-/// How often a scene has 1, 2, ... 6 objects, in percent.
+/// Percentage of scenes with 1, 2, ... 6 objects.
 const OBJECTS: [usize; 6] = [12, 26, 26, 18, 11, 7];
 
-/// How often an object has its shape's favourite colour, not counting chance.
+/// Probability that an object gets its shape's favourite colour, not counting chance.
 const FAVOURITE: f64 = 0.3;
 
-/// How often an object has the shape of the one before it, not counting chance.
+/// Probability that an object gets the shape of the one before it, not counting chance.
 const REPEATED: f64 = 0.2;
 
-/// Several objects before a backdrop.
+/// Several objects in front of a backdrop.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scene {
-    /// One to six, each at a place of its own; later ones are painted over earlier ones where
-    /// their edges meet.
+    /// One to six objects, each in a cell of its own. Later ones are painted over earlier ones
+    /// where their edges meet.
     pub objects: Vec<Object>,
-    /// What is behind them.
+    /// The backdrop.
     pub backdrop: Backdrop,
-    /// What the scene repeats, if it is a near-duplicate.
+    /// The original, if the scene is a near-duplicate.
     pub origin: Option<Origin>,
-    /// Where sky and ground meet, from 0 to 1.
+    /// Height of the line between sky and ground, from 0 to 1.
     pub(super) horizon: f32,
-    /// Of light, grain and wording, which a near-duplicate does not share with its original.
+    /// Seed of light, grain and wording, in which a near-duplicate differs from its original.
     pub(super) appearance: u64,
 }
 
-/// One object. What its attributes leave open (how far from the middle of its place, how tilted,
-/// which tint) varies a little from object to object.
+/// One object. Properties that its attributes leave open (offset from the middle of its cell, tilt,
+/// tint) vary a little from object to object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Object {
     /// The outline.
     pub shape: Shape,
     /// The main colour.
     pub colour: Colour,
-    /// How large.
+    /// The size.
     pub size: Size,
     /// The pattern.
     pub texture: Texture,
-    /// Where.
+    /// The cell.
     pub place: Place,
     pub(super) variation: Variation,
 }
 
-/// Numbers from -1 to 1.
+/// Small variations, from -1 to 1.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Variation {
     pub offset: [f32; 2],
@@ -58,14 +58,14 @@ pub(super) struct Variation {
     pub direction: usize,
 }
 
-/// Where a near-duplicate comes from.
+/// The origin of a near-duplicate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Origin {
     /// The index of the original, in the same world and split.
     pub index: usize,
-    /// The object that was changed, in both scenes.
+    /// The index of the changed object, in both scenes.
     pub object: usize,
-    /// What was changed of it.
+    /// The changed attribute.
     pub attribute: Attribute,
 }
 
@@ -85,7 +85,7 @@ pub enum Attribute {
 }
 
 impl Attribute {
-    /// All five, each as likely to be changed.
+    /// All five; each is equally likely to be changed.
     pub const ALL: [Attribute; 5] = [
         Attribute::Shape,
         Attribute::Colour,
@@ -116,7 +116,7 @@ impl Scene {
         Scene { objects, backdrop, origin: None, horizon, appearance: 0 }
     }
 
-    /// The same with one attribute of one object changed.
+    /// Changes one attribute of one object.
     pub(super) fn changed(mut self, index: usize, draws: &mut Draws) -> Self {
         let free: Vec<Place> = Place::all()
             .filter(|&place| self.objects.iter().all(|object| object.place != place))
@@ -143,10 +143,8 @@ impl Scene {
 
 impl Object {
     fn drawn(draws: &mut Draws, shape: Shape, place: Place) -> Self {
-        let colour = match draws.unit() < FAVOURITE {
-            true => shape.favourite(),
-            false => Colour::drawn(draws),
-        };
+        let colour =
+            if draws.unit() < FAVOURITE { shape.favourite() } else { Colour::drawn(draws) };
         let (size, texture) = (Size::drawn(draws), Texture::drawn(draws));
         let mut signed = || 2.0 * draws.unit() as f32 - 1.0;
         let variation = Variation {
@@ -159,7 +157,7 @@ impl Object {
         Object { shape, colour, size, texture, place, variation }
     }
 
-    /// In pixels; a shape may reach a fifth farther.
+    /// Radius in pixels; a shape may extend a fifth beyond it.
     pub fn radius(&self) -> f32 {
         let (middle, spread) = match self.size {
             Size::Small => (9.0, 0.8),
@@ -169,11 +167,11 @@ impl Object {
         middle + spread * self.variation.scale
     }
 
-    /// In pixels from the upper left: x, then y. Centres in different columns or rows are at
+    /// Centre in pixels from the upper left: x, then y. Centres in different columns or rows are at
     /// least 12 pixels apart in that direction.
     pub fn centre(&self) -> [f32; 2] {
         let cell = SIDE as f32 / 3.0;
-        // Away from the middle of the cell only so far that neighbours hardly touch.
+        // Limit the offset from the middle of the cell so that neighbours hardly touch.
         let slack = cell / 2.0 - self.radius() + 1.0;
         let border = self.radius() * REACH + 2.0;
         let along = |place: usize, offset: f32| {

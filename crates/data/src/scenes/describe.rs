@@ -1,9 +1,9 @@
-//! Region features from pixels alone: what is where, in colours, edges and patterns.
+//! Region features computed from pixels alone: colours, edges and patterns.
 //!
-//! The picture is cut into 7 by 7 cells; every 2 by 2 of them are a region, so 36 regions overlap
-//! by half. Everything measured is a sum over pixels: each cell is measured once, in integers, and
-//! a region is the sum of its four. The 64 numbers of a region are about 0 to 2 and vary by some
-//! tenths:
+//! The picture is cut into 7 by 7 cells; every 2 by 2 of them form a region, so 36 regions overlap
+//! by half. All measurements are sums over pixels: each cell is measured once, in integers, and
+//! a region is the sum of its four cells. The 64 numbers of a region are about 0 to 2 and vary by
+//! some tenths:
 //!
 //! | numbers | what |
 //! | --- | --- |
@@ -28,10 +28,10 @@ use cell::Cell;
 /// Regions of a picture, row by row.
 pub const REGIONS: usize = SPAN * SPAN;
 
-/// Numbers of a region.
+/// Dimensions of a region's features.
 pub const DESCRIPTORS: usize = 64;
 
-/// What the manifest of a dataset says of features that were made here.
+/// The manifest entry for features made here.
 pub const MADE_BY: (&str, &str) = ("descriptors", "scenes");
 
 /// Regions along a side.
@@ -40,8 +40,8 @@ const SPAN: usize = 6;
 /// Cells along a side.
 const CELLS: usize = SPAN + 1;
 
-/// The features of a picture of any size: [`REGIONS`] times [`DESCRIPTORS`] numbers. Cells of
-/// pictures that are too small to have any pixels there are zero.
+/// Computes the features of a picture of any size: [`REGIONS`] times [`DESCRIPTORS`] numbers. In
+/// very small pictures, cells without pixels are zero.
 pub fn describe(picture: &RgbImage) -> Vec<f32> {
     let cells: Vec<Cell> =
         (0..CELLS * CELLS).map(|i| Cell::measured(picture, i % CELLS, i / CELLS)).collect();
@@ -56,13 +56,14 @@ pub fn describe(picture: &RgbImage) -> Vec<f32> {
     regions
 }
 
-/// The same for a picture from a file. Bytes that do not fit its size are no picture.
+/// Like [`describe`], for a picture from a file. If its pixels do not match its size, the picture
+/// counts as empty.
 pub fn describe_picture(picture: &Picture) -> Vec<f32> {
     let Picture { width, height, pixels } = picture.clone();
     describe(&RgbImage::from_raw(width, height, pixels).unwrap_or_default())
 }
 
-/// Appends the numbers of one region.
+/// Appends the features of one region.
 fn region(quarters: [&Cell; 4], out: &mut Vec<f32>) {
     let mut whole = Cell::default();
     quarters.iter().for_each(|cell| whole.add(cell));
@@ -93,8 +94,8 @@ fn region(quarters: [&Cell; 4], out: &mut Vec<f32>) {
     edge_layout(quarters, &whole).into_iter().for_each(push);
 }
 
-/// Where the edges of a region are: centre, spread and slant as parts of its size, and how much
-/// they follow one direction.
+/// The layout of the edges in a region: centre, spread and slant relative to its size, and how much
+/// the edges follow one direction.
 fn edge_layout(quarters: [&Cell; 4], whole: &Cell) -> [f64; 6] {
     let [width, height] = [0, 1].map(|axis| {
         let far = quarters[3];
@@ -104,7 +105,7 @@ fn edge_layout(quarters: [&Cell; 4], whole: &Cell) -> [f64; 6] {
         return [0.0; 6];
     }
     let strength = whole.strength as f64;
-    // Cells keep moments about their own corners; the move to the region's corner is exact.
+    // Cells keep moments about their own corners; moving them to the region's corner is exact.
     let mut moments = [0.0; 5];
     for cell in quarters {
         let [x, y] = [0, 1].map(|axis| (cell.start[axis] - quarters[0].start[axis]) as f64);

@@ -1,8 +1,8 @@
-//! The outlines of the shapes as polygons around the origin, about one unit in radius.
+//! The outlines of the shapes: polygons around the origin, about one unit in radius.
 //!
-//! Curves are polygons of [`STEPS`] corners, so that one rasteriser draws everything. Only
-//! arithmetic that every machine rounds alike is used: the points of the circle come from square
-//! roots and products, not from the system's sine.
+//! Curves are polygons of [`STEPS`] corners, so that one rasteriser draws everything. The
+//! arithmetic rounds the same on every machine: the points of the circle come from square roots and
+//! products, not from the system's sine.
 
 use std::sync::LazyLock;
 
@@ -11,13 +11,13 @@ use super::Shape;
 /// A corner: x to the right, y downwards.
 pub(super) type Point = [f32; 2];
 
-/// Corners of a circle; 48 at a radius of 20 pixels are within a twentieth of a pixel of it.
+/// Corners of a circle. At a radius of 20 pixels, 48 corners stay within a twentieth of a pixel.
 const STEPS: usize = 48;
 
-/// No corner is farther from the origin than this.
+/// Largest distance of a corner from the origin.
 pub(super) const REACH: f32 = 1.2;
 
-/// Closed contours. Inner ones run the other way round, so that they are holes.
+/// Closed contours. Inner ones run the other way round, which makes them holes.
 pub(super) type Outline = Vec<Vec<Point>>;
 
 static OUTLINES: LazyLock<Vec<Outline>> =
@@ -64,7 +64,7 @@ fn trace(shape: Shape) -> Outline {
             [0.2, -0.82],
         ]],
         Shape::Star => {
-            // The fifth part of a turn, from its exact cosine and sine.
+            // A fifth of a turn, from its exact cosine and sine.
             let root = 5.0f64.sqrt();
             let turn = [(root - 1.0) / 4.0, (10.0 + 2.0 * root).sqrt() / 4.0];
             let mut tip = [0.0, -1.08];
@@ -137,7 +137,7 @@ fn narrow(p: [f64; 2]) -> Point {
     [p[0] as f32, p[1] as f32]
 }
 
-/// The right half of an outline from top to bottom, completed by its mirror image.
+/// Completes the right half of an outline, from top to bottom, with its mirror image.
 fn mirrored(right: &[Point]) -> Vec<Point> {
     let left = right.iter().rev().filter(|p| p[0] > 0.0).map(|p| [-p[0], p[1]]);
     right.iter().copied().chain(left).collect()

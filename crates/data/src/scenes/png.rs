@@ -1,18 +1,18 @@
-//! Pictures as PNG files.
+//! Encoding of pictures as PNG.
 
 use image::codecs::png::{CompressionType, FilterType, PngEncoder};
 use image::{ExtendedColorType, ImageEncoder, RgbImage};
 
 use crate::Error;
 
-/// The bytes of a PNG file: lossless, made for speed, the same for the same picture. A picture
-/// without pixels has no such file.
+/// Encodes a picture as PNG: lossless, fast, and the same bytes for the same picture. A picture
+/// without pixels is an error.
 pub fn encode_png(picture: &RgbImage) -> Result<Vec<u8>, Error> {
     let (width, height) = picture.dimensions();
     // A picture may hold more bytes than it shows.
     let pixels = &picture.as_raw()[..width as usize * height as usize * 3];
     let mut bytes = Vec::with_capacity(pixels.len() / 2 + 1024);
-    // One filter for all rows: trying all of them costs more time than it saves bytes.
+    // One filter for all rows: trying all filters costs more time than it saves bytes.
     PngEncoder::new_with_quality(&mut bytes, CompressionType::Fast, FilterType::Sub)
         .write_image(pixels, width, height, ExtendedColorType::Rgb8)
         .map_err(|error| Error::Argument { name: "picture", what: error.to_string() })?;

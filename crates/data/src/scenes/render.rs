@@ -1,7 +1,7 @@
-//! From a scene to pixels: a backdrop, objects with soft edges, then light and grain.
+//! Rendering of a scene: a backdrop, objects with soft edges, then light and grain.
 //!
-//! Only additions, multiplications, divisions and square roots of single numbers in a fixed order:
-//! the same bytes on every machine.
+//! It uses only additions, multiplications, divisions and square roots in single precision and in a
+//! fixed order, so it makes the same bytes on every machine.
 
 mod backdrop;
 mod fill;
@@ -17,11 +17,11 @@ use fill::Coverage;
 /// Width and height of a picture in pixels.
 pub const SIDE: usize = 128;
 
-/// A picture while it is painted: rows of red, green and blue.
+/// A picture that is being painted: rows of red, green and blue.
 type Canvas = [u8];
 
 impl Scene {
-    /// The picture: [`SIDE`] by [`SIDE`] pixels.
+    /// Renders the picture: [`SIDE`] by [`SIDE`] pixels.
     pub fn render(&self) -> RgbImage {
         let mut canvas = vec![0; SIDE * SIDE * 3];
         let mut draws = Draws::new(self.appearance);
@@ -36,7 +36,7 @@ impl Scene {
     }
 }
 
-/// Paints an object and the faint dark rim that sets it off from whatever is behind.
+/// Paints an object and the faint dark rim that sets it off from the background.
 fn paint(canvas: &mut Canvas, coverage: &mut Coverage, object: &Object) {
     let (centre, radius) = (object.centre(), object.radius());
     let contours = outline(object.shape);
@@ -49,7 +49,7 @@ fn paint(canvas: &mut Canvas, coverage: &mut Coverage, object: &Object) {
     let tint = object.variation.tint;
     let base = object.colour.rgb();
     let main: [f32; 3] = std::array::from_fn(|c| base[c] * (1.0 + 0.04 * tint[0]) + 9.0 * tint[c]);
-    // The pattern must stand out and leave no doubt about the colour: a lighter or darker shade.
+    // The pattern is a lighter or darker shade: it must stand out without obscuring the colour.
     let light = main[0] * 0.3 + main[1] * 0.59 + main[2] * 0.11;
     let second = main.map(|c| if light < 135.0 { c * 0.38 + 255.0 * 0.62 } else { c * 0.52 });
     let across = pattern_turn(turn, object.variation.direction);
@@ -71,21 +71,21 @@ fn rotation(half: f32) -> Point {
     [(1.0 - square) / (1.0 + square), 2.0 * half / (1.0 + square)]
 }
 
-/// The object's own turn and one of four directions of its pattern.
+/// Combines the object's rotation with one of four directions of its pattern.
 fn pattern_turn(turn: Point, direction: usize) -> Point {
     const DIAGONAL: f32 = std::f32::consts::FRAC_1_SQRT_2;
     let by = [[1.0, 0.0], [0.0, 1.0], [DIAGONAL, DIAGONAL], [DIAGONAL, -DIAGONAL]][direction % 4];
     [turn[0] * by[0] - turn[1] * by[1], turn[0] * by[1] + turn[1] * by[0]]
 }
 
-/// How much of the second colour is at a point, in periods of the pattern.
+/// The share of the second colour at a point, in periods of the pattern.
 fn pattern(texture: Texture, u: f32, v: f32, period: f32) -> f32 {
     // The distance from the nearest repetition, from 0 to 0.5; the offset keeps it positive.
     let fold = |x: f32| {
         let x = x + 64.0;
         (x - (x as i32) as f32 - 0.5).abs()
     };
-    // An edge at distance 0, one pixel soft.
+    // An edge at distance 0, softened over one pixel.
     let soft = |distance: f32| (0.5 + distance * period).clamp(0.0, 1.0);
     match texture {
         Texture::Plain => 0.0,
@@ -103,7 +103,7 @@ fn pattern(texture: Texture, u: f32, v: f32, period: f32) -> f32 {
     }
 }
 
-/// Uneven light over the whole picture, and grain.
+/// Adds uneven light and grain to the whole picture.
 fn expose(canvas: &mut Canvas, draws: &mut Draws) {
     let mut signed = |range: f64| ((2.0 * draws.unit() - 1.0) * range) as i32;
     // In 65536ths: the light in the middle, and its change per pixel to the right and downwards.
@@ -115,7 +115,7 @@ fn expose(canvas: &mut Canvas, draws: &mut Draws) {
         for eight in row.chunks_exact_mut(8 * 3) {
             let random = draws.bits().to_le_bytes();
             for (pixel, byte) in eight.chunks_exact_mut(3).zip(random) {
-                // Uniform over as many values as the grain has, and zero on average.
+                // Uniform over `grain` values, and zero on average.
                 let noise = ((byte as i32 * grain) >> 8) - grain / 2;
                 for value in pixel {
                     *value = (((*value as i32 * light) >> 16) + noise).clamp(0, 255) as u8;

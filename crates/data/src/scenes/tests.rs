@@ -1,4 +1,4 @@
-//! What holds for worlds as a whole.
+//! Tests of whole worlds.
 
 mod truth;
 
@@ -24,8 +24,8 @@ fn fingerprint(scene: &Scene) -> [u64; 3] {
     [hash(picture.into_raw()), hash(captions), hash(features)]
 }
 
-/// Bytes must not depend on the machine. A change of these numbers is a change of the world, and
-/// belongs into the changelog.
+/// Bytes must not depend on the machine. A change of these numbers changes the world, and belongs
+/// in the changelog.
 #[test]
 fn known_scenes_have_known_bytes() {
     let world = world(1_000_000);
@@ -99,7 +99,7 @@ fn near_duplicates_occur_at_the_stated_rate_one_attribute_apart() {
     }
 }
 
-/// All differences of two scenes: which attributes of which objects.
+/// All differences between two scenes: attributes of objects.
 fn changes(one: &Scene, two: &Scene) -> Vec<(usize, Attribute)> {
     assert_eq!((one.backdrop, one.objects.len()), (two.backdrop, two.objects.len()));
     let mut changes = Vec::new();

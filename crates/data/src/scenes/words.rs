@@ -1,4 +1,4 @@
-//! The words for everything in a scene, the usual one first.
+//! The vocabulary of the captions, the usual word first.
 
 use super::{Backdrop, Colour, Place, Shape, Size, Texture};
 
@@ -92,7 +92,7 @@ pub(super) fn place(place: Place) -> &'static [&'static str] {
     }
 }
 
-/// Phrases that follow what is there.
+/// Phrases for the backdrop, after the objects.
 pub(super) fn backdrop(backdrop: Backdrop) -> &'static [&'static str] {
     match backdrop {
         Backdrop::Paper => {
@@ -132,15 +132,15 @@ pub(super) fn number(count: usize) -> &'static str {
     NUMBERS[count.min(6)]
 }
 
-/// What any object may be called.
+/// Nouns for any object.
 pub(super) const THINGS: &[Noun] =
     &[("shape", "shapes"), ("object", "objects"), ("thing", "things"), ("figure", "figures")];
 
-/// What a scene may be called.
+/// Nouns for a scene.
 pub(super) const PICTURES: &[&str] =
     &["picture", "image", "scene", "drawing", "view", "illustration"];
 
-/// How objects are somewhere.
+/// Verbs for an object's presence.
 pub(super) const VERBS: &[&str] =
     &["is", "sits", "lies", "appears", "can be seen", "rests", "is placed", "is shown"];
 

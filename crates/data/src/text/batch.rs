@@ -1,24 +1,24 @@
-//! Captions of different lengths as one rectangle of word ids.
+//! Captions of different lengths as one padded batch of word ids.
 
-/// What fills the rows up. The reference implementations pad with 0 whatever the vocabulary says.
+/// The padding id. The reference implementations pad with 0, whatever the vocabulary says.
 pub const PADDING: u32 = 0;
 
-/// Captions in rows of one width, the longest first.
+/// A batch of captions in rows of one width, the longest first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PaddedBatch {
-    /// Which caption is in each row.
+    /// The index of the caption in each row.
     pub order: Vec<usize>,
-    /// How many ids of each row are the caption; [`PADDING`] follows.
+    /// Number of ids of each caption; [`PADDING`] fills the rest of its row.
     pub lengths: Vec<usize>,
-    /// The ids of a row: the length of the longest caption.
+    /// Number of ids per row: the length of the longest caption.
     pub width: usize,
     /// The rows, one after the other.
     pub ids: Vec<u32>,
 }
 
 impl PaddedBatch {
-    /// Sorts the captions by length, the longest first and equally long ones in the order given,
-    /// and pads them to the length of the longest.
+    /// Sorts the captions by length, the longest first and ties in the order given, and pads them
+    /// to the length of the longest.
     pub fn new(captions: &[impl AsRef<[u32]>]) -> Self {
         let ids_of = |row: usize| captions[row].as_ref();
         let mut order: Vec<usize> = (0..captions.len()).collect();

@@ -1,9 +1,9 @@
-//! What kind of character this is. NLTK's rules ask two libraries of regular expressions that
-//! disagree in corners of Unicode, and where a caption is split can depend on it.
+//! Character classes. NLTK's rules use two regular expression libraries that disagree in corners of
+//! Unicode, and the tokens of a caption can depend on it.
 
 use unicode_properties::{GeneralCategory, GeneralCategoryGroup, UnicodeGeneralCategory};
 
-/// Part of a word: letters, marks, decimal digits, `_` and its kin, and the invisible joiners.
+/// A word character: letters, marks, decimal digits, `_` and its kin, and the invisible joiners.
 pub(super) fn is_word(c: char) -> bool {
     if c.is_ascii() {
         return c.is_ascii_alphanumeric() || c == '_';
@@ -25,13 +25,13 @@ pub(super) fn is_digit(c: char) -> bool {
     c.general_category() == GeneralCategory::DecimalNumber
 }
 
-/// Part of a word and no digit.
+/// A word character that is no digit.
 pub(super) fn is_letter(c: char) -> bool {
     is_word(c) && !is_digit(c)
 }
 
-/// Part of a word in the narrower sense that bounds contractions: letters, numbers of every
-/// kind (`²` too) and `_`, but no marks.
+/// A word character in the narrower sense that bounds contractions: letters, numbers of every kind
+/// (`²` too) and `_`, but no marks.
 pub(super) fn bounds_contraction(c: char) -> bool {
     if c.is_ascii() {
         return c.is_ascii_alphanumeric() || c == '_';
@@ -40,19 +40,19 @@ pub(super) fn bounds_contraction(c: char) -> bool {
     matches!(group, GeneralCategoryGroup::Letter | GeneralCategoryGroup::Number)
 }
 
-/// The four control characters that separate words in the end although no rule takes them for
-/// white space.
+/// The four control characters that separate words in the end although no rule treats them as white
+/// space.
 pub(super) fn is_control_separator(c: char) -> bool {
     matches!(c, '\u{1c}'..='\u{1f}')
 }
 
-/// The same letter whatever the case. Of all lower-case letters outside ASCII, only two are
-/// another case of one inside.
+/// Compares letters case-insensitively. Of all lower-case letters outside ASCII, only two are case
+/// variants of an ASCII letter.
 pub(super) fn is_same_letter(c: char, ascii: char) -> bool {
     c == ascii || matches!((c, ascii), ('ſ', 's') | ('ı', 'i'))
 }
 
-/// Whether `text` starts with these ASCII letters, in any case.
+/// Returns whether `text` starts with these ASCII letters, in any case.
 pub(super) fn starts_with(text: &[char], letters: &str) -> bool {
     letters.len() <= text.len()
         && text.iter().zip(letters.chars()).all(|(&c, ascii)| is_same_letter(c, ascii))

@@ -1,4 +1,4 @@
-//! How often each word occurs.
+//! Word counts.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ pub struct WordCounts {
 }
 
 impl WordCounts {
-    /// Counts the tokens of a caption; how many there are.
+    /// Counts the tokens of a caption and returns their number.
     pub fn add(&mut self, caption: &str) -> usize {
         let tokens = tokenize(caption);
         let length = tokens.len();
@@ -20,7 +20,7 @@ impl WordCounts {
         length
     }
 
-    /// Adds other counts behind these.
+    /// Adds other counts after these.
     pub fn add_all(&mut self, other: &WordCounts) {
         other.iter().for_each(|(word, count)| self.add_word(word.to_owned(), count));
     }

@@ -1,8 +1,8 @@
-//! Words that are two: clitics at their end (`it's`), and contractions (`cannot`).
+//! Words that are two tokens: clitics at their end (`it's`), and contractions (`cannot`).
 
 use super::characters::{bounds_contraction, is_control_separator, starts_with};
 
-/// Appends the tokens of a word between white space and punctuation.
+/// Appends the tokens of a word, which has neither white space nor punctuation around it.
 pub(super) fn split(word: &[char], tokens: &mut Vec<String>) {
     let (word, possessive) = split_end(word, &["'s", "'m", "'d", "'"]);
     let (word, verb) = split_end(word, &["'ll", "'re", "'ve", "n't"]);
@@ -11,7 +11,7 @@ pub(super) fn split(word: &[char], tokens: &mut Vec<String>) {
     }
 }
 
-/// `dog's` is `dog 's`; an ending alone (`'s`) or after an apostrophe (`''s`) stays.
+/// Splits `dog's` into `dog 's`; an ending alone (`'s`) or after an apostrophe (`''s`) stays whole.
 fn split_end<'a>(word: &'a [char], endings: &[&str]) -> (&'a [char], &'a [char]) {
     let split = endings.iter().find_map(|ending| {
         let (stem, end) = word.split_at_checked(word.len().checked_sub(ending.len())?)?;
@@ -31,7 +31,7 @@ const CONTRACTIONS: [(&str, &str); 7] = [
     ("more", "'n"),
 ];
 
-/// `cannot` is `can not`, also between hyphens.
+/// Splits `cannot` into `can not`, also between hyphens.
 fn split_contractions(word: &[char], tokens: &mut Vec<String>) {
     let mut done = 0;
     let mut at = 0;
@@ -66,8 +66,8 @@ fn contraction(rest: &[char]) -> Option<(usize, usize)> {
     }
 }
 
-/// `'tis` is `'t is`. An apostrophe before a word was set apart long ago, so this is only seen
-/// after another contraction: `gonna'tis`.
+/// Splits `'tis` into `'t is`. An apostrophe before a word was split off earlier, so this occurs
+/// only after another contraction: `gonna'tis`.
 fn split_tis(mut word: &[char], tokens: &mut Vec<String>) {
     for verb in ["is", "was"] {
         if starts_with(word, "'t") && starts_with(&word[2..], verb) && ends(&word[2 + verb.len()..])
@@ -82,7 +82,7 @@ fn split_tis(mut word: &[char], tokens: &mut Vec<String>) {
     tokens.extend(parts.map(|part| part.iter().collect::<String>()));
 }
 
-/// Whether a contraction may end before `rest`.
+/// Returns whether a contraction may end before `rest`.
 fn ends(rest: &[char]) -> bool {
     rest.first().is_none_or(|&c| !bounds_contraction(c))
 }

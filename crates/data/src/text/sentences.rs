@@ -1,26 +1,26 @@
-//! Where one sentence ends and the next begins: Punkt without training.
+//! Sentence splitting: Punkt without training.
 //!
-//! Punkt (Kiss and Strunk, 2006) looks at every `.`, `?` and `!` that something follows, and asks
-//! of the words around it whether a sentence ends there. Training would add abbreviations,
-//! collocations and frequent sentence starters; what is left without it are the rules below.
+//! Punkt (Kiss and Strunk, 2006) considers every `.`, `?` and `!` that is not at the end, and
+//! decides by the words around it whether a sentence ends there. Training would add abbreviations,
+//! collocations and frequent sentence starters; without it, only the rules below remain.
 
 use std::ops::Range;
 
 use super::characters::{is_control_separator, is_digit, is_letter};
 
-/// The sentences of a lower-case text, in order. White space between them may be left out.
+/// Splits a lower-case text into sentences, in order. White space between them may be left out.
 pub(super) fn sentences(text: &[char]) -> Vec<Range<usize>> {
     join_closing_marks(text, &split(text))
 }
 
-/// A mark that may end a sentence, and what surrounds it.
+/// A mark that may end a sentence, and its surroundings.
 struct Candidate {
-    /// Where the word begins that the mark ends.
+    /// The start of the word that the mark ends.
     word: usize,
     mark: usize,
-    /// Where the next sentence would begin.
+    /// The start of the next sentence, if one begins.
     next: usize,
-    /// Where the token after the mark ends.
+    /// The end of the token after the mark.
     end: usize,
 }
 
@@ -39,7 +39,7 @@ fn split(text: &[char]) -> Vec<Range<usize>> {
     sentences
 }
 
-/// Marks that end a word. Of several in one word (`no!!!`, `a.m."`) the last one counts.
+/// Finds the marks that end a word. Of several in one word (`no!!!`, `a.m."`) the last one counts.
 fn candidates(text: &[char]) -> Vec<Candidate> {
     let mut found: Vec<Candidate> = Vec::new();
     let (mut word, mut last_mark) = (0, 0);
@@ -58,8 +58,9 @@ fn candidates(text: &[char]) -> Vec<Candidate> {
     found
 }
 
-/// Where the next sentence would begin and where its first token ends: at once if punctuation
-/// follows the mark, after white space otherwise. `None` inside a word (`3.5`) and at the end.
+/// The start of the next sentence, if one begins, and the end of its first token: immediately if
+/// punctuation follows the mark, after white space otherwise. `None` inside a word (`3.5`) and at
+/// the end.
 fn what_follows(text: &[char], mark: usize) -> Option<(usize, usize)> {
     let after = &text[mark + 1..];
     let first = *after.first()?;
@@ -74,13 +75,13 @@ fn what_follows(text: &[char], mark: usize) -> Option<(usize, usize)> {
     Some((mark + 1 + token, mark + 1 + token + length))
 }
 
-/// Punctuation that is no part of a word even without a space: `stop!"` is three tokens.
+/// Punctuation that is never part of a word, even without a space: `stop!"` is three tokens.
 fn is_outside_words(c: char) -> bool {
     matches!(c, ')' | '"' | ';' | '}' | ']' | '*' | ':' | '@' | '\'' | '(' | '{' | '[' | '?' | '!')
         || matches!(c, '‘' | '’' | '“' | '”' | '«' | '»')
 }
 
-/// Whether one of the tokens ends a sentence. The last one never does: nothing follows it.
+/// Returns whether one of the tokens ends a sentence. The last one never does: nothing follows it.
 fn contains_sentence_end(context: &[char]) -> bool {
     let is_blank = |&c: &char| c.is_whitespace() || is_control_separator(c);
     let lines = context.split(|&c| c == '\n').filter(|line| !line.iter().all(is_blank));
@@ -93,7 +94,7 @@ fn contains_sentence_end(context: &[char]) -> bool {
     false
 }
 
-/// Whether a sentence ends after `token`, if `next` comes next.
+/// Returns whether a sentence ends between `token` and `next`.
 fn ends_sentence(token: &[char], next: &[char]) -> bool {
     let punctuation = matches!(next, [';' | ':' | ',' | '.' | '!' | '?']);
     let (lower, upper) = (next[0].is_lowercase(), next[0].is_uppercase());
@@ -144,7 +145,8 @@ fn starts_word(c: char) -> bool {
         && !matches!(c, '&' | '#' | '*' | '@' | '-')
 }
 
-/// Whether a word ends before `rest`. A comma ends it where it is not inside: `1,000` is whole.
+/// Returns whether a word ends before `rest`. A comma ends it unless it is inside: `1,000` is
+/// whole.
 fn ends_word(rest: &[char]) -> bool {
     let ends = |rest: &[char]| match rest.first() {
         Some(&c) => c.is_whitespace() || is_outside_words(c) || repeated_mark(rest).is_some(),
@@ -170,8 +172,8 @@ fn repeated_mark(rest: &[char]) -> Option<usize> {
     }
 }
 
-/// Moves quotes and brackets that begin a sentence to the end of the one that they close:
-/// `(one.) two` is split before the bracket at first.
+/// Moves quotes and brackets at the start of a sentence to the end of the one they close: `(one.)
+/// two` is split before the bracket at first.
 fn join_closing_marks(text: &[char], split: &[Range<usize>]) -> Vec<Range<usize>> {
     let mut sentences = Vec::with_capacity(split.len());
     let mut moved = 0;
@@ -190,8 +192,8 @@ fn join_closing_marks(text: &[char], split: &[Range<usize>]) -> Vec<Range<usize>
     sentences
 }
 
-/// How many closing marks a sentence begins with, and how far the white space after them goes.
-/// They close nothing if a word follows at once.
+/// The number of closing marks at the start of a sentence, and the end of the white space after
+/// them. They close nothing if a word follows immediately.
 fn closing_marks(sentence: &[char]) -> Option<(usize, usize)> {
     let closes =
         |c: &&char| matches!(c, '"' | '\'' | ')' | ']' | '}' | '‘' | '’' | '“' | '”' | '«' | '»');

@@ -1,10 +1,10 @@
-//! The words of a dataset, split by split.
+//! Word counts of a dataset, by split.
 
 use super::WordCounts;
 use crate::Progress;
 use crate::dataset::{DEV, Items, TRAIN};
 
-/// Word counts of every split, and how many words each caption has.
+/// Word counts of every split, and the number of words in each caption.
 #[derive(Clone, Debug, Default)]
 pub struct SplitWords {
     splits: Vec<(Option<String>, WordCounts)>,
@@ -12,7 +12,7 @@ pub struct SplitWords {
 }
 
 impl SplitWords {
-    /// Reads every caption once.
+    /// Counts words, reading every caption once.
     pub fn count(items: &Items, progress: &dyn Progress) -> Self {
         progress.start("captions", items.len() as u64);
         let mut words = SplitWords {
@@ -29,18 +29,18 @@ impl SplitWords {
         words
     }
 
-    /// The splits in order of appearance; `None` are items without one.
+    /// The splits in order of appearance; `None` stands for items without a split.
     pub fn splits(&self) -> impl Iterator<Item = (Option<&str>, &WordCounts)> {
         self.splits.iter().map(|(split, counts)| (split.as_deref(), counts))
     }
 
-    /// Words of each caption, in order.
+    /// Number of words in each caption, in order.
     pub fn lengths(&self) -> &[u32] {
         &self.lengths
     }
 
-    /// What a vocabulary is built of: train, then dev, never test. Where no split is called
-    /// train, items without a split are what people train on.
+    /// The counts to build a vocabulary from: train, then dev, never test. If no split is called
+    /// train, items without a split are the training data.
     pub fn of_train_and_dev(&self) -> WordCounts {
         let named = self.splits().any(|(split, _)| split == Some(TRAIN));
         let mut both = WordCounts::default();

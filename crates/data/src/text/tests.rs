@@ -1,9 +1,9 @@
-//! Captions that are hard to split, with the tokens that NLTK 3.10.4 gives: its untrained
-//! sentence splitter, then its word tokenizer, on the caption in lower case.
+//! Captions that are hard to split, with the tokens of NLTK 3.10.4: its untrained sentence
+//! splitter, then its word tokenizer, on the caption in lower case.
 
 use super::{tokenize, words_of_sentence};
 
-/// Captions and their tokens, which never hold a space.
+/// Captions and their tokens; tokens never contain a space.
 const CASES: &[(&str, &str)] = &[
     ("", ""),
     (" \t\n", ""),
@@ -80,8 +80,8 @@ fn only_the_last_period_of_a_sentence_is_apart() {
     assert_eq!(tokenize("one dog. two dogs."), ["one", "dog", ".", "two", "dogs", "."]);
 }
 
-/// Whatever is repeated, twice the length takes twice the time; otherwise this test would go on
-/// for minutes.
+/// The time must be linear in the length, whatever is repeated; otherwise this test runs for
+/// minutes.
 #[test]
 fn long_captions_are_split_in_linear_time() {
     for part in [

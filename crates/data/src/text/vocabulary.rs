@@ -6,11 +6,11 @@ use std::collections::HashMap;
 
 use super::{WordCounts, tokenize};
 
-/// How often a word must occur to be in a vocabulary, unless somebody says otherwise.
+/// Default for the least number of occurrences of a word in a vocabulary.
 pub const DEFAULT_MIN_COUNT: u64 = 4;
 
-/// Padding, start of a caption, end of a caption, and every word that has no id of its own. The
-/// tokenizer cannot produce them: it sets `<` and `>` apart.
+/// Padding, start of a caption, end of a caption, and unknown words. The tokenizer cannot produce
+/// them: it splits off `<` and `>`.
 const MARKERS: [&str; 4] = ["<pad>", "<start>", "<end>", "<unk>"];
 
 /// Words numbered from 0. Four of them are markers, whose ids a file may choose.
@@ -22,13 +22,13 @@ pub struct Vocabulary {
 }
 
 impl Vocabulary {
-    /// The words of these captions that occur at least `min_count` times, in order of first
-    /// appearance, after the markers.
+    /// Builds a vocabulary of the words that occur at least `min_count` times in these captions, in
+    /// order of first appearance, after the markers.
     pub fn build<S: AsRef<str>>(captions: impl IntoIterator<Item = S>, min_count: u64) -> Self {
         Self::from_counts(&captions.into_iter().collect(), min_count)
     }
 
-    /// The same as [`build`](Self::build), for words that are already counted.
+    /// Like [`build`](Self::build), for counted words.
     pub fn from_counts(counts: &WordCounts, min_count: u64) -> Self {
         let kept = counts.iter().filter(|&(_, count)| count >= min_count);
         let words = MARKERS.into_iter().chain(kept.map(|(word, _)| word)).map(str::to_owned);
@@ -37,7 +37,7 @@ impl Vocabulary {
         Self::new(words, ids).expect("the markers are the first words")
     }
 
-    /// `ids` must be the inverse of `words`; the error is a marker that is missing.
+    /// `ids` must be the inverse of `words`. The error is a missing marker.
     fn new(words: Vec<String>, ids: HashMap<String, u32>) -> Result<Self, &'static str> {
         let mut markers = [0; MARKERS.len()];
         for (id, marker) in markers.iter_mut().zip(MARKERS) {
@@ -46,7 +46,7 @@ impl Vocabulary {
         Ok(Vocabulary { words, ids, markers })
     }
 
-    /// All words; the place of a word is its id.
+    /// All words; the index of a word is its id.
     pub fn words(&self) -> &[String] {
         &self.words
     }
@@ -76,14 +76,14 @@ impl Vocabulary {
         self.markers[3]
     }
 
-    /// A caption as ids: start, one per token, end.
+    /// Encodes a caption as ids: start, one per token, end.
     pub fn encode(&self, caption: &str) -> Vec<u32> {
         let tokens = tokenize(caption);
         let ids = tokens.iter().map(|token| self.id(token).unwrap_or(self.unknown()));
         std::iter::once(self.start()).chain(ids).chain([self.end()]).collect()
     }
 
-    /// How much of these words has an id.
+    /// Computes how many of these words have an id.
     pub fn coverage(&self, counts: &WordCounts) -> Coverage {
         let mut coverage = Coverage::default();
         for (word, count) in counts.iter() {
@@ -98,19 +98,19 @@ impl Vocabulary {
     }
 }
 
-/// How much of some captions a vocabulary knows.
+/// The coverage of some captions by a vocabulary.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Coverage {
-    /// All tokens, repeated ones too.
+    /// Number of tokens, counting repeated ones.
     pub tokens: u64,
-    /// Tokens that become `<unk>`.
+    /// Number of tokens that become `<unk>`.
     pub unknown: u64,
-    /// The distinct words among those and how often each occurs, the most frequent first.
+    /// The distinct unknown words with their counts, the most frequent first.
     pub unknown_words: Vec<(String, u64)>,
 }
 
 impl Coverage {
-    /// The share of the tokens that have an id, from 0 to 1; 1 if there are no tokens.
+    /// The share of tokens with an id, from 0 to 1; 1 if there are no tokens.
     pub fn share(&self) -> f64 {
         if self.tokens == 0 { 1.0 } else { 1.0 - self.unknown as f64 / self.tokens as f64 }
     }

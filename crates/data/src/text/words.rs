@@ -1,8 +1,8 @@
-//! The words of one sentence, as NLTK's Treebank tokenizer finds them.
+//! Word tokenization of one sentence by the rules of NLTK's Treebank tokenizer.
 //!
-//! One walk over the characters sets punctuation apart ([`words`]); every word between is then
-//! looked at for clitics and contractions ([`endings`](super::endings)). The rules apply to text
-//! in lower case.
+//! One pass over the characters splits off punctuation ([`words`]); [`endings`](super::endings)
+//! then splits clitics and contractions in every word between. The rules apply to text in lower
+//! case.
 
 use super::characters::{is_digit, is_word, starts_with};
 use super::endings;
@@ -18,13 +18,13 @@ pub(super) fn words(sentence: &[char]) -> Vec<String> {
     words.done
 }
 
-/// A walk over a sentence.
+/// The state of the pass over a sentence.
 struct Words<'a> {
     text: &'a [char],
     at: usize,
-    /// Where the period is that ends the sentence.
+    /// The position of the period that ends the sentence.
     final_period: Option<usize>,
-    /// The word that the walk is in.
+    /// The current word.
     word: Vec<char>,
     done: Vec<String>,
 }
@@ -66,14 +66,14 @@ impl Words<'_> {
         if self.quotes_next_word(before) {
             return self.apart(1);
         }
-        // `dog's';` is `dog 's ' ;`, but `dog's')` is `dog's ' )`: the order of two rules shows.
+        // `dog's';` is `dog 's ' ;`, but `dog's')` is `dog's ' )`: the order of NLTK's rules shows.
         if before != Some('\'') && self.is_apart_before_clitics(self.at + 1) {
             self.end_word();
         }
         self.within_word();
     }
 
-    /// Whether the apostrophe here opens a quote, as in `'quoted`; `'s` and `'ll` are clitics.
+    /// Returns whether this apostrophe opens a quote, as in `'quoted`; `'s` and `'ll` are clitics.
     fn quotes_next_word(&self, before: Option<char>) -> bool {
         let rest = &self.text[self.at + 1..];
         let is_word_at = |at: usize| rest.get(at).is_some_and(|&c| is_word(c));
@@ -83,20 +83,20 @@ impl Words<'_> {
             && !["re", "ve", "ll", "m", "t", "s", "d", "n"].into_iter().any(is_clitic)
     }
 
-    /// Commas and colons stand apart unless a digit follows: `50,000`, `11:20`.
+    /// Commas and colons are split off unless a digit follows: `50,000`, `11:20`.
     fn comma_or_colon(&mut self) {
         if self.digit_at(self.at + 1) {
             return self.within_word();
         }
         self.apart(1);
-        // The second of two is left to what follows it: `a,,b` is `a , ,b`.
+        // The second of two depends on what follows it: `a,,b` is `a , ,b`.
         if matches!(self.text.get(self.at), Some(',' | ':')) {
             self.within_word();
         }
     }
 
-    /// Whether the character at `at` is a space, or punctuation that is set apart before clitics
-    /// are looked for. Brackets, `*`, `--` and closing quotes are set apart after that.
+    /// Returns whether the character at `at` is a space, or punctuation that is split off before
+    /// clitics. Brackets, `*`, `--` and closing quotes are split off after them.
     fn is_apart_before_clitics(&self, at: usize) -> bool {
         match self.text.get(at) {
             Some('(' | ')' | '[' | ']' | '{' | '}' | '<' | '>' | '*' | '»' | '”' | '’') => {
@@ -114,7 +114,7 @@ impl Words<'_> {
         self.text.get(at).is_some_and(|&c| is_digit(c))
     }
 
-    /// Whether the character here is followed by another of its kind.
+    /// Returns whether another character of the same kind follows this one.
     fn is_repeated(&self) -> bool {
         self.text.get(self.at + 1) == Some(&self.text[self.at])
     }
@@ -124,14 +124,14 @@ impl Words<'_> {
         self.at += 1;
     }
 
-    /// The next `length` characters are a token.
+    /// Makes the next `length` characters a token.
     fn apart(&mut self, length: usize) {
         self.end_word();
         self.done.push(self.text[self.at..self.at + length].iter().collect());
         self.at += length;
     }
 
-    /// The next `length` characters are a quotation mark, written as `token`.
+    /// Makes the next `length` characters a quotation mark, written as `token`.
     fn quote(&mut self, token: &str, length: usize) {
         self.end_word();
         self.done.push(token.to_owned());
@@ -144,7 +144,7 @@ impl Words<'_> {
     }
 }
 
-/// Characters that are a token wherever they are.
+/// Characters that are always a token of their own.
 fn is_always_apart(c: char) -> bool {
     match c {
         ';' | '@' | '#' | '$' | '%' | '&' | '?' | '!' | '*' => true,
@@ -156,8 +156,8 @@ fn is_always_apart(c: char) -> bool {
     }
 }
 
-/// Whether the straight quotation mark at `at`, `"` or `''`, opens a quote: after a space, an
-/// opening bracket or another opening mark, and `"` also where the sentence begins.
+/// Returns whether the straight quotation mark at `at`, `"` or `''`, opens a quote: after a space,
+/// an opening bracket or another opening mark, and `"` also at the start of the sentence.
 fn opens_quote(text: &[char], at: usize) -> bool {
     let Some(before) = at.checked_sub(1) else { return text[at] == '"' };
     match text[before] {

@@ -1,4 +1,4 @@
-//! Datasets that were damaged or edited after they were made, and drafts that were left behind.
+//! Datasets that were damaged or edited, and abandoned drafts.
 
 use std::fs;
 
@@ -121,7 +121,7 @@ fn long_lines_and_huge_pictures_are_refused() {
     let what = source.refused(&importer);
     assert!(what.contains("10000000 bytes") && what.len() < 500, "{what}");
 
-    // A header that promises 50,000 x 50,000 pixels.
+    // A header that claims 50,000 x 50,000 pixels.
     let mut bomb = crate::source::png(1);
     bomb[16..20].copy_from_slice(&50_000u32.to_be_bytes());
     bomb[20..24].copy_from_slice(&50_000u32.to_be_bytes());

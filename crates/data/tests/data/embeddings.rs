@@ -1,4 +1,4 @@
-//! Embeddings that exist already.
+//! Tests of importing existing embeddings.
 
 use nextpair_data::Side;
 use nextpair_data::import::Embeddings;

@@ -146,7 +146,7 @@ fn coco_captions() {
 #[test]
 fn flickr_tokens_and_lists() {
     let source = Source::new();
-    // As Flickr8k is: Windows line ends, a caption whose image name is broken, unlisted images.
+    // Flickr8k's oddities: Windows line ends, a caption with a broken image name, unlisted images.
     source.file(
         "Flickr8k.token.txt",
         "\u{feff}a.jpg#0\tA dog .\r\na.jpg#1\tA \"dog\" #2 runs\r\nlost.jpg.1#0\tnobody\r\n\
@@ -198,7 +198,7 @@ fn flickr30k_lists_of_numbers() {
     let flickr = Flickr { source: source.path(""), image_dir: None, unlisted: false };
     let what = source.refused(&flickr);
     assert!(what.contains("token:2: not UTF-8") && what.contains(":2: 7.jpg is listed already"));
-    // A bad caption does not take the others of its image with it.
+    // A bad caption does not remove the others of its image.
     let train = item("100.jpg", "train", Some("100.jpg"), &["a", "c"]);
     assert_eq!(
         source.skip_bad(&flickr).items(),
@@ -233,7 +233,7 @@ fn scan_folders() {
     let (set, features) = imported.dataset.features(Side::Image, None).unwrap();
     assert_eq!((set.name.as_str(), &set.rows), ("precomp", &None));
     assert_eq!((features.matrix().rows(), features.row(4)), (5, Some(4)));
-    // The features are where they were.
+    // The features stay where they were.
     assert!(set.files.iter().all(|file| file.starts_with(source.path("").canonicalize().unwrap())));
 
     let named = Scan { splits: vec!["dev".into(), "testall".into()], ..scan(&source) };

@@ -1,4 +1,4 @@
-//! The importers on files made by hand to the published layouts, and on files made to harm.
+//! Tests of the importers on handmade files in the published layouts, and on malicious files.
 #![allow(clippy::unwrap_used)]
 
 mod bottom_up;

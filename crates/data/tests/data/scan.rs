@@ -1,11 +1,11 @@
-//! SCAN's files as they are published for COCO.
+//! SCAN's files in the published form for COCO.
 
 use nextpair_data::import::Scan;
 
 use crate::layouts::{KARPATHY, scan};
 use crate::source::{Source, item, says};
 
-/// The published files of dev and test have a line of ids for every caption.
+/// The published files of dev and test have an id line for every caption.
 #[test]
 fn ids_may_be_those_of_captions() {
     let source = Source::new();
@@ -23,7 +23,7 @@ fn ids_may_be_those_of_captions() {
     assert!(source.refused(&scan(&source)).contains("4 ids for 2 rows"));
 }
 
-/// Whoever imports COCO's files as they are is told what is not the paper's.
+/// Importing COCO's files unchanged notes every difference from the paper.
 #[test]
 fn restval_in_train_is_noted() {
     let source = Source::new();

@@ -1,4 +1,4 @@
-//! A folder to import from, and the dataset that comes out.
+//! A folder to import from, and the resulting dataset.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 pub struct Source(TempDir);
 
-/// What was imported.
+/// A dataset and the summary of its import.
 pub struct Imported {
     pub dataset: Dataset,
     pub summary: Summary,
@@ -33,12 +33,12 @@ impl Source {
         path
     }
 
-    /// An image of one colour that depends on `shade` alone.
+    /// Writes an image of one colour that depends on `shade` alone.
     pub fn image(&self, name: &str, shade: u8) -> PathBuf {
         self.file(name, png(shade))
     }
 
-    /// Rows of `dim` numbers that count up.
+    /// Writes rows of `dim` numbers that count up.
     pub fn array(&self, name: &str, rows: usize, dim: usize) -> PathBuf {
         let mut bytes = Vec::new();
         let values = (0..rows * dim).map(|number| number as f32);
@@ -72,7 +72,7 @@ impl Source {
         Ok(Imported { dataset, summary, folder })
     }
 
-    /// Everything below the folder that holds source and output.
+    /// All paths below the folder that holds source and output.
     pub fn outside(&self) -> Vec<PathBuf> {
         let entries = fs::read_dir(self.0.path()).unwrap();
         entries.map(|entry| entry.unwrap().path()).collect()
@@ -88,7 +88,7 @@ impl Imported {
         self.dataset.items().iter().map(|item| item.id).collect()
     }
 
-    /// The bad entries, one a line.
+    /// The bad entries, one per line.
     pub fn bad(&self) -> Vec<String> {
         told(&self.summary.findings.bad)
     }
@@ -118,7 +118,7 @@ pub fn png(shade: u8) -> Vec<u8> {
     bytes.into_inner()
 }
 
-/// Whether any of the lines says all of this.
+/// Returns whether any one line contains all of these parts.
 pub fn says(lines: &[String], parts: &[&str]) -> bool {
     lines.iter().any(|line| parts.iter().all(|part| line.contains(part)))
 }

@@ -1,4 +1,4 @@
-//! Tar shards, whole and hostile.
+//! Tests of tar shards, valid and malicious.
 
 use std::io::Write;
 
@@ -6,7 +6,7 @@ use nextpair_data::import::WebDataset;
 
 use crate::source::{Source, exists, item, png, says};
 
-/// A tar file; names are written as they are, however wrong.
+/// A tar file with its names written unchecked.
 fn shard(members: &[(&str, &[u8])]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (name, content) in members {
@@ -80,7 +80,7 @@ fn long_names(names: &[String], content: &[u8]) -> Vec<u8> {
 #[test]
 fn names_do_not_make_folders_without_end() {
     let source = Source::new();
-    // Every one of them would make two thousand folders.
+    // Each of them would make two thousand folders.
     let deep: Vec<String> = (0..400).map(|n| format!("{n}/{}x.png", "a/".repeat(1900))).collect();
     source.file("deep.tar", long_names(&deep, &png(1)));
     let what = source.refused(&importer(&source, "deep.tar"));
@@ -100,7 +100,7 @@ fn names_do_not_make_folders_without_end() {
     assert_eq!(imported.items().len(), 1);
 }
 
-/// In time that grows with their number, not with its square.
+/// The time must be linear in the number of captions.
 #[test]
 fn a_sample_may_have_very_many_captions() {
     let source = Source::new();
@@ -216,7 +216,7 @@ fn headers_do_not_fill_the_memory() {
     let what = source.refused(&importer(&source, "x.tar"));
     assert!(what.contains("damaged shard") && what.contains("a header of 1073741824"), "{what}");
 
-    // Honest long names are read.
+    // Valid long names are read.
     let mut archive = tar::Builder::new(Vec::new());
     let name = format!("{}a.txt", "deep/".repeat(30));
     let mut header = tar::Header::new_gnu();

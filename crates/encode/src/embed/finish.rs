@@ -1,4 +1,4 @@
-//! From complete rows to a feature set: principal components, places, the manifest's entry.
+//! Turns complete rows into a feature set: principal components, final files, manifest entry.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -13,7 +13,7 @@ use super::{BAD, CHUNK, FILES, NUMBERS, Output, PLACES, Places, encoded, feature
 use crate::hash::sha256;
 use crate::{Error, Pca};
 
-/// Everything the features depend on, as the manifest will tell it.
+/// Everything that the features depend on, for the manifest.
 pub(super) fn made_by(
     dataset: &Dataset,
     rows: &dyn Rows,
@@ -32,7 +32,7 @@ pub(super) fn made_by(
     Ok(made_by)
 }
 
-/// The name of the work that makes the rows. Components come after it, so they are not part of it.
+/// Names the job that makes the rows. Components are computed later, so they are not part of it.
 pub(super) fn job(made_by: &toml::Table, dtype: Dtype) -> String {
     let mut job = made_by.clone();
     job.remove("components");
@@ -41,8 +41,8 @@ pub(super) fn job(made_by: &toml::Table, dtype: Dtype) -> String {
     job.to_string()
 }
 
-/// Puts the files in their places. The partial folder keeps its own until the manifest names
-/// them, so that nothing has to be made again if this is stopped.
+/// Moves the files to their final places. The partial folder keeps its own links until the manifest
+/// names the files, so that nothing is computed again if this is stopped.
 pub(super) fn finish(
     rows: &dyn Rows,
     output: &Output,
@@ -82,7 +82,7 @@ pub(super) fn finish(
     Ok((set, explained))
 }
 
-/// The vectors that components are fitted on: those of the training split, or all of them.
+/// The vectors to fit components on: those of the training split, or all of them.
 fn training_rows(matrix: &Matrix, rows: &dyn Rows, places: &[i64]) -> Vec<Matrix> {
     let with_row = |at: &usize| places[*at] >= 0;
     let mut chosen: Vec<usize> =
@@ -100,7 +100,7 @@ fn training_rows(matrix: &Matrix, rows: &dyn Rows, places: &[i64]) -> Vec<Matrix
         .collect()
 }
 
-/// Writes the rows along the components.
+/// Writes the rows projected onto the components.
 fn project(
     matrix: &Matrix,
     pca: &Pca,
@@ -134,7 +134,7 @@ fn read_places(path: &Path) -> Result<Vec<i64>, Error> {
     Ok(numbers.iter().map(|&number| i64::from_le_bytes(number)).collect())
 }
 
-/// Gives a file a second name, in the place of whatever has it; a copy where that cannot be.
+/// Gives a file a second name, replacing any file of that name; copies it if it cannot be linked.
 #[allow(clippy::disallowed_methods, reason = "a file that was just made")]
 pub(super) fn place(from: &Path, to: &Path) -> Result<(), Error> {
     let waiting = to.with_extension("waiting");
@@ -149,7 +149,7 @@ pub(super) fn place(from: &Path, to: &Path) -> Result<(), Error> {
     link().map_err(|e| Error::io(to, e))
 }
 
-/// Removes what replaced features may have left.
+/// Removes a file that replaced features may have left.
 fn remove(path: &Path) -> Result<(), Error> {
     match fs::remove_file(path) {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(Error::io(path, e)),

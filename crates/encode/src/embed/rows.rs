@@ -1,4 +1,4 @@
-//! What is encoded: images by item, captions by number.
+//! The inputs of encoders: images by item, captions by number.
 
 use std::path::PathBuf;
 
@@ -7,13 +7,13 @@ use nextpair_data::{Side, picture};
 
 use crate::{Error, ImageEncoder, TextEncoder, Worker};
 
-/// What came of one item or caption.
+/// The result for one item or caption.
 pub(super) enum Made {
-    /// Its numbers.
+    /// Its features.
     Row(Vec<f32>),
     /// There is nothing to encode.
     Nothing,
-    /// It could not be encoded, and why.
+    /// It could not be encoded, for this reason.
     Bad(String),
 }
 
@@ -21,15 +21,16 @@ pub(super) enum Made {
 pub(super) trait Rows: Sync {
     fn side(&self) -> Side;
     fn phase(&self) -> &'static str;
-    /// How many there are, with and without something to encode.
+    /// Number of items or captions, with and without something to encode.
     fn count(&self) -> usize;
-    /// Vectors, and numbers per vector.
+    /// Vectors per row, and their dimensions.
     fn shape(&self) -> (usize, usize);
-    /// An error is that of the encoder itself, which no other row will be spared.
+    /// Encodes one item or caption. An error is one of the encoder itself, which would affect every
+    /// row.
     fn make(&self, worker: &Worker, at: usize) -> Result<Made, Error>;
-    /// What people know it by.
+    /// A name for people.
     fn name(&self, at: usize) -> String;
-    /// Whether principal components are fitted on it, where there is such a split.
+    /// Whether to fit principal components on it, if there is a training split.
     fn in_train(&self, at: usize) -> bool;
     /// Everything about the encoder that the numbers depend on.
     fn describe(&self) -> Result<toml::Table, Error>;
@@ -130,7 +131,7 @@ impl Captions<'_> {
     }
 }
 
-/// What an encoder gave, unless there is no meaning in it.
+/// Checks the output of an encoder.
 fn row(encoded: Result<Vec<f32>, Error>) -> Result<Made, Error> {
     Ok(match encoded {
         Ok(numbers) if numbers.iter().all(|number| number.is_finite()) => Made::Row(numbers),

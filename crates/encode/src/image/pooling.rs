@@ -1,22 +1,22 @@
-//! The grid of vectors that an encoder sees a picture as, averaged.
+//! Pooling of the grid of vectors that an encoder computes for a picture.
 
 use std::ops::Range;
 
 use crate::preprocess::Layout;
 
-/// `rows * columns` vectors of `dim` numbers.
+/// `rows * columns` vectors of `dim` dimensions.
 #[derive(Debug)]
 pub(super) struct Grid<'a> {
     numbers: &'a [f32],
     rows: usize,
     columns: usize,
     dim: usize,
-    /// How far apart the numbers of one vector are, and the vectors.
+    /// Distances between the numbers of one vector, and between vectors.
     strides: (usize, usize),
 }
 
 impl<'a> Grid<'a> {
-    /// The grid in the output of one picture; otherwise what was expected.
+    /// Finds the grid in the output of one picture. The error says what was expected.
     pub(super) fn new(shape: &[usize], numbers: &'a [f32], layout: Layout) -> Result<Self, String> {
         if numbers.is_empty() {
             return Err("expected some numbers".into());
@@ -50,8 +50,8 @@ impl<'a> Grid<'a> {
         self.average(0..self.rows, 0..self.columns).collect()
     }
 
-    /// The means over `count` windows, one after another. Windows begin and end where PyTorch's
-    /// adaptive pooling has them: every cell is in one, and some are in two.
+    /// The means over `count` windows, one after another. The windows are those of PyTorch's
+    /// adaptive pooling: every cell is in at least one, and some are in two.
     pub(super) fn regions(&self, count: usize) -> Result<Vec<f32>, String> {
         let (down, across) = arrangement(count);
         if down == 0 || down > self.rows || across > self.columns {
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn layouts_agree() {
-        // Two numbers per cell of a 2 x 3 grid: the cell, and a hundred more.
+        // Two numbers per cell of a 2 x 3 grid: the index of the cell, and 100 more.
         let last: Vec<f32> = (0..6).flat_map(|cell| [cell as f32, 100.0 + cell as f32]).collect();
         let first: Vec<f32> = (0..12).map(|i| (i % 6 + 100 * (i / 6)) as f32).collect();
         let a = Grid::new(&[1, 2, 3, 2], &last, Layout::Nhwc).unwrap();

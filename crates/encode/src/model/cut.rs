@@ -8,20 +8,20 @@ use rten_onnx::onnx::{
 
 use super::depthwise::Depthwise;
 
-/// A part of a graph. Parts run one after another; a value is known by its name.
+/// A part of a graph. Parts run one after another and exchange values by name.
 pub(super) enum Segment {
     /// A graph of its own, for the runtime.
     Nodes { graph: GraphProto, inputs: Vec<String>, outputs: Vec<String> },
-    /// One convolution, for us.
+    /// One convolution, which runs in our own code.
     Depthwise { layer: Depthwise, input: String, output: String },
 }
 
-/// A graph that would fall into more parts is left to the runtime: every part is compared with all
-/// that follow it.
+/// Most parts of a cut; a graph with more is left to the runtime. Every part is compared with all
+/// later ones.
 const MOST_PARTS: usize = 1001;
 
-/// The parts of `graph` that `output` needs; `None` where there is nothing to cut, or where nodes
-/// have graphs inside, which may use any value.
+/// Cuts `graph` into the parts that `output` needs. `None` if there is nothing to cut, or if nodes
+/// have subgraphs, which may use any value.
 pub(super) fn cut(graph: &GraphProto, output: &str) -> Option<Vec<Segment>> {
     if graph.node.iter().flat_map(|node| &node.attribute).any(|attribute| attribute.g.is_some()) {
         return None;
@@ -43,7 +43,7 @@ pub(super) fn cut(graph: &GraphProto, output: &str) -> Option<Vec<Segment>> {
         return None;
     }
     let infos = graph.input.iter().chain(&graph.output).chain(&graph.value_info);
-    // The first that speaks of a value counts.
+    // The first declaration of a value counts.
     let infos = infos.rev().filter_map(|info| Some((info.name.as_deref()?, info))).collect();
     let source = Source { infos, weights, constants: constants(graph), output };
     let later = |n: usize| -> HashSet<&str> {
@@ -58,7 +58,7 @@ pub(super) fn cut(graph: &GraphProto, output: &str) -> Option<Vec<Segment>> {
         },
         Part::Nodes(nodes) => source.segment(nodes, &later(n)),
     });
-    // A part without nodes lies between two convolutions in a row.
+    // There is a part without nodes between two consecutive convolutions.
     Some(
         segments
             .filter(|s| !matches!(s, Segment::Nodes { outputs, .. } if outputs.is_empty()))
@@ -80,8 +80,8 @@ impl<'a> Part<'a> {
     }
 }
 
-/// The nodes that `output` depends on, in the order of the file, which the format asks to be one
-/// they can run in. Constants are left out: whoever reads one gets a copy.
+/// The nodes that `output` depends on, in the order of the file; ONNX requires that they can run in
+/// that order. Constants are left out: every part that reads one gets a copy.
 fn needed<'a>(graph: &'a GraphProto, output: &'a str) -> Vec<&'a NodeProto> {
     let mut wanted = HashSet::from([output]);
     let mut nodes: Vec<&NodeProto> = Vec::new();
@@ -123,7 +123,7 @@ impl Source<'_> {
         let mut part = GraphProto::default();
         let (mut inputs, mut seen) = (Vec::new(), HashSet::new());
         for name in nodes.iter().flat_map(|node| &node.input).map(String::as_str) {
-            // An empty name stands for an optional input that is not given.
+            // An empty name stands for an omitted optional input.
             if name.is_empty() || made.contains(name) || !seen.insert(name) {
                 continue;
             }
@@ -144,7 +144,7 @@ impl Source<'_> {
         Segment::Nodes { graph: part, inputs, outputs }
     }
 
-    /// What the file says about a value.
+    /// The declaration of a value in the file.
     fn info(&self, name: &str) -> ValueInfoProto {
         let unknown = || ValueInfoProto { name: Some(name.into()), r#type: None };
         self.infos.get(name).map_or_else(unknown, |&info| info.clone())
@@ -236,7 +236,7 @@ mod tests {
                 "v2 -> v3 by (3, 3) / (2, 2)",
                 r#"["v3"] -> ["v4"]"#,
                 "v4 -> v5 by (5, 5) / (1, 1)",
-                // Its detour joins in.
+                // The residual branch joins in.
                 r#"["v4", "v5"] -> ["grid"]"#,
             ]
         );

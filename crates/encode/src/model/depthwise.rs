@@ -1,17 +1,17 @@
-//! Depthwise convolution: every channel with a kernel of its own.
+//! Depthwise convolution: every channel with its own kernel.
 //!
-//! It is a tenth of the arithmetic of a mobile network and was two thirds of its time in the
+//! It is a tenth of the arithmetic of a mobile network, but took two thirds of the time in the
 //! runtime, which computes it one number at a time.
 //!
-//! A channel is laid out with its zero padding, split into one plane for every remainder of row
-//! and column by the stride. In that layout an output pixel at distance `p` from the first is the
-//! sum over the kernel of `weight * plane[offset + p]`: long, contiguous and the same for every
-//! stride and dilation, which is what compilers turn into vector code.
+//! A channel is laid out with its zero padding, split into one plane for every remainder of row and
+//! column by the stride. In that layout an output pixel at distance `p` from the first is the sum
+//! over the kernel of `weight * plane[offset + p]`. These sums are long, contiguous and the same
+//! for every stride and dilation, so compilers vectorise them.
 
 use rten_tensor::prelude::*;
 use rten_tensor::{NdTensor, NdTensorView};
 
-/// Output numbers that are summed up together: enough to keep the vector units busy.
+/// Outputs summed together: enough to keep the vector units busy.
 const LANES: usize = 64;
 
 /// The weights and geometry of one depthwise convolution. Pairs are vertical, horizontal.
@@ -31,7 +31,7 @@ pub(super) struct Depthwise {
 }
 
 impl Depthwise {
-    /// The convolution of a `[batch, channels, height, width]` tensor.
+    /// Convolves a `[batch, channels, height, width]` tensor.
     pub(super) fn run(&self, input: NdTensorView<f32, 4>) -> Result<NdTensor<f32, 4>, String> {
         let [batch, channels, height, width] = input.shape();
         if channels != self.bias.len() {
@@ -44,7 +44,7 @@ impl Depthwise {
         let contiguous = input.to_contiguous();
         let shape = [batch, channels, rows.output, columns.output];
         let mut output = vec![0.0; shape.iter().product()];
-        // Compiled once for every kind of vector unit; the best one present is taken.
+        // Compiled once for every kind of vector unit; the best available one is used.
         pulp::Arch::new().dispatch(Task {
             depthwise: self,
             rows,
@@ -64,7 +64,7 @@ struct Axis {
     stride: usize,
     dilation: usize,
     before: usize,
-    /// Length of a plane: the padded input by the stride.
+    /// Length of a plane: the padded input divided by the stride.
     plane: usize,
     output: usize,
 }
@@ -84,7 +84,7 @@ impl Axis {
         Ok(Axis { before, plane: padded.div_ceil(self.stride), output, ..self })
     }
 
-    /// The plane and the place in it of a padded coordinate.
+    /// The plane of a padded coordinate, and the position in it.
     #[inline(always)]
     fn place(&self, coordinate: usize) -> (usize, usize) {
         (coordinate % self.stride, coordinate / self.stride)
@@ -108,7 +108,7 @@ impl pulp::NullaryFnOnce for Task<'_> {
         let Task { depthwise, rows, columns, input, output } = self;
         let (size, pitch) = (rows.plane * columns.plane, columns.plane);
         let (channels, taps) = (depthwise.bias.len(), rows.kernel * columns.kernel);
-        // Sums run on through the padding at the end of a row and are cut off there; the last
+        // Sums continue through the padding at the end of a row and are cut off there; the last
         // ones run past the last plane.
         let length = (rows.output * pitch).next_multiple_of(LANES);
         let mut planes = vec![0.0; size * rows.stride * columns.stride + length];
@@ -134,7 +134,7 @@ impl pulp::NullaryFnOnce for Task<'_> {
     }
 }
 
-/// Writes a channel into its planes. The padding stays as it is: zero.
+/// Writes a channel into its planes. The padding stays zero.
 #[inline(always)]
 fn lay_out(input: &[f32], rows: Axis, columns: Axis, planes: &mut [f32]) {
     let size = rows.plane * columns.plane;
@@ -174,7 +174,7 @@ fn sum(planes: &[f32], offsets: &[usize], weights: &[f32], bias: f32, sums: &mut
         for (&offset, &weight) in offsets.iter().zip(weights) {
             let from = planes[offset + block * LANES..].first_chunk::<LANES>();
             let from = from.expect("the planes are longer by all sums than any offset");
-            // By index, because through iterators the totals leave the registers: twice the time.
+            // By index: with iterators the totals leave the registers, which takes twice the time.
             for lane in 0..LANES {
                 totals[lane] += weight * from[lane];
             }
@@ -187,12 +187,12 @@ fn sum(planes: &[f32], offsets: &[usize], weights: &[f32], bias: f32, sums: &mut
 mod tests {
     use super::*;
 
-    /// Numbers without a pattern that a mistake could hide in.
+    /// Irregular numbers, so that no mistake cancels out.
     fn numbers(count: usize, seed: usize) -> Vec<f32> {
         (0..count).map(|i| ((i * 7919 + seed * 104_729) % 1009) as f32 / 504.5 - 1.0).collect()
     }
 
-    /// The definition, one output number at a time, summed in the same order.
+    /// The definition, one output at a time, summed in the same order.
     fn plain(layer: &Depthwise, input: &NdTensor<f32, 4>, output: [usize; 4]) -> Vec<f32> {
         let [batch, channels, height, width] = output;
         let ((rows, columns), mut all) = (layer.kernel, Vec::new());

@@ -1,5 +1,5 @@
-//! What a graph may ask for. The runtime takes whatever it is given, so what no encoder needs is
-//! refused before it: loops, chains that are deeper than its stack, sizes that no memory has.
+//! Limits on graphs. The runtime accepts any graph, so this refuses what no encoder needs: loops,
+//! chains deeper than the stack, sizes beyond any memory.
 
 use std::collections::HashMap;
 
@@ -7,18 +7,18 @@ use rten_onnx::onnx::{GraphProto, NodeProto, TensorProto, ValueInfoProto};
 
 use super::port;
 
-/// Nodes of a file, those of graphs inside graphs among them. Large encoders have some thousands.
+/// Most nodes of a file, including those of subgraphs. Large encoders have some thousands.
 pub(super) const NODES: usize = 50_000;
-/// Nodes that wait for each other in a row: the runtime goes along them by recursion. An encoder of
-/// 60 layers has some 4,000.
+/// Longest chain of dependent nodes: the runtime follows it by recursion. An encoder of 60 layers
+/// has some 4,000.
 pub(super) const CHAIN: usize = 10_000;
-/// Numbers of a value that is not stored in the file: 1 GB in single precision.
+/// Most numbers of a value that is not stored in the file: 1 GB in single precision.
 pub(super) const NUMBERS: u64 = 1 << 28;
 
 /// Operators that repeat a graph as often as the file says.
 const LOOPS: [&str; 3] = ["Loop", "Scan", "SequenceMap"];
 
-/// Says what is wrong with a graph, or how many of its nodes wait for each other in a row.
+/// Checks a graph and returns the length of its longest chain of dependent nodes.
 pub(super) fn check(graph: &GraphProto) -> Result<usize, String> {
     for info in graph.input.iter().chain(&graph.output).chain(&graph.value_info) {
         check_value(info)?;
@@ -30,7 +30,7 @@ pub(super) fn check(graph: &GraphProto) -> Result<usize, String> {
             inside = check(graph)?.max(inside);
         }
     }
-    // The graphs inside a node are run from within it.
+    // The subgraphs of a node run within it.
     match longest_chain(graph)? + inside {
         chain @ ..=CHAIN => Ok(chain),
         chain => Err(format!("{chain} nodes in a row; {CHAIN} are accepted")),
@@ -46,9 +46,9 @@ fn check_value(info: &ValueInfoProto) -> Result<(), String> {
     }
 }
 
-/// `None` where it is beyond counting.
+/// `None` if the product overflows.
 fn product(sizes: impl Iterator<Item = u64>) -> Option<u64> {
-    // A size of zero makes the product small, but not the others.
+    // A size of zero makes the product small, but not the other sizes.
     sizes.map(|size| size.max(1)).try_fold(1u64, u64::checked_mul)
 }
 
@@ -65,7 +65,7 @@ fn check_node(node: &NodeProto, constants: &HashMap<&str, &TensorProto>) -> Resu
         let tensor = constants.get(node.input.get(at)?.as_str())?;
         whole_numbers(tensor)
     };
-    // How much larger than its inputs, or how large at all, the result is said to be.
+    // The declared size of the result: as a factor of its inputs, or absolute.
     let size = match kind {
         "ConstantOfShape" => whole(0).map(|sizes| product(sizes.into_iter())),
         "Expand" | "Tile" => whole(1).map(|sizes| product(sizes.into_iter())),
@@ -84,8 +84,8 @@ fn check_node(node: &NodeProto, constants: &HashMap<&str, &TensorProto>) -> Resu
     }
 }
 
-/// The small whole numbers of a tensor that says a size; negative ones, which stand for something
-/// else, count as zero.
+/// The small integers of a tensor that states a size. Negative ones have a special meaning and
+/// count as zero.
 fn whole_numbers(tensor: &TensorProto) -> Option<Vec<u64>> {
     let numbers: Vec<i64> = match (&tensor.raw_data, tensor.int64_data.is_empty()) {
         (Some(bytes), _) => {
@@ -98,7 +98,7 @@ fn whole_numbers(tensor: &TensorProto) -> Option<Vec<u64>> {
     is_size.then(|| numbers.into_iter().map(|number| number.max(0) as u64).collect())
 }
 
-/// Initializers and the tensors of nodes called Constant.
+/// Initializers, and the tensors of Constant nodes.
 fn constants(graph: &GraphProto) -> HashMap<&str, &TensorProto> {
     let stored =
         graph.initializer.iter().filter_map(|tensor| Some((tensor.name.as_deref()?, tensor)));
@@ -110,7 +110,7 @@ fn constants(graph: &GraphProto) -> HashMap<&str, &TensorProto> {
     stored.chain(made).collect()
 }
 
-/// The most nodes of which each waits for the one before. Files may have them in any order.
+/// The length of the longest chain of dependent nodes. Files may have nodes in any order.
 fn longest_chain(graph: &GraphProto) -> Result<usize, String> {
     let makers: HashMap<&str, usize> = graph
         .node
@@ -119,7 +119,7 @@ fn longest_chain(graph: &GraphProto) -> Result<usize, String> {
         .flat_map(|(at, node)| node.output.iter().map(move |name| (name.as_str(), at)))
         .filter(|(name, _)| !name.is_empty())
         .collect();
-    // A node waits for what it reads, and for what graphs inside it read from outside.
+    // A node depends on its inputs, and on the outer values that its subgraphs read.
     let waits_for = |at: usize| {
         let mut names = Vec::new();
         read_by(&graph.node[at], &mut names);
@@ -128,7 +128,7 @@ fn longest_chain(graph: &GraphProto) -> Result<usize, String> {
     };
     let mut chains: Vec<Option<usize>> = vec![None; graph.node.len()];
     let mut is_open = vec![false; graph.node.len()];
-    // The nodes on the way, each with those it waits for that are still to be looked at.
+    // The nodes on the current path, each with its dependencies still to visit.
     let mut way: Vec<(usize, Vec<usize>, usize)> = Vec::new();
     for start in 0..graph.node.len() {
         if chains[start].is_none() {
@@ -209,7 +209,7 @@ mod tests {
         assert!(check(&chain(CHAIN)).is_ok());
         let what = check(&chain(CHAIN + 1)).unwrap_err();
         assert_eq!(what, "10001 nodes in a row; 10000 are accepted");
-        // Two ways of different lengths, and many that join again and again.
+        // Two paths of different lengths, and many that join again and again.
         let mut nodes = vec![node("Relu", &["x"], "a"), node("Relu", &["a"], "b")];
         nodes.push(node("Add", &["x", "b"], "c"));
         for at in 0..200 {
@@ -224,7 +224,7 @@ mod tests {
         let mut graph = chain(5);
         graph.node.push(node("Relu", &["v5"], "v0"));
         assert!(check(&graph).unwrap_err().contains("waits for itself"));
-        // Through what a graph inside reads.
+        // Through a value that a subgraph reads.
         let inner = GraphProto { node: vec![node("Relu", &["y"], "z")], ..GraphProto::default() };
         let mut outer = node("If", &["x"], "y");
         outer.attribute.push(AttributeProto { g: Some(inner), ..AttributeProto::default() });

@@ -1,17 +1,17 @@
-//! A look at the bytes of an ONNX file before they are parsed.
+//! Checks of the bytes of an ONNX file before they are parsed.
 //!
-//! The parser believes the lengths that a file states, and an integer of ten bytes without an
-//! end keeps it busy for ever. So every length and integer of every message is checked first.
+//! The parser trusts the lengths in a file, and an unterminated ten-byte integer keeps it busy
+//! forever. So every length and integer of every message is checked first.
 
 use super::limits::NODES;
 
-/// Graphs lie in graphs, as the branches of conditions; nobody nests them deeper than this.
+/// Deepest nesting of graphs in graphs, such as the branches of conditions.
 const DEPTH: usize = 64;
 
-/// Messages of a file: even an empty one takes room when it is parsed.
+/// Most messages of a file: even an empty one takes memory when it is parsed.
 const MESSAGES: usize = 1_000_000;
 
-/// The kinds of messages; `Other` has no messages inside that the parser reads.
+/// The kinds of messages; `Other` has no nested messages that the parser reads.
 #[derive(Clone, Copy, Debug)]
 enum Message {
     Model,
@@ -27,14 +27,14 @@ enum Message {
     Other,
 }
 
-/// What the bytes of a field are.
+/// The content of a field.
 enum Content {
     Message(Message),
     Integers,
     Bytes,
 }
 
-/// What a field holds, by the numbers of `onnx.proto`.
+/// The content of a field, by the field numbers of `onnx.proto`.
 fn content(message: Message, field: u64) -> Content {
     Content::Message(match (message, field) {
         (Message::Model, 7) | (Message::Attribute, 6) => Message::Graph,
@@ -52,7 +52,7 @@ fn content(message: Message, field: u64) -> Content {
     })
 }
 
-/// An error with its place unless `bytes` are a whole model.
+/// Checks that `bytes` are a complete model. The error names the place.
 pub(super) fn check(bytes: &[u8]) -> Result<(), String> {
     let mut reader = Reader { bytes, at: 0, nodes: 0, messages: 0 };
     reader
@@ -104,7 +104,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Seven bits per byte, the lowest first; the last byte is below 128.
+    /// Reads a varint: seven bits per byte, the lowest first; the last byte is below 128.
     fn integer(&mut self, end: usize) -> Result<u64, &'static str> {
         let mut value = 0;
         for (n, &byte) in self.bytes[self.at..end].iter().take(10).enumerate() {
@@ -152,7 +152,7 @@ mod tests {
         ] {
             assert_eq!(check(&bytes).unwrap_err(), expected);
         }
-        // A graph, node, attribute, graph and so on; every one in the one before.
+        // A graph, node, attribute, graph and so on, each inside the one before.
         let mut nested = Vec::new();
         for field in [6, 5, 1].iter().cycle().take(120) {
             let mut length = nested.len();

@@ -1,4 +1,5 @@
-//! Work that the runtime cannot be asked to stop: it is done on a thread that can be left behind.
+//! Time limits on the runtime. It cannot be interrupted, so it works on a thread that can be
+//! abandoned.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -9,23 +10,23 @@ use std::time::Duration;
 
 use crate::Error;
 
-/// Bytes of stack of a thread that the runtime works on: it goes along a graph by recursion.
+/// Stack size in bytes of the runtime's thread: it walks a graph by recursion.
 const STACK: usize = 64 << 20;
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// A thread of its own for one piece of work after the other.
+/// A thread that does one job after the other.
 #[derive(Debug)]
 pub(super) struct Bench {
-    /// Held while a piece is worked on, so that its time does not begin before.
+    /// Locked during a job, so that the time limit of the next one starts only after it.
     jobs: Mutex<Sender<Job>>,
 }
 
 impl Bench {
-    /// A new thread. It ends with this, unless it is busy for ever.
+    /// Starts a thread. It ends when this is dropped, unless its job never does.
     pub(super) fn new() -> Self {
         let (jobs, todo) = mpsc::channel::<Job>();
-        // Without a thread nobody takes the jobs, and whoever has one hears that.
+        // If the thread cannot be started, sending a job fails.
         let _ = thread::Builder::new()
             .name("encode".to_owned())
             .stack_size(STACK)
@@ -33,11 +34,11 @@ impl Bench {
         Bench { jobs: Mutex::new(jobs) }
     }
 
-    /// Does `work` for the model of `path`, which is called `what` in errors. A panic in it is an
-    /// error about the model: the runtime states some expectations about a graph with `expect` or
-    /// slicing, and nothing that `work` touched is seen again.
+    /// Does `work` for the model of `path`; errors call it `what`. A panic becomes an error about
+    /// the model: the runtime checks some properties of a graph only by `expect` or slicing.
+    /// Nothing that `work` touched is used again.
     ///
-    /// With [`Error::Slow`] the thread is still busy. It ends with the process.
+    /// After [`Error::Slow`] the thread is still busy. It ends with the process.
     pub(super) fn work<T: Send + 'static>(
         &self,
         (path, what): (&Path, &'static str),
@@ -46,7 +47,7 @@ impl Bench {
     ) -> Result<T, Error> {
         let (tell, hear) = mpsc::sync_channel(1);
         let job = Box::new(move || {
-            // Whoever asked may have left.
+            // The caller may have given up waiting.
             let _ = tell.send(catch_unwind(AssertUnwindSafe(work)));
         });
         let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,9 +1,9 @@
-//! Settings that whole families of models share.
+//! Settings shared by whole families of models.
 
 use super::Filter;
 use super::spec::{Mode, Size, Spec};
 
-/// The settings by that name.
+/// The settings of this name.
 pub(super) fn spec(name: &str) -> Option<Spec> {
     let square = Spec { size: Some(Size::Square(224)), ..Spec::default() };
     Some(match name {
@@ -16,7 +16,7 @@ pub(super) fn spec(name: &str) -> Option<Spec> {
             std: Some([0.229, 0.224, 0.225]),
             ..square
         },
-        // OpenAI's CLIP and those trained like it.
+        // OpenAI's CLIP and models trained like it.
         "clip" => Spec {
             resize: Some(Mode::ShortSide),
             filter: Some(Filter::Bicubic),
@@ -32,7 +32,7 @@ pub(super) fn spec(name: &str) -> Option<Spec> {
             std: Some([0.5; 3]),
             ..square
         },
-        // EfficientNet-Lite as TensorFlow trained it: 7/8 of the short side, about -1..1.
+        // EfficientNet-Lite as trained in TensorFlow: 7/8 of the short side, about -1..1.
         "efficientnet-lite" => Spec {
             resize: Some(Mode::Crop),
             crop: Some(0.875),

@@ -1,4 +1,4 @@
-//! Pixels of one size from pixels of another.
+//! Resizing of pictures.
 
 use fast_image_resize::images::{TypedCroppedImage, TypedImage, TypedImageRef};
 use fast_image_resize::pixels::U8x3;
@@ -7,8 +7,8 @@ use nextpair_data::picture::{MAX_PIXELS, Picture};
 
 use super::{Filter, Resize};
 
-/// Where more pixels than this become one, whole blocks are averaged first, until no more than
-/// [`MANY`] are left: the weights of a filter are of 16 bits and would round to nothing.
+/// If more source pixels than this become one, whole blocks are averaged first, until at most
+/// [`MANY`] are left: the weights of a filter have 16 bits and would round to zero.
 const TOO_MANY: f64 = 1024.0;
 const MANY: f64 = 256.0;
 
@@ -21,7 +21,7 @@ struct Area {
     height: u32,
 }
 
-/// Where the pixels of one axis come from: this far in, over this length.
+/// The source of the pixels of one axis: a start and a length.
 #[derive(Clone, Copy, Debug)]
 struct Span {
     start: f64,
@@ -33,34 +33,34 @@ impl Span {
         Span { start: 0.0, length: f64::from(length) }
     }
 
-    /// The place of the middle `count` of the `all` pixels that an axis of `length` is resized to.
-    /// `all` is any size: of a line of pixels, the short side is one.
+    /// The source of the middle `count` of the `all` pixels that an axis of `length` is resized to.
+    /// `all` may be huge: the short side of a line of pixels is one.
     fn middle(count: u32, all: u64, length: u32) -> Self {
         let step = f64::from(length) / all as f64;
-        // Half a pixel goes to the even side, as Python rounds.
+        // Half a pixel rounds to even, as in Python.
         let start = ((all - u64::from(count)) as f64 / 2.0).round_ties_even();
         Span { start: start * step, length: f64::from(count) * step }.within(length)
     }
 
-    /// The same place where `block` pixels have become one, `length` in all.
+    /// The same span after `block` pixels have become one, `length` in all.
     fn in_blocks(self, block: u32, length: u32) -> Self {
         let block = f64::from(block);
         Span { start: self.start / block, length: self.length / block }.within(length)
     }
 
-    /// Without what rounding put behind the end.
+    /// Cuts off a rounding error past the end.
     fn within(self, length: u32) -> Self {
         Span { length: self.length.min(f64::from(length) - self.start), ..self }
     }
 
-    /// How many pixels to average before this becomes `count` pixels.
+    /// The number of pixels to average before resizing to `count` pixels.
     fn block(self, count: u32) -> u32 {
         let ratio = self.length / f64::from(count);
         if ratio > TOO_MANY { (ratio / MANY) as u32 } else { 1 }
     }
 }
 
-/// `3 * height * width` bytes, from a picture with pixels.
+/// Resizes a picture with pixels to `3 * height * width` bytes.
 pub(super) fn resize(
     picture: &Picture,
     (height, width): (u32, u32),
@@ -76,8 +76,8 @@ pub(super) fn resize(
             scaled(picture, square, all(square), (width, height), filter)
         }
         Resize::ShortSide(side) => {
-            // The pixels that resizing everything and then cutting out the centre would give,
-            // without making the others.
+            // The same pixels as resizing everything and then cutting out the centre, without
+            // computing the others.
             let between = with_short_side(whole, side);
             let spans = (
                 Span::middle(width, between.0, whole.width),
@@ -117,7 +117,7 @@ fn with_short_side(whole: Area, side: u32) -> (u64, u64) {
     (sized(whole.width), sized(whole.height))
 }
 
-/// The largest width and height of the picture's shape that fit.
+/// The largest width and height of the picture's aspect ratio that fit.
 fn fitting(whole: Area, width: u32, height: u32) -> (u32, u32) {
     let scale = f64::min(
         f64::from(width) / f64::from(whole.width),
@@ -136,8 +136,7 @@ fn algorithm(filter: Filter) -> ResizeAlg {
     }
 }
 
-/// One area of a picture as if it were all there is (pixels outside do not bleed in), and of that
-/// what lies within the spans.
+/// Crops a picture to an area (pixels outside do not bleed in), and resizes the spans within it.
 fn scaled(
     picture: &Picture,
     area: Area,
@@ -156,8 +155,8 @@ fn scaled(
     let source = Pixels { width: picture.width, height: picture.height, bytes: &picture.pixels };
     let (all_columns, all_rows) = (Span::all(area.width), Span::all(area.height));
     let done = (Span::all(width), Span::all(height));
-    // Lines first and then columns, as Pillow does: what is clipped to a byte in between depends
-    // on it. Only where that would take a huge picture in between, the other way round.
+    // Rows first and then columns, as Pillow does: clipping to a byte in between depends on the
+    // order. The other way round only if the intermediate picture would be huge.
     if u64::from(width) * u64::from(area.height) <= MAX_PIXELS {
         let bytes = pass(&source, area, (columns, all_rows), (width, area.height), filter);
         let between = Pixels { width, height: area.height, bytes: &bytes };
@@ -169,7 +168,7 @@ fn scaled(
     }
 }
 
-/// Three bytes per pixel.
+/// A picture with three bytes per pixel.
 struct Pixels<'a> {
     width: u32,
     height: u32,
@@ -182,7 +181,8 @@ impl Pixels<'_> {
     }
 }
 
-/// One pixel for every block of an area, smaller ones at its right and lower ends.
+/// Averages every block of an area into one pixel; blocks at its right and lower ends may be
+/// smaller.
 fn averaged(picture: &Picture, area: Area, (columns, rows): (u32, u32)) -> Picture {
     let (width, height) = (area.width.div_ceil(columns), area.height.div_ceil(rows));
     let mut pixels = Vec::with_capacity(3 * width as usize * height as usize);
@@ -209,8 +209,8 @@ fn averaged(picture: &Picture, area: Area, (columns, rows): (u32, u32)) -> Pictu
     Picture { width, height, pixels }
 }
 
-/// Typed all the way: pictures whose pixels are known when the program runs only would have every
-/// kind of pixels compiled, thirteen times the code.
+/// Resizes an area. The pixel type is fixed at compile time: choosing it at run time would compile
+/// every type, thirteen times the code.
 fn pass(
     source: &Pixels<'_>,
     area: Area,

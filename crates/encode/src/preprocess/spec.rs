@@ -1,10 +1,10 @@
-//! The file as it is written, and what it must be.
+//! The settings file as written, and its validation.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Channels, Filter, Layout, Preprocess, Resize};
 
-/// The file as it is written.
+/// The settings file as written.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Spec {
@@ -39,9 +39,9 @@ pub(super) enum Mode {
 }
 
 impl Spec {
-    /// These settings, and those of `base` where there are none.
+    /// These settings, with those of `base` as defaults.
     pub(super) fn over(self, base: Spec) -> Spec {
-        // The numbers of a mode mean nothing to another.
+        // The numbers of one resize mode have no meaning for another.
         let same = self.resize.is_none() || self.resize == base.resize;
         Spec {
             preset: None,

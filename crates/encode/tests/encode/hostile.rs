@@ -1,4 +1,4 @@
-//! Graphs that ask for what no encoder needs: time, memory and stack without end.
+//! Graphs that demand more time, memory or stack than any encoder needs.
 
 use std::fs;
 use std::time::Duration;
@@ -60,7 +60,7 @@ fn refused(bytes: &[u8], says: &str) {
     assert!(what.contains("model.onnx: ") && what.contains(says), "no '{says}' in {what}");
 }
 
-/// So many nodes that wait for each other.
+/// A model of `length` nodes, each depending on the one before.
 fn chain(length: usize) -> Vec<u8> {
     let name = |at: usize| match at {
         0 => "pixels".to_owned(),
@@ -105,7 +105,7 @@ fn sizes_without_end_are_refused() {
         vec![node("ConstantOfShape", &["shape"], "big"), node("Add", &["pixels", "big"], "out")];
     let says = "the ConstantOfShape that makes 'big' makes more than 268435456 numbers";
     refused(&model(nodes, vec![shape]), says);
-    // A row of the features as large as that.
+    // A row of features that is too large.
     let shape = sizes("shape", &[1, 3, 1 << 12, 1 << 11]);
     let nodes = vec![
         node("ReduceMean", &["pixels"], "mean"),
@@ -115,7 +115,7 @@ fn sizes_without_end_are_refused() {
     refused(&model(nodes, vec![shape]), "a row has at most 4194304 numbers");
 }
 
-/// The fixed number of tokens of a text encoder, which is a size like any other.
+/// The fixed number of tokens of a text encoder is limited like any other size.
 #[test]
 fn texts_without_end_are_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -132,7 +132,7 @@ fn texts_without_end_are_refused() {
     assert!(what.contains("text.onnx: input 'input_ids' has shape [1, 1048576]"), "{what}");
 }
 
-/// Products of matrices, one after the other, that take minutes.
+/// Matrix products, one after the other, that take minutes.
 fn slow() -> Vec<u8> {
     let mut nodes = vec![
         node("ReduceMean", &["pixels"], "mean"),
@@ -156,7 +156,7 @@ fn what_takes_too_long_is_left_behind() {
     assert!(what.ends_with(says), "{what}");
 }
 
-/// A graph that doubles its ways at every node comes back, one way or the other.
+/// A graph whose number of paths doubles at every node returns, with or without an error.
 #[test]
 fn ways_that_double_at_every_node_come_back() {
     let mut nodes = vec![node("Relu", &["pixels"], "s0")];

@@ -1,4 +1,4 @@
-//! The encoders against values that plain NumPy and Pillow gave (`fixtures/make.py`).
+//! The encoders compared with plain NumPy and Pillow (`fixtures/make.py`).
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,4 @@
-//! More rows of features that are there already: by the same encoder, to the same bits.
+//! More rows for existing features: by the same encoder, to the same bits.
 
 use std::fs;
 use std::path::Path;

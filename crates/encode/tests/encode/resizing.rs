@@ -60,7 +60,7 @@ fn extreme_shapes_take_little_memory() {
                 let upright = prepared(&text, &picture);
                 std::mem::swap(&mut picture.width, &mut picture.height);
                 let lying = prepared(&text, &picture);
-                // Beside a padded line of one pixel is nothing but the fill.
+                // Beside a padded line of one pixel there is only the fill.
                 let expected = if resize == "pad" { 64 } else { 64 * 64 };
                 for values in [upright, lying] {
                     assert_eq!(values.len(), 3 * 64 * 64);

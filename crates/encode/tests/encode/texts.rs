@@ -14,7 +14,7 @@ fn open(
 #[test]
 fn vectors_are_those_of_numpy() {
     let worker = Worker::new();
-    // A graph of a fixed length is filled up, and gives the same.
+    // A graph of a fixed length is padded, and gives the same.
     for model in ["text.onnx", "text-of-8.onnx"] {
         for (pooling, l2, output, used, name) in [
             (TextPooling::Mean, true, None, "last_hidden_state", "mean"),

@@ -6,7 +6,7 @@ use crate::error::Refusal;
 use crate::event::{EventKind, Millis, PersonId, Role};
 
 impl Performance<'_> {
-    /// Refuses an act on somebody who is not there.
+    /// Refuses an act on a person who does not exist.
     fn somebody(&self, person: PersonId) -> Result<(), Refusal> {
         let known = self.state.person(person).is_some();
         known.then_some(()).ok_or_else(|| Refusal::not_found("there is no such person"))
@@ -26,7 +26,7 @@ impl Performance<'_> {
         self.somebody(person)?;
         let links =
             self.state.person(person).map_or(0, |person| person.links(self.now.wall).count());
-        // The app itself adds one where none is left that is of use.
+        // The app itself may add one if all others expire soon.
         if self.by.is_some() && links >= MOST_LINKS {
             let message = format!("there are {links} links of this person; revoke some");
             return Err(Refusal::conflict("links", message));

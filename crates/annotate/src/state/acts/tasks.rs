@@ -8,15 +8,15 @@ use crate::error::Refusal;
 use crate::event::{Draft, EventKind, Millis, PersonId, Role, Said, Seq};
 use crate::state::NextView;
 
-/// How long an answer that was returned waits for its author before others may take the task.
+/// How long a returned answer waits for its author before others may take the task.
 const RETURNED_FOR: Millis = 60 * 60 * 1000;
-/// Nobody changes their mind about a task more often.
+/// Most answers of one person to a task; nobody changes their mind more often.
 const MOST_SAID: usize = 100;
-/// The part of a lease that one is kept for longer than promised when it is renewed.
+/// A renewed lease is longer than promised, by this fraction of it.
 const SPARE: Millis = 4;
 
 impl Performance<'_> {
-    /// The task in hand, or the next free one, which is in hand from now on.
+    /// The current task, or the next free one, which becomes the current task.
     pub(super) fn next(&mut self) -> Result<NextView, Refusal> {
         let (person, now) = (self.person()?, self.now.tick);
         let Some(round) = self.state.round() else { return Ok(NextView::none("no_round")) };
@@ -41,7 +41,7 @@ impl Performance<'_> {
         Ok(self.state.task_in_hand(person, at, self.terms, self.now))
     }
 
-    /// The place of a task that somebody may still answer.
+    /// The position of a task that the person may still answer.
     fn place(&self, person: PersonId, item: &str) -> Result<usize, Refusal> {
         let round = self.open_round()?;
         let Some(at) = round.position(item) else {
@@ -60,7 +60,7 @@ impl Performance<'_> {
         Ok(at)
     }
 
-    /// Refuses more answers of somebody to a task than a person would give: all of them are kept.
+    /// Refuses more answers of one person to a task than are plausible: all of them are stored.
     fn check_patience(&self, at: usize, person: PersonId) -> Result<(), Refusal> {
         let round = self.open_round()?;
         let own = |seq: &&Seq| round.answers[*seq].person == person;
@@ -71,7 +71,8 @@ impl Performance<'_> {
         Ok(())
     }
 
-    /// Whether an act of this key was done before; an error if the key stands for another one.
+    /// The event of an earlier act with this key, if any. Refuses a key that stands for another
+    /// act.
     fn known(&self, key: &str, meaning: Meaning) -> Result<Option<Seq>, Refusal> {
         match self.state.known(self.person()?, key) {
             None => Ok(None),
@@ -80,7 +81,7 @@ impl Performance<'_> {
         }
     }
 
-    /// Keeps a task for somebody.
+    /// Reserves a task for a person.
     fn lease(&mut self, item: String, person: PersonId, time: Millis) {
         self.emit(EventKind::Leased { item, person, until: self.now.wall + time });
     }
@@ -91,8 +92,7 @@ impl Performance<'_> {
         let (now, lease) = (self.now, self.terms.lease);
         let kept = |state: &State| state.lease_until(person, &item, now.tick);
         if kept(self.state).is_none_or(|until| until < now.tick + lease) {
-            // Longer than promised, so that the signs of life that come in that time need not be
-            // written down.
+            // Longer than promised, so that renewals within that time need not be stored.
             self.lease(item.clone(), person, lease + lease / SPARE);
         }
         Ok(Done::Number(now.wall_of(kept(self.state).unwrap_or(now.tick))))
@@ -122,11 +122,11 @@ impl Performance<'_> {
             }
             return Ok(Done::Answered(seq, self.next()?.into()));
         }
-        // Whoever was at it when the lead paused may finish.
+        // A person who was at work when the lead paused may finish.
         let at = self.place(person, &item)?;
         self.check_patience(at, person)?;
         let round = self.open_round()?;
-        // Who got an answer back was not looking at it all the while.
+        // The author of a returned answer was not looking at it all the time.
         let lease = round.slots[at].lease_of(person).filter(|lease| !lease.returned);
         let seconds = lease.map(|lease| (self.now.tick - lease.since).max(0) as f64 / 1000.0);
         if self.state.drafts.remove(&(person, item.clone())).is_some() {
@@ -153,17 +153,17 @@ impl Performance<'_> {
         }
     }
 
-    /// The same for its author.
+    /// An answer that stands, for its author.
     fn own(&self, answer: Seq) -> Result<GivenAnswer, Refusal> {
         let person = self.person()?;
-        // Others' answers are none of an annotator's business, not even whether they exist.
+        // Annotators must not learn about others' answers, not even whether they exist.
         if self.state.answer(answer).is_none_or(|(_, given)| given.person != person) {
             return Err(Refusal::not_found("there is no such answer"));
         }
         self.standing(answer)
     }
 
-    /// The same for its author or a lead.
+    /// An answer that stands, for its author or a lead.
     fn own_or_led(&self, answer: Seq) -> Result<GivenAnswer, Refusal> {
         let person = self.state.person(self.person()?);
         let leads = person.is_some_and(|person| person.role == Role::Lead);
@@ -208,7 +208,7 @@ impl Performance<'_> {
         if self.known(&key, Meaning::Return(answer))?.is_none() {
             let given = self.standing(answer)?;
             let item = self.open_round()?.slots[given.slot].task.id.clone();
-            // Nobody waits for somebody who is gone.
+            // Do not reserve the task for a person who was removed.
             let stays = self.state.person(given.person).is_some();
             let until = if stays { self.now.wall + RETURNED_FOR } else { self.now.wall };
             self.emit_keyed(EventKind::Returned { item, answer, note, until }, Some(key.into()));
@@ -216,7 +216,7 @@ impl Performance<'_> {
         Ok(Done::Number(answer))
     }
 
-    /// Lets go of everything in somebody's hands.
+    /// Releases all tasks of a person.
     pub(super) fn let_go(&mut self, person: PersonId) -> Result<Done, Refusal> {
         let rounds = self.state.round().into_iter();
         let kept = rounds.flat_map(|round| {

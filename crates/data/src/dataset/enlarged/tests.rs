@@ -1,4 +1,4 @@
-//! Enlarged datasets: what is in them, and what is never made.
+//! Tests of enlarged datasets: their contents, and the answers that are refused.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use crate::Matrix;
 use crate::dataset::Item;
 use crate::dataset::sample::{dataset, item};
 
-/// Two images without captions, one with, two texts; features of every kind.
+/// Two images without captions, one with, and two texts, with features of every kind.
 fn sample(folder: &Path) -> Dataset {
     let items = [
         item("a", Some("a.jpg"), &[]),
@@ -69,9 +69,10 @@ fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
-        match path.is_dir() {
-            true => found.extend(files(&path)),
-            false => drop(found.insert(path.clone(), fs::read(&path).unwrap())),
+        if path.is_dir() {
+            found.extend(files(&path));
+        } else {
+            found.insert(path.clone(), fs::read(&path).unwrap());
         }
     }
     found
@@ -152,7 +153,7 @@ fn new_captions_get_features_where_somebody_made_them() {
     // A new, T one, T two | T one, T two | B, B new, odd | | B, U
     assert_eq!(numbers("some"), [9.0, -1.0, 1.0, -1.0, 1.0, 0.0, 8.0, -1.0, -1.0, -1.0]);
     assert_eq!(numbers("../../t"), [-1.0, 0.0, 1.0, 0.0, 1.0, 2.0, -1.0, -1.0, 3.0, 4.0]);
-    // It can be enlarged again: what was new is at home there.
+    // An enlarged dataset can be enlarged again: its new captions are old ones there.
     let twice = larger.enlarged(&folder.path().join("twice"), &[caption("a", "x")], None).unwrap();
     let (_, features) = twice.features(Side::Text, Some("some")).unwrap();
     assert_eq!(
@@ -172,7 +173,7 @@ fn the_same_answers_make_the_same_bytes() {
     old.enlarged(&out, &answers[..1], None).unwrap();
     assert_ne!(files(&out), bytes);
     assert_eq!(first.items().get(0).captions, ["x"], "who has the earlier one open keeps it");
-    // A kill between the two renames, and one in the middle of writing.
+    // Simulate a kill between the two renames, and one in the middle of writing.
     fs::rename(&out, folder.path().join(".new.earlier")).unwrap();
     fs::write(folder.path().join(".new.lock"), "").unwrap();
     fs::create_dir(folder.path().join(".new.partial")).unwrap();

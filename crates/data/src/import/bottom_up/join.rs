@@ -1,18 +1,18 @@
-//! Which item an image of a table is.
+//! Maps the images of a table to items.
 
 use std::collections::HashMap;
 
 use crate::dataset::{Item, Items};
 
-/// Everything that a table may call an item: its id and the name of its image, with and without
-/// the ending, and COCO's number of the image, which its file names end in.
+/// All names by which a table may refer to an item: its id and the name of its image, both with and
+/// without extension, and the COCO number at the end of the file name.
 pub(super) struct Names(HashMap<String, Found>);
 
-/// What a name stands for.
+/// The item that a name refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
     Item(u32),
-    /// Of several, nobody knows which.
+    /// The name is ambiguous.
     Several,
     Nobody,
 }
@@ -48,7 +48,7 @@ fn names_of(item: &Item) -> Vec<String> {
     names.filter(|name| !name.is_empty()).collect()
 }
 
-/// A file name without its ending.
+/// A file name without its extension.
 fn stem(name: &str) -> &str {
     match name.rsplit_once('.') {
         Some((stem, _)) if !stem.is_empty() => stem,
@@ -56,7 +56,7 @@ fn stem(name: &str) -> &str {
     }
 }
 
-/// The 391895 of `COCO_val2014_000000391895` and of `000000391895`.
+/// The COCO number: 391895 for `COCO_val2014_000000391895` and for `000000391895`.
 fn coco_number(stem: &str) -> Option<String> {
     let digits = stem.rsplit('_').next()?;
     let all = digits.len() == 12 && digits.bytes().all(|byte| byte.is_ascii_digit());

@@ -1,14 +1,14 @@
-//! One line of a table of features.
+//! One line of a table of region features.
 
 use std::fmt;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// The columns, as far as they are read.
+/// The columns that are read.
 const COLUMNS: [&str; 6] = ["image_id", "image_w", "image_h", "num_boxes", "boxes", "features"];
 
-/// Bytes of a number of single precision.
+/// Bytes of a single-precision number.
 const NUMBER: usize = 4;
 
 /// The features of an image.
@@ -16,11 +16,11 @@ const NUMBER: usize = 4;
 pub(super) struct Regions {
     pub(super) id: String,
     pub(super) shape: Shape,
-    /// Numbers of single precision, little-endian, all finite.
+    /// Single-precision numbers, little-endian, all finite.
     pub(super) features: Vec<u8>,
 }
 
-/// How many vectors an image has, and of how many numbers.
+/// The number of vectors of an image, and their dimensions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shape {
     pub(super) regions: usize,
@@ -33,25 +33,25 @@ impl fmt::Display for Shape {
     }
 }
 
-/// What a line calls its image.
+/// The image id of a line.
 pub(super) fn id(line: &str) -> &str {
     line.split('\t').next().unwrap_or_default().trim()
 }
 
-/// Whether a line is empty, or the names of the columns, which some tools write first.
+/// Returns whether a line is empty or a header, which some tools write first.
 pub(super) fn says_nothing(number: usize, line: &str) -> bool {
     let names = || line.split('\t').map(str::trim).eq(COLUMNS);
     line.trim().is_empty() || (number == 1 && names())
 }
 
-/// Whether a line has the columns, whatever is in them.
+/// Returns whether a line has all columns, whatever their contents.
 pub(super) fn has_all_columns(line: &str) -> bool {
     let tabs = line.bytes().filter(|&byte| byte == b'\t').count();
     tabs + 1 == COLUMNS.len() && !line.ends_with('\t')
 }
 
 impl Regions {
-    /// Decodes a line and looks at every number; what is wrong with it otherwise.
+    /// Decodes a line and checks every number. The error describes the problem.
     pub(super) fn decode(line: &str) -> Result<Self, String> {
         let fields: Vec<&str> = line.split('\t').map(str::trim).collect();
         let [id, _, _, count, boxes, features] = fields[..] else {
@@ -77,7 +77,8 @@ impl Regions {
         let shape = Shape { regions, dim: features.len() / each };
         let value = |bytes: &[u8]| f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
         let numbers = || features.chunks_exact(NUMBER).map(value);
-        // One pass without a branch per number: what is not finite has the highest exponent.
+        // One pass without a branch per number: numbers that are not finite have the highest
+        // exponent.
         let highest = numbers().map(|v| v.to_bits() & 0x7fff_ffff).fold(0, u32::max);
         if highest >= f32::INFINITY.to_bits() {
             let at = numbers().position(|v| !v.is_finite()).unwrap_or_default();
@@ -115,7 +116,7 @@ mod tests {
     fn a_line_is_decoded() {
         let numbers = [1.0, -2.5, 0.0, 3.5, f32::MAX, f32::MIN_POSITIVE];
         let text = line(&encoded(&[0.5; 8]), &encoded(&numbers));
-        // Python's csv ends lines as DOS does.
+        // Python's csv module writes DOS line ends.
         for text in [text.clone(), text + "\r"] {
             let regions = Regions::decode(&text).unwrap();
             assert_eq!((regions.id.as_str(), id(&text)), ("391895", "391895"));

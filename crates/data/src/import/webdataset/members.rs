@@ -1,4 +1,4 @@
-//! The members of a tar file, whoever wrote it.
+//! The members of a tar file from any tool.
 
 use std::fs::File;
 use std::io::{self, BufWriter, ErrorKind, Read, Write};
@@ -9,12 +9,13 @@ use tar::EntryType;
 use super::Stop;
 use crate::Error;
 
-/// Names too long for a header come in a member of their own. Longer ones are an attack on memory.
+/// Longest name in bytes. A name too long for a header comes in a member of its own; even longer
+/// ones are an attack on memory.
 const LONGEST_NAME: u64 = 1 << 16;
-/// Captions and metadata are small.
+/// Largest text in bytes; captions and metadata are small.
 const LARGEST_TEXT: u64 = 16 << 20;
 
-/// What a compressed file becomes, up to a size that only an attack on time and disks exceeds.
+/// A decompressed file, up to a size that only a decompression bomb exceeds.
 pub(super) struct Bounded<R> {
     pub(super) bytes: R,
     pub(super) left: u64,
@@ -38,7 +39,7 @@ pub(super) fn each_member<R: Read>(
 ) -> Result<(), Stop> {
     let mut archive = tar::Archive::new(bytes);
     let mut long_name: Option<String> = None;
-    // Raw, because the crate would read names of any length into memory.
+    // Raw entries, because the crate would read names of any length into memory.
     for member in archive.entries()?.raw(true) {
         let mut member = member?;
         match member.header().entry_type() {
@@ -67,13 +68,13 @@ fn small(member: &mut tar::Entry<'_, impl Read>) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The path in the records of a pax header, `LENGTH KEY=VALUE` a line.
+/// The path in the records of a pax header, one `LENGTH KEY=VALUE` per line.
 fn pax_path(records: &str) -> Option<String> {
     let path = |record: &str| Some(record.split_once(' ')?.1.strip_prefix("path=")?.to_owned());
     records.lines().find_map(path)
 }
 
-/// A small text, or what is wrong with it.
+/// Reads a small text. The inner error describes a bad one.
 pub(super) fn text(member: &mut impl Read) -> io::Result<Result<String, String>> {
     let mut bytes = Vec::new();
     member.take(LARGEST_TEXT + 1).read_to_end(&mut bytes)?;
@@ -84,7 +85,7 @@ pub(super) fn text(member: &mut impl Read) -> io::Result<Result<String, String>>
     Ok(text.map(|text| text.trim_start_matches('\u{feff}').to_owned()))
 }
 
-/// Writes a member to a new file, or says why there can be no such file.
+/// Writes a member to a new file. The inner error says why there can be no such file.
 pub(super) fn unpack(
     member: &mut tar::Entry<'_, impl Read>,
     path: &Path,
@@ -94,7 +95,7 @@ pub(super) fn unpack(
     }
     let create = || {
         path.parent().map_or(Ok(()), std::fs::create_dir_all)?;
-        // Not over another member of the same name: nothing is written twice.
+        // Never overwrite another member of the same name.
         File::create_new(path)
     };
     let mut file = match create() {

@@ -1,16 +1,16 @@
-//! Whether the coded data of a JPEG file is all there.
+//! Checks that the coded data of a JPEG file is complete.
 //!
-//! Decoders fill up what is missing before a marker: a file whose data stops early and then ends
-//! as it should becomes a picture with a grey or green part. Here all codes are counted instead,
-//! of sequential and progressive files with Huffman codes, without making pixels of them. Only
-//! the scans of progressive files that refine what earlier ones gave (but for the first
-//! coefficients) are passed over: how long they are depends on all that came before.
+//! Decoders fill in data that is missing before a marker: a file whose data stops early but ends
+//! properly becomes a picture with a grey or green part. This module counts all codes instead, in
+//! sequential and progressive files with Huffman codes, without computing pixels. It skips only the
+//! refinement scans of progressive files (except those of the first coefficients), because their
+//! length depends on all earlier scans.
 
 mod bits;
 
 use bits::{Bits, Steps, Table};
 
-/// What one frame header says.
+/// A frame header.
 struct Frame {
     progressive: bool,
     width: u32,
@@ -25,14 +25,14 @@ struct Component {
     seen: bool,
 }
 
-/// What is coded in one scan.
+/// The content of one scan.
 #[derive(Clone, Copy)]
 enum Content {
     /// All coefficients.
     Whole,
     /// The first coefficient of every block.
     First,
-    /// One more bit of the first coefficients.
+    /// One more bit of the first coefficient of every block.
     FirstBit,
     /// This many coefficients after the first.
     Rest(u32),
@@ -45,13 +45,13 @@ struct Tables {
     rest: [Option<Steps>; 4],
 }
 
-/// False if data is missing. What is wrong otherwise, or of another kind, is for the decoder to
-/// find.
+/// Returns false if data is missing. Other damage, and other kinds of file, are left to the
+/// decoder.
 pub(super) fn is_complete(bytes: &[u8]) -> bool {
     walk(bytes).unwrap_or(true)
 }
 
-/// `None` for what is not understood.
+/// Walks over all markers; `None` for a file that is not understood.
 fn walk(bytes: &[u8]) -> Option<bool> {
     let mut frame: Option<Frame> = None;
     let mut tables = Tables::default();
@@ -86,8 +86,8 @@ fn walk(bytes: &[u8]) -> Option<bool> {
     Some(frame?.components.iter().all(|component| component.seen))
 }
 
-/// Goes over one scan: where it ends, `Some(None)` if that is too early, and `None` for what is
-/// not understood.
+/// Walks over one scan and returns its end. `Some(None)` means that it ends too early, `None` that
+/// it is not understood.
 fn scan(
     bytes: &[u8],
     mut at: usize,
@@ -104,10 +104,10 @@ fn scan(
         (true, 0, 0) => Content::First,
         (true, 0, _) => Content::FirstBit,
         (true, _, 0) => Content::Rest(u32::from(end.checked_sub(start)?) + 1),
-        // The next marker is where this scan ends, or one that the caller passes over.
+        // The next marker ends this scan, or is one that the caller skips.
         _ => return Some(Some(at)),
     };
-    // The tables of all the blocks that come together: one, if the scan is of one component.
+    // The tables of all blocks of a unit: one block, if the scan has only one component.
     let mut unit = Vec::new();
     let mut left = frame.units();
     for pair in chosen.chunks_exact(2) {
@@ -145,8 +145,8 @@ fn scan(
     }
 }
 
-/// Goes over so many units between two markers, or to the end of the bits. `None` if there is no
-/// such code or table.
+/// Walks over `count` units between two markers, or to the end of the bits. `None` for an undefined
+/// code or table.
 fn stretch(
     bits: &mut Bits<'_>,
     content: Content,
@@ -168,7 +168,7 @@ fn stretch(
                     let mut left = coefficients;
                     while left > 0 {
                         left -= match bits.symbol(&rest?.codes)? {
-                            // The end of this block and of some that follow.
+                            // The end of this block and of some of the next.
                             (run @ 0..15, 0) => {
                                 at += (1 << run) - 1 + u64::from(bits.take(run));
                                 left
@@ -205,13 +205,13 @@ impl Frame {
         components.fold((1, 1), |most, c| (most.0.max(c.across), most.1.max(c.down)))
     }
 
-    /// Units of all components.
+    /// Number of units of all components together.
     fn units(&self) -> u64 {
         let (across, down) = self.largest();
         u64::from(self.width.div_ceil(8 * across)) * u64::from(self.height.div_ceil(8 * down))
     }
 
-    /// Blocks of a component by itself, without those that only fill up units.
+    /// Number of blocks of a component by itself, without those that only fill up units.
     fn blocks(&self, component: &Component) -> u64 {
         let (across, down) = self.largest();
         let width = (self.width * component.across).div_ceil(across).div_ceil(8);
@@ -239,7 +239,7 @@ impl Tables {
     }
 }
 
-/// Where the next marker is. In coded data, a zero follows a byte that would look like one.
+/// The position of the next marker. In coded data, a zero follows a byte that would look like one.
 fn next_marker(bytes: &[u8], from: usize) -> Option<usize> {
     let pairs = bytes.get(from..)?.windows(2);
     let found = pairs.zip(from..).find(|(pair, _)| pair[0] == 0xff && !matches!(pair[1], 0 | 0xff));

@@ -1,4 +1,4 @@
-//! Answers in the captions layout of COCO.
+//! Answers in COCO's captions layout.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -20,7 +20,7 @@ struct File {
     annotations: Vec<Box<RawValue>>,
 }
 
-/// Our own exports name the item; elsewhere the file is all that is known.
+/// Our own exports name the item; other files have only the file name.
 #[derive(Deserialize)]
 struct Image {
     id: i64,
@@ -33,7 +33,7 @@ struct Annotation {
     image_id: i64,
     caption: String,
     annotator: Option<Value>,
-    /// The text that was asked about, in pools of texts.
+    /// The id of the text, in text pools.
     nextpair_id: Option<String>,
 }
 
@@ -66,7 +66,7 @@ pub(super) fn read(
         };
         let place = Place::Annotation(at + 1);
         let answer = answer().map_err(|what| place.error(path, what))?;
-        // A text of several captions was given its image once.
+        // A text with several captions was paired with its image only once.
         if pool == Side::Image || said.insert(answer.clone()) {
             answers.push((place, answer));
         }
@@ -74,7 +74,7 @@ pub(super) fn read(
     Ok(answers)
 }
 
-/// What an annotation says about the image of an item.
+/// Reads the answer from an annotation of an item's image.
 fn answer_of(annotation: Annotation, image: String, pool: Side) -> Result<Answer, String> {
     let annotator = match &annotation.annotator {
         None | Some(Value::Null) => None,
@@ -91,15 +91,15 @@ fn answer_of(annotation: Annotation, image: String, pool: Side) -> Result<Answer
     Ok(Answer { id, said, annotator })
 }
 
-/// The items that are called what the images of a file are.
+/// The items that the images of a file refer to.
 struct Named {
     by_id: HashSet<String>,
-    /// The items whose id or image has a name; two are enough to know that it is not one.
+    /// The items with this id or image name; more than one is ambiguous.
     by_name: HashMap<String, Vec<String>>,
 }
 
 impl Named {
-    /// Reads every item once.
+    /// Looks the images up, reading every item once.
     fn find(images: &[Image], dataset: &Dataset) -> Self {
         let ids = images.iter().filter_map(|image| image.nextpair_id.as_deref());
         let ids: HashSet<&str> = ids.collect();

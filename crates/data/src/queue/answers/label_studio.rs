@@ -1,4 +1,4 @@
-//! Answers as Label Studio exports them: whole (JSON) or flattened (JSON-MIN).
+//! Answers in Label Studio's exports: complete (JSON) or flattened (JSON-MIN).
 
 use std::path::Path;
 
@@ -13,14 +13,14 @@ use crate::queue::shown::wanted;
 use crate::queue::{Answer, Said};
 use crate::{Error, Side};
 
-/// A task with everything that was said about it.
+/// A task with all its annotations.
 #[derive(Deserialize)]
 struct Whole {
     data: Map<String, Value>,
     annotations: Vec<Annotation>,
 }
 
-/// The answer of one person.
+/// The answer of one annotator.
 #[derive(Deserialize)]
 struct Annotation {
     was_cancelled: Option<bool>,
@@ -89,7 +89,7 @@ fn whole(task: Whole, pool: Side) -> Result<Vec<Answer>, String> {
     Ok(answers)
 }
 
-/// Why a task was skipped. Label Studio does not ask; our own exports say it.
+/// The reason for a skip. Label Studio does not ask for one, but our own exports have it.
 fn reason(regions: &[Region]) -> Result<String, String> {
     let skip = regions.iter().find(|region| region.from_name.as_deref() == Some(SKIP));
     let Some(value) = skip.and_then(|region| region.value.as_ref()) else {
@@ -100,7 +100,7 @@ fn reason(regions: &[Region]) -> Result<String, String> {
     Ok(said.join("\n"))
 }
 
-/// The entries of the text area with the expected name; without such a one, of the only one.
+/// The entries of the text area with the expected name, or else of the only text area.
 fn entered(regions: &[Region], pool: Side) -> Result<Vec<Said>, String> {
     let areas = || regions.iter().filter(|region| region.r#type.as_deref() == Some("textarea"));
     let named = |region: &&Region| region.from_name.as_deref() == Some(wanted(pool));
@@ -120,7 +120,7 @@ fn entered(regions: &[Region], pool: Side) -> Result<Vec<Said>, String> {
 fn flat(task: &Map<String, Value>, pool: Side) -> Result<Vec<Answer>, String> {
     let id = match (task.get("item"), task.get("id")) {
         (Some(id), _) => name(id),
-        // A number is Label Studio's own.
+        // A numeric id is Label Studio's own.
         (None, Some(Value::String(id))) => Some(id.clone()),
         (None, _) => None,
     };
@@ -152,7 +152,7 @@ fn texts(value: &Value, found: &mut Vec<String>) -> Result<(), String> {
     Ok(())
 }
 
-/// A person: a name or number, or an object with an email or an id.
+/// An annotator: a name or number, or an object with an email or an id.
 fn person(value: &Value) -> Option<String> {
     match value {
         Value::Object(person) => ["email", "id"].iter().find_map(|key| name(person.get(*key)?)),

@@ -18,13 +18,13 @@ pub(super) fn read(path: &Path, pool: Side) -> Result<Vec<(Place, Answer)>, Erro
     Ok(answers)
 }
 
-/// One line as an answer, not checked yet.
+/// Parses one line as an answer, without checking it.
 pub(in crate::queue) fn parse(line: &str) -> Result<Answer, String> {
     if line.trim().is_empty() {
         return Err("the line is empty".to_owned());
     }
     serde_json::from_str(line).map_err(|e| match without_place(&e) {
-        // What serde calls this is about our code, not about the line.
+        // Serde's message names our types; describe the line instead.
         what if what.contains("enum Said") => {
             "not an answer: neither a caption, nor an image, nor a skip".to_owned()
         }

@@ -1,4 +1,4 @@
-//! Answers as a sheet: one row each, found by the names of its columns.
+//! Answers in a sheet: one per row, with columns found by name.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use crate::queue::{Answer, Said};
 use crate::rows::{Newlines, reason};
 use crate::{Error, Side};
 
-/// The cells of `skip` where somebody was asked whether to skip, and did not.
+/// Cells of `skip` that mean "not skipped".
 const NOT_SKIPPED: [&str; 4] = ["", "0", "no", "false"];
 
 pub(super) fn read(path: &Path, pool: Side) -> Result<Vec<(Place, Answer)>, Error> {
@@ -45,8 +45,8 @@ fn rows(path: &Path, bytes: &Bytes, pool: Side) -> Result<Vec<(Place, Answer)>, 
     }
 }
 
-/// A reader with the separator by which the header has an `id`: where numbers have a decimal comma,
-/// spreadsheets write semicolons.
+/// Opens a reader with the separator for which the header has an `id`. Spreadsheets write
+/// semicolons where numbers have a decimal comma.
 fn open(bytes: &[u8]) -> Reader<&[u8]> {
     let by = |separator: &u8| ReaderBuilder::new().delimiter(*separator).from_reader(bytes);
     let has_id = |separator: &&u8| {
@@ -59,7 +59,7 @@ fn is(column: &str, name: &str) -> bool {
     column.trim().eq_ignore_ascii_case(name)
 }
 
-/// Where the columns are. All others are for people.
+/// Positions of the columns that are read; all others are for people.
 struct Columns {
     id: usize,
     said: usize,
@@ -81,7 +81,8 @@ impl Columns {
             let names = || header.iter().map(str::trim).collect::<Vec<_>>().join(", ");
             find(name)?.ok_or_else(|| format!("no column {name}; there are {}", names()))
         };
-        // Its id is a number of Label Studio's own, and several captions are one cell of JSON.
+        // In this export the id is Label Studio's own number, and several captions are one JSON
+        // cell.
         if find("annotation_id")?.is_some() && find("lead_time")?.is_some() {
             return Err("an export of Label Studio; export it as JSON instead".to_owned());
         }
@@ -115,7 +116,7 @@ impl Columns {
                 return Err(format!("both {} and skip are filled in", wanted(pool)));
             }
             (None, Some(reason)) => Said::Skip(reason.to_owned()),
-            // Captions are not ours: an apostrophe in front was meant.
+            // People's captions are not guarded, so an apostrophe in front is part of the text.
             (Some(said), None) if pool == Side::Image => Said::Caption(said.to_owned()),
             (Some(said), None) => other_half(pool, unguarded(said.trim()).to_owned()),
         };

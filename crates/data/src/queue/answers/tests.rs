@@ -1,4 +1,4 @@
-//! Answers in every form, as people send them and as nobody should.
+//! Tests of answers in every format, valid and invalid.
 
 mod coco;
 
@@ -8,8 +8,8 @@ use super::*;
 use crate::damage;
 use crate::dataset::sample::{dataset, item};
 
-/// A dataset in which `a` has the image `x/a.jpg`, `b` none, and `c` and `d` share `twin.jpg`; the id
-/// `e.jpg` is also `f`'s image. Made once: what is mapped stays when its files are gone.
+/// A dataset in which `a` has the image `x/a.jpg`, `b` none, and `c` and `d` share `twin.jpg`; the
+/// id `e.jpg` is also `f`'s image. It is made once and stays mapped when its files are gone.
 static DATASET: LazyLock<Dataset> = LazyLock::new(|| {
     let items = [
         item("a", Some("x/a.jpg"), &["A dog ."]),
@@ -22,7 +22,7 @@ static DATASET: LazyLock<Dataset> = LazyLock::new(|| {
     dataset(tempfile::tempdir().unwrap().path(), &items, |_| {})
 });
 
-/// The answers of a file of this name and content.
+/// Reads the answers of a file of this name and content.
 fn read(name: &str, content: impl AsRef<[u8]>, pool: Side) -> Result<Vec<Answer>, String> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(name);

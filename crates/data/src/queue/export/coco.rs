@@ -1,4 +1,4 @@
-//! Answers in the captions layout of COCO.
+//! Export of answers in COCO's captions layout.
 
 use std::collections::{BTreeSet, HashMap};
 use std::io::Write;
@@ -12,8 +12,7 @@ use crate::dataset::Dataset;
 use crate::queue::{Answer, Said};
 use crate::{Error, picture};
 
-/// An image of the layout, and the item that it is of. Sizes are those of the file, where
-/// it is at hand.
+/// An image and its item. Sizes are those of the file, if it is available.
 #[derive(Serialize)]
 struct Image {
     id: usize,
@@ -25,7 +24,7 @@ struct Image {
     nextpair_id: String,
 }
 
-/// A caption of an image. Where a text was asked about, its id stands beside it.
+/// A caption of an image. In text pools it has the id of the text as well.
 #[derive(Serialize)]
 struct Annotation<'a> {
     id: usize,
@@ -37,9 +36,9 @@ struct Annotation<'a> {
     nextpair_id: Option<&'a str>,
 }
 
-/// Writes the images that have an answer, and the answers; skips and images that are not of the
-/// dataset are only counted. The number of an image is the line of
-/// its item in the dataset, so that it is the same in every export.
+/// Writes the images that have an answer, and the answers. Skips and images outside the dataset are
+/// only counted. The number of an image is its item's line in the dataset, so it is the same in
+/// every export.
 pub(super) fn write(
     out: &mut dyn Write,
     path: &Path,
@@ -55,7 +54,7 @@ pub(super) fn write(
     for (row, answer) in answers.iter().enumerate() {
         let Some(image) = image_of(answer) else { continue };
         let Some(&number) = numbers.get(image) else {
-            // An image that somebody brought for a text.
+            // An image that an annotator uploaded for a text.
             if matches!(answer.said, Said::Image(_)) {
                 continue;
             }
@@ -86,7 +85,7 @@ pub(super) fn write(
     write().map_err(|e| Error::io(path, e))
 }
 
-/// A sequence that is made while it is written.
+/// A sequence that is computed while it is written.
 struct Each<F>(F);
 
 impl<F, I> Serialize for Each<F>
@@ -99,7 +98,7 @@ where
     }
 }
 
-/// The item whose image is paired by an answer.
+/// The item whose image an answer pairs.
 fn image_of(answer: &Answer) -> Option<&str> {
     match &answer.said {
         Said::Caption(_) => Some(&answer.id),
@@ -121,7 +120,7 @@ fn image(dataset: &Dataset, number: usize) -> Image {
     }
 }
 
-/// The captions that were written, or those of the texts that were given an image.
+/// The captions written for images, or those of the texts that were paired with an image.
 fn annotations<'a>(
     answers: &'a [Answer],
     dataset: &'a Dataset,

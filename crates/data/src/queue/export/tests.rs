@@ -1,4 +1,4 @@
-//! Exports can be read, by us and by others.
+//! Tests that exports can be read back, by us and by others.
 
 use serde_json::{Value, json};
 
@@ -39,7 +39,7 @@ fn forms_are_known_by_name() {
     assert_eq!(what, "form: \"xml\" is none of jsonl, csv, coco, label-studio");
 }
 
-/// Ids, captions, reasons and names that are hard on one form or another.
+/// Ids, captions, reasons and names that are hard for one format or another.
 const ODD: [&str; 10] =
     ["a", "=1+1", "'=x", "no", "a,\"b\"; c", "ü <b>", "-", "''@", "line\nbreak", "0"];
 
@@ -188,7 +188,7 @@ fn answers_that_do_not_fit_are_refused() {
             export(&mut Full, form, &[task("a")], std::slice::from_ref(&good), &data, Side::Image);
         assert!(matches!(full, Err(Error::Io { .. })), "{form}");
     }
-    // An image that somebody brought is counted.
+    // Uploaded images are counted.
     let brought = [answer("a", Said::Image("upload:z.png".into()), None)];
     let mut file = Vec::new();
     export(&mut file, ExportFormat::Coco, &[task("a")], &brought, &data, Side::Text).unwrap();
@@ -197,7 +197,7 @@ fn answers_that_do_not_fit_are_refused() {
     assert_eq!((&file["images"], &file["annotations"]), (&json!([]), &json!([])));
 }
 
-/// A disk without room.
+/// A full disk.
 struct Full;
 
 impl Write for Full {

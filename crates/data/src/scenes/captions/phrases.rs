@@ -1,4 +1,4 @@
-//! The parts that captions are put together from.
+//! The building blocks of captions.
 
 use std::cmp::Ordering;
 
@@ -8,7 +8,7 @@ use crate::scenes::compose::{Attribute, Object};
 use crate::scenes::words::{self, Noun};
 use crate::scenes::{Size, Texture};
 
-/// Which attributes of an object are told, besides its shape.
+/// The attributes of an object to mention, besides its shape.
 #[derive(Clone, Copy)]
 pub(super) struct Detail {
     pub size: bool,
@@ -17,7 +17,7 @@ pub(super) struct Detail {
 }
 
 impl<'a> Teller<'a> {
-    /// The object a caption is about, with what was changed of it.
+    /// The object that a caption is about, including its changed attribute.
     pub fn subject(&mut self, object: &Object, changed: Option<Attribute>) -> String {
         let detail = Detail {
             size: self.told_size(object) || changed == Some(Attribute::Size),
@@ -27,12 +27,12 @@ impl<'a> Teller<'a> {
         self.phrase(object, detail, 1)
     }
 
-    /// Whether to tell a size. What is ordinary mostly goes without saying.
+    /// Draws whether to mention the size. Ordinary sizes are rarely mentioned.
     pub fn told_size(&mut self, object: &Object) -> bool {
         self.chance(if object.size == Size::Medium { 0.08 } else { 0.5 })
     }
 
-    /// Whether to tell a texture.
+    /// Draws whether to mention the texture.
     pub fn told_texture(&mut self, object: &Object) -> bool {
         self.chance(if object.texture == Texture::Plain { 0.06 } else { 0.55 })
     }
@@ -47,7 +47,7 @@ impl<'a> Teller<'a> {
         self.phrase(object, detail, 1)
     }
 
-    /// "a large red circle with stripes", "two striped stars".
+    /// A noun phrase: "a large red circle with stripes", "two striped stars".
     pub fn phrase(&mut self, object: &Object, detail: Detail, count: usize) -> String {
         let mut words = Vec::with_capacity(5);
         let mut pattern = None;
@@ -55,9 +55,10 @@ impl<'a> Teller<'a> {
             words.push(self.pick(words::size(object.size)));
         }
         if detail.texture {
-            match self.chance(0.7) {
-                true => words.push(self.pick(words::texture(object.texture))),
-                false => pattern = Some(self.pick(words::pattern(object.texture))),
+            if self.chance(0.7) {
+                words.push(self.pick(words::texture(object.texture)));
+            } else {
+                pattern = Some(self.pick(words::pattern(object.texture)));
             }
         }
         if detail.colour {
@@ -73,7 +74,7 @@ impl<'a> Teller<'a> {
         }
     }
 
-    /// How `this` lies from `that`.
+    /// The direction of `this` as seen from `that`.
     pub fn direction(&mut self, this: &Object, that: &Object) -> String {
         let (to, from) = (this.place, that.place);
         let (columns, rows) = (from.column.abs_diff(to.column), from.row.abs_diff(to.row));
@@ -101,18 +102,19 @@ impl<'a> Teller<'a> {
         level.flatten().or(upright.flatten())
     }
 
-    /// Any other object, if there is one.
+    /// Draws another object, if there is one.
     pub fn other(&mut self, focus: usize) -> Option<&'a Object> {
         let objects = &self.scene.objects;
         let further = 1 + self.draws.below(objects.len().checked_sub(1)?);
         (objects.len() > 1).then(|| &objects[(focus + further) % objects.len()])
     }
 
-    /// Mostly nothing, else " " and where the scene is set.
+    /// Mostly nothing, else " " and a phrase for the backdrop.
     pub fn backdrop(&mut self, chance: f64) -> String {
-        match self.chance(chance) {
-            true => format!(" {}", self.pick(words::backdrop(self.scene.backdrop))),
-            false => String::new(),
+        if self.chance(chance) {
+            format!(" {}", self.pick(words::backdrop(self.scene.backdrop)))
+        } else {
+            String::new()
         }
     }
 
@@ -120,20 +122,20 @@ impl<'a> Teller<'a> {
         self.draws.unit() < probability
     }
 
-    /// The more usual of two long-tailed draws: mostly the first word, rarely the last.
+    /// The more common of two long-tailed draws: mostly the first word, rarely the last.
     pub fn pick<T: Copy>(&mut self, choices: &'static [T]) -> T {
         let [one, two] = [0; 2].map(|_| long_tailed(&mut self.draws, choices.len()));
         choices[one.min(two)]
     }
 }
 
-/// With "a" or "an".
+/// Adds "a" or "an".
 pub(super) fn indefinite(words: &str) -> String {
     let article = if words.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
     format!("{article} {words}")
 }
 
-/// "a", "a and b", "a, b and c".
+/// Joins phrases: "a", "a and b", "a, b and c".
 pub(super) fn joined(phrases: &[String]) -> String {
     match phrases {
         [] => String::new(),
@@ -142,12 +144,12 @@ pub(super) fn joined(phrases: &[String]) -> String {
     }
 }
 
-/// A caption with a verb: a capital and a full stop.
+/// Formats a caption with a verb: a capital and a full stop.
 pub(super) fn sentence(words: String) -> String {
     fragment(words) + "."
 }
 
-/// A caption without a verb: a capital only.
+/// Formats a caption without a verb: a capital only.
 pub(super) fn fragment(mut words: String) -> String {
     if let Some(first) = words.get_mut(..1) {
         first.make_ascii_uppercase();

@@ -1,17 +1,17 @@
-//! What is measured of a cell: sums over its pixels, in integers, so that sums of cells are exact.
+//! Measurements of a cell: sums over its pixels, in integers, so that adding cells is exact.
 
 use image::RgbImage;
 
 use super::CELLS;
 use super::hues::{COLOURS, coarse, shares_of};
 
-/// Squared strength (over three channels, across two pixels) below which a change is grain.
+/// Squared gradient (over three channels, across two pixels) below which a change is grain.
 const EDGE: i32 = 1800;
 
-/// Steps to the right and below at which pixels are compared.
+/// Distances to the right and below at which pixels are compared.
 const STEPS: [usize; 3] = [1, 2, 4];
 
-/// Sums over the pixels of a cell, or of several.
+/// Sums over the pixels of one or several cells.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Cell {
     /// The first column and row.
@@ -22,17 +22,17 @@ pub(super) struct Cell {
     pub sums: [u64; 3],
     pub squares: [u64; 3],
     pub colours: [u64; COLOURS],
-    /// Absolute differences: to the right for every step, then below.
+    /// Absolute differences: to the right for every distance, then below.
     pub changes: [u64; 6],
-    /// Pixels on an edge.
+    /// Number of pixels on an edge.
     pub edges: u64,
-    /// Of all edges.
+    /// Strength of all edges.
     pub strength: u64,
-    /// Strength by orientation: 0 upright, 4 level.
+    /// Strength by orientation: 0 vertical, 4 horizontal.
     pub orientations: [u64; 8],
-    /// Strength times x, y, x², y², xy, from the cell's own corner.
+    /// Strength times x, y, x², y², xy, relative to the cell's own corner.
     pub moments: [u64; 5],
-    /// Sums of the doubled orientation as a vector, and of its length.
+    /// Sums of the doubled orientation as a vector, and of its norm.
     pub tensor: [i64; 2],
     pub energy: u64,
 }
@@ -89,7 +89,7 @@ impl Cell {
 
     fn add_colours(&mut self, pixels: &[u8]) {
         let (mut sums, mut squares) = ([0u32; 3], [0u32; 3]);
-        // Neighbours mostly look alike: the shares of a run are added at once.
+        // Neighbours mostly look alike, so the shares of a run are added at once.
         let mut run = (0, 0);
         for pixel in pixels.chunks_exact(3) {
             for c in 0..3 {
@@ -116,8 +116,8 @@ impl Cell {
         }
     }
 
-    /// Edges of one row, by the colour gradient of Di Zenzo (1986): the three channels vote
-    /// together on one orientation, so that edges between equally bright colours count.
+    /// Adds the edges of one row, by the colour gradient of Di Zenzo (1986): the three channels
+    /// vote together on one orientation, so that edges between equally bright colours count.
     fn add_edges(&mut self, [above, here, below]: [&[u8]; 3], left: usize, right: usize, y: usize) {
         let end = right.min((here.len() / 3).saturating_sub(1));
         if left >= end {
@@ -142,7 +142,7 @@ impl Cell {
             let strength = ((xx + yy) as f32).sqrt() as u64;
             self.edges += 1;
             self.strength += strength;
-            // In the doubled angle, opposite gradients are one orientation.
+            // In the doubled angle, opposite gradients have the same orientation.
             let (across, along) = (xx - yy, 2 * xy);
             self.tensor[0] += across as i64;
             self.tensor[1] += along as i64;
@@ -155,7 +155,7 @@ impl Cell {
         }
     }
 
-    /// Shares strength between the two nearest of eight orientations.
+    /// Divides the strength between the two nearest of eight orientations.
     fn add_orientation(&mut self, across: i32, along: i32, strength: u64) {
         let axis = match (across.abs() >= along.abs(), across >= 0, along >= 0) {
             (true, true, _) => 0,
@@ -177,7 +177,7 @@ impl Cell {
     }
 }
 
-/// The sum of absolute differences of two stretches, as far as both go.
+/// The sum of absolute differences of two slices, up to the shorter length.
 fn differences(here: &[u8], there: &[u8]) -> u64 {
     // Short enough for 32 bits, which lets the compiler use byte instructions.
     let sum: u32 = here.iter().zip(there).map(|(a, b)| a.abs_diff(*b) as u32).sum();

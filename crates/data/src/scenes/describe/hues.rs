@@ -1,4 +1,4 @@
-//! How a colour is shared between a few dozen named ones.
+//! The division of a colour into shares of a few named ones.
 
 use std::sync::LazyLock;
 
@@ -8,22 +8,22 @@ pub(super) const COLOURS: usize = 2 * HUES + GREYS;
 const HUES: usize = 12;
 const GREYS: usize = 4;
 
-/// At most two hues in two brightnesses, and two greys.
+/// Shares of at most two hues in two brightnesses, and of two greys.
 pub(super) type Shares = [(u8, u8); 6];
 
-/// By the coarse colour.
+/// Shares by coarse colour.
 static TABLE: LazyLock<Vec<Shares>> = LazyLock::new(|| {
     (0..4096u32).map(|i| shares([i >> 8, i >> 4 & 15, i & 15].map(|c| c as f32 / 15.0))).collect()
 });
 
-/// The colour's place in the table: its upper four bits of red, green and blue.
+/// The index of a colour in the table: the upper four bits of red, green and blue.
 #[inline(always)]
 pub(super) fn coarse(rgb: [u8; 3]) -> usize {
     let [red, green, blue] = rgb.map(|c| c as usize >> 4);
     red << 8 | green << 4 | blue
 }
 
-/// Places among the [`COLOURS`] with weights that add up to about 255.
+/// Indices of [`COLOURS`] with weights that add up to about 255.
 pub(super) fn shares_of(coarse: usize) -> Shares {
     TABLE[coarse]
 }
@@ -55,7 +55,7 @@ fn shares([red, green, blue]: [f32; 3]) -> Shares {
     ]
 }
 
-/// The places on a circle of `count` around a position, and how far it is from the first.
+/// The two places around a position on a circle of `count`, and the distance from the first.
 fn neighbours(position: f32, count: usize) -> (u8, u8, f32) {
     let first = position as usize;
     ((first % count) as u8, ((first + 1) % count) as u8, position - first as f32)

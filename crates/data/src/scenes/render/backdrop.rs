@@ -1,4 +1,4 @@
-//! What is behind the objects: a shaded plane, or sky above ground.
+//! Backdrops: a shaded plane, or sky above ground.
 
 use super::{Canvas, SIDE};
 use crate::Draws;
@@ -7,7 +7,7 @@ use crate::scenes::Backdrop;
 /// Colours from top to bottom.
 struct Shades {
     sky: [[f32; 3]; 2],
-    /// From the horizon to the lower edge, if there is any ground.
+    /// Colours from the horizon to the lower edge, if there is any ground.
     ground: Option<[[f32; 3]; 2]>,
 }
 
@@ -95,7 +95,7 @@ pub(super) fn paint(canvas: &mut Canvas, backdrop: Backdrop, horizon: f32, draws
     }
 }
 
-/// One colour for a stretch of pixels.
+/// Fills pixels with one colour.
 fn fill(pixels: &mut [u8], colour: [f32; 3]) {
     let colour = colour.map(|c| (c + 0.5) as u8);
     for pixel in pixels.chunks_exact_mut(3) {

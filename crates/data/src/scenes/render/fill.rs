@@ -1,16 +1,17 @@
-//! How much of each pixel an outline covers, and painting by it.
+//! Antialiased filling: how much of each pixel an outline covers, and painting by it.
 
 use super::{Canvas, SIDE};
 use crate::scenes::outline::{Outline, Point, REACH};
 
-/// Lines per row of pixels along which the outline is followed; exact along each line.
+/// Scan lines per row of pixels; coverage is exact along each line.
 const LINES: usize = 4;
 
-/// The covered part of every pixel in the box around an outline, kept as differences along rows.
+/// The covered share of every pixel in the bounding box of an outline, stored as differences along
+/// rows.
 ///
-/// An edge that crosses a line at some x changes the coverage of everything to its right, by the
-/// same amount with opposite signs for edges that go down and up. So each crossing is written at
-/// one place, and summing a row from the left gives the coverage, whatever the shape.
+/// An edge that crosses a scan line at some x changes the coverage of everything to its right. The
+/// change has opposite signs for edges that go down and up. So each crossing is written at one
+/// place, and summing a row from the left gives the coverage of any shape.
 pub(super) struct Coverage {
     steps: Vec<f32>,
     left: usize,
@@ -24,7 +25,7 @@ impl Coverage {
         Coverage { steps: Vec::new(), left: 0, top: 0, width: 0, height: 0 }
     }
 
-    /// Takes an outline, turned, scaled to a radius and moved to a centre.
+    /// Traces an outline, rotated, scaled to a radius and moved to a centre.
     pub fn trace(&mut self, contours: &Outline, centre: Point, turn: Point, radius: f32) {
         let reach = radius * REACH;
         let bounds = |along: f32| {
@@ -54,11 +55,12 @@ impl Coverage {
     }
 
     fn edge(&mut self, from: Point, to: Point) {
-        let (upper, lower, share) = match from[1] < to[1] {
-            true => (from, to, -1.0 / LINES as f32),
-            false => (to, from, 1.0 / LINES as f32),
+        let (upper, lower, share) = if from[1] < to[1] {
+            (from, to, -1.0 / LINES as f32)
+        } else {
+            (to, from, 1.0 / LINES as f32)
         };
-        // Lines lie in the middle of their strips: line `i` at `(i + 0.5) / LINES`.
+        // Scan lines lie in the middle of their strips: line `i` at `(i + 0.5) / LINES`.
         let first_below = |y: f32| (y * LINES as f32 + 0.5).max(0.0) as usize;
         let lines = first_below(upper[1])..first_below(lower[1]).min(self.height * LINES);
         if lines.is_empty() {
@@ -76,7 +78,7 @@ impl Coverage {
         }
     }
 
-    /// Paints over the covered pixels with the colour and opacity of their middles.
+    /// Paints the covered pixels with the colour and opacity at their middles.
     pub fn blend(&self, canvas: &mut Canvas, paint: impl Fn(f32, f32) -> ([f32; 3], f32)) {
         let rows = canvas.chunks_exact_mut(SIDE * 3).skip(self.top);
         for ((row, steps), y) in rows.zip(self.steps.chunks_exact(self.width + 2)).zip(self.top..) {
@@ -84,7 +86,7 @@ impl Coverage {
             let pixels = row.chunks_exact_mut(3).skip(self.left).take(self.width);
             for ((pixel, step), x) in pixels.zip(steps).zip(self.left..) {
                 covered += step;
-                // Below half a level nothing can be seen.
+                // Less than half a level is invisible.
                 if covered < 0.002 {
                     continue;
                 }

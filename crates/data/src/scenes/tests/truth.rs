@@ -1,9 +1,9 @@
-//! Reads captions back and holds them to the scene.
+//! Parses captions and checks them against their scene.
 
 use crate::scenes::words::{self, Noun};
 use crate::scenes::*;
 
-/// What a noun phrase says; what it leaves open fits anything.
+/// The content of a noun phrase; a field it leaves open matches anything.
 #[derive(Debug, Default)]
 struct Claim {
     count: Option<usize>,
@@ -22,21 +22,21 @@ impl Claim {
     }
 }
 
-/// A caption in small steps.
+/// A part of a caption.
 #[derive(Debug)]
 enum Part {
     Claim(Claim),
-    /// Anything between claims.
+    /// Text between claims.
     Words(String),
 }
 
-/// Takes `word` off the front of `text`, if it stands there as whole words.
+/// Removes `word` from the start of `text`, if it is there as whole words.
 fn eat<'a>(text: &'a str, word: &str) -> Option<&'a str> {
     let rest = text.strip_prefix(word)?;
     (rest.is_empty() || rest.starts_with([' ', ','])).then(|| rest.trim_start_matches(' '))
 }
 
-/// The value one of whose words stands in front.
+/// Removes the longest word for any of these values from the start of `text`.
 fn eat_any<'a, T: Copy>(
     text: &'a str,
     all: &[T],
@@ -47,7 +47,7 @@ fn eat_any<'a, T: Copy>(
     longest.and_then(|(value, word)| Some((value, eat(text, word)?)))
 }
 
-/// A noun phrase: article or number, size, texture, colour, noun, pattern.
+/// Parses a noun phrase: article or number, size, texture, colour, noun, pattern.
 fn claim(text: &str) -> Option<(Claim, &str)> {
     let mut claim = Claim::default();
     let mut rest = match eat(text, "a").or_else(|| eat(text, "an")) {
@@ -79,7 +79,7 @@ fn claim(text: &str) -> Option<(Claim, &str)> {
     Some((claim, rest))
 }
 
-/// Splits a caption into claims and what is between them.
+/// Splits a caption into claims and the text between them.
 fn parts(caption: &str) -> Vec<Part> {
     let text = caption.trim_end_matches('.').to_lowercase();
     let mut rest = text.as_str();
@@ -100,12 +100,13 @@ fn parts(caption: &str) -> Vec<Part> {
     parts
 }
 
-/// Whether words end with one of these.
+/// Returns whether `words` end with one of these.
 fn ends(words: &str, with: &[&str]) -> bool {
     with.iter().any(|end| words.ends_with(end))
 }
 
-/// Whether `a` lies from `b` as the words between them say; words that say nothing of it fit.
+/// Returns whether the words between `a` and `b` describe their positions correctly; words that do
+/// not mention positions match.
 fn related(words: &str, a: &Object, b: &Object) -> bool {
     let [ax, ay] = a.centre();
     let [bx, by] = b.centre();
@@ -119,13 +120,13 @@ fn related(words: &str, a: &Object, b: &Object) -> bool {
         && (!says(words::BESIDE) || (ax - bx).hypot(ay - by) < 85.0)
 }
 
-/// Whether some choice of objects makes the whole caption true.
+/// Returns whether some choice of objects makes the whole caption true.
 fn holds(scene: &Scene, caption: &str) -> bool {
     let parts = parts(caption);
     let objects = &scene.objects;
     let fitting = |claim: &Claim| objects.iter().filter(|o| claim.fits(o)).collect::<Vec<_>>();
     match &parts[..] {
-        // "Left of b there is a", and the same with two to be between.
+        // "Left of b there is a", and the same with two objects for "between".
         [Part::Words(words), Part::Claim(b), Part::Words(there), Part::Claim(a)]
             if there == "there is" =>
         {
@@ -167,7 +168,7 @@ fn pairs<'a>(
     all.filter(|(a, b)| !std::ptr::eq(*a, *b))
 }
 
-/// Whether one of `a` is between one of `b` and one of `c`.
+/// Returns whether one of `a` is between one of `b` and one of `c`.
 fn within(a: &[&Object], b: &[&Object], c: &[&Object]) -> bool {
     let middle = |axis: usize, a: &Object, b: &Object, c: &Object| {
         let [a, b, c] = [a, b, c].map(|object| object.centre()[axis]);
@@ -183,7 +184,7 @@ fn captions_are_true() {
     for scene in (0..6000).map(|index| world.scene(index)) {
         let backdrop = words::backdrop(scene.backdrop);
         for caption in scene.captions() {
-            // What the backdrop is called is checked by its words alone.
+            // Only the words of the backdrop are checked.
             let elsewhere = Backdrop::ALL.iter().filter(|&&other| other != scene.backdrop);
             let mut elsewhere = elsewhere.flat_map(|&other| words::backdrop(other));
             assert!(!elsewhere.any(|phrase| caption.ends_with(phrase)), "{caption}");
@@ -234,7 +235,7 @@ fn places_are_told_as_they_are() {
     assert!(told > 300, "{told} places read");
 }
 
-/// Two captions of a near-duplicate are false of its original, or mention what was changed.
+/// Two captions of a near-duplicate are false of its original, or mention the change.
 #[test]
 fn near_duplicates_speak_of_what_was_changed() {
     let world = World::new(Settings { images: 2000, ..Settings::default() }).unwrap();

@@ -1,5 +1,5 @@
 //! `*_vocab.json`, the vocabulary files of the reference implementations: one object with
-//! `word2idx` (word to id), `idx2word` (id, as a string, to word) and `idx` (how many there are).
+//! `word2idx` (word to id), `idx2word` (id, as a string, to word) and `idx` (the number of words).
 
 use std::collections::HashMap;
 use std::fmt;
@@ -13,7 +13,7 @@ use serde::{Serialize, Serializer};
 use super::Vocabulary;
 use crate::{AtomicFile, Error, ordinary};
 
-/// The file as it is; other keys are none of our business.
+/// The file's layout for reading; other keys are ignored.
 #[derive(serde::Deserialize)]
 struct Raw {
     word2idx: Entries<u64>,
@@ -21,7 +21,7 @@ struct Raw {
     idx: u64,
 }
 
-/// What is written: ids in ascending order.
+/// The file's layout for writing: ids in ascending order.
 #[derive(Serialize)]
 struct Sorted<'a> {
     #[serde(serialize_with = "word_to_id")]
@@ -32,8 +32,8 @@ struct Sorted<'a> {
 }
 
 impl Vocabulary {
-    /// Reads a `*_vocab.json`. The ids are those of the file; both directions must agree and use
-    /// every id from 0 once.
+    /// Reads a `*_vocab.json` with the ids of the file. Both directions must agree and use every id
+    /// from 0 once.
     pub fn read(path: &Path) -> Result<Self, Error> {
         let bytes = ordinary::read(path)?;
         let raw = serde_json::from_slice(&bytes)
@@ -41,7 +41,7 @@ impl Vocabulary {
         check(raw).map_err(|what| Error::format(path, what))
     }
 
-    /// Writes a `*_vocab.json` that the reference implementations read, words in order of their
+    /// Writes a `*_vocab.json` that the reference implementations can read, words in order of their
     /// ids. It appears whole or not at all.
     pub fn write(&self, path: &Path) -> Result<(), Error> {
         let mut file = AtomicFile::create(path)?;
@@ -69,7 +69,7 @@ fn check(raw: Raw) -> Result<Vocabulary, String> {
             return Err(format!("word2idx: '{word}' is there twice"));
         }
     }
-    // As many distinct ids below `count` as there are words: none is left out.
+    // There are as many distinct ids below `count` as words, so none is left out.
     let words: Vec<String> = words.into_iter().flatten().collect();
 
     let mut seen = vec![false; count];
@@ -96,7 +96,7 @@ fn check(raw: Raw) -> Result<Vocabulary, String> {
     Vocabulary::new(words, ids).map_err(|marker| format!("no word '{marker}'"))
 }
 
-/// The entries of an object as they come: a repeated key is not lost.
+/// The entries of an object in order, including repeated keys.
 struct Entries<V>(Vec<(String, V)>);
 
 impl<'de, V: Deserialize<'de>> Deserialize<'de> for Entries<V> {

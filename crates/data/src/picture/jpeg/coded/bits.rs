@@ -1,27 +1,28 @@
-//! The bits of coded data up to the next marker, and the codes in them.
+//! The bits of coded data up to the next marker, and their Huffman codes.
 
-/// Codes of up to this length are looked up at once.
+/// Longest code, in bits, that is looked up in a table.
 const SHORT: u32 = 9;
 
-/// More than a block has coefficients: its end.
+/// Stands for the end of a block: more coefficients than a block has.
 const END: u8 = 64;
 
-/// One code stands for no more coefficients than this.
+/// Most coefficients that one code stands for.
 const WIDE: u8 = 16;
 
 /// One set of Huffman codes.
 pub(super) struct Table {
     /// By the next bits: the length of the code (zero if it is longer) and its symbol.
     short: Box<[(u8, u8); 1 << SHORT]>,
-    /// By length: the first number of 16 bits that starts with no code of this or less.
+    /// By length: the first 16-bit number that starts with no code of this length or less.
     ends: [u32; 17],
-    /// By length: what to add to a code to get the place of its symbol.
+    /// By length: the offset from a code to the position of its symbol.
     places: [i32; 17],
     symbols: Vec<u8>,
 }
 
 impl Table {
-    /// From the number of codes of every length, 1 to 16, and the symbols in order.
+    /// Builds the table from the number of codes of every length, 1 to 16, and the symbols in
+    /// order.
     pub(super) fn new(counts: &[u8; 16], symbols: &[u8]) -> Self {
         let mut table = Table {
             short: Box::new([(0, 0); 1 << SHORT]),
@@ -47,7 +48,7 @@ impl Table {
         table
     }
 
-    /// The length of the code that these 16 bits start with, and its symbol.
+    /// The length and symbol of the code that these 16 bits start with.
     #[inline]
     fn find(&self, bits: u32) -> Option<(u8, u8)> {
         match self.short[(bits >> (16 - SHORT)) as usize] {
@@ -65,21 +66,20 @@ impl Table {
     }
 }
 
-/// A step over coefficients: the bits that it takes, zero if that is not known, and how many
-/// coefficients are done then.
+/// A step over coefficients: the bits it consumes (zero if unknown) and the coefficients it covers.
 #[derive(Clone, Copy, Default)]
 struct Step {
     bits: u8,
     done: u8,
 }
 
-/// The codes of coefficients, and longer steps over them.
+/// The codes of coefficients, and precomputed steps over them.
 pub(super) struct Steps {
     pub(super) codes: Table,
-    /// By the next bits: over one code and its value.
+    /// By the next bits: the step over one code and its value.
     one: Box<[Step; 1 << SHORT]>,
-    /// By the next bits: over as many codes as can be told from them, the last of which starts
-    /// no more than [`WIDE`] coefficients on.
+    /// By the next bits: the step over as many codes as they determine. The last of these starts at
+    /// most [`WIDE`] coefficients on.
     many: Box<[Step; 1 << SHORT]>,
 }
 
@@ -90,7 +90,7 @@ impl Steps {
         Steps { codes, one, many }
     }
 
-    /// Goes over the codes that these bits hold, until more than `most` coefficients are done.
+    /// Steps over the codes in these bits until more than `most` coefficients are covered.
     fn step(codes: &Table, bits: usize, most: u8) -> Step {
         let mut step = Step::default();
         while step.done <= most && u32::from(step.bits) < SHORT {
@@ -106,20 +106,22 @@ impl Steps {
     }
 }
 
-/// How many coefficients a symbol stands for: zeros, and one that is not or is the sixteenth.
+/// The number of coefficients of a symbol: zeros, and the one that ends the run, which is nonzero
+/// or the sixteenth zero.
 fn coefficients(symbol: u8) -> u8 {
     if symbol & 15 == 0 && symbol < 0xf0 { END } else { (symbol >> 4) + 1 }
 }
 
-/// Coded data from one place on. After its end come zeros, and then it [is short](Bits::are_short).
+/// Coded data from some position. It continues with zeros after its end;
+/// [`are_short`](Bits::are_short) says whether any were consumed.
 pub(super) struct Bits<'a> {
     bytes: &'a [u8],
     at: usize,
-    /// The next bits, first in front.
+    /// The next bits, the first in the highest place.
     buffer: u64,
-    /// How many of them count.
+    /// Number of valid bits in the buffer.
     held: u32,
-    /// How many zeros were put behind the end.
+    /// Number of zeros added after the end.
     invented: u64,
 }
 
@@ -128,12 +130,12 @@ impl<'a> Bits<'a> {
         Bits { bytes, at, buffer: 0, held: 0, invented: 0 }
     }
 
-    /// Whether more was taken than there is.
+    /// Returns whether more bits were consumed than there are.
     pub(super) fn are_short(&self) -> bool {
         self.invented > u64::from(self.held)
     }
 
-    /// A place that is not behind the marker at which these bits end.
+    /// A position no later than the marker at which these bits end.
     pub(super) fn position(&self) -> usize {
         self.at
     }
@@ -143,7 +145,7 @@ impl<'a> Bits<'a> {
         self.drop(count);
     }
 
-    /// The next bits, fewer than 16, as a number.
+    /// Reads the next `count` bits, fewer than 16, as a number.
     pub(super) fn take(&mut self, count: u32) -> u32 {
         self.fill();
         let number = (self.buffer >> 48) as u32 >> (16 - count);
@@ -151,7 +153,7 @@ impl<'a> Bits<'a> {
         number
     }
 
-    /// Skips a code and the bits that it announces.
+    /// Skips a code and the value bits that follow it.
     pub(super) fn skip_value(&mut self, table: &Table) -> Option<()> {
         self.fill();
         let (length, symbol) = table.find((self.buffer >> 48) as u32)?;
@@ -159,7 +161,7 @@ impl<'a> Bits<'a> {
         Some(())
     }
 
-    /// The two halves of the next symbol; the bits that the second announces are skipped.
+    /// The two halves of the next symbol. The value bits that the second half counts are skipped.
     #[inline]
     pub(super) fn symbol(&mut self, table: &Table) -> Option<(u32, u32)> {
         self.fill();
@@ -169,11 +171,11 @@ impl<'a> Bits<'a> {
         Some((zeros, size))
     }
 
-    /// Skips the codes and values of so many coefficients, or to the end of their block.
+    /// Skips the codes and values of `count` coefficients, or to the end of their block.
     #[inline]
     pub(super) fn skip_block(&mut self, table: &Steps, count: u8) -> Option<()> {
         let mut left = i32::from(count);
-        // Apart from the rest, so that they stay in registers.
+        // Local copies stay in registers.
         let (mut buffer, mut held) = (self.buffer, self.held);
         for (steps, last) in [(&table.many, WIDE), (&table.one, 0)] {
             while left > i32::from(last) {
@@ -202,7 +204,7 @@ impl<'a> Bits<'a> {
         self.held -= count;
     }
 
-    /// Makes sure of 32 bits, more than any code with its value has.
+    /// Makes sure that 32 bits are buffered, more than any code with its value has.
     #[inline]
     fn fill(&mut self) {
         if self.held >= 32 {
@@ -210,7 +212,7 @@ impl<'a> Bits<'a> {
         }
         if let Some(&eight) = self.bytes.get(self.at..).and_then(|rest| rest.first_chunk()) {
             let word = u64::from_be_bytes(eight);
-            // No byte is 0xff. Those that do not fit as a whole are put there again later.
+            // No byte is 0xff. Bytes that do not fit completely are read again later.
             if (!word).wrapping_sub(0x0101_0101_0101_0101) & word & 0x8080_8080_8080_8080 == 0 {
                 self.buffer |= word >> self.held;
                 self.at += ((63 - self.held) / 8) as usize;

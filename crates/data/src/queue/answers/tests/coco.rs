@@ -1,4 +1,4 @@
-//! Captions in COCO's layout, of the items that `read` knows.
+//! Tests of COCO's captions layout, with the items of `read`'s dataset.
 
 use super::{caption, image, read};
 use crate::Side;
