@@ -1,4 +1,4 @@
-//! Euclidean distance as a similarity, so that nearest centres are found as thresholds are.
+//! Euclidean distance as a similarity: the search behind thresholds also finds nearest centres.
 
 use rayon::prelude::*;
 
@@ -6,20 +6,20 @@ use crate::screen::{Planner, Route, Scale, Screen, Source};
 use crate::similarity::{Sieve, Similarity};
 use crate::{Error, Vectors};
 
-/// Minus the squared distance of rows (centres) and columns (items).
+/// Minus the squared distance between rows (centres) and columns (items).
 ///
-/// Canonically minus the float64 sum of squared differences in ascending dimension. The search
-/// uses `-|x - c|² = 2 (x·c - |c|²/2) - |x|²`: an inner product with a bias for every row, on
-/// vectors shifted by their mean to keep it small.
+/// Canonically minus the float64 sum of squared differences in ascending dimension. The search uses
+/// `-|x - c|² = 2 (x·c - |c|²/2) - |x|²`: an inner product with a bias per row, on vectors shifted
+/// by their mean to keep the bias small.
 pub(crate) struct NegativeDistance {
     rows: Shifted,
     columns: Shifted,
-    /// Bounds every distance.
+    /// Upper bound on every distance.
     reach: f64,
     planner: Planner,
 }
 
-/// Vectors as seen from their mean.
+/// Vectors shifted by a common mean.
 struct Shifted {
     vectors: Vectors,
     shift: Vec<f64>,
@@ -143,8 +143,8 @@ impl Similarity for NegativeDistance {
 }
 
 impl NegativeDistance {
-    /// Cuts of distances as cuts of products with their biases, lowered by what float64 rounding of
-    /// either could hide.
+    /// Turns cuts on distances into cuts on biased products, lowered by the float64 rounding error
+    /// of both.
     fn product_cuts(&self, columns: &[u32], cuts: &[f64]) -> Vec<f64> {
         let rounding = 16.0 * (self.rows.shift.len() + 8) as f64 * f64::EPSILON;
         let lower = |(&column, &cut): (&u32, &f64)| {

@@ -7,13 +7,13 @@ use crate::screen::{Planner, Route, Scale, Source, gamma, product};
 use crate::similarity::{Sieve, Similarity};
 use crate::{Error, Vectors};
 
-/// How two embeddings are compared.
+/// How to compare two embeddings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Metric {
-    /// The cosine of their angle.
+    /// Cosine similarity.
     #[default]
     Cosine,
-    /// Their dot product.
+    /// Dot product.
     Dot,
 }
 
@@ -29,7 +29,7 @@ pub struct Embeddings {
 }
 
 impl Embeddings {
-    /// Rows against columns.
+    /// Compares rows with columns.
     ///
     /// # Errors
     /// If their dimensions differ, or a vector is zero under cosine.
@@ -94,7 +94,7 @@ impl Similarity for Embeddings {
             Metric::Cosine => 1.0,
             Metric::Dot => largest(&self.rows, rows) * largest(&self.columns, columns),
         };
-        // A product of `dim` terms, both operands and the result rounded.
+        // The product has `dim` terms; both operands and the result are rounded.
         gamma(self.rows.dim() + 8) * scale + f32::MIN_POSITIVE as f64
     }
 

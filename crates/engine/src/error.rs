@@ -1,8 +1,8 @@
-//! Everything the engine refuses, each with what and where.
+//! Errors of the engine. Each names the input and the place.
 
 use nextpair_core::Progress;
 
-/// Why a selection or an evaluation could not be done.
+/// Why a selection or an evaluation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// There is nothing to pick from.
@@ -11,13 +11,13 @@ pub enum Error {
     /// There is nothing to be a hard negative for.
     #[error("the paired set is empty")]
     EmptyPaired,
-    /// A budget of nothing.
+    /// A budget of zero.
     #[error("the budget is 0; ask for at least one item")]
     ZeroBudget,
-    /// More picks than items.
+    /// A budget larger than the pool.
     #[error("the budget is {budget} but the pool has only {pool} items")]
     BudgetTooLarge {
-        /// What was asked for.
+        /// The budget.
         budget: usize,
         /// Items in the pool.
         pool: usize,
@@ -43,7 +43,7 @@ pub enum Error {
         /// Pairs there are.
         pairs: usize,
     },
-    /// An index set with nothing in it.
+    /// An empty index set.
     #[error("the {set} are empty")]
     EmptyIndexSet {
         /// Which set.
@@ -69,7 +69,7 @@ pub enum Error {
         /// The index.
         index: usize,
     },
-    /// Group labels that do not match the pairs.
+    /// Group labels whose number does not match the pairs.
     #[error("{labels} group labels for {pairs} pairs; one label per pair is needed")]
     GroupCount {
         /// Labels given.
@@ -77,7 +77,7 @@ pub enum Error {
         /// Pairs there are.
         pairs: usize,
     },
-    /// Vectors of different lengths.
+    /// Vectors of different dimensions.
     #[error("{left} have {left_dim} dimensions but {right} have {right_dim}")]
     DimensionMismatch {
         /// One input.
@@ -89,7 +89,7 @@ pub enum Error {
         /// Its dimensions.
         right_dim: usize,
     },
-    /// Two sides of the paired set that do not match.
+    /// Paired images and paired texts that differ in number.
     #[error("{images} paired images but {texts} paired texts; row j of both is pair j")]
     PairCount {
         /// Image rows.
@@ -97,17 +97,17 @@ pub enum Error {
         /// Text rows.
         texts: usize,
     },
-    /// Similarities that are not of the pairs.
+    /// Similarities whose shape does not match the pairs.
     #[error("{found} {what}, but there are {pairs} pairs")]
     SimilarityShape {
-        /// Rows or columns, of which.
+        /// The kind of rows or columns.
         what: &'static str,
-        /// How many of them.
+        /// Their number.
         found: usize,
         /// Columns of the paired similarities.
         pairs: usize,
     },
-    /// Features that are not of the pool.
+    /// Features whose number does not match the pool.
     #[error("features of {features} items for a pool of {pool}")]
     FeatureCount {
         /// Items that have features.
@@ -129,7 +129,7 @@ pub enum Error {
         /// NaN or an infinity.
         value: f64,
     },
-    /// Finite numbers whose squares are not, or vanish.
+    /// A norm whose square overflows or vanishes in float64.
     #[error(
         "{what}: row {row} has a norm of {norm:e}, outside of what float64 can square: \
          1e-145 to 1e150, or zero"
@@ -142,7 +142,7 @@ pub enum Error {
         /// Its norm as computed.
         norm: f64,
     },
-    /// Cosine similarity of nothing.
+    /// A zero vector under cosine similarity.
     #[error("{what}: row {row} is a zero vector, which has no cosine similarity")]
     ZeroVector {
         /// Which input.
@@ -161,7 +161,7 @@ pub enum Error {
         /// Vectors per item.
         locals: usize,
     },
-    /// More rows than the engine's 32-bit indices reach.
+    /// More rows than 32-bit indices can reach.
     #[error("{what} have {rows} rows; at most {} are supported", u32::MAX)]
     TooManyRows {
         /// Which input.
@@ -169,7 +169,7 @@ pub enum Error {
         /// Its rows.
         rows: usize,
     },
-    /// A similarity that is not a number.
+    /// A similarity that is NaN or infinite.
     #[error("the similarity of row {row} and anchor {column} is {value}")]
     SimilarityNotFinite {
         /// The pool item or rival.
@@ -179,7 +179,7 @@ pub enum Error {
         /// NaN or an infinity.
         value: f64,
     },
-    /// A guard that is not a number.
+    /// A guard that is NaN or infinite.
     #[error("{guard} is {value}; a finite number is needed")]
     BadGuard {
         /// Which guard.
@@ -187,7 +187,7 @@ pub enum Error {
         /// Its value.
         value: f64,
     },
-    /// Captions and images that do not fit together.
+    /// A caption of an image that does not exist.
     #[error("caption {caption} belongs to image {image}, but there are {images} images")]
     CaptionWithoutImage {
         /// The caption.
@@ -197,19 +197,19 @@ pub enum Error {
         /// Images there are.
         images: usize,
     },
-    /// An image that no caption describes has no rank.
+    /// An image without a caption, which has no rank.
     #[error("image {image} has no caption")]
     ImageWithoutCaption {
         /// The image.
         image: usize,
     },
-    /// A strategy that looks at hits, without similarities.
+    /// A strategy that needs similarities, on a problem without them.
     #[error("{strategy} needs the similarities of the pool and of the paired set")]
     NoSimilarity {
         /// The strategy's name.
         strategy: &'static str,
     },
-    /// A distance strategy without vectors.
+    /// A strategy that needs vectors, on a problem without them.
     #[error("{strategy} needs a vector for every item of the pool and of the paired set")]
     NoFeatures {
         /// The strategy's name.
@@ -223,40 +223,40 @@ pub enum Error {
         /// Local vectors there are.
         vectors: usize,
     },
-    /// A strategy whose choices depend on the whole pool at once.
+    /// A strategy that needs the whole pool at once.
     #[error("{strategy} cannot be split into shards: {reason}")]
     NotShardable {
         /// The strategy's name.
         strategy: &'static str,
-        /// Why not.
+        /// Why it cannot be split.
         reason: &'static str,
     },
     /// Parts of a split selection that do not belong together.
     #[error("the parts do not fit together: {0}")]
     Parts(String),
-    /// A user's similarity failed.
+    /// A caller's own similarity failed.
     #[error("the similarity failed: {0}")]
     Similarity(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// Whoever watches the progress asked for no more.
+    /// The caller's progress asked to stop.
     #[error("stopped before the end, as was asked for")]
     Stopped,
-    /// Scratch space on disk could not be had, or a file changed while it was read.
+    /// No scratch space on disk, or a file that changed while it was read.
     #[error(transparent)]
     Data(#[from] nextpair_core::Error),
 }
 
-/// Which vector of a row, in front of the dimension.
+/// Names the vector of a row, in front of the dimension.
 fn of_vector(vector: Option<usize>) -> String {
     vector.map(|vector| format!("vector {vector}, ")).unwrap_or_default()
 }
 
-/// An error if whoever watches wants no more. Long work asks between its blocks.
+/// Fails if `progress` asks to stop. Long work calls this between blocks.
 pub(crate) fn unless_stopped(progress: &dyn Progress) -> Result<(), Error> {
     if progress.stopped() { Err(Error::Stopped) } else { Ok(()) }
 }
 
 impl Error {
-    /// The same about rows that were counted from row `first` of what it names.
+    /// Moves the row of the error by `first`, where the checked rows began.
     pub fn in_rows_from(mut self, first: usize) -> Self {
         if let Error::NotFinite { row, .. }
         | Error::NormOutOfRange { row, .. }

@@ -1,4 +1,4 @@
-//! One vector per item from its local vectors, for strategies that use distances.
+//! One vector per item, computed from its local vectors, for strategies that use distances.
 
 use nextpair_core::{Dtype, Matrix, Silent, Spill, draw};
 use rayon::prelude::*;
@@ -7,10 +7,10 @@ use crate::error::unless_stopped;
 use crate::kcenter::{nearest, nearest_within};
 use crate::{Error, Progress, Vectors};
 
-/// Items whose features are made at once.
+/// Items whose features are computed together.
 const BATCH: usize = 1024;
 
-/// The mean of each item's local vectors: float64, local vectors in order. The result lies in a
+/// The mean of each item's local vectors, summed in float64 and in order. The result lies in a
 /// temporary file, not in memory.
 pub fn mean_features(matrix: &Matrix, progress: &dyn Progress) -> Result<Matrix, Error> {
     let (locals, dim) = (matrix.locals(), matrix.dim());
@@ -31,26 +31,26 @@ pub fn mean_features(matrix: &Matrix, progress: &dyn Progress) -> Result<Matrix,
     Ok(spill.finish(dim, Dtype::F64)?)
 }
 
-/// One vector of an item that has several.
+/// How to turn the local vectors of an item into one vector.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ItemFeatures {
-    /// Their mean.
+    /// The mean of the local vectors.
     #[default]
     Mean,
     /// A histogram of 300 visual words.
     Bow,
 }
 
-/// How the visual words of [`bag_of_words`] are found.
+/// How [`bag_of_words`] finds its visual words.
 #[derive(Clone, Copy, Debug)]
 pub struct BagOfWords {
-    /// Words; the paper uses 300.
+    /// Number of visual words; the paper uses 300.
     pub clusters: usize,
-    /// Local vectors that k-means is fitted on, drawn from paired and pool items alike.
+    /// Local vectors to fit k-means on, drawn from paired and pool items alike.
     pub sample: usize,
-    /// Rounds of k-means at most; it stops earlier when no vector changes its word.
+    /// Maximum iterations of k-means; it stops earlier when no vector changes its word.
     pub iterations: usize,
-    /// Of the draws.
+    /// Seed of the draws.
     pub seed: u64,
 }
 
@@ -61,8 +61,8 @@ impl Default for BagOfWords {
 }
 
 impl BagOfWords {
-    /// About the memory that finding and counting the words of `vectors` local vectors takes, in
-    /// bytes. The vectors themselves stay where they are.
+    /// Approximate memory, in bytes, to find and count the words of `vectors` local vectors. The
+    /// vectors themselves do not count.
     pub fn memory(&self, vectors: usize, dim: usize) -> usize {
         let at_once = LOCALS.max(self.sample.max(self.clusters)).min(vectors);
         24 * vectors + 72 * at_once + 24 * self.clusters * dim
@@ -72,11 +72,11 @@ impl BagOfWords {
 const SAMPLED: u64 = 3;
 const FIRST_CENTROIDS: u64 = 4;
 
-/// Local vectors that get their words at once.
+/// Local vectors assigned to words together.
 const LOCALS: usize = 1 << 18;
 
-/// Histograms of the items' local vectors over k-means clusters, of the paired items and of the
-/// pool. Local vectors are read where they lie; the histograms lie in temporary files.
+/// Histograms of the local vectors of paired items and of pool items over k-means clusters. Reads
+/// local vectors in place and writes the histograms to temporary files.
 pub fn bag_of_words(
     paired: &Matrix,
     pool: &Matrix,
@@ -94,7 +94,7 @@ pub fn bag_of_words(
     let (locals, more) = (paired.flattened(), pool.flattened());
     let words = match locals.followed_by(&more) {
         Some(all) => visual_words(&all, settings, progress)?,
-        // Files of different types: what is drawn is brought to one.
+        // Files of different types: convert the drawn vectors to one.
         None => {
             let read = |vector: usize, values: &mut [f64]| match vector.checked_sub(locals.rows()) {
                 None => locals.read_f64(vector, values),
@@ -124,8 +124,8 @@ pub fn visual_words(
     })
 }
 
-/// Lloyd's k-means from a seeded choice of vectors. A cluster that loses all vectors stays where
-/// it is. `points` are the vectors that were drawn.
+/// Lloyd's k-means from a seeded choice of vectors. A cluster that loses all its vectors keeps its
+/// centroid. `points` reads the drawn vectors.
 fn fit(
     vectors: usize,
     settings: BagOfWords,
@@ -173,7 +173,7 @@ fn fit(
     Ok(centroids)
 }
 
-/// How many of each item's local vectors are nearest to each centroid. The result lies in a
+/// Counts, for each item, the local vectors nearest to each centroid. The result lies in a
 /// temporary file, not in memory.
 pub fn histograms(
     centroids: &Matrix,
@@ -183,7 +183,7 @@ pub fn histograms(
     histograms_of(centroids, items, LOCALS, progress)
 }
 
-/// [`histograms`], about so many local vectors at once.
+/// [`histograms`] of about `at_once` local vectors at a time.
 fn histograms_of(
     centroids: &Matrix,
     items: &Matrix,

@@ -4,13 +4,13 @@ use std::collections::HashMap;
 
 use crate::Error;
 
-/// One group label per pair, of several kinds of labels: pairs that share a label of any kind are
-/// one group. The label of a group is its first pair.
+/// Merges labels of several kinds into one group label per pair: pairs that share a label of any
+/// kind form a group. The label of a group is its first pair.
 ///
-/// A pair carries one label (contract of the selection, section 2), so sharing is passed on: an
-/// image with the captions `t` and `u` and another image with the caption `u` are one group of three
-/// pairs. Their captions describe both images as far as anybody can tell, so none of them says how
-/// similar a wrong image may be.
+/// A pair carries one label (contract of the selection, section 2), so sharing is transitive: an
+/// image with the captions `t` and `u` and another image with the caption `u` form one group of
+/// three pairs. As far as the labels tell, each of these captions describes both images, so none
+/// shows how similar a wrong image may be.
 ///
 /// # Errors
 /// If a kind does not have one label for each of `pairs`.
@@ -41,7 +41,7 @@ impl Forest {
     fn root(&mut self, mut member: u32) -> u32 {
         while self.parents[member as usize] != member {
             let parent = self.parents[member as usize];
-            // Halves the path for whoever comes next.
+            // Halves the path for later lookups.
             self.parents[member as usize] = self.parents[parent as usize];
             member = parent;
         }

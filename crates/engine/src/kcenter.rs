@@ -1,8 +1,8 @@
-//! Greedy k-center: again and again the item farthest from all centres.
+//! Greedy k-center: repeatedly picks the item farthest from all centres.
 //!
 //! Distances to the nearest centre only fall as centres are added, so an old distance is an upper
-//! bound. The item with the largest bound is brought up to date; if it stays on top it is the
-//! farthest, and nobody else had to be looked at.
+//! bound. Only the item with the largest bound is updated. If it stays on top, it is the farthest,
+//! and no other item needs an update.
 
 use std::collections::BinaryHeap;
 
@@ -16,8 +16,9 @@ use crate::screen::{Source, squared_distance};
 use crate::top::{Field, kth_largest};
 use crate::{Error, Progress, Vectors};
 
-/// `budget` items in the order they are picked, with their distance at that moment. Euclidean,
-/// canonically by float64 squared distances in ascending dimension; ties to the lower index.
+/// Returns `budget` items in the order of the picks, each with its distance when picked. Distances
+/// are Euclidean, canonically from float64 squared distances in ascending dimension. Ties go to the
+/// lower index.
 pub fn k_center(
     centres: &Vectors,
     items: &Vectors,
@@ -43,7 +44,7 @@ pub fn k_center(
             progress.advance(1);
             continue;
         }
-        // Bring a batch up to date at once: the next few on top are likely old as well.
+        // Update a batch at once: the next few on top are likely old as well.
         stale.push(top);
         while stale.len() < BATCH
             && heap.peek().is_some_and(|next| next.seen < picks.len())
@@ -63,7 +64,7 @@ pub fn k_center(
     Ok(picks)
 }
 
-/// The nearest centre of every item and the squared distance to it, ties to the lower centre.
+/// The nearest centre of every item and its squared distance; ties go to the lower centre.
 pub fn nearest(
     centres: &Vectors,
     items: &Vectors,
@@ -73,7 +74,7 @@ pub fn nearest(
     nearest_within(centres, items, progress)
 }
 
-/// [`nearest`] as a part of a phase that has begun.
+/// [`nearest`] within a progress phase that has begun.
 pub(crate) fn nearest_within(
     centres: &Vectors,
     items: &Vectors,
@@ -102,7 +103,7 @@ pub(crate) fn nearest_within(
         .collect())
 }
 
-/// Candidates brought up to date together.
+/// Candidates updated together.
 const BATCH: usize = 32;
 /// Multiplications below which threads cost more than they save.
 const WORTH_THREADS: usize = 1 << 19;
@@ -124,10 +125,10 @@ impl Chosen<'_> {
         self.items.read(index, 1.0, &mut self.rounded[start..]);
     }
 
-    /// Counts the picks that `candidate` has not seen.
+    /// Updates `candidate` with the picks it has not seen.
     fn update(&self, candidate: &mut Bound) {
         let close = match self.items.matrix().dtype() {
-            // Not exact in single precision, so a rough distance proves nothing.
+            // Single precision does not hold them, so a rough distance proves nothing.
             Dtype::F64 => self.indices[candidate.seen..].to_vec(),
             Dtype::F16 | Dtype::F32 => self.maybe_closer(candidate),
         };
@@ -141,7 +142,7 @@ impl Chosen<'_> {
         candidate.seen = self.indices.len();
     }
 
-    /// The unseen picks that a rough distance cannot rule out as nearest.
+    /// Unseen picks that a rough distance cannot rule out as nearest.
     fn maybe_closer(&self, candidate: &Bound) -> Vec<u32> {
         let dim = self.items.dim();
         let mut x = vec![0.0; dim];

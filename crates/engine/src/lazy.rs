@@ -1,4 +1,4 @@
-//! Lazy greedy: old values of things that only fall are upper bounds.
+//! Lazy greedy: values only fall, so old values are upper bounds.
 
 use std::cmp::Ordering;
 

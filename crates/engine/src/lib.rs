@@ -1,8 +1,8 @@
-//! Which unpaired item should be paired next: exact selection on any similarity.
+//! Exact selection on any similarity: which unpaired items to pair next.
 //!
-//! A [`Problem`] holds a pool, what is paired, and the rule by which they are compared; a
-//! [`StrategyName`], or any other [`Strategy`], answers it with [`Picks`]. Embeddings come in as
-//! matrices; any other model implements [`Similarity`].
+//! A [`Problem`] holds a pool, the paired set, and the rule that compares them. A [`StrategyName`],
+//! or any other [`Strategy`], answers it with [`Picks`]. Embeddings come in as matrices; any other
+//! model implements [`Similarity`].
 //!
 //! ```
 //! use nextpair_core::{Matrix, Side};
@@ -68,5 +68,5 @@ pub use strategy::{Needs, Sharded, Strategy, StrategyName};
 pub use threshold::thresholds;
 pub use vectors::{Vectors, require_finite};
 
-/// Rows handled together: a multiple of the kernel's, small enough to stay in cache.
+/// Rows handled together: a multiple of the kernel's rows, small enough to stay in cache.
 const ROW_BLOCK: usize = 252;

@@ -1,4 +1,4 @@
-//! How much memory a selection will take, before it starts.
+//! Predicts the memory of a selection before it starts.
 
 use crate::ROW_BLOCK;
 use crate::screen::{bytes_per_number, fitted_bytes};
@@ -9,37 +9,37 @@ use crate::top::COLUMNS_AT_ONCE;
 pub struct Size {
     /// Items in the pool.
     pub pool: usize,
-    /// Pairs.
+    /// Pairs in the paired set.
     pub pairs: usize,
-    /// Numbers per vector.
+    /// Dimensions of a vector.
     pub dim: usize,
     /// Items to pick.
     pub budget: usize,
-    /// Threads at work.
+    /// Worker threads.
     pub threads: usize,
 }
 
-/// The program itself, its stacks and its buffers.
+/// Memory of the program itself, its stacks and its buffers.
 const BASE: usize = 8 << 20;
 
 impl Size {
-    /// What every selection takes: norms, picks, the program.
+    /// Memory of every selection: norms, picks, the program.
     pub(crate) fn base(&self) -> usize {
         BASE + 8 * (self.pool + 2 * self.pairs) + 256 * self.budget
     }
 
-    /// Thresholds, and scores of the whole pool.
+    /// Memory of thresholds and of scores of the whole pool.
     pub(crate) fn scores(&self) -> usize {
         self.search(self.pairs) + 28 * self.pool
     }
 
-    /// Greedy k-center among `items`.
+    /// Memory of greedy k-center among `items`.
     pub(crate) fn k_center(&self, items: usize) -> usize {
         let picked = 4 * self.budget * self.dim;
         self.search(items.min(COLUMNS_AT_ONCE)) + 64 * items + picked
     }
 
-    /// A search with `columns` prepared, on all threads.
+    /// Memory of a search with `columns` prepared, on all threads.
     fn search(&self, columns: usize) -> usize {
         let tiles = self.threads * (ROW_BLOCK * (self.dim * 6 + 4096) + (1 << 20));
         columns * (self.dim * bytes_per_number() + 128) + fitted_bytes(self.dim) + tiles

@@ -1,4 +1,4 @@
-//! A selection in pieces: what one shard of the pool contributes, and how pieces join.
+//! A selection in pieces: the contribution of each shard of the pool, and how to merge them.
 
 use std::ops::Range;
 
@@ -6,20 +6,20 @@ use crate::Error;
 use crate::picks::{Pick, keep_best};
 use crate::score::Hit;
 
-/// What some shards of the pool contribute to a selection.
+/// The contribution of some shards of the pool to a selection.
 ///
-/// [`merge`](Partial::merge) is associative, and what comes out does not depend on the split.
+/// [`merge`](Partial::merge) is associative, and the result does not depend on the split.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Partial {
     /// Pool items covered, as ascending ranges.
     pub items: Vec<Range<u32>>,
-    /// How many of the best items the strategy needs.
+    /// How many of the best items the strategy keeps.
     pub keep: usize,
     /// The best items covered, best first.
     pub best: Vec<Pick>,
     /// Items covered that have a hit, for strategies that look at hits.
     pub hard_negatives: Option<u64>,
-    /// The anchors that hits refer to.
+    /// The anchors of the hits.
     pub anchors: Vec<u32>,
     /// Their thresholds.
     pub thresholds: Vec<f64>,
@@ -28,7 +28,7 @@ pub struct Partial {
 }
 
 impl Partial {
-    /// Both pieces as one.
+    /// Merges two pieces into one.
     ///
     /// # Errors
     /// If they overlap, or come from different selections.
@@ -70,7 +70,7 @@ impl Partial {
         })
     }
 
-    /// An error unless every item of a pool of `pool` is covered.
+    /// Fails unless every item of a pool of `pool` items is covered.
     pub fn check_complete(&self, pool: usize) -> Result<(), Error> {
         let missing = match self.items.as_slice() {
             [whole] if whole.start == 0 && whole.end as usize == pool => return Ok(()),

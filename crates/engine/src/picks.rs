@@ -1,17 +1,17 @@
-//! What a strategy answers.
+//! The answer of a strategy: the items to pair next, and why.
 
 use std::cmp::Ordering;
 
 /// The items to pair next.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Picks {
-    /// Most wanted first.
+    /// The picked items, most wanted first.
     pub picks: Vec<Pick>,
-    /// Items the pool had.
+    /// Items in the pool.
     pub pool: usize,
     /// Pool items with at least one hit, for strategies that look at hits.
     pub hard_negatives: Option<u64>,
-    /// The thresholds that hits were measured against; empty for strategies without.
+    /// The thresholds of the anchors; empty for strategies without hits.
     pub thresholds: Vec<f64>,
 }
 
@@ -21,7 +21,7 @@ impl Picks {
         self.hard_negatives.map(|count| 100.0 * count as f64 / self.pool as f64)
     }
 
-    /// Picks that fill the budget without a hit.
+    /// Picks without a hit, which only fill the budget.
     pub fn without_hit(&self) -> Option<usize> {
         self.hard_negatives?;
         Some(self.picks.iter().filter(|pick| pick.hits == Some(0)).count())
@@ -38,9 +38,9 @@ impl Picks {
 pub struct Pick {
     /// Its index in the pool.
     pub index: u32,
-    /// What the strategy ranked it by at the moment it was picked.
+    /// Its score at the moment it was picked.
     pub score: f64,
-    /// Its hits, for strategies that look at them.
+    /// Number of its hits, for strategies that look at hits.
     pub hits: Option<u32>,
     /// Its strongest hits.
     pub why: Vec<Reason>,

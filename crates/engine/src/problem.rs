@@ -14,15 +14,15 @@ use crate::{
 };
 pub use builder::ProblemBuilder;
 
-/// How errors call the features of a problem.
+/// Names of the features in errors.
 pub(crate) const POOL_FEATURES: &str = "the pool's features";
 pub(crate) const PAIRED_FEATURES: &str = "the paired features";
 
-/// A pool, what is paired, and the rule by which they are compared. It owns all of it, and a clone
-/// copies none.
+/// A pool, the paired set, and the rule that compares them. A problem owns its data, and clones
+/// share it.
 ///
-/// A problem may be about a part of its pool, see [`only`](Problem::only): parts are scored one by
-/// one, on any machine, and finished together.
+/// A problem may cover only a part of its pool, see [`only`](Problem::only). Parts can be scored
+/// one by one, on any machine, and finished together.
 #[derive(Clone)]
 pub struct Problem {
     pool: usize,
@@ -31,16 +31,16 @@ pub struct Problem {
     first: u32,
     matching: Option<Matching>,
     features: Option<Features>,
-    /// Whether somebody has looked at every number of the features.
+    /// Whether every number of the features has been checked.
     features_checked: bool,
     weight: Weight,
     explain: usize,
     seed: u64,
-    /// What it was made of, where that may be files that somebody changes.
+    /// Input matrices, whose files must not change during the work.
     inputs: Vec<Matrix>,
 }
 
-/// The similarities of a problem, and the rule by which they become hits.
+/// The similarities of a problem, and the rule that turns them into hits.
 #[derive(Clone)]
 pub struct Matching {
     /// Pool items (rows, see [`Problem::row`]) against the anchors of all pairs (columns).
@@ -51,17 +51,18 @@ pub struct Matching {
     pub rule: Arc<Rule>,
 }
 
-/// One vector per item of the pool's own side, for strategies that use distances.
+/// One vector per item, from the pool's side of the pairs, for strategies that use distances.
 #[derive(Clone)]
 pub struct Features {
-    /// Of the whole pool.
+    /// Features of the whole pool.
     pub pool: Matrix,
-    /// Of the paired set.
+    /// Features of the paired set.
     pub paired: Matrix,
 }
 
 impl Problem {
-    /// Embeddings of pairs, row `j` of both for pair `j`, and of a pool that lacks the other side.
+    /// Starts from embeddings of pairs, row `j` of both for pair `j`, and of a pool that lacks the
+    /// other side.
     pub fn of_embeddings(
         images: Matrix,
         texts: Matrix,
@@ -71,7 +72,8 @@ impl Problem {
         ProblemBuilder::of_embeddings(images, texts, pool, pool_side)
     }
 
-    /// Similarities of any model: pool items (rows) and rivals (rows) against anchors (columns).
+    /// Starts from similarities of any model: pool items (rows) and rivals (rows) against anchors
+    /// (columns).
     pub fn of_similarities(
         pool: Arc<dyn Similarity>,
         paired: Arc<dyn Similarity>,
@@ -79,7 +81,7 @@ impl Problem {
         ProblemBuilder::of_similarities(pool, paired)
     }
 
-    /// A pool of so many items of which nothing is known, for strategies that need nothing, or only
+    /// Starts from a pool of `items` unknown items, for strategies that need nothing, or only
     /// [features](ProblemBuilder::features).
     pub fn of_pool(items: usize) -> ProblemBuilder {
         ProblemBuilder::of_pool(items)
@@ -90,7 +92,7 @@ impl Problem {
         self.pool
     }
 
-    /// The items that it is about: all of the pool, unless it is a part of it.
+    /// The items that the problem covers: the whole pool, or a part of it.
     pub fn items(&self) -> Range<u32> {
         self.items.clone()
     }
@@ -100,51 +102,51 @@ impl Problem {
         item - self.first
     }
 
-    /// The similarities and their rule; an error where there are none. Strategies that
-    /// [need](Strategy::needs) them are not asked where there are none.
+    /// Returns the similarities and their rule, or an error if there are none. A strategy that
+    /// [needs](Strategy::needs) them is only called if there are.
     pub fn matching(&self) -> Result<&Matching, Error> {
         self.matching.as_ref().ok_or(Error::NoSimilarity { strategy: "this strategy" })
     }
 
-    /// The vectors for distances; an error where there are none. Strategies that
-    /// [need](Strategy::needs) them are not asked where there are none.
+    /// Returns the vectors for distances, or an error if there are none. A strategy that
+    /// [needs](Strategy::needs) them is only called if there are.
     pub fn features(&self) -> Result<&Features, Error> {
         self.features.as_ref().ok_or(Error::NoFeatures { strategy: "this strategy" })
     }
 
-    /// Of every draw.
+    /// Seed of every draw.
     pub fn seed(&self) -> u64 {
         self.seed
     }
 
-    /// What a hit is worth; known where the similarities are not any more, in [`Sharded::finish`].
+    /// Weight of a hit. [`Sharded::finish`] knows it even without the similarities.
     pub fn weight(&self) -> Weight {
         self.weight
     }
 
-    /// The strongest hits to report for each pick; known in [`Sharded::finish`] too.
+    /// How many of the strongest hits to report for each pick. [`Sharded::finish`] knows it too.
     pub fn explain(&self) -> usize {
         self.explain
     }
 
-    /// The same about some items of the pool.
+    /// The same problem for some items of the pool.
     ///
     /// # Errors
-    /// If it is not about them now.
+    /// If this problem does not cover them.
     pub fn only(&self, items: Range<u32>) -> Result<Problem, Error> {
         check_within(&items, &self.items, self.pool)?;
         Ok(Problem { items, ..self.clone() })
     }
 
-    /// The same about one shard of the pool.
+    /// The same problem for one shard of the pool.
     ///
     /// # Errors
-    /// If it is about another part of the pool now.
+    /// If this problem does not cover the shard.
     pub fn shard(&self, shard: Shard) -> Result<Problem, Error> {
         self.only(shard.items(self.pool))
     }
 
-    /// `budget` picks, most wanted first.
+    /// Picks `budget` items, most wanted first.
     pub fn select(
         &self,
         strategy: StrategyName,
@@ -154,7 +156,7 @@ impl Problem {
         self.select_with(&strategy, budget, progress)
     }
 
-    /// `budget` picks of any strategy, most wanted first.
+    /// Picks `budget` items with any strategy, most wanted first.
     pub fn select_with(
         &self,
         strategy: &dyn Strategy,
@@ -177,10 +179,10 @@ impl Problem {
         })
     }
 
-    /// What the items of this problem contribute to a selection of `budget` from the whole pool.
+    /// Scores the items of this problem, for a selection of `budget` items from the whole pool.
     ///
     /// # Errors
-    /// If the strategy cannot be split, among others.
+    /// For one, if the strategy cannot be split.
     pub fn score(
         &self,
         strategy: &dyn Strategy,
@@ -196,8 +198,8 @@ impl Problem {
         })
     }
 
-    /// The picks of a selection whose parts are all in `whole`. Of the problem itself only pool,
-    /// weight, explanations and features are needed, see [`of_pool`](Problem::of_pool).
+    /// Picks from `whole`, the merged parts of a selection. Of the problem itself, this needs only
+    /// the pool, the weight, the explanations and the features, see [`of_pool`](Problem::of_pool).
     pub fn finish(
         &self,
         strategy: &dyn Strategy,
@@ -216,8 +218,8 @@ impl Problem {
         })
     }
 
-    /// What `work` answers, unless an input changed meanwhile: what it complains of may be due to
-    /// that.
+    /// Returns the answer of `work`, or an error if an input changed meanwhile. The change comes
+    /// first, because it may have caused an error of `work`.
     fn steady<T>(&self, work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
         steady(&self.inputs, work)
     }
@@ -236,8 +238,8 @@ impl Problem {
         Ok(())
     }
 
-    /// Looks at every number, because a strategy may not: a bad one must not pass in silence because
-    /// of who is asked. Similarities are looked at when they are made.
+    /// Checks every number of the features. A strategy may not read them all, but a bad number must
+    /// fail whichever strategy runs. Similarities are checked when they are computed.
     fn check_features(&self) -> Result<(), Error> {
         match &self.features {
             Some(Features { pool, paired }) if !self.features_checked => {
@@ -249,13 +251,13 @@ impl Problem {
     }
 }
 
-/// A strategy in pieces, or why it cannot be split.
+/// Returns the strategy in pieces, or an error with the reason it cannot be split.
 pub(crate) fn pieces_of(strategy: &dyn Strategy) -> Result<&dyn Sharded, Error> {
     let name = strategy.name();
     strategy.shards().map_err(|reason| Error::NotShardable { strategy: name, reason })
 }
 
-/// What `work` answers, unless one of `inputs` changed meanwhile.
+/// Returns the answer of `work`, or an error if one of `inputs` changed meanwhile.
 fn steady<T>(inputs: &[Matrix], work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     let answer = work();
     inputs.iter().try_for_each(Matrix::check_unchanged)?;

@@ -1,6 +1,6 @@
 //! Ranks and recall of a retrieval model, from tiles.
 //!
-//! Ties: of equal similarities the higher index ranks first (a stable ascending sort, reversed).
+//! Ties: of equal similarities, the higher index ranks first (a stable ascending sort, reversed).
 
 use rayon::prelude::*;
 
@@ -8,7 +8,7 @@ use crate::error::unless_stopped;
 use crate::similarity::exact_values;
 use crate::{Error, Progress, ROW_BLOCK, Similarity};
 
-/// Where the right answers rank, from 0.
+/// Ranks of the right answers, from 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ranks {
     /// For each image, the best rank among its captions.
@@ -33,7 +33,7 @@ pub struct Recall {
 }
 
 impl Recall {
-    /// From ranks that count from 0. An empty list has a recall of 0.
+    /// Computes recall from ranks that count from 0. An empty list has a recall of 0.
     pub fn of(ranks: &[u32]) -> Self {
         let count = ranks.len().max(1) as f64;
         let within = |k| 100.0 * ranks.iter().filter(|&&r| r < k).count() as f64 / count;
@@ -53,13 +53,13 @@ impl Recall {
         }
     }
 
-    /// The three recalls added; both directions together are the rsum.
+    /// The sum of the three recalls; added over both directions, it is the rsum.
     pub fn sum(&self) -> f64 {
         self.at.iter().sum()
     }
 }
 
-/// One query: the answer to beat, and what beats it so far.
+/// One query: the right answer, how many answers are ahead of it, and the best answer so far.
 #[derive(Clone, Copy)]
 struct Query {
     right: Answer,
@@ -80,7 +80,8 @@ impl Answer {
 }
 
 impl Query {
-    /// `at_least` bounds an answer's value from below, `at_most` from above; `exact` finishes it.
+    /// Takes in one answer, whose value is between `at_least` and `at_most`. Calls `exact` if these
+    /// bounds do not decide its place.
     fn meet(
         &mut self,
         index: u32,
@@ -112,8 +113,8 @@ impl Query {
 
 const CAPTION_BLOCK: usize = 512;
 
-/// The ranks of `images` (rows of the similarity) and `captions` (columns) among each other;
-/// `image_of[caption]` is the row that a column describes. Results are in the order of the lists.
+/// Ranks `images` (rows of the similarity) and `captions` (columns) against each other;
+/// `image_of[caption]` is the row of a caption's image. Results follow the order of the lists.
 pub fn ranks(
     similarity: &dyn Similarity,
     images: &[u32],
@@ -202,7 +203,7 @@ fn queries(
     Ok((by_image, by_caption))
 }
 
-/// Lets every query meet the answers of one block of images.
+/// Compares every query with the answers of one block of images.
 fn meet_block(
     similarity: &dyn Similarity,
     images: &[u32],
@@ -223,10 +224,11 @@ fn meet_block(
             for ((&value, &caption), by_caption) in
                 values.iter().zip(captions).zip(&mut *by_caption)
             {
-                // What single precision cannot hold is for the exact value to decide.
-                let bounds = match value.is_finite() {
-                    true => (value as f64 - error, value as f64 + error),
-                    false => (f64::NEG_INFINITY, f64::INFINITY),
+                // A value that overflows single precision bounds nothing: the exact one decides.
+                let bounds = if value.is_finite() {
+                    (value as f64 - error, value as f64 + error)
+                } else {
+                    (f64::NEG_INFINITY, f64::INFINITY)
                 };
                 let exact = || Ok(exact_values(similarity, image, &[caption])?[0]);
                 by_image.meet(caption, bounds, exact)?;

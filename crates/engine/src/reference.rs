@@ -1,6 +1,6 @@
-//! The plain version of everything, obviously right and slow: what every fast path is held to.
+//! The plain version of everything, slow but obviously right. Tests hold every fast path to it.
 //!
-//! Similarities come as whole matrices, `own[l][j]` of rival `l` and anchor `j`, `cross[i][j]` of
+//! Similarities come as whole matrices: `own[l][j]` for rival `l` and anchor `j`, `cross[i][j]` for
 //! pool item `i` and anchor `j`.
 
 use std::collections::HashMap;
@@ -22,7 +22,7 @@ pub fn similarity(metric: Metric, x: &[f64], y: &[f64]) -> f64 {
     }
 }
 
-/// The squared distance of two vectors: float64, ascending dimension.
+/// The squared distance between two vectors: float64, ascending dimension.
 pub fn squared_distance(x: &[f64], y: &[f64]) -> f64 {
     let mut sum = 0.0;
     for k in 0..x.len() {
@@ -31,8 +31,8 @@ pub fn squared_distance(x: &[f64], y: &[f64]) -> f64 {
     sum
 }
 
-/// One group label per pair, the first pair of its group: pairs that share something are one group,
-/// and so are pairs that other pairs connect.
+/// One group label per pair, the first pair of its group. Pairs that share something are in one
+/// group, and so are pairs that other pairs connect.
 pub fn groups(pairs: usize, share: impl Fn(usize, usize) -> bool) -> Vec<u32> {
     let mut group: Vec<u32> = (0..pairs as u32).collect();
     loop {
@@ -50,8 +50,8 @@ pub fn groups(pairs: usize, share: impl Fn(usize, usize) -> bool) -> Vec<u32> {
     }
 }
 
-/// The k-th largest value of rivals of other groups, a group counting once with its largest;
-/// `None` where there are fewer than `k`.
+/// For each anchor, the k-th largest similarity among rivals of other groups, or `None` if there
+/// are fewer than `k`. A group counts once, with its largest similarity.
 pub fn thresholds(
     own: &[Vec<f64>],
     anchors: &[usize],
@@ -84,7 +84,7 @@ pub fn is_hit(similarity: f64, xi: f64, positive: f64, guards: &Guards) -> bool 
         && guards.relative_margin.is_none_or(|m| similarity <= positive - m * positive.abs())
 }
 
-/// Per pool item the hits: anchor position and similarity. `positives[p]` is the similarity of
+/// The hits of each pool item: anchor position and similarity. `positives[p]` is the similarity of
 /// anchor `p`'s own pair.
 pub fn hits(
     cross: &[Vec<f64>],
@@ -164,7 +164,7 @@ pub fn coverage(
     picks
 }
 
-/// Greedy k-center: indices and distances at the moment of the pick.
+/// Greedy k-center: indices and distances when picked.
 pub fn k_center(centres: &[Vec<f64>], items: &[Vec<f64>], budget: usize) -> Vec<(usize, f64)> {
     let mut centres: Vec<&Vec<f64>> = centres.iter().collect();
     let mut picks: Vec<(usize, f64)> = Vec::new();
@@ -189,7 +189,7 @@ pub fn k_center(centres: &[Vec<f64>], items: &[Vec<f64>], budget: usize) -> Vec<
     picks
 }
 
-/// Positions of all answers to one query, best first: falling value, ties to the higher index.
+/// Answers to one query, best first: falling value, ties to the higher index.
 pub fn ranking(values: &[f64]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..values.len()).collect();
     // Zeros of either sign are equal, and there is no NaN.

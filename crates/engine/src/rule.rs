@@ -6,7 +6,7 @@ use nextpair_core::draw;
 
 use crate::Error;
 
-/// What one hit is worth.
+/// Weight of one hit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Weight {
     /// How far the similarity exceeds the threshold.
@@ -16,7 +16,7 @@ pub enum Weight {
     Count,
 }
 
-/// Hits that are likely false negatives, to be ignored. Names and meaning as in
+/// Guards against likely false negatives: hits to ignore. Names and meaning as in
 /// sentence-transformers' `mine_hard_negatives`, with `p` the similarity of the anchor's own pair.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Guards {
@@ -39,7 +39,7 @@ impl Guards {
         limits.into_iter().flatten().fold(f64::INFINITY, f64::min)
     }
 
-    /// An error if one of them is not a number.
+    /// Fails if a guard is NaN or infinite.
     pub fn check(&self) -> Result<(), Error> {
         for (guard, value) in [
             ("max-score", self.max_score),
@@ -83,18 +83,18 @@ pub struct Settings {
     pub scope: Scope,
     /// The threshold is the k-th largest rival.
     pub top_k: usize,
-    /// What a hit is worth.
+    /// Weight of a hit.
     pub weight: Weight,
-    /// One label per pair; pairs with the same label are never rivals. [`group_labels`] makes them
-    /// of what pairs share.
+    /// One label per pair; pairs with the same label are never rivals. [`group_labels`] computes
+    /// them from the images and texts that pairs share.
     ///
     /// [`group_labels`]: crate::group_labels
     pub groups: Option<Vec<u32>>,
     /// Likely false negatives to ignore.
     pub guards: Guards,
-    /// Of the draw of a mini batch.
+    /// Seed of every draw.
     pub seed: u64,
-    /// The strongest hits to report for each pick.
+    /// How many of the strongest hits to report for each pick.
     pub explain: usize,
 }
 
@@ -112,7 +112,7 @@ impl Default for Settings {
     }
 }
 
-/// Settings that have been checked against a paired set.
+/// Settings checked against a paired set.
 #[derive(Clone, Debug)]
 pub struct Rule {
     anchors: Vec<u32>,
@@ -124,7 +124,7 @@ pub struct Rule {
     explain: usize,
 }
 
-/// What the draw of a mini batch is for, apart from other draws of the same seed.
+/// Purpose of the mini-batch draw, which keeps it apart from other draws of the same seed.
 const MINI_BATCH: u64 = 1;
 
 impl Rule {
@@ -189,7 +189,7 @@ impl Rule {
         self.top_k
     }
 
-    /// What a hit is worth.
+    /// Weight of a hit.
     pub fn weight(&self) -> Weight {
         self.weight
     }
@@ -199,7 +199,7 @@ impl Rule {
         self.guards
     }
 
-    /// The strongest hits to report for each pick.
+    /// How many of the strongest hits to report for each pick.
     pub fn explain(&self) -> usize {
         self.explain
     }
@@ -209,7 +209,7 @@ impl Rule {
         self.groups.as_ref().map_or(pair, |groups| groups[pair as usize])
     }
 
-    /// Every anchor must have `top_k` groups of rivals.
+    /// Fails unless every anchor has `top_k` groups of rivals.
     fn check_rivals(&self) -> Result<(), Error> {
         let groups: HashSet<u32> = self.rivals.iter().map(|&r| self.group(r)).collect();
         for &anchor in &self.anchors {
@@ -222,7 +222,7 @@ impl Rule {
     }
 }
 
-/// An index set in ascending order, all in range and different.
+/// Returns an index set in ascending order, once all indices are distinct and in range.
 fn checked_set(indices: &[usize], len: usize, set: &'static str) -> Result<Vec<u32>, Error> {
     if indices.is_empty() {
         return Err(Error::EmptyIndexSet { set });

@@ -10,7 +10,7 @@ use crate::similarity::{Sieve, exact_rows, exact_values, row_block};
 use crate::threshold::thresholds;
 use crate::{Error, Matching, Problem, Progress, Weight};
 
-/// One hit: the anchor's position among the anchors, and the similarity.
+/// One hit of a pool item.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Hit {
     /// Position of the anchor in the rule's anchors.
@@ -25,7 +25,7 @@ pub(crate) struct Scorer<'a> {
     matching: &'a Matching,
     progress: &'a dyn Progress,
     thresholds: Vec<f64>,
-    /// Similarities above these are taken for false negatives.
+    /// Similarities above these count as false negatives.
     ceilings: Vec<f64>,
     sieve: Box<dyn Sieve + 'a>,
 }
@@ -62,7 +62,7 @@ impl<'a> Scorer<'a> {
         self.thresholds
     }
 
-    /// Visits the hits of those of `items` that have any, by their places, anchors ascending.
+    /// Visits the hits of each of `items` that has any, with its position; anchors ascend.
     pub(crate) fn visit_hits(
         &self,
         items: &[u32],
@@ -85,7 +85,7 @@ impl<'a> Scorer<'a> {
         })
     }
 
-    /// Applies `work` to blocks of items, in parallel; results in order.
+    /// Applies `work` to blocks of items in parallel; results are in order.
     pub(crate) fn sweep<T: Send>(
         &self,
         work: impl Fn(&[u32]) -> Result<T, Error> + Sync,
@@ -104,7 +104,7 @@ impl<'a> Scorer<'a> {
         all.clone().into_par_iter().step_by(at_once).map(block).collect()
     }
 
-    /// `h_i` of every item (Eqs. 4 to 6 of the paper).
+    /// The score `h_i` of every item (Eqs. 4 to 6 of the paper).
     pub(crate) fn score(&self) -> Result<Scores, Error> {
         let blocks = self.sweep(|items| {
             let mut block = vec![(0.0, 0); items.len()];
@@ -122,7 +122,7 @@ impl<'a> Scorer<'a> {
         hits.iter().map(|hit| hit.similarity - self.thresholds[hit.position as usize]).sum()
     }
 
-    /// Fills in why each pick was chosen: its strongest hits.
+    /// Explains each pick by its strongest hits.
     pub(crate) fn explain(&self, picks: &mut [Pick]) -> Result<(), Error> {
         let explain = self.problem.explain();
         if explain == 0 {
@@ -139,7 +139,7 @@ impl<'a> Scorer<'a> {
 }
 
 impl Scores {
-    /// No hits at all.
+    /// Scores of items without hits.
     pub(crate) fn none(items: Range<u32>) -> Self {
         let count = items.len();
         Scores { first: items.start, surplus: vec![0.0; count], hits: vec![0; count] }

@@ -1,8 +1,8 @@
-//! Ruling out pairs of vectors below brute force, without ever ruling out a wrong one.
+//! Rules out pairs of vectors faster than brute force, and never one above its cut.
 //!
-//! To find the pairs with `x·y > cut`, both sides are projected on their leading principal axes
-//! and coded in 8 bits where the machine multiplies bytes. With `x̂`, `ŷ` the codes, `e` the norm
-//! of what coding lost and `r` the norm of what projection left out, Cauchy-Schwarz gives
+//! To find the pairs with `x·y > cut`, the search projects both sides on their leading principal
+//! axes, and codes them in 8 bits where the CPU multiplies bytes. With `x̂`, `ŷ` the codes, `e` the
+//! norm of the coding error and `r` the norm of the projection residual, Cauchy-Schwarz gives
 //!
 //! ```text
 //! x·y <= x̂·ŷ + e_x |y| + |x̂| e_y + r_x r_y
@@ -11,8 +11,8 @@
 //! (and a little more, because computed axes are not quite orthonormal).
 //!
 //! The right side is one cheap product and two numbers per vector. Pairs it cannot rule out get a
-//! second product over all dimensions, and what is still standing goes back to the engine, which
-//! computes the canonical value. Every rounding on the way is part of the bound.
+//! second product over all dimensions. The engine computes the canonical value of the pairs that
+//! remain. The bound covers every rounding on the way.
 
 mod axes;
 mod float;
@@ -35,29 +35,29 @@ pub(crate) use plan::{Planner, bytes_per_number, fitted_bytes};
 
 /// One side of an inner product: vectors that can be read scaled, with known norms.
 pub(crate) trait Source: Sync {
-    /// Numbers per vector.
+    /// Dimensions of a vector.
     fn dim(&self) -> usize;
     /// The norm of a vector.
     fn norm(&self, item: u32) -> f64;
-    /// A number, zero or negative, that counts on top of every product of a row.
+    /// A number, zero or negative, added to every product of a row.
     fn bias(&self, _item: u32) -> f64 {
         0.0
     }
     /// `factor` times a vector, each number rounded once to single precision.
     fn read(&self, item: u32, factor: f64, out: &mut [f32]);
 
-    /// A vector divided by `length`; zero where that is zero.
+    /// A vector divided by `length`; zero if `length` is zero.
     fn read_over(&self, item: u32, length: f64, out: &mut [f32]) {
         self.read(item, if length > 0.0 { 1.0 / length } else { 0.0 }, out);
     }
 }
 
-/// What the cuts of a search are about.
+/// The products that the cuts of a search refer to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scale {
-    /// The product of the directions of both vectors.
+    /// Products of normalised vectors.
     Directions,
-    /// The product of the vectors as they are.
+    /// Products of the vectors as they are.
     Vectors,
 }
 
@@ -118,7 +118,7 @@ impl<'a> Screen<'a> {
         self.search(rows, cuts, false).len() as f64 / (rows.len() * cuts.len()) as f64
     }
 
-    /// Without `finish`, the pairs that survive the first bound.
+    /// Finds the pairs that may be above the cuts. Without `finish`, stops after the first bound.
     fn search(&self, rows: &[u32], cuts: &[f64], finish: bool) -> Vec<(u32, u32)> {
         let largest = rows.iter().map(|&r| self.rows.norm(r)).fold(0.0, f64::max);
         let units = read_units(self.rows, &self.mixer, rows, |row| match self.scale {
@@ -140,12 +140,12 @@ impl<'a> Screen<'a> {
         let relative = |(&cut, &norm): (&f64, &f64)| match (self.scale, largest * norm) {
             (Scale::Directions, _) => cut,
             (Scale::Vectors, unit) if unit > 1e-290 => cut / unit,
-            // All products are zero, or so small that we do not try to tell; biases are negative.
+            // All products are zero, or too small to decide here; biases are negative.
             (Scale::Vectors, _) if cut <= 0.0 || (largest > 0.0 && norm > 0.0) => f64::NEG_INFINITY,
             (Scale::Vectors, _) => f64::INFINITY,
         };
         let inverse = |length: f64| if length > 0.0 { 1.0 / length } else { 0.0 };
-        // Biases are squares of lengths; in units of the largest row they are numbers around one.
+        // Biases are squared norms; in units of the largest row they are around one.
         let offset =
             |&row: &u32| (self.rows.bias(row) * inverse(largest) * inverse(largest)) as f32;
         let offsets: Vec<f32> = rows.iter().map(offset).collect();
@@ -156,7 +156,7 @@ impl<'a> Screen<'a> {
             for ((cut, tilt), &norm) in cuts.iter_mut().zip(&mut tilts).zip(&self.norms) {
                 *tilt = largest * inverse(norm);
                 if *tilt > 1e20 {
-                    // A column this short is beyond single precision: everything stands.
+                    // A column of so small a norm is beyond single precision: every pair stands.
                     (*cut, *tilt) = (f64::NEG_INFINITY, 0.0);
                 }
             }
@@ -172,7 +172,7 @@ impl<'a> Screen<'a> {
     }
 }
 
-/// The cuts are of products with the row's bias added.
+/// The cuts apply to products with the row's bias added.
 impl Sieve for Screen<'_> {
     fn above(&self, rows: &[u32], cuts: &[f64]) -> Result<Vec<(u32, u32)>, Error> {
         let mut found = self.search(rows, cuts, true);
@@ -181,7 +181,7 @@ impl Sieve for Screen<'_> {
     }
 }
 
-/// Vectors divided by a length each, and mixed.
+/// Reads vectors, divides each by its `length` and mixes it.
 fn read_units(
     source: &dyn Source,
     mixer: &Mixer,
@@ -196,7 +196,7 @@ fn read_units(
     units
 }
 
-/// What one block of rows is looking for: pairs with
+/// The target of one block of rows: pairs with
 /// `product + offset[row] * tilt[column] > cut[column]`.
 struct Aim {
     cuts: Vec<f64>,
@@ -205,30 +205,30 @@ struct Aim {
     tilts: Vec<f64>,
     /// How far the basis is from orthonormal.
     defect: f64,
-    /// How far canonical values are from real products.
+    /// How far canonical values are from true products.
     canonical: f64,
 }
 
 impl Aim {
-    /// The least that the product of two codes, residuals included, can be if the pair is above
-    /// its cut and the codes are within these errors.
+    /// The smallest product of codes, residuals included, that a pair above its cut can have if its
+    /// codes are within these errors.
     fn limit(&self, column: usize, row_error: f64, column_error: f64) -> f64 {
         let length = 1.0 + self.defect;
         let coding = row_error * length + (length + row_error) * column_error;
-        // The bound is itself evaluated in single precision: a handful of roundings of terms that,
+        // The bound itself is evaluated in single precision: a handful of roundings of terms that,
         // apart from the offset, add up to less than 5.
         let rounding = 16.0 * U * (3.0 + self.largest_offset * self.tilts[column]);
         self.cuts[column] - (coding + self.defect + rounding + self.canonical)
     }
 }
 
-/// Vectors of norm at most one, with their leading coordinates.
+/// Vectors of norm at most one, with their projections on the leading axes.
 struct Projected {
     dim: usize,
     units: Vec<f32>,
     /// A bound on the norm of the error of each unit.
     error: f64,
-    /// Leading coordinates; `None` where they are the units themselves.
+    /// Projections; `None` if there are no axes and the units serve as they are.
     lead: Option<Lead>,
 }
 
@@ -237,15 +237,15 @@ struct Lead {
     values: Vec<f32>,
     /// A bound on the norm of the error of the values.
     error: f64,
-    /// Norms of what projection left out.
+    /// Norms of the projection residuals.
     residuals: Vec<f64>,
 }
 
 impl Projected {
     fn of(units: Vec<f32>, mixer: &Mixer, basis: Option<&Basis>) -> Self {
         let dim = mixer.width();
-        // Reading rounds each number once, and a rounding of every number changes a vector by at
-        // most U of its norm; mixing is a few steps that keep the norm.
+        // Reading rounds each number once, which changes a vector by at most U of its norm. Mixing
+        // is a few steps that keep the norm.
         let read_error = 1.01 * U * (1 + mixer.roundings()) as f64;
         let lead = basis.map(|basis| {
             let (count, axes) = (units.len() / dim, basis.axes);
@@ -269,7 +269,7 @@ impl Projected {
         self.units.len() / self.dim
     }
 
-    /// What the first product is taken of: the vectors, their width and their error.
+    /// The operands of the first product: vectors, their width and their error.
     fn first(&self) -> (&[f32], usize, f64) {
         match &self.lead {
             Some(lead) => (&lead.values, lead.axes, lead.error),
@@ -282,12 +282,12 @@ impl Projected {
     }
 }
 
-/// How far a canonical value, in units of both norms, can be from the real product.
+/// How far a canonical value, in units of both norms, can be from the true product.
 fn canonical_error(dim: usize) -> f64 {
     4.0 * (dim + 8) as f64 * f64::EPSILON
 }
 
-/// The squared norm, in eight sums that the compiler can keep in vectors.
+/// The squared norm, in eight sums that the compiler can vectorise.
 fn square(values: &[f32]) -> f64 {
     let chunks = values.chunks_exact(8);
     let mut sums = [0.0; 8];

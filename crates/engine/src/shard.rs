@@ -21,7 +21,7 @@ impl Shard {
         there_is.then(|| Shard { index: index % count, count })
     }
 
-    /// The items of a pool that it holds; none if there are more pieces than items.
+    /// The items of a pool in this piece; may be empty if there are more pieces than items.
     pub fn items(self, pool: usize) -> Range<u32> {
         let edge = |i: u64| (u128::from(i) * pool as u128 / u128::from(self.count)) as u32;
         edge(self.index)..edge(self.index + 1)

@@ -1,34 +1,34 @@
-//! The one door through which models reach the engine.
+//! The interface through which models reach the engine.
 
 use crate::{Error, ROW_BLOCK};
 
 /// Similarities between rows (pool items or rivals) and columns (anchors).
 ///
-/// A model gives three things: fast approximate [tiles](Similarity::tile), a proven
+/// A model provides three things: fast approximate [tiles](Similarity::tile), a proven
 /// [bound](Similarity::tile_error) on their error, and the [exact](Similarity::exact) value of
-/// single pairs. The engine uses tiles to rule pairs out and exact values for everything it
+/// single pairs. The engine uses tiles to rule out pairs and exact values for everything it
 /// reports, so results do not depend on how tiles are cut, threaded or rounded.
 pub trait Similarity: Send + Sync {
-    /// Rows there are.
+    /// Number of rows.
     fn rows(&self) -> usize;
 
-    /// Columns there are.
+    /// Number of columns.
     fn columns(&self) -> usize;
 
-    /// Approximate similarities of `rows` x `columns`, row by row into `out`.
+    /// Writes approximate similarities of `rows` x `columns` to `out`, row by row.
     fn tile(&self, rows: &[u32], columns: &[u32], out: &mut [f32]) -> Result<(), Error>;
 
-    /// A bound on the distance of any value of that tile from the exact one.
+    /// Bounds the error of every value of that tile.
     fn tile_error(&self, rows: &[u32], columns: &[u32]) -> f64;
 
-    /// The canonical similarities of one row and some columns.
+    /// Writes the canonical similarities of one row and some columns to `out`.
     fn exact(&self, row: u32, columns: &[u32], out: &mut [f64]) -> Result<(), Error>;
 
-    /// Prepares the search for high similarities to `columns`. Override it where tiles are not
-    /// the fastest way to rule pairs out.
+    /// Prepares the search for high similarities to `columns`. Override it if there is a faster way
+    /// than tiles to rule out pairs.
     ///
-    /// `expected` tells roughly how high a similarity must be to matter, column by column, where
-    /// that is known.
+    /// `expected` gives for each column, where known, roughly how high a similarity must be to
+    /// matter.
     fn sieve<'a>(
         &'a self,
         columns: &'a [u32],
@@ -41,28 +41,28 @@ pub trait Similarity: Send + Sync {
 
 /// A search for the pairs whose similarity may be above a cut.
 pub trait Sieve: Sync {
-    /// Positions `(in rows, in columns)` of a set of pairs that holds every pair whose exact
-    /// similarity is above `cuts[column position]`, in ascending order. It may hold others.
+    /// Returns positions `(in rows, in columns)` of pairs, in ascending order: every pair whose
+    /// exact similarity is above `cuts[column position]`, and possibly others.
     fn above(&self, rows: &[u32], cuts: &[f64]) -> Result<Vec<(u32, u32)>, Error>;
 
-    /// How many rows it is best asked about at once. Results do not depend on it.
+    /// Best number of rows per call. Results do not depend on it.
     fn rows_at_once(&self) -> usize {
         ROW_BLOCK
     }
 }
 
-/// How many rows to ask a sieve about at once.
+/// Number of rows to give a sieve at once.
 pub(crate) fn row_block(sieve: &dyn Sieve) -> usize {
     sieve.rows_at_once().clamp(1, u32::MAX as usize)
 }
 
-/// The sieve every similarity has: look at all tiles.
+/// The default sieve, which computes all tiles.
 struct TileSieve<'a, S: ?Sized> {
     similarity: &'a S,
     columns: &'a [u32],
 }
 
-/// Columns of one tile: with the engine's row blocks, half a megabyte of values.
+/// Columns per tile: with the engine's row blocks, half a megabyte of values.
 const TILE_COLUMNS: usize = 512;
 
 impl<'a, S: Similarity + ?Sized> TileSieve<'a, S> {
@@ -83,7 +83,8 @@ impl<S: Similarity + ?Sized> Sieve for TileSieve<'_, S> {
             let cuts: Vec<f64> = cuts[first..][..columns.len()].iter().map(|c| c - error).collect();
             for (r, row) in values.chunks_exact(columns.len()).enumerate() {
                 for (c, (&value, &cut)) in row.iter().zip(&cuts).enumerate() {
-                    // What single precision cannot hold is for the exact value to decide.
+                    // A value that overflows single precision bounds nothing: the exact one
+                    // decides.
                     if value as f64 > cut || !value.is_finite() {
                         found.push((r as u32, (first + c) as u32));
                     }
@@ -95,7 +96,7 @@ impl<S: Similarity + ?Sized> Sieve for TileSieve<'_, S> {
     }
 }
 
-/// The exact similarities of one row and some columns, each checked to be a number.
+/// The exact similarities of one row and some columns, each checked to be finite.
 pub(crate) fn exact_values(
     similarity: &dyn Similarity,
     row: u32,
@@ -132,9 +133,9 @@ pub(crate) fn exact_rows(
     Ok(())
 }
 
-/// Similarities that are already known: a matrix in memory, rows by columns.
+/// Known similarities: a matrix in memory, rows by columns.
 ///
-/// This is how the scores of any model outside this program enter, and how tests state cases.
+/// The scores of any model outside this program enter this way, and tests state their cases so.
 pub struct Given {
     columns: usize,
     values: Vec<f64>,
@@ -155,7 +156,7 @@ impl Given {
             let (row, column) = (bad / columns, bad % columns);
             return Err(Error::SimilarityNotFinite { row, column, value: values[bad] });
         }
-        // One zero, not two, so that equal values have equal bits.
+        // No negative zero, so that equal values have equal bits.
         let values: Vec<f64> = values.into_iter().map(|v| v + 0.0).collect();
         let largest = values.iter().fold(0.0, |m: f64, v| m.max(v.abs()));
         Ok(Given { columns, values, largest })

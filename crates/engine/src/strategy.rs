@@ -9,23 +9,23 @@ mod random;
 use crate::problem::pieces_of;
 use crate::{Error, Partial, Picks, Problem, Progress, Size};
 
-/// A way to choose what to pair next. Give it to [`Problem::select_with`], which checks what it is
-/// asked: it has all that it [needs](Strategy::needs), every number is finite, and the budget is at
-/// least one and at most the pool.
+/// A way to choose what to pair next. Call it through [`Problem::select_with`], which checks its
+/// inputs: the problem has all that the strategy [needs](Strategy::needs), every number is finite,
+/// and the budget is at least one and at most the pool.
 pub trait Strategy: Send + Sync {
-    /// What errors call it.
+    /// Name of the strategy in errors.
     fn name(&self) -> &'static str {
         "this strategy"
     }
 
-    /// What must be in the problem.
+    /// Inputs that the problem must have.
     fn needs(&self) -> Needs;
 
-    /// `budget` distinct pool items, most wanted first; ties go to the lower index. Strategies
-    /// that can be split need not write it: it is their one piece, finished.
+    /// Picks `budget` distinct pool items, most wanted first; ties go to the lower index. A
+    /// strategy that can be split need not implement it: the default scores the pool as one piece
+    /// and finishes it.
     ///
-    /// Long work tells `progress` how far it is, and ends with [`Error::Stopped`] where that says
-    /// so.
+    /// Long work reports to `progress`, and returns [`Error::Stopped`] when that asks to stop.
     fn select(
         &self,
         problem: &Problem,
@@ -40,29 +40,29 @@ pub trait Strategy: Send + Sync {
         pieces.finish(whole, problem, budget, progress)
     }
 
-    /// The strategy in pieces, or why it cannot be split.
+    /// The strategy in pieces, or the reason it cannot be split.
     fn shards(&self) -> Result<&dyn Sharded, &'static str> {
         Err("it looks at the whole pool at once")
     }
 
-    /// About how much memory the work takes, in bytes.
+    /// Approximate memory of the work, in bytes.
     fn memory(&self, _size: &Size) -> usize {
         0
     }
 }
 
-/// What a strategy looks at.
+/// Inputs that a strategy needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
-    /// Similarities, and the rule by which they become hits.
+    /// Similarities, and the rule that turns them into hits.
     pub matching: bool,
     /// One vector per item.
     pub features: bool,
 }
 
-/// A strategy that can look at the pool piece by piece.
+/// A strategy that can score the pool piece by piece.
 pub trait Sharded: Send + Sync {
-    /// What the items of the problem, a part of the pool, contribute.
+    /// Scores the items of the problem, a part of the pool.
     fn score(
         &self,
         problem: &Problem,
@@ -70,8 +70,8 @@ pub trait Sharded: Send + Sync {
         progress: &dyn Progress,
     ) -> Result<Partial, Error>;
 
-    /// The picks, once every item is covered. Whoever finishes has the features, but need not have
-    /// the similarities.
+    /// Picks from the merged pieces, once they cover every item. The problem has the features, but
+    /// may lack the similarities.
     fn finish(
         &self,
         whole: Partial,
@@ -88,7 +88,7 @@ macro_rules! strategies {
         pub enum StrategyName { $($(#[$doc])* $variant,)* }
 
         impl StrategyName {
-            /// All there are.
+            /// All strategies.
             pub const ALL: &[StrategyName] = &[$(StrategyName::$variant),*];
 
             fn strategy(self) -> &'static dyn Strategy {
@@ -99,35 +99,35 @@ macro_rules! strategies {
 }
 
 strategies! {
-    /// Items that would be the hardest negatives for what is paired (the paper).
+    /// Items that would be the hardest negatives for the paired set (the paper).
     HardNegative => hard_negative::HardNegative;
     /// Any items.
     Random => random::Random;
     /// Items far from everything paired and from each other (k-center greedy).
     CoreSet => core_set::CoreSet;
-    /// Items that are hard negatives together: each anchor counts by what is new.
+    /// Items that are hard negatives together: each anchor counts only what is new.
     Coverage => coverage::Coverage;
     /// Hard negatives that are far from each other.
     Hybrid => hybrid::Hybrid;
 }
 
 impl StrategyName {
-    /// How it is written.
+    /// Its name, as typed.
     pub fn as_str(self) -> &'static str {
         self.strategy().name()
     }
 
-    /// What must be in the problem.
+    /// Inputs that the problem must have.
     pub fn needs(self) -> Needs {
         self.strategy().needs()
     }
 
-    /// About the peak of anonymous memory of a selection, in bytes. Mapped files do not count.
+    /// Predicted peak of anonymous memory of a selection, in bytes. Mapped files do not count.
     pub fn predicted_peak(self, size: &Size) -> u64 {
         (size.base() + self.strategy().memory(size)) as u64
     }
 
-    /// An error with the reason if the strategy cannot be split.
+    /// Fails with the reason if the strategy cannot be split.
     pub fn check_shardable(self) -> Result<(), Error> {
         pieces_of(self.strategy()).map(drop)
     }

@@ -1,4 +1,4 @@
-//! How similar the hardest known rivals already are to each anchor.
+//! Thresholds: how similar the hardest known rivals already are to each anchor.
 
 use crate::top::{Field, kth_largest};
 use crate::{Error, Matching, Progress};

@@ -15,26 +15,26 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// Whether another row's value comes before this one: larger, or equal in a lower row.
+    /// Whether another row comes before this one: its value is larger, or equal in a lower row.
     fn loses_to(&self, value: f64, row: u32) -> bool {
         value > self.value || (value == self.value && row < self.row)
     }
 }
 
-/// Which rows count, and as what.
+/// The rows that count, and their groups.
 pub(crate) struct Field<'a> {
     /// Row indices.
     pub(crate) rows: &'a [u32],
     /// Rows of one group count once, with their largest value.
     pub(crate) group_of_row: &'a (dyn Fn(u32) -> u32 + Sync),
-    /// The group that does not count for a column.
+    /// The group that a column ignores.
     pub(crate) barred: &'a (dyn Fn(u32) -> Option<u32> + Sync),
 }
 
-/// Columns searched together at most.
+/// Maximum number of columns searched together.
 pub(crate) const COLUMNS_AT_ONCE: usize = 16384;
 
-/// Rows looked at in full before the search begins.
+/// Rows compared in full before the search begins.
 const SEEDS: usize = 8;
 
 /// The k-th largest of the field's values for each column, ties to the lower row; `None` where a
@@ -71,7 +71,7 @@ impl Search<'_> {
         self.field.rows.len().min(SEEDS.max(2 * self.k))
     }
 
-    /// Any k groups give a first lower bound; a spread of rows gives a fair one.
+    /// Sets a first lower bound. Any k groups give one; a spread of rows gives a fair one.
     fn seed(&mut self, similarity: &dyn Similarity, progress: &dyn Progress) -> Result<(), Error> {
         let (rows, count) = (self.field.rows, self.seeds());
         let seeds: Vec<u32> = (0..count).map(|i| rows[i * rows.len() / count]).collect();
@@ -88,7 +88,8 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// Looks for rows above what is known, in waves; each wave raises the cuts for the next.
+    /// Searches for rows above the entries so far, in waves; each wave raises the cuts for the
+    /// next.
     fn run(&mut self, similarity: &dyn Similarity, progress: &dyn Progress) -> Result<(), Error> {
         let sieve = similarity.sieve(self.columns, None)?;
         let threads = rayon::current_num_threads();
@@ -112,7 +113,7 @@ impl Search<'_> {
                     exact_rows(similarity, rows, self.columns, &pairs, |row, pairs, values| {
                         let row = rows[row as usize];
                         let offers = pairs.iter().zip(values).map(|(p, &v)| (p.1, row, v));
-                        // Ties can be many; only those that could enter are worth keeping.
+                        // Many values can tie; keep only those that could enter.
                         entries.extend(offers.filter(|&(column, row, value)| {
                             worst[column as usize].is_none_or(|worst| worst.loses_to(value, row))
                         }));

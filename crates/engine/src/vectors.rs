@@ -1,4 +1,4 @@
-//! One checked vector per item, and their canonical products.
+//! One checked vector per item, and canonical products.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use rayon::prelude::*;
 
 use crate::Error;
 
-/// The vectors of a matrix, all finite, with their norms. A clone copies neither.
+/// The vectors of a matrix, all finite, with their norms. Clones share both.
 #[derive(Clone)]
 pub struct Vectors {
     matrix: Matrix,
@@ -16,11 +16,11 @@ pub struct Vectors {
     name: &'static str,
 }
 
-/// Products computed side by side: each is a chain of dependent additions, four hide its latency.
+/// Products computed side by side. Each is a chain of dependent additions; four hide its latency.
 const LANES: usize = 4;
 
 impl Vectors {
-    /// Checks every number of `matrix`; errors call it by `name`.
+    /// Checks every number of `matrix`; errors call it `name`.
     pub fn new(matrix: Matrix, name: &'static str) -> Result<Self, Error> {
         let what = name;
         if matrix.locals() != 1 {
@@ -43,7 +43,7 @@ impl Vectors {
                 *norm = square.sqrt();
             }
         });
-        // Squares of smaller or larger numbers lose digits, and with them the bounds.
+        // Squares of smaller or larger numbers lose digits, and the bounds with them.
         let suspect = |&(_, norm): &(usize, &f64)| !(norm.is_finite() && within(*norm));
         for (row, &norm) in norms.iter().enumerate().filter(suspect) {
             let mut values = vec![0.0; matrix.dim()];
@@ -59,7 +59,7 @@ impl Vectors {
         Ok(Vectors { matrix, norms, name })
     }
 
-    /// An error if some vector is zero, which cosine similarity cannot divide by.
+    /// Fails if a vector is zero, which cosine similarity cannot divide by.
     pub fn require_directions(&self) -> Result<(), Error> {
         match self.norms.iter().position(|&n| n == 0.0) {
             Some(row) => Err(Error::ZeroVector { what: self.name, row }),
@@ -67,27 +67,27 @@ impl Vectors {
         }
     }
 
-    /// Items.
+    /// Number of vectors.
     pub fn len(&self) -> usize {
         self.norms.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no vectors.
     pub fn is_empty(&self) -> bool {
         self.norms.is_empty()
     }
 
-    /// Numbers per vector.
+    /// Dimensions of a vector.
     pub fn dim(&self) -> usize {
         self.matrix.dim()
     }
 
-    /// The matrix behind.
+    /// The underlying matrix.
     pub fn matrix(&self) -> &Matrix {
         &self.matrix
     }
 
-    /// What errors call them.
+    /// Name of the vectors in errors.
     pub fn name(&self) -> &'static str {
         self.name
     }
@@ -122,9 +122,9 @@ impl Vectors {
     }
 }
 
-/// An error with the place of the first NaN or infinity in `matrix`, whose items may have several
-/// vectors; `what` names it. For inputs that nobody else looks at: [`Vectors::new`] and whatever
-/// computes with them refuse such numbers by themselves.
+/// Fails with the place of the first NaN or infinity in `matrix`, whose items may have several
+/// vectors; errors call it `what`. For inputs that nothing else checks: [`Vectors::new`], and all
+/// that computes with vectors, rejects such numbers itself.
 pub fn require_finite(matrix: &Matrix, what: &'static str) -> Result<(), Error> {
     let width = matrix.locals() * matrix.dim();
     let bad = (0..matrix.rows()).into_par_iter().find_first(|&row| {
@@ -170,7 +170,7 @@ fn fold<E: Element>(
     sums
 }
 
-/// No branch within a row, so that the compiler looks at several numbers at once.
+/// Without a branch within a row, so that the compiler vectorises it.
 fn all_finite<E: Element>(bytes: &[u8]) -> bool {
     bytes.chunks_exact(E::SIZE).fold(true, |finite, bytes| finite & E::decode(bytes).is_finite())
 }

@@ -9,27 +9,27 @@ const FIRST_DECAY: f64 = 0.9;
 const SECOND_DECAY: f64 = 0.999;
 const EPSILON: f64 = 1e-8;
 
-/// The moments of every weight.
+/// The optimizer: the moments of every weight.
 pub struct Adam {
     moments: Vec<Moments>,
 }
 
-/// The first and second moment of a weight.
+/// The first and second moments of a weight.
 #[derive(Clone, Debug)]
 pub struct Moments {
-    /// Mean of the gradients.
+    /// Running mean of the gradients.
     pub first: Tensor,
-    /// Mean of their squares.
+    /// Running mean of their squares.
     pub second: Tensor,
-    /// Steps that the weight has taken. A weight without a gradient takes none.
+    /// Steps taken by the weight. A weight without a gradient takes none.
     pub steps: u32,
 }
 
 impl Adam {
-    /// Before the first step of these weights.
+    /// Starts with zero moments for these weights.
     ///
     /// # Errors
-    /// None on the CPU.
+    /// Never on the CPU.
     pub fn new<'a>(weights: impl IntoIterator<Item = &'a Tensor>) -> Result<Self, Error> {
         let moments = weights.into_iter().map(|weight| {
             let zeros = || Tensor::new(vec![0.0; weight.len()], weight.shape(), weight.device());
@@ -38,8 +38,9 @@ impl Adam {
         Ok(Adam { moments: moments.collect::<Result<_, Error>>()? })
     }
 
-    /// One step along the gradients of a loss, scaled down to a total norm of `clip`. Returns the
-    /// norm they had. The weights are those of [`Adam::new`], in their order.
+    /// Takes one step with learning rate `rate` along the gradients of a loss, clipped to a total
+    /// norm of `clip`. Returns their norm before clipping. The weights are those of [`Adam::new`],
+    /// in the same order.
     ///
     /// # Errors
     /// If weights and gradients are on different devices.
@@ -71,19 +72,19 @@ impl Adam {
         Ok(norm)
     }
 
-    /// The state of every weight.
+    /// The moments of every weight.
     pub fn moments(&self) -> &[Moments] {
         &self.moments
     }
 
-    /// The state of every weight, to go on from a stored one.
+    /// The moments of every weight, to resume from stored ones.
     pub fn moments_mut(&mut self) -> &mut [Moments] {
         &mut self.moments
     }
 }
 
-/// Numbers that one thread takes at once. Sums are taken over these chunks and then in order, so
-/// that they do not depend on the number of threads.
+/// Numbers per thread at a time. Sums run over these chunks and then in order, so that they do not
+/// depend on the number of threads.
 const CHUNK: usize = 1 << 15;
 
 fn sum_of_squares(gradient: &Values) -> f64 {
@@ -116,7 +117,7 @@ struct Descent {
 }
 
 impl Descent {
-    /// Moves a weight and its moments in one pass.
+    /// Updates a weight and its moments in one pass.
     fn go(
         &self,
         weight: &mut Tensor,
@@ -183,7 +184,7 @@ mod tests {
         let trained = |device: Device| {
             let weights = [tensor(1, &[3, 5]), tensor(2, &[3])];
             let mut weights = weights.map(|weight| weight.to_device(device).into_weight());
-            // Has no part in the loss: stays where it is.
+            // Has no part in the loss, so it must not change.
             let mut unused = tensor(3, &[2]).to_device(device).into_weight();
             let rows = tensor(4, &[7, 5]).to_device(device);
             let mut adam = Adam::new(weights.iter().chain([&unused])).unwrap();

@@ -1,17 +1,16 @@
 //! Attention matching: how well an image and a caption agree, word by word or region by region.
 //!
-//! Every query of an item attends to the rows of a context, and is compared with what it attended
-//! to. Text-to-image matching takes the words of captions as queries and the regions of images as
-//! contexts; image-to-text matching exchanges them. One step is stacked cross attention (SCAN,
-//! <https://arxiv.org/abs/1803.08024>); more steps with a gated memory between them are the
+//! Every query of an item attends to the rows of a context, and is compared with its attended
+//! vector. Text-to-image matching takes the words of captions as queries and the regions of images
+//! as contexts; image-to-text matching swaps them. One step is stacked cross attention (SCAN,
+//! <https://arxiv.org/abs/1803.08024>); several steps with a gated memory between them are the
 //! recurrent attention memory of IMRAM (<https://arxiv.org/abs/2003.03772>).
 //!
-//! The published formulas are rearranged, without changing what they mean: attended vectors are
-//! never formed, what the memory makes of attended rows is computed once per context, what it
-//! makes of the first queries once per query, and the last refinement, which nobody looks at, not
-//! at all.
+//! The code rearranges the published formulas without changing their meaning. It never forms
+//! attended vectors. It projects attended rows through the memory once per context, and first
+//! queries once per query. It skips the last refinement, which nothing uses.
 //!
-//! The score of a pair is the same, to the last bit, whatever else is scored with it.
+//! The score of a pair has the same bits, whatever else is scored with it.
 
 mod aggregation;
 mod all_pairs;
@@ -74,7 +73,7 @@ pub struct Matcher {
 }
 
 impl Matcher {
-    /// A matcher of vectors of `dim` numbers. More than one step needs a memory.
+    /// A matcher of vectors of `dim` dimensions. More than one step needs a memory.
     pub fn new(
         dim: usize,
         attention: Attention,
@@ -94,8 +93,8 @@ impl Matcher {
         Ok(Matcher { dim, attention, memory })
     }
 
-    /// The scores of all pairs: `out` has a row for every context with a number for every item of
-    /// the queries.
+    /// Writes the scores of all pairs to `out`: one row per context, one number per item of the
+    /// queries.
     pub fn scores(
         &self,
         contexts: Ragged<'_>,
@@ -110,8 +109,8 @@ impl Matcher {
         Ok(())
     }
 
-    /// The scores of all pairs by steps, steps x contexts x items. They add up to what
-    /// [`Matcher::scores`] gives.
+    /// Writes the scores of all pairs by step to `out`: steps x contexts x items. They add up to
+    /// those of [`Matcher::scores`].
     pub fn step_scores(
         &self,
         contexts: Ragged<'_>,
@@ -129,8 +128,8 @@ impl Matcher {
         Ok(())
     }
 
-    /// The scores of some pairs of a context and an item of the queries, the same that
-    /// [`Matcher::scores`] gives.
+    /// Writes the scores of some pairs of a context and an item of the queries to `out`; they equal
+    /// those of [`Matcher::scores`].
     pub fn pair_scores(
         &self,
         contexts: Ragged<'_>,

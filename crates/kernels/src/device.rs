@@ -1,17 +1,17 @@
-//! Where numbers are computed.
+//! Devices that compute.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::Error;
 
-/// A device that operations run on. It is carried from the flag `--device` to every tensor.
+/// A device that operations run on. Every tensor carries one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Device {
     /// The kernels of this crate, in single precision.
     #[default]
     Cpu,
-    /// The plain formulas in double precision: slow, and the judge of every other device.
+    /// The plain formulas in double precision: slow, and the reference for every other device.
     Reference,
 }
 
@@ -19,13 +19,13 @@ pub enum Device {
 const NO_CUDA: &str = "this version computes on the CPU only";
 
 impl Device {
-    /// The devices that can be used here, for tests that run on each.
+    /// The devices available here, for tests that run on each.
     pub fn available() -> Vec<Device> {
         vec![Device::Cpu]
     }
 }
 
-/// Reads `cpu`, `cuda`, `cuda:N` or `auto`, which is the fastest there is.
+/// Parses `cpu`, `cuda`, `cuda:N` or `auto`, the fastest available.
 impl FromStr for Device {
     type Err = Error;
 

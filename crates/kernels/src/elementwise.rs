@@ -1,20 +1,20 @@
-//! Exponential, logistic function and hyperbolic tangent of whole vectors, within a few units in
-//! the last place.
+//! Exponential, logistic function and hyperbolic tangent of whole vectors, accurate to a few units
+//! in the last place.
 //!
 //! All of them rest on one reduction: `y = n ln 2 + r` with `n` whole and `|r| <= ln 2 / 2`, where
-//! `exp(r) - 1` is a polynomial. Lanes do not touch each other, so a number has the same result
-//! wherever it stands.
+//! `exp(r) - 1` is a polynomial. Lanes are independent, so a number has the same result wherever it
+//! stands.
 
 use pulp::{Arch, Simd, WithSimd};
 
-/// Adding it rounds to a whole number, which is then in the lowest bits: 1.5 * 2^23.
+/// Adding it rounds to a whole number and leaves that in the lowest bits: 1.5 * 2^23.
 const ROUNDER: f32 = 12_582_912.0;
-/// `ln 2`, as a number with few bits and the rest of it.
+/// `ln 2`, as a number with few bits and the remainder.
 const LN_2: [f32; 2] = [0.693_359_4, -2.121_944_4e-4];
-/// `(exp(r) - 1 - r) / r^2` in rising powers of `r`. What follows is below `r^8 / 8! < 6e-9`.
+/// `(exp(r) - 1 - r) / r^2` in rising powers of `r`. The remainder is below `r^8 / 8! < 6e-9`.
 const SERIES: [f32; 6] =
     [0.5, 0.166_666_67, 4.166_666_8e-2, 8.333_333e-3, 1.388_888_9e-3, 1.984_127e-4];
-/// `exp` of less than this is zero, of more than that infinite.
+/// `exp` is zero below the first and infinite above the second.
 const RANGE: [f32; 2] = [-104.0, 88.722_84];
 
 /// `exp` of every lane.
@@ -23,7 +23,7 @@ pub fn exp<S: Simd>(simd: S, x: S::f32s) -> S::f32s {
     let [lowest, highest] = RANGE.map(|limit| simd.splat_f32s(limit));
     let within = simd.max_f32s(simd.min_f32s(x, highest), lowest);
     let (rounded, power) = reduced(simd, within);
-    // Half of the scale at a time, because the whole one may not be a number of its own.
+    // Apply half of the scale at a time, because the whole one may be out of range.
     let raised = simd.add_u32s(simd.transmute_u32s_f32s(rounded), simd.splat_u32s(254));
     let half = simd.wrapping_dyn_shr_u32s(low_bits(simd, raised), simd.splat_u32s(1));
     let rest = simd.sub_u32s(low_bits(simd, raised), half);
@@ -55,12 +55,12 @@ pub fn tanh<S: Simd>(simd: S, x: S::f32s) -> S::f32s {
     let (scale, power) = powered(simd, simd.mul_f32s(limited, simd.splat_f32s(-2.0)));
     let m = simd.mul_add_f32s(scale, power, simd.sub_f32s(scale, simd.splat_f32s(1.0)));
     let positive = simd.div_f32s(m, simd.add_f32s(m, simd.splat_f32s(2.0)));
-    // The quotient is negative or zero; its sign is cleared before that of x is set.
+    // The quotient is negative or zero; clear its sign, then set that of x.
     let positive = simd.and_f32s(positive, simd.splat_f32s(f32::from_bits(0x7fff_ffff)));
     or_nan(simd, x, simd.or_f32s(positive, sign))
 }
 
-/// `(2^n, exp(r) - 1)` of numbers within -87 and 88.
+/// `(2^n, exp(r) - 1)` of numbers between -87 and 88.
 #[inline(always)]
 fn powered<S: Simd>(simd: S, x: S::f32s) -> (S::f32s, S::f32s) {
     let (rounded, power) = reduced(simd, x);
@@ -84,13 +84,13 @@ fn reduced<S: Simd>(simd: S, x: S::f32s) -> (S::f32s, S::f32s) {
     (rounded, simd.mul_add_f32s(simd.mul_f32s(r, r), series, r))
 }
 
-/// The bits of a whole number that was rounded by [`ROUNDER`], without those of the latter.
+/// The bits of a whole number that was rounded by [`ROUNDER`], without those of `ROUNDER` itself.
 #[inline(always)]
 fn low_bits<S: Simd>(simd: S, bits: S::u32s) -> S::u32s {
     simd.and_u32s(bits, simd.splat_u32s(0x1ff))
 }
 
-/// The power of two with the biased exponent in the lowest eight bits.
+/// The power of two whose biased exponent is in the lowest eight bits.
 #[inline(always)]
 fn exponent<S: Simd>(simd: S, biased: S::u32s) -> S::f32s {
     simd.transmute_f32s_u32s(simd.wrapping_dyn_shl_u32s(biased, simd.splat_u32s(23)))
@@ -135,7 +135,7 @@ slices! {
     tanh_all = tanh;
 }
 
-/// The sum of `count` numbers in 32 lanes, which are then added up in pairs: as fast as a vector unit
+/// The sum of `count` numbers in 32 lanes, which are then added in pairs: as fast as a vector unit
 /// allows, and in the same order on every machine.
 pub fn sum_of(count: usize, number: impl Fn(usize) -> f32) -> f32 {
     const LANES: usize = 32;
@@ -156,7 +156,7 @@ pub fn sum_of(count: usize, number: impl Fn(usize) -> f32) -> f32 {
 mod tests {
     use super::*;
 
-    /// The largest distance to `exact` in units in the last place, over `numbers`.
+    /// The largest error against `exact` in units in the last place, over `numbers`.
     fn worst(numbers: &[f32], all: fn(&mut [f32]), exact: fn(f64) -> f64) -> f64 {
         let mut found = numbers.to_vec();
         all(&mut found);

@@ -1,33 +1,33 @@
-//! Items of several vectors each: the regions of images, the words of captions.
+//! Items with several vectors each: the regions of images, the words of captions.
 
 use crate::{Error, Ragged, Tensor, Values};
 
-/// Encoded images or captions: the vectors of all of them, one after the other.
+/// Encoded images or captions: the vectors of all items, one after the other.
 #[derive(Clone, Debug)]
 pub struct Encoded {
     /// Vectors by dimensions.
     pub rows: Tensor,
-    /// Where each item begins, and the end of the last.
+    /// The first row of each item, then the end of the last.
     pub offsets: Vec<usize>,
 }
 
 impl Encoded {
-    /// Items of `each` vectors.
+    /// Items with `each` vectors.
     ///
     /// # Errors
-    /// If they are not a matrix, or do not divide into items.
+    /// If `rows` is not a matrix, or does not divide into items.
     pub fn uniform(rows: Tensor, each: usize) -> Result<Self, Error> {
         let (count, _) = rows.matrix_shape()?;
         Error::check_len("the vectors of items", count, count / each.max(1) * each)?;
         Ok(Encoded { rows, offsets: (0..=count).step_by(each.max(1)).collect() })
     }
 
-    /// How many items there are.
+    /// Number of items.
     pub fn len(&self) -> usize {
         self.offsets.len() - 1
     }
 
-    /// Whether there are none.
+    /// Whether there are no items.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -40,7 +40,7 @@ impl Encoded {
         Ok(self.rows.matrix_shape()?.1)
     }
 
-    /// The same numbers, cut off from what they were computed from.
+    /// The same numbers, detached from the graph.
     pub fn detached(&self) -> Self {
         Encoded { rows: self.rows.detached(), offsets: self.offsets.clone() }
     }
@@ -50,7 +50,7 @@ impl Encoded {
         self.rows.to_f32s()
     }
 
-    /// The vectors for the kernels of the CPU, where they are there.
+    /// The vectors for the CPU kernels, or an error if they are on another device.
     pub(crate) fn ragged(&self) -> Result<Ragged<'_>, Error> {
         let Values::Cpu(values) = self.rows.values() else { return Err(Error::Devices) };
         Ok(Ragged { dim: self.dim()?, values, offsets: &self.offsets })

@@ -1,6 +1,6 @@
-//! Everything the kernels refuse, each with what and where.
+//! Errors of the kernels. Each names the input and the place.
 
-/// Why something could not be computed.
+/// Why a computation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// An index that names no item.
@@ -15,7 +15,7 @@ pub enum Error {
         /// One more than the largest valid index.
         len: usize,
     },
-    /// Vectors of different lengths.
+    /// Vectors of different dimensions.
     #[error("{left} have {left_dim} dimensions but {right} have {right_dim}")]
     DimensionMismatch {
         /// One input.
@@ -27,21 +27,21 @@ pub enum Error {
         /// Its dimensions.
         right_dim: usize,
     },
-    /// A device that cannot be had.
+    /// A device that is not available.
     #[error("device {name}: {why}")]
     Device {
         /// Its name.
         name: String,
-        /// Why not.
+        /// Why it is not available.
         why: String,
     },
-    /// Tensors of different devices in one operation.
+    /// Tensors on different devices in one operation.
     #[error("tensors on different devices")]
     Devices,
-    /// Rows and columns are needed.
+    /// A tensor that is not a matrix.
     #[error("a tensor of shape {shape:?}, where a matrix is needed")]
     NotAMatrix {
-        /// The shape it has.
+        /// Its shape.
         shape: Vec<usize>,
     },
     /// A setting that is not a finite number.
@@ -60,7 +60,7 @@ pub enum Error {
         /// The item.
         item: usize,
     },
-    /// Items whose rows are not there, or do not begin with the first.
+    /// Offsets that do not start at 0 or do not match the numbers.
     #[error(
         "{what}: the offsets speak of {rows} rows of {dim} from 0 on, there are {found} numbers"
     )]
@@ -69,28 +69,28 @@ pub enum Error {
         what: &'static str,
         /// The last offset.
         rows: usize,
-        /// Numbers of a row.
+        /// Numbers per row.
         dim: usize,
         /// Numbers there are.
         found: usize,
     },
-    /// An array of another length.
+    /// An array of the wrong length.
     #[error("{what}: {found} numbers, {expected} are needed")]
     Length {
         /// Which array.
         what: &'static str,
         /// Its length.
         found: usize,
-        /// What it has to be.
+        /// The length it needs.
         expected: usize,
     },
-    /// Matching that never attends.
+    /// Matching with zero steps.
     #[error("0 matching steps; at least one is needed")]
     ZeroSteps,
-    /// Vectors of nothing.
+    /// Vectors of zero dimensions.
     #[error("vectors of 0 dimensions cannot be matched")]
     ZeroDimensions,
-    /// Several steps without what connects them.
+    /// Several matching steps without a memory.
     #[error("{steps} matching steps need the weights of a memory")]
     NoMemory {
         /// Steps asked for.
@@ -99,7 +99,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Refuses vectors of different lengths.
+    /// Fails if the dimensions differ.
     pub(crate) fn check_dims(
         left: &'static str,
         left_dim: usize,
@@ -112,7 +112,7 @@ impl Error {
         Err(Error::DimensionMismatch { left, left_dim, right, right_dim })
     }
 
-    /// Refuses an index that is not below `len`.
+    /// Fails if an index is not below `len`.
     pub(crate) fn check_indices(
         set: &'static str,
         indices: &[u32],
@@ -127,7 +127,7 @@ impl Error {
         }
     }
 
-    /// Refuses an array of another length.
+    /// Fails if an array has the wrong length.
     pub(crate) fn check_len(what: &'static str, found: usize, expected: usize) -> Result<(), Self> {
         if found == expected { Ok(()) } else { Err(Error::Length { what, found, expected }) }
     }

@@ -1,9 +1,10 @@
-//! The numbers behind the models.
+//! The numerical kernels behind the models.
 //!
-//! Models are written in differentiable [operations](ops) on [`Tensor`]s. Each has a plain formula
-//! in double precision, which [`Device::Reference`] computes and which judges all others, and a form
-//! for the CPU. Below them lie packed products, attention matching and functions of many numbers at
-//! once, whose results have the same bits whatever the threads, tiles and neighbours.
+//! Models are written in differentiable [operations](ops) on [`Tensor`]s. Each operation has a
+//! plain formula in double precision, which [`Device::Reference`] computes and tests take as the
+//! truth, and a fast form for the CPU. Below them lie packed products, attention matching and
+//! elementwise functions, whose results have the same bits for any number of threads, tiling and
+//! batch.
 //!
 //! ```
 //! use nextpair_kernels::{Device, Tensor, ops};

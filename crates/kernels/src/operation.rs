@@ -1,35 +1,35 @@
-//! Differentiable operations: what models are written in.
+//! Differentiable operations, the building blocks of models.
 
 use crate::real::{Real, derivatives};
 use crate::tensor::{Backward, Tensor, Values};
 use crate::{Device, Error};
 
-/// A differentiable operation on tensors, which all are on one device.
+/// A differentiable operation on tensors of one device.
 ///
-/// A new one needs its shape and its formula, and works with those on every device. What takes most
-/// of a model's time gets a form of its own for each device, held to the formula by tests.
+/// A new operation needs a shape and a formula, and then works on every device. Operations that
+/// dominate a model's time add a fast form per device, which tests hold to the formula.
 pub trait Operation: Send + Sync + 'static {
     /// The shape of the result.
     fn shape(&self) -> Vec<usize>;
 
-    /// The numbers of the result from those of the inputs, as plainly as can be: the reference.
+    /// Computes the result from the inputs as plainly as possible: the reference.
     fn formula<R: Real>(&self, inputs: &[&[R]]) -> Vec<R>;
 
-    /// The same on the CPU.
+    /// Computes the result on the CPU.
     ///
     /// # Errors
-    /// Whatever the operation refuses.
+    /// If the operation rejects its inputs.
     fn forward(&self, inputs: &[&[f32]]) -> Result<Vec<f32>, Error> {
         let inputs: Vec<Vec<f64>> = inputs.iter().map(|input| doubles(input)).collect();
         let inputs: Vec<&[f64]> = inputs.iter().map(Vec::as_slice).collect();
         Ok(singles(&self.formula(&inputs)))
     }
 
-    /// The gradients of the inputs on the CPU, from the gradient of the result. Only those that are
-    /// `wanted` need be there.
+    /// Computes the gradients of the inputs on the CPU from the gradient of the result. Only those
+    /// that are `wanted` are required.
     ///
     /// # Errors
-    /// Whatever the operation refuses.
+    /// If the operation rejects its inputs.
     fn backward(
         &self,
         inputs: &[&[f32]],
@@ -51,10 +51,10 @@ fn singles(values: &[f64]) -> Vec<f32> {
     values.iter().map(|&value| value as f32).collect()
 }
 
-/// The result of an operation, which remembers it where a gradient is wanted.
+/// Applies an operation, and records it if a gradient is wanted.
 ///
 /// # Errors
-/// If the inputs are on different devices, or the operation refuses them.
+/// If the inputs are on different devices, or the operation rejects them.
 pub fn apply<O: Operation>(operation: O, inputs: &[&Tensor]) -> Result<Tensor, Error> {
     let values = match common_device(inputs)? {
         Device::Cpu => Values::Cpu(operation.forward(&slices(inputs, cpu)?)?),
@@ -92,7 +92,7 @@ fn reference(values: &Values) -> Result<&[f64], Error> {
     }
 }
 
-/// An operation that was applied.
+/// An applied operation, for the backward pass.
 struct Recorded<O>(O);
 
 impl<O: Operation> Backward for Recorded<O> {

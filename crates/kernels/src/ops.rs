@@ -1,5 +1,4 @@
-//! The operations that models are written in: one file each, with its formula and its form for the
-//! CPU.
+//! The operations that models are written in: one file each, with a formula and a CPU form.
 
 mod attention;
 mod columns;

@@ -1,11 +1,11 @@
-//! Products in single precision whose right side is laid out once and used many times.
+//! Single-precision products whose right side is laid out once and used many times.
 //!
 //! A general product lays out its right side every time, which costs as much as the product itself
-//! when the left side has few rows. Weights of a model do not change between products, so they are
-//! kept in the order in which the innermost loop reads them: in panels of two vectors of columns.
+//! when the left side has few rows. Weights of a model do not change between products. So they stay
+//! in the order in which the innermost loop reads them: in panels of two vectors of columns.
 //!
-//! Every number of a product is one chain of fused multiply-adds in the order of the depth. It is
-//! the same whatever rows it is computed with, wherever it stands and on however many threads.
+//! Every number of a product is one chain of fused multiply-adds in the order of the depth. Its
+//! bits do not depend on the other rows, on its position or on the number of threads.
 
 mod aligned;
 mod columns;
@@ -35,7 +35,7 @@ pub(crate) use tile::{Sums, VECTORS, accumulate, panel_product, tile_size, with_
 pub struct Packed {
     depth: usize,
     columns: usize,
-    /// Columns of a panel.
+    /// Columns per panel.
     width: usize,
     values: Aligned,
 }
@@ -44,7 +44,7 @@ impl Packed {
     /// Lays out a matrix of `depth` rows of `columns` numbers.
     ///
     /// # Panics
-    /// If `values` has another length.
+    /// If `values` has the wrong length.
     pub fn new(depth: usize, columns: usize, values: &[f32]) -> Self {
         let mut packed = Self::empty();
         packed.repack(depth, columns, values);
@@ -55,23 +55,23 @@ impl Packed {
     /// weights `W` of a layer `x Wᵀ`.
     ///
     /// # Panics
-    /// If `values` has another length.
+    /// If `values` has the wrong length.
     pub fn transposed(columns: usize, depth: usize, values: &[f32]) -> Self {
         let mut packed = Self::empty();
         packed.repack_transposed(columns, depth, values);
         packed
     }
 
-    /// Nothing yet, to be laid out later.
+    /// An empty matrix, to be laid out later.
     pub(crate) fn empty() -> Self {
         let (_, width) = tile_size();
         Packed { depth: 0, columns: 0, width, values: Aligned::default() }
     }
 
-    /// Lays out another matrix as [`Packed::new`] does, in the same memory if it fits.
+    /// Lays out another matrix as [`Packed::new`] does, and reuses the memory if it fits.
     ///
     /// # Panics
-    /// If `values` has another length.
+    /// If `values` has the wrong length.
     pub fn repack(&mut self, depth: usize, columns: usize, values: &[f32]) {
         assert_eq!(values.len(), depth * columns, "{depth} rows of {columns} numbers");
         self.shape(depth, columns);
@@ -86,24 +86,24 @@ impl Packed {
         }
     }
 
-    /// Lays out the transpose of another matrix as [`Packed::transposed`] does, in the same memory
-    /// if it fits.
+    /// Lays out the transpose of another matrix as [`Packed::transposed`] does, and reuses the
+    /// memory if it fits.
     ///
     /// # Panics
-    /// If `values` has another length.
+    /// If `values` has the wrong length.
     pub fn repack_transposed(&mut self, columns: usize, depth: usize, values: &[f32]) {
         assert_eq!(values.len(), depth * columns, "{columns} rows of {depth} numbers");
         self.repack_columns(depth, columns, |column| &values[column * depth..][..depth]);
     }
 
-    /// Makes room for a matrix; its panels are still to be written.
+    /// Makes room for a matrix. The caller must write its panels.
     pub(crate) fn shape(&mut self, depth: usize, columns: usize) {
         (self.depth, self.columns) = (depth, columns);
         self.values.resize(self.panels() * depth * self.width);
     }
 
     fn panels_mut(&mut self) -> impl Iterator<Item = &mut [f32]> {
-        // An empty panel has no numbers to write, and chunks of none are not allowed.
+        // An empty panel has no numbers to write, but chunks must not be empty.
         let size = (self.depth * self.width).max(1);
         self.values.chunks_exact_mut(size)
     }
@@ -118,45 +118,45 @@ impl Packed {
         self.columns
     }
 
-    /// How many panels there are.
+    /// Number of panels.
     pub(crate) fn panels(&self) -> usize {
         self.columns.div_ceil(self.width)
     }
 
-    /// For every step of the depth the vectors of a panel's columns.
+    /// The columns of a panel: their vectors for every step of the depth.
     #[inline(always)]
     pub(crate) fn panel(&self, panel: usize) -> &[f32] {
         let size = self.depth * self.width;
         &self.values[panel * size..][..size]
     }
 
-    /// The same, to be written.
+    /// The same, for writing.
     #[inline(always)]
     pub(crate) fn panel_mut(&mut self, panel: usize) -> &mut [f32] {
         let size = self.depth * self.width;
         &mut self.values[panel * size..][..size]
     }
 
-    /// Columns of a panel on this machine.
+    /// Columns per panel on this CPU.
     pub(crate) fn width(&self) -> usize {
         self.width
     }
 
-    /// The columns of a panel.
+    /// The column indices of a panel.
     #[inline(always)]
     pub(crate) fn columns_of(&self, panel: usize) -> Range<usize> {
         panel * self.width..self.columns.min((panel + 1) * self.width)
     }
 
-    /// `out = left · self` on this thread. `out` has as many rows as are wanted.
+    /// `out = left · self` on this thread. The length of `out` sets the number of rows.
     ///
     /// # Panics
-    /// If `out` has no whole rows, or `left` fewer rows than `out`.
+    /// If `out` does not divide into rows, or `left` has fewer rows than `out`.
     pub fn multiply(&self, left: Left<'_>, out: &mut [f32]) {
         self.run(left, out, false, 1);
     }
 
-    /// `out += left · self` on this thread: the sums go on from what is there.
+    /// `out += left · self` on this thread: the sums continue from the numbers in `out`.
     ///
     /// # Panics
     /// As [`Packed::multiply`].
@@ -164,7 +164,7 @@ impl Packed {
         self.run(left, out, true, 1);
     }
 
-    /// The same as [`Packed::multiply`] on all threads.
+    /// [`Packed::multiply`] on all threads.
     ///
     /// # Panics
     /// As [`Packed::multiply`].
@@ -172,7 +172,7 @@ impl Packed {
         self.run(left, out, false, rayon::current_num_threads());
     }
 
-    /// The same as [`Packed::multiply_add`] on all threads.
+    /// [`Packed::multiply_add`] on all threads.
     ///
     /// # Panics
     /// As [`Packed::multiply`].
@@ -190,7 +190,7 @@ impl Packed {
     }
 }
 
-/// Copies a line in pieces of known length: a call for every line would cost more than the copy.
+/// Copies a line in pieces of known length: a call per line would cost more than the copy.
 #[inline(always)]
 fn copy_line(from: &[f32], to: &mut [f32]) {
     let ((from, from_rest), (to, to_rest)) = (from.as_chunks::<8>(), to.as_chunks_mut::<8>());
@@ -202,7 +202,7 @@ fn copy_line(from: &[f32], to: &mut [f32]) {
 mod tests {
     use super::*;
 
-    /// Numbers without a pattern that a mistake could hide in.
+    /// Numbers without a pattern that could hide a mistake.
     fn numbers(count: usize, seed: usize) -> Vec<f32> {
         (0..count).map(|i| ((i * 7919 + seed * 104_729) % 1009) as f32 / 504.5 - 1.0).collect()
     }

@@ -1,15 +1,15 @@
-//! Settings of the whole process, for long work of many small steps.
+//! Process-wide settings for long work of many small steps.
 
-/// Prepares a process for training. To be called once, before other threads start.
+/// Prepares a process for training. Call it once, before other threads start.
 ///
-/// Freed memory is kept for the next request: training steps ask for the same large arrays many
-/// times a second, and spend a fifth of their time on fresh pages otherwise. The process then holds
-/// on to the most memory it ever used. Nothing happens where the allocator is not glibc's.
+/// Keeps freed memory for the next request. Training steps allocate the same large arrays many
+/// times a second, and would spend a fifth of their time on fresh pages. In return, the process
+/// holds on to the most memory it ever used. Does nothing unless the allocator is glibc's.
 pub fn prepare_process() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     {
         // SAFETY: `mallopt` takes two numbers and sets options of the allocator; every value is
-        // allowed, and unknown ones are refused without effect.
+        // allowed, and unknown ones are rejected without effect.
         unsafe {
             // Large arrays come from the heap, not from pages of their own...
             libc::mallopt(libc::M_MMAP_MAX, 0);

@@ -1,10 +1,10 @@
-//! Numbers that formulas are written in: plain doubles, or doubles that note how they were computed,
-//! from which gradients follow by themselves.
+//! Numbers for formulas: plain doubles, or doubles that record how they were computed, from which
+//! gradients follow automatically.
 
 use std::cell::RefCell;
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
-/// A real number of a formula.
+/// A real number in a formula.
 pub trait Real:
     Copy
     + Add<Output = Self>
@@ -17,7 +17,7 @@ pub trait Real:
     fn of(value: f64) -> Self;
     /// Its value.
     fn value(self) -> f64;
-    /// The function of a value, and its derivative there.
+    /// The result of a function of this number, given its value and its derivative there.
     fn map(self, value: f64, derivative: f64) -> Self;
 
     /// The square root, with a derivative of 0 at 0, where its own is infinite.
@@ -48,7 +48,7 @@ pub trait Real:
         self.map(sigmoid, sigmoid * (1.0 - sigmoid))
     }
 
-    /// `max(0, x)`, with a derivative of 1 at 0, as it was in the models that were published.
+    /// `max(0, x)`, with a derivative of 1 at 0, as in the published models.
     fn relu(self) -> Self {
         if self.value() >= 0.0 { self } else { Self::of(0.0) }
     }
@@ -59,12 +59,12 @@ pub trait Real:
         self.map(value.abs(), if value == 0.0 { 0.0 } else { value.signum() })
     }
 
-    /// The larger of two; of equal ones this one.
+    /// The larger of two numbers; `self` if they are equal.
     fn max(self, other: Self) -> Self {
         if other.value() > self.value() { other } else { self }
     }
 
-    /// The sum of products.
+    /// The dot product.
     fn dot(x: &[Self], y: &[Self]) -> Self {
         x.iter().zip(y).fold(Self::of(0.0), |sum, (&x, &y)| sum + x * y)
     }
@@ -89,18 +89,18 @@ impl Real for f64 {
     }
 }
 
-/// A number that notes how it was computed on the tape of its thread.
+/// A number that records how it was computed on the tape of its thread.
 #[derive(Clone, Copy, Debug)]
 pub struct Variable {
     value: f64,
-    /// Its place on the tape; constants have none.
+    /// Its position on the tape; constants have none.
     place: Option<u32>,
 }
 
-/// What a number was computed from: places and derivatives.
+/// The inputs of a number: positions on the tape, and derivatives.
 type Sources = [(u32, f64); 2];
 
-/// A source that is none.
+/// A placeholder for no input.
 const NOTHING: (u32, f64) = (0, 0.0);
 
 thread_local! {
@@ -185,7 +185,7 @@ pub(crate) fn derivatives(
     formula: impl FnOnce(&[&[Variable]]) -> Vec<Variable>,
 ) -> Vec<Vec<f64>> {
     TAPE.with_borrow_mut(Vec::clear);
-    // The inputs come first, each with a place of its own that nothing leads to.
+    // The inputs come first, each with its own position that depends on nothing.
     let variable = |&value: &f64| Variable::noted(value, [NOTHING; 2]);
     let variables: Vec<Vec<Variable>> =
         inputs.iter().map(|input| input.iter().map(variable).collect()).collect();
@@ -200,7 +200,7 @@ pub(crate) fn derivatives(
     TAPE.with_borrow(|tape| {
         for place in (first..tape.len()).rev() {
             for (source, by) in tape[place] {
-                // Adding nothing to the first input changes nothing.
+                // A placeholder adds zero to the first input.
                 slopes[source as usize] += slopes[place] * by;
             }
         }

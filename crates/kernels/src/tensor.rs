@@ -1,4 +1,4 @@
-//! Numbers with a shape that remember what they were computed from, so that gradients can be told.
+//! Tensors that record how they were computed, for gradients.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -21,13 +21,13 @@ pub enum Values {
 
 #[derive(Clone, Debug)]
 struct Node {
-    /// Younger tensors have higher numbers than those they were computed from.
+    /// Tensors are younger, with higher numbers, than those they were computed from.
     age: u64,
     shape: Vec<usize>,
     values: Arc<Values>,
-    /// Whether somebody wants a gradient of it, or of what it was computed from.
+    /// Whether a gradient is wanted for it, or for a tensor it was computed from.
     tracked: bool,
-    /// How it was computed, where it is tracked and not a weight.
+    /// How it was computed, if it is tracked and not a weight.
     origin: Option<Arc<Origin>>,
 }
 
@@ -54,10 +54,10 @@ fn next_age() -> u64 {
 }
 
 impl Tensor {
-    /// Numbers in row-major order.
+    /// A tensor of numbers in row-major order.
     ///
     /// # Errors
-    /// If there are not as many as the shape says.
+    /// If the number of values does not match the shape.
     pub fn new(values: Vec<f32>, shape: &[usize], device: Device) -> Result<Self, Error> {
         let values = match device {
             Device::Cpu => Values::Cpu(values),
@@ -89,22 +89,22 @@ impl Tensor {
         Tensor(Arc::new(Node { age, shape, values, tracked: true, origin }))
     }
 
-    /// The same numbers as something that gradients are wanted of.
+    /// The same numbers as a weight, for which gradients are computed.
     pub fn into_weight(self) -> Self {
         let Node { shape, values, .. } = Arc::unwrap_or_clone(self.0);
         Tensor(Arc::new(Node { age: next_age(), shape, values, tracked: true, origin: None }))
     }
 
-    /// The same numbers, cut off from what they were computed from.
+    /// The same numbers, detached from the graph.
     pub fn detached(&self) -> Self {
         let (shape, values) = (self.0.shape.clone(), self.0.values.clone());
         Tensor(Arc::new(Node { age: next_age(), shape, values, tracked: false, origin: None }))
     }
 
-    /// The same numbers in another shape, cut off from what they were computed from.
+    /// The same numbers in another shape, detached from the graph.
     ///
     /// # Errors
-    /// If the shape is of another number of them.
+    /// If the number of values does not match the shape.
     pub fn reshaped(&self, shape: &[usize]) -> Result<Self, Error> {
         Error::check_len("a reshaped tensor", self.len(), shape.iter().product())?;
         let mut node = (*self.detached().0).clone();
@@ -112,10 +112,10 @@ impl Tensor {
         Ok(Tensor(Arc::new(node)))
     }
 
-    /// The first rows, cut off from what they were computed from.
+    /// The first rows, detached from the graph.
     ///
     /// # Errors
-    /// If there are not as many.
+    /// If there are fewer rows.
     pub fn first_rows(&self, count: usize) -> Result<Self, Error> {
         let rows = self.shape().first().copied().unwrap_or(0);
         if count > rows {
@@ -132,8 +132,8 @@ impl Tensor {
         Ok(Self::leaf(values, shape, false))
     }
 
-    /// A copy on another device, which is a weight if this is one, and otherwise cut off from what
-    /// it was computed from.
+    /// A copy on another device. It is a weight if this is one, and otherwise detached from the
+    /// graph.
     pub fn to_device(&self, device: Device) -> Self {
         let values = match device {
             Device::Cpu => Values::Cpu(self.to_f32s()),
@@ -159,17 +159,17 @@ impl Tensor {
         }
     }
 
-    /// How many numbers there are.
+    /// Number of values.
     pub fn len(&self) -> usize {
         self.0.values.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no values.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Where it is.
+    /// Its device.
     pub fn device(&self) -> Device {
         match self.values() {
             Values::Cpu(_) => Device::Cpu,
@@ -197,16 +197,16 @@ impl Tensor {
         self.0.tracked
     }
 
-    /// Its numbers, to be changed in place. They are copied first where somebody else has them too.
+    /// Its numbers, for changes in place. Shared numbers are copied first.
     pub(crate) fn values_mut(&mut self) -> &mut Values {
         Arc::make_mut(&mut Arc::make_mut(&mut self.0).values)
     }
 
-    /// The gradients of a loss with respect to all weights that this was computed from, where
-    /// `upstream` are the derivatives of the loss by these numbers.
+    /// The gradients of a loss for all weights that this tensor was computed from, where `upstream`
+    /// holds the derivatives of the loss by these numbers.
     ///
     /// # Errors
-    /// If there are not as many derivatives as numbers.
+    /// If the number of derivatives does not match.
     pub fn backward(&self, upstream: &[f32]) -> Result<Gradients, Error> {
         Error::check_len("the derivatives", upstream.len(), self.len())?;
         let upstream = match self.device() {
@@ -216,8 +216,8 @@ impl Tensor {
             }
         };
         let mut gradients = Gradients::default();
-        // Nothing is older than what it was computed from: taken youngest first, a gradient is
-        // complete before it is passed on.
+        // Inputs are older than results: youngest first, a gradient is complete before it is passed
+        // on.
         let mut open = BTreeMap::from([(self.0.age, (self.clone(), upstream))]);
         while let Some((age, (tensor, gradient))) = open.pop_last() {
             let Some(origin) = &tensor.0.origin else {
@@ -240,7 +240,7 @@ impl Tensor {
 }
 
 impl Values {
-    /// How many numbers there are.
+    /// Number of values.
     pub fn len(&self) -> usize {
         match self {
             Values::Cpu(values) => values.len(),
@@ -248,7 +248,7 @@ impl Values {
         }
     }
 
-    /// Whether there are none.
+    /// Whether there are no values.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

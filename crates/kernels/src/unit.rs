@@ -1,10 +1,10 @@
-//! The vector unit that numbers are computed with.
+//! The vector unit in use.
 
 use pulp::Arch;
 
-/// The vector unit of this machine, by the name of its instructions. Scores of attention models
-/// and trained weights have the same bits wherever this is the same, and may differ in their last
-/// digits elsewhere.
+/// The vector unit of this CPU, by the name of its instruction set. Scores of attention models and
+/// trained weights have the same bits wherever it is the same, and may differ in their last digits
+/// elsewhere.
 pub fn vector_unit() -> &'static str {
     match Arch::new() {
         #[cfg(any(target_arch = "x86", target_arch = "x86_64"))]

@@ -3,7 +3,7 @@
 //! It speaks the protocol of its rivals (bench/matching.py): requests and answers are lines of
 //! JSON, and FILE holds a batch with weights, or encoded images and captions.
 
-// It has nobody else to work for than the reader of its answers.
+// Standard output is its protocol: one reader, no user.
 #![allow(clippy::print_stdout)]
 
 use std::collections::BTreeMap;
@@ -80,7 +80,7 @@ impl Input {
     }
 }
 
-/// A model and its optimiser, in the middle of a training.
+/// A model and its optimiser, in the middle of training.
 struct Training {
     trainer: Trainer,
     batch: Batch,

@@ -1,6 +1,6 @@
-//! A model of one's own in one file: captions are the mean of their word vectors.
+//! A custom model in one file: captions are the mean of their word vectors.
 //!
-//! It trains like those of the crate, with an operation that has nothing but its formula.
+//! It trains like the models of the crate, with an operation that has only a formula.
 
 use nextpair_kernels::ops::{gather, linear, mean_rows, unit_rows};
 use nextpair_kernels::{Operation, Real, apply};
@@ -66,8 +66,8 @@ impl Architecture for WordMeans {
     }
 }
 
-/// The mean of the words of every caption. The formula is all it needs: gradients follow from it.
-/// A fast form can come later (`Operation::forward` and `Operation::backward`).
+/// The mean of the words of every caption. The formula is enough: gradients follow from it. A fast
+/// form can come later (`Operation::forward` and `Operation::backward`).
 struct Means {
     offsets: Vec<usize>,
     dim: usize,

@@ -1,4 +1,4 @@
-//! What every architecture does, and how others than those of this crate come in.
+//! The interface of architectures, for those of this crate and for your own.
 
 use std::fmt::Debug;
 use std::sync::{Mutex, PoisonError};
@@ -8,49 +8,49 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Comparison, Declared, Error, Texts, Training, Weights};
 
-/// An architecture with its settings: how a model encodes and compares. Its weights are given to
-/// it, so that one value serves any number of models.
+/// An architecture with its settings: how a model encodes and compares. It takes the weights as
+/// arguments, so that one value serves any number of models.
 pub trait Architecture: Debug + Send + Sync {
-    /// What people call it.
+    /// Name of the architecture.
     fn name(&self) -> &str;
 
     /// Dimensions of the joint space.
     fn dim(&self) -> usize;
 
-    /// Whether captions are words to it, or vectors.
+    /// Whether it reads captions as words, rather than as vectors.
     fn reads_words(&self) -> bool;
 
-    /// Refuses settings that cannot be meant.
+    /// Rejects invalid settings.
     ///
     /// # Errors
-    /// With the setting and what is wrong with it.
+    /// With the setting and the reason.
     fn check(&self) -> Result<(), Error>;
 
-    /// The weights and buffers it has for such inputs.
+    /// The weights and buffers it has for these inputs.
     fn declare(&self, inputs: Inputs) -> Vec<Declared>;
 
-    /// Images from features: images by regions by numbers.
+    /// Encodes images from features: images by regions by numbers.
     ///
     /// # Errors
-    /// If the features do not fit the weights.
+    /// If the features do not match the weights.
     fn encode_images(&self, pass: &Pass<'_>, features: &Tensor) -> Result<Encoded, Error>;
 
-    /// Captions from words or vectors.
+    /// Encodes captions from words or vectors.
     ///
     /// # Errors
-    /// If the captions do not fit the weights.
+    /// If the captions do not match the weights.
     fn encode_texts(&self, pass: &Pass<'_>, texts: &Texts) -> Result<Encoded, Error>;
 
-    /// How it compares what it encoded, with the weights as they are now.
+    /// How it compares encoded images and captions, with the current weights.
     ///
     /// # Errors
     /// If a weight is missing.
     fn comparison(&self, weights: &Weights) -> Result<Box<dyn Comparison>, Error>;
 
-    /// A loss besides that of the scores, one number: of generated captions, say.
+    /// A loss in addition to that of the scores, as one number: for generated captions, say.
     ///
     /// # Errors
-    /// Whatever the architecture refuses.
+    /// If the architecture rejects its inputs.
     fn auxiliary_loss(
         &self,
         _pass: &Pass<'_>,
@@ -60,28 +60,28 @@ pub trait Architecture: Debug + Send + Sync {
         Ok(None)
     }
 
-    /// The training that was published with it, where it is not the default.
+    /// The training that was published with it, unless it is the default.
     fn training(&self) -> Training {
         Training::default()
     }
 
-    /// Changes a setting that somebody typed. `false` where it has no such setting.
+    /// Changes a setting. Returns `false` if the architecture has no such setting.
     fn set(&mut self, _setting: Setting) -> bool {
         false
     }
 }
 
-/// What a model is fed.
+/// Inputs of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Inputs {
-    /// Numbers of an image region, or of an image.
+    /// Dimensions of an image region, or of an image.
     pub image: usize,
-    /// Words of the vocabulary, or numbers of a caption's vector.
+    /// Words of the vocabulary, or dimensions of a caption's vector.
     pub text: usize,
 }
 
-/// One setting of an architecture, as flags and experiments change it.
+/// One setting of an architecture, for flags and experiments to change.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Setting {
     /// Dimensions of the joint space.
@@ -90,11 +90,11 @@ pub enum Setting {
     WordDim(usize),
     /// Steps of attention.
     Steps(usize),
-    /// The temperature of the attention.
+    /// Temperature of the attention.
     Temperature(f32),
-    /// How raw scores are normalised.
+    /// How to normalise raw scores.
     Normaliser(Normaliser),
-    /// How the relevances of the queries become one score.
+    /// How to aggregate the relevances of the queries into one score.
     Aggregation(Aggregation),
     /// Whether refined queries are scaled to unit norm.
     NormaliseMemory(bool),
@@ -121,12 +121,12 @@ impl Setting {
     }
 }
 
-/// What a pass is for.
+/// Purpose of a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Scores, with the weights and buffers as they are.
+    /// Evaluation, with fixed weights and buffers.
     Evaluate,
-    /// A training step: dropout draws from this seed, which no other step has.
+    /// A training step. Dropout draws from this seed, which no other step has.
     Train(u64),
 }
 
@@ -138,12 +138,12 @@ pub struct Pass<'a> {
 }
 
 impl<'a> Pass<'a> {
-    /// With weights as they are.
+    /// A pass with these weights.
     pub fn new(weights: &'a Weights, mode: Mode) -> Self {
         Pass { weights, mode, observed: Mutex::default() }
     }
 
-    /// What it is for.
+    /// Purpose of the pass.
     pub fn mode(&self) -> Mode {
         self.mode
     }
@@ -161,13 +161,13 @@ impl<'a> Pass<'a> {
         self.weights.get(name)
     }
 
-    /// Other numbers for a buffer, which a training step takes over when it ends.
+    /// Records new values for a buffer, which the training step stores when it ends.
     pub fn observe(&self, buffer: impl Into<String>, value: Tensor) {
         let mut observed = self.observed.lock().unwrap_or_else(PoisonError::into_inner);
         observed.push((buffer.into(), value));
     }
 
-    /// What was observed, in order.
+    /// The recorded values, in order.
     pub(crate) fn into_observed(self) -> Vec<(String, Tensor)> {
         self.observed.into_inner().unwrap_or_else(PoisonError::into_inner)
     }

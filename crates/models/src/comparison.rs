@@ -1,4 +1,4 @@
-//! From encoded images and captions to similarities: all pairs without gradients, or some with.
+//! Similarities of encoded images and captions: all pairs without gradients, or some with.
 
 use nextpair_data::Side;
 use nextpair_engine::{self as engine, Embeddings, Metric, Similarity, Vectors};
@@ -9,11 +9,11 @@ use crate::{Encodings, Error};
 
 /// How a model compares images and captions.
 ///
-/// The score of a pair must have the same bits whatever else is in the call: it is computed in
-/// tiles, in batches and alone.
+/// The score of a pair must have the same bits whatever else is in the call, because it is computed
+/// in tiles, in batches and alone.
 pub trait Comparison: Send + Sync {
-    /// The scores of some `(image, caption)` pairs, with gradients. Where [`scores`](Self::scores)
-    /// has told them they are `known`, and need not be computed again.
+    /// The scores of some `(image, caption)` pairs, with gradients. Scores that are `known`, from
+    /// [`scores`](Self::scores), need not be computed again.
     ///
     /// # Errors
     /// If there is no such pair.
@@ -28,22 +28,22 @@ pub trait Comparison: Send + Sync {
     /// The scores of all pairs, images by captions, without gradients.
     ///
     /// # Errors
-    /// If images and captions do not fit together.
+    /// If images and captions do not match.
     fn scores(&self, images: &Encoded, texts: &Encoded) -> Result<Vec<f32>, Error> {
         let (images, texts) = (images.detached(), texts.detached());
         let pairs = Encoded::all_pairs(&images, &texts);
         Ok(self.pair_scores(&images, &texts, &pairs, None)?.to_f32s())
     }
 
-    /// Whether a score takes about as long as encoding does.
+    /// Whether a score takes about as long as an encoding.
     fn is_costly(&self) -> bool {
         true
     }
 
-    /// The similarity of encoded `rows`, which are of the side `of_rows`, and `columns` of the other.
+    /// The similarity of encoded `rows` of the side `of_rows` and `columns` of the other side.
     ///
     /// # Errors
-    /// If their numbers cannot be compared.
+    /// If they cannot be compared.
     fn similarity(
         self: Box<Self>,
         of_rows: Side,
@@ -144,12 +144,12 @@ impl Comparison for Matching {
     }
 }
 
-/// The similarity of a comparison that has no faster way than to look at all its tiles. A score has
-/// the same bits in every tile, so tiles are exact.
+/// The similarity of a comparison that has no faster way than to compute all tiles. A score has the
+/// same bits in every tile, so tiles are exact.
 pub struct Tiles<C> {
-    /// How pairs are compared.
+    /// How to compare pairs.
     pub comparison: Box<C>,
-    /// What the rows are.
+    /// The side of the rows.
     pub of_rows: Side,
     /// The rows.
     pub rows: Encodings,
@@ -202,7 +202,7 @@ struct Ordered {
     of_rows: Side,
     rows: Encodings,
     columns: Encodings,
-    /// No score is further from 0.
+    /// Upper bound on the magnitude of a score.
     largest: f64,
 }
 
@@ -237,7 +237,7 @@ impl Similarity for Ordered {
                 let (image, text) = self.of_rows.image_and_text(own, other);
                 (f64::from(text) - f64::from(image)).max(0.0).powi(2)
             });
-            // Not minus zero: equal values have equal bits.
+            // Not minus zero, so that equal values have equal bits.
             *out = 0.0 - squares.sum::<f64>().sqrt();
         }
         Ok(())

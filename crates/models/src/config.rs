@@ -1,4 +1,4 @@
-//! Architectures by name, as files and flags have them.
+//! Architectures by name, for files and flags.
 
 use std::sync::Arc;
 
@@ -6,22 +6,22 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::{Architecture, Error, Heads, Imram, Inputs, Scan, Setting, Vse};
 
-/// The largest layer, and the most steps, that can be meant.
+/// The largest layer size, and the most steps, that settings may ask for.
 const LARGEST: usize = 1 << 16;
 
-/// Makes the enum of architectures from its table.
+/// Defines the enum of architectures from its table.
 macro_rules! architectures {
     ($($(#[$doc:meta])* $variant:ident($settings:ident) = $tag:literal;)*) => {
-        /// Which architecture, with its settings, as files store it.
+        /// An architecture with its settings, as files store it.
         #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
         #[serde(tag = "architecture", rename_all = "kebab-case")]
         pub enum Config { $($(#[$doc])* $variant($settings),)* }
 
         impl Config {
-            /// How files call the architectures.
+            /// Names of the architectures in files.
             pub const TAGS: &[&str] = &[$($tag),*];
 
-            /// What people call the models, with their published settings.
+            /// Names of the models, with their published settings.
             fn presets() -> Vec<(&'static str, Config)> {
                 let mut all = Vec::new();
                 $(all.extend($settings::presets().into_iter().map(|(name, settings)| {
@@ -30,7 +30,8 @@ macro_rules! architectures {
                 all
             }
 
-            /// Reads the settings of the architecture that files call `tag`; `None` if there is none.
+            /// Reads the settings of the architecture called `tag` in files; `None` if there is
+            /// none.
             pub fn read<'de, D: Deserializer<'de>>(
                 tag: &str,
                 settings: D,
@@ -72,22 +73,22 @@ architectures! {
 }
 
 impl Config {
-    /// What people call the models.
+    /// Names of the models.
     pub fn names() -> Vec<&'static str> {
         Self::presets().into_iter().map(|(name, _)| name).collect()
     }
 
-    /// The published settings of a model of [`names`](Self::names).
+    /// The published settings of one of [`names`](Self::names).
     pub fn named(name: &str) -> Option<Self> {
         Self::presets().into_iter().find(|(known, _)| *known == name).map(|(_, config)| config)
     }
 
-    /// What people call it, whatever its other settings.
+    /// Its name, whatever its other settings.
     pub fn name(&self) -> &str {
         self.architecture().name()
     }
 
-    /// Whether captions are words to it, or vectors.
+    /// Whether it reads captions as words, rather than as vectors.
     pub fn reads_words(&self) -> bool {
         self.architecture().reads_words()
     }
@@ -100,7 +101,7 @@ impl Config {
     /// Changes a setting.
     ///
     /// # Errors
-    /// If it has no such setting: a flag that did nothing would be a surprise.
+    /// If the architecture has no such setting: a flag must not be ignored.
     pub fn set(&mut self, setting: Setting) -> Result<(), Error> {
         if self.architecture_mut().set(setting) {
             return Ok(());
@@ -108,22 +109,22 @@ impl Config {
         Err(Error::NoSuchSetting { flag: setting.flag(), model: self.name().to_owned() })
     }
 
-    /// Refuses what cannot be meant.
+    /// Rejects invalid settings.
     ///
     /// # Errors
-    /// With the setting and what is wrong with it.
+    /// With the setting and the reason.
     pub fn check(&self) -> Result<(), Error> {
         self.architecture().check()
     }
 
-    /// How many numbers its weights are.
+    /// Number of parameters.
     pub fn weights(&self, inputs: Inputs) -> usize {
         let declared = self.architecture().declare(inputs);
         declared.iter().map(|weight| weight.shape.iter().product::<usize>()).sum()
     }
 }
 
-/// Refuses a size that cannot be meant.
+/// Rejects sizes that are 0 or too large.
 pub(crate) fn check_size(name: &'static str, value: usize) -> Result<(), Error> {
     match value {
         0 => Err(Error::setting(name, "is 0; at least 1 is needed")),
@@ -132,11 +133,12 @@ pub(crate) fn check_size(name: &'static str, value: usize) -> Result<(), Error> 
     }
 }
 
-/// Refuses what is not a positive number.
+/// Rejects all but positive numbers.
 pub(crate) fn check_positive(name: &'static str, value: f32) -> Result<(), Error> {
-    match value.is_finite() && value > 0.0 {
-        true => Ok(()),
-        false => Err(Error::setting(name, format!("{value} is not above 0"))),
+    if value.is_finite() && value > 0.0 {
+        Ok(())
+    } else {
+        Err(Error::setting(name, format!("{value} is not above 0")))
     }
 }
 

@@ -1,4 +1,4 @@
-//! A dataset as models take it: features of images, words or vectors of captions.
+//! A dataset in the form that models take: image features, and words or vectors of captions.
 
 use nextpair_data::dataset::{DEV, Dataset, FeatureSet, Features, Items, Per, TRAIN};
 use nextpair_data::text::{Vocabulary, WordCounts};
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Error, Inputs, Texts};
 
-/// A dataset with the features and words of its items at hand.
+/// A dataset with the features and words of its items.
 pub struct Corpus {
     dataset: Dataset,
     image_set: FeatureSet,
@@ -17,9 +17,9 @@ pub struct Corpus {
     texts: Captions,
 }
 
-/// What captions are to a model.
+/// Captions in the form a model takes.
 enum Captions {
-    /// Word ids of all captions, and where each begins.
+    /// Word ids of all captions, and the offset of each.
     Words {
         ids: Vec<u32>,
         offsets: Vec<usize>,
@@ -32,7 +32,7 @@ enum Captions {
 }
 
 impl Captions {
-    /// Every caption as words of a vocabulary.
+    /// Encodes every caption with a vocabulary.
     fn read(items: &Items, vocabulary: &Vocabulary) -> Self {
         let encoded: Vec<Vec<Vec<u32>>> = (0..items.len())
             .into_par_iter()
@@ -48,7 +48,7 @@ impl Captions {
     }
 }
 
-/// An image and one of its captions, counted through the dataset.
+/// An image and one of its captions, by their indices in the dataset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pair {
     /// The item.
@@ -61,27 +61,27 @@ pub struct Pair {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Choice {
-    /// Every one.
+    /// All captions.
     #[default]
     All,
-    /// One, drawn by the seed.
+    /// One caption, drawn by the seed.
     Random,
-    /// The first.
+    /// The first caption.
     First,
 }
 
-/// What draws are for, apart from other draws of the same seed.
+/// Purposes of the draws, which keep them apart from other draws of the same seed.
 const CAPTION: u64 = 0xca;
 const SHARE: u64 = 0x5a;
 
-/// Rows of features that are checked at once.
+/// Rows of features checked together.
 const CHECKED: usize = 256;
 
-/// Rows of features that stand for all of them in a fingerprint.
+/// Rows of features sampled for a fingerprint.
 const SAMPLED: usize = 64;
 
 impl Corpus {
-    /// For a model that reads words.
+    /// A corpus for models that read words.
     pub fn of_words(
         dataset: Dataset,
         images: Option<&str>,
@@ -91,7 +91,7 @@ impl Corpus {
         Self::open(dataset, images, texts)
     }
 
-    /// The same dataset and features, for a model that knows these words.
+    /// The same dataset and features, for a model with this vocabulary.
     pub fn with_words(&self, vocabulary: &Vocabulary) -> Corpus {
         let texts = Captions::read(self.dataset.items(), vocabulary);
         let (dataset, image_set) = (self.dataset.clone(), self.image_set.clone());
@@ -116,7 +116,7 @@ impl Corpus {
         counts
     }
 
-    /// For a model of vectors on both sides.
+    /// A corpus for models that take vectors on both sides.
     pub fn of_vectors(
         dataset: Dataset,
         images: Option<&str>,
@@ -151,12 +151,12 @@ impl Corpus {
         &self.dataset
     }
 
-    /// The image features that are used.
+    /// The image features in use.
     pub fn image_features(&self) -> (&FeatureSet, &Features) {
         (&self.image_set, &self.images)
     }
 
-    /// The text features that are used, unless captions are words.
+    /// The text features in use, unless captions are words.
     pub fn text_features(&self) -> Option<(&FeatureSet, &Features)> {
         match &self.texts {
             Captions::Words { .. } => None,
@@ -164,7 +164,7 @@ impl Corpus {
         }
     }
 
-    /// What a model of this corpus is fed.
+    /// Inputs of a model for this corpus.
     pub fn inputs(&self) -> Inputs {
         let text = match &self.texts {
             Captions::Words { known, .. } => *known,
@@ -173,17 +173,17 @@ impl Corpus {
         Inputs { image: self.images.matrix().dim(), text }
     }
 
-    /// Regions of an image.
+    /// Regions per image.
     pub fn regions(&self) -> usize {
         self.images.matrix().locals()
     }
 
-    /// Whether an item has an image, as far as a model is concerned.
+    /// Whether an item has image features.
     pub fn has_image(&self, item: usize) -> bool {
         self.images.row(item).is_some()
     }
 
-    /// Whether a caption is at hand.
+    /// Whether a caption is available: as words, or with features.
     pub fn has_text(&self, caption: usize) -> bool {
         match &self.texts {
             Captions::Words { .. } => true,
@@ -191,12 +191,12 @@ impl Corpus {
         }
     }
 
-    /// The captions of an item that are at hand.
+    /// The captions of an item that are available.
     pub fn captions_of(&self, item: usize) -> impl Iterator<Item = usize> + '_ {
         self.dataset.items().captions_of(item).filter(|&caption| self.has_text(caption))
     }
 
-    /// The features of images: images by regions by numbers.
+    /// The image features of some items: images by regions by numbers.
     pub fn features(&self, items: &[usize], device: Device) -> Result<Tensor, Error> {
         let matrix = self.images.matrix();
         let (regions, dim) = (matrix.locals(), matrix.dim());
@@ -204,7 +204,7 @@ impl Corpus {
         Ok(Tensor::new(values, &[items.len(), regions, dim], device)?)
     }
 
-    /// Captions.
+    /// The captions as a model takes them.
     pub fn texts(&self, captions: &[usize], device: Device) -> Result<Texts, Error> {
         match &self.texts {
             Captions::Words { ids, offsets, .. } => {
@@ -218,7 +218,7 @@ impl Corpus {
         }
     }
 
-    /// Rows of features, each number looked at.
+    /// Rows of features, with every number checked.
     fn gather(&self, features: &Features, which: &[usize], what: &str) -> Result<Vec<f32>, Error> {
         let matrix = features.matrix();
         let width = matrix.locals() * matrix.dim();
@@ -233,15 +233,16 @@ impl Corpus {
             let row =
                 row.ok_or_else(|| Error::Dataset { what: format!("{} are missing", name()) })?;
             matrix.read_f32(row, values);
-            match values.iter().all(|value| value.is_finite()) {
-                true => Ok(()),
-                false => Err(Error::NotFinite { what: format!("{} hold NaN or infinity", name()) }),
+            if values.iter().all(|value| value.is_finite()) {
+                Ok(())
+            } else {
+                Err(Error::NotFinite { what: format!("{} hold NaN or infinity", name()) })
             }
         })?;
         Ok(values)
     }
 
-    /// Looks at every number that a training will see, so that it does not fail in the middle.
+    /// Checks every number that training will read, so that it does not fail in the middle.
     pub(crate) fn check_numbers(
         &self,
         pairs: &[Pair],
@@ -254,7 +255,7 @@ impl Corpus {
         self.check_finite(items.collect(), captions.collect(), progress)
     }
 
-    /// Looks at every number of the features of some images, given as items, and captions.
+    /// Checks every number of the features of some images, given as items, and captions.
     ///
     /// # Errors
     /// If one is NaN or infinite, or features are missing.
@@ -281,15 +282,15 @@ impl Corpus {
         }
     }
 
-    /// Runs `work`, which reads of this corpus, and refuses what it made if a file changed meanwhile.
-    /// That comes before what `work` complains of, which may be due to it.
+    /// Runs `work`, which reads this corpus, and fails if a file changed meanwhile. The change
+    /// comes first, because it may have caused an error of `work`.
     pub fn steady<T, E: From<Error>>(&self, work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
         let result = work();
         self.check_unchanged()?;
         result
     }
 
-    /// An error if a file of the dataset is not what it was when it was opened.
+    /// Fails if a file of the dataset changed since it was opened.
     fn check_unchanged(&self) -> Result<(), Error> {
         self.dataset.items().check_unchanged()?;
         self.images.matrix().check_unchanged()?;
@@ -299,7 +300,7 @@ impl Corpus {
         }
     }
 
-    /// What pairs are made of, as bytes: their captions, and a sample of their features.
+    /// Contents of the pairs for a fingerprint: their captions, and a sample of their features.
     pub(crate) fn sample(&self, pairs: &[Pair]) -> Vec<u8> {
         let items = self.dataset.items();
         let mut bytes = Vec::new();
@@ -339,26 +340,26 @@ impl Corpus {
         items
     }
 
-    /// Whether an item has both halves.
+    /// Whether an item has an image and a caption.
     pub fn is_whole(&self, item: usize) -> bool {
         self.has_image(item) && self.captions_of(item).next().is_some()
     }
 
-    /// `floor(share * N)` of those `N` items that have both halves, drawn by the seed. A larger
-    /// share of the same seed contains a smaller one.
+    /// Draws `floor(share * N)` of the `N` items that have both halves. With the same seed, a
+    /// larger share contains a smaller one.
     pub fn drawn_share(&self, items: &[usize], share: f64, seed: u64) -> Vec<usize> {
         let whole: Vec<usize> = items.iter().copied().filter(|&item| self.is_whole(item)).collect();
-        // What is a whole number on paper must not fall below it by rounding.
+        // Rounding must not push a whole number below itself.
         drawn(&whole, (share * whole.len() as f64 + 1e-9) as usize, seed)
     }
 
-    /// The pairs that some items make. Items that lack a half make none.
+    /// The pairs of some items. Items that lack a half have none.
     pub fn pairs(&self, items: &[usize], choice: Choice, seed: u64) -> Vec<Pair> {
         let whole = items.iter().copied().filter(|&item| self.has_image(item));
         whole.flat_map(|item| self.chosen(item, choice, seed)).collect()
     }
 
-    /// The captions of an item that a choice takes, as pairs.
+    /// The captions of an item that `choice` takes, as pairs.
     pub fn chosen(&self, item: usize, choice: Choice, seed: u64) -> Vec<Pair> {
         let captions: Vec<usize> = self.captions_of(item).collect();
         let chosen = match (choice, captions.len()) {
@@ -374,7 +375,8 @@ impl Corpus {
     }
 }
 
-/// So many of some items, drawn by the seed, in their order. More of the same seed contain fewer.
+/// Draws `count` of the items by the seed; they keep their order. A larger draw of the same seed
+/// contains a smaller one.
 pub fn drawn(items: &[usize], count: usize, seed: u64) -> Vec<usize> {
     let drawn = draw::sample(seed, SHARE, items.len(), count);
     drawn.into_iter().map(|at| items[at as usize]).collect()

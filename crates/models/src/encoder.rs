@@ -1,4 +1,4 @@
-//! From features and words to vectors of the joint space.
+//! Encoders: from features and words to vectors of the joint space.
 
 use nextpair_kernels::ops::{concat, gather, gru, linear, mean_rows, unit_rows, weight_norm};
 use nextpair_kernels::{Encoded, Tensor};
@@ -8,10 +8,10 @@ use crate::config::check_size;
 use crate::weights::{Declared, Start};
 use crate::{Error, Inputs, Pass, Setting, Texts};
 
-/// Added to norms, as SCAN and IMRAM do.
+/// Added to norms, as in SCAN and IMRAM.
 const EPSILON: f32 = 1e-8;
 
-/// What the encoders of SCAN and IMRAM have in common.
+/// Settings that the encoders of SCAN and IMRAM share.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Encoders {
@@ -19,9 +19,9 @@ pub struct Encoders {
     pub dim: usize,
     /// Dimensions of a word before the recurrent unit.
     pub word_dim: usize,
-    /// Whether regions are scaled to unit norm.
+    /// Whether to scale regions to unit norm.
     pub normalise_images: bool,
-    /// Whether words are scaled to unit norm.
+    /// Whether to scale words to unit norm.
     pub normalise_texts: bool,
     /// Whether the image layer is a direction and one scale.
     pub weight_norm: bool,
@@ -61,7 +61,7 @@ impl Encoders {
         all
     }
 
-    /// Regions of images: a linear layer, then unit norm.
+    /// Encodes the regions of images: a linear layer, then unit norm.
     pub(crate) fn images(&self, pass: &Pass<'_>, features: &Tensor) -> Result<Encoded, Error> {
         let (rows, regions) = region_rows(features)?;
         let rows = linear_images(pass, &rows)?;
@@ -69,7 +69,8 @@ impl Encoders {
         Ok(Encoded::uniform(rows, regions)?)
     }
 
-    /// Words of captions: both directions of the recurrent unit averaged, then unit norm.
+    /// Encodes the words of captions: the mean of both directions of the recurrent unit, then unit
+    /// norm.
     pub(crate) fn texts(&self, pass: &Pass<'_>, texts: &Texts) -> Result<Encoded, Error> {
         let (rows, offsets) = word_states(pass, texts, Reading::BothWays)?;
         let rows = if self.normalise_texts { unit_rows(&rows, EPSILON)? } else { rows };
@@ -77,7 +78,7 @@ impl Encoders {
     }
 }
 
-/// The regions of all images as rows, and how many an image has.
+/// The regions of all images as rows, and the number of regions per image.
 fn region_rows(features: &Tensor) -> Result<(Tensor, usize), Error> {
     match *features.shape() {
         [_, 0, _] => Err(Error::NoRegions { what: "every image".to_owned() }),
@@ -95,7 +96,7 @@ pub(crate) fn mean_regions(features: &Tensor) -> Result<Tensor, Error> {
 /// The weights of the linear layer of images.
 pub(crate) fn image_layer(features: usize, dim: usize, weight_norm: bool) -> Vec<Declared> {
     if weight_norm {
-        // What PyTorch gives a linear layer by default, and the scale that leaves it as it is.
+        // PyTorch's default for a linear layer, and the scale that preserves it.
         let bound = Start::Uniform(1.0 / (features as f64).sqrt());
         return vec![
             Declared::new("img_fc.weight_v", &[dim, features], bound),
@@ -110,7 +111,7 @@ pub(crate) fn image_layer(features: usize, dim: usize, weight_norm: bool) -> Vec
     ]
 }
 
-/// In which direction captions are read.
+/// The directions in which captions are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reading {
     Forwards,
@@ -118,7 +119,7 @@ pub(crate) enum Reading {
 }
 
 impl Reading {
-    /// What ends the names of the directions' weights.
+    /// Suffixes of the weights' names, one per direction.
     fn suffixes(self) -> &'static [&'static str] {
         match self {
             Reading::Forwards => &[""],
@@ -148,14 +149,15 @@ pub(crate) fn word_layers(
 
 /// `X W^T + b` for rows of features.
 pub(crate) fn linear_images(pass: &Pass<'_>, rows: &Tensor) -> Result<Tensor, Error> {
-    let weight = match pass.weights().has("img_fc.weight_v") {
-        true => weight_norm(pass.weight("img_fc.weight_v")?, pass.weight("img_fc.weight_g")?)?,
-        false => pass.weight("img_fc.weight")?.clone(),
+    let weight = if pass.weights().has("img_fc.weight_v") {
+        weight_norm(pass.weight("img_fc.weight_v")?, pass.weight("img_fc.weight_g")?)?
+    } else {
+        pass.weight("img_fc.weight")?.clone()
     };
     layer(rows, &weight, pass.weight("img_fc.bias")?, "image", "a region")
 }
 
-/// A linear layer of features, which may be of another dataset than the weights.
+/// A linear layer on features, which may come from another dataset than the weights.
 pub(crate) fn layer(
     rows: &Tensor,
     weight: &Tensor,
@@ -174,7 +176,7 @@ pub(crate) fn layer(
     Ok(linear(rows, weight, bias)?)
 }
 
-/// The states of the recurrent unit at every word, and where each caption begins.
+/// The states of the recurrent unit at every word, and the offset of each caption.
 pub(crate) fn word_states(
     pass: &Pass<'_>,
     texts: &Texts,

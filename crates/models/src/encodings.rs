@@ -1,4 +1,4 @@
-//! Encoded images and captions: encoders run once, what they give lies on disk.
+//! Encoded images and captions: encoders run once, and their output lies on disk.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -8,18 +8,17 @@ use nextpair_kernels::{Device, Encoded, Tensor};
 
 use crate::{Corpus, Error, Model};
 
-/// Encoded images or captions, kept on disk and mapped, so that they do not count as memory. A clone
-/// copies nothing.
+/// Encoded images or captions in a mapped file, which does not count as memory. Clones share it.
 #[derive(Clone)]
 pub struct Encodings {
     vectors: Matrix,
-    /// Where each item begins, and the end of the last.
+    /// The first row of each item, then the end of the last.
     offsets: Arc<[usize]>,
-    /// Which of them stands where, unless all do in their order.
+    /// The item at each position, unless all are in their own order.
     order: Option<Arc<[u32]>>,
 }
 
-/// Items that are encoded at once.
+/// Items encoded together.
 const CHUNK: usize = 128;
 
 impl Encodings {
@@ -53,7 +52,7 @@ impl Encodings {
         })
     }
 
-    /// What is already encoded.
+    /// Wraps items that are already encoded.
     pub fn of(encoded: &Encoded) -> Result<Self, Error> {
         let vectors = Matrix::from_vec(encoded.dim()?, encoded.to_f32s());
         Ok(Encodings { vectors, offsets: encoded.offsets.clone().into(), order: None })
@@ -79,11 +78,11 @@ impl Encodings {
         Ok(Encodings { vectors, offsets: offsets.into(), order: None })
     }
 
-    /// The same in another order, some left out or repeated: `order` names the item in every place.
-    /// Nothing is copied.
+    /// The same items in another order, possibly with some left out or repeated: `order` has the
+    /// item of every position. Copies nothing.
     ///
     /// # Panics
-    /// If there is no such item.
+    /// If an item does not exist.
     pub fn arranged(self, order: Vec<u32>) -> Self {
         let count = self.len();
         assert!(order.iter().all(|&at| (at as usize) < count), "an item beyond {count}");
@@ -91,17 +90,17 @@ impl Encodings {
         Encodings { order: Some(order), ..self }
     }
 
-    /// How many items there are.
+    /// Number of items.
     pub fn len(&self) -> usize {
         self.order.as_ref().map_or(self.offsets.len() - 1, |order| order.len())
     }
 
-    /// Whether there are none.
+    /// Whether there are no items.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// One vector per item: the mean of those that it has, in double precision.
+    /// One vector per item: the mean of its vectors, in double precision.
     pub fn means(&self) -> Result<Matrix, Error> {
         let dim = self.vectors.dim();
         let mut spill = Spill::new()?;
@@ -119,7 +118,7 @@ impl Encodings {
         Ok(spill.finish(dim, Dtype::F64)?)
     }
 
-    /// The vectors of items that have one each, in their order, without a copy.
+    /// The vectors of items that have one each, in order, without a copy.
     pub(crate) fn matrix(&self) -> Matrix {
         match &self.order {
             None => self.vectors.clone(),
@@ -127,18 +126,18 @@ impl Encodings {
         }
     }
 
-    /// The encoded item in a place.
+    /// The encoded item at a position.
     fn item(&self, at: u32) -> u32 {
         self.order.as_ref().map_or(at, |order| order[at as usize])
     }
 
-    /// The rows of the item in a place.
+    /// The rows of the item at a position.
     fn rows_of(&self, at: u32) -> Range<usize> {
         let item = self.item(at) as usize;
         self.offsets[item]..self.offsets[item + 1]
     }
 
-    /// The length of the longest vector.
+    /// The largest norm of a vector.
     pub(crate) fn longest(&self) -> f64 {
         let mut values = vec![0.0; self.vectors.dim()];
         (0..self.vectors.rows()).fold(0.0, |longest: f64, row| {
@@ -147,7 +146,7 @@ impl Encodings {
         })
     }
 
-    /// The numbers of some items, one after the other, and where each begins.
+    /// The numbers of some items, one after the other, and the offset of each.
     pub(crate) fn numbers(&self, items: &[u32]) -> (Vec<f32>, Vec<usize>) {
         let dim = self.vectors.dim();
         let mut offsets = vec![0];
@@ -177,7 +176,7 @@ mod tests {
 
     #[test]
     fn items_stand_where_they_are_arranged() {
-        // Three items: of one, two and one vectors.
+        // Three items, with one, two and one vectors.
         let values = vec![1.0f32, 2.0, 3.0, 4.0, 5.0, 8.0, 7.0, 9.0];
         let rows = Tensor::new(values, &[4, 2], Device::Cpu).unwrap();
         let encoded = Encoded { rows, offsets: vec![0, 1, 3, 4] };

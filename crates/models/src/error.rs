@@ -1,4 +1,4 @@
-//! What can go wrong with a model, its data and its files.
+//! Errors of models, their data and their files.
 
 use std::path::{Path, PathBuf};
 
@@ -8,27 +8,27 @@ use crate::Origin;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Of the data.
+    /// An error of the data.
     #[error(transparent)]
     Data(#[from] nextpair_data::Error),
-    /// Of the selection engine.
+    /// An error of the selection engine.
     #[error(transparent)]
     Engine(#[from] nextpair_engine::Error),
-    /// The kernels refused.
+    /// An error of the kernels.
     #[error(transparent)]
     Kernels(#[from] nextpair_kernels::Error),
-    /// A file that cannot be read as what it should be.
+    /// A file with unusable contents.
     #[error("{}: {what}", path.display())]
     File {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         what: String,
     },
     /// Weights that do not belong to the model: every missing, extra or misshapen tensor.
     #[error("{origin}: these are not the weights of this model:\n{}", listing.join("\n"))]
     Weights {
-        /// The file, or what else they came from.
+        /// The file, or another source of the weights.
         origin: String,
         /// One line for each tensor that is wrong.
         listing: Vec<String>,
@@ -38,21 +38,21 @@ pub enum Error {
     NoSuchSetting {
         /// The flag that sets it elsewhere.
         flag: &'static str,
-        /// What people call the architecture.
+        /// Name of the architecture.
         model: String,
     },
-    /// A setting that cannot be meant.
+    /// An invalid setting.
     #[error("{name}: {what}")]
     Setting {
         /// The setting.
         name: &'static str,
-        /// What is wrong with it.
+        /// The problem.
         what: String,
     },
     /// A caption without a word.
     #[error("caption {caption} has no words")]
     NoWords {
-        /// Its place in the batch or list.
+        /// Its position in the batch or list.
         caption: usize,
     },
     /// Images without a region.
@@ -61,14 +61,14 @@ pub enum Error {
         /// Which images or features.
         what: String,
     },
-    /// Numbers that have another shape than the model takes.
+    /// An input whose shape the model does not take.
     #[error("{what}: {found}, but the model takes {expected}")]
     Shape {
-        /// What was given.
+        /// The input.
         what: String,
-        /// What it has.
+        /// Its shape.
         found: String,
-        /// What was expected.
+        /// The shape that the model takes.
         expected: String,
     },
     /// A word id beyond the vocabulary of the model.
@@ -76,7 +76,7 @@ pub enum Error {
         "caption {caption} has the word id {id}, but the vocabulary of the model has {words} words"
     )]
     UnknownWord {
-        /// Its place in the batch or list.
+        /// Its position in the batch or list.
         caption: usize,
         /// The id.
         id: u32,
@@ -86,9 +86,9 @@ pub enum Error {
     /// A score that is NaN or infinite.
     #[error("the score of image {image} and caption {caption} of the batch is {value}")]
     Score {
-        /// The place of the image in the batch.
+        /// Position of the image in the batch.
         image: usize,
-        /// The place of the caption.
+        /// Position of the caption in the batch.
         caption: usize,
         /// The score.
         value: f32,
@@ -99,7 +99,7 @@ pub enum Error {
         /// Which number, and where.
         what: String,
     },
-    /// A run that another version or another vector unit has worked on.
+    /// A model that another version or another vector unit has trained.
     #[error(
         "{}: made by {made_by}, and this is {here}: numbers may differ in their last digits, so that \
          the results would be those of neither. Go on with it there, or name another folder; \
@@ -107,17 +107,17 @@ pub enum Error {
         folder.display()
     )]
     Mixed {
-        /// The folder of the run.
+        /// The folder of the model.
         folder: PathBuf,
-        /// Who has worked on it.
+        /// The versions and vector units that trained it.
         made_by: String,
-        /// Who was going to.
+        /// The version and vector unit of this process.
         here: Origin,
     },
-    /// A folder or dataset that lacks what training or evaluating needs.
+    /// A folder or dataset that lacks something training or evaluation needs.
     #[error("{what}")]
     Dataset {
-        /// What is missing.
+        /// The missing part.
         what: String,
     },
 }
@@ -127,7 +127,7 @@ impl Error {
         Error::File { path: path.to_path_buf(), what: what.into() }
     }
 
-    /// A setting that cannot be meant.
+    /// An invalid setting.
     pub fn setting(name: &'static str, what: impl Into<String>) -> Self {
         Error::Setting { name, what: what.into() }
     }

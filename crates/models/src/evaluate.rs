@@ -1,6 +1,6 @@
-//! How well a model finds captions for images and images for captions.
+//! Evaluates how well a model finds captions for images and images for captions.
 //!
-//! Ties: of equal scores the higher index ranks first. A NaN is an error.
+//! Ties: of equal scores, the higher index ranks first. A NaN is an error.
 
 use nextpair_data::{Progress, Side};
 use nextpair_engine::{Recall, ranks};
@@ -11,11 +11,11 @@ use crate::{Corpus, Encodings, Error, Model};
 /// Recall in one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Retrieval {
-    /// Percentage of queries answered at rank 1.
+    /// Percentage of queries with a right answer at rank 1.
     pub r1: f64,
-    /// Within 5.
+    /// Percentage within rank 5.
     pub r5: f64,
-    /// Within 10.
+    /// Percentage within rank 10.
     pub r10: f64,
     /// The median rank, from 1.
     pub median_rank: f64,
@@ -26,17 +26,17 @@ pub struct Retrieval {
 /// Recall in both directions, averaged over folds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Evaluation {
-    /// Images looking for their captions.
+    /// Text retrieval: images as queries.
     pub text: Retrieval,
-    /// Captions looking for their image.
+    /// Image retrieval: captions as queries.
     pub image: Retrieval,
-    /// The six recalls added.
+    /// Sum of the six recalls.
     pub rsum: f64,
-    /// Images there were.
+    /// Number of images.
     pub images: usize,
-    /// Captions there were.
+    /// Number of captions.
     pub captions: usize,
-    /// Parts they were evaluated in.
+    /// Number of folds.
     pub folds: usize,
 }
 
@@ -58,7 +58,7 @@ impl Retrieval {
             let mut fold = *fold;
             mean.numbers().into_iter().zip(fold.numbers()).for_each(|(sum, part)| *sum += *part);
         }
-        // Divided once, in the end: the mean of whole numbers is as round as it can be.
+        // Divide once, at the end, to round once.
         mean.numbers().into_iter().for_each(|sum| *sum /= folds.len() as f64);
         mean
     }
@@ -68,8 +68,8 @@ impl Retrieval {
     }
 }
 
-/// Evaluates a model on items, each with all its captions. With `folds`, consecutive parts of
-/// equal size are evaluated by themselves and averaged (COCO's 1K protocol is five folds).
+/// Evaluates a model on items, each with all its captions. With `folds`, evaluates consecutive
+/// parts of equal size separately and averages them (COCO's 1K protocol is five folds).
 pub fn evaluate(
     model: &Model,
     corpus: &Corpus,

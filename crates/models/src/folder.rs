@@ -1,13 +1,13 @@
-//! The folder of a model that is trained.
+//! The folder of a model in training.
 //!
 //! ```text
 //! MODEL/
-//!   model.json          what was asked for, resolved: model, training, data, version
-//!   vocabulary.json     the words, for models that read
-//!   pairs.jsonl         the pairs that it learns from: item and caption
+//!   model.json          the resolved settings: model, training, data, version
+//!   vocabulary.json     the vocabulary, for models that read words
+//!   pairs.jsonl         the training pairs: item and caption
 //!   log.jsonl           one line per epoch
 //!   model.safetensors   the weights to use: the best so far
-//!   state.safetensors   everything that training needs to go on after the last epoch
+//!   state.safetensors   everything that training needs to resume after the last epoch
 //!   .lock               held by the process that writes to the folder
 //! ```
 
@@ -41,13 +41,13 @@ pub struct ModelFolder {
     vocabulary: Option<Vocabulary>,
 }
 
-/// A pair as it is written down.
+/// A line of `pairs.jsonl`.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct PairLine {
     item: String,
     caption: usize,
-    /// The item that has the caption, if it is another one: annotators make mistakes.
+    /// The item that the caption belongs to, if it is another one: annotators make mistakes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     caption_of: Option<String>,
 }
@@ -79,7 +79,7 @@ impl ModelFolder {
         Self::make(folder, spec, vocabulary, &lines, |_| Ok(()))
     }
 
-    /// Makes the folder of a model that was trained elsewhere, for `epochs`. It has no pairs.
+    /// Creates the folder of a model that was trained elsewhere, for `epochs`. It has no pairs.
     pub fn adopt(
         folder: &Path,
         origin: &Path,
@@ -95,7 +95,7 @@ impl ModelFolder {
         })
     }
 
-    /// Writes what does not change, and what `more` writes.
+    /// Writes the files that do not change, and those that `more` writes.
     fn make(
         folder: &Path,
         mut spec: Spec,
@@ -109,9 +109,10 @@ impl ModelFolder {
         }
         let _lock = lock(folder)?;
         if spec_path(folder).exists() {
-            let what = match spec.adopted {
-                true => "there is a model already; name another folder",
-                false => "there is a model already; --resume continues it",
+            let what = if spec.adopted {
+                "there is a model already; name another folder"
+            } else {
+                "there is a model already; --resume continues it"
             };
             return Err(Error::file(folder, what));
         }
@@ -130,7 +131,7 @@ impl ModelFolder {
         Ok(made)
     }
 
-    /// Whether a model was started in a folder.
+    /// Whether a folder holds a model.
     pub fn is_there(folder: &Path) -> bool {
         spec_path(folder).exists()
     }
@@ -153,18 +154,19 @@ impl ModelFolder {
         Ok(opened)
     }
 
-    /// The bytes of a file that must be as it was when the run was made.
+    /// Reads a file that must not have changed since the folder was created.
     fn read_unchanged(&self, name: &str) -> Result<Vec<u8>, Error> {
         let path = self.folder.join(name);
         let bytes = ordinary::read(&path)?;
-        match self.spec.files.get(name) == Some(&fingerprint(&bytes)) {
-            true => Ok(bytes),
-            false => Err(Error::file(&path, "was changed after the model was made")),
+        if self.spec.files.get(name) == Some(&fingerprint(&bytes)) {
+            Ok(bytes)
+        } else {
+            Err(Error::file(&path, "was changed after the model was made"))
         }
     }
 
-    /// Lets this process go on with the run, and writes it down where it is new to it. Something to
-    /// tell to people may come of that.
+    /// Admits this process to continue the training, and records it if it is new. Returns a note
+    /// for the user in that case.
     pub fn admit(&mut self, mixing: Mixing) -> Result<Option<String>, Error> {
         let here = Origin::here();
         match self.spec.makers().admit(&here, mixing, &self.folder)? {
@@ -178,28 +180,28 @@ impl ModelFolder {
         }
     }
 
-    /// Keeps other processes from writing to the run for as long as the result lives.
+    /// Keeps other processes from writing to the folder while the lock lives.
     pub(crate) fn lock(&self) -> Result<FolderLock, Error> {
         lock(&self.folder)
     }
 
-    /// Where it lies.
+    /// The path of the folder.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// What it is made of.
+    /// The resolved settings.
     pub fn spec(&self) -> &Spec {
         &self.spec
     }
 
-    /// Its words, if the model reads.
+    /// The vocabulary, if the model reads words.
     pub fn vocabulary(&self) -> Option<&Vocabulary> {
         self.vocabulary.as_ref()
     }
 
-    /// The dataset that the run learns from, to go on with it: other features than those it has
-    /// seen would be another run.
+    /// The dataset to continue training on. It must have the features that training has seen so
+    /// far.
     pub fn training_corpus(&self, dataset: Dataset) -> Result<Corpus, Error> {
         if self.spec.adopted {
             return Err(Error::file(&self.folder, "a converted model cannot be trained further"));
@@ -211,9 +213,9 @@ impl ModelFolder {
         self.corpus(dataset)
     }
 
-    /// A dataset as the model of this run takes it.
+    /// A dataset in the form that this model takes.
     pub fn corpus(&self, dataset: Dataset) -> Result<Corpus, Error> {
-        // Another dataset may call its features otherwise; there the last ones are taken.
+        // Another dataset may name its features differently; then take its last ones.
         let known = |side, name: &str| dataset.features(side, Some(name)).is_ok();
         let images = Some(self.spec.image_features.as_str());
         let images = images.filter(|name| known(Side::Image, name));
@@ -224,28 +226,26 @@ impl ModelFolder {
             None => Corpus::of_vectors(dataset, images, texts)?,
         };
         let (found, expected) = (corpus.inputs(), self.spec.inputs);
-        match found == expected {
-            true => Ok(corpus),
-            false => {
-                let texts = if self.spec.model.reads_words() { "words" } else { "a caption" };
-                let told = |i: Inputs| format!("{} numbers a region, {} {texts}", i.image, i.text);
-                Err(Error::Shape {
-                    what: format!("the features of {}", corpus.dataset().folder().display()),
-                    found: told(found),
-                    expected: told(expected),
-                })
-            }
+        if found == expected {
+            return Ok(corpus);
         }
+        let texts = if self.spec.model.reads_words() { "words" } else { "a caption" };
+        let told = |i: Inputs| format!("{} numbers a region, {} {texts}", i.image, i.text);
+        Err(Error::Shape {
+            what: format!("the features of {}", corpus.dataset().folder().display()),
+            found: told(found),
+            expected: told(expected),
+        })
     }
 
-    /// What to say where a dataset lacks the features of the run and others stand in for them.
+    /// A note for the user if the dataset lacks the model's image features and others stand in.
     pub fn stand_in(&self, corpus: &Corpus) -> Option<String> {
         let (expected, found) = (&self.spec.image_features, &corpus.image_features().0.name);
         (expected != found && !self.spec.adopted)
             .then(|| format!("no image features {expected} in the dataset; {found} stand in"))
     }
 
-    /// The pairs it learns from, found in a dataset.
+    /// The training pairs, looked up in a dataset.
     pub fn pairs(&self, corpus: &Corpus) -> Result<Vec<Pair>, Error> {
         let path = self.folder.join(PAIRS);
         if self.spec.adopted {
@@ -288,7 +288,7 @@ impl ModelFolder {
         Ok(pairs)
     }
 
-    /// The model with the weights to use.
+    /// The model with its best weights.
     pub fn model(&self, device: Device) -> Result<Model, Error> {
         let path = self.folder.join(WEIGHTS);
         if !path.exists() {
@@ -302,21 +302,19 @@ impl ModelFolder {
     }
 }
 
-/// What the fingerprint of the dataset is called among those of files.
+/// Key of the dataset's fingerprint among those of files.
 const DATASET: &str = "dataset";
 
 fn too_few(pairs: usize) -> Error {
     Error::Dataset { what: format!("{pairs} pairs to learn from; at least 2 are needed") }
 }
 
-/// An error if the words are not as many as the model has.
+/// Fails if the vocabulary and the model differ in their number of words.
 fn check_words(vocabulary: &Vocabulary, inputs: Inputs, origin: &Path) -> Result<(), Error> {
     let (found, expected) = (vocabulary.words().len(), inputs.text);
-    match found == expected {
-        true => Ok(()),
-        false => {
-            let what = format!("{found} words in the vocabulary, but {expected} in the model");
-            Err(Error::file(origin, what))
-        }
+    if found == expected {
+        return Ok(());
     }
+    let what = format!("{found} words in the vocabulary, but {expected} in the model");
+    Err(Error::file(origin, what))
 }

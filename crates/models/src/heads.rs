@@ -1,5 +1,5 @@
-//! Heads on frozen embeddings: what people train who have vectors of CLIP, SigLIP, MiniLM or any
-//! other encoder. One linear layer or a small perceptron per side, then the cosine.
+//! Heads on frozen embeddings, for vectors of CLIP, SigLIP, MiniLM or any other encoder. One linear
+//! layer or a small perceptron per side, then the cosine.
 
 use nextpair_kernels::ops::{relu, unit_rows};
 use nextpair_kernels::{Encoded, Tensor};
@@ -12,7 +12,7 @@ use crate::{
     Architecture, Comparison, Declared, Dot, Error, Inputs, Pass, Setting, Texts, Weights,
 };
 
-/// The settings of heads.
+/// Settings of heads.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Heads {
@@ -84,7 +84,7 @@ impl Architecture for Heads {
         all
     }
 
-    /// Images with several regions are averaged first.
+    /// Averages the regions of an image first.
     fn encode_images(&self, pass: &Pass<'_>, features: &Tensor) -> Result<Encoded, Error> {
         self.project(pass, "image", &mean_regions(features)?)
     }

@@ -12,22 +12,22 @@ use crate::scan::NormaliserName;
 use crate::weights::Start;
 use crate::{Architecture, Comparison, Declared, Error, Inputs, Pass, Setting, Texts, Weights};
 
-/// The settings of IMRAM.
+/// Settings of IMRAM.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Imram {
     /// The encoders.
     pub encoders: Encoders,
-    /// Which directions are added up.
+    /// Which directions to add up.
     pub mode: Directions,
     /// Steps of attention, K.
     pub steps: usize,
-    /// The temperature of the attention, lambda.
+    /// Temperature of the attention, lambda.
     pub temperature: f32,
-    /// How raw scores are normalised over the queries.
+    /// How to normalise raw scores over the queries.
     #[serde(with = "NormaliserName")]
     pub normaliser: Normaliser,
-    /// Whether refined queries are scaled to unit length. The published scripts do not.
+    /// Whether to scale refined queries to unit norm. The published scripts do not.
     pub normalise_memory: bool,
 }
 
@@ -57,7 +57,7 @@ impl Default for Imram {
     }
 }
 
-/// The memories of both directions exist whatever the mode; an unused one gets no gradient.
+/// Both memories exist whatever the mode; an unused one gets no gradient.
 const MEMORIES: [&str; 2] = ["mem_t2i", "mem_i2t"];
 
 impl Imram {
@@ -81,7 +81,7 @@ impl Imram {
         let [of_words, of_regions] = MEMORIES;
         let (name, _) = asking.own_and_other(of_regions, of_words);
         let part = |part: &str| Ok::<_, Error>(weights.get(&format!("{name}.{part}"))?.clone());
-        // With one step the memory is never asked.
+        // One step does not use the memory.
         let memory = match self.steps {
             1 => None,
             _ => Some(MemoryWeights {
@@ -121,7 +121,7 @@ impl Architecture for Imram {
     fn declare(&self, inputs: Inputs) -> Vec<Declared> {
         let dim = self.encoders.dim;
         let mut all = self.encoders.declare(inputs);
-        // What PyTorch gives a linear layer by default.
+        // PyTorch's default for a linear layer.
         let bound = Start::Uniform(1.0 / ((2 * dim) as f64).sqrt());
         for memory in MEMORIES {
             for layer in ["linear", "gate"] {

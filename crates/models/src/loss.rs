@@ -1,4 +1,4 @@
-//! Hinge losses on a square of scores, and which of the scores they look at.
+//! Hinge losses on a square of scores, and the scores that they depend on.
 //!
 //! With `S[i, j]` the score of image `i` and caption `j`, positives on the diagonal:
 //!
@@ -9,9 +9,9 @@
 //! sum of hinges:  sum_ij a_ij + sum_ij b_ij
 //! ```
 //!
-//! Both are sums of scores with whole-number factors, once it is known which hinges count. So a
-//! loss is its value and those factors; scores with factor 0 need no gradient. With max violation
-//! that leaves at most `3 B` of the `B^2` pairs.
+//! Once it is known which hinges count, both are sums of scores with whole-number factors. So a
+//! loss is its value and those factors; scores with factor 0 need no gradient. With max violation,
+//! at most `3 B` of the `B^2` pairs remain.
 
 use serde::{Deserialize, Serialize};
 
@@ -29,16 +29,16 @@ pub enum Violation {
 /// A loss: its value and its gradient.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Loss {
-    /// Summed over the batch.
+    /// The loss, summed over the batch.
     pub value: f64,
-    /// The scores with a gradient, as `(image, caption)`, and the gradient.
+    /// The scores with a gradient, as `(image, caption)`, and their gradients.
     pub pairs: Vec<((u32, u32), f32)>,
 }
 
 /// The loss of a square of scores, row by row.
 ///
-/// Where PyTorch has to choose, so it does here: of equal violations the first counts, and a
-/// hinge of exactly 0 still passes its gradient on.
+/// Follows PyTorch where there is a choice: of equal violations the first counts, and a hinge of
+/// exactly 0 still passes its gradient on.
 ///
 /// # Panics
 /// If the scores are not a square.
@@ -65,10 +65,8 @@ pub fn loss(scores: &[f32], batch: usize, margin: f64, violation: Violation) -> 
             };
             match violation {
                 Violation::Max => {
-                    let violated = |other: usize| match other == own {
-                        true => 0.0,
-                        false => hinge(other).max(0.0),
-                    };
+                    let violated =
+                        |other: usize| if other == own { 0.0 } else { hinge(other).max(0.0) };
                     let first_largest = (1..batch).fold(0, |best, other| {
                         if violated(other) > violated(best) { other } else { best }
                     });

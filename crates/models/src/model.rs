@@ -21,10 +21,10 @@ pub struct Model {
 }
 
 impl Model {
-    /// With the first weights of a seed.
+    /// Initialises the weights from a seed.
     ///
     /// # Errors
-    /// If the settings cannot be meant.
+    /// If the settings are invalid.
     pub fn new(
         architecture: impl Into<Arc<dyn Architecture>>,
         inputs: Inputs,
@@ -37,10 +37,10 @@ impl Model {
         Ok(Model { architecture, inputs, weights, device })
     }
 
-    /// With these weights, which must be exactly those of the model. `origin` is for errors.
+    /// Takes these weights, which must be exactly those of the model. Errors name `origin`.
     ///
     /// # Errors
-    /// If they are not, with a line for each that is wrong.
+    /// If they are not, with a line for each wrong one.
     pub fn from_tensors(
         architecture: impl Into<Arc<dyn Architecture>>,
         inputs: Inputs,
@@ -52,10 +52,10 @@ impl Model {
         Self::from_stored(architecture.into(), inputs, stored.collect(), origin, device)
     }
 
-    /// With the weights of a safetensors file.
+    /// Reads the weights from a safetensors file.
     ///
     /// # Errors
-    /// If it cannot be read, or they are not those of the model.
+    /// If the file cannot be read, or has other weights than the model.
     pub fn load(
         architecture: impl Into<Arc<dyn Architecture>>,
         inputs: Inputs,
@@ -89,7 +89,7 @@ impl Model {
         &*self.architecture
     }
 
-    /// What it is fed.
+    /// Its inputs.
     pub fn inputs(&self) -> Inputs {
         self.inputs
     }
@@ -103,28 +103,28 @@ impl Model {
         &mut self.weights
     }
 
-    /// Where it computes.
+    /// Its device.
     pub fn device(&self) -> Device {
         self.device
     }
 
-    /// Images from features: images by regions by numbers.
+    /// Encodes images from features: images by regions by numbers.
     ///
     /// # Errors
-    /// If the features do not fit the weights.
+    /// If the features do not match the weights.
     pub fn encode_images(&self, features: &Tensor) -> Result<Encoded, Error> {
         self.architecture.encode_images(&Pass::new(&self.weights, Mode::Evaluate), features)
     }
 
-    /// Captions from words or vectors.
+    /// Encodes captions from words or vectors.
     ///
     /// # Errors
-    /// If the captions do not fit the weights.
+    /// If the captions do not match the weights.
     pub fn encode_texts(&self, texts: &Texts) -> Result<Encoded, Error> {
         self.architecture.encode_texts(&Pass::new(&self.weights, Mode::Evaluate), texts)
     }
 
-    /// How it compares, with the weights as they are now.
+    /// How it compares encoded images and captions, with the current weights.
     ///
     /// # Errors
     /// If a weight is missing.
@@ -132,10 +132,10 @@ impl Model {
         self.architecture.comparison(&self.weights)
     }
 
-    /// The similarity of what it encoded: `rows` of the side `of_rows`, `columns` of the other.
+    /// The similarity of encoded `rows` of the side `of_rows` and `columns` of the other side.
     ///
     /// # Errors
-    /// If the numbers cannot be compared.
+    /// If they cannot be compared.
     pub fn similarity(
         &self,
         of_rows: Side,

@@ -1,4 +1,4 @@
-//! Who computed something: versions of the program, and vector units, do not mix unsaid.
+//! The origin of numbers: versions of the program and vector units do not mix unnoticed.
 
 use std::fmt;
 use std::path::Path;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Error;
 
-/// What the last digits of weights and scores depend on.
+/// A version and a vector unit, on which the last digits of weights and scores depend.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Origin {
@@ -18,32 +18,32 @@ pub struct Origin {
     pub unit: String,
 }
 
-/// Whether work that something else began may be continued.
+/// Whether to continue work that another origin began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mixing {
-    /// It is an error.
+    /// Fail.
     Refuse,
-    /// It may, and is written down.
+    /// Continue, and record it.
     Accept,
 }
 
-/// Who has worked on a run so far.
+/// The origins that have worked on a model so far.
 #[derive(Clone, Copy, Debug)]
 pub struct Makers<'a> {
     /// The version that began it.
     pub version: &'a str,
-    /// The vector unit that it began on; older versions did not write it down.
+    /// The vector unit that began it; older versions did not record it.
     pub unit: Option<&'a str>,
-    /// Who else was let in.
+    /// Origins that were admitted later.
     pub continued_by: &'a [Origin],
 }
 
-/// How a process is let in to go on with a run.
+/// How a process is admitted to continue the work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Admission {
-    /// It is one of those that have worked on it.
+    /// Its origin has worked on the model before.
     Known,
-    /// It is new and has to be written down. This is to be told to people.
+    /// Its origin is new and must be recorded. The text is a note for the user.
     New(String),
 }
 
@@ -61,7 +61,7 @@ impl fmt::Display for Origin {
 }
 
 impl Makers<'_> {
-    /// Whether `origin` may go on with the run in `folder`.
+    /// Whether `origin` may continue the work in `folder`.
     pub fn admit(
         &self,
         origin: &Origin,
@@ -131,7 +131,7 @@ mod tests {
             assert!(known(admit(unit, &let_in, &old, Mixing::Refuse)));
         }
         assert!(refused(admit(unit, std::slice::from_ref(&new), &newer, Mixing::Refuse)));
-        // A run that does not say its unit: noted once, and from then on it is said.
+        // A model without a recorded vector unit: noted once, and recorded from then on.
         assert!(noted(admit(None, &[], &old, Mixing::Refuse)));
         assert!(refused(admit(None, &[], &newer, Mixing::Refuse)));
         assert!(refused(admit(None, std::slice::from_ref(&old), &new, Mixing::Refuse)));

@@ -1,10 +1,10 @@
 //! Checkpoints of the published code of VSE++, SCAN and IMRAM: `model_best.pth.tar`.
 //!
-//! Such a file is a pickle of a dictionary: `model` has the parameters, `opt` what the training
-//! was started with. Both formats of PyTorch are read, that of 1.6 and later and the older one,
-//! made by Python 2 or 3. Nothing in a file is ever executed, and a damaged or hostile one gives
-//! an error: sizes are checked before anything is allocated for them, and the tensors of a file
-//! together take no more room than the file (twice as much where it has half precision).
+//! Such a file is a pickle of a dictionary: `model` has the parameters, `opt` the options of the
+//! training. This module reads both formats of PyTorch, that of 1.6 and later and the older one,
+//! written by Python 2 or 3. It never executes anything in a file, and a damaged or hostile file
+//! gives an error. Sizes are checked before anything is allocated, and the tensors of a file
+//! together take no more memory than the file (twice as much if it has half precision).
 
 mod archive;
 mod legacy;
@@ -25,23 +25,23 @@ use legacy::Storages;
 use pickle::{Pickle, Value};
 use view::View;
 
-/// What a published checkpoint holds.
+/// Contents of a published checkpoint.
 #[derive(Debug)]
 pub struct Checkpoint {
     /// The parameters under our names, in single precision, on the CPU.
     pub parameters: BTreeMap<String, Tensor>,
-    /// What the training was started with, such as `embed_size` or `raw_feature_norm`: truth
-    /// values, numbers, texts and null. Empty if the file does not tell.
+    /// Options of the training, such as `embed_size` or `raw_feature_norm`: booleans, numbers,
+    /// strings and null. Empty if the file has none.
     pub settings: BTreeMap<String, serde_json::Value>,
-    /// The epoch after which it was written, counted as the release counts: VSE++ and IMRAM
-    /// from 1, SCAN from 0.
+    /// The epoch after which it was written, as the release counts: VSE++ and IMRAM from 1, SCAN
+    /// from 0.
     pub epoch: Option<i64>,
-    /// The sum of the six recalls on the validation split, in percent, that made it the best.
+    /// The best sum of the six recalls on the validation split, in percent.
     pub best_rsum: Option<f64>,
 }
 
 impl Checkpoint {
-    /// The model it is of, and its settings. `path` is what errors call it.
+    /// The model of the checkpoint, and its settings. Errors name `path`.
     ///
     /// # Errors
     /// If the settings or the weights are not those of a published model.
@@ -62,7 +62,7 @@ impl Checkpoint {
             let what = "a SCAN whose captions are read in one direction, which is not known here";
             return Err(Error::file(path, what));
         }
-        // The tensors know their sizes better than anybody.
+        // The sizes of the tensors take precedence over the options.
         options.insert("embed_size".to_owned(), size(&["img_fc.bias"], 0).into());
         options.insert("word_dim".to_owned(), size(&["embed.weight"], 1).into());
         let config = Config::from_published(family, &serde_json::Value::Object(options))?;
@@ -79,7 +79,7 @@ pub fn read(path: &Path) -> Result<Checkpoint, Error> {
     from_bytes(path, &nextpair_data::ordinary::read(path)?)
 }
 
-/// The same as [`read`], for a file that is already in memory; `path` is what errors call it.
+/// [`read`] for a file that is already in memory. Errors name `path`.
 pub fn from_bytes(path: &Path, bytes: &[u8]) -> Result<Checkpoint, Error> {
     let fail = |what: String| Error::file(path, what);
     let (pickle, mut source) = Source::read(bytes).map_err(fail)?;
@@ -91,7 +91,7 @@ pub fn from_bytes(path: &Path, bytes: &[u8]) -> Result<Checkpoint, Error> {
     for (name, view) in views {
         let tensor = source.tensor(view, &mut allowance);
         let tensor = tensor.and_then(|tensor| match name.as_str() {
-            // One number for the whole matrix, which PyTorch kept with no axis or with one.
+            // One number for the whole matrix, stored by PyTorch with no axis or with one.
             "img_fc.weight_g" => tensor.reshaped(&[1]).map_err(|e| e.to_string()),
             _ => Ok(tensor),
         });
@@ -107,7 +107,7 @@ pub fn from_bytes(path: &Path, bytes: &[u8]) -> Result<Checkpoint, Error> {
     })
 }
 
-/// Where the numbers of the tensors are.
+/// Source of the tensors' numbers.
 enum Source<'a> {
     Archive(Archive<'a>),
     Legacy(Storages<'a>),
@@ -137,7 +137,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// The parameters by our names: all that a model needs, and no other.
+/// The parameters by our names: exactly those a model needs.
 fn views<'a>(path: &Path, model: Value<'a>) -> Result<BTreeMap<String, &'a View>, Error> {
     let fail = |what: String| Error::file(path, what);
     // IMRAM has one state dict, the others a list of one per encoder.
@@ -181,8 +181,8 @@ fn views<'a>(path: &Path, model: Value<'a>) -> Result<BTreeMap<String, &'a View>
     Err(Error::Weights { origin: path.display().to_string(), listing })
 }
 
-/// The plain values of `opt`. Texts can be shared in a pickle; they may not take more bytes
-/// than `allowance` when each setting has its own.
+/// The plain values of `opt`. A pickle can share strings; with a copy for each setting, they may
+/// not take more than `allowance` bytes.
 fn settings(
     opt: Option<Value<'_>>,
     mut allowance: usize,

@@ -1,4 +1,4 @@
-//! The options of the published implementations as our settings.
+//! Turns the options of the published implementations into our settings.
 
 use nextpair_kernels::{Aggregation, Normaliser};
 use serde_json::Value;
@@ -9,12 +9,12 @@ use crate::scan::{Asks, Scan};
 use crate::vse::{Measure, Vse};
 use crate::{Config, Error};
 
-/// What errors call the options.
+/// Name of the options in errors.
 const OPTIONS: &str = "options of the checkpoint";
 
 impl Config {
-    /// The model of a `family` (`VSE++`, `SCAN` or `IMRAM`) that was trained with these options,
-    /// called as the published implementations call them.
+    /// The model of a `family` (`VSE++`, `SCAN` or `IMRAM`) trained with these options, which have
+    /// the names of the published implementations.
     pub fn from_published(family: &str, options: &Value) -> Result<Self, Error> {
         let unknown = |what: String| Error::setting(OPTIONS, what);
         let text = |key: &str| options[key].as_str().unwrap_or("");

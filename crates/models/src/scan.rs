@@ -10,25 +10,25 @@ use crate::config::check_positive;
 use crate::encoder::Encoders;
 use crate::{Architecture, Comparison, Declared, Error, Inputs, Pass, Setting, Texts, Weights};
 
-/// The settings of SCAN.
+/// Settings of SCAN.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Scan {
     /// The encoders.
     pub encoders: Encoders,
-    /// Who attends to whom.
+    /// The side that attends to the other.
     pub direction: Asks,
-    /// The temperature of the attention, lambda.
+    /// Temperature of the attention, lambda.
     pub temperature: f32,
-    /// How raw scores are normalised over the queries.
+    /// How to normalise raw scores over the queries.
     #[serde(with = "NormaliserName")]
     pub normaliser: Normaliser,
-    /// How the relevances of the queries become one score.
+    /// How to aggregate the relevances of the queries into one score.
     #[serde(with = "AggregationName")]
     pub aggregation: Aggregation,
 }
 
-/// Who attends to whom.
+/// The side that attends to the other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Asks {

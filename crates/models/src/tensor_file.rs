@@ -11,17 +11,17 @@ use safetensors::tensor::{Dtype, View};
 
 use crate::Error;
 
-/// A tensor as a file has it.
+/// A tensor read from a file.
 #[derive(Clone, Debug)]
 pub(crate) struct Stored {
     pub(crate) dtype: Dtype,
     pub(crate) shape: Vec<usize>,
-    /// In single precision; none where it does not hold floating-point numbers.
+    /// The numbers in single precision; none unless they are floating-point.
     pub(crate) values: Option<Vec<f32>>,
 }
 
 impl Stored {
-    /// Little-endian bytes of a shape that has been checked.
+    /// From the little-endian bytes of a shape that has been checked.
     fn new(dtype: Dtype, shape: &[usize], bytes: &[u8]) -> Self {
         Stored { dtype, shape: shape.to_vec(), values: singles(dtype, bytes) }
     }
@@ -34,7 +34,7 @@ impl From<&Tensor> for Stored {
     }
 }
 
-/// Floating-point numbers of any kind in single precision.
+/// Floating-point numbers of any type in single precision.
 pub(crate) fn singles(dtype: Dtype, bytes: &[u8]) -> Option<Vec<f32>> {
     fn decode<const N: usize>(bytes: &[u8], decode: impl Fn([u8; N]) -> f32) -> Option<Vec<f32>> {
         let number = |bytes: &[u8]| Some(decode(bytes.try_into().ok()?));
@@ -49,7 +49,7 @@ pub(crate) fn singles(dtype: Dtype, bytes: &[u8]) -> Option<Vec<f32>> {
     }
 }
 
-/// The tensors of a file, each copied.
+/// Reads and copies the tensors of a file.
 pub(crate) fn read(path: &Path) -> Result<BTreeMap<String, Stored>, Error> {
     let bytes = ordinary::read(path)?;
     let file = safetensors::SafeTensors::deserialize(&bytes);
@@ -60,7 +60,7 @@ pub(crate) fn read(path: &Path) -> Result<BTreeMap<String, Stored>, Error> {
     Ok(file.tensors().into_iter().map(stored).collect())
 }
 
-/// A tensor as it is written.
+/// A tensor to write.
 struct Written<'a> {
     shape: &'a [usize],
     bytes: Vec<u8>,
@@ -84,7 +84,8 @@ impl View for &Written<'_> {
     }
 }
 
-/// Writes tensors whole or not at all, with a word about them. The fingerprint of the file.
+/// Writes tensors with one entry of metadata, whole or not at all. Returns the fingerprint of the
+/// file.
 pub(crate) fn write<'a>(
     path: &Path,
     tensors: impl Iterator<Item = (String, &'a Tensor)>,
@@ -104,7 +105,7 @@ pub(crate) fn write<'a>(
     Ok(fingerprint(&bytes))
 }
 
-/// A word that a file has about its tensors.
+/// The metadata of a file under `key`.
 pub(crate) fn metadata(path: &Path, key: &str) -> Result<Option<String>, Error> {
     let bytes = ordinary::read(path)?;
     let (_, head) = safetensors::SafeTensors::read_metadata(&bytes)

@@ -1,17 +1,18 @@
-//! Captions as models take them.
+//! Captions in the form that models take.
 
 use nextpair_kernels::{Device, Tensor};
 
 use crate::Error;
 
-/// A batch of captions: word ids for models that read, vectors for heads on frozen embeddings.
+/// A batch of captions: word ids for models that read words, vectors for heads on frozen
+/// embeddings.
 #[derive(Clone, Debug)]
 pub enum Texts {
     /// The ids of all words, caption after caption, start and end markers included.
     Words {
         /// The ids.
         ids: Vec<u32>,
-        /// Where each caption begins, and the end of the last.
+        /// The first word of each caption, then the end of the last.
         offsets: Vec<usize>,
     },
     /// One vector per caption.
@@ -19,10 +20,10 @@ pub enum Texts {
 }
 
 impl Texts {
-    /// Captions given as lists of ids.
+    /// Captions from lists of word ids.
     ///
     /// # Errors
-    /// If one is empty.
+    /// If a caption is empty.
     pub fn words(captions: &[impl AsRef<[u32]>]) -> Result<Self, Error> {
         let mut offsets = vec![0];
         let mut ids = Vec::new();
@@ -36,13 +37,13 @@ impl Texts {
         Ok(Texts::Words { ids, offsets })
     }
 
-    /// Vectors given as numbers, `dim` for each caption.
+    /// Captions from vectors of `dim` numbers each.
     pub fn vectors(values: Vec<f32>, dim: usize, device: Device) -> Result<Self, Error> {
         let count = values.len() / dim.max(1);
         Ok(Texts::Vectors(Tensor::new(values, &[count, dim], device)?))
     }
 
-    /// How many captions there are.
+    /// Number of captions.
     pub fn len(&self) -> usize {
         match self {
             Texts::Words { offsets, .. } => offsets.len() - 1,
@@ -50,7 +51,7 @@ impl Texts {
         }
     }
 
-    /// Whether there are none.
+    /// Whether there are no captions.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -1,4 +1,4 @@
-//! Training a model in its folder: epochs, a checkpoint after each, the best on dev kept.
+//! Trains a model in its folder: epochs, a checkpoint after each, the best on dev kept.
 
 use std::time::{Duration, Instant};
 
@@ -13,15 +13,15 @@ use crate::trainer::Trainer;
 use crate::training::Epoch;
 use crate::{Error, Model};
 
-/// The state is written after an epoch if training has since taken so many times as long as writing
-/// did the last time. What a killed process has to repeat ends with the same bytes.
+/// Minimum training time between two writes of the state, as a multiple of the time of the last
+/// write. Epochs repeated after a kill end with the same bytes.
 const WORTH_WRITING: u32 = 30;
 
-/// Trains the model of a folder until its last epoch, from where it was left. `report` is told of
+/// Trains the model of a folder up to its last epoch, from where it stopped. Calls `report` after
 /// every epoch.
 ///
 /// # Errors
-/// If the dataset is not the one it was made for, or something cannot be read, computed or written.
+/// If the dataset is another than the folder's, or something cannot be read, computed or written.
 pub fn train(
     folder: &ModelFolder,
     corpus: &Corpus,
@@ -29,8 +29,8 @@ pub fn train(
     progress: &dyn Progress,
     report: impl FnMut(&Epoch) + Send,
 ) -> Result<Model, Error> {
-    // On a thread of the pool itself: from outside, every parallel piece of work would have to
-    // wake the pool first, and one more thread would compete for the cores.
+    // Runs on a thread of the pool itself. From outside, every parallel call would first have to
+    // wake the pool, and one more thread would compete for the cores.
     rayon::scope(|_| train_here(folder, corpus, device, progress, report))
 }
 
@@ -62,7 +62,7 @@ fn train_here(
     progress.start("training", left as u64 * pairs.len() as u64 + evaluations * evaluating);
     let (mut written, mut writing) = (Instant::now(), Duration::ZERO);
     while position.epochs < training.epochs {
-        // Before anything of the epoch is written.
+        // Fail before anything of the epoch is written.
         let mut epoch =
             corpus.steady(|| trainer.epoch(corpus, &pairs, position.epochs, progress))?;
         position.epochs += 1;
@@ -77,7 +77,7 @@ fn train_here(
         let due = worth || position.epochs == training.epochs;
         let begun = Instant::now();
         let rsum = epoch.dev.map(|dev| dev.rsum);
-        // Before the first evaluation the last weights are the ones to use.
+        // Before the first evaluation, the last weights count as the best.
         let newest = rsum.is_none() && position.best.is_none();
         if newest || rsum > position.best {
             position.best = rsum;
@@ -96,8 +96,7 @@ fn train_here(
     folder.model(device)
 }
 
-/// About how many pairs of training the phases of an evaluation on dev are worth, so that an ETA
-/// can be told.
+/// The work of an evaluation on dev by phase, in training pairs, to estimate the remaining time.
 fn evaluation_work(
     model: &Model,
     corpus: &Corpus,
@@ -105,11 +104,8 @@ fn evaluation_work(
     batch: usize,
 ) -> Result<[(&'static str, u64); 2], Error> {
     let captions: usize = dev.iter().map(|&item| corpus.captions_of(item).count()).sum();
-    // A pair of training is scored with those of its batch, and then takes as long again.
-    let scored = match model.comparison()?.is_costly() {
-        true => dev.len() * captions / batch / 2,
-        false => 0,
-    };
-    // A caption is read without gradients, which is a third of the work.
+    // A training pair is scored with those of its batch, and then takes as long again.
+    let scored = if model.comparison()?.is_costly() { dev.len() * captions / batch / 2 } else { 0 };
+    // A caption is encoded without gradients, which is a third of the work.
     Ok([("captions", captions as u64 / 3), ("ranks", scored as u64)])
 }

@@ -10,19 +10,19 @@ use crate::loss::loss;
 use crate::training::{Epoch, Training};
 use crate::{Error, Mode, Model, Pass, Texts, Violation};
 
-/// A model, its optimiser and how it is trained.
+/// A model, its optimiser and the settings of its training.
 pub struct Trainer {
     model: Model,
     adam: Adam,
     training: Training,
 }
 
-/// A batch: images and captions that belong together, row by row.
+/// A batch: images and captions, row `i` of both for pair `i`.
 #[derive(Clone, Debug)]
 pub struct Batch {
     /// Features: images by regions by numbers.
     pub images: Tensor,
-    /// As many captions.
+    /// The captions, as many as images.
     pub texts: Texts,
 }
 
@@ -30,39 +30,39 @@ pub struct Batch {
 pub struct BatchLoss {
     /// The loss, summed over the batch.
     pub loss: f64,
-    /// How many of the pairs had a gradient.
+    /// Number of pairs with a gradient.
     pub active: usize,
-    /// Of every weight that the loss depends on; zeros where nothing is violated.
+    /// Gradients of every weight that the loss depends on; zeros if nothing is violated.
     pub gradients: Gradients,
 }
 
-/// What a step did.
+/// Results of a step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Step {
-    /// The loss before it, summed over the batch.
+    /// The loss before the step, summed over the batch.
     pub loss: f64,
-    /// How many of the pairs had a gradient.
+    /// Number of pairs with a gradient.
     pub active: usize,
-    /// The norm of the gradients before they were scaled down.
+    /// Norm of the gradients before clipping.
     pub gradient: f64,
 }
 
-/// What draws are for, apart from other draws of the same seed.
+/// Purposes of the draws, which keep them apart from other draws of the same seed.
 const SHUFFLE: u64 = 0x5f;
 const DROPOUT: u64 = 0xd0;
 
 impl Trainer {
-    /// At the first step.
+    /// A trainer before the first step.
     ///
     /// # Errors
-    /// If the settings of the training cannot be meant.
+    /// If the settings of the training are invalid.
     pub fn new(model: Model, training: Training) -> Result<Self, Error> {
         training.check()?;
         let adam = Adam::new(model.weights().trained().map(|(_, weight)| weight))?;
         Ok(Trainer { model, adam, training })
     }
 
-    /// The model as it is now.
+    /// The current model.
     pub fn model(&self) -> &Model {
         &self.model
     }
@@ -72,15 +72,16 @@ impl Trainer {
         (&self.model, &self.adam)
     }
 
-    /// The same, to go on from a stored state.
+    /// The same, to resume from a stored state.
     pub(crate) fn state_mut(&mut self) -> (&mut Model, &mut Adam) {
         (&mut self.model, &mut self.adam)
     }
 
-    /// One step of the optimiser on a batch. Dropout, where a model has it, draws from `seed`.
+    /// One optimiser step on a batch, with learning rate `rate`. Dropout, where a model has it,
+    /// draws from `seed`.
     ///
     /// # Errors
-    /// If the batch does not fit the model, or a score is not a number.
+    /// If the batch does not match the model, or a score is NaN or infinite.
     pub fn step(&mut self, batch: &Batch, rate: f64, seed: u64) -> Result<Step, Error> {
         let Training { margin, violation, clip, .. } = self.training;
         let pass = Pass::new(self.model.weights(), Mode::Train(seed));
@@ -93,10 +94,10 @@ impl Trainer {
         Ok(Step { loss, active, gradient })
     }
 
-    /// One pass over the pairs, in the order of an epoch that counts from 0.
+    /// One pass over the pairs, in the order of epoch `number`, which counts from 0.
     ///
     /// # Errors
-    /// Those of a step, with the items they are about.
+    /// Those of a step, with the items concerned.
     pub fn epoch(
         &mut self,
         corpus: &Corpus,
@@ -140,11 +141,11 @@ impl Trainer {
     }
 }
 
-/// The loss of a batch and its gradients by the exact sparse procedure: all pairs are scored without
-/// gradients, and those that the loss looks at once more with gradients.
+/// The loss of a batch and its gradients by the exact sparse procedure: scores all pairs without
+/// gradients, then those that the loss depends on with gradients.
 ///
 /// # Errors
-/// If the batch does not fit the model, or a score is not a number.
+/// If the batch does not match the model, or a score is NaN or infinite.
 pub fn batch_loss(
     model: &Model,
     pass: &Pass<'_>,
@@ -153,17 +154,17 @@ pub fn batch_loss(
     violation: Violation,
 ) -> Result<BatchLoss, Error> {
     let architecture = model.architecture();
-    // 1. Images and captions become vectors.
+    // 1. Encode images and captions.
     let images = architecture.encode_images(pass, &batch.images)?;
     let texts = architecture.encode_texts(pass, &batch.texts)?;
-    // 2. Every image is compared with every caption.
+    // 2. Score every image with every caption.
     let comparison = architecture.comparison(pass.weights())?;
     let scores = comparison.scores(&images, &texts)?;
     if let Some(bad) = scores.iter().position(|score| !score.is_finite()) {
         let (image, caption) = (bad / texts.len(), bad % texts.len());
         return Err(Error::Score { image, caption, value: scores[bad] });
     }
-    // 3. The loss is a sum of few of the scores, each with a factor.
+    // 3. Compute the loss, a sum of few of the scores with a factor each.
     let hinges = loss(&scores, images.len(), margin, violation);
     let (mut pairs, mut factors): (Vec<(u32, u32)>, Vec<f32>) = hinges.pairs.into_iter().unzip();
     let active = pairs.len();
@@ -171,13 +172,13 @@ pub fn batch_loss(
         // The gradients are zeros, not missing: momentum still moves the weights.
         (pairs, factors) = (vec![(0, 0)], vec![0.0]);
     }
-    // 4. Those scores with gradients, and from the factors back to the weights.
+    // 4. Score those pairs with gradients, and back-propagate the factors to the weights.
     let known = pairs.iter().map(|&(i, j)| scores[i as usize * texts.len() + j as usize]);
     let known = Some(known.collect());
     let mut gradients =
         comparison.pair_scores(&images, &texts, &pairs, known)?.backward(&factors)?;
     let mut loss = hinges.value;
-    // 5. Whatever else the architecture learns from.
+    // 5. Add the architecture's own loss, if it has one.
     if let Some(auxiliary) = architecture.auxiliary_loss(pass, &images, &texts)? {
         loss += auxiliary.to_f64s().iter().sum::<f64>();
         gradients.merge(auxiliary.backward(&vec![1.0; auxiliary.len()])?)?;
@@ -185,7 +186,7 @@ pub fn batch_loss(
     Ok(BatchLoss { loss, active, gradients })
 }
 
-/// The pairs of an epoch in their order: a shuffle that depends on seed and epoch alone.
+/// The pairs in the order of an epoch: a shuffle that depends on the seed and the epoch alone.
 fn shuffled(pairs: &[Pair], seed: u64, epoch: usize) -> Vec<Pair> {
     let draw = |at: usize| draw::draw_of(seed, SHUFFLE + ((epoch as u64) << 8), at as u64);
     let mut order: Vec<usize> = (0..pairs.len()).collect();
@@ -193,7 +194,7 @@ fn shuffled(pairs: &[Pair], seed: u64, epoch: usize) -> Vec<Pair> {
     order.into_iter().map(|at| pairs[at]).collect()
 }
 
-/// Says which items a score of the batch is of.
+/// Adds the names of the items to an error about a score of the batch.
 fn named(error: Error, corpus: &Corpus, batch: &[Pair]) -> Error {
     match error {
         Error::Score { image, caption, value } => {

@@ -1,4 +1,4 @@
-//! How a model is trained, and what an epoch did.
+//! Settings of training, and results of an epoch.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,31 +7,31 @@ use crate::corpus::Choice;
 use crate::evaluate::Evaluation;
 use crate::loss::Violation;
 
-/// How a model is trained. The defaults are those of the paper.
+/// Settings of training. The defaults are those of the paper.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Training {
-    /// Passes over the pairs.
+    /// Number of passes over the pairs.
     pub epochs: usize,
-    /// Pairs of a batch.
+    /// Pairs per batch.
     pub batch: usize,
-    /// The learning rate at first.
+    /// Initial learning rate.
     pub rate: f64,
-    /// Epochs after which the rate falls to a tenth, again and again.
+    /// Epochs after which the learning rate falls to a tenth, repeatedly.
     pub decay_every: usize,
-    /// The margin of the hinges.
+    /// Margin of the hinges.
     pub margin: f64,
     /// Which hinges count.
     pub violation: Violation,
-    /// Gradients are scaled down to this norm.
+    /// Maximum norm of the gradients; larger ones are scaled down.
     pub clip: f64,
-    /// Epochs at the end after which the model is evaluated on dev; the best is kept.
+    /// Last epochs after which the model is evaluated on dev; the best is kept.
     pub validate_last: usize,
-    /// Images of dev that are used for it.
+    /// Maximum number of dev images for that.
     pub validate_images: usize,
     /// Which captions of an image make pairs.
     pub captions: Choice,
-    /// Of weights, shuffles and draws.
+    /// Seed of weights, shuffles and draws.
     pub seed: u64,
 }
 
@@ -54,7 +54,7 @@ impl Default for Training {
 }
 
 impl Training {
-    /// Refuses what cannot be meant.
+    /// Rejects invalid settings.
     pub fn check(&self) -> Result<(), Error> {
         for (name, value) in
             [("epochs", self.epochs), ("batch", self.batch), ("decay-every", self.decay_every)]
@@ -77,16 +77,16 @@ impl Training {
         Ok(())
     }
 
-    /// The learning rate of an epoch that counts from 0.
+    /// The learning rate of an epoch, counted from 0.
     pub fn rate_at(&self, epoch: usize) -> f64 {
         self.rate * 0.1f64.powi((epoch / self.decay_every) as i32)
     }
 }
 
-/// What an epoch did.
+/// Results of an epoch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Epoch {
-    /// From 1.
+    /// Number of the epoch, from 1.
     pub epoch: usize,
     /// The loss, averaged over the pairs.
     pub loss: f64,
@@ -94,13 +94,13 @@ pub struct Epoch {
     pub rate: f64,
     /// The share of scores that had a gradient.
     pub active: f64,
-    /// The mean norm of the gradients before they were scaled down.
+    /// Mean norm of the gradients before clipping.
     pub gradient: f64,
     /// Seconds of training.
     pub seconds: f64,
-    /// How the model did on dev, where it was asked.
+    /// The evaluation on dev, if there was one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dev: Option<Evaluation>,
-    /// Seconds of evaluating.
+    /// Seconds of evaluation.
     pub dev_seconds: f64,
 }

@@ -13,7 +13,7 @@ use crate::{
     Violation, Weights,
 };
 
-/// The settings of VSE++.
+/// Settings of VSE++.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Vse {
@@ -21,11 +21,11 @@ pub struct Vse {
     pub dim: usize,
     /// Dimensions of a word before the recurrent unit.
     pub word_dim: usize,
-    /// Whether images are scaled to unit norm.
+    /// Whether to scale images to unit norm.
     pub normalise_images: bool,
-    /// Whether coordinates lose their sign.
+    /// Whether to take absolute values.
     pub absolute: bool,
-    /// How images and captions are compared.
+    /// How to compare images and captions.
     pub measure: Measure,
 }
 
@@ -86,14 +86,14 @@ impl Architecture for Vse {
         all
     }
 
-    /// Images with several regions are averaged first.
+    /// Averages the regions of an image first.
     fn encode_images(&self, pass: &Pass<'_>, features: &Tensor) -> Result<Encoded, Error> {
         let rows = linear_images(pass, &mean_regions(features)?)?;
         let rows = if self.normalise_images { unit_rows(&rows, 0.0)? } else { rows };
         Ok(Encoded::uniform(self.signed(rows)?, 1)?)
     }
 
-    /// The state at the last word, which is the end marker.
+    /// Takes the state at the last word, which is the end marker.
     fn encode_texts(&self, pass: &Pass<'_>, texts: &Texts) -> Result<Encoded, Error> {
         let (states, offsets) = word_states(pass, texts, Reading::Forwards)?;
         let last: Vec<u32> = offsets[1..].iter().map(|&end| end as u32 - 1).collect();

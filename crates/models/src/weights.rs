@@ -8,46 +8,46 @@ use nextpair_kernels::{Device, Tensor};
 use crate::Error;
 use crate::tensor_file::Stored;
 
-/// How a weight starts.
+/// How to initialise a weight.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Start {
-    /// Uniform between minus and plus this.
+    /// Uniform between minus and plus this number.
     Uniform(f64),
-    /// This everywhere.
+    /// This number everywhere.
     Constant(f64),
     /// The Frobenius norm of the weight declared just before (the scale of a weight norm).
     NormOfPrevious,
 }
 
-/// Who changes a weight.
+/// How a weight is updated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// The optimiser.
+    /// By the optimiser.
     Trained,
-    /// The model itself while it trains, such as the running means of a batch norm.
+    /// By the model itself during training, such as the running means of batch norm.
     Buffer,
 }
 
-/// A weight that a model has.
+/// A weight that a model declares.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Declared {
-    /// Its name, as published checkpoints call it.
+    /// Its name, as in published checkpoints.
     pub name: String,
     /// Its shape.
     pub shape: Vec<usize>,
-    /// How it starts.
+    /// How to initialise it.
     pub start: Start,
-    /// Who changes it.
+    /// How it is updated.
     pub kind: Kind,
 }
 
 impl Declared {
-    /// A weight that is trained.
+    /// A trained weight.
     pub fn new(name: impl Into<String>, shape: &[usize], start: Start) -> Self {
         Declared { name: name.into(), shape: shape.to_vec(), start, kind: Kind::Trained }
     }
 
-    /// A buffer, which starts with one value everywhere.
+    /// A buffer, initialised with one value everywhere.
     pub fn buffer(name: impl Into<String>, shape: &[usize], value: f64) -> Self {
         let start = Start::Constant(value);
         Declared { name: name.into(), shape: shape.to_vec(), start, kind: Kind::Buffer }
@@ -62,11 +62,11 @@ pub struct Weights {
     tensors: Vec<Tensor>,
 }
 
-/// What the draws of the first weights are for, apart from other draws of the same seed.
+/// Purpose of the initial draws, which keeps them apart from other draws of the same seed.
 const FIRST_WEIGHTS: u64 = 0x77;
 
 impl Weights {
-    /// The first weights of a seed. They depend on the seed, the name and the shape alone.
+    /// Initialises the weights. They depend on the seed, the name and the shape alone.
     pub(crate) fn first(declared: &[Declared], seed: u64, device: Device) -> Result<Self, Error> {
         let mut norm = 0.0;
         let tensors = declared.iter().map(|weight| {
@@ -88,7 +88,7 @@ impl Weights {
         Ok(Self::of(declared, tensors))
     }
 
-    /// Weights from somewhere else, which must be exactly those declared. `origin` is for errors.
+    /// Loads weights, which must be exactly those declared. Errors name `origin`.
     pub(crate) fn load(
         declared: &[Declared],
         mut stored: BTreeMap<String, Stored>,
@@ -117,9 +117,10 @@ impl Weights {
         }
         let extra = stored.iter().map(|(name, s)| format!("  {name} {:?} is extra", s.shape));
         listing.extend(extra);
-        match listing.is_empty() {
-            true => Ok(Self::of(declared, found)),
-            false => Err(Error::Weights { origin: origin.to_owned(), listing }),
+        if listing.is_empty() {
+            Ok(Self::of(declared, found))
+        } else {
+            Err(Error::Weights { origin: origin.to_owned(), listing })
         }
     }
 
@@ -154,7 +155,7 @@ impl Weights {
         self.names.iter().any(|known| known == name)
     }
 
-    /// Puts other numbers in the place of a weight.
+    /// Replaces a weight.
     pub(crate) fn set(&mut self, name: &str, tensor: Tensor) -> Result<(), Error> {
         let at = self.place(name)?;
         self.tensors[at] = match self.kinds[at] {
@@ -176,19 +177,19 @@ impl Weights {
         self.names.iter().map(String::as_str).zip(&self.tensors)
     }
 
-    /// Those that the optimiser changes, with their names, in order.
+    /// The weights that the optimiser changes, with their names, in order.
     pub fn trained(&self) -> impl Iterator<Item = (&str, &Tensor)> {
         let kinds = self.kinds.iter();
         self.iter().zip(kinds).filter(|(_, kind)| **kind == Kind::Trained).map(|(weight, _)| weight)
     }
 
-    /// The same, to be changed.
+    /// The same, for changes.
     pub(crate) fn trained_mut(&mut self) -> impl Iterator<Item = &mut Tensor> {
         let both = self.tensors.iter_mut().zip(&self.kinds);
         both.filter(|(_, kind)| **kind == Kind::Trained).map(|(tensor, _)| tensor)
     }
 
-    /// How many numbers there are.
+    /// Number of parameters.
     pub fn count(&self) -> usize {
         self.tensors.iter().map(Tensor::len).sum()
     }

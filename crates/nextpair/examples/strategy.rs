@@ -1,7 +1,8 @@
-//! A strategy from outside: `cargo run --release -p nextpair --example strategy`.
+//! A custom strategy: `cargo run --release -p nextpair --example strategy`.
 //!
-//! Hard negatives are items that the model confuses with what is paired. This one does the opposite:
-//! it wants what is least like anything paired, because nothing was ever learned about it.
+//! Hard negatives are items that the model confuses with the paired set. This strategy does the
+//! opposite: it picks the items least similar to anything paired, because the model has learned
+//! nothing about them.
 
 use std::error::Error;
 

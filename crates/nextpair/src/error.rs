@@ -1,33 +1,33 @@
-//! Everything a selection on files refuses.
+//! Errors of a selection on files.
 
 use std::path::{Path, PathBuf};
 
-/// Why a selection on files could not be done.
+/// Why a selection on files failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A selection that cannot be meant, or whose numbers are wrong.
+    /// Invalid settings, or invalid numbers in an input.
     #[error(transparent)]
     Selection(#[from] nextpair_engine::Error),
     /// A file that could not be read or written.
     #[error(transparent)]
     File(#[from] nextpair_core::Error),
-    /// Parts that do not fit together, with the one that showed it.
+    /// Parts that do not belong together, with the first that does not match.
     #[error("{}", path.display())]
     Misfit {
         /// The part.
         path: PathBuf,
-        /// In which way.
+        /// The mismatch.
         source: nextpair_engine::Error,
     },
-    /// A file that is no part of a selection.
+    /// A file that is not a part of a selection.
     #[error("{} is not a part of `score`", path.display())]
     NotAPart {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Why it is not.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// Files that do not fit together, or are not there.
+    /// Files that do not match, or are missing.
     #[error("{0}")]
     Files(String),
 }

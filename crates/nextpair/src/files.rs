@@ -1,4 +1,4 @@
-//! Embeddings in files: what is paired, and a pool.
+//! Embeddings in files: the paired set and a pool.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -9,11 +9,11 @@ use nextpair_engine as engine;
 
 use crate::Error;
 
-/// Where pairs, pool and their names lie. Matrices are `.npy`, `.parquet`, `.safetensors:tensor`, or
+/// Paths of pairs, pool and their names. Matrices are `.npy`, `.parquet`, `.safetensors:tensor`, or
 /// folders of them.
 #[derive(Clone, Debug)]
 pub struct Paths {
-    /// What the pool holds.
+    /// Side of the pool: images or texts.
     pub pool_side: Side,
     /// Embeddings of the unpaired items.
     pub pool: PathBuf,
@@ -21,13 +21,13 @@ pub struct Paths {
     pub paired: PathBuf,
     /// Embeddings of the other half; not every strategy needs it.
     pub anchors: Option<PathBuf>,
-    /// One id per pool item and line, where the table has none or others.
+    /// One id per pool item and line, if the table has none, or to replace them.
     pub pool_ids: Option<PathBuf>,
     /// One id per pair and line.
     pub pair_ids: Option<PathBuf>,
 }
 
-/// Open files, whose shapes fit.
+/// Open files with matching shapes.
 pub struct Files {
     paths: Paths,
     pool: Matrix,
@@ -38,7 +38,7 @@ pub struct Files {
 }
 
 impl Files {
-    /// Maps the files. Their numbers are not looked at yet.
+    /// Maps the files. This does not read their numbers yet.
     pub fn open(paths: Paths) -> Result<Self, Error> {
         let side = paths.pool_side;
         let pool = open(&paths.pool, side)?;
@@ -65,7 +65,7 @@ impl Files {
         Ok(Files { pool: pool.matrix, paired, anchors, pool_ids, pair_ids, paths })
     }
 
-    /// Where they lie.
+    /// The paths of the files.
     pub fn paths(&self) -> &Paths {
         &self.paths
     }
@@ -80,42 +80,42 @@ impl Files {
         &self.paired
     }
 
-    /// The pairs' other half, where it was given.
+    /// The pairs' other half, if given.
     pub fn anchors(&self) -> Option<&Matrix> {
         self.anchors.as_ref()
     }
 
-    /// What the pool items are called, where they have names.
+    /// The names of the pool items, if they have any.
     pub fn pool_ids(&self) -> Option<&[String]> {
         self.pool_ids.as_deref()
     }
 
-    /// What the pairs are called, where they have names.
+    /// The names of the pairs, if they have any.
     pub fn pair_ids(&self) -> Option<&[String]> {
         self.pair_ids.as_deref()
     }
 
-    /// What a pool item is called: its name, or else its index.
+    /// The name of a pool item, or else its index.
     pub fn pool_id(&self, index: u32) -> String {
         name_of(self.pool_ids(), index)
     }
 
-    /// What a pair is called: its name, or else its index.
+    /// The name of a pair, or else its index.
     pub fn pair_id(&self, index: u32) -> String {
         name_of(self.pair_ids(), index)
     }
 
-    /// An error if a file is not what it was when it was opened.
+    /// Fails if a file changed since it was opened.
     pub fn check_unchanged(&self) -> Result<(), Error> {
         let matrices = [&self.pool, &self.paired].into_iter().chain(&self.anchors);
         Ok(matrices.into_iter().try_for_each(Matrix::check_unchanged)?)
     }
 }
 
-/// What errors call the pool.
+/// Name of the pool in errors.
 pub(crate) const POOL: &str = "the pool items";
 
-/// What errors call the pairs' half on the pool's side, and the other.
+/// Names in errors of the pairs' half on the pool's side, and of the other.
 pub(crate) fn paired_names(pool_side: Side) -> (&'static str, &'static str) {
     pool_side.own_and_other("the paired images", "the paired texts")
 }
@@ -124,7 +124,7 @@ fn name_of(ids: Option<&[String]>, index: u32) -> String {
     ids.map_or_else(|| index.to_string(), |ids| ids[index as usize].clone())
 }
 
-/// The ids of a table's rows: those of a file if one is given, else those that came with it.
+/// The ids of a table's rows: those of `file` if given, else those of the table itself.
 fn matched_ids(
     file: Option<&Path>,
     table: &Path,

@@ -6,7 +6,7 @@
 //!
 //! # Select
 //!
-//! A [`Problem`] owns pairs, pool and rule; a [`StrategyName`] answers it.
+//! A [`Problem`] owns the pairs, the pool and the rule. A [`StrategyName`] answers it.
 //!
 //! ```
 //! use nextpair::{Matrix, Metric, Problem, Settings, Side, StrategyName};
@@ -25,12 +25,12 @@
 //! # Ok::<(), nextpair::engine::Error>(())
 //! ```
 //!
-//! The last argument hears how far the work is, and may stop it: see [`Progress`]. Any other model
+//! The last argument receives progress and may stop the work: see [`Progress`]. Any other model
 //! implements [`Similarity`] and comes in by [`Problem::of_similarities`].
 //!
 //! # Open files
 //!
-//! Matrices in files are mapped and never held in memory because of their size.
+//! Matrices in files are mapped, not loaded, so they may be larger than memory.
 //!
 //! ```
 //! use nextpair::{Files, Paths, Selection, Side};
@@ -61,8 +61,8 @@
 //!
 //! # Split it
 //!
-//! Shards of the pool are scored anywhere, on any number of machines; what comes out together is the
-//! selection, to the bit.
+//! Shards of the pool can be scored anywhere, on any number of machines. Together they give the
+//! same selection, to the bit.
 //!
 //! ```
 //! use nextpair::{Files, Part, Paths, Selection, Shard, Side};
@@ -88,12 +88,12 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! In memory the same is [`Problem::only`], [`Problem::score`], [`Partial::merge`] and
+//! In memory, the same is [`Problem::only`], [`Problem::score`], [`Partial::merge`] and
 //! [`Problem::finish`].
 //!
 //! # Bring a strategy
 //!
-//! A [`Strategy`] sees the [`Problem`] and says what it wants; [`Problem::select_with`] checks the
+//! A [`Strategy`] sees the [`Problem`] and returns its picks; [`Problem::select_with`] checks the
 //! rest. `examples/strategy.rs` has one that looks at similarities.
 //!
 //! ```
@@ -126,8 +126,8 @@
 //!
 //! # Measure what it buys
 //!
-//! An experiment trains, selects, pairs, and again, for several strategies and seeds. Here a tiny one
-//! on drawn scenes; with `annotator = "human"` people pair.
+//! An experiment repeats training, selection and pairing for several strategies and seeds. This is
+//! a tiny one on drawn scenes; with `annotator = "human"`, people pair.
 //!
 //! ```
 //! # #[cfg(feature = "scenario")]
@@ -168,9 +168,9 @@
 //!
 //! # Features
 //!
-//! Without default features this is the selection: `engine`, `data` and `core`. `models` adds
-//! retrieval models, `scenario` experiments, `report` pages about them, `encode` ONNX encoders,
-//! `annotate` the app in which people pair. All are on by default.
+//! Without default features, this crate is the selection alone: `engine`, `data` and `core`.
+//! `models` adds retrieval models, `scenario` experiments, `report` pages about them, `encode` ONNX
+//! encoders, and `annotate` the app in which people pair. All are on by default.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]

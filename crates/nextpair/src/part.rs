@@ -1,4 +1,4 @@
-//! What one shard contributes to a selection on files, and what it takes to finish.
+//! The contribution of shards to a selection on files, and how to finish it.
 
 mod file;
 
@@ -12,17 +12,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Error, Selection};
 
-/// What some shards of a pool contribute to a selection, with all that is needed to finish it
-/// elsewhere: the strategy and its settings, names, and where the features lie.
+/// The contribution of some shards of a pool to a selection, with all that is needed to finish it
+/// elsewhere: the strategy and its settings, names, and the paths of the features.
 pub struct Part {
     header: Header,
     partial: Partial,
 }
 
-/// What those items or pairs are called that a part tells of.
+/// Names of the items or pairs that a part mentions.
 type Names = BTreeMap<u32, String>;
 
-/// What stands in front of the numbers of a part, in a file too.
+/// Everything but the numbers of a part, also the header of its file.
 #[derive(Serialize, Deserialize)]
 struct Header {
     fingerprint: String,
@@ -46,7 +46,8 @@ impl Part {
         let items = items.chain(partial.hits.iter().map(|(item, _)| *item));
         let anchors = partial.anchors.iter().copied();
         let whole = |path: &Path| {
-            // It may be finished elsewhere; a name with a tensor behind it is not a file.
+            // Absolute, because the part may be finished elsewhere. Not canonical: a name with a
+            // tensor behind it is not a file.
             std::path::absolute(path).map_err(|e| nextpair_core::Error::io(path, e))
         };
         let (files, settings) = (&selection.files, &selection.settings);
@@ -68,10 +69,10 @@ impl Part {
         Ok(Part { header, partial })
     }
 
-    /// Loads parts and joins them, in any order.
+    /// Loads parts and merges them, in any order.
     ///
     /// # Errors
-    /// If there are none, or if they are not of one selection.
+    /// If there are none, or if they come from different selections.
     pub fn load_all<P: AsRef<Path>>(paths: &[P]) -> Result<Part, Error> {
         let mut paths = paths.iter().map(AsRef::as_ref);
         let Some(first) = paths.next() else { return Err(Error::Files("no parts".into())) };
@@ -90,13 +91,13 @@ impl Part {
         Ok(whole)
     }
 
-    /// Whether both were made with the same settings, of the same files.
+    /// Whether both parts have the same settings and files.
     pub fn belongs_with(&self, other: &Part) -> bool {
         (&self.header.fingerprint, self.header.pool)
             == (&other.header.fingerprint, other.header.pool)
     }
 
-    /// Both parts as one.
+    /// Merges two parts into one.
     ///
     /// # Errors
     /// If they overlap, or come from different selections.
@@ -111,7 +112,7 @@ impl Part {
         Ok(Part { header, partial })
     }
 
-    /// What it contributes.
+    /// The contribution in numbers.
     pub fn partial(&self) -> &Partial {
         &self.partial
     }
@@ -121,7 +122,7 @@ impl Part {
         self.header.strategy.parse().map_err(Error::Files)
     }
 
-    /// The picks, once every item of the pool is in it.
+    /// The picks, once the part covers every item of the pool.
     pub fn finish(self, progress: &dyn Progress) -> Result<Finished, Error> {
         let strategy = self.strategy()?;
         let Part { header, partial } = self;
@@ -140,7 +141,7 @@ impl Part {
     }
 }
 
-/// A selection that was made of parts.
+/// A selection finished from parts.
 pub struct Finished {
     /// The picks.
     pub picks: Picks,
@@ -151,19 +152,19 @@ pub struct Finished {
 }
 
 impl Finished {
-    /// What a pool item is called: its name, or else its index.
+    /// The name of a pool item, or else its index.
     pub fn pool_id(&self, index: u32) -> String {
         name_of(self.names.as_ref(), index)
     }
 
-    /// What a pair is called: its name, or else its index.
+    /// The name of a pair, or else its index.
     pub fn pair_id(&self, index: u32) -> String {
         name_of(self.pair_names.as_ref(), index)
     }
 }
 
 impl Header {
-    /// Takes over the names that another part knows.
+    /// Takes over the names of another part.
     fn learn(&mut self, other: Header) {
         for (mine, theirs) in [(&mut self.ids, other.ids), (&mut self.anchor_ids, other.anchor_ids)]
         {
@@ -173,7 +174,8 @@ impl Header {
         }
     }
 
-    /// The vectors of the pool, which must still have its items, and of its paired side.
+    /// The vectors of the pool, which must still have the same number of items, and of its paired
+    /// side.
     fn features(&self) -> Result<(Matrix, Matrix), Error> {
         let side = if self.pool_of_texts { Side::Text } else { Side::Image };
         let pool = open(&self.pool_path, side)?.matrix;
@@ -191,7 +193,8 @@ fn name_of(ids: Option<&Names>, index: u32) -> String {
     ids.and_then(|ids| ids.get(&index)).cloned().unwrap_or_else(|| index.to_string())
 }
 
-/// A number that parts of one selection share: its settings, and a sample of the numbers.
+/// A fingerprint that parts of one selection share: of the settings, and of a sample of the
+/// numbers.
 fn fingerprint(selection: &Selection) -> String {
     let Selection { files, strategy, budget, metric, settings, .. } = selection;
     let chosen = (strategy, budget, files.paths().pool_side, metric, settings);

@@ -1,4 +1,4 @@
-//! A selection on files: everything that its parts must agree in.
+//! A selection on files: all that its parts must agree on.
 
 use std::ops::Range;
 
@@ -11,26 +11,26 @@ use nextpair_engine::{
 use crate::files::{POOL, paired_names};
 use crate::{Error, Files, Part};
 
-/// What to choose from files, and how.
+/// The files, strategy and settings of a selection.
 pub struct Selection {
-    /// What is paired, and the pool.
+    /// The paired set and the pool.
     pub files: Files,
     /// The strategy.
     pub strategy: StrategyName,
-    /// How many items to pick.
+    /// Number of items to pick.
     pub budget: usize,
-    /// How embeddings are compared.
+    /// How to compare embeddings.
     pub metric: Metric,
     /// Which pairs take part, how hits count, and the seed of every draw.
     pub settings: Settings,
-    /// For distances, where items have several vectors.
+    /// How to turn several vectors per item into one, for distances.
     pub features: ItemFeatures,
-    /// How visual words are found, where they are wanted; the seed is that of the settings.
+    /// How to find visual words, if features need them; the seed is that of the settings.
     pub words: BagOfWords,
 }
 
 impl Selection {
-    /// Hard negatives, compared by their cosine, with usual settings.
+    /// Hard negatives by cosine similarity, with default settings.
     pub fn new(files: Files, budget: usize) -> Self {
         Selection {
             files,
@@ -43,7 +43,7 @@ impl Selection {
         }
     }
 
-    /// Checks all that can be checked without a look at the numbers.
+    /// Checks shapes and settings, but not the numbers.
     pub fn check(&self) -> Result<(), Error> {
         let (pool, paired) = (self.files.pool(), self.files.paired());
         if self.strategy.needs().features && pool.dim() != paired.dim() {
@@ -60,7 +60,7 @@ impl Selection {
         Ok(self.compared()?.settings(self.settings.clone()).check()?)
     }
 
-    /// The picks.
+    /// Selects the picks.
     pub fn select(&self, progress: &dyn Progress) -> Result<Picks, Error> {
         let whole = 0..self.files.pool().rows() as u32;
         self.steady(|| {
@@ -68,7 +68,7 @@ impl Selection {
         })
     }
 
-    /// What one shard of the pool contributes; nothing is computed of the others.
+    /// Scores one shard of the pool; nothing is computed for the others.
     pub fn score(&self, shard: Shard, progress: &dyn Progress) -> Result<Part, Error> {
         self.strategy.check_shardable()?;
         let items = shard.items(self.files.pool().rows());
@@ -78,7 +78,7 @@ impl Selection {
         Part::new(self, partial)
     }
 
-    /// The problem, about some items of the pool, with all that the strategy needs.
+    /// The problem for some items of the pool, with all that the strategy needs.
     pub fn problem(&self, items: Range<u32>, progress: &dyn Progress) -> Result<Problem, Error> {
         let needs = self.strategy.needs();
         if !needs.matching {
@@ -93,7 +93,7 @@ impl Selection {
         Ok(problem.build()?)
     }
 
-    /// About the peak of anonymous memory it will take, in bytes.
+    /// Predicted peak of anonymous memory, in bytes.
     pub fn predicted_peak(&self) -> u64 {
         let (pool, paired) = (self.files.pool(), self.files.paired());
         let (items, pairs, dim) = (pool.rows(), paired.rows(), pool.dim());
@@ -109,7 +109,7 @@ impl Selection {
         self.strategy.predicted_peak(&size) + (names + words) as u64
     }
 
-    /// The similarities that the strategy needs, or none.
+    /// Starts the problem, with similarities if the strategy needs them.
     fn compared(&self) -> Result<ProblemBuilder, Error> {
         let (side, pool) = (self.files.paths().pool_side, self.files.pool());
         if !self.strategy.needs().matching {
@@ -124,7 +124,7 @@ impl Selection {
         Ok(problem.metric(self.metric))
     }
 
-    /// Looks at the numbers that nobody else will: bad ones must not pass in silence.
+    /// Checks the numbers that nothing else reads: bad ones must not go unnoticed.
     fn check_unread(&self, items: Range<u32>) -> Result<(), Error> {
         let (own, other) = paired_names(self.files.paths().pool_side);
         let first = items.start as usize;
@@ -141,7 +141,7 @@ impl Selection {
     fn makes_vectors(&self) -> bool {
         let several = self.files.pool().locals() > 1 || self.files.paired().locals() > 1;
         let needs = self.strategy.needs();
-        // Similarities are of one vector per item; there the problem itself refuses several.
+        // Similarities take one vector per item; the problem itself rejects several.
         needs.features && !needs.matching && several
     }
 
@@ -166,7 +166,8 @@ impl Selection {
         BagOfWords { seed: self.settings.seed, ..self.words }
     }
 
-    /// What `work` answers, unless a file changed meanwhile: what it complains of may be due to that.
+    /// Returns the answer of `work`, or an error if a file changed meanwhile. The change comes
+    /// first, because it may have caused an error of `work`.
     fn steady<T>(&self, work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
         let answer = work();
         self.files.check_unchanged()?;

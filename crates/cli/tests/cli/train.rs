@@ -75,9 +75,9 @@ fn a_model_is_trained_and_evaluated() {
         [
             ".lock",
             "log.jsonl",
+            "model.json",
             "model.safetensors",
             "pairs.jsonl",
-            "model.json",
             "state.safetensors",
             "vocabulary.json"
         ]

@@ -1,4 +1,4 @@
-//! What a problem is made of, checked once.
+//! Inputs of a problem, checked once.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -8,12 +8,12 @@ use nextpair_core::{Matrix, Side};
 use super::{Features, Matching, Problem, check_within, steady};
 use crate::{Embeddings, Error, Metric, Route, Rule, Settings, Similarity, Vectors};
 
-/// What errors call the pool and the two sides of the pairs.
+/// Names of the pool and of the two sides of the pairs in errors.
 const POOL: &str = "the pool items";
 const IMAGES: &str = "the paired images";
 const TEXTS: &str = "the paired texts";
 
-/// A [`Problem`] in the making: [`build`](ProblemBuilder::build) checks every number of it.
+/// Builds a [`Problem`]; [`build`](ProblemBuilder::build) checks every number of it.
 pub struct ProblemBuilder {
     source: Source,
     metric: Metric,
@@ -29,13 +29,13 @@ enum Source {
     Pool(usize),
 }
 
-/// Of the pool and of the paired set, to the anchors.
+/// Similarities of the pool and of the paired set to the anchors.
 struct Similarities {
     pool: Arc<dyn Similarity>,
     paired: Arc<dyn Similarity>,
 }
 
-/// Embeddings by the part they play.
+/// Embeddings by role.
 struct Sides {
     pool: Matrix,
     rivals: Matrix,
@@ -71,12 +71,12 @@ impl ProblemBuilder {
         }
     }
 
-    /// How embeddings are compared; by their cosine unless told.
+    /// How to compare embeddings; by default, by their cosine.
     pub fn metric(self, metric: Metric) -> Self {
         ProblemBuilder { metric, ..self }
     }
 
-    /// How pairs of embeddings are ruled out. It changes the time and nothing else.
+    /// How to rule out pairs of embeddings. Only the time depends on it.
     pub fn route(self, route: Route) -> Self {
         ProblemBuilder { route, ..self }
     }
@@ -87,12 +87,12 @@ impl ProblemBuilder {
     }
 
     /// One vector per item of the whole pool and of the paired set, for strategies that use
-    /// distances. Embeddings are their own unless told.
+    /// distances. By default, embeddings are their own features.
     pub fn features(self, pool: Matrix, paired: Matrix) -> Self {
         ProblemBuilder { features: Some(Features { pool, paired }), ..self }
     }
 
-    /// Some items of the pool, in place of all: nothing is computed of the others.
+    /// Restricts the problem to some items of the pool: nothing is computed for the others.
     pub fn only(self, items: Range<u32>) -> Self {
         ProblemBuilder { items: Some(items), ..self }
     }
@@ -106,12 +106,12 @@ impl ProblemBuilder {
         }
     }
 
-    /// Checks all that can be checked without a look at the numbers: shapes and settings.
+    /// Checks shapes and settings, but not the numbers.
     pub fn check(&self) -> Result<(), Error> {
         self.rule().map(drop)
     }
 
-    /// The rule of hits, where there are similarities.
+    /// The rule of hits, if there are similarities.
     fn rule(&self) -> Result<Option<Arc<Rule>>, Error> {
         let pool = self.pool();
         if u32::try_from(pool).is_err() {
@@ -144,7 +144,7 @@ impl ProblemBuilder {
         Rule::new(&self.settings, pairs).map(|rule| Some(Arc::new(rule)))
     }
 
-    /// The problem, with every number checked that it will look at.
+    /// Builds the problem and checks every number it will use.
     pub fn build(self) -> Result<Problem, Error> {
         let rule = self.rule()?;
         let pool = self.pool();
@@ -161,7 +161,7 @@ impl ProblemBuilder {
                 inputs = vec![sides.pool.clone(), sides.rivals.clone(), sides.anchors.clone()];
                 first = items.start;
                 if features.is_none() {
-                    // Looked at below, in full where the problem is about the whole pool.
+                    // Checked below, in full if the problem covers the whole pool.
                     features_checked = items == whole;
                     features =
                         Some(Features { pool: sides.pool.clone(), paired: sides.rivals.clone() });
@@ -194,7 +194,7 @@ impl ProblemBuilder {
 }
 
 impl Sides {
-    /// How many pairs there are; an error if the shapes do not fit.
+    /// Number of pairs, or an error if the shapes do not match.
     fn pairs(&self) -> Result<usize, Error> {
         for (right, matrix) in
             [(self.rivals_name, &self.rivals), (self.anchors_name, &self.anchors)]
@@ -213,7 +213,7 @@ impl Sides {
         Ok(rivals)
     }
 
-    /// Some of the pool, and the rivals, against the anchors.
+    /// Similarities of some pool items, and of the rivals, to the anchors.
     fn similarities(
         &self,
         items: Range<u32>,
@@ -226,7 +226,7 @@ impl Sides {
         let pool = Vectors::new(self.pool.slice(first..items.end as usize), POOL);
         let pool = pool.map_err(|error| error.in_rows_from(first))?;
         if metric == Metric::Cosine {
-            // Here, where it is known which row of the pool it is.
+            // Checked here, where the row of the pool is known.
             pool.require_directions().map_err(|error| error.in_rows_from(first))?;
         }
         let pool = Embeddings::new(pool, anchors.clone(), metric)?.with_route(route);

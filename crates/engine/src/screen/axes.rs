@@ -55,19 +55,19 @@ fn orthonormalise(axes: &mut [f32], dim: usize) {
 /// The same in double precision, for rows that are nearly orthonormal already. Rows that vanished,
 /// because the data spans fewer dimensions, become any direction that is left.
 fn orthonormalise_exactly(axes: &mut [f64], dim: usize) {
-    // A direction that was once too close to the axes found stays so: they only become more.
+    // A direction too close to the axes stays too close, because axes are only added.
     let mut fresh = 0;
     for i in 0..axes.len() / dim {
         let (done, rest) = axes.split_at_mut(i * dim);
         let row = &mut rest[..dim];
-        // Of the coordinate directions at least one keeps this much outside of `done`.
+        // At least one standard basis vector keeps this much outside of `done`.
         let enough = 0.9 / (dim as f64).sqrt();
         while clear_of(done, row) < enough {
             row.fill(0.0);
             row[fresh] = 1.0;
             fresh += 1;
         }
-        // Once more: a row that was mostly cleared away has lost digits.
+        // Clear once more: a row that lost most of its norm has lost digits.
         let norm = match fresh {
             0 => dot_f64(row, row).sqrt(),
             _ => clear_of(done, row),
@@ -76,7 +76,7 @@ fn orthonormalise_exactly(axes: &mut [f64], dim: usize) {
     }
 }
 
-/// Takes from `row` its parts along the axes of `done`; the norm that is left.
+/// Removes from `row` its parts along the axes of `done`. Returns the norm that is left.
 fn clear_of(done: &[f64], row: &mut [f64]) -> f64 {
     for axis in done.chunks_exact(row.len()) {
         subtract_f64(row, dot_f64(axis, row), axis);
@@ -84,9 +84,9 @@ fn clear_of(done: &[f64], row: &mut [f64]) -> f64 {
     dot_f64(row, row).sqrt()
 }
 
-/// The span of some leading axes, ready to project on.
+/// The span of some leading axes, ready for projection.
 pub(super) struct Basis {
-    /// Axes.
+    /// Number of axes.
     pub(super) axes: usize,
     /// `dim` x `axes`, row by row.
     pub(super) matrix: Vec<f32>,
@@ -97,8 +97,8 @@ pub(super) struct Basis {
 impl Basis {
     /// The span of the first `count` rows of `principal`; `count` is a power of two.
     ///
-    /// Within the span the axes are mixed by a Hadamard matrix, so that the energy of a vector
-    /// is spread over its coordinates: 8-bit codes lose least when no coordinate sticks out.
+    /// Within the span, a Hadamard matrix mixes the axes and spreads the energy of a vector over
+    /// its dimensions: 8-bit codes lose least when no dimension sticks out.
     pub(super) fn leading(principal: &[f64], dim: usize, count: usize) -> Self {
         let mut mixed = principal[..count * dim].to_vec();
         let mut width = 1;

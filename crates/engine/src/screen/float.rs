@@ -1,9 +1,9 @@
-//! The bound in single precision, for machines without byte products and as a second opinion.
+//! The bound in single precision, for CPUs without byte products and as a second opinion.
 
 use super::kernel::dot;
 use super::{Aim, Projected, gamma, product, round_down, round_up};
 
-/// Columns of one tile.
+/// Columns per tile.
 pub(super) const BLOCK: usize = 512;
 
 /// Up to [`BLOCK`] columns.
@@ -47,13 +47,13 @@ pub(super) fn search(
             let (residual, offset) = (row_residuals[r], aim.offsets[r]);
             let stands = |c: usize| {
                 let bound = values[c] + residual * block.residuals[c] + offset * tilts[c];
-                // A NaN is not at most anything, so it stands.
+                // A comparison with NaN is false, so such a pair stands.
                 let ruled_out = bound <= limits[c];
                 !ruled_out
             };
             for first in (0..count).step_by(16) {
                 let chunk = first..count.min(first + 16);
-                // One test for the whole chunk lets the compiler use vectors for it.
+                // One test for the whole chunk, which the compiler vectorises.
                 if !chunk.clone().fold(false, |any, c| any | stands(c)) {
                     continue;
                 }

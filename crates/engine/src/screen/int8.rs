@@ -12,7 +12,7 @@ pub(super) struct Panel {
     scales: [f32; PANEL],
     errors: [f64; PANEL],
     residuals: [f64; PANEL],
-    /// All dimensions, where the first product is over leading axes only.
+    /// Codes over all dimensions, if the first product is over leading axes only.
     whole: Option<Whole>,
 }
 
@@ -117,10 +117,10 @@ pub(super) fn search(
     }
 }
 
-/// Adding and taking away this number rounds a small one to a whole number.
+/// Adding and subtracting this number rounds a small one to a whole number.
 const ROUND: f32 = 12_582_912.0;
 
-/// The 8-bit codes of some values: their scale, and a bound on the norm of what is lost.
+/// Codes values in 8 bits. Returns their scale, and a bound on the norm of the error.
 fn quantise(values: &[f32], codes: &mut [i8]) -> (f32, f64) {
     let largest = values.iter().fold(0.0, |m: f32, v| m.max(v.abs()));
     if largest < 1e-12 {
@@ -138,7 +138,7 @@ fn quantise(values: &[f32], codes: &mut [i8]) -> (f32, f64) {
     }
     rounded.iter_mut().for_each(|rounded| *rounded *= scale);
     let lost = (squared_distance(values, &rounded) as f64).sqrt();
-    // What the single-precision sum and the products with the scale may have hidden.
+    // Bounds the rounding of the single-precision sum and of the products with the scale.
     let hidden = 1e-5 * scale as f64 * (values.len() as f64).sqrt();
     (scale, lost * (1.0 + values.len() as f64 * 1e-7) + hidden)
 }

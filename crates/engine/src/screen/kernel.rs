@@ -1,12 +1,12 @@
-//! The hand-written loops: an 8-bit product with the bound test in its registers, and a dot product.
+//! The hand-written loops: an 8-bit product that tests the bound in registers, and a dot product.
 //!
-//! The gemm crate does every dense product in single precision. What it cannot do is multiply
-//! bytes, four times as many per cycle, and drop a tile without ever writing it.
+//! The gemm crate computes every dense product in single precision. It can neither multiply bytes,
+//! four times as many per cycle, nor drop a tile without writing it.
 
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
 
-/// Rows the kernel takes at once.
+/// Rows per kernel call.
 pub(super) const ROWS: usize = 12;
 /// Columns of one panel.
 pub(super) const PANEL: usize = 32;
@@ -24,7 +24,7 @@ const LINES: usize = PANEL / 16;
 /// The signed codes of a panel of columns, in the order the kernel reads them.
 pub(super) struct PanelCodes {
     lines: Vec<Line>,
-    /// The sums that belong to the shift of the row codes, taken off in advance.
+    /// Sums due to the shift of the row codes, subtracted in advance.
     starts: [i32; PANEL],
 }
 
@@ -50,7 +50,7 @@ fn start(codes: &[i8]) -> i32 {
     -128 * codes.iter().map(|&code| code as i32).sum::<i32>()
 }
 
-/// The codes of a block of rows, shifted by 128 to be unsigned, padded to whole kernels.
+/// The codes of a block of rows, shifted by 128 to be unsigned and padded to whole kernels.
 pub(super) struct RowCodes {
     count: usize,
     stride: usize,
@@ -83,7 +83,7 @@ impl RowCodes {
     }
 }
 
-/// Codes of single vectors, each on lines of its own, for products of single pairs.
+/// Codes of single vectors, each on cache lines of its own, for products of single pairs.
 pub(super) struct VectorCodes {
     lines_each: usize,
     lines: Vec<Line>,
@@ -123,7 +123,7 @@ impl VectorCodes {
 /// Keeps the pairs for which `stands(row, column, product of their codes)`; `rows` were stored
 /// shifted, `columns` signed.
 ///
-/// Must only be called where [`has_int8`] holds.
+/// Call it only where [`has_int8`] holds.
 pub(super) fn retain_by_product(
     rows: &VectorCodes,
     columns: &VectorCodes,
@@ -158,7 +158,7 @@ pub(super) fn retain_by_product(
                     sums[k % 2] = _mm512_dpbusd_epi32(sums[k % 2], x, y);
                 }
                 let sum = _mm512_reduce_add_epi32(_mm512_add_epi32(sums[0], sums[1]));
-                // Written every time and counted only if it stands: no branch to mispredict.
+                // Write every time and count only if it stands: no branch to mispredict.
                 pairs[kept] = pairs[i];
                 kept += usize::from(stands(r, c, sum + columns.starts[c]));
             }
@@ -176,7 +176,7 @@ pub(super) fn retain_by_product(
     }
 }
 
-/// Whether this machine has the 8-bit kernel.
+/// Whether this CPU has the 8-bit kernel.
 pub(super) fn has_int8() -> bool {
     #[cfg(target_arch = "x86_64")]
     {
@@ -192,7 +192,7 @@ pub(super) fn has_int8() -> bool {
 /// `scale[row] * codes·codes + residual[row] * spread[column] + offset[row] * tilt[column]` is
 /// not at most `cut[column]`, for the first `columns` columns.
 ///
-/// Must only be called where [`has_int8`] holds.
+/// Call it only where [`has_int8`] holds.
 pub(super) fn survivors(
     panel: &PanelCodes,
     columns: usize,
@@ -280,7 +280,7 @@ unsafe fn survivors_avx512(
     }
 }
 
-/// Defines a function that runs `$body` compiled for the widest vectors of this machine.
+/// Defines a function that runs `$body` compiled for the widest vectors of this CPU.
 macro_rules! widest {
     ($(#[$doc:meta])* $name:ident($($arg:ident: $type:ty),*) $(-> $out:ty)? $body:block) => {
         $(#[$doc])*
@@ -313,21 +313,21 @@ macro_rules! widest {
 }
 
 widest! {
-    /// The dot product in single precision, in whatever order is fastest here.
+    /// The dot product in single precision, in the order that is fastest here.
     dot(x: &[f32], y: &[f32]) -> f32 {
         fold_lanes(x, y, |sum, x, y| sum + x * y)
     }
 }
 
 widest! {
-    /// The squared distance in single precision, in whatever order is fastest here.
+    /// The squared distance in single precision, in the order that is fastest here.
     squared_distance(x: &[f32], y: &[f32]) -> f32 {
         fold_lanes(x, y, |sum, x, y| sum + (x - y) * (x - y))
     }
 }
 
 widest! {
-    /// The dot product in double precision, in whatever order is fastest here.
+    /// The dot product in double precision, in the order that is fastest here.
     dot_f64(x: &[f64], y: &[f64]) -> f64 {
         fold_lanes(x, y, |sum, x, y| sum + x * y)
     }
@@ -347,7 +347,7 @@ widest! {
     }
 }
 
-/// Sums in 64 independent lanes, written so that the compiler turns each step into whole vectors.
+/// Sums in 64 independent lanes, written so that the compiler vectorises each step.
 #[inline(always)]
 fn fold_lanes<T>(x: &[T], y: &[T], step: impl Fn(T, T, T) -> T) -> T
 where

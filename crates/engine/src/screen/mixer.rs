@@ -1,9 +1,9 @@
-//! A rotation that spreads the energy of every vector evenly over its coordinates.
+//! A rotation that spreads the energy of every vector evenly over its dimensions.
 //!
 //! Embeddings often have a few outlying dimensions; 8-bit codes scaled to those would lose the
-//! rest. Random signs and a Walsh-Hadamard transform in blocks keep all inner products and leave
-//! no coordinate sticking out, for a few additions per number. Only coordinates that are a
-//! multiple of a vector register apart are mixed: enough to spread outliers, and fast.
+//! rest. Random signs and a blockwise Walsh-Hadamard transform keep all inner products and leave no
+//! dimension sticking out, for a few additions per number. Only dimensions that are a multiple of a
+//! vector register apart are mixed: enough to spread outliers, and fast.
 
 use crate::Draws;
 
@@ -11,7 +11,7 @@ use crate::Draws;
 pub(super) struct Mixer {
     signs: Vec<f32>,
     block: usize,
-    /// The smallest distance of coordinates that are mixed.
+    /// Smallest distance between mixed dimensions.
     step: usize,
 }
 
@@ -24,19 +24,19 @@ impl Mixer {
         let block = 1 << width.trailing_zeros();
         let mut draws = Draws::new(0x6d69_7865);
         let step = if block > 2 * LANES { LANES } else { 1 };
-        // The transform needs a factor for its length; the signs carry it.
+        // The transform needs a factor to keep norms; the signs carry it.
         let scale = 1.0 / ((block / step) as f32).sqrt();
         let sign = |_| if draws.bits() & 1 == 0 { scale } else { -scale };
         Mixer { signs: (0..width).map(sign).collect(), block, step }
     }
 
-    /// Numbers of a rotated vector: the dimension, rounded up.
+    /// Dimensions of a rotated vector: those of the input, rounded up.
     pub(super) fn width(&self) -> usize {
         self.signs.len()
     }
 
-    /// How many roundings each number goes through: one per butterfly, one for the factor itself
-    /// and one for the product with it.
+    /// Number of roundings of each number: one per butterfly, one for the factor itself and one for
+    /// the product with it.
     pub(super) fn roundings(&self) -> usize {
         (self.block / self.step).trailing_zeros() as usize + 2
     }

@@ -1,4 +1,4 @@
-//! Choosing how to rule pairs out: by trying each way on a sample.
+//! Chooses how to rule out pairs, by trying each way on a sample.
 
 use std::sync::{Arc, OnceLock};
 
@@ -7,12 +7,12 @@ use super::kernel::has_int8;
 use super::mixer::Mixer;
 use super::{Scale, Screen, Source, product, read_units};
 
-/// How a search for high inner products is carried out. Results never depend on it.
+/// How to search for high inner products. Results never depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Route {
-    /// By a quick probe of the data.
+    /// Chosen by a quick probe of the data.
     Auto,
-    /// As told: the leading axes to project on (a power of two), or all dimensions as they are.
+    /// Fixed: the leading axes to project on (a power of two), or all dimensions as they are.
     Fixed {
         /// Axes, or `None` for no projection.
         axes: Option<usize>,
@@ -26,21 +26,21 @@ pub enum Route {
 pub enum Code {
     /// Single precision.
     Float,
-    /// Eight bits; single precision on machines without byte products.
+    /// Eight bits; single precision on CPUs without byte products.
     Int8,
 }
 
-/// Pairs, for each dimension, below which fitting axes costs more than it could save: fitting
-/// takes about `FITTED * dim²` multiplications, a dense search `dim` bytes for every pair.
+/// Pairs per dimension below which fitting axes costs more than it could save: fitting takes about
+/// `FITTED * dim²` multiplications, a dense search `dim` bytes per pair.
 const WORTH_A_PROBE: usize = 1 << 16;
 /// Rows and columns of the probe.
 const PROBE: (usize, usize) = (192, 256);
-/// Vectors of each side that the axes are fitted on.
+/// Vectors of each side to fit the axes on.
 const FITTED: usize = 2048;
-/// The numbers of axes that are tried.
+/// Numbers of axes to try.
 const AXES: [usize; 5] = [32, 64, 128, 256, 512];
 
-/// The route of one similarity: chosen at the first search, kept for the others.
+/// The route of one similarity, chosen at the first search and kept for the others.
 pub(crate) struct Planner {
     route: Route,
     chosen: OnceLock<(Option<Arc<Basis>>, Code)>,
@@ -51,8 +51,8 @@ impl Planner {
         Planner { route, chosen: OnceLock::new() }
     }
 
-    /// Prepares the search for products of `rows` (all `count` of them, in the end) with
-    /// `columns` of `source` that are above about `expected`.
+    /// Prepares the search for products of `rows` (all `count` of them, in the end) with `columns`
+    /// of `source` that are above about `expected`.
     pub(crate) fn screen<'a>(
         &self,
         (rows, count): (&'a dyn Source, usize),
@@ -75,7 +75,7 @@ impl Planner {
     }
 }
 
-/// What is to be searched.
+/// A search to choose a route for.
 struct Task<'a> {
     rows: &'a dyn Source,
     count: usize,
@@ -94,7 +94,7 @@ impl Task<'_> {
         principal_axes(&sample, mixer.width(), axes)
     }
 
-    /// The cheapest way, by trying each on a few rows and columns.
+    /// The cheapest way, by a trial of each on a few rows and columns.
     fn choose(&self, expected: Option<&[f64]>) -> (Option<Arc<Basis>>, Code) {
         let width = Mixer::new(self.source.dim()).width();
         let code = best_code(width, Code::Int8);
@@ -149,32 +149,32 @@ fn best_code(width: usize, wanted: Code) -> Code {
     if wanted == Code::Int8 && fits_int8(width) { Code::Int8 } else { Code::Float }
 }
 
-/// Whether 8-bit products of `dim` numbers are to be had and cannot overflow 32-bit sums.
+/// Whether 8-bit products of `dim` numbers are available and cannot overflow 32-bit sums.
 fn fits_int8(dim: usize) -> bool {
     has_int8() && dim <= 32768
 }
 
-/// Bytes that a prepared column takes for each of its numbers, at most.
+/// Maximum bytes per number of a prepared column.
 pub(crate) fn bytes_per_number() -> usize {
     // Codes of all dimensions and of up to half as many axes; or both in single precision.
     if has_int8() { 2 } else { 6 }
 }
 
-/// Bytes taken while the axes are fitted.
+/// Bytes needed to fit the axes.
 pub(crate) fn fitted_bytes(dim: usize) -> usize {
     let axes = AXES.into_iter().filter(|a| a * 2 <= dim).max().unwrap_or(0);
     4 * (2 * FITTED * dim + dim * dim) + 24 * axes * dim
 }
 
-/// A model of the cost of one pair, in cycles of a core that multiplies 16 floats or 64 bytes
-/// in one. Only the order of its values matters, and only for speed.
+/// Estimated cost of one pair, in cycles of a core that multiplies 16 floats or 64 bytes per cycle.
+/// Only the order of its values matters, and only for speed.
 fn cycles(dim: usize, axes: Option<usize>, survival: f64, columns: usize, code: Code) -> f64 {
     let width = axes.unwrap_or(dim) as f64;
     let (first, second) = match code {
         Code::Int8 => (width / 64.0 + 0.4, dim as f64 / 24.0 + 40.0),
         Code::Float => (width / 16.0 * 1.1 + 0.5, dim as f64 / 8.0 + 20.0),
     };
-    // Reading, projecting and coding a row is spread over its columns.
+    // The cost of reading, projecting and coding a row is spread over its columns.
     let project = axes.map_or(0.0, |a| (dim * a) as f64 / 16.0 * 1.1 + 3.0 * dim as f64);
     // Without projection there is no second product, and survivors go straight to the engine.
     let second = if axes.is_some() { second } else { dim as f64 };

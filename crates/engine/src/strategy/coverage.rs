@@ -1,9 +1,9 @@
-//! Hard negatives chosen together: what an anchor gains counts only beyond earlier picks.
+//! Hard negatives chosen together: an anchor counts only what it gains beyond earlier picks.
 //!
 //! The gain of a set of items is the sum over anchors of the largest surplus (or, by count, the
 //! number of anchors hit): facility location above the thresholds, monotone and submodular. So
-//! gains only fall, an item whose old gain is too small needs no new one, and greedy is within
-//! 1 - 1/e of the best set (Nemhauser, Wolsey and Fisher, 1978).
+//! gains only fall, and an item whose old gain is too small needs no new one. Greedy is within 1 -
+//! 1/e of the best set (Nemhauser, Wolsey and Fisher, 1978).
 
 use std::collections::BinaryHeap;
 
@@ -56,7 +56,7 @@ impl Sharded for Coverage {
         Ok(Partial {
             items: std::iter::once(problem.items()).collect(),
             keep: budget,
-            // Fillers come in the order of the surplus, whatever the weight.
+            // Fillers are ordered by surplus, whatever the weight.
             best: scores.best(Weight::Surplus, budget),
             hard_negatives: Some(scores.hard_negatives()),
             anchors: scorer.anchors().to_vec(),

@@ -8,7 +8,7 @@ use crate::{Error, Partial, Picks, Problem, Progress};
 
 pub(super) struct Random;
 
-/// What these draws are for, apart from other draws of the same seed.
+/// Purpose of these draws, which keeps them apart from other draws of the same seed.
 const PICKS: u64 = 2;
 
 impl Strategy for Random {

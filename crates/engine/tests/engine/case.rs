@@ -10,12 +10,12 @@ use nextpair_engine::{
 };
 use proptest::prelude::*;
 
-/// So many cases; failures are printed, not kept in files.
+/// Runs this many cases, and prints failures without writing files.
 pub fn config(cases: u32) -> ProptestConfig {
     ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
 }
 
-/// What kind of numbers the vectors hold.
+/// Distribution of the numbers in vectors.
 #[derive(Clone, Copy, Debug)]
 pub enum Numbers {
     /// Normal, all axes alike.
@@ -24,9 +24,9 @@ pub enum Numbers {
     Falling,
     /// Small whole numbers: many exact ties.
     Whole,
-    /// Normal with widely different lengths.
+    /// Normal, with widely different norms.
     Uneven,
-    /// Normal with lengths from one end of single precision to the other.
+    /// Normal, with norms from one end of single precision to the other.
     Extreme,
 }
 
@@ -102,7 +102,7 @@ pub fn cases() -> impl Strategy<Value = Case> {
                 let source = (item * 7) % pairs;
                 pool[item * dim..][..dim].copy_from_slice(&rivals[source * dim..][..dim]);
             }
-            // Images with two texts each, some of which are on another image too.
+            // Images with two texts each; some of these texts are on another image too.
             let groups = (scope % 2 == 1).then(|| {
                 let images: Vec<u32> = (0..pairs as u32).map(|j| j / 2).collect();
                 let texts: Vec<u32> =
@@ -157,7 +157,7 @@ impl Case {
         self.builder().build()
     }
 
-    /// The same about some items of the pool only; features are of the whole pool.
+    /// The same for some items of the pool only; features cover the whole pool.
     pub fn part(&self, items: Range<u32>) -> Result<Problem, Error> {
         self.builder().only(items).build()
     }
@@ -174,7 +174,7 @@ impl Case {
             .settings(self.settings.clone())
     }
 
-    /// The same of a model that is not made of embeddings: known similarities.
+    /// The same for a model without embeddings: known similarities.
     pub fn given(&self) -> Result<Problem, Error> {
         let (own, cross) = (self.table(&self.rivals), self.table(&self.pool));
         let given = |table: Vec<Vec<f64>>| Given::new(self.pairs(), table.concat()).map(Arc::new);

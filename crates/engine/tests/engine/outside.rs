@@ -1,4 +1,4 @@
-//! What callers bring along: strategies, ways to stop, blocks of their own size.
+//! Extensions by callers: strategies, ways to stop, blocks of their own size.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,7 +19,7 @@ fn some_cases(count: usize) -> Vec<Case> {
     (0..count).map(case).filter(|case| case.problem().is_ok()).collect()
 }
 
-/// The first items there are.
+/// Picks the first items.
 struct First;
 
 impl Strategy for First {
@@ -63,7 +63,7 @@ fn a_strategy_from_outside_is_checked_as_ours_are() {
     assert_eq!(error, "the pool's features: row 1, dimension 0 is NaN");
 }
 
-/// Says stop when it was asked so many times.
+/// Asks to stop after so many questions.
 struct StopAfter {
     left: AtomicUsize,
 }
@@ -84,7 +84,7 @@ impl Progress for StopAfter {
     }
 }
 
-/// How often `work` asks whether to go on; stopping it at any of these times ends it.
+/// How often `work` asks whether to go on. A stop at any of these times ends it.
 fn asks<T>(work: impl Fn(&dyn Progress) -> Result<T, Error>) -> usize {
     for asked in 0..10_000 {
         match work(&StopAfter::new(asked)) {
@@ -102,7 +102,7 @@ fn every_strategy_can_be_stopped_between_any_two_blocks() {
         let problem = case.problem().unwrap();
         for &strategy in StrategyName::ALL {
             let asked = asks(|progress| problem.select(strategy, case.budget, progress));
-            // At the start, and in the loops of all that have some.
+            // Once at the start, and in the loops of every strategy that has some.
             let least = if strategy == StrategyName::Random { 1 } else { 3 };
             assert!(asked >= least, "{strategy}: {asked}");
         }
@@ -121,7 +121,7 @@ fn features_and_ranks_can_be_stopped() {
     assert!(asks(|progress| ranks(&given, &all, &all, &all, progress)) >= 4);
 }
 
-/// The similarities of another, looked at in blocks of a size of its own.
+/// The similarities of another, searched in blocks of its own size.
 struct InBlocks {
     inner: Arc<dyn Similarity>,
     rows: usize,

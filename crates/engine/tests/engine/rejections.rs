@@ -1,4 +1,4 @@
-//! Every refusal says what and where.
+//! Every error says what is wrong and where.
 
 use std::sync::Arc;
 

@@ -27,7 +27,7 @@ fn both(case: &Case, strategy: StrategyName) -> Option<(Picks, Plain)> {
 proptest! {
     #![proptest_config(config(300))]
 
-    /// Pairs are one group where they share an image or a text, or others that do connect them.
+    /// Pairs form a group if they share an image or a text, or if other pairs connect them.
     #[test]
     fn groups_are_what_pairs_share(
         shared in (1u32..40, 1u32..40).prop_flat_map(|(images, texts)| {
@@ -49,7 +49,7 @@ proptest! {
 
 #[test]
 fn pairs_that_share_a_text_do_not_raise_thresholds() {
-    // Pair 2 has the text of pair 0, and its image is similar to it as if it were a good rival.
+    // Pair 2 has the text of pair 0, and its image is as similar to that text as a good rival.
     let own = Given::new(3, vec![0.9, 0.1, 0.9, 0.2, 0.9, 0.3, 0.8, 0.1, 0.8]).unwrap();
     let own = Arc::new(own);
     let labels = [[0, 1, 2], [0, 1, 0]];

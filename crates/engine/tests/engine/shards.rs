@@ -24,7 +24,7 @@ proptest! {
                 .map(|pair| {
                     let items = pair[0] as u32..pair[1] as u32;
                     let part = case.part(items.clone())?.score(&strategy, case.budget, &())?;
-                    // A part of a problem that was built in whole is the same.
+                    // Narrowing a whole problem gives the same part.
                     let narrowed = case.problem()?.only(items)?;
                     assert_eq!(narrowed.score(&strategy, case.budget, &())?, part);
                     Ok(part)

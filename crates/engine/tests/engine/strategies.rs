@@ -1,4 +1,4 @@
-//! What every strategy must do, whatever it is: new ones are picked up by name.
+//! Requirements on every strategy; new ones join by name.
 
 use std::collections::HashSet;
 
@@ -48,7 +48,7 @@ fn every_strategy_repeats_itself() {
 fn a_smaller_budget_is_a_prefix() {
     for case in some_cases(20) {
         for &strategy in StrategyName::ALL {
-            // Hybrid draws its candidates by the budget, so it alone may differ.
+            // Hybrid chooses its candidates by the budget, so it alone may differ.
             if strategy == StrategyName::Hybrid {
                 continue;
             }

@@ -1,6 +1,6 @@
-//! One number of the relevances of an item's queries.
+//! Aggregates the relevances of an item's queries into one number.
 
-/// How the relevances of an item's queries become one.
+/// How to aggregate the relevances of an item's queries.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Aggregation {
     /// Their mean.
@@ -9,13 +9,12 @@ pub enum Aggregation {
     Sum,
     /// The largest.
     Max,
-    /// The logarithm of the sum of their exponentials, after they are multiplied by the number
-    /// given here, and divided by it.
+    /// With `x` the relevances and `l` the number given here, `log(sum(exp(l x))) / l`.
     LogSumExp(f32),
 }
 
 impl Aggregation {
-    /// The aggregate.
+    /// Aggregates the relevances.
     pub(super) fn of(self, relevances: &[f32]) -> f64 {
         let relevances = relevances.iter().map(|&r| r as f64);
         match self {
@@ -35,7 +34,7 @@ impl Aggregation {
         }
     }
 
-    /// Writes to `gains` how much `upstream` times the aggregate grows with each relevance.
+    /// Writes to `gains` the derivative of `upstream` times the aggregate by each relevance.
     pub(super) fn gains(self, relevances: &[f32], upstream: f32, gains: &mut [f32]) {
         match self {
             Aggregation::Mean => gains.fill(upstream / relevances.len() as f32),
@@ -43,7 +42,7 @@ impl Aggregation {
             Aggregation::Max => {
                 gains.fill(0.0);
                 let largest = self.of(relevances);
-                // The first of equals.
+                // The first of equal ones.
                 if let Some(first) = relevances.iter().position(|&r| r as f64 == largest) {
                     gains[first] = upstream;
                 }

@@ -8,7 +8,7 @@ use super::forward::TRACE;
 use super::{CONTEXTS, Matcher, QUERIES, Ragged};
 
 impl Matcher {
-    /// Calls `found` with the context, the item and the relevances of all steps of every pair.
+    /// Calls `found` with the context, the item and the relevances of all steps, for every pair.
     pub(super) fn all_pairs(
         &self,
         contexts: Ragged<'_>,
@@ -50,12 +50,12 @@ impl Matcher {
         }
     }
 
-    /// What the memory makes of the queries as they are.
+    /// The memory's projection of the first queries.
     pub(super) fn started(&self, queries: Ragged<'_>) -> Vec<f32> {
         self.memory.as_ref().map_or_else(Vec::new, |memory| memory.started(queries.all_values()))
     }
 
-    /// All items of the queries in chunks of one group each, with the first item of each.
+    /// All items of the queries in chunks of one span each, with the first item of each.
     fn chunks(&self, queries: Ragged<'_>) -> Vec<(usize, Chunk)> {
         let started = self.started(queries);
         let rows: Vec<usize> = (0..queries.len()).map(|i| queries.rows_of(i).len()).collect();
@@ -69,7 +69,7 @@ impl Matcher {
     }
 }
 
-/// Runs of items with about as many rows as tables are kept of.
+/// Cuts the items into runs of at most [`QUERIES`] rows, or of one item.
 fn waves(queries: Ragged<'_>) -> Vec<std::ops::Range<usize>> {
     let mut waves = Vec::new();
     let mut first = 0;

@@ -1,8 +1,8 @@
 //! From raw scores to attention weights.
 //!
-//! Queries stand side by side, so the weights of a query are one lane of consecutive lines, and
-//! whatever runs over the attended rows is vector arithmetic. Only the normalisers run across the
-//! lanes, over the queries of one item, in their order.
+//! Queries stand side by side: the weights of a query are one lane of consecutive lines, and loops
+//! over the attended rows are vector arithmetic. Only the normalisers run across the lanes, over
+//! the queries of one item, in their order.
 
 use std::ops::Range;
 
@@ -14,45 +14,45 @@ use crate::packed::{Packed, VECTORS};
 
 use super::Aggregation;
 
-/// How raw scores are normalised before the softmax: over all queries of an item, for each of the
-/// attended rows.
+/// How to normalise raw scores before the softmax: over all queries of an item, for each attended
+/// row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Normaliser {
-    /// Negative scores to a tenth, then divided by the Euclidean norm.
+    /// Scales negative scores by a tenth, then divides by the Euclidean norm.
     ClippedL2,
-    /// Divided by the Euclidean norm.
+    /// Divides by the Euclidean norm.
     L2,
-    /// Negative scores to a tenth, then divided by the sum of magnitudes.
+    /// Scales negative scores by a tenth, then divides by the sum of magnitudes.
     ClippedL1,
-    /// Divided by the sum of magnitudes.
+    /// Divides by the sum of magnitudes.
     L1,
-    /// Negative scores to a tenth.
+    /// Scales negative scores by a tenth.
     Clipped,
-    /// A softmax over the queries.
+    /// Takes a softmax over the queries.
     Softmax,
-    /// As they are.
+    /// Leaves scores as they are.
     None,
 }
 
 impl Normaliser {
-    /// Whether negative scores are cut to a tenth.
+    /// Whether negative scores are scaled by a tenth.
     pub(super) fn clips(self) -> bool {
         matches!(self, Normaliser::ClippedL2 | Normaliser::ClippedL1 | Normaliser::Clipped)
     }
 }
 
-/// The attention and what is made of it.
+/// Settings of attention and of its aggregation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Attention {
-    /// What normalised scores are multiplied by before the softmax over the attended rows.
+    /// Factor of the normalised scores before the softmax over the attended rows.
     pub temperature: f32,
-    /// How scores are normalised.
+    /// How to normalise scores.
     pub normaliser: Normaliser,
-    /// How the relevances of an item's queries become one.
+    /// How to aggregate the relevances of an item's queries.
     pub aggregation: Aggregation,
-    /// How many times the queries attend; between two times the memory refines them.
+    /// Number of times the queries attend; the memory refines them in between.
     pub steps: usize,
-    /// Whether refined queries are divided by their lengths.
+    /// Whether to normalise refined queries.
     pub normalise_memory: bool,
 }
 
@@ -81,10 +81,10 @@ impl Attention {
 /// Added to norms before division.
 pub(super) const EPSILON: f32 = 1e-8;
 
-/// What is left of a negative score.
+/// Slope of negative scores.
 pub(super) const SLOPE: f32 = 0.1;
 
-/// The parts of a run of lanes that lie in one panel each: the panel and the lanes in it.
+/// Cuts a run of lanes at the panels: each panel with its lanes.
 pub(super) fn pieces(
     lanes: Range<usize>,
     width: usize,
@@ -95,7 +95,7 @@ pub(super) fn pieces(
     })
 }
 
-/// Goes over the numbers of some lanes of a line, in their order.
+/// Folds over the numbers of some lanes of a line, in their order.
 #[inline(always)]
 fn fold(
     matrix: &Packed,

@@ -1,4 +1,4 @@
-//! The gradient of a chunk's scores, back through all of its steps.
+//! Back-propagates a chunk's scores through all of its steps.
 
 mod attention;
 mod gates;
@@ -19,42 +19,43 @@ use gates::GatesBackward;
 use queries::QueriesBackward;
 use relevance::RelevanceBackward;
 
-/// What the queries of one span leave behind at one step for the gradient of their context: rows
-/// of a number for every attended row.
+/// The part of one span in the gradient of its context at one step: one row per query, one number
+/// per attended row.
 pub(super) struct Pull {
-    /// The attention weights.
+    /// Attention weights.
     pub(super) weights: Vec<f32>,
-    /// The gradients of the scores.
+    /// Gradients of the scores.
     pub(super) scores: Vec<f32>,
-    /// The factor of every query's weights, times themselves, in the gradient of the Gram matrix.
+    /// For every query, the factor of `a aᵀ` in the gradient of the Gram matrix, with `a` its
+    /// weights.
     pub(super) squares: Vec<f32>,
 }
 
-/// Where the rows of a chunk's queries are written, one row per query.
+/// Output rows of a chunk, one per query.
 pub(super) struct Room<'a> {
-    /// The gradients of the memory's outputs before their functions, for every step but the last.
+    /// Gradients of the memory's pre-activations, for every step but the last.
     pub(super) arguments: Vec<&'a mut [f32]>,
     /// The queries of every step.
     pub(super) queries: Vec<&'a mut [f32]>,
-    /// The gradients of the queries as they came, without what the memory first made of them.
+    /// Gradients of the first queries, without the part through the memory's first projection.
     pub(super) gradients: &'a mut [f32],
 }
 
 thread_local! {
-    /// Memory for gradients, kept because a chunk may be over sooner than memory is had.
+    /// Scratch memory, kept because allocating it may take longer than a chunk.
     pub(super) static SCRATCH: RefCell<Scratch> = RefCell::new(Scratch::new());
 }
 
-/// Memory that is used again for every chunk.
+/// Scratch memory, reused for every chunk.
 pub(super) struct Scratch {
     pub(super) trace: Trace,
-    /// The gradient of the queries of a step.
+    /// Gradient of the queries of a step.
     state: Packed,
-    /// That of the memory's outputs before their functions.
+    /// Gradient of the memory's pre-activations.
     arguments: Packed,
-    /// Those of the scores of every span.
+    /// Gradients of the scores of every span.
     scores: Vec<Packed>,
-    /// Those of the first scores by way of the cosines.
+    /// Gradients of the first scores through the cosines.
     first: Vec<Packed>,
     normalised: Packed,
 }
@@ -73,9 +74,9 @@ impl Scratch {
 }
 
 impl Matcher {
-    /// Goes back through the steps of a chunk that [`Matcher::forward`] has just left in the trace.
-    /// `upstream` is the gradient of every item's score, `turned` the transpose of what the memory
-    /// does to queries. Returns what every span leaves behind, step by step.
+    /// Back-propagates through the steps of a chunk that [`Matcher::forward`] has just left in the
+    /// trace. `upstream` is the gradient of every item's score, `turned` the transpose of the
+    /// memory's query weights. Returns the [`Pull`] of every span, step by step.
     pub(super) fn backward(
         &self,
         chunk: &Chunk,

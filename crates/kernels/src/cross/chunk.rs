@@ -1,4 +1,4 @@
-//! Queries that are matched together, side by side in the lanes of panels.
+//! Queries matched together, side by side in the lanes of panels.
 
 use std::ops::Range;
 
@@ -8,17 +8,17 @@ use super::Ragged;
 use super::lengths::lengths;
 use super::spans::Attended;
 
-/// About so many lanes are matched together: enough that few are left empty.
+/// Approximate number of lanes matched together: enough that few are left empty.
 pub(super) const LANES: Range<usize> = 256..512;
 
 /// Neighbouring lanes whose queries attend to the same item.
 #[derive(Clone, Debug)]
 pub(super) struct Span {
-    /// Which of the chunk's items of queries they are.
+    /// Their items, by position in the chunk.
     pub(super) items: Range<usize>,
-    /// The panels that hold them.
+    /// Their panels.
     pub(super) panels: Range<usize>,
-    /// The lanes, counted from the first of these panels.
+    /// Their lanes, counted from the first of these panels.
     pub(super) lanes: Range<usize>,
 }
 
@@ -29,18 +29,18 @@ pub(super) struct Chunk {
     pub(super) items: Vec<Range<usize>>,
     /// The items grouped by their context.
     pub(super) spans: Vec<Span>,
-    /// The queries, a line for every coordinate.
+    /// The queries, one line per dimension.
     pub(super) queries: Packed,
-    /// What the memory makes of the queries as they are, biases included, in the order of its
-    /// tiles. Empty where there is no memory.
+    /// The memory's projection of the first queries, biases included, in the order of its tiles.
+    /// Empty without a memory.
     pub(super) started: Packed,
-    /// The length of the query in every lane of the panels.
+    /// Norm of the query in every lane of the panels.
     pub(super) norms: Vec<f32>,
 }
 
 impl Chunk {
-    /// The given items of `queries`, with a group for each of the given numbers of them. `started`
-    /// holds the rows that the memory made of all `queries`.
+    /// Gathers the `wanted` items of `queries`; each of `groups` is the number of items of one
+    /// span. `started` holds the memory's projection of all `queries`.
     pub(super) fn gather(
         queries: Ragged<'_>,
         started: &[f32],
@@ -83,8 +83,8 @@ impl Chunk {
         span.panels.start * self.queries.width()..span.panels.end * self.queries.width()
     }
 
-    /// What the queries of every span attended to: by the number of the span, weights of the
-    /// attended rows and what each of the rows adds.
+    /// The attention of every span. `of_span` gives, by the number of the span, the weights of the
+    /// attended rows and the rows to add.
     pub(super) fn attended<'a>(
         &self,
         of_span: impl Fn(usize) -> (&'a Packed, &'a Tiles),
@@ -105,8 +105,8 @@ impl Chunk {
     }
 }
 
-/// Cuts a sequence of items with so many rows each into runs of about so many lanes, where the
-/// fewest of them stay empty.
+/// Cuts a sequence of items, with these numbers of rows, into runs of about so many lanes, where
+/// the fewest lanes stay empty.
 pub(super) fn cuts(rows: &[usize], lanes: Range<usize>) -> Vec<Range<usize>> {
     let (_, width) = tile_size();
     let mut runs = Vec::new();

@@ -1,4 +1,4 @@
-//! What is known of an attended item before any query comes.
+//! Tables of an attended item, computed before any query comes.
 
 use rayon::prelude::*;
 
@@ -7,32 +7,32 @@ use crate::packed::{Left, Packed, Plan, Tiles, tile_size};
 use super::Ragged;
 use super::memory::Gated;
 
-/// The rows of an attended item and what follows from them alone.
+/// The rows of an attended item, and the tables that depend on them alone.
 #[derive(Debug)]
 pub(super) struct Context {
-    /// How many rows there are.
+    /// Number of rows.
     pub(super) rows: usize,
     /// The rows, as the left side of scores.
     pub(super) regions: Tiles,
-    /// The products of all rows with each other, which give the lengths of attended vectors: the
-    /// square of the length of a mean of rows is a quadratic form in the weights.
+    /// The Gram matrix of the rows, which gives the norms of attended vectors: the squared norm of
+    /// a weighted mean of rows is a quadratic form in the weights.
     pub(super) gram: Tiles,
-    /// What the memory makes of the rows.
+    /// The memory's projection of the rows.
     projected: Option<Tiles>,
     turned: Option<Turned>,
 }
 
-/// The same, the other way round.
+/// The same, transposed, for gradients.
 #[derive(Debug)]
 struct Turned {
     /// The transpose of the rows, as a left side.
     regions: Tiles,
-    /// What the memory makes of the rows, as the left side of products over its outputs.
+    /// The memory's projection of the rows, as the left side of products over its outputs.
     projected: Option<Tiles>,
 }
 
 impl Context {
-    /// Of all items of `contexts`. What gradients need is kept if they are wanted.
+    /// Tables of all items of `contexts`, with those for gradients if `gradients` is set.
     pub(super) fn all(contexts: Ragged<'_>, memory: Option<&Gated>, gradients: bool) -> Vec<Self> {
         let projected = memory.map(|memory| (memory, memory.projected(contexts.all_values())));
         let table = |item: usize| {
@@ -76,12 +76,12 @@ impl Context {
         }
     }
 
-    /// What the memory makes of the rows, as the left side of a product with weights.
+    /// The memory's projection of the rows, as the left side of a product with weights.
     pub(super) fn projected(&self) -> &Tiles {
         self.projected.as_ref().expect("a matcher of several steps has a memory")
     }
 
-    /// What the memory makes of the rows, as the left side of products over its outputs.
+    /// The memory's projection of the rows, as the left side of products over its outputs.
     pub(super) fn turned_projected(&self) -> &Tiles {
         let turned = self.turned.as_ref().and_then(|turned| turned.projected.as_ref());
         turned.expect("made for gradients of several steps")

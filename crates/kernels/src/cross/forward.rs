@@ -14,17 +14,17 @@ use super::lengths::normalise;
 use super::update::Update;
 
 thread_local! {
-    /// Memory for scoring, kept because a chunk may be over sooner than memory is had.
+    /// Scratch memory, kept because allocating it may take longer than a chunk.
     pub(super) static TRACE: RefCell<Trace> = RefCell::default();
 }
 
-/// What happened to the queries of a chunk, step by step. Its memory is used again.
+/// The intermediate results of a chunk, step by step. Its memory is reused.
 #[derive(Default)]
 pub(super) struct Trace {
     pub(super) steps: Vec<Step>,
-    /// Whether proposals and gates are kept.
+    /// Whether to keep proposals and gates.
     keeps_gates: bool,
-    /// What the rows of a context have in common with the attended vectors.
+    /// Products of a context's Gram matrix with the attention weights.
     overlaps: Vec<f32>,
 }
 
@@ -32,21 +32,21 @@ pub(super) struct Trace {
 pub(super) struct Step {
     /// The queries of this step; those of the first one are the chunk's.
     pub(super) queries: Packed,
-    /// What they saw, for every span.
+    /// Scores and weights of every span.
     pub(super) seen: Vec<Seen>,
-    /// How well they agree with what they attended to, by lanes.
+    /// Cosines of the queries and their attended vectors, by lane.
     pub(super) relevances: Vec<f32>,
-    /// Proposals and gates on the way to the next step, if they are kept.
+    /// Proposals and gates of the memory on the way to the next step, if kept.
     pub(super) gates: Packed,
-    /// The lengths of the next queries before they were normalised, if they were.
+    /// Norms of the next queries before they were normalised, if they were.
     pub(super) lengths: Vec<f32>,
 }
 
-/// What the queries of a span see of their context: a line for every attended row.
+/// Scores and attention weights of a span: one line per attended row.
 pub(super) struct Seen {
-    /// The products with the rows.
+    /// Products of the queries with the rows.
     pub(super) scores: Packed,
-    /// The attention weights.
+    /// Attention weights.
     pub(super) weights: Packed,
 }
 
@@ -63,7 +63,7 @@ impl Step {
 }
 
 impl Trace {
-    /// One that keeps what gradients need.
+    /// A trace that keeps all that gradients need.
     pub(super) fn with_gates() -> Self {
         Trace { keeps_gates: true, ..Trace::default() }
     }
@@ -80,8 +80,8 @@ impl Trace {
 }
 
 impl Matcher {
-    /// Writes the relevance of every step and item of a chunk to `out`, steps x items. There is
-    /// one context for every span.
+    /// Writes the relevance of every step and item of a chunk to `out`, steps x items. `contexts`
+    /// has one context per span.
     pub(super) fn forward(
         &self,
         chunk: &Chunk,
@@ -152,7 +152,7 @@ fn score(context: &Context, queries: &Packed, span: &Span, scores: &mut Packed) 
 pub(super) struct Product<'a> {
     pub(super) tiles: &'a Tiles,
     pub(super) panel: &'a [f32],
-    /// Whether it is added to what is there.
+    /// Whether to add to `out` rather than overwrite it.
     pub(super) add: bool,
     pub(super) out: &'a mut [f32],
 }
@@ -172,11 +172,11 @@ impl WithSimd for Product<'_> {
     }
 }
 
-/// The cosines of the queries as they came and the vectors attended to.
+/// The cosines of the first queries and their attended vectors.
 ///
-/// With `a` the weights, `s` the first scores and `G` the products of the rows with each other, a
-/// query and its attended vector have the product `a·s` and the latter the length `√(aᵀ G a)`:
-/// the attended vector itself is not needed.
+/// With `a` the weights, `s` the first scores and `G` the Gram matrix of the rows, a query and its
+/// attended vector have the product `a·s`, and the attended vector has the norm `√(aᵀ G a)`. The
+/// attended vector itself is not needed.
 struct Relevance<'a> {
     context: &'a Context,
     first: &'a Packed,
@@ -187,7 +187,7 @@ struct Relevance<'a> {
     relevances: &'a mut [f32],
 }
 
-/// The least that the lengths of two vectors multiply to in a cosine.
+/// Smallest product of two norms that a cosine is divided by.
 pub(super) const LEAST: f32 = 1e-8;
 
 impl Relevance<'_> {
@@ -219,7 +219,7 @@ impl WithSimd for Relevance<'_> {
                     product = simd.mul_add_f32s(weights[row], first[row], product);
                     square = simd.mul_add_f32s(weights[row], overlaps[row], square);
                 }
-                // The square of a tiny length may come out negative.
+                // Rounding can make the square of a tiny norm negative.
                 let length = simd.sqrt_f32s(simd.max_f32s(square, zero));
                 let lengths = simd.mul_f32s(norms[v], length);
                 let lengths = simd.max_f32s(lengths, simd.splat_f32s(LEAST));

@@ -1,10 +1,10 @@
-//! PairGradients of the scores of some pairs.
+//! Gradients of the scores of some pairs.
 //!
-//! Pairs are processed in groups of bounded size. Every chunk of a group goes back through its
-//! steps on its own; what it leaves behind is then added up for contexts, for queries and for the
-//! memory, each sum in the order of the pairs. What depends on a context or a query alone is gone
-//! back through once, at the end, in large products. So the result does not depend on how many
-//! threads there are.
+//! Pairs are processed in groups of bounded size. Every chunk of a group is back-propagated through
+//! its steps on its own. Its results are then summed for contexts, for queries and for the memory,
+//! each in the order of the pairs. The projections of contexts and of first queries are
+//! back-propagated once, at the end, in large products. So the result does not depend on the number
+//! of threads.
 
 mod group;
 mod memory;
@@ -19,36 +19,36 @@ use super::{Matcher, Ragged, check_pairs};
 use group::Group;
 use memory::{MemorySums, Turned};
 
-/// Contexts of a batch: they need more memory than in scoring.
+/// Contexts per batch: they need more memory than in scoring.
 const CONTEXTS: usize = 128;
 
-/// Lanes of a chunk: fewer than in scoring, so that few pairs still give all threads work.
+/// Lanes per chunk: fewer than in scoring, so that a few pairs still occupy all threads.
 const LANES: Range<usize> = 96..192;
 
-/// Rows of queries that are kept until they are added up.
+/// Rows of queries kept until they are summed.
 const GROUP: usize = 2048;
 
-/// The gradients of a weighted sum of scores, each in the layout of what it belongs to.
+/// The gradients of a weighted sum of scores, each in the layout of its input.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PairGradients {
-    /// Of the rows of contexts.
+    /// Gradient of the rows of contexts.
     pub contexts: Vec<f32>,
-    /// Of the rows of queries.
+    /// Gradient of the rows of queries.
     pub queries: Vec<f32>,
-    /// Of the memory: linear weights and biases, gate weights and biases. None where a single step
-    /// needs no memory.
+    /// Gradient of the memory: linear weights and biases, gate weights and biases. None where a
+    /// single step needs no memory.
     pub memory: Option<[Vec<f32>; 4]>,
 }
 
 /// The gradients of one batch, by the rows of its own contexts and queries.
 struct BatchSums {
-    /// Of the rows of contexts, by way of scores and of what has to do with lengths.
+    /// Gradient of the rows of contexts, through scores and norms.
     contexts: Vec<f32>,
-    /// Of what the memory makes of the rows of contexts.
+    /// Gradient of the memory's projection of the rows of contexts.
     projected: Vec<f32>,
-    /// Of the rows of queries, by way of scores and of the gates.
+    /// Gradient of the rows of queries, through scores and gates.
     queries: Vec<f32>,
-    /// Of what the memory makes of the rows of queries.
+    /// Gradient of the memory's projection of the rows of queries.
     started: Vec<f32>,
 }
 
@@ -93,8 +93,8 @@ impl Matcher {
         Ok(found)
     }
 
-    /// The gradients of the pairs of a batch, up to what the memory makes of contexts and queries
-    /// as they are.
+    /// The gradients of the pairs of a batch, up to the memory's projections of contexts and first
+    /// queries.
     fn batch_gradients(
         &self,
         gather: &Gather<'_>,
@@ -125,7 +125,7 @@ impl Matcher {
     }
 }
 
-/// A batch with the rows of its contexts and queries alone.
+/// A batch with only the rows of its own contexts and queries.
 #[derive(Clone, Copy)]
 struct Gather<'a> {
     batch: &'a Batch<'a>,
@@ -135,7 +135,7 @@ struct Gather<'a> {
     upstream: &'a [f32],
 }
 
-/// Neighbouring runs with no more rows together than are kept.
+/// Joins neighbouring runs while their rows together stay within the limit.
 fn groups(runs: &[Range<usize>], rows: &[usize]) -> Vec<Vec<Range<usize>>> {
     let mut groups: Vec<Vec<Range<usize>>> = Vec::new();
     let mut kept = usize::MAX;
@@ -153,7 +153,7 @@ fn groups(runs: &[Range<usize>], rows: &[usize]) -> Vec<Vec<Range<usize>>> {
     groups
 }
 
-/// Adds the rows of some items to where they are among all.
+/// Adds the rows of some items to their places among all items.
 fn add_items(own: &[f32], items: &[usize], all: Ragged<'_>, to: &mut [f32]) {
     let mut own = own.iter();
     for &item in items {
@@ -163,7 +163,7 @@ fn add_items(own: &[f32], items: &[usize], all: Ragged<'_>, to: &mut [f32]) {
     }
 }
 
-/// Cuts rows of `size` numbers where the offsets say.
+/// Cuts rows of `size` numbers at the offsets.
 fn split_rows<'a>(mut values: &'a mut [f32], offsets: &[usize], size: usize) -> Vec<&'a mut [f32]> {
     let lengths = offsets.windows(2).map(|pair| (pair[1] - pair[0]) * size);
     lengths

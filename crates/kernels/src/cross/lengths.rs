@@ -1,4 +1,4 @@
-//! Lengths and products of vectors that stand side by side, lane by lane.
+//! Norms and products of vectors that stand side by side, lane by lane.
 
 use pulp::{Arch, Simd, WithSimd};
 
@@ -6,14 +6,14 @@ use crate::packed::{Packed, VECTORS};
 
 use super::attention::EPSILON;
 
-/// The length of the vector in every lane of the panels.
+/// The norm of the vector in every lane of the panels.
 pub(super) fn lengths(vectors: &Packed) -> Vec<f32> {
     let mut lengths = dots(vectors, vectors);
     lengths.iter_mut().for_each(|length| *length = length.sqrt());
     lengths
 }
 
-/// Divides every vector by its length and a little more. Returns the lengths.
+/// Divides every vector by its norm plus epsilon. Returns the norms.
 pub(super) fn normalise(vectors: &mut Packed) -> Vec<f32> {
     let lengths = lengths(vectors);
     let factors: Vec<f32> = lengths.iter().map(|length| 1.0 / (length + EPSILON)).collect();
@@ -24,8 +24,8 @@ pub(super) fn normalise(vectors: &mut Packed) -> Vec<f32> {
     lengths
 }
 
-/// Turns the gradient of normalised vectors into that of the vectors before: with `y = x / (n + ε)`
-/// and `n` the length of `x`, it is `dy / (n + ε) - y (dy·y) / n`.
+/// Turns the gradient of normalised vectors into the gradient of their inputs: with
+/// `y = x / (n + ε)` and `n` the norm of `x`, it is `dy / (n + ε) - y (dy·y) / n`.
 pub(super) fn normalise_backward(gradient: &mut Packed, normalised: &Packed, lengths: &[f32]) {
     let along = dots(gradient, normalised);
     let own: Vec<f32> = lengths.iter().map(|length| 1.0 / (length + EPSILON)).collect();
@@ -39,7 +39,7 @@ pub(super) fn normalise_backward(gradient: &mut Packed, normalised: &Packed, len
     add_scaled(gradient, normalised, &radial);
 }
 
-/// The product of the vectors in every lane of the panels.
+/// The dot product of the vectors in every lane of the panels.
 fn dots(x: &Packed, y: &Packed) -> Vec<f32> {
     let mut dots = vec![0.0; x.panels() * x.width()];
     for (panel, dots) in dots.chunks_exact_mut(x.width()).enumerate() {
@@ -70,7 +70,7 @@ impl WithSimd for Dots<'_> {
         let (x, _) = S::as_simd_f32s(self.x);
         let (y, _) = S::as_simd_f32s(self.y);
         let (dots, _) = S::as_mut_simd_f32s(self.dots);
-        // Four chains of every fourth coordinate: each addition need not wait for the last one.
+        // Four chains of every fourth dimension, so that no addition waits for the last one.
         let mut sums = [[simd.splat_f32s(0.0); VECTORS]; 4];
         for (x, y) in x.chunks(4 * VECTORS).zip(y.chunks(4 * VECTORS)) {
             for (i, (&x, &y)) in x.iter().zip(y).enumerate() {

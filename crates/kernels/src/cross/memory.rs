@@ -1,10 +1,10 @@
-//! The gated memory that refines a query by what it attended to.
+//! The gated memory, which refines a query by its attended vector.
 //!
 //! With `q` the query and `f` the attended vector, `o = tanh(L [q; f] + l)`,
-//! `g = sigmoid(G [q; f] + m)` and the new query is `g q + (1 - g) o`. Each of the weights is split
-//! into the half that acts on `q` and the one that acts on `f`. As `f` is a mean of the attended
-//! rows by the attention weights, so is what the second half makes of it: rows are projected once
-//! for all queries, and `f` itself is never needed.
+//! `g = sigmoid(G [q; f] + m)` and the new query is `g q + (1 - g) o`. Each weight matrix is split
+//! into a half that acts on `q` and a half that acts on `f`. As `f` is a weighted mean of the
+//! attended rows, so is its projection by the second half: rows are projected once for all queries,
+//! and `f` itself is never needed.
 
 use crate::Error;
 use crate::packed::{Left, Packed, Plan, Tiles, tile_size};
@@ -23,18 +23,18 @@ pub struct Memory<'a> {
     pub gate_bias: &'a [f32],
 }
 
-/// A memory laid out for products. Rows of both layers are stacked in the order of tiles: in each,
-/// the rows of the proposal for some coordinates and then those of the gate for the same ones, so
-/// that both are in registers when a coordinate of the query is replaced.
+/// A memory laid out for products. The rows of both layers are stacked in the order of tiles. Each
+/// tile has the rows of the proposal for some dimensions, then those of the gate for the same
+/// dimensions, so that both are in registers when a dimension of the query is replaced.
 #[derive(Debug)]
 pub(super) struct Gated {
-    /// Coordinates in units of two rows.
+    /// Dimensions in units of two rows.
     pub(super) plan: Plan,
-    /// What acts on queries, as the left side of products.
+    /// The query half, as the left side of products.
     pub(super) query_tiles: Tiles,
-    /// The same as the right side.
+    /// The query half, as the right side.
     query: Packed,
-    /// What acts on attended rows, as the right side.
+    /// The context half, as the right side.
     context: Packed,
     pub(super) bias: Vec<f32>,
     /// Both halves as rows, for gradients.
@@ -74,7 +74,7 @@ impl Gated {
         })
     }
 
-    /// What the query's half makes of rows of queries, biases included, in the order of tiles.
+    /// Projects rows of queries by the query half, biases included, in the order of tiles.
     pub(super) fn started(&self, queries: &[f32]) -> Vec<f32> {
         let rows = queries.len() / self.query.depth();
         let mut started = self.bias.repeat(rows);
@@ -82,7 +82,7 @@ impl Gated {
         started
     }
 
-    /// What the other half makes of attended rows, in the order of tiles.
+    /// Projects attended rows by the context half, in the order of tiles.
     pub(super) fn projected(&self, rows: &[f32]) -> Vec<f32> {
         let (dim, size) = (self.context.depth(), self.bias.len());
         let mut projected = vec![0.0; rows.len() / dim * size];

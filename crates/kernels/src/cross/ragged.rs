@@ -1,4 +1,4 @@
-//! Items of different numbers of rows, one after the other.
+//! Items with different numbers of rows, one after the other.
 
 use std::ops::Range;
 
@@ -7,26 +7,26 @@ use crate::Error;
 /// Items of one or more rows each: the regions of images, or the words of captions.
 #[derive(Clone, Copy, Debug)]
 pub struct Ragged<'a> {
-    /// Numbers of a row.
+    /// Numbers per row.
     pub dim: usize,
     /// All rows, one after the other.
     pub values: &'a [f32],
-    /// The first row of every item, and the number of all rows.
+    /// The first row of every item, then the number of all rows.
     pub offsets: &'a [usize],
 }
 
 impl<'a> Ragged<'a> {
-    /// How many items there are.
+    /// Number of items.
     pub fn len(&self) -> usize {
         self.offsets.len().saturating_sub(1)
     }
 
-    /// Whether there is no item.
+    /// Whether there are no items.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The first row of the first item: not 0 if these are some items of more.
+    /// The first row of the first item. It is not 0 in a slice of more items.
     pub(super) fn first_row(&self) -> usize {
         self.offsets.first().copied().unwrap_or(0)
     }
@@ -58,7 +58,7 @@ impl<'a> Ragged<'a> {
         &self.values[row * self.dim..][..self.dim]
     }
 
-    /// Rows of `dim` numbers, none missing and no item without one.
+    /// Fails unless all rows have `dim` numbers, none is missing, and every item has one.
     pub(super) fn check(&self, what: &'static str, dim: usize) -> Result<(), Error> {
         if self.dim != dim {
             let (left_dim, right, right_dim) = (self.dim, "the matcher's vectors", dim);

@@ -1,4 +1,4 @@
-//! Attention matching as it was published, one number at a time: what the fast form is held to.
+//! Attention matching as published, one number at a time. Tests hold the fast form to it.
 
 use crate::Real;
 
@@ -13,7 +13,7 @@ pub(crate) struct PlainMemory<'a, R> {
     pub(crate) gate_bias: &'a [R],
 }
 
-/// The relevance of every step of one context and the queries of one item, both rows of `dim`.
+/// The relevances of one context and the queries of one item at every step; both are rows of `dim`.
 pub(crate) fn steps<R: Real>(
     attention: &Attention,
     memory: Option<PlainMemory<'_, R>>,

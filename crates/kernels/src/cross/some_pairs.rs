@@ -9,9 +9,9 @@ use super::context::Context;
 use super::forward::TRACE;
 use super::{CONTEXTS, Matcher, QUERIES, Ragged};
 
-/// Pairs of few enough contexts and queries that tables of all are kept.
+/// Pairs with few enough contexts and queries to keep tables of all.
 pub(super) struct Batch<'a> {
-    /// Places of the pairs in the list, by context and then by item.
+    /// Positions of the pairs in the list, by context and then by item.
     pub(super) order: &'a [usize],
     /// The contexts, each once, in rising order.
     pub(super) contexts: Vec<usize>,
@@ -19,13 +19,13 @@ pub(super) struct Batch<'a> {
     pub(super) items: Vec<usize>,
 }
 
-/// Some of a batch's pairs, with what they need.
+/// Some pairs of a batch, ready for matching.
 pub(super) struct Part {
-    /// Where they are in the order of the batch.
+    /// Their positions in the order of the batch.
     pub(super) pairs: Range<usize>,
-    /// Which of the batch's items they are of.
+    /// Their items, by position in the batch.
     pub(super) wanted: Vec<usize>,
-    /// Which of the batch's contexts the spans of the chunk attend to.
+    /// Contexts of the chunk's spans, by position in the batch.
     pub(super) contexts: Vec<usize>,
     pub(super) chunk: Chunk,
 }
@@ -69,14 +69,14 @@ impl Matcher {
     }
 }
 
-/// The places of the pairs that are wanted, by context and then by item.
+/// The positions of the wanted pairs, by context and then by item.
 pub(super) fn sorted(pairs: &[(u32, u32)], wanted: impl Fn(usize) -> bool) -> Vec<usize> {
     let mut order: Vec<usize> = (0..pairs.len()).filter(|&place| wanted(place)).collect();
     order.sort_by_key(|&place| pairs[place]);
     order
 }
 
-/// Cuts sorted pairs into batches of no more than so many contexts.
+/// Cuts sorted pairs into batches of at most so many contexts.
 pub(super) fn batches<'a>(
     order: &'a [usize],
     pairs: &[(u32, u32)],
@@ -115,27 +115,27 @@ pub(super) fn batches<'a>(
 }
 
 impl Batch<'_> {
-    /// The rows of the batch's items of queries, and where each of them begins.
+    /// The rows of the batch's items of queries, and the offset of each.
     pub(super) fn queries(&self, queries: Ragged<'_>) -> (Vec<f32>, Vec<usize>) {
         gathered(queries, &self.items)
     }
 
-    /// The rows of the batch's contexts, and where each of them begins.
+    /// The rows of the batch's contexts, and the offset of each.
     pub(super) fn contexts(&self, contexts: Ragged<'_>) -> (Vec<f32>, Vec<usize>) {
         gathered(contexts, &self.contexts)
     }
 
-    /// How many rows of queries every pair has; `queries` are the batch's own.
+    /// Number of rows of queries of every pair; `queries` are the batch's own.
     pub(super) fn rows(&self, pairs: &[(u32, u32)], queries: Ragged<'_>) -> Vec<usize> {
         self.order.iter().map(|&place| queries.rows_of(self.item(pairs[place])).len()).collect()
     }
 
-    /// Which of the batch's items a pair is of.
+    /// The position of a pair's item in the batch.
     fn item(&self, (_, item): (u32, u32)) -> usize {
         self.items.binary_search(&(item as usize)).expect("the items of all pairs are listed")
     }
 
-    /// What some of the pairs need; `queries` are the batch's own.
+    /// Prepares some of the pairs; `queries` are the batch's own.
     pub(super) fn part(
         &self,
         run: Range<usize>,
@@ -157,7 +157,7 @@ impl Batch<'_> {
     }
 }
 
-/// The rows of some items, and where each of them begins.
+/// The rows of some items, and the offset of each.
 fn gathered(all: Ragged<'_>, items: &[usize]) -> (Vec<f32>, Vec<usize>) {
     let (mut values, mut offsets) = (Vec::new(), vec![0]);
     let mut end = 0;

@@ -6,7 +6,7 @@ use pulp::Simd;
 
 use crate::packed::{Packed, Sums, Tiles, VECTORS, accumulate};
 
-/// What the queries of a span attended to: numbers for every attended row and lane.
+/// The attention of a span: one number per attended row and lane.
 #[derive(Clone, Copy)]
 pub(super) struct Attended<'a> {
     /// The first panel.
@@ -15,20 +15,20 @@ pub(super) struct Attended<'a> {
     pub(super) lanes: (usize, usize),
     /// The weights of the attended rows.
     pub(super) weights: &'a Packed,
-    /// What each of the rows adds, as the left side of a product with the weights.
+    /// The rows to add, as the left side of a product with the weights.
     pub(super) added: &'a Tiles,
 }
 
 impl Attended<'_> {
-    /// The lanes in a panel of the chunk.
+    /// The lanes of the span in a panel of the chunk.
     fn lanes_in(&self, panel: usize, width: usize) -> Range<usize> {
         let first = (panel - self.first) * width;
         self.lanes.0.max(first) - first..self.lanes.1.min(first + width) - first
     }
 }
 
-/// Adds to a tile of sums what the queries of a panel attended to. `used` lanes of the panel are
-/// not padding; `attended` is in the order of the lanes.
+/// Adds the attended rows of a panel's queries to a tile of sums. `used` lanes of the panel are not
+/// padding; `attended` is in the order of the lanes.
 #[inline(always)]
 pub(super) fn add_attended<S: Simd, const R: usize>(
     simd: S,
@@ -56,7 +56,7 @@ pub(super) fn add_attended<S: Simd, const R: usize>(
     }
 }
 
-/// Takes over the sums of some lanes.
+/// Copies the sums of some lanes.
 #[inline(always)]
 fn take_lanes<S: Simd, const R: usize>(
     simd: S,

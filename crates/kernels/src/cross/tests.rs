@@ -20,7 +20,7 @@ pub(super) const NORMALISERS: [Normaliser; 7] = [
 pub(super) const AGGREGATIONS: [Aggregation; 4] =
     [Aggregation::Mean, Aggregation::Sum, Aggregation::Max, Aggregation::LogSumExp(6.0)];
 
-/// Contexts, queries and weights without a pattern, of about the sizes that models have.
+/// Pseudo-random contexts, queries and weights, of about the sizes that models have.
 #[derive(Clone, Debug)]
 pub(super) struct Problem {
     pub(super) dim: usize,
@@ -30,7 +30,7 @@ pub(super) struct Problem {
     pub(super) memory: [Vec<f32>; 4],
 }
 
-/// Numbers in -1 to 1 that look random.
+/// Pseudo-random numbers in -1 to 1.
 fn numbers(count: usize, seed: u64) -> Vec<f32> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let next = || {
@@ -41,13 +41,13 @@ fn numbers(count: usize, seed: u64) -> Vec<f32> {
     std::iter::repeat_with(next).take(count).collect()
 }
 
-/// Items of the given numbers of rows, of unit length or not.
+/// Items with these numbers of rows, of unit norm or not.
 fn items(sizes: &[usize], dim: usize, seed: u64, unit: bool) -> (Vec<f32>, Vec<usize>) {
     let mut offsets = vec![0];
     sizes.iter().for_each(|size| offsets.push(offsets[offsets.len() - 1] + size));
     let mut values = numbers(offsets[sizes.len()] * dim, seed);
-    // Rows that have something in common do not cancel out when they are averaged. The length of
-    // nothing has no accurate digits, so neither has a cosine with it.
+    // Give all rows something in common, so that they do not cancel out in the mean. A norm near
+    // zero has no accurate digits, and neither has a cosine with it.
     values.iter_mut().for_each(|x| *x += 0.5);
     for (i, row) in values.chunks_mut(dim).enumerate() {
         let length = if unit { 1.0 } else { 0.5 + 0.3 * (i % 5) as f32 };
@@ -132,8 +132,8 @@ fn check(problem: &Problem, tolerance: f64) {
         let off = |step: usize| (by_step[step * pairs + pair] as f64 - expected[step]).abs();
         let mut allowed = vec![tolerance; steps];
         if (0..steps).any(|step| off(step) >= tolerance) {
-            // Where all raw scores of a row are nearly 0, normalising them magnifies rounding: as
-            // far as the exact score moves with the last digits of its inputs, ours may be off.
+            // Where all raw scores of a row are nearly 0, normalising them magnifies rounding.
+            // Allow an error as large as the exact score moves with the last digits of its inputs.
             for seed in 0..4 {
                 let moved =
                     exact(&rounded_otherwise(&context, seed), &rounded_otherwise(&item, seed));
@@ -180,7 +180,7 @@ proptest! {
         seed in 0..1000u64,
     ) {
         let problem = Problem::new(dim, attention, &contexts, &queries, seed);
-        // Sums are of as many relevances as there are queries.
+        // A sum has as many relevances as there are queries.
         let sum = if attention.aggregation == Aggregation::Sum { 40.0 } else { 1.0 };
         check(&problem, 2e-6 * sum);
     }

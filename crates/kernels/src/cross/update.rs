@@ -1,4 +1,4 @@
-//! The memory at work: queries replaced by what their gates let through.
+//! Runs the memory: replaces queries by refined ones.
 
 use pulp::{Arch, Simd, WithSimd};
 
@@ -14,13 +14,13 @@ pub(super) const GROUP: usize = 128 << 10;
 /// Replaces the queries `from` by those of the next step.
 pub(super) struct Update<'a> {
     pub(super) memory: &'a Gated,
-    /// What the memory makes of the queries, where that is known already.
+    /// The memory's projection of the queries, if already known.
     pub(super) started: Option<&'a Packed>,
-    /// In the order of their lanes.
+    /// The attention of every span, in the order of the lanes.
     pub(super) attended: &'a [Attended<'a>],
     pub(super) from: &'a Packed,
     pub(super) to: &'a mut Packed,
-    /// Where to keep proposals and gates, in the order of the memory's tiles, if they are wanted.
+    /// Where to keep proposals and gates, in the order of the memory's tiles, if wanted.
     pub(super) gates: Option<&'a mut Packed>,
 }
 
@@ -34,7 +34,7 @@ impl Update<'_> {
         Arch::new().dispatch(self);
     }
 
-    /// One tile of coordinates of one panel.
+    /// Computes one tile of dimensions of one panel.
     #[inline(always)]
     fn tile<S: Simd, const R: usize>(&mut self, simd: S, tile: usize, panel: usize) {
         let width = VECTORS * S::F32_LANES;

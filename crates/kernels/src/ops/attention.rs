@@ -1,4 +1,4 @@
-//! Attention between several vectors per item as one differentiable operation.
+//! Attention between items of several vectors, as one differentiable operation.
 
 use std::sync::{Arc, OnceLock};
 
@@ -11,13 +11,14 @@ use crate::{Attention, Encoded, Error, Matcher, Memory, Ragged, Real, Tensor, Va
 /// The weights of a gated memory.
 #[derive(Clone, Debug)]
 pub struct MemoryWeights {
-    /// Of the proposal, `dim` by `2 dim`: first what was asked, then what was attended to.
+    /// Weights of the proposal, `dim` by `2 dim`: the query's half, then that of the attended
+    /// vector.
     pub linear_weight: Tensor,
-    /// Of the proposal.
+    /// Biases of the proposal.
     pub linear_bias: Tensor,
-    /// Of the gate, as large as that of the proposal.
+    /// Weights of the gate, of the same shape.
     pub gate_weight: Tensor,
-    /// Of the gate.
+    /// Biases of the gate.
     pub gate_bias: Tensor,
 }
 
@@ -30,28 +31,28 @@ impl MemoryWeights {
 /// One direction of attention.
 #[derive(Clone, Debug)]
 pub struct Direction {
-    /// Whose vectors ask and attend to those of the other side: words to regions
-    /// ([`Side::Text`]), or regions to words.
+    /// The side whose vectors are the queries: words that attend to regions ([`Side::Text`]), or
+    /// regions that attend to words.
     pub asking: Side,
-    /// How.
+    /// Settings of the attention.
     pub attention: Attention,
-    /// What refines the questions between steps.
+    /// Refines the queries between steps.
     pub memory: Option<MemoryWeights>,
 }
 
-/// How images and captions are compared by attention: in one direction, or as the sum of two.
+/// Compares images and captions by attention: in one direction, or as the sum of two.
 #[derive(Clone)]
 pub struct Matching(Arc<Weights>);
 
 struct Weights {
     dim: usize,
     directions: Vec<Direction>,
-    /// Packed for the CPU when they are first needed there.
+    /// Packed for the CPU on first use.
     matchers: OnceLock<Vec<Matcher>>,
 }
 
 impl Matching {
-    /// Of vectors of `dim` numbers, with the weights as they are now.
+    /// Matches vectors of `dim` dimensions with the current weights.
     pub fn new(dim: usize, directions: Vec<Direction>) -> Self {
         Matching(Arc::new(Weights { dim, directions, matchers: OnceLock::new() }))
     }
@@ -89,7 +90,7 @@ impl Matching {
         Ok(self.pair_scores(&images.detached(), &texts.detached(), &pairs, None)?.to_f32s())
     }
 
-    /// The same of numbers that are no tensors.
+    /// The same for plain slices.
     ///
     /// # Errors
     /// If an item has no vectors, or vectors of other dimensions.
@@ -117,8 +118,8 @@ impl Matching {
         Ok(())
     }
 
-    /// The scores of some `(image, caption)` pairs, with gradients. Where they are `known`, because
-    /// [`scores`](Self::scores) has told them, they are not computed again.
+    /// The scores of some `(image, caption)` pairs, with gradients. Scores that are `known`, from
+    /// [`scores`](Self::scores), are not computed again.
     ///
     /// # Errors
     /// If there is no such pair, an item has no vectors, or vectors of other dimensions.
@@ -147,7 +148,7 @@ impl Matching {
     }
 }
 
-/// Images, captions and, of every direction that has one, the four parts of its memory.
+/// Its inputs are images, captions and, for every direction with a memory, the four weights.
 struct PairScores {
     matching: Matching,
     image_offsets: Vec<usize>,
@@ -165,7 +166,7 @@ impl PairScores {
         )
     }
 
-    /// The pairs as `(context, query)` of a direction.
+    /// The pairs as `(context, query)` in a direction.
     fn pairs_of(&self, asking: Side) -> Vec<(u32, u32)> {
         let turned = |&(image, text): &(u32, u32)| {
             let (query, context) = asking.own_and_other(image, text);
@@ -239,7 +240,7 @@ impl Operation for PairScores {
             add(sums.0, &found.queries);
             add(sums.1, &found.contexts);
             if direction.memory.is_some() {
-                // A memory that a single step does not ask has no gradient.
+                // A memory that a single step does not use has no gradient.
                 let parts = found.memory.map(|parts| parts.map(Some)).unwrap_or_default();
                 of_memories.extend(parts);
             }

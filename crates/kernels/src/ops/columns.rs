@@ -1,12 +1,12 @@
-//! Matrices put together, and averaged.
+//! Concatenates and averages rows.
 
 use crate::operation::{Operation, apply};
 use crate::{Error, Real, Tensor};
 
-/// Tensors one after another along their first dimension.
+/// Concatenates tensors along their first dimension.
 ///
 /// # Errors
-/// If they differ in the others, or there are none.
+/// If other dimensions differ, or there are no tensors.
 pub fn concat(parts: &[&Tensor]) -> Result<Tensor, Error> {
     let first = parts.first().ok_or(Error::EmptyItem { what: "a concatenation", item: 0 })?;
     let mut shape = first.shape().to_vec();
@@ -56,7 +56,7 @@ impl Operation for Concat {
     }
 }
 
-/// The mean of every `each` rows: one vector per image of its regions.
+/// The mean of every `each` rows, such as one vector per image from its regions.
 ///
 /// # Errors
 /// If the rows do not divide into groups of `each`.

@@ -1,9 +1,9 @@
-//! Rows of a table.
+//! Looks up rows of a table.
 
 use crate::operation::{Operation, apply};
 use crate::{Error, Real, Tensor};
 
-/// The rows `indices` of a matrix, in their order: the words of captions, the last states of
+/// The rows `indices` of a matrix, in this order: the words of captions, the last states of
 /// sentences.
 ///
 /// # Errors

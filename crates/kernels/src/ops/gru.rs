@@ -6,7 +6,7 @@
 //! c = tanh(i_n + r * (W_hn h + b_hn))      h' = (1 - z) * c + z * h,  h_0 = 0
 //! ```
 //!
-//! `i` are the products with the inputs, computed for all words at once. Captions are worked on
+//! `i` are the products with the inputs, computed for all words at once. Captions are processed
 //! longest first, so that those still running at a step are the first rows: nothing is padded.
 
 mod pass;
@@ -19,12 +19,12 @@ use pass::{Pass, Schedule};
 
 /// The hidden states of every word, averaged over the directions: words by `dim`.
 ///
-/// `inputs` is words by `directions * 3 dim`, `weight` `directions * 3 dim` by `dim`, `bias` as
-/// long; the second direction reads every caption from its end. Caption `c` has the words from
-/// `offsets[c]` to `offsets[c + 1]`.
+/// `inputs` is words by `directions * 3 dim`, `weight` is `directions * 3 dim` by `dim`, and `bias`
+/// has `directions * 3 dim` numbers. The second direction reads every caption from its end. Caption
+/// `c` has the words from `offsets[c]` to `offsets[c + 1]`.
 ///
 /// # Errors
-/// If the shapes do not fit together.
+/// If the shapes do not match.
 pub fn gru(
     inputs: &Tensor,
     weight: &Tensor,
@@ -50,7 +50,7 @@ struct Gru {
     offsets: Vec<usize>,
     dim: usize,
     directions: usize,
-    /// What the forward pass keeps for the backward pass, one of each direction.
+    /// State that the forward pass keeps for the backward pass, one per direction.
     passes: Mutex<Vec<Pass>>,
 }
 
@@ -59,7 +59,7 @@ impl Gru {
         &values[direction * 3 * self.dim * width..][..3 * self.dim * width]
     }
 
-    /// Runs every direction, both at once where there are two.
+    /// Runs every direction, two in parallel.
     fn each<T: Send>(&self, run: impl Fn(usize) -> T + Sync) -> Vec<T> {
         match self.directions {
             1 => vec![run(0)],

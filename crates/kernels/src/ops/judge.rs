@@ -1,10 +1,10 @@
-//! The one test body of all operations: every device against the formula in double precision.
+//! The shared test of all operations: every device against the formula in double precision.
 
 use nextpair_core::Draws;
 
 use crate::{Device, Error, Gradients, Tensor};
 
-/// Normal draws.
+/// A tensor of normal draws.
 pub(crate) fn tensor(seed: u64, shape: &[usize]) -> Tensor {
     let mut draws = Draws::new(seed);
     let count = shape.iter().product();
@@ -12,8 +12,8 @@ pub(crate) fn tensor(seed: u64, shape: &[usize]) -> Tensor {
     Tensor::new(values, shape, Device::Cpu).expect("as many as the shape says")
 }
 
-/// Compares values and gradients of all inputs on every device with the reference. They may be off
-/// by `tolerance` of the largest.
+/// Compares values and gradients of all inputs on every device with the reference. They may differ
+/// by `tolerance` times the largest value.
 pub(crate) fn judge(
     inputs: &[Tensor],
     tolerance: f64,

@@ -5,10 +5,10 @@ use rayon::prelude::*;
 use crate::operation::{Operation, apply};
 use crate::{Error, Left, Packed, Real, Tensor};
 
-/// `x Wᵀ + b` for rows of numbers.
+/// `x Wᵀ + b` for every row `x`.
 ///
 /// # Errors
-/// If the shapes do not fit together.
+/// If the shapes do not match.
 pub fn linear(rows: &Tensor, weight: &Tensor, bias: &Tensor) -> Result<Tensor, Error> {
     let ((count, depth), (columns, of_weight)) = (rows.matrix_shape()?, weight.matrix_shape()?);
     Error::check_dims("the rows of a layer", depth, "its weights", of_weight)?;
@@ -48,7 +48,7 @@ impl Operation for Linear {
         wanted: &[bool],
     ) -> Result<Vec<Option<Vec<f32>>>, Error> {
         let &Linear { count, depth, columns } = self;
-        // Features are as large as everything else together, and nobody wants their gradient.
+        // Features are as large as everything else together, and need no gradient.
         let of_rows = wanted[0].then(|| {
             let mut out = vec![0.0; count * depth];
             let weight = Packed::new(columns, depth, inputs[1]);
@@ -64,8 +64,8 @@ impl Operation for Linear {
     }
 }
 
-/// `leftᵀ right`, for as many rows of `columns` and of `depth` numbers. The narrower of them is
-/// laid out, because that is a copy.
+/// `leftᵀ right`, for equally many rows of `columns` and of `depth` numbers. Packs the narrower of
+/// them, because packing is a copy.
 fn outer(left: &[f32], columns: usize, right: &[f32], depth: usize) -> Vec<f32> {
     let count = left.len() / columns;
     let mut out = vec![0.0; columns * depth];

@@ -4,7 +4,7 @@ use crate::elementwise::sum_of;
 use crate::operation::{Operation, apply};
 use crate::{Encoded, Error, Left, Packed, Real, Tensor, Values};
 
-/// The dot products of some `(image, caption)` pairs of one vector each.
+/// The dot products of some `(image, caption)` pairs, with one vector per item.
 ///
 /// # Errors
 /// If there is no such pair.
@@ -12,8 +12,8 @@ pub fn dot_pairs(images: &Encoded, texts: &Encoded, pairs: &[(u32, u32)]) -> Res
     apply(VectorPairs::new(images, texts, pairs, Measure::Dot)?, &[&images.rows, &texts.rows])
 }
 
-/// `-|max(0, t - u)|` of some `(image, caption)` pairs of one vector each: how far a caption is from
-/// being more general than the image.
+/// `-|max(0, t - u)|` of some `(image, caption)` pairs, with one vector per item: how far a caption
+/// is from being more general than the image.
 ///
 /// # Errors
 /// If there is no such pair.
@@ -76,10 +76,10 @@ impl VectorPairs {
     }
 }
 
-/// Below this a sum of squares counts as nothing, so that its root has a finite derivative.
+/// A smaller sum of squares counts as this, so that its root has a finite derivative.
 const SMALLEST: f32 = 1e-30;
 
-/// The positive parts of `t - u`, and the root of the sum of their squares.
+/// The positive parts of `t - u`, and their norm.
 fn excess(image: &[f32], text: &[f32]) -> (Vec<f32>, f32) {
     let above: Vec<f32> = text.iter().zip(image).map(|(t, u)| (t - u).max(0.0)).collect();
     let squares = sum_of(above.len(), |at| above[at] * above[at]);

@@ -1,4 +1,4 @@
-//! Functions of every number by itself.
+//! Elementwise functions.
 
 use crate::operation::{Operation, apply};
 use crate::{Error, Real, Tensor};
@@ -6,7 +6,7 @@ use crate::{Error, Real, Tensor};
 /// `max(0, x)`, with a derivative of 1 at 0.
 ///
 /// # Errors
-/// None on the CPU.
+/// Never on the CPU.
 pub fn relu(tensor: &Tensor) -> Result<Tensor, Error> {
     apply(Pointwise { shape: tensor.shape().to_vec(), function: Function::Relu }, &[tensor])
 }
@@ -14,7 +14,7 @@ pub fn relu(tensor: &Tensor) -> Result<Tensor, Error> {
 /// The absolute value, with a derivative of 0 at 0.
 ///
 /// # Errors
-/// None on the CPU.
+/// Never on the CPU.
 pub fn abs(tensor: &Tensor) -> Result<Tensor, Error> {
     apply(Pointwise { shape: tensor.shape().to_vec(), function: Function::Abs }, &[tensor])
 }

@@ -1,4 +1,4 @@
-//! Weights learned as a direction and one scale.
+//! Weight normalisation: weights learned as a direction and one scale.
 
 use crate::elementwise::sum_of;
 use crate::operation::{Operation, apply};
@@ -47,7 +47,7 @@ impl Operation for WeightNorm {
         let norm = norm(direction);
         let factor = scale / norm;
         let along = sum_of(direction.len(), |at| direction[at] * upstream[at]);
-        // By way of the factor to the norm, and from there to the numbers it is the root of.
+        // Through the factor to the norm, and from there to the sum of squares.
         let of_norm = -(along * scale) / (norm * norm);
         let of_squares = of_norm / norm * 0.5;
         let of_direction =

@@ -8,7 +8,7 @@ use crate::{Error, Real, Tensor};
 /// `x / (|x| + epsilon)` for every row: the epsilon is added to the norm, not under the root.
 ///
 /// # Errors
-/// If it is not a matrix.
+/// If `rows` is not a matrix.
 pub fn unit_rows(rows: &Tensor, epsilon: f32) -> Result<Tensor, Error> {
     let (count, dim) = rows.matrix_shape()?;
     apply(UnitRows { count, dim, epsilon }, &[rows])
@@ -20,7 +20,7 @@ struct UnitRows {
     epsilon: f32,
 }
 
-/// Rows that a thread takes at once.
+/// Rows per thread at a time.
 const ROWS: usize = 64;
 
 impl Operation for UnitRows {
@@ -48,7 +48,7 @@ impl Operation for UnitRows {
     }
 
     /// With `n = |x|`: `dx = (dy - x (x . dy) / (n (n + epsilon))) / (n + epsilon)`. The norm of a
-    /// row of zeros has no direction to grow in; its gradient is left out.
+    /// zero row has no derivative; that term is left out.
     fn backward(
         &self,
         inputs: &[&[f32]],

@@ -1,11 +1,11 @@
-//! Numbers that begin at a cache line, so that no vector lies across two.
+//! Numbers aligned to a cache line, so that no vector lies across two.
 
 use std::ops::{Deref, DerefMut};
 
-/// Numbers of a cache line.
+/// Numbers per cache line.
 const LINE: usize = 16;
 
-/// A slice of numbers that begins at a cache line and keeps its memory.
+/// A slice of numbers that is aligned to a cache line and keeps its memory.
 #[derive(Debug, Default)]
 pub(crate) struct Aligned {
     values: Vec<f32>,
@@ -14,12 +14,12 @@ pub(crate) struct Aligned {
 }
 
 impl Aligned {
-    /// Makes it `len` numbers long. What they are is left open: they are to be written.
+    /// Resizes to `len` numbers of unspecified value, which the caller must write.
     pub(crate) fn resize(&mut self, len: usize) {
         if self.values.len() < len + LINE {
             self.values = vec![0.0; len + LINE];
         }
-        // A machine that cannot tell the alignment gets no alignment, which costs time alone.
+        // Without a known alignment there is none, which only costs time.
         self.start = self.values.as_ptr().align_offset(LINE * size_of::<f32>()).min(LINE);
         self.len = len;
     }

@@ -1,14 +1,14 @@
-//! Matrices whose columns are vectors that stand side by side: in and out.
+//! Moves vectors in and out of matrices whose columns they are.
 
 use std::ops::Range;
 
 use super::Packed;
 
-/// Steps of the depth that are moved together, in the nearest cache.
+/// Steps of the depth moved together, in the nearest cache.
 const STRETCH: usize = 16;
 
 impl Packed {
-    /// Lays out `columns` columns of `depth` numbers, wherever they are.
+    /// Lays out `columns` columns of `depth` numbers from anywhere in memory.
     pub(crate) fn repack_columns<'a>(
         &mut self,
         depth: usize,
@@ -58,7 +58,7 @@ impl Packed {
         rows
     }
 
-    /// Makes it a matrix of zeros.
+    /// Makes this a matrix of zeros.
     pub(crate) fn clear(&mut self, depth: usize, columns: usize) {
         self.shape(depth, columns);
         self.values.fill(0.0);

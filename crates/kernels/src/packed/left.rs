@@ -1,10 +1,10 @@
-//! The left side of a product, laid out in tiles as it is used.
+//! The left side of a product, laid out in tiles on use.
 
 use std::ops::Range;
 
 use super::{Aligned, with_height};
 
-/// The left side of a product, wherever its numbers lie.
+/// The left side of a product, anywhere in memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Left<'a> {
     values: &'a [f32],
@@ -13,18 +13,18 @@ pub struct Left<'a> {
 }
 
 impl<'a> Left<'a> {
-    /// Rows of `depth` numbers that begin every `stride` numbers.
+    /// Rows that begin every `stride` numbers.
     pub fn rows(values: &'a [f32], stride: usize) -> Self {
         Left { values, row: stride, column: 1 }
     }
 
-    /// The transpose of a matrix with rows of `stride` numbers: its columns are the rows here.
+    /// The transpose of a matrix with rows of `stride` numbers: its columns become the rows.
     pub fn transposed(values: &'a [f32], stride: usize) -> Self {
         Left { values, row: 1, column: stride }
     }
 
     /// # Panics
-    /// If `rows` rows of `depth` numbers are not there.
+    /// If there are fewer than `rows` rows of `depth` numbers.
     pub(super) fn check(&self, rows: usize, depth: usize) {
         if rows > 0 && depth > 0 {
             let last = (rows - 1) * self.row + (depth - 1) * self.column;
@@ -33,7 +33,7 @@ impl<'a> Left<'a> {
     }
 }
 
-/// Steps of the depth that are laid out together.
+/// Steps of the depth laid out together.
 const STRETCH: usize = 16;
 
 /// Rows of a left side in tiles of nearly equal heights: for every step of the depth, the numbers
@@ -45,7 +45,7 @@ pub(crate) struct Tiles {
     plan: Plan,
 }
 
-/// How rows are divided into tiles: so many rows that stay together are a unit.
+/// How rows are divided into tiles. A unit is a number of rows that stay together.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Plan {
     unit: usize,
@@ -54,12 +54,12 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// As few tiles as possible of at most `tallest` rows.
+    /// Plans as few tiles as possible, of at most `tallest` rows.
     pub(crate) fn new(units: usize, unit: usize, tallest: usize) -> Self {
         Plan { unit, units, count: units.div_ceil(tallest / unit) }
     }
 
-    /// How many tiles there are.
+    /// Number of tiles.
     pub(crate) fn count(&self) -> usize {
         self.count
     }
@@ -77,19 +77,19 @@ impl Plan {
 }
 
 impl Tiles {
-    /// The rows of `left` from `first` on, as many as are planned, in memory of their own.
+    /// Lays out the planned number of rows of `left`, from `first` on, in memory of their own.
     pub(crate) fn new(left: Left<'_>, first: usize, depth: usize, plan: Plan) -> Self {
         let mut tiles = Tiles::default();
         tiles.fill(left, first, depth, plan);
         tiles
     }
 
-    /// Lays out the rows of `left` from `first` on, as many as are planned.
+    /// Lays out the planned number of rows of `left`, from `first` on.
     #[inline(always)]
     pub(crate) fn fill(&mut self, left: Left<'_>, first: usize, depth: usize, plan: Plan) {
         (self.depth, self.plan) = (depth, plan);
         self.values.resize(plan.units * plan.unit * depth);
-        // Without depth there is nothing to lay out, and nothing that it could be taken from.
+        // Without depth there is nothing to lay out, and no number to read.
         for tile in (0..plan.count).filter(|_| depth > 0) {
             let Range { start, end } = plan.rows_of(tile);
             let (height, first) = (end - start, first + start);
@@ -99,7 +99,7 @@ impl Tiles {
                 with_height!(height, R => copy_lines::<R>(from, left.column, to));
                 continue;
             }
-            // A stretch of the depth at a time, which stays in the nearest cache.
+            // One stretch of the depth at a time, which stays in the nearest cache.
             for (stretch, to) in to.chunks_mut(STRETCH * height).enumerate() {
                 for r in 0..height {
                     let from = (first + r) * left.row + stretch * STRETCH * left.column;
@@ -110,7 +110,7 @@ impl Tiles {
         }
     }
 
-    /// Where the tiles are.
+    /// The division into tiles.
     pub(crate) fn plan(&self) -> Plan {
         self.plan
     }
@@ -123,8 +123,8 @@ impl Tiles {
     }
 }
 
-/// Copies as many lines of `R` numbers as there is room for; they begin every `stride` numbers. Of
-/// known length, because calls to copy a few numbers each cost more than the copies.
+/// Copies as many lines of `R` numbers as fit into `to`; they begin every `stride` numbers. The
+/// length is a constant, because calls to copy a few numbers cost more than the copies.
 #[inline(always)]
 fn copy_lines<const R: usize>(from: &[f32], stride: usize, to: &mut [f32]) {
     let (lines, _) = to.as_chunks_mut::<R>();

@@ -12,25 +12,25 @@ use super::{Left, Packed, Plan, Tiles};
 /// Numbers of the left side that stay in cache while all panels pass by.
 const BLOCK: usize = 128 << 10;
 
-/// Multiply-adds that are worth the start of a task of their own.
+/// Multiply-adds that are worth a task of their own.
 const TASK: usize = 1 << 19;
 
 thread_local! {
-    /// Memory for left sides, kept because a product may be over sooner than memory is had.
+    /// Memory for left sides, kept because allocating it may take longer than a product.
     static TILES: RefCell<Tiles> = RefCell::default();
 }
 
-/// A product that is to be computed.
+/// A product to compute.
 #[derive(Clone, Copy)]
 pub(super) struct Job<'a> {
     pub(super) packed: &'a Packed,
     pub(super) left: Left<'a>,
-    /// Whether the sums go on from what is there.
+    /// Whether to add to the numbers in `out`.
     pub(super) add: bool,
 }
 
 impl<'a> Job<'a> {
-    /// Computes it on so many threads at most.
+    /// Computes the product on at most `threads` threads.
     pub(super) fn run(self, out: &mut [f32], threads: usize) {
         let (depth, rows) = (self.packed.depth, out.len() / self.packed.columns);
         let blocks = rows.div_ceil((BLOCK / depth.max(1)).max(TALLEST));
@@ -42,16 +42,16 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// Into how many groups of panels every block of rows is divided, so that all threads have
-    /// something to do and nothing is too small.
+    /// Number of groups of panels per block of rows: enough to occupy all threads, but no group too
+    /// small.
     fn groups(&self, rows: usize, blocks: usize, threads: usize) -> usize {
         let wanted = if threads == 1 { 1 } else { (2 * threads).div_ceil(blocks) };
         let worth = rows / blocks * self.packed.depth * self.packed.columns / TASK;
         wanted.min(worth.max(1)).min(self.packed.panels())
     }
 
-    /// One task for every block of rows and group of panels. The rows of out are cut at the
-    /// groups, so that every task has slices of its own.
+    /// One task per block of rows and group of panels. The rows of `out` are cut at the groups, so
+    /// that every task has slices of its own.
     fn split<'o>(
         self,
         out: &'o mut [f32],
@@ -80,7 +80,7 @@ impl<'a> Job<'a> {
     }
 }
 
-/// The part of a product that belongs to some rows and some panels.
+/// The part of a product for some rows and some panels.
 struct Task<'a, 'o> {
     job: Job<'a>,
     rows: Range<usize>,

@@ -9,18 +9,18 @@ use super::Tiles;
 /// Vectors side by side in a panel.
 pub(crate) const VECTORS: usize = 2;
 
-/// The largest number of rows of a tile on any machine.
+/// Maximum rows of a tile on any CPU.
 pub(super) const TALLEST: usize = 12;
 
 /// The sums of one row of a tile: the columns of a panel.
 pub(crate) type Sums<S> = [<S as Simd>::f32s; VECTORS];
 
-/// The rows a tile can have: its sums, a line of the panel and one factor fill the registers.
+/// Maximum rows of a tile: its sums, a line of the panel and one factor fill the registers.
 pub(super) fn tallest<S: Simd>() -> usize {
     if S::REGISTER_COUNT >= 32 { TALLEST } else { TALLEST / 2 }
 }
 
-/// The rows a tile can have and the columns of a panel on this machine.
+/// Maximum rows of a tile and columns of a panel on this CPU.
 pub(crate) fn tile_size() -> (usize, usize) {
     struct Ask;
     impl WithSimd for Ask {
@@ -33,8 +33,8 @@ pub(crate) fn tile_size() -> (usize, usize) {
     Arch::new().dispatch(Ask)
 }
 
-/// Calls `$call` with the constant `$rows` set to the number `$height`, at most [`TALLEST`]: every
-/// height of a tile is compiled on its own, with its sums in registers.
+/// Calls `$call` with the constant `$rows` set to the number `$height`, at most [`TALLEST`]. Every
+/// height of a tile is compiled separately, with its sums in registers.
 macro_rules! with_height {
     ($height:expr, $rows:ident => $call:expr) => {
         with_height!(@ $height, $rows => $call, 1 2 3 4 5 6 7 8 9 10 11 12)
@@ -54,9 +54,9 @@ macro_rules! with_height {
 }
 pub(crate) use with_height;
 
-/// Adds to every sum the products of its row and column, one fused multiply-add after the other in
-/// the order of the depth. `left` has the `R` numbers of the rows, `panel` the vectors of the
-/// columns for every step of the depth.
+/// Adds to every sum the products of its row and column, by fused multiply-adds in the order of the
+/// depth. For every step of the depth, `left` has the `R` numbers of the rows and `panel` the
+/// vectors of the columns.
 #[inline(always)]
 pub(crate) fn accumulate<S: Simd, const R: usize>(
     simd: S,
@@ -69,7 +69,7 @@ pub(crate) fn accumulate<S: Simd, const R: usize>(
     let (lines, _) = vectors.as_chunks::<VECTORS>();
     let mut held = *sums;
     for (factors, line) in factors.iter().zip(lines) {
-        // By index, because through iterators the sums leave the registers.
+        // By index, because iterators would move the sums out of the registers.
         for r in 0..R {
             let factor = simd.splat_f32s(factors[r]);
             for v in 0..VECTORS {
@@ -80,7 +80,7 @@ pub(crate) fn accumulate<S: Simd, const R: usize>(
     *sums = held;
 }
 
-/// Up to a panel's width of numbers, with zeros after the last.
+/// Loads up to a panel's width of numbers, with zeros after the last.
 #[inline(always)]
 fn load<S: Simd>(simd: S, from: &[f32]) -> Sums<S> {
     if let (&[first, second], []) = S::as_simd_f32s(from) {
@@ -90,7 +90,7 @@ fn load<S: Simd>(simd: S, from: &[f32]) -> Sums<S> {
     [simd.partial_load_f32s(first), simd.partial_load_f32s(second)]
 }
 
-/// Writes as many sums as there is room for.
+/// Writes as many sums as fit.
 #[inline(always)]
 fn store<S: Simd>(simd: S, sums: Sums<S>, to: &mut [f32]) {
     if let ([first, second], []) = S::as_mut_simd_f32s(to) {
@@ -101,8 +101,7 @@ fn store<S: Simd>(simd: S, sums: Sums<S>, to: &mut [f32]) {
     simd.partial_store_f32s(second, sums[1]);
 }
 
-/// The product of a tile and a panel, written to the `columns` of the rows of `out`, or added to
-/// what is there.
+/// Writes the product of a tile and a panel to the `columns` of the rows of `out`, or adds it.
 #[inline(always)]
 pub(super) fn product<S: Simd, const R: usize>(
     simd: S,
@@ -125,8 +124,8 @@ pub(super) fn product<S: Simd, const R: usize>(
     }
 }
 
-/// The product of all tiles of a left side and a panel, rows as wide as the panel, or the sum of it
-/// and what is there.
+/// Writes the product of all tiles of a left side and a panel to `out`, or adds it. Rows are as
+/// wide as the panel.
 #[inline(always)]
 pub(crate) fn panel_product<S: Simd>(
     simd: S,

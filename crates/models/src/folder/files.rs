@@ -1,4 +1,4 @@
-//! The files of a run: their names, how they are written, and who may write.
+//! The files of a model folder: their names, how to write them, and who may.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,20 +8,20 @@ use serde::Serialize;
 
 use crate::Error;
 
-/// What was asked for. Older folders call it [`OLD_SPEC`].
+/// The resolved settings. Older folders call it [`OLD_SPEC`].
 pub(super) const SPEC: &str = "model.json";
 pub(super) const OLD_SPEC: &str = "run.json";
 pub(super) const VOCABULARY: &str = "vocabulary.json";
 pub(super) const PAIRS: &str = "pairs.jsonl";
 pub(super) const WEIGHTS: &str = "model.safetensors";
 
-/// Where the spec of a folder is, or will be.
+/// The path of a folder's spec, whether it exists or not.
 pub(super) fn spec_path(folder: &Path) -> PathBuf {
     let (path, old) = (folder.join(SPEC), folder.join(OLD_SPEC));
     if !path.exists() && old.exists() { old } else { path }
 }
 
-/// A run that was killed while it was made may be made again; what is not of a run stays alone.
+/// Rejects a folder with foreign files. Files of a creation that was killed may be overwritten.
 pub(super) fn refuse_strangers(folder: &Path) -> Result<(), Error> {
     let io = |e| nextpair_data::Error::io(folder, e);
     for entry in fs::read_dir(folder).map_err(io)? {

@@ -1,4 +1,4 @@
-//! What was asked for, resolved.
+//! The resolved settings of a model folder.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,45 +10,45 @@ use serde::{Deserialize, Serialize};
 use super::files::write;
 use crate::{Config, Error, Inputs, Makers, Origin, Training};
 
-/// The version of the format.
+/// Version of the format.
 const VERSION: u32 = 1;
 
-/// What a run is made of.
+/// The resolved settings of a model and its training.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Spec {
-    /// The version of the format, 1.
+    /// Version of the format, 1.
     pub nextpair_run: u32,
-    /// The version of nextpair that made it.
+    /// Version of nextpair that created it.
     pub version: String,
-    /// The vector unit that it was begun on; older versions did not write it down.
+    /// Vector unit that training began on; older versions did not record it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unit: Option<String>,
-    /// Who else has trained it.
+    /// Other versions and vector units that trained it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub continued_by: Vec<Origin>,
-    /// The dataset as it was called.
+    /// The dataset, by the name it was given.
     pub dataset: String,
     /// The model.
     pub model: Config,
-    /// What it is fed.
+    /// Inputs of the model.
     pub inputs: Inputs,
-    /// The image features it is fed.
+    /// Name of the image features.
     pub image_features: String,
-    /// The text features it is fed, if it does not read words.
+    /// Name of the text features, unless the model reads words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text_features: Option<String>,
-    /// Whether it was trained elsewhere; then nothing is known of its training but the epochs.
+    /// Whether it was trained elsewhere; then only the epochs of its training are known.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub adopted: bool,
-    /// How it is trained.
+    /// Settings of the training.
     pub training: Training,
-    /// Fingerprints of the files beside it that must stay as they are.
+    /// Fingerprints of the files beside it that must not change.
     pub files: BTreeMap<String, String>,
 }
 
 impl Spec {
-    /// A spec of this version.
+    /// A spec for this version.
     pub fn new(
         dataset: &Dataset,
         model: Config,
@@ -84,7 +84,7 @@ impl Spec {
         }
     }
 
-    /// Who has trained it so far.
+    /// The versions and vector units that have trained it so far.
     pub fn makers(&self) -> Makers<'_> {
         Makers {
             version: &self.version,
@@ -93,7 +93,8 @@ impl Spec {
         }
     }
 
-    /// Of a model that was trained elsewhere. It takes whatever image features a dataset has.
+    /// A spec of a model that was trained elsewhere. It takes whatever image features a dataset
+    /// has.
     pub(super) fn adopted(origin: &Path, model: Config, inputs: Inputs, epochs: usize) -> Self {
         let training = Training { epochs, ..Training::default() };
         let features = (String::new(), None);
@@ -103,7 +104,7 @@ impl Spec {
 
     /// Reads and checks what [`write`](Self::write) wrote.
     pub(super) fn read(path: &Path) -> Result<Self, Error> {
-        // The version is looked at first: a newer format may have fields that we do not know.
+        // Check the version first: a newer format may have unknown fields.
         #[derive(Deserialize)]
         struct Head {
             nextpair_run: u32,

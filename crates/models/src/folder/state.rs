@@ -1,4 +1,4 @@
-//! What training writes after every epoch, and how it goes on from there.
+//! The state that training writes after every epoch, and how it resumes from there.
 
 use std::collections::HashSet;
 use std::fs::{self, OpenOptions};
@@ -17,9 +17,9 @@ use crate::{Epoch, Error, Model, Trainer};
 
 const LOG: &str = "log.jsonl";
 const STATE: &str = "state.safetensors";
-/// Where the state keeps its [`Position`].
+/// Metadata key of the [`Position`] in the state.
 const POSITION: &str = "position";
-/// Where the weights keep the epoch that they are of, from 1.
+/// Metadata key of the weights' epoch, from 1.
 const EPOCH: &str = "epoch";
 
 /// How far training has come.
@@ -28,25 +28,25 @@ const EPOCH: &str = "epoch";
 pub(crate) struct Position {
     /// Epochs done.
     pub(crate) epochs: usize,
-    /// The best rsum on dev so far.
+    /// Best rsum on dev so far.
     pub(crate) best: Option<f64>,
-    /// The epoch of the weights in `model.safetensors`, from 1.
+    /// Epoch of the weights in `model.safetensors`, from 1.
     pub(crate) best_epoch: usize,
-    /// The fingerprint of those weights; older versions did not write it down.
+    /// Fingerprint of those weights; older versions did not record it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) weights: Option<String>,
-    /// Steps that the optimiser has taken with each weight.
+    /// Optimiser steps of each weight.
     pub(crate) steps: Vec<u32>,
 }
 
 impl ModelFolder {
-    /// Writes the weights to use. Their fingerprint.
+    /// Writes the best weights. Returns their fingerprint.
     pub(crate) fn write_weights(&self, model: &Model, epoch: usize) -> Result<String, Error> {
         let tensors = model.weights().iter().map(|(name, weight)| (name.to_owned(), weight));
         tensor_file::write(&self.folder.join(WEIGHTS), tensors, (EPOCH, epoch.to_string()))
     }
 
-    /// The epoch that the weights to use are of, from 1, where they say so.
+    /// The epoch of the best weights, from 1, if the file has it.
     pub fn weights_epoch(&self) -> Result<Option<usize>, Error> {
         let path = self.folder.join(WEIGHTS);
         let epoch = metadata(&path, EPOCH)?;
@@ -54,7 +54,7 @@ impl ModelFolder {
         epoch.map(|text| text.parse().map_err(|_| wrong(text))).transpose()
     }
 
-    /// Writes everything that the next epoch depends on.
+    /// Writes everything the next epoch depends on.
     pub(crate) fn write_state(
         &self,
         trainer: &Trainer,
@@ -67,13 +67,13 @@ impl ModelFolder {
         tensor_file::write(&path, state_of(trainer), (POSITION, position)).map(drop)
     }
 
-    /// Continues from the last epoch that was written: sets weights and moments. Nothing happens
-    /// before the first.
+    /// Resumes from the last epoch that was written: sets weights and moments. Does nothing before
+    /// the first.
     pub(crate) fn read_state(&self, trainer: &mut Trainer) -> Result<Position, Error> {
         let path = self.folder.join(STATE);
         if !path.exists() {
-            // Either nothing needs it any more, or nothing was written yet and the epochs of the
-            // log are repeated.
+            // Either training is finished, or no state was written yet and the epochs of the log
+            // are repeated.
             let epochs = if self.is_finished()? { self.spec.training.epochs } else { 0 };
             return Ok(Position { epochs, ..Position::default() });
         }
@@ -123,8 +123,8 @@ impl ModelFolder {
         Ok(position)
     }
 
-    /// An error if the weights to use are not those that the state was written with.
-    /// Those of a later epoch, which a kill has left behind, are made again.
+    /// Fails if the best weights are not those that the state was written with. Weights of a later
+    /// epoch, left behind by a kill, are computed again.
     pub(crate) fn check_weights(&self, position: &mut Position) -> Result<(), Error> {
         let path = self.folder.join(WEIGHTS);
         let Some(written) = position.weights.as_ref().filter(|_| path.exists()) else {
@@ -132,20 +132,18 @@ impl ModelFolder {
         };
         if self.weights_epoch()?.is_some_and(|epoch| epoch > position.epochs) {
             if !self.spec.continued_by.is_empty() {
-                // Somebody else may not find that epoch the best again, and those that were the
-                // best before it are gone: the best of what is still to come is taken.
+                // Another version may not find that epoch the best again, and the best weights
+                // before it are gone: take the best of the epochs still to come.
                 position.best = None;
             }
             return Ok(());
         }
-        match *written == self.weights_fingerprint()? {
-            true => Ok(()),
-            false => {
-                let what = "not the weights that training wrote; put them back, or delete them and \
-                            state.safetensors to train again";
-                Err(Error::file(&path, what))
-            }
+        if *written == self.weights_fingerprint()? {
+            return Ok(());
         }
+        let what = "not the weights that training wrote; put them back, or delete them and \
+                    state.safetensors to train again";
+        Err(Error::file(&path, what))
     }
 
     /// Epochs that need not be repeated.
@@ -164,7 +162,7 @@ impl ModelFolder {
         Ok(self.spec.adopted || done && self.folder.join(WEIGHTS).exists())
     }
 
-    /// Removes what only more training would need. The run is finished and stays as it is.
+    /// Removes the state, which only more training would need. The training is finished.
     pub fn forget_state(&self) -> Result<(), Error> {
         let path = self.folder.join(STATE);
         match fs::remove_file(&path) {
@@ -175,13 +173,13 @@ impl ModelFolder {
         }
     }
 
-    /// The fingerprint of the weights to use.
+    /// The fingerprint of the best weights.
     pub fn weights_fingerprint(&self) -> Result<String, Error> {
         let path = self.folder.join(WEIGHTS);
         Ok(fingerprint_of(&path)?)
     }
 
-    /// The lines of the log that belong to the first `epochs`; later ones were not acknowledged.
+    /// Cuts the log after the first `epochs`; later lines were never acknowledged.
     pub(crate) fn cut_log(&self, epochs: usize) -> Result<(), Error> {
         let path = self.folder.join(LOG);
         let text = match epochs {
@@ -195,11 +193,11 @@ impl ModelFolder {
         write(&path, kept.as_bytes())
     }
 
-    /// The epochs that are done, as the log has them.
+    /// The finished epochs, from the log.
     pub fn epochs(&self) -> Result<Vec<Epoch>, Error> {
         let path = self.folder.join(LOG);
         let text = if path.exists() { ordinary::read_text(&path)? } else { String::new() };
-        // A line without its end was cut off by a kill.
+        // A kill cut off a line without its end.
         let whole = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
         let epoch = |(at, line)| {
             serde_json::from_str(line).map_err(|e| {
@@ -210,7 +208,7 @@ impl ModelFolder {
         whole.enumerate().map(epoch).collect()
     }
 
-    /// Appends a line to the log, for good where `sync` is asked for.
+    /// Appends a line to the log, and syncs it to disk if `sync` is set.
     pub(crate) fn log(&self, line: &impl Serialize, sync: bool) -> Result<(), Error> {
         let path = self.folder.join(LOG);
         let mut bytes = Vec::new();
@@ -231,11 +229,11 @@ fn read_position(path: &Path) -> Result<Position, Error> {
     serde_json::from_str(&position).map_err(|e| wrong(format!("the position: {e}")))
 }
 
-/// What the names of stored moments begin with.
+/// Prefixes of the names of stored moments.
 const FIRST: &str = "adam.first.";
 const SECOND: &str = "adam.second.";
 
-/// Weights and moments by the names they are stored under.
+/// Weights and moments by their stored names.
 fn state_of(trainer: &Trainer) -> impl Iterator<Item = (String, &Tensor)> {
     let (model, adam) = trainer.state();
     let weights = model.weights().iter().map(|(name, weight)| (name.to_owned(), weight));

@@ -1,4 +1,4 @@
-//! Runs whose files were damaged, exchanged or edited.
+//! Model folders whose files were damaged, swapped or edited.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,7 +16,7 @@ use crate::{
     Choice, Config, Corpus, Error, Evaluation, Setting, Training, evaluate, tensor_file, train,
 };
 
-/// A folder with a dataset, and a run of two epochs of four.
+/// A folder with a dataset, and a model trained for two of four epochs.
 struct World {
     folder: tempfile::TempDir,
 }
@@ -50,7 +50,7 @@ impl World {
         Dataset::open(&self.path("ds")).unwrap()
     }
 
-    /// Opens the run and goes on with it; the epochs that took.
+    /// Opens the model and resumes its training. Returns the epochs it took.
     fn trained(&self) -> Result<Vec<usize>, Error> {
         let run = ModelFolder::open(&self.path("run"))?;
         let corpus = run.training_corpus(self.dataset())?;
@@ -64,7 +64,7 @@ impl World {
         fs::write(&path, edit(fs::read_to_string(&path).unwrap())).unwrap();
     }
 
-    /// Changes the tensors of a file; its position stays unless there is another.
+    /// Changes the tensors of a file, and its position if one is given.
     fn edit_tensors(
         &self,
         file: &str,
@@ -135,7 +135,7 @@ fn a_state_must_be_that_of_the_model() {
         world.refused("state.safetensors");
     }
     fs::remove_file(&state).unwrap();
-    // Without a state the epochs are repeated; a finished run does not need it any more.
+    // Without a state the epochs are repeated; a finished model does not need it.
     let weights = |name| fs::read(world.path(name)).unwrap();
     assert_eq!(world.trained().unwrap(), [1, 2, 3, 4]);
     let repeated = weights("run/model.safetensors");
@@ -168,7 +168,7 @@ fn weights_must_be_those_that_training_wrote() {
     let good = fs::read(&path).unwrap();
     let mut bad = good.clone();
     *bad.last_mut().unwrap() ^= 1;
-    // With epochs to come, and with none.
+    // With epochs left, and with none.
     for epochs in [4, 2] {
         world.edit("model.json", |text| {
             text.replace("\"epochs\": 4", &format!("\"epochs\": {epochs}"))
@@ -179,7 +179,7 @@ fn weights_must_be_those_that_training_wrote() {
         fs::write(&path, &good).unwrap();
     }
     assert_eq!(world.trained().unwrap(), [0; 0]);
-    // What the message advises works.
+    // The advice of the message works.
     fs::write(&path, &bad).unwrap();
     world.refused("or delete them and state.safetensors to train again");
     fs::remove_file(&path).unwrap();
@@ -194,13 +194,13 @@ fn weights_of_an_epoch_that_was_not_acknowledged_are_made_again() {
     copy(&world.path("run"), &world.path("good"));
     assert_eq!(world.trained().unwrap(), [3, 4]);
     let expected = fs::read(world.path("run/model.safetensors")).unwrap();
-    // Killed after the weights of the last epoch were written, and before the state was.
+    // Killed between writing the weights of the last epoch and writing the state.
     let weights = world.path("run/model.safetensors");
     copy(&world.path("good"), &world.path("run"));
     fs::write(&weights, &expected).unwrap();
     assert_eq!(world.trained().unwrap(), [3, 4]);
     assert!(fs::read(&weights).unwrap() == expected);
-    // Somebody else may not find that epoch the best again.
+    // Another version may not find that epoch the best again.
     let weights_of = |print: &str| Position {
         epochs: 2,
         best: Some(50.0),
@@ -218,7 +218,7 @@ fn weights_of_an_epoch_that_was_not_acknowledged_are_made_again() {
         "\"continued_by\": [{ \"version\": \"0.0.9\", \"unit\": \"abacus\" }],\n  \"dataset\":";
     world.edit("model.json", |text| text.replacen("\"dataset\":", mixed, 1));
     assert_eq!(best(), None);
-    // A state of an older version does not say what the weights were.
+    // A state of an older version has no fingerprint of the weights.
     copy(&world.path("good"), &world.path("run"));
     let position = r#"{"epochs":2,"best":null,"best_epoch":2,"steps":STEPS}"#;
     let bytes = fs::read(world.path("run/state.safetensors")).unwrap();
@@ -234,7 +234,7 @@ fn weights_of_an_epoch_that_was_not_acknowledged_are_made_again() {
 #[test]
 fn the_log_has_one_line_for_each_epoch() {
     let world = World::new();
-    // A line that was not acknowledged, and one that was cut off.
+    // A line that was never acknowledged, and one that was cut off.
     world.edit("log.jsonl", |text| format!("{text}{}{{\"epo", text.lines().next().unwrap()));
     world.edit("log.jsonl", |text| text.replace("}{\"epo", "}\n{\"epo"));
     let run = ModelFolder::open(&world.path("run")).unwrap();
@@ -278,7 +278,7 @@ fn files_that_were_changed_are_noticed() {
         world.refused(says);
         again();
     }
-    // Another dataset of the same name.
+    // Another dataset with the same name.
     world.edit("../ds/items.jsonl", |text| text.replace("scene-000003", "scene-x00003"));
     world.refused("pairs.jsonl:4: the dataset has no item");
 }

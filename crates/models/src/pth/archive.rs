@@ -6,14 +6,14 @@ use zip::{CompressionMethod, ZipArchive};
 
 use super::pickle::Pickle;
 
-/// How a zip archive starts.
+/// First bytes of a zip archive.
 pub(super) const MAGIC: &[u8] = b"PK\x03\x04";
 
-/// An archive. Its members are not compressed, so that they can be used where they lie.
+/// An archive. Its members are not compressed, so that they can be used in place.
 pub(super) struct Archive<'a> {
     bytes: &'a [u8],
     zip: ZipArchive<Cursor<&'a [u8]>>,
-    /// The folder in the archive that everything is in.
+    /// The folder that holds all members.
     folder: String,
 }
 
@@ -50,7 +50,7 @@ impl<'a> Archive<'a> {
             return Err(fail("is compressed, which PyTorch's are not".into()));
         }
         let start = member.data_start().and_then(|start| usize::try_from(start).ok());
-        // Nothing is kept: reading to the end is what compares the checksum.
+        // Reads to the end and keeps nothing, to verify the checksum.
         let length = io::copy(&mut member, &mut io::sink()).map_err(|e| fail(e.to_string()))?;
         start
             .zip(usize::try_from(length).ok())

@@ -7,11 +7,11 @@ use safetensors::Dtype;
 use super::pickle::Pickle;
 use super::view::bytes_of;
 
-/// The first pickle: a number of ten bytes that tells this format from others.
+/// The first pickle: a number of ten bytes that identifies this format.
 pub(super) const MAGIC: &[u8] =
     &[0x80, 2, 0x8a, 10, 0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19, b'.'];
 
-/// The version of the format, since its first publication.
+/// Version of the format, never changed since its publication.
 const VERSION: i64 = 1001;
 
 /// The bytes of the storages, by name.
@@ -35,15 +35,15 @@ pub(super) fn read(bytes: &[u8]) -> Result<(Pickle, Storages<'_>), String> {
     Ok((object, storages))
 }
 
-/// The next pickle of `rest`, which is left with what follows it.
+/// Reads the next pickle of `rest` and advances it.
 fn pickle(rest: &mut &[u8]) -> Result<Pickle, String> {
     let (pickle, length) = Pickle::read(rest)?;
     *rest = &rest[length..];
     Ok(pickle)
 }
 
-/// The storages in the order of their keys: a count of numbers, and the numbers. What kind of
-/// numbers they are, only the object that refers to them tells.
+/// The storages in the order of their keys: a count of numbers, and the numbers. Only the object
+/// that refers to a storage has its type.
 fn storages<'a>(
     mut rest: &'a [u8],
     object: &Pickle,

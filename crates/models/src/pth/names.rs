@@ -1,9 +1,9 @@
-//! The names of the parameters in published checkpoints, and ours for them.
+//! The names of parameters in published checkpoints, and our names for them.
 
-/// Our name of a parameter that the releases of VSE++, SCAN or IMRAM call `theirs`.
+/// Our name for a parameter called `theirs` in the releases of VSE++, SCAN or IMRAM.
 ///
-/// VSE++ and SCAN keep one state dict per encoder, IMRAM one for the whole model, behind the
-/// prefixes of its parts and of `DataParallel`.
+/// VSE++ and SCAN keep one state dict per encoder. IMRAM keeps one for the whole model, with
+/// prefixes for its parts and for `DataParallel`.
 pub(super) fn ours(theirs: &str) -> Option<String> {
     let mut rest = theirs;
     for prefix in ["module.", "img_enc.", "txt_enc."] {
@@ -24,8 +24,7 @@ pub(super) fn ours(theirs: &str) -> Option<String> {
     every().contains(&ours).then_some(ours)
 }
 
-/// The parameters that a model must have which has those for which `has` is true: some come
-/// only together.
+/// The parameters that a model must have, given those it `has`: some come only together.
 pub(super) fn required(has: impl Fn(&str) -> bool) -> Vec<String> {
     let any = |names: &[String]| names.iter().any(|name| has(name));
     let mut required = vec!["img_fc.bias".to_owned(), "embed.weight".to_owned()];
@@ -59,7 +58,7 @@ fn gru(direction: &str) -> Vec<String> {
         .into()
 }
 
-/// Both memory units: the release has both, whatever the mode.
+/// Both memory units: the release has both in every mode.
 fn memory() -> Vec<String> {
     let mut names = Vec::new();
     for unit in ["mem_t2i", "mem_i2t"] {

@@ -1,11 +1,12 @@
 //! Pickles as PyTorch writes them, read without running anything.
 //!
 //! A pickle is a program for a stack machine whose instructions can call any function of Python.
-//! This machine knows the instructions of protocol 2 that build data, and a handful of names:
-//! those of tensors, their storages, ordered dictionaries and `argparse.Namespace`. Everything
-//! else ends the reading with an error that tells what was asked for.
+//! This machine knows the instructions of protocol 2 that build data, and a handful of names: those
+//! of tensors, their storages, ordered dictionaries and `argparse.Namespace`. Everything else is an
+//! error that names the request.
 //!
-//! What is shared in a file stays shared here: a few bytes cannot ask for any amount of memory.
+//! Values shared in a file stay shared here, so that a few bytes cannot ask for any amount of
+//! memory.
 
 mod bytes;
 mod construct;
@@ -18,8 +19,8 @@ use bytes::Bytes;
 pub(super) use value::Value;
 use value::{Id, Node};
 
-/// How many instructions a pickle may take, and entries it may copy. A checkpoint needs a few
-/// thousand; the limit bounds the memory of what is built.
+/// Maximum instructions of a pickle, and entries it may copy. A checkpoint needs a few thousand;
+/// the limit bounds the memory of the result.
 const STEPS: usize = 1 << 18;
 
 /// The values of a pickle.
@@ -30,7 +31,7 @@ pub(super) struct Pickle {
 }
 
 impl Pickle {
-    /// Reads the pickle that `bytes` start with, and tells how many of them it takes.
+    /// Reads the pickle at the start of `bytes`. Returns it with its length in bytes.
     pub(super) fn read(bytes: &[u8]) -> Result<(Pickle, usize), String> {
         let mut machine = Machine { bytes: Bytes::new(bytes), left: STEPS, ..Machine::default() };
         let root =
@@ -42,7 +43,7 @@ impl Pickle {
         Value { nodes: &self.nodes, id: self.root }
     }
 
-    /// All storages that are named anywhere.
+    /// All storages named anywhere.
     pub(super) fn storages(&self) -> impl Iterator<Item = &Storage> {
         self.nodes.iter().filter_map(|node| match node {
             Node::Storage(storage) => Some(&**storage),
@@ -54,14 +55,14 @@ impl Pickle {
 #[derive(Default)]
 struct Machine<'a> {
     bytes: Bytes<'a>,
-    /// The place of the instruction that is carried out, for messages.
+    /// Position of the current instruction, for messages.
     at: usize,
     nodes: Vec<Node>,
     stack: Vec<Id>,
     /// Heights of the stack at which groups of values start.
     marks: Vec<usize>,
     memo: HashMap<u32, Id>,
-    /// Steps that may still be taken.
+    /// Steps left.
     left: usize,
 }
 
@@ -202,7 +203,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Text whose bytes were never checked by anyone: Python 2 has strings in any encoding.
+    /// Text of unchecked bytes: strings of Python 2 can have any encoding.
     fn text(&mut self, length: usize) -> Result<(), String> {
         let text = String::from_utf8_lossy(self.bytes.take(length)?);
         self.push(Node::Text(text.into()));

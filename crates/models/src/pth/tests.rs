@@ -1,4 +1,4 @@
-//! The fixtures, which `tests/fixtures/make_pth.py` makes, and what can be done to them.
+//! Reads the fixtures of `tests/fixtures/make_pth.py`, intact and edited.
 
 mod hostile;
 
@@ -22,7 +22,7 @@ fn parse(bytes: &[u8]) -> Result<Checkpoint, Error> {
     from_bytes(Path::new("x.pth.tar"), bytes)
 }
 
-/// Replaces `from` wherever it occurs, which must be somewhere.
+/// Replaces every occurrence of `from`; there must be one.
 fn edit(bytes: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
     assert_eq!(from.len(), to.len());
     let mut edited = bytes.to_vec();
@@ -136,7 +136,7 @@ fn checkpoints_become_runs() {
         let error = ModelFolder::adopt(&other, path, config, &model, larger, 7).err().unwrap();
         assert!(error.to_string().contains("words in the vocabulary, but"), "{error}");
     }
-    // A SCAN that reads in one direction has the tensors of VSE++.
+    // A SCAN that reads in one direction has the same tensors as VSE++.
     let mut checkpoint = parse(&bytes("vse.zip.pth.tar")).unwrap();
     checkpoint.settings.insert("cross_attn".to_owned(), "t2i".into());
     let error = checkpoint.model(Path::new("x"), Device::Cpu).err().unwrap().to_string();

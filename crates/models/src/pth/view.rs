@@ -7,20 +7,20 @@ use safetensors::Dtype;
 
 use crate::tensor_file::singles;
 
-/// A run of numbers of one kind, or a part of one.
+/// A run of numbers of one type, or a part of one.
 #[derive(Clone, Debug)]
 pub(super) struct Storage {
     /// The name of the whole run in its file.
     pub(super) key: Rc<str>,
     pub(super) dtype: Dtype,
-    /// How many numbers the whole run has.
+    /// Numbers of the whole run.
     pub(super) whole: usize,
-    /// Where this part starts, and how many numbers it has.
+    /// Start of this part, and its number of numbers.
     pub(super) start: usize,
     pub(super) count: usize,
 }
 
-/// A tensor: which numbers of its storage, in which order.
+/// A tensor: a strided view of a storage.
 #[derive(Clone, Debug)]
 pub(super) struct View {
     pub(super) storage: Storage,
@@ -29,14 +29,14 @@ pub(super) struct View {
     pub(super) stride: Vec<usize>,
 }
 
-/// Bytes of a number.
+/// Bytes per number.
 pub(super) fn bytes_of(dtype: Dtype) -> usize {
     dtype.bitsize() / 8
 }
 
 impl View {
-    /// The tensor in single precision. `bytes` are those of the whole storage. What it takes is
-    /// subtracted from `allowance`, the bytes that all tensors of a file may take together: one
+    /// The tensor in single precision. `bytes` are those of the whole storage. Subtracts the size
+    /// of the tensor from `allowance`, the bytes that all tensors of a file may take together: one
     /// number on disk can be repeated into a tensor of any size.
     pub(super) fn tensor(&self, bytes: &[u8], allowance: &mut usize) -> Result<Tensor, String> {
         let Storage { dtype, whole, .. } = self.storage;
@@ -79,13 +79,13 @@ impl View {
         self.shape.iter().try_fold(1, |product: usize, &size| product.checked_mul(size))
     }
 
-    /// Sizes with their strides, without those along which nothing moves.
+    /// Sizes and strides of the axes with more than one index.
     fn axes(&self) -> impl DoubleEndedIterator<Item = (usize, usize)> {
         self.shape.iter().copied().zip(self.stride.iter().copied()).filter(|&(size, _)| size != 1)
     }
 
-    /// The place of the first number in the whole storage, if all of them lie within it. There
-    /// must be at least one.
+    /// Position of the first number in the whole storage, if all numbers lie within it. There must
+    /// be at least one.
     fn first(&self) -> Option<usize> {
         let Storage { whole, start, count, .. } = self.storage;
         let last = self.axes().try_fold(self.offset, |last, (size, stride)| {

@@ -1,4 +1,4 @@
-//! The sparse procedure on every device against all pairs in the plain formulas.
+//! The sparse procedure on every device against all pairs by the plain formulas.
 
 use nextpair_models::{
     Batch, BatchLoss, Device, Encoded, Mode, Model, Pass, Violation, batch_loss, loss,
@@ -14,7 +14,7 @@ fn sparse(model: &Model, batch: &Batch, violation: Violation) -> BatchLoss {
     batch_loss(model, &pass, batch, MARGIN, violation).unwrap()
 }
 
-/// The loss of all pairs: scores in double precision, every one of them with a gradient.
+/// The loss over all pairs: scores in double precision, each with a gradient.
 fn dense(model: &Model, batch: &Batch, violation: Violation) -> BatchLoss {
     let images = model.encode_images(&batch.images).unwrap();
     let texts = model.encode_texts(&batch.texts).unwrap();
@@ -83,8 +83,8 @@ fn sparse_gradients_are_those_of_all_pairs() {
     }
 }
 
-/// A batch that violates nothing, or has nobody to compare with, still has gradients: zeros for
-/// the weights that its scores depend on, so that momentum moves them as in PyTorch.
+/// A batch without a violation, or of a single pair, still has gradients: zeros for the weights
+/// that its scores depend on, so that momentum moves them as in PyTorch.
 #[test]
 fn without_a_violation_the_gradients_are_zeros() {
     for (name, config) in small::configs() {
@@ -104,7 +104,7 @@ fn without_a_violation_the_gradients_are_zeros() {
     }
 }
 
-/// The loss of scores is the one that gradients are of.
+/// The loss of the scores is the one that is differentiated.
 #[test]
 fn the_dense_loss_is_that_of_the_scores() {
     let (_, config) = small::configs().swap_remove(0);

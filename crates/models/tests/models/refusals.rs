@@ -1,4 +1,4 @@
-//! What models cannot take is named.
+//! Errors name the inputs that models cannot take.
 
 use nextpair_models::{Config, Device, Error, Inputs, Model, Setting, Tensor, Texts};
 

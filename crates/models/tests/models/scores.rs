@@ -1,4 +1,4 @@
-//! Scores of all pairs, of some pairs and of the engine's similarity are one thing.
+//! Scores of all pairs, of some pairs and of the engine's similarity are the same.
 
 use nextpair_data::Side;
 use nextpair_models::{Device, Encodings};

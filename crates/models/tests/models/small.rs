@@ -65,30 +65,29 @@ pub fn configs() -> Vec<(String, Config)> {
     all
 }
 
-/// A model with its first weights.
+/// A model with initial weights.
 pub fn model(config: &Config, seed: u64, device: Device) -> Model {
     let inputs = Inputs { image: FEATURES, text: WORDS };
     Model::new(config.clone(), inputs, seed, device).unwrap()
 }
 
-/// Images and captions of different lengths that a model takes.
+/// Images and captions of different lengths, for a model.
 pub fn batch(config: &Config, count: usize, seed: u64, device: Device) -> Batch {
     let mut draws = Draws::new(seed);
     let mut numbers = |count: usize| (0..count).map(|_| draws.normal() as f32).collect::<Vec<_>>();
     let images = numbers(count * REGIONS * FEATURES);
     let images = Tensor::new(images, &[count, REGIONS, FEATURES], device).unwrap();
-    let texts = match config.reads_words() {
-        false => Texts::vectors(numbers(count * WORDS), WORDS, device).unwrap(),
-        true => {
-            let captions: Vec<Vec<u32>> = (0..count)
-                .map(|caption| {
-                    // A caption has at least its two markers.
-                    let length = 2 + (caption * 5 + seed as usize) % 8;
-                    (0..length).map(|_| draws.below(WORDS) as u32).collect()
-                })
-                .collect();
-            Texts::words(&captions).unwrap()
-        }
+    let texts = if config.reads_words() {
+        let captions: Vec<Vec<u32>> = (0..count)
+            .map(|caption| {
+                // A caption has at least its two markers.
+                let length = 2 + (caption * 5 + seed as usize) % 8;
+                (0..length).map(|_| draws.below(WORDS) as u32).collect()
+            })
+            .collect();
+        Texts::words(&captions).unwrap()
+    } else {
+        Texts::vectors(numbers(count * WORDS), WORDS, device).unwrap()
     };
     Batch { images, texts }
 }

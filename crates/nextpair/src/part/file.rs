@@ -14,11 +14,11 @@ use crate::Error;
 
 const FORMAT: &str = "nextpair-part-1";
 
-/// What is wrong with a file.
+/// Why a file is not a part.
 type Wrong = Box<dyn std::error::Error + Send + Sync>;
 
 impl Part {
-    /// Writes it, whole or not at all.
+    /// Writes the part, whole or not at all.
     pub fn save(&self, path: &Path) -> Result<(), Error> {
         let bytes = self.bytes().map_err(|what| {
             nextpair_core::Error::format(path, format!("cannot be written: {what}"))
@@ -26,7 +26,7 @@ impl Part {
         Ok(AtomicFile::write_whole(path, &bytes)?)
     }
 
-    /// Reads what [`save`](Part::save) wrote, and checks that it can be.
+    /// Reads and checks a part that [`save`](Part::save) wrote.
     pub fn load(path: &Path) -> Result<Self, Error> {
         parse(path).map_err(|what| Error::not_a_part(path, what))
     }
@@ -42,7 +42,7 @@ impl Part {
             ("thresholds", floats(partial.thresholds.iter().copied())),
             ("best.index", integers(best.iter().map(|p| p.index))),
             ("best.score", floats(best.iter().map(|p| p.score))),
-            // Zero is no count at all, so that a known count of zero differs.
+            // Zero means no count, so that a known count of zero differs.
             ("best.hits", integers(best.iter().map(|p| p.hits.map_or(0, |h| h + 1)))),
             ("best.reasons", integers(best.iter().map(|p| p.why.len() as u32))),
             ("why.anchor", integers(why().map(|w| w.anchor))),
@@ -148,7 +148,7 @@ fn floats(values: impl Iterator<Item = f64>) -> (Dtype, Vec<u8>) {
     (Dtype::F64, values.flat_map(f64::to_le_bytes).collect())
 }
 
-/// Four lists of one length, side by side.
+/// Zips four lists of the same length.
 fn zip4<A, B, C, D>(
     a: Vec<A>,
     b: Vec<B>,
@@ -160,7 +160,7 @@ fn zip4<A, B, C, D>(
     Ok(a.into_iter().zip(b).zip(c).zip(d).map(|(((a, b), c), d)| (a, b, c, d)))
 }
 
-/// Consecutive runs of the given lengths.
+/// Cuts values into consecutive runs of these lengths.
 fn split<T>(values: Vec<T>, lengths: &[u32]) -> Result<Vec<Vec<T>>, Wrong> {
     let total: u64 = lengths.iter().map(|&l| u64::from(l)).sum();
     check(total == values.len() as u64, "its lists differ in length")?;

@@ -1,4 +1,4 @@
-//! From the gradient of attention weights to that of raw scores.
+//! Back-propagates from attention weights to raw scores.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use crate::packed::{Packed, VECTORS};
 use super::super::Normaliser;
 use super::super::attention::{EPSILON, SLOPE, every, normalise, pieces};
 
-/// Replaces the gradient of the weights by that of the scores.
+/// Replaces the gradient of the weights by the gradient of the scores.
 pub(super) struct AttendBackward<'a> {
     pub(super) normaliser: Normaliser,
     pub(super) temperature: f32,
@@ -18,7 +18,7 @@ pub(super) struct AttendBackward<'a> {
     pub(super) scores: &'a Packed,
     pub(super) weights: &'a Packed,
     pub(super) gradient: &'a mut Packed,
-    /// Memory for the scores as the normaliser leaves or takes them.
+    /// Scratch memory for the normaliser's input or output.
     pub(super) normalised: &'a mut Packed,
 }
 
@@ -83,8 +83,8 @@ fn softmax_backward<S: Simd>(simd: S, temperature: f32, weights: &[f32], gradien
     }
 }
 
-/// The gradient through the norm over the queries of an item, for one attended row. `x` is what the
-/// norm was taken of, or for a softmax what came out of it.
+/// Back-propagates through the norm over the queries of an item, for one attended row. `x` is the
+/// input of the norm, or the output of a softmax.
 #[inline(always)]
 fn normalise_backward(
     normaliser: Normaliser,

@@ -1,4 +1,4 @@
-//! From the gradient of refined queries to that of what the memory computed.
+//! Back-propagates from refined queries to the memory's pre-activations.
 
 use pulp::{Arch, Simd, WithSimd};
 
@@ -7,17 +7,17 @@ use crate::packed::{Packed, VECTORS};
 use super::super::memory::Gated;
 
 /// With the refined query `g q + (1 - g) o`, `o` a hyperbolic tangent and `g` a logistic function,
-/// a gradient `d` of it is one of the old query by `d g`, of the tangent's argument by
-/// `d (1 - g) (1 - o²)` and of the gate's by `d (q - o) g (1 - g)`.
+/// a gradient `d` of the refined query gives `d g` for the old query, `d (1 - g) (1 - o²)` for the
+/// argument of the tangent and `d (q - o) g (1 - g)` for the argument of the gate.
 pub(super) struct GatesBackward<'a> {
     pub(super) memory: &'a Gated,
-    /// Proposals and gates.
+    /// Proposals and gates of the forward pass.
     pub(super) gates: &'a Packed,
     /// The queries before they were refined.
     pub(super) queries: &'a Packed,
-    /// The gradient of the refined queries, to be replaced by that of the old ones.
+    /// The gradient of the refined queries, replaced by that of the old ones.
     pub(super) gradient: &'a mut Packed,
-    /// The gradient of the memory's outputs before the functions, to be written.
+    /// Receives the gradient of the memory's pre-activations.
     pub(super) arguments: &'a mut Packed,
 }
 

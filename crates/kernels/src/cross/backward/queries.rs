@@ -1,4 +1,4 @@
-//! What the queries of a chunk are pulled by: the memory, and the rows they were scored with.
+//! Back-propagates to the queries of a chunk, from the memory and from the scores.
 
 use pulp::{Arch, Simd, WithSimd};
 
@@ -7,8 +7,8 @@ use crate::packed::{Packed, Tiles, VECTORS, accumulate, with_height};
 use super::super::spans::{Attended, add_attended};
 use super::super::update::GROUP;
 
-/// Adds to the gradient of queries the products of a left side with numbers of each lane, and of
-/// the rows of contexts with the gradients of their scores.
+/// Adds to the gradient of the queries two products: the memory's weights with the gradient of its
+/// outputs, and the rows of contexts with the gradients of their scores.
 pub(super) struct QueriesBackward<'a> {
     /// The transpose of the memory's weights, and the gradient of its outputs.
     pub(super) memory: Option<(&'a Tiles, &'a Packed)>,

@@ -1,4 +1,4 @@
-//! From the gradient of cosines to those of weights, first scores, and lengths.
+//! Back-propagates from cosines to weights, first scores and norms.
 
 use pulp::{Arch, Simd, WithSimd};
 
@@ -7,30 +7,31 @@ use crate::packed::{Packed, VECTORS, panel_product};
 use super::super::context::Context;
 use super::super::forward::LEAST;
 
-/// With `p = a·s` the product of a query and its attended vector, `c = √(aᵀ G a)` the length of the
-/// latter and `n` that of the query, the cosine is `r = p / (n c)`. A gain `g` of it is one
+/// With `p = a·s` the product of a query and its attended vector, `c = √(aᵀ G a)` the norm of the
+/// attended vector and `n` the norm of the query, the cosine is `r = p / (n c)`. A gradient `g` of
+/// the cosine gives
 ///
-/// - of the weights by `g s / (n c) - g r G a / c²`,
-/// - of the first scores by `g a / (n c)`,
-/// - of `G` by `-g r a aᵀ / (2 c²)`,
-/// - and of the query by `-g r / n²` times itself, because its length is in the cosine too.
+/// - `g s / (n c) - g r G a / c²` for the weights,
+/// - `g a / (n c)` for the first scores,
+/// - `-g r a aᵀ / (2 c²)` for `G`,
+/// - and `-g r / n²` times the query for the query, because its norm is in the cosine too.
 ///
-/// Where `n c` is below what a cosine is divided by at least, only the first parts are left.
+/// Where `n c` is below the smallest divisor of a cosine, only the first terms remain.
 pub(super) struct RelevanceBackward<'a> {
     pub(super) context: &'a Context,
     pub(super) first: &'a Packed,
     pub(super) weights: &'a Packed,
-    /// By lanes of the span's panels, as all that follow: the lengths of the queries,
+    /// Norms of the queries, by lanes of the span's panels, as in the next three fields.
     pub(super) norms: &'a [f32],
-    /// the gains of their cosines,
+    /// Gradients of their cosines.
     pub(super) gains: &'a [f32],
-    /// and, to be written, the factor of `a aᵀ` in the gradient of `G`
+    /// Receives the factor of `a aᵀ` in the gradient of `G`.
     pub(super) squares: &'a mut [f32],
-    /// and that of the query in its own.
+    /// Receives the factor of the query in its own gradient.
     pub(super) radial: &'a mut [f32],
-    /// To be written.
+    /// Receives the gradient of the weights.
     pub(super) weights_gradient: &'a mut Packed,
-    /// To be added to.
+    /// The gradient of the first scores is added to it.
     pub(super) first_gradient: &'a mut Packed,
 }
 
@@ -52,7 +53,7 @@ impl WithSimd for RelevanceBackward<'_> {
         let width = VECTORS * S::F32_LANES;
         for panel in 0..self.weights.panels() {
             let to = self.weights_gradient.panel_mut(panel);
-            // The products with the Gram matrix, to be replaced by the gradient.
+            // Holds the products with the Gram matrix before it holds the gradient.
             panel_product(simd, &self.context.gram, self.weights.panel(panel), false, to);
             let (to, _) = S::as_mut_simd_f32s(to);
             let (weights, _) = S::as_simd_f32s(self.weights.panel(panel));
@@ -73,7 +74,7 @@ impl WithSimd for RelevanceBackward<'_> {
                 let lengths = simd.mul_f32s(norms[v], simd.sqrt_f32s(square));
                 let counts = simd.greater_than_f32s(lengths, least);
                 let share = simd.div_f32s(gains[v], simd.max_f32s(lengths, least));
-                // `g r`, to be divided by the square of either length.
+                // `g r`, to be divided by the square of either norm.
                 let gained = simd.mul_f32s(share, product);
                 let over = |square| simd.select_f32s(counts, simd.div_f32s(gained, square), zero);
                 let by_context = over(square);

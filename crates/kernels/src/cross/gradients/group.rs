@@ -1,4 +1,4 @@
-//! Some chunks of pairs that have been gone back through, and what they leave behind.
+//! Some chunks of pairs after back-propagation, and their sums.
 
 use std::ops::Range;
 
@@ -12,38 +12,39 @@ use super::super::{Matcher, Ragged};
 use super::memory::{MemorySums, Turned};
 use super::{BatchSums, Gather, split_rows};
 
-/// Rows of all queries of a group, and what is known about them.
+/// Results of a group of chunks, one row per query.
 pub(super) struct Group {
     dim: usize,
-    /// The gradients of the memory's outputs before their functions, for every step but the last.
+    /// Gradients of the memory's pre-activations, for every step but the last.
     arguments: Vec<Vec<f32>>,
-    /// The queries of every step.
+    /// Queries of every step.
     queries: Vec<Vec<f32>>,
-    /// The gradients of the queries as they came.
+    /// Gradients of the first queries.
     gradients: Vec<f32>,
     chunks: Vec<Passed>,
 }
 
-/// A chunk that has been gone back through.
+/// A chunk after back-propagation.
 struct Passed {
     /// Its first row in the group.
     first: usize,
-    /// Its items: which of the batch's they are, and their rows.
+    /// Its items: the position in the batch, and the rows.
     items: Vec<(usize, Range<usize>)>,
-    /// Its spans: which of the batch's contexts they attended to, and what they left.
+    /// Its spans: the position of the context in the batch, and the trail.
     spans: Vec<(usize, Trail)>,
 }
 
-/// What the queries of a span leave behind.
+/// Results of a span for the gradient of its context.
 struct Trail {
-    /// Their rows in the chunk.
+    /// Its rows in the chunk.
     rows: Range<usize>,
-    /// Step by step.
+    /// Its results, step by step.
     pulls: Vec<Pull>,
 }
 
 impl Group {
-    /// Goes through some runs of pairs and back. `rows` are those of every pair of the batch.
+    /// Runs some runs of pairs forward and backward. `rows` has the number of rows of every pair of
+    /// the batch.
     pub(super) fn new(
         matcher: &Matcher,
         gather: &Gather<'_>,
@@ -112,7 +113,7 @@ impl Group {
         &of[(first + rows.start) * size..(first + rows.end) * size]
     }
 
-    /// Adds what the spans left behind to the gradients of their contexts.
+    /// Adds the results of the spans to the gradients of their contexts.
     pub(super) fn add_to_contexts(&self, contexts: Ragged<'_>, sums: &mut BatchSums) {
         let dim = self.dim;
         let mut left: Vec<Vec<(usize, &Trail)>> = (0..contexts.len()).map(|_| Vec::new()).collect();
@@ -154,7 +155,7 @@ impl Group {
         });
     }
 
-    /// Adds the gradients of the queries, and of what the memory made of them at first.
+    /// Adds the gradients of the queries and of the memory's first projection of them.
     pub(super) fn add_to_queries(&self, queries: Ragged<'_>, sums: &mut BatchSums) {
         let dim = self.dim;
         let mut found: Vec<Vec<(usize, &Range<usize>)>> =
@@ -179,7 +180,7 @@ impl Group {
         }
     }
 
-    /// Adds the gradients of what the memory does to refined queries.
+    /// Adds the gradients of the memory's weights on refined queries.
     pub(super) fn add_to_memory(&self, memory: &mut MemorySums) {
         for (queries, arguments) in self.queries.iter().zip(&self.arguments).skip(1) {
             memory.add_queries(queries, arguments);

@@ -4,11 +4,11 @@ use super::super::memory::Gated;
 use super::BatchSums;
 use crate::packed::{Left, Packed, Plan, Tiles, tile_size};
 
-/// The memory's weights the other way round: from its outputs back to queries and rows.
+/// The memory's weights, transposed: from its outputs back to queries and rows.
 pub(super) struct Turned {
-    /// The transpose of what acts on queries, as a left side.
+    /// The transpose of the query half, as a left side.
     pub(super) query_tiles: Tiles,
-    /// What acts on queries, and on attended rows, as right sides.
+    /// The query half and the context half, as right sides.
     query: Packed,
     context: Packed,
 }
@@ -41,8 +41,8 @@ impl MemorySums {
         MemorySums { query: zeros(), context: zeros(), bias: vec![0.0; size] }
     }
 
-    /// Adds the gradient of the part that acts on queries: rows of queries, and of the gradients
-    /// of what the memory made of them.
+    /// Adds the gradient of the query half, from rows of queries and the gradients of their
+    /// projections.
     pub(super) fn add_queries(&mut self, queries: &[f32], outputs: &[f32]) {
         let size = self.bias.len();
         let right = Packed::new(outputs.len() / size, size / 2, queries);
@@ -52,7 +52,7 @@ impl MemorySums {
         }
     }
 
-    /// Goes back from what the memory made of contexts and queries as they are.
+    /// Back-propagates through the projections of contexts and first queries.
     pub(super) fn finish(
         &mut self,
         turned: &Turned,
@@ -67,7 +67,7 @@ impl MemorySums {
         turned.context.par_multiply_add(Left::rows(&sums.projected, size), &mut sums.contexts);
     }
 
-    /// Linear weights and biases, gate weights and biases, in the order they were given in.
+    /// Linear weights and biases, gate weights and biases, in the order of the inputs.
     pub(super) fn unstack(self, memory: &Gated) -> [Vec<f32>; 4] {
         let dim = self.bias.len() / 2;
         let weights = || vec![0.0; 2 * dim * dim];

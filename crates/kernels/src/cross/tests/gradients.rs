@@ -1,8 +1,8 @@
-//! Gradients against differences of the published form.
+//! Gradients against finite differences of the published form.
 
 use super::*;
 
-/// How far apart the two scores of a difference are.
+/// Distance between the two points of a finite difference.
 const STEP: f64 = 1e-5;
 
 /// The problem in double precision: contexts, queries, and the four parts of the memory.
@@ -12,7 +12,7 @@ fn tensors(problem: &Problem) -> [Vec<f64>; 6] {
     [&problem.contexts.0, &problem.queries.0, lw, lb, gw, gb].map(double)
 }
 
-/// The sum of scores that the gradients are of.
+/// The weighted sum of scores whose gradients are tested.
 fn loss(problem: &Problem, tensors: &[Vec<f64>; 6], pairs: &[(u32, u32)], upstream: &[f32]) -> f64 {
     let [contexts, queries, lw, lb, gw, gb] = tensors;
     let memory = [lw, lb, gw, gb].map(Vec::clone);

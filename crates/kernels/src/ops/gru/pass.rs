@@ -2,11 +2,11 @@
 
 use crate::{Left, Packed, elementwise};
 
-/// In which order captions and their words are worked on.
+/// The order in which captions and their words are processed.
 pub(super) struct Schedule {
-    /// Where captions begin and how long they are, the longest first.
+    /// Start and length of each caption, the longest first.
     captions: Vec<(usize, usize)>,
-    /// Rows before each step, and after the last: the first captions are still running.
+    /// Rows before each step, then the number of all rows. The captions still running come first.
     first: Vec<usize>,
 }
 
@@ -36,28 +36,28 @@ impl Schedule {
         self.first[step + 1] - self.first[step]
     }
 
-    /// The word that running caption `row` is at.
+    /// The current word of running caption `row`.
     fn word(&self, step: usize, row: usize, reverse: bool) -> usize {
         let (start, length) = self.captions[row];
         start + if reverse { length - 1 - step } else { step }
     }
 }
 
-/// What one direction computed, in the order of the schedule.
+/// Results of one direction, in the order of the schedule.
 pub(super) struct Pass {
     dim: usize,
     reverse: bool,
-    /// Whether no other direction runs beside it, so that products may take all threads.
+    /// Whether no other direction runs in parallel, so that products may use all threads.
     alone: bool,
     /// Hidden states.
     states: Vec<f32>,
-    /// Of each state: r, z, c and the recurrent part of c before r.
+    /// Gates of each state: r, z, c and the recurrent part of c before r.
     gates: Vec<f32>,
 }
 
 /// The gradients of one direction.
 pub(super) struct Gradients {
-    /// Of the inputs, in the order of the words.
+    /// Gradient of the inputs, in the order of the words.
     inputs: Vec<f32>,
     pub(super) weight: Vec<f32>,
     pub(super) bias: Vec<f32>,
@@ -108,7 +108,7 @@ impl Pass {
         Pass { dim, reverse, alone: directions == 1, states, gates }
     }
 
-    /// Adds the states, times `scale`, to the words they belong to.
+    /// Adds the states, times `scale`, to the rows of their words.
     pub(super) fn add_states(&self, schedule: &Schedule, scale: f32, out: &mut [f32]) {
         let dim = self.dim;
         for step in 0..schedule.steps() {
@@ -120,7 +120,8 @@ impl Pass {
         }
     }
 
-    /// `upstream` holds the gradient of every word's state, still to be scaled.
+    /// Back-propagates through time. `upstream` holds the gradient of every word's state, not yet
+    /// scaled.
     pub(super) fn backward(
         &self,
         schedule: &Schedule,
@@ -133,7 +134,7 @@ impl Pass {
         let mut of_inputs = vec![0.0; words * 3 * dim];
         let mut of_gates = vec![0.0; words * 3 * dim];
         let nothing = vec![0.0; dim];
-        // What the step after this one sends back to the states.
+        // The gradient of the states from the next step.
         let mut carried = vec![0.0; schedule.captions.len() * dim];
         for step in (0..schedule.steps()).rev() {
             let (first, active) = (schedule.first[step], schedule.active(step));
@@ -155,9 +156,10 @@ impl Pass {
                 let of_gates = &of_gates[first * 3 * dim..][..active * 3 * dim];
                 let (of_gates, carried) =
                     (Left::rows(of_gates, 3 * dim), &mut carried[..active * dim]);
-                match self.alone {
-                    true => weight.par_multiply_add(of_gates, carried),
-                    false => weight.multiply_add(of_gates, carried),
+                if self.alone {
+                    weight.par_multiply_add(of_gates, carried);
+                } else {
+                    weight.multiply_add(of_gates, carried);
                 }
             }
         }
@@ -168,7 +170,8 @@ impl Pass {
         Gradients { inputs: of_inputs, weight: self.of_weight(schedule, &of_gates), bias }
     }
 
-    /// Every word but the first of its caption has the state before it as a factor.
+    /// The gradient of the weights: every word but the first of its caption multiplies the previous
+    /// state.
     fn of_weight(&self, schedule: &Schedule, of_gates: &[f32]) -> Vec<f32> {
         let dim = self.dim;
         let mut before = Vec::with_capacity(self.states.len());
@@ -182,9 +185,10 @@ impl Pass {
             let of_gates = &of_gates[schedule.first[1] * 3 * dim..];
             let before = Packed::new(rows, dim, &before);
             let of_gates = Left::transposed(of_gates, 3 * dim);
-            match self.alone {
-                true => before.par_multiply(of_gates, &mut out),
-                false => before.multiply(of_gates, &mut out),
+            if self.alone {
+                before.par_multiply(of_gates, &mut out);
+            } else {
+                before.multiply(of_gates, &mut out);
             }
         }
         out
@@ -196,7 +200,7 @@ struct Cell<'a> {
     given: &'a [f32],
     recurrent: &'a [f32],
     bias: &'a [f32],
-    /// The state before; at the first word there is none, and no product with it either.
+    /// The previous state; the first word has none, and no product with it either.
     before: Option<&'a [f32]>,
 }
 
@@ -237,8 +241,8 @@ impl Cell<'_> {
     }
 }
 
-/// Turns the gradient of a state (`carried`) into those of its gates, and into the part that goes
-/// to the state before without passing a gate.
+/// Turns the gradient of a state (`carried`) into the gradients of its gates, and into the part
+/// that reaches the previous state directly.
 fn backward_cell(
     gates: &[f32],
     before: &[f32],
@@ -268,7 +272,7 @@ fn backward_cell(
     of_inputs[dim..2 * dim].copy_from_slice(of_keep);
 }
 
-/// The gradients of the inputs of all directions, word by word.
+/// Joins the gradients of the inputs of all directions, word by word.
 pub(super) fn join_inputs(schedule: &Schedule, gradients: &[Gradients], dim: usize) -> Vec<f32> {
     let mut out = Vec::with_capacity(schedule.word_count() * gradients.len() * 3 * dim);
     for word in 0..schedule.word_count() {

@@ -13,7 +13,7 @@ impl<'a> Bytes<'a> {
         Bytes { whole, rest: whole }
     }
 
-    /// How many bytes were taken.
+    /// Number of bytes taken.
     pub(super) fn place(&self) -> usize {
         self.whole.len() - self.rest.len()
     }
@@ -42,7 +42,7 @@ impl<'a> Bytes<'a> {
         std::str::from_utf8(line).map_err(|_| "a name that is not UTF-8".into())
     }
 
-    /// An integer behind its length, of which eight bytes are more than enough.
+    /// An integer after its length; eight bytes are more than enough.
     pub(super) fn integer(&mut self) -> Result<i64, String> {
         let length = self.byte()?;
         let bytes = self.take(length.into())?;

@@ -1,4 +1,4 @@
-//! The few things a pickle may ask to be constructed, and the refusal of all others.
+//! Builds the few objects that a pickle may construct, and rejects all others.
 
 use std::rc::Rc;
 
@@ -10,17 +10,17 @@ use super::value::{Global, Id, Node};
 
 /// More axes than any tensor of the models has.
 const MAX_AXES: usize = 8;
-/// More bytes than the name of any storage has: they are numbers.
+/// More bytes than the name of any storage has: names are numbers.
 const MAX_KEY: usize = 64;
 
 impl Machine<'_> {
-    /// The class or function that the next two lines name, if it is one of ours.
+    /// The class or function that the next two lines name, if it is known.
     pub(super) fn global(&mut self) -> Result<Global, String> {
         let (module, name) = (self.bytes.line()?, self.bytes.line()?);
         match (module, name) {
             ("collections", "OrderedDict") => Some(Global::OrderedDict),
             ("argparse", "Namespace") => Some(Global::Namespace),
-            // Until PyTorch 0.3, and since.
+            // Before PyTorch 0.4, and since.
             ("torch._utils", "_rebuild_tensor" | "_rebuild_tensor_v2") => {
                 Some(Global::RebuildTensor)
             }
@@ -38,7 +38,7 @@ impl Machine<'_> {
         })
     }
 
-    /// What `callable(*arguments)` would be.
+    /// Builds the result of `callable(*arguments)`.
     pub(super) fn construct(&mut self, callable: Id, arguments: Id) -> Result<Node, String> {
         let (Node::Global(callable), Node::Tuple(arguments)) =
             (&self.nodes[callable], &self.nodes[arguments])
@@ -47,14 +47,14 @@ impl Machine<'_> {
         };
         match (callable, arguments.as_slice()) {
             (Global::OrderedDict, []) => Ok(Node::Dict(Vec::new())),
-            // Python 2 gives the entries as a list of pairs.
+            // Python 2 writes the entries as a list of pairs.
             (Global::OrderedDict, &[pairs]) => {
                 let entries = self.pairs(pairs)?;
                 self.spend(entries.len())?;
                 Ok(Node::Dict(entries))
             }
             (Global::Namespace, []) => Ok(Node::Namespace(Vec::new())),
-            // Since 0.4 with two more: whether gradients were asked for, and hooks for them.
+            // Since 0.4 with two more arguments: whether gradients are required, and their hooks.
             (
                 Global::RebuildTensor,
                 &[storage, offset, shape, stride] | &[storage, offset, shape, stride, _, _],
@@ -65,7 +65,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Gives the object on top of the stack its attributes.
+    /// Sets the attributes of the object on top of the stack.
     pub(super) fn build(&mut self, state: Id) -> Result<(), String> {
         let object = self.top()?;
         match (&self.nodes[object], &self.nodes[state]) {
@@ -81,9 +81,9 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// The storage that a persistent id stands for: the word `storage`, its class, the name of
-    /// the whole, the device it was on, the size of the whole. The older format adds `None` or,
-    /// for a part of the whole, that part's name, start and size.
+    /// The storage of a persistent id: the word `storage`, its class, the name of the whole, its
+    /// device, the size of the whole. The older format adds `None` or, for a part of the whole,
+    /// that part's name, start and size.
     pub(super) fn storage(&self, id: Id) -> Result<Storage, String> {
         let Node::Tuple(parts) = &self.nodes[id] else {
             return Err("a persistent id that is not a tuple".into());
@@ -125,9 +125,10 @@ impl Machine<'_> {
             shape: self.counts(shape)?,
             stride: self.counts(stride)?,
         };
-        match view.shape.len() == view.stride.len() {
-            true => Ok(view),
-            false => Err(format!("shape {:?} with strides {:?}", view.shape, view.stride)),
+        if view.shape.len() == view.stride.len() {
+            Ok(view)
+        } else {
+            Err(format!("shape {:?} with strides {:?}", view.shape, view.stride))
         }
     }
 
@@ -140,7 +141,7 @@ impl Machine<'_> {
 
     fn counts(&self, id: Id) -> Result<Vec<usize>, String> {
         match &self.nodes[id] {
-            // PyTorch's own class of shapes is a tuple, and pickled as one.
+            // PyTorch's own class of shapes is a tuple, and is pickled as one.
             Node::Tuple(items) | Node::List(items) if items.len() <= MAX_AXES => {
                 items.iter().map(|&item| self.count(item)).collect()
             }

@@ -1,4 +1,4 @@
-//! What a pickle holds, once it is read.
+//! The values of a pickle.
 
 use std::rc::Rc;
 
@@ -6,11 +6,11 @@ use safetensors::Dtype;
 
 use super::super::view::{Storage, View};
 
-/// Where a value lies among all values of a pickle.
+/// Position of a value among all values of a pickle.
 pub(super) type Id = usize;
 
-/// One value. Values refer to each other by place: what a pickle shares is shared here, a list
-/// that holds itself is no endless loop, and dropping deeply nested ones needs no recursion.
+/// One value. Values refer to each other by position: shared values stay shared, a list that holds
+/// itself causes no endless loop, and dropping deeply nested values needs no recursion.
 #[derive(Debug)]
 pub(super) enum Node {
     None,
@@ -30,8 +30,8 @@ pub(super) enum Node {
     Tensor(Box<View>),
 }
 
-/// The classes and functions a pickle may name. None of them is ever called: what they would
-/// build is built here.
+/// The classes and functions a pickle may name. None of them is ever called: their results are
+/// built here.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Global {
     OrderedDict,
@@ -56,7 +56,8 @@ impl<'a> Value<'a> {
         Value { nodes: self.nodes, id }
     }
 
-    /// The entry `key` of a dictionary or a namespace: of equal keys the last, as in Python.
+    /// The entry `key` of a dictionary or a namespace. Of equal keys, the last counts, as in
+    /// Python.
     pub(in super::super) fn get(self, key: &str) -> Option<Value<'a>> {
         let entries = self.entries()?.rev();
         entries.filter(|(name, _)| name.text() == Some(key)).map(|(_, value)| value).next()
@@ -105,7 +106,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// `None`, a truth value, a number or a text; anything else is no plain value.
+    /// `None`, a boolean, a number or a string; anything else is not a plain value.
     pub(in super::super) fn plain(self) -> Option<serde_json::Value> {
         match self.node() {
             Node::None => Some(serde_json::Value::Null),

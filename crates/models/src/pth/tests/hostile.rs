@@ -1,4 +1,4 @@
-//! Pickles that nobody's training wrote.
+//! Pickles that no training wrote.
 
 use super::super::legacy::MAGIC;
 use super::{bytes, edit, parse};
@@ -88,14 +88,14 @@ fn broken_programs_are_errors() {
 fn little_bombs_stay_little() {
     // A list that holds itself.
     assert!(refusal(b"]q\x00h\x00a.").contains("no entry 'model'"));
-    // Lists of which each holds the one before twice.
+    // Lists that each hold the previous one twice.
     let doubling = b"](h\x00h\x00eq\x00".repeat(10_000);
     refusal(&[b"]q\x00", &doubling[..], b"."].concat());
-    // A hundred thousand lists in each other.
+    // A hundred thousand nested lists.
     refusal(&[&[b']'; 100_000][..], &[b'a'; 99_999], b"."].concat());
     // Instructions without end.
     assert!(refusal(&[b'N'; 1 << 20]).contains("more than 262144 steps"));
-    // A list of pairs that is copied again and again.
+    // A list of pairs that is copied many times.
     let pairs = b"NN\x86".repeat(10_000);
     let copies = b"h\x01h\x00\x85R".repeat(100);
     let object =
@@ -103,8 +103,8 @@ fn little_bombs_stay_little() {
     assert!(refusal(&object).contains("more than 262144 steps"));
 }
 
-/// A VSE++ model whose tensors all are the one that is given, by the instructions that build it,
-/// and its settings, likewise.
+/// A VSE++ model in which all tensors are `tensor`, with these settings; both are given as the
+/// instructions that build them.
 fn model_of(tensor: &[u8], settings: &[u8], rest: &[u8]) -> Vec<u8> {
     let names = ["fc.weight", "fc.bias", "embed.weight"].map(str::to_owned).into_iter();
     let gru = ["weight_ih", "weight_hh", "bias_ih", "bias_hh"].map(|name| format!("rnn.{name}_l0"));
@@ -125,7 +125,7 @@ fn tensor(shape: &[u8]) -> Vec<u8> {
     [b"ctorch._utils\n_rebuild_tensor\n(", &storage[..], b"K\x00", shape, b"K\x01\x85tR"].concat()
 }
 
-/// The list of storages and the storage that [`tensor`] has.
+/// The list of storages and the storage of [`tensor`].
 fn one_storage() -> Vec<u8> {
     [&b"\x80\x02]U\x010a.\x02\0\0\0\0\0\0\0"[..], &[0; 8]].concat()
 }
@@ -139,7 +139,7 @@ fn settings_are_plain_and_no_larger_than_the_file() {
         serde_json::to_string(&settings).unwrap(),
         "{\"a\":5,\"b\":null,\"d\":\"\u{fffd}\"}"
     );
-    // One text under many names.
+    // One text under many keys.
     let text = [b"X\x00\x10\x00\x00".as_slice(), &[b'x'; 4096], b"q\x05"].concat();
     let entry = [b"U\x01a", &text[..], b"U\x01bh\x05U\x01ch\x05"].concat();
     let what = read(&[b"}(", &entry[..], b"u"].concat()).unwrap_err().to_string();
