@@ -1,4 +1,4 @@
-//! Published checkpoints as runs.
+//! Conversion of published checkpoints.
 
 use std::fs;
 use std::path::Path;
