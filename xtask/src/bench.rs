@@ -1,4 +1,4 @@
-//! Benchmarks against rivals on the same data: answers compared first, then timed in turns.
+//! Benchmarks against rivals on the same data. Answers are compared first, then timed in turns.
 
 mod annotate;
 mod answers;
@@ -30,15 +30,15 @@ use rivals::Rivals;
 
 pub(crate) use ours::build as build_nextpair;
 
-/// Rows of a chunk that a rival may choose from; the fastest one is kept for it.
+/// Chunk sizes for rivals, in rows. Each rival uses its fastest one.
 const CHUNKS: [usize; 5] = [512, 1024, 2048, 4096, 8192];
-/// Pool rows that the choice is made on.
+/// Number of pool rows for tuning.
 const TUNING_ROWS: usize = 32_768;
 
-/// Known not to compute in single precision throughout; its answers are replayed.
+/// A rival that does not compute in single precision throughout. Its answers are replayed.
 const COARSE_RIVAL: &str = "lightly-mundig";
 
-/// `cargo xtask bench select|core-set|embed|train|score|annotate [FLAGS]`.
+/// Runs `cargo xtask bench select|core-set|embed|train|score|annotate [FLAGS]`.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let (name, flags) = arguments.split_first().context(options::USAGE)?;
     match name.as_str() {
@@ -101,7 +101,7 @@ fn measure(
         if bench == Bench::Select {
             ceiling.push(ceiling::measure(case.dim, options.threads));
         }
-        // Everyone is first in some round.
+        // Each contestant goes first in some round.
         for turn in 0..contestants.len() {
             let count = contestants.len();
             let contestant = &mut contestants[(round + turn) % count];
@@ -127,7 +127,7 @@ fn measure(
 }
 
 impl Contestant {
-    /// Compares a rival's answer with ours, unless it is the one that was compared before.
+    /// Compares a rival's answer with ours, unless it equals the last one compared.
     fn judge(
         &mut self,
         picks: Vec<u64>,
@@ -138,9 +138,10 @@ impl Contestant {
         if self.agreement.is_some() && picks == self.picks {
             return Ok(());
         }
-        let agreement = match self.name == COARSE_RIVAL {
-            true => compare_coarse(&reference[..budget], &picks, process.shortfall(&picks)?),
-            false => compare(reference, budget, &picks),
+        let agreement = if self.name == COARSE_RIVAL {
+            compare_coarse(&reference[..budget], &picks, process.shortfall(&picks)?)
+        } else {
+            compare(reference, budget, &picks)
         };
         let agreement = agreement.with_context(|| format!("{} answers otherwise", self.name))?;
         (self.agreement, self.picks) = (Some(agreement), picks);
@@ -148,7 +149,7 @@ impl Contestant {
     }
 }
 
-/// Gives each rival the chunk it is fastest with.
+/// Chooses the fastest chunk size of each rival.
 fn tune(case: &Case, process: &mut Rivals, rivals: &mut [Contestant]) -> Result<()> {
     eprintln!("{}: chunk sizes", case.name);
     for rival in rivals {

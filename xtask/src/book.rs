@@ -1,5 +1,5 @@
-//! The README and the book in `docs/`: every link leads somewhere, every page is in the summary, the
-//! reference says what the program says, and every block of shell commands runs.
+//! Checks the README and the book in `docs/`: links resolve, the summary lists every page, the
+//! reference matches the program, and every block of shell commands runs.
 
 mod links;
 mod page;
@@ -14,22 +14,22 @@ use crate::bench::build_nextpair;
 use crate::succeed;
 use page::Page;
 
-/// Where the pages of the book are, the folder of a reader who types along, and folders with pages
-/// beside the book.
+/// The folder of the book, the working folder for its blocks, and folders with pages beside the
+/// book.
 const BOOK: &str = "docs";
 const SCRATCH: &str = "target/book";
 const BESIDE: [&str; 3] = [".", "bench", "experiments"];
-/// The table of contents, in the form of mdBook.
+/// The table of contents, in mdBook's format.
 const SUMMARY: &str = "docs/SUMMARY.md";
 const README: &str = "README.md";
 
-/// Commands that are this very run, or take too long to repeat.
+/// Commands that would run this again, or take too long.
 const SKIPPED: [&str; 4] =
     ["cargo xtask test", "cargo xtask bench", "cargo xtask fuzz", "cargo xtask soak"];
-/// The whole quickstart takes minutes; the fast one beside it does the same.
+/// The whole quickstart takes minutes. The fast one beside it does the same.
 const TOO_LONG: &str = "cargo run --release -- quickstart";
 
-/// Checks everything and runs the blocks of the README and then of the book, as a reader would.
+/// Runs all checks, then the blocks of the README and of the book, like a reader.
 pub(crate) fn run() -> Result<()> {
     let pages = read_pages()?;
     let chapters = links::chapters(&pages, Path::new(SUMMARY))?;
@@ -49,12 +49,12 @@ pub(crate) fn run() -> Result<()> {
     Ok(())
 }
 
-/// `cargo xtask book`: writes the pages of the book that are made of the program.
+/// Runs `cargo xtask book`: writes the generated pages of the book.
 pub(crate) fn write() -> Result<()> {
     reference::write(&build_nextpair()?.canonicalize()?)
 }
 
-/// The pages of the book and those beside it, by paths from the root.
+/// Reads the pages of the book and those beside it, with paths from the root.
 fn read_pages() -> Result<Vec<Page>> {
     let mut paths = Vec::new();
     let mut folders = vec![PathBuf::from(BOOK)];
@@ -82,15 +82,15 @@ fn markdown_files(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// A block without the commands that are skipped; `None` if nothing is left.
+/// Returns a block without skipped commands, or `None` if nothing is left.
 fn without_skipped(block: &str) -> Option<String> {
     let skipped = |line: &str| line == TOO_LONG || SKIPPED.iter().any(|s| line.starts_with(s));
     let kept: Vec<&str> = block.lines().filter(|line| !skipped(line)).collect();
     if kept.is_empty() { None } else { Some(kept.join("\n")) }
 }
 
-/// Runs blocks in one fresh folder that has the workspace's program on its path. `cargo run` finds
-/// the workspace from below it.
+/// Runs blocks in one fresh folder, with the program of the workspace on the path. The folder is
+/// below the workspace, so `cargo run` works too.
 fn run_blocks(blocks: &[String], binary: &Path) -> Result<()> {
     ensure!(!blocks.is_empty(), "the README and the book have no shell block");
     let scratch = Path::new(SCRATCH);

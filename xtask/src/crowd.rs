@@ -1,5 +1,5 @@
-//! Simulated annotators for the annotation app: many at once, forgetful, impatient, and each with
-//! a private log of what they were promised.
+//! Simulated annotators for the annotation app: many at once, forgetful and impatient. Each one
+//! logs what the app acknowledged.
 
 mod check;
 mod client;
@@ -21,12 +21,12 @@ pub(crate) use world::World;
 
 use person::Person;
 
-/// People at work: how they work, when they are to stop, what they were promised so far.
+/// A crowd of annotators: their habits, when to stop, and the number of acknowledged answers.
 pub(crate) struct Crowd {
     habits: Habits,
-    /// How long a person goes on without getting an answer.
+    /// How long a person keeps trying without a reply.
     patience: Duration,
-    /// Whether to stop after the act that is under way.
+    /// Whether to stop after the current request.
     stop: AtomicBool,
     acknowledged: AtomicUsize,
     working: AtomicUsize,
@@ -38,8 +38,8 @@ impl Crowd {
         Crowd { habits, patience, stop, acknowledged, working: AtomicUsize::new(0) }
     }
 
-    /// Lets these people work until everything is done, or until `meanwhile` fails or tells them
-    /// to stop; then gives what `meanwhile` made and every log.
+    /// Lets people work until all tasks are done, or until `meanwhile` fails or stops them. Returns
+    /// the result of `meanwhile`, and all logs.
     pub(crate) fn work<T>(
         &self,
         people: Vec<(String, Client)>,
@@ -66,12 +66,12 @@ impl Crowd {
                 let log = thread.join().map_err(|_| anyhow!("panicked"));
                 logs.push(log.and_then(|log| log).with_context(|| name.clone()));
             }
-            // What went wrong in between is the likelier cause.
+            // An error of `meanwhile` is the likelier cause.
             Ok((made?, logs.into_iter().collect::<Result<_>>()?))
         })
     }
 
-    /// Tells everybody to stop after what they are doing.
+    /// Tells everyone to stop after the current request.
     pub(crate) fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }
@@ -80,7 +80,7 @@ impl Crowd {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// How many answers were acknowledged so far.
+    /// Returns the number of acknowledged answers so far.
     pub(crate) fn acknowledged(&self) -> usize {
         self.acknowledged.load(Ordering::Relaxed)
     }
@@ -89,7 +89,7 @@ impl Crowd {
         self.acknowledged.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How many people are still at it.
+    /// Returns the number of people still working.
     pub(crate) fn working(&self) -> usize {
         self.working.load(Ordering::Relaxed)
     }

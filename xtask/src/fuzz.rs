@@ -10,7 +10,7 @@ use crate::{cargo, succeed};
 const TARGETS: [&str; 8] =
     ["npy", "safetensors", "parquet", "picture", "caption", "import", "pth", "answers"];
 
-/// `cargo xtask fuzz [SECONDS]`: that long in all, shared by the targets.
+/// Runs `cargo xtask fuzz [SECONDS]`. The targets share the time.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let seconds: u64 = match arguments {
         [] => 60,
@@ -26,14 +26,14 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         std::fs::create_dir_all(&corpus)?;
         let seeds = format!("fuzz/seeds/{target}");
         ensure!(Path::new(&seeds).is_dir(), "{seeds} is missing");
-        // Without a sanitizer it runs on the stable toolchain; our code is safe Rust there.
+        // Without a sanitizer, it runs on the stable toolchain. Our readers are safe Rust.
         let mut fuzz = cargo(&["fuzz", "run", "--sanitizer", "none", target, &corpus, &seeds]);
         succeed(fuzz.args(["--", &format!("-max_total_time={each}"), "-rss_limit_mb=2048"]))?;
     }
     Ok(())
 }
 
-/// Installs cargo-fuzz unless it is there.
+/// Installs cargo-fuzz if it is missing.
 fn install() -> Result<()> {
     let version = Command::new("cargo")
         .args(["fuzz", "--version"])

@@ -1,6 +1,6 @@
-//! What CI and people run: `cargo xtask test | book | bench | fuzz | soak`.
+//! Tasks for CI and developers: `cargo xtask test | book | bench | fuzz | soak`.
 
-// A person or CI reads what it prints; it may end with them.
+// Printing may panic if the reader is gone: these tasks may end with it.
 #![allow(clippy::print_stderr, clippy::print_stdout)]
 
 mod bench;
@@ -56,13 +56,13 @@ fn run(arguments: &[String]) -> Result<()> {
     }
 }
 
-/// The folder of the workspace.
+/// Returns the folder of the workspace.
 fn root() -> Result<PathBuf> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     Ok(here.parent().context("xtask lies in the workspace")?.to_path_buf())
 }
 
-/// Runs a program to its end; an error unless it succeeds.
+/// Runs a program and returns an error unless it succeeds.
 fn succeed(command: &mut Command) -> Result<()> {
     let line = format!("{command:?}");
     let status = command.status().with_context(|| line.clone())?;
@@ -70,10 +70,10 @@ fn succeed(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Cargo, as it runs us.
+/// Returns a command for the cargo that runs us.
 fn cargo(arguments: &[&str]) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    // What describes our own package would make build scripts that look at it run again.
+    // Variables about our own package would make build scripts run again.
     for (name, _) in std::env::vars_os() {
         let name = name.to_string_lossy();
         if name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") {

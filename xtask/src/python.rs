@@ -1,4 +1,4 @@
-//! Python environments of our own, for programs that are written in it.
+//! Python environments of our own.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,8 +7,8 @@ use anyhow::{Context, Result};
 
 use crate::succeed;
 
-/// Python with what `requirements` asks for, in `folder`. It is made once, and again when the
-/// requirements change.
+/// Returns a Python with `requirements` installed, in `folder`. It is created once, and again when
+/// the requirements change.
 pub(crate) fn environment(folder: &Path, requirements: &str) -> Result<PathBuf> {
     let (python, installed) = (folder.join("bin/python"), folder.join("requirements.txt"));
     let wanted = std::fs::read_to_string(requirements).context(requirements.to_owned())?;

@@ -1,5 +1,5 @@
-//! Holds the annotation app to its own OpenAPI document: whatever is sent, the answer is one of
-//! those that the document names, and never trouble of the server's own.
+//! Tests the annotation app against its own OpenAPI document: every reply must be one that the
+//! document lists, and never a server error.
 
 use std::path::Path;
 use std::process::Command;
@@ -14,12 +14,12 @@ const REQUIREMENTS: &str = "xtask/schemathesis-requirements.txt";
 const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_conformance,\
                       response_headers_conformance,response_schema_conformance,\
                       negative_data_rejection,unsupported_method,ignored_auth";
-/// Below what a person may ask for, or everything would be answered with "too many requests".
+/// Requests per second: below the app's limit per person, to avoid "too many requests".
 const RATE: &str = "40/s";
-/// Operations after which little else works: the round is over, or our token is.
+/// Operations that break the others: they end the round or invalidate our token.
 const LAST: [&str; 4] = ["close", "remove", "revokeLink", "renewLink"];
 
-/// Sends what the document allows and what it does not to a live app, within a minute or so.
+/// Sends valid and invalid requests to a live app for about a minute.
 pub(crate) fn run() -> Result<()> {
     let python = python::environment(Path::new("target/schemathesis-venv"), REQUIREMENTS)?;
     let program = python.with_file_name("schemathesis").canonicalize()?;

@@ -1,4 +1,4 @@
-//! What the tests need of Debian: PostgreSQL, Chromium and its driver.
+//! Debian packages for the tests: PostgreSQL, Chromium and its driver.
 
 use std::net::TcpListener;
 use std::os::unix::fs::MetadataExt;
@@ -13,18 +13,18 @@ use crate::succeed;
 /// Finds a program.
 type Find = fn() -> Option<PathBuf>;
 
-/// Every package, and what of it is looked for.
+/// Packages, and how to find their programs.
 const PACKAGES: [(&str, Find); 3] = [
     ("postgresql", postgres_programs),
     ("chromium", || on_path("chromium")),
     ("chromium-driver", || on_path("chromedriver")),
 ];
-/// Folders of clusters begin like this; the number of the process that started them follows.
+/// Prefix of cluster folders. The id of the process that started the cluster follows.
 const FOLDER_PREFIX: &str = "nextpair-postgres-";
-/// The system's user that PostgreSQL runs as when we are root, which it refuses to be.
+/// The system user for PostgreSQL if we are root, which it refuses to run as.
 const SERVANT: &str = "postgres";
 
-/// Installs what is missing. Never skips: without these programs there are no tests.
+/// Installs missing packages. Tests are never skipped for lack of them.
 pub(crate) fn ensure_installed() -> Result<()> {
     let missing: Vec<&str> =
         PACKAGES.iter().filter(|(_, find)| find().is_none()).map(|&(name, _)| name).collect();
@@ -34,12 +34,9 @@ pub(crate) fn ensure_installed() -> Result<()> {
     let packages = missing.join(", ");
     eprintln!("installing {packages}");
     let apt = |arguments: &[&str]| -> Result<()> {
-        let mut command = match is_root()? {
-            true => Command::new("env"),
-            false => Command::new("sudo"),
-        };
+        let mut command = if is_root()? { Command::new("env") } else { Command::new("sudo") };
         if !is_root()? {
-            // Without a password that it would ask a person for.
+            // Fail instead of asking for a password.
             command.args(["-n", "env"]);
         }
         succeed(command.args(["DEBIAN_FRONTEND=noninteractive", "apt-get", "-q"]).args(arguments))
@@ -54,16 +51,16 @@ pub(crate) fn ensure_installed() -> Result<()> {
     Ok(())
 }
 
-/// A program that the system knows by name.
+/// Finds a program on the path.
 pub(crate) fn on_path(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|folder| folder.join(program)).find(|found| found.is_file())
 }
 
-/// A port of the loopback that nobody listens on.
+/// Returns a free port of the loopback interface.
 ///
-/// Below those that Linux gives to clients: one that calls again and again while a server is down
-/// would sooner or later be given the server's own port, and reach itself.
+/// The port is below the range that Linux assigns to clients. Otherwise, a client that keeps
+/// connecting while a server is down may get the server's own port and reach itself.
 pub(crate) fn free_port() -> Result<u16> {
     static TRIED: AtomicUsize = AtomicUsize::new(0);
     let first = std::process::id() as usize;
@@ -76,7 +73,7 @@ pub(crate) fn free_port() -> Result<u16> {
     bail!("no port of the loopback is free")
 }
 
-/// A PostgreSQL of our own, as durable as PostgreSQL is by default, gone when dropped.
+/// A PostgreSQL cluster with its default durability, removed when dropped.
 pub(crate) struct Postgres {
     folder: PathBuf,
     port: u16,
@@ -86,7 +83,7 @@ impl Postgres {
     pub(crate) fn start() -> Result<Self> {
         static STARTED: AtomicUsize = AtomicUsize::new(0);
         clear_leftovers()?;
-        // Not under target: whom it runs as may not reach the folders above that.
+        // Not under `target`: the user of the server may have no access to the folders above it.
         let number = STARTED.fetch_add(1, Ordering::Relaxed);
         let name = format!("{FOLDER_PREFIX}{}-{number}", std::process::id());
         let cluster = Postgres { folder: std::env::temp_dir().join(name), port: free_port()? };
@@ -95,7 +92,7 @@ impl Postgres {
         if is_root()? {
             succeed(Command::new("chown").arg(SERVANT).arg(&cluster.folder))?;
         }
-        // Initdb lets in the loopback alone.
+        // Initdb allows connections from the loopback interface only.
         let words = "-U postgres --auth trust --encoding UTF8 --no-locale --pgdata data";
         cluster.program("initdb", words)?;
         let settings = format!(
@@ -109,29 +106,29 @@ impl Postgres {
         Ok(cluster)
     }
 
-    /// Where a database is.
+    /// Returns the URL of a database.
     pub(crate) fn url(&self, database: &str) -> String {
         format!("postgres://postgres@127.0.0.1:{}/{database}", self.port)
     }
 
-    /// Makes a database, and tells where it is.
+    /// Creates a database and returns its URL.
     pub(crate) fn create_database(&self, name: &str) -> Result<String> {
         self.program("createdb", &format!("-h 127.0.0.1 -p {} -U postgres {name}", self.port))?;
         Ok(self.url(name))
     }
 
-    /// Lets it crash and come back.
+    /// Crashes the server and starts it again.
     pub(crate) fn restart(&self) -> Result<()> {
         self.restart_in(Vec::new())
     }
 
-    /// The same with more in its environment.
+    /// Like [`restart`](Self::restart), with more environment variables.
     pub(crate) fn restart_in(&self, environment: Vec<(String, String)>) -> Result<()> {
         self.program("pg_ctl", "stop --pgdata data --mode immediate")?;
         self.begin(environment)
     }
 
-    /// Starts it again if it ended by itself.
+    /// Starts the server again if it ended by itself.
     pub(crate) fn ensure_running(&self, environment: Vec<(String, String)>) -> Result<()> {
         match self.program("pg_ctl", "status --pgdata data") {
             Ok(()) => Ok(()),
@@ -155,7 +152,7 @@ impl Drop for Postgres {
     }
 }
 
-/// Runs one of PostgreSQL's programs in the folder of a cluster, quietly unless it fails.
+/// Runs a PostgreSQL program in the folder of a cluster. Prints its output only if it fails.
 fn run_program(
     folder: &Path,
     environment: Vec<(String, String)>,
@@ -163,17 +160,14 @@ fn run_program(
     words: &str,
 ) -> Result<()> {
     let program = postgres_programs().context("PostgreSQL is not installed")?.join(name);
-    let mut command = match is_root()? {
-        true => Command::new("runuser"),
-        false => Command::new("env"),
-    };
+    let mut command = if is_root()? { Command::new("runuser") } else { Command::new("env") };
     if is_root()? {
         command.args(["-u", SERVANT, "--", "env"]);
     }
-    // For the program alone, not for who starts it.
+    // Set for the program alone, not for the one that starts it.
     command.args(environment.iter().map(|(name, value)| format!("{name}={value}")));
     command.arg(program).args(words.split(' ')).current_dir(folder);
-    // A file and not a pipe: the server that pg_ctl leaves behind would hold a pipe open.
+    // A file instead of a pipe: the server that pg_ctl leaves behind would keep a pipe open.
     let said = folder.join("said");
     let file = std::fs::File::create(&said).with_context(|| said.display().to_string())?;
     command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
@@ -184,16 +178,16 @@ fn run_program(
     Ok(())
 }
 
-/// Stops the cluster of a folder, if it runs, and removes the folder.
+/// Stops the cluster in a folder, if it runs, and removes the folder.
 fn remove(folder: &Path) {
-    // It may have stopped or never begun.
+    // The server may have stopped, or never started.
     let _ = run_program(folder, Vec::new(), "pg_ctl", "stop --pgdata data --mode immediate");
     if let Err(error) = std::fs::remove_dir_all(folder) {
         eprintln!("{}: {error}", folder.display());
     }
 }
 
-/// Removes clusters whose process was killed before it could.
+/// Removes clusters of killed processes.
 fn clear_leftovers() -> Result<()> {
     for entry in std::fs::read_dir(std::env::temp_dir())? {
         let entry = entry?;
@@ -207,7 +201,7 @@ fn clear_leftovers() -> Result<()> {
     Ok(())
 }
 
-/// Where the programs of the newest PostgreSQL are.
+/// Returns the folder of the newest PostgreSQL programs.
 fn postgres_programs() -> Option<PathBuf> {
     let versions = std::fs::read_dir("/usr/lib/postgresql").ok()?;
     let number = |path: &Path| path.file_name()?.to_str()?.parse::<u32>().ok();
@@ -243,7 +237,7 @@ mod tests {
 
     #[test]
     fn what_a_killed_process_left_is_cleared() {
-        // Numbers of processes end below this one.
+        // Above the largest process id.
         let left = std::env::temp_dir().join(format!("{FOLDER_PREFIX}4194305-0"));
         std::fs::create_dir_all(left.join("data")).unwrap();
         clear_leftovers().unwrap();

@@ -1,4 +1,4 @@
-//! Kills long work at random moments, many times, and compares what it ends with.
+//! Kills long work at random moments, many times, and compares the results.
 
 mod annotate;
 mod disk;
@@ -17,9 +17,9 @@ use crate::succeed;
 
 pub(crate) use annotate::{run as run_annotate, run_disk};
 
-/// The job whose work is killed while people take part in it.
+/// The job that kills the annotation app while people answer.
 const ANNOTATE: &str = "annotate";
-/// The job whose disk fails, at every call to it or, where a number is given, at so many.
+/// The job with disk faults, at every call or at a given number of calls.
 const DISK: &str = "disk";
 const FOLDER: &str = "target/soak";
 const PREPROCESS: &str = "size = 8\nresize = \"squash\"\nscale = 1\nmean = [127, 127, 127]\n\
@@ -43,29 +43,30 @@ validate_last = 2
 validate_images = 40
 "#;
 
-/// Work that is stopped: its command, the folder that it makes or changes, and how that begins.
+/// A job to kill: its command, the folder it creates or changes, and the initial state of the
+/// folder.
 struct Job {
     name: &'static str,
     words: Vec<&'static str>,
     result: &'static str,
     begins_as: Option<&'static str>,
-    /// How it is continued, where that is said otherwise than how it is begun.
+    /// The command that resumes it, if it differs.
     again: Option<&'static str>,
-    /// How often it is stopped unless told otherwise.
+    /// Default number of kills.
     kills: usize,
     when: When,
 }
 
-/// When work is stopped.
+/// When to kill a job.
 #[derive(Clone, Copy, PartialEq)]
 enum When {
-    /// At random, again and again until it ends.
+    /// At random times, until it finishes.
     Often,
-    /// Once, every time in the next part of as many equal parts as there are kills.
+    /// Once per round. The time moves through as many equal parts as there are kills.
     Once,
 }
 
-/// `cargo xtask soak [JOB] [KILLS]`: that many kills of one kind of long work, or of every kind.
+/// Runs `cargo xtask soak [JOB] [KILLS]`: kills one job, or all of them.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let number = |kills: &String| kills.parse::<usize>().ok();
     let (chosen, kills) = match arguments {
@@ -165,7 +166,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
 }
 
 impl Job {
-    /// Starts the work, or goes on with it.
+    /// Starts the job, or resumes it.
     fn start(&self, binary: &Path, result: &Path) -> Result<std::process::Child> {
         let begun = ["experiment.json", "model.json", "run.json"];
         match self.again {
@@ -207,7 +208,7 @@ fn soak(binary: &Path, job: &Job, kills: usize) -> Result<()> {
             if let Some(status) = child.try_wait()? {
                 ensure!(status.success(), "{} failed after {done} kills", job.name);
                 if !stopped {
-                    // It was faster than the first time.
+                    // It was faster than the first run.
                     whole = whole.min(began.elapsed());
                 }
                 break;
@@ -222,7 +223,7 @@ fn soak(binary: &Path, job: &Job, kills: usize) -> Result<()> {
     Ok(())
 }
 
-/// An error that names the first file that is not as it should be.
+/// Compares files. The error names the first one that differs.
 fn compare(job: &Job, found: &Tree, expected: &Tree, kills: usize) -> Result<()> {
     let paths = found.keys().chain(expected.keys());
     match paths.into_iter().find(|path| found.get(*path) != expected.get(*path)) {
@@ -231,7 +232,7 @@ fn compare(job: &Job, found: &Tree, expected: &Tree, kills: usize) -> Result<()>
     }
 }
 
-/// Removes the result, or puts its beginning in its place.
+/// Removes the result, or restores its initial state.
 fn reset(job: &Job, result: &Path) -> Result<()> {
     for left in [result.to_path_buf(), result.with_file_name(format!(".{}.partial", job.result))] {
         if left.exists() {
@@ -253,10 +254,10 @@ fn start(binary: &Path, words: &[&str]) -> Result<std::process::Child> {
     Ok(command.spawn()?)
 }
 
-/// Files with what they say.
+/// Contents of files by path.
 type Tree = BTreeMap<PathBuf, Vec<u8>>;
 
-/// Every file below a folder with its bytes.
+/// Reads all files below a folder.
 fn tree(folder: &Path) -> Result<Tree> {
     let mut files = Tree::new();
     let mut folders = vec![folder.to_path_buf()];
@@ -265,7 +266,7 @@ fn tree(folder: &Path) -> Result<Tree> {
             let path = entry?.path();
             match path.is_dir() {
                 true => folders.push(path),
-                // Its lines tell how long everything took.
+                // Its lines hold times.
                 false if path.ends_with("log.jsonl") => {}
                 false => drop(files.insert(path.clone(), without_times(&path)?)),
             }
@@ -274,7 +275,7 @@ fn tree(folder: &Path) -> Result<Tree> {
     Ok(files)
 }
 
-/// What a file says, without how long anything took and in which order rounds were finished.
+/// Reads a file without times and without the order in which rounds finished.
 fn without_times(path: &Path) -> Result<Vec<u8>> {
     let bytes = std::fs::read(path)?;
     let name = path.file_name().unwrap_or_default().to_string_lossy();

@@ -1,14 +1,14 @@
-//! Everything that must hold before a change is taken.
+//! All checks that a change must pass.
 
 use anyhow::{Context, Result, ensure};
 
 use crate::servers::{self, Postgres};
 use crate::{book, cargo, schemathesis, soak, succeed};
 
-/// What a step does.
+/// The work of a step.
 type Work = fn() -> Result<()>;
 
-/// One thing after the other. One profile throughout, so that nothing is compiled twice.
+/// The steps in order. All use one profile, so that nothing is compiled twice.
 const STEPS: [(&str, Work); 8] = [
     ("servers", servers::ensure_installed),
     ("format", || succeed(&mut cargo(&["fmt", "--all", "--check"]))),
@@ -20,7 +20,7 @@ const STEPS: [(&str, Work); 8] = [
     ("book", book::run),
 ];
 
-/// `cargo xtask test [STEP]`: all of it, or one step.
+/// Runs `cargo xtask test [STEP]`: all steps, or one.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     ensure!(arguments.len() <= 1, "cargo xtask test takes a step at most");
     let chosen = arguments.first();
@@ -39,7 +39,7 @@ fn clippy() -> Result<()> {
     succeed(clippy.args(["--", "-D", "warnings"]))
 }
 
-/// All tests, with the servers that some of them need.
+/// Runs all tests, with the servers that some of them need.
 fn tests() -> Result<()> {
     let postgres = Postgres::start()?;
     let driver = servers::on_path("chromedriver").context("chromedriver is not on the PATH")?;

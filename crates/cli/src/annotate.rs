@@ -24,7 +24,7 @@ use of_picks::PicksFile;
 use signals::told_to_stop;
 
 const MIB: u64 = 1 << 20;
-/// Threads that read and write files at most: each takes memory.
+/// The most threads that read and write files at once. Each one takes memory.
 const BLOCKING: usize = 16;
 
 #[derive(clap::Args)]
@@ -109,7 +109,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let address = args.address()?;
     let project =
         if is_experiment { args.project_of_experiment()? } else { args.project_of_picks()? };
-    // Refused before anything listens.
+    // Refuse bad settings before listening.
     settings.check(address)?;
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.enable_all().max_blocking_threads(BLOCKING).build()?;
@@ -117,11 +117,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Serves until somebody stops the process; who stops it twice does not wait for requests.
+/// Serves until a signal stops the process. A second signal stops it without waiting for open
+/// requests.
 async fn serve(address: SocketAddr, project: Project, settings: &Settings) -> Result<()> {
     let listener = TcpListener::bind(address).await.with_context(|| address.to_string())?;
     let server = Server::open(listener, project, settings).await?;
-    // Before anybody knows that there is something to stop.
+    // Trap signals before the address is printed: from then on a caller may stop the process.
     let (once, twice) = (told_to_stop(1), told_to_stop(2));
     say!("the annotation app is at http://{}/; Ctrl-C stops it", server.address());
     for invitation in server.invitations() {
@@ -171,7 +172,7 @@ impl Args {
         Ok(Project { dataset, pool, source: Box::new(source) })
     }
 
-    /// The flags as the settings of the app.
+    /// Returns the flags as settings of the app.
     fn settings(&self, is_experiment: bool) -> Result<Settings> {
         let lease = Duration::try_from_secs_f64(self.lease * 60.0);
         let lease = lease.with_context(|| format!("--lease {}: not a time", self.lease))?;
@@ -203,8 +204,8 @@ impl Args {
         })
     }
 
-    /// Where images go that people bring. An experiment learns from features, which a new image has
-    /// not.
+    /// Returns the folder for uploaded images. Experiments take none: they learn from features, and
+    /// a new image has none.
     fn uploads(&self, is_experiment: bool) -> Option<PathBuf> {
         let beside = || self.target.with_extension("uploads");
         (!is_experiment && !self.no_uploads).then(|| self.uploads.clone().unwrap_or_else(beside))
@@ -217,7 +218,7 @@ impl Args {
     }
 }
 
-/// People look at files; features are not enough.
+/// Checks that the image files exist. Annotators look at images, not at features.
 fn check_images(dataset: &Dataset, pool: Side) -> Result<()> {
     if dataset.image_folder().is_some_and(|folder| folder.is_dir()) {
         return Ok(());

@@ -1,4 +1,4 @@
-//! The one flag that says where models compute.
+//! The `--device` flag, shared by all commands that run models.
 
 use nextpair_models::Device;
 

@@ -108,7 +108,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             TextPoolingName::Mean => TextPooling::Mean,
             TextPoolingName::Cls => TextPooling::Cls,
         };
-        // The name of an output is that of the image encoder, if there is one.
+        // With both encoders, `--output` names the output of the image encoder.
         let named = args.output.as_deref().filter(|_| args.image_model.is_none());
         let reading = (tokenizer.as_path(), pooling, !args.no_l2);
         let encoder = TextEncoder::open_within(model, reading, named, limit).map_err(explained)?;
@@ -132,7 +132,7 @@ impl Args {
     }
 }
 
-/// Runs one side with a bar, and says what came of it.
+/// Embeds one side behind a progress bar and reports the result.
 fn told(
     what: &str,
     output: &Output,
@@ -162,7 +162,7 @@ fn told(
     Ok(())
 }
 
-/// Says what helps against a limit.
+/// Adds the flag that raises a limit to the error about it.
 fn explained(error: nextpair_encode::Error) -> anyhow::Error {
     match error {
         nextpair_encode::Error::Slow { .. } => anyhow!("{error}; --time-limit allows more"),
@@ -170,7 +170,8 @@ fn explained(error: nextpair_encode::Error) -> anyhow::Error {
     }
 }
 
-/// `clip/vision_model.onnx` is called vision_model; `minilm/model_quantized.onnx` is called minilm.
+/// Returns the default name of the features: vision_model for `clip/vision_model.onnx`, minilm for
+/// `minilm/model_quantized.onnx`.
 fn name_of(model: &Path) -> String {
     let text = |part: Option<&std::ffi::OsStr>| part.and_then(|p| p.to_str()).map(str::to_owned);
     let stem = text(model.file_stem()).unwrap_or_default();

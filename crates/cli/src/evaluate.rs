@@ -1,5 +1,4 @@
-//! `nextpair eval MODEL DATASET`: how well a trained model finds captions for images and images for
-//! captions.
+//! `nextpair eval MODEL DATASET`: the recall of a trained model, in both directions.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -38,12 +37,12 @@ pub(crate) struct Args {
     threads: Option<usize>,
 }
 
-/// All that is said about a model.
+/// The output of `eval`.
 #[derive(Serialize)]
 struct Report {
     run: PathBuf,
     model: String,
-    /// The epoch of the weights, and how many there will be.
+    /// The epoch of the weights. `epochs` is the number of epochs of the whole training.
     epoch: Option<usize>,
     epochs: usize,
     finished: bool,
@@ -90,22 +89,24 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         left_out: before - items.len(),
         evaluation: evaluation?,
     };
-    match args.json {
-        true => print(&(serde_json::to_string(&report)? + "\n"))?,
-        false => print(&report.describe()?)?,
+    if args.json {
+        print(&(serde_json::to_string(&report)? + "\n"))?;
+    } else {
+        print(&report.describe()?)?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// The items of a split; an error if there are none, with the splits there are.
+/// Returns the items of a split. If there are none, the error lists the splits that exist.
 pub(crate) fn items_of(dataset: &Dataset, split: &str) -> Result<Vec<usize>> {
     let items = dataset.items().in_split(Some(split));
     if items.is_empty() {
         let mut names: Vec<&str> = dataset.items().splits().flatten().collect();
         in_usual_order(&mut names, |name| Some(name));
-        let there = match names.is_empty() {
-            true => "its items are in no split".to_owned(),
-            false => format!("there are {}", names.join(", ")),
+        let there = if names.is_empty() {
+            "its items are in no split".to_owned()
+        } else {
+            format!("there are {}", names.join(", "))
         };
         bail!("{}: no split {split}; {there}", dataset.folder().display());
     }
@@ -133,7 +134,7 @@ impl Report {
     }
 }
 
-/// Both directions as a table.
+/// Formats both directions as a table.
 pub(crate) fn retrieval_table(evaluation: &Evaluation) -> String {
     let mut text = format!("{:28}     R@1    R@5   R@10  median     mean", "");
     let rows = [
@@ -141,7 +142,7 @@ pub(crate) fn retrieval_table(evaluation: &Evaluation) -> String {
         ("image retrieval (by caption)", &evaluation.image),
     ];
     for (name, r) in rows {
-        // A median of one part is a whole number, a mean of medians is not.
+        // The median of one part is a whole number; the mean of several medians may not be.
         let median = match evaluation.folds {
             1 => r.median_rank.to_string(),
             _ => format!("{:.1}", r.median_rank),

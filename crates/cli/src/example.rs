@@ -72,7 +72,7 @@ impl World {
         }
     }
 
-    /// Three files as a user would bring them.
+    /// Writes the three files that `select` reads.
     fn save(&self, folder: &Path) -> Result<()> {
         std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
         for (name, matrix) in [

@@ -1,4 +1,4 @@
-//! `nextpair import KIND SRC OUT`: what people have becomes a dataset.
+//! `nextpair import KIND SRC OUT`: makes a dataset from other formats.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -223,11 +223,12 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
 }
 
 impl Regions {
-    /// A source, with its features if there are tables of them.
+    /// Returns the source, with its region features if there are tables of them.
     fn of(self, source: impl Importer + 'static) -> Box<dyn Importer> {
-        match self.bottom_up.is_empty() {
-            true => Box::new(source),
-            false => Box::new(BottomUp { source: Box::new(source), tables: self.bottom_up }),
+        if self.bottom_up.is_empty() {
+            Box::new(source)
+        } else {
+            Box::new(BottomUp { source: Box::new(source), tables: self.bottom_up })
         }
     }
 }
@@ -290,7 +291,7 @@ impl SourceKind {
     }
 }
 
-/// The counts, for standard output.
+/// Formats the counts for standard output.
 fn describe(out: &Path, summary: &Summary) -> Result<String> {
     use std::fmt::Write;
     let mut text = format!("{}\nsplit            items     images   captions\n", out.display());
@@ -314,7 +315,7 @@ fn describe(out: &Path, summary: &Summary) -> Result<String> {
     Ok(text)
 }
 
-/// What was left out or odd, on standard error.
+/// Reports entries that were left out or look odd, on standard error.
 fn tell(out: &Path, summary: &Summary) {
     let tell = |tally: &Tally| {
         let examples = tally.examples.iter().take(3).map(|example| shortened(example));

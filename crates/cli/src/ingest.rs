@@ -1,5 +1,4 @@
-//! `nextpair ingest EXPERIMENT ANSWERS...`: takes what people said about the queue of an
-//! experiment.
+//! `nextpair ingest EXPERIMENT ANSWERS...`: takes human answers to the queue of an experiment.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -1,4 +1,4 @@
-//! What was typed for a selection, and the settings it means.
+//! The flags of a selection, and the settings they resolve to.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -122,13 +122,13 @@ pub(crate) struct SelectionArgs {
     threads: Option<usize>,
 }
 
-/// Strategies by the names the engine knows.
+/// Parses strategies by the names the engine knows.
 fn strategies() -> impl TypedValueParser<Value = StrategyName> {
     let names = StrategyName::ALL.iter().map(|strategy| strategy.as_str());
     PossibleValuesParser::new(names).try_map(|name| name.parse::<StrategyName>())
 }
 
-/// The two halves of a pair, by name.
+/// Parses the two sides of a pair by name.
 pub(crate) fn sides() -> impl TypedValueParser<Value = Side> {
     PossibleValuesParser::new(["image", "text"]).map(|name| match name.as_str() {
         "image" => Side::Image,
@@ -175,7 +175,7 @@ impl SelectionArgs {
         threads::set(self.threads)
     }
 
-    /// Opens what was named and checks what can be checked without computing.
+    /// Opens the files and checks everything that needs no computing.
     pub(crate) fn open(&self) -> Result<Selection> {
         match (&self.model, &self.dataset, &self.pool) {
             (Some(run), Some(dataset), _) => {
@@ -186,7 +186,7 @@ impl SelectionArgs {
         }
     }
 
-    /// How visual words are found.
+    /// Returns the settings of the visual words.
     pub(crate) fn bow(&self) -> Result<Bow> {
         let given = [("--bow-sample", self.bow_sample), ("--bow-iterations", self.bow_iterations)];
         for (flag, number) in given.into_iter().filter_map(|(flag, n)| Some((flag, n?))) {
@@ -208,7 +208,7 @@ impl SelectionArgs {
         }
     }
 
-    /// Opens the files of a selection and checks what can be checked without computing.
+    /// Opens the files of a selection and checks everything that needs no computing.
     fn open_files(&self, pool: &Path) -> Result<nextpair::Selection> {
         let given = [&self.paired_images, &self.paired_texts];
         let flags = ["--paired-images", "--paired-texts"];
@@ -245,7 +245,7 @@ impl SelectionArgs {
         }
     }
 
-    /// Checks the rule of hits, for strategies that look at them.
+    /// Checks the rule for hits, if the strategy uses hits.
     pub(crate) fn check_rule(&self, settings: &Settings, pairs: usize) -> Result<()> {
         if self.strategy.needs().matching {
             Rule::new(settings, pairs).map_err(|error| self.blame(error))?;
@@ -253,7 +253,7 @@ impl SelectionArgs {
         Ok(())
     }
 
-    /// Names the file that a refused rule came from.
+    /// Adds the file that a bad rule came from to its error.
     fn blame(&self, error: nextpair_engine::Error) -> anyhow::Error {
         use nextpair_engine::Error;
         let file = match &error {
@@ -277,7 +277,7 @@ impl SelectionArgs {
             absolute_margin: self.absolute_margin,
             relative_margin: self.relative_margin,
         };
-        // Here, because a strategy that does not look at hits has no rule that would.
+        // Check here: a strategy that does not use hits never builds the rule that checks them.
         guards.check()?;
         Ok(Settings {
             scope: self.scope(pairs)?,
@@ -293,21 +293,22 @@ impl SelectionArgs {
         })
     }
 
-    /// The labels of all files as one.
+    /// Returns the labels of all files merged into one grouping.
     fn group_labels(&self, pairs: usize) -> Result<Option<Vec<u32>>> {
         let mut kinds = Vec::with_capacity(self.groups.len());
         for path in &self.groups {
             let labels = numbered(&read_groups(path)?);
-            // Here, where it is known which file it is.
+            // Check here, where the file is known.
             if labels.len() != pairs {
                 let count = nextpair_engine::Error::GroupCount { labels: labels.len(), pairs };
                 return Err(anyhow::Error::new(count).context(path.display().to_string()));
             }
             kinds.push(labels);
         }
-        match kinds.is_empty() {
-            true => Ok(None),
-            false => Ok(Some(group_labels(pairs, kinds.iter().map(Vec::as_slice))?)),
+        if kinds.is_empty() {
+            Ok(None)
+        } else {
+            Ok(Some(group_labels(pairs, kinds.iter().map(Vec::as_slice))?))
         }
     }
 
@@ -344,7 +345,7 @@ impl SelectionArgs {
     }
 }
 
-/// Labels as numbers, equal where they are equal.
+/// Numbers the labels. Equal labels get equal numbers.
 fn numbered(labels: &[String]) -> Vec<u32> {
     let mut known = HashMap::new();
     labels

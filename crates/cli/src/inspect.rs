@@ -1,4 +1,4 @@
-//! `nextpair inspect DATASET`: what is in it, and what it looks like.
+//! `nextpair inspect DATASET`: counts, captions and features of a dataset, and a contact sheet.
 
 mod features;
 mod page;
@@ -53,7 +53,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// All that is said about a dataset.
+/// The output of `inspect`.
 #[derive(Serialize)]
 struct Inspection {
     name: String,
@@ -114,10 +114,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         }
     }
     bar.finish();
-    let text = match args.json {
-        true => serde_json::to_string(&inspection)? + "\n",
-        false => describe(&inspection)?,
-    };
+    let text =
+        if args.json { serde_json::to_string(&inspection)? + "\n" } else { describe(&inspection)? };
     print(&text)?;
     for path in &args.sheet {
         say!("contact sheet: {}", path.display());
@@ -125,7 +123,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// How a contact sheet is written.
+/// The format of a contact sheet.
 enum Kind {
     Png,
     Html,

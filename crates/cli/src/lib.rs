@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
-// First, because its macros are for all the others.
+// First, so that all other modules see its macros.
 #[macro_use]
 mod streams;
 
@@ -91,15 +91,15 @@ enum Command {
     Verify(verify::Args),
 }
 
-/// The exit code of wrong input.
+/// The exit code for bad input.
 pub const WRONG: u8 = 2;
 
-/// Every subcommand with its flags, for whoever wants to list them.
+/// Returns every subcommand with its flags, so that other programs can list them.
 pub fn command() -> clap::Command {
     Cli::command()
 }
 
-/// Runs the command that was typed. Wrong input ends with the code [`WRONG`] and says why.
+/// Runs the command line of this process. Bad input prints an error and exits with [`WRONG`].
 pub fn run() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Quickstart(args) => quickstart::run(&args),

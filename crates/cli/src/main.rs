@@ -1,4 +1,4 @@
-//! The `nextpair` binary: everything is in the library.
+//! The `nextpair` binary. All code is in the library.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! `nextpair merge`: one selection from the parts of `nextpair score`.
+//! `nextpair merge`: merges the parts of `nextpair score` into one selection.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

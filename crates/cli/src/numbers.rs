@@ -1,14 +1,14 @@
-//! Numbers and splits as people like to read them.
+//! Formatting of numbers, and the usual order of splits.
 
 use indicatif::HumanCount;
 use nextpair_data::dataset::{DEV, TEST, TRAIN};
 
-/// 12,345.
+/// Formats a number with thousands separators: 12,345.
 pub(crate) fn grouped(number: usize) -> String {
     HumanCount(number as u64).to_string()
 }
 
-/// Train, dev, test, and then the rest as they come.
+/// Sorts rows by split: train, dev, test, then the rest in their given order.
 pub(crate) fn in_usual_order<T>(rows: &mut [T], split: impl Fn(&T) -> Option<&str>) {
     let usual = [TRAIN, DEV, TEST];
     rows.sort_by_key(|row| {
@@ -16,7 +16,7 @@ pub(crate) fn in_usual_order<T>(rows: &mut [T], split: impl Fn(&T) -> Option<&st
     });
 }
 
-/// Bytes as people say them.
+/// Formats a number of bytes in megabytes.
 pub(crate) fn megabytes(bytes: u64) -> String {
     format!("{:.0} MB", bytes as f64 / 1e6)
 }

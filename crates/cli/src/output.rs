@@ -1,4 +1,4 @@
-//! Picks as files: the extension of the name chooses the format.
+//! Files of picks. The extension of the name chooses the format.
 
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ pub(crate) struct OutputArgs {
     pub(crate) json: bool,
 }
 
-/// One pick as people read it.
+/// One pick, as written to files.
 #[derive(Serialize)]
 pub(crate) struct Row {
     rank: usize,
@@ -47,7 +47,7 @@ struct Why {
     surplus: f64,
 }
 
-/// The picks with their names; ranks count from 1.
+/// Returns the picks with their names. Ranks count from 1.
 pub(crate) fn rows(
     picks: &Picks,
     id: impl Fn(u32) -> String,
@@ -79,8 +79,8 @@ enum Format {
     Uids,
 }
 
-/// A place for picks, checked before the work begins so that a bad one is known at once. Nothing
-/// is visible there until everything is written.
+/// The destination of picks. It is checked before the work begins, so that a bad path fails early.
+/// The file appears only once it is complete.
 pub(crate) struct Output {
     format: Format,
     path: PathBuf,
@@ -88,7 +88,7 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// `-` is standard output, as JSON lines.
+    /// Opens the destination. `-` is standard output, as JSON lines.
     pub(crate) fn create(path: &Path) -> Result<Self> {
         if path == Path::new("-") {
             return Ok(Output { format: Format::Jsonl, path: path.into(), to_stdout: true });
@@ -107,8 +107,7 @@ impl Output {
         Ok(Output { format, path: path.into(), to_stdout: false })
     }
 
-    /// An error if the picks of items with these ids could not be written here; known before the
-    /// work begins.
+    /// Returns an error if this format cannot hold these ids. Called before the work begins.
     pub(crate) fn check_ids(&self, ids: Option<&[String]>) -> Result<()> {
         if self.format != Format::Uids {
             return Ok(());
@@ -121,7 +120,7 @@ impl Output {
         Ok(())
     }
 
-    /// Whether the data itself goes to standard output.
+    /// Returns whether the picks go to standard output.
     pub(crate) fn is_stdout(&self) -> bool {
         self.to_stdout
     }
@@ -157,7 +156,7 @@ fn write_csv(out: &mut impl Write, rows: &[Row]) -> Result<()> {
     writeln!(out, "rank,index,id,score,hits,why")?;
     for row in rows {
         let hits = row.hits.map(|hits| hits.to_string()).unwrap_or_default();
-        // People open it with a spreadsheet, and ids come from anywhere.
+        // Ids come from anywhere, and spreadsheets run formulas: guard against them.
         let (id, why) = (queue::guarded(&row.id), serde_json::to_string(&row.why)?);
         let (id, why) = (csv_cell(&id), csv_cell(&why));
         writeln!(out, "{},{},{id},{},{hits},{why}", row.rank, row.index, row.score)?;
@@ -200,7 +199,7 @@ fn write_parquet(out: &mut (impl Write + Send), rows: &[Row]) -> Result<()> {
     let present: Vec<i16> = rows.iter().map(|row| i16::from(row.hits.is_some())).collect();
     column::<Int64Type, _>(&mut group, &hits, Some(&present), None)?;
 
-    // The list: an empty one is a definition level of 0, later elements repeat at level 1.
+    // An empty list has definition level 0; later elements of a list repeat at level 1.
     let (mut defined, mut repeated) = (Vec::new(), Vec::new());
     for row in rows {
         for position in 0..row.why.len().max(1) {
@@ -242,7 +241,7 @@ fn write_uids(out: &mut impl Write, rows: &[Row]) -> Result<()> {
     Ok(npy::write_uids(out, &uids)?)
 }
 
-/// The two halves of an item's uid.
+/// Returns the two halves of the uid of an item.
 fn uid(id: &str, item: u32) -> Result<(u64, u64)> {
     let digits = id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
     let whole = digits.then(|| u128::from_str_radix(id, 16).ok()).flatten();

@@ -1,4 +1,4 @@
-//! Progress on standard error: a bar with an ETA on a terminal, a line now and then elsewhere.
+//! Progress on standard error: a bar with an ETA on a terminal, a line every few seconds elsewhere.
 
 use std::fmt::Write;
 use std::io::IsTerminal;
@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 use nextpair_engine::Progress;
 
-/// Between lines where nobody watches a bar.
+/// Time between lines if standard error is not a terminal.
 const QUIET: Duration = Duration::from_secs(10);
 
-/// Draws what the engine reports.
+/// Shows the progress that the engine reports.
 pub(crate) struct Bar {
     bar: ProgressBar,
     phase: Arc<Mutex<Phase>>,
@@ -20,7 +20,7 @@ pub(crate) struct Bar {
 
 struct Phase {
     name: &'static str,
-    /// When the first steps were reported, and how many: an earlier process may have done them.
+    /// Time of the first report, and its number of steps: an earlier process may have done them.
     first: Option<(Instant, u64)>,
     said: Instant,
     remark: String,
@@ -31,7 +31,7 @@ impl Phase {
         Phase { name, first: None, said: Instant::now(), remark: String::new() }
     }
 
-    /// How long the rest will take at the pace of this phase so far.
+    /// Estimates the time left at the pace of this phase so far.
     fn left(&self, done: u64, total: u64) -> Option<Duration> {
         let (began, before) = self.first?;
         let steps = done.checked_sub(before).filter(|&steps| steps > 0)?;
@@ -43,10 +43,7 @@ impl Phase {
 impl Bar {
     pub(crate) fn new() -> Self {
         let on_terminal = std::io::stderr().is_terminal();
-        let bar = match on_terminal {
-            true => ProgressBar::new(0),
-            false => ProgressBar::hidden(),
-        };
+        let bar = if on_terminal { ProgressBar::new(0) } else { ProgressBar::hidden() };
         let phase = Arc::new(Mutex::new(Phase::new("")));
         let style = "{msg:16} [{bar:32}] {percent:>3}%  ETA {left}  {prefix}";
         if let Ok(style) = ProgressStyle::with_template(style) {
@@ -54,7 +51,7 @@ impl Bar {
             let left = move |state: &ProgressState, out: &mut dyn Write| {
                 let phase = phase.try_lock().ok();
                 let left = phase.and_then(|p| p.left(state.pos(), state.len().unwrap_or(0)));
-                // A bar that cannot be written is no reason to stop.
+                // A failed write to the bar is no reason to stop.
                 let _ = match left {
                     Some(left) => write!(out, "{}", clock(left)),
                     None => write!(out, "-"),
@@ -74,7 +71,7 @@ impl Bar {
         self.bar.finish_and_clear();
     }
 
-    /// Where there is no bar, a line now and then.
+    /// Prints a line every few seconds if there is no bar.
     fn line(&self, phase: &mut Phase, done: u64, total: u64) {
         if self.on_terminal || phase.said.elapsed() < QUIET {
             return;
@@ -89,7 +86,7 @@ impl Bar {
     }
 }
 
-/// 47s, 3m 05s, 2h 07m.
+/// Formats a duration: 47s, 3m 05s, 2h 07m.
 fn clock(time: Duration) -> String {
     let seconds = time.as_secs();
     match (seconds / 3600, seconds / 60 % 60, seconds % 60) {

@@ -1,4 +1,4 @@
-//! `nextpair quickstart`: the whole of it on generated scenes: what strategies buy, measured.
+//! `nextpair quickstart`: a small experiment on generated scenes, from training to report.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -33,7 +33,7 @@ pub(crate) struct Args {
     threads: Option<usize>,
 }
 
-/// How much is tried.
+/// Sizes of the experiment.
 struct Size {
     images: usize,
     seeds: u64,
@@ -82,7 +82,8 @@ fn make_scenes(dataset: &Path, images: usize) -> Result<()> {
 }
 
 impl Size {
-    /// A model small enough for two cores: SCAN that asks with words, in 32 dimensions.
+    /// Returns an experiment with a model small enough for two cores: text-to-image SCAN in 32
+    /// dimensions.
     fn experiment(&self, dataset: &Path) -> Result<Experiment> {
         let mut model = Config::named("scan-t2i").context("scan-t2i is a published model")?;
         if let Config::Scan(scan) = &mut model {
@@ -110,7 +111,7 @@ impl Size {
     }
 }
 
-/// Writes the report and says what it says.
+/// Writes the report and prints its summary.
 fn show(folder: &Path) -> Result<ExitCode> {
     let bar = Bar::new();
     let options = Options::default();

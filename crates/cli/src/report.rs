@@ -1,4 +1,4 @@
-//! `nextpair report EXPERIMENT...`: what experiments found, as a page, tables and charts.
+//! `nextpair report EXPERIMENT...`: the results of experiments as a page, tables and charts.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -29,7 +29,7 @@ use crate::threads;
 use keys::KeyArgs;
 pub(crate) use watch::Watch;
 
-/// Between tries to open an experiment that another process is at.
+/// Time between attempts to open an experiment that another process has locked.
 const PAUSE: Duration = Duration::from_millis(100);
 
 #[derive(clap::Args)]
@@ -89,19 +89,20 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     } else {
         Scenario::create(&folder, experiment, &options, &watch)?
     };
-    match args.wait {
-        true => go_on_with_people(scenario, args.device.device, args.jobs, &watch),
-        false => go_on(&scenario, args.jobs, &watch),
+    if args.wait {
+        go_on_with_people(scenario, args.device.device, args.jobs, &watch)
+    } else {
+        go_on(&scenario, args.jobs, &watch)
     }
 }
 
-/// What experiments are run with: a device, and the encoders that datasets name.
+/// Returns the options for experiments: a device, and the text encoders of datasets.
 pub(crate) fn options(device: Device) -> Options {
     let text_source: Arc<dyn TextSource> = Arc::new(DatasetEncoders);
     Options { device, text_source: Some(text_source), mixing: Mixing::Refuse }
 }
 
-/// Does what is left of an experiment, and says how it ended.
+/// Runs the rest of an experiment and reports how it ended.
 pub(crate) fn go_on(scenario: &Scenario, jobs: Option<usize>, watch: &Watch) -> Result<ExitCode> {
     watch.begin(scenario);
     match advance(scenario, jobs, watch)? {
@@ -113,7 +114,7 @@ pub(crate) fn go_on(scenario: &Scenario, jobs: Option<usize>, watch: &Watch) -> 
     }
 }
 
-/// Does what is left of an experiment, and waits whenever people have to do something.
+/// Runs the rest of an experiment and waits whenever human answers are missing.
 fn go_on_with_people(
     mut scenario: Scenario,
     device: Device,
@@ -124,7 +125,7 @@ fn go_on_with_people(
     let _promise = folder.promise_to_go_on()?;
     watch.begin(&scenario);
     while let Some(waiting) = advance(&scenario, jobs, watch)? {
-        // Whoever takes answers needs the folder meanwhile.
+        // Release the folder: commands that take answers need it.
         drop(scenario);
         wait_here(&folder, &waiting, watch)?;
         scenario = resume_in_turn(&folder, device)?;
@@ -139,7 +140,7 @@ fn advance(scenario: &Scenario, jobs: Option<usize>, watch: &Watch) -> Result<Op
     Ok(ended?)
 }
 
-/// Shows what a finished experiment found.
+/// Prints the results of a finished experiment.
 fn finish(folder: &ExperimentFolder) -> Result<ExitCode> {
     let folder = folder.path();
     let found = Analysis::of(&[Study::open(folder)?], false, None)?;
@@ -151,7 +152,7 @@ fn finish(folder: &ExperimentFolder) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What people have to do now.
+/// Tells the user how to get answers.
 fn wait_for_people(folder: &Path, waiting: &Waiting) {
     let folder = folder.display();
     say!(
@@ -163,7 +164,7 @@ fn wait_for_people(folder: &Path, waiting: &Waiting) {
     );
 }
 
-/// Says what people have to do, and returns when they have done it.
+/// Tells the user how to get answers, and returns when all are there.
 fn wait_here(folder: &ExperimentFolder, waiting: &Waiting, watch: &Watch) -> Result<()> {
     let folder_shown = folder.path().display();
     say!(
@@ -193,7 +194,7 @@ fn what_waits(waiting: &Waiting) -> String {
     )
 }
 
-/// Opens an experiment again when nobody else is at it: answers may still be coming in.
+/// Resumes an experiment as soon as no other process has it open: answers may still be coming in.
 fn resume_in_turn(folder: &ExperimentFolder, device: Device) -> Result<Scenario> {
     loop {
         match Scenario::resume(folder.path(), None, &options(device)) {
@@ -204,7 +205,7 @@ fn resume_in_turn(folder: &ExperimentFolder, device: Device) -> Result<Scenario>
 }
 
 impl Args {
-    /// The folder of the experiment.
+    /// Returns the folder of the experiment.
     fn folder(&self) -> Result<PathBuf> {
         if self.experiment.is_dir() {
             if !self.resume {
@@ -223,11 +224,12 @@ impl Args {
         Ok(Path::new("runs").join(name))
     }
 
-    /// What the file and the flags mean together.
+    /// Resolves the file and the flags into an experiment. Flags override the file.
     fn resolve(&self, folder: &Path) -> Result<Experiment> {
-        let file = match self.experiment.is_dir() {
-            true => folder.join("experiment.toml"),
-            false => self.experiment.clone(),
+        let file = if self.experiment.is_dir() {
+            folder.join("experiment.toml")
+        } else {
+            self.experiment.clone()
         };
         let (keys, settings) = read_experiment(&file)?;
         let says_captions = settings.says_captions || self.training.says_captions();

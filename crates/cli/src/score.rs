@@ -1,4 +1,4 @@
-//! `nextpair score`: what one shard of the pool contributes.
+//! `nextpair score`: scores one shard of the pool.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

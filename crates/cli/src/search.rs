@@ -1,4 +1,4 @@
-//! `nextpair search MODEL DATASET "a dog in the snow"`: what a trained model finds.
+//! `nextpair search MODEL DATASET "a dog in the snow"`: retrieval with a trained model.
 
 mod page;
 mod query;
@@ -21,7 +21,7 @@ use crate::trained::Trained;
 use query::Query;
 use report::{Found, Report};
 
-/// The query comes last, which a derived line would not say.
+/// Puts the query last; the derived usage line would not.
 pub(crate) const USAGE: &str =
     "nextpair search [OPTIONS] <MODEL> <DATASET> <TEXT|--image <FILE>|--item <ID>>";
 
@@ -105,10 +105,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         file.write_all(page::write(trained.dataset(), &query, &report)?.as_bytes())?;
         file.commit()?;
     }
-    let text = match args.json {
-        true => serde_json::to_string(&report)? + "\n",
-        false => report.table(),
-    };
+    let text = if args.json { serde_json::to_string(&report)? + "\n" } else { report.table() };
     print(&text)?;
     if let Some(path) = &args.html {
         say!("page: {}", path.display());
@@ -116,7 +113,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The images, as items, or captions of the dataset or of a split.
+/// Returns the images (as items) or captions of the dataset or of one split.
 fn candidates(args: &Args, trained: &Trained, wanted: Side) -> Result<Vec<usize>> {
     let (corpus, items) = (&trained.corpus, trained.dataset().items());
     let within: Vec<usize> = match &args.split {

@@ -1,4 +1,4 @@
-//! `nextpair select`: the pool items to pair next.
+//! `nextpair select`: picks the pool items to pair next.
 
 use std::process::ExitCode;
 use std::time::Instant;

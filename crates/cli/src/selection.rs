@@ -1,4 +1,4 @@
-//! A selection as it is meant: from here on nothing depends on what was typed.
+//! A selection, resolved from its flags.
 
 mod of_model;
 
@@ -11,14 +11,14 @@ use crate::numbers::megabytes;
 
 /// A selection with its files open and its flags checked.
 pub(crate) enum Selection {
-    /// On embeddings in files.
+    /// A selection on embeddings in files.
     Files(Box<nextpair::Selection>),
-    /// With a model and the dataset that it was trained on.
+    /// A selection with a model and the dataset it was trained on.
     Model(Box<Modelled>),
 }
 
 impl Selection {
-    /// The picks.
+    /// Picks items from the pool.
     pub(crate) fn select(&self, progress: &dyn Progress) -> Result<Picks> {
         match self {
             Selection::Files(selection) => Ok(selection.select(progress)?),
@@ -33,7 +33,7 @@ impl Selection {
         }
     }
 
-    /// What the pool items are called, where they have names.
+    /// Returns the ids of the pool items, if they have any.
     pub(crate) fn ids(&self) -> Option<&[String]> {
         match self {
             Selection::Files(selection) => selection.files.pool_ids(),
@@ -41,7 +41,7 @@ impl Selection {
         }
     }
 
-    /// What a pool item is called.
+    /// Returns the id of a pool item, or its index if it has none.
     pub(crate) fn id(&self, index: u32) -> String {
         match self {
             Selection::Files(selection) => selection.files.pool_id(index),
@@ -49,7 +49,7 @@ impl Selection {
         }
     }
 
-    /// What a pair is called.
+    /// Returns the name of a pair.
     pub(crate) fn anchor_id(&self, index: u32) -> String {
         match self {
             Selection::Files(selection) => selection.files.pair_id(index),
@@ -57,7 +57,7 @@ impl Selection {
         }
     }
 
-    /// Says what is about to be done; the bytes of memory it will take, where that is known.
+    /// Prints the sizes of the selection. Returns its predicted peak memory in bytes, if known.
     pub(crate) fn announce(&self) -> Option<u64> {
         match self {
             Selection::Files(selection) => Some(announce(selection)),
@@ -69,7 +69,7 @@ impl Selection {
     }
 }
 
-/// Says how much memory the work will take; the number of bytes.
+/// Prints the sizes of a selection. Returns its predicted peak memory in bytes.
 pub(crate) fn announce(selection: &nextpair::Selection) -> u64 {
     let (pool, pairs) = (selection.files.pool(), selection.files.paired().rows());
     let predicted = selection.predicted_peak();

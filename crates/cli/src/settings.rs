@@ -1,5 +1,5 @@
-//! What is trained and how: a published model, a file, and flags over both. Shared by `train` and
-//! `run`.
+//! Settings of models and training, shared by `train` and `run`: published defaults, then a file,
+//! then flags.
 
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
@@ -82,7 +82,7 @@ pub(crate) struct TrainingArgs {
     captions: Option<ChoiceName>,
 }
 
-/// What was asked for, checked: flags go before what a file says.
+/// Resolves and checks the settings. Flags override the file.
 pub(crate) fn resolve(
     file: SettingsFile,
     model: &ModelArgs,
@@ -108,7 +108,7 @@ pub(crate) fn resolve(
 }
 
 impl ModelArgs {
-    /// The flags that were given.
+    /// Returns the model settings that were given as flags.
     fn settings(&self) -> [Option<Setting>; 9] {
         [
             self.dim.map(Setting::Dim),
@@ -125,12 +125,12 @@ impl ModelArgs {
 }
 
 impl TrainingArgs {
-    /// Whether it was said which captions make pairs.
+    /// Returns whether `--captions` was given.
     pub(crate) fn says_captions(&self) -> bool {
         self.captions.is_some()
     }
 
-    /// Changes what was typed.
+    /// Applies the flags that were given.
     fn change(&self, settings: &mut Training) {
         fn set<T: Copy>(setting: &mut T, typed: Option<T>) {
             *setting = typed.unwrap_or(*setting);
@@ -148,7 +148,7 @@ impl TrainingArgs {
     }
 }
 
-/// Makes the values of a flag from those of a setting.
+/// Defines the values of a flag from the values of a setting.
 macro_rules! values_of {
     ($name:ident($setting:ty) { $($text:literal = $value:expr),* $(,)? }) => {
         #[derive(Clone, Copy, Debug)]

@@ -1,4 +1,4 @@
-//! What a selection found, at the end, for people or for programs.
+//! The summary of a selection, as text or JSON.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,7 +14,7 @@ pub(crate) struct Summary {
     strategy: &'static str,
     pool: usize,
     picks: usize,
-    /// Smallest, median and largest.
+    /// Smallest, median and largest threshold.
     thresholds: Option<[f64; 3]>,
     hard_negative_share: Option<f64>,
     picks_without_hit: Option<usize>,
@@ -51,13 +51,15 @@ impl Summary {
         }
     }
 
-    /// Prints it: as JSON to standard output, unless that holds the picks; else to read.
+    /// Prints the summary: JSON to standard output, unless the picks go there; text to standard
+    /// error.
     pub(crate) fn print(&self, json: bool, stdout_taken: bool) -> Result<()> {
         if json {
             let line = serde_json::to_string(self)?;
-            match stdout_taken {
-                true => say!("{line}"),
-                false => tell!("{line}")?,
+            if stdout_taken {
+                say!("{line}");
+            } else {
+                tell!("{line}")?;
             }
             return Ok(());
         }

@@ -1,11 +1,11 @@
-//! How many threads do the work.
+//! The number of threads.
 
 use anyhow::{Result, ensure};
 
-/// More than any machine has cores.
+/// An upper bound: more than any machine has cores.
 const MOST: usize = 4096;
 
-/// Sets the number of threads for everything that follows; all cores without one.
+/// Sets the number of threads of the process. The default is all cores.
 pub(crate) fn set(threads: Option<usize>) -> Result<()> {
     if let Some(threads) = threads {
         ensure!(threads > 0, "--threads is 0; at least one is needed");

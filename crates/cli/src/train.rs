@@ -1,4 +1,4 @@
-//! `nextpair train DATASET --model NAME --out MODEL`: a retrieval model, an epoch at a time.
+//! `nextpair train DATASET --model NAME --out MODEL`: trains a retrieval model.
 
 mod data;
 
@@ -59,26 +59,25 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    // Not left to the parser, which does not ask for --resume where something excludes it.
+    // Checked here: clap waives `requires` if the required argument conflicts with a given one.
     ensure!(args.resume || !args.mixed, "--mixed is for --resume");
     prepare_process();
     threads::set(args.threads)?;
     let began = Instant::now();
     let bar = Bar::new();
-    let (run, corpus, pairs) = match args.resume {
-        true => {
-            let mut run = ModelFolder::open(&args.out)?;
-            let corpus = run.training_corpus(Dataset::open(&args.dataset)?)?;
-            let pairs = run.pairs(&corpus)?;
-            let mixing = if args.mixed { Mixing::Accept } else { Mixing::Refuse };
-            // Nothing is mixed where nothing is left to do.
-            let note = if run.is_finished()? { None } else { run.admit(mixing)? };
-            if let Some(note) = note {
-                say!("note: {note}");
-            }
-            (run, corpus, pairs)
+    let (run, corpus, pairs) = if args.resume {
+        let mut run = ModelFolder::open(&args.out)?;
+        let corpus = run.training_corpus(Dataset::open(&args.dataset)?)?;
+        let pairs = run.pairs(&corpus)?;
+        let mixing = if args.mixed { Mixing::Accept } else { Mixing::Refuse };
+        // A finished training has nothing left to mix.
+        let note = if run.is_finished()? { None } else { run.admit(mixing)? };
+        if let Some(note) = note {
+            say!("note: {note}");
         }
-        false => start(args, &bar)?,
+        (run, corpus, pairs)
+    } else {
+        start(args, &bar)?
     };
     bar.finish();
     announce(&run, &corpus, &pairs)?;
@@ -91,7 +90,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A new model of what was typed.
+/// Creates the folder of a new model.
 fn start(args: &Args, bar: &Bar) -> Result<(ModelFolder, Corpus, Vec<Pair>)> {
     let file = args.config.as_deref().map(SettingsFile::read).transpose()?.unwrap_or_default();
     let (config, mut training) = settings::resolve(file, &args.model, &args.training, "--config")?;
@@ -104,7 +103,7 @@ fn start(args: &Args, bar: &Bar) -> Result<(ModelFolder, Corpus, Vec<Pair>)> {
     Ok((run, corpus, pairs))
 }
 
-/// Says what is going to be learned from what.
+/// Prints the model and the data it is trained on.
 fn announce(run: &ModelFolder, corpus: &Corpus, pairs: &[Pair]) -> Result<()> {
     let spec = run.spec();
     let training = &spec.training;
@@ -147,6 +146,7 @@ fn announce(run: &ModelFolder, corpus: &Corpus, pairs: &[Pair]) -> Result<()> {
     Ok(())
 }
 
+/// Formats an epoch as one line:
 /// `epoch 31/40  loss 2.113  rate 2e-5  29.8 s   dev R@1 text 12.4 image 9.9  rsum 203.1  4.1 s`.
 fn epoch_line(epoch: &Epoch, epochs: usize) -> String {
     let width = epochs.to_string().len();
@@ -166,12 +166,12 @@ fn epoch_line(epoch: &Epoch, epochs: usize) -> String {
     line
 }
 
-/// A rate to six digits: a tenth of a tenth of 2e-4 is 2e-6, not 2.0000000000000003e-6.
+/// Rounds a learning rate to six digits: a hundredth of 2e-4 is 2e-6, not 2.0000000000000003e-6.
 fn rounded(rate: f64) -> f64 {
     format!("{rate:.5e}").parse().unwrap_or(rate)
 }
 
-/// Says what came of it.
+/// Prints the result of the training.
 fn finish(args: &Args, run: &ModelFolder, began: Instant) -> Result<()> {
     let epochs = run.epochs()?;
     if args.json {

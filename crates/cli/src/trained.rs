@@ -7,7 +7,7 @@ use nextpair_data::dataset::Dataset;
 use nextpair_data::{Progress, Side};
 use nextpair_models::{Corpus, Device, Encodings, Model, ModelFolder};
 
-/// A trained model, and a dataset as it takes it.
+/// A trained model, and a dataset as its inputs.
 pub(crate) struct Trained {
     pub(crate) folder: ModelFolder,
     pub(crate) corpus: Corpus,
@@ -29,7 +29,7 @@ impl Trained {
         self.corpus.dataset()
     }
 
-    /// Encodes images, given as items, or captions.
+    /// Encodes images (as items) or captions.
     pub(crate) fn encode(
         &self,
         side: Side,

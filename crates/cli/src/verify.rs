@@ -1,4 +1,4 @@
-//! `nextpair verify`: every case of a folder of reference files.
+//! `nextpair verify`: checks this program against a folder of reference files.
 
 mod eval;
 mod models;
@@ -24,11 +24,11 @@ pub(crate) struct Args {
     device: DeviceArgs,
 }
 
-/// How far a value may be from the reference. The references were summed by other programs, so
-/// the last digits of float64 may differ; ids and orders may not.
+/// Tolerance of values. Other programs summed the references, so the last digits of float64 may
+/// differ. Ids and orders must not.
 const TOLERANCE: f64 = 1e-12;
 
-/// The largest difference seen, and how many values were compared.
+/// The largest error so far, and the number of values compared.
 #[derive(Default)]
 struct Outcome {
     largest: f64,
@@ -56,7 +56,7 @@ impl Outcome {
         for (i, (found, expected)) in found.iter().zip(expected).enumerate() {
             let error = (found - expected).abs();
             self.largest = self.largest.max(error);
-            // A NaN is not within anything.
+            // Written so that NaN fails.
             ensure!(error <= tolerance, "{what}[{i}]: {found}, expected {expected}");
         }
         self.compared += found.len();
@@ -81,7 +81,7 @@ impl Outcome {
     }
 }
 
-/// A reference file: its tensors and the configuration in its metadata.
+/// A reference file: its tensors, and the configuration in its metadata.
 struct Case {
     file: SafetensorsFile,
     config: Value,
@@ -113,7 +113,7 @@ impl Case {
         Ok(self.file.i64s(name)?.1)
     }
 
-    /// Values and columns of a matrix.
+    /// Returns the values of a matrix and its number of columns.
     fn table(&self, name: &str) -> Result<(Vec<f64>, usize)> {
         let (shape, values) = self.file.f64s(name)?;
         match shape.as_slice() {
@@ -164,7 +164,7 @@ fn collect(path: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
     Ok(())
 }
 
-/// The outcome of one file, or `None` if it is not a case that we know.
+/// Checks one file. Returns `None` if its kind is unknown.
 fn check(path: &Path, device: Device) -> Result<Option<Outcome>> {
     let mut outcome = Outcome::default();
     let known = match path.extension().and_then(|extension| extension.to_str()) {
@@ -176,7 +176,7 @@ fn check(path: &Path, device: Device) -> Result<Option<Outcome>> {
     Ok(known.then_some(outcome))
 }
 
-/// Whether the case is of a family that we know.
+/// Checks a case with tensors. Returns whether its family is known.
 fn check_tensors(case: &Case, device: Device, outcome: &mut Outcome) -> Result<bool> {
     match case.family() {
         "selection" => selection::selection(case, outcome)?,

@@ -1,5 +1,4 @@
-//! `nextpair vocab DATASET OUT`: the vocabulary of an experiment, built once and fixed over its
-//! rounds.
+//! `nextpair vocab DATASET OUT`: builds a vocabulary, to be fixed over all rounds of an experiment.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

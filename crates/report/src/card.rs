@@ -1,28 +1,28 @@
-//! Items as people look at them: pictures small enough for a page or a sheet.
+//! Thumbnails of items, for pages and contact sheets.
 
 use image::RgbImage;
 use image::imageops::{FilterType, resize};
 use nextpair_data::dataset::{Dataset, Item};
 use nextpair_data::picture::{self, Picture};
 
-/// Thumbnails fit into this.
+/// Maximum width of a thumbnail.
 pub const WIDTH: u32 = 288;
-/// And into this.
+/// Maximum height of a thumbnail.
 pub const HEIGHT: u32 = 216;
 
-/// A small picture, or why there is none.
+/// A thumbnail, or the reason why there is none.
 pub type Thumbnail = Result<RgbImage, &'static str>;
 
-/// An item with what can be seen of it.
+/// An item with its thumbnail.
 pub struct Card {
     /// The item.
     pub item: Item,
-    /// Its picture.
+    /// Its thumbnail.
     pub thumbnail: Thumbnail,
 }
 
 impl Card {
-    /// Of an item of a dataset.
+    /// Creates the card of an item of a dataset.
     pub fn of(dataset: &Dataset, index: usize) -> Self {
         let item = dataset.items().get(index);
         let thumbnail = match (dataset.image_folder(), &item.image) {
@@ -37,7 +37,7 @@ impl Card {
     }
 }
 
-/// The whole picture, smaller or larger, in the frame.
+/// Scales an image to fit into the frame.
 pub fn thumbnail(picture: Picture) -> Thumbnail {
     let Picture { width, height, pixels } = picture;
     let whole = RgbImage::from_raw(width, height, pixels).ok_or("image cannot be read")?;

@@ -1,4 +1,4 @@
-//! Charts as SVG: inside the page, where its style colours them, and as files of their own.
+//! Charts as SVG: inline on the page, which styles them, and as standalone files.
 
 mod axis;
 mod intervals;
@@ -15,36 +15,36 @@ pub(super) use map::{Panel, map};
 
 use super::page::escaped;
 
-/// The width of all charts: a phone shows them a little smaller, a laptop somewhat larger.
+/// The width of all charts. Phones show them a little smaller, laptops somewhat larger.
 pub(super) const WIDTH: f64 = 440.0;
-/// Around a drawing in a file of its own; on a page the page has it.
+/// Margin of a standalone file. On the page, the page has one.
 const MARGIN: f64 = 14.0;
 
-/// A drawing.
+/// A chart under construction.
 pub(super) struct Chart {
-    /// The name of its files.
+    /// The base name of its files.
     pub(super) name: String,
-    /// A few words for everybody.
+    /// A short title.
     title: String,
-    /// A description for those who cannot see it.
+    /// A text alternative for screen readers.
     description: String,
     height: f64,
     body: String,
 }
 
 impl Chart {
-    /// An empty drawing. Its height is known in the end.
+    /// Creates an empty chart. Its height is set at the end.
     pub(super) fn new(name: &str, title: &str, description: &str) -> Self {
         let (title, description) = (title.to_owned(), description.to_owned());
         Chart { name: name.to_owned(), title, description, height: 0.0, body: String::new() }
     }
 
-    /// For a page that has the style.
+    /// Returns the SVG for a page, which has the style.
     pub(super) fn inline(&self) -> String {
         self.svg("", "", 0.0)
     }
 
-    /// For a file.
+    /// Returns the SVG for a file.
     pub(super) fn standalone(&self) -> String {
         let (width, height) = (WIDTH + 2.0 * MARGIN, number(self.height + 2.0 * MARGIN));
         let size = format!("width=\"{width}\" height=\"{height}\"");
@@ -54,7 +54,7 @@ impl Chart {
         self.svg(&attributes, &style, MARGIN)
     }
 
-    /// The file as pixels, twice as many each way.
+    /// Renders the standalone SVG to PNG at twice its size.
     pub(super) fn png(&self) -> Result<Vec<u8>, String> {
         raster::png(&self.standalone())
     }
@@ -73,10 +73,10 @@ impl Chart {
         self.body.push_str(element);
     }
 
-    /// Text at a point; the class says how.
+    /// Adds text at a point, styled by `class`.
     fn text(&mut self, x: f64, y: f64, class: &str, text: &str) {
         let (x, y, text) = (number(x), number(y), escaped(text));
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = write!(self.body, "<text class=\"{class}\" x=\"{x}\" y=\"{y}\">{text}</text>");
     }
 
@@ -92,7 +92,7 @@ impl Chart {
         let _ = write!(self.body, "<path class=\"{class}\" d=\"{d}\"/>");
     }
 
-    /// A marker; its shape and colour are those of the style, so that colour is not all there is.
+    /// Adds a marker. Styles differ in shape as well as colour.
     fn marker(&mut self, at: (f64, f64), style: usize) {
         let (x, y) = at;
         let d = match style % 4 {
@@ -106,8 +106,7 @@ impl Chart {
         self.path(&format!("marker f{}", style::colour(style)), &d);
     }
 
-    /// Names of series with their lines and markers, in as many rows as they need; returns where
-    /// they end.
+    /// Adds a legend in as many rows as needed. Returns its lower end.
     fn legend(&mut self, names: &[(String, usize)], top: f64) -> f64 {
         let (mut x, mut y) = (0.0, top);
         for (name, style) in names {
@@ -124,13 +123,13 @@ impl Chart {
     }
 }
 
-/// A coordinate with no more digits than anybody sees.
+/// Formats a coordinate with no more digits than are visible.
 fn number(value: f64) -> String {
     let text = format!("{value:.1}");
     text.strip_suffix(".0").map_or(text.clone(), str::to_owned)
 }
 
-/// About how wide text is.
+/// Estimates the width of a text.
 fn text_width(text: &str, size: f64) -> f64 {
     0.56 * size * text.chars().count() as f64
 }

@@ -1,11 +1,11 @@
-//! Why a report cannot be written.
+//! Errors of writing a report.
 
 use std::path::{Path, PathBuf};
 
-/// Why a report, or a part of it, cannot be written.
+/// An error of writing a report or a part of it.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A file cannot be made.
+    /// A file cannot be written.
     #[error("{}: {what}", path.display())]
     File {
         /// The file.
@@ -13,7 +13,7 @@ pub enum Error {
         /// The fault.
         what: String,
     },
-    /// A setting cannot be meant.
+    /// A setting is invalid.
     #[error("{name}: {what}")]
     Setting {
         /// The setting.
@@ -21,13 +21,13 @@ pub enum Error {
         /// The fault.
         what: String,
     },
-    /// From reading and writing.
+    /// An error of reading or writing data.
     #[error(transparent)]
     Data(#[from] nextpair_data::Error),
-    /// From looking at an experiment.
+    /// An error of reading an experiment.
     #[error(transparent)]
     Scenario(#[from] nextpair_scenario::Error),
-    /// From the model of the map.
+    /// An error of the model behind the map.
     #[error(transparent)]
     Models(#[from] nextpair_models::Error),
 }

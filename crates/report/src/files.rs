@@ -1,4 +1,4 @@
-//! The numbers as files.
+//! Results as JSON and CSV.
 
 use std::path::Path;
 
@@ -7,14 +7,14 @@ use nextpair_scenario::{Analysis, Evidence, Round, Study};
 
 use crate::Error;
 
-/// Every number of the report.
+/// Returns every number of the report as JSON.
 pub(super) fn json(analysis: &Analysis, out: &Path) -> Result<String, Error> {
     let text = serde_json::to_string_pretty(analysis);
     Ok(text.map_err(|e| Error::file(out, e.to_string()))? + "\n")
 }
 
-/// Every measurement: run, seed, strategy, round, paired, metric, value, folds. What all strategies
-/// share has no strategy; what is not of a test has no folds.
+/// Returns every measurement as CSV: run, seed, strategy, round, paired, metric, value, folds. Rows
+/// of the shared round 0 have no strategy; rows that are not from a test have no folds.
 pub(super) fn csv(studies: &[Study], analysis: &Analysis) -> String {
     let mut text = "run,seed,strategy,round,paired,metric,value,folds\n".to_owned();
     for study in studies {
@@ -34,11 +34,11 @@ pub(super) fn csv(studies: &[Study], analysis: &Analysis) -> String {
     text
 }
 
-/// A number of a round.
+/// A measurement of a round.
 struct Measurement {
     metric: String,
     value: f64,
-    /// In how many parts the test was done that it is of.
+    /// Number of folds of its test.
     folds: Option<usize>,
 }
 
@@ -60,7 +60,7 @@ fn measurements(round: &Round) -> Vec<Measurement> {
     values.extend(share.map(|share| plain("hard_negative_share".to_owned(), share)));
     for phase in &round.phases {
         let metric = format!("{}_seconds", phase.name);
-        // A phase may come in parts: evaluation on dev and on test.
+        // A phase may have several parts: evaluation on dev and on test.
         match values.iter_mut().find(|known| known.metric == metric) {
             Some(known) => known.value += phase.seconds,
             None => values.push(plain(metric, phase.seconds)),

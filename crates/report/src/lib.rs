@@ -46,11 +46,11 @@ use sections::Sections;
 pub struct Options {
     /// Put experiments side by side instead of pooling them.
     pub compare: bool,
-    /// Where the dataset lies, if not where the experiment says.
+    /// The dataset, if it is not at the path in the experiment.
     pub dataset: Option<PathBuf>,
-    /// The cost of pairing an item, if not what the experiment says.
+    /// The price of pairing an item, if it differs from that of the experiment.
     pub price: Option<f64>,
-    /// Where the model of the map computes.
+    /// The device of the model behind the map.
     pub device: Device,
 }
 
@@ -60,18 +60,18 @@ impl Default for Options {
     }
 }
 
-/// A report that was written.
+/// A written report.
 #[derive(Clone, Debug)]
 pub struct Written {
-    /// The page.
+    /// The path of the page.
     pub page: PathBuf,
     /// Its numbers.
     pub analysis: Analysis,
-    /// Sections that it leaves out, and why.
+    /// Omitted sections, with reasons.
     pub left_out: Vec<String>,
 }
 
-/// Writes the report of experiments into a folder, which is made if it is not there.
+/// Writes the report of experiments into a folder, which is created if necessary.
 pub fn write(
     studies: &[Study],
     options: &Options,

@@ -1,4 +1,4 @@
-//! Pages that need nothing else: one file, with its style and its pictures in it.
+//! Self-contained HTML pages, with inline style and images.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -8,7 +8,7 @@ use nextpair_data::dataset::Item;
 
 use super::card::Thumbnail;
 
-/// The looks of all pages, by day and by night.
+/// The style of all pages, for light and dark mode.
 const STYLE: &str = "
 :root { color-scheme: light dark; --ink: #222226; --pale: #70707a; --paper: #fafaf8; --card: #fff; --line: #e4e4e0;
   --mark: #1f6f5c }
@@ -28,7 +28,7 @@ h2 { font-size: .8rem; font-weight: 500; color: var(--pale); margin: .7rem 1rem 
 .split { border: 1px solid var(--line); border-radius: 4px; padding: 0 .35rem; margin-right: .4rem }
 ";
 
-/// A page of a title, which is plain text, more style, and what is below the title, as HTML.
+/// Returns a page. The title is plain text; style and body are CSS and HTML.
 pub fn page(title: &str, style: &str, body: &str) -> String {
     let title = escaped(title);
     format!(
@@ -39,7 +39,7 @@ pub fn page(title: &str, style: &str, body: &str) -> String {
     )
 }
 
-/// A picture in a frame, or the reason why there is none.
+/// Returns a thumbnail in a frame, or the reason why there is none.
 pub fn frame(thumbnail: &Thumbnail) -> String {
     let inside = match thumbnail.as_ref().map(jpeg) {
         Ok(Some(jpeg)) => {
@@ -58,7 +58,7 @@ fn jpeg(thumbnail: &RgbImage) -> Option<Vec<u8>> {
     Some(jpeg)
 }
 
-/// The split and the id of an item.
+/// Returns the split and the id of an item.
 pub fn name(item: &Item) -> String {
     let split = item
         .split
@@ -67,22 +67,19 @@ pub fn name(item: &Item) -> String {
     split + &escaped(&item.id)
 }
 
-/// A list of captions.
+/// Returns the captions of an item as a list.
 pub fn captions(item: &Item) -> String {
     let captions: String =
         item.captions.iter().map(|c| format!("<li>{}</li>", escaped(c))).collect();
     format!("<ul>{captions}</ul>")
 }
 
-/// Marks data that a program made up, wherever it is shown.
+/// Returns a mark for generated data.
 pub fn synthetic(synthetic: bool) -> &'static str {
-    match synthetic {
-        true => " <strong>Synthetic: made up by a program.</strong>",
-        false => "",
-    }
+    if synthetic { " <strong>Synthetic: made up by a program.</strong>" } else { "" }
 }
 
-/// Text as it is written in HTML.
+/// Escapes text for HTML.
 pub fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for character in text.chars() {

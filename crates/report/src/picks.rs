@@ -1,4 +1,4 @@
-//! Picks and their reasons: cards with thumbnails.
+//! Cards of picks and their reasons, with thumbnails.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -11,20 +11,20 @@ use nextpair_scenario::Arm;
 use super::card::Card;
 use super::page::{escaped, frame};
 
-/// Picks that are shown.
+/// Number of picks shown.
 const PICKS: usize = 6;
-/// Reasons that are shown of each.
+/// Number of reasons shown per pick.
 const REASONS: usize = 3;
 
-/// Which half of a pick is known, and so shown.
+/// The known half of a pick, which the card shows.
 pub(super) enum Half<'a> {
-    /// Its image.
+    /// The image of the item.
     Image,
-    /// A caption, as this tells of an item: both count through the dataset.
+    /// A caption. The function maps an item to its caption, both by their number in the dataset.
     Text(&'a dyn Fn(usize) -> Option<usize>),
 }
 
-/// The first picks of a strategy as cards, with what to say about them.
+/// Returns the first picks of a strategy as cards, with a note.
 pub(super) fn cards(tasks: &[Task], arm: &Arm, half: &Half<'_>, dataset: &Dataset) -> String {
     let tasks: Vec<&Task> = tasks.iter().filter(|task| !task.why.is_empty()).take(PICKS).collect();
     let wanted = tasks.iter().flat_map(|task| {
@@ -58,7 +58,7 @@ pub(super) fn cards(tasks: &[Task], arm: &Arm, half: &Half<'_>, dataset: &Datase
     )
 }
 
-/// Why a strategy picks: what is true of every reason on a card.
+/// Explains the picks of a strategy: the statement holds for every reason on a card.
 pub(super) fn reason(arm: &Arm, pool: Side) -> String {
     let (half, other) = pool.own_and_other("image", "caption");
     let each = match arm.mini {
@@ -76,7 +76,7 @@ pub(super) fn reason(arm: &Arm, pool: Side) -> String {
     )
 }
 
-/// One card; the text is that of a pick from a pool of captions.
+/// Returns one card. `text` is the caption of a pick from a pool of texts.
 fn card(
     task: &Task,
     text: Option<&String>,
@@ -91,7 +91,7 @@ fn card(
     let own = match (text, of(&task.id)) {
         (Some(text), _) => format!("<blockquote>{}</blockquote>", escaped(text)),
         (None, Some(Card { item, thumbnail: Err(_) })) if !item.captions.is_empty() => {
-            // What the dataset knows of it, which the strategy did not.
+            // The caption is known to the dataset, but was not to the strategy.
             let caption = escaped(&item.captions[0]);
             format!("{}<blockquote>{caption}</blockquote>", picture(&task.id))
         }
@@ -110,7 +110,7 @@ fn card(
         task.score
     );
     for why in task.why.iter().take(REASONS) {
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = write!(
             text,
             "<li>{}<div><p class=\"said\">{}</p>{}</div></li>",
@@ -122,7 +122,7 @@ fn card(
     text + "</ol></article>\n"
 }
 
-/// Similarities as bars, on a scale on which they can be told from their thresholds.
+/// Bars of similarities, scaled so that they differ visibly from their thresholds.
 struct Bars {
     low: f64,
     high: f64,
@@ -140,7 +140,7 @@ impl Bars {
         if low > high {
             (low, high, surplus) = (0.0, 1.0, 1.0);
         }
-        // From zero, unless that is so far off that all bars look alike.
+        // Start at zero, unless all bars would look alike.
         let range = high - low;
         let low = if low > 0.0 && low < 2.0 * range { 0.0 } else { low - range };
         let digits = (1.0 - surplus.max(1e-6).log10()).ceil().clamp(3.0, 6.0) as usize;
@@ -151,7 +151,7 @@ impl Bars {
         format!("{value:.*}", self.digits)
     }
 
-    /// A bar with a mark where the threshold is.
+    /// Returns a bar with a mark at the threshold.
     fn bar(&self, why: &Why) -> String {
         let range = (self.high - self.low).max(1e-12);
         let percent = |value: f64| (100.0 * (value - self.low) / range).clamp(0.0, 100.0);

@@ -1,4 +1,4 @@
-//! Where picks lie among the pool, as the model of round 0 sees it.
+//! Maps of the picks in the pool, in the embedding space of the model of round 0.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -13,27 +13,27 @@ use crate::Error;
 use crate::chart::{self, Chart, Panel};
 use crate::tsne::tsne;
 
-/// Points on a map.
+/// Maximum number of points on a map.
 const MOST: usize = 1500;
-/// Picks that are all shown; of more, those that a sample of the pool holds.
+/// Up to this number, all picks are shown. Beyond it, only those in a sample of the pool.
 const MOST_PICKS: usize = 1000;
-/// Keeps this sample apart from other draws of the same seed.
+/// Keeps this sample apart from other draws with the same seed.
 const SAMPLE: u64 = 0x3a9;
 
-/// A map with what is to be said about it.
+/// A map with its caption.
 pub(super) struct PoolMap {
     pub(super) chart: Chart,
     pub(super) note: String,
 }
 
-/// The batch to map, and where the model computes.
+/// The batch to map, and the device of the model.
 pub(super) struct Request<'a> {
     pub(super) study: &'a Study,
     pub(super) dataset: &'a Path,
     pub(super) seed: u64,
     /// Strategies, each with the number of its style.
     pub(super) arms: &'a [(Arm, usize)],
-    /// The name of the chart's files.
+    /// The base name of the chart's files.
     pub(super) name: &'a str,
     pub(super) device: Device,
 }
@@ -73,9 +73,10 @@ pub(super) fn pool_map(request: &Request<'_>, progress: &dyn Progress) -> Result
             picks: picks.iter().filter_map(|at| point_of.get(at).copied()).collect(),
         })
         .collect();
-    let all = match shown.len() == pool.len() {
-        true => "all".to_owned(),
-        false => format!("{} of {}", grouped(shown.len()), grouped(pool.len())),
+    let all = if shown.len() == pool.len() {
+        "all".to_owned()
+    } else {
+        format!("{} of {}", grouped(shown.len()), grouped(pool.len()))
     };
     let note = format!(
         "The first batch of seed {seed} among {all} pool items (grey), placed by t-SNE (perplexity \
@@ -86,8 +87,8 @@ pub(super) fn pool_map(request: &Request<'_>, progress: &dyn Progress) -> Result
     Ok(PoolMap { chart, note })
 }
 
-/// The items that were not paired in round 0, each with what the model sees of it: the item itself
-/// or the caption that stands for it.
+/// Returns the items that were unpaired in round 0, each with the input of the model: the item
+/// itself or the caption that represents it.
 fn pool(
     study: &Study,
     run: &ModelFolder,
@@ -102,7 +103,8 @@ fn pool(
     Ok(study.pool(corpus, &paired)?.into_iter().filter_map(own).collect())
 }
 
-/// Places in the pool, ascending: all picks if they are few enough, and a sample of the rest.
+/// Returns indices into the pool, ascending: all picks if they are few enough, and a sample of the
+/// rest.
 fn sample<'a>(pool: usize, seed: u64, picks: impl Iterator<Item = &'a usize>) -> Vec<usize> {
     let mut shown: Vec<usize> = picks.copied().collect();
     shown.sort_unstable();
@@ -117,7 +119,7 @@ fn sample<'a>(pool: usize, seed: u64, picks: impl Iterator<Item = &'a usize>) ->
     shown
 }
 
-/// One vector per item, of length 1: models compare directions.
+/// Returns one vector of unit norm per item: models compare directions.
 fn unit_rows(encoded: &Encodings) -> Result<Vec<Vec<f64>>, Error> {
     let means = encoded.means()?;
     let row = |at: usize| {

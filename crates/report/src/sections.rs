@@ -1,4 +1,4 @@
-//! The sections of the page, in the order in which a budget owner asks.
+//! The sections of the page, in the order of a budget owner's questions.
 
 mod curves;
 mod evidence;
@@ -18,14 +18,14 @@ use super::{table, words};
 use crate::Error;
 use words::{batches, counted};
 
-/// Strategies that each have their answer.
+/// Maximum number of strategies with an answer each.
 const ANSWERS: usize = 5;
 
-/// A page that is being written.
+/// A page under construction.
 #[derive(Default)]
 pub(super) struct Sections {
     pub(super) html: String,
-    /// Follows the headings of what is said by another test than the first.
+    /// Suffix of headings for tests other than the first.
     by_test: String,
     pub(super) charts: Vec<Chart>,
     pub(super) left_out: Vec<String>,
@@ -39,12 +39,12 @@ pub(super) fn title(runs: &[Evidence]) -> String {
     }
 }
 
-/// The first part of the names of files of another test than the first.
+/// Returns the prefix of files for a test other than the first.
 fn test_prefix(other: &Evidence) -> String {
     format!("{}-folds-", other.test.folds)
 }
 
-/// The folds of the other tests that all experiments have, as far as they are known.
+/// Returns the folds of further tests with results in all experiments.
 fn tests_of_all(runs: &[Evidence]) -> Vec<usize> {
     let folds = |run: &Evidence| -> Vec<usize> {
         let known = run.other_tests.iter().filter(|other| other.test.images > 0);
@@ -56,14 +56,14 @@ fn tests_of_all(runs: &[Evidence]) -> Vec<usize> {
 }
 
 impl Sections {
-    /// A section with a heading, which is plain text.
+    /// Adds a section. The heading is plain text.
     fn section(&mut self, heading: &str, html: &str) {
         let heading = escaped(&format!("{heading}{}", self.by_test));
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = writeln!(self.html, "<section><h2>{heading}</h2>\n{html}</section>");
     }
 
-    /// A chart in a figure; it becomes a file too.
+    /// Returns a chart as a figure, and keeps it to be written as a file.
     fn figure(&mut self, chart: Chart, caption: &str) -> String {
         let caption = match caption {
             "" => String::new(),
@@ -74,7 +74,7 @@ impl Sections {
         html
     }
 
-    /// Several experiments in one table and one pair of charts.
+    /// Compares several experiments in one table and one pair of charts.
     pub(super) fn compare(&mut self, runs: &[Evidence]) {
         if runs.len() < 2 {
             return;
@@ -96,14 +96,14 @@ impl Sections {
         }
     }
 
-    /// Says something by another test than the first, under headings that tell so.
+    /// Adds sections by a test other than the first, and names the test in their headings.
     fn by_other_test(&mut self, other: &Evidence, say: impl FnOnce(&mut Self)) {
         self.by_test = format!(", {}", other.test.manner());
         say(self);
         self.by_test.clear();
     }
 
-    /// All about one experiment, or several that are pooled.
+    /// Adds all sections about one experiment, or several pooled ones.
     pub(super) fn run(
         &mut self,
         evidence: &Evidence,
@@ -115,7 +115,7 @@ impl Sections {
         if number.is_some() {
             let _ = writeln!(self.html, "<h2 class=\"run\">{}</h2>", escaped(&evidence.label));
         }
-        // Files of several experiments are told apart by a number.
+        // A number tells files of several experiments apart.
         let prefix = number.map_or(String::new(), |at| format!("{}-", at + 1));
         self.answer(evidence);
         self.data(evidence);
@@ -156,7 +156,7 @@ impl Sections {
         }
         let answers = words::answer(evidence);
         if let Some((first, others)) = answers.split_first() {
-            // Of many, the table tells each.
+            // With many strategies, the table gives each answer.
             let many = words::in_short(evidence).filter(|_| answers.len() > ANSWERS);
             let lead = many.as_ref().unwrap_or(first);
             let _ = writeln!(html, "<p class=\"lead\">{}</p>", escaped(lead));

@@ -1,4 +1,4 @@
-//! Tables of the page.
+//! HTML tables of the page.
 
 mod recall;
 
@@ -12,20 +12,20 @@ use crate::words::{counted, duration, in_a_word, memory, typographic};
 
 pub(super) use recall::recall;
 
-/// A table of plain columns; cells are HTML.
+/// A table with HTML cells.
 pub(super) struct Table {
     html: String,
 }
 
 impl Table {
-    /// With a caption and the heads of its columns, both plain text.
+    /// Creates a table with a caption and column heads, both plain text.
     pub(super) fn new(caption: &str, heads: &[&str]) -> Self {
         let heads: String =
             heads.iter().map(|head| format!("<th scope=\"col\">{}</th>", escaped(head))).collect();
         Self::headed(caption, &format!("<tr>{heads}</tr>"))
     }
 
-    /// With rows of heads as HTML.
+    /// Creates a table with head rows as HTML.
     fn headed(caption: &str, heads: &str) -> Self {
         let caption = match caption {
             "" => String::new(),
@@ -35,7 +35,7 @@ impl Table {
         Table { html }
     }
 
-    /// A row: its head, plain text, and its cells, HTML.
+    /// Adds a row with a plain-text head and HTML cells.
     pub(super) fn row(&mut self, head: &str, cells: &[String]) {
         self.rows(&format!("<th scope=\"row\">{}</th>", escaped(head)), cells);
     }
@@ -43,7 +43,7 @@ impl Table {
     fn rows(&mut self, head: &str, cells: &[String]) {
         let cells: String =
             cells.iter().map(|cell| format!("<td>{}</td>", typographic(cell))).collect();
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = writeln!(self.html, "<tr>{head}{cells}</tr>");
     }
 
@@ -52,7 +52,7 @@ impl Table {
     }
 }
 
-/// A number with half its interval beside it.
+/// Formats a number with half its interval.
 fn with_spread(estimate: &Estimate) -> String {
     let mean = format!("{:.1}", estimate.mean);
     match estimate.interval() {
@@ -61,7 +61,7 @@ fn with_spread(estimate: &Estimate) -> String {
     }
 }
 
-/// Differences to the baseline in R@1, text and image added, by round.
+/// Differences to the baseline in R@1 (text plus image), by round.
 pub(super) fn differences(evidence: &Evidence) -> String {
     let names: Vec<String> = (1..=evidence.rounds).map(|at| format!("e={at}")).collect();
     let mut heads = vec!["Strategy"];
@@ -143,7 +143,7 @@ pub(super) fn hard_negatives(evidence: &Evidence) -> String {
     table.finish()
 }
 
-/// Gains to expect of the next batch.
+/// Expected gains of the next batch.
 pub(super) fn forecasts(evidence: &Evidence) -> String {
     let heads = ["Strategy", "R@1 now", "Items", "Expected gain", "Hard", "Cost", "A point costs"];
     let mut table = Table::new("The next batch; R@1 is text and image added", &heads);
@@ -182,7 +182,7 @@ pub(super) fn forecasts(evidence: &Evidence) -> String {
     table.finish()
 }
 
-/// Forecasts for batches that were bought, and the gains that came.
+/// Forecasts for past batches, with their actual gains.
 pub(super) fn backtest(evidence: &Evidence) -> String {
     let heads = ["Strategy", "Batch", "Expected", "Came", "Within, seeds"];
     let mut table =

@@ -22,7 +22,7 @@ fn report(studies: &[Study], options: &Options) -> (BTreeMap<String, Vec<u8>>, W
     (files(&out), written)
 }
 
-/// Every element is closed, in order; void elements of HTML aside.
+/// Asserts that every element is closed in order, except for void elements of HTML.
 fn check_balanced(text: &str) {
     let mut open: Vec<&str> = Vec::new();
     for tag in text.split('<').skip(1) {
@@ -65,7 +65,7 @@ fn a_report_has_everything_and_needs_nothing() {
         assert!(page.contains(part), "{part}");
     }
     check_balanced(&page);
-    // The dataset is not at hand.
+    // The dataset is missing.
     assert_eq!(written.left_out.len(), 2);
     for outside in ["http:", "https:", "<script", "@import", "url("] {
         assert!(!page.contains(outside), "{outside}");
@@ -193,7 +193,7 @@ fn every_test_that_was_asked_for_is_reported() {
         let fits = |row: &&Vec<&str>| (row[5], row[7]) == (metric, folds);
         rows.iter().filter(fits).count()
     };
-    // Three seeds of a shared round and twelve others.
+    // Three seeds with a shared round and twelve others.
     assert_eq!((of("text_r1", "1"), of("text_r1", "5"), of("text_r1", "")), (39, 39, 0));
     assert_eq!((of("training_seconds", ""), of("image_mean_rank", "5")), (39, 39));
 

@@ -1,20 +1,21 @@
-//! t-SNE (van der Maaten and Hinton 2008), exact: points in the plane, nearby where vectors are.
+//! Exact t-SNE (van der Maaten and Hinton 2008): maps vectors to points in the plane that keep
+//! their neighbours.
 //!
-//! Every sum is over a row in its order, so the result has the same bits for any number of threads.
+//! Every sum runs over a row in order, so the result has the same bits for any number of threads.
 
 use nextpair_data::{Draws, Progress};
 use rayon::prelude::*;
 
-/// About how many neighbours a point has.
+/// Effective number of neighbours of a point.
 const PERPLEXITY: f64 = 30.0;
 const ITERATIONS: usize = 500;
-/// Iterations in which neighbours attract each other more, so that clusters form.
+/// Iterations with early exaggeration, in which clusters form.
 const EXAGGERATED: usize = 100;
 const EXAGGERATION: f64 = 12.0;
-/// From here on points have more momentum.
+/// The iteration from which momentum is higher.
 const MOMENTUM_CHANGE: usize = 250;
 
-/// A place in the plane for every vector.
+/// Returns a point in the plane for every vector.
 pub(super) fn tsne(vectors: &[Vec<f64>], seed: u64, progress: &dyn Progress) -> Vec<[f64; 2]> {
     let count = vectors.len();
     let mut draws = Draws::new(seed);
@@ -22,7 +23,7 @@ pub(super) fn tsne(vectors: &[Vec<f64>], seed: u64, progress: &dyn Progress) -> 
         (0..count).map(|_| [1e-4 * draws.normal(), 1e-4 * draws.normal()]).collect();
     progress.start("map", ITERATIONS as u64);
     if count < 4 {
-        // Too few to have neighbours.
+        // Too few points for t-SNE.
         return places;
     }
     let joint = joint_probabilities(vectors);
@@ -39,9 +40,10 @@ pub(super) fn tsne(vectors: &[Vec<f64>], seed: u64, progress: &dyn Progress) -> 
             for axis in 0..2 {
                 let slope = 4.0 * (exaggeration * force.pull[axis] - force.push[axis] / normaliser);
                 let gain: &mut f64 = &mut gains[at][axis];
-                *gain = match (slope > 0.0) == (speed[at][axis] > 0.0) {
-                    true => (*gain * 0.8).max(0.01),
-                    false => *gain + 0.2,
+                *gain = if (slope > 0.0) == (speed[at][axis] > 0.0) {
+                    (*gain * 0.8).max(0.01)
+                } else {
+                    *gain + 0.2
                 };
                 speed[at][axis] = momentum * speed[at][axis] - rate * *gain * slope;
                 places[at][axis] += speed[at][axis];
@@ -53,7 +55,7 @@ pub(super) fn tsne(vectors: &[Vec<f64>], seed: u64, progress: &dyn Progress) -> 
     places
 }
 
-/// The force of all other points on one.
+/// The force of all other points on one point.
 struct Force {
     pull: [f64; 2],
     push: [f64; 2],
@@ -65,7 +67,7 @@ impl Force {
         let [x, y] = places[at];
         let mut force = Force { pull: [0.0; 2], push: [0.0; 2], closeness: 0.0 };
         for (&[other_x, other_y], &probability) in places.iter().zip(joint) {
-            // The point itself is at distance 0 and adds nothing but its closeness of 1.
+            // The point itself has distance 0: it adds only its own weight of 1.
             let (dx, dy) = (x - other_x, y - other_y);
             let near = 1.0 / (1.0 + dx * dx + dy * dy);
             let (attract, repel) = (probability * near, near * near);
@@ -80,7 +82,7 @@ impl Force {
     }
 }
 
-/// How likely two points are neighbours, one row per point.
+/// Returns the joint probabilities of neighbours, one row per point.
 fn joint_probabilities(vectors: &[Vec<f64>]) -> Vec<Vec<f64>> {
     let count = vectors.len();
     let conditional: Vec<Vec<f64>> = (0..count)
@@ -100,7 +102,8 @@ fn joint_probabilities(vectors: &[Vec<f64>]) -> Vec<Vec<f64>> {
     (0..count).into_par_iter().map(row).collect()
 }
 
-/// How likely each is a neighbour of a point: Gaussian, as wide as the perplexity asks for.
+/// Returns the conditional probabilities of neighbours of a point: Gaussian, with the bandwidth for
+/// the perplexity.
 fn neighbours(at: usize, distances: &[f64]) -> Vec<f64> {
     let wanted = PERPLEXITY.min(distances.len() as f64 / 4.0).ln();
     let nearest = distances.iter().enumerate().filter(|(other, _)| *other != at);
@@ -120,14 +123,12 @@ fn neighbours(at: usize, distances: &[f64]) -> Vec<f64> {
         if (entropy - wanted).abs() < 1e-6 {
             break;
         }
-        match entropy > wanted {
-            true => low = precision,
-            false => high = precision,
+        if entropy > wanted {
+            low = precision;
+        } else {
+            high = precision;
         }
-        precision = match high.is_finite() {
-            true => f64::midpoint(low, high),
-            false => precision * 2.0,
-        };
+        precision = if high.is_finite() { f64::midpoint(low, high) } else { precision * 2.0 };
     }
     weights
 }
@@ -143,7 +144,7 @@ fn centre(places: &mut [[f64; 2]]) {
 mod tests {
     use super::*;
 
-    /// Three clouds in ten dimensions.
+    /// Returns three clusters in ten dimensions.
     fn clouds(each: usize) -> Vec<Vec<f64>> {
         let mut draws = Draws::new(4);
         (0..3 * each)

@@ -1,9 +1,9 @@
-//! Numbers and findings in plain words.
+//! Numbers and findings as sentences.
 
 use nextpair_scenario::numbers::{grouped, signed};
 use nextpair_scenario::{ArmEvidence, Estimate, Evidence, Verdict, WithoutHit};
 
-/// Minus signs as they are printed: those of numbers, not the hyphens of names.
+/// Replaces the hyphens of negative numbers by minus signs, but not those in names.
 pub(super) fn typographic(text: &str) -> String {
     let mut printed = String::with_capacity(text.len());
     for (at, part) in text.split('-').enumerate() {
@@ -17,18 +17,18 @@ pub(super) fn typographic(text: &str) -> String {
     printed
 }
 
-/// "1 seed", "3 seeds".
+/// Formats a count with its noun: "1 seed", "3 seeds".
 pub(super) fn counted(number: usize, what: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{} {what}{plural}", grouped(number))
 }
 
-/// "1 batch", "3 batches".
+/// Formats a number of batches: "1 batch", "3 batches".
 pub(super) fn batches(number: usize) -> String {
     if number == 1 { "1 batch".to_owned() } else { format!("{} batches", grouped(number)) }
 }
 
-/// 0.4 s, 47 s, 3 min 05 s, 2 h 07 min.
+/// Formats a duration: 0.4 s, 47 s, 3 min 05 s, 2 h 07 min.
 pub(super) fn duration(seconds: f64) -> String {
     if seconds < 10.0 {
         return format!("{seconds:.1} s");
@@ -41,16 +41,13 @@ pub(super) fn duration(seconds: f64) -> String {
     }
 }
 
-/// 312 MiB, 1.4 GiB.
+/// Formats memory: 312 MiB, 1.4 GiB.
 pub(super) fn memory(bytes: u64) -> String {
     let mib = bytes as f64 / f64::from(1 << 20);
-    match mib < 1000.0 {
-        true => format!("{mib:.0} MiB"),
-        false => format!("{:.1} GiB", mib / 1024.0),
-    }
+    if mib < 1000.0 { format!("{mib:.0} MiB") } else { format!("{:.1} GiB", mib / 1024.0) }
 }
 
-/// The interval of a difference in a word, for a table.
+/// Summarises the interval of a difference in a word, for a table.
 pub(super) fn in_a_word(difference: &Estimate) -> &'static str {
     match difference.verdict() {
         Verdict::Above => "better",
@@ -60,8 +57,8 @@ pub(super) fn in_a_word(difference: &Estimate) -> &'static str {
     }
 }
 
-/// The answer: how each strategy does against the baseline. The R@1-sum decides, as in all tables;
-/// where it ends comes second.
+/// Answers how each strategy compares with the baseline. The R@1-sum decides, as in all tables; the
+/// last round comes second.
 pub(super) fn answer(evidence: &Evidence) -> Vec<String> {
     let others = || evidence.arms.iter().filter(|arm| arm.strategy != evidence.baseline);
     if others().next().is_some() && others().all(|arm| arm.difference.is_none()) {
@@ -111,7 +108,7 @@ fn against(evidence: &Evidence, arm: &ArmEvidence) -> String {
     )
 }
 
-/// How many strategies are better than the baseline, how many worse.
+/// Counts the strategies that are better and worse than the baseline.
 pub(super) fn in_short(evidence: &Evidence) -> Option<String> {
     let verdict = |arm: &ArmEvidence| Some(arm.difference.as_ref()?.sum.verdict());
     let verdicts: Vec<Verdict> = evidence.arms.iter().filter_map(verdict).collect();
@@ -128,7 +125,7 @@ pub(super) fn in_short(evidence: &Evidence) -> Option<String> {
     })
 }
 
-/// A warning where many strategies are compared.
+/// Returns a warning if many strategies are compared.
 pub(super) fn by_chance(evidence: &Evidence) -> Option<String> {
     let compared = evidence.arms.iter().filter(|arm| arm.difference.is_some()).count();
     (compared > 3).then(|| {
@@ -139,7 +136,7 @@ pub(super) fn by_chance(evidence: &Evidence) -> Option<String> {
     })
 }
 
-/// Which strategies had to fill batches, each in a sentence that begins with a space.
+/// Describes which strategies filled batches without hits, in sentences that begin with a space.
 pub(super) fn without_hit(evidence: &Evidence) -> String {
     let filled = evidence.arms.iter().filter_map(|arm| {
         let WithoutHit { picks, without } = arm.without_hit.filter(|all| all.without > 0)?;
@@ -150,7 +147,7 @@ pub(super) fn without_hit(evidence: &Evidence) -> String {
     filled.collect()
 }
 
-/// The parts that are not finished yet.
+/// Describes the unfinished parts.
 pub(super) fn unfinished(evidence: &Evidence) -> Vec<String> {
     let asked = evidence.seeds.len();
     let fewest = evidence.arms.iter().map(|arm| arm.finished.len()).min().unwrap_or(0);
@@ -231,7 +228,7 @@ mod tests {
         let mut study = Fixture::default().two_arms().seeds(&[0, 1, 2, 3]).study();
         let hard = "hard-negative".parse().ok();
         for round in study.rounds.iter_mut().filter(|round| round.strategy == hard) {
-            // Far ahead first, a little behind in the end.
+            // Far ahead first, a little behind at the end.
             let ahead = if round.round == 1 { 30.0 } else { -12.0 };
             round.test[0].text.r1 += ahead;
         }

@@ -1,7 +1,6 @@
 //! The evidence of experiments: recall by round, differences to random, captions saved, time.
 //!
-//! Pure functions of what is in folders of experiments. The result is what `results.json` holds and
-//! what the report shows.
+//! Pure functions of the folders of experiments. `results.json` and the report show their result.
 
 mod arm;
 mod difference;
@@ -30,12 +29,12 @@ pub use time::{PhaseTime, Time};
 /// The version of `results.json`.
 const VERSION: u32 = 1;
 
-/// The evidence of one experiment, of several that are pooled, or of several side by side.
+/// The evidence of one experiment, of several pooled ones, or of several side by side.
 #[derive(Clone, Debug, Serialize)]
 pub struct Analysis {
     /// The version of the format, 1.
     pub nextpair_report: u32,
-    /// The version of nextpair that wrote it.
+    /// The version of nextpair that wrote the results.
     pub version: String,
     /// One entry, unless experiments are compared.
     pub runs: Vec<Evidence>,
@@ -46,41 +45,40 @@ pub struct Analysis {
 pub struct Evidence {
     /// The name of the folder.
     pub label: String,
-    /// Where the experiments lie.
+    /// The folders of the experiments.
     pub folders: Vec<PathBuf>,
     /// The name of the dataset.
     pub dataset: String,
-    /// Whether it was made up by a program.
+    /// Whether a program generated the dataset.
     pub synthetic: bool,
-    /// Items that could be paired.
+    /// Number of items that could be paired.
     pub items: usize,
-    /// The half that unpaired items have.
+    /// The side of the unpaired items.
     pub pool: Side,
     /// The name of the model.
     pub model: String,
-    /// Who paired.
+    /// The annotator.
     pub annotator: Annotator,
-    /// The split that was asked, and how many images and captions it has. Where it was asked in
-    /// several ways, the first decides.
+    /// The test split and its size. With several tests, this is the first one, which decides.
     pub test: TestSet,
-    /// Images of dev by which the best of the last epochs was chosen. Without any, the weights of
-    /// the last epoch were kept.
+    /// Number of dev images that chose the best of the last epochs. Without any, the weights of the
+    /// last epoch were kept.
     pub validation_images: Option<usize>,
-    /// Batches that were to be bought.
+    /// Planned number of rounds.
     pub rounds: usize,
-    /// Items that the next batch would have.
+    /// Size of the next batch.
     pub next_batch: usize,
-    /// The cost of pairing an item.
+    /// The price of pairing an item.
     pub price: Option<f64>,
     /// All seeds, finished or not.
     pub seeds: Vec<u64>,
-    /// The strategy that the others are compared with: random where it is there, else the first.
+    /// The strategy that the others are compared with: random if it is there, else the first.
     pub baseline: Arm,
     /// The evidence of every strategy, in the order of the experiment.
     pub arms: Vec<ArmEvidence>,
-    /// Where the time went.
+    /// Time by phase.
     pub time: Time,
-    /// The same experiments by the other tests that they were asked for, each in the same form.
+    /// The evidence by the other tests of the same experiments.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub other_tests: Vec<Evidence>,
 }
@@ -88,13 +86,13 @@ pub struct Evidence {
 /// The test of the models.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TestSet {
-    /// The split.
+    /// The name of the split.
     pub split: String,
-    /// Its images.
+    /// Number of images.
     pub images: usize,
-    /// Its captions.
+    /// Number of captions.
     pub captions: usize,
-    /// In how many parts.
+    /// Number of folds.
     pub folds: usize,
 }
 
@@ -103,69 +101,69 @@ pub struct TestSet {
 pub struct ArmEvidence {
     /// The strategy.
     pub strategy: Arm,
-    /// The seeds that finished all rounds. Means are over them; while there are none, over what is
-    /// known of each round.
+    /// The seeds that finished all rounds. Means are over these seeds, or, while there are none,
+    /// over the seeds that finished the round.
     pub finished: Vec<u64>,
-    /// Paired items after every round.
+    /// Number of paired items after every round.
     pub paired: Vec<f64>,
-    /// R@1, R@5 and R@10.
+    /// Recall at 1, 5 and 10.
     pub recall: Vec<RecallAt>,
-    /// Percentage of the pool with a hit before the batch that follows each round.
+    /// Percentage of the pool with a hit, before the batch that follows each round.
     pub hard_negatives: Vec<Option<Estimate>>,
-    /// Picks of all batches, and those of them that fill a batch without a hit, for strategies
-    /// that look at hits.
+    /// Number of picks, and of picks that fill a batch without a hit, for strategies that use hits.
     pub without_hit: Option<WithoutHit>,
-    /// Seconds of selecting a batch.
+    /// Seconds to select a batch.
     pub selection_seconds: Option<Estimate>,
-    /// By how much it is better than the baseline, seed by seed; the baseline has none.
+    /// Difference to the baseline, seed by seed. The baseline has none.
     pub difference: Option<Difference>,
-    /// How many captions fewer it needed than the baseline.
+    /// Captions saved compared with the baseline.
     pub saved: Option<Saved>,
-    /// The gain to expect of the next batch.
+    /// The expected gain of the next batch.
     pub forecast: Option<Forecast>,
-    /// Forecasts for the batches that were bought, and the gains that came.
+    /// Forecasts for past batches, with their actual gains.
     pub backtest: Vec<Backtest>,
 }
 
-/// Picks without a hit: they fill a batch when fewer items have one.
+/// Picks without a hit. They fill a batch if fewer items than the budget have one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct WithoutHit {
-    /// All picks, of all seeds that are shown.
+    /// Number of picks over all seeds shown.
     pub picks: usize,
-    /// Those without a hit.
+    /// Number of picks without a hit.
     pub without: usize,
 }
 
 /// Recall at one depth.
 #[derive(Clone, Debug, Serialize)]
 pub struct RecallAt {
-    /// 1, 5 or 10.
+    /// The depth: 1, 5 or 10.
     pub k: usize,
-    /// By round.
+    /// Recall by round.
     pub rounds: Vec<Recalls>,
-    /// Text and image recall of all rounds added, over seeds that finished.
+    /// Text and image recall summed over all rounds, for finished seeds.
     pub sum: Option<Estimate>,
 }
 
-/// Recall both ways after a round.
+/// Recall in both directions after a round.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Recalls {
-    /// Images looking for their captions.
+    /// Recall of captions for images.
     pub text: Estimate,
-    /// Captions looking for their image.
+    /// Recall of images for captions.
     pub image: Estimate,
-    /// Both added.
+    /// The sum of both.
     pub both: Estimate,
 }
 
 impl Analysis {
-    /// Of experiments that are pooled, or, with `compare`, put side by side. Experiments that are
-    /// pooled must have the same settings; their seeds, strategies, rounds, prices and the place of
-    /// their dataset may differ.
+    /// Analyses experiments: pooled, or side by side with `compare`. Pooled experiments must have
+    /// the same settings, except for their seeds, strategies, rounds and prices, and the path of
+    /// their dataset.
     pub fn of(studies: &[Study], compare: bool, price: Option<f64>) -> Result<Self, Error> {
-        let groups: Vec<Vec<&Study>> = match compare {
-            true => studies.iter().map(|study| vec![study]).collect(),
-            false => vec![studies.iter().collect()],
+        let groups: Vec<Vec<&Study>> = if compare {
+            studies.iter().map(|study| vec![study]).collect()
+        } else {
+            vec![studies.iter().collect()]
         };
         let groups: Vec<_> = groups.into_iter().filter(|group| !group.is_empty()).collect();
         let mut runs = Vec::with_capacity(groups.len());
@@ -182,7 +180,7 @@ impl Analysis {
 }
 
 impl Evidence {
-    /// Of experiments with the same settings, of which there is at least one.
+    /// Analyses one or more experiments with the same settings.
     fn of(studies: &[&Study], price: Option<f64>) -> Result<Self, Error> {
         let first = studies[0];
         let lanes = Lanes::of(studies)?;
@@ -221,20 +219,20 @@ impl Evidence {
         })
     }
 
-    /// The strategy that the others are compared with.
+    /// Returns the strategy that the others are compared with.
     pub fn baseline(&self) -> Option<&ArmEvidence> {
         self.arms.iter().find(|arm| arm.strategy == self.baseline)
     }
 }
 
 impl ArmEvidence {
-    /// R@1 by round; empty while nothing is known.
+    /// Returns R@1 by round. Empty if no round has finished.
     pub fn r1(&self) -> &[Recalls] {
         self.recall.first().map_or(&[], |recall| &recall.rounds)
     }
 }
 
-/// The items that a batch has.
+/// Returns the size of a batch.
 fn next_batch(study: &Study) -> usize {
     (study.experiment.budget.of(study.manifest.items) + 1e-9) as usize
 }
@@ -258,14 +256,14 @@ pub(crate) mod tests {
         // Seed 0: 2 * 36 - 6 = 66; seed 1: 2 * 42 - 6 = 78.
         assert_eq!(random.recall[0].sum.unwrap().mean, 72.0);
         assert!(random.difference.is_none() && random.saved.is_none());
-        // Hard-negative gains 3 and 4 a round where random gains 2.
+        // Hard-negative gains 3 or 4 per round, random gains 2.
         let difference = hard.difference.as_ref().unwrap();
         assert_eq!((difference.seeds, difference.rounds[0].both.mean), (2, 0.0));
         assert_eq!(difference.rounds[2].text.mean, 3.0);
         assert_eq!(difference.rounds[2].both.mean, 6.0);
-        // (2 + 4) * (1 + 2) / 2 = 9 more in all rounds.
+        // (2 + 4) * (1 + 2) / 2 = 9 more over all rounds.
         assert_eq!(difference.sum.mean, 9.0);
-        // R@5 and R@10 of these rounds are R@1 and a constant.
+        // R@5 and R@10 of these rounds are R@1 plus a constant.
         assert_eq!((difference.r5_sum, difference.r10_sum), (difference.sum, difference.sum));
         let half = crate::statistics::student_t_quantile(0.975, 1.0) * 1.0;
         assert!((difference.rounds[2].text.high.unwrap() - 3.0 - half).abs() < 1e-9);
@@ -286,7 +284,7 @@ pub(crate) mod tests {
         let difference = hard.difference.as_ref().unwrap();
         assert_eq!((difference.seeds, difference.rounds[2].text.mean), (1, 2.0));
         assert_eq!(difference.rounds[2].text.interval(), None);
-        // Levels are of seed 0 alone, for both: random is at 14 and 12, whatever seed 1 has.
+        // Levels are those of seed 0 alone, for both strategies: random is at 14 and 12.
         assert_eq!((difference.own.last, difference.baseline.last), (30.0, 26.0));
         assert_eq!(difference.own.sum - difference.baseline.sum, difference.sum.mean);
         let names: Vec<String> = run.arms.iter().map(|arm| run.name_of(arm)).collect();

@@ -1,29 +1,29 @@
-//! Annotators that need no people.
+//! Simulated annotators.
 
 use nextpair_data::{Side, draw};
 use nextpair_models::{Choice, Corpus, Pair};
 
 use crate::Noise;
 
-/// Keep these draws apart from others of the same seed.
+/// Keeps these draws apart from others with the same seed.
 const KIND: u64 = 0xa1;
 const OTHER: u64 = 0xa2;
 
-/// A batch as an annotator paired it.
+/// A batch after annotation.
 pub(crate) struct Annotated {
     pub(crate) pairs: Vec<Pair>,
-    /// Pairs that were made wrong on purpose.
+    /// Number of pairs made wrong on purpose.
     pub(crate) wrong: usize,
 }
 
-/// The dataset's own other halves.
+/// Pairs items with their own other halves from the dataset.
 pub(crate) fn oracle(corpus: &Corpus, picked: &[usize], choice: Choice, seed: u64) -> Annotated {
     let pairs = picked.iter().flat_map(|&item| corpus.chosen(item, choice, seed)).collect();
     Annotated { pairs, wrong: 0 }
 }
 
-/// The dataset's own other halves, with mistakes. What happens to an item depends on the seed and
-/// the item, and for swaps on who else is in the batch.
+/// Pairs items with their own other halves, with mistakes. The kind of mistake depends on the seed
+/// and the item. The partner of a swap also depends on the rest of the batch.
 pub(crate) fn noisy(
     corpus: &Corpus,
     (picked, all, side): (&[usize], &[usize], Side),
@@ -36,7 +36,7 @@ pub(crate) fn noisy(
     let (mut pairs, mut wrong) = (Vec::new(), 0);
     let mut waiting: Option<usize> = None;
     let right = |item: usize| corpus.chosen(item, choice, seed);
-    // The halves of `other` that belong to the picked `item`, wrongly.
+    // Wrong pairs of the picked `item` with the halves of `other`.
     let crossed = |item: usize, other: usize| -> Vec<Pair> {
         match side {
             Side::Image => {
@@ -51,7 +51,7 @@ pub(crate) fn noisy(
         let at = unit(item);
         if at < noise.wrong && all.len() > 1 {
             let other = draw::draw_of(seed, OTHER, item as u64) as usize % (all.len() - 1);
-            // The place of the item itself is left out.
+            // Skip the item itself.
             let own = all.partition_point(|&candidate| candidate < item);
             let other = all[if other >= own { other + 1 } else { other }];
             let made = crossed(item, other);
@@ -70,7 +70,7 @@ pub(crate) fn noisy(
             pairs.extend(right(item));
         }
     }
-    // One that found nobody to swap with is right after all.
+    // An item left without a partner to swap with is paired correctly.
     pairs.extend(waiting.into_iter().flat_map(right));
     Annotated { pairs, wrong }
 }
@@ -140,7 +140,7 @@ mod tests {
                 let made = of(&picked);
                 let items: BTreeSet<usize> = made.pairs.iter().map(kept).collect();
                 assert!(items.into_iter().eq(picked.iter().copied()), "{side}");
-                // A mistake of the first kind does not depend on who else is in the batch.
+                // Mistakes of the first kind do not depend on the rest of the batch.
                 let alone = |noise: Noise| {
                     let one =
                         |&item: &usize| noisy(corpus, (&[item], &all, side), choice, 5, noise);

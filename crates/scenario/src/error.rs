@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-/// Why an experiment cannot be run or read.
+/// An error of running or reading an experiment.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A file is damaged, was changed, or does not fit the experiment.
+    /// A file is damaged, was changed, or does not match the experiment.
     #[error("{}: {what}", path.display())]
     File {
         /// The file or folder.
@@ -13,7 +13,7 @@ pub enum Error {
         /// The fault.
         what: String,
     },
-    /// A setting cannot be meant.
+    /// A setting is invalid.
     #[error("{name}: {what}")]
     Setting {
         /// The setting.
@@ -21,15 +21,15 @@ pub enum Error {
         /// The fault.
         what: String,
     },
-    /// An answer of people cannot be taken.
+    /// An answer of an annotator is invalid.
     #[error("answer {}: {what}", at + 1)]
     Answer {
-        /// Which of those that were handed over, from 0.
+        /// Index of the answer, from 0.
         at: usize,
         /// The fault.
         what: String,
     },
-    /// Captions that people write cannot get the features that the model takes.
+    /// New captions cannot be encoded for a model on text features.
     #[error("{model} takes text features, and new captions cannot get those of {set}: {why}")]
     TextFeatures {
         /// The name of the model.
@@ -39,19 +39,19 @@ pub enum Error {
         /// The reason.
         why: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// From reading and writing.
+    /// An error of reading or writing data.
     #[error(transparent)]
     Data(#[from] nextpair_data::Error),
-    /// From selecting.
+    /// An error of selection.
     #[error(transparent)]
     Engine(#[from] nextpair_engine::Error),
-    /// From training.
+    /// An error of training.
     #[error(transparent)]
     Models(#[from] nextpair_models::Error),
 }
 
 impl Error {
-    /// Whether another process is at the experiment now, so that the same may succeed later.
+    /// Returns whether another process has the experiment open, so that a later try may succeed.
     pub fn is_busy(&self) -> bool {
         matches!(self, Error::Data(nextpair_data::Error::Busy { .. }))
     }

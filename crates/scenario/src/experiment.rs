@@ -42,53 +42,53 @@ pub use arm::{Arm, MiniBatch, expand};
 pub use file::{ExperimentKeys, SettingsFile, read_experiment};
 pub(crate) use resolve::first_difference;
 
-/// An experiment in which every setting is known.
+/// An experiment with all settings resolved.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Experiment {
     /// The dataset.
     pub dataset: PathBuf,
-    /// The half that unpaired items have.
+    /// The side of the unpaired items.
     pub pool: Side,
-    /// Items that are paired from the start.
+    /// Number of items paired from the start.
     pub initial: Amount,
-    /// Items that are paired in a round.
+    /// Number of items paired per round.
     pub budget: Amount,
-    /// How often a batch is bought.
+    /// Number of rounds.
     pub rounds: usize,
-    /// Who chooses, each for itself.
+    /// The strategies to compare.
     pub strategies: Vec<Arm>,
-    /// One repetition each, with draws and first weights of its own.
+    /// The seeds. Each one is a repetition with its own draws and initial weights.
     pub seeds: Vec<u64>,
-    /// Who pairs.
+    /// The annotator.
     pub annotator: Annotator,
-    /// The cost of pairing an item.
+    /// The price of pairing an item.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price: Option<f64>,
-    /// The image features, the last that were added unless named.
+    /// The image features. The default is the last set added to the dataset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub features: Option<String>,
     /// The text features, for models that do not read words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text_features: Option<String>,
-    /// Other words than those of train and dev.
+    /// The source of the vocabulary, if not the captions of train and dev.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vocabulary: Option<VocabularyOf>,
-    /// How often a word is seen at least, unless words are from a file.
+    /// Minimum count of a word, for vocabularies that are not from a file.
     pub min_count: u64,
-    /// How visual words are found, for strategies with `bow`.
+    /// The settings of visual words, for strategies with `bow`.
     #[serde(default, skip_serializing_if = "Bow::is_usual")]
     pub bow: Bow,
-    /// The test at the end of every round.
+    /// The test after every round.
     pub evaluation: Test,
     /// The model.
     pub model: Config,
-    /// How it is trained in every round. The seed is that of the repetition.
+    /// The training settings of every round. The seed is that of the repetition.
     pub training: Training,
 }
 
 impl Experiment {
-    /// Whether a round is among what was asked for.
+    /// Returns whether a round belongs to this experiment.
     pub fn asks_for(&self, round: &Round) -> bool {
         self.seeds.contains(&round.seed)
             && round.round <= self.rounds
@@ -96,23 +96,20 @@ impl Experiment {
     }
 }
 
-/// The source of a model's words: a file, or `paired`.
+/// The source of a model's vocabulary: a file, or `paired`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "PathBuf", into = "PathBuf")]
 pub enum VocabularyOf {
-    /// The captions that are paired from the start. Words that come later are unknown: the size of
-    /// a model does not change between rounds.
+    /// The captions that are paired from the start. Words of later captions stay unknown, so that
+    /// the size of the model does not change between rounds.
     Paired,
-    /// A file of words.
+    /// A vocabulary file.
     File(PathBuf),
 }
 
 impl From<PathBuf> for VocabularyOf {
     fn from(path: PathBuf) -> Self {
-        match path.as_os_str() == PAIRED {
-            true => VocabularyOf::Paired,
-            false => VocabularyOf::File(path),
-        }
+        if path.as_os_str() == PAIRED { VocabularyOf::Paired } else { VocabularyOf::File(path) }
     }
 }
 
@@ -125,19 +122,19 @@ impl From<VocabularyOf> for PathBuf {
     }
 }
 
-/// Stands for the captions that are paired from the start. A file of this name is `./paired`.
+/// The value for the captions that are paired from the start. A file of this name is `./paired`.
 const PAIRED: &str = "paired";
 
-/// How the visual words of `bow` are found: k-means on a sample of all regions.
+/// Settings of the visual words of `bow`: k-means on a sample of all regions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Bow {
-    /// Regions that are drawn for it.
+    /// Number of regions in the sample.
     pub sample: usize,
-    /// Rounds of k-means at most.
+    /// Maximum number of k-means iterations.
     pub iterations: usize,
-    /// Found once, by the same draw for all seeds, and shared by all selections of an experiment.
-    /// Otherwise every selection draws and finds its own.
+    /// Whether to find the words once and share them between all seeds and selections of an
+    /// experiment. Otherwise every selection finds its own.
     pub once: bool,
 }
 
@@ -154,14 +151,14 @@ impl Bow {
     }
 }
 
-/// The test at the end of every round.
+/// The test after every round.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Test {
-    /// The split.
+    /// The name of the split.
     pub split: String,
-    /// In how many parts, averaged. Several numbers are several evaluations: all are reported, and
-    /// the first decides which strategy is better.
+    /// Number of folds to average over. Each number is a test of its own: all are reported, and the
+    /// first one decides which strategy is better.
     pub folds: Vec<usize>,
 }
 
@@ -171,25 +168,25 @@ impl Default for Test {
     }
 }
 
-/// Who pairs what was picked.
+/// The annotator of picked items.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Annotator {
-    /// The dataset itself: it has had the other half all along.
+    /// The dataset, which has the other half of every item.
     #[default]
     Oracle,
     /// The dataset, with mistakes.
     Noisy(Noise),
-    /// People: the experiment writes a queue and stops until their answers are there.
+    /// People. The experiment writes a queue and stops until their answers are there.
     Human,
 }
 
-/// Mistakes of an annotator, as shares of the items of a batch.
+/// Mistakes of an annotator, as shares of a batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Noise {
-    /// Items that get the other half of some other training item.
+    /// Share of items that get the other half of another training item.
     pub wrong: f64,
-    /// Items whose other halves are exchanged, two and two.
+    /// Share of items that swap their other halves in twos.
     pub swapped: f64,
 }

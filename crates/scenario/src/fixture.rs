@@ -1,4 +1,5 @@
-//! Made-up experiments, for the tests of this crate and of the report, which includes this file.
+//! Made-up experiments for the tests of this crate and of the report crate, which includes this
+//! file.
 
 #![allow(dead_code, reason = "each of the two crates uses a part of it")]
 
@@ -11,7 +12,7 @@ use nextpair_scenario::{
     Phase, Round, Study, Test, expand,
 };
 
-/// A round with this text R@1; image R@1 is 2 lower, and each wider recall 20 higher.
+/// Returns a round with this text R@1. Image R@1 is 2 lower, and each wider recall 20 higher.
 pub(crate) fn round(
     seed: u64,
     strategy: Option<Arm>,
@@ -56,7 +57,7 @@ pub(crate) fn round(
     }
 }
 
-/// An experiment to be made up.
+/// The settings of a made-up experiment.
 pub(crate) struct Fixture {
     folder: tempfile::TempDir,
     arms: Vec<Arm>,
@@ -65,7 +66,7 @@ pub(crate) struct Fixture {
     /// Text R@1 by strategy, seed and round.
     r1: fn(arm: usize, seed: u64, round: usize) -> f64,
     captions: String,
-    /// Whether there is a second test, in five parts.
+    /// Whether there is a second test, in five folds.
     in_parts: bool,
 }
 
@@ -91,7 +92,7 @@ impl Default for Fixture {
 }
 
 impl Fixture {
-    /// Random gains 2 a round, hard-negative 3 with seed 0 and 4 with seed 1.
+    /// Two strategies: random gains 2 per round, hard-negative 3 with seed 0 and 4 with seed 1.
     pub(crate) fn two_arms(mut self) -> Self {
         self.arms.truncate(2);
         self.seeds = vec![0, 1];
@@ -103,7 +104,7 @@ impl Fixture {
         self
     }
 
-    /// With a second test: R@1 begins 30 higher, and gains are twice as large.
+    /// Adds a second test: R@1 starts 30 higher, and gains are twice as large.
     pub(crate) fn tested_in_parts(mut self) -> Self {
         self.in_parts = true;
         self
@@ -131,7 +132,7 @@ impl Fixture {
         self
     }
 
-    /// The experiment as if it were finished. Of its files there are only the picks.
+    /// Returns the experiment as if it were finished. Of its files, only the picks exist.
     pub(crate) fn study(&self) -> Study {
         let path = self.folder.path();
         let folder = ExperimentFolder::new(path);

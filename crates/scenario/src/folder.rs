@@ -2,23 +2,23 @@
 //!
 //! ```text
 //! EXPERIMENT/
-//!   experiment.toml        what was asked for, resolved: can be run again as it is
+//!   experiment.toml        the resolved experiment, which can be run again as it is
 //!   experiment.json        version, machine, fingerprints of the dataset
-//!   vocabulary.json        the words, for models that read
-//!   seed-0/vocabulary.json the same where every seed has words of its own
-//!   rounds.jsonl           one line per finished round, each sealed with those before it
-//!   seed-0/round-0/        the model that all strategies of the seed start from
+//!   vocabulary.json        the vocabulary, for models that read words
+//!   seed-0/vocabulary.json the same, if every seed has its own
+//!   rounds.jsonl           one line per finished round, sealed together with those before it
+//!   seed-0/round-0/        the model that all strategies of a seed share
 //!   seed-0/random/
-//!     picks-1.jsonl        what was picked after round 0, and why
-//!     picks-1.json         how many hard negatives there were, how long it took
-//!     answers-1.jsonl      human annotators: what they had said when the batch was complete
-//!     captions-1.npy       features of the captions in it, for models that take them
-//!     round-1/             the model that learned from it
-//!   queue.jsonl, .csv, ... human annotators: what is waiting for them
-//!   answers.jsonl          everything they said
-//!   dataset/               the dataset with their answers in it
+//!     picks-1.jsonl        the picks after round 0, with reasons
+//!     picks-1.json         number of hard negatives, time of the selection
+//!     answers-1.jsonl      human annotators: the answers to the complete batch
+//!     captions-1.npy       features of the new captions, for models on text features
+//!     round-1/             the model trained with this batch
+//!   queue.jsonl, .csv, ... human annotators: the tasks that wait for them
+//!   answers.jsonl          all of their answers
+//!   dataset/               the dataset with their answers
 //!   .lock                  held by the process that writes to the folder
-//!   .waiting               held by the process that goes on when people are done
+//!   .waiting               held by the process that waits for answers
 //! ```
 
 mod journal;
@@ -30,79 +30,79 @@ use nextpair_data::{FolderLock, ordinary};
 use crate::{Arm, Error, ExperimentManifest};
 pub(crate) use journal::{Journal, Record};
 
-/// The name of the manifest, and what older versions called it: models had one of the same name.
+/// Name of the manifest, and its name in older versions. Models had a file of the same name.
 const MANIFEST: &str = "experiment.json";
 const OLDER_MANIFEST: &str = "run.json";
 
-/// The name of the same file in the folder of a model, where older versions had `run.json` too.
+/// Name of the manifest in a model folder, where older versions had `run.json` too.
 const MODEL: &str = "model.json";
 const OF_A_MODEL: &str = "the folder of a model, not of an experiment";
 
-/// The lock of whoever goes on when people are done.
+/// Name of the lock of the process that waits for answers.
 const WAITING: &str = ".waiting";
 
-/// The version of the format.
+/// The format version.
 pub(crate) const VERSION: u32 = 1;
 
-/// The places of an experiment's files.
+/// The paths of an experiment's files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExperimentFolder(PathBuf);
 
 impl ExperimentFolder {
-    /// The folder of this name. Nothing is looked at.
+    /// Names a folder. This does not access the disk.
     pub fn new(path: &Path) -> Self {
         ExperimentFolder(path.to_path_buf())
     }
 
-    /// The folder itself.
+    /// Returns the path of the folder.
     pub fn path(&self) -> &Path {
         &self.0
     }
 
-    /// The resolved experiment.
+    /// Returns the path of the resolved experiment.
     pub fn experiment(&self) -> PathBuf {
         self.0.join("experiment.toml")
     }
 
-    /// The manifest. Folders of older versions keep the name that it had in them.
+    /// Returns the path of the manifest. Folders of older versions keep its old name.
     pub fn manifest(&self) -> PathBuf {
         let (path, older) = (self.0.join(MANIFEST), self.0.join(OLDER_MANIFEST));
         if !path.exists() && older.exists() { older } else { path }
     }
 
-    /// The finished rounds.
+    /// Returns the path of the finished rounds.
     pub fn rounds(&self) -> PathBuf {
         self.0.join("rounds.jsonl")
     }
 
-    /// The words.
+    /// Returns the path of the vocabulary.
     pub fn vocabulary(&self) -> PathBuf {
         self.0.join("vocabulary.json")
     }
 
-    /// The words of a seed, where seeds have their own.
+    /// Returns the path of the vocabulary of a seed, for experiments with one per seed.
     pub fn seed_vocabulary(&self, seed: u64) -> PathBuf {
         self.lane(seed, None).join("vocabulary.json")
     }
 
-    /// The queue that waits for people.
+    /// Returns the path of the queue for annotators.
     pub fn queue(&self) -> PathBuf {
         self.0.join("queue.jsonl")
     }
 
-    /// Every answer of people.
+    /// Returns the path of all answers of annotators.
     pub fn answers(&self) -> PathBuf {
         self.0.join("answers.jsonl")
     }
 
-    /// Promises to go on with the experiment when people are done, for as long as the result lives.
-    /// One process at a time can.
+    /// Announces that this process will continue the experiment when all answers are there. The
+    /// lock lasts until the result is dropped. Only one process at a time can hold it.
     pub fn promise_to_go_on(&self) -> Result<FolderLock, Error> {
         let busy = "another process waits for people, and goes on by itself when they are done";
         Ok(FolderLock::named(&self.0, WAITING, busy)?)
     }
 
-    /// Whether another process promised to go on.
+    /// Returns whether another process will continue the experiment.
     pub fn is_waited_at(&self) -> Result<bool, Error> {
         if !self.0.join(WAITING).exists() {
             return Ok(false);
@@ -114,22 +114,22 @@ impl ExperimentFolder {
         }
     }
 
-    /// The model of a round. Round 0 belongs to all strategies.
+    /// Returns the path of the model of a round. All strategies share round 0.
     pub fn model(&self, seed: u64, strategy: Option<&Arm>, round: usize) -> PathBuf {
         self.lane(seed, strategy.filter(|_| round > 0)).join(format!("round-{round}"))
     }
 
-    /// The picks of a strategy for a round, from 1.
+    /// Returns the path of the picks of a strategy for a round, from 1.
     pub fn picks(&self, seed: u64, strategy: &Arm, round: usize) -> PathBuf {
         self.lane(seed, Some(strategy)).join(format!("picks-{round}.jsonl"))
     }
 
-    /// The answers of people to the picks of a round when it was closed.
+    /// Returns the path of the answers to the picks of a closed round.
     pub fn closed(&self, seed: u64, strategy: &Arm, round: usize) -> PathBuf {
         self.lane(seed, Some(strategy)).join(format!("answers-{round}.jsonl"))
     }
 
-    /// The features of the captions that people wrote for a round, for models that take them.
+    /// Returns the path of the features of new captions of a round, for models on text features.
     pub fn captions(&self, seed: u64, strategy: &Arm, round: usize) -> PathBuf {
         self.lane(seed, Some(strategy)).join(format!("captions-{round}.npy"))
     }
@@ -140,7 +140,7 @@ impl ExperimentFolder {
     }
 }
 
-/// The error for a folder that holds no experiment.
+/// Returns the error for a folder without an experiment.
 pub(crate) fn no_experiment(path: &Path) -> Error {
     if path.join(MODEL).exists() {
         return Error::file(path, OF_A_MODEL);
@@ -150,7 +150,7 @@ pub(crate) fn no_experiment(path: &Path) -> Error {
 
 /// Reads the manifest of an experiment.
 pub(crate) fn read_manifest(path: &Path) -> Result<ExperimentManifest, Error> {
-    // The version is looked at first: a newer format may have fields that we do not know.
+    // Check the version first: a newer format may have unknown fields.
     #[derive(serde::Deserialize)]
     struct Version {
         nextpair_scenario: Option<u32>,

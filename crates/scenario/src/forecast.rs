@@ -1,15 +1,15 @@
-//! Stop or go: what the next batch is expected to add, and what it costs.
+//! Stop or go: the expected gain of the next batch, and its cost.
 //!
-//! The gain of a batch in R@1 (text and image added) is modelled as `(c0 + c1 h) ln(n' / n)`:
-//! curves of recall over paired items are nearly straight on a logarithmic axis, and what a batch
-//! of hard negatives teaches beyond that fades with the share `h` of the pool that is still hard.
-//! Both are fitted to all batches so far by least squares, all seeds together. That takes four
-//! batches whose shares differ, and a `c1` that is not below zero; else, and for strategies that do
-//! not look, the model is `c ln(n' / n)`. [`Forecast::hard_negatives`] says which it was. The next
-//! `h` goes on falling, or rising to at most 1, by the ratio of the last two.
+//! The gain of a batch in R@1 (text plus image) is modelled as `(c0 + c1 h) ln(n' / n)`. Curves of
+//! recall over paired items are nearly straight on a logarithmic axis, and the extra gain of hard
+//! negatives fades with the share `h` of the pool that is still hard. Least squares fits both
+//! coefficients to all batches of all seeds so far. That takes at least four batches with different
+//! shares, and a `c1` that is not negative. Otherwise, and for strategies that do not use hits, the
+//! model is `c ln(n' / n)`. [`Forecast::hard_negatives`] tells which model was used. The next `h`
+//! changes by the ratio of the last two, up to at most 1.
 //!
-//! Intervals are of a prediction: one further batch of one seed. They are never narrower than the
-//! noise of the test set alone makes them.
+//! Intervals are prediction intervals for one further batch of one seed. They are never narrower
+//! than the noise of the test set.
 
 mod backtest;
 mod fit;
@@ -23,34 +23,34 @@ use crate::statistics::{CONFIDENCE, mean, student_t_quantile};
 pub use backtest::{Backtest, backtest};
 use fit::{Bought, Fit};
 
-/// 95 % of a normal variable lie within so many standard deviations of its mean.
+/// Standard deviations around the mean that hold 95 % of a normal variable.
 const NORMAL: f64 = 1.959_964;
 
-/// The gain to expect of the next batch.
+/// The expected gain of the next batch.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Forecast {
-    /// The last round that is known.
+    /// The last known round.
     pub round: usize,
-    /// R@1 after it, text and image added.
+    /// R@1 after this round, text plus image.
     pub reached: f64,
-    /// Paired items after it.
+    /// Number of paired items after this round.
     pub paired: f64,
-    /// Items of the next batch.
+    /// Size of the next batch.
     pub batch: usize,
-    /// Percentage points of R@1, text and image added, that the batch is expected to add.
+    /// Expected gain in R@1 (text plus image), in percentage points.
     pub gain: f64,
-    /// Where the 95 % interval begins.
+    /// Lower end of the 95 % interval.
     pub low: f64,
-    /// Where it ends.
+    /// Upper end of the interval.
     pub high: f64,
-    /// The share of the pool that is expected to be hard, from 0 to 1, where the forecast goes by
-    /// it; `None` where it goes by the growth of the paired set alone.
+    /// Expected share of the pool that is hard, from 0 to 1. `None` if the forecast uses the growth
+    /// of the paired set alone.
     pub hard_negatives: Option<f64>,
-    /// Batches that it goes by, all seeds together.
+    /// Number of batches fitted, over all seeds.
     pub batches: usize,
     /// The source of the interval.
     pub spread: Spread,
-    /// Seeds that have reached the round.
+    /// Number of seeds that have reached this round.
     pub seeds: usize,
 }
 
@@ -58,15 +58,15 @@ pub struct Forecast {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Spread {
-    /// How much the batches so far were off.
+    /// The residuals of the batches so far.
     Batches,
-    /// How much recall on a test set of this size varies by itself: there is one batch, or the
-    /// batches so far were off by less.
+    /// The sampling noise of a test set of this size: there is one batch, or its residuals are
+    /// smaller.
     TestSet,
 }
 
-/// The gain to expect of the next batch of a strategy, from its rounds so far, one list per seed.
-/// `None` before the first batch: there is nothing to go by; and when nothing is left to buy.
+/// Forecasts the next batch of a strategy from its rounds so far, one list per seed. Returns `None`
+/// before the first batch and when the pool is empty.
 pub fn forecast(lanes: &[Vec<&Round>], batch: usize) -> Option<Forecast> {
     let last = lanes.iter().map(Vec::len).max()?.checked_sub(1)?;
     let there: Vec<&Round> = lanes.iter().filter_map(|lane| lane.get(last).copied()).collect();
@@ -84,10 +84,10 @@ pub fn forecast(lanes: &[Vec<&Round>], batch: usize) -> Option<Forecast> {
     let hard_negatives = if fit.by_share() { next_share(&shares) } else { None };
     let growth = ((paired + batch as f64) / paired).ln();
     let (gain, leverage) = fit.predict(growth, hard_negatives.unwrap_or(0.0));
-    // The noise of one test, text and image R@1 added.
+    // Variance of one test, text plus image R@1.
     let noise = mean(&there.iter().map(|round| test_variance(round)).collect::<Vec<_>>())?;
     let of_tests = match &bought[..] {
-        // It is off by (R2 - R1) - ratio (R1 - R0): three tests of the same noise.
+        // The residual is (R2 - R1) - ratio (R1 - R0): three tests with the same noise.
         [only] => {
             let ratio = growth / only.growth;
             noise * (1.0 + (1.0 + ratio).powi(2) + ratio * ratio)
@@ -119,7 +119,7 @@ pub fn forecast(lanes: &[Vec<&Round>], batch: usize) -> Option<Forecast> {
     })
 }
 
-/// The share of the pool that was hard before the batch of a round, the mean over seeds.
+/// Returns the share of the pool that was hard before the batch of a round, as a mean over seeds.
 fn share(lanes: &[Vec<&Round>], round: usize) -> Option<f64> {
     let of_lane = |lane: &Vec<&Round>| lane.get(round).and_then(|round| hard_share(round));
     mean(&lanes.iter().filter_map(of_lane).collect::<Vec<_>>())
@@ -148,8 +148,7 @@ fn batches(lane: &[&Round]) -> Vec<Bought> {
     lane.windows(2).filter_map(bought).collect()
 }
 
-/// How much R@1, text and image added, varies by itself: binomial, as if queries had nothing in
-/// common.
+/// Returns the binomial variance of R@1 (text plus image), for independent queries.
 fn test_variance(round: &Round) -> f64 {
     let Some(test) = round.test.first() else { return 0.0 };
     let variance = |percent: f64, queries: usize| {
@@ -164,7 +163,7 @@ mod tests {
     use super::*;
     use crate::fixture::round;
 
-    /// A curve that is exactly what the model says: R = 4 ln n.
+    /// A curve that follows the model exactly: R = 4 ln n.
     fn logarithmic(seed: u64, rounds: usize, wobble: f64) -> Vec<Round> {
         let at = |number: usize| {
             let paired = 100 * (number + 3);
@@ -187,7 +186,7 @@ mod tests {
         let expected = 4.0 * (600.0f64 / 500.0).ln();
         assert!((found.gain - expected).abs() < 1e-9, "{found:?}");
         assert_eq!((found.round, found.batches, found.paired), (2, 2, 500.0));
-        // The batches were off by nothing; the test set is not sure of that.
+        // The residuals are zero, so the noise of the test set decides.
         assert_eq!(found.spread, Spread::TestSet);
         let noise = test_variance(&curve[0][2]);
         let growth = |from: f64, to: f64| (to / from).ln();
@@ -212,7 +211,7 @@ mod tests {
         let curve = [logarithmic(0, 2, 0.0)];
         let found = forecast(&lanes(&curve), 100).unwrap();
         assert_eq!((found.spread, found.batches), (Spread::TestSet, 1));
-        // Three tests: the one to come, the last one twice over, the first.
+        // Three tests: the next one, the last one with both weights, the first.
         let ratio = (500.0f64 / 400.0).ln() / (400.0f64 / 300.0).ln();
         let off = 1.0 + (1.0 + ratio) * (1.0 + ratio) + ratio * ratio;
         let half = NORMAL * (off * test_variance(&curve[0][1])).sqrt();
@@ -252,14 +251,14 @@ mod tests {
     #[test]
     fn without_hard_negatives_a_batch_still_teaches() {
         let growth = (800.0f64 / 700.0).ln();
-        // The share is halved every time, and c0 is what remains.
+        // The share is halved every time, and c0 remains.
         let fading = with_shares(&[0.8, 0.4, 0.2, 0.1], (5.0, 10.0));
         assert!((fading.hard_negatives.unwrap() - 0.05).abs() < 1e-9);
         assert!((fading.gain - 5.5 * growth).abs() < 1e-9, "{fading:?}");
         assert!(fading.high > fading.low + 1.0);
         let gone = with_shares(&[0.8, 0.4, 0.2, 0.0], (5.0, 10.0));
         assert!((gone.gain - 5.0 * growth).abs() < 1e-9, "{gone:?}");
-        // Three batches, equal shares, or shares that would do harm: growth alone.
+        // Three batches, equal shares, or a negative c1: growth alone.
         for found in [
             with_shares(&[0.8, 0.4, 0.2], (5.0, 10.0)),
             with_shares(&[0.6; 4], (5.0, 10.0)),
@@ -268,7 +267,7 @@ mod tests {
             assert_eq!(found.hard_negatives, None);
             assert!(found.gain > 0.0, "{found:?}");
         }
-        // A share that doubles ends at all of the pool.
+        // A share that doubles is capped at the whole pool.
         let rising = with_shares(&[0.1, 0.2, 0.4, 0.8], (5.0, 10.0));
         assert_eq!(rising.hard_negatives, Some(1.0));
     }

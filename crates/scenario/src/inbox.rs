@@ -1,5 +1,4 @@
-//! Where people's answers come in: the batch of an experiment that waits for them, and the log
-//! that takes what they say.
+//! The inbox of an experiment: the batch that waits for annotators, and the log of their answers.
 
 use std::collections::HashSet;
 use std::fs::{self, Metadata};
@@ -15,44 +14,44 @@ use nextpair_data::{FolderLock, Side};
 
 use crate::{Annotator, Error, Experiment, ExperimentFolder, Study};
 
-/// Between looks at the log, for whoever waits.
+/// Polling interval while waiting for answers.
 const EVERY: Duration = Duration::from_millis(500);
 
-/// The inbox of an experiment whose annotators are people. It may be open while the experiment is
-/// running: all of it goes by what is in the folder at the moment.
+/// The inbox of an experiment with human annotators. It may be open while the experiment runs:
+/// every call reads the current state of the folder.
 pub struct Inbox {
     folder: ExperimentFolder,
     experiment: Experiment,
     dataset: Dataset,
-    /// The queue that was looked at last: asking again and again is cheap.
+    /// Cache of the last queue, so that polling is cheap.
     last: Mutex<Option<(Stamp, Batch)>>,
 }
 
-/// How many answers were new, and how much of the batch is left.
+/// Counts of new answers and of unanswered tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Received {
-    /// New answers, and those known before.
+    /// Counts of new and of known answers.
     pub taken: Appended,
-    /// Tasks of the batch.
+    /// Number of tasks in the batch.
     pub tasks: usize,
-    /// Tasks that have no answer.
+    /// Number of tasks without an answer.
     pub waiting: usize,
 }
 
-/// By which a queue is told from the next.
+/// Size and modification time: identifies a queue.
 type Stamp = (u64, Option<SystemTime>);
 
-/// The queue in the folder of an experiment.
+/// The state of the queue in the folder of an experiment.
 enum State {
-    /// Not there.
+    /// There is no queue.
     Nothing,
-    /// Left over by an experiment that was killed after it had closed the batch.
+    /// The queue of a closed batch: the process was killed before removing it.
     Closed(usize),
     Waiting(Batch),
 }
 
 impl Inbox {
-    /// Opens the inbox of an experiment, which must be for people.
+    /// Opens the inbox of an experiment with human annotators.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let Study { folder, experiment, .. } = Study::open(path)?;
         if experiment.annotator != Annotator::Human {
@@ -62,23 +61,23 @@ impl Inbox {
         Ok(Inbox { folder, experiment, dataset, last: Mutex::new(None) })
     }
 
-    /// The dataset that the tasks are about.
+    /// Returns the dataset of the tasks.
     pub fn dataset(&self) -> &Dataset {
         &self.dataset
     }
 
-    /// The side of the items that people are asked about.
+    /// Returns the side of the picked items.
     pub fn pool(&self) -> Side {
         self.experiment.pool
     }
 
-    /// The folder of the experiment.
+    /// Returns the folder of the experiment.
     pub fn folder(&self) -> &ExperimentFolder {
         &self.folder
     }
 
-    /// The batch that waits for people now, if one does: an experiment that trains or that is
-    /// finished has none.
+    /// Returns the batch that waits for answers. There is none while the experiment trains or after
+    /// it has finished.
     pub fn batch(&self) -> Result<Option<Batch>, Error> {
         let path = self.folder.queue();
         let Ok(stamp) = fs::metadata(&path).map(|metadata| stamp(&metadata)) else {
@@ -95,10 +94,10 @@ impl Inbox {
         Ok(Some(batch))
     }
 
-    /// Takes answers to the batch that waits, all or none; what is known already is taken again.
-    /// [`Error::Answer`] says which one cannot be.
+    /// Takes answers to the waiting batch, all or none. Taking an answer twice has no effect.
+    /// [`Error::Answer`] names an answer that is invalid.
     pub fn take(&self, answers: &[Answer]) -> Result<Received, Error> {
-        // A batch must not be closed while its answers are taken.
+        // Keep the batch open while its answers are taken.
         let _lock = self.lock()?;
         let run = self.folder.path().display();
         match self.look()? {
@@ -118,8 +117,8 @@ impl Inbox {
         }
     }
 
-    /// Takes all answers to a round, once and for all: when this is done again with the same
-    /// answers, the round may be closed by then. `false` if it was closed with other answers.
+    /// Takes all answers to a round, once. A repeated call with the same answers succeeds even if
+    /// the round was closed meanwhile. Returns `false` if it was closed with other answers.
     pub fn hand_over(&self, round: usize, answers: &[Answer]) -> Result<bool, Error> {
         if self.is_closed(round) {
             let closed = AnswerLog::open(&self.closed(round))?;
@@ -138,14 +137,14 @@ impl Inbox {
         }
     }
 
-    /// How many tasks of a batch have an answer already.
+    /// Returns the number of tasks of a batch that have an answer.
     pub fn answered(&self, batch: &Batch) -> Result<usize, Error> {
         let log = AnswerLog::open(&self.folder.answers())?;
         Ok(batch.tasks.len() - waiting(batch, &log))
     }
 
-    /// Returns when every task of the batch has an answer, or there is no batch. `told` hears how
-    /// many have one, at first and whenever it changes.
+    /// Waits until every task of the batch has an answer, or returns at once without a batch. Calls
+    /// `told` with the number of answered tasks, first and after every change.
     pub fn wait(&self, mut told: impl FnMut(usize)) -> Result<(), Error> {
         let Some(batch) = self.batch()? else { return Ok(()) };
         let path = self.folder.answers();
@@ -171,7 +170,7 @@ impl Inbox {
     }
 
     fn closed(&self, round: usize) -> std::path::PathBuf {
-        // People have one strategy and one seed.
+        // Experiments with human annotators have one strategy and one seed.
         self.folder.closed(self.experiment.seeds[0], &self.experiment.strategies[0], round)
     }
 
@@ -179,7 +178,7 @@ impl Inbox {
         self.closed(round).exists()
     }
 
-    /// Finds the round whose picks the queue in the folder holds.
+    /// Finds the round whose picks are in the queue.
     fn look(&self) -> Result<State, Error> {
         let path = self.folder.queue();
         let tasks = match queue::read(&path) {
@@ -194,9 +193,10 @@ impl Inbox {
         let rounds = (1..).take_while(|&round| picks(round).exists()).count();
         for round in (1..=rounds).rev() {
             if queue::read(&picks(round))? == tasks {
-                return Ok(match self.is_closed(round) {
-                    true => State::Closed(round),
-                    false => State::Waiting(Batch { round, tasks }),
+                return Ok(if self.is_closed(round) {
+                    State::Closed(round)
+                } else {
+                    State::Waiting(Batch { round, tasks })
                 });
             }
         }
@@ -204,7 +204,7 @@ impl Inbox {
         Err(Error::file(&path, what))
     }
 
-    /// Everything is looked at before anything is written: the log keeps what it takes.
+    /// Checks all answers, then appends them: the log cannot be undone.
     fn write_down(&self, batch: &Batch, answers: &[Answer]) -> Result<Received, Error> {
         self.dataset.check_answers(answers).map_err(|error| match error {
             nextpair_data::Error::Row { row, what, .. } => Error::Answer { at: row, what },
@@ -228,7 +228,7 @@ impl Inbox {
     }
 }
 
-/// How many tasks have no answer.
+/// Returns the number of tasks without an answer.
 fn waiting(batch: &Batch, log: &AnswerLog) -> usize {
     batch.tasks.iter().filter(|task| log.of(&task.id).next().is_none()).count()
 }

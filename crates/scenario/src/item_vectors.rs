@@ -1,4 +1,4 @@
-//! One vector per image, for strategies that use distances.
+//! One vector per image, for strategies based on distances.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -8,33 +8,34 @@ use nextpair_engine::{BagOfWords, bag_of_words, histograms, mean_features, visua
 
 use crate::{Bow, Error, ItemFeatures};
 
-/// Features as a dataset has them.
+/// The features of a dataset.
 type Stored<'a> = (&'a FeatureSet, &'a Features);
 
-/// Vectors of the images of a dataset, shared by all who select from it.
+/// Vectors of the images of a dataset, shared by all selections from it.
 ///
-/// Regions are read where they lie. Means, and bags whose words are found once, are made when
-/// somebody first asks; who asks meanwhile waits for them. They lie in temporary files, and end
-/// with this value.
+/// Regions are read in place. Means, and bags of words that are found once, are computed on first
+/// use, while other threads wait. They live in temporary files that are removed when this value is
+/// dropped.
 pub struct ItemVectors {
     bow: Bow,
-    /// Everything that is or can be paired, ascending.
+    /// All items that are or can be paired, ascending.
     items: Vec<usize>,
     means: Mutex<Option<Matrix>>,
     bags: Mutex<Option<Matrix>>,
 }
 
 impl ItemVectors {
-    /// Of `items`, ascending, which only matter where visual words are found once.
+    /// Creates vectors for `items`, in ascending order. They only matter if visual words are found
+    /// once.
     pub fn new(bow: Bow, items: &[usize]) -> Self {
         let items = items.to_vec();
         ItemVectors { bow, items, means: Mutex::default(), bags: Mutex::default() }
     }
 
-    /// The vectors of some items and of some others: views of the features themselves where an
-    /// item has one vector, and of its mean or bag of words where it has several.
+    /// Returns the vectors of the pool and of the paired items. Items with one vector get views of
+    /// their features; items with several get their mean or bag of words.
     ///
-    /// The features may be those of a dataset that was enlarged: its images are the same.
+    /// The features may come from an enlarged dataset with the same images.
     pub(crate) fn of(
         &self,
         features: Stored<'_>,
@@ -78,7 +79,7 @@ impl ItemVectors {
         BagOfWords { sample, iterations, seed, ..BagOfWords::default() }
     }
 
-    /// The bags of some items.
+    /// Returns the bags of words of some items.
     fn bags(&self, bags: &Matrix, which: &[usize]) -> Result<Matrix, Error> {
         let row = |item: &usize| {
             let what = || format!("item {item} is not one that can be paired");
@@ -88,13 +89,14 @@ impl ItemVectors {
     }
 }
 
-/// What is kept, made now if it is not there or does not fit.
+/// Returns the cached matrix, computing it if it is missing or does not fit.
 fn kept(
     place: &Mutex<Option<Matrix>>,
     fits: impl FnOnce(&Matrix) -> bool,
     make: impl FnOnce() -> Result<Matrix, Error>,
 ) -> Result<Matrix, Error> {
-    // Held while it is made: the others want the same. Whoever panicked left nothing there.
+    // Hold the lock while computing: other threads want the same matrix. A panic leaves the cache
+    // empty.
     let mut place = place.lock().unwrap_or_else(PoisonError::into_inner);
     match place.take().filter(fits) {
         Some(matrix) => Ok(place.insert(matrix).clone()),
@@ -102,7 +104,7 @@ fn kept(
     }
 }
 
-/// The rows of some items, without a copy.
+/// Returns the rows of some items, without a copy.
 fn rows(matrix: &Matrix, (set, features): Stored<'_>, which: &[usize]) -> Result<Matrix, Error> {
     let row = |&index: &usize| {
         let what = || format!("the features {} have no row {index}", set.name);

@@ -1,9 +1,9 @@
 //! Rounds of training, selecting and annotating (Algorithm 1 of the paper), with simulated or human
-//! annotators, and what each strategy bought.
+//! annotators, and the analysis of their results.
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
-// The fixture names this crate as the report does, which includes it.
+// The report crate includes the fixture too, so it refers to this crate by name.
 #[cfg(test)]
 extern crate self as nextpair_scenario;
 

@@ -1,11 +1,11 @@
-//! The machine that an experiment runs on.
+//! The machine an experiment runs on.
 
 use std::fs;
 
 use crate::Machine;
 
 impl Machine {
-    /// This machine, with the threads of this process.
+    /// Returns this machine, with the threads of this process.
     #[allow(clippy::disallowed_methods, reason = "a file of the system that ends")]
     pub(crate) fn here() -> Self {
         let cpu = fs::read_to_string("/proc/cpuinfo").ok().and_then(|text| {

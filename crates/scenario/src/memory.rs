@@ -1,11 +1,11 @@
-//! Memory: how much a piece of work did need.
+//! Peak memory of a piece of work.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Watches the anonymous memory of this process: what it allocated, not the files it mapped.
+/// Samples the anonymous memory of this process: allocations, without mapped files.
 pub struct Watch {
     peak: Arc<AtomicU64>,
     stop: Arc<AtomicBool>,
@@ -13,7 +13,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Starts to watch.
+    /// Starts sampling.
     pub fn start() -> Self {
         let (peak, stop) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
         let (peak_seen, asked_to_stop) = (peak.clone(), stop.clone());
@@ -26,7 +26,8 @@ impl Watch {
         Watch { peak, stop, thread: Some(thread) }
     }
 
-    /// The most bytes seen, sampled every few milliseconds; `None` where the system does not tell.
+    /// Returns the peak in bytes, sampled every few milliseconds, or `None` if the system does not
+    /// report it.
     pub fn peak(&self) -> Option<u64> {
         let now = anonymous()?;
         Some(self.peak.fetch_max(now, Ordering::Relaxed).max(now))
@@ -38,13 +39,13 @@ impl Drop for Watch {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
-            // The thread only reads a file; if it panicked there is nothing to save.
+            // The thread only reads a file. If it panicked, there is nothing to clean up.
             let _ = thread.join();
         }
     }
 }
 
-/// Resident anonymous bytes, from Linux's status file.
+/// Returns the resident anonymous memory in bytes, from `/proc/self/status`.
 #[allow(clippy::disallowed_methods, reason = "a file of the system that ends")]
 fn anonymous() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;

@@ -1,13 +1,13 @@
-//! Numbers as people read them, in terminals and reports.
+//! Formatting of numbers, for terminals and reports.
 
 use crate::Estimate;
 
-/// 12,345.
+/// Formats a number with thousands separators: 12,345.
 pub fn grouped(number: usize) -> String {
     grouped_digits(&number.to_string())
 }
 
-/// An amount in whatever the price is in: 1,234.50 or 87.
+/// Formats an amount of money without its currency: 1,234.50 or 87.
 pub fn money(amount: f64) -> String {
     let cents = (amount * 100.0).round();
     if !cents.is_finite() {
@@ -19,7 +19,7 @@ pub fn money(amount: f64) -> String {
     if cents == 0.0 { format!("{sign}{whole}") } else { format!("{sign}{whole}.{cents:02.0}") }
 }
 
-/// +0.5 [-0.4, +1.4], or +0.5 (one seed: no interval).
+/// Formats an estimate with its interval: +0.5 [-0.4, +1.4], or +0.5 (one seed: no interval).
 pub fn signed(estimate: &Estimate) -> String {
     let mean = tenths(estimate.mean);
     match estimate.interval() {
@@ -28,7 +28,7 @@ pub fn signed(estimate: &Estimate) -> String {
     }
 }
 
-/// Rounded to tenths; what is nothing then has no minus.
+/// Rounds to tenths, without a negative zero.
 pub fn tenths(value: f64) -> f64 {
     (value * 10.0).round() / 10.0 + 0.0
 }

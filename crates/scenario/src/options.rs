@@ -1,25 +1,24 @@
-//! The means to run an experiment: settings that are not part of it.
+//! Options to run an experiment that are not part of its settings.
 
 use std::sync::Arc;
 
 use nextpair_data::dataset::TextSource;
 use nextpair_models::{Device, Mixing};
 
-/// The means to run an experiment. They are not stored, and change no result, except that another
-/// device may round the last digits otherwise.
+/// Options to run an experiment. They are not stored, and change no result, except that another
+/// device may round the last digits differently.
 #[derive(Clone)]
 pub struct Options {
-    /// Where models compute.
+    /// The device of the models.
     pub device: Device,
-    /// Gives features to the captions that people write, for models that take text features.
+    /// Encoder of new captions, for models on text features.
     pub text_source: Option<Arc<dyn TextSource>>,
-    /// Whether to go on with what another version or another vector unit has worked on. Where that
-    /// happens it is written down.
+    /// Whether to continue an experiment of another version or vector unit. The journal records it.
     pub mixing: Mixing,
 }
 
 impl Default for Options {
-    /// On the CPU, without a source of text features, never mixed.
+    /// Returns options for the CPU, without an encoder of captions and without mixing.
     fn default() -> Self {
         Options { device: Device::Cpu, text_source: None, mixing: Mixing::Refuse }
     }

@@ -1,4 +1,4 @@
-//! Who is paired when: the items of an experiment, and how many of them in each round.
+//! The items of an experiment, and how many of them are paired in each round.
 
 use std::collections::HashSet;
 
@@ -12,14 +12,14 @@ use crate::{Annotator, Error, Experiment};
 /// The items of an experiment on a dataset.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
-    /// Items that have both halves: what is paired from the start is drawn from them.
+    /// Items with both halves. The initial pairs are drawn from them.
     whole: Vec<usize>,
-    /// Everything that is or can be paired, in the order of the dataset.
+    /// All items that are or can be paired, in the order of the dataset.
     items: Vec<usize>,
-    /// Human annotators: items without a split that have both halves, in a dataset whose training
-    /// items are those of `train`. Nothing is learned from them, and nobody is asked about them.
+    /// Human annotators: items without a split that have both halves, in a dataset with a split
+    /// `train`. Models do not train on them, and nobody is asked about them.
     left_out: Vec<usize>,
-    /// How many items are paired in every round.
+    /// Number of paired items by round.
     sizes: Vec<usize>,
 }
 
@@ -29,7 +29,7 @@ impl Plan {
         let whole: Vec<usize> =
             training.iter().copied().filter(|&item| corpus.is_whole(item)).collect();
         let (items, left_out) = match experiment.annotator {
-            // Only what is known in the end can be asked for.
+            // A simulated annotator needs both halves.
             Annotator::Oracle | Annotator::Noisy(_) => (whole.clone(), Vec::new()),
             Annotator::Human => for_people(experiment.pool, corpus, &whole),
         };
@@ -66,51 +66,51 @@ impl Plan {
         Ok(())
     }
 
-    /// How many items shares are meant of.
+    /// Returns the number of items that shares refer to.
     pub(crate) fn whole(&self) -> usize {
         self.items.len()
     }
 
-    /// How many items are paired in a round.
+    /// Returns the number of paired items in a round.
     pub(crate) fn size(&self, round: usize) -> usize {
         self.sizes[round]
     }
 
-    /// Items with both halves that are not paired from the start.
+    /// Returns the number of items with both halves that are not paired from the start.
     pub(crate) fn unpaired_whole(&self) -> usize {
         self.whole.len() - self.sizes[0]
     }
 
-    /// How many items are picked for a round, from 1.
+    /// Returns the number of items to pick for a round, from 1.
     pub(crate) fn budget(&self, round: usize) -> usize {
         self.sizes[round] - self.sizes[round - 1]
     }
 
-    /// The items that are paired from the start, `P_0`.
+    /// Returns the items that are paired from the start, `P_0`.
     pub(crate) fn start(&self, seed: u64) -> Vec<usize> {
         drawn(&self.whole, self.sizes[0], seed)
     }
 
-    /// The items that are neither paired nor skipped, in the order of the dataset.
+    /// Returns the items that are neither paired nor skipped, in the order of the dataset.
     pub(crate) fn pool(&self, gone: &[usize]) -> Vec<usize> {
         let gone: HashSet<usize> = gone.iter().copied().collect();
         self.items.iter().copied().filter(|item| !gone.contains(item)).collect()
     }
 
-    /// Items that an annotator can confuse with a picked one.
+    /// Returns all items that are or can be paired.
     pub(crate) fn items(&self) -> &[usize] {
         &self.items
     }
 
-    /// Items without a split that have both halves and no part in an experiment with human
-    /// annotators.
+    /// Returns the items that an experiment with human annotators leaves out: they have both halves
+    /// but no split.
     pub(crate) fn left_out(&self) -> &[usize] {
         &self.left_out
     }
 }
 
-/// The items that people can be asked about, with the `whole` ones that count as paired; and the
-/// items that are left out because they are paired without being training items.
+/// Returns the items of an experiment with human annotators, including the `whole` ones that count
+/// as paired, and the items to leave out.
 fn for_people(pool: Side, corpus: &Corpus, whole: &[usize]) -> (Vec<usize>, Vec<usize>) {
     let all = corpus.dataset().items();
     let whole: HashSet<usize> = whole.iter().copied().collect();
@@ -119,7 +119,7 @@ fn for_people(pool: Side, corpus: &Corpus, whole: &[usize]) -> (Vec<usize>, Vec<
         Side::Image => corpus.has_image(*item),
         Side::Text => corpus.captions_of(*item).next().is_some(),
     };
-    // Whether the model can make use of it or not: people need not be asked for it.
+    // Even if the model cannot use the other half, there is no need to ask people for it.
     let has_other = |item: &usize| match pool {
         Side::Image => !all.captions_of(*item).is_empty(),
         Side::Text => corpus.has_image(*item) || all.get(*item).image.is_some(),
@@ -130,13 +130,13 @@ fn for_people(pool: Side, corpus: &Corpus, whole: &[usize]) -> (Vec<usize>, Vec<
     (items, others)
 }
 
-/// How many items are paired in every round: floors of the sums, so that what rounding leaves of
-/// one round is not lost to the next.
+/// Returns the number of paired items by round. The sums are rounded down, not the batches, so that
+/// rounding errors do not add up.
 fn sizes(initial: f64, budget: f64, rounds: usize) -> Vec<usize> {
     (0..=rounds).map(|round| floor(initial + round as f64 * budget)).collect()
 }
 
-/// The caption that stands for an item in a pool of texts.
+/// Returns the caption that represents an item in a pool of texts.
 pub(crate) fn text_of(corpus: &Corpus, item: usize, choice: Choice, seed: u64) -> Option<usize> {
     let one = match choice {
         Choice::All => Choice::First,

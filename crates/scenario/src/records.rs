@@ -1,4 +1,4 @@
-//! Records that an experiment keeps of itself, for people and for reports.
+//! Records that an experiment stores about itself.
 
 use nextpair_models::{Evaluation, Origin};
 use serde::{Deserialize, Serialize};
@@ -9,74 +9,74 @@ use crate::Arm;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Round {
-    /// The seed of the draws and the first weights.
+    /// The seed of the draws and of the initial weights.
     pub seed: u64,
-    /// The strategy that chose; round 0 is shared by all and has none.
+    /// The strategy. All strategies share round 0, which has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub strategy: Option<Arm>,
-    /// From 0: how many batches were bought before it.
+    /// Number of batches bought before training, from 0.
     pub round: usize,
-    /// Items that are paired.
+    /// Number of paired items.
     pub paired: usize,
-    /// Pairs that the model learned from: items may have several captions.
+    /// Number of training pairs. An item may have several captions.
     pub pairs: usize,
-    /// Items that are still unpaired.
+    /// Number of unpaired items.
     pub pool: usize,
-    /// How the batch of this round was chosen; round 0 has none.
+    /// The batch of this round. Round 0 has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch: Option<Batch>,
-    /// How the model does on the test split, once for every number of folds that was asked for.
+    /// Evaluations on the test split, one for every number of folds.
     pub test: Vec<Evaluation>,
-    /// How it did on dev, where it was asked.
+    /// Evaluation on dev, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dev: Option<Evaluation>,
-    /// The epoch of its weights, from 1.
+    /// The epoch of the weights, from 1.
     pub epoch: usize,
-    /// The fingerprint of its weights.
+    /// The fingerprint of the weights.
     pub weights: String,
-    /// Who picked, trained and evaluated; older versions did not write it down.
+    /// Origins of the picks, the training and the evaluation. Older versions did not record them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub made_by: Vec<Origin>,
-    /// The time of every phase.
+    /// Time and memory by phase.
     pub phases: Vec<Phase>,
 }
 
-/// How a batch was chosen and what came back.
+/// The selection of a batch, and its annotation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Batch {
-    /// Items that were picked.
+    /// Number of picks.
     pub picked: usize,
-    /// Items that came back without the other half.
+    /// Number of picks that came back without their other half.
     pub skipped: usize,
-    /// Pairs that a noisy annotator made wrong on purpose.
+    /// Number of pairs that a noisy annotator made wrong on purpose.
     pub wrong: usize,
-    /// Items that the pool had.
+    /// Size of the pool.
     pub pool: usize,
-    /// Pool items with at least one hit, for strategies that look at hits.
+    /// Number of pool items with at least one hit, for strategies that use hits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hard_negatives: Option<u64>,
-    /// Picks without a hit, for strategies that look at hits.
+    /// Number of picks without a hit, for strategies that use hits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub without_hit: Option<usize>,
     /// The fingerprint of the picks.
     pub picks: String,
-    /// The fingerprint of what people said about them.
+    /// The fingerprint of the human answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answers: Option<String>,
-    /// The fingerprint of the features of the captions that they wrote, for models that take them.
+    /// The fingerprint of the features of new captions, for models on text features.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub captions: Option<String>,
 }
 
 impl Batch {
-    /// Percentage of the pool with at least one hit (Table 4 of the paper).
+    /// Returns the percentage of the pool with at least one hit (Table 4 of the paper).
     pub fn hard_negative_share(&self) -> Option<f64> {
         self.hard_negatives.map(|count| 100.0 * count as f64 / self.pool as f64)
     }
 }
 
-/// Time and memory of a part of a round.
+/// Time and memory of a phase of a round.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Phase {
@@ -84,42 +84,42 @@ pub struct Phase {
     pub name: String,
     /// Seconds.
     pub seconds: f64,
-    /// The most memory of the process meanwhile, in bytes, where the system tells.
+    /// Peak memory of the process in bytes, if the system reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<u64>,
 }
 
-/// Where and with what an experiment is made: `experiment.json`, or `run.json` in folders of older
-/// versions.
+/// The origin of an experiment: `experiment.json`, or `run.json` in folders of older versions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ExperimentManifest {
-    /// The version of the format, 1.
+    /// The format version, 1.
     pub nextpair_scenario: u32,
-    /// The version of nextpair that made it.
+    /// The version of nextpair that created it.
     pub version: String,
-    /// The vector unit that it was begun on; older versions did not write it down.
+    /// The vector unit it was started on. Older versions did not record it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unit: Option<String>,
     /// The name of the dataset.
     pub dataset: String,
-    /// Whether it was made up by a program. Whoever shows numbers about it says so.
+    /// Whether a program generated the dataset. Output must say so.
     pub synthetic: bool,
-    /// Items that could be paired: the whole of which shares are meant.
+    /// Number of items that could be paired. Shares refer to it.
     pub items: usize,
-    /// Where it ran.
+    /// The machine it was started on.
     pub machine: Machine,
-    /// Fingerprints of what must stay as it is: the items and features of the dataset, the words.
+    /// Fingerprints of files that must not change: items and features of the dataset, the
+    /// vocabulary.
     pub files: std::collections::BTreeMap<String, String>,
 }
 
-/// Where an experiment ran.
+/// The machine of an experiment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Machine {
-    /// The processor as it calls itself.
+    /// The model name of the CPU.
     pub cpu: String,
-    /// Threads that were used.
+    /// Number of threads.
     pub threads: usize,
     /// The operating system and the architecture.
     pub system: String,

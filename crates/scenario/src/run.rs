@@ -1,4 +1,4 @@
-//! An experiment: what is done in which order, and what is written down.
+//! Experiments that run: training, selection and annotation by round, with records of each step.
 
 mod captions;
 mod choose;
@@ -27,25 +27,25 @@ pub(crate) use create::corpus_of;
 pub use people::Waiting;
 use words::SeedWords;
 
-/// An opened experiment that this process may write to.
+/// An open experiment, locked for writing by this process.
 pub struct Scenario {
     folder: ExperimentFolder,
     experiment: Experiment,
     options: Options,
     manifest: ExperimentManifest,
     corpus: Corpus,
-    /// The words of all seeds, for models that read.
+    /// The vocabulary of all seeds, for models that read words.
     vocabulary: Option<Vocabulary>,
     seed_words: SeedWords,
     plan: Plan,
-    /// Shared by the lanes.
+    /// Item vectors, shared by the lanes.
     vectors: ItemVectors,
     /// The items of the test.
     test: Vec<usize>,
     done: Mutex<Done>,
-    /// Held while the model of a round 0, which several strategies may want, is opened or trained.
+    /// Held while the model of a round 0 is opened or trained: several strategies may need it.
     shared: Mutex<()>,
-    /// Who was let in besides the version and the unit that the experiment was begun with.
+    /// The accepted versions and vector units besides those of the manifest.
     continued_by: Vec<Origin>,
     note: Option<String>,
     _lock: FolderLock,
@@ -57,9 +57,9 @@ struct Done {
     journal: Journal,
 }
 
-/// Told what an experiment does.
+/// Receives the progress of an experiment.
 pub trait Observer: Progress {
-    /// A round is finished. `rounds` are all that are.
+    /// Called when a round is finished. `rounds` holds all finished rounds.
     fn finished(&self, round: &Round, rounds: &[Round]);
 }
 
@@ -68,38 +68,38 @@ impl Observer for () {
 }
 
 impl Scenario {
-    /// Where it lies.
+    /// Returns the folder of the experiment.
     pub fn folder(&self) -> &ExperimentFolder {
         &self.folder
     }
 
-    /// The settings.
+    /// Returns the settings.
     pub fn experiment(&self) -> &Experiment {
         &self.experiment
     }
 
-    /// Where and with what it was made.
+    /// Returns the manifest.
     pub fn manifest(&self) -> &ExperimentManifest {
         &self.manifest
     }
 
-    /// A note for whoever goes on with the experiment: who has worked on it.
+    /// Returns a note for the user if other versions or vector units have worked on the experiment.
     pub fn note(&self) -> Option<&str> {
         self.note.as_deref()
     }
 
-    /// The dataset as the model takes it.
+    /// Returns the dataset as inputs of the model.
     pub fn corpus(&self) -> &Corpus {
         &self.corpus
     }
 
-    /// How many items are paired in a round.
+    /// Returns the number of paired items in a round.
     pub fn paired(&self, round: usize) -> usize {
         self.plan.size(round)
     }
 
-    /// Images of dev by which the best of the last epochs is chosen. Without any, the weights of
-    /// the last epoch are kept.
+    /// Returns the number of dev images that choose the best of the last epochs. Without any, the
+    /// weights of the last epoch are kept.
     pub fn validation_images(&self) -> usize {
         let training = &self.experiment.training;
         match training.validate_last {
@@ -108,14 +108,14 @@ impl Scenario {
         }
     }
 
-    /// Human annotators: items that are neither learned from nor asked about, because they have
-    /// both halves but no split, and the training items are those of the split `train`.
+    /// Human annotators: returns the number of items that are neither trained on nor asked about,
+    /// because they have both halves but no split in a dataset with a split `train`.
     pub fn left_out(&self) -> usize {
         self.plan.left_out().len()
     }
 
-    /// Human annotators: items of the first pool that have both halves, which `initial` counts as
-    /// unpaired.
+    /// Human annotators: returns the number of items in the first pool that have both halves,
+    /// because `initial` counts them as unpaired.
     pub fn asked_again(&self) -> usize {
         match self.experiment.annotator {
             Annotator::Human => self.plan.unpaired_whole(),
@@ -123,13 +123,13 @@ impl Scenario {
         }
     }
 
-    /// The rounds that are finished, in the order in which they were.
+    /// Returns the finished rounds, in order of completion.
     pub fn rounds(&self) -> Vec<Round> {
         self.done().rounds.clone()
     }
 
     fn done(&self) -> MutexGuard<'_, Done> {
-        // Whoever panicked while holding it had not begun to change it.
+        // A thread that panicked with the lock had not begun to change the rounds.
         self.done.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,4 @@
-//! Asking the engine with a trained model: the pairs it learned from, and what else there is.
+//! Selection with a trained model, from pairs and a pool of its dataset.
 
 use std::collections::HashMap;
 
@@ -11,36 +11,36 @@ use nextpair_models::{Corpus, Encodings, Model, Pair};
 
 use crate::{Error, ItemVectors};
 
-/// A model, the pairs it learned from, and a pool; and how to choose from it.
+/// A model, its training pairs, a pool, and the settings of a selection.
 pub struct Selection<'a> {
-    /// Where pairs and pool are from.
+    /// The dataset of pairs and pool.
     pub corpus: &'a Corpus,
     /// The model.
     pub model: &'a Model,
-    /// The half that the pool has.
+    /// The side of the pool.
     pub side: Side,
-    /// Items, or captions where the pool is of texts.
+    /// Items, or captions if the pool holds texts.
     pub pool: &'a [usize],
-    /// What is paired.
+    /// The training pairs.
     pub pairs: &'a [Pair],
-    /// For strategies that look at distances of images.
+    /// Item vectors, for strategies based on distances of images.
     pub vectors: &'a ItemVectors,
     /// The strategy.
     pub strategy: StrategyName,
-    /// Which pairs take part, how hits count, and the seed.
+    /// Scope, weights of hits, and seed.
     pub settings: &'a Settings,
-    /// For strategies that look at distances.
+    /// The kind of item vectors, for strategies based on distances.
     pub features: ItemFeatures,
 }
 
 impl Selection<'_> {
-    /// `budget` picks. An error if the dataset changed meanwhile.
+    /// Picks `budget` items. Returns an error if the dataset changed meanwhile.
     pub fn select(&self, budget: usize, progress: &dyn Progress) -> Result<Picks, Error> {
         self.corpus
             .steady(|| Ok(self.problem(progress)?.select(self.strategy, budget, progress)?))
     }
 
-    /// The problem with all that the strategy needs: encoders run here, and nowhere later.
+    /// Returns the problem with all inputs of the strategy. All encoding happens here.
     pub fn problem(&self, progress: &dyn Progress) -> Result<Problem, Error> {
         let needs = self.strategy.needs();
         let rule =
@@ -57,7 +57,7 @@ impl Selection<'_> {
         Ok(problem.settings(self.settings.clone()).build()?)
     }
 
-    /// Pool and rivals against the anchors, as the model compares them.
+    /// Compares pool and rivals with the anchors, by the similarity of the model.
     fn compared(&self, rule: &Rule, progress: &dyn Progress) -> Result<ProblemBuilder, Error> {
         let pool = self.encode(self.side, self.pool, progress)?;
         let rivals = self.encode_pairs(self.side, rule, progress)?;
@@ -67,9 +67,9 @@ impl Selection<'_> {
         Ok(Problem::of_similarities(pool.into(), paired.into()))
     }
 
-    /// Looks at the numbers that nobody else does, of what the selection is about: a NaN or an
-    /// infinity must not pass in silence because of who is asked. Encoding looks at the others: the
-    /// pool and the pairs that take part, where hits are looked for.
+    /// Checks the features that the selection does not read: NaN or infinity must be an error for
+    /// every strategy. Encoding checks the others, which are the pool and the pairs in scope of
+    /// strategies that use hits.
     fn check_unread(&self, rule: Option<&Rule>, progress: &dyn Progress) -> Result<(), Error> {
         let mut unread = vec![true; self.pairs.len()];
         let (anchors, rivals) = rule.map_or((&[][..], &[][..]), |r| (r.anchors(), r.rivals()));
@@ -80,9 +80,10 @@ impl Selection<'_> {
             let own = pool.iter().copied().filter(|_| side == self.side);
             unread().map(|(pair, _)| half(pair, side)).chain(own).collect::<Vec<usize>>()
         });
-        match images.is_empty() && texts.is_empty() {
-            true => Ok(()),
-            false => Ok(self.corpus.check_finite(images, texts, progress)?),
+        if images.is_empty() && texts.is_empty() {
+            Ok(())
+        } else {
+            Ok(self.corpus.check_finite(images, texts, progress)?)
         }
     }
 
@@ -98,8 +99,9 @@ impl Selection<'_> {
         })
     }
 
-    /// One half of every pair, encoded. What several pairs share is encoded once, and pairs that
-    /// take no part are not at all: the first that does stands for them, and nobody looks.
+    /// Encodes one half of every pair. Halves that several pairs share are encoded once. Pairs out
+    /// of scope are not encoded: their rows are those of the first pair in scope, and are never
+    /// read.
     fn encode_pairs(
         &self,
         side: Side,
@@ -119,7 +121,7 @@ impl Selection<'_> {
         Ok(self.encode(side, &distinct, progress)?.arranged(order))
     }
 
-    /// One vector per item of the pool, and per half of the pairs on its side.
+    /// Returns one vector per pool item, and one per distinct half of the pairs on its side.
     fn features(&self, progress: &dyn Progress) -> Result<(Matrix, Matrix), Error> {
         let mut paired: Vec<usize> = self.pairs.iter().map(|pair| half(pair, self.side)).collect();
         paired.sort_unstable();
@@ -143,9 +145,9 @@ impl Selection<'_> {
     }
 }
 
-/// Pairs that share an image or a text are never rivals: one label per pair, `None` where every
-/// pair is alone. Texts are the same where their characters are, as captions stand in the dataset:
-/// an import takes blanks around them away and leaves the rest as it was written.
+/// Groups pairs that share an image or a text: they are never rivals. Returns one label per pair,
+/// or `None` if every pair is alone. Texts are compared as stored: the import has trimmed them and
+/// left the rest as written.
 pub fn groups(items: &Items, pairs: &[Pair]) -> Result<Option<Vec<u32>>, Error> {
     let mut texts: HashMap<String, u32> = HashMap::new();
     let mut labels = Vec::with_capacity(pairs.len());
@@ -165,7 +167,7 @@ pub fn groups(items: &Items, pairs: &[Pair]) -> Result<Option<Vec<u32>>, Error> 
     Ok((!alone).then_some(groups))
 }
 
-/// The half of a pair on a side: its item or its caption.
+/// Returns the half of a pair on a side: its item or its caption.
 fn half(pair: &Pair, side: Side) -> usize {
     match side {
         Side::Image => pair.item,

@@ -1,26 +1,26 @@
-//! Means, their intervals, and what resampling says.
+//! Means, intervals and the bootstrap.
 
 use nextpair_data::Draws;
 use serde::{Deserialize, Serialize};
 
-/// How sure intervals are.
+/// The confidence level of intervals.
 pub const CONFIDENCE: f64 = 0.95;
 
-/// A mean over repetitions, with its 95 % interval where there are at least two.
+/// A mean over repetitions, with its 95 % interval if there are at least two.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
     /// The mean.
     pub mean: f64,
-    /// Where the interval begins; one repetition has none.
+    /// Lower end of the interval. A single repetition has none.
     pub low: Option<f64>,
-    /// Where it ends.
+    /// Upper end of the interval.
     pub high: Option<f64>,
-    /// Repetitions.
+    /// Number of repetitions.
     pub count: usize,
 }
 
 impl Estimate {
-    /// Of values; nothing can be said of none.
+    /// Estimates the mean of values. Returns `None` without any.
     pub fn of(values: &[f64]) -> Option<Self> {
         let (mean, count) = (mean(values)?, values.len());
         let half = sample_sd(values).map(|sd| {
@@ -31,12 +31,12 @@ impl Estimate {
         Some(Estimate { mean, low, high, count })
     }
 
-    /// The interval, where there is one.
+    /// Returns the interval, if there is one.
     pub fn interval(&self) -> Option<(f64, f64)> {
         self.low.zip(self.high)
     }
 
-    /// Where the interval lies, seen from zero.
+    /// Returns the position of the interval relative to zero.
     pub fn verdict(&self) -> Verdict {
         match self.interval() {
             None => Verdict::NoInterval,
@@ -47,33 +47,33 @@ impl Estimate {
     }
 }
 
-/// Where an interval lies, seen from zero.
+/// The position of an interval relative to zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// All of it is above.
+    /// The interval is above zero.
     Above,
-    /// All of it is below.
+    /// The interval is below zero.
     Below,
-    /// It includes zero.
+    /// The interval includes zero.
     Unclear,
-    /// There is none: one repetition.
+    /// There is only one repetition, and no interval.
     NoInterval,
 }
 
-/// The mean of values, if there are any.
+/// Returns the mean of values, if there are any.
 pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// The standard deviation of a sample, which takes two values.
+/// Returns the sample standard deviation of at least two values.
 pub fn sample_sd(values: &[f64]) -> Option<f64> {
     let mean = mean(values).filter(|_| values.len() > 1)?;
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
     Some((squares / (values.len() - 1) as f64).sqrt())
 }
 
-/// The value that a Student-t variable stays below with this probability; NaN unless the
-/// probability is strictly between 0 and 1 and the degrees of freedom are positive.
+/// Returns the quantile of Student's t-distribution. NaN unless the probability is strictly between
+/// 0 and 1 and the degrees of freedom are positive.
 pub fn student_t_quantile(probability: f64, freedom: f64) -> f64 {
     if !(probability > 0.0 && probability < 1.0 && freedom > 0.0) {
         return f64::NAN;
@@ -82,7 +82,7 @@ pub fn student_t_quantile(probability: f64, freedom: f64) -> f64 {
         return -student_t_quantile(1.0 - probability, freedom);
     }
     // P(T > t) = I_x(freedom / 2, 1 / 2) / 2 with x = freedom / (freedom + t^2), which falls as t
-    // grows: bisection on a bracket that doubles until it holds the answer.
+    // grows. Bisect on a bracket that doubles until it holds the answer.
     let beyond = |t: f64| incomplete_beta(freedom / (freedom + t * t), freedom / 2.0, 0.5) / 2.0;
     let (mut low, mut high) = (0.0, 1.0);
     while beyond(high) > 1.0 - probability && high < 1e300 {
@@ -90,16 +90,17 @@ pub fn student_t_quantile(probability: f64, freedom: f64) -> f64 {
     }
     for _ in 0..200 {
         let middle = f64::midpoint(low, high);
-        match beyond(middle) > 1.0 - probability {
-            true => low = middle,
-            false => high = middle,
+        if beyond(middle) > 1.0 - probability {
+            low = middle;
+        } else {
+            high = middle;
         }
     }
     f64::midpoint(low, high)
 }
 
-/// The regularised incomplete beta function `I_x(a, b)`, by its continued fraction, evaluated with
-/// Lentz's method on the side where it converges fast.
+/// Returns the regularised incomplete beta function `I_x(a, b)`, from its continued fraction by
+/// Lentz's method, on the side where it converges fast.
 fn incomplete_beta(x: f64, a: f64, b: f64) -> f64 {
     if x <= 0.0 || x >= 1.0 {
         return x.clamp(0.0, 1.0);
@@ -132,7 +133,7 @@ fn ln_beta(a: f64, b: f64) -> f64 {
     ln_gamma(a) + ln_gamma(b) - ln_gamma(a + b)
 }
 
-/// Stirling's series, for arguments that the recurrence has moved far enough out.
+/// Returns `ln gamma(x)` by Stirling's series, after the recurrence has made `x` large enough.
 fn ln_gamma(mut x: f64) -> f64 {
     let mut shift = 0.0;
     while x < 12.0 {
@@ -144,9 +145,9 @@ fn ln_gamma(mut x: f64) -> f64 {
     (x - 0.5) * x.ln() - x + 0.5 * std::f64::consts::TAU.ln() + series - shift
 }
 
-/// The middle 95 % of what a statistic is on resamples of `count` repetitions, drawn with
-/// replacement. Resamples on which it is undefined are left out; above 5 % of them there is no
-/// interval, and with one repetition neither.
+/// Returns the central 95 % of a statistic over bootstrap resamples of `count` repetitions.
+/// Resamples with an undefined statistic are left out. Returns `None` if they exceed 5 %, or with a
+/// single repetition.
 pub fn bootstrap(
     count: usize,
     resamples: usize,
@@ -170,7 +171,7 @@ pub fn bootstrap(
     Some((quantile(&values, outside), quantile(&values, 1.0 - outside)))
 }
 
-/// A quantile of sorted values, between two of them where it falls there.
+/// Returns a quantile of sorted values, with linear interpolation.
 fn quantile(sorted: &[f64], share: f64) -> f64 {
     let place = share * (sorted.len() - 1) as f64;
     let (below, above) = (place.floor() as usize, place.ceil() as usize);

@@ -1,4 +1,4 @@
-//! Experiments to look at, finished or not.
+//! Experiments opened for reading, finished or not.
 
 use std::path::Path;
 
@@ -11,14 +11,14 @@ use crate::plan::{Plan, text_of};
 use crate::run::corpus_of;
 use crate::{Arm, Error, Experiment, ExperimentFolder, ExperimentManifest, Round, VocabularyOf};
 
-/// An experiment to look at: what was asked for, and what is known so far.
+/// An experiment opened for reading: its settings and its results so far.
 #[derive(Clone, Debug)]
 pub struct Study {
-    /// Where it lies.
+    /// The folder of the experiment.
     pub folder: ExperimentFolder,
     /// The settings.
     pub experiment: Experiment,
-    /// Where and with what it ran.
+    /// The manifest.
     pub manifest: ExperimentManifest,
     /// The finished rounds, by seed, round and strategy, in the order of the experiment.
     pub rounds: Vec<Round>,
@@ -42,7 +42,7 @@ impl Study {
         Ok(Study { folder, experiment, manifest, rounds })
     }
 
-    /// The rounds of a strategy and a seed, from the shared round 0 on, as far as they are known.
+    /// Returns the finished rounds of a strategy and a seed, beginning with the shared round 0.
     pub fn lane(&self, seed: u64, strategy: &Arm) -> Vec<&Round> {
         let of_lane = |round: &&Round| {
             round.seed == seed && round.strategy.as_ref().is_none_or(|other| other == strategy)
@@ -52,23 +52,22 @@ impl Study {
         rounds
     }
 
-    /// A dataset as the models of a seed took it: captions without features are not in its pool.
+    /// Returns a dataset as inputs of the models of a seed. Captions without features are not in
+    /// its pool.
     pub fn corpus(&self, seed: u64, dataset: Dataset) -> Result<Corpus, Error> {
         let own = self.experiment.vocabulary == Some(VocabularyOf::Paired);
         let path = if own { self.folder.seed_vocabulary(seed) } else { self.folder.vocabulary() };
-        let words = match self.experiment.model.reads_words() {
-            true => Some(Vocabulary::read(&path)?),
-            false => None,
-        };
+        let words =
+            if self.experiment.model.reads_words() { Some(Vocabulary::read(&path)?) } else { None };
         corpus_of(&self.experiment, dataset, words.as_ref())
     }
 
-    /// The items that are unpaired while those of `paired` are not, in the order of the dataset.
+    /// Returns the pool while `paired` items are paired, in the order of the dataset.
     pub fn pool(&self, corpus: &Corpus, paired: &[usize]) -> Result<Vec<usize>, Error> {
         Ok(Plan::new(&self.experiment, corpus)?.pool(paired))
     }
 
-    /// The caption that stands for an item in a pool of texts.
+    /// Returns the caption that represents an item in a pool of texts.
     pub fn text_of(&self, corpus: &Corpus, item: usize, seed: u64) -> Option<usize> {
         text_of(corpus, item, self.experiment.training.captions, seed)
     }

@@ -1,4 +1,4 @@
-//! The pool of a trained model: what it did not learn from.
+//! The pool of a trained model: items that it was not trained on.
 
 use std::collections::BTreeMap;
 
@@ -11,13 +11,13 @@ use nextpair_models::{Choice, Corpus, Pair};
 pub struct Unpaired {
     /// The item.
     pub item: usize,
-    /// What there is of it on the pool's side: the item itself, or the caption that stands for it.
+    /// The item, or the caption that represents it in a pool of texts.
     pub own: usize,
 }
 
-/// The items of a corpus that are in none of `pairs` and have the pool's side, among those of the
-/// split train or without a split. A caption stands for its item as `captions` and `seed` chose when
-/// the model was trained; of all captions the first.
+/// Returns the items that are in none of `pairs` and have the side of the pool, among those of the
+/// split train or without a split. In a pool of texts, the caption of an item is the one that
+/// `captions` and `seed` choose for training, or the first if they choose all.
 pub fn unpaired(
     corpus: &Corpus,
     pairs: &[Pair],
@@ -43,7 +43,7 @@ pub fn unpaired(
     (0..items.len()).filter(|&item| !paired[item]).filter(to_train).filter_map(own).collect()
 }
 
-/// Item ids of pairs, with the number of the caption where an item has several pairs.
+/// Returns the item ids of pairs, with the number of the caption if an item has several pairs.
 pub fn pair_names(corpus: &Corpus, pairs: &[Pair]) -> Vec<String> {
     let items = corpus.dataset().items();
     let mut counts: BTreeMap<usize, usize> = BTreeMap::new();

@@ -1,4 +1,5 @@
-//! The annotation app under load: everybody answers, the lead watches, then all is counted.
+//! The annotation app under load: annotators answer, the lead watches, then all answers are
+//! checked.
 
 mod together;
 
@@ -19,45 +20,45 @@ const USAGE: &str =
   loopback only";
 const FOLDER: &str = "target/crowd";
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The lead's page asks as often as this.
+/// Polling interval of the lead's page.
 const POLL: Duration = Duration::from_secs(2);
-/// How long people who think are watched.
+/// Duration of a measurement with annotators who think.
 const WATCHED: Duration = Duration::from_secs(20);
 
 struct Options {
     tasks: usize,
     annotators: usize,
-    /// How much has happened before two processes are measured.
+    /// Number of events in the database before two processes are measured.
     events: usize,
     out: String,
 }
 
-/// How it went with one database and one way of working.
+/// The result with one database and one way of working.
 struct Outcome {
     database: &'static str,
     pace: &'static str,
     answers: usize,
     seconds: f64,
-    /// Milliseconds, sorted.
+    /// Times of submits in milliseconds, sorted.
     submits: Vec<f64>,
-    /// What 99 % of them took inside the app, by its own count: no more milliseconds than this.
+    /// 99th percentile inside the app in milliseconds, as an upper bound from its own histogram.
     inside: f64,
     overviews: Vec<f64>,
     retries: usize,
-    /// Answers of people who had the task that were not taken.
+    /// Number of refused answers to tasks that the annotator held.
     refused: usize,
     peak_bytes: u64,
-    /// How long the app took to listen again after a kill, in seconds.
+    /// Seconds until the app listened again after a kill.
     start: f64,
 }
 
-/// `cargo xtask bench annotate`.
+/// Runs `cargo xtask bench annotate`.
 pub(super) fn run(flags: &[String]) -> Result<()> {
     let options = Options::parse(flags)?;
     servers::ensure_installed()?;
     let binary = ours::build()?.canonicalize()?;
     let postgres = Postgres::start()?;
-    // A few of everything, so that there is something to get wrong.
+    // A few of each, to provoke errors.
     let hasty = Habits { twice: 0.01, undo: 0.01, skip: 0.02, ..Habits::default() };
     let thinking = Habits { think: Duration::from_secs(2), ..hasty };
     let mut outcomes = Vec::new();
@@ -112,8 +113,8 @@ impl Options {
     }
 }
 
-/// Lets everybody work until all tasks are done or the time is over. Nothing is measured unless
-/// every answer is there, once and under its author's name, also after a kill.
+/// Lets the crowd work until all tasks are done or the time is over. The result counts only if
+/// every answer is stored once under its author's name, also after a kill.
 fn measure(
     mut server: Server,
     habits: Habits,
@@ -139,8 +140,8 @@ fn measure(
     Ok(Outcome { answers, seconds, inside, peak_bytes, start, ..Outcome::of(&logs, overviews) })
 }
 
-/// Polls as the lead's page does until everybody is done or has to stop: milliseconds of every
-/// poll, and the seconds that it took.
+/// Polls like the lead's page until the crowd is done or the time is over. Returns the milliseconds
+/// of every poll, and the total seconds.
 fn watch(crowd: &Crowd, lead: &Client, limit: Option<Duration>) -> Result<(Vec<f64>, f64)> {
     let began = Instant::now();
     let mut polls = Vec::new();
@@ -160,7 +161,7 @@ fn watch(crowd: &Crowd, lead: &Client, limit: Option<Duration>) -> Result<(Vec<f
 }
 
 impl Outcome {
-    /// What people and the lead saw.
+    /// Collects the measurements of annotators and of the lead.
     fn of(logs: &[Log], overviews: Vec<f64>) -> Self {
         let in_order = |mut times: Vec<f64>| {
             times.sort_by(f64::total_cmp);
@@ -217,8 +218,8 @@ impl Outcome {
     }
 }
 
-/// The end, in milliseconds, of the first bucket of the app's own histogram that has a share of all
-/// submits.
+/// Returns a quantile of submits from the app's own histogram: the upper end of its bucket, in
+/// milliseconds.
 fn within(metrics: &str, share: f64) -> Result<f64> {
     let buckets = metrics.lines().filter_map(|line| {
         let rest = line.strip_prefix("nextpair_submit_seconds_bucket{le=\"")?;
@@ -231,13 +232,13 @@ fn within(metrics: &str, share: f64) -> Result<f64> {
     first.map(|(end, _)| end * 1e3).context("a histogram that does not add up")
 }
 
-/// The time that a share of them did not exceed; they are sorted.
+/// Returns a quantile of sorted times.
 fn quantile(times: &[f64], share: f64) -> f64 {
     let at = (times.len() as f64 * share).ceil() as usize;
     times.get(at.max(1) - 1).copied().unwrap_or(f64::NAN)
 }
 
-/// Prints the table, and keeps it.
+/// Prints the table and writes it to a file.
 fn record(options: &Options, outcomes: &[Outcome]) -> Result<()> {
     let (date, machine) = (machine::today()?, machine::describe()?);
     let mut text = format!(

@@ -1,10 +1,10 @@
-//! Whether a rival's answer is ours, up to the rounding of its single precision.
+//! Compares a rival's answer with ours, up to rounding in single precision.
 
 use std::collections::{HashMap, HashSet};
 
 use anyhow::{Result, ensure};
 
-/// One of our picks, exact.
+/// One of our picks, with its exact score.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Pick {
     pub(super) index: u64,
@@ -12,40 +12,40 @@ pub(super) struct Pick {
     pub(super) hits: Option<u64>,
 }
 
-/// How far beyond the budget we know the exact order.
+/// Number of picks beyond the budget whose exact order is known.
 pub(super) const SLACK: usize = 16;
-/// Picks in which an answer may differ at the end of the budget, where scores tie.
+/// Maximum number of picks that may differ at the end of the budget, where scores tie.
 const BOUNDARY: usize = 4;
-/// What single precision may do to one similarity, and to a distance relative to it.
+/// Rounding error of a similarity in single precision, and relative error of a distance.
 const ROUNDING: f64 = 1e-6;
 
-/// What lightly-mundig may do to a distance, relative to it. It is coarser than single precision,
-/// and the more so the more is selected: it seems to sum logarithms over all that was selected.
+/// Relative error of a distance by lightly-mundig. It is coarser than single precision and grows
+/// with the selection: it seems to sum logarithms over all selected items.
 const COARSE: f64 = 1e-3;
 
-/// How an accepted answer differs.
+/// The differences of an accepted answer.
 #[derive(Clone, Debug)]
 pub(super) struct Agreement {
-    /// Picks that are not among ours.
+    /// Number of picks that are not among ours.
     pub(super) others: usize,
-    /// Positions that hold another item than ours.
+    /// Number of positions with another item than ours.
     pub(super) moved: usize,
-    /// The most by which a later pick's exact score exceeds an earlier one's; of a coarse answer
-    /// the most, relative, by which a pick was not the farthest.
+    /// The largest amount by which a later pick's exact score exceeds an earlier one's. For a
+    /// coarse answer, the largest relative shortfall of a pick from the farthest item.
     pub(super) error: f64,
-    /// Whether it had to be judged by [`compare_coarse`].
+    /// Whether [`compare_coarse`] judged the answer.
     pub(super) coarse: bool,
 }
 
 impl Pick {
-    /// The error that a rival's score of this item may have: every hit adds one similarity.
+    /// Returns the rounding error of a rival's score of this item: every hit adds one similarity.
     fn rounding(&self) -> f64 {
         ROUNDING * self.hits.map_or(self.score, |hits| hits as f64)
     }
 }
 
-/// Accepts `picks` if, by exact scores, no pick comes after one that is worse than it by more
-/// than both their roundings. What the rival left out counts as coming after all it picked.
+/// Accepts `picks` if their exact scores descend, up to the rounding of each two picks. Items that
+/// the rival left out count as coming after its picks.
 pub(super) fn compare(reference: &[Pick], budget: usize, picks: &[u64]) -> Result<Agreement> {
     ensure!(picks.len() == budget, "{} picks for a budget of {budget}", picks.len());
     let chosen: HashSet<u64> = picks.iter().copied().collect();
@@ -78,8 +78,8 @@ pub(super) fn compare(reference: &[Pick], budget: usize, picks: &[u64]) -> Resul
     Ok(Agreement { others: boundary, moved, error: inversion, coarse: false })
 }
 
-/// Accepts a core-set if each of its picks was the farthest item, but for `shortfall`, given the
-/// picks before it. One early pick that differs changes later ones, so the set may be another.
+/// Accepts a core-set if each pick was the farthest item given the picks before it, up to
+/// `shortfall`. One different pick early on changes later ones, so the set may differ.
 pub(super) fn compare_coarse(ours: &[Pick], picks: &[u64], shortfall: f64) -> Result<Agreement> {
     let (budget, count) = (ours.len(), picks.len());
     ensure!(count == budget, "{count} picks for a budget of {budget}");

@@ -1,4 +1,4 @@
-//! The cases: sizes, distributions, and their files under `target/bench-data`.
+//! The cases: sizes, distributions, and files under `target/bench-data`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::succeed;
 
-/// Correlation of an image and its text.
+/// Correlation between an image and its text.
 const RHO: f64 = 0.7;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub(super) enum Bench {
 pub(super) struct Case {
     pub(super) name: &'static str,
     pub(super) pool: usize,
-    /// Pairs, or centres.
+    /// Number of pairs, or of centres.
     pub(super) pairs: usize,
     pub(super) dim: usize,
     pub(super) budget: usize,
@@ -92,7 +92,7 @@ impl Bench {
 }
 
 impl Case {
-    /// What the generator is told.
+    /// Returns the parameters of the generator.
     pub(super) fn parameters(&self, bench: Bench, seed: u64) -> Value {
         let mut parameters = json!({
             "bench": bench.name(),
@@ -108,7 +108,7 @@ impl Case {
         parameters
     }
 
-    /// The folder of the case's files, made unless it is there.
+    /// Returns the folder of the case's files, generating them if necessary.
     pub(super) fn data(&self, bench: Bench, seed: u64, python: &Path) -> Result<PathBuf> {
         let (name, pool, pairs, dim) = (self.name, self.pool, self.pairs, self.dim);
         let all = Path::new("target/bench-data");
@@ -117,7 +117,7 @@ impl Case {
             return Ok(folder);
         }
         eprintln!("{name}: generating {}", folder.display());
-        // Half-written data never has the final name.
+        // Partial data never has the final name.
         let half = all.join(format!("{name}.half"));
         std::fs::create_dir_all(&half).with_context(|| half.display().to_string())?;
         let parameters = self.parameters(bench, seed).to_string();
@@ -126,7 +126,7 @@ impl Case {
         Ok(folder)
     }
 
-    /// Similarities (select) that the definition asks for.
+    /// Returns the number of similarities by definition, for select.
     pub(super) fn similarities(&self) -> f64 {
         self.pairs as f64 * (self.pool + self.pairs) as f64
     }

@@ -1,17 +1,17 @@
-//! The rate the product alone reaches: what a dense search could at best come to.
+//! The throughput of matrix products alone: an upper bound for dense search.
 
 use std::time::{Duration, Instant};
 
 use nextpair_engine::product;
 
-/// Rows and columns of a tile, as the engine cuts them.
+/// Rows and columns of a tile, as in the engine.
 const ROWS: usize = 252;
 const COLUMNS: usize = 512;
-/// Tiles of columns that are visited in turn, as 10,000 anchors are.
+/// Number of column tiles to visit in turn, as for 10,000 anchors.
 const BLOCKS: usize = 20;
 const TIME: Duration = Duration::from_secs(2);
 
-/// Floating-point operations per second of single-threaded products on every thread at once.
+/// Returns the FLOPS of single-threaded products on all threads at once.
 pub(super) fn measure(dim: usize, threads: usize) -> f64 {
     let values = |count: usize| -> Vec<f32> {
         (0..count).map(|i| (i * 7919 % 1013) as f32 / 1013.0 - 0.5).collect()
@@ -24,7 +24,7 @@ pub(super) fn measure(dim: usize, threads: usize) -> f64 {
         let work = || {
             let rows = values(ROWS * dim);
             let mut tile = vec![0.0; ROWS * COLUMNS];
-            // Once unmeasured: the first product finds out which kernel to use.
+            // Warm up: the first product chooses a kernel.
             multiply(&rows, &columns[..COLUMNS * dim], &mut tile);
             let (began, mut tiles) = (Instant::now(), 0);
             while began.elapsed() < TIME {

@@ -1,4 +1,4 @@
-//! `cargo xtask bench embed`: features of images and captions against ONNX Runtime.
+//! `cargo xtask bench embed`: features of images and captions, compared with ONNX Runtime.
 
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Write as _};
@@ -25,12 +25,12 @@ const USAGE: &str = "cargo xtask bench embed --images DIR --image-model ONNX [FL
   --venv DIR           a Python environment that has bench/embed-requirements.txt
   --out DIR            folder of the record, bench/results unless told otherwise";
 
-/// What the rival may choose from: one image a thread, or batches on all threads.
+/// Settings of the rival: one image per thread, or batches on all threads.
 const SETTINGS: [&str; 4] = ["workers", "8", "16", "32"];
-/// The least cosine of our row of an image and the rival's: decoders and resizers differ.
+/// Minimum cosine between our row of an image and the rival's: decoders and resizers differ.
 const IMAGE_AGREEMENT: f64 = 0.998;
-/// The least and the mean cosine of captions: where a graph quantises as it goes, the last bit of
-/// a sum decides how a number is rounded to 8 bits, and the rest of the graph goes with it.
+/// Minimum and mean cosine of captions. In graphs with dynamic quantisation, the last bit of a sum
+/// decides how a number is rounded to 8 bits, and changes everything after it.
 const TEXT_AGREEMENT: (f64, f64) = (0.985, 0.998);
 const FOLDER: &str = "target/bench-data/embed";
 
@@ -45,7 +45,7 @@ struct Options {
     out: PathBuf,
 }
 
-/// One side: who took how long in which round.
+/// One side: times of each contestant by round.
 struct Side {
     what: &'static str,
     count: usize,
@@ -53,7 +53,7 @@ struct Side {
     cosines: Cosines,
 }
 
-/// How our rows agree with the rival's.
+/// Cosines between our rows and the rival's.
 #[derive(Clone, Copy)]
 struct Cosines {
     least: f64,
@@ -105,7 +105,7 @@ impl Options {
     }
 }
 
-/// The lists that everyone reads, and the dataset that we embed anew in every round.
+/// The input lists, and the dataset that we embed anew in every round.
 struct Work<'a> {
     binary: &'a Path,
     images: Vec<String>,
@@ -122,7 +122,7 @@ impl<'a> Work<'a> {
         images.sort();
         ensure!(!images.is_empty(), "{}: no images", options.images.display());
         std::fs::write(format!("{FOLDER}/images.txt"), images.join("\n"))?;
-        // Captions hang on the first image, so that one dataset serves both sides.
+        // Attach the captions to the first image, so that one dataset serves both sides.
         let captions = match &options.texts {
             Some((_, file)) => std::fs::read_to_string(file)?.lines().map(str::to_owned).collect(),
             None => Vec::new(),
@@ -140,7 +140,7 @@ impl<'a> Work<'a> {
         Ok(Work { binary, images, captions: captions.len() })
     }
 
-    /// Embeds one side in a fresh dataset: the time of the whole process, and the rows.
+    /// Embeds one side in a fresh dataset. Returns the time of the whole process, and the rows.
     fn ours(&self, options: &Options, side: &str) -> Result<(f64, Vec<Vec<f64>>)> {
         let dataset = Path::new(FOLDER).join("dataset");
         if dataset.exists() {
@@ -257,7 +257,7 @@ fn measure_texts(options: &Options, work: &Work<'_>, rival: &mut Rival) -> Resul
     Ok(Side { what: "captions", count: work.captions, contestants, cosines })
 }
 
-/// Builds the runtimes that were considered; tract takes minutes.
+/// Builds the candidate runtimes. tract takes minutes.
 fn build_candidates() -> Result<PathBuf> {
     let mut build = cargo(&["build", "--release", "--manifest-path", "bench/runtimes/Cargo.toml"]);
     succeed(build.args(["--target-dir", "target/bench-runtimes"]))?;
@@ -303,7 +303,7 @@ impl Rival {
         Ok(rival)
     }
 
-    /// Where it writes its rows.
+    /// Returns the path of its rows.
     fn rows() -> PathBuf {
         Path::new(FOLDER).join("rival.npy")
     }
@@ -329,7 +329,7 @@ impl Drop for Rival {
     }
 }
 
-/// Prints the tables, and keeps them with every time.
+/// Prints the tables, and writes them with all times.
 fn record(options: &Options, sides: &[Side], versions: &Value) -> Result<()> {
     let mut text = String::new();
     for side in sides {

@@ -1,4 +1,4 @@
-//! Where and with what a record was made. No names or folders of the machine.
+//! The machine and versions behind a record, without names or folders of the machine.
 
 use std::process::Command;
 
@@ -36,7 +36,7 @@ pub(super) fn describe() -> Result<Value> {
     }))
 }
 
-/// Today, from the system's clock.
+/// Returns today's date from the system clock.
 pub(super) fn today() -> Result<String> {
     said("date", &["-u", "+%F"])
 }

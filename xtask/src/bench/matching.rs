@@ -1,4 +1,4 @@
-//! Text-IMRAM against PyTorch: what `bench train` and `bench score` have in common.
+//! Text-IMRAM compared with PyTorch: shared parts of `bench train` and `bench score`.
 
 mod input;
 mod rival;
@@ -16,41 +16,41 @@ use super::rivals;
 use input::{LENGTH, REGIONS};
 use rival::Rival;
 
-/// As published, and the same rearranged procedure as ours.
+/// The published procedure, and the same one rearranged like ours.
 const RIVALS: [&str; 2] = ["published", "rearranged"];
-/// Images and captions that `rearranged` may score at a time; the fastest are kept for it.
+/// Tile sizes of `rearranged`, in images and captions. It uses its fastest one.
 const TILES: [[usize; 2]; 6] = [[8, 8], [4, 16], [32, 4], [4, 32], [2, 64], [8, 32]];
 
-/// One bench: its cases and how they are run and judged.
+/// A benchmark: its cases, and how to run and judge them.
 pub(super) struct Bench {
     pub(super) name: &'static str,
     pub(super) cases: &'static [Case],
-    /// How far our answer is from a rival's; an error if that is too far.
+    /// Returns the distance between our answer and a rival's, or an error if it is too large.
     pub(super) compare: fn(&[f64], &[f64]) -> Result<f64>,
 }
 
 #[derive(Debug)]
 pub(super) struct Case {
     pub(super) name: &'static str,
-    /// What is asked of the rivals: `step` or `score`.
+    /// The request to the rivals: `step` or `score`.
     pub(super) run: &'static str,
-    /// Images and captions, as many of each.
+    /// Number of images, and of captions.
     pub(super) pairs: usize,
     /// Dimensions of a region and of a word.
     pub(super) dim: usize,
-    /// Calls of a turn, so that it is not over at once.
+    /// Calls per turn, so that a turn is long enough to time.
     pub(super) calls: usize,
 }
 
 struct Contestant {
     name: String,
     side: Rival,
-    /// How far the rival's answers were from ours at most.
+    /// Largest distance of the rival's answers from ours.
     off: f64,
     seconds: Vec<f64>,
 }
 
-/// Runs the cases and keeps the record.
+/// Runs the cases and writes the record.
 pub(super) fn run(bench: &Bench, flags: &[String]) -> Result<()> {
     let options = Options::parse(flags)?;
     options.refuse_sizes()?;
@@ -82,7 +82,7 @@ pub(super) fn run(bench: &Bench, flags: &[String]) -> Result<()> {
     report::write(bench.name, &options, &versions, records, &tables)
 }
 
-/// Answers first, then turns; every answer of every turn is compared.
+/// Compares answers first, then times in turns. Every answer of every turn is compared.
 fn measure(bench: &Bench, case: &Case, all: &mut [Contestant], rounds: usize) -> Result<()> {
     eprintln!("{}: answers", case.name);
     let reference = all[0].side.turn().context("nextpair")?.answer;
@@ -98,7 +98,7 @@ fn measure(bench: &Bench, case: &Case, all: &mut [Contestant], rounds: usize) ->
     }
     for round in 0..rounds {
         eprintln!("{}: round {} of {rounds}", case.name, round + 1);
-        // Everyone is first in some round.
+        // Each contestant goes first in some round.
         for turn in 0..all.len() {
             let at = (round + turn) % all.len();
             let seconds = judge(&mut all[at])?;
@@ -113,7 +113,7 @@ impl Contestant {
         Contestant { name: name.to_string(), side, off: 0.0, seconds: Vec::new() }
     }
 
-    /// How many times our time it takes: of the medians, and round by round.
+    /// Returns its time relative to ours: of the medians, and by round.
     fn ratio(&self, ours: &[f64]) -> Spread {
         let rounds: Vec<f64> = self.seconds.iter().zip(ours).map(|(t, o)| t / o).collect();
         let median = spread(&self.seconds).median / spread(ours).median;
@@ -170,7 +170,7 @@ fn record(case: &Case, seed: u64, contestants: &[Contestant]) -> Value {
     })
 }
 
-/// Where files of these benches are.
+/// Returns the folder for files of these benchmarks.
 fn folder() -> PathBuf {
     PathBuf::from("target/bench-data/matching")
 }

@@ -1,16 +1,16 @@
-//! The peak memory of another process, from Linux's status file.
+//! Peak memory of another process, from `/proc`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Bytes; zero where the system does not tell.
+/// Peak memory in bytes; zero if the system does not report it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Memory {
-    /// What the process allocated, sampled every few milliseconds.
+    /// Anonymous memory, sampled every few milliseconds.
     pub(super) anonymous: u64,
-    /// With the files it mapped; the kernel's own high-water mark.
+    /// Resident memory including mapped files: the high-water mark of the kernel.
     pub(super) resident: u64,
 }
 
@@ -39,12 +39,12 @@ impl Watch {
 
     pub(super) fn stop(self) -> Memory {
         self.stop.store(true, Ordering::Relaxed);
-        // The thread only reads a file; if it panicked nothing was measured.
+        // The thread only reads a file. If it panicked, nothing was measured.
         self.thread.join().unwrap_or_default()
     }
 }
 
-/// The most that a process had in memory so far, with the files it mapped.
+/// Returns the peak resident memory of a process so far, including mapped files.
 pub(super) fn peak(process: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{process}/status"));
     bytes(&status.unwrap_or_default(), "VmHWM:")

@@ -1,4 +1,4 @@
-//! What was typed.
+//! Flags of the benchmarks.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -86,7 +86,7 @@ impl Options {
         self.only.is_empty() || self.only.iter().any(|name| name == case)
     }
 
-    /// The case with the sizes that were typed.
+    /// Returns the case with the sizes given as flags.
     pub(super) fn sized(&self, case: Case) -> Case {
         let pool = self.pool.unwrap_or(case.pool);
         Case {
@@ -98,14 +98,14 @@ impl Options {
         }
     }
 
-    /// An error if sizes were typed, for a bench whose cases have but one.
+    /// Returns an error if sizes were given, for benchmarks with fixed sizes.
     pub(super) fn refuse_sizes(&self) -> Result<()> {
         let sizes = [self.pool, self.pairs, self.dim, self.budget];
         ensure!(sizes.iter().all(Option::is_none), "this bench has sizes of its own\n{USAGE}");
         Ok(())
     }
 
-    /// The rivals that run where those of `usual` do unless told otherwise.
+    /// Returns the rivals to run: those given as flags, or `usual`.
     pub(super) fn rivals<'a>(&'a self, usual: &[&'a str]) -> Vec<&'a str> {
         match &self.rivals {
             Some(names) => names.iter().map(String::as_str).collect(),
@@ -113,7 +113,7 @@ impl Options {
         }
     }
 
-    /// Where the record goes.
+    /// Returns the folder of the record.
     pub(super) fn out(&self) -> PathBuf {
         let sizes = [self.pool, self.pairs, self.dim, self.budget];
         let standard =

@@ -22,14 +22,14 @@ pub(super) struct Ours<'a> {
 pub(super) struct Run {
     pub(super) seconds: f64,
     pub(super) picks: Vec<Pick>,
-    /// Zero unless watched.
+    /// Zero unless measured.
     pub(super) memory: Memory,
-    /// Peak anonymous bytes as the program's own summary says.
+    /// Peak anonymous bytes in the program's own summary.
     pub(super) reported_peak: u64,
 }
 
-/// Builds the binary and says where it is. Of the whole workspace, as the tests are: other features
-/// of what we depend on would be compiled anew.
+/// Builds the binary and returns its path. It builds the whole workspace, like the tests: other
+/// features of dependencies would be compiled again.
 pub(crate) fn build() -> Result<PathBuf> {
     let mut build = cargo(&["build", "--release", "--workspace", "--bin", "nextpair"]);
     let output = build.arg("--message-format=json").stderr(Stdio::inherit()).output()?;

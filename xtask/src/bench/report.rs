@@ -1,4 +1,4 @@
-//! What was measured: a table to read and a record to keep.
+//! Results of benchmarks: a table and a record.
 
 use std::fmt::Write;
 
@@ -11,7 +11,7 @@ use super::machine;
 use super::memory::Memory;
 use super::options::Options;
 
-/// Who ran: we, without an agreement, or a rival.
+/// A contestant: our side, without an agreement, or a rival.
 pub(super) struct Contestant {
     pub(super) name: String,
     pub(super) chunk: Option<usize>,
@@ -26,14 +26,14 @@ pub(super) struct Contestant {
 pub(super) struct CaseReport {
     pub(super) case: Case,
     pub(super) bench: Bench,
-    /// We come first.
+    /// All contestants, beginning with ours.
     pub(super) contestants: Vec<Contestant>,
-    /// Operations per second of the product alone, one a round.
+    /// Operations per second of the product alone, by round.
     pub(super) ceiling: Vec<f64>,
     pub(super) versions: Value,
 }
 
-/// Median, smallest, largest.
+/// Median, smallest and largest value.
 pub(super) struct Spread {
     pub(super) median: f64,
     pub(super) low: f64,
@@ -66,7 +66,7 @@ impl Contestant {
 }
 
 impl CaseReport {
-    /// How many times our time a contestant takes: of the medians, and round by round.
+    /// Returns the time of a contestant relative to ours: of the medians, and by round.
     fn ratio(&self, of: &Contestant) -> Spread {
         let ours = &self.contestants[0].seconds;
         let rounds: Vec<f64> = of.seconds.iter().zip(ours).map(|(t, o)| t / o).collect();
@@ -74,7 +74,7 @@ impl CaseReport {
         Spread { median, ..spread(&rounds) }
     }
 
-    /// Operations per second that the definition would have taken in our time.
+    /// Returns the operations of the definition per second of our time.
     fn our_rate(&self) -> f64 {
         let operations = 2.0 * self.case.similarities() * self.case.dim as f64;
         operations / spread(&self.contestants[0].seconds).median
@@ -94,11 +94,10 @@ impl CaseReport {
             let chunk = contestant.chunk.map(|c| format!(" (chunk {c})")).unwrap_or_default();
             let answer = contestant.agreement.as_ref().map_or("exact".to_string(), |a| {
                 let Agreement { others, moved, error, coarse } = a;
-                match coarse {
-                    false => {
-                        format!("{others} tied at the end, {moved} moved by up to {error:.0e}")
-                    }
-                    true => format!("**{others} other picks**, {moved} moved, within {error:.0e}"),
+                if *coarse {
+                    format!("**{others} other picks**, {moved} moved, within {error:.0e}")
+                } else {
+                    format!("{others} tied at the end, {moved} moved by up to {error:.0e}")
                 }
             });
             // Writing to a string cannot fail.
@@ -203,7 +202,7 @@ pub(super) fn write(
     Ok(())
 }
 
-/// `name value, name value`.
+/// Formats an object as `name value, name value`.
 fn line(value: &Value) -> String {
     let entries = value.as_object().into_iter().flatten();
     let plain = |value: &Value| value.as_str().map_or(value.to_string(), str::to_string);

@@ -11,11 +11,10 @@ use super::script::Script;
 use crate::python;
 
 pub(super) const REQUIREMENTS: &str = "bench/requirements.txt";
-/// Rows of a chunk where none was chosen.
+/// Default chunk size in rows.
 const CHUNK: usize = 4096;
 
-/// Python with what `requirements` asks for: the environment that was named, else one of our own
-/// in `folder`.
+/// Returns a Python with `requirements`: the given environment, or our own in `folder`.
 pub(super) fn environment(
     folder: &str,
     requirements: &str,
@@ -40,7 +39,7 @@ pub(super) struct Run {
 }
 
 impl Rivals {
-    /// Starts the process; `mapped` has it map the files instead of reading them.
+    /// Starts the process. With `mapped`, it maps the files instead of reading them.
     pub(super) fn start(
         python: &Path,
         data: &Path,
@@ -60,7 +59,7 @@ impl Rivals {
         self.script.versions.clone()
     }
 
-    /// One run of a rival, on the first `rows` of the pool if given.
+    /// Runs a rival once, on the first `rows` of the pool if given.
     pub(super) fn run(
         &mut self,
         name: &str,
@@ -76,7 +75,7 @@ impl Rivals {
         })
     }
 
-    /// One run with the memory of the whole process.
+    /// Runs a rival once and measures the memory of the whole process.
     pub(super) fn watched(&mut self, name: &str, chunk: Option<usize>) -> Result<(Run, Memory)> {
         let watch = Watch::start(self.script.id());
         let run = self.run(name, chunk, None);
@@ -84,14 +83,14 @@ impl Rivals {
         Ok((run?, memory))
     }
 
-    /// How far, relative, a core-set is from being the farthest item at every step.
+    /// Returns the largest relative shortfall of a core-set from the farthest item, over all steps.
     pub(super) fn shortfall(&mut self, picks: &[u64]) -> Result<f64> {
         let answer = self.script.ask(&json!({"replay": picks}))?;
         answer["shortfall"].as_f64().context("an answer without a shortfall")
     }
 }
 
-/// Whether what runs is what is pinned; `versions` names the packages that run.
+/// Checks that the running packages, listed in `versions`, are the pinned ones.
 pub(super) fn check_versions(versions: &Value, requirements: &str) -> Result<()> {
     let pinned = std::fs::read_to_string(requirements).context(requirements.to_owned())?;
     for (package, version) in pinned.lines().filter_map(|line| line.split_once("==")) {

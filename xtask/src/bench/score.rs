@@ -1,4 +1,4 @@
-//! `cargo xtask bench score`: a tile of Text-IMRAM's similarities from encoded images and captions.
+//! `cargo xtask bench score`: a tile of Text-IMRAM similarities from encoded images and captions.
 
 use anyhow::{Result, ensure};
 
@@ -7,20 +7,20 @@ use super::matching::{self, Bench, Case};
 const CASES: [Case; 1] =
     [Case { name: "d256-tile128", run: "score", pairs: 128, dim: 256, calls: 1 }];
 
-/// How far a similarity may be from ours.
+/// Tolerance of a similarity.
 const ALLOWED: f64 = 4e-6;
 
 pub(super) fn run(flags: &[String]) -> Result<()> {
     matching::run(&Bench { name: "score", cases: &CASES, compare }, flags)
 }
 
-/// The most that a similarity differs.
+/// Returns the largest difference between similarities.
 fn compare(ours: &[f64], theirs: &[f64]) -> Result<f64> {
     ensure!(ours.len() == theirs.len(), "{} similarities, not {}", theirs.len(), ours.len());
     let mut most = 0.0f64;
     for (at, (ours, theirs)) in ours.iter().zip(theirs).enumerate() {
         let off = (ours - theirs).abs();
-        // Written so that NaN is refused.
+        // Written so that NaN fails.
         let same = off <= ALLOWED;
         ensure!(same, "similarity {at} is {theirs}, ours {ours}");
         most = most.max(off);

@@ -1,4 +1,4 @@
-//! A Python script that answers requests, JSON lines both ways, for as long as it is kept.
+//! A long-lived Python script that answers requests as JSON lines.
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Lines, Write};
@@ -12,13 +12,13 @@ pub(super) struct Script {
     process: Child,
     requests: Option<ChildStdin>,
     answers: Lines<BufReader<ChildStdout>>,
-    /// Of Python and its packages, the script's first words.
+    /// Versions of Python and its packages: the first line of the script.
     pub(super) versions: Value,
 }
 
 impl Script {
-    /// Starts `script ARGUMENTS` with that many threads in every library that has some, and waits
-    /// until it says its versions.
+    /// Starts `script ARGUMENTS` with this number of threads in every library, and waits for its
+    /// versions.
     pub(super) fn start<A: AsRef<OsStr>>(
         python: &Path,
         script: &str,
@@ -41,7 +41,7 @@ impl Script {
         Ok(script)
     }
 
-    /// The number of the process.
+    /// Returns the id of the process.
     pub(super) fn id(&self) -> u32 {
         self.process.id()
     }
@@ -66,7 +66,7 @@ impl Script {
 
 impl Drop for Script {
     fn drop(&mut self) {
-        // Without requests the process ends by itself.
+        // Without requests, the process ends by itself.
         self.requests = None;
         let _ = self.process.wait();
     }

@@ -9,25 +9,25 @@ const CASES: [Case; 2] = [
     Case { name: "d1024-batch64", run: "step", pairs: 64, dim: 1024, calls: 2 },
 ];
 
-/// How far loss and norm of the gradients may be apart at the first step, relative.
+/// Relative tolerances of the loss and of the gradient norm at the first step.
 const FIRST: (f64, f64) = (1e-5, 1e-4);
-/// How much farther at every step after it. Adam begins with steps that have a gradient's sign and
-/// not its size, so that the rounding of small gradients is in the weights at once; in double
-/// precision both rivals give the same ten digits for five steps.
+/// Growth of the tolerances per step. The first steps of Adam depend on the sign of a gradient and
+/// not on its size, so the rounding of small gradients reaches the weights at once. In double
+/// precision, both rivals agree to ten digits for five steps.
 const DRIFT: f64 = 10.0;
 
 pub(super) fn run(flags: &[String]) -> Result<()> {
     matching::run(&Bench { name: "train", cases: &CASES, compare }, flags)
 }
 
-/// What loss and norm of the first step differ by at most, relative; later ones are held to what
-/// drift allows.
+/// Returns the largest relative difference of loss and norm at the first step. Later steps have the
+/// tolerances of [`DRIFT`].
 fn compare(ours: &[f64], theirs: &[f64]) -> Result<f64> {
     ensure!(ours.len() == theirs.len(), "{} numbers, not {}", theirs.len(), ours.len());
     let (mut first, mut allowed) = (0.0, FIRST);
     for (step, (ours, theirs)) in ours.chunks(2).zip(theirs.chunks(2)).enumerate() {
         let off = |at: usize| (ours[at] - theirs[at]).abs() / ours[at].abs();
-        // Written so that NaN is refused.
+        // Written so that NaN fails.
         let same = off(0) <= allowed.0 && off(1) <= allowed.1;
         ensure!(same, "step {step}: loss and norm {theirs:?}, ours {ours:?}");
         if step == 0 {

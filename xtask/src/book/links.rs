@@ -6,8 +6,8 @@ use anyhow::{Context, Result, ensure};
 
 use super::page::Page;
 
-/// Checks that every link within the repository leads to a file, and to a heading if it names one;
-/// returns their number. Links to other places are not followed.
+/// Checks that every link within the repository leads to a file, and to a heading if it names one.
+/// Returns the number of links. External links are not followed.
 pub(super) fn check(pages: &[Page]) -> Result<usize> {
     let mut checked = 0;
     for page in pages {
@@ -20,7 +20,8 @@ pub(super) fn check(pages: &[Page]) -> Result<usize> {
     Ok(checked)
 }
 
-/// The chapters of a summary, in order: every page of its folder, each once.
+/// Returns the chapters of a summary in order, and checks that it lists every page of its folder
+/// once.
 pub(super) fn chapters(pages: &[Page], summary: &Path) -> Result<Vec<PathBuf>> {
     let page = pages.iter().find(|page| page.path == summary).context("there is no summary")?;
     let links = page.links()?;
@@ -52,7 +53,7 @@ fn is_elsewhere(target: &str) -> bool {
     target.contains("://") || target.starts_with("mailto:")
 }
 
-/// Where a link of a page leads, from the root.
+/// Resolves the target of a link to a path from the root.
 fn resolve(page: &Page, file: &str) -> Result<PathBuf> {
     let mut path = page.path.parent().unwrap_or(Path::new("")).to_path_buf();
     for part in Path::new(file).components() {

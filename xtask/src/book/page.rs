@@ -1,21 +1,21 @@
-//! A page of Markdown, as far as checks need to understand it.
+//! Markdown pages, parsed as far as the checks need.
 
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
 
-/// Names of shells that would hide a block from the run; a block is `sh`.
+/// Other names of shells. They would hide a block from the checks: a block is `sh`.
 const OTHER_SHELLS: [&str; 4] = ["bash", "console", "shell", "zsh"];
-/// The word that keeps a block from being run. The text beside it says why.
+/// The word that excludes a block from running. The text beside it says why.
 const NORUN: &str = "norun";
 
-/// A page and where it is, from the root of the workspace.
+/// A page, and its path from the root of the workspace.
 pub(super) struct Page {
     pub(super) path: PathBuf,
     text: String,
 }
 
-/// Text between fences, with the words behind the opening one.
+/// A fenced block, with the words after its opening fence.
 struct Block<'a> {
     words: Vec<&'a str>,
     lines: Vec<&'a str>,
@@ -27,7 +27,7 @@ impl Page {
         Ok(Page { path, text })
     }
 
-    /// What links of this page name, wherever they lead, in order. A target stands on one line.
+    /// Returns the targets of all links in order. A target is on one line.
     pub(super) fn links(&self) -> Result<Vec<&str>> {
         let mut targets = Vec::new();
         for line in self.split()?.0 {
@@ -41,7 +41,7 @@ impl Page {
         Ok(targets)
     }
 
-    /// The anchors of its headings, as GitHub makes them.
+    /// Returns the anchors of its headings, as on GitHub.
     pub(super) fn anchors(&self) -> Result<Vec<String>> {
         let mut anchors: Vec<String> = Vec::new();
         for line in self.split()?.0 {
@@ -56,7 +56,7 @@ impl Page {
         Ok(anchors)
     }
 
-    /// The blocks of shell commands that are to be run.
+    /// Returns the shell blocks to run.
     pub(super) fn shell_blocks(&self) -> Result<Vec<String>> {
         let mut shell = Vec::new();
         for block in self.split()?.1 {
@@ -73,7 +73,7 @@ impl Page {
         Ok(shell)
     }
 
-    /// The lines outside of fences, and the blocks between them.
+    /// Splits the page into lines outside of fences and fenced blocks.
     fn split(&self) -> Result<(Vec<&str>, Vec<Block<'_>>)> {
         let (mut prose, mut blocks) = (Vec::new(), Vec::new());
         let mut open: Option<Block<'_>> = None;
@@ -97,7 +97,7 @@ impl Page {
     }
 }
 
-/// Letters, digits, `-` and `_` of a title in lower case; blanks become `-`.
+/// Returns the anchor of a title: letters, digits, `-` and `_` in lower case, with `-` for blanks.
 fn anchor(title: &str) -> String {
     let kept = |c: &char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
     let kept = title.chars().filter(kept);

@@ -1,4 +1,4 @@
-//! Pages of the reference that must say what the program says.
+//! Pages of the reference that must match the program.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -35,10 +35,10 @@ pub(super) fn check(binary: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The help of all commands, those within commands after them.
+/// Returns the help of all commands. Subcommands follow their command.
 fn commands(binary: &Path) -> Result<String> {
     let mut page = HEAD.to_owned();
-    // The next one is taken from the end.
+    // A stack: the next command is taken from the end.
     let mut left = vec![Vec::new()];
     while let Some(words) = left.pop() {
         let help = help(binary, &words)?;
@@ -50,7 +50,7 @@ fn commands(binary: &Path) -> Result<String> {
     Ok(page)
 }
 
-/// What a command says about itself, in lines of the same length wherever this runs.
+/// Returns the help of a command, wrapped to a fixed width.
 fn help(binary: &Path, words: &[String]) -> Result<String> {
     let mut command = Command::new(binary);
     command.args(words).arg("--help").env_remove("COLUMNS");
@@ -59,16 +59,16 @@ fn help(binary: &Path, words: &[String]) -> Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// The commands that a help lists, without `help` itself.
+/// Returns the commands in a help text, except `help` itself.
 fn subcommands(help: &str) -> Vec<&str> {
     let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1);
     let listed = listed.take_while(|line| !line.is_empty());
-    // Further lines of a description are indented more.
+    // Further lines of a description have a larger indent.
     let names = listed.filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
     names.filter(|name| !name.is_empty() && *name != "help").collect()
 }
 
-/// The requests of an OpenAPI document: `GET /health`.
+/// Returns the requests of an OpenAPI document, such as `GET /health`.
 fn requests(document: &str) -> Result<Vec<String>> {
     let document: Value = serde_json::from_str(document)?;
     let mut requests = Vec::new();

@@ -1,4 +1,4 @@
-//! Whether what came out is what people were promised.
+//! Checks an export against the logs of the crowd.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,24 +7,24 @@ use serde_json::Value;
 
 use super::person::{Fate, Hold, Log, Said};
 
-/// Findings that are told; the rest is counted.
+/// Maximum number of findings to print. The rest is counted.
 const TOLD: usize = 10;
 
-/// An answer of the export.
+/// An answer in the export.
 #[derive(Debug, Eq, Hash, PartialEq)]
 struct Line {
     item: String,
     person: String,
-    /// The caption, or the reason of a skip.
+    /// The caption, or the reason for a skip.
     text: String,
     skip: bool,
 }
 
-/// Holds an export as JSON lines against the logs of everybody, where `annotators` were asked for
-/// one caption of each item: what was acknowledged and not undone is there, once, under its
-/// author's name; nothing else is; no item has too many answers or was in too many hands.
+/// Checks an export (JSON lines) against all logs, with `annotators` captions per item. Every
+/// answer that was acknowledged and not undone must be there once, under its author's name, and
+/// nothing else. No item may have too many answers or holders.
 ///
-/// The number of answers, if all that holds.
+/// Returns the number of answers.
 pub(crate) fn check(export: &str, logs: &[Log], annotators: usize) -> Result<usize> {
     let mut findings = Vec::new();
     let mut exported: HashMap<Line, usize> = HashMap::new();
@@ -91,7 +91,7 @@ fn read(text: &str) -> Result<Line> {
     })
 }
 
-/// Items that were in more hands at once than were asked for.
+/// Returns items that too many people held at once.
 fn crowded(logs: &[Log], annotators: usize) -> Vec<String> {
     let mut by_item: HashMap<&str, Vec<(&str, &Hold)>> = HashMap::new();
     for log in logs {
@@ -102,7 +102,7 @@ fn crowded(logs: &[Log], annotators: usize) -> Vec<String> {
     let mut findings = Vec::new();
     for (item, holds) in by_item {
         for (person, hold) in &holds {
-            // Everybody who held it at the moment this one was handed it.
+            // Everyone who held the item when this person got it.
             let at = |other: &Hold| other.from <= hold.from && hold.from < other.until;
             let holders = holds.iter().filter(|(_, other)| at(other)).map(|(name, _)| *name);
             let holders: HashSet<&str> = holders.chain([*person]).collect();

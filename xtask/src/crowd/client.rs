@@ -1,4 +1,4 @@
-//! Somebody's connection to the annotation app.
+//! An HTTP client of the annotation app.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -7,34 +7,34 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use ureq::http::{Method, Request};
 
-/// Between two attempts.
+/// Time between attempts.
 const PAUSE: Duration = Duration::from_millis(20);
-/// An answer that takes longer is a failure to answer.
+/// Timeout of a reply.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// Larger answers are damage, not answers.
+/// Maximum size of a valid reply.
 const LARGEST_ANSWER: u64 = 1 << 30;
 
-/// A connection that is kept, and the token of an invitation.
+/// A persistent connection with the token of an invitation.
 pub(crate) struct Client {
     agent: ureq::Agent,
-    /// Processes that are asked in turn, as a balancer does.
+    /// Processes to ask in turn, like a balancer.
     addresses: Vec<String>,
     asked: AtomicUsize,
     token: String,
 }
 
-/// What the app said.
+/// A reply of the app.
 pub(crate) struct Reply {
     pub(crate) status: u16,
     pub(crate) text: String,
-    /// Of the attempt that was answered.
+    /// Time of the successful attempt.
     pub(crate) took: Duration,
-    /// Attempts that were not.
+    /// Number of failed attempts.
     pub(crate) retries: usize,
 }
 
 impl Client {
-    /// The address without a slash at its end.
+    /// Creates a client. The address has no trailing slash.
     pub(crate) fn new(address: &str, token: &str) -> Self {
         let config = ureq::Agent::config_builder()
             .http_status_as_error(false)
@@ -44,18 +44,18 @@ impl Client {
         Client { agent: config.into(), addresses, asked, token: token.to_owned() }
     }
 
-    /// Lets every other request go to another process.
+    /// Sends every other request to another process.
     pub(crate) fn and_at(mut self, address: &str) -> Self {
         self.addresses.push(address.to_owned());
         self
     }
 
-    /// The same person in another window: connections of its own.
+    /// Returns a client of the same person in another window, with its own connections.
     pub(crate) fn another(&self) -> Self {
         Client { addresses: self.addresses.clone(), ..Client::new("", &self.token) }
     }
 
-    /// Asks once.
+    /// Sends a request once.
     pub(crate) fn ask(&self, method: &Method, path: &str, body: Option<&Value>) -> Result<Reply> {
         let turn = self.asked.fetch_add(1, Ordering::Relaxed) % self.addresses.len();
         let request = Request::builder()
@@ -75,8 +75,7 @@ impl Client {
         Ok(Reply { status, text, took: began.elapsed(), retries: 0 })
     }
 
-    /// Asks the same thing again until it is answered, as long as nobody is there, the app is in
-    /// trouble or wants fewer requests.
+    /// Repeats a request while the app is down, fails, or wants fewer requests.
     pub(crate) fn insist(
         &self,
         method: &Method,
@@ -100,7 +99,7 @@ impl Client {
         }
     }
 
-    /// The text of a page that must be there.
+    /// Gets a page that must exist.
     pub(crate) fn get(&self, path: &str, patience: Duration) -> Result<Reply> {
         let reply = self.insist(&Method::GET, path, None, patience)?;
         ensure!(reply.status == 200, "GET {path}: {}: {}", reply.status, reply.text);
@@ -109,7 +108,7 @@ impl Client {
 }
 
 impl Reply {
-    /// The answer as a value.
+    /// Parses the reply as JSON.
     pub(crate) fn json(&self) -> Result<Value> {
         serde_json::from_str(&self.text).with_context(|| format!("not JSON: {}", self.text))
     }

@@ -10,39 +10,39 @@ use ureq::http::Method;
 use super::Crowd;
 use super::client::{Client, Reply};
 
-/// Between two questions whether there is something to do again.
+/// Time between polls for new tasks.
 const WAIT: Duration = Duration::from_millis(100);
-/// How long after the end of a lease somebody comes back who let it go.
+/// How long after the end of a lease a dawdler answers.
 const LATE: Duration = Duration::from_millis(200);
 
-/// How people work: shares of their answers, unless said otherwise.
+/// Habits of annotators. Numbers are shares of their answers.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Habits {
-    /// How long an answer takes, on average.
+    /// Mean time to answer.
     pub(crate) think: Duration,
-    /// Sent twice at the same moment.
+    /// Answers sent twice at the same moment.
     pub(crate) twice: f64,
-    /// Taken back and given again.
+    /// Answers undone and given again.
     pub(crate) undo: f64,
-    /// A reason instead of a caption.
+    /// Skips with a reason instead of a caption.
     pub(crate) skip: f64,
-    /// Only sent when the lease is over.
+    /// Answers sent only after the lease has ended.
     pub(crate) dawdle: f64,
 }
 
-/// What a person remembers.
+/// The log of a person.
 #[derive(Debug)]
 pub(crate) struct Log {
     pub(crate) name: String,
     pub(crate) sent: Vec<Sent>,
     pub(crate) holds: Vec<Hold>,
-    /// Microseconds that submits took, those that were acknowledged.
+    /// Times of acknowledged submits, in microseconds.
     pub(crate) submits: Vec<u64>,
-    /// Attempts that nobody answered, or that were answered with "later".
+    /// Number of attempts without a reply, or with the reply "later".
     pub(crate) retries: usize,
 }
 
-/// An answer that was sent.
+/// A sent answer.
 #[derive(Clone, Debug)]
 pub(crate) struct Sent {
     pub(crate) item: String,
@@ -56,19 +56,19 @@ pub(crate) enum Said {
     Skip(String),
 }
 
-/// What the app said to an answer.
+/// The reply to an answer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Fate {
-    /// Acknowledged as the answer of this number.
+    /// Acknowledged, with the number of the answer.
     Stands(i64),
-    /// Acknowledged, and taken back, which was acknowledged too.
+    /// Acknowledged and undone, with both acknowledged.
     Undone,
-    /// Not taken: the lease was over.
+    /// Refused: the lease had ended.
     Refused,
 }
 
-/// A task in somebody's hands, in milliseconds since 1970: from when they knew until they answered
-/// or the lease was over.
+/// A task held by a person, in milliseconds since 1970: from receiving it until answering it or
+/// until the lease ended.
 #[derive(Clone, Debug)]
 pub(crate) struct Hold {
     pub(crate) item: String,
@@ -91,7 +91,7 @@ impl<'a> Person<'a> {
         Person { client, crowd, draws, log, acts: 0 }
     }
 
-    /// Works until everything is done or everybody is told to stop.
+    /// Works until all tasks are done or the crowd stops.
     pub(super) fn work(mut self) -> Result<Log> {
         let mut next = Value::Null;
         while !self.crowd.stopped() {
@@ -108,12 +108,12 @@ impl<'a> Person<'a> {
         Ok(self.log)
     }
 
-    /// Answers a task; what the app hands out next.
+    /// Answers a task. Returns the next task from the app.
     fn answer(&mut self, task: &Value) -> Result<Value> {
         let item = task["item"].as_str().context("a task without an item")?.to_owned();
         let lease_until = task["lease_until"].as_u64().context("a task without a lease")?;
         let from = now();
-        // Nobody thinks equally long every time.
+        // The time varies from answer to answer.
         std::thread::sleep(self.crowd.habits.think.mul_f64(2.0 * self.draws.unit()));
         if self.chance(self.crowd.habits.dawdle) {
             self.dawdle(lease_until);
@@ -126,9 +126,10 @@ impl<'a> Person<'a> {
             Said::Caption(text) => json!({ "captions": [text] }),
             Said::Skip(reason) => json!({ "skip": reason }),
         }});
-        let reply = match self.chance(self.crowd.habits.twice) {
-            true => self.submit_twice(&body)?,
-            false => self.act("/api/answers", Some(&body))?,
+        let reply = if self.chance(self.crowd.habits.twice) {
+            self.submit_twice(&body)?
+        } else {
+            self.act("/api/answers", Some(&body))?
         };
         if reply.status == 409 {
             self.log.sent.push(Sent { item, said, fate: Fate::Refused });
@@ -145,7 +146,7 @@ impl<'a> Person<'a> {
         Ok(reply["next"].take())
     }
 
-    /// Sleeps past the end of a lease, unless everybody stops.
+    /// Sleeps past the end of a lease, unless the crowd stops.
     fn dawdle(&mut self, lease_until: u64) {
         let end = lease_until + LATE.as_millis() as u64;
         while now() < end && !self.crowd.stopped() {
@@ -153,7 +154,7 @@ impl<'a> Person<'a> {
         }
     }
 
-    /// Sends an answer from two windows at once: it must be one answer.
+    /// Sends an answer from two windows at once. It must count once.
     fn submit_twice(&mut self, body: &Value) -> Result<Reply> {
         let (other, patience) = (self.client.another(), self.crowd.patience);
         let submit =
@@ -173,7 +174,7 @@ impl<'a> Person<'a> {
         Ok(reply)
     }
 
-    /// Takes back the last answer, which puts its task into our hands again.
+    /// Undoes the last answer. Its task is then ours again.
     fn undo(&mut self, answer: i64) -> Result<Value> {
         let body = json!({ "key": self.key() });
         let reply = self.act(&format!("/api/answers/{answer}/undo"), Some(&body))?;
@@ -187,7 +188,7 @@ impl<'a> Person<'a> {
         Ok(next)
     }
 
-    /// Asks until it is answered. Neither trouble nor nonsense comes back from here.
+    /// Repeats a request until it is answered. Returns an error for unexpected replies.
     fn act(&mut self, path: &str, body: Option<&Value>) -> Result<Reply> {
         let reply = self.client.insist(&Method::POST, path, body, self.crowd.patience)?;
         self.understood(path, reply)
@@ -199,14 +200,11 @@ impl<'a> Person<'a> {
         Ok(reply)
     }
 
-    /// Words that nobody else says, here or elsewhere or at another time.
+    /// Makes up words that are unique across people, runs and time.
     fn think_of(&mut self, item: &str) -> Said {
         self.acts += 1;
         let text = format!("{} looks at {item}, act {}", self.log.name, self.acts);
-        match self.chance(self.crowd.habits.skip) {
-            true => Said::Skip(text),
-            false => Said::Caption(text),
-        }
+        if self.chance(self.crowd.habits.skip) { Said::Skip(text) } else { Said::Caption(text) }
     }
 
     fn key(&mut self) -> String {

@@ -1,4 +1,4 @@
-//! The annotation app as a process that can be killed and started again.
+//! The annotation app as a process that can be killed and restarted.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -11,30 +11,30 @@ use crate::servers::free_port;
 
 /// How long the app may take until it listens.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How the app calls the lead.
+/// The app's name for the lead.
 const LEAD: &str = "lead";
 
 /// `nextpair annotate` on the queue of a world.
 pub(crate) struct Server {
     command: Vec<String>,
     environment: Vec<(String, String)>,
-    /// Where it runs, and where its words go.
+    /// Its working folder, which also holds its output.
     folder: PathBuf,
     log: PathBuf,
     process: Child,
     announced: Announced,
 }
 
-/// What the app says when it is up.
+/// The app's output at startup.
 #[derive(Debug, Default, PartialEq)]
 struct Announced {
     address: Option<String>,
-    /// Names and tokens, the lead's first.
+    /// Names and tokens, beginning with the lead's.
     people: Vec<(String, String)>,
 }
 
 impl Announced {
-    /// Reads what was said so far: a line for each person, the name before a link
+    /// Parses the output so far: a line per person, with the name before a link
     /// `http://ADDRESS/join/TOKEN`.
     fn read(said: &str) -> Self {
         let mut announced = Announced::default();
@@ -50,8 +50,8 @@ impl Announced {
 }
 
 impl Server {
-    /// Starts the app on a free port with that many annotators, and waits until it listens. It
-    /// keeps its rounds open. `flags` are added to the command line.
+    /// Starts the app on a free port with this number of annotators, and waits until it listens.
+    /// Rounds stay open. `flags` are added to the command line.
     pub(crate) fn start(
         binary: &Path,
         world: &World,
@@ -62,7 +62,7 @@ impl Server {
         Self::start_in(Vec::new(), binary, world, database, annotators, flags)
     }
 
-    /// The same with more in its environment.
+    /// Like [`start`](Self::start), with more environment variables.
     pub(crate) fn start_in(
         environment: Vec<(String, String)>,
         binary: &Path,
@@ -89,32 +89,32 @@ impl Server {
         Ok(server)
     }
 
-    /// Kills the app as nothing can be prepared for.
+    /// Kills the app with SIGKILL.
     pub(crate) fn kill(&mut self) -> Result<()> {
         self.process.kill()?;
         self.process.wait()?;
         Ok(())
     }
 
-    /// Starts it again after a kill, where it was, and waits until it listens.
+    /// Restarts the app at the same address after a kill, and waits until it listens.
     pub(crate) fn start_again(&mut self) -> Result<()> {
         self.process = spawn(&self.command, &self.environment, &self.folder, &self.log)?;
         self.wait(self.announced.people.len())?;
         Ok(())
     }
 
-    /// Where it listens, without a slash at the end.
+    /// Returns its address, without a trailing slash.
     pub(crate) fn address(&self) -> &str {
         self.announced.address.as_deref().unwrap_or_default()
     }
 
-    /// Annotators by name, each with a connection.
+    /// Returns a client for every annotator, with their names.
     pub(crate) fn annotators(&self) -> Vec<(String, Client)> {
         let invited = self.announced.people.iter().skip(1);
         invited.map(|(name, token)| (name.clone(), Client::new(self.address(), token))).collect()
     }
 
-    /// The token of the lead.
+    /// Returns the token of the lead.
     pub(crate) fn lead_token(&self) -> Result<&str> {
         match self.announced.people.first() {
             Some((name, token)) if name == LEAD => Ok(token),
@@ -122,27 +122,27 @@ impl Server {
         }
     }
 
-    /// The lead's connection.
+    /// Returns a client of the lead.
     pub(crate) fn lead(&self) -> Result<Client> {
         Ok(Client::new(self.address(), self.lead_token()?))
     }
 
-    /// Answers that stand, as JSON lines.
+    /// Returns the valid answers as JSON lines.
     pub(crate) fn export(&self) -> Result<String> {
         Ok(self.lead()?.get("/api/lead/export?format=jsonl", PATIENCE)?.text)
     }
 
-    /// The number of the process.
+    /// Returns the id of the process.
     pub(crate) fn id(&self) -> u32 {
         self.process.id()
     }
 
-    /// Waits until it listens and has told the links of that many people.
+    /// Waits until the app listens and has printed the links of this number of people.
     fn wait(&mut self, people: usize) -> Result<Announced> {
         let began = Instant::now();
         loop {
             let said = std::fs::read_to_string(&self.log)?;
-            // A line that is not whole yet is not read.
+            // Ignore an incomplete last line.
             let whole = said.rsplit_once('\n').map_or("", |(whole, _)| whole);
             let announced = Announced::read(whole);
             if announced.people.len() >= people {
@@ -161,12 +161,12 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The process may have ended by itself.
         let _ = self.kill();
     }
 }
 
-/// The app's words go to a file, which is never full and has no end that closes.
+/// Starts the app with its output in a file: unlike a pipe, it neither fills up nor closes.
 fn spawn(
     command: &[String],
     environment: &[(String, String)],

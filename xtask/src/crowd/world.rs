@@ -1,4 +1,4 @@
-//! A dataset and a queue for the annotation app, as large as wanted and made at once.
+//! A dataset and a queue for the annotation app, of any size and quick to make.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -6,16 +6,16 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use serde_json::json;
 
-/// A picture of one pixel; what it shows does not matter.
+/// An image of one pixel. Its content does not matter.
 const IMAGE: [u8; 67] = [
     0x89, b'P', b'N', b'G', 0x0d, 0x0a, 0x1a, 0x0a, 0, 0, 0, 13, b'I', b'H', b'D', b'R', 0, 0, 0,
     1, 0, 0, 0, 1, 8, 0, 0, 0, 0, 0x3a, 0x7e, 0x9b, 0x55, 0, 0, 0, 10, b'I', b'D', b'A', b'T',
     0x78, 0x9c, 0x63, 0x60, 0, 0, 0, 2, 0, 1, 0x48, 0xaf, 0xa4, 0x71, 0, 0, 0, 0, b'I', b'E', b'N',
     b'D', 0xae, 0x42, 0x60, 0x82,
 ];
-/// Pairs that the others are confused with.
+/// Number of pairs that items are confused with.
 const PAIRS: usize = 100;
-/// Images that all items share.
+/// Number of images that all items share.
 const IMAGES: usize = 8;
 
 /// A folder with a dataset `dataset` and its queue `queue.jsonl`.
@@ -24,7 +24,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// Makes one with that many tasks in place of what `folder` held.
+    /// Creates a world with this number of tasks, replacing the contents of `folder`.
     pub(crate) fn make(folder: &Path, tasks: usize) -> Result<Self> {
         if folder.exists() {
             std::fs::remove_dir_all(folder).with_context(|| folder.display().to_string())?;

@@ -1,4 +1,4 @@
-//! Kills the annotation app, and the database below it, while people answer, and strains both.
+//! Kills the annotation app and its database while people answer, and strains both.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -13,18 +13,18 @@ use crate::servers::{self, Postgres};
 
 const FOLDER: &str = "target/crowd";
 const PEOPLE: usize = 30;
-/// A little of everything, and faster than people are.
+/// A little of each habit, faster than real people.
 const HABITS: Habits =
     Habits { think: Duration::from_millis(15), twice: 0.05, undo: 0.05, skip: 0.05, dawdle: 0.002 };
-/// Seconds, not minutes, so that leases end while it lasts.
+/// In minutes: a lease of seconds, so that leases end during the test.
 const LEASE: &str = "0.05";
-/// The longest time between two kills, once answers come in again.
+/// Maximum time between two kills, once answers come in again.
 const BETWEEN: Duration = Duration::from_millis(300);
-/// How long nothing may go on at all.
+/// Maximum time without any progress.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Kills the app that often on SQLite and on PostgreSQL, alone and with a second process, lets
-/// PostgreSQL itself crash `crashes` times below it, and strains disks and clocks that often.
+/// Kills the app `kills` times on SQLite and on PostgreSQL, alone and with a second process.
+/// Crashes PostgreSQL `crashes` times, and strains disks and clocks as often.
 pub(crate) fn run(kills: usize, crashes: usize) -> Result<()> {
     servers::ensure_installed()?;
     let binary = build_nextpair()?.canonicalize()?;
@@ -45,7 +45,7 @@ pub(crate) fn run(kills: usize, crashes: usize) -> Result<()> {
     disk::strain(&binary, &postgres, crashes)
 }
 
-/// Lets the disk fail below the app, at every call or at so many.
+/// Makes the disk fail under the app, at every call or at this number of calls.
 pub(crate) fn run_disk(sessions: Option<usize>) -> Result<()> {
     let binary = build_nextpair()?.canonicalize()?;
     disk::fail_calls(&binary, sessions)?;
@@ -70,15 +70,15 @@ fn together(name: &str, binary: &Path, database: &str, kills: usize) -> Result<(
             server.start_again()
         })
     })?;
-    // Tasks are kept for longer than this lasts, so that nobody's answer comes too late.
+    // Leases outlast the test, so no answer may come too late.
     let refused = logs.iter().flat_map(|log| &log.sent).filter(|sent| sent.fate == Fate::Refused);
     let refused = refused.count();
     ensure!(refused == 0, "{name}: {refused} answers of people who had the task were refused");
     report(&format!("{kills} kills, {name}"), &mut servers[0], &logs, began)
 }
 
-/// Strikes so many times, each time after somebody's answer was acknowledged, and lets everybody
-/// stop when answers come in after the last.
+/// Calls `strike` several times, each time after an acknowledged answer. Stops the crowd when
+/// answers come in after the last one.
 pub(super) fn strike_often(
     crowd: &Crowd,
     times: usize,
@@ -93,7 +93,7 @@ pub(super) fn strike_often(
     Ok(())
 }
 
-/// Says what became of everybody's answers; an error unless all are stored that were acknowledged.
+/// Prints the result. Returns an error unless all acknowledged answers are stored.
 pub(super) fn report(name: &str, server: &mut Server, logs: &[Log], began: Instant) -> Result<()> {
     let answers = verify(server, logs).with_context(|| name.to_owned())?;
     let retries: usize = logs.iter().map(|log| log.retries).sum();
@@ -102,16 +102,14 @@ pub(super) fn report(name: &str, server: &mut Server, logs: &[Log], began: Insta
     Ok(())
 }
 
-/// Holds what is stored, not what a process remembers, against what people were promised: the
-/// number of answers.
+/// Checks the stored answers, not those in memory, against the logs. Returns their number.
 pub(super) fn verify(server: &mut Server, logs: &[Log]) -> Result<usize> {
     server.kill()?;
     server.start_again()?;
     check(&server.export()?, logs, 1)
 }
 
-/// Lets people answer, strikes again and again, and holds what is left against what they were
-/// promised.
+/// Lets people answer while something strikes again and again, then checks the stored answers.
 fn storm(
     name: &str,
     binary: &Path,
@@ -119,7 +117,7 @@ fn storm(
     strikes: usize,
     mut strike: impl FnMut(&mut Server) -> Result<()>,
 ) -> Result<()> {
-    // More than can be answered in between.
+    // More tasks than people can answer between strikes.
     let world = World::make(&Path::new(FOLDER).join("soak"), 2_000 + 700 * strikes)?;
     let mut server = Server::start(binary, &world, database, PEOPLE, &["--lease", LEASE])?;
     let crowd = Crowd::new(HABITS, PATIENCE);
@@ -134,7 +132,7 @@ fn storm(
     report(&format!("{strikes} {name}"), &mut server, &logs, began)
 }
 
-/// Waits until somebody's answer is acknowledged.
+/// Waits for an acknowledged answer.
 pub(super) fn answers_come_in(crowd: &Crowd) -> Result<()> {
     let (began, before) = (Instant::now(), crowd.acknowledged());
     while crowd.acknowledged() == before {

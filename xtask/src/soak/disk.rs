@@ -1,5 +1,5 @@
-//! Disks that fail, fill up or are slow below the annotation app, clocks that jump, and clients that
-//! never finish what they ask for.
+//! Disks that fail, fill up or are slow under the annotation app, clocks that jump, and clients
+//! that never finish a request.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -16,20 +16,21 @@ use crate::servers::Postgres;
 const FOLDER: &str = "target/crowd";
 const SQLITE: &str = "sqlite:captions.sqlite";
 const SQLITE_FILES: &str = "captions.sqlite";
-/// Answers of a session in which one call fails, and those who give them.
+/// Number of answers in a session with one fault, and of people.
 const ANSWERS: usize = 200;
 const FEW: usize = 4;
-/// How long nothing may go on at all.
+/// Maximum time without any progress.
 const PATIENCE: Duration = Duration::from_secs(60);
 const DAY: i64 = 24 * 60 * 60 * 1000;
-/// Clients that never finish what they ask for.
+/// Number of clients that never finish a request.
 const SLOW: usize = 300;
-/// People at a disk that is full or slow.
+/// Number of people on a full or slow disk.
 const PEOPLE: usize = 20;
 const HABITS: Habits =
     Habits { think: Duration::from_millis(20), twice: 0.05, undo: 0.05, skip: 0.05, dawdle: 0.0 };
 
-/// How the n-th call fails: once, for good until so many calls later, and in the middle of a write.
+/// Returns the fault at the n-th call: one torn write, one failing call, or a disk full for 40
+/// calls.
 fn fault(number: u64) -> Fault {
     let kinds = WRITES | SYNCS | OPENS;
     let (calls, error, tear) = match number % 3 {
@@ -40,8 +41,8 @@ fn fault(number: u64) -> Fault {
     Fault { from: number, calls, error, kinds, tear }
 }
 
-/// Plays the same session again and again, every time with another call to the disk that fails:
-/// the first `sessions` of all, evenly spread, or every one. Acknowledged is stored, always.
+/// Repeats a session, each time with another failing disk call: at most `sessions` of them, evenly
+/// spread, or all. Acknowledged answers must always be stored.
 pub(super) fn fail_calls(binary: &Path, sessions: Option<usize>) -> Result<()> {
     let faults = Faults::new(&Path::new(FOLDER).join("faults"), SQLITE_FILES)?;
     let began = Instant::now();
@@ -61,8 +62,8 @@ pub(super) fn fail_calls(binary: &Path, sessions: Option<usize>) -> Result<()> {
     Ok(())
 }
 
-/// Starts the app again and again at a database with answers in it, every time with another call
-/// that fails. Whether or not it starts, the next start finds everything.
+/// Restarts the app on a database with answers, each time with another failing disk call. Whether
+/// or not it starts, the next start must find all answers.
 pub(super) fn fail_starts(binary: &Path, starts: Option<usize>) -> Result<()> {
     let faults = Faults::new(&Path::new(FOLDER).join("faults"), SQLITE_FILES)?;
     let began = Instant::now();
@@ -92,7 +93,7 @@ pub(super) fn fail_starts(binary: &Path, starts: Option<usize>) -> Result<()> {
     Ok(())
 }
 
-/// Numbers of calls, evenly spread: at most so many, or all of them.
+/// Returns the numbers of at most `most` calls, evenly spread, or of all.
 fn spread(calls: u64, most: Option<usize>) -> impl Iterator<Item = u64> {
     let stride = most.map_or(1, |most| calls.div_ceil(most as u64).max(1));
     (1..=calls).step_by(stride as usize)
@@ -105,13 +106,13 @@ fn everybody_is_done(crowd: &Crowd) -> Result<()> {
     Ok(())
 }
 
-/// One session: retries, and calls to the disk.
+/// Runs one session. Returns the number of retries and of disk calls.
 fn session(binary: &Path, faults: &Faults, fault: Option<Fault>) -> Result<(usize, u64)> {
     let world = World::make(&Path::new(FOLDER).join("session"), ANSWERS)?;
     faults.clear()?;
     let mut server =
         Server::start_in(faults.environment(), binary, &world, SQLITE, FEW, &["--lease", "1"])?;
-    // From here on, calls are counted.
+    // Count calls from here on.
     faults.clear()?;
     fault.map_or(Ok(()), |fault| faults.set_fault(fault))?;
     let crowd = Crowd::new(Habits::default(), PATIENCE);
@@ -123,8 +124,8 @@ fn session(binary: &Path, faults: &Faults, fault: Option<Fault>) -> Result<(usiz
     Ok((logs.iter().map(|log| log.retries).sum(), calls))
 }
 
-/// Lets people answer while the disk is full for a moment, `times` times, while it is slow, while the
-/// clock jumps a day ahead and back, and among clients that never finish.
+/// Lets people answer while the disk is full for a moment (`times` times), while it is slow, while
+/// the clock jumps a day ahead and back, and among clients that never finish a request.
 pub(super) fn strain(binary: &Path, postgres: &Postgres, times: usize) -> Result<()> {
     let folder = Path::new(FOLDER).join("faults");
     let sqlite = Faults::new(&folder, SQLITE_FILES)?;
@@ -158,8 +159,8 @@ pub(super) fn strain(binary: &Path, postgres: &Postgres, times: usize) -> Result
         Ok(())
     };
     under("crowds of slow clients on SQLite", binary, SQLITE, &sqlite, times, half_asked)?;
-    // Below PostgreSQL itself: tables that cannot grow are errors, a log that cannot be written
-    // brings the server down.
+    // Under PostgreSQL itself: tables that cannot grow give errors, and a log that cannot be
+    // written stops the server.
     for (name, files) in [("tables", "base/"), ("log", "pg_wal/")] {
         let faults = Faults::new(&std::env::temp_dir().join("nextpair-faults"), files)?;
         faults.clear()?;
@@ -175,8 +176,7 @@ pub(super) fn strain(binary: &Path, postgres: &Postgres, times: usize) -> Result
     postgres.restart()
 }
 
-/// Connections that ask for something and never get to its end: some stop in the head, some in the
-/// body.
+/// Opens connections with unfinished requests. Some stop in the head, some in the body.
 fn ask_in_halves(address: &str) -> Result<Vec<TcpStream>> {
     let host = address.strip_prefix("http://").context("an address without http")?;
     let head = format!("POST /api/answers HTTP/1.1\r\nHost: {host}\r\nContent-Length: 4000\r\n");
@@ -190,8 +190,7 @@ fn ask_in_halves(address: &str) -> Result<Vec<TcpStream>> {
     Ok(held)
 }
 
-/// Lets people answer below one kind of strain, and holds what is left against what they were
-/// promised.
+/// Lets people answer under one kind of strain, then checks the stored answers.
 fn under(
     name: &str,
     binary: &Path,

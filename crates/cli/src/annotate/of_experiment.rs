@@ -1,4 +1,4 @@
-//! An experiment that waits for people, as the annotation app takes it.
+//! An experiment that waits for human annotators, as a source of the annotation app.
 
 use std::error::Error;
 
@@ -6,7 +6,7 @@ use nextpair_annotate::{Batch, HandOver, Source};
 use nextpair_data::queue::Answer;
 use nextpair_scenario::Inbox;
 
-/// Batches come from the queue of the experiment, answers go to its log.
+/// Takes batches from the queue of the experiment and appends answers to its log.
 pub(super) struct HumanExperiment {
     inbox: Inbox,
 }

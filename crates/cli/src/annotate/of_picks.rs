@@ -1,4 +1,4 @@
-//! A file of picks, as the annotation app takes it.
+//! A file of picks, as a source of the annotation app.
 
 use std::collections::{HashMap, HashSet};
 use std::error::Error;
@@ -12,14 +12,14 @@ use nextpair_data::queue::{self, Answer, AnswerLog, Task, Why};
 use nextpair_data::{Side, ordinary};
 use serde::Deserialize;
 
-/// The picks are the one batch there is; the answers go to a file beside them.
+/// All picks form a single batch. Answers go to a file beside the picks.
 pub(super) struct PicksFile {
     tasks: Vec<Task>,
     answers: PathBuf,
     is_answered: AtomicBool,
 }
 
-/// A line of what `nextpair select` writes.
+/// A line of the output of `nextpair select`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Pick {
@@ -32,7 +32,7 @@ struct Pick {
     why: Vec<Reason>,
 }
 
-/// A pair that a pick would be confused with, by its name in the selection.
+/// A pair that the model would confuse a pick with, by its name in the selection.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Reason {
@@ -44,7 +44,7 @@ struct Reason {
 }
 
 impl PicksFile {
-    /// Reads picks, whose items must be of the dataset.
+    /// Reads picks and checks that the dataset has their items.
     pub(super) fn open(path: &Path, dataset: &Dataset, pool: Side) -> Result<Self> {
         let text = read(path)?;
         let tasks =
@@ -68,12 +68,12 @@ impl PicksFile {
         Ok(PicksFile { tasks, answers, is_answered: AtomicBool::new(is_answered) })
     }
 
-    /// Where the answers go.
+    /// Returns the path of the answers.
     pub(super) fn answers(&self) -> &Path {
         &self.answers
     }
 
-    /// Whether every pick has an answer there.
+    /// Returns whether every pick has an answer.
     pub(super) fn is_answered(&self) -> bool {
         self.is_answered.load(Ordering::Relaxed)
     }
@@ -90,7 +90,7 @@ impl Source for PicksFile {
         batch: &Batch,
         answers: &[Answer],
     ) -> Result<HandOver, Box<dyn Error + Send + Sync>> {
-        // What is there already stays: it may be about earlier picks.
+        // Keep answers that are there already: they may be about earlier picks.
         AnswerLog::open(&self.answers)?.append(answers)?;
         if batch.tasks == self.tasks {
             self.is_answered.store(true, Ordering::Relaxed);
@@ -99,7 +99,7 @@ impl Source for PicksFile {
     }
 }
 
-/// A selection has indices, a queue has not.
+/// Returns whether the text is a selection. Selections have indices, queues do not.
 fn is_selection(text: &str) -> bool {
     let first: serde_json::Result<serde_json::Map<_, serde_json::Value>> =
         serde_json::from_str(text.lines().next().unwrap_or_default());
@@ -110,7 +110,7 @@ fn read(path: &Path) -> Result<String> {
     Ok(ordinary::read_text(path)?)
 }
 
-/// The picks of a selection as tasks.
+/// Returns the picks of a selection as tasks.
 fn selected(path: &Path, text: &str, dataset: &Dataset) -> Result<Vec<Task>> {
     let (mut picks, mut seen) = (Vec::new(), HashSet::new());
     for (at, line) in text.lines().enumerate() {
@@ -137,11 +137,11 @@ fn selected(path: &Path, text: &str, dataset: &Dataset) -> Result<Vec<Task>> {
     Ok(picks.iter().map(task).collect())
 }
 
-/// The pair that a reason names, if it is one of the dataset: an item, of which the first caption
-/// stands for all, or an item and the number of a caption, as selections with a model write it.
+/// Returns the pair that a reason names, if the dataset has it. The name is an item, meaning its
+/// first caption, or `item#caption`, as selections with a model write it.
 fn why(reason: &Reason, items: &Items, known: &HashMap<&str, usize>) -> Option<Why> {
     let name = reason.anchor_id.as_str();
-    // A selection that was given no names counts its pairs, and that is no id.
+    // A selection without names numbers its pairs. Such a number is not an id.
     if name == reason.anchor.to_string() {
         return None;
     }

@@ -1,7 +1,7 @@
 //! Signals that end the process.
 
-/// Completes when somebody has asked for an end so many times, by an interrupt or a termination.
-/// Signals are trapped from the call on.
+/// Completes after `times` interrupts or terminations. Signals are trapped as soon as this is
+/// called, not when the future is first polled.
 #[cfg(unix)]
 pub(super) fn told_to_stop(times: usize) -> impl Future<Output = ()> {
     use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -9,7 +9,7 @@ pub(super) fn told_to_stop(times: usize) -> impl Future<Output = ()> {
     async fn next(trapped: &mut Option<Signal>) {
         match trapped {
             Some(signal) => drop(signal.recv().await),
-            // Not trapped, it ends the process.
+            // A signal that cannot be trapped ends the process by itself.
             None => std::future::pending().await,
         }
     }
@@ -26,7 +26,7 @@ pub(super) fn told_to_stop(times: usize) -> impl Future<Output = ()> {
     }
 }
 
-/// Completes when somebody has asked for an end so many times.
+/// Completes after `times` interrupts.
 #[cfg(not(unix))]
 pub(super) async fn told_to_stop(times: usize) {
     for _ in 0..times {

@@ -1,4 +1,4 @@
-//! What the numbers of a feature set are like.
+//! Statistics of feature sets.
 
 use std::fmt::Write;
 
@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::numbers::grouped;
 
-/// Rows that one thread adds up before their sums are joined, in order.
+/// Rows that one thread sums up. The sums of all chunks are then merged in order.
 const CHUNK: usize = 256;
 
 #[derive(Serialize)]
@@ -35,7 +35,7 @@ pub(super) struct FeatureStatistics {
     zero_vectors: u64,
 }
 
-/// Sums over some rows.
+/// Sums over a range of rows.
 #[derive(Clone, Default)]
 struct Sums {
     count: u64,
@@ -49,7 +49,7 @@ struct Sums {
     range: Option<(f64, f64)>,
 }
 
-/// Reads every number once.
+/// Computes the statistics in one pass over the rows.
 pub(super) fn measure(
     dataset: &Dataset,
     set: &FeatureSet,
@@ -131,7 +131,7 @@ impl Sums {
         self.zero_vectors += u64::from(squares == 0.0);
     }
 
-    /// Both together; `self` comes first.
+    /// Merges two sums. The rows of `self` come first.
     fn and(self, other: Sums) -> Sums {
         let range = match (self.range, other.range) {
             (Some(a), Some(b)) => Some((a.0.min(b.0), a.1.max(b.1))),

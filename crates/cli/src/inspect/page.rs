@@ -1,4 +1,4 @@
-//! The contact sheet as one page that needs nothing else.
+//! The contact sheet as a self-contained HTML page.
 
 use std::fmt::Write;
 

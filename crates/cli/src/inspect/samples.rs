@@ -7,7 +7,7 @@ use rayon::prelude::*;
 
 use nextpair_report::card::Card;
 
-/// Draws samples of a split, or of everything, in the order of the dataset.
+/// Draws samples from a split, or from all items, in the order of the dataset.
 pub(super) fn choose(
     dataset: &Dataset,
     split: Option<&str>,

@@ -1,4 +1,4 @@
-//! The contact sheet as one picture.
+//! The contact sheet as a PNG image.
 
 use std::convert::Infallible;
 
@@ -20,7 +20,7 @@ use nextpair_report::card::{Card, HEIGHT, WIDTH};
 const COLUMNS: u32 = 4;
 const MARGIN: u32 = 16;
 const HEAD: u32 = 40;
-/// Lines of captions under a picture; what does not fit is on the page, not on the sheet.
+/// Lines of captions under an image. Captions that do not fit appear on the HTML page only.
 const LINES: u32 = 6;
 const LINE: u32 = 15;
 const CARD_WIDTH: u32 = WIDTH + MARGIN;
@@ -31,7 +31,7 @@ const FRAME: Rgb<u8> = Rgb([228, 228, 224]);
 const INK: Rgb888 = Rgb888::new(34, 34, 38);
 const PALE: Rgb888 = Rgb888::new(112, 112, 120);
 
-/// The bytes of a PNG file.
+/// Draws the sheet and returns the bytes of a PNG file.
 pub(super) fn draw(inspection: &Inspection, cards: &[Card]) -> Result<Vec<u8>> {
     let rows = (cards.len() as u32).div_ceil(COLUMNS);
     let size = (COLUMNS * CARD_WIDTH + MARGIN, HEAD + rows * CARD_HEIGHT + MARGIN);
@@ -82,7 +82,7 @@ fn draw_card(canvas: &mut Canvas, card: &Card, left: u32, top: u32) {
     }
 }
 
-/// A caption in lines of at most `columns` characters, the first behind a dash.
+/// Wraps a caption into lines of at most `columns` characters. The first line starts with a dash.
 fn wrapped(caption: &str, columns: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let mut line = "-".to_owned();
@@ -98,7 +98,7 @@ fn wrapped(caption: &str, columns: usize) -> Vec<String> {
     lines
 }
 
-/// A picture that text can be drawn on.
+/// An image with text drawing.
 struct Canvas(RgbImage);
 
 impl Canvas {

@@ -1,4 +1,4 @@
-//! How long captions are, and what a vocabulary makes of them.
+//! Lengths of captions, and how many of their words a vocabulary knows.
 
 use std::fmt::Write;
 
@@ -7,21 +7,21 @@ use serde::Serialize;
 
 use crate::numbers::{grouped, in_usual_order};
 
-/// Unknown words that are shown.
+/// The number of unknown words shown.
 const SHOWN: usize = 8;
 
 #[derive(Serialize)]
 pub(crate) struct Words {
-    /// Words of a caption: smallest, median, mean, 95th percentile, largest.
+    /// Caption lengths in words: smallest, median, mean, 95th percentile, largest.
     length: [f64; 5],
-    /// Words of the vocabulary, the four markers among them.
+    /// Size of the vocabulary, including the four special tokens.
     vocabulary: usize,
-    /// Where it came from.
+    /// The source of the vocabulary.
     vocabulary_of: String,
     splits: Vec<SplitCoverage>,
 }
 
-/// How much of the words of a split the vocabulary knows.
+/// How many words of a split the vocabulary knows.
 #[derive(Serialize)]
 struct SplitCoverage {
     split: Option<String>,

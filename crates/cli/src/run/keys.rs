@@ -1,4 +1,4 @@
-//! The keys of an experiment as flags.
+//! The keys of an experiment file as flags.
 
 use std::path::PathBuf;
 
@@ -100,8 +100,8 @@ fn seeds(text: &str) -> Result<Seeds, String> {
 }
 
 impl KeyArgs {
-    /// The keys that were typed. Those that are parts of a table of the file leave its other parts
-    /// as they are.
+    /// Returns the keys that were given as flags. A flag for one part of a table in the file keeps
+    /// the other parts of the table.
     pub(super) fn given(&self, file: &ExperimentKeys) -> Result<ExperimentKeys> {
         let noise = self.wrong.is_some() || self.swapped.is_some();
         let annotator = match self.annotator {

@@ -1,4 +1,4 @@
-//! What a person sees while an experiment runs.
+//! Progress of an experiment on the terminal.
 
 use std::sync::OnceLock;
 
@@ -8,10 +8,10 @@ use nextpair_scenario::{Annotator, Experiment, Observer, Round, Scenario, foreca
 use crate::numbers::grouped;
 use crate::progress::Bar;
 
-/// A bar for everything, and a line for every finished round.
+/// A progress bar, and a line for every finished round.
 pub(crate) struct Watch {
     bar: Bar,
-    /// What is run, and how many items the next batch has.
+    /// The experiment, and the size of its next batch.
     run: OnceLock<(Experiment, usize)>,
 }
 
@@ -20,7 +20,7 @@ impl Watch {
         Watch { bar: Bar::new(), run: OnceLock::new() }
     }
 
-    /// Says what is going to be done.
+    /// Prints a summary of the experiment.
     pub(crate) fn begin(&self, scenario: &Scenario) {
         self.bar.finish();
         if let Some(note) = scenario.note() {
@@ -75,7 +75,7 @@ impl Watch {
 }
 
 impl Watch {
-    /// Stop or go: what the next batch of a strategy should add, once all seeds are there.
+    /// Forecasts the gain of the next batch of a strategy, once all seeds have finished the round.
     fn expected(&self, round: &Round, rounds: &[Round]) -> Option<String> {
         let (experiment, batch) = self.run.get()?;
         let arm = round.strategy?;
@@ -147,7 +147,7 @@ impl Observer for Watch {
     }
 }
 
-/// Which weights of a training count, where dev decides or should.
+/// Describes which weights a training keeps, if it evaluates on dev.
 fn kept_weights(experiment: &Experiment, images: usize) -> Option<String> {
     let last = experiment.training.validate_last.min(experiment.training.epochs);
     match (last, images) {
@@ -167,7 +167,7 @@ fn kept_weights(experiment: &Experiment, images: usize) -> Option<String> {
     }
 }
 
-/// 1 seed, 5 seeds.
+/// Formats a count with its noun: 1 seed, 5 seeds.
 fn counted(count: usize, what: &str) -> String {
     match count {
         1 => format!("1 {what}"),

@@ -1,4 +1,4 @@
-//! What was found as one page that needs nothing else.
+//! The results of a search as a self-contained HTML page.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -60,9 +60,10 @@ pub(super) fn write(dataset: &Dataset, query: &Query, report: &Report) -> Result
     for (found, Card { item, thumbnail }) in report.results.iter().zip(&cards) {
         let (frame, name) = (page::frame(thumbnail), page::name(item));
         let (rank, score) = (found.rank, found.score);
-        let own = match query.kind == Kind::Item(found.item) {
-            true => "<span class=\"own\">its own</span>",
-            false => "",
+        let own = if query.kind == Kind::Item(found.item) {
+            "<span class=\"own\">its own</span>"
+        } else {
+            ""
         };
         let head = format!(
             "<h2><span class=\"rank\">{rank}</span><span class=\"score\">{score:.5}</span>\

@@ -1,4 +1,4 @@
-//! What is searched for, as the model sees it.
+//! Queries, encoded by the model.
 
 use std::path::Path;
 
@@ -14,30 +14,30 @@ use nextpair_report::card::{Card, Thumbnail, thumbnail};
 
 /// An encoded query.
 pub(super) struct Query {
-    /// The text, the file or the id.
+    /// The query as typed: the text, the file or the id.
     pub(super) said: String,
     pub(super) kind: Kind,
-    /// What it is; what is wanted is the other.
+    /// The side of the query. The search returns the other side.
     pub(super) rows: Side,
     pub(super) encoded: Encodings,
-    /// Words that the model has never seen.
+    /// Words missing from the vocabulary of the model.
     pub(super) unknown_words: Vec<String>,
-    /// Of a query that is an image.
+    /// Thumbnail of a query that is an image.
     pub(super) thumbnail: Option<Thumbnail>,
 }
 
-/// How a query was asked.
+/// The kind of a query.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Text,
     Image,
-    /// With the number of the item.
+    /// An item of the dataset, by its number.
     Item(usize),
 }
 
 impl Query {
-    /// A text: words of the model's vocabulary, or the vector of the encoder that made the
-    /// dataset's.
+    /// Encodes a text: as words of the model's vocabulary, or with the encoder that made the text
+    /// features of the dataset.
     pub(super) fn text(trained: &Trained, text: &str) -> Result<Self> {
         let mut unknown_words = Vec::new();
         let texts = match (trained.folder.vocabulary(), trained.corpus.text_features()) {
@@ -77,7 +77,7 @@ impl Query {
         })
     }
 
-    /// A picture, with features made as those of the dataset were.
+    /// Encodes an image, with features made like those of the dataset.
     pub(super) fn image(trained: &Trained, path: &Path) -> Result<Self> {
         let picture = picture::read(path)?;
         let (set, features) = trained.corpus.image_features();
@@ -101,7 +101,7 @@ impl Query {
         })
     }
 
-    /// An item of the dataset, by the features that it has.
+    /// Encodes an item of the dataset from its features.
     pub(super) fn item(trained: &Trained, id: &str) -> Result<Self> {
         let mut items = trained.dataset().items().iter();
         let index = items.position(|item| item.id == id);
@@ -117,7 +117,7 @@ impl Query {
         })
     }
 
-    /// What is searched.
+    /// Returns the side to search.
     pub(super) fn wanted(&self) -> Side {
         self.rows.other()
     }

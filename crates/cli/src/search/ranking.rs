@@ -1,4 +1,4 @@
-//! The best of what there is.
+//! Ranking of the candidates.
 
 use anyhow::{Result, bail};
 use nextpair_data::Progress;
@@ -8,10 +8,11 @@ use rayon::prelude::*;
 
 use super::query::Query;
 
-/// Columns that one thread scores at once.
+/// Columns per task of a thread.
 const TILE: usize = 256;
 
-/// The places of the best `top` and their scores, the best first; ties go to the lower place.
+/// Returns the indices and scores of the `top` best candidates, best first. Ties go to the lower
+/// index.
 pub(super) fn best(
     model: &Model,
     query: &Query,

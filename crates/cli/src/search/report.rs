@@ -1,4 +1,4 @@
-//! What was found, for people and for programs.
+//! The results of a search, as a table and as JSON.
 
 use std::fmt::Write;
 
@@ -9,16 +9,16 @@ use serde::Serialize;
 use super::query::{Kind, Query};
 use crate::trained::Trained;
 
-/// All that a search says.
+/// The output of `search`.
 #[derive(Serialize)]
 pub(super) struct Report {
-    /// What was asked: `text`, `image` or `item`.
+    /// Kind of the query: `text`, `image` or `item`.
     by: &'static str,
     query: String,
     unknown_words: Vec<String>,
-    /// What was searched: `images` or `captions`.
+    /// Kind of the candidates: `images` or `captions`.
     pub(super) searched: &'static str,
-    /// How many there were.
+    /// Number of candidates.
     pub(super) among: usize,
     pub(super) synthetic: bool,
     pub(super) results: Vec<Found>,
@@ -31,14 +31,14 @@ pub(super) struct Found {
     pub(super) score: f64,
     pub(super) id: String,
     image: Option<String>,
-    /// The caption that was found, or the first of the image that was.
+    /// The caption found, or the first caption of the image found.
     pub(super) caption: Option<String>,
     #[serde(skip)]
     pub(super) item: usize,
 }
 
 impl Found {
-    /// An image, as an item, or a caption.
+    /// Creates a result from an image (as an item) or a caption.
     pub(super) fn new(
         dataset: &Dataset,
         wanted: Side,
@@ -80,7 +80,7 @@ impl Report {
         }
     }
 
-    /// The results below each other.
+    /// Formats the results as a table.
     pub(super) fn table(&self) -> String {
         let image = |found: &Found| one_line(found.image.as_deref().unwrap_or("-"));
         let width = |head: &str, of: &dyn Fn(&Found) -> String| {
@@ -100,14 +100,14 @@ impl Report {
                 id(found),
                 image(found)
             );
-            // Writing to a string does not fail.
+            // Writing to a string cannot fail.
             let _ = writeln!(text, "{}", line.trim_end());
         }
         text
     }
 }
 
-/// Text that cannot break a table, nor say anything to a terminal.
+/// Replaces control characters, which would break the table or control the terminal.
 fn one_line(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }

@@ -1,4 +1,5 @@
-//! A selection with a trained model: the pairs it learned from, and what else its dataset has.
+//! A selection with a trained model. The pool is the part of the dataset that it was not trained
+//! on.
 
 use std::path::Path;
 
@@ -12,11 +13,11 @@ use crate::inputs::SelectionArgs;
 use crate::numbers::grouped;
 use crate::trained::Trained;
 
-/// A model, the pairs it learned from, and a pool.
+/// A model, the pairs it was trained on, and a pool.
 pub(crate) struct Modelled {
     trained: Trained,
     side: Side,
-    /// Items, or captions where the pool is of texts.
+    /// Items, or captions if the pool holds texts.
     pool: Vec<usize>,
     pub(super) ids: Vec<String>,
     pairs: Vec<Pair>,
@@ -29,7 +30,7 @@ pub(crate) struct Modelled {
 }
 
 impl SelectionArgs {
-    /// Opens a model and a dataset and checks what can be checked without computing.
+    /// Opens a model and a dataset and checks everything that needs no computing.
     pub(crate) fn open_model(&self, run: &Path, dataset: &Path) -> Result<Modelled> {
         let trained = Trained::open(run, dataset, self.device.device)?;
         let pairs = trained.folder.pairs(&trained.corpus)?;
@@ -94,7 +95,7 @@ impl Modelled {
         Ok(selection.select(self.budget, progress)?)
     }
 
-    /// Says what is about to be done.
+    /// Prints the sizes of the selection.
     pub(super) fn announce(&self) {
         let (pool, pairs) = (grouped(self.pool.len()), grouped(self.pairs.len()));
         let dim = self.trained.model.architecture().dim();

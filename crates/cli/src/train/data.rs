@@ -1,4 +1,4 @@
-//! What a model learns from: features, words, and the items that count as paired.
+//! Training data of a model: features, vocabulary and pairs.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -35,11 +35,11 @@ pub(super) struct DataArgs {
     share: Option<f64>,
 }
 
-/// A dataset as a model takes it, and what it will learn from.
+/// A dataset as inputs of a model, and the training pairs.
 pub(super) struct Source {
     pub(super) corpus: Corpus,
     pub(super) vocabulary: Option<Vocabulary>,
-    /// The names of the image and the text features.
+    /// The names of the image features and of the text features.
     pub(super) features: (String, Option<String>),
     pub(super) pairs: Vec<Pair>,
 }
@@ -58,22 +58,19 @@ impl DataArgs {
         if matches!(words, Some(VocabularyOf::File(_))) && self.min_count.is_some() {
             bail!("--min-count: the words are those of the file that --vocabulary names");
         }
-        let (mut corpus, mut vocabulary, text_name) = match config.reads_words() {
-            true => {
-                if self.text_features.is_some() {
-                    bail!("--text-features: {} reads words", config.name());
-                }
-                let vocabulary = self.vocabulary(&dataset, words.as_ref(), progress)?;
-                (Corpus::of_words(dataset, images, &vocabulary)?, Some(vocabulary), None)
+        let (mut corpus, mut vocabulary, text_name) = if config.reads_words() {
+            if self.text_features.is_some() {
+                bail!("--text-features: {} reads words", config.name());
             }
-            false => {
-                if self.vocabulary.is_some() || self.min_count.is_some() {
-                    bail!("--vocabulary, --min-count: {} takes text features", config.name());
-                }
-                let texts = self.text_features.as_deref();
-                let name = dataset.features(Side::Text, texts)?.0.name.clone();
-                (Corpus::of_vectors(dataset, images, texts)?, None, Some(name))
+            let vocabulary = self.vocabulary(&dataset, words.as_ref(), progress)?;
+            (Corpus::of_words(dataset, images, &vocabulary)?, Some(vocabulary), None)
+        } else {
+            if self.vocabulary.is_some() || self.min_count.is_some() {
+                bail!("--vocabulary, --min-count: {} takes text features", config.name());
             }
+            let texts = self.text_features.as_deref();
+            let name = dataset.features(Side::Text, texts)?.0.name.clone();
+            (Corpus::of_vectors(dataset, images, texts)?, None, Some(name))
         };
         let items = self.paired_items(&corpus, training.seed)?;
         let pairs = corpus.pairs(&items, training.captions, training.seed);
@@ -97,7 +94,7 @@ impl DataArgs {
         self.min_count.unwrap_or(DEFAULT_MIN_COUNT)
     }
 
-    /// The words that can be known before the pairs are.
+    /// Returns the words that are known before the pairs are.
     fn vocabulary(
         &self,
         dataset: &Dataset,
@@ -112,7 +109,8 @@ impl DataArgs {
         Ok(Vocabulary::from_counts(&counts, self.min_count()))
     }
 
-    /// The items whose captions are known: all of train, or those that somebody names.
+    /// Returns the items that count as paired: all of train, or the share or the file the user
+    /// gave.
     fn paired_items(&self, corpus: &Corpus, seed: u64) -> Result<Vec<usize>> {
         let items = corpus.training_items();
         if let Some(share) = self.share {
@@ -126,7 +124,7 @@ impl DataArgs {
     }
 }
 
-/// The items that a file names, in the order of the dataset.
+/// Returns the items that a file names, in the order of the dataset.
 fn named_items(corpus: &Corpus, training: &[usize], path: &Path) -> Result<Vec<usize>> {
     let all = corpus.dataset().items();
     let by_id: HashMap<String, usize> =
@@ -134,9 +132,10 @@ fn named_items(corpus: &Corpus, training: &[usize], path: &Path) -> Result<Vec<u
     let mut items = Vec::new();
     for (at, id) in read_ids(path)?.iter().enumerate() {
         let Some(&item) = by_id.get(id) else {
-            let what = match all.iter().any(|item| item.id == *id) {
-                true => format!("item {id} is not of the split {TRAIN}"),
-                false => format!("the dataset has no item {id}"),
+            let what = if all.iter().any(|item| item.id == *id) {
+                format!("item {id} is not of the split {TRAIN}")
+            } else {
+                format!("the dataset has no item {id}")
             };
             let (path, line) = (path.to_path_buf(), at + 1);
             return Err(nextpair_data::Error::Line { path, line, what }.into());

@@ -24,7 +24,8 @@ pub(super) fn eval(case: &Case, outcome: &mut Outcome) -> Result<()> {
     }
 }
 
-/// Ranks of some images and their captions; every image has as many.
+/// Computes the ranks of some images and their captions. Every image has the same number of
+/// captions.
 fn ranks_of(sims: &dyn Similarity, images: std::ops::Range<usize>) -> Result<Ranks> {
     let per_image = sims.columns() / sims.rows().max(1);
     ensure!(per_image * sims.rows() == sims.columns(), "captions do not divide among images");

@@ -10,13 +10,13 @@ use nextpair_models::{
 
 use super::{Case, Outcome};
 
-/// How far similarities may be from the reference.
+/// Tolerance of similarities.
 const SIMILARITY: f64 = 2e-6;
-/// How far a loss, relatively.
+/// Relative tolerance of a loss.
 const LOSS: f64 = 1e-5;
-/// How far a gradient, relatively to the largest of its weight.
+/// Tolerance of a gradient, relative to the largest gradient of the same weight.
 const GRADIENT: f64 = 1e-4;
-/// How far weights may be after ten steps.
+/// Tolerance of weights after ten steps.
 const WEIGHT: f64 = 1e-4;
 
 pub(super) fn model(case: &Case, device: Device, outcome: &mut Outcome) -> Result<()> {
@@ -65,7 +65,7 @@ fn gradients(
     outcome.within("gradient norm", &[squares.sqrt()], &expected, GRADIENT * expected[0])
 }
 
-/// Training steps on one batch, from the given weights.
+/// Runs training steps on one batch, from the given weights.
 fn training(case: &Case, ready: Ready, outcome: &mut Outcome) -> Result<()> {
     let number = |key: &str| case.config[key].as_f64().with_context(|| format!("no {key}"));
     let (rate, clip) = (number("lr")?, number("grad_clip")?);
@@ -88,7 +88,7 @@ fn training(case: &Case, ready: Ready, outcome: &mut Outcome) -> Result<()> {
     Ok(())
 }
 
-/// Squares of scores with their losses and gradients.
+/// Checks losses and gradients of square score matrices.
 pub(super) fn losses(case: &Case, outcome: &mut Outcome) -> Result<()> {
     for one in case.config["cases"].as_array().context("no cases")? {
         let key = one["key"].as_str().context("no key")?;
@@ -116,7 +116,7 @@ pub(super) fn losses(case: &Case, outcome: &mut Outcome) -> Result<()> {
 struct Ready {
     model: Model,
     all: Batch,
-    /// Images and captions that the loss looks at: the first ones.
+    /// The images and captions of the loss: the first ones, as a square batch.
     square: Batch,
     margin: f64,
 }

@@ -11,7 +11,7 @@ use nextpair_engine::{
 
 use super::{Case, Outcome};
 
-/// Both ways a case states its similarities: as matrices, and as embeddings where it has them.
+/// Checks a selection on similarity matrices, and on embeddings if the case has them.
 pub(super) fn selection(case: &Case, outcome: &mut Outcome) -> Result<()> {
     let (own, pairs) = case.table("in.own")?;
     let (cross, columns) = case.table("in.cross")?;
@@ -59,7 +59,7 @@ fn one_setting(
     outcome: &mut Outcome,
 ) -> Result<()> {
     let key = setting["key"].as_str().context("no key")?;
-    // A key reads condition_topK_weight; the parts may also be stated.
+    // A key reads condition_topK_weight. The case may also list the parts by name.
     let mut words = key.split('_');
     let (condition, top, weight) = (words.next(), words.next(), words.next());
     let condition = setting["condition"].as_str().or(condition).context("no condition")?;
@@ -129,7 +129,7 @@ pub(super) fn core_set(case: &Case, outcome: &mut Outcome) -> Result<()> {
     let name = "out.min_distance_when_selected";
     outcome.close("distance", &distances, &case.floats(name)?)?;
 
-    // With the picks among the centres, every item's distance is that of its nearest centre.
+    // With the picks as centres, every distance is the one to the nearest centre.
     let mut all = centres;
     for &(index, _) in &picks {
         all.extend_from_slice(&items[index as usize * dim..][..dim]);

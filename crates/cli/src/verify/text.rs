@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::Outcome;
 
-/// Whether the file is a case of text, and what it says if so.
+/// Checks a case of text. Returns whether the file is one.
 pub(super) fn check(path: &Path, outcome: &mut Outcome) -> Result<bool> {
     let value: Value = serde_json::from_slice(&ordinary::read(path)?).context("not JSON")?;
     if value["cases"][0].get("caption").is_some() {
@@ -30,7 +30,7 @@ fn read<T: DeserializeOwned>(value: Value) -> Result<T> {
     serde_json::from_value(value).context("not laid out like a reference case")
 }
 
-/// Captions with their tokens, for the words alone and with sentences split first.
+/// Captions with their tokens, by the word tokenizer alone and with sentences split first.
 #[derive(Deserialize)]
 struct TokenizerCases {
     cases: Vec<TokenizerCase>,
@@ -59,7 +59,7 @@ fn tokenizer(file: TokenizerCases, outcome: &mut Outcome) -> Result<()> {
     Ok(())
 }
 
-/// A vocabulary built from captions, and the captions encoded with it. The file also is a
+/// A vocabulary built from captions, and the captions encoded with it. The file is also a valid
 /// vocabulary file.
 #[derive(Deserialize)]
 struct VocabularyCase {

@@ -1,5 +1,5 @@
-//! The annotation app as people use it: in a real browser, beside a run that waits for them; and what it
-//! refuses to be started with.
+//! The annotation app in a real browser, beside a run that waits for answers, and the flags it
+//! refuses.
 
 mod app;
 mod attacks;

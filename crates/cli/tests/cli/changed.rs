@@ -1,4 +1,5 @@
-//! Inputs that somebody changes while they are read: code 2, the file is named, nothing is written.
+//! Inputs that change while they are read: exit code 2, the error names the file, nothing is
+//! written.
 
 #![cfg(target_os = "linux")]
 
@@ -12,14 +13,14 @@ use crate::trained::heads_on;
 use crate::world::files::{self, Numbers};
 use crate::world::{World, listed};
 
-/// What a pipe holds unless it is told otherwise.
+/// Default capacity of a pipe.
 const PIPE: usize = 1 << 16;
 
-/// Runs the program in `folder` and lets `change` happen at the moment when it says its first word:
-/// by then it has opened its inputs and read none of their numbers. How it ended, and what it said.
+/// Runs the program in `folder` and calls `change` when it first writes to standard error: by then
+/// it has opened its inputs but read none of their numbers. Returns the exit code and the output.
 fn changed(folder: &Path, words: &str, change: impl FnOnce()) -> (Option<i32>, String) {
     let (mut reader, mut writer) = io::pipe().unwrap();
-    // A full pipe, so that the first word waits.
+    // Fill the pipe, so that the first write blocks.
     writer.write_all(&[b'\n'; PIPE]).unwrap();
     let mut child = Command::new(env!("CARGO_BIN_EXE_nextpair"))
         .current_dir(folder)
@@ -35,7 +36,7 @@ fn changed(folder: &Path, words: &str, change: impl FnOnce()) -> (Option<i32>, S
     (child.wait().unwrap().code(), said.trim_start().to_owned())
 }
 
-/// Until the main thread is within a call whose first argument is standard error.
+/// Waits until the main thread is in a system call whose first argument is standard error.
 fn wait_for_a_word(child: &mut Child, words: &str) {
     let call = format!("/proc/{}/syscall", child.id());
     loop {
@@ -57,10 +58,10 @@ fn refused((code, said): (Option<i32>, String), file: &str, case: &str) {
 const SELECT: &str = "--paired-images images.npy --paired-texts texts.npy --pool pool.npy \
                       --pool-side image --budget 9";
 
-/// What is done to a file, in a word and in fact.
+/// A change of a file: its name, and the function that makes it.
 type Change = (&'static str, Box<dyn Fn()>);
 
-/// Ways to change a file to other numbers that are as good as the ones before.
+/// Returns ways to replace the numbers of a file by others that are as valid.
 fn changes(world: &World, file: &str) -> Vec<Change> {
     let (path, other) = (world.path(file), world.path("other"));
     let bytes = world.read(file);
@@ -101,9 +102,10 @@ fn files_of_a_selection() {
         ("texts.npy", "--strategy core-set"),
         ("pool.safetensors", "--pool pool.safetensors --strategy coverage"),
     ] {
-        let select = match flags.contains("--pool ") {
-            true => SELECT.replace("--pool pool.npy", ""),
-            false => SELECT.to_owned(),
+        let select = if flags.contains("--pool ") {
+            SELECT.replace("--pool pool.npy", "")
+        } else {
+            SELECT.to_owned()
         };
         let bytes = world.read(file);
         for (how, change) in changes(&world, file) {
@@ -119,7 +121,7 @@ fn files_of_a_selection() {
             assert!(listed(&world.path("out")).is_empty(), "{words}, {how}");
         }
     }
-    // Nobody changed anything.
+    // Nothing changed.
     let words = format!("select {SELECT} --out out/picks.jsonl");
     let (code, said) = changed(&world.path(""), &words, || ());
     assert_eq!(code, Some(0), "{said}");
@@ -143,7 +145,7 @@ fn features_of_a_dataset() {
     assert!(listed(&world.path("out")).is_empty());
 }
 
-/// Whether a file of this name is somewhere in a folder.
+/// Returns whether a file of this name is anywhere below a folder.
 fn holds(folder: &Path, name: &str) -> bool {
     fs::read_dir(folder).unwrap().any(|entry| {
         let path = entry.unwrap().path();

@@ -1,4 +1,4 @@
-//! Published checkpoints as runs.
+//! Conversion of published checkpoints.
 
 use std::fs;
 use std::path::Path;
@@ -42,7 +42,11 @@ fn a_checkpoint_becomes_a_run_once() {
         assert!(spec.contains("\"adopted\": true"), "{spec}");
         let again = convert("four.json", name);
         assert_eq!(again.code, Some(2));
-        assert!(again.stderr.contains("there is a model already; name another"), "{}", again.stderr);
+        assert!(
+            again.stderr.contains("there is a model already; name another"),
+            "{}",
+            again.stderr
+        );
         let other = convert("five.json", "other");
         assert_eq!(other.code, Some(2));
         assert!(other.stderr.contains("5 words in the vocabulary, but 4"), "{}", other.stderr);

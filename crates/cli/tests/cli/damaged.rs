@@ -1,9 +1,9 @@
-//! Files that are not what their name says.
+//! Damaged files, and files with the wrong extension.
 
 use crate::world::World;
 use crate::world::files::{self, Numbers};
 
-/// Every input is read by the same door; a damaged one is refused behind each flag.
+/// Asserts that every flag that takes this kind of file refuses a damaged one.
 fn refused_everywhere(world: &World, file: &str, expected: &[&str]) {
     for flag in ["--pool", "--paired-images", "--paired-texts"] {
         world.select_refused(&format!("{flag} {file}"), expected);
@@ -95,7 +95,7 @@ fn parquet_that_cannot_be_read() {
         world.write(name, &bytes);
         refused_everywhere(&world, name, &[expected]);
     }
-    // Its decoder may panic on this, and must not take the program with it.
+    // The Parquet decoder may panic on this. The program must not.
     world.write("scrambled.parquet", &scrambled);
     let run = world.ask("select", "--pool scrambled.parquet");
     assert_eq!(run.code, Some(2), "{}", run.stderr);

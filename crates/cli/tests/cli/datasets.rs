@@ -1,4 +1,4 @@
-//! Datasets as people make them and look at them.
+//! Importing and inspecting datasets.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,7 +17,7 @@ fn folder_with_images() -> tempfile::TempDir {
     folder
 }
 
-/// Every file below a folder with its bytes.
+/// Returns every file below a folder with its bytes.
 pub fn tree(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut files = BTreeMap::new();
     let mut folders = vec![folder.to_path_buf()];
@@ -57,7 +57,7 @@ fn a_table_goes_in_and_is_looked_at() {
     assert!(page.contains("A red dog &lt;b&gt;") && page.contains("data:image/jpeg;base64,"));
     assert!(!page.contains("http"), "the page needs nothing else");
     let sheet = image::open(path.join("a.png")).unwrap().into_rgb8();
-    // The picture is on the sheet, in its colour.
+    // The image is on the sheet, in its colour.
     assert!(sheet.pixels().any(|pixel| pixel.0 == [200, 90, 90]));
     assert_eq!(listed(path), ["a.html", "a.png", "ds", "src"]);
 }
@@ -136,7 +136,8 @@ fn killed_scenes_go_on_to_the_same_bytes() {
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
-        // Until the record is written anew: then it is in the middle of the next chunk.
+        // Wait until the progress record is rewritten: the program is then in the middle of the
+        // next chunk.
         let record = path.join(".killed.partial/scenes.progress");
         let before = fs::read(&record).ok();
         while child.try_wait().unwrap().is_none() {

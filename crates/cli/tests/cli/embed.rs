@@ -1,4 +1,4 @@
-//! Features from encoders, with the tiny ones of the encoders' own tests.
+//! Features from the tiny encoders of the tests of `nextpair-encode`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -70,7 +70,7 @@ fn both_sides_become_features() {
     let names = listed(&path.join("ds/features"));
     assert!(!names.iter().any(|name| name.contains("partial") || name.contains("waiting")));
 
-    // The same again is no work; another way needs another name, or permission.
+    // Repeating a command does no work. Other settings need another name, or `--replace`.
     let before = tree(&path.join("ds"));
     succeeds(path, both, &["20 images are embedded already"]);
     assert!(tree(&path.join("ds")) == before);
@@ -118,7 +118,7 @@ fn bad_images_are_listed_and_do_not_stop_it() {
     )
     .unwrap();
     succeeds(path, "import table t.csv mixed --image-dir ds/images/000", &[]);
-    // Damaged after the import: only decoding can tell.
+    // Damage the file after the import: only decoding can detect it.
     let image = path.join("ds/images/000/scene-000001.png");
     let mut bytes = fs::read(&image).unwrap();
     let middle = bytes.len() / 2;
@@ -134,13 +134,13 @@ fn bad_images_are_listed_and_do_not_stop_it() {
         (&2.into(), &2.into())
     );
 
-    // Repaired, it needs to be made anew; nobody else can know.
+    // The program cannot know that the image was repaired: it takes `--replace`.
     fs::copy(path.join("ds/images/000/scene-000003.png"), &image).unwrap();
     let again = "embed mixed --image-model image.onnx --pooled";
     succeeds(path, again, &["2 images are embedded already"]);
     succeeds(path, &format!("{again} --replace"), &["3 images embedded"]);
     assert_eq!(inspected(path, "mixed")["features"].as_array().unwrap().len(), 2);
-    // Nothing of the way before is left.
+    // A stale file is removed.
     fs::write(path.join("t.csv"), "filepath,title\nscene-000000.png,a\n").unwrap();
     succeeds(path, "import table t.csv one --image-dir ds/images/000", &[]);
     fs::create_dir_all(path.join("one/features")).unwrap();
@@ -162,7 +162,7 @@ fn a_name_that_changes_its_way_is_never_half_of_each() {
     let path = folder.path();
     let all = "embed ds --image-model image.onnx --pooled --name x";
     succeeds(path, all, &["300 images embedded"]);
-    // Stopped in the middle of replacing it: a folder stands where a file should go.
+    // Stop in the middle of replacing features: a folder is in the way of a file.
     fs::remove_file(path.join("ds/images/000/scene-000007.png")).unwrap();
     fs::create_dir(path.join("ds/features/x.image.rows.npy")).unwrap();
     let other = "embed ds --image-model image.onnx --regions 4 --name x --replace";
@@ -223,7 +223,7 @@ fn killed_and_started_again_it_ends_with_the_same_bytes() {
                 assert!(status.success());
                 break true;
             }
-            // A chunk was recorded: the next one is being made.
+            // A chunk was recorded: the next one is under way.
             if state() != before && state().iter().any(Option::is_some) {
                 child.kill().unwrap();
                 child.wait().unwrap();
@@ -245,7 +245,7 @@ fn killed_and_started_again_it_ends_with_the_same_bytes() {
     assert!(whole == killed);
 }
 
-/// A field of a message as ONNX files have them: its number, and bytes.
+/// Encodes a protobuf field: its number and bytes.
 fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
     let mut field = vec![number << 3 | 2];
     let mut length = bytes.len();
@@ -257,14 +257,14 @@ fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
     [field, bytes.to_vec()].concat()
 }
 
-/// A model that multiplies matrices for minutes.
+/// Returns an ONNX model that multiplies matrices for minutes.
 fn slow_model() -> Vec<u8> {
     let node = |kind: &str, inputs: &[&str], output: &str| {
         let inputs = inputs.iter().flat_map(|input| field(1, input.as_bytes()));
         let rest = [field(2, output.as_bytes()), field(4, kind.as_bytes())].concat();
         field(1, &inputs.chain(rest).collect::<Vec<u8>>())
     };
-    // Two sizes of two bytes each at most, as integers of seven bits per byte.
+    // Two sizes of at most two bytes each, as varints.
     let sizes = |name: &str, sizes: &[u8], count: u8| {
         let parts = [vec![0x08, count, 0x10, 7], field(7, sizes), field(8, name.as_bytes())];
         field(5, &parts.concat())

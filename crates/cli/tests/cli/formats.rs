@@ -1,9 +1,9 @@
-//! The same numbers in every file format that is read.
+//! The same numbers in every input format.
 
 use crate::world::files::{self, Numbers};
 use crate::world::{Asked, Vectors, World};
 
-/// The picks when pool items are called `item-N` and pairs `pair-N`.
+/// Returns the picks with pool items named `item-N` and pairs named `pair-N`.
 fn named(world: &World) -> Vec<serde_json::Value> {
     let mut rows = world.expected(&Asked::usual());
     for row in &mut rows {
@@ -24,7 +24,7 @@ fn npy_of_every_precision() {
     let world = World::small();
     let expected = world.expected(&Asked::usual());
     for numbers in [Numbers::F16, Numbers::F32, Numbers::F64] {
-        // The paired files keep another precision: types may be mixed.
+        // The paired files have another precision: types may be mixed.
         world.write("other.NPY", &files::npy(&world.pool, numbers));
         world.select("--pool other.NPY");
         assert_eq!(world.picks("out/picks.jsonl"), expected, "pool {numbers:?}");
@@ -63,7 +63,7 @@ fn parquet_brings_its_ids() {
     world.select("--pool pool.parquet --paired-texts texts.parquet");
     assert_eq!(world.picks("out/picks.jsonl"), named(&world));
 
-    // A file of ids goes before those of the table.
+    // A file of ids overrides those of the table.
     world.write_lines("ids.txt", 0..40);
     world.write_lines("paired.txt", 0..24);
     world.select(

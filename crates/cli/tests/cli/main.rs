@@ -1,4 +1,4 @@
-//! The program as people run it: files in, exit code, messages and files out.
+//! End-to-end tests of the program: files in; exit code, messages and files out.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,5 +1,5 @@
-//! A NaN or an infinity anywhere is refused, whoever is asked: also in what a strategy does not
-//! read.
+//! NaN and infinity are refused in every input and by every strategy, also where the strategy does
+//! not read them.
 
 use std::fs;
 
@@ -12,7 +12,7 @@ use crate::world::{Vectors, World, listed};
 const BAD: [(f64, &str); 3] =
     [(f64::NAN, "NaN"), (f64::INFINITY, "inf"), (f64::NEG_INFINITY, "-inf")];
 
-/// One matrix in every kind of file.
+/// Returns one matrix in every file format.
 fn kinds(vectors: &Vectors) -> [(&'static str, Vec<u8>); 4] {
     let ids: Vec<String> = (0..vectors.len()).map(|row| format!("id-{row}")).collect();
     [
@@ -23,7 +23,7 @@ fn kinds(vectors: &Vectors) -> [(&'static str, Vec<u8>); 4] {
     ]
 }
 
-/// The files of a selection: flag, what errors call it on either side, numbers.
+/// The files of a selection: flag, name in errors, numbers.
 fn inputs(world: &World) -> [(&'static str, &'static str, &Vectors); 3] {
     [
         ("--pool", "the pool items", &world.pool),
@@ -69,7 +69,7 @@ fn in_shards() {
     let world = World::small();
     for (flag, what, vectors) in inputs(&world) {
         for strategy in ["hard-negative", "random", "coverage", "hybrid"] {
-            // In the pool's second half, which the first shard does not hold.
+            // In the second half of the pool, outside the first shard.
             let row = vectors.len() - 2;
             world.write("bad.npy", &files::npy(&vectors.with(row, 1, f64::NAN), Numbers::F32));
             let score = format!("score --strategy {strategy} {flag} bad.npy --shard");
@@ -102,7 +102,7 @@ fn in_what_was_good_when_it_was_scored() {
         }
         world.write(file, &files::npy(vectors, Numbers::F32));
     }
-    // Behind the header come the floats.
+    // The floats follow the header.
     let (part, bytes) = &parts[0];
     let at = 8 + u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
     let bad = [&bytes[..at], &f64::NAN.to_le_bytes(), &bytes[at + 8..]].concat();
@@ -148,7 +148,7 @@ fn in_guards_that_a_strategy_does_not_look_at() {
 #[test]
 fn in_a_dataset_for_a_model() {
     let world = World::new(5, 100, 1, 6);
-    // A run looks at every second of so many pairs when it is opened, which row 1 is not among.
+    // Opening a model samples every second pair of this many, so row 1 is not among them.
     heads_on(&world);
     let (paired, unpaired) = (1, 95);
     let mut bad = BAD.iter().cycle();

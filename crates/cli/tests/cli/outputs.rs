@@ -1,4 +1,4 @@
-//! The same picks in every file format that is written, and places that cannot be written.
+//! The same picks in every output format, and paths that cannot be written.
 
 use std::fs::File;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::world::{World, listed};
 
-/// A world with ids on both sides.
+/// Returns a world with ids for pool and pairs.
 fn world() -> World {
     let world = World::small();
     world.write_lines("ids.txt", (0..40).map(|item| format!("item-{item}")));
@@ -46,7 +46,7 @@ fn csv_holds_the_same() {
     }
 }
 
-/// A row of the parquet file as JSON lines spell it.
+/// Converts a row of the Parquet file to JSON.
 fn as_json(row: &Row) -> Value {
     let hits = match row.get_column_iter().nth(4).unwrap() {
         (_, Field::Null) => None,
@@ -130,7 +130,7 @@ fn only_uids_are_written_as_uids() {
         &format!("--ids ids.txt {out}"),
         &["picks.npy", "'item-0'", "is not a DataComp uid of 32 hexadecimal digits"],
     );
-    // A sign is no digit, although it parses as part of a number.
+    // A sign is not a hexadecimal digit, although integers parse with one.
     world.write_lines("signed.txt", (0..40).map(|item| format!("+{item:031x}")));
     world.select_refused(&format!("--ids signed.txt {out}"), &["is not a DataComp uid"]);
 }
@@ -169,7 +169,7 @@ fn a_read_only_folder_is_refused() {
         std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(mode)).unwrap();
     };
     allow(0o555);
-    // The superuser may write anywhere, so there is nothing to see.
+    // Root may write anywhere, which leaves nothing to test.
     if File::create(folder.join("probe")).is_err() {
         world.select_refused("--out locked/picks.jsonl", &["locked/picks.jsonl: "]);
         assert_eq!(listed(&folder), [""; 0]);

@@ -1,4 +1,5 @@
-//! `nextpair quickstart` is run as a reader of the README would; here is what goes wrong in it.
+//! `nextpair quickstart` on a bad folder, and `nextpair example`. The checks of the book run a
+//! whole quickstart.
 
 use crate::world::nextpair;
 

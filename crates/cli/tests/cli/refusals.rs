@@ -1,4 +1,4 @@
-//! Questions that have no answer: code 2, a message that says what and where, nothing written.
+//! Invalid selections: exit code 2, an error that names the problem and its place, nothing written.
 
 use crate::world::files::{self, Numbers};
 use crate::world::{Vectors, World};

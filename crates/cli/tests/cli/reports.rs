@@ -1,4 +1,4 @@
-//! What the program says beside its picks: progress and summary, for people and for programs.
+//! Progress and summary of a selection, as text and as JSON.
 
 use serde_json::Value;
 

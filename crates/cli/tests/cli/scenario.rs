@@ -1,4 +1,4 @@
-//! Experiments as people run them: rounds, strategies and seeds, kills, faults and annotators.
+//! Experiments: rounds, strategies and seeds, kills, faults and annotators.
 
 mod asked;
 mod coco;
@@ -42,12 +42,12 @@ rate = 2e-3
 validate_last = 0
 "#;
 
-/// A folder with a dataset `ds` of generated scenes and an experiment `e.toml` on it.
+/// A folder with a dataset `ds` of generated scenes and an experiment `e.toml`.
 pub(crate) struct Lab {
     folder: tempfile::TempDir,
 }
 
-/// What a run found: rounds without their times, picks, pairs and weights, by name.
+/// The results of a run: rounds without their times, picks, pairs and weights, by name.
 pub(crate) type Results = BTreeMap<String, Vec<u8>>;
 
 impl Lab {
@@ -76,7 +76,7 @@ impl Lab {
         run
     }
 
-    /// A run that must fail with code 2 and say something.
+    /// Asserts that a command fails with code 2 and prints `says`.
     pub(crate) fn refused(&self, words: &str, says: &str) {
         let run = nextpair(self.folder.path(), words);
         assert_eq!(run.code, Some(2), "{words}: {}{}", run.stdout, run.stderr);
@@ -95,13 +95,13 @@ impl Lab {
             .unwrap()
     }
 
-    /// The rounds of a run as they were written.
+    /// Returns the rounds of a run.
     pub(crate) fn rounds(&self, run: &str) -> Vec<Value> {
         let lines = json_lines(&self.read(&format!("{run}/rounds.jsonl")));
         lines.into_iter().map(|mut line| line["round"].take()).collect()
     }
 
-    /// The ids of a file of lines, such as picks or pairs.
+    /// Returns the ids in a file of JSON lines, such as picks or pairs.
     pub(crate) fn ids(&self, name: &str, key: &str) -> Vec<String> {
         let id = |line: &Value| line[key].as_str().unwrap().to_owned();
         json_lines(&self.read(name)).iter().map(id).collect()

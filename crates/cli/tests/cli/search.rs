@@ -1,4 +1,4 @@
-//! What a trained model finds, by text and by image.
+//! Search with a trained model, by text and by image.
 
 use std::fs;
 use std::path::Path;
@@ -20,7 +20,7 @@ fn found(path: &Path, words: &[&str]) -> Value {
     serde_json::from_str(&run.stdout).unwrap()
 }
 
-/// The score of the result with this id.
+/// Returns the score of the result with this id.
 fn score(report: &Value, id: &str) -> f64 {
     let results = report["results"].as_array().unwrap();
     results.iter().find(|result| result["id"] == id).unwrap()["score"].as_f64().unwrap()
@@ -43,7 +43,7 @@ fn texts_find_images_and_images_find_captions() {
     let items = opened.corpus.dataset().items();
     let caption = items.get(7).captions[0].clone();
 
-    // Every score is the dot product of the encodings, the largest first.
+    // Every score is the dot product of the encodings, in descending order.
     let report = found(path, &[&caption, "--top", "100"]);
     assert_eq!((&report["among"], &report["searched"]), (&60.into(), &"images".into()));
     let images = opened.images(&(0..60).collect::<Vec<_>>());
@@ -61,7 +61,7 @@ fn texts_find_images_and_images_find_captions() {
         assert!((result["score"].as_f64().unwrap() - score).abs() < 1e-6);
     }
 
-    // An item, and its picture as a file, find the same; and what a text finds finds it.
+    // An item and its image file find the same. A caption and its image score each other alike.
     let by_item = found(path, &["--item", "scene-000007", "--top", "300"]);
     let file = "ds/images/000/scene-000007.png";
     let by_image = found(path, &["--image", file, "--top", "300"]);
@@ -70,7 +70,7 @@ fn texts_find_images_and_images_find_captions() {
     let score_of_text = score(&report, "scene-000007");
     assert!((own.unwrap()["score"].as_f64().unwrap() - score_of_text).abs() < 1e-6);
 
-    // The table, in a split.
+    // The table of a split.
     let run = search(path, &["a circle", "--split", "test", "--top", "3"]);
     assert_eq!((run.code, run.stdout.lines().count()), (Some(0), 4), "{}", run.stderr);
     let head: Vec<&str> = run.stdout.lines().next().unwrap().split_whitespace().collect();
@@ -119,7 +119,7 @@ fn pages_need_nothing_else() {
     ] {
         refused(path, words, says);
     }
-    // Features of unknown origin.
+    // Features without a recipe.
     let manifest = fs::read_to_string(path.join("ds/dataset.toml")).unwrap();
     let cut = manifest.find("[features.made_by]").unwrap();
     fs::write(path.join("ds/dataset.toml"), &manifest[..cut]).unwrap();
@@ -151,7 +151,7 @@ fn heads_ask_the_encoders_of_the_dataset() {
     let run = nextpair(path, picks);
     assert_eq!(run.code, Some(0), "{}", run.stderr);
 
-    // Another tokeniser would mean other numbers.
+    // Another tokeniser would make other features.
     let tokenizer = fs::read_to_string(path.join("tokenizer.json")).unwrap();
     fs::write(path.join("tokenizer.json"), tokenizer + "\n").unwrap();
     refused(path, &["a"], "is another file than the text features text were made with");

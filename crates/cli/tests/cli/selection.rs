@@ -1,4 +1,4 @@
-//! Which items are picked, with which scores and reasons, for every flag that matters.
+//! Picks, scores and reasons of a selection, for every flag that affects them.
 
 use nextpair_data::Matrix;
 use nextpair_engine::{
@@ -12,12 +12,12 @@ use crate::world::{Asked, Vectors, World, files};
 const SAMPLE: [usize; 9] = [17, 3, 8, 0, 21, 12, 5, 23, 14];
 const RIVALS: [usize; 7] = [1, 20, 3, 9, 14, 2, 11];
 
-/// The text of a pair: pair 4 has that of pair 5, whose image is of another group.
+/// Returns the text of a pair. Pair 4 has the text of pair 5, whose image is in another group.
 fn text(pair: usize) -> usize {
     if pair == 4 { 5 } else { pair }
 }
 
-/// Flags, and what they mean to the reference.
+/// Flags, and their meaning for the reference.
 fn cases() -> Vec<(&'static str, Asked)> {
     let plain = Settings::default;
     let settings = |settings| Asked { settings, ..Asked::usual() };
@@ -78,7 +78,7 @@ fn cases() -> Vec<(&'static str, Asked)> {
     ]
 }
 
-/// A world with the small files that `cases` names.
+/// Returns a world with the small files that `cases` names.
 fn world() -> World {
     let world = World::small();
     world.write_lines("groups.txt", (0..24).map(|pair| format!("image {}", pair % 4)));
@@ -109,7 +109,7 @@ fn picks_scores_and_reasons_are_those_of_the_reference() {
 
 #[test]
 fn guards_and_scopes_change_the_answer() {
-    // The table above would prove little if its flags did nothing here.
+    // Every flag must change the result here, or the cases above prove little.
     let world = world();
     let usual = world.expected(&Asked::usual());
     for (flags, asked) in cases().into_iter().skip(2) {
@@ -144,7 +144,7 @@ fn fields_come_in_the_stated_order() {
 
 #[test]
 fn threads_do_not_change_a_byte() {
-    // Larger than the blocks that work is cut into.
+    // Larger than one block of work.
     let world = World::new(2, 300, 700, 16);
     for &strategy in StrategyName::ALL {
         let outputs: Vec<Vec<u8>> = ["1", "2", "5"]

@@ -1,4 +1,4 @@
-//! `score` and `merge`: any split gives the bytes of one run.
+//! `score` and `merge`: any number of shards gives the same bytes as `select`.
 
 use nextpair_engine::{Draws, StrategyName};
 use safetensors::SafeTensors;
@@ -6,7 +6,7 @@ use safetensors::SafeTensors;
 use crate::world::files::{self, Numbers};
 use crate::world::{World, listed};
 
-/// A world with ids on both sides.
+/// Returns a world with ids for pool and pairs.
 fn world() -> World {
     let world = World::new(3, 30, 50, 5);
     world.write_lines("ids.txt", (0..50).map(|item| format!("item {item}")));
@@ -26,7 +26,7 @@ fn score(world: &World, flags: &str, shard: &str, part: &str) {
     assert!(run.stderr.contains("predicted peak memory"), "{}", run.stderr);
 }
 
-/// Scores all shards, numbered from `first`; the names of the parts, shuffled.
+/// Scores all shards, numbered from `first`. Returns the names of the parts, shuffled.
 fn score_all(world: &World, flags: &str, count: usize, first: usize) -> String {
     let mut draws = Draws::new(count as u64);
     let mut parts: Vec<(u64, String)> = (first..first + count)
@@ -187,7 +187,7 @@ fn parts_that_do_not_make_a_whole() {
         let expected = ["part-0-of-4 and ", &part, "were made with different settings"];
         refused(&format!("part-0-of-4 part-1-of-4 {part} part-2-of-4"), &expected);
     }
-    // The same settings against other pairs.
+    // The same settings with other pairs.
     score(&world, "--paired-images texts.npy", "3/4", "paired");
     refused(
         "part-0-of-4 paired",
@@ -230,7 +230,7 @@ fn damaged_parts_are_not_believed() {
     let bytes = world.read("part-1-of-2");
     let (length, header) = SafeTensors::read_metadata(&bytes).unwrap();
     for tensor in ["items", "best.index"] {
-        // Its last number becomes larger than any pool.
+        // Raise its last number above the size of any pool.
         let (_, end) = header.info(tensor).unwrap().data_offsets;
         let mut damaged = bytes.clone();
         damaged[8 + length + end - 1] = 0x7f;

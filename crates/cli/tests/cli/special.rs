@@ -1,5 +1,5 @@
-//! Pipes and devices where a file is expected: nothing waits for them, and nothing reads them to an
-//! end that they do not have.
+//! Pipes and devices in place of files: the program neither blocks on a pipe nor reads an endless
+//! device.
 #![cfg(unix)]
 
 use std::collections::BTreeSet;
@@ -14,7 +14,7 @@ use std::time::Duration;
 use crate::scenario::Lab;
 use crate::world::Run;
 
-/// Nothing here takes seconds; whatever takes this long waits for ever.
+/// No command here takes this long unless it hangs.
 const LIMIT: Duration = Duration::from_secs(120);
 
 const REFUSED: &str = "is a pipe, socket or device, expected an ordinary file";
@@ -22,8 +22,8 @@ const REFUSED: &str = "is a pipe, socket or device, expected an ordinary file";
 const SELECT: &str = "--paired-images world/paired_images.npy --paired-texts world/paired_texts.npy \
                       --pool-side image --budget 5 --out picks.jsonl";
 
-/// A place for a file: what to type with `{}` for its name, which ends as given. `SELECT` stands for
-/// the usual flags of a selection.
+/// Flags that read a file: the command line with `{}` for the name of the file, and its extension.
+/// `SELECT` stands for the usual flags of a selection.
 const FILES: &[(&str, &str, &str)] = &[
     ("annotate target", "annotate {} --dataset ds --database sqlite:a.db --port 0", "jsonl"),
     ("annotate database", "annotate chosen.jsonl --dataset ds --database sqlite:{} --port 0", "db"),
@@ -102,7 +102,7 @@ const FILES: &[(&str, &str, &str)] = &[
     ("verify dir", "verify {}", "safetensors"),
 ];
 
-/// Places for a folder that is read. Something else there is refused, in whatever words.
+/// Flags that read a folder. The program refuses anything else, with any error.
 const FOLDERS: &[(&str, &str)] = &[
     ("annotate dataset", "annotate chosen.jsonl --dataset {} --port 0"),
     ("annotate images", "annotate chosen.jsonl --dataset ds --pool-side text --images {} --port 0"),
@@ -131,7 +131,7 @@ const FOLDERS: &[(&str, &str)] = &[
     ("vocab dataset", "vocab {} v2.json"),
 ];
 
-/// What is written there is refused by the place where it is written.
+/// Flags that write. The code that writes refuses bad paths.
 const OUTPUTS: &[&str] = &[
     "annotate uploads",
     "convert out",
@@ -148,10 +148,10 @@ const OUTPUTS: &[&str] = &[
     "vocab out",
 ];
 
-/// Text that names a file in some of its forms.
+/// Flags that name a file only in some forms.
 const TEXTS: &[&str] = &["annotate database", "embed preprocess"];
 
-/// A dataset, runs, embeddings and encoders to go with the file that is none.
+/// Returns a lab with valid datasets, models, embeddings and encoders for the other flags.
 fn world() -> Lab {
     let lab = Lab::new(60);
     lab.succeeds("example world");
@@ -186,7 +186,7 @@ fn make_pipe(path: &Path) {
     assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
 }
 
-/// Runs the program, and ends it where it does not end itself.
+/// Runs the program, and kills it after the time limit.
 fn ends(lab: &Lab, words: &str) -> Run {
     let child = Command::new(env!("CARGO_BIN_EXE_nextpair"))
         .args(words.split_whitespace())
@@ -212,18 +212,19 @@ fn ends(lab: &Lab, words: &str) -> Run {
     Run { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
 }
 
-/// A run that must fail, or with `may_go_on` may do without the file, and must not panic.
+/// Asserts that a command fails without a panic. With `may_go_on` it may also succeed without the
+/// file.
 fn tried(lab: &Lab, words: &str, may_go_on: bool) -> String {
     let Run { code, stdout, stderr } = ends(lab, words);
     let said = stdout + &stderr;
-    // Code 1 is that of a verification that failed.
+    // `verify` exits with 1 if a case fails.
     let expected = matches!(code, Some(1 | 2)) || may_go_on && code == Some(0);
     assert!(expected && !said.contains("panicked"), "{words}: {code:?} {said}");
     let _ = fs::remove_dir_all(lab.path("new"));
     said
 }
 
-/// `select pool` for every argument of every subcommand that takes a path.
+/// Collects names such as `select pool` for every argument that takes a path.
 fn paths_of(command: &clap::Command, name: &str, paths: &mut BTreeSet<String>) {
     let path = clap::builder::ValueParser::path_buf().type_id();
     for argument in command.get_arguments() {
@@ -253,7 +254,7 @@ fn no_flag_waits_for_a_pipe_or_reads_a_device() {
         make_pipe(&lab.path(&format!("pipe.{ending}")));
         symlink("/dev/zero", lab.path(&format!("zero.{ending}"))).unwrap();
     }
-    // Before the picks of the app, there are people to ask.
+    // The annotation app needs an experiment that waits for people.
     lab.write(
         "asked.toml",
         &format!("annotator = \"human\"\ninitial = 0.3\nbudget = 4\n{}", human()),
@@ -262,7 +263,7 @@ fn no_flag_waits_for_a_pipe_or_reads_a_device() {
     for kind in ["pipe", "zero"] {
         for (_, words, ending) in FILES {
             let words = words.replace("SELECT", SELECT);
-            // The usual flag stands aside for the one that is tried.
+            // Replace the usual flag by the one under test.
             let words = match words.split_once("--paired-images {}") {
                 Some(_) => words.replacen("--paired-images world/paired_images.npy ", "", 1),
                 None => words,
@@ -276,20 +277,21 @@ fn no_flag_waits_for_a_pipe_or_reads_a_device() {
             assert!(said.contains(REFUSED), "{words}: {said}");
         }
         for (_, words) in FOLDERS {
-            // A report does without the images of the dataset.
+            // A report needs no images of the dataset.
             let words = words.replace("{}", &format!("{kind}.x"));
             tried(&lab, &words, words.starts_with("report"));
         }
     }
 }
 
-/// The rest of an experiment with people.
+/// Returns the rest of an experiment file with human annotators.
 fn human() -> &'static str {
     "rounds = 1\nstrategies = [\"random\"]\n\n[model]\narchitecture = \"vse\"\ndim = 8\nword_dim = 8\n\n\
      [training]\nepochs = 1\nbatch = 8\nvalidate_last = 0\n"
 }
 
-/// Every file of a dataset and of runs, one at a time a pipe: it is refused, or was not needed.
+/// Replaces every file of a dataset, a model and an experiment by a pipe, one at a time. The
+/// program refuses the pipe or does not need the file.
 #[test]
 fn no_file_of_a_folder_is_waited_for() {
     let lab = world();
@@ -311,7 +313,7 @@ fn no_file_of_a_folder_is_waited_for() {
         for file in super::scenario::files_below(&lab.path(&format!("good-{folder}"))) {
             let name = file.strip_prefix(lab.path(&format!("good-{folder}"))).unwrap();
             if name.extension().is_some_and(|ending| ending == "png" || ending == "svg") {
-                // There are as many as items; picture::read refuses them all.
+                // One per item; picture::read refuses pipes for all of them.
                 continue;
             }
             for words in *commands {

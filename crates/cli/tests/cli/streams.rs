@@ -1,5 +1,5 @@
-//! Readers of standard output and standard error that leave: work goes on, and its outcome decides
-//! how the process ends.
+//! Readers of standard output or standard error that leave early: the command finishes, and its
+//! result decides the exit code.
 
 use std::fs::{self, File};
 use std::io;
@@ -8,21 +8,21 @@ use std::process::{Command, Stdio};
 
 use crate::world::{World, listed};
 
-/// A pipe that nobody reads any more.
+/// Returns a pipe whose reader is closed.
 fn gone() -> Stdio {
     let (reader, writer) = io::pipe().unwrap();
     drop(reader);
     writer.into()
 }
 
-/// How the program ends in `folder` with these streams.
+/// Runs the program in `folder` with these streams and returns its exit code.
 fn code(folder: &Path, words: &str, out: Stdio, err: Stdio) -> Option<i32> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_nextpair"));
     command.current_dir(folder).args(words.split_whitespace()).stdout(out).stderr(err);
     command.status().unwrap().code()
 }
 
-/// Both streams gone, as after `2>&1 | head -1`.
+/// Runs the program with both streams closed, as after `2>&1 | head -1`.
 fn unheard(folder: &Path, words: &str) -> Option<i32> {
     code(folder, words, gone(), gone())
 }
@@ -49,9 +49,9 @@ fn selections_go_on() {
     let merge = "merge out/0.part out/1.part --out out/merged.jsonl";
     assert_eq!(unheard(&folder, merge), Some(0));
     assert_eq!(world.read("out/merged.jsonl"), world.read("out/heard.jsonl"));
-    // Picks that go nowhere: nobody wants them.
+    // Picks to a closed standard output are no error.
     assert_eq!(unheard(&folder, &format!("select {SELECT} --out -")), Some(0));
-    // What is wrong still decides.
+    // Bad input still is.
     assert_eq!(unheard(&folder, &format!("select {SELECT} --top-k 0 --out out/no.jsonl")), Some(2));
     assert_eq!(unheard(&folder, "verify pool.npy"), Some(2));
     assert_eq!(unheard(&folder, "select --colour red"), Some(2));
@@ -104,7 +104,7 @@ fn a_full_disk_behind_standard_output_is_an_error() {
     let full = || Stdio::from(File::options().write(true).open("/dev/full").unwrap());
     let picks = format!("select {SELECT} --out -");
     assert_eq!(code(&world.path(""), &picks, full(), Stdio::null()), Some(2));
-    // Standard error tells of the work and is not its product.
+    // Standard error reports on the work and is not its result.
     let file = format!("select {SELECT} --out out/picks.jsonl");
     assert_eq!(code(&world.path(""), &file, Stdio::null(), full()), Some(0));
     assert_eq!(listed(&world.path("out")), ["picks.jsonl"]);

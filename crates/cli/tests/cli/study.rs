@@ -1,4 +1,4 @@
-//! What runs found, as people report it.
+//! Reports of experiments.
 
 use std::fs;
 use std::path::Path;
@@ -21,7 +21,7 @@ fn refused(path: &Path, words: &str, says: &str) {
     assert!(run.stderr.contains(says), "{words}: no '{says}' in {}", run.stderr);
 }
 
-/// A dataset `ds`, and the run `one` of two strategies and two seeds on it.
+/// Returns a folder with a dataset `ds` and a run `one` of two strategies and two seeds.
 fn world() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();

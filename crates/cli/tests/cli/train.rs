@@ -1,4 +1,4 @@
-//! Models as people train and evaluate them.
+//! Training and evaluation of models.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::world::{Run, json_lines, listed, nextpair};
 
 const SMALL: &str = "--model vse++ --dim 32 --word-dim 16 --batch 16 --epochs 3 --validate-last 2";
 
-/// A folder with a dataset `ds` of generated scenes.
+/// Returns a folder with a dataset `ds` of generated scenes.
 fn world(images: usize) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     succeeds(folder.path(), &format!("import scenes ds --images {images}"), &[]);
@@ -35,7 +35,7 @@ fn refused(path: &Path, words: &str, says: &str) {
     assert!(!run.stderr.contains("panicked"), "{words}: {}", run.stderr);
 }
 
-/// The log without what depends on the clock.
+/// Reads the log without the fields that depend on the clock.
 fn log(run: &Path) -> Vec<Value> {
     let mut epochs = json_lines(&fs::read_to_string(run.join("log.jsonl")).unwrap());
     for epoch in &mut epochs {
@@ -85,7 +85,7 @@ fn a_model_is_trained_and_evaluated() {
     let epochs = log(&path.join("run"));
     assert!(epochs[0]["dev"].is_null() && epochs[1]["dev"]["images"] == 10);
     assert!(epochs[2]["loss"].as_f64() < epochs[0]["loss"].as_f64());
-    // The table at the end is that of the weights that were kept.
+    // The final table is that of the weights that were kept.
     let kept = succeeds(path, "eval run ds --split dev --json", &[]);
     let kept: Value = serde_json::from_str(&kept.stdout).unwrap();
     let best = &epochs[kept["epoch"].as_u64().unwrap() as usize - 1]["dev"];
@@ -103,7 +103,7 @@ fn a_model_is_trained_and_evaluated() {
     refused(path, "eval run ds --split val", "no split val; there are train, dev, test");
     refused(path, "eval ds ds", "not a model: there is no model.json in it");
 
-    // The vocabulary is the one that `vocab` writes; a finished run has nothing left to do.
+    // The vocabulary equals that of `vocab`. A finished training has nothing left to do.
     succeeds(path, "vocab ds v.json", &[]);
     let words = ["v.json", "run/vocabulary.json"].map(|name| fs::read(path.join(name)).unwrap());
     assert!(words[0] == words[1]);
@@ -116,7 +116,7 @@ fn a_model_is_trained_and_evaluated() {
 fn the_weights_do_not_depend_on_the_threads() {
     let folder = world(60);
     let path = folder.path();
-    // More than one chunk of every parallel sum.
+    // Enough data for more than one chunk in every parallel sum.
     for model in
         ["vse++ --dim 256", "text-imram --dim 64", "full-imram --dim 16", "scan-i2t --dim 48"]
     {
@@ -132,7 +132,7 @@ fn the_weights_do_not_depend_on_the_threads() {
     refused(path, &format!("train ds {SMALL} --out x --threads 0"), "--threads is 0");
 }
 
-/// In a small world, a small Text-IMRAM learns what the captions say.
+/// A small Text-IMRAM learns the captions of a small world.
 #[test]
 fn text_imram_learns_scenes() {
     let folder = world(500);
@@ -142,7 +142,7 @@ fn text_imram_learns_scenes() {
     succeeds(path, &format!("train ds {words} --out run"), &[]);
     let found = succeeds(path, "eval run ds --split test --json", &[]);
     let found: Value = serde_json::from_str(&found.stdout).unwrap();
-    // By chance it is one case in five.
+    // Chance level is one in five.
     let r10 = [&found["text"]["r10"], &found["image"]["r10"]].map(|r| r.as_f64().unwrap());
     assert!(r10[0] > 45.0 && r10[1] > 45.0, "{r10:?}");
 }
@@ -167,12 +167,13 @@ fn killed_and_resumed_it_ends_with_the_same_bytes() {
     let mut draws = Draws::new(11);
     let mut kills = 0;
     loop {
-        // Before there is a run there is nothing to continue.
-        let mut child = match run.join("model.json").exists() {
-            true => started(path, "train ds --out killed --resume --threads 1"),
-            false => started(path, &first),
+        // Resume only once the folder exists.
+        let mut child = if run.join("model.json").exists() {
+            started(path, "train ds --out killed --resume --threads 1")
+        } else {
+            started(path, &first)
         };
-        // Some time after it has written something.
+        // Kill it some time after its next write.
         let written = |name: &str| fs::metadata(run.join(name)).and_then(|m| m.modified()).ok();
         let state = || ["model.json", "log.jsonl", "state.safetensors"].map(written);
         let (before, mut polls) = (state(), draws.below(4000));
@@ -209,8 +210,8 @@ fn one_process_trains_a_run_at_a_time() {
     let before = crate::datasets::tree(&path.join("run"));
     let lock = fs::File::open(path.join("run/.lock")).unwrap();
     lock.lock().unwrap();
-    refused(path, "train ds --out run --resume", "another process is training this model");
-    // Looking is free.
+    refused(path, "train ds --out run --resume", "another process is training this run");
+    // Reading needs no lock.
     succeeds(path, "eval run ds", &[]);
     lock.unlock().unwrap();
     refused(path, &format!("train ds {SMALL} --out run"), "--resume continues it");
@@ -223,7 +224,7 @@ fn an_unfinished_run_says_so() {
     let folder = world(40);
     let path = folder.path();
     succeeds(path, &format!("train ds {SMALL} --out run"), &[]);
-    // As if it had been asked for more epochs, and stopped.
+    // As if it had been started with more epochs, and stopped.
     let spec = path.join("run/model.json");
     let text = fs::read_to_string(&spec).unwrap();
     fs::write(&spec, text.replace("\"epochs\": 3", "\"epochs\": 5")).unwrap();
@@ -256,7 +257,7 @@ fn another_version_or_vector_unit_is_refused_unless_it_is_accepted() {
     let spec = path.join("done/model.json");
     let whole: Value = serde_json::from_slice(&fs::read(&spec).unwrap()).unwrap();
     assert_eq!(whole["version"], env!("CARGO_PKG_VERSION"));
-    // As if it had been asked for more epochs, and begun elsewhere.
+    // As if it had been started with more epochs, on another machine.
     let begin = |run: &str, edit: &dyn Fn(&mut Value)| {
         fs::create_dir(path.join(run)).unwrap();
         for name in listed(&path.join("done")) {
@@ -384,7 +385,7 @@ fn heads_are_trained_on_embeddings() {
     }
     let words = format!("train ds {SMALL} --text-features words --out x");
     refused(path, &words, "--text-features: vse++ reads words");
-    // Features that the run has learned from are gone: it cannot go on, and says so.
+    // The features of the training are gone: the error says so.
     let manifest = fs::read_to_string(path.join("ds/dataset.toml")).unwrap();
     fs::write(path.join("ds/dataset.toml"), manifest.replace("\"words\"", "\"other\"")).unwrap();
     refused(path, "train ds --out run --resume", "no text features words; there are other");

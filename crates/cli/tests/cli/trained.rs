@@ -1,4 +1,4 @@
-//! Selections with a trained model are those on its exported encodings.
+//! Selections with a trained model equal those on its exported encodings.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::world::{World, json_lines, nextpair, nextpair_with};
 
-/// Trains a small model in `run` on the first `items` of the dataset's training items.
+/// Trains a small model in `run` on the first `items` training items of the dataset.
 pub fn train_run(
     path: &Path,
     run: &str,
@@ -51,8 +51,9 @@ pub fn train_run(
     run
 }
 
-/// Makes a dataset `ds` of the world's images and texts, each with a caption and vectors of both
-/// sides, which stay in `images.npy` and `texts.npy`; and a run `run` of heads on its first 70.
+/// Makes a dataset `ds` from the images and texts of the world, each with a caption and with
+/// vectors of both sides, which stay in `images.npy` and `texts.npy`. Trains heads on its first 70
+/// items in `run`.
 pub fn heads_on(world: &World) {
     world.write_lines("captions.txt", (0..world.images.len()).map(|row| format!("text {row}")));
     let import = "import embeddings images.npy ds --other texts.npy --captions captions.txt";
@@ -65,7 +66,7 @@ pub fn heads_on(world: &World) {
     train_run(&world.path(""), "run", "heads", 70, Choice::First);
 }
 
-/// A run opened again, with its model and its dataset.
+/// A model folder, opened with its model and its dataset.
 pub struct Opened {
     pub corpus: Corpus,
     pub model: Model,
@@ -90,20 +91,20 @@ impl Opened {
         self.model.encode_texts(&texts).unwrap().to_f32s()
     }
 
-    /// Items of the pool: what is trained on and not paired.
+    /// Returns the items of the pool: the training items that are not paired.
     fn pool(&self) -> Vec<usize> {
         let paired = |item: &usize| self.pairs.iter().any(|pair| pair.item == *item);
         self.corpus.training_items().into_iter().filter(|item| !paired(item)).collect()
     }
 
-    /// The caption of a pair.
+    /// Returns the caption of a pair.
     fn text(&self, pair: &Pair) -> String {
         let items = self.corpus.dataset().items();
         let owner = items.item_of_caption(pair.caption);
         items.get(owner).captions.swap_remove(pair.caption - items.captions_of(owner).start)
     }
 
-    /// Writes what `select` needs to know without the model.
+    /// Writes the inputs that `select` needs without the model.
     fn export(&self, path: &Path, choice: Choice) {
         let items = self.corpus.dataset().items();
         let write = |name: &str, values: &[f32]| {
@@ -144,8 +145,8 @@ impl Opened {
     }
 }
 
-/// The picks of both ways must be the same. The last bits of an encoding depend on how many were
-/// encoded at once, so numbers may differ by their rounding.
+/// Asserts that both ways pick the same items. The last bits of an encoding depend on the batch it
+/// was encoded in, so scores may differ by rounding.
 fn same(path: &Path, by_files: &str, by_model: &str, flags: &str) {
     let picks = |words: &str| {
         let run = nextpair(path, &format!("{words} {flags} --out picks.jsonl"));
@@ -181,8 +182,8 @@ fn repeat_captions(path: &Path) {
     fs::write(file, items.iter().map(|item| format!("{item}\n")).collect::<String>()).unwrap();
 }
 
-/// Pairs that share an image or a text are one group, and nobody else is; `shared` says whether some
-/// of different images do.
+/// Asserts that exactly the pairs that share an image or a text form groups. `shared` says whether
+/// pairs of different images share a text.
 fn check_groups(opened: &Opened, shared: bool) {
     let pairs = &opened.pairs;
     let texts: Vec<String> = pairs.iter().map(|pair| opened.text(pair)).collect();
@@ -209,7 +210,7 @@ fn a_model_selects_as_its_encodings_do() {
         train_run(path, run, "vse++", pairs, choice);
         let opened = Opened::new(path, run);
         opened.export(path, choice);
-        // A draw of one caption of five rarely takes the first of both.
+        // Random draws of one caption in five rarely take the first of both items.
         check_groups(&opened, choice != Choice::Random);
         for side in ["image", "text"] {
             let files = format!(
@@ -217,7 +218,7 @@ fn a_model_selects_as_its_encodings_do() {
                  --similarity dot --ids ids.txt --paired-ids pairs.txt --pool-side {side} --budget 7"
             );
             let model = format!("select --model {run} ds --pool-side {side} --budget 7");
-            // Without labels the model's pairs of one image or one text are one group.
+            // Without labels, the model's pairs of one image or one text form a group.
             let grouped = format!("{files} --groups image-groups.txt --groups text-groups.txt");
             for flags in ["", "--weight count --top-k 2", "--sample 12 --seed 3 --explain 9"] {
                 same(path, &grouped, &model, flags);
@@ -225,7 +226,7 @@ fn a_model_selects_as_its_encodings_do() {
             let flags = "--strategy coverage --relative-margin 0.01 --threads 1";
             same(path, &grouped, &model, flags);
             same(path, &files, &model, "--strategy random --seed 9");
-            // The model reads words: distances of captions are those of their encodings.
+            // The model reads words: distances of captions are distances of their encodings.
             if side == "text" {
                 same(path, &files, &model, "--strategy core-set");
             }
@@ -278,7 +279,7 @@ fn what_a_model_cannot_select_is_refused() {
         assert_eq!(run.code, Some(2), "{flags}");
         assert!(run.stderr.contains(says), "{flags}: no {says} in {}", run.stderr);
     }
-    // A run of another dataset.
+    // A model trained on another dataset.
     assert_eq!(nextpair(path, "import scenes other --images 3").code, Some(0));
     let words = ["select", "--model", "some", "other", "--pool-side", "image", "--budget", "1"];
     let run = nextpair_with(path, &[&words[..], &["--out", "p.jsonl"]].concat());

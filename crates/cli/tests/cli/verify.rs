@@ -1,4 +1,4 @@
-//! `nextpair verify`: reference cases that pass, fail, or are not known.
+//! `nextpair verify` on reference cases that pass, fail, or are unknown.
 
 use std::path::Path;
 
@@ -36,8 +36,8 @@ impl Case {
     }
 }
 
-/// Three pairs and two items; every similarity is a multiple of 1/16. The second anchor's
-/// threshold is 6, so the 4 of the first item at the third anchor is a tie and no hit.
+/// Three pairs and two items. Every similarity is a multiple of 1/16. The third anchor's threshold
+/// is 4, so the 4 of the first item there is a tie and no hit.
 fn selection(second_score: f64) -> Case {
     let sixteenths = |values: &[f64]| values.iter().map(|v| v / 16.0).collect::<Vec<_>>();
     let setting = json!({
@@ -56,7 +56,7 @@ fn selection(second_score: f64) -> Case {
         .integers("out.full_top1_surplus.selected_b2", &[1, 0])
 }
 
-/// A case that this program does not pass.
+/// Writes a case that this program fails.
 pub fn wrong_case(world: &World, name: &str) {
     selection(8.0).write(world, name);
 }
@@ -77,7 +77,7 @@ fn eval() -> Case {
         .floats("out.rsum", &[1], &[500.0])
 }
 
-/// The same in folds of one image, where every answer is right.
+/// The same images in folds of one, where every rank is the first.
 fn folds() -> Case {
     let direction = [100.0, 100.0, 100.0, 1.0, 1.0];
     let row = [&direction[..], &direction, &[100.0, 100.0, 600.0]].concat();
@@ -87,7 +87,7 @@ fn folds() -> Case {
         .floats("out.mean", &[13], &row)
 }
 
-/// Items on a line, at 5 and 1 from the only centre.
+/// Items on a line, at distances 5 and 1 from the only centre.
 fn core_set() -> Case {
     Case::new(json!({"family": "coreset"}))
         .floats("in.centers", &[1, 1], &[0.0])
@@ -195,7 +195,7 @@ fn the_kept_reference_cases_pass() {
     assert_eq!(run.stdout.lines().last(), Some("12 passed, 0 failed"));
 }
 
-/// Whatever is changed in a text case, the case fails and says where.
+/// A text case with any change fails, and the error names the place.
 #[test]
 fn wrong_text_cases_fail_with_what_differs() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/oracle/text");

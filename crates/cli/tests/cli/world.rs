@@ -1,4 +1,4 @@
-//! A small made-up world in a temporary folder, and the program run in it.
+//! A small random world in a temporary folder, and the program run in it.
 
 mod expected;
 pub mod files;
@@ -13,7 +13,7 @@ use serde_json::Value;
 pub use expected::Asked;
 use files::Numbers;
 
-/// Rows of equally long vectors.
+/// Rows of vectors with equal dimensions.
 #[derive(Clone)]
 pub struct Vectors {
     pub dim: usize,
@@ -21,7 +21,7 @@ pub struct Vectors {
 }
 
 impl Vectors {
-    /// Numbers that half precision holds exactly; no vector is zero.
+    /// Draws numbers that half precision holds exactly. No vector is zero.
     pub fn drawn(draws: &mut Draws, rows: usize, dim: usize) -> Self {
         let mut values: Vec<f64> = (0..rows * dim)
             .map(|_| (draws.normal().clamp(-7.0, 7.0) * 32.0).round() / 32.0)
@@ -38,12 +38,12 @@ impl Vectors {
         self.values.len() / self.dim
     }
 
-    /// The first `rows` of them.
+    /// Returns the first `rows` vectors.
     pub fn first(&self, rows: usize) -> Self {
         Vectors { dim: self.dim, values: self.values[..rows * self.dim].to_vec() }
     }
 
-    /// The same with one number replaced.
+    /// Returns a copy with one number replaced.
     pub fn with(&self, row: usize, dimension: usize, value: f64) -> Self {
         let mut changed = self.clone();
         changed.values[row * self.dim + dimension] = value;
@@ -51,7 +51,7 @@ impl Vectors {
     }
 }
 
-/// Pairs and a pool, written as `images.npy`, `texts.npy` and `pool.npy`; picks go to `out/`.
+/// Pairs and a pool, in `images.npy`, `texts.npy` and `pool.npy`. Picks go to `out/`.
 pub struct World {
     folder: tempfile::TempDir,
     pub images: Vectors,
@@ -59,7 +59,7 @@ pub struct World {
     pub pool: Vectors,
 }
 
-/// How the program ended.
+/// The result of a command.
 pub struct Run {
     pub code: Option<i32>,
     pub stdout: String,
@@ -71,7 +71,7 @@ impl World {
         let mut draws = Draws::new(seed);
         let images = Vectors::drawn(&mut draws, pairs, dim);
         let mut texts = images.clone();
-        // A text resembles its image, to a multiple of 1/32.
+        // A text resembles its image, up to a multiple of 1/32.
         for value in &mut texts.values {
             *value += (draws.normal().clamp(-3.0, 3.0) * 16.0).round() / 32.0;
         }
@@ -86,7 +86,7 @@ impl World {
         world
     }
 
-    /// The size most tests need.
+    /// Returns a world of the size that most tests need.
     pub fn small() -> Self {
         World::new(1, 24, 40, 6)
     }
@@ -111,7 +111,7 @@ impl World {
         fs::read(self.path(name)).unwrap_or_else(|e| panic!("{name}: {e}"))
     }
 
-    /// The picks of a JSONL file.
+    /// Reads the picks of a JSONL file.
     pub fn picks(&self, name: &str) -> Vec<Value> {
         json_lines(std::str::from_utf8(&self.read(name)).unwrap())
     }
@@ -121,20 +121,20 @@ impl World {
         nextpair(self.folder.path(), words)
     }
 
-    /// `select` or `score` on the world's own files, some flags added or changed.
+    /// Runs `select` or `score` on the files of the world, with some flags added or changed.
     pub fn ask(&self, command: &str, changes: &str) -> Run {
         self.run(&format!("{command} {}", flags(changes)))
     }
 
-    /// `select` that must work.
+    /// Runs `select` and asserts that it succeeds.
     pub fn select(&self, changes: &str) -> Run {
         let run = self.ask("select", changes);
         assert_eq!(run.code, Some(0), "{changes}: {}", run.stderr);
         run
     }
 
-    /// A run that must fail with code 2, say all of `expected`, and leave `out/` as it was:
-    /// without picks, and with older ones.
+    /// Asserts that a command fails with code 2, prints all of `expected`, and leaves `out/` as it
+    /// was, both without picks and with older ones.
     pub fn refused(&self, words: &str, expected: &[&str]) {
         const OLD: &[(&str, &[u8])] = &[("picks.jsonl", b"old"), ("picks.npy", b"old")];
         for before in [&[], OLD] {
@@ -156,7 +156,7 @@ impl World {
         }
     }
 
-    /// `select` that must be refused.
+    /// Asserts that `select` is refused.
     pub fn select_refused(&self, changes: &str, expected: &[&str]) {
         self.refused(&format!("select {}", flags(changes)), expected);
     }
@@ -167,7 +167,7 @@ pub fn nextpair(folder: &Path, words: &str) -> Run {
     nextpair_with(folder, &words.split_whitespace().collect::<Vec<_>>())
 }
 
-/// The same with words that may hold blanks.
+/// Like [`nextpair`], with words that may contain blanks.
 pub fn nextpair_with(folder: &Path, words: &[&str]) -> Run {
     let Output { status, stdout, stderr } = Command::new(env!("CARGO_BIN_EXE_nextpair"))
         .current_dir(folder)
@@ -185,7 +185,7 @@ pub fn json_lines(text: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// The names in a folder, sorted.
+/// Returns the sorted names in a folder.
 pub fn listed(folder: &Path) -> Vec<String> {
     let names = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
     let mut names: Vec<String> = names.map(|name| name.into_string().unwrap()).collect();
@@ -193,7 +193,7 @@ pub fn listed(folder: &Path) -> Vec<String> {
     names
 }
 
-/// The usual flags with some replaced, some added.
+/// Returns the usual flags with some replaced and some added.
 fn flags(changes: &str) -> String {
     let mut flags: Vec<(&str, &str)> = vec![
         ("--paired-images", "images.npy"),

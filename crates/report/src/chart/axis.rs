@@ -1,6 +1,6 @@
-//! Round numbers along an axis.
+//! Axes with round ticks.
 
-/// A scale from values to places.
+/// A scale from values to coordinates.
 pub(super) struct Axis {
     low: f64,
     high: f64,
@@ -9,7 +9,7 @@ pub(super) struct Axis {
 }
 
 impl Axis {
-    /// An axis that holds these values, between two places.
+    /// Creates an axis that spans these values between two coordinates.
     pub(super) fn new(values: impl Iterator<Item = f64>, from: f64, to: f64) -> Self {
         let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
         for value in values.filter(|value| value.is_finite()) {
@@ -24,7 +24,7 @@ impl Axis {
         Axis { low, high, from, to }
     }
 
-    /// Moved out to round numbers.
+    /// Extends the axis to round numbers.
     pub(super) fn rounded(self) -> Self {
         let step = step(self.high - self.low);
         let (low, high) = ((self.low / step).floor() * step, (self.high / step).ceil() * step);
@@ -35,7 +35,7 @@ impl Axis {
         self.from + (value - self.low) / (self.high - self.low) * (self.to - self.from)
     }
 
-    /// Round numbers within it, with their labels.
+    /// Returns the ticks, with their labels.
     pub(super) fn ticks(&self) -> Vec<(f64, String)> {
         let step = step(self.high - self.low);
         let digits = (-(step * 1.0001).log10().floor()).max(0.0) as usize;
@@ -49,7 +49,7 @@ impl Axis {
     }
 }
 
-/// A step of 1, 2 or 5 times a power of ten that makes about five.
+/// Returns a step of 1, 2 or 5 times a power of ten that makes about five ticks.
 fn step(range: f64) -> f64 {
     let rough = range / 5.0;
     let power = 10f64.powf(rough.log10().floor());

@@ -1,4 +1,4 @@
-//! Dots with their intervals around zero: differences to the baseline.
+//! Dots with intervals around zero: differences to the baseline.
 
 use super::axis::Axis;
 use super::{Chart, WIDTH, style};
@@ -13,12 +13,12 @@ const ROW: f64 = 19.0;
 pub(crate) struct Intervals {
     pub(crate) name: String,
     pub(crate) title: String,
-    /// The meaning of left and right of zero.
+    /// A note on the two sides of zero.
     pub(crate) note: String,
     pub(crate) rows: Vec<Row>,
 }
 
-/// Intervals that belong together.
+/// A group of intervals.
 pub(crate) struct Row {
     pub(crate) name: String,
     pub(crate) style: usize,
@@ -43,7 +43,7 @@ impl Intervals {
         for (value, label) in x.ticks() {
             let at = x.place(value);
             let class = if value == 0.0 { "zero" } else { "grid" };
-            // Not through the names.
+            // Keep the line clear of the names.
             let mut y = top;
             for row in &self.rows {
                 let end = y + 24.0 + ROW * row.values.len() as f64;

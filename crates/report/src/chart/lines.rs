@@ -1,4 +1,4 @@
-//! Lines with bands: learning curves, shares by round.
+//! Lines with bands: learning curves and shares by round.
 
 use std::fmt::Write;
 
@@ -10,7 +10,7 @@ use nextpair_scenario::numbers::grouped;
 const LEFT: f64 = 38.0;
 const RIGHT: f64 = 12.0;
 const PLOT: f64 = 220.0;
-/// Lines that all have their bands; of more, only the baseline has.
+/// Maximum number of lines that all have bands. Beyond it, only the baseline has one.
 pub(crate) const MOST_BANDS: usize = 6;
 
 /// A chart of lines.
@@ -24,12 +24,12 @@ pub(crate) struct Lines {
 /// One line.
 pub(crate) struct Series {
     pub(crate) name: String,
-    /// How it looks; 0 is the baseline.
+    /// The number of its style; 0 is the baseline.
     pub(crate) style: usize,
     pub(crate) points: Vec<Point>,
 }
 
-/// A value somewhere along the line.
+/// A point of a line.
 pub(crate) struct Point {
     pub(crate) x: f64,
     pub(crate) y: Estimate,
@@ -44,7 +44,7 @@ impl Lines {
         let bottom = top + PLOT;
         chart.height = bottom + 38.0;
         let points = || self.series.iter().flat_map(|series| &series.points);
-        // Of many bands nobody could tell one from another.
+        // With many bands, no one could tell them apart.
         let few = self.series.len() <= MOST_BANDS;
         let values = self.series.iter().flat_map(|series| {
             series.points.iter().flat_map(move |Point { y, .. }| {
@@ -64,7 +64,7 @@ impl Lines {
         for series in self.series.iter().filter(|series| few || series.style == 0) {
             chart.push(&band(series, &x, &y));
         }
-        // The baseline lies below the others.
+        // Draw the baseline below the others.
         for series in &self.series {
             let place = |point: &Point| (x.place(point.x), y.place(point.y.mean));
             let places: Vec<(f64, f64)> = series.points.iter().map(place).collect();
@@ -74,7 +74,7 @@ impl Lines {
         chart
     }
 
-    /// A label under every distinct value, as far as there is room.
+    /// Labels every distinct value, as far as there is room.
     fn x_labels(&self, chart: &mut Chart, x: &Axis, bottom: f64) {
         let points = self.series.iter().flat_map(|series| &series.points);
         let mut values: Vec<f64> = points.map(|point| point.x).collect();
@@ -115,13 +115,13 @@ fn polyline(places: &[(f64, f64)]) -> String {
     d
 }
 
-/// The interval of a percentage, which has its bounds.
+/// Returns the interval of a percentage, clamped to its range.
 fn interval(percent: &Estimate) -> Option<(f64, f64)> {
     let (low, high) = percent.interval()?;
     Some((low.max(0.0), high.min(100.0)))
 }
 
-/// The area of the intervals, where all points have one.
+/// Returns the area of the intervals, if all points have one.
 fn band(series: &Series, x: &Axis, y: &Axis) -> String {
     let edge = |high: bool| -> Option<Vec<(f64, f64)>> {
         let place = |point: &Point| {

@@ -1,4 +1,4 @@
-//! Picks against the pool, a panel per strategy.
+//! Maps of picks in the pool, one panel per strategy.
 
 use std::fmt::Write;
 
@@ -7,18 +7,18 @@ use super::{Chart, WIDTH, number, style, text_width};
 const GAP: f64 = 16.0;
 const SIDE: f64 = (WIDTH - GAP) / 2.0;
 const HEAD: f64 = 22.0;
-/// Within the frame, around the points.
+/// Margin around the points within a frame.
 const MARGIN: f64 = 7.0;
 
 /// The picks of one strategy.
 pub(crate) struct Panel {
     pub(crate) name: String,
     pub(crate) style: usize,
-    /// Places in the list of points.
+    /// Indices of the picks in the list of points.
     pub(crate) picks: Vec<usize>,
 }
 
-/// All panels on the same points.
+/// Draws all panels on the same points.
 pub(crate) fn map(name: &str, title: &str, points: &[[f64; 2]], panels: &[Panel]) -> Chart {
     let description = format!(
         "A map of {} pool items, nearby where the model finds them alike; a panel for what each \
@@ -29,7 +29,7 @@ pub(crate) fn map(name: &str, title: &str, points: &[[f64; 2]], panels: &[Panel]
     chart.text(0.0, 14.0, "title", title);
     let places = fitted(points);
     let top = 26.0;
-    // The pool is written once and shown in every panel.
+    // Write the pool once and show it in every panel.
     let pool = format!("{name}-pool");
     let _ = write!(chart.body, "<defs><path id=\"{pool}\" d=\"{}\"/></defs>", dots(places.iter()));
     for (at, panel) in panels.iter().enumerate() {
@@ -52,7 +52,7 @@ pub(crate) fn map(name: &str, title: &str, points: &[[f64; 2]], panels: &[Panel]
     chart
 }
 
-/// A name that fits over a panel.
+/// Shortens a name to fit over a panel.
 fn shortened(name: &str) -> String {
     let fits = |text: &str| text_width(text, 11.5) <= SIDE;
     let mut short = name.to_owned();
@@ -60,7 +60,7 @@ fn shortened(name: &str) -> String {
     if short.len() < name.len() { short + "…" } else { short }
 }
 
-/// Points in the frame of a panel, as large as they can be without a change of their shape.
+/// Scales points to the frame of a panel, with their aspect ratio.
 fn fitted(points: &[[f64; 2]]) -> Vec<(f64, f64)> {
     let range = |axis: usize| {
         let values = points.iter().map(|point| point[axis]);
@@ -77,7 +77,7 @@ fn fitted(points: &[[f64; 2]]) -> Vec<(f64, f64)> {
     points.iter().map(place).collect()
 }
 
-/// Dots as one path: lines of almost no length with round ends.
+/// Draws dots as one path: lines of almost zero length with round ends.
 fn dots<'a>(places: impl Iterator<Item = &'a (f64, f64)>) -> String {
     places.fold(String::new(), |mut d, (x, y)| {
         let _ = write!(d, "M{} {}h.01", number(*x), number(*y));

@@ -1,14 +1,15 @@
-//! SVG to PNG.
+//! Rasterises SVG to PNG.
 
 use std::sync::{Arc, OnceLock};
 
 use resvg::tiny_skia::{Pixmap, Transform};
 use resvg::usvg::{Options, Tree, fontdb};
 
-/// Pixels per unit, each way.
+/// Pixels per unit.
 const SCALE: f32 = 2.0;
 
-/// A drawing of ours as a PNG file. Its font is part of the program, so it is the same everywhere.
+/// Renders one of our charts to PNG. The font is embedded, so that the result is the same
+/// everywhere.
 pub(super) fn png(svg: &str) -> Result<Vec<u8>, String> {
     let options = Options { fontdb: fonts(), font_family: FAMILY.to_owned(), ..Options::default() };
     let tree = Tree::from_str(svg, &options).map_err(|e| e.to_string())?;

@@ -1,8 +1,7 @@
-//! How charts look: names of colours, by day and by night.
+//! The style of charts: colours by name, for light and dark mode.
 
-/// Colours by name: the day and the night. The series are Okabe and Ito's, which people who cannot
-/// tell red from green tell apart, darker by day and lighter by night where contrast asks for it;
-/// the baseline is grey.
+/// Colours by name, for light and dark mode. Series use the colour-blind safe palette of Okabe and
+/// Ito, darkened or lightened where contrast needs it. The baseline is grey.
 const COLOURS: [(&str, &str, &str); 11] = [
     ("ink", "#222226", "#e8e8ea"),
     ("pale", "#65656f", "#a3a3ad"),
@@ -17,10 +16,10 @@ const COLOURS: [(&str, &str, &str); 11] = [
     ("s6", "#5a55b8", "#a9a4f5"),
 ];
 
-/// Colours of series that are not the baseline.
+/// Number of colours for series other than the baseline.
 pub(crate) const OTHERS: usize = 6;
 
-/// The rules, with names of colours.
+/// CSS rules that refer to colours by name.
 pub(crate) const CHART: &str = "
 .chart { display: block; width: 100%; height: auto; overflow: visible }
 .chart text { fill: var(--ink); font-family: system-ui, 'DejaVu Sans', sans-serif; font-size: 11.5px }
@@ -51,7 +50,7 @@ pub(crate) const CHART: &str = "
 .chart .l6 { stroke: var(--s6) } .chart .f6 { fill: var(--s6) }
 ";
 
-/// The colour of a series; style 0 is the baseline.
+/// Returns the colour of a series. Style 0 is the baseline.
 pub(super) fn colour(style: usize) -> usize {
     match style {
         0 => 0,
@@ -59,7 +58,7 @@ pub(super) fn colour(style: usize) -> usize {
     }
 }
 
-/// The classes of the line of a series.
+/// Returns the CSS classes of the line of a series.
 pub(super) fn line(style: usize) -> String {
     let dashes = match style {
         0 => " dashed",
@@ -68,7 +67,7 @@ pub(super) fn line(style: usize) -> String {
     format!("series l{}{dashes}", colour(style))
 }
 
-/// The names of colours for a page, by day and by night; paper is white in print.
+/// Returns the CSS variables of a page, for light and dark mode. Print has a white background.
 pub(crate) fn variables() -> String {
     let all =
         |pick: fn(&(&str, &str, &str)) -> String| -> String { COLOURS.iter().map(pick).collect() };
@@ -81,7 +80,7 @@ pub(crate) fn variables() -> String {
     )
 }
 
-/// The rules with the colours of the day in them, for files that no page colours.
+/// Returns the rules with the light colours filled in, for standalone files.
 pub(super) fn resolved() -> String {
     let put = |rules: String, (name, day, _): &(&str, &str, &str)| {
         rules.replace(&format!("var(--{name})"), day)

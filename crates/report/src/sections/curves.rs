@@ -6,9 +6,9 @@ use super::super::page::escaped;
 use super::Sections;
 use nextpair_scenario::{ArmEvidence, Estimate, Evidence, Recalls};
 
-/// How the strategies of an experiment look: the baseline is 0, the others count from 1.
+/// Returns the styles of the strategies: 0 for the baseline, from 1 for the others.
 pub(super) fn styles(evidence: &Evidence) -> Vec<usize> {
-    // One alone is not compared with anything.
+    // A single strategy is not compared with a baseline.
     if evidence.arms.len() == 1 {
         return vec![1];
     }
@@ -23,7 +23,7 @@ pub(super) fn styles(evidence: &Evidence) -> Vec<usize> {
     evidence.arms.iter().map(style).collect()
 }
 
-/// Which recall, and what its file and chart are called.
+/// A kind of recall: base name of the file, title of the chart, and value.
 type Kind = (&'static str, &'static str, fn(&Recalls) -> Estimate);
 
 const KINDS: [Kind; 2] = [
@@ -56,11 +56,11 @@ impl Sections {
         self.section("Learning curves", &html);
     }
 
-    /// The curves of all experiments in one pair of charts.
+    /// Draws the curves of all experiments in one pair of charts.
     pub(super) fn compared_curves(&mut self, runs: &[Evidence], prefix: &str) -> String {
         let mut figures = String::new();
         for (name, title, of) in KINDS {
-            // A strategy has the same colour in every experiment, and every experiment its own
+            // A strategy has the same colour in every experiment, and an experiment has its own
             // dashes.
             let (mut all, mut strategies) = (Vec::new(), Vec::new());
             for (number, run) in runs.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Tables, differences, captions saved, hard negatives, and what to expect.
+//! Tables, differences, captions saved, hard negatives, and forecasts.
 
 use std::fmt::Write;
 
@@ -13,16 +13,13 @@ use super::curves::styles;
 
 impl Sections {
     pub(super) fn recall(&mut self, evidence: &Evidence) {
-        let compared = match evidence.same_seeds() {
-            true => {
-                "All strategies share e=0. The best of a column is bold, whether or not an \
-                 interval tells it from the others."
-            }
-            false => {
-                "With the same seed, strategies share e=0; but while the experiment is not finished, rows \
-                 are means of different seeds. Those of fewer seeds say so, and only the \
-                 differences below compare like with like."
-            }
+        let compared = if evidence.same_seeds() {
+            "All strategies share e=0. The best of a column is bold, whether or not an \
+             interval tells it from the others."
+        } else {
+            "With the same seed, strategies share e=0; but while the experiment is not finished, rows \
+             are means of different seeds. Those of fewer seeds say so, and only the \
+             differences below compare like with like."
         };
         let html = format!(
             "{}<details><summary>R@5 and R@10</summary>{}{}</details>\
@@ -41,7 +38,7 @@ impl Sections {
             .filter_map(|(arm, style)| {
                 let difference = arm.difference.as_ref()?;
                 let mut values = vec![("sum", difference.sum)];
-                // Of many strategies, the sum alone: it is what the answer is about.
+                // With many strategies, show the sum alone: the answer is about it.
                 if evidence.arms.len() <= MOST_BANDS {
                     values.push(("last", difference.rounds.last()?.both));
                 }
@@ -100,10 +97,11 @@ impl Sections {
             x_label: "batches bought".to_owned(),
             series,
         };
-        // A point alone is no chart.
-        let figure = match chart.series.iter().any(|series| series.points.len() > 1) {
-            true => self.figure(chart.draw(), ""),
-            false => String::new(),
+        // A chart needs more than one point.
+        let figure = if chart.series.iter().any(|series| series.points.len() > 1) {
+            self.figure(chart.draw(), "")
+        } else {
+            String::new()
         };
         let html = format!(
             "<div class=\"figures\"><div>{}<p class=\"note\">A pool item is hard if the model finds \
@@ -119,7 +117,7 @@ impl Sections {
     pub(super) fn stop_or_go(&mut self, evidence: &Evidence) {
         let mut html = String::new();
         let known = evidence.arms.iter().filter_map(|arm| Some((arm, arm.forecast.as_ref()?)));
-        // Whoever goes on would go on with the one that is ahead.
+        // Continue with the strategy that is ahead.
         let Some((arm, forecast)) =
             known.max_by(|one, other| one.1.reached.total_cmp(&other.1.reached))
         else {

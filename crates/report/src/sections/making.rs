@@ -1,4 +1,4 @@
-//! Time and memory, and how to make it again.
+//! Time and memory, and how to reproduce the results.
 
 use std::fmt::Write;
 
@@ -10,7 +10,7 @@ use super::super::table;
 use super::super::words::duration;
 use super::Sections;
 
-/// More overhead than this is too much.
+/// Overhead above this percentage is too much.
 const OVERHEAD: f64 = 5.0;
 
 impl Sections {
@@ -57,7 +57,7 @@ impl Sections {
                 .map(|(what, fact)| format!("<div><dt>{what}</dt><dd>{}</dd></div>", escaped(fact)))
                 .collect();
             let toml = toml::to_string(&study.experiment).unwrap_or_default();
-            // Writing to a string does not fail.
+            // Writing to a string cannot fail.
             let _ = writeln!(
                 html,
                 "<dl class=\"facts\">{facts}</dl><details><summary>experiment.toml</summary>\
@@ -79,8 +79,8 @@ impl Sections {
     }
 }
 
-/// Who made the rounds of an experiment. Where several did, that is said: their last digits may
-/// differ.
+/// Describes the versions and vector units that made an experiment. The page mentions it if there
+/// are several, because their last digits may differ.
 fn makers(study: &Study) -> String {
     let began = match &study.manifest.unit {
         Some(unit) => format!("nextpair {} on {unit}", study.manifest.version),

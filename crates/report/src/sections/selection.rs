@@ -1,4 +1,4 @@
-//! Where picks lie, and why they were picked.
+//! Maps of picks, and their reasons.
 
 use std::path::Path;
 
@@ -14,11 +14,11 @@ use super::Sections;
 use super::curves::styles;
 use crate::Error;
 
-/// Strategies that are shown on maps: the first ones.
+/// Maximum number of strategies on a map: the first ones.
 const PANELS: usize = 6;
 
 impl Sections {
-    /// Both sections need the dataset; without it, the page says so.
+    /// Adds both sections. Without the dataset, the page says so instead.
     pub(super) fn selection(
         &mut self,
         evidence: &Evidence,
@@ -29,7 +29,7 @@ impl Sections {
     ) {
         let bought = |study: &&Study| study.rounds.iter().any(|round| round.round > 0);
         let Some(study) = studies.iter().find(bought) else { return };
-        // Preferably a seed whose first model was kept: the map needs it.
+        // Prefer a seed whose first model still exists: the map needs it.
         let seeds = || study.rounds.iter().filter(|round| round.round > 0).map(|round| round.seed);
         let kept = |seed: &u64| study.folder.model(*seed, None, 0).exists();
         let Some(seed) = seeds().find(kept).or_else(|| seeds().next()) else { return };

@@ -1,4 +1,4 @@
-//! Recall by round, as the paper's tables have it.
+//! Recall by round, laid out like the paper's tables.
 
 use nextpair_engine::{Guards, StrategyName, Weight};
 use nextpair_scenario::{Arm, ArmEvidence, Estimate, Evidence, RecallAt, Recalls};
@@ -6,13 +6,13 @@ use nextpair_scenario::{Arm, ArmEvidence, Estimate, Evidence, RecallAt, Recalls}
 use super::{Table, with_spread};
 use crate::page::escaped;
 
-/// How a strategy is called in a table: by its name, or as the paper calls its conditions.
+/// Names of strategies in a table: their own, or those of the paper's conditions.
 struct Names {
     conditions: bool,
 }
 
 impl Names {
-    /// Several hard-negative strategies are the conditions of the paper.
+    /// Uses the paper's names if there are several hard-negative strategies.
     fn of(evidence: &Evidence) -> Self {
         let conditions = evidence.arms.iter().filter(|arm| is_condition(&arm.strategy));
         Names { conditions: conditions.count() > 1 }
@@ -26,7 +26,7 @@ impl Names {
         heads.iter().map(head).collect()
     }
 
-    /// With the seeds in words, where they are fewer than those of another row.
+    /// Returns the row head, with the number of seeds if it is lower than in another row.
     fn head(&self, arm: &Arm, seeds: Option<String>) -> String {
         let (name, weight) = match (self.conditions, is_condition(arm)) {
             (true, true) => (condition(arm), Some(weight(arm))),
@@ -58,7 +58,7 @@ fn weight(arm: &Arm) -> &'static str {
     }
 }
 
-/// Recall at a depth as the paper's tables have it; the best of a column is bold.
+/// Returns recall at a depth, laid out like the paper's tables. The best of a column is bold.
 pub(crate) fn recall(evidence: &Evidence, depth: usize) -> String {
     let Some(k) = evidence.arms.first().and_then(|arm| arm.recall.get(depth)).map(|at| at.k) else {
         return String::new();
@@ -82,7 +82,7 @@ pub(crate) fn recall(evidence: &Evidence, depth: usize) -> String {
     let shown = |value: f64| (10.0 * value).round();
     let best: Vec<Option<f64>> = (0..=2 * columns)
         .map(|column| {
-            // All share round 0; and of other seeds, the highest mean is not the best.
+            // All strategies share round 0. Over different seeds, the highest mean is not the best.
             let differ = !column.is_multiple_of(columns) || column == 2 * columns;
             let differ = differ && evidence.arms.len() > 1 && evidence.same_seeds();
             let values = evidence.arms.iter().filter_map(|arm| of(arm, column));

@@ -5,10 +5,10 @@ use crate::forecast::{backtest, forecast};
 use crate::statistics::Estimate;
 use crate::{Arm, Round};
 
-/// The depths that are reported.
+/// The reported depths.
 const DEPTHS: [usize; 3] = [1, 5, 10];
 
-/// Text and image recall of a round at a depth.
+/// Returns text and image recall of a round at depth `k`.
 pub(super) fn recall(round: &Round, k: usize) -> (f64, f64) {
     let Some(test) = round.test.first() else { return (0.0, 0.0) };
     match k {
@@ -18,13 +18,13 @@ pub(super) fn recall(round: &Round, k: usize) -> (f64, f64) {
     }
 }
 
-/// Text and image R@1 of a round added.
+/// Returns the sum of text and image R@1 of a round.
 pub(crate) fn r1(round: &Round) -> f64 {
     let (text, image) = recall(round, 1);
     text + image
 }
 
-/// Text and image recall of all rounds added.
+/// Returns text and image recall summed over all rounds.
 pub(super) fn sum(lane: &[&Round], k: usize) -> f64 {
     lane.iter().map(|round| recall(round, k)).map(|(text, image)| text + image).sum()
 }
@@ -50,10 +50,8 @@ impl ArmEvidence {
             seeds.filter(|(_, lane)| lanes.is_whole(lane)).map(|(seed, _)| *seed).collect();
         let whole: Vec<&[&Round]> =
             all.iter().map(Vec::as_slice).filter(|lane| lanes.is_whole(lane)).collect();
-        let shown = match whole.is_empty() {
-            true => all.iter().map(Vec::as_slice).collect(),
-            false => whole.clone(),
-        };
+        let shown =
+            if whole.is_empty() { all.iter().map(Vec::as_slice).collect() } else { whole.clone() };
         let of_round = |at: usize| shown.iter().filter_map(move |lane| lane.get(at).copied());
         let estimates = |value: &dyn Fn(&Round) -> Option<f64>, at: usize| {
             Estimate::of(&of_round(at).filter_map(value).collect::<Vec<_>>())

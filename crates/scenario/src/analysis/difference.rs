@@ -1,4 +1,4 @@
-//! A strategy against the baseline, seed by seed.
+//! Differences between a strategy and the baseline, seed by seed.
 
 use serde::Serialize;
 
@@ -7,31 +7,32 @@ use super::arm::{r1, recall, sum};
 use crate::Round;
 use crate::statistics::{Estimate, mean};
 
-/// Differences to the baseline in percentage points, over seeds that both finished.
+/// Differences to the baseline in percentage points, over the seeds that both finished.
 #[derive(Clone, Debug, Serialize)]
 pub struct Difference {
-    /// Seeds.
+    /// Number of seeds.
     pub seeds: usize,
-    /// Of R@1 by round.
+    /// Differences of R@1, by round.
     pub rounds: Vec<Recalls>,
-    /// Of the R@1-sum, the R@1 of all rounds added: this decides which is better.
+    /// Difference of the R@1-sum, the R@1 summed over all rounds. It decides which strategy is
+    /// better.
     pub sum: Estimate,
-    /// Of the R@5-sum.
+    /// Difference of the R@5-sum.
     pub r5_sum: Estimate,
-    /// Of the R@10-sum.
+    /// Difference of the R@10-sum.
     pub r10_sum: Estimate,
-    /// The strategy with these seeds.
+    /// R@1 of the strategy with these seeds.
     pub own: Reached,
-    /// The baseline with the same.
+    /// R@1 of the baseline with these seeds.
     pub baseline: Reached,
 }
 
-/// Means of R@1, text and image added.
+/// Means of R@1, text plus image.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Reached {
-    /// Of all rounds added.
+    /// Sum over all rounds.
     pub sum: f64,
-    /// After the last round.
+    /// Value after the last round.
     pub last: f64,
 }
 

@@ -4,18 +4,18 @@ use crate::{Arm, Error, Round, Study};
 
 /// The finished rounds of every strategy and seed.
 pub(crate) struct Lanes<'a> {
-    /// Batches that all of the experiments were to buy.
+    /// Number of rounds that all experiments planned.
     pub(crate) rounds: usize,
     /// All seeds, in ascending order.
     pub(crate) seeds: Vec<u64>,
     /// All strategies, in the order of the experiments.
     pub(crate) arms: Vec<Arm>,
-    /// By strategy and seed: the rounds from 0 on, without a gap.
+    /// Rounds from 0 on without a gap, by strategy and seed.
     lanes: Vec<Vec<Vec<&'a Round>>>,
 }
 
 impl<'a> Lanes<'a> {
-    /// Of experiments with the same settings.
+    /// Collects the rounds of experiments with the same settings.
     pub(crate) fn of(studies: &[&'a Study]) -> Result<Self, Error> {
         let rounds = studies.iter().map(|study| study.experiment.rounds).min().unwrap_or(0);
         let mut seeds: Vec<u64> =
@@ -34,23 +34,23 @@ impl<'a> Lanes<'a> {
         Ok(Lanes { rounds, seeds, arms, lanes })
     }
 
-    /// The rounds of a strategy, one list per seed.
+    /// Returns the rounds of a strategy, one list per seed.
     pub(crate) fn of_arm(&self, arm: &Arm) -> &[Vec<&'a Round>] {
         let at = self.arms.iter().position(|other| other == arm);
         at.map_or(&[], |at| &self.lanes[at])
     }
 
-    /// All lists.
+    /// Returns all lists of rounds.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Vec<&'a Round>> {
         self.lanes.iter().flatten()
     }
 
-    /// Whether all rounds are there.
+    /// Returns whether a lane has all rounds.
     pub(crate) fn is_whole(&self, lane: &[&Round]) -> bool {
         lane.len() == self.rounds + 1
     }
 
-    /// The lists that are whole for both of two strategies, seed by seed.
+    /// Returns the lanes of two strategies for the seeds that both finished.
     pub(crate) fn in_both<'b>(
         &'b self,
         arm: &Arm,
@@ -62,7 +62,8 @@ impl<'a> Lanes<'a> {
     }
 }
 
-/// The rounds of a strategy and a seed. Two experiments may both have them, if they agree.
+/// Returns the rounds of a strategy and a seed. Several experiments may hold them if their results
+/// agree.
 fn lane<'a>(
     studies: &[&'a Study],
     arm: &Arm,

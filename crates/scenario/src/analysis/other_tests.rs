@@ -1,10 +1,10 @@
-//! Models that are tested in several ways: at once and in parts, as COCO's 5K and 1K are.
+//! Evidence for models with several tests, such as COCO's 5K and 1K.
 
 use super::{Evidence, TestSet};
 use crate::{Error, Study};
 
 impl Evidence {
-    /// Of the tests after the first, in the order of the experiment.
+    /// Returns the evidence by each test after the first, in the order of the experiment.
     pub(super) fn by_other_tests(
         studies: &[&Study],
         price: Option<f64>,
@@ -18,7 +18,7 @@ impl Evidence {
     }
 }
 
-/// An experiment as if one of its tests had been the only one.
+/// Returns an experiment reduced to one of its tests.
 fn with_test(study: &Study, at: usize) -> Study {
     let mut study = study.clone();
     for round in &mut study.rounds {
@@ -28,7 +28,7 @@ fn with_test(study: &Study, at: usize) -> Study {
 }
 
 impl TestSet {
-    /// How it was asked: `5 parts of 1,000 images, averaged`.
+    /// Describes the test: `5 parts of 1,000 images, averaged`.
     pub fn manner(&self) -> String {
         let images = crate::numbers::grouped(self.images / self.folds.max(1));
         match self.folds {
@@ -52,7 +52,8 @@ mod tests {
         assert_eq!((run.test.folds, parts.test.folds), (1, 5));
         assert_eq!(parts.test.manner(), "5 parts of 200 images, averaged");
         assert_eq!(run.label, parts.label);
-        // In parts, text and image R@1 of the fixture are 30 higher, and gains twice as large.
+        // In parts, text and image R@1 of the fixture start 30 higher, and gains are twice as
+        // large.
         for (one, other) in run.arms.iter().zip(&parts.arms) {
             assert_eq!(one.strategy, other.strategy);
             let first = (one.r1()[0].text.mean, other.r1()[0].text.mean);

@@ -1,4 +1,4 @@
-//! Which experiments belong together.
+//! Checks which experiments can be pooled.
 
 use toml::Table;
 
@@ -6,10 +6,10 @@ use super::Evidence;
 use crate::experiment::first_difference;
 use crate::{Error, Study};
 
-/// Settings that experiments which are pooled need not share.
+/// Settings that pooled experiments need not share.
 const FREE: [&str; 5] = ["seeds", "strategies", "rounds", "price", "dataset"];
 
-/// An error that names the first difference between experiments that are to be pooled.
+/// Checks that experiments can be pooled. The error names their first difference.
 pub(super) fn check(studies: &[&Study]) -> Result<(), Error> {
     let Some((first, others)) = studies.split_first() else { return Ok(()) };
     let expected = settings(first)?;
@@ -35,7 +35,7 @@ fn settings(study: &Study) -> Result<Table, Error> {
     Ok(settings)
 }
 
-/// A difference between the data of two experiments.
+/// Describes the difference between the data of two experiments, if any.
 fn data(one: &Study, other: &Study) -> Option<String> {
     let (one, other) = (&one.manifest, &other.manifest);
     if one.items != other.items {
@@ -45,7 +45,7 @@ fn data(one: &Study, other: &Study) -> Option<String> {
     changed.map(|(name, _)| format!("another {name}"))
 }
 
-/// The name of experiments that are pooled.
+/// Returns the name of pooled experiments.
 pub(super) fn label(studies: &[&Study]) -> String {
     let name = |study: &&Study| {
         let path = study.folder.path();
@@ -56,7 +56,7 @@ pub(super) fn label(studies: &[&Study]) -> String {
     studies.iter().map(name).collect::<Vec<_>>().join(" + ")
 }
 
-/// Experiments whose folders have the same name are called by their whole paths.
+/// Labels experiments by their whole paths if their folders have the same name.
 pub(super) fn tell_apart(runs: &mut [Evidence]) {
     let labels: Vec<String> = runs.iter().map(|run| run.label.clone()).collect();
     for run in runs {

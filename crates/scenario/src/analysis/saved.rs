@@ -1,10 +1,10 @@
 //! Captions saved at equal R@1.
 //!
-//! The curves of a strategy and of the baseline, each the mean over seeds, begin at the same round
-//! 0. Both are made to rise first, so that a lucky round does not count as having got there: each
-//! becomes the rising curve nearest to it (isotonic regression, all rounds of the same weight). At
-//! the lower of their two ends, both have reached the same R@1 (text and image added): how many
-//! captions had each of them paid for when it got there? Between rounds, curves are straight.
+//! The curves of a strategy and of the baseline, each the mean over seeds, start at the same round
+//! 0. Isotonic regression with equal weights makes both of them rise, so that a lucky round does
+//! not count. The level is the lower of their two ends, in R@1 (text plus image). The result is the
+//! number of captions that the baseline needed to reach it, minus that of the strategy. Between
+//! rounds, curves are linear.
 
 use serde::Serialize;
 
@@ -12,38 +12,38 @@ use super::arm::r1;
 use crate::Round;
 use crate::statistics::bootstrap;
 
-/// How often seeds are drawn again for the interval.
+/// Number of bootstrap resamples.
 const RESAMPLES: usize = 2000;
-/// Of those draws: the interval is the same every time.
+/// Seed of the resamples: the interval is always the same.
 const SEED: u64 = 0x5a7e;
 
 /// Captions saved at equal R@1.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Saved {
-    /// So many.
+    /// A known number of captions.
     Known {
-        /// The R@1, text and image added, at which they are counted.
+        /// The R@1 (text plus image) at which captions are counted.
         level: f64,
-        /// The captions that the baseline needed more; below zero it needed fewer.
+        /// Captions that the baseline needed more; negative if it needed fewer.
         captions: f64,
-        /// The captions that the baseline had bought to get there.
+        /// Captions that the baseline bought to reach the level.
         of: f64,
-        /// Where the 95 % interval begins; one seed has none.
+        /// Lower end of the 95 % interval. A single seed has none.
         low: Option<f64>,
-        /// Where it ends.
+        /// Upper end of the interval.
         high: Option<f64>,
-        /// Seeds.
+        /// Number of seeds.
         seeds: usize,
     },
-    /// It cannot be told.
+    /// The number is undefined.
     Unknown {
-        /// Why.
+        /// The reason.
         why: String,
     },
 }
 
-/// A seed of a strategy and of the baseline.
+/// The rounds of one seed: of a strategy and of the baseline.
 type Pair<'a> = (&'a [&'a Round], &'a [&'a Round]);
 
 impl Saved {
@@ -67,7 +67,7 @@ impl Saved {
     }
 }
 
-/// The level, and the paired items with which the strategy and the baseline reach it.
+/// Returns the level, and the paired items that the strategy and the baseline need to reach it.
 fn at_equal(pairs: &[Pair<'_>], seeds: &[usize]) -> Option<(f64, f64, f64)> {
     let own = curve(seeds.iter().map(|&at| pairs[at].0))?;
     let other = curve(seeds.iter().map(|&at| pairs[at].1))?;
@@ -78,7 +78,7 @@ fn at_equal(pairs: &[Pair<'_>], seeds: &[usize]) -> Option<(f64, f64, f64)> {
     Some((level, crossing(&own, level)?, crossing(&other, level)?))
 }
 
-/// The mean over seeds: paired items and R@1 by round.
+/// Returns the mean over seeds: paired items and R@1 by round.
 fn curve<'a>(lanes: impl Iterator<Item = &'a [&'a Round]>) -> Option<Vec<(f64, f64)>> {
     let mut points: Vec<(f64, f64)> = Vec::new();
     let mut count = 0.0;
@@ -94,10 +94,9 @@ fn curve<'a>(lanes: impl Iterator<Item = &'a [&'a Round]>) -> Option<Vec<(f64, f
     (!points.is_empty()).then_some(points)
 }
 
-/// The rising curve nearest to one, by pooling adjacent violators: wherever a value is below the
-/// mean before it, both become their mean.
+/// Returns the nearest rising curve, by the pool-adjacent-violators algorithm.
 fn rising(mut curve: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
-    // The sums and lengths of stretches with the same value.
+    // Sums and lengths of stretches of equal value.
     let mut stretches: Vec<(f64, usize)> = Vec::new();
     let mean = |(sum, length): (f64, usize)| sum / length as f64;
     for &(_, value) in &curve {
@@ -112,7 +111,7 @@ fn rising(mut curve: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
     curve
 }
 
-/// Where a rising curve first reaches a level.
+/// Returns the number of paired items at which a rising curve first reaches a level.
 fn crossing(curve: &[(f64, f64)], level: f64) -> Option<f64> {
     let after = curve.iter().position(|point| point.1 >= level)?;
     let Some(before) = after.checked_sub(1) else { return Some(curve[0].0) };
@@ -137,7 +136,7 @@ mod tests {
 
     #[test]
     fn curves_are_straight_between_rounds() {
-        // The baseline ends at 14; the strategy is there halfway through its first batch.
+        // The baseline ends at 14. The strategy reaches it halfway through its first batch.
         let Saved::Known { level, captions, of, low, seeds, .. } =
             saved(&[10.0, 18.0, 19.0], &[10.0, 12.0, 14.0])
         else {
@@ -167,12 +166,12 @@ mod tests {
         // Two rounds above the end are noise: the end is the mean of all three, 20.1 and not 18.3.
         let noisy = values(&[14.3, 20.7, 21.3, 18.3]);
         assert!(noisy[0] == 14.3 && noisy[1..].iter().all(|y| (y - 20.1).abs() < 1e-9));
-        // Text 10, 14, 12, and image 2 lower: 18, 26, 22 both added, which rises as 18, 24, 24.
+        // Text 10, 14, 12, and image 2 lower: their sums 18, 26, 22 rise as 18, 24, 24.
         let Saved::Known { level, captions, .. } = saved(&[10.0, 14.0, 12.0], &[10.0, 11.0, 14.0])
         else {
             panic!()
         };
-        // The baseline gets from 20 to 26 in its second batch: 24 after two thirds of it.
+        // The baseline rises from 20 to 26 in its second batch: it reaches 24 after two thirds.
         assert_eq!(level, 24.0);
         assert!((captions - (200.0 * 5.0 / 6.0 - 100.0)).abs() < 1e-9, "{captions}");
     }

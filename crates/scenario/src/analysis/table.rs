@@ -1,4 +1,4 @@
-//! The numbers as a terminal shows them.
+//! Results as text for the terminal.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use super::Evidence;
 use crate::numbers::signed;
 
 impl Evidence {
-    /// The experiment in a line, and how much of it is missing: `run: scenes (synthetic), 3 seeds`.
+    /// Summarises the experiment in a line, with missing parts: `run: scenes (synthetic), 3 seeds`.
     pub fn summary(&self) -> String {
         let synthetic = if self.synthetic { " (synthetic: made up by a program)" } else { "" };
         let asked = self.seeds.len();
@@ -19,8 +19,8 @@ impl Evidence {
         format!("{}: {}{synthetic}, {}, {seeds}", self.label, self.dataset, self.model)
     }
 
-    /// R@1 by round in the form of the paper's tables, and the difference to the baseline; a table
-    /// for every test that was asked for.
+    /// Formats R@1 by round like the paper's tables, with the difference to the baseline. There is
+    /// one table per test.
     pub fn table(&self) -> String {
         if self.other_tests.is_empty() {
             return self.own_table();
@@ -38,7 +38,7 @@ impl Evidence {
             format!("{:width$} |{:^columns$}|{:^columns$}|\n", "", "text R@1", "image R@1");
         let rounds: String =
             (0..=self.rounds).map(|at| format!("{:>6}", format!("e={at}"))).collect();
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = writeln!(
             text,
             "{:width$} |{rounds} |{rounds} |{:>8}  vs {}",
@@ -54,7 +54,7 @@ impl Evidence {
             let sum = arm.recall.first().and_then(|recall| recall.sum);
             let sum = sum.map_or("-".to_owned(), |sum| format!("{:.1}", sum.mean));
             let difference = arm.difference.as_ref().map(|difference| signed(&difference.sum));
-            // Means of fewer seeds are not to be compared with the others.
+            // Mark means over fewer seeds: they are not comparable.
             let last: Vec<String> = difference.into_iter().chain(self.fewer_seeds(arm)).collect();
             let line = format!(
                 "{:width$} |{of_text} |{of_image} |{sum:>8}  {}",

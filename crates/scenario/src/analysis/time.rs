@@ -1,33 +1,33 @@
-//! Where the time of experiments went.
+//! Time of experiments by phase.
 
 use serde::Serialize;
 
 use crate::Round;
 
-/// The phases that count as work; everything else is overhead.
+/// Phases that count as work. Everything else is overhead.
 const WORK: [&str; 3] = ["training", "selection", "evaluation"];
 
-/// Where the time went.
+/// Time by phase.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Time {
-    /// Seconds in all.
+    /// Total seconds.
     pub seconds: f64,
-    /// By phase, the longest first.
+    /// Phases, longest first.
     pub phases: Vec<PhaseTime>,
-    /// The share of the time outside training, selection and evaluation, in percent.
+    /// Percentage of time outside training, selection and evaluation.
     pub overhead: Option<f64>,
 }
 
-/// Time and memory of a phase, all rounds together.
+/// Time and memory of a phase over all rounds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PhaseTime {
-    /// The phase.
+    /// The name of the phase.
     pub name: String,
     /// Seconds.
     pub seconds: f64,
-    /// Percent of all.
+    /// Percentage of the total time.
     pub share: f64,
-    /// The peak memory of the whole process meanwhile, in bytes, where it is known.
+    /// Peak memory of the process during the phase, in bytes, if known.
     pub memory: Option<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! How many items: a count, or a share of all.
+//! Numbers of items: a count, or a share of all.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,14 +9,14 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Amount {
-    /// So many items.
+    /// A number of items.
     Count(usize),
-    /// This share of all items.
+    /// A share of all items.
     Share(f64),
 }
 
 impl Amount {
-    /// The amount of `whole`, not yet rounded.
+    /// Returns the amount for `whole` items, before rounding.
     pub fn of(self, whole: usize) -> f64 {
         match self {
             Amount::Count(count) => count as f64,
@@ -24,7 +24,7 @@ impl Amount {
         }
     }
 
-    /// An error, in words, if this amount is impossible.
+    /// Returns an error message if the amount is impossible.
     pub(crate) fn check(self) -> Result<(), String> {
         match self {
             Amount::Count(0) => Err("is 0; at least 1 is needed".to_owned()),
@@ -36,12 +36,12 @@ impl Amount {
     }
 }
 
-/// Rounds down. An amount that is whole on paper must not fall below it by its last digit.
+/// Rounds down, but forgives the last digit: an amount that is whole on paper stays whole.
 pub(crate) fn floor(amount: f64) -> usize {
     (amount + 1e-9) as usize
 }
 
-/// A percentage as a share, to nine digits.
+/// Converts a percentage to a share, to nine digits.
 fn shown(percent: f64) -> f64 {
     (percent * 1e9).round() / 1e11
 }
@@ -50,7 +50,7 @@ impl FromStr for Amount {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        // As many digits as are shown, so that what is read back is the same.
+        // Parse as many digits as `Display` writes, so that values round-trip.
         let percent = text.strip_suffix('%').map(|number| number.parse().map(shown));
         let amount = match (text.parse(), percent) {
             (Ok(count), _) => Amount::Count(count),

@@ -1,4 +1,4 @@
-//! Strategies as experiments name them: `hard-negative+mini-2560+top-5+count`.
+//! Strategies of experiments, by names such as `hard-negative+mini-2560+top-5+count`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,37 +8,37 @@ use serde::{Deserialize, Serialize};
 
 use super::amount::{Amount, floor};
 
-/// A strategy with its settings. Written as its name and, after `+`, whatever is not the default:
+/// A strategy with its settings. Its name lists the settings that are not the default after `+`:
 /// `mini-M` (pairs of the mini batch, or a share of the pairs in percent), `top-K`, `count`, `bow`
-/// (histograms instead of means where distances are used), `max-score-S`, `absolute-margin-M`,
+/// (histograms instead of means for distances), `max-score-S`, `absolute-margin-M`,
 /// `relative-margin-M`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Arm {
     /// The strategy.
     pub strategy: StrategyName,
-    /// How many pairs are looked at; all without.
+    /// Size of the mini batch. `None` takes all pairs.
     pub mini: Option<MiniBatch>,
-    /// The threshold is the k-th largest rival.
+    /// Rank of the rival similarity that is the threshold.
     pub top_k: usize,
-    /// The worth of a hit.
+    /// The weight of a hit.
     pub weight: Weight,
-    /// The vectors that distances are measured on.
+    /// The vectors for distances.
     pub features: ItemFeatures,
-    /// Likely false negatives to ignore.
+    /// Bounds beyond which similarities are ignored as likely false negatives.
     pub guards: Guards,
 }
 
-/// How many pairs a mini batch has.
+/// The size of a mini batch.
 pub type MiniBatch = Amount;
 
-/// The twelve combinations of the paper, by one name.
+/// The name of the paper's twelve conditions.
 const ALL_CONDITIONS: &str = "all-conditions";
-/// The mini batch of the paper as a share: 2,560 of 8,700 pairs, to three digits.
+/// The paper's mini batch as a share: 2,560 of 8,700 pairs, to three digits.
 const PAPER_MINI: Amount = Amount::Share(0.294);
 
 impl Arm {
-    /// A strategy with the settings of the paper.
+    /// Returns a strategy with the settings of the paper.
     pub fn new(strategy: StrategyName) -> Self {
         Arm {
             strategy,
@@ -50,7 +50,7 @@ impl Arm {
         }
     }
 
-    /// The settings for so many pairs.
+    /// Returns the settings of a selection with this many pairs.
     pub(crate) fn settings(&self, pairs: usize, groups: Option<Vec<u32>>, seed: u64) -> Settings {
         let scope = match self.mini {
             None => Scope::Full,
@@ -70,7 +70,7 @@ impl Arm {
             "full" | "count" | "surplus" | "bow" | "mean" => (option, ""),
             _ => option.rsplit_once('-').unwrap_or((option, "")),
         };
-        // A negative number has a sign before it: max-score--0.5.
+        // A negative number keeps its sign: max-score--0.5.
         let (word, value) = match word.strip_suffix('-') {
             Some(word) => (word, &option[word.len() + 1..]),
             None => (word, value),
@@ -101,10 +101,7 @@ impl Arm {
                 ));
             }
         }
-        match fits {
-            true => Ok(()),
-            false => Err(format!("'{option}' is not a setting of {}", self.strategy)),
-        }
+        if fits { Ok(()) } else { Err(format!("'{option}' is not a setting of {}", self.strategy)) }
     }
 }
 
@@ -119,8 +116,8 @@ impl FromStr for Arm {
     }
 }
 
-/// The strategies that a list names; `all-conditions` is the twelve combinations of the paper,
-/// `all-conditions+mini-2560` the same with this mini batch.
+/// Parses a list of strategies. `all-conditions` expands to the paper's twelve conditions,
+/// `all-conditions+mini-2560` to the same with this mini batch.
 pub fn expand(names: &[String]) -> Result<Vec<Arm>, String> {
     let mut arms = Vec::new();
     for name in names {

@@ -1,4 +1,4 @@
-//! Settings in TOML files: `[model]` and `[training]`, and in experiments the keys around them.
+//! Settings in TOML files: `[model]` and `[training]`, and the other keys of experiments.
 
 use std::path::{Path, PathBuf};
 
@@ -12,57 +12,57 @@ use toml::de::{DeTable, DeValue, ValueDeserializer};
 use super::{Amount, Annotator, Bow, Test, VocabularyOf};
 use crate::Error;
 
-/// The settings of a model and its training in a file.
+/// The settings of a model and its training, as written in a file.
 #[derive(Debug, Default)]
 pub struct SettingsFile {
     /// The model.
     pub model: Option<Config>,
-    /// How it is trained.
+    /// The training settings.
     pub training: Option<Training>,
-    /// Whether it says which violations count; the default depends on the model.
+    /// Whether the file sets which violations count. The default depends on the model.
     pub says_violation: bool,
-    /// Whether it says which captions make pairs; the default of experiments is another.
+    /// Whether the file sets which captions make pairs. Experiments have another default.
     pub says_captions: bool,
 }
 
-/// The keys of an experiment as somebody wrote them; what is left out has a default.
+/// The keys of an experiment as written. Missing keys have defaults.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ExperimentKeys {
-    /// See [`Experiment::dataset`](super::Experiment::dataset); so with the others.
+    /// See [`Experiment::dataset`](super::Experiment::dataset), and likewise for the other keys.
     pub dataset: Option<PathBuf>,
-    /// The unpaired half.
+    /// The side of the unpaired items.
     pub pool: Option<Side>,
-    /// Items paired from the start.
+    /// Number of items paired from the start.
     pub initial: Option<Amount>,
-    /// Items paired in a round.
+    /// Number of items paired per round.
     pub budget: Option<Amount>,
-    /// Rounds.
+    /// Number of rounds.
     pub rounds: Option<usize>,
     /// Names of strategies.
     pub strategies: Option<Vec<String>>,
     /// Seeds.
     pub seeds: Option<Vec<u64>>,
-    /// Who pairs.
+    /// The annotator.
     pub annotator: Option<Annotator>,
-    /// Of a pair.
+    /// The price of pairing an item.
     pub price: Option<f64>,
-    /// Image features.
+    /// Name of the image features.
     pub features: Option<String>,
-    /// Text features.
+    /// Name of the text features.
     pub text_features: Option<String>,
-    /// The source of the words.
+    /// The source of the vocabulary.
     pub vocabulary: Option<VocabularyOf>,
-    /// How often a word is seen at least.
+    /// Minimum count of a word.
     pub min_count: Option<u64>,
-    /// How visual words are found.
+    /// The settings of visual words.
     pub bow: Option<Bow>,
-    /// The test.
+    /// The test after every round.
     pub evaluation: Option<Test>,
 }
 
 impl ExperimentKeys {
-    /// These keys where they are given, and those of `other` elsewhere.
+    /// Returns these keys, with missing ones from `other`.
     pub fn or(self, other: ExperimentKeys) -> ExperimentKeys {
         ExperimentKeys {
             dataset: self.dataset.or(other.dataset),
@@ -84,7 +84,7 @@ impl ExperimentKeys {
     }
 }
 
-/// A fault of a file, and its byte.
+/// A fault in a file, and its byte offset.
 struct Wrong {
     at: usize,
     what: String,
@@ -98,7 +98,7 @@ impl From<toml::de::Error> for Wrong {
 }
 
 impl SettingsFile {
-    /// Reads a file of the tables `[model]` and `[training]`.
+    /// Reads a file with the tables `[model]` and `[training]`.
     pub fn read(path: &Path) -> Result<Self, Error> {
         read(path, |tables| {
             let file = settings_of(tables)?;
@@ -114,10 +114,10 @@ impl SettingsFile {
     }
 }
 
-/// Reads a file of an experiment.
+/// Reads an experiment file.
 pub fn read_experiment(path: &Path) -> Result<(ExperimentKeys, SettingsFile), Error> {
     read(path, |tables| {
-        // A resolved experiment has it, as 0.
+        // A resolved experiment has a seed of 0.
         let seed = |table: &Spanned<DeValue<'_>>| {
             let seed = table.get_ref().get("seed");
             let at =
@@ -160,7 +160,7 @@ fn settings_of(tables: &mut DeTable<'_>) -> Result<SettingsFile, Wrong> {
     })
 }
 
-/// The architecture is read first, and then its own settings: that way an error has a place.
+/// Reads the architecture first, then its settings, so that errors have a position.
 fn model(mut table: Spanned<DeValue<'_>>) -> Result<Config, Wrong> {
     let wrong = |at: usize| {
         let known = Config::TAGS.join(", ");

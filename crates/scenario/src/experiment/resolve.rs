@@ -1,4 +1,4 @@
-//! From what was written to what is meant.
+//! Resolves and checks the settings of an experiment.
 
 use std::path::{Path, PathBuf};
 
@@ -9,11 +9,11 @@ use nextpair_models::{Choice, Config, Training};
 use super::{Amount, Annotator, Experiment, ExperimentKeys, VocabularyOf, expand};
 use crate::Error;
 
-/// Rounds that can be meant: each trains a model from scratch.
+/// An upper bound on rounds: each one trains a model from scratch.
 const MOST_ROUNDS: usize = 10_000;
 
 impl Experiment {
-    /// Fills in defaults and refuses what cannot be meant. Nothing downstream checks again.
+    /// Fills in defaults and checks all settings. Nothing downstream checks them again.
     pub fn resolve(
         keys: ExperimentKeys,
         model: Config,
@@ -21,15 +21,18 @@ impl Experiment {
     ) -> Result<Self, Error> {
         model.check()?;
         training.check()?;
-        // Every repetition has its own.
+        // Every repetition sets its own.
         training.seed = 0;
         let annotator = keys.annotator.unwrap_or_default();
         let human = annotator == Annotator::Human;
         let dataset = keys.dataset.ok_or_else(|| Error::setting("dataset", "is missing"))?;
         let dataset = std::path::absolute(&dataset).map_err(|e| Error::io(&dataset, e))?;
-        let strategies = keys.strategies.unwrap_or_else(|| match human {
-            true => vec!["hard-negative".to_owned()],
-            false => vec!["random".to_owned(), "hard-negative".to_owned()],
+        let strategies = keys.strategies.unwrap_or_else(|| {
+            if human {
+                vec!["hard-negative".to_owned()]
+            } else {
+                vec!["random".to_owned(), "hard-negative".to_owned()]
+            }
         });
         let vocabulary = keys.vocabulary.map(|words| match words {
             VocabularyOf::File(path) => {
@@ -40,7 +43,7 @@ impl Experiment {
         let experiment = Experiment {
             dataset,
             pool: keys.pool.unwrap_or(Side::Image),
-            // People have no other half hidden: whatever is paired is paired.
+            // With human annotators there are no hidden halves: all paired items count as paired.
             initial: keys.initial.unwrap_or(Amount::Share(if human { 1.0 } else { 0.3 })),
             budget: keys.budget.unwrap_or(Amount::Share(0.05)),
             rounds: keys.rounds.unwrap_or(3),
@@ -62,8 +65,9 @@ impl Experiment {
         Ok(experiment)
     }
 
-    /// A batch of texts buys one image for each, so it must not gain a pair for every caption of
-    /// that image. Experiments that older versions made so can still be read and reported.
+    /// Checks that a text buys one pair. The price of a text is one image, so it must not gain a
+    /// pair for every caption of that image. Such experiments of older versions can still be read
+    /// and reported.
     fn check_price_of_a_text(&self) -> Result<(), Error> {
         let simulated = self.annotator != Annotator::Human;
         if simulated && self.pool == Side::Text && self.training.captions == Choice::All {
@@ -137,8 +141,9 @@ impl Experiment {
         Ok(())
     }
 
-    /// The settings that an experiment keeps. The dataset is known by what is in it, not by its
-    /// place; and what people have paired for one strategy is not for another.
+    /// Returns the settings that an experiment cannot change. The dataset is compared by content,
+    /// not by path. With human annotators, strategies and seeds are fixed too: answers to one
+    /// strategy do not serve another.
     pub(crate) fn fixed(&self) -> Result<toml::Table, Error> {
         let human = self.annotator == Annotator::Human;
         let fixed = Experiment {
@@ -152,8 +157,8 @@ impl Experiment {
         toml::Table::try_from(fixed).map_err(|e| Error::setting("experiment", e.to_string()))
     }
 
-    /// An error that names the first setting in which another experiment differs from this one
-    /// and may not: what an experiment has done must stay what it says.
+    /// Checks that an experiment may change into `other`. The error names the first fixed setting
+    /// that differs.
     pub(crate) fn may_become(&self, other: &Experiment) -> Result<(), Error> {
         match first_difference(&self.fixed()?, &other.fixed()?, "") {
             None => Ok(()),
@@ -164,12 +169,12 @@ impl Experiment {
         }
     }
 
-    /// Captions make pairs as the paper has them, unless somebody says otherwise: one each.
+    /// Returns the default choice of captions: one per image, as in the paper.
     pub fn default_captions() -> Choice {
         Choice::Random
     }
 
-    /// Reads what [`write`](Self::write) wrote.
+    /// Reads a file written by [`write`](Self::write).
     pub(crate) fn read_resolved(path: &Path) -> Result<Self, Error> {
         let text = ordinary::read_text(path)?;
         let experiment: Experiment = toml::from_str(&text).map_err(|e| {
@@ -189,7 +194,7 @@ impl Experiment {
     }
 }
 
-/// The first key in which a table is not what it was, in words.
+/// Describes the first key that differs between two tables.
 pub(crate) fn first_difference(
     was: &toml::Table,
     is: &toml::Table,

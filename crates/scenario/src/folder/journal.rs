@@ -1,9 +1,9 @@
-//! `rounds.jsonl`: finished rounds, appended and never changed.
+//! `rounds.jsonl`: an append-only log of finished rounds.
 //!
-//! A line is `{"round":{...},"seal":"..."}`; `{"continued_by":{...},"seal":"..."}` says that
-//! another version or another vector unit was let in. The seal is a fingerprint of that and of the
-//! seal before it, so that a line that was changed, taken out or moved is found. A line without its
-//! end was being written when the process was killed; it was not acknowledged and is cut off.
+//! A line is `{"round":{...},"seal":"..."}`, or `{"continued_by":{...},"seal":"..."}` if another
+//! version or vector unit was accepted. The seal is a fingerprint of the line and of the seal
+//! before it. It reveals lines that were changed, removed or moved. A line without a newline
+//! belongs to a killed process. It was never acknowledged, and is cut off.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 
 use crate::{Error, Round};
 
-/// The journal of an experiment that is being written.
+/// A journal opened for writing.
 pub(crate) struct Journal {
     path: PathBuf,
     file: File,
@@ -26,13 +26,13 @@ pub(crate) struct Journal {
 /// The contents of a journal.
 #[derive(Default)]
 pub(crate) struct Record {
-    /// The finished rounds, in the order in which they were.
+    /// The finished rounds, in order of completion.
     pub(crate) rounds: Vec<Round>,
-    /// Who was let in besides the version and the unit that the experiment was begun with.
+    /// The accepted versions and vector units besides those of the manifest.
     pub(crate) continued_by: Vec<Origin>,
 }
 
-/// A line: a round, or who goes on.
+/// A line: a round, or an accepted origin.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Line {
@@ -44,7 +44,7 @@ struct Line {
 }
 
 impl Journal {
-    /// Opens a journal to go on with it, and what is in it.
+    /// Opens a journal for appending and returns its contents.
     pub(crate) fn open(path: &Path) -> Result<(Self, Record), Error> {
         let io = |e| Error::io(path, e);
         let text = read(path)?;
@@ -57,7 +57,7 @@ impl Journal {
         Ok((Journal { path: path.to_path_buf(), file, seal }, record))
     }
 
-    /// A journal that somebody else may be writing.
+    /// Reads a journal that another process may be writing.
     pub(crate) fn read(path: &Path) -> Result<Record, Error> {
         let text = read(path)?;
         Ok(parse(path, &text[..whole_lines(&text)])?.0)
@@ -70,7 +70,7 @@ impl Journal {
         self.append_line(Line { round: Some(round), seal, ..Line::default() })
     }
 
-    /// Writes down that `origin` goes on with the experiment, as durably.
+    /// Appends that `origin` was accepted, with the same durability.
     pub(crate) fn let_in(&mut self, origin: &Origin) -> Result<(), Error> {
         let origin = self.raw(origin)?;
         let seal = seal(&self.seal, origin.get());
@@ -87,7 +87,7 @@ impl Journal {
         text.push(b'\n');
         let before = self.file.metadata().map_err(|e| Error::io(&self.path, e))?.len();
         if let Err(e) = self.file.write_all(&text).and_then(|()| self.file.sync_data()) {
-            // A full disk may have taken a part of the line; the next one must not follow it.
+            // A full disk may hold a part of the line: cut it off.
             let _ = self.file.set_len(before);
             return Err(Error::io(&self.path, e));
         }
@@ -101,7 +101,7 @@ fn read(path: &Path) -> Result<String, Error> {
     String::from_utf8(bytes).map_err(|_| Error::file(path, "not UTF-8"))
 }
 
-/// The bytes of the lines that have their ends.
+/// Returns the length in bytes of all complete lines.
 fn whole_lines(text: &str) -> usize {
     text.rfind('\n').map_or(0, |end| end + 1)
 }
@@ -125,9 +125,10 @@ fn parse(path: &Path, text: &str) -> Result<(Record, String), Error> {
                         the file as it was, or delete this line and those after it to repeat them";
             return Err(wrong(what.to_owned()));
         }
-        match line.round.is_some() {
-            true => record.rounds.push(serde_json::from_str(said).map_err(not_a_round)?),
-            false => record.continued_by.push(serde_json::from_str(said).map_err(not_a_round)?),
+        if line.round.is_some() {
+            record.rounds.push(serde_json::from_str(said).map_err(not_a_round)?);
+        } else {
+            record.continued_by.push(serde_json::from_str(said).map_err(not_a_round)?);
         }
         last = line.seal;
     }

@@ -1,4 +1,4 @@
-//! Whether forecasts would have been right.
+//! Backtests: forecasts for past batches, compared with their actual gains.
 
 use serde::Serialize;
 
@@ -7,24 +7,24 @@ use crate::Round;
 use crate::analysis::r1;
 use crate::statistics::mean;
 
-/// The forecast for a batch that was bought, and the gain that came.
+/// The forecast for a past batch, and its actual gain.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Backtest {
     /// The forecast before the batch.
     pub forecast: Forecast,
-    /// The gain, the mean over seeds.
+    /// The actual gain, as a mean over seeds.
     pub came: f64,
-    /// Seeds that bought it.
+    /// Number of seeds that bought the batch.
     pub seeds: usize,
-    /// Those of them for which it came within the interval.
+    /// Number of seeds whose gain was within the interval.
     pub within: usize,
 }
 
-/// For every batch after the first, what would have been expected of it.
+/// Forecasts every batch after the first from the rounds before it.
 pub fn backtest(lanes: &[Vec<&Round>]) -> Vec<Backtest> {
     let longest = lanes.iter().map(Vec::len).max().unwrap_or(0);
     let check = |known: usize| {
-        // Only seeds that went on: what came is compared with what they would have said.
+        // Only seeds that bought the batch: compare the same seeds before and after.
         let went_on = lanes.iter().filter(|lane| lane.len() > known);
         let (before, after): (Vec<Vec<&Round>>, Vec<&Round>) =
             went_on.map(|lane| (lane[..known].to_vec(), lane[known])).unzip();

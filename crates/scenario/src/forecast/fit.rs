@@ -1,22 +1,22 @@
-//! Gains of the batches so far: a line through the origin, or a plane.
+//! Least-squares fits of gains: a line through the origin, or a plane.
 
-/// Batches that it takes to tell what the share of hard negatives does.
+/// Minimum number of batches to fit the effect of hard negatives.
 const ENOUGH: usize = 4;
 
-/// A batch that was bought.
+/// A past batch.
 pub(super) struct Bought {
     /// `ln(n' / n)`, above zero.
     pub(super) growth: f64,
-    /// The share of the pool that was hard, for strategies that look.
+    /// Share of the pool that was hard, for strategies that use hits.
     pub(super) share: Option<f64>,
     pub(super) gain: f64,
 }
 
 /// `gain = (c0 + c1 h) ln(n' / n)`, or without the share: `c0 ln(n' / n)`.
 pub(super) struct Fit {
-    /// `c0` and `c1`; `c1` is 0 where the share is left out.
+    /// `c0` and `c1`. `c1` is 0 in fits without the share.
     slopes: [f64; 2],
-    /// The inverse of the sums of squares and products of the predictors.
+    /// The inverse of the Gram matrix of the predictors.
     inverse: [[f64; 2]; 2],
     parameters: usize,
     batches: usize,
@@ -25,26 +25,25 @@ pub(super) struct Fit {
 }
 
 impl Fit {
-    /// By least squares; of no batches, nothing.
+    /// Fits by least squares. Returns `None` without any batch.
     pub(super) fn of(bought: &[Bought]) -> Option<Self> {
         Self::with_share(bought).or_else(|| Self::of_growth(bought))
     }
 
-    /// Whether it goes by the share of hard negatives.
+    /// Returns whether the fit uses the share of hard negatives.
     pub(super) fn by_share(&self) -> bool {
         self.parameters == 2
     }
 
-    /// The gain of a batch, and the variance of it as a multiple of that of one batch: its
-    /// leverage.
+    /// Returns the predicted gain of a batch and its leverage: the variance of the prediction
+    /// relative to that of one batch.
     pub(super) fn predict(&self, growth: f64, share: f64) -> (f64, f64) {
         let [x, y] = [growth, growth * share];
         let [[a, b], [_, d]] = self.inverse;
         (self.slopes[0] * x + self.slopes[1] * y, a * x * x + 2.0 * b * x * y + d * y * y)
     }
 
-    /// The variance of a batch and its degrees of freedom, unless every batch was needed for the
-    /// fit.
+    /// Returns the residual variance and its degrees of freedom, or `None` if there are none left.
     pub(super) fn variance(&self) -> Option<(f64, f64)> {
         let freedom = self.batches.checked_sub(self.parameters).filter(|&freedom| freedom > 0)?;
         Some((self.residual / freedom as f64, freedom as f64))
@@ -57,7 +56,8 @@ impl Fit {
         (squares > 0.0).then(|| Self::new(bought, [products / squares, 0.0], inverse, 1))
     }
 
-    /// Unless batches are too few, their shares are alike, or more hard negatives would teach less.
+    /// Fits with the share. Returns `None` for too few batches, for equal shares, or if `c1` is
+    /// negative.
     fn with_share(bought: &[Bought]) -> Option<Self> {
         let shares: Vec<f64> = bought.iter().map(|b| b.share).collect::<Option<_>>()?;
         let [mut xx, mut xy, mut yy, mut xg, mut yg] = [0.0; 5];
@@ -107,9 +107,9 @@ mod tests {
         assert!(fit.by_share());
         let (gain, leverage) = fit.predict(1.0, 0.5);
         assert!((gain - 3.5).abs() < 1e-9 && (leverage - 0.25).abs() < 1e-9, "{gain} {leverage}");
-        // Each is off by 1: 4 / (4 - 2).
+        // Every residual is 1: 4 / (4 - 2).
         assert_eq!(fit.variance(), Some((2.0, 2.0)));
-        // Of three of them, the mean.
+        // The first three alone: their mean.
         let fit = Fit::of(&all[..3]).unwrap();
         assert!(!fit.by_share());
         let (gain, leverage) = fit.predict(2.0, 0.5);

@@ -1,4 +1,4 @@
-//! A forecast in words.
+//! Forecasts as sentences.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use super::{Forecast, Spread};
 use crate::numbers::money;
 
 impl Forecast {
-    /// The expected gain, and its cost at a price per item.
+    /// Describes the expected gain, and its cost at a price per item.
     pub fn sentence(&self, price: Option<f64>) -> String {
         let (batch, gain, low, high) = (self.batch, self.gain, self.low, self.high);
         let hard = self.hard_negatives.map_or(String::new(), |share| {
@@ -43,7 +43,7 @@ impl Forecast {
     }
 }
 
-/// Without a price.
+/// Formats the forecast without a price.
 impl fmt::Display for Forecast {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(&self.sentence(None))

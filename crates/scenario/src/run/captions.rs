@@ -1,7 +1,8 @@
-//! Features of the captions that people write, for models that take vectors instead of words.
+//! Features of new captions, for models on text features.
 //!
-//! The captions of a batch are encoded once, when the batch is closed, and kept beside its answers:
-//! a resume reads the numbers that the models learned from, whatever became of the encoder.
+//! The captions of a batch are encoded once, when the batch is closed. Their features are stored
+//! beside the answers, so that a resumed experiment trains on the same numbers even if the encoder
+//! has changed.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -15,15 +16,14 @@ use super::learn::Place;
 use crate::{Annotator, Error, Experiment};
 
 impl Experiment {
-    /// Whether people write captions that a model takes as vectors.
+    /// Returns whether annotators write captions that need encoding.
     pub(super) fn encodes_captions(&self) -> bool {
         self.annotator == Annotator::Human && self.pool == Side::Image && !self.model.reads_words()
     }
 }
 
 impl Scenario {
-    /// An error if captions that people are going to write could not be encoded. Whoever starts an
-    /// experiment learns that before anything is trained.
+    /// Checks that new captions can be encoded, before any training.
     pub(super) fn check_text_source(&self) -> Result<(), Error> {
         if !self.experiment.encodes_captions() {
             return Ok(());
@@ -33,8 +33,8 @@ impl Scenario {
         checked.map_err(|why| self.no_features(&set.name, why))
     }
 
-    /// Adds the captions of a closed batch to those of earlier ones, encoded as those of the
-    /// dataset were. Returns the fingerprint of their features, if there are any.
+    /// Encodes the captions of a closed batch like those of the dataset and adds them to `known`.
+    /// Returns the fingerprint of their features, if there are any.
     pub(super) fn encode_captions(
         &self,
         place: Place<'_>,
@@ -91,7 +91,7 @@ impl Scenario {
     }
 }
 
-/// The captions that people wrote and nobody before them, each once, in their order.
+/// Returns the captions that are not known yet, without duplicates and in order.
 fn new_texts<'a>(said: &'a [Answer], known: Option<&NewCaptions>) -> Vec<&'a str> {
     let mut texts: Vec<&str> = Vec::new();
     for answer in said {
@@ -105,7 +105,8 @@ fn new_texts<'a>(said: &'a [Answer], known: Option<&NewCaptions>) -> Vec<&'a str
     texts
 }
 
-/// Earlier captions and those of a batch. Rows of NaN stand for what could not be encoded.
+/// Joins earlier captions with those of a batch. Rows of NaN mark captions that could not be
+/// encoded.
 fn joined(earlier: Option<NewCaptions>, set: &str, texts: &[&str], matrix: Matrix) -> NewCaptions {
     let (before, mut rows) = match earlier {
         Some(earlier) => (Some(earlier.matrix), earlier.rows),

@@ -1,4 +1,4 @@
-//! A strategy picks the batch of a round, and writes down what and why.
+//! Selection of the batch of a round, and the record of its picks.
 
 use std::fs;
 use std::path::Path;
@@ -14,15 +14,15 @@ use super::learn::Place;
 use super::{Observer, Scenario};
 use crate::{Arm, Batch, Error, Phase, Round, Selection, groups};
 
-/// What draws of a selection are for, apart from other draws of the same seed.
+/// Keeps draws of selections apart from others with the same seed.
 const SELECTION: u64 = 0x5e;
 
-/// The seed of everything that is drawn for the batch of a round, from 1.
+/// Returns the seed of all draws for the batch of a round, from 1.
 pub(super) fn selection_seed(seed: u64, round: usize) -> u64 {
     draw::draw_of(seed, SELECTION, round as u64)
 }
 
-/// What is known of a selection besides its picks: a file beside them.
+/// Facts about a selection, in a file beside its picks.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Facts {
@@ -30,21 +30,21 @@ struct Facts {
     hard_negatives: Option<u64>,
     without_hit: Option<usize>,
     phase: Option<Phase>,
-    /// Who picked; older versions did not write it down.
+    /// The origin of the picks. Older versions did not record it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     made_by: Option<Origin>,
 }
 
-/// What a strategy may look at.
+/// Inputs of a strategy.
 pub(super) struct Choice<'a> {
     pub(super) corpus: &'a Corpus,
     pub(super) pairs: &'a [Pair],
-    /// Items that are not in the pool any more.
+    /// Items that have left the pool.
     pub(super) gone: &'a [usize],
 }
 
 impl Scenario {
-    /// The batch of a round: picked now, or read if it was before. And who picked it.
+    /// Picks the batch of a round, or reads it if it exists. Also returns the origin of the picks.
     pub(super) fn choose(
         &self,
         place: Place<'_>,
@@ -136,12 +136,12 @@ impl Scenario {
             fs::create_dir_all(folder).map_err(|e| Error::io(folder, e))?;
         }
         write_facts(beside, &facts)?;
-        // The picks come last: where they are, everything is.
+        // Write the picks last: if they exist, so do the facts.
         Ok(queue::write(path, &tasks(&picks, corpus, &items, pairs))?)
     }
 }
 
-/// Picks with the names of what they are about.
+/// Returns the picks as tasks, with the names of their items and anchors.
 fn tasks(picks: &Picks, corpus: &Corpus, items: &[usize], pairs: &[Pair]) -> Vec<Task> {
     let all = corpus.dataset().items();
     let caption = |pair: &Pair| {

@@ -1,15 +1,15 @@
-//! Time and memory of the parts of a round.
+//! Time and memory of the phases of a round.
 
 use std::time::Instant;
 
 use crate::Phase;
 use crate::memory::Watch;
 
-/// Parts of a round, as they are done.
+/// Measures the phases of a round.
 pub(super) struct Clock {
     began: Instant,
     phases: Vec<Phase>,
-    /// Seconds of parts that an earlier process did.
+    /// Seconds of phases from an earlier process.
     before: f64,
 }
 
@@ -18,7 +18,7 @@ impl Clock {
         Clock { began: Instant::now(), phases: Vec::new(), before: 0.0 }
     }
 
-    /// Does a part of the work.
+    /// Runs a phase and measures it.
     pub(super) fn time<T, E>(
         &mut self,
         name: &str,
@@ -31,19 +31,19 @@ impl Clock {
         Ok(result)
     }
 
-    /// The last part.
+    /// Returns the last phase.
     pub(super) fn last(&self) -> Option<&Phase> {
         self.phases.last()
     }
 
-    /// A part that an earlier process did.
+    /// Adds a phase from an earlier process.
     pub(super) fn remember(&mut self, phase: Phase) {
         self.before += phase.seconds;
         self.phases.push(phase);
     }
 
-    /// Says what the last part was made of, in seconds, some of them of an earlier process. What
-    /// remains of it was in between.
+    /// Replaces the last phase by its parts, in seconds. Some of them may be from an earlier
+    /// process. The rest counts as other time.
     pub(super) fn split_last(&mut self, parts: &[(&str, f64)]) {
         let Some(Phase { seconds, memory, .. }) = self.phases.pop() else { return };
         let known: f64 = parts.iter().map(|(_, seconds)| seconds).sum();
@@ -53,7 +53,7 @@ impl Clock {
         }
     }
 
-    /// All parts, and what was between them.
+    /// Returns all phases, and the time between them as `other`.
     pub(super) fn finish(mut self) -> Vec<Phase> {
         let whole = self.began.elapsed().as_secs_f64() + self.before;
         let known: f64 = self.phases.iter().map(|phase| phase.seconds).sum();
@@ -89,7 +89,7 @@ mod tests {
         let mut clock = Clock::start();
         clock.remember(Phase { name: "selection".to_owned(), seconds: 500.0, memory: None });
         clock.time("training", || Ok::<_, ()>(())).unwrap();
-        // Most of the epochs were done before.
+        // An earlier process trained most of the epochs.
         clock.split_last(&[("training", 1000.0), ("evaluation", 100.0), ("nothing", 0.0)]);
         let phases = clock.finish();
         assert_eq!(phases.len(), 4, "{phases:?}");

@@ -1,4 +1,4 @@
-//! How an experiment begins, and how it is opened again.
+//! Creates and resumes experiments.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -23,7 +23,7 @@ use crate::{
     VocabularyOf,
 };
 
-/// The names of fingerprints in the manifest.
+/// Names of fingerprints in the manifest.
 const ITEMS: &str = "items.jsonl";
 const WORDS: &str = "vocabulary.json";
 const FEATURES: &str = "features";
@@ -73,16 +73,16 @@ impl Scenario {
         let settings = settings_fingerprint(&scenario.experiment)?;
         scenario.manifest.files.insert(SETTINGS.to_owned(), settings);
         scenario.experiment.write(&scenario.folder.experiment())?;
-        // The manifest comes last: a folder that has one has everything else.
+        // Write the manifest last: a folder with a manifest is complete.
         write_manifest(&scenario.folder.manifest(), &scenario.manifest)?;
         Ok(scenario)
     }
 
-    /// Opens an experiment to go on with it. An experiment that is given may ask for other
-    /// strategies, seeds and rounds and another price; all else must be as it was.
+    /// Opens an experiment to continue it. `changed` may have other strategies, seeds and rounds
+    /// and another price. All other settings must be the same.
     ///
-    /// Weights of finished rounds that were changed are an error, as is, unless the options accept
-    /// it, that another version or another vector unit has worked on the experiment.
+    /// Returns an error if weights of finished rounds were changed. Also returns one if another
+    /// version or vector unit has worked on the experiment, unless the options accept that.
     pub fn resume(
         path: &Path,
         changed: Option<Experiment>,
@@ -102,7 +102,7 @@ impl Scenario {
             return Err(Error::file(&folder.experiment(), what));
         }
         let mut experiment = changed.unwrap_or_else(|| stored.clone());
-        // Whoever names no features means those of the experiment, whatever was added since.
+        // Unnamed features are those of the experiment, even if others were added since.
         experiment.features = experiment.features.or_else(|| stored.features.clone());
         experiment.text_features =
             experiment.text_features.or_else(|| stored.text_features.clone());
@@ -129,7 +129,7 @@ impl Scenario {
             return Err(Error::file(scenario.corpus.dataset().folder(), what));
         }
         scenario.check_finished()?;
-        // Nothing is mixed where nothing is left to do.
+        // A finished experiment has nothing left to mix.
         if scenario.work_left() > 0 {
             scenario.admit()?;
         }
@@ -139,7 +139,7 @@ impl Scenario {
         Ok(scenario)
     }
 
-    /// Checks that everything fits together.
+    /// Checks that all parts match, and assembles them.
     fn assemble(
         folder: ExperimentFolder,
         mut experiment: Experiment,
@@ -152,7 +152,7 @@ impl Scenario {
         let corpus = corpus_of(&experiment, dataset, vocabulary.as_ref())?;
         let seed_words = SeedWords::of(&experiment);
         let vocabulary = vocabulary.filter(|_| !experiment.has_words_of_start());
-        // By name, because the last ones that were added may be others tomorrow.
+        // Fix the names: features added later would change the default.
         experiment.features = Some(corpus.image_features().0.name.clone());
         experiment.text_features = corpus.text_features().map(|(set, _)| set.name.clone());
         let plan = Plan::new(&experiment, &corpus)?;
@@ -180,7 +180,7 @@ impl Scenario {
         })
     }
 
-    /// Lets this process go on with the experiment, and writes it down where it is new to it.
+    /// Checks that this process may continue the experiment, and records it if it is new.
     fn admit(&mut self) -> Result<(), Error> {
         let here = Origin::here();
         let makers = Makers {
@@ -203,7 +203,7 @@ fn lock(path: &Path) -> Result<FolderLock, Error> {
     Ok(FolderLock::take(path, "another process is at this experiment")?)
 }
 
-/// Removes what a killed process was writing in the folders of seeds and strategies.
+/// Removes partial files of a killed process from the folders of seeds and strategies.
 fn remove_unfinished(path: &Path) -> Result<(), Error> {
     for seed in folders_in(path)? {
         if seed.file_name().is_some_and(|name| name.to_string_lossy().starts_with("seed-")) {
@@ -223,8 +223,7 @@ fn folders_in(path: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(entries)
 }
 
-/// An experiment that was killed while it was made may be made again; what is not of an experiment
-/// stays alone.
+/// Checks that a folder holds nothing but a partly created experiment, which may be created again.
 fn refuse_strangers(path: &Path) -> Result<(), Error> {
     let io = |e| Error::io(path, e);
     for entry in fs::read_dir(path).map_err(io)? {
@@ -239,9 +238,9 @@ fn refuse_strangers(path: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// The words, for models that read: given, or those of train and dev. Captions of the pool are
-/// among them, as in the published code: the size of a model must not change between rounds. Where
-/// every seed has words of its own, none yet.
+/// Returns the vocabulary of models that read words: from a file, or from train and dev. It
+/// includes captions of the pool, as in the published code, because the size of a model must not
+/// change between rounds. It is empty if every seed has its own.
 fn words(
     experiment: &Experiment,
     dataset: &Dataset,
@@ -260,12 +259,12 @@ fn words(
     }))
 }
 
-/// The vocabulary before any word is counted.
+/// Returns an empty vocabulary.
 fn no_words() -> Vocabulary {
     Vocabulary::from_counts(&WordCounts::default(), 1)
 }
 
-/// A dataset as the model of an experiment takes it.
+/// Returns a dataset as inputs of the model of an experiment.
 pub(crate) fn corpus_of(
     experiment: &Experiment,
     dataset: Dataset,

@@ -1,4 +1,4 @@
-//! Fingerprints of everything that must stay as it is while an experiment goes on.
+//! Fingerprints of files that must not change while an experiment runs.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use nextpair_models::Corpus;
 
 use crate::{Error, Experiment};
 
-/// Rows of features that stand for all of them.
+/// Number of feature rows to sample.
 const SAMPLED: usize = 64;
 
 pub(super) fn settings_fingerprint(experiment: &Experiment) -> Result<String, Error> {
@@ -23,7 +23,7 @@ pub(super) fn file_fingerprint(path: &Path) -> Result<String, Error> {
     Ok(fingerprint_of(path)?)
 }
 
-/// Shapes and a sample: the files may be too large to be read for this.
+/// Returns the fingerprint of shapes and a sample of rows: the files may be too large to read.
 pub(super) fn features_fingerprint(corpus: &Corpus) -> String {
     let mut bytes = Vec::new();
     let texts = corpus.text_features().map(|(_, features)| features);

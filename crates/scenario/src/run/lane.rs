@@ -18,22 +18,22 @@ use crate::{Annotator, Arm, Error};
 
 /// The state of a lane after some rounds.
 pub(super) struct Known {
-    /// The dataset with everything that people have added.
+    /// The dataset with all new answers.
     pub(super) corpus: Option<Corpus>,
-    /// Items that left the pool: paired from the start, or picked.
+    /// Items that left the pool: initial pairs and picks.
     pub(super) gone: Vec<usize>,
-    /// How many of them are paired.
+    /// Number of paired items among them.
     pub(super) paired: usize,
     /// Their pairs.
     pub(super) pairs: Vec<Pair>,
-    /// The answers of people.
+    /// All human answers.
     pub(super) answers: Vec<Answer>,
-    /// The captions among it, with their features where the model takes them.
+    /// New captions, with their features if the model needs them.
     pub(super) captions: Option<NewCaptions>,
 }
 
 impl Scenario {
-    /// Round 0 of a seed, which all strategies share.
+    /// Runs round 0 of a seed, which all strategies share.
     pub(super) fn first(&self, seed: u64, observer: &dyn Observer) -> Result<(), Error> {
         let place = Place { seed, strategy: None, round: 0 };
         if self.finished(place).is_some() {
@@ -47,15 +47,15 @@ impl Scenario {
         self.learn(place, before, observer)
     }
 
-    /// The state before anything is bought.
+    /// Returns the state before the first batch.
     pub(super) fn start(&self, seed: u64) -> Known {
         let gone = self.plan.start(seed);
         let pairs = oracle(&self.corpus, &gone, self.experiment.training.captions, seed).pairs;
         Known { corpus: None, paired: gone.len(), gone, pairs, answers: Vec::new(), captions: None }
     }
 
-    /// All rounds of a strategy after round 0. `stop` is asked before each. People may have to be
-    /// waited for.
+    /// Runs all rounds of a strategy after round 0. Calls `stop` before each of them. Returns early
+    /// if human answers are missing.
     pub(super) fn lane(
         &self,
         seed: u64,
@@ -105,7 +105,7 @@ impl Scenario {
         Ok(None)
     }
 
-    /// A batch as a program pairs it.
+    /// Pairs a batch with a simulated annotator.
     fn simulated(&self, picked: &[usize], seed: u64) -> Annotated {
         let captions = self.experiment.training.captions;
         match self.experiment.annotator {
@@ -117,7 +117,7 @@ impl Scenario {
         }
     }
 
-    /// The caption that stands for an item in a pool of texts. What an item gains on the way does
+    /// Returns the caption that represents an item in a pool of texts. New captions of the item do
     /// not change it.
     pub(super) fn text_of(&self, corpus: &Corpus, item: usize, seed: u64) -> Option<usize> {
         let start = |corpus: &Corpus| corpus.dataset().items().captions_of(item).start;
@@ -125,10 +125,10 @@ impl Scenario {
         Some(caption - start(&self.corpus) + start(corpus))
     }
 
-    /// The items that tasks are about.
+    /// Returns the items of tasks.
     fn items_of(&self, tasks: &[Task], path: &Path) -> Result<Vec<usize>, Error> {
         let items = self.corpus.dataset().items();
-        // Older versions asked people about items that are left out now.
+        // Older versions also asked about items that are now left out.
         let askable = self.plan.items().iter().chain(self.plan.left_out());
         let by_id: HashMap<String, usize> =
             askable.map(|&item| (items.get(item).id, item)).collect();

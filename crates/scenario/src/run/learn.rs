@@ -1,4 +1,4 @@
-//! A model learns from pairs and is evaluated: the second half of every round.
+//! Training and evaluation: the second half of every round.
 
 use std::fmt;
 use std::path::Path;
@@ -16,11 +16,11 @@ use crate::{Arm, Batch, Error, Round};
 
 const WEIGHTS: &str = "model.safetensors";
 
-/// Where in an experiment something happens.
+/// A round of a strategy and a seed.
 #[derive(Clone, Copy)]
 pub(super) struct Place<'a> {
     pub(super) seed: u64,
-    /// Nobody's, in round 0.
+    /// The strategy; `None` in round 0.
     pub(super) strategy: Option<&'a Arm>,
     pub(super) round: usize,
 }
@@ -35,20 +35,20 @@ impl fmt::Display for Place<'_> {
     }
 }
 
-/// A round before its model learns.
+/// A round before training.
 pub(super) struct Before<'a> {
     pub(super) corpus: &'a Corpus,
     pub(super) paired: usize,
     pub(super) pool: usize,
     pub(super) pairs: &'a [Pair],
     pub(super) batch: Option<Batch>,
-    /// Who picked the batch.
+    /// The origin of the picks.
     pub(super) picked_by: Option<Origin>,
     pub(super) clock: Clock,
 }
 
 impl Scenario {
-    /// Trains and evaluates the model of a round and writes the round down.
+    /// Trains and evaluates the model of a round and appends the round to the journal.
     pub(super) fn learn(
         &self,
         place: Place<'_>,
@@ -69,7 +69,7 @@ impl Scenario {
         let mut test = Vec::new();
         for &folds in &self.experiment.evaluation.folds {
             test.push(clock.time("evaluation", || {
-                // What people add must not change the test.
+                // New captions must not change the test.
                 evaluate(&model, own, &self.test, folds, &progress)
             })?);
         }
@@ -89,7 +89,7 @@ impl Scenario {
             made_by: made_by(&run, picked_by),
             phases: clock.finish(),
         };
-        // Before the round is written down: nobody looks at its folder after that.
+        // Before the journal: a finished round is not opened again.
         run.forget_state()?;
         let rounds = {
             let mut done = self.done();
@@ -102,7 +102,7 @@ impl Scenario {
         Ok(())
     }
 
-    /// The training of a round, new or as it was left.
+    /// Opens the training of a round, or creates it.
     fn training_run(
         &self,
         corpus: &Corpus,
@@ -122,7 +122,7 @@ impl Scenario {
         }
         let mut run = ModelFolder::open(&path)?;
         if !run.is_finished()? {
-            // Whether this process may go on was asked when the experiment was opened.
+            // Opening the experiment has checked whether this process may continue it.
             run.admit(Mixing::Accept)?;
         }
         let same = (&run.spec().model, &run.spec().training) == (&self.experiment.model, &training);
@@ -134,7 +134,7 @@ impl Scenario {
         Ok(run)
     }
 
-    /// The model of a finished round. One that is gone is trained again.
+    /// Returns the model of a finished round. A deleted model is trained again.
     pub(super) fn model(
         &self,
         corpus: &Corpus,
@@ -142,7 +142,7 @@ impl Scenario {
         pairs: &[Pair],
         observer: &dyn Observer,
     ) -> Result<Model, Error> {
-        // Two strategies must not repair it at the same time.
+        // Two strategies must not train it at the same time.
         let shared = || self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         let _alone = place.strategy.is_none().then(shared);
         let run = corpus.steady(|| self.training_run(corpus, place, pairs))?;
@@ -159,8 +159,7 @@ impl Scenario {
         Ok(run.model(self.options.device)?)
     }
 
-    /// An error if the weights of a finished round were changed. Those that are gone may be trained
-    /// again.
+    /// Checks that the weights of finished rounds are unchanged. Deleted ones can be trained again.
     pub(super) fn check_finished(&self) -> Result<(), Error> {
         let rounds = self.rounds();
         let check = |round: &Round| {
@@ -181,7 +180,7 @@ impl Scenario {
         }
     }
 
-    /// The record of a place, if it is finished.
+    /// Returns the record of a finished round.
     pub(super) fn finished(&self, place: Place<'_>) -> Option<Round> {
         let same = |round: &&Round| {
             (round.seed, round.strategy.as_ref(), round.round)
@@ -190,13 +189,13 @@ impl Scenario {
         self.done().rounds.iter().find(same).cloned()
     }
 
-    /// Steps of progress that a round is worth.
+    /// Returns the steps of progress of a round.
     pub(super) fn work(&self, round: usize) -> u64 {
         (self.plan.size(round) * self.experiment.training.epochs) as u64
     }
 }
 
-/// Who worked on a round: picked, trained, and evaluates now.
+/// Returns the origins of the picks, the training and the evaluation of a round.
 fn made_by(run: &ModelFolder, picked_by: Option<Origin>) -> Vec<Origin> {
     let spec = run.spec();
     let begun = spec.unit.clone().map(|unit| Origin { version: spec.version.clone(), unit });
@@ -210,7 +209,7 @@ fn made_by(run: &ModelFolder, picked_by: Option<Origin>) -> Vec<Origin> {
     all
 }
 
-/// The error for weights that are not those of a finished round.
+/// Returns the error for weights that differ from those of a finished round.
 fn other_weights(round: &Round, folder: &Path) -> Error {
     let place = Place { seed: round.seed, strategy: round.strategy.as_ref(), round: round.round };
     let mut what = format!(
@@ -219,7 +218,7 @@ fn other_weights(round: &Round, folder: &Path) -> Error {
         folder.display()
     );
     if !round.made_by.is_empty() && round.made_by != [Origin::here()] {
-        // Here they would end otherwise.
+        // Training again here would give other weights.
         let makers: Vec<String> = round.made_by.iter().map(Origin::to_string).collect();
         what += &format!(" with what made them: {}", makers.join(", then "));
     }

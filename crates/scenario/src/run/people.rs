@@ -1,4 +1,5 @@
-//! Human annotators: the experiment writes a queue, stops, and goes on when the answers are there.
+//! Human annotators: the experiment writes a queue, stops, and continues when all answers are
+//! there.
 
 use std::collections::HashMap;
 use std::fs;
@@ -15,28 +16,28 @@ use super::learn::Place;
 use super::{Observer, Scenario};
 use crate::{Arm, Batch, Error};
 
-/// The picks of a round: tasks for people, and the items that they are about.
+/// The picks of a round: tasks, and their items.
 #[derive(Clone, Copy)]
 pub(super) struct Picked<'a> {
     pub(super) tasks: &'a [Task],
     pub(super) items: &'a [usize],
 }
 
-/// A batch that people have not finished.
+/// A batch with missing answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waiting {
-    /// The round that it is for.
+    /// The round of the batch.
     pub round: usize,
-    /// Items of the batch.
+    /// Number of tasks.
     pub picked: usize,
-    /// Items that have an answer.
+    /// Number of tasks with an answer.
     pub answered: usize,
-    /// The queue to give to people.
+    /// The path of the queue.
     pub queue: PathBuf,
 }
 
 impl Scenario {
-    /// Takes what people said about a batch into what is known, or says that they are not done.
+    /// Adds the answers to a batch to `known`, or returns the batch if answers are missing.
     pub(super) fn people(
         &self,
         place: Place<'_>,
@@ -47,7 +48,7 @@ impl Scenario {
         observer: &dyn Observer,
     ) -> Result<Option<Waiting>, Error> {
         let Picked { tasks, items: picked } = picked;
-        // Answers that come later must not change what a model has learned from.
+        // Later answers must not change the training data, so close the batch.
         let closed = self.folder.closed(place.seed, strategy, place.round);
         if !closed.exists() {
             let log = AnswerLog::open(&self.folder.answers())?;
@@ -92,8 +93,8 @@ impl Scenario {
         Ok(None)
     }
 
-    /// The fingerprint of what a batch keeps of people. An error if a model has learned from
-    /// something else.
+    /// Returns the fingerprint of a file of answers or captions. Returns an error if the round was
+    /// finished with another one.
     pub(super) fn check_kept(
         &self,
         place: Place<'_>,
@@ -110,8 +111,8 @@ impl Scenario {
         Err(Error::file(path, what))
     }
 
-    /// Writes what people are to do, in every form that they may want it in. What is there stays:
-    /// somebody may be writing in the sheet.
+    /// Writes the queue in all formats. An existing queue stays: annotators may be editing the
+    /// sheet.
     fn write_queue(&self, tasks: &[Task]) -> Result<PathBuf, Error> {
         let (path, dataset) = (self.folder.queue(), self.corpus.dataset());
         if path.exists() && queue::read(&path)? == tasks {
@@ -123,13 +124,13 @@ impl Scenario {
         queue::write_label_studio(&label_studio, tasks, dataset, pool)?;
         let interface = path.with_extension("label-studio.xml");
         AtomicFile::write_whole(&interface, queue::label_studio_config(pool).as_bytes())?;
-        // The tasks come last: where they are, everything is.
+        // Write the tasks last: if they exist, so do the other formats.
         queue::write(&path, tasks)?;
         Ok(path)
     }
 
-    /// Takes the queue of a closed batch out of the way. The sheet, in which people may have
-    /// written, goes to the picks.
+    /// Removes the queue of a closed batch. The sheet moves beside the picks, because annotators
+    /// may have edited it.
     fn put_queue_away(&self, closed: &Path, tasks: &[Task]) -> Result<(), Error> {
         let path = self.folder.queue();
         if !path.exists() || queue::read(&path)? != tasks {
@@ -150,7 +151,7 @@ impl Scenario {
     }
 }
 
-/// The answers that stand: a skip takes back what the same person said about the item before.
+/// Returns the valid answers: a skip revokes earlier answers of the same person to the item.
 fn standing(answers: Vec<Answer>) -> Vec<Answer> {
     let mut last_skip: HashMap<(&str, Option<&str>), usize> = HashMap::new();
     for (at, answer) in answers.iter().enumerate() {
@@ -165,7 +166,7 @@ fn standing(answers: Vec<Answer>) -> Vec<Answer> {
     answers.iter().enumerate().filter(stands).map(|(_, answer)| answer.clone()).collect()
 }
 
-/// The pairs that answers about an item, or about its text, make.
+/// Returns the pairs from answers about an item or its text.
 fn pairs_of<'a>(
     corpus: &Corpus,
     (item, text): (usize, Option<String>),
@@ -183,23 +184,23 @@ fn pairs_of<'a>(
         let (Some(&item), Some(text)) = (item, text) else { continue };
         let own = items.get(item).captions.iter().position(|caption| caption == text);
         let own = own.map(|at| items.captions_of(item).start + at);
-        // A caption that could not be encoded makes none.
+        // Leave out captions that could not be encoded.
         let own = own.filter(|&caption| corpus.has_text(caption));
-        // Twice the same is one pair.
+        // Equal answers make one pair.
         let new = own.map(|caption| Pair { item, caption }).filter(|pair| !pairs.contains(pair));
         pairs.extend(new);
     }
     pairs
 }
 
-/// A caption, counted through the dataset, in words.
+/// Returns the text of a caption, by its number in the dataset.
 fn words_of(corpus: &Corpus, caption: usize) -> String {
     let items = corpus.dataset().items();
     let owner = items.item_of_caption(caption);
     items.get(owner).captions.swap_remove(caption - items.captions_of(owner).start)
 }
 
-/// The item whose image somebody named.
+/// Returns the item whose image an answer names.
 fn image(answer: &Answer) -> Option<&str> {
     match &answer.said {
         Said::Image(image) => Some(image),
@@ -216,7 +217,7 @@ fn write_answers(path: &Path, answers: &[&Answer]) -> Result<(), Error> {
     Ok(AtomicFile::write_whole(path, &lines)?)
 }
 
-/// Pairs of a corpus in one that has more captions: those of an item keep their order.
+/// Renumbers the pairs for a corpus with more captions. The captions of an item keep their order.
 fn moved(pairs: &[Pair], from: &Corpus, to: &Corpus) -> Vec<Pair> {
     let start = |corpus: &Corpus, item| corpus.dataset().items().captions_of(item).start;
     let pair = |&Pair { item, caption }: &Pair| {

@@ -1,4 +1,4 @@
-//! Which parts of an experiment are done when: seeds first, then strategies, several side by side.
+//! The order of work in an experiment: seeds first, then strategies, several in parallel.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -11,8 +11,8 @@ use super::{Observer, Scenario};
 use crate::{Arm, Bow, Error, ItemFeatures};
 
 impl Scenario {
-    /// Does everything that is left to do. Small trainings use few cores well, so several run side
-    /// by side, each with its share of the threads. The results do not depend on that.
+    /// Runs all remaining work. Small trainings scale badly over many cores, so several run in
+    /// parallel, each with its share of the threads. The results do not depend on `jobs`.
     pub fn run(&self, jobs: usize, observer: &dyn Observer) -> Result<Option<Waiting>, Error> {
         observer.start("rounds", self.work_left());
         let seeds = &self.experiment.seeds;
@@ -31,10 +31,10 @@ impl Scenario {
         Ok(waiting.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// How many trainings are worth running side by side: one for every thread, as memory allows.
+    /// Returns the number of trainings to run in parallel: one per thread, as memory allows.
     pub fn jobs(&self) -> usize {
-        // Weights, gradients and two moments, as numbers of four bytes, in memory and on their way
-        // to disk; and what a batch needs.
+        // Weights, gradients and two moments of four bytes per parameter, in memory and while being
+        // saved, plus the memory of a batch.
         let corpus = self.experiment.seeds.first().and_then(|&seed| self.reading(seed).ok());
         let corpus = corpus.map_or(&self.corpus, |reading| reading.corpus);
         let weights = self.experiment.model.weights(corpus.inputs()) as u64;
@@ -43,19 +43,20 @@ impl Scenario {
         rayon::current_num_threads().min(fit).max(1)
     }
 
-    /// Memory to find visual words, where a strategy asks for them.
+    /// Returns the memory to find visual words, if a strategy uses them.
     fn words_memory(&self) -> u64 {
         let features = self.corpus.image_features().1.matrix();
         let Bow { sample, iterations, .. } = self.experiment.bow;
         let words = BagOfWords { sample, iterations, ..BagOfWords::default() };
         let asks = |arm: &Arm| arm.features == ItemFeatures::Bow;
-        match features.locals() > 1 && self.experiment.strategies.iter().any(asks) {
-            true => words.memory(self.plan.whole() * features.locals(), features.dim()) as u64,
-            false => 0,
+        if features.locals() > 1 && self.experiment.strategies.iter().any(asks) {
+            words.memory(self.plan.whole() * features.locals(), features.dim()) as u64
+        } else {
+            0
         }
     }
 
-    /// Steps of progress that are left.
+    /// Returns the remaining steps of progress.
     pub(super) fn work_left(&self) -> u64 {
         let experiment = &self.experiment;
         let lanes = (experiment.seeds.len() * experiment.strategies.len()) as u64;
@@ -72,7 +73,7 @@ impl Scenario {
     }
 }
 
-/// Bytes of memory that nobody uses, where the system tells.
+/// Returns the available memory in bytes, if the system reports it.
 #[allow(clippy::disallowed_methods, reason = "a file of the system that ends")]
 fn available() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
@@ -80,8 +81,8 @@ fn available() -> Option<u64> {
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kb| kb * 1024)
 }
 
-/// Does tasks in their order, `jobs` at a time, each on threads of its own. The first error ends
-/// it: what is under way is told to stop.
+/// Runs tasks in order, `jobs` at a time, each with its own threads. After an error, no task
+/// starts, and running tasks are told to stop.
 fn side_by_side<T: Sync>(
     tasks: &[T],
     jobs: usize,
@@ -117,7 +118,7 @@ fn side_by_side<T: Sync>(
         let join = |worker: thread::ScopedJoinHandle<'_, _>| {
             worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         };
-        // All are waited for, and then the first error counts.
+        // Wait for all workers, then return the first error.
         let results: Vec<Result<(), Error>> = workers.into_iter().map(join).collect();
         results.into_iter().collect()
     })

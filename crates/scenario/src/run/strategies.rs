@@ -1,4 +1,4 @@
-//! Strategies that would fail after a training are refused before the first.
+//! Refuses strategies before the first training if they would fail after it.
 
 use std::collections::HashMap;
 
@@ -12,8 +12,8 @@ use crate::annotator::{noisy, oracle};
 use crate::plan::Plan;
 use crate::{Annotator, Arm, Error, Experiment, ItemFeatures, groups};
 
-/// Refuses what a strategy could not do in one of the rounds. The draw of round 1 is tried as it
-/// will be; those after it are of pairs that nobody knows yet, so that any draw of them must do.
+/// Checks that every strategy works in every round. The draw of round 1 is checked itself. The
+/// pairs of later rounds are unknown, so any draw of them must work.
 pub(super) fn check_strategies(
     experiment: &Experiment,
     plan: &Plan,
@@ -45,8 +45,8 @@ pub(super) fn check_strategies(
                 let pairs = pairs.len();
                 Error::setting("strategies", format!("{arm}, with {pairs} pairs at first: {e}"))
             })?;
-            // The fewest groups that a draw can have are the largest ones. Later draws are of more
-            // pairs, and never smaller.
+            // A draw has the fewest groups if it takes the largest ones. Later draws have more
+            // pairs to draw from, and are never smaller.
             let most: usize = sizes.iter().take(arm.top_k).sum();
             if let Scope::Mini(sample) = settings.scope
                 && sample <= most
@@ -64,8 +64,8 @@ pub(super) fn check_strategies(
     Ok(())
 }
 
-/// Every pair that may be there in some round, as far as the dataset knows. Two that a noisy
-/// annotator swaps depend on the batch; that there are as many of them does not.
+/// Returns all pairs that may appear in some round, as far as the dataset determines them. The
+/// partners of a noisy swap depend on the batch, but their number does not.
 fn possible_pairs(experiment: &Experiment, plan: &Plan, corpus: &Corpus, seed: u64) -> Vec<Pair> {
     let (all, captions) = (plan.items(), experiment.training.captions);
     let mut pairs = oracle(corpus, all, captions, seed).pairs;
@@ -78,7 +78,7 @@ fn possible_pairs(experiment: &Experiment, plan: &Plan, corpus: &Corpus, seed: u
     pairs
 }
 
-/// How many pairs are in each group, the largest first.
+/// Returns the sizes of the groups, largest first.
 fn group_sizes(items: &Items, pairs: &[Pair]) -> Result<Vec<usize>, Error> {
     let Some(labels) = groups(items, pairs)? else { return Ok(vec![1; pairs.len()]) };
     let mut counts: HashMap<u32, usize> = HashMap::new();

@@ -1,4 +1,4 @@
-//! The words that the models of an experiment know: the same for all, or those of a seed's start.
+//! The vocabulary of models: one for the experiment, or one per seed from its initial pairs.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -9,24 +9,24 @@ use nextpair_models::Corpus;
 use super::Scenario;
 use crate::{Error, Experiment, VocabularyOf};
 
-/// The dataset as models take it, and the words that they know if they read.
+/// The dataset as inputs of models, and their vocabulary if they read words.
 pub(super) struct Reading<'a> {
     pub(super) corpus: &'a Corpus,
     pub(super) vocabulary: Option<&'a Vocabulary>,
 }
 
-/// The words of every seed, where seeds have their own.
+/// The vocabularies of seeds, for experiments with one per seed.
 pub(super) struct SeedWords(BTreeMap<u64, Own>);
 
 #[derive(Default)]
 struct Own {
-    /// Held while they are counted.
+    /// Held while the words are counted.
     making: Mutex<()>,
     made: OnceLock<(Corpus, Vocabulary)>,
 }
 
 impl SeedWords {
-    /// Of no seed, unless the experiment asks for them.
+    /// Returns no vocabularies, unless the experiment has one per seed.
     pub(super) fn of(experiment: &Experiment) -> Self {
         let seeds = experiment.seeds.iter().filter(|_| experiment.has_words_of_start());
         SeedWords(seeds.map(|&seed| (seed, Own::default())).collect())
@@ -34,14 +34,14 @@ impl SeedWords {
 }
 
 impl Experiment {
-    /// Whether models know the words of what is paired from the start, and no others.
+    /// Returns whether the vocabulary is that of the initial pairs.
     pub(super) fn has_words_of_start(&self) -> bool {
         self.model.reads_words() && self.vocabulary == Some(VocabularyOf::Paired)
     }
 }
 
 impl Scenario {
-    /// The dataset as the models of a seed take it.
+    /// Returns the dataset as inputs of the models of a seed.
     pub(super) fn reading(&self, seed: u64) -> Result<Reading<'_>, Error> {
         let Some(own) = self.seed_words.0.get(&seed) else {
             return Ok(Reading { corpus: &self.corpus, vocabulary: self.vocabulary.as_ref() });
@@ -57,8 +57,8 @@ impl Scenario {
         Ok(Reading { corpus: &made.0, vocabulary: Some(&made.1) })
     }
 
-    /// Counts the words of the captions that are paired from the start. They follow from the seed;
-    /// the file is for people, and must say the same.
+    /// Counts the words of the initial pairs. They follow from the seed. The file is for people,
+    /// and must match.
     fn words_of_start(&self, seed: u64) -> Result<(Corpus, Vocabulary), Error> {
         let counts = self.corpus.words_of(&self.start(seed).pairs);
         let vocabulary = Vocabulary::from_counts(&counts, self.experiment.min_count);

@@ -1,5 +1,5 @@
-//! Two processes at one database that has a long history, and a balancer that sends every request
-//! to the other one.
+//! Two processes on one database with a long history, behind a balancer that alternates between
+//! them.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -10,10 +10,10 @@ use super::{FOLDER, Options, Outcome, PATIENCE, WATCHED, watch, within};
 use crate::bench::memory;
 use crate::crowd::{Crowd, Habits, Server, World, check};
 
-/// An answer is two events: the task was handed out, and it was answered.
+/// An answer is two events: handing out the task, and answering it.
 const EVENTS_PER_ANSWER: usize = 2;
 
-/// Makes the history with half of the people, and measures the other half.
+/// Builds the history with half of the annotators, and measures the other half.
 pub(super) fn measure(
     binary: &Path,
     database: &str,

@@ -1,4 +1,4 @@
-//! What everyone starts from: a seeded file in the form of the oracle's, see `bench/matching.py`.
+//! The shared input: a seeded file in the oracle's format, see `bench/matching.py`.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -9,16 +9,16 @@ use serde_json::{Value, json};
 
 use super::{Case, folder};
 
-/// Regions of an image.
+/// Number of regions per image.
 pub(super) const REGIONS: usize = 36;
-/// Words of a caption, with both markers.
+/// Number of words per caption, including both markers.
 pub(super) const LENGTH: usize = 14;
-/// Features of a region.
+/// Feature dimensions of a region.
 const FEATURES: usize = 2048;
 const VOCABULARY: usize = 8481;
 const WORD_DIM: usize = 300;
 
-/// The model and its training.
+/// Returns the settings of the model and its training.
 pub(super) fn config(case: &Case) -> Value {
     json!({
         "family": "IMRAM",
@@ -42,7 +42,7 @@ pub(super) fn config(case: &Case) -> Value {
     })
 }
 
-/// The file of a case, written unless it is there.
+/// Returns the file of a case, writing it if necessary.
 pub(super) fn file(case: &Case, seed: u64) -> Result<PathBuf> {
     let folder = folder();
     std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
@@ -55,7 +55,7 @@ pub(super) fn file(case: &Case, seed: u64) -> Result<PathBuf> {
             "step" => input.training(*pairs, *dim),
             _ => input.embeddings(*pairs, *dim),
         }
-        // Half-written data never has the final name.
+        // Partial data never has the final name.
         let half = path.with_extension("half");
         input.write(&half, &config(case))?;
         std::fs::rename(&half, &path).with_context(|| path.display().to_string())?;
@@ -63,17 +63,17 @@ pub(super) fn file(case: &Case, seed: u64) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Tensors to be, and where their random numbers stand.
+/// Tensors to write, and the state of the random numbers.
 struct Input {
     random: u64,
     tensors: Vec<(String, Dtype, Vec<usize>, Vec<u8>)>,
 }
 
 impl Input {
-    /// A batch, and parameters as a training starts with.
+    /// Adds a batch and the initial parameters of a training.
     fn training(&mut self, pairs: usize, dim: usize) {
         let images = self.uniform(pairs * REGIONS * FEATURES, 1.0);
-        // Half of them zero, as features of a rectified layer.
+        // Half of them zero, like features after a ReLU.
         let images: Vec<f32> = images.into_iter().map(|value| value.max(0.0)).collect();
         self.floats("in.images", &[pairs, REGIONS, FEATURES], &images);
         self.captions(pairs);
@@ -95,7 +95,7 @@ impl Input {
         self.memory("i2t", dim);
     }
 
-    /// Regions and words as encoders leave them.
+    /// Adds encoded regions and words.
     fn embeddings(&mut self, pairs: usize, dim: usize) {
         for (name, rows) in [("image_emb", REGIONS), ("caption_emb", LENGTH)] {
             let mut values = self.uniform(pairs * rows * dim, 1.0);
@@ -118,7 +118,7 @@ impl Input {
         }
     }
 
-    /// Words between the markers are drawn from all but the first four.
+    /// Draws the words between the markers from all but the first four.
     fn captions(&mut self, pairs: usize) {
         let mut words = Vec::with_capacity(pairs * LENGTH);
         for _ in 0..pairs {
@@ -148,13 +148,13 @@ impl Input {
         self.tensors.push((name.into(), Dtype::I64, shape.to_vec(), bytes));
     }
 
-    /// Uniform from -scale to scale.
+    /// Draws numbers uniformly from -scale to scale.
     fn uniform(&mut self, count: usize, scale: f32) -> Vec<f32> {
         let unit = |bits: u64| (bits >> 40) as f32 / (1u64 << 23) as f32 - 1.0;
         (0..count).map(|_| scale * unit(self.draw())).collect()
     }
 
-    /// SplitMix64.
+    /// Draws the next number of SplitMix64.
     fn draw(&mut self) -> u64 {
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.random;

@@ -1,5 +1,5 @@
-//! One of those who take turns, in a process of its own: `bench/matching.py`, or our own side,
-//! the example `contestant` of the models, which speaks the same protocol.
+//! A contestant in its own process: `bench/matching.py`, or our side, the example `contestant` of
+//! the models crate. Both speak the same protocol.
 
 use std::path::{Path, PathBuf};
 
@@ -12,9 +12,9 @@ use super::super::script::Script;
 use super::{Case, folder};
 use crate::{cargo, succeed};
 
-/// What one turn gave.
+/// The result of one turn.
 pub(super) struct Turn {
-    /// The mean time of a call; what comes before and after the calls is not in it.
+    /// Mean time of a call, without the work before and after the calls.
     pub(super) seconds: f64,
     pub(super) answer: Vec<f64>,
 }
@@ -24,9 +24,9 @@ pub(super) struct Rival {
     name: String,
     run: &'static str,
     calls: usize,
-    /// Images and captions scored at a time, once they are chosen.
+    /// Images and captions per tile, once chosen.
     tile: Option<[usize; 2]>,
-    /// Where it leaves similarities.
+    /// The path of its similarities.
     out: PathBuf,
 }
 
@@ -44,7 +44,7 @@ impl Rival {
         Ok(Self::new(script, case, name))
     }
 
-    /// Our own side.
+    /// Starts our side.
     pub(super) fn ours(binary: &Path, case: &Case, input: &Path, threads: usize) -> Result<Self> {
         let arguments = [input.to_path_buf(), threads.to_string().into()];
         let script = Script::start(binary, "serve", &arguments, threads, &[])?;
@@ -65,7 +65,7 @@ impl Rival {
         format!("PyTorch, {}{}", self.name, tile.unwrap_or_default())
     }
 
-    /// Keeps the tile it is fastest with, the better of two turns each.
+    /// Chooses the fastest tile, by the better of two turns each.
     pub(super) fn tune(&mut self, tiles: &[[usize; 2]]) -> Result<()> {
         let mut best = (f64::INFINITY, None);
         for &tile in tiles {
@@ -88,7 +88,7 @@ impl Rival {
         self.script.ask(&request).with_context(|| format!("the rival {}", self.name))
     }
 
-    /// One turn from the same beginning, with the same answer every time.
+    /// Runs one turn. Every turn starts from the same state and gives the same answer.
     pub(super) fn turn(&mut self) -> Result<Turn> {
         let (mut seconds, mut answer) = (0.0, Vec::new());
         let number = |said: &Value, name: &str| {
@@ -116,8 +116,8 @@ impl Rival {
     }
 }
 
-/// Builds our own side. All packages are named, because others would be compiled with other
-/// features than everywhere else, once more.
+/// Builds our side. Naming all packages keeps their features the same as elsewhere, which avoids
+/// compiling them again.
 pub(super) fn build() -> Result<PathBuf> {
     succeed(&mut cargo(&["build", "--release", "--workspace", "--example", "contestant"]))?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or("target".into(), PathBuf::from);

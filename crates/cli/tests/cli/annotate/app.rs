@@ -1,4 +1,4 @@
-//! The app and the run beside it, as processes.
+//! The app, and the run beside it, as processes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,21 +6,21 @@ use std::process::{Child, Command, Stdio};
 
 use super::driver::until;
 
-/// A process that is killed when nobody needs it any more, and what it says.
+/// A process with its output. Dropping it kills the process.
 pub struct Process {
     child: Child,
     log: PathBuf,
 }
 
 impl Process {
-    /// Starts the program in a folder. Words are separated by blanks; what it says goes to `log`.
+    /// Starts the program in a folder. Words are separated by blanks; output goes to `log`.
     pub fn start(folder: &Path, words: &str, log: &str) -> Self {
         let mut program = Command::new(env!("CARGO_BIN_EXE_nextpair"));
         program.args(words.split_whitespace());
         Process::spawn(folder, program, log)
     }
 
-    /// The same, after a shell has set limits.
+    /// Like [`start`](Self::start), with limits set by a shell first.
     pub fn start_under(folder: &Path, limits: &str, words: &str, log: &str) -> Self {
         let mut shell = Command::new("sh");
         let line = format!("{limits} && exec {} {words}", env!("CARGO_BIN_EXE_nextpair"));
@@ -40,13 +40,13 @@ impl Process {
         Process { child, log }
     }
 
-    /// Everything it has said so far, in whole lines.
+    /// Returns all complete lines of output so far.
     pub fn said(&self) -> String {
         let said = fs::read_to_string(&self.log).unwrap();
         said.rsplit_once('\n').map_or(String::new(), |(whole, _)| whole.to_owned())
     }
 
-    /// Waits for something while the process runs.
+    /// Waits for a condition while the process runs.
     pub fn until<T>(&mut self, what: &str, mut condition: impl FnMut(&str) -> Option<T>) -> T {
         until(what, || {
             let ended = self.child.try_wait().unwrap();
@@ -61,7 +61,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The process may have ended by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -71,18 +71,18 @@ impl Drop for Process {
 pub struct App {
     process: Process,
     pub address: String,
-    /// Names and links, the lead's first.
+    /// Names and links, beginning with the lead's.
     links: Vec<(String, String)>,
 }
 
 impl App {
-    /// `nextpair annotate WORDS` on a free port with one annotator more than the lead.
+    /// Runs `nextpair annotate WORDS` on a free port, with the lead and one annotator.
     pub fn start(folder: &Path, words: &str, annotator: &str) -> Self {
         let words = format!("annotate {words} --port 0 --invite {annotator}");
         App::listening(Process::start(folder, &words, "annotate.log"))
     }
 
-    /// The same, after a shell has set limits.
+    /// Like [`start`](Self::start), with limits set by a shell first.
     pub fn start_under(folder: &Path, limits: &str, words: &str, annotator: &str) -> Self {
         let words = format!("annotate {words} --port 0 --invite {annotator}");
         App::listening(Process::start_under(folder, limits, &words, "annotate.log"))
@@ -93,19 +93,19 @@ impl App {
         App { process, address, links }
     }
 
-    /// The number of its process.
+    /// Returns the id of the process.
     pub fn pid(&self) -> u32 {
         self.process.child.id()
     }
 
-    /// The link that signs somebody in.
+    /// Returns the link that signs a person in.
     pub fn link(&self, name: &str) -> &str {
         let found = self.links.iter().find(|(known, _)| known == name);
         &found.unwrap_or_else(|| panic!("no link for {name} in {:?}", self.links)).1
     }
 }
 
-/// The address of the app and the links it gives out, once it has said all.
+/// Parses the address of the app and its links, once it has printed all of them.
 fn announced(said: &str) -> Option<(String, Vec<(String, String)>)> {
     let link = |line: &str| {
         let (name, link) = line.rsplit_once(char::is_whitespace)?;
@@ -117,7 +117,7 @@ fn announced(said: &str) -> Option<(String, Vec<(String, String)>)> {
     (links.len() == 2).then(|| (address.to_owned(), links.clone()))
 }
 
-/// Where a picture of a page goes.
+/// Returns the path of a screenshot.
 pub fn picture(name: &str) -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     root.join("target/screenshots").join(format!("{name}.png"))

@@ -1,5 +1,5 @@
-//! The app under a memory limit and with few open files, and people who mean it ill: whatever they
-//! do, it answers the others and stays below 1 GiB.
+//! Attacks on the app under a memory limit and with few open files: it keeps answering other people
+//! and stays below 1 GiB.
 #![cfg(target_os = "linux")]
 
 mod bombs;
@@ -17,14 +17,14 @@ use serde_json::{Value, json};
 use super::app::App;
 use crate::world::nextpair;
 
-/// What a small container has.
+/// Memory of a small container.
 const MEMORY: u64 = 1 << 30;
 /// Width and height of an image of 24 MiB.
 const LARGE: (u32, u32) = (4096, 2048);
-/// Bytes of an upload that is as large as is taken.
+/// Size of the largest upload the app takes.
 const LARGEST: usize = 32 << 20;
 
-/// An app that people bring images to, with a [`LARGE`] image in a folder beside it.
+/// An app that takes uploads, with a [`LARGE`] image in a folder beside it.
 struct Desk {
     folder: tempfile::TempDir,
     app: App,
@@ -45,8 +45,8 @@ impl Desk {
         assert!(Command::new("mkfifo").arg(at("beside/pipe.jpg")).status().unwrap().success());
         symlink(at("beside/pipe.jpg"), at("beside/link.jpg")).unwrap();
         let words = "queue.jsonl --dataset ds --pool-side text --images beside --free-disk 0";
-        // Every thread would reserve addresses that it never uses, and a limit on addresses is what
-        // there is without the rights of an administrator.
+        // Without root, only address space can be limited. Every malloc arena reserves addresses
+        // that it never uses, so allow few of them.
         let limits =
             format!("export MALLOC_ARENA_MAX=2 && ulimit -v {} && ulimit -n 256", MEMORY / 1024);
         let app = App::start_under(folder.path(), &limits, words, "Ann");
@@ -55,13 +55,13 @@ impl Desk {
 
     fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(self.app.address.trim_start_matches("http://")).unwrap();
-        // Nothing hangs, neither the app nor this test.
+        // Neither the app nor this test may hang.
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         stream.set_write_timeout(Some(Duration::from_secs(60))).unwrap();
         stream
     }
 
-    /// The head of somebody's request.
+    /// Returns the head of a request from `who`.
     fn head(&self, who: &str, line: &str, length: usize) -> String {
         let token = self.app.link(who).rsplit_once('/').unwrap().1;
         format!(
@@ -71,7 +71,7 @@ impl Desk {
         )
     }
 
-    /// Asks for something as the lead, who means well; the status and the body.
+    /// Sends a request as the lead, who attacks nothing. Returns the status and the body.
     fn ask(&self, line: &str, body: &[u8]) -> (u16, Vec<u8>) {
         self.ask_as("lead", line, body)
     }
@@ -79,7 +79,7 @@ impl Desk {
     fn ask_as(&self, who: &str, line: &str, body: &[u8]) -> (u16, Vec<u8>) {
         let mut stream = self.connect();
         stream.write_all(self.head(who, line, body.len()).as_bytes()).unwrap();
-        // Whoever refuses does not read on.
+        // A server that refuses a request stops reading it.
         let _ = stream.write_all(body);
         let mut bytes = Vec::new();
         let _ = stream.read_to_end(&mut bytes);
@@ -93,7 +93,7 @@ impl Desk {
         (status, serde_json::from_slice(&bytes).unwrap_or_default())
     }
 
-    /// It answers, and it never took more memory than there is.
+    /// Asserts that the app answers and that its memory never exceeded the limit.
     fn is_well(&self) {
         assert_eq!(self.ask("GET /health", b"").0, 200);
         assert_eq!(self.json("lead", "GET /api/me", b"").1["uploads"], json!(true));
@@ -117,7 +117,7 @@ fn unfinished_uploads_take_no_memory() {
         })
         .collect();
     desk.is_well();
-    // They are on their way, and two at a time are enough for one.
+    // A person may have only two uploads under way.
     let (status, refused) = desk.json("Ann", "POST /api/uploads", b"x");
     assert!(matches!(status, 429 | 503), "{status} {refused}");
     drop(unfinished);
@@ -134,7 +134,7 @@ fn a_small_file_of_many_pixels_is_refused() {
     assert_eq!(status, 415, "{message}");
     assert!(message.contains("10000 x 10000 pixels; decoding them takes"), "{message}");
     desk.is_well();
-    // The largest that are taken, of the kind that takes most.
+    // The largest image the app takes, in the format that needs the most memory.
     let (status, kept) = desk.json("Ann", "POST /api/uploads", &bombs::png(9_000, 6_500));
     assert_eq!(status, 200, "{kept}");
     desk.is_well();
@@ -176,7 +176,7 @@ fn half_open_connections_keep_nobody_out() {
             let mut stream = desk.connect();
             let head = desk.head("Ann", "GET /api/me", 0);
             let part = &head[..number % (head.len() - 1)];
-            // Those that made room are closed.
+            // The app has closed some connections to make room.
             let _ = stream.write_all(part.as_bytes());
             stream
         })
@@ -201,7 +201,7 @@ fn only_files_with_plain_names_are_offered() {
     for odd in ["zero.png", "pipe.jpg", "link.jpg", "two%0Alines.bmp"] {
         assert_eq!(desk.ask(&format!("GET /api/images/folder%3A{odd}"), b"").0, 404, "{odd}");
     }
-    // What was a file when the app began may be something else now.
+    // A file may be replaced after the app has started.
     let image = desk.folder.path().join("beside/large.bmp");
     for target in [Path::new("/dev/zero"), &desk.folder.path().join("beside/pipe.jpg")] {
         fs::remove_file(&image).unwrap();

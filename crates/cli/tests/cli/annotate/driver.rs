@@ -1,4 +1,4 @@
-//! A browser that a test drives, through the W3C WebDriver protocol.
+//! A browser driven by a test, through the W3C WebDriver protocol.
 
 mod screen;
 
@@ -19,12 +19,12 @@ const FLAGS: [&str; 8] = [
     "--disable-component-update",
     "--disable-sync",
 ];
-/// The member that holds the name of an element.
+/// The JSON key of an element's id.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
-/// How long something that must happen may take.
+/// How long a test waits for an expected event.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Keys that are no characters.
+/// Keys without a character.
 pub mod key {
     pub const BACKSPACE: char = '\u{e003}';
     pub const ENTER: char = '\u{e007}';
@@ -35,24 +35,24 @@ pub mod key {
     pub const ARROW_DOWN: char = '\u{e015}';
 }
 
-/// A headless Chromium with a fresh profile. It ends when dropped.
+/// A headless Chromium with a fresh profile. Dropping it closes the browser.
 pub struct Browser {
     driver: Child,
     agent: ureq::Agent,
-    /// Where the session is, once there is one.
+    /// The URL of the session, once there is one.
     session: String,
-    /// The profile, and what the driver said.
+    /// The profile, and the output of the driver.
     folder: tempfile::TempDir,
 }
 
-/// An element of the page that is open.
+/// An element of the open page.
 pub struct Element<'a> {
     browser: &'a Browser,
     name: String,
 }
 
 impl Browser {
-    /// Starts the driver on a free port and opens a window. Fails where there is no driver.
+    /// Starts the driver on a free port and opens a window. Panics if there is no driver.
     pub fn open() -> Self {
         let program = std::env::var("CHROMEDRIVER").unwrap_or_else(|_| "chromedriver".to_owned());
         let folder = tempfile::tempdir().unwrap();
@@ -95,17 +95,17 @@ impl Browser {
         self.post("/url", json!({ "url": url }));
     }
 
-    /// Where the window is.
+    /// Returns the URL of the window.
     pub fn url(&self) -> String {
         self.command(Method::GET, "/url", None).as_str().unwrap().to_owned()
     }
 
-    /// Waits for the first element that a CSS selector finds.
+    /// Waits for the first element that matches a CSS selector.
     pub fn find(&self, selector: &str) -> Element<'_> {
         self.until(&format!("there is {selector}"), || self.all(selector).into_iter().next())
     }
 
-    /// The elements that a CSS selector finds now.
+    /// Returns the elements that match a CSS selector now.
     pub fn all(&self, selector: &str) -> Vec<Element<'_>> {
         let wanted = json!({ "using": "css selector", "value": selector });
         let found = self.post("/elements", wanted);
@@ -114,23 +114,23 @@ impl Browser {
         found.as_array().unwrap().iter().map(element).collect()
     }
 
-    /// What a function with this body returns in the page.
+    /// Runs the body of a function in the page and returns its result.
     pub fn script(&self, body: &str) -> Value {
         self.post("/execute/sync", json!({ "script": body, "args": [] }))
     }
 
-    /// Strikes one key after the other, wherever the focus is.
+    /// Presses one key after the other, in the focused element.
     pub fn keys(&self, keys: impl IntoIterator<Item = char>) {
         let strikes = keys.into_iter().flat_map(|key| [down(key), up(key)]).collect();
         self.act(strikes);
     }
 
-    /// Types a text wherever the focus is.
+    /// Types a text into the focused element.
     pub fn type_text(&self, text: &str) {
         self.keys(text.chars());
     }
 
-    /// Strikes a key while another one is held.
+    /// Presses a key while another one is held.
     pub fn chord(&self, held: char, key: char) {
         self.act(vec![down(held), down(key), up(key), up(held)]);
     }
@@ -140,15 +140,15 @@ impl Browser {
         self.post("/actions", json!({ "actions": [keyboard] }));
     }
 
-    /// Waits until a condition gives something, looking again and again.
+    /// Polls a condition until it returns a value.
     pub fn until<T>(&self, what: &str, condition: impl FnMut() -> Option<T>) -> T {
         until(what, condition)
     }
 
-    /// Waits until the text of an element holds some words.
+    /// Waits until the text of an element contains some words.
     pub fn until_text(&self, selector: &str, words: &str) {
         self.until(&format!("{selector} says '{words}'"), || {
-            // The page may put another element in its place while we look.
+            // The page may replace the element meanwhile.
             let script = format!(
                 "const e = document.querySelector({}); return e && e.innerText",
                 json!(selector)
@@ -157,7 +157,7 @@ impl Browser {
         });
     }
 
-    /// Waits until an element can be seen, or cannot.
+    /// Waits until an element is visible, or hidden.
     pub fn until_shown(&self, selector: &str, shown: bool) {
         let script = format!(
             "const e = document.querySelector({}); return !!e && e.checkVisibility()",
@@ -192,16 +192,17 @@ impl Browser {
         let text = reply.body_mut().with_config().limit(largest).read_to_string();
         let text = text.map_err(|e| e.to_string())?;
         let mut answer: Value = serde_json::from_str(&text).map_err(|e| format!("{e}: {text}"))?;
-        match reply.status().is_success() {
-            true => Ok(answer["value"].take()),
-            false => Err(answer["value"]["message"].to_string()),
+        if reply.status().is_success() {
+            Ok(answer["value"].take())
+        } else {
+            Err(answer["value"]["message"].to_string())
         }
     }
 }
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // Ends Chromium; without a session there is none.
+        // Closes Chromium. Without a session there is none.
         let _ = self.try_command(&Method::DELETE, "", None);
         let _ = self.driver.kill();
         let _ = self.driver.wait();
@@ -213,17 +214,17 @@ impl Element<'_> {
         self.post("/click", json!({}));
     }
 
-    /// Types into it, after what it holds.
+    /// Types a text after the current content of the element.
     pub fn type_text(&self, text: &str) {
         self.post("/value", json!({ "text": text }));
     }
 
-    /// What of it is shown.
+    /// Returns the visible text of the element.
     pub fn text(&self) -> String {
         self.get("/text").as_str().unwrap().to_owned()
     }
 
-    /// A property of it, such as the value of a box.
+    /// Returns a property of the element, such as the value of an input.
     pub fn property(&self, name: &str) -> Value {
         self.get(&format!("/property/{name}"))
     }
@@ -249,7 +250,7 @@ fn up(key: char) -> Value {
     json!({ "type": "keyUp", "value": key })
 }
 
-/// Waits until a condition gives something, looking again and again.
+/// Polls a condition until it returns a value.
 pub fn until<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
     let began = Instant::now();
     loop {

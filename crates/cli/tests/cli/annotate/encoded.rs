@@ -1,4 +1,4 @@
-//! A model of text features learns what people write in a browser.
+//! A model on text features trains on captions typed in a browser.
 
 use super::app::{App, Process};
 use super::driver::Browser;
@@ -12,7 +12,7 @@ fn heads_learn_what_people_write_in_the_browser() {
     let words = format!("{} --rounds 2 --out run --wait", encoded::RUN);
     let mut run = Process::start(&lab.path(""), &words, "run.log");
     run.until("the run waits", |_| lab.path("run/queue.jsonl").exists().then_some(()));
-    // A complete round closes by itself, at once.
+    // A complete round closes at once.
     let app = App::start(&lab.path(""), "run --grace 0", "Ann");
     let browser = Browser::open();
     browser.go(app.link("Ann"));

@@ -1,4 +1,4 @@
-//! Images get captions: an annotator and a lead at work in two browsers, and a run that goes on.
+//! Captions for images: an annotator and a lead in two browsers, beside a run that continues.
 
 use std::collections::HashMap;
 
@@ -9,14 +9,14 @@ use super::driver::{Browser, key, until};
 use crate::scenario::people;
 
 const BATCH: usize = 10;
-/// Nothing like what scenes are called, so that nothing hints at a confusion.
+/// Unlike any caption of the scenes, so that the app hints at no confusion.
 const ANIMALS: [&str; BATCH] =
     ["walrus", "heron", "beetle", "otter", "lynx", "salmon", "badger", "magpie", "tortoise", "yak"];
 
-/// A page that shows tasks, in the hands of somebody who has a keyboard and no mouse.
+/// A page of tasks, used with the keyboard only.
 pub(super) struct Annotator<'a> {
     browser: &'a Browser,
-    /// What was said last about every item.
+    /// The last answer to every item.
     pub(super) said: HashMap<String, String>,
 }
 
@@ -25,14 +25,14 @@ impl<'a> Annotator<'a> {
         Annotator { browser, said: HashMap::new() }
     }
 
-    /// The item that is asked about.
+    /// Returns the item on the page.
     fn item(&self) -> String {
         self.browser.find("body[data-view=task]:not([data-busy])");
         let item = self.browser.find("#workspace").property("dataset");
         item["item"].as_str().unwrap().to_owned()
     }
 
-    /// Puts a caption in place of what the box holds. The box has the focus by itself.
+    /// Replaces the content of the caption box, which has the focus by default.
     fn write(&self, caption: &str) {
         self.browser.chord(key::CONTROL, 'a');
         self.browser.keys([key::BACKSPACE]);
@@ -40,7 +40,7 @@ impl<'a> Annotator<'a> {
         assert_eq!(self.browser.find("#caption-1").property("value"), json!(caption));
     }
 
-    /// Writes a caption and sends it off.
+    /// Writes a caption and submits it.
     fn submit(&mut self, caption: &str) {
         let item = self.item();
         self.write(caption);
@@ -48,7 +48,7 @@ impl<'a> Annotator<'a> {
         self.said.insert(item, caption.to_owned());
     }
 
-    /// Waits until another task or none is shown than that of an item.
+    /// Waits until the page shows another task than `item`, or none.
     fn until_gone(&self, item: &str) {
         let script = "return document.body.dataset.view + ' ' + workspace.dataset.item";
         let same = json!(format!("task {item}"));
@@ -66,7 +66,7 @@ impl<'a> Annotator<'a> {
         self.browser.find("body[data-view=none] #state[data-none=done]");
     }
 
-    /// What an item looks like when somebody opens the reasons and their images.
+    /// Opens the reasons and their images, and takes a screenshot.
     fn look_at_reasons(&self) {
         let browser = self.browser;
         browser.until_shown("#why", true);
@@ -81,7 +81,7 @@ impl<'a> Annotator<'a> {
         browser.script("why.querySelectorAll('details').forEach(d => d.open = false)");
     }
 
-    /// Says word for word what the item would be confused with, and is told so.
+    /// Types the caption that the item would be confused with, and waits for the hint.
     fn be_hinted(&self) {
         let confused = self.browser.find("#why-list .why-caption").text();
         self.write(&confused);
@@ -98,7 +98,7 @@ impl<'a> Annotator<'a> {
         self.browser.until_shown("#skip-dialog", false);
     }
 
-    /// Sends an answer without a connection, and gets it back.
+    /// Submits an answer while offline. The page sends it after reconnecting.
     fn answer_offline(&mut self, caption: &str) {
         let item = self.item();
         self.browser.offline(true);
@@ -111,7 +111,7 @@ impl<'a> Annotator<'a> {
         self.browser.until_shown("#connection", false);
     }
 
-    /// Takes the last answer back and says something else.
+    /// Undoes the last answer and gives another one.
     fn undo(&mut self, caption: &str) {
         self.browser.chord(key::ALT, 'u');
         self.browser.until_text("#message", "Taken back");
@@ -122,7 +122,7 @@ impl<'a> Annotator<'a> {
     }
 }
 
-/// A page in light and dark, on a desk and in a hand.
+/// Takes screenshots of a page in light and dark, on a desktop and on a phone.
 fn show_everywhere(browser: &Browser, name: &str, all: bool) {
     for (size, phone) in [("desktop", false), ("phone", true)] {
         if phone {
@@ -144,7 +144,7 @@ fn show_everywhere(browser: &Browser, name: &str, all: bool) {
     browser.dark(false);
 }
 
-/// Nothing went wrong in the page, and it asked for nothing that its policy forbids.
+/// Asserts that the console has no errors and no violations of the content security policy.
 fn assert_quiet(browser: &Browser, connection_was_lost: bool) {
     for (level, message) in browser.console() {
         let lost = connection_was_lost && message.contains("net::ERR_INTERNET_DISCONNECTED");
@@ -153,7 +153,7 @@ fn assert_quiet(browser: &Browser, connection_was_lost: bool) {
     }
 }
 
-/// The lead changes one answer and wants another one done better.
+/// The lead edits one answer and returns another one to the annotator.
 fn edit_one_and_return_another(lead: &Browser, said: &mut HashMap<String, String>) -> String {
     let row = |words: &str| {
         let rows = "#answer-rows > li";
@@ -199,7 +199,7 @@ fn people_caption_in_the_browser_and_the_run_goes_on() {
     browser.go(&app.address);
     browser.find("body[data-view=signed-out]");
     show_everywhere(&browser, "sign-in", false);
-    // That she was not let in is said there.
+    // Drop the console message about the refused sign-in.
     browser.console();
     browser.go(app.link("Ann"));
     assert_eq!(browser.url(), format!("{}/", app.address));

@@ -1,4 +1,4 @@
-//! Links in the browser: made, revoked, and opened from another site.
+//! Sign-in links in the browser: created, revoked, and opened from another site.
 
 use super::app::{App, picture};
 use super::driver::Browser;
@@ -9,7 +9,7 @@ fn links_are_made_and_revoked_and_do_not_replace_a_session() {
     let folder = tempfile::tempdir().unwrap();
     let made = nextpair(folder.path(), "import scenes ds --images 80");
     assert_eq!(made.code, Some(0), "{}", made.stderr);
-    // One task for each.
+    // One task for each person.
     let task = |at: u32| format!("{{\"rank\":{at},\"id\":\"scene-00000{at}\",\"score\":1.0}}\n");
     std::fs::write(folder.path().join("queue.jsonl"), task(1) + &task(2)).unwrap();
     let app = App::start(folder.path(), "queue.jsonl --dataset ds", "Ann");
@@ -25,7 +25,7 @@ fn links_are_made_and_revoked_and_do_not_replace_a_session() {
     ann.go(&link);
     assert_eq!(ann.url(), format!("{}/", app.address));
 
-    // A page elsewhere leads the lead to Ann's link.
+    // A page on another site sends the lead to Ann's link.
     let elsewhere = format!("data:text/html,<a href=\"{link}\">Look at this</a>");
     lead.go(&elsewhere);
     lead.find("a").click();
@@ -38,10 +38,10 @@ fn links_are_made_and_revoked_and_do_not_replace_a_session() {
     lead.find("a").click();
     lead.until_text("#name", "lead");
     lead.find("#join").click();
-    // By a script: an element that was found may be gone with its page before it is asked.
+    // Ask with a script: an element found earlier may be gone with its page.
     let name = "return document.querySelector('#name')?.textContent ?? ''";
     lead.until("it is Ann's page", || (lead.script(name) == "Ann").then_some(()));
-    // Opened by hand, a link is what is meant.
+    // A link opened by hand needs no confirmation.
     lead.go(app.link("lead"));
     assert_eq!(lead.url(), format!("{}/lead", app.address));
 

@@ -1,4 +1,4 @@
-//! Texts get images: search, choose and submit by keyboard.
+//! Images for texts: search, choose and submit by keyboard.
 
 use serde_json::json;
 
@@ -12,7 +12,7 @@ fn texts_are_given_images_in_the_browser() {
     let lab = Lab::new(80);
     let words = "run e.toml --pool text --strategies hard-negative --rounds 1 --budget 3";
     lab.succeeds(&format!("{words} --annotator human --out run"));
-    // A complete round closes by itself, at once.
+    // A complete round closes at once.
     let app = App::start(&lab.path(""), "run --grace 0", "Ann");
     let browser = Browser::open();
     browser.go(app.link("Ann"));
@@ -35,7 +35,8 @@ fn texts_are_given_images_in_the_browser() {
             browser.dark(false);
             browser.desktop();
         }
-        // From the search to the second image; the first press chooses, the second one submits.
+        // Move from the search to the second image. The first press chooses it, the second one
+        // submits.
         browser.keys([key::ARROW_DOWN, key::ARROW_RIGHT, key::ENTER]);
         let image = browser.find("#candidates [aria-checked=true]").property("dataset");
         if task == 0 {

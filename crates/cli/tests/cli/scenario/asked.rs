@@ -1,4 +1,4 @@
-//! Who is asked about what, and what it buys.
+//! The items that people are asked about, and the pairs that an answer makes.
 
 use serde_json::{Value, json};
 
@@ -38,7 +38,7 @@ fn people_are_not_asked_for_what_is_there() {
     let without_split = items.iter().filter(|item| item["split"].is_null()).count();
     assert!(lacking.len() > 10 && without_split > 10);
     let words = "run e.toml --annotator human --strategies random --rounds 1";
-    // All that can be asked about is asked about.
+    // The budget takes the whole pool.
     let run = lab.succeeds(&format!("{words} --budget {} --out run", lacking.len()));
     let says = format!("left out: {without_split} items without a split");
     assert!(run.stderr.contains(&says), "no '{says}' in {}", run.stderr);
@@ -50,7 +50,7 @@ fn people_are_not_asked_for_what_is_there() {
     lab.refused(&format!("{words} --budget {more} --out more"), "budget: ");
 }
 
-/// A batch of an older version may hold items that nobody would be asked about now.
+/// A batch from an older version may hold items that this version would not ask about.
 #[test]
 fn batches_of_older_versions_are_taken() {
     let lab = half_captioned();
@@ -71,7 +71,7 @@ fn batches_of_older_versions_are_taken() {
     assert!(done.stderr.contains("done: run"), "{}", done.stderr);
 }
 
-/// Whoever counts paired items as unpaired is told that people are asked again.
+/// If paired items count as unpaired, the program prints that people are asked about them again.
 #[test]
 fn asking_again_is_said() {
     let lab = Lab::new(80);
@@ -97,7 +97,7 @@ fn a_text_buys_one_pair() {
     for round in &rounds {
         assert_eq!(round["paired"], round["pairs"]);
     }
-    // A run that an older version made that way can still be looked at.
+    // Reports still read such a run of an older version.
     let resolved = lab.read("run/experiment.toml");
     assert!(resolved.contains("captions = \"first\""));
     lab.write("run/experiment.toml", &resolved.replace("\"first\"", "\"all\""));
@@ -127,7 +127,7 @@ fn without_dev_the_last_epoch_is_kept_and_that_is_said() {
     assert!(!unasked.stderr.contains("dev"), "{}", unasked.stderr);
 }
 
-/// Five captions of an image are five pairs, of which none is a rival of another.
+/// The five captions of an image make five pairs. None of them is a rival of another.
 #[test]
 fn draws_of_pairs_are_checked_before_anything_is_trained() {
     let lab = Lab::new(80);
@@ -135,7 +135,7 @@ fn draws_of_pairs_are_checked_before_anything_is_trained() {
     // 19 items make 95 pairs.
     lab.succeeds(&format!("{words} hard-negative+mini-60 --out many"));
     assert_eq!(lab.rounds("many")[0]["pairs"], 95);
-    // Two scenes have a caption in common, so that ten pairs are one group.
+    // Two scenes share a caption, so ten pairs are one group.
     lab.succeeds(&format!("{words} hard-negative+mini-11 --out few"));
     for (strategy, says) in [
         ("hard-negative+mini-96", "with 95 pairs at first"),

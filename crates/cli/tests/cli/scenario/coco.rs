@@ -12,17 +12,17 @@ use crate::world::files::npy_locals;
 use crate::world::{Run, Vectors, json_lines, nextpair};
 
 const EXPERIMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments/coco.toml");
-/// Small enough for a test. None of them is of the protocol.
+/// Sizes small enough for a test. None of them belongs to the protocol.
 const SMALL: &str = "--dim 8 --word-dim 8 --epochs 2 --batch 16 --validate-last 1 --seeds 0 \
                      --strategies random,hard-negative+mini-50%";
 const REGIONS: usize = 3;
 
-/// COCO's number of the image at a place of all of them.
+/// Returns COCO's id of an image by its index.
 fn number(at: usize) -> usize {
     1000 + 37 * at
 }
 
-/// The images of a split of Karpathy's. Those of train and restval are mixed, as in the download.
+/// Returns the images of one of Karpathy's splits. Train and restval are mixed, as in the download.
 fn images(split: &str) -> Vec<usize> {
     let of = |at: &usize| match at {
         0..80 if at % 4 == 3 => split == "restval",
@@ -37,7 +37,7 @@ fn ids(images: &[usize]) -> Vec<String> {
     images.iter().map(|&at| number(at).to_string()).collect()
 }
 
-/// Writes a split of `coco_precomp`, rows and ids repeated so often for an image.
+/// Writes a split of `coco_precomp`, with so many rows and ids per image.
 fn write_split(folder: &Path, split: &str, images: &[usize], (rows, lines): (usize, usize)) {
     let write = |name: &str, content: Vec<u8>| {
         fs::write(folder.join(format!("{split}_{name}")), content).unwrap();
@@ -54,7 +54,7 @@ fn write_split(folder: &Path, split: &str, images: &[usize], (rows, lines): (usi
     write("ids.txt", repeated(lines).map(id).collect::<String>().into_bytes());
 }
 
-/// The downloads of SCAN and Karpathy.
+/// Returns a lab with the downloads of SCAN and of Karpathy.
 fn lab() -> Lab {
     let lab = Lab { folder: tempfile::tempdir().unwrap() };
     let folder = lab.path("coco_precomp");
@@ -79,7 +79,7 @@ fn lab() -> Lab {
     lab
 }
 
-/// A command of the file itself, as its comments give it.
+/// Returns a command from the comments of the experiment file.
 fn documented(command: &str) -> String {
     let text = fs::read_to_string(EXPERIMENT).unwrap();
     let line = text.lines().find_map(|line| {
@@ -131,7 +131,7 @@ fn coco_is_run_as_the_paper_did() {
         let asked = |test: &Value| ["images", "captions", "folds"].map(|key| test[key].clone());
         let all: Vec<_> = tests.iter().map(asked).collect();
         assert_eq!(all, [[json!(20), json!(100), json!(1)], [json!(20), json!(100), json!(5)]]);
-        // A caption finds its image among the first five of four.
+        // A part has four images, so every caption finds its image among the first five.
         assert_eq!(tests[1]["image"]["r5"], 100.0);
         assert!(tests[0]["image"]["r5"].as_f64().unwrap() < 100.0, "{tests:?}");
     }
@@ -159,7 +159,8 @@ fn both_tests_are_reported(lab: &Lab, run: &Run) {
     assert!(page.contains("Recall by round, 5 parts of 4 images, averaged"));
 }
 
-/// Imported as other files are, COCO's are not the paper's: that is said, and not run as if.
+/// Without Karpathy's file, the import keeps images that the paper leaves out. It prints so, and
+/// the experiment refuses the dataset.
 #[test]
 fn coco_imported_otherwise_is_not_run_as_the_papers() {
     let lab = lab();

@@ -1,4 +1,4 @@
-//! People and a model that takes text features: what they write is encoded as the dataset was.
+//! People and a model on text features: new captions are encoded like those of the dataset.
 
 use std::fs;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ pub(crate) const RUN: &str =
     "run heads.toml --annotator human --strategies hard-negative --budget 5";
 const MODEL: [&str; 2] = ["text.onnx", "tokenizer.json"];
 
-/// The lab of people with text features, and an experiment `heads.toml` that learns from them.
+/// Returns the lab of people with text features, and an experiment `heads.toml` on them.
 pub(crate) fn lab() -> Lab {
     let lab = people::lab();
     let fixtures = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../encode/tests/fixtures");
@@ -28,7 +28,7 @@ pub(crate) fn lab() -> Lab {
     lab
 }
 
-/// The rows of the captions of a dataset, as they are stored; nothing for a caption without one.
+/// Returns the stored rows of the captions of a dataset, `None` for a caption without one.
 fn rows(dataset: &Dataset, set: &str) -> Vec<Option<Vec<u8>>> {
     let (_, features) = dataset.features(Side::Text, Some(set)).unwrap();
     let row = |caption| Some(features.matrix().row_bytes(features.row(caption)?).to_vec());
@@ -52,7 +52,7 @@ fn captions_of_people_get_the_features_that_embed_would_give_them() {
         assert_eq!(rounds[round]["batch"]["captions"], json!(print));
     }
 
-    // Nothing is encoded twice: with the encoder gone, nothing is missing.
+    // Nothing is encoded twice: resuming works without the encoder.
     lab.succeeds("run run --resume");
     let before = tree(&lab.path("run"));
     for name in MODEL {
@@ -84,7 +84,7 @@ fn an_encoder_that_is_not_there_is_missed_in_time() {
     answer_in_two_parts(&lab, "whole");
     lab.succeeds("ingest whole sheet.csv rest.jsonl");
 
-    // Before anything is trained.
+    // Refused before any training.
     let manifest = lab.read("ds/dataset.toml");
     let made_by = manifest.rfind("[features.made_by]").unwrap();
     lab.write("ds/dataset.toml", &manifest[..made_by]);
@@ -97,7 +97,7 @@ fn an_encoder_that_is_not_there_is_missed_in_time() {
     assert!(!lab.path("run/seed-0").exists());
     fs::rename(lab.path("away.onnx"), lab.path("text.onnx")).unwrap();
 
-    // When captions are there that it should encode: nothing is lost.
+    // Refused when new captions need encoding. No answer is lost.
     lab.succeeds(&run);
     let tokenizer = lab.read("tokenizer.json");
     lab.write("tokenizer.json", &format!("{tokenizer}\n"));

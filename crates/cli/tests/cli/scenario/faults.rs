@@ -1,11 +1,11 @@
-//! Damaged, edited and missing files, full disks: a clear error, and nothing is lost.
+//! Damaged, edited and missing files, and full disks: a clear error, and no loss of results.
 
 use std::fs;
 use std::process::Command;
 
 use super::{Lab, Results};
 
-/// A run of one round, in which a fault is made, and what it finds in two.
+/// A run of one round to damage, and the expected results of two rounds.
 struct Broken {
     lab: Lab,
     expected: Results,
@@ -22,13 +22,14 @@ impl Broken {
         Broken { lab, expected }
     }
 
-    /// Begins with a run that is as it should be.
+    /// Restores the undamaged run.
     fn mend(&self) {
         let _ = fs::remove_dir_all(self.lab.path("run"));
         self.lab.copy("good", "run");
     }
 
-    /// With the file so, the run is refused and touches nothing; with the file as it was, it goes on.
+    /// Asserts that the run is refused and left untouched with the edited file, and continues with
+    /// the original one.
     fn refused(&self, file: &str, edit: impl Fn(&[u8]) -> Vec<u8>, says: &str) {
         let path = self.lab.path(file);
         let good = fs::read(&path).unwrap();
@@ -74,14 +75,14 @@ fn rounds_that_were_edited() {
     broken.refused(rounds, |text| without_line(text, 0), "rounds.jsonl:1: this line or one");
     broken.refused(rounds, |text| [b"x\n", text].concat(), "rounds.jsonl:1: not a round");
     broken.refused(rounds, |text| [text, b"\xff\n"].concat(), "rounds.jsonl: not UTF-8");
-    // What the message advises works: rounds whose lines are gone are found again.
+    // The advice of the error works: deleted lines of rounds are recovered.
     let text = fs::read(broken.lab.path(rounds)).unwrap();
     let lines: Vec<&[u8]> = text.split_inclusive(|&byte| byte == b'\n').collect();
     for kept in 0..3 {
         fs::write(broken.lab.path(rounds), lines[..kept].concat()).unwrap();
         broken.goes_on();
     }
-    // A line without its end was not acknowledged.
+    // A line without its newline was never acknowledged.
     for length in [text.len() - 1, text.len() - 40] {
         fs::write(broken.lab.path(rounds), &text[..length]).unwrap();
         broken.goes_on();
@@ -103,7 +104,7 @@ fn weights_that_were_damaged_or_lost() {
         |text| without_line(text, 3),
         "round-1/pairs.jsonl: was changed after the model was made",
     );
-    // What the message advises works, and so does losing the weights.
+    // The advice of the error works, and so does deleting the weights.
     fs::remove_dir_all(broken.lab.path(folder)).unwrap();
     broken.goes_on();
     fs::remove_file(broken.lab.path(&weights)).unwrap();
@@ -122,7 +123,7 @@ fn the_shared_weights_are_trained_again_once() {
         for strategy in ["random", "hard-negative"] {
             fs::remove_dir_all(lab.path(&format!("run/seed-0/{strategy}"))).unwrap();
         }
-        // Both strategies want them at the same time.
+        // Both strategies need the weights at the same time.
         lab.succeeds(&format!("{RESUME} --threads 2 --jobs 2"));
         lab.assert_same("run", &broken.expected);
     }
@@ -179,7 +180,7 @@ fn places_that_cannot_be_written() {
         let lock = lab.path("run/.lock");
         fs::remove_file(&lock).unwrap();
         mode(0o555).unwrap();
-        // The administrator may write wherever he likes.
+        // Root may write anywhere.
         if fs::write(&lock, "").is_err() {
             lab.refused(RESUME, "run/.lock: ");
         }
@@ -188,8 +189,8 @@ fn places_that_cannot_be_written() {
     }
 }
 
-/// A limit on the size of files stands in for a full disk: what does not fit is refused by the
-/// system in the middle of a write.
+/// A limit on file sizes stands in for a full disk: the system refuses the bytes beyond it in the
+/// middle of a write.
 #[cfg(unix)]
 #[test]
 fn a_disk_that_is_full() {
@@ -209,7 +210,7 @@ fn a_disk_that_is_full() {
         if code != Some(0) {
             assert_eq!(code, Some(2), "{said}");
             assert!(said.contains("error: ") && !said.contains("panicked"), "{said}");
-            // In the folder of the run, or where temporary files are.
+            // In the folder of the run, or in that of temporary files.
             let (place, _) = said.split_once(": File too large").expect("what the system said");
             assert!(place.contains("error: run/") || place.contains("error: /"), "{said}");
             refusals += 1;

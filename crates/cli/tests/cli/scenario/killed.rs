@@ -1,4 +1,4 @@
-//! Runs that are killed end as if nothing had happened.
+//! Killed runs resume to the same results.
 
 use std::time::Instant;
 
@@ -37,7 +37,7 @@ fn killed_anywhere_and_resumed_it_finds_the_same() {
         }
         lab.assert_same(&out, &expected);
     }
-    // The folder that has everything can be named by itself, and has nothing left to do.
+    // A finished folder can be resumed by its name alone, and has nothing left to do.
     let run = lab.succeeds("run killed-0 --resume");
     assert!(run.stderr.contains("14 trainings, 14 of them done before"), "{}", run.stderr);
     lab.assert_same("killed-0", &expected);

@@ -1,4 +1,4 @@
-//! Runs that another version or another vector unit began, and weights of rounds that are done.
+//! Runs begun by another version or on another vector unit, and weights of finished rounds.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::Lab;
 use crate::world::json_lines;
 
-/// A run of one round and one strategy, with its manifest changed.
+/// Returns a run of one round and one strategy, with its manifest edited.
 fn begun(edit: impl FnOnce(&mut Value)) -> Lab {
     let lab = Lab::new(80);
     lab.succeeds("run e.toml --strategies random --rounds 1 --out run");
@@ -25,7 +25,7 @@ fn resume(rounds: usize) -> String {
     format!("run e.toml --strategies random --rounds {rounds} --out run --resume")
 }
 
-/// Who the journal says was let in.
+/// Returns the versions that the journal lists as accepted.
 fn let_in(lab: &Lab) -> Vec<Value> {
     let lines = json_lines(&lab.read("run/rounds.jsonl"));
     lines.into_iter().map(|mut line| line["continued_by"].take()).filter(|v| !v.is_null()).collect()
@@ -42,14 +42,14 @@ fn another_version_or_vector_unit_is_refused_unless_it_is_accepted() {
         lab.refused(&resume(2), &says.replace("OURS", env!("CARGO_PKG_VERSION")));
         lab.refused(&resume(2), "`--resume --mixed` goes on here all the same");
         assert_eq!(lab.read("run/rounds.jsonl"), before, "nothing was touched");
-        // Nothing is mixed where nothing is left to do.
+        // A finished run has nothing left to mix.
         lab.succeeds(&resume(1));
         assert_eq!(lab.read("run/rounds.jsonl"), before);
         let accepted = lab.succeeds(&format!("{} --mixed", resume(2)));
         assert!(accepted.stderr.contains("note: run: made by nextpair"), "{}", accepted.stderr);
         assert!(accepted.stderr.contains("the results are mixed"), "{}", accepted.stderr);
         assert_eq!(let_in(&lab).len(), 1);
-        // Who was let in once goes on.
+        // An accepted version is not asked for again.
         let again = lab.succeeds(&resume(3));
         assert!(!again.stderr.contains("note: "), "{}", again.stderr);
         assert_eq!(let_in(&lab).len(), 1);
@@ -65,7 +65,7 @@ fn another_version_or_vector_unit_is_refused_unless_it_is_accepted() {
 
 #[test]
 fn a_run_that_does_not_say_its_unit_goes_on_with_a_note() {
-    // As older versions wrote it: no unit, and nobody in the rounds.
+    // As older versions wrote it: no vector unit, and no version in the rounds.
     let lab = begun(|head| drop(head.as_object_mut().unwrap().remove("unit")));
     let mut rounds = String::new();
     let mut seal = String::new();
@@ -90,7 +90,7 @@ fn a_run_that_does_not_say_its_unit_goes_on_with_a_note() {
 fn weights_of_every_finished_round_are_looked_at() {
     let lab = Lab::new(80);
     lab.succeeds("run e.toml --rounds 1 --out run");
-    // The last rounds, whose weights nobody needs any more, and the first.
+    // The last rounds, whose weights no later round needs, and the first.
     for place in ["random/round-1", "hard-negative/round-1", "round-0"] {
         let weights = lab.path(&format!("run/seed-0/{place}/model.safetensors"));
         let good = fs::read(&weights).unwrap();

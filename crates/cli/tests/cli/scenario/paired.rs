@@ -1,4 +1,4 @@
-//! The paired design: who is paired when, and by whom.
+//! The paired design of experiments: sizes of rounds, shared initial pairs, and annotators.
 
 use std::collections::HashSet;
 
@@ -8,8 +8,8 @@ use serde_json::Value;
 use super::Lab;
 use crate::world::json_lines;
 
-/// Checks that rounds grow by floors, from a beginning that all strategies share, by what was
-/// picked and nothing else.
+/// Asserts that rounds have the given sizes, share their initial pairs over all strategies, and
+/// grow by the picks alone.
 fn assert_paired(lab: &Lab, run: &str, strategies: &[&str], sizes: &[usize]) {
     let rounds = lab.rounds(run);
     assert_eq!(rounds.len(), 1 + strategies.len() * (sizes.len() - 1));
@@ -66,7 +66,7 @@ fn every_strategy_selects_images_and_texts() {
 #[test]
 fn the_twelve_conditions_of_the_paper_have_one_name() {
     let lab = Lab::new(80);
-    // Enough pairs that no draw lacks ten rivals: two captions of the scenes are the same.
+    // Enough pairs that every draw has ten rivals: two captions of the scenes are equal.
     lab.succeeds("run e.toml --strategies all-conditions --initial 0.75 --rounds 1 --out run");
     assert_eq!(lab.rounds("run").len(), 13);
     assert!(lab.path("run/seed-0/hard-negative+mini-29.4%+top-10+count/round-1").is_dir());
@@ -88,7 +88,7 @@ fn a_noisy_annotator_makes_the_mistakes_it_was_asked_for() {
         let round = &lab.rounds(&out)[1];
         assert_eq!(round["batch"]["wrong"], count);
         if mistakes.contains("swapped") {
-            // What one lost another has got.
+            // Exchanged halves: each item has what another one lost.
             let of = |key: &str| -> HashSet<&str> {
                 pairs.iter().filter(wrong).map(|pair| pair[key].as_str().unwrap()).collect()
             };

@@ -1,4 +1,4 @@
-//! Runs whose annotators are people: queues go out, answers come in.
+//! Runs with human annotators: queues go out, answers come in.
 
 use std::collections::HashMap;
 use std::fs;
@@ -13,7 +13,7 @@ use crate::world::{json_lines, nextpair};
 const QUEUES: [&str; 3] = ["queue.jsonl", "queue.csv", "queue.label-studio.json"];
 pub(super) const RUN: &str = "run e.toml --annotator human --strategies hard-negative --budget 5";
 
-/// Every third training image has lost its captions.
+/// Returns a lab where every third training image has no captions.
 pub(crate) fn lab() -> Lab {
     let lab = Lab::new(80);
     let mut items = json_lines(&lab.read("ds/items.jsonl"));
@@ -31,13 +31,13 @@ pub(crate) fn lab() -> Lab {
         "ds/dataset.toml",
         &manifest.replace("captions = 400", &format!("captions = {left}")),
     );
-    // No share: people have no other half hidden, so everything that is paired is paired.
+    // No initial share: with human annotators, all paired items count as paired.
     lab.write("e.toml", &lab.read("e.toml").replace("initial = 0.3\n", ""));
     lab
 }
 
-/// The sheet of a queue with captions for the first two tasks, and the other three as lines, one of
-/// them a skip and one with two captions.
+/// Answers a queue: the sheet with captions for the first two tasks, JSON lines for the other
+/// three. One of them is a skip, one has two captions.
 pub(super) fn answer_in_two_parts(lab: &Lab, run: &str) {
     let sheet = lab.read(&format!("{run}/queue.csv"));
     let mut lines: Vec<String> = sheet.lines().map(str::to_owned).collect();
@@ -57,7 +57,7 @@ pub(super) fn answer_in_two_parts(lab: &Lab, run: &str) {
     lab.write("rest.jsonl", &rest.map(|line| format!("{line}\n")).concat());
 }
 
-/// What Label Studio exports when every task was done.
+/// Writes the answers to a queue as an export of Label Studio.
 fn answer_in_label_studio(lab: &Lab, run: &str) {
     let text = lab.read(&format!("{run}/queue.label-studio.json"));
     let mut tasks: Value = serde_json::from_str(&text).unwrap();
@@ -75,7 +75,7 @@ pub(crate) fn captions(lab: &Lab, dataset: &str) -> HashMap<String, Vec<Value>> 
     items.iter().map(|item| (item["id"].as_str().unwrap().to_owned(), of(item))).collect()
 }
 
-/// All the way with people, without an accident.
+/// Runs a whole experiment with people, without interruptions.
 pub(super) fn whole_run(lab: &Lab, words: &str) {
     let run = lab.succeeds(&format!("{words} --out run"));
     for part in [
@@ -164,7 +164,7 @@ fn people_are_asked_and_what_they_say_is_learned() {
     assert!(QUEUES.iter().all(|name| !lab.path(&format!("run/{name}")).exists()));
     lab.refused("ingest run sheet.csv", "no queue is waiting for people");
 
-    // The dataset has what they said, and is otherwise what it was.
+    // The dataset has the new captions and is otherwise unchanged.
     let (before, after) = (captions(&lab, "ds"), captions(&lab, "run/dataset"));
     let picked =
         |round: usize| lab.ids(&format!("run/seed-0/hard-negative/picks-{round}.jsonl"), "id");
@@ -186,14 +186,14 @@ fn kills_between_people_change_nothing() {
     kills_change_nothing(&lab, RUN);
 }
 
-/// Kills whatever is at an experiment again and again, and ends with what the finished `run` has.
+/// Kills every step of an experiment at random times. The results must equal those of `run`.
 pub(super) fn kills_change_nothing(lab: &Lab, words_of_run: &str) {
     let expected = lab.results("run");
     let mut draws = Draws::new(3);
     let mut kills = 0;
     for attempt in 0..3 {
         let out = format!("killed-{attempt}");
-        // Killed somewhere, continued, and done again: taking answers twice adds nothing.
+        // Kill a command, resume, and repeat it: taking answers twice adds nothing.
         let mut step = |words: &str| {
             let began = Instant::now();
             nextpair(&lab.path(""), words.replace(&out, "measured").as_str());
@@ -236,7 +236,7 @@ fn texts_are_paired_with_images() {
     assert_eq!(picks, lab.ids("oracle/seed-0/hard-negative/picks-1.jsonl", "id"));
     let sheet = lab.read("run/queue.csv");
     assert!(sheet.lines().next().unwrap().ends_with("id,text,score,confused_with,image,skip"));
-    // Models are tested on the others.
+    // The other splits are for tests.
     let tested = "scene-000070";
     let items = json_lines(&lab.read("ds/items.jsonl"));
     let free = |item: &&Value| {
@@ -255,7 +255,7 @@ fn texts_are_paired_with_images() {
     let bad = json!({ "id": picks[0], "image": tested });
     lab.write("bad.jsonl", &format!("{bad}\n"));
     lab.refused("ingest run bad.jsonl", "\"scene-000070\" is of the split dev, not train");
-    // The first text is given the image of the second, which so gets more captions.
+    // The first text gets the image of the second, which so has more captions.
     let answers = [
         json!({ "id": picks[0], "image": picks[1] }),
         json!({ "id": picks[1], "image": picks[1] }),
@@ -275,7 +275,7 @@ fn texts_are_paired_with_images() {
     };
     let (said, oracle) = (pairs("run"), pairs("oracle"));
     assert_eq!(said.len(), 4);
-    // Its own text stays the one that was asked about.
+    // Texts with their own image keep the caption they were asked about.
     assert_eq!((&said[1], &said[3]), (&oracle[1], &oracle[4]));
     assert_eq!((&said[0]["item"], &said[2]["item"]), (&json!(picks[1]), &json!(unasked)));
     let (before, after) = (captions(&lab, "ds"), captions(&lab, "run/dataset"));
@@ -285,7 +285,7 @@ fn texts_are_paired_with_images() {
         assert_eq!(after[item][at(pair)], before[&picks[text]][at(&oracle[text])]);
     }
 
-    // A queue that outlived its batch, because of a kill.
+    // A kill may leave a queue behind after its round.
     lab.write("run/queue.jsonl", &lab.read("run/seed-0/hard-negative/picks-1.jsonl"));
     lab.refused(
         "ingest run answers.jsonl",

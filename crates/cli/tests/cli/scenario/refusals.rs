@@ -1,4 +1,4 @@
-//! Experiments that cannot be meant.
+//! Invalid experiments.
 
 use super::{EXPERIMENT, Lab};
 
@@ -39,7 +39,7 @@ fn files_that_say_something_else() {
         lab.refused("run x.toml --out x", says);
         assert!(!lab.path("x/experiment.json").exists(), "{says}");
     }
-    // Nothing that was refused is in the way.
+    // Refused experiments leave nothing behind.
     lab.write("x.toml", EXPERIMENT);
     lab.succeeds("run x.toml --out x");
 }
@@ -93,7 +93,7 @@ fn flags_override_keys_one_by_one() {
     ] {
         assert!(resolved.lines().any(|found| found == line), "no {line} in {resolved}");
     }
-    // What was resolved is an experiment too.
+    // The resolved experiment is a valid experiment file.
     lab.succeeds("run runs/e/experiment.toml --out again");
     lab.assert_same("again", &lab.results("runs/e"));
 }

@@ -1,4 +1,4 @@
-//! What may be asked of an experiment that is there already.
+//! Changes to an existing experiment that `--resume` allows or refuses.
 
 use std::fs;
 

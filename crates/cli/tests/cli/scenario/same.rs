@@ -1,4 +1,4 @@
-//! What the results do not depend on.
+//! Results do not depend on threads, jobs or the list of strategies.
 
 use super::Lab;
 
@@ -17,13 +17,13 @@ fn threads_jobs_and_other_strategies_change_nothing() {
         run(out, &format!("{four} {words}"));
         lab.assert_same(out, &expected);
     }
-    // Another list in another order: every strategy finds what it found before.
+    // Other strategies in another order: each one has the same results as before.
     let fewer = run("fewer", "--strategies coverage+count,random --jobs 2");
     assert!(fewer.len() > expected.len() / 2);
     for (name, bytes) in fewer {
         assert!(expected[&name] == bytes, "{name} differs");
     }
-    // Another seed finds something else.
+    // Another seed has other results.
     assert_ne!(expected["0 null 0"], expected["1 null 0"]);
     assert_ne!(expected["seed-0/random/picks-1.jsonl"], expected["seed-1/random/picks-1.jsonl"]);
 }

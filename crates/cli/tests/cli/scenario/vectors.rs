@@ -1,11 +1,11 @@
-//! Vectors of items for distances: where they come from, and what they take.
+//! Item vectors for distances: their sources and their size on disk.
 
 use super::Lab;
 
-/// Strategies that look at distances, with and without visual words.
+/// Strategies based on distances, with and without visual words.
 const DISTANT: &str = "--strategies core-set,core-set+bow,hybrid+bow";
 
-/// The fingerprint of the picks of every strategy and round of seed 0.
+/// Returns the fingerprints of the picks of every strategy and round of seed 0.
 fn picked(lab: &Lab, run: &str) -> Vec<(String, u64, String)> {
     let rounds = lab.rounds(run).into_iter().filter(|round| round["batch"].is_object());
     let told = |round: serde_json::Value| {
@@ -32,8 +32,8 @@ fn picks_by_distance_are_those_of_earlier_versions() {
     assert_eq!(picked, expected);
 }
 
-/// No file may grow to 512 kB: means and bags of the 240 images take less each, and a copy of the
-/// regions of the pool, at 4.6 kB an image, takes more.
+/// Limits files to 512 kB. Means or bags of the 240 images take less; a copy of the regions of the
+/// pool, at 4.6 kB an image, takes more.
 #[cfg(unix)]
 #[test]
 fn no_selection_copies_regions() {
@@ -68,12 +68,12 @@ fn words_that_are_found_once_are_the_same_for_everybody() {
     let expected = run("one", "--jobs 1 --threads 1");
     run("two", "--jobs 2 --threads 2");
     lab.assert_same("two", &expected);
-    // Some of it now and the rest in another process, as after a kill.
+    // Run a part now and the rest in another process, as after a kill.
     lab.succeeds("run e.toml --strategies hybrid+bow --bow-once --rounds 1 --seeds 1 --out three");
     run("three", "--resume --jobs 3");
     lab.assert_same("three", &expected);
     assert!(lab.read("three/experiment.toml").contains("once = true"));
-    // Others than those that every selection finds for itself.
+    // Not the words that every selection finds for itself.
     lab.succeeds(&format!("run e.toml {DISTANT} --seeds 0,1 --out each"));
     let each = lab.results("each");
     let name = "seed-0/core-set/picks-1.jsonl";

@@ -1,4 +1,4 @@
-//! Runs that stay while people annotate.
+//! Runs that wait while people annotate.
 
 use std::fs::{File, TryLockError};
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use super::Lab;
 use super::people::{RUN, answer_in_two_parts, lab, whole_run};
 use crate::world::{Run, json_lines, nextpair};
 
-/// Longer than anything here takes.
+/// Longer than any test here takes.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 fn until(what: &str, is_so: impl Fn() -> bool) {
@@ -27,7 +27,7 @@ fn is_held(lab: &Lab, lock: &str) -> bool {
     file.is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
 }
 
-/// Takes answers as soon as the run lets go of its folder.
+/// Takes answers as soon as the run releases its folder.
 fn ingest(lab: &Lab, words: &str) -> Run {
     let began = Instant::now();
     loop {
@@ -40,7 +40,7 @@ fn ingest(lab: &Lab, words: &str) -> Run {
     }
 }
 
-/// The queue answered in COCO's layout, by people who know images by their files only.
+/// Answers the queue in COCO's layout, which names images by their files.
 fn answer_in_coco(lab: &Lab, run: &str) {
     let items = json_lines(&lab.read("ds/items.jsonl"));
     let ids = lab.ids(&format!("{run}/queue.jsonl"), "id");
@@ -70,7 +70,7 @@ fn a_run_that_waits_goes_on_by_itself() {
         lab.refused(words, "waits: another process waits for people, and goes on by itself");
     }
 
-    // Killed while it waits, and started again.
+    // Kill the run while it waits, and start it again.
     assert!(run.try_wait().unwrap().is_none(), "it waits for the rest");
     run.kill().unwrap();
     run.wait().unwrap();

@@ -1,4 +1,4 @@
-//! Words of what is paired from the start, and of nothing else.
+//! Vocabularies from the initial pairs alone.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ fn words(lab: &Lab, file: &str) -> BTreeSet<String> {
     vocabulary.words().iter().filter(|word| !word.starts_with('<')).cloned().collect()
 }
 
-/// The words of the captions that a model learned from.
+/// Returns the words of the captions that a model was trained on.
 fn learned(lab: &Lab, run: &str) -> BTreeSet<String> {
     let dataset = Dataset::open(&lab.path("ds")).unwrap();
     let caption = |pair: &Value| {
@@ -40,7 +40,7 @@ fn models_know_the_words_that_are_paired_from_the_start() {
     for seed in ["seed-0", "seed-1"] {
         let own = words(&lab, &format!("one/{seed}/vocabulary.json"));
         assert_eq!(own, learned(&lab, &format!("one/{seed}/round-0")), "{seed}");
-        // Later rounds buy captions with words that were not known; models keep their size.
+        // Later rounds add captions with unknown words. The models keep their size.
         let later = format!("one/{seed}/random/round-2");
         assert_eq!(words(&lab, &format!("{later}/vocabulary.json")), own);
         assert!(learned(&lab, &later).difference(&own).next().is_some(), "{seed}");
@@ -50,7 +50,7 @@ fn models_know_the_words_that_are_paired_from_the_start() {
     assert_ne!(zero, one);
     run("two", "--jobs 3 --threads 2");
     lab.assert_same("two", &expected);
-    // A seed that is added later, and a file that was lost, make no difference.
+    // Adding a seed later or losing a file makes no difference.
     lab.succeeds(&format!("run e.toml --initial 6 --seeds 1 --rounds 1 {PAIRED} --out three"));
     std::fs::remove_file(lab.path("three/seed-1/vocabulary.json")).unwrap();
     run("three", "--resume");

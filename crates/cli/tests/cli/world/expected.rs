@@ -1,11 +1,11 @@
-//! What the plain reference answers, as the rows of a JSONL file.
+//! Expected picks from the plain reference, as rows of a JSONL file.
 
 use nextpair_engine::{Metric, Rule, Settings, StrategyName, Weight, reference};
 use serde_json::{Value, json};
 
 use super::{Vectors, World};
 
-/// A selection as the reference understands it.
+/// The settings of a selection, for the reference.
 #[derive(Clone, Debug)]
 pub struct Asked {
     pub strategy: StrategyName,
@@ -16,7 +16,7 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// What the program does when no flag says otherwise.
+    /// Returns the default settings of the program.
     pub fn usual() -> Self {
         Asked {
             strategy: StrategyName::HardNegative,
@@ -28,7 +28,7 @@ impl Asked {
     }
 }
 
-/// Hits of every item, with the thresholds they exceed.
+/// The hits of every item, and the thresholds they exceed.
 struct Hits {
     anchors: Vec<usize>,
     thresholds: Vec<f64>,
@@ -36,7 +36,7 @@ struct Hits {
 }
 
 impl World {
-    /// The rows of PICKS; pool items and pairs are called by their index.
+    /// Returns the expected rows. Pool items and pairs are named by their index.
     pub fn expected(&self, asked: &Asked) -> Vec<Value> {
         let own = if asked.text_pool { &self.texts } else { &self.images };
         let chosen = match asked.strategy {
@@ -93,16 +93,14 @@ impl World {
         })
     }
 
-    /// The thresholds of the anchors that take part.
+    /// Returns the thresholds of the anchors in scope.
     pub fn thresholds(&self, asked: &Asked) -> Vec<f64> {
         self.hits(asked).thresholds
     }
 
     fn hits(&self, asked: &Asked) -> Hits {
-        let (rivals, columns) = match asked.text_pool {
-            true => (&self.texts, &self.images),
-            false => (&self.images, &self.texts),
-        };
+        let (rivals, columns) =
+            if asked.text_pool { (&self.texts, &self.images) } else { (&self.images, &self.texts) };
         let columns = columns.rows();
         let table = |vectors: &Vectors| -> Vec<Vec<f64>> {
             let row = |x: &Vec<f64>| {
@@ -126,7 +124,7 @@ impl World {
     }
 }
 
-/// Rows of picks whose hits and reasons `hits` tells.
+/// Returns rows of picks, with hits and reasons from `hits`.
 pub fn rows(picks: &[(usize, f64)], hits: impl Fn(usize) -> (Value, Value)) -> Vec<Value> {
     let row = |(place, &(item, score)): (usize, &(usize, f64))| {
         let (hits, why) = hits(item);

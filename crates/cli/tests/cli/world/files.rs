@@ -11,7 +11,7 @@ use safetensors::tensor::TensorView;
 
 use super::Vectors;
 
-/// How numbers are stored.
+/// The number type of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Numbers {
     F16,
@@ -45,7 +45,7 @@ impl Numbers {
     }
 }
 
-/// A number as half precision, which must hold it exactly and not as a subnormal.
+/// Converts a number to half precision, which must hold it exactly and not as a subnormal.
 fn half(value: f64) -> u16 {
     let bits = value.to_bits();
     let sign = (bits >> 63 << 15) as u16;
@@ -57,7 +57,7 @@ fn half(value: f64) -> u16 {
     sign | (exponent as u16) << 10 | (bits >> 42 & 0x3ff) as u16
 }
 
-/// A `.npy` file with any header.
+/// Returns a `.npy` file with any header.
 pub fn npy_raw(descr: &str, fortran: bool, shape: &str, data: &[u8]) -> Vec<u8> {
     let order = if fortran { "True" } else { "False" };
     let text = format!("{{'descr': '{descr}', 'fortran_order': {order}, 'shape': {shape}, }}\n");
@@ -70,7 +70,7 @@ pub fn npy(vectors: &Vectors, numbers: Numbers) -> Vec<u8> {
     npy_raw(numbers.descr(), false, &shape, &numbers.encode(&vectors.values))
 }
 
-/// Items of `locals` vectors each.
+/// Returns a `.npy` file of items with `locals` vectors each.
 pub fn npy_locals(vectors: &Vectors, locals: usize) -> Vec<u8> {
     let shape = format!("({}, {locals}, {})", vectors.len() / locals, vectors.dim);
     npy_raw("<f4", false, &shape, &Numbers::F32.encode(&vectors.values))
@@ -81,7 +81,7 @@ pub fn npy_integers(values: &[i64]) -> Vec<u8> {
     npy_raw("<i8", false, &format!("({},)", values.len()), &data)
 }
 
-/// A `.safetensors` file of matrices.
+/// Returns a `.safetensors` file of matrices.
 pub fn safetensors(tensors: &[(&str, &Vectors)], numbers: Numbers) -> Vec<u8> {
     let encode = |(name, v): &(&str, &Vectors)| {
         (name.to_string(), numbers.dtype(), vec![v.len(), v.dim], numbers.encode(&v.values))
@@ -89,7 +89,7 @@ pub fn safetensors(tensors: &[(&str, &Vectors)], numbers: Numbers) -> Vec<u8> {
     safetensors_raw(&tensors.iter().map(encode).collect::<Vec<_>>(), None)
 }
 
-/// A `.safetensors` file of anything, with `config` in its metadata.
+/// Returns a `.safetensors` file of any tensors, with `config` in its metadata.
 pub fn safetensors_raw(
     tensors: &[(String, Dtype, Vec<usize>, Vec<u8>)],
     config: Option<&serde_json::Value>,
@@ -101,7 +101,7 @@ pub fn safetensors_raw(
     ::safetensors::serialize(views, metadata).unwrap()
 }
 
-/// A `.parquet` file with a column `id`, and `embedding` where there are vectors.
+/// Returns a `.parquet` file with a column `id`, and `embedding` if there are vectors.
 pub fn parquet<T: AsRef<str>>(ids: &[T], vectors: Option<&Vectors>) -> Vec<u8> {
     let lists =
         "required group embedding (LIST) { repeated group list { required float element; } }";

@@ -1,4 +1,4 @@
-//! Captions of people and a source of features for them, without any encoder.
+//! New captions with a source of features that needs no encoder.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use crate::{Amount, ExperimentKeys, Inbox, Options};
 
 const DIM: usize = 4;
 
-/// Gives every text numbers of its own, and none to "odd".
+/// Maps every text to its own numbers, and "odd" to none.
 struct Letters;
 
 fn numbers(text: &str) -> [f32; DIM] {
@@ -42,7 +42,7 @@ impl TextSource for Letters {
     }
 }
 
-/// Scenes with features of their captions that nobody knows the encoder of.
+/// Writes scenes with text features of unknown origin.
 fn dataset(path: &Path) {
     import_scenes(&Settings { images: 60, ..Settings::default() }, path, &()).unwrap();
     let mut dataset = Dataset::open(path).unwrap();
@@ -107,14 +107,14 @@ fn a_caption_that_cannot_be_encoded_makes_no_pair() {
     let round = scenario.rounds().pop().unwrap();
     assert_eq!((round.paired, round.pairs - scenario.rounds()[0].pairs), (14, 2));
     assert_eq!(round.batch.unwrap().skipped, 1);
-    // Two of the captions are the same, and features are kept once.
+    // Two captions are equal and share their features.
     let kept = npy::open(&path.join("seed-0/random/captions-1.npy")).unwrap();
     let mut row = [0.0; DIM];
     kept.read_f32(0, &mut row);
     assert_eq!((kept.rows(), row), (2, numbers("a red star")));
     drop(scenario);
 
-    // Features that are not those of the answers, in an experiment that has not learned from them.
+    // Features that do not match the answers, in an experiment that has not trained on them.
     std::fs::write(path.join("rounds.jsonl"), "").unwrap();
     let mut file = File::create(path.join("seed-0/random/captions-1.npy")).unwrap();
     npy::write_f32(&mut file, 1, DIM, numbers("a blue star")).unwrap();

@@ -1,4 +1,4 @@
-//! What the browser shows and how: sizes, colours, the connection, pictures of it, its console.
+//! Window sizes, colour schemes, network conditions, screenshots and the console of the browser.
 
 use std::fs;
 use std::path::Path;
@@ -12,12 +12,12 @@ const DESKTOP: (u32, u32) = (1280, 860);
 const PHONE: (u32, u32) = (375, 812);
 
 impl Browser {
-    /// Writes what the window shows to a PNG file.
+    /// Writes a screenshot of the window to a PNG file.
     pub fn screenshot(&self, path: &Path) {
         self.capture(path, false);
     }
 
-    /// The same with what lies below the window.
+    /// Writes a screenshot of the whole page, including the part below the window.
     pub fn screenshot_of_all(&self, path: &Path) {
         self.capture(path, true);
     }
@@ -30,7 +30,7 @@ impl Browser {
         fs::write(path, bytes).unwrap();
     }
 
-    /// Pulls the plug, or puts it back.
+    /// Disconnects the browser from the network, or reconnects it.
     pub fn offline(&self, offline: bool) {
         self.devtools("Network.enable", json!({}));
         let conditions = json!({ "offline": offline, "latency": 0, "downloadThroughput": -1,
@@ -38,19 +38,19 @@ impl Browser {
         self.devtools("Network.emulateNetworkConditions", conditions);
     }
 
-    /// Prefers dark colours, or light ones.
+    /// Sets the preferred colour scheme to dark or light.
     pub fn dark(&self, dark: bool) {
         let value = if dark { "dark" } else { "light" };
         let feature = json!({ "name": "prefers-color-scheme", "value": value });
         self.devtools("Emulation.setEmulatedMedia", json!({ "features": [feature] }));
     }
 
-    /// A window as large as on a desk.
+    /// Sets the window size of a desktop.
     pub fn desktop(&self) {
         self.size(DESKTOP, false);
     }
 
-    /// A window as small as in a hand.
+    /// Sets the window size of a phone.
     pub fn phone(&self) {
         self.size(PHONE, true);
     }
@@ -65,7 +65,7 @@ impl Browser {
         self.post("/goog/cdp/execute", json!({ "cmd": command, "params": parameters }))
     }
 
-    /// What was said on the console since it was asked for: levels and messages.
+    /// Returns the console messages since the last call, with their levels.
     pub fn console(&self) -> Vec<(String, String)> {
         let entries = self.post("/se/log", json!({ "type": "browser" }));
         let word = |entry: &Value, name: &str| entry[name].as_str().unwrap().to_owned();
