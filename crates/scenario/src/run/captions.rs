@@ -4,7 +4,7 @@
 //! beside the answers, so that a resumed experiment trains on the same numbers even if the encoder
 //! has changed.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use nextpair_data::dataset::{NewCaptions, TextSource};
@@ -94,10 +94,11 @@ impl Scenario {
 /// Returns the captions that are not known yet, without duplicates and in order.
 fn new_texts<'a>(said: &'a [Answer], known: Option<&NewCaptions>) -> Vec<&'a str> {
     let mut texts: Vec<&str> = Vec::new();
+    let mut seen = HashSet::new();
     for answer in said {
         if let Said::Caption(text) = &answer.said
-            && !texts.contains(&text.as_str())
             && known.is_none_or(|known| !known.rows.contains_key(text))
+            && seen.insert(text.as_str())
         {
             texts.push(text);
         }
