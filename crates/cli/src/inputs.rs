@@ -255,12 +255,12 @@ impl SelectionArgs {
 
     /// Adds the file that a bad rule came from to its error.
     fn blame(&self, error: nextpair_engine::Error) -> anyhow::Error {
-        use nextpair_engine::Error;
+        use nextpair_engine::{Error, IndexSet};
         let file = match &error {
             Error::EmptyIndexSet { set }
             | Error::IndexOutOfRange { set, .. }
-            | Error::DuplicateIndex { set, .. } => match *set {
-                "rival indices" => self.rival_indices.as_ref().or(self.sample_indices.as_ref()),
+            | Error::DuplicateIndex { set, .. } => match set {
+                IndexSet::Rivals => self.rival_indices.as_ref().or(self.sample_indices.as_ref()),
                 _ => self.sample_indices.as_ref(),
             },
             _ => None,

@@ -1,6 +1,35 @@
 //! Errors of the engine. Each names the input and the place.
 
+use std::fmt;
+
 use nextpair_core::Progress;
+
+/// A set of indices that somebody gave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IndexSet {
+    /// Pairs of a mini batch.
+    SampledPairs,
+    /// Pairs whose anchors count.
+    Anchors,
+    /// Pairs whose rivals set the thresholds.
+    Rivals,
+    /// Images to rank.
+    Images,
+    /// Captions to rank.
+    Captions,
+}
+
+impl fmt::Display for IndexSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            IndexSet::SampledPairs => "sampled pairs",
+            IndexSet::Anchors => "anchor indices",
+            IndexSet::Rivals => "rival indices",
+            IndexSet::Images => "images",
+            IndexSet::Captions => "captions",
+        })
+    }
+}
 
 /// Why a selection or an evaluation failed.
 #[derive(Debug, thiserror::Error)]
@@ -47,13 +76,13 @@ pub enum Error {
     #[error("the {set} are empty")]
     EmptyIndexSet {
         /// Which set.
-        set: &'static str,
+        set: IndexSet,
     },
     /// An index that names no item.
     #[error("the {set}: index {index} at position {position} is out of range, there are {len}")]
     IndexOutOfRange {
         /// Which set.
-        set: &'static str,
+        set: IndexSet,
         /// Where in the set.
         position: usize,
         /// The index.
@@ -65,7 +94,7 @@ pub enum Error {
     #[error("the {set}: index {index} appears twice")]
     DuplicateIndex {
         /// Which set.
-        set: &'static str,
+        set: IndexSet,
         /// The index.
         index: usize,
     },

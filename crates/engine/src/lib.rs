@@ -47,7 +47,7 @@ mod top;
 mod vectors;
 
 pub use embeddings::{Embeddings, Metric};
-pub use error::Error;
+pub use error::{Error, IndexSet};
 pub use features::{
     BagOfWords, ItemFeatures, bag_of_words, histograms, mean_features, visual_words,
 };

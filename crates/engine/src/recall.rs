@@ -6,7 +6,7 @@ use rayon::prelude::*;
 
 use crate::error::unless_stopped;
 use crate::similarity::exact_values;
-use crate::{Error, Progress, ROW_BLOCK, Similarity};
+use crate::{Error, IndexSet, Progress, ROW_BLOCK, Similarity};
 
 /// Ranks of the right answers, from 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -167,8 +167,8 @@ fn queries(
             }
             None => Ok(()),
         };
-    in_range("images", images, similarity.rows())?;
-    in_range("captions", captions, similarity.columns().min(image_of.len()))?;
+    in_range(IndexSet::Images, images, similarity.rows())?;
+    in_range(IndexSet::Captions, captions, similarity.columns().min(image_of.len()))?;
     let mut place = vec![None; similarity.rows()];
     for (position, &image) in images.iter().enumerate() {
         place[image as usize] = Some(position);

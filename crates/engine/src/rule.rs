@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use nextpair_core::draw;
 
-use crate::Error;
+use crate::{Error, IndexSet};
 
 /// Weight of one hit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -148,7 +148,7 @@ impl Rule {
                 let all: Vec<u32> = (0..pairs as u32).collect();
                 (all.clone(), all)
             }
-            Scope::Mini(0) => return Err(Error::EmptyIndexSet { set: "sampled pairs" }),
+            Scope::Mini(0) => return Err(Error::EmptyIndexSet { set: IndexSet::SampledPairs }),
             &Scope::Mini(sample) if sample > pairs => {
                 return Err(Error::SampleTooLarge { sample, pairs });
             }
@@ -157,8 +157,8 @@ impl Rule {
                 (drawn.clone(), drawn)
             }
             Scope::Given { anchors, rivals } => (
-                checked_set(anchors, pairs, "anchor indices")?,
-                checked_set(rivals, pairs, "rival indices")?,
+                checked_set(anchors, pairs, IndexSet::Anchors)?,
+                checked_set(rivals, pairs, IndexSet::Rivals)?,
             ),
         };
         let rule = Rule {
@@ -223,7 +223,7 @@ impl Rule {
 }
 
 /// Returns an index set in ascending order, once all indices are distinct and in range.
-fn checked_set(indices: &[usize], len: usize, set: &'static str) -> Result<Vec<u32>, Error> {
+fn checked_set(indices: &[usize], len: usize, set: IndexSet) -> Result<Vec<u32>, Error> {
     if indices.is_empty() {
         return Err(Error::EmptyIndexSet { set });
     }
