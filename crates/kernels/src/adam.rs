@@ -52,6 +52,7 @@ impl Adam {
         clip: f64,
     ) -> Result<f64, Error> {
         let weights: Vec<&mut Tensor> = weights.into_iter().collect();
+        Error::check_len("the weights of the optimiser", weights.len(), self.moments.len())?;
         let gradients: Vec<Option<&Values>> = weights.iter().map(|w| gradients.of(w)).collect();
         let mut squares = 0.0;
         for gradient in gradients.iter().flatten() {

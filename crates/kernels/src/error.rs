@@ -35,6 +35,12 @@ pub enum Error {
         /// Why it is not available.
         why: String,
     },
+    /// Offsets that do not begin at 0, or fall.
+    #[error("the offsets of captions do not begin at 0, or fall")]
+    Offsets,
+    /// Matching without a direction.
+    #[error("attention in no direction")]
+    NoDirection,
     /// Tensors on different devices in one operation.
     #[error("tensors on different devices")]
     Devices,

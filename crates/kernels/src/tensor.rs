@@ -48,6 +48,15 @@ pub(crate) trait Backward: Send + Sync {
     fn backward(&self, inputs: &[Tensor], upstream: &Values) -> Result<Vec<Option<Values>>, Error>;
 }
 
+/// The numbers of a tensor in another shape.
+struct Reshaped;
+
+impl Backward for Reshaped {
+    fn backward(&self, _: &[Tensor], upstream: &Values) -> Result<Vec<Option<Values>>, Error> {
+        Ok(vec![Some(upstream.clone())])
+    }
+}
+
 fn next_age() -> u64 {
     static AGE: AtomicU64 = AtomicU64::new(0);
     AGE.fetch_add(1, Ordering::Relaxed)
@@ -101,15 +110,18 @@ impl Tensor {
         Tensor(Arc::new(Node { age: next_age(), shape, values, tracked: false, origin: None }))
     }
 
-    /// The same numbers in another shape, detached from the graph.
+    /// The same numbers in another shape, without a copy. Gradients pass through.
     ///
     /// # Errors
     /// If the number of values does not match the shape.
     pub fn reshaped(&self, shape: &[usize]) -> Result<Self, Error> {
         Error::check_len("a reshaped tensor", self.len(), shape.iter().product())?;
-        let mut node = (*self.detached().0).clone();
-        node.shape = shape.to_vec();
-        Ok(Tensor(Arc::new(node)))
+        let origin = self.is_tracked().then(|| {
+            let (inputs, operation) = (vec![self.clone()], Box::new(Reshaped));
+            Arc::new(Origin { inputs, operation })
+        });
+        let (age, values, tracked) = (next_age(), self.0.values.clone(), self.is_tracked());
+        Ok(Tensor(Arc::new(Node { age, shape: shape.to_vec(), values, tracked, origin })))
     }
 
     /// The first rows, detached from the graph.
@@ -199,6 +211,10 @@ impl Tensor {
 
     /// Its numbers, for changes in place. Shared numbers are copied first.
     pub(crate) fn values_mut(&mut self) -> &mut Values {
+        if Arc::get_mut(&mut self.0).is_none() {
+            // From here on these are other numbers: the gradients of both must not mix.
+            self.0 = Arc::new(Node { age: next_age(), ..(*self.0).clone() });
+        }
         Arc::make_mut(&mut Arc::make_mut(&mut self.0).values)
     }
 
@@ -208,17 +224,29 @@ impl Tensor {
     /// # Errors
     /// If the number of derivatives does not match.
     pub fn backward(&self, upstream: &[f32]) -> Result<Gradients, Error> {
-        Error::check_len("the derivatives", upstream.len(), self.len())?;
-        let upstream = match self.device() {
-            Device::Cpu => Values::Cpu(upstream.to_vec()),
-            Device::Reference => {
-                Values::Reference(upstream.iter().map(|&value| value.into()).collect())
-            }
-        };
+        Self::backward_of(&[(self, upstream)])
+    }
+
+    /// Gradients of the sum of several losses, in one pass: each tensor comes with the derivatives
+    /// of its loss.
+    ///
+    /// # Errors
+    /// If derivatives and numbers differ in number, or tensors in their device.
+    pub fn backward_of(losses: &[(&Tensor, &[f32])]) -> Result<Gradients, Error> {
         let mut gradients = Gradients::default();
-        // Inputs are older than results: youngest first, a gradient is complete before it is passed
-        // on.
-        let mut open = BTreeMap::from([(self.0.age, (self.clone(), upstream))]);
+        // No tensor is older than its inputs: taken youngest first, a gradient is complete before it
+        // is passed on.
+        let mut open: BTreeMap<u64, (Tensor, Values)> = BTreeMap::new();
+        for &(tensor, upstream) in losses {
+            Error::check_len("the derivatives", upstream.len(), tensor.len())?;
+            let upstream = match tensor.device() {
+                Device::Cpu => Values::Cpu(upstream.to_vec()),
+                Device::Reference => {
+                    Values::Reference(upstream.iter().map(|&value| value.into()).collect())
+                }
+            };
+            pass_on(&mut open, tensor, upstream)?;
+        }
         while let Some((age, (tensor, gradient))) = open.pop_last() {
             let Some(origin) = &tensor.0.origin else {
                 if tensor.is_tracked() {
@@ -227,15 +255,29 @@ impl Tensor {
                 continue;
             };
             let passed = origin.operation.backward(&origin.inputs, &gradient)?;
+            Error::check_len("the gradients of an operation", passed.len(), origin.inputs.len())?;
             for (input, gradient) in origin.inputs.iter().zip(passed) {
                 let Some(gradient) = gradient.filter(|_| input.is_tracked()) else { continue };
-                match open.get_mut(&input.0.age) {
-                    Some((_, sum)) => sum.add(&gradient)?,
-                    None => drop(open.insert(input.0.age, (input.clone(), gradient))),
-                }
+                Error::check_len("the gradient of an input", gradient.len(), input.len())?;
+                pass_on(&mut open, input, gradient)?;
             }
         }
         Ok(gradients)
+    }
+}
+
+/// Adds to the gradient of a tensor that is still to be passed on.
+fn pass_on(
+    open: &mut BTreeMap<u64, (Tensor, Values)>,
+    tensor: &Tensor,
+    gradient: Values,
+) -> Result<(), Error> {
+    match open.get_mut(&tensor.0.age) {
+        Some((_, sum)) => sum.add(&gradient),
+        None => {
+            open.insert(tensor.0.age, (tensor.clone(), gradient));
+            Ok(())
+        }
     }
 }
 
@@ -311,5 +353,40 @@ impl Gradients {
                 Ok(())
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::{linear, relu};
+
+    fn tensor(values: &[f32], shape: &[usize]) -> Tensor {
+        Tensor::new(values.to_vec(), shape, Device::Cpu).unwrap()
+    }
+
+    #[test]
+    fn copies_that_change_are_weights_of_their_own() {
+        let mut first = tensor(&[1.0, 2.0], &[1, 2]).into_weight();
+        let second = first.clone();
+        match first.values_mut() {
+            Values::Cpu(values) => values[0] = 5.0,
+            Values::Reference(_) => unreachable!("it is on the CPU"),
+        }
+        assert_eq!((first.to_f32s()[0], second.to_f32s()[0]), (5.0, 1.0));
+        let (rows, bias) = (tensor(&[1.0, 1.0], &[1, 2]), tensor(&[0.0], &[1]));
+        let of_second = linear(&rows, &second, &bias).unwrap().backward(&[1.0]).unwrap();
+        assert!(of_second.of(&second).is_some() && of_second.of(&first).is_none());
+    }
+
+    #[test]
+    fn gradients_pass_through_shapes_and_add_up() {
+        let weight = tensor(&[1.0, -2.0, 3.0, 4.0], &[4]).into_weight();
+        let square = weight.reshaped(&[2, 2]).unwrap();
+        let (a, b) = (relu(&square).unwrap(), relu(&weight).unwrap());
+        let both = Tensor::backward_of(&[(&a, &[1.0; 4]), (&b, &[10.0; 4])]).unwrap();
+        assert_eq!(both.of(&weight).unwrap().to_f32s(), [11.0, 0.0, 11.0, 11.0]);
+        assert!(weight.reshaped(&[3]).is_err());
+        assert!(a.backward(&[1.0]).is_err());
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use nextpair_kernels::{Aggregation, Encoded, Normaliser, Tensor};
 use serde::{Deserialize, Serialize};
 
-use crate::{Comparison, Declared, Error, Texts, Training, Weights};
+use crate::{Batch, Comparison, Declared, Error, Texts, Training, Weights};
 
 /// An architecture with its settings: how a model encodes and compares. It takes the weights as
 /// arguments, so that one value serves any number of models.
@@ -47,13 +47,15 @@ pub trait Architecture: Debug + Send + Sync {
     /// If a weight is missing.
     fn comparison(&self, weights: &Weights) -> Result<Box<dyn Comparison>, Error>;
 
-    /// A loss in addition to that of the scores, as one number: for generated captions, say.
+    /// A loss in addition to that of the scores, as one number: for generated captions, say. It gets
+    /// the batch and what was encoded of it.
     ///
     /// # Errors
     /// If the architecture rejects its inputs.
     fn auxiliary_loss(
         &self,
         _pass: &Pass<'_>,
+        _batch: &Batch,
         _images: &Encoded,
         _texts: &Encoded,
     ) -> Result<Option<Tensor>, Error> {
@@ -164,7 +166,8 @@ impl<'a> Pass<'a> {
     /// Records new values for a buffer, which the training step stores when it ends.
     pub fn observe(&self, buffer: impl Into<String>, value: Tensor) {
         let mut observed = self.observed.lock().unwrap_or_else(PoisonError::into_inner);
-        observed.push((buffer.into(), value));
+        // Detached: the graph must be gone when the optimiser changes the weights in place.
+        observed.push((buffer.into(), value.detached()));
     }
 
     /// The recorded values, in order.

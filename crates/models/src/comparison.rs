@@ -49,6 +49,7 @@ pub trait Comparison: Send + Sync {
         of_rows: Side,
         rows: Encodings,
         columns: Encodings,
+        device: Device,
     ) -> Result<Box<dyn Similarity>, Error>;
 }
 
@@ -79,6 +80,7 @@ impl Comparison for Dot {
         of_rows: Side,
         rows: Encodings,
         columns: Encodings,
+        _device: Device,
     ) -> Result<Box<dyn Similarity>, Error> {
         let (of_rows, of_columns) =
             of_rows.own_and_other("the encoded images", "the encoded captions");
@@ -112,6 +114,7 @@ impl Comparison for Order {
         of_rows: Side,
         rows: Encodings,
         columns: Encodings,
+        _device: Device,
     ) -> Result<Box<dyn Similarity>, Error> {
         let largest = rows.longest() + columns.longest();
         Ok(Box::new(Ordered { of_rows, rows, columns, largest }))
@@ -139,8 +142,9 @@ impl Comparison for Matching {
         of_rows: Side,
         rows: Encodings,
         columns: Encodings,
+        device: Device,
     ) -> Result<Box<dyn Similarity>, Error> {
-        Ok(Box::new(Tiles { comparison: self, of_rows, rows, columns }))
+        Ok(Box::new(Tiles { comparison: self, of_rows, rows, columns, device }))
     }
 }
 
@@ -155,6 +159,8 @@ pub struct Tiles<C> {
     pub rows: Encodings,
     /// The columns, of the other side.
     pub columns: Encodings,
+    /// Where tiles are scored.
+    pub device: Device,
 }
 
 impl<C: Comparison> Similarity for Tiles<C> {
@@ -168,8 +174,8 @@ impl<C: Comparison> Similarity for Tiles<C> {
 
     fn tile(&self, rows: &[u32], columns: &[u32], out: &mut [f32]) -> Result<(), engine::Error> {
         let failed = |error: Error| engine::Error::Similarity(Box::new(error));
-        let of_rows = self.rows.gather(rows, Device::Cpu).map_err(failed)?;
-        let of_columns = self.columns.gather(columns, Device::Cpu).map_err(failed)?;
+        let of_rows = self.rows.gather(rows, self.device).map_err(failed)?;
+        let of_columns = self.columns.gather(columns, self.device).map_err(failed)?;
         let (images, texts) = self.of_rows.image_and_text(&of_rows, &of_columns);
         let scores = self.comparison.scores(images, texts).map_err(failed)?;
         match self.of_rows {

@@ -148,7 +148,7 @@ impl Architecture for Imram {
         };
         let directions = asking.iter().map(|&side| self.direction(weights, side));
         let directions = directions.collect::<Result<_, Error>>()?;
-        Ok(Box::new(Matching::new(self.encoders.dim, directions)))
+        Ok(Box::new(Matching::new(self.encoders.dim, directions)?))
     }
 
     fn set(&mut self, setting: Setting) -> bool {

@@ -66,6 +66,16 @@ impl Model {
         Self::from_stored(architecture.into(), inputs, stored, &path.display().to_string(), device)
     }
 
+    /// Writes the weights as a safetensors file that [`load`](Self::load) reads, whole or not at all.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn save(&self, path: &Path) -> Result<(), Error> {
+        let weights = self.weights.iter().map(|(name, weight)| (name.to_owned(), weight));
+        let about = ("architecture", self.architecture.name().to_owned());
+        tensor_file::write(path, weights, about).map(drop)
+    }
+
     fn from_stored(
         architecture: Arc<dyn Architecture>,
         inputs: Inputs,
@@ -113,7 +123,9 @@ impl Model {
     /// # Errors
     /// If the features do not match the weights.
     pub fn encode_images(&self, features: &Tensor) -> Result<Encoded, Error> {
-        self.architecture.encode_images(&Pass::new(&self.weights, Mode::Evaluate), features)
+        // Without gradients, nothing but the result is kept.
+        let weights = self.weights.detached();
+        self.architecture.encode_images(&Pass::new(&weights, Mode::Evaluate), features)
     }
 
     /// Encodes captions from words or vectors.
@@ -121,7 +133,8 @@ impl Model {
     /// # Errors
     /// If the captions do not match the weights.
     pub fn encode_texts(&self, texts: &Texts) -> Result<Encoded, Error> {
-        self.architecture.encode_texts(&Pass::new(&self.weights, Mode::Evaluate), texts)
+        let weights = self.weights.detached();
+        self.architecture.encode_texts(&Pass::new(&weights, Mode::Evaluate), texts)
     }
 
     /// How it compares encoded images and captions, with the current weights.
@@ -142,6 +155,6 @@ impl Model {
         rows: &Encodings,
         columns: &Encodings,
     ) -> Result<Box<dyn Similarity>, Error> {
-        self.comparison()?.similarity(of_rows, rows.clone(), columns.clone())
+        self.comparison()?.similarity(of_rows, rows.clone(), columns.clone(), self.device)
     }
 }

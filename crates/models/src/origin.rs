@@ -74,7 +74,7 @@ impl Makers<'_> {
         }
         if self.version == origin.version && self.unit.is_none() && self.continued_by.is_empty() {
             return Ok(Admission::New(format!(
-                "{}: made before runs said on which vector unit; the last digits of its numbers \
+                "{}: made before the vector unit was written down; the last digits of its numbers \
                  may be those of another one. From now on it is {}",
                 folder.display(),
                 origin.unit
@@ -87,7 +87,7 @@ impl Makers<'_> {
                 here: origin.clone(),
             }),
             Mixing::Accept => Ok(Admission::New(format!(
-                "{}: made by {self}, continued by {origin}: the results are mixed, and the run says so",
+                "{}: made by {self}, continued by {origin}: the results are mixed, and its folder says so",
                 folder.display()
             ))),
         }

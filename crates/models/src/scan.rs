@@ -149,7 +149,7 @@ impl Architecture for Scan {
             normalise_memory: false,
         };
         let direction = Direction { asking: self.direction.side(), attention, memory: None };
-        Ok(Box::new(Matching::new(self.encoders.dim, vec![direction])))
+        Ok(Box::new(Matching::new(self.encoders.dim, vec![direction])?))
     }
 
     fn set(&mut self, setting: Setting) -> bool {

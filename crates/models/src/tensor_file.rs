@@ -60,27 +60,26 @@ pub(crate) fn read(path: &Path) -> Result<BTreeMap<String, Stored>, Error> {
     Ok(file.tensors().into_iter().map(stored).collect())
 }
 
-/// A tensor to write.
-struct Written<'a> {
-    shape: &'a [usize],
-    bytes: Vec<u8>,
-}
+/// A tensor as it is written: its bytes are made when it is its turn.
+struct Written<'a>(&'a Tensor);
 
-impl View for &Written<'_> {
+impl View for Written<'_> {
     fn dtype(&self) -> Dtype {
         Dtype::F32
     }
 
     fn shape(&self) -> &[usize] {
-        self.shape
+        self.0.shape()
     }
 
     fn data(&self) -> Cow<'_, [u8]> {
-        Cow::Borrowed(&self.bytes)
+        let mut bytes = Vec::with_capacity(self.data_len());
+        self.0.to_f32s().iter().for_each(|value| bytes.extend_from_slice(&value.to_le_bytes()));
+        Cow::Owned(bytes)
     }
 
     fn data_len(&self) -> usize {
-        self.bytes.len()
+        4 * self.0.len()
     }
 }
 
@@ -91,14 +90,8 @@ pub(crate) fn write<'a>(
     tensors: impl Iterator<Item = (String, &'a Tensor)>,
     (key, text): (&str, String),
 ) -> Result<String, Error> {
-    let written: Vec<(String, Written<'_>)> = tensors
-        .map(|(name, tensor)| {
-            let bytes = tensor.to_f32s().iter().flat_map(|value| value.to_le_bytes()).collect();
-            (name, Written { shape: tensor.shape(), bytes })
-        })
-        .collect();
     let metadata = [(key.to_owned(), text)].into();
-    let views = written.iter().map(|(name, tensor)| (name, tensor));
+    let views = tensors.map(|(name, tensor)| (name, Written(tensor)));
     let bytes = safetensors::serialize(views, Some(metadata));
     let bytes = bytes.map_err(|e| Error::file(path, e.to_string()))?;
     AtomicFile::write_whole(path, &bytes)?;

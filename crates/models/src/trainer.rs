@@ -67,6 +67,11 @@ impl Trainer {
         &self.model
     }
 
+    /// The model, when training is done.
+    pub fn into_model(self) -> Model {
+        self.model
+    }
+
     /// The model and its optimiser.
     pub(crate) fn state(&self) -> (&Model, &Adam) {
         (&self.model, &self.adam)
@@ -88,6 +93,10 @@ impl Trainer {
         let BatchLoss { loss, active, gradients } =
             batch_loss(&self.model, &pass, batch, margin, violation)?;
         let observed = pass.into_observed();
+        // Before the weights change, so that a refused step changes nothing.
+        observed
+            .iter()
+            .try_for_each(|(buffer, value)| self.model.weights().check_buffer(buffer, value))?;
         let weights = self.model.weights_mut();
         let gradient = self.adam.step(weights.trained_mut(), &gradients, rate, clip)?;
         observed.into_iter().try_for_each(|(buffer, value)| weights.set(&buffer, value))?;
@@ -158,6 +167,13 @@ pub fn batch_loss(
     let images = architecture.encode_images(pass, &batch.images)?;
     let texts = architecture.encode_texts(pass, &batch.texts)?;
     // 2. Score every image with every caption.
+    if images.len() != texts.len() || images.is_empty() {
+        return Err(Error::Shape {
+            what: "the batch".to_owned(),
+            found: format!("{} images and {} captions", images.len(), texts.len()),
+            expected: "as many of both, and at least one".to_owned(),
+        });
+    }
     let comparison = architecture.comparison(pass.weights())?;
     let scores = comparison.scores(&images, &texts)?;
     if let Some(bad) = scores.iter().position(|score| !score.is_finite()) {
@@ -175,14 +191,24 @@ pub fn batch_loss(
     // 4. Score those pairs with gradients, and back-propagate the factors to the weights.
     let known = pairs.iter().map(|&(i, j)| scores[i as usize * texts.len() + j as usize]);
     let known = Some(known.collect());
-    let mut gradients =
-        comparison.pair_scores(&images, &texts, &pairs, known)?.backward(&factors)?;
-    let mut loss = hinges.value;
-    // 5. Add the architecture's own loss, if it has one.
-    if let Some(auxiliary) = architecture.auxiliary_loss(pass, &images, &texts)? {
-        loss += auxiliary.to_f64s().iter().sum::<f64>();
-        gradients.merge(auxiliary.backward(&vec![1.0; auxiliary.len()])?)?;
-    }
+    let scored = comparison.pair_scores(&images, &texts, &pairs, known)?;
+    // 5. With the architecture's own loss, if it has one.
+    let Some(auxiliary) = architecture.auxiliary_loss(pass, batch, &images, &texts)? else {
+        return Ok(BatchLoss { loss: hinges.value, active, gradients: scored.backward(&factors)? });
+    };
+    let own = match auxiliary.to_f64s()[..] {
+        [own] if own.is_finite() => own,
+        [own] => return Err(Error::NotFinite { what: format!("the auxiliary loss is {own}") }),
+        _ => {
+            return Err(Error::Shape {
+                what: "the auxiliary loss".to_owned(),
+                found: format!("{} numbers", auxiliary.len()),
+                expected: "one".to_owned(),
+            });
+        }
+    };
+    let gradients = Tensor::backward_of(&[(&scored, &factors), (&auxiliary, &[1.0])])?;
+    let loss = hinges.value + own;
     Ok(BatchLoss { loss, active, gradients })
 }
 

@@ -165,6 +165,27 @@ impl Weights {
         Ok(())
     }
 
+    /// Refuses numbers that cannot take the place of a buffer.
+    pub(crate) fn check_buffer(&self, name: &str, value: &Tensor) -> Result<(), Error> {
+        let at = self.place(name)?;
+        let (own, kind) = (&self.tensors[at], self.kinds[at]);
+        let fits = own.shape() == value.shape() && own.device() == value.device();
+        if kind == Kind::Buffer && fits {
+            return Ok(());
+        }
+        let listing = match kind {
+            Kind::Buffer => format!("  {name} is {:?}, not {:?}", value.shape(), own.shape()),
+            Kind::Trained => format!("  {name} is trained, not a buffer"),
+        };
+        Err(Error::Weights { origin: "the model".to_owned(), listing: vec![listing] })
+    }
+
+    /// The same numbers without gradients.
+    pub(crate) fn detached(&self) -> Self {
+        let tensors = self.tensors.iter().map(Tensor::detached).collect();
+        Weights { names: self.names.clone(), kinds: self.kinds.clone(), tensors }
+    }
+
     fn place(&self, name: &str) -> Result<usize, Error> {
         self.names.iter().position(|known| known == name).ok_or_else(|| Error::Weights {
             origin: "the model".to_owned(),

@@ -210,7 +210,7 @@ fn one_process_trains_a_run_at_a_time() {
     let before = crate::datasets::tree(&path.join("run"));
     let lock = fs::File::open(path.join("run/.lock")).unwrap();
     lock.lock().unwrap();
-    refused(path, "train ds --out run --resume", "another process is training this run");
+    refused(path, "train ds --out run --resume", "another process is training this model");
     // Reading needs no lock.
     succeeds(path, "eval run ds", &[]);
     lock.unlock().unwrap();

@@ -57,7 +57,7 @@ pub struct Attention {
 }
 
 impl Attention {
-    pub(super) fn check(&self) -> Result<(), Error> {
+    pub(crate) fn check(&self) -> Result<(), Error> {
         let finite = |setting: &'static str, value: f32| {
             if value.is_finite() {
                 return Ok(());

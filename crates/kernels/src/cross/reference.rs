@@ -67,7 +67,7 @@ fn attend<R: Real>(attention: &Attention, context: &[&[R]], queries: &[Vec<R>]) 
     }
     let attended = |row: &Vec<R>| {
         let temperature = R::of(attention.temperature.into());
-        let exps: Vec<R> = row.iter().map(|&s| (temperature * s).exp()).collect();
+        let exps: Vec<R> = shifted_exps(row.iter().map(|&s| temperature * s).collect()).0;
         let sum = R::sum(exps.iter().copied());
         let column = |k: usize| R::sum(exps.iter().zip(context).map(|(&e, c)| e / sum * c[k]));
         (0..context[0].len()).map(column).collect()
@@ -83,7 +83,9 @@ fn aggregate<R: Real>(aggregation: Aggregation, relevances: Vec<R>) -> R {
         Aggregation::Max => relevances[1..].iter().fold(relevances[0], |max, &r| max.max(r)),
         Aggregation::LogSumExp(factor) => {
             let factor = R::of(factor.into());
-            R::sum(relevances.into_iter().map(|r| (factor * r).exp())).ln() / factor
+            let (exps, largest) =
+                shifted_exps(relevances.into_iter().map(|r| factor * r).collect());
+            (R::sum(exps).ln() + R::of(largest)) / factor
         }
     }
 }
@@ -109,4 +111,10 @@ fn refine<R: Real>(
         refined.iter_mut().for_each(|x| *x = *x / norm);
     }
     refined
+}
+
+/// `exp(x - m)` with the largest of them, `m`, which is a constant: no sum overflows.
+fn shifted_exps<R: Real>(logits: Vec<R>) -> (Vec<R>, f64) {
+    let largest = logits.iter().map(|x| x.value()).fold(f64::NEG_INFINITY, f64::max);
+    (logits.into_iter().map(|x| (x - R::of(largest)).exp()).collect(), largest)
 }

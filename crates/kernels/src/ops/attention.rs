@@ -53,8 +53,20 @@ struct Weights {
 
 impl Matching {
     /// Matches vectors of `dim` dimensions with the current weights.
-    pub fn new(dim: usize, directions: Vec<Direction>) -> Self {
-        Matching(Arc::new(Weights { dim, directions, matchers: OnceLock::new() }))
+    ///
+    /// # Errors
+    /// If there is no direction, or several steps without a memory.
+    pub fn new(dim: usize, directions: Vec<Direction>) -> Result<Self, Error> {
+        if directions.is_empty() {
+            return Err(Error::NoDirection);
+        }
+        for Direction { attention, memory, .. } in &directions {
+            attention.check()?;
+            if attention.steps > 1 && memory.is_none() {
+                return Err(Error::NoMemory { steps: attention.steps });
+            }
+        }
+        Ok(Matching(Arc::new(Weights { dim, directions, matchers: OnceLock::new() })))
     }
 
     fn matchers(&self) -> Result<&[Matcher], Error> {
@@ -101,6 +113,9 @@ impl Matching {
         out: &mut [f32],
     ) -> Result<(), Error> {
         let (rows, columns) = (images.len(), texts.len());
+        if out.is_empty() {
+            return Ok(());
+        }
         out.fill(0.0);
         let mut part = vec![0.0; rows * columns];
         for (direction, matcher) in self.0.directions.iter().zip(self.matchers()?) {
@@ -133,6 +148,12 @@ impl Matching {
         let (of_images, of_captions): (Vec<u32>, Vec<u32>) = pairs.iter().copied().unzip();
         Error::check_indices("images of the pairs", &of_images, images.len())?;
         Error::check_indices("captions of the pairs", &of_captions, texts.len())?;
+        for (what, items) in [("the images", images), ("the captions", texts)] {
+            Error::check_dims(what, items.dim()?, "the attention", self.0.dim)?;
+            if let Some(item) = items.offsets.windows(2).position(|pair| pair[0] >= pair[1]) {
+                return Err(Error::EmptyItem { what, item });
+            }
+        }
         let memories = self.0.directions.iter().filter_map(|direction| direction.memory.as_ref());
         let memories = memories.flat_map(MemoryWeights::parts);
         let inputs: Vec<&Tensor> =
@@ -305,10 +326,9 @@ mod tests {
             let matching = |inputs: &[Tensor]| {
                 let parts = |at: usize| inputs.get(2 + 4 * at..).unwrap_or(&[]);
                 let directions = asking.iter().enumerate();
-                Matching::new(
-                    DIM,
-                    directions.map(|(at, &side)| direction(side, count, parts(at))).collect(),
-                )
+                let directions =
+                    directions.map(|(at, &side)| direction(side, count, parts(at))).collect();
+                Matching::new(DIM, directions).unwrap()
             };
             judge(&inputs, 2e-5, |inputs| {
                 let (images, texts) = encoded(inputs);

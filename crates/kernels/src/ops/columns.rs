@@ -10,11 +10,15 @@ use crate::{Error, Real, Tensor};
 pub fn concat(parts: &[&Tensor]) -> Result<Tensor, Error> {
     let first = parts.first().ok_or(Error::EmptyItem { what: "a concatenation", item: 0 })?;
     let mut shape = first.shape().to_vec();
-    shape[0] = 0;
+    let [count, ..] = &mut shape[..] else {
+        return Err(Error::NotAMatrix { shape });
+    };
+    *count = 0;
     for part in parts {
-        let (own, rest) = (part.shape()[0], part.shape()[1..].iter().product());
-        Error::check_dims("a part", rest, "the first", shape[1..].iter().product())?;
-        shape[0] += own;
+        if part.shape().get(1..) != first.shape().get(1..) {
+            return Err(Error::NotAMatrix { shape: part.shape().to_vec() });
+        }
+        shape[0] += part.shape()[0];
     }
     if let [only] = parts {
         return Ok((*only).clone());
@@ -64,6 +68,9 @@ pub fn mean_rows(rows: &Tensor, each: usize) -> Result<Tensor, Error> {
     let (count, dim) = rows.matrix_shape()?;
     let groups = count / each.max(1);
     Error::check_len("rows in groups", count, groups * each)?;
+    if each == 0 {
+        return Err(Error::EmptyItem { what: "rows in groups", item: 0 });
+    }
     if each == 1 {
         return Ok(rows.clone());
     }

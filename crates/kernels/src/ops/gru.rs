@@ -11,7 +11,7 @@
 
 mod pass;
 
-use std::sync::Mutex;
+use std::sync::OnceLock;
 
 use crate::operation::{Operation, apply};
 use crate::{Error, Real, Tensor};
@@ -34,11 +34,14 @@ pub fn gru(
     let ((words, width), (stacked, dim)) = (inputs.matrix_shape()?, weight.matrix_shape()?);
     let directions = stacked / (3 * dim).max(1);
     Error::check_dims("the inputs of a recurrent unit", width, "its weights", stacked)?;
-    Error::check_len("the weights of a recurrent unit", stacked, directions * 3 * dim)?;
+    Error::check_len("the weights of a recurrent unit", stacked, directions.clamp(1, 2) * 3 * dim)?;
+    if offsets.first() != Some(&0) || offsets.windows(2).any(|pair| pair[0] > pair[1]) {
+        return Err(Error::Offsets);
+    }
     Error::check_len("the bias of a recurrent unit", bias.len(), stacked)?;
     let schedule = Schedule::new(offsets);
     Error::check_len("the words of captions", words, schedule.word_count())?;
-    let passes = Mutex::default();
+    let passes = OnceLock::new();
     apply(
         Gru { schedule, offsets: offsets.to_vec(), dim, directions, passes },
         &[inputs, weight, bias],
@@ -51,7 +54,7 @@ struct Gru {
     dim: usize,
     directions: usize,
     /// State that the forward pass keeps for the backward pass, one per direction.
-    passes: Mutex<Vec<Pass>>,
+    passes: OnceLock<Vec<Pass>>,
 }
 
 impl Gru {
@@ -121,7 +124,7 @@ impl Operation for Gru {
         for pass in &passes {
             pass.add_states(&self.schedule, 1.0 / self.directions as f32, &mut out);
         }
-        *self.passes.lock().expect("nothing panics while it is held") = passes;
+        self.passes.get_or_init(|| passes);
         Ok(out)
     }
 
@@ -131,7 +134,7 @@ impl Operation for Gru {
         upstream: &[f32],
         _wanted: &[bool],
     ) -> Result<Vec<Option<Vec<f32>>>, Error> {
-        let passes = self.passes.lock().expect("nothing panics while it is held");
+        let passes = self.passes.get().map_or(&[][..], Vec::as_slice);
         let scale = 1.0 / self.directions as f32;
         let gradients = self.each(|direction| {
             let weight = self.part(inputs[1], direction, self.dim);

@@ -31,6 +31,11 @@ pub fn order_pairs(
 /// If their dimensions differ.
 pub fn dot_scores(images: &Encoded, texts: &Encoded) -> Result<Vec<f32>, Error> {
     let (dim, columns) = (texts.dim()?, texts.len());
+    check_single(images)?;
+    check_single(texts)?;
+    if images.is_empty() || texts.is_empty() {
+        return Ok(Vec::new());
+    }
     Error::check_dims("the images", images.dim()?, "the captions", dim)?;
     let (Values::Cpu(left), Values::Cpu(right)) = (images.rows.values(), texts.rows.values())
     else {
@@ -40,6 +45,12 @@ pub fn dot_scores(images: &Encoded, texts: &Encoded) -> Result<Vec<f32>, Error> 
     let mut out = vec![0.0; images.len() * columns];
     Packed::transposed(columns, dim, right).par_multiply(Left::rows(left, dim), &mut out);
     Ok(out)
+}
+
+/// Refuses items of several vectors.
+fn check_single(items: &Encoded) -> Result<(), Error> {
+    let (rows, _) = items.rows.matrix_shape()?;
+    Error::check_len("one vector per item", rows, items.len())
 }
 
 #[derive(Clone, Copy)]
@@ -61,6 +72,8 @@ impl VectorPairs {
         pairs: &[(u32, u32)],
         measure: Measure,
     ) -> Result<Self, Error> {
+        check_single(images)?;
+        check_single(texts)?;
         let ((image_rows, dim), (text_rows, of_texts)) =
             (images.rows.matrix_shape()?, texts.rows.matrix_shape()?);
         Error::check_dims("the images", dim, "the captions", of_texts)?;

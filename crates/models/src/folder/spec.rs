@@ -107,13 +107,16 @@ impl Spec {
         // Check the version first: a newer format may have unknown fields.
         #[derive(Deserialize)]
         struct Head {
-            nextpair_run: u32,
+            nextpair_run: Option<u32>,
         }
         let text = ordinary::read(path)?;
         let wrong = |e: serde_json::Error| Error::file(path, e.to_string());
         let head: Head = serde_json::from_slice(&text).map_err(wrong)?;
-        if head.nextpair_run != VERSION {
-            let what = format!("format {}; this version reads {VERSION}", head.nextpair_run);
+        let Some(version) = head.nextpair_run else {
+            return Err(Error::file(path, "of an experiment, not of a model"));
+        };
+        if version != VERSION {
+            let what = format!("format {version}; this version reads {VERSION}");
             return Err(Error::file(path, what));
         }
         let spec: Spec = serde_json::from_slice(&text).map_err(wrong)?;

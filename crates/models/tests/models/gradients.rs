@@ -16,8 +16,9 @@ fn sparse(model: &Model, batch: &Batch, violation: Violation) -> BatchLoss {
 
 /// The loss over all pairs: scores in double precision, each with a gradient.
 fn dense(model: &Model, batch: &Batch, violation: Violation) -> BatchLoss {
-    let images = model.encode_images(&batch.images).unwrap();
-    let texts = model.encode_texts(&batch.texts).unwrap();
+    let pass = Pass::new(model.weights(), Mode::Train(0));
+    let images = model.architecture().encode_images(&pass, &batch.images).unwrap();
+    let texts = model.architecture().encode_texts(&pass, &batch.texts).unwrap();
     let pairs = Encoded::all_pairs(&images, &texts);
     let comparison = model.comparison().unwrap();
     let scores = comparison.pair_scores(&images, &texts, &pairs, None).unwrap();
@@ -118,4 +119,15 @@ fn the_dense_loss_is_that_of_the_scores() {
         let found = dense(&model, &batch, violation).loss;
         assert!((found - expected).abs() < 1e-5, "{found} {expected}");
     }
+}
+
+#[test]
+fn a_batch_that_does_not_fit_together_is_refused() {
+    let (_, config) = small::configs().swap_remove(0);
+    let model = small::model(&config, 4, Device::Cpu);
+    let mut batch = small::batch(&config, BATCH, 6, Device::Cpu);
+    batch.texts = small::batch(&config, 2, 6, Device::Cpu).texts;
+    let pass = Pass::new(model.weights(), Mode::Train(0));
+    let refused = batch_loss(&model, &pass, &batch, MARGIN, Violation::Max).err().unwrap();
+    assert!(refused.to_string().contains("6 images and 2 captions"), "{refused}");
 }

@@ -1,6 +1,7 @@
 //! Tests of the models as a whole.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod doors;
 mod gradients;
 mod refusals;
 mod scores;

@@ -11,6 +11,7 @@ pub const DIM: usize = 24;
 const FEATURES: usize = 10;
 const WORDS: usize = 30;
 const REGIONS: usize = 7;
+pub const INPUTS: Inputs = Inputs { image: FEATURES, text: WORDS };
 
 fn encoders() -> Encoders {
     Encoders { dim: DIM, word_dim: 9, ..Encoders::default() }
@@ -67,8 +68,7 @@ pub fn configs() -> Vec<(String, Config)> {
 
 /// A model with initial weights.
 pub fn model(config: &Config, seed: u64, device: Device) -> Model {
-    let inputs = Inputs { image: FEATURES, text: WORDS };
-    Model::new(config.clone(), inputs, seed, device).unwrap()
+    Model::new(config.clone(), INPUTS, seed, device).unwrap()
 }
 
 /// Images and captions of different lengths, for a model.
