@@ -88,8 +88,28 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! In memory, the same is [`Problem::only`], [`Problem::score`], [`Partial::merge`] and
-//! [`Problem::finish`].
+//! A [`Problem`] in memory, of any similarity and any strategy, is split by [`Problem::shard`]. Its
+//! [`Partial`]s move between processes as files too; see [`PartialFile`].
+//!
+//! ```
+//! use nextpair::{Matrix, Partial, PartialFile, Problem, Shard, Side, StrategyName};
+//! # let folder = tempfile::tempdir()?;
+//! # std::env::set_current_dir(&folder)?;
+//!
+//! let images = Matrix::from_vec(2, vec![1.0f32, 0.0, 0.0, 1.0]);
+//! let texts = Matrix::from_vec(2, vec![0.9f32, 0.1, 0.2, 0.8]);
+//! let pool = Matrix::from_vec(2, vec![1.0f32, 0.2, -1.0, 0.0, 0.3, 0.9]);
+//! let problem = Problem::of_embeddings(images, texts, pool, Side::Image).build()?;
+//! let strategy = StrategyName::HardNegative;
+//! for (index, path) in ["first", "second"].into_iter().enumerate() {
+//!     let shard = Shard::new(index, 2).expect("0 and 1 are shards of two");
+//!     problem.shard(shard)?.score(&strategy, 2, &())?.save(path.as_ref())?;
+//! }
+//! let whole = Partial::load("second".as_ref())?.merge(Partial::load("first".as_ref())?)?;
+//! let picks = problem.finish(&strategy, whole, 2, &())?;
+//! assert_eq!(picks, problem.select(strategy, 2, &())?);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 //!
 //! # Bring a strategy
 //!
@@ -178,7 +198,9 @@
 mod error;
 mod files;
 mod part;
+mod partial_file;
 mod selection;
+mod tensors;
 
 pub use error::Error;
 pub use files::{Files, Paths};
@@ -189,6 +211,7 @@ pub use nextpair_engine::{
     Similarity, Size, Strategy, StrategyName, Weight,
 };
 pub use part::{Finished, Part};
+pub use partial_file::PartialFile;
 pub use selection::Selection;
 
 #[cfg(feature = "annotate")]
