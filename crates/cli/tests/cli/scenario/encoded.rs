@@ -97,11 +97,18 @@ fn an_encoder_that_is_not_there_is_missed_in_time() {
     assert!(!lab.path("run/seed-0").exists());
     fs::rename(lab.path("away.onnx"), lab.path("text.onnx")).unwrap();
 
-    // Refused when new captions need encoding. No answer is lost.
+    // Refused before people are asked.
     lab.succeeds(&run);
     let tokenizer = lab.read("tokenizer.json");
     lab.write("tokenizer.json", &format!("{tokenizer}\n"));
     let changed = "tokenizer.json: is another file than the text features words were made with";
+    let queue = lab.read("run/queue.jsonl");
+    fs::remove_file(lab.path("run/queue.jsonl")).unwrap();
+    lab.refused("run run --resume", changed);
+    assert!(!lab.path("run/queue.jsonl").exists());
+    lab.write("run/queue.jsonl", &queue);
+
+    // Refused when new captions need encoding. No answer is lost.
     lab.refused("ingest run sheet.csv rest.jsonl", changed);
     lab.refused("run run --resume", changed);
     lab.write("tokenizer.json", &tokenizer);
