@@ -190,12 +190,15 @@
 //!
 //! Without default features, this crate is the selection alone: `engine`, `data` and `core`.
 //! `models` adds retrieval models, `scenario` experiments, `report` pages about them, `encode` ONNX
-//! encoders, and `annotate` the app in which people pair. All are on by default.
+//! encoders, and `annotate` the app in which people pair; it takes an experiment as an
+//! `ExperimentSource`. All are on by default.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod error;
+#[cfg(all(feature = "annotate", feature = "scenario"))]
+mod experiment_source;
 mod files;
 mod part;
 mod partial_file;
@@ -203,6 +206,8 @@ mod selection;
 mod tensors;
 
 pub use error::Error;
+#[cfg(all(feature = "annotate", feature = "scenario"))]
+pub use experiment_source::ExperimentSource;
 pub use files::{Files, Paths};
 pub use nextpair_core::{Dtype, Matrix, Progress, Side};
 pub use nextpair_engine::{
