@@ -11,11 +11,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use nextpair::ExperimentSource;
-use nextpair_annotate::{Log, Project, Quota, Server, Settings};
-use nextpair_data::Side;
-use nextpair_data::dataset::Dataset;
-use nextpair_kernels::prepare_process;
-use nextpair_scenario::Inbox;
+use nextpair::annotate::{Log, Project, Quota, Server, Settings};
+use nextpair::data::Side;
+use nextpair::data::dataset::Dataset;
+use nextpair::kernels::prepare_process;
+use nextpair::scenario::Inbox;
 use tokio::net::TcpListener;
 
 use crate::inputs::sides;

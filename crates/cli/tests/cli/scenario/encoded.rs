@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::PathBuf;
 
-use nextpair_data::Side;
-use nextpair_data::dataset::Dataset;
+use nextpair::data::Side;
+use nextpair::data::dataset::Dataset;
 use serde_json::json;
 
 use super::Lab;
@@ -48,7 +48,7 @@ fn captions_of_people_get_the_features_that_embed_would_give_them() {
     assert_eq!(rounds[0].get("batch"), None);
     for round in [1, 2] {
         let stored = lab.path(&format!("run/seed-0/hard-negative/captions-{round}.npy"));
-        let print = nextpair_data::fingerprint_of(&stored).unwrap();
+        let print = nextpair::data::fingerprint_of(&stored).unwrap();
         assert_eq!(rounds[round]["batch"]["captions"], json!(print));
     }
 
