@@ -6,6 +6,8 @@
 mod bench;
 mod book;
 mod crowd;
+#[cfg(test)]
+mod dependencies;
 mod fuzz;
 mod python;
 mod schemathesis;

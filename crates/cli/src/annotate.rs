@@ -1,7 +1,6 @@
 //! `nextpair annotate EXPERIMENT` or `nextpair annotate PICKS --dataset DATASET`: the annotation
 //! app.
 
-mod of_experiment;
 mod of_picks;
 mod signals;
 
@@ -11,15 +10,15 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use nextpair_annotate::{Log, Project, Quota, Server, Settings};
-use nextpair_data::Side;
-use nextpair_data::dataset::Dataset;
-use nextpair_kernels::prepare_process;
-use nextpair_scenario::Inbox;
+use nextpair::ExperimentSource;
+use nextpair::annotate::{Log, Project, Quota, Server, Settings};
+use nextpair::data::Side;
+use nextpair::data::dataset::Dataset;
+use nextpair::kernels::prepare_process;
+use nextpair::scenario::Inbox;
 use tokio::net::TcpListener;
 
 use crate::inputs::sides;
-use of_experiment::HumanExperiment;
 use of_picks::PicksFile;
 use signals::told_to_stop;
 
@@ -153,7 +152,7 @@ impl Args {
         }
         let (dataset, pool) = (inbox.dataset().clone(), inbox.pool());
         check_images(&dataset, pool)?;
-        Ok(Project { dataset, pool, source: Box::new(HumanExperiment::new(inbox)) })
+        Ok(Project { dataset, pool, source: Box::new(ExperimentSource::new(inbox)) })
     }
 
     fn project_of_picks(&self) -> Result<Project> {

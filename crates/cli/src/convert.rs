@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use nextpair_data::text::Vocabulary;
-use nextpair_models::{Device, ModelFolder, pth};
+use nextpair::data::text::Vocabulary;
+use nextpair::models::{Device, ModelFolder, pth};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {

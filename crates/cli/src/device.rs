@@ -1,6 +1,6 @@
 //! The `--device` flag, shared by all commands that run models.
 
-use nextpair_models::Device;
+use nextpair::models::Device;
 
 #[derive(clap::Args, Clone, Copy, Debug)]
 pub(crate) struct DeviceArgs {

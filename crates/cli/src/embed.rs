@@ -5,9 +5,9 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use nextpair_data::Dtype;
-use nextpair_data::dataset::Dataset;
-use nextpair_encode::{
+use nextpair::data::Dtype;
+use nextpair::data::dataset::Dataset;
+use nextpair::encode::{
     ImageEncoder, Output, Pooling, Preprocess, Report, TIME_LIMIT, TextEncoder, TextPooling,
     embed_images, embed_texts,
 };
@@ -136,7 +136,7 @@ impl Args {
 fn told(
     what: &str,
     output: &Output,
-    embed: impl FnOnce(&Bar) -> Result<Report, nextpair_encode::Error>,
+    embed: impl FnOnce(&Bar) -> Result<Report, nextpair::encode::Error>,
 ) -> Result<()> {
     let (bar, began) = (Bar::new(), Instant::now());
     let report = embed(&bar);
@@ -163,9 +163,9 @@ fn told(
 }
 
 /// Adds the flag that raises a limit to the error about it.
-fn explained(error: nextpair_encode::Error) -> anyhow::Error {
+fn explained(error: nextpair::encode::Error) -> anyhow::Error {
     match error {
-        nextpair_encode::Error::Slow { .. } => anyhow!("{error}; --time-limit allows more"),
+        nextpair::encode::Error::Slow { .. } => anyhow!("{error}; --time-limit allows more"),
         other => other.into(),
     }
 }

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
-use nextpair_data::dataset::{Dataset, TEST};
-use nextpair_models::{Evaluation, ModelFolder, evaluate};
+use nextpair::data::dataset::{Dataset, TEST};
+use nextpair::models::{Evaluation, ModelFolder, evaluate};
 use serde::Serialize;
 
 use crate::device::DeviceArgs;

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use nextpair_data::{AtomicFile, Matrix, npy};
-use nextpair_engine::Draws;
+use nextpair::data::{AtomicFile, Matrix, npy};
+use nextpair::engine::Draws;
 
 use crate::numbers::grouped;
 

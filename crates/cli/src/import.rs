@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use nextpair_data::dataset::TRAIN;
-use nextpair_data::import::{
+use nextpair::data::dataset::TRAIN;
+use nextpair::data::import::{
     self, BottomUp, Coco, Embeddings, Flickr, Folder, Importer, Karpathy, Scan, Summary, Table,
     Tally, WebDataset,
 };
-use nextpair_data::scenes::Settings;
-use nextpair_data::{Error, Side};
+use nextpair::data::scenes::Settings;
+use nextpair::data::{Error, Side};
 
 use crate::inputs::sides;
 use crate::numbers::{grouped, in_usual_order};

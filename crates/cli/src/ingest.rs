@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use nextpair_data::queue;
-use nextpair_kernels::prepare_process;
-use nextpair_scenario::{Error, Inbox, Received, Scenario};
+use nextpair::data::queue;
+use nextpair::kernels::prepare_process;
+use nextpair::scenario::{Error, Inbox, Received, Scenario};
 
 use crate::device::DeviceArgs;
 use crate::numbers::grouped;

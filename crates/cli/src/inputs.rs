@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use nextpair::data::{Side, read_groups, read_indices};
+use nextpair::engine::{Guards, Metric, Rule, Scope, Settings, StrategyName, Weight, group_labels};
+use nextpair::scenario::{Bow, ItemFeatures};
 use nextpair::{BagOfWords, Files, Paths};
-use nextpair_data::{Side, read_groups, read_indices};
-use nextpair_engine::{Guards, Metric, Rule, Scope, Settings, StrategyName, Weight, group_labels};
-use nextpair_scenario::{Bow, ItemFeatures};
 
 use crate::device::DeviceArgs;
 use crate::selection::Selection;
@@ -254,8 +254,8 @@ impl SelectionArgs {
     }
 
     /// Adds the file that a bad rule came from to its error.
-    fn blame(&self, error: nextpair_engine::Error) -> anyhow::Error {
-        use nextpair_engine::{Error, IndexSet};
+    fn blame(&self, error: nextpair::engine::Error) -> anyhow::Error {
+        use nextpair::engine::{Error, IndexSet};
         let file = match &error {
             Error::EmptyIndexSet { set }
             | Error::IndexOutOfRange { set, .. }
@@ -300,7 +300,7 @@ impl SelectionArgs {
             let labels = numbered(&read_groups(path)?);
             // Check here, where the file is known.
             if labels.len() != pairs {
-                let count = nextpair_engine::Error::GroupCount { labels: labels.len(), pairs };
+                let count = nextpair::engine::Error::GroupCount { labels: labels.len(), pairs };
                 return Err(anyhow::Error::new(count).context(path.display().to_string()));
             }
             kinds.push(labels);

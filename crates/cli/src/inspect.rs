@@ -11,16 +11,16 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
-use nextpair_data::dataset::Dataset;
-use nextpair_data::text::{SplitWords, Vocabulary};
-use nextpair_data::{AtomicFile, Progress};
+use nextpair::data::dataset::Dataset;
+use nextpair::data::text::{SplitWords, Vocabulary};
+use nextpair::data::{AtomicFile, Progress};
 use serde::Serialize;
 
 use crate::numbers::{grouped, in_usual_order};
 use crate::progress::Bar;
 use crate::streams::print;
 use features::FeatureStatistics;
-use nextpair_report::card::Card;
+use nextpair::report::card::Card;
 use words::Words;
 
 #[derive(clap::Args)]
@@ -43,7 +43,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     vocab: Option<PathBuf>,
     /// A word of the default vocabulary was seen this often
-    #[arg(long, value_name = "N", default_value_t = nextpair_data::text::DEFAULT_MIN_COUNT)]
+    #[arg(long, value_name = "N", default_value_t = nextpair::data::text::DEFAULT_MIN_COUNT)]
     min_count: u64,
     /// Do not read the features
     #[arg(long)]
@@ -149,7 +149,7 @@ fn write_sheet(path: &Path, inspection: &Inspection, cards: &[Card]) -> Result<(
 
 fn splits(dataset: &Dataset) -> Vec<SplitCounts> {
     let items = dataset.items();
-    let image_features = dataset.features(nextpair_data::Side::Image, None).ok();
+    let image_features = dataset.features(nextpair::data::Side::Image, None).ok();
     let mut splits: Vec<SplitCounts> = Vec::new();
     for (index, item) in items.iter().enumerate() {
         let at = splits.iter().position(|split| split.split == item.split).unwrap_or_else(|| {

@@ -39,9 +39,10 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
-/// Which unpaired item should we pay to pair next?
 #[derive(Parser)]
-#[command(name = "nextpair", version, about, max_term_width = 100)]
+#[command(name = "nextpair", version, max_term_width = 100)]
+// Not the description of the package, which tells its place in the workspace.
+#[command(about = "Which unpaired item should we pay to pair next?")]
 struct Cli {
     #[command(subcommand)]
     command: Command,

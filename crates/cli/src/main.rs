@@ -3,6 +3,6 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    nextpair_data::stop_on_changed_inputs(nextpair_cli::WRONG);
+    nextpair::data::stop_on_changed_inputs(nextpair_cli::WRONG);
     nextpair_cli::run()
 }

@@ -10,7 +10,7 @@ use nextpair::Part;
 use crate::output::{Output, OutputArgs, rows};
 use crate::progress::Bar;
 use crate::summary::Summary;
-use nextpair_scenario::Watch;
+use nextpair::scenario::Watch;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {

@@ -1,7 +1,7 @@
 //! Formatting of numbers, and the usual order of splits.
 
 use indicatif::HumanCount;
-use nextpair_data::dataset::{DEV, TEST, TRAIN};
+use nextpair::data::dataset::{DEV, TEST, TRAIN};
 
 /// Formats a number with thousands separators: 12,345.
 pub(crate) fn grouped(number: usize) -> String {

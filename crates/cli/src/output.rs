@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
-use nextpair_data::escape::csv_cell;
-use nextpair_data::{AtomicFile, npy, queue};
-use nextpair_engine::Picks;
+use nextpair::data::escape::csv_cell;
+use nextpair::data::{AtomicFile, npy, queue};
+use nextpair::engine::Picks;
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
@@ -53,14 +53,14 @@ pub(crate) fn rows(
     id: impl Fn(u32) -> String,
     anchor_id: impl Fn(u32) -> String,
 ) -> Vec<Row> {
-    let why = |reason: &nextpair_engine::Reason| Why {
+    let why = |reason: &nextpair::engine::Reason| Why {
         anchor: reason.anchor,
         anchor_id: anchor_id(reason.anchor),
         similarity: reason.similarity,
         threshold: reason.threshold,
         surplus: reason.surplus,
     };
-    let row = |(rank, pick): (usize, &nextpair_engine::Pick)| Row {
+    let row = |(rank, pick): (usize, &nextpair::engine::Pick)| Row {
         rank: rank + 1,
         index: pick.index,
         id: id(pick.index),

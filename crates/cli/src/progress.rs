@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
-use nextpair_engine::Progress;
+use nextpair::engine::Progress;
 
 /// Time between lines if standard error is not a terminal.
 const QUIET: Duration = Duration::from_secs(10);

@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use nextpair_data::import::import_scenes;
-use nextpair_data::scenes;
-use nextpair_kernels::{Aggregation, prepare_process};
-use nextpair_models::{Config, Training};
-use nextpair_report::Options;
-use nextpair_scenario::{Experiment, ExperimentFolder, ExperimentKeys, Scenario, Study};
+use nextpair::data::import::import_scenes;
+use nextpair::data::scenes;
+use nextpair::kernels::{Aggregation, prepare_process};
+use nextpair::models::{Config, Training};
+use nextpair::report::Options;
+use nextpair::scenario::{Experiment, ExperimentFolder, ExperimentKeys, Scenario, Study};
 
 use crate::device::DeviceArgs;
 use crate::progress::Bar;
@@ -116,7 +116,7 @@ fn show(folder: &Path) -> Result<ExitCode> {
     let bar = Bar::new();
     let options = Options::default();
     let written =
-        nextpair_report::write(&[Study::open(folder)?], &options, &folder.join("report"), &bar);
+        nextpair::report::write(&[Study::open(folder)?], &options, &folder.join("report"), &bar);
     bar.finish();
     let written = written?;
     let mut text = String::new();

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Result, ensure};
-use nextpair_report::{Options, write};
-use nextpair_scenario::Study;
+use nextpair::report::{Options, write};
+use nextpair::scenario::Study;
 
 use crate::device::DeviceArgs;
 use crate::progress::Bar;

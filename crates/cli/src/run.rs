@@ -11,12 +11,12 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use nextpair_data::dataset::TextSource;
-use nextpair_encode::DatasetEncoders;
-use nextpair_engine::Progress;
-use nextpair_kernels::prepare_process;
-use nextpair_models::{Device, Mixing};
-use nextpair_scenario::{
+use nextpair::data::dataset::TextSource;
+use nextpair::encode::DatasetEncoders;
+use nextpair::engine::Progress;
+use nextpair::kernels::prepare_process;
+use nextpair::models::{Device, Mixing};
+use nextpair::scenario::{
     Analysis, Experiment, ExperimentFolder, Inbox, Options, Scenario, Study, Waiting,
     read_experiment,
 };

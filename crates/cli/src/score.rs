@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use nextpair::Shard;
-use nextpair_data::AtomicFile;
+use nextpair::data::AtomicFile;
 
 use crate::inputs::SelectionArgs;
 use crate::progress::Bar;

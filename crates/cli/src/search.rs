@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Result, bail, ensure};
-use nextpair_data::{AtomicFile, Side};
+use nextpair::data::{AtomicFile, Side};
 
 use crate::device::DeviceArgs;
 use crate::evaluate::items_of;

@@ -9,7 +9,7 @@ use crate::inputs::SelectionArgs;
 use crate::output::{Output, OutputArgs, rows};
 use crate::progress::Bar;
 use crate::summary::Summary;
-use nextpair_scenario::Watch;
+use nextpair::scenario::Watch;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {

@@ -3,7 +3,7 @@
 mod of_model;
 
 use anyhow::Result;
-use nextpair_engine::{Picks, Progress, StrategyName};
+use nextpair::engine::{Picks, Progress, StrategyName};
 
 pub(crate) use of_model::Modelled;
 

@@ -4,9 +4,9 @@
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use clap::builder::{PossibleValue, PossibleValuesParser};
-use nextpair_kernels::{Aggregation, Normaliser};
-use nextpair_models::{Choice, Config, Setting, Training, Violation};
-use nextpair_scenario::SettingsFile;
+use nextpair::kernels::{Aggregation, Normaliser};
+use nextpair::models::{Choice, Config, Setting, Training, Violation};
+use nextpair::scenario::SettingsFile;
 
 #[derive(clap::Args)]
 #[group(id = "model-settings")]

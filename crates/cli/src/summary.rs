@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
-use nextpair_engine::{Picks, StrategyName};
+use nextpair::engine::{Picks, StrategyName};
 use serde::Serialize;
 
 use crate::numbers::megabytes;

@@ -7,10 +7,10 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::{Result, ensure};
-use nextpair_data::dataset::Dataset;
-use nextpair_kernels::prepare_process;
-use nextpair_models::{Corpus, Epoch, Mixing, ModelFolder, Pair, Spec, train};
-use nextpair_scenario::SettingsFile;
+use nextpair::data::dataset::Dataset;
+use nextpair::kernels::prepare_process;
+use nextpair::models::{Corpus, Epoch, Mixing, ModelFolder, Pair, Spec, train};
+use nextpair::scenario::SettingsFile;
 
 use crate::device::DeviceArgs;
 use crate::evaluate::retrieval_table;

@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use anyhow::Result;
-use nextpair_data::dataset::Dataset;
-use nextpair_data::{Progress, Side};
-use nextpair_models::{Corpus, Device, Encodings, Model, ModelFolder};
+use nextpair::data::dataset::Dataset;
+use nextpair::data::{Progress, Side};
+use nextpair::models::{Corpus, Device, Encodings, Model, ModelFolder};
 
 /// A trained model, and a dataset as its inputs.
 pub(crate) struct Trained {

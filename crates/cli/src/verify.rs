@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail, ensure};
-use nextpair_data::safetensors::SafetensorsFile;
-use nextpair_models::Device;
+use nextpair::data::safetensors::SafetensorsFile;
+use nextpair::models::Device;
 use serde_json::Value;
 
 use crate::device::DeviceArgs;

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use nextpair_data::dataset::Dataset;
-use nextpair_data::text::{DEFAULT_MIN_COUNT, SplitWords};
-use nextpair_data::{AtomicFile, text};
+use nextpair::data::dataset::Dataset;
+use nextpair::data::text::{DEFAULT_MIN_COUNT, SplitWords};
+use nextpair::data::{AtomicFile, text};
 
 use crate::inspect::words::Words;
 use crate::progress::Bar;

@@ -6,6 +6,7 @@
 //! [`import`], and the start of training and annotation. Nothing here learns or selects; the engine
 //! does.
 
+#![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod clip_retrieval;

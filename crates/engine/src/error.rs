@@ -260,6 +260,14 @@ pub enum Error {
         /// Why it cannot be split.
         reason: &'static str,
     },
+    /// A strategy whose picks are no answer to the problem.
+    #[error("{strategy} picked wrongly: {what}")]
+    BadPicks {
+        /// The strategy's name.
+        strategy: &'static str,
+        /// What is wrong with the picks.
+        what: String,
+    },
     /// Parts of a split selection that do not belong together.
     #[error("the parts do not fit together: {0}")]
     Parts(String),

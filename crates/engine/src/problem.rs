@@ -157,6 +157,9 @@ impl Problem {
     }
 
     /// Picks `budget` items with any strategy, most wanted first.
+    ///
+    /// # Errors
+    /// For one, if the strategy does not pick `budget` distinct items of the pool.
     pub fn select_with(
         &self,
         strategy: &dyn Strategy,
@@ -175,7 +178,8 @@ impl Problem {
             self.check_features()?;
             self.check_matching(strategy)?;
             self.check_needed_features(strategy)?;
-            strategy.select(self, budget, progress)
+            let picks = strategy.select(self, budget, progress)?;
+            self.check_picks(strategy, budget, picks)
         })
     }
 
@@ -214,7 +218,8 @@ impl Problem {
         self.steady(|| {
             self.check_features()?;
             self.check_needed_features(strategy)?;
-            pieces.finish(whole, self, budget, progress)
+            let picks = pieces.finish(whole, self, budget, progress)?;
+            self.check_picks(strategy, budget, picks)
         })
     }
 
@@ -236,6 +241,30 @@ impl Problem {
             return Err(Error::NoFeatures { strategy: strategy.name() });
         }
         Ok(())
+    }
+
+    /// Returns the picks if they are `budget` distinct items of the pool. Somebody pays for them,
+    /// and indexes their own lists with them.
+    fn check_picks(
+        &self,
+        strategy: &dyn Strategy,
+        budget: usize,
+        picks: Picks,
+    ) -> Result<Picks, Error> {
+        let bad = |what| Err(Error::BadPicks { strategy: strategy.name(), what });
+        let (count, pool) = (picks.picks.len(), self.pool);
+        if count != budget {
+            return bad(format!("{count} items for a budget of {budget}"));
+        }
+        let mut items = picks.indices();
+        items.sort_unstable();
+        if let Some(twice) = items.windows(2).find(|pair| pair[0] == pair[1]) {
+            return bad(format!("item {} twice", twice[0]));
+        }
+        match items.last() {
+            Some(&last) if last as usize >= pool => bad(format!("item {last} of a pool of {pool}")),
+            _ => Ok(picks),
+        }
     }
 
     /// Checks every number of the features. A strategy may not read them all, but a bad number must

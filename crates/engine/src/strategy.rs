@@ -11,7 +11,7 @@ use crate::{Error, Partial, Picks, Problem, Progress, Size};
 
 /// A way to choose what to pair next. Call it through [`Problem::select_with`], which checks its
 /// inputs: the problem has all that the strategy [needs](Strategy::needs), every number is finite,
-/// and the budget is at least one and at most the pool.
+/// and the budget is at least one and at most the pool. It checks the answer too.
 pub trait Strategy: Send + Sync {
     /// Name of the strategy in errors.
     fn name(&self) -> &'static str {

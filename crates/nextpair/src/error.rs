@@ -27,6 +27,14 @@ pub enum Error {
         /// Why it is not.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// A file that is not a [`Partial`](crate::Partial), or a partial that no file can hold.
+    #[error("{} is not a partial selection", path.display())]
+    NotAPartial {
+        /// The file.
+        path: PathBuf,
+        /// Why it is not.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// Files that do not match, or are missing.
     #[error("{0}")]
     Files(String),
@@ -38,5 +46,12 @@ impl Error {
         source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
     ) -> Self {
         Error::NotAPart { path: path.to_path_buf(), source: source.into() }
+    }
+
+    pub(crate) fn not_a_partial(
+        path: &Path,
+        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Self {
+        Error::NotAPartial { path: path.to_path_buf(), source: source.into() }
     }
 }

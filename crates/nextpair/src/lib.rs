@@ -88,8 +88,28 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! In memory, the same is [`Problem::only`], [`Problem::score`], [`Partial::merge`] and
-//! [`Problem::finish`].
+//! A [`Problem`] in memory, of any similarity and any strategy, is split by [`Problem::shard`]. Its
+//! [`Partial`]s move between processes as files too; see [`PartialFile`].
+//!
+//! ```
+//! use nextpair::{Matrix, Partial, PartialFile, Problem, Shard, Side, StrategyName};
+//! # let folder = tempfile::tempdir()?;
+//! # std::env::set_current_dir(&folder)?;
+//!
+//! let images = Matrix::from_vec(2, vec![1.0f32, 0.0, 0.0, 1.0]);
+//! let texts = Matrix::from_vec(2, vec![0.9f32, 0.1, 0.2, 0.8]);
+//! let pool = Matrix::from_vec(2, vec![1.0f32, 0.2, -1.0, 0.0, 0.3, 0.9]);
+//! let problem = Problem::of_embeddings(images, texts, pool, Side::Image).build()?;
+//! let strategy = StrategyName::HardNegative;
+//! for (index, path) in ["first", "second"].into_iter().enumerate() {
+//!     let shard = Shard::new(index, 2).expect("0 and 1 are shards of two");
+//!     problem.shard(shard)?.score(&strategy, 2, &())?.save(path.as_ref())?;
+//! }
+//! let whole = Partial::load("second".as_ref())?.merge(Partial::load("first".as_ref())?)?;
+//! let picks = problem.finish(&strategy, whole, 2, &())?;
+//! assert_eq!(picks, problem.select(strategy, 2, &())?);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 //!
 //! # Bring a strategy
 //!
@@ -170,17 +190,24 @@
 //!
 //! Without default features, this crate is the selection alone: `engine`, `data` and `core`.
 //! `models` adds retrieval models, `scenario` experiments, `report` pages about them, `encode` ONNX
-//! encoders, and `annotate` the app in which people pair. All are on by default.
+//! encoders, and `annotate` the app in which people pair; it takes an experiment as an
+//! `ExperimentSource`. All are on by default.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod error;
+#[cfg(all(feature = "annotate", feature = "scenario"))]
+mod experiment_source;
 mod files;
 mod part;
+mod partial_file;
 mod selection;
+mod tensors;
 
 pub use error::Error;
+#[cfg(all(feature = "annotate", feature = "scenario"))]
+pub use experiment_source::ExperimentSource;
 pub use files::{Files, Paths};
 pub use nextpair_core::{Dtype, Matrix, Progress, Side};
 pub use nextpair_engine::{
@@ -189,6 +216,7 @@ pub use nextpair_engine::{
     Similarity, Size, Strategy, StrategyName, Weight,
 };
 pub use part::{Finished, Part};
+pub use partial_file::PartialFile;
 pub use selection::Selection;
 
 #[cfg(feature = "annotate")]

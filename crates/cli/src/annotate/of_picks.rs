@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result, bail};
-use nextpair_annotate::{Batch, HandOver, Source};
-use nextpair_data::dataset::{Dataset, Items};
-use nextpair_data::queue::{self, Answer, AnswerLog, Task, Why};
-use nextpair_data::{Side, ordinary};
+use nextpair::annotate::{Batch, HandOver, Source};
+use nextpair::data::dataset::{Dataset, Items};
+use nextpair::data::queue::{self, Answer, AnswerLog, Task, Why};
+use nextpair::data::{Side, ordinary};
 use serde::Deserialize;
 
 /// All picks form a single batch. Answers go to a file beside the picks.
@@ -163,7 +163,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use nextpair_data::queue::Said;
+    use nextpair::data::queue::Said;
 
     const ITEMS: &str = concat!(
         "{\"id\":\"a\",\"image\":\"a.jpg\"}\n",

@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use anyhow::Result;
-use nextpair_data::dataset::{Dataset, FeatureSet};
-use nextpair_data::{Matrix, Progress};
+use nextpair::data::dataset::{Dataset, FeatureSet};
+use nextpair::data::{Matrix, Progress};
 use rayon::prelude::*;
 use serde::Serialize;
 
@@ -58,8 +58,8 @@ pub(super) fn measure(
     let (_, features) = dataset.features(set.side, Some(&set.name))?;
     let matrix = features.matrix();
     let owners = match set.per {
-        nextpair_data::dataset::Per::Item => dataset.items().len(),
-        nextpair_data::dataset::Per::Caption => dataset.items().captions(),
+        nextpair::data::dataset::Per::Item => dataset.items().len(),
+        nextpair::data::dataset::Per::Caption => dataset.items().captions(),
     };
     progress.start("features", matrix.rows() as u64);
     let starts: Vec<usize> = (0..matrix.rows()).step_by(CHUNK).collect();

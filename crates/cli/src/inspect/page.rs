@@ -6,8 +6,8 @@ use anyhow::Result;
 
 use super::Inspection;
 use crate::numbers::grouped;
-use nextpair_report::card::Card;
-use nextpair_report::page;
+use nextpair::report::card::Card;
+use nextpair::report::page;
 
 pub(super) fn write(inspection: &Inspection, cards: &[Card]) -> Result<String> {
     let mut body = String::new();

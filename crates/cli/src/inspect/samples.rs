@@ -1,11 +1,11 @@
 //! The samples of a contact sheet.
 
 use anyhow::{Result, ensure};
-use nextpair_data::Draws;
-use nextpair_data::dataset::Dataset;
+use nextpair::data::Draws;
+use nextpair::data::dataset::Dataset;
 use rayon::prelude::*;
 
-use nextpair_report::card::Card;
+use nextpair::report::card::Card;
 
 /// Draws samples from a split, or from all items, in the order of the dataset.
 pub(super) fn choose(

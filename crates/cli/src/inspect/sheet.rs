@@ -15,7 +15,7 @@ use image::{ImageFormat, Rgb, RgbImage, imageops};
 
 use super::Inspection;
 use crate::numbers::grouped;
-use nextpair_report::card::{Card, HEIGHT, WIDTH};
+use nextpair::report::card::{Card, HEIGHT, WIDTH};
 
 const COLUMNS: u32 = 4;
 const MARGIN: u32 = 16;

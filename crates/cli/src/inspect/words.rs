@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use nextpair_data::text::{SplitWords, Vocabulary};
+use nextpair::data::text::{SplitWords, Vocabulary};
 use serde::Serialize;
 
 use crate::numbers::{grouped, in_usual_order};

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
-use nextpair_data::Side;
-use nextpair_scenario::{Amount, Annotator, Bow, ExperimentKeys, Noise, Test, VocabularyOf};
+use nextpair::data::Side;
+use nextpair::scenario::{Amount, Annotator, Bow, ExperimentKeys, Noise, Test, VocabularyOf};
 
 use crate::inputs::sides;
 

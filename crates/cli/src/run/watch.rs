@@ -2,8 +2,8 @@
 
 use std::sync::OnceLock;
 
-use nextpair_engine::Progress;
-use nextpair_scenario::{Annotator, Experiment, Observer, Round, Scenario, forecast};
+use nextpair::engine::Progress;
+use nextpair::scenario::{Annotator, Experiment, Observer, Round, Scenario, forecast};
 
 use crate::numbers::grouped;
 use crate::progress::Bar;

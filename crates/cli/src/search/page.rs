@@ -4,15 +4,15 @@ use std::fmt::Write;
 use std::path::Path;
 
 use anyhow::Result;
-use nextpair_data::Side;
-use nextpair_data::dataset::Dataset;
+use nextpair::data::Side;
+use nextpair::data::dataset::Dataset;
 use rayon::prelude::*;
 
 use super::query::{Kind, Query};
 use super::report::Report;
 use crate::numbers::grouped;
-use nextpair_report::card::Card;
-use nextpair_report::page;
+use nextpair::report::card::Card;
+use nextpair::report::page;
 
 const STYLE: &str = "
 h2 { display: flex; flex-wrap: wrap; gap: .1rem .6rem; align-items: baseline }

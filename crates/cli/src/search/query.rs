@@ -3,14 +3,14 @@
 use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
-use nextpair_data::Side;
-use nextpair_data::picture;
-use nextpair_data::text::tokenize;
-use nextpair_encode::{ImageRecipe, TextRecipe};
-use nextpair_models::{Encodings, Tensor, Texts};
+use nextpair::data::Side;
+use nextpair::data::picture;
+use nextpair::data::text::tokenize;
+use nextpair::encode::{ImageRecipe, TextRecipe};
+use nextpair::models::{Encodings, Tensor, Texts};
 
 use crate::trained::Trained;
-use nextpair_report::card::{Card, Thumbnail, thumbnail};
+use nextpair::report::card::{Card, Thumbnail, thumbnail};
 
 /// An encoded query.
 pub(super) struct Query {

@@ -1,9 +1,9 @@
 //! Ranking of the candidates.
 
 use anyhow::{Result, bail};
-use nextpair_data::Progress;
-use nextpair_engine::Error;
-use nextpair_models::{Encodings, Model};
+use nextpair::data::Progress;
+use nextpair::engine::Error;
+use nextpair::models::{Encodings, Model};
 use rayon::prelude::*;
 
 use super::query::Query;

@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use nextpair_data::Side;
-use nextpair_data::dataset::Dataset;
+use nextpair::data::Side;
+use nextpair::data::dataset::Dataset;
 use serde::Serialize;
 
 use super::query::{Kind, Query};

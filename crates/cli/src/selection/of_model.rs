@@ -4,10 +4,10 @@
 use std::path::Path;
 
 use anyhow::{Result, bail, ensure};
-use nextpair_data::Side;
-use nextpair_engine::{self as engine, ItemFeatures, Picks, Progress, Settings, StrategyName};
-use nextpair_models::Pair;
-use nextpair_scenario::{Bow, ItemVectors, groups, pair_names, unpaired};
+use nextpair::data::Side;
+use nextpair::engine::{self as engine, ItemFeatures, Picks, Progress, Settings, StrategyName};
+use nextpair::models::Pair;
+use nextpair::scenario::{Bow, ItemVectors, groups, pair_names, unpaired};
 
 use crate::inputs::SelectionArgs;
 use crate::numbers::grouped;
@@ -81,7 +81,7 @@ fn check_pool(pool: usize, args: &SelectionArgs, dataset: &Path) -> Result<()> {
 
 impl Modelled {
     pub(super) fn select(&self, progress: &dyn Progress) -> Result<Picks> {
-        let selection = nextpair_scenario::Selection {
+        let selection = nextpair::scenario::Selection {
             corpus: &self.trained.corpus,
             model: &self.trained.model,
             side: self.side,

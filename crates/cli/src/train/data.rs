@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail, ensure};
-use nextpair_data::dataset::{Dataset, TRAIN};
-use nextpair_data::text::{DEFAULT_MIN_COUNT, SplitWords, Vocabulary, WordCounts};
-use nextpair_data::{Progress, Side, read_ids};
-use nextpair_models::{Config, Corpus, Pair, Training};
-use nextpair_scenario::VocabularyOf;
+use nextpair::data::dataset::{Dataset, TRAIN};
+use nextpair::data::text::{DEFAULT_MIN_COUNT, SplitWords, Vocabulary, WordCounts};
+use nextpair::data::{Progress, Side, read_ids};
+use nextpair::models::{Config, Corpus, Pair, Training};
+use nextpair::scenario::VocabularyOf;
 
 #[derive(clap::Args)]
 #[group(id = "data-settings")]
@@ -138,7 +138,7 @@ fn named_items(corpus: &Corpus, training: &[usize], path: &Path) -> Result<Vec<u
                 format!("the dataset has no item {id}")
             };
             let (path, line) = (path.to_path_buf(), at + 1);
-            return Err(nextpair_data::Error::Line { path, line, what }.into());
+            return Err(nextpair::data::Error::Line { path, line, what }.into());
         };
         items.push(item);
     }

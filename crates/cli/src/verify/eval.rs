@@ -1,8 +1,8 @@
 //! Reference cases of ranks and recall.
 
 use anyhow::{Context, Result, ensure};
-use nextpair_data::Matrix;
-use nextpair_engine::{Embeddings, Given, Metric, Ranks, Recall, Similarity, Vectors, ranks};
+use nextpair::data::Matrix;
+use nextpair::engine::{Embeddings, Given, Metric, Ranks, Recall, Similarity, Vectors, ranks};
 
 use super::{Case, Outcome};
 

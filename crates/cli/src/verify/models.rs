@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, ensure};
-use nextpair_models::{
+use nextpair::models::{
     Batch, BatchLoss, Config, Device, Inputs, Mode, Model, Pass, Tensor, Texts, Trainer, Training,
     Violation, batch_loss, loss,
 };

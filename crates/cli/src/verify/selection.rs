@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
-use nextpair_data::Matrix;
-use nextpair_engine::{
+use nextpair::data::Matrix;
+use nextpair::engine::{
     Embeddings, Given, Metric, Problem, Scope, Settings, Similarity, StrategyName, Vectors, Weight,
     histograms, k_center, mean_features, nearest,
 };

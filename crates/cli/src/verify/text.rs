@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use nextpair_data::ordinary;
-use nextpair_data::text::{PaddedBatch, Vocabulary, WordCounts, tokenize, words_of_sentence};
+use nextpair::data::ordinary;
+use nextpair::data::text::{PaddedBatch, Vocabulary, WordCounts, tokenize, words_of_sentence};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;

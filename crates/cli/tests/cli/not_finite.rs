@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use nextpair_engine::StrategyName;
+use nextpair::engine::StrategyName;
 
 use crate::trained::heads_on;
 use crate::world::files::{self, Numbers};

@@ -95,6 +95,8 @@ fn help_and_version_are_not_errors() {
         assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""), "{words}");
         assert!(!run.stdout.is_empty(), "{words}");
     }
+    let help = world.run("--help").stdout;
+    assert!(help.starts_with("Which unpaired item should we pay to pair next?\n"), "{help}");
     assert_eq!(world.run("").code, Some(2));
     assert_eq!(world.run("choose").code, Some(2));
 }

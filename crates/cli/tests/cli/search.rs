@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use nextpair_models::Choice;
+use nextpair::models::Choice;
 use serde_json::Value;
 
 use crate::embed;
@@ -137,7 +137,7 @@ fn heads_ask_the_encoders_of_the_dataset() {
     let run = nextpair(path, words);
     assert_eq!(run.code, Some(0), "{}", run.stderr);
     train_run(path, "run", "heads", 12, Choice::First);
-    let dataset = nextpair_data::dataset::Dataset::open(&path.join("ds")).unwrap();
+    let dataset = nextpair::data::dataset::Dataset::open(&path.join("ds")).unwrap();
     let caption = dataset.items().get(3).captions[1].clone();
     let by_text = found(path, &[&caption, "--top", "24"]);
     let by_item = found(path, &["--item", "scene-000003", "--top", "120"]);

@@ -1,7 +1,7 @@
 //! Picks, scores and reasons of a selection, for every flag that affects them.
 
-use nextpair_data::Matrix;
-use nextpair_engine::{
+use nextpair::data::Matrix;
+use nextpair::engine::{
     BagOfWords, Draws, Guards, Metric, Scope, Settings, StrategyName, Weight, bag_of_words,
     reference,
 };

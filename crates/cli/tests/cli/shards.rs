@@ -1,6 +1,6 @@
 //! `score` and `merge`: any number of shards gives the same bytes as `select`.
 
-use nextpair_engine::{Draws, StrategyName};
+use nextpair::engine::{Draws, StrategyName};
 use safetensors::SafeTensors;
 
 use crate::world::files::{self, Numbers};

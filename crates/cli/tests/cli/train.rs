@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use nextpair_engine::Draws;
+use nextpair::engine::Draws;
 use serde_json::Value;
 
 use crate::world::{Run, json_lines, listed, nextpair};

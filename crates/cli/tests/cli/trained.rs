@@ -3,11 +3,11 @@
 use std::fs::{self, File};
 use std::path::Path;
 
-use nextpair_data::dataset::Dataset;
-use nextpair_data::npy;
-use nextpair_data::text::{SplitWords, Vocabulary};
-use nextpair_engine::reference;
-use nextpair_models::{
+use nextpair::data::dataset::Dataset;
+use nextpair::data::npy;
+use nextpair::data::text::{SplitWords, Vocabulary};
+use nextpair::engine::reference;
+use nextpair::models::{
     Choice, Config, Corpus, Device, Model, ModelFolder, Pair, Setting, Spec, Training, train,
 };
 use serde_json::Value;
@@ -191,10 +191,10 @@ fn check_groups(opened: &Opened, shared: bool) {
     let by_image = reference::groups(pairs.len(), |a, b| pairs[a].item == pairs[b].item);
     let expected = reference::groups(pairs.len(), share);
     assert_eq!(expected != by_image, shared, "texts are shared");
-    let found = nextpair_scenario::groups(opened.corpus.dataset().items(), pairs).unwrap();
+    let found = nextpair::scenario::groups(opened.corpus.dataset().items(), pairs).unwrap();
     let alone = expected.iter().enumerate().all(|(pair, &first)| pair == first as usize);
     assert_eq!(found, (!alone).then_some(expected));
-    let alone = nextpair_scenario::groups(opened.corpus.dataset().items(), &pairs[..1]).unwrap();
+    let alone = nextpair::scenario::groups(opened.corpus.dataset().items(), &pairs[..1]).unwrap();
     assert_eq!(alone, None);
 }
 

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use nextpair_engine::Draws;
+use nextpair::engine::Draws;
 use serde_json::Value;
 
 pub use expected::Asked;

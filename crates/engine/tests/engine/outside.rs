@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use nextpair_core::Matrix;
 use nextpair_engine::{
-    BagOfWords, Error, Given, Needs, Pick, Picks, Problem, Progress, Sieve, Similarity, Strategy,
-    StrategyName, bag_of_words, mean_features, ranks,
+    BagOfWords, Error, Given, Needs, Partial, Pick, Picks, Problem, Progress, Sharded, Sieve,
+    Similarity, Strategy, StrategyName, bag_of_words, mean_features, ranks,
 };
 use proptest::strategy::{Strategy as _, ValueTree};
 use proptest::test_runner::TestRunner;
@@ -61,6 +61,76 @@ fn a_strategy_from_outside_is_checked_as_ours_are() {
     let problem = Problem::of_similarities(own(), own()).features(features.clone(), features);
     let error = problem.build().unwrap().select_with(&First, 1, &()).unwrap_err().to_string();
     assert_eq!(error, "the pool's features: row 1, dimension 0 is NaN");
+}
+
+/// Picks what it was told, whole or in pieces.
+struct Told(Vec<u32>);
+
+impl Strategy for Told {
+    fn name(&self) -> &'static str {
+        "told"
+    }
+
+    fn needs(&self) -> Needs {
+        Needs::default()
+    }
+
+    fn shards(&self) -> Result<&dyn Sharded, &'static str> {
+        Ok(self)
+    }
+}
+
+impl Sharded for Told {
+    fn score(&self, problem: &Problem, keep: usize, _: &dyn Progress) -> Result<Partial, Error> {
+        Ok(Partial {
+            items: vec![problem.items()],
+            keep,
+            best: Vec::new(),
+            hard_negatives: None,
+            anchors: Vec::new(),
+            thresholds: Vec::new(),
+            hits: Vec::new(),
+        })
+    }
+
+    fn finish(
+        &self,
+        _: Partial,
+        problem: &Problem,
+        _: usize,
+        _: &dyn Progress,
+    ) -> Result<Picks, Error> {
+        let pick = |&index| Pick { index, score: f64::NAN, hits: None, why: Vec::new() };
+        let (picks, pool) = (self.0.iter().map(pick).collect(), problem.pool());
+        Ok(Picks { picks, pool, hard_negatives: None, thresholds: Vec::new() })
+    }
+}
+
+#[test]
+fn the_picks_of_a_strategy_from_outside_are_checked() {
+    let problem = Problem::of_pool(5).build().unwrap();
+    let answers = |told: &Told| {
+        let whole = problem.score(told, 3, &()).unwrap();
+        [problem.select_with(told, 3, &()), problem.finish(told, whole, 3, &())]
+    };
+    for picks in answers(&Told(vec![4, 0, 2])) {
+        assert_eq!(picks.unwrap().indices(), [4, 0, 2]);
+    }
+    for (told, expected) in [
+        (vec![], "0 items for a budget of 3"),
+        (vec![1, 2], "2 items for a budget of 3"),
+        (vec![1, 2, 3, 4], "4 items for a budget of 3"),
+        (vec![4, 1, 4], "item 4 twice"),
+        (vec![0, 5, 1], "item 5 of a pool of 5"),
+        (vec![0, u32::MAX, 1], "item 4294967295 of a pool of 5"),
+    ] {
+        for refused in answers(&Told(told)) {
+            match refused {
+                Err(Error::BadPicks { strategy: "told", what }) => assert_eq!(what, expected),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
 }
 
 /// Asks to stop after so many questions.

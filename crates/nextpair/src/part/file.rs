@@ -1,169 +1,34 @@
 //! The file of a part: a safetensors file, so that numbers keep every bit.
 
-use std::collections::HashMap;
 use std::path::Path;
-
-use nextpair_core::AtomicFile;
-use nextpair_data::safetensors::SafetensorsFile;
-use nextpair_engine::{Hit, Partial, Pick, Reason};
-use safetensors::Dtype;
-use safetensors::tensor::TensorView;
 
 use super::{Header, Part};
 use crate::Error;
+use crate::tensors::{self, Counts, DAMAGED_ITEMS, Scores, Wrong, check};
 
 const FORMAT: &str = "nextpair-part-1";
-
-/// Why a file is not a part.
-type Wrong = Box<dyn std::error::Error + Send + Sync>;
 
 impl Part {
     /// Writes the part, whole or not at all.
     pub fn save(&self, path: &Path) -> Result<(), Error> {
-        let bytes = self.bytes().map_err(|what| {
-            nextpair_core::Error::format(path, format!("cannot be written: {what}"))
-        })?;
-        Ok(AtomicFile::write_whole(path, &bytes)?)
+        tensors::save(path, FORMAT, &self.header, &self.partial)
     }
 
     /// Reads and checks a part that [`save`](Part::save) wrote.
     pub fn load(path: &Path) -> Result<Self, Error> {
         parse(path).map_err(|what| Error::not_a_part(path, what))
     }
-
-    fn bytes(&self) -> Result<Vec<u8>, Wrong> {
-        let partial = &self.partial;
-        let best = &partial.best;
-        let why = || best.iter().flat_map(|pick| &pick.why);
-        let hits = || partial.hits.iter().flat_map(|(_, hits)| hits);
-        let tensors = [
-            ("items", integers(partial.items.iter().flat_map(|r| [r.start, r.end]))),
-            ("anchors", integers(partial.anchors.iter().copied())),
-            ("thresholds", floats(partial.thresholds.iter().copied())),
-            ("best.index", integers(best.iter().map(|p| p.index))),
-            ("best.score", floats(best.iter().map(|p| p.score))),
-            // Zero means no count, so that a known count of zero differs.
-            ("best.hits", integers(best.iter().map(|p| p.hits.map_or(0, |h| h + 1)))),
-            ("best.reasons", integers(best.iter().map(|p| p.why.len() as u32))),
-            ("why.anchor", integers(why().map(|w| w.anchor))),
-            ("why.similarity", floats(why().map(|w| w.similarity))),
-            ("why.threshold", floats(why().map(|w| w.threshold))),
-            ("why.surplus", floats(why().map(|w| w.surplus))),
-            ("hits.item", integers(partial.hits.iter().map(|(item, _)| *item))),
-            ("hits.count", integers(partial.hits.iter().map(|(_, h)| h.len() as u32))),
-            ("hits.position", integers(hits().map(|h| h.position))),
-            ("hits.similarity", floats(hits().map(|h| h.similarity))),
-        ];
-        let mut views = Vec::with_capacity(tensors.len());
-        for (name, (dtype, bytes)) in &tensors {
-            let count = bytes.len() / if *dtype == Dtype::F64 { 8 } else { 4 };
-            views.push((*name, TensorView::new(*dtype, vec![count], bytes)?));
-        }
-        let metadata = HashMap::from([
-            ("format".to_string(), FORMAT.to_string()),
-            ("header".to_string(), serde_json::to_string(&self.header)?),
-        ]);
-        Ok(safetensors::serialize(views, Some(metadata))?)
-    }
 }
 
 fn parse(path: &Path) -> Result<Part, Wrong> {
-    let file = SafetensorsFile::open(path)?;
-    let metadata = file.metadata();
-    check(metadata.get("format") == Some(&FORMAT), "its format is not nextpair-part-1")?;
-    let header: Header = serde_json::from_str(metadata.get("header").ok_or("it has no header")?)?;
-    let floats = |name: &str| -> Result<Vec<f64>, Wrong> {
-        let numbers = file.f64s(name)?.1;
-        match numbers.iter().position(|number| !number.is_finite()) {
-            Some(at) => Err(format!("{name}: number {at} is {}", numbers[at]).into()),
-            None => Ok(numbers),
-        }
-    };
-    let integers = |name: &str| -> Result<Vec<u32>, Wrong> {
-        let numbers = file.i64s(name)?.1.into_iter().map(u32::try_from);
-        numbers.collect::<Result<_, _>>().map_err(|error| format!("{name}: {error}").into())
-    };
-    let ranges = integers("items")?;
-    let items = ranges.chunks_exact(2).map(|pair| pair[0]..pair[1]).collect();
-
-    let reasons: Vec<Reason> = zip4(
-        integers("why.anchor")?,
-        floats("why.similarity")?,
-        floats("why.threshold")?,
-        floats("why.surplus")?,
-    )?
-    .map(|(anchor, similarity, threshold, surplus)| Reason {
-        anchor,
-        similarity,
-        threshold,
-        surplus,
-    })
-    .collect();
-    let why = split(reasons, &integers("best.reasons")?)?;
-    let best = zip4(integers("best.index")?, floats("best.score")?, integers("best.hits")?, why)?
-        .map(|(index, score, hits, why)| Pick { index, score, hits: hits.checked_sub(1), why })
-        .collect();
-
-    let (positions, similarities) = (integers("hits.position")?, floats("hits.similarity")?);
-    check(positions.len() == similarities.len(), "its hits are damaged")?;
-    let hits = positions.into_iter().zip(similarities);
-    let hits = hits.map(|(position, similarity)| Hit { position, similarity }).collect();
-    let items_hit = integers("hits.item")?;
-    let hits = split(hits, &integers("hits.count")?)?;
-    check(items_hit.len() == hits.len(), "its hits are damaged")?;
-    let partial = Partial {
-        items,
-        keep: header.keep,
-        best,
-        hard_negatives: header.hard_negatives,
-        anchors: integers("anchors")?,
-        thresholds: floats("thresholds")?,
-        hits: items_hit.into_iter().zip(hits).collect(),
-    };
-    let anchors = partial.anchors.len();
-    let mut positions = partial.hits.iter().flat_map(|(_, hits)| hits);
-    check(
-        partial.thresholds.len() == anchors && positions.all(|h| (h.position as usize) < anchors),
-        "its anchors are damaged",
-    )?;
+    let (file, header): (_, Header) = tensors::open(path, FORMAT)?;
+    let counts = Counts { keep: header.keep, hard_negatives: header.hard_negatives };
+    let partial = tensors::read(&file, counts, Scores::Finite)?;
     let pool = header.pool as u64;
     check(
-        ranges.len().is_multiple_of(2)
-            && partial.items.iter().all(|r| r.start <= r.end && u64::from(r.end) <= pool)
+        partial.items.iter().all(|r| r.start <= r.end && u64::from(r.end) <= pool)
             && partial.best.iter().all(|pick| u64::from(pick.index) < pool),
-        "its items are damaged",
+        DAMAGED_ITEMS,
     )?;
     Ok(Part { header, partial })
-}
-
-fn check(right: bool, what: &str) -> Result<(), Wrong> {
-    if right { Ok(()) } else { Err(what.into()) }
-}
-
-fn integers(values: impl Iterator<Item = u32>) -> (Dtype, Vec<u8>) {
-    (Dtype::U32, values.flat_map(u32::to_le_bytes).collect())
-}
-
-fn floats(values: impl Iterator<Item = f64>) -> (Dtype, Vec<u8>) {
-    (Dtype::F64, values.flat_map(f64::to_le_bytes).collect())
-}
-
-/// Zips four lists of the same length.
-fn zip4<A, B, C, D>(
-    a: Vec<A>,
-    b: Vec<B>,
-    c: Vec<C>,
-    d: Vec<D>,
-) -> Result<impl Iterator<Item = (A, B, C, D)>, Wrong> {
-    let same = a.len() == b.len() && a.len() == c.len() && a.len() == d.len();
-    check(same, "its lists differ in length")?;
-    Ok(a.into_iter().zip(b).zip(c).zip(d).map(|(((a, b), c), d)| (a, b, c, d)))
-}
-
-/// Cuts values into consecutive runs of these lengths.
-fn split<T>(values: Vec<T>, lengths: &[u32]) -> Result<Vec<Vec<T>>, Wrong> {
-    let total: u64 = lengths.iter().map(|&l| u64::from(l)).sum();
-    check(total == values.len() as u64, "its lists differ in length")?;
-    let mut values = values.into_iter();
-    Ok(lengths.iter().map(|&l| values.by_ref().take(l as usize).collect()).collect())
 }

@@ -23,7 +23,7 @@ impl Experiment {
 }
 
 impl Scenario {
-    /// Checks that new captions can be encoded, before any training.
+    /// Checks that new captions can be encoded, before any training and before people are asked.
     pub(super) fn check_text_source(&self) -> Result<(), Error> {
         if !self.experiment.encodes_captions() {
             return Ok(());

@@ -118,6 +118,8 @@ impl Scenario {
         if path.exists() && queue::read(&path)? == tasks {
             return Ok(path);
         }
+        // Before people work: what they write could not be used without an encoder.
+        self.check_text_source()?;
         let pool = self.experiment.pool;
         queue::write_csv(&path.with_extension("csv"), tasks, dataset, pool)?;
         let label_studio = path.with_extension("label-studio.json");

@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::PathBuf;
 
-use nextpair_data::Side;
-use nextpair_data::dataset::Dataset;
+use nextpair::data::Side;
+use nextpair::data::dataset::Dataset;
 use serde_json::json;
 
 use super::Lab;
@@ -48,7 +48,7 @@ fn captions_of_people_get_the_features_that_embed_would_give_them() {
     assert_eq!(rounds[0].get("batch"), None);
     for round in [1, 2] {
         let stored = lab.path(&format!("run/seed-0/hard-negative/captions-{round}.npy"));
-        let print = nextpair_data::fingerprint_of(&stored).unwrap();
+        let print = nextpair::data::fingerprint_of(&stored).unwrap();
         assert_eq!(rounds[round]["batch"]["captions"], json!(print));
     }
 
@@ -97,11 +97,18 @@ fn an_encoder_that_is_not_there_is_missed_in_time() {
     assert!(!lab.path("run/seed-0").exists());
     fs::rename(lab.path("away.onnx"), lab.path("text.onnx")).unwrap();
 
-    // Refused when new captions need encoding. No answer is lost.
+    // Refused before people are asked.
     lab.succeeds(&run);
     let tokenizer = lab.read("tokenizer.json");
     lab.write("tokenizer.json", &format!("{tokenizer}\n"));
     let changed = "tokenizer.json: is another file than the text features words were made with";
+    let queue = lab.read("run/queue.jsonl");
+    fs::remove_file(lab.path("run/queue.jsonl")).unwrap();
+    lab.refused("run run --resume", changed);
+    assert!(!lab.path("run/queue.jsonl").exists());
+    lab.write("run/queue.jsonl", &queue);
+
+    // Refused when new captions need encoding. No answer is lost.
     lab.refused("ingest run sheet.csv rest.jsonl", changed);
     lab.refused("run run --resume", changed);
     lab.write("tokenizer.json", &tokenizer);

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use nextpair_engine::Draws;
+use nextpair::engine::Draws;
 
 use super::Lab;
 

@@ -71,7 +71,7 @@ fn a_run_that_does_not_say_its_unit_goes_on_with_a_note() {
     let mut seal = String::new();
     for mut round in lab.rounds("run") {
         round.as_object_mut().unwrap().remove("made_by");
-        seal = nextpair_data::fingerprint(format!("{seal}{round}").as_bytes());
+        seal = nextpair::data::fingerprint(format!("{seal}{round}").as_bytes());
         rounds += &format!("{{\"round\":{round},\"seal\":\"{seal}\"}}\n");
     }
     lab.write("run/rounds.jsonl", &rounds);

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use nextpair_engine::StrategyName;
+use nextpair::engine::StrategyName;
 use serde_json::Value;
 
 use super::Lab;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::time::Instant;
 
-use nextpair_engine::Draws;
+use nextpair::engine::Draws;
 use serde_json::{Value, json};
 
 use super::Lab;

@@ -3,8 +3,8 @@
 use std::fs::{File, TryLockError};
 use std::time::{Duration, Instant};
 
-use nextpair_data::queue::{Answer, Said};
-use nextpair_scenario::Inbox;
+use nextpair::data::queue::{Answer, Said};
+use nextpair::scenario::Inbox;
 use serde_json::{Value, json};
 
 use super::Lab;

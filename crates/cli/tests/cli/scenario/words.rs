@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use nextpair_data::dataset::Dataset;
-use nextpair_data::text::{Vocabulary, tokenize};
+use nextpair::data::dataset::Dataset;
+use nextpair::data::text::{Vocabulary, tokenize};
 use serde_json::Value;
 
 use super::Lab;

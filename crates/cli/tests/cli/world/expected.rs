@@ -1,6 +1,6 @@
 //! Expected picks from the plain reference, as rows of a JSONL file.
 
-use nextpair_engine::{Metric, Rule, Settings, StrategyName, Weight, reference};
+use nextpair::engine::{Metric, Rule, Settings, StrategyName, Weight, reference};
 use serde_json::{Value, json};
 
 use super::{Vectors, World};

@@ -6,18 +6,20 @@ use nextpair_annotate::{Batch, HandOver, Source};
 use nextpair_data::queue::Answer;
 use nextpair_scenario::Inbox;
 
-/// Takes batches from the queue of the experiment and appends answers to its log.
-pub(super) struct HumanExperiment {
+/// Gives the annotation app the batches of an experiment, and the experiment the answers of people.
+/// Put it into an [`annotate::Project`](nextpair_annotate::Project).
+pub struct ExperimentSource {
     inbox: Inbox,
 }
 
-impl HumanExperiment {
-    pub(super) fn new(inbox: Inbox) -> Self {
-        HumanExperiment { inbox }
+impl ExperimentSource {
+    /// Takes batches from the queue of the experiment and appends answers to its log.
+    pub fn new(inbox: Inbox) -> Self {
+        ExperimentSource { inbox }
     }
 }
 
-impl Source for HumanExperiment {
+impl Source for ExperimentSource {
     fn batch(&self) -> Result<Option<Batch>, Box<dyn Error + Send + Sync>> {
         Ok(self.inbox.batch()?)
     }

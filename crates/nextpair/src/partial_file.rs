@@ -1,0 +1,175 @@
+//! Files of [`Partial`]: the contribution of some items in numbers alone, of any similarity and any
+//! strategy.
+
+use std::ops::Range;
+use std::path::Path;
+
+use nextpair_engine::Partial;
+use serde::{Deserialize, Serialize};
+
+use crate::Error;
+use crate::tensors::{self, Counts, DAMAGED_ITEMS, Scores, Wrong, check};
+
+const FORMAT: &str = "nextpair-partial-1";
+
+/// Moves a [`Partial`] from one process to another. The file has no word of the problem, the
+/// strategy and the budget: whoever loads it must know them. A [`Part`](crate::Part), of a
+/// selection on files, has them all.
+pub trait PartialFile: Sized {
+    /// Writes it, whole or not at all.
+    fn save(&self, path: &Path) -> Result<(), Error>;
+
+    /// Reads and checks what [`save`](PartialFile::save) wrote, to the bit.
+    fn load(path: &Path) -> Result<Self, Error>;
+}
+
+#[derive(Serialize, Deserialize)]
+struct Header {
+    keep: usize,
+    hard_negatives: Option<u64>,
+}
+
+impl PartialFile for Partial {
+    fn save(&self, path: &Path) -> Result<(), Error> {
+        // What `load` would refuse is not worth writing.
+        check_sound(self).map_err(|what| Error::not_a_partial(path, what))?;
+        let header = Header { keep: self.keep, hard_negatives: self.hard_negatives };
+        tensors::save(path, FORMAT, &header, self)
+    }
+
+    fn load(path: &Path) -> Result<Self, Error> {
+        parse(path).map_err(|what| Error::not_a_partial(path, what))
+    }
+}
+
+fn parse(path: &Path) -> Result<Partial, Wrong> {
+    let (file, Header { keep, hard_negatives }) = tensors::open(path, FORMAT)?;
+    let partial = tensors::read(&file, Counts { keep, hard_negatives }, Scores::Any)?;
+    check_sound(&partial)?;
+    Ok(partial)
+}
+
+/// Fails unless the items are ascending, and every number that they explain is there and finite.
+fn check_sound(partial: &Partial) -> Result<(), Wrong> {
+    let Partial { items, best, anchors, thresholds, hits, .. } = partial;
+    let covered = |item: u32| {
+        let after = items.partition_point(|range| range.start <= item);
+        after.checked_sub(1).is_some_and(|at| items[at].contains(&item))
+    };
+    let apart = |pair: &[Range<u32>]| pair[0].end <= pair[1].start;
+    check(
+        items.iter().all(|range| range.start <= range.end)
+            && items.windows(2).all(apart)
+            && best.iter().all(|pick| covered(pick.index))
+            && hits.iter().all(|(item, _)| covered(*item)),
+        DAMAGED_ITEMS,
+    )?;
+    let all_hits = || hits.iter().flat_map(|(_, hits)| hits);
+    check(
+        thresholds.len() == anchors.len()
+            && all_hits().all(|hit| (hit.position as usize) < anchors.len()),
+        "its anchors are damaged",
+    )?;
+    let why = best.iter().flat_map(|pick| &pick.why);
+    let why = why.flat_map(|reason| [reason.similarity, reason.threshold, reason.surplus]);
+    let mut numbers =
+        thresholds.iter().copied().chain(all_hits().map(|hit| hit.similarity)).chain(why);
+    check(numbers.all(f64::is_finite), "a similarity or a threshold is not finite")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error as _;
+    use std::fs;
+
+    use nextpair_core::{Draws, Matrix, Side};
+    use nextpair_engine::{Metric, Problem, Settings, Shard, StrategyName};
+
+    use super::*;
+
+    fn problem() -> Problem {
+        let mut draws = Draws::new(7);
+        let mut matrix = |rows: usize| {
+            Matrix::from_vec(4, (0..4 * rows).map(|_| draws.normal() as f32).collect::<Vec<_>>())
+        };
+        let (images, texts, pool) = (matrix(12), matrix(12), matrix(30));
+        Problem::of_embeddings(images, texts, pool, Side::Image)
+            .metric(Metric::Cosine)
+            .settings(Settings { explain: 2, ..Settings::default() })
+            .build()
+            .unwrap()
+    }
+
+    #[test]
+    fn shards_that_went_through_files_give_the_same_selection() {
+        let (folder, problem) = (tempfile::tempdir().unwrap(), problem());
+        for strategy in [StrategyName::HardNegative, StrategyName::Coverage] {
+            let part = |index| {
+                let shard = problem.shard(Shard::new(index, 2).unwrap()).unwrap();
+                let scored = shard.score(&strategy, 5, &()).unwrap();
+                let path = folder.path().join(format!("{index}"));
+                scored.save(&path).unwrap();
+                let loaded = Partial::load(&path).unwrap();
+                assert_eq!(loaded, scored);
+                loaded
+            };
+            let whole = part(1).merge(part(0)).unwrap();
+            let picks = problem.finish(&strategy, whole, 5, &()).unwrap();
+            assert_eq!(picks, problem.select(strategy, 5, &()).unwrap());
+        }
+    }
+
+    #[test]
+    fn scores_of_any_kind_come_back_to_the_bit() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("partial");
+        let mut scored = problem().score(&StrategyName::HardNegative, 5, &()).unwrap();
+        for (pick, score) in scored.best.iter_mut().zip([f64::NAN, f64::INFINITY, -0.0]) {
+            pick.score = score;
+        }
+        scored.save(&path).unwrap();
+        let bits = |partial: &Partial| -> Vec<u64> {
+            partial.best.iter().map(|pick| pick.score.to_bits()).collect()
+        };
+        assert_eq!(bits(&Partial::load(&path).unwrap()), bits(&scored));
+    }
+
+    #[test]
+    fn damaged_files_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("partial");
+        let scored = problem().score(&StrategyName::Coverage, 5, &()).unwrap();
+        let refused = |damaged: &Partial, says: &str| {
+            // Straight to the tensors: `save` refuses it too.
+            let header = Header { keep: damaged.keep, hard_negatives: damaged.hard_negatives };
+            tensors::save(&path, FORMAT, &header, damaged).unwrap();
+            let error = Partial::load(&path).unwrap_err();
+            let source = error.source().unwrap().to_string();
+            assert!(source.contains(says), "{source}");
+            assert!(damaged.save(&folder.path().join("never")).is_err(), "{says}");
+            assert!(!folder.path().join("never").exists());
+        };
+        let (below, above) = (0..10, 20..30);
+        let crossed = vec![above.clone(), below.clone()];
+        refused(&Partial { items: crossed, ..scored.clone() }, DAMAGED_ITEMS);
+        refused(&Partial { items: vec![below], ..scored.clone() }, DAMAGED_ITEMS);
+        let mut damaged = scored.clone();
+        damaged.thresholds.pop();
+        refused(&damaged, "anchors are damaged");
+        let mut damaged = scored.clone();
+        damaged.thresholds[3] = f64::NAN;
+        refused(&damaged, "thresholds: number 3 is NaN");
+
+        scored.save(&path).unwrap();
+        let whole = fs::read(&path).unwrap();
+        for length in [0, 7, whole.len() / 2, whole.len() - 1] {
+            fs::write(&path, &whole[..length]).unwrap();
+            let error = Partial::load(&path).unwrap_err().to_string();
+            assert!(error.ends_with("is not a partial selection"), "{error}");
+        }
+        tensors::save(&path, "nextpair-part-1", &(), &scored).unwrap();
+        let error = Partial::load(&path).unwrap_err();
+        let source = error.source().unwrap().to_string();
+        assert_eq!(source, "its format is not nextpair-partial-1");
+    }
+}
