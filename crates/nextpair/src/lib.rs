@@ -101,7 +101,7 @@
 //! let pool = Matrix::from_vec(2, vec![1.0f32, 0.2, -1.0, 0.0, 0.3, 0.9]);
 //! let problem = Problem::of_embeddings(images, texts, pool, Side::Image).build()?;
 //! let strategy = StrategyName::HardNegative;
-//! for (index, path) in ["first", "second"].into_iter().enumerate() {
+//! for (index, path) in [(0, "first"), (1, "second")] {
 //!     let shard = Shard::new(index, 2).expect("0 and 1 are shards of two");
 //!     problem.shard(shard)?.score(&strategy, 2, &())?.save(path.as_ref())?;
 //! }
