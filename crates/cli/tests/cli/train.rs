@@ -286,7 +286,7 @@ fn another_version_or_vector_unit_is_refused_unless_it_is_accepted() {
     }
     // As older versions wrote it.
     begin("unsaid", &|spec| drop(spec.as_object_mut().unwrap().remove("unit")));
-    let says = ["note: unsaid: made before runs said on which vector unit", "epoch 5/5"];
+    let says = ["note: unsaid: made before the vector unit was written down", "epoch 5/5"];
     succeeds(path, "train ds --out unsaid --resume", &says);
     let run = succeeds(path, "train ds --out unsaid --resume", &[]);
     assert!(!run.stderr.contains("note: "), "{}", run.stderr);

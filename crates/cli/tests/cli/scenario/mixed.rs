@@ -76,7 +76,7 @@ fn a_run_that_does_not_say_its_unit_goes_on_with_a_note() {
     }
     lab.write("run/rounds.jsonl", &rounds);
     let noted = lab.succeeds(&resume(2));
-    let says = "note: run: made before runs said on which vector unit";
+    let says = "note: run: made before the vector unit was written down";
     assert!(noted.stderr.contains(says), "{}", noted.stderr);
     let again = lab.succeeds(&resume(3));
     assert!(!again.stderr.contains("note: "), "{}", again.stderr);
