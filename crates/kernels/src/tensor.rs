@@ -68,10 +68,7 @@ impl Tensor {
     /// # Errors
     /// If the number of values does not match the shape.
     pub fn new(values: Vec<f32>, shape: &[usize], device: Device) -> Result<Self, Error> {
-        let values = match device {
-            Device::Cpu => Values::Cpu(values),
-            Device::Reference => Values::Reference(values.into_iter().map(f64::from).collect()),
-        };
+        let values = Values::on(device, values);
         Error::check_len("a tensor", values.len(), shape.iter().product())?;
         Ok(Self::leaf(values, shape.to_vec(), false))
     }
@@ -239,18 +236,12 @@ impl Tensor {
         let mut open: BTreeMap<u64, (Tensor, Values)> = BTreeMap::new();
         for &(tensor, upstream) in losses {
             Error::check_len("the derivatives", upstream.len(), tensor.len())?;
-            let upstream = match tensor.device() {
-                Device::Cpu => Values::Cpu(upstream.to_vec()),
-                Device::Reference => {
-                    Values::Reference(upstream.iter().map(|&value| value.into()).collect())
-                }
-            };
-            pass_on(&mut open, tensor, upstream)?;
+            pass_on(&mut open, tensor, Values::on(tensor.device(), upstream.to_vec()))?;
         }
         while let Some((age, (tensor, gradient))) = open.pop_last() {
             let Some(origin) = &tensor.0.origin else {
                 if tensor.is_tracked() {
-                    gradients.add(age, gradient)?;
+                    gradients.by_age.insert(age, gradient);
                 }
                 continue;
             };
@@ -282,6 +273,14 @@ fn pass_on(
 }
 
 impl Values {
+    /// The numbers as a device keeps them.
+    fn on(device: Device, values: Vec<f32>) -> Self {
+        match device {
+            Device::Cpu => Values::Cpu(values),
+            Device::Reference => Values::Reference(values.into_iter().map(f64::from).collect()),
+        }
+    }
+
     /// Number of values.
     pub fn len(&self) -> usize {
         match self {
@@ -335,24 +334,6 @@ impl Gradients {
     /// The gradient of a weight, if the loss depends on it.
     pub fn of(&self, weight: &Tensor) -> Option<&Values> {
         self.by_age.get(&weight.0.age)
-    }
-
-    /// Adds the gradients of another loss.
-    ///
-    /// # Errors
-    /// If they are on another device.
-    pub fn merge(&mut self, other: Gradients) -> Result<(), Error> {
-        other.by_age.into_iter().try_for_each(|(age, values)| self.add(age, values))
-    }
-
-    fn add(&mut self, age: u64, values: Values) -> Result<(), Error> {
-        match self.by_age.get_mut(&age) {
-            Some(sum) => sum.add(&values),
-            None => {
-                self.by_age.insert(age, values);
-                Ok(())
-            }
-        }
     }
 }
 

@@ -166,7 +166,6 @@ pub fn batch_loss(
     // 1. Encode images and captions.
     let images = architecture.encode_images(pass, &batch.images)?;
     let texts = architecture.encode_texts(pass, &batch.texts)?;
-    // 2. Score every image with every caption.
     if images.len() != texts.len() || images.is_empty() {
         return Err(Error::Shape {
             what: "the batch".to_owned(),
@@ -174,6 +173,7 @@ pub fn batch_loss(
             expected: "as many of both, and at least one".to_owned(),
         });
     }
+    // 2. Score every image with every caption.
     let comparison = architecture.comparison(pass.weights())?;
     let scores = comparison.scores(&images, &texts)?;
     if let Some(bad) = scores.iter().position(|score| !score.is_finite()) {

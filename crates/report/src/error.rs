@@ -1,27 +1,11 @@
 //! Errors of writing a report.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// An error of writing a report or a part of it.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A file cannot be written.
-    #[error("{}: {what}", path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// The fault.
-        what: String,
-    },
-    /// A setting is invalid.
-    #[error("{name}: {what}")]
-    Setting {
-        /// The setting.
-        name: &'static str,
-        /// The fault.
-        what: String,
-    },
-    /// An error of reading or writing data.
+    /// An error of a setting, or of reading or writing files.
     #[error(transparent)]
     Data(#[from] nextpair_data::Error),
     /// An error of reading an experiment.
@@ -34,7 +18,7 @@ pub enum Error {
 
 impl Error {
     pub(crate) fn file(path: &Path, what: impl Into<String>) -> Self {
-        Error::File { path: path.to_path_buf(), what: what.into() }
+        nextpair_data::Error::format(path, what).into()
     }
 
     pub(crate) fn io(path: &Path, error: std::io::Error) -> Self {
@@ -42,6 +26,6 @@ impl Error {
     }
 
     pub(crate) fn setting(name: &'static str, what: impl Into<String>) -> Self {
-        Error::Setting { name, what: what.into() }
+        nextpair_data::Error::Argument { name, what: what.into() }.into()
     }
 }

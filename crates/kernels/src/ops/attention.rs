@@ -94,29 +94,18 @@ impl Matching {
     /// If an item has no vectors, or vectors of other dimensions.
     pub fn scores(&self, images: &Encoded, texts: &Encoded) -> Result<Vec<f32>, Error> {
         if let (Values::Cpu(_), Values::Cpu(_)) = (images.rows.values(), texts.rows.values()) {
-            let mut out = vec![0.0; images.len() * texts.len()];
-            self.cpu_scores(images.ragged()?, texts.ragged()?, &mut out)?;
-            return Ok(out);
+            return self.cpu_scores(images.ragged()?, texts.ragged()?);
         }
         let pairs = Encoded::all_pairs(images, texts);
         Ok(self.pair_scores(&images.detached(), &texts.detached(), &pairs, None)?.to_f32s())
     }
 
-    /// The same for plain slices.
-    ///
-    /// # Errors
-    /// If an item has no vectors, or vectors of other dimensions.
-    pub fn cpu_scores(
-        &self,
-        images: Ragged<'_>,
-        texts: Ragged<'_>,
-        out: &mut [f32],
-    ) -> Result<(), Error> {
+    fn cpu_scores(&self, images: Ragged<'_>, texts: Ragged<'_>) -> Result<Vec<f32>, Error> {
         let (rows, columns) = (images.len(), texts.len());
+        let mut out = vec![0.0; rows * columns];
         if out.is_empty() {
-            return Ok(());
+            return Ok(out);
         }
-        out.fill(0.0);
         let mut part = vec![0.0; rows * columns];
         for (direction, matcher) in self.0.directions.iter().zip(self.matchers()?) {
             let (queries, contexts) = direction.asking.own_and_other(images, texts);
@@ -130,7 +119,7 @@ impl Matching {
                 }
             }
         }
-        Ok(())
+        Ok(out)
     }
 
     /// The scores of some `(image, caption)` pairs, with gradients. Scores that are `known`, from
