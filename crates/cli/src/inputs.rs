@@ -7,7 +7,9 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use nextpair::data::{Side, read_groups, read_indices};
-use nextpair::engine::{Guards, Metric, Rule, Scope, Settings, StrategyName, Weight, group_labels};
+use nextpair::engine::{
+    Fill, Guards, Metric, Rule, Scope, Settings, StrategyName, Weight, group_labels,
+};
 use nextpair::scenario::{Bow, ItemFeatures};
 use nextpair::{BagOfWords, Files, Paths};
 
@@ -109,6 +111,19 @@ pub(crate) struct SelectionArgs {
     /// Ignore similarities above the own pair's minus this share of it
     #[arg(long, value_name = "M", allow_negative_numbers = true)]
     relative_margin: Option<f64>,
+    /// Hard negatives: what fills the budget when fewer items have a hit
+    #[arg(long, value_enum, default_value_t = FillName::NearestMiss)]
+    fill: FillName,
+    /// herding, novelty: items whose cover is measured, drawn from pool and pairs [default: 2000]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    points: Option<usize>,
+    /// herding, novelty: squared distance at which an item stands for another [default: the median
+    /// to the nearest neighbour]
+    #[arg(long, value_name = "S", allow_negative_numbers = true)]
+    bandwidth: Option<f64>,
+    /// novelty, entropy: temperature of the similarities [default: 0.05 for cosines]
+    #[arg(long, value_name = "T", allow_negative_numbers = true)]
+    entropy_temperature: Option<f64>,
     /// Seed of every draw
     #[arg(long, default_value_t = 0, allow_negative_numbers = true)]
     seed: u64,
@@ -146,6 +161,12 @@ enum ScopeName {
 enum WeightName {
     Surplus,
     Count,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum FillName {
+    NearestMiss,
+    Index,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -279,6 +300,15 @@ impl SelectionArgs {
         };
         // Check here: a strategy that does not use hits never builds the rule that checks them.
         guards.check()?;
+        let covers = self.strategy.needs().queries;
+        ensure!(covers || self.points.is_none(), "--points is for herding and novelty");
+        ensure!(covers || self.bandwidth.is_none(), "--bandwidth is for herding and novelty");
+        ensure!(
+            self.entropy_temperature.is_none()
+                || matches!(self.strategy, StrategyName::Entropy | StrategyName::Novelty),
+            "--entropy-temperature is for entropy and novelty"
+        );
+        let usual = Settings::default();
         Ok(Settings {
             scope: self.scope(pairs)?,
             top_k: self.top_k,
@@ -290,6 +320,13 @@ impl SelectionArgs {
             guards,
             seed: self.seed,
             explain: self.explain,
+            fill: match self.fill {
+                FillName::NearestMiss => Fill::NearestMiss,
+                FillName::Index => Fill::Index,
+            },
+            points: self.points.unwrap_or(usual.points),
+            bandwidth: self.bandwidth,
+            temperature: self.entropy_temperature,
         })
     }
 

@@ -1,5 +1,6 @@
 //! Files of picks. The extension of the name chooses the format.
 
+use std::collections::BTreeMap;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -36,6 +37,8 @@ pub(crate) struct Row {
     score: f64,
     hits: Option<u32>,
     why: Vec<Why>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    facts: BTreeMap<&'static str, f64>,
 }
 
 #[derive(Serialize)]
@@ -67,6 +70,7 @@ pub(crate) fn rows(
         score: pick.score,
         hits: pick.hits,
         why: pick.why.iter().map(why).collect(),
+        facts: pick.facts.iter().map(|fact| (fact.name, fact.value)).collect(),
     };
     picks.picks.iter().enumerate().map(row).collect()
 }
@@ -153,13 +157,18 @@ fn write_jsonl(out: &mut impl Write, rows: &[Row]) -> io::Result<()> {
 }
 
 fn write_csv(out: &mut impl Write, rows: &[Row]) -> Result<()> {
-    writeln!(out, "rank,index,id,score,hits,why")?;
+    writeln!(out, "rank,index,id,score,hits,why,facts")?;
     for row in rows {
         let hits = row.hits.map(|hits| hits.to_string()).unwrap_or_default();
         // Ids come from anywhere, and spreadsheets run formulas: guard against them.
         let (id, why) = (queue::guarded(&row.id), serde_json::to_string(&row.why)?);
         let (id, why) = (csv_cell(&id), csv_cell(&why));
-        writeln!(out, "{},{},{id},{},{hits},{why}", row.rank, row.index, row.score)?;
+        let facts = match row.facts.is_empty() {
+            true => String::new(),
+            false => serde_json::to_string(&row.facts)?,
+        };
+        let facts = csv_cell(&facts);
+        writeln!(out, "{},{},{id},{},{hits},{why},{facts}", row.rank, row.index, row.score)?;
     }
     Ok(())
 }
@@ -181,6 +190,7 @@ const SCHEMA: &str = "message picks {
             }
         }
     }
+    optional binary facts (JSON);
 }";
 
 fn write_parquet(out: &mut (impl Write + Send), rows: &[Row]) -> Result<()> {
@@ -217,6 +227,11 @@ fn write_parquet(out: &mut (impl Write + Send), rows: &[Row]) -> Result<()> {
         let values: Vec<f64> = reasons().map(value).collect();
         column::<DoubleType, _>(&mut group, &values, defined, repeated)?;
     }
+    let facts = rows.iter().filter(|row| !row.facts.is_empty());
+    let facts: Result<Vec<String>, _> = facts.map(|row| serde_json::to_string(&row.facts)).collect();
+    let facts: Vec<ByteArray> = facts?.iter().map(|text| text.as_str().into()).collect();
+    let present: Vec<i16> = rows.iter().map(|row| i16::from(!row.facts.is_empty())).collect();
+    column::<ByteArrayType, _>(&mut group, &facts, Some(&present), None)?;
     group.close()?;
     file.close()?;
     Ok(())
@@ -266,7 +281,7 @@ mod tests {
             threshold: 0.25,
             surplus: 0.25,
         };
-        Row { rank: 1, index: 7, id: id.into(), score: 0.25, hits: Some(1), why: vec![why] }
+        Row { rank: 1, index: 7, id: id.into(), score: 0.25, hits: Some(1), why: vec![why], facts: BTreeMap::new() }
     }
 
     #[test]

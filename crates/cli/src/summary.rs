@@ -71,7 +71,10 @@ impl Summary {
             say!("hard neg.   {share:.1} % of the pool has a hit");
         }
         if let Some(without @ 1..) = self.picks_without_hit {
-            say!("no hit      {without} picks fill the budget without one");
+            say!(
+                "no hit      {without} of the picks have none: fewer items have a hit than the budget \
+                 asks for"
+            );
         }
         let peak = self.peak_bytes.map(|p| format!(", peak {}", megabytes(p))).unwrap_or_default();
         say!("time        {:.2} s{peak}", self.seconds);

@@ -13,6 +13,8 @@ mod sheet;
 mod shown;
 mod tasks;
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 pub use answer_log::{AnswerLog, Appended};
@@ -44,6 +46,9 @@ pub struct Task {
     /// The strongest of these.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub why: Vec<Why>,
+    /// More numbers about the pick, for strategies that have any.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub facts: BTreeMap<String, f64>,
 }
 
 /// Tasks to annotate together.

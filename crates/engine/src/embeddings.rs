@@ -3,6 +3,7 @@
 use half::f16;
 use nextpair_core::{Dtype, Element};
 
+use crate::packed::Packed;
 use crate::screen::{Planner, Route, Scale, Source, gamma, product};
 use crate::similarity::{Sieve, Similarity};
 use crate::{Error, Vectors};
@@ -108,6 +109,33 @@ impl Similarity for Embeddings {
             }
         }
         Ok(())
+    }
+
+    fn exact_tile(&self, rows: &[u32], columns: &[u32], out: &mut [f64]) -> Result<(), Error> {
+        let dim = self.rows.dim();
+        let mut own = vec![0.0; rows.len() * dim];
+        for (&row, own) in rows.iter().zip(own.chunks_exact_mut(dim)) {
+            self.rows.matrix().read_f64(row as usize, own);
+        }
+        let packed = Packed::new(dim, columns.len(), |at, out| {
+            self.columns.matrix().read_f64(columns[at] as usize, out);
+        });
+        packed.products(&own, out);
+        if self.metric == Metric::Cosine && !columns.is_empty() {
+            for (&row, out) in rows.iter().zip(out.chunks_exact_mut(columns.len())) {
+                for (out, &column) in out.iter_mut().zip(columns) {
+                    *out /= self.rows.norm(row as usize) * self.columns.norm(column as usize);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn scale(&self) -> f64 {
+        match self.metric {
+            Metric::Cosine => 1.0,
+            Metric::Dot => self.rows.longest() * self.columns.longest(),
+        }
     }
 
     fn sieve<'a>(

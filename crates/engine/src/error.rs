@@ -208,6 +208,23 @@ pub enum Error {
         /// NaN or an infinity.
         value: f64,
     },
+    /// A setting that must be above zero.
+    #[error("{setting} is {value}; it must be a number above 0")]
+    NotPositive {
+        /// The setting.
+        setting: &'static str,
+        /// Its value.
+        value: f64,
+    },
+    /// Queries for a strategy that would ignore them.
+    #[error("{strategy} does not look at queries; herding and novelty do")]
+    QueriesUnread {
+        /// The strategy.
+        strategy: &'static str,
+    },
+    /// Embeddings of queries without embeddings to compare them with.
+    #[error("queries are embeddings, but the pool is not")]
+    QueriesWithoutEmbeddings,
     /// A guard that is NaN or infinite.
     #[error("{guard} is {value}; a finite number is needed")]
     BadGuard {

@@ -1,10 +1,11 @@
 //! One vector per item, computed from its local vectors, for strategies that use distances.
 
-use nextpair_core::{Dtype, Matrix, Silent, Spill, draw};
+use nextpair_core::{Dtype, Matrix, Spill, draw};
 use rayon::prelude::*;
 
 use crate::error::unless_stopped;
-use crate::kcenter::{nearest, nearest_within};
+use crate::clusters::k_means;
+use crate::kcenter::nearest_within;
 use crate::{Error, Progress, Vectors};
 
 /// Items whose features are computed together.
@@ -69,8 +70,8 @@ impl BagOfWords {
     }
 }
 
+/// Purpose of the draw of local vectors.
 const SAMPLED: u64 = 3;
-const FIRST_CENTROIDS: u64 = 4;
 
 /// Local vectors assigned to words together.
 const LOCALS: usize = 1 << 18;
@@ -124,8 +125,7 @@ pub fn visual_words(
     })
 }
 
-/// Lloyd's k-means from a seeded choice of vectors. A cluster that loses all its vectors keeps its
-/// centroid. `points` reads the drawn vectors.
+/// k-means on drawn vectors, which `points` reads.
 fn fit(
     vectors: usize,
     settings: BagOfWords,
@@ -140,37 +140,8 @@ fn fit(
         return Err(Error::TooFewVectors { clusters: settings.clusters, vectors });
     }
     let points = points(&draw::sample(settings.seed, SAMPLED, vectors, sample));
-    let dim = points.dim();
     let points = Vectors::new(points, "the sampled local vectors")?;
-    let first = draw::sample(settings.seed, FIRST_CENTROIDS, sample, settings.clusters);
-    let mut centroids = points.matrix().gather(&first);
-    let mut words = Vec::new();
-    let mut point = vec![0.0; dim];
-    for _ in 0..settings.iterations {
-        let near =
-            nearest(&Vectors::new(centroids.clone(), "the clusters")?, &points, &Silent(progress))?;
-        let now: Vec<u32> = near.into_iter().map(|(word, _)| word).collect();
-        if now == words {
-            break;
-        }
-        words = now;
-        let mut sums = vec![0.0; settings.clusters * dim];
-        let mut counts = vec![0u32; settings.clusters];
-        for (row, &word) in words.iter().enumerate() {
-            counts[word as usize] += 1;
-            points.matrix().read_f64(row, &mut point);
-            let sum = &mut sums[word as usize * dim..][..dim];
-            sum.iter_mut().zip(&point).for_each(|(s, v)| *s += v);
-        }
-        for (word, (sum, count)) in sums.chunks_exact_mut(dim).zip(counts).enumerate() {
-            match count {
-                0 => centroids.read_f64(word, sum),
-                _ => sum.iter_mut().for_each(|s| *s /= count as f64),
-            }
-        }
-        centroids = Matrix::from_f64(dim, &sums);
-    }
-    Ok(centroids)
+    k_means(&points, settings.clusters, settings.iterations, settings.seed, progress)
 }
 
 /// Counts, for each item, the local vectors nearest to each centroid. The result lies in a

@@ -23,16 +23,23 @@
 //! # Ok::<(), nextpair_engine::Error>(())
 //! ```
 
+mod canonical;
+mod centred;
+mod clusters;
+mod cover;
 mod distance;
 mod embeddings;
 mod error;
 mod features;
 mod groups;
+mod highest;
 mod kcenter;
 mod lazy;
 mod memory;
+mod packed;
 mod partial;
 mod picks;
+mod points;
 mod problem;
 mod recall;
 pub mod reference;
@@ -45,6 +52,7 @@ mod strategy;
 mod threshold;
 mod top;
 mod vectors;
+mod widest;
 
 pub use embeddings::{Embeddings, Metric};
 pub use error::{Error, IndexSet};
@@ -56,10 +64,10 @@ pub use kcenter::{k_center, nearest};
 pub use memory::Size;
 pub use nextpair_core::{Draws, Progress};
 pub use partial::Partial;
-pub use picks::{Pick, Picks, Reason};
-pub use problem::{Features, Matching, Problem, ProblemBuilder};
+pub use picks::{Fact, Pick, Picks, Reason};
+pub use problem::{Features, Matching, Problem, ProblemBuilder, Queries};
 pub use recall::{Ranks, Recall, ranks};
-pub use rule::{Guards, Rule, Scope, Settings, Weight};
+pub use rule::{Fill, Guards, Rule, Scope, Settings, Weight};
 pub use score::Hit;
 pub use screen::{Code, Route, product};
 pub use shard::Shard;

@@ -39,6 +39,21 @@ impl Size {
         self.search(items.min(COLUMNS_AT_ONCE)) + 64 * items + picked
     }
 
+    /// Memory of a greedy cover.
+    pub(crate) fn cover(&self) -> usize {
+        let points = 16 * 2000 * self.dim;
+        let blocks = self.threads * 4 * ROW_BLOCK * (3 * self.dim + 1024);
+        // Kernel values of candidates, up to their limit.
+        let known = (self.pool * 2000 * 16).min(256 << 20);
+        self.search(2000) + points + blocks + 56 * self.pool + known
+    }
+
+    /// Memory of k-means with `clusters`.
+    pub(crate) fn clusters(&self, clusters: usize) -> usize {
+        let sample = self.pool.min(clusters.max(30_000));
+        8 * sample * self.dim + 24 * clusters * self.dim + 32 * self.pool + self.search(16_384)
+    }
+
     /// Memory of a search with `columns` prepared, on all threads.
     fn search(&self, columns: usize) -> usize {
         let tiles = self.threads * (ROW_BLOCK * (self.dim * 6 + 4096) + (1 << 20));

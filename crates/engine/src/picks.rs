@@ -16,6 +16,11 @@ pub struct Picks {
 }
 
 impl Picks {
+    /// Picks of a strategy that does not look at hits.
+    pub fn of(picks: Vec<Pick>, pool: usize) -> Self {
+        Picks { picks, pool, hard_negatives: None, thresholds: Vec::new() }
+    }
+
     /// Percentage of the pool with at least one hit (Table 4 of the paper).
     pub fn hard_negative_share(&self) -> Option<f64> {
         self.hard_negatives.map(|count| 100.0 * count as f64 / self.pool as f64)
@@ -44,9 +49,25 @@ pub struct Pick {
     pub hits: Option<u32>,
     /// Its strongest hits.
     pub why: Vec<Reason>,
+    /// More numbers about it, for strategies that have any.
+    pub facts: Vec<Fact>,
+}
+
+/// A named number about a pick.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Fact {
+    /// What it counts.
+    pub name: &'static str,
+    /// The number.
+    pub value: f64,
 }
 
 impl Pick {
+    /// A pick without hits.
+    pub fn new(index: u32, score: f64) -> Self {
+        Pick { index, score, hits: None, why: Vec::new(), facts: Vec::new() }
+    }
+
     /// The order of picks: falling score, then rising index.
     pub(crate) fn before(&self, other: &Pick) -> Ordering {
         other.score.total_cmp(&self.score).then(self.index.cmp(&other.index))

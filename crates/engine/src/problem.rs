@@ -9,8 +9,8 @@ use nextpair_core::{Matrix, Side};
 
 use crate::error::unless_stopped;
 use crate::{
-    Error, Partial, Picks, Progress, Rule, Shard, Sharded, Similarity, Strategy, StrategyName,
-    Weight, require_finite,
+    Error, Partial, Picks, Progress, Rule, Settings, Shard, Sharded, Similarity, Strategy,
+    StrategyName, Weight, require_finite,
 };
 pub use builder::ProblemBuilder;
 
@@ -33,9 +33,8 @@ pub struct Problem {
     features: Option<Features>,
     /// Whether every number of the features has been checked.
     features_checked: bool,
-    weight: Weight,
-    explain: usize,
-    seed: u64,
+    queries: Option<Queries>,
+    settings: Arc<Settings>,
     /// Input matrices, whose files must not change during the work.
     inputs: Vec<Matrix>,
 }
@@ -58,6 +57,15 @@ pub struct Features {
     pub pool: Matrix,
     /// Features of the paired set.
     pub paired: Matrix,
+}
+
+/// Similarities to what people search for, for strategies that [cover](StrategyName::Herding) it.
+#[derive(Clone)]
+pub struct Queries {
+    /// Pool items (rows) against queries (columns).
+    pub pool: Arc<dyn Similarity>,
+    /// The items of the paired [features](Features::paired) (rows) against the same queries.
+    pub paired: Arc<dyn Similarity>,
 }
 
 impl Problem {
@@ -114,19 +122,29 @@ impl Problem {
         self.features.as_ref().ok_or(Error::NoFeatures { strategy: "this strategy" })
     }
 
+    /// Returns the similarities to queries, if there are any.
+    pub fn queries(&self) -> Option<&Queries> {
+        self.queries.as_ref()
+    }
+
+    /// The settings. [`Sharded::finish`] knows them too.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
     /// Seed of every draw.
     pub fn seed(&self) -> u64 {
-        self.seed
+        self.settings.seed
     }
 
     /// Weight of a hit. [`Sharded::finish`] knows it even without the similarities.
     pub fn weight(&self) -> Weight {
-        self.weight
+        self.settings.weight
     }
 
     /// How many of the strongest hits to report for each pick. [`Sharded::finish`] knows it too.
     pub fn explain(&self) -> usize {
-        self.explain
+        self.settings.explain
     }
 
     /// The same problem for some items of the pool.
@@ -178,6 +196,7 @@ impl Problem {
             self.check_features()?;
             self.check_matching(strategy)?;
             self.check_needed_features(strategy)?;
+            self.check_queries(strategy)?;
             let picks = strategy.select(self, budget, progress)?;
             self.check_picks(strategy, budget, picks)
         })
@@ -239,6 +258,13 @@ impl Problem {
     fn check_needed_features(&self, strategy: &dyn Strategy) -> Result<(), Error> {
         if strategy.needs().features && self.features.is_none() {
             return Err(Error::NoFeatures { strategy: strategy.name() });
+        }
+        Ok(())
+    }
+
+    fn check_queries(&self, strategy: &dyn Strategy) -> Result<(), Error> {
+        if self.queries.is_some() && !strategy.needs().queries {
+            return Err(Error::QueriesUnread { strategy: strategy.name() });
         }
         Ok(())
     }

@@ -5,6 +5,12 @@
 
 use std::collections::HashMap;
 
+use nextpair_core::draw;
+
+use crate::canonical::{exp, ln};
+use crate::points::{
+    CLOSEST_QUERIES, NEIGHBOURS, POINTS, QUERY_SLOPE, SAMPLED_ITEMS, SMALLEST_BANDWIDTH,
+};
 use crate::{Guards, Metric, Weight};
 
 /// The similarity of two vectors: float64, ascending dimension.
@@ -124,11 +130,13 @@ pub fn order(scores: &[f64]) -> Vec<usize> {
     order
 }
 
-/// Greedy coverage: indices and gains.
+/// Greedy coverage: indices and gains. When no item gains anything, the rest follows by falling
+/// `fillers`.
 pub fn coverage(
     hits: &[Vec<(usize, f64)>],
     xi: &[f64],
     weight: Weight,
+    fillers: &[f64],
     budget: usize,
 ) -> Vec<(usize, f64)> {
     let mut level = xi.to_vec();
@@ -156,9 +164,9 @@ pub fn coverage(
         }
         picks.push((i, gain));
     }
-    for i in order(&scores(hits, xi, Weight::Surplus)) {
+    for i in order(fillers) {
         if picks.len() < budget && !picks.iter().any(|&(picked, _)| picked == i) {
-            picks.push((i, 0.0));
+            picks.push((i, fillers[i].min(0.0)));
         }
     }
     picks
@@ -187,6 +195,136 @@ pub fn k_center(centres: &[Vec<f64>], items: &[Vec<f64>], budget: usize) -> Vec<
         picks.push((i, square.sqrt()));
     }
     picks
+}
+
+/// How far each item without a hit is from its nearest one, as a number that is at most 0.
+pub fn nearest_miss(row: &[f64], anchors: &[usize], xi: &[f64]) -> f64 {
+    let misses = anchors.iter().zip(xi).map(|(&j, xi)| row[j] - xi);
+    misses.filter(|&miss| miss <= 0.0).fold(f64::MIN, f64::max)
+}
+
+/// The entropy of `softmax(values / temperature)`.
+pub fn entropy(values: &[f64], temperature: f64) -> f64 {
+    let highest = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let (mut sum, mut weighted) = (0.0, 0.0);
+    for value in values {
+        let z = (value - highest) / temperature;
+        sum += exp(z);
+        weighted += z * exp(z);
+    }
+    f64::max(ln(sum) - weighted / sum, 0.0)
+}
+
+/// The items and settings of a greedy cover.
+pub struct Herd<'a> {
+    /// Features of the pool.
+    pub pool: &'a [Vec<f64>],
+    /// Features of the paired set.
+    pub paired: &'a [Vec<f64>],
+    /// Number of points.
+    pub points: usize,
+    /// Width of the kernel; the median rule without one.
+    pub bandwidth: Option<f64>,
+    /// Seed of the draws.
+    pub seed: u64,
+    /// Weights of the pool items.
+    pub weights: &'a [f64],
+    /// The weight of everything paired.
+    pub paired_weight: f64,
+    /// Similarities of every item, of the pool and then of the paired set, to queries.
+    pub queries: Option<&'a [Vec<f64>]>,
+}
+
+impl Herd<'_> {
+    /// Greedy cover: indices, gains, and the number of points that each pick covers better.
+    pub fn cover(&self, budget: usize) -> Vec<(usize, f64, usize)> {
+        let all: Vec<&Vec<f64>> = self.pool.iter().chain(self.paired).collect();
+        let dim = all[0].len();
+        let points = draw::sample(self.seed, POINTS, all.len(), self.points);
+        let mut mean = vec![0.0; dim];
+        for &v in &points {
+            mean.iter_mut().zip(all[v as usize]).for_each(|(mean, x)| *mean += x);
+        }
+        mean.iter_mut().for_each(|mean| *mean /= points.len() as f64);
+        let centred: Vec<Vec<f64>> =
+            all.iter().map(|x| x.iter().zip(&mean).map(|(x, mean)| x - mean).collect()).collect();
+        let length = |x: &Vec<f64>| x.iter().map(|x| x * x).sum::<f64>().sqrt();
+        let cosine = |a: usize, b: usize| {
+            let (x, y) = (&centred[a], &centred[b]);
+            let product = x.iter().zip(y).fold(0.0, |sum, (x, y)| sum + x * y);
+            let lengths = length(x) * length(y);
+            if lengths > 0.0 { product / lengths } else { 0.0 }
+        };
+        let square = |a: usize, b: usize| f64::max(2.0 - 2.0 * cosine(a, b), 0.0);
+        let bandwidth = self.bandwidth.unwrap_or_else(|| {
+            let sample = draw::sample(self.seed, SAMPLED_ITEMS, all.len(), NEIGHBOURS);
+            let nearest = |&a: &u32| {
+                let others = (0..all.len()).filter(|&b| b != a as usize);
+                others.map(|b| square(a as usize, b)).fold(f64::INFINITY, f64::min)
+            };
+            let mut squares: Vec<f64> = sample.iter().map(nearest).collect();
+            squares.retain(|square| square.is_finite());
+            squares.sort_by(f64::total_cmp);
+            squares.get(squares.len() / 2).map_or(0.0, |&median| median).max(SMALLEST_BANDWIDTH)
+        });
+        let kernel = |a: usize, b: usize| exp(-square(a, b) / bandwidth);
+        let asked = self.asked_for(&points);
+        let mut levels: Vec<f64> = points
+            .iter()
+            .map(|&v| {
+                let paired = self.pool.len()..all.len();
+                paired.map(|p| self.paired_weight * kernel(p, v as usize)).fold(0.0, f64::max)
+            })
+            .collect();
+        let mut picks: Vec<(usize, f64, usize)> = Vec::new();
+        while picks.len() < budget.min(self.pool.len()) {
+            let mut best: Option<(usize, f64)> = None;
+            for i in (0..self.pool.len()).filter(|i| picks.iter().all(|pick| pick.0 != *i)) {
+                let mut gain = 0.0;
+                for (at, &v) in points.iter().enumerate() {
+                    let value = self.weights[i] * kernel(i, v as usize);
+                    if value > levels[at] {
+                        gain += asked[at] * (value - levels[at]);
+                    }
+                }
+                if best.is_none_or(|(_, highest)| gain > highest) {
+                    best = Some((i, gain));
+                }
+            }
+            let Some((i, gain)) = best else { break };
+            let mut covered = 0;
+            for (at, &v) in points.iter().enumerate() {
+                let value = self.weights[i] * kernel(i, v as usize);
+                if value > levels[at] {
+                    levels[at] = value;
+                    covered += 1;
+                }
+            }
+            picks.push((i, gain, covered));
+        }
+        picks
+    }
+
+    /// Weights of points by their similarity to the queries.
+    fn asked_for(&self, points: &[u32]) -> Vec<f64> {
+        let Some(queries) = self.queries else { return vec![1.0; points.len()] };
+        let mean = |&v: &u32| {
+            let mut values = queries[v as usize].clone();
+            values.sort_by(|a, b| b.total_cmp(a));
+            values.truncate(CLOSEST_QUERIES);
+            values.iter().fold(0.0, |sum, value| sum + value) / values.len() as f64
+        };
+        let means: Vec<f64> = points.iter().map(mean).collect();
+        let count = means.len() as f64;
+        let mean = means.iter().fold(0.0, |sum, value| sum + value) / count;
+        let square = means.iter().fold(0.0, |sum, v| sum + (v - mean) * (v - mean)) / count;
+        let deviation = square.sqrt();
+        let weight = |value: &f64| match deviation {
+            0.0 => 1.0,
+            _ => exp(QUERY_SLOPE * ((value - mean) / deviation)),
+        };
+        means.iter().map(weight).collect()
+    }
 }
 
 /// Answers to one query, best first: falling value, ties to the higher index.

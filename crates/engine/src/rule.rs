@@ -59,6 +59,16 @@ impl Guards {
     }
 }
 
+/// How to fill a batch if fewer items have a hit than the budget asks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Fill {
+    /// The items that come closest to a hit.
+    #[default]
+    NearestMiss,
+    /// The first items of the pool.
+    Index,
+}
+
 /// Which pairs are anchors and which are rivals.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Scope {
@@ -96,6 +106,32 @@ pub struct Settings {
     pub seed: u64,
     /// How many of the strongest hits to report for each pick.
     pub explain: usize,
+    /// How to fill a batch when the hits run out.
+    pub fill: Fill,
+    /// Number of points that `herding` and `novelty` cover, drawn from the pool and the paired set.
+    pub points: usize,
+    /// Width of their kernel, as a squared distance between directions. By default, the median
+    /// squared distance of an item to its nearest neighbour.
+    pub bandwidth: Option<f64>,
+    /// Temperature of the entropy of similarities. By default 0.05 for cosines.
+    pub temperature: Option<f64>,
+}
+
+impl Settings {
+    /// Fails if a number is impossible for any paired set.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        if self.points == 0 {
+            return Err(Error::NotPositive { setting: "points", value: 0.0 });
+        }
+        for (setting, value) in
+            [("bandwidth", self.bandwidth), ("entropy-temperature", self.temperature)]
+        {
+            if let Some(value) = value.filter(|value| !(value.is_finite() && *value > 0.0)) {
+                return Err(Error::NotPositive { setting, value });
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Default for Settings {
@@ -108,6 +144,10 @@ impl Default for Settings {
             guards: Guards::default(),
             seed: 0,
             explain: 3,
+            fill: Fill::default(),
+            points: 2000,
+            bandwidth: None,
+            temperature: None,
         }
     }
 }

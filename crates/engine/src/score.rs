@@ -5,10 +5,11 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use crate::error::unless_stopped;
+use crate::highest::nearest_misses;
 use crate::picks::{Pick, Reason, keep_best};
 use crate::similarity::{Sieve, exact_rows, exact_values, row_block};
 use crate::threshold::thresholds;
-use crate::{Error, Matching, Problem, Progress, Weight};
+use crate::{Error, Fill, Matching, Problem, Progress, Weight};
 
 /// One hit of a pool item.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -33,6 +34,8 @@ pub(crate) struct Scorer<'a> {
 /// Scores of all items of a problem.
 pub(crate) struct Scores {
     first: u32,
+    /// The sum of surpluses. Of an item without a hit, how far it is from one, as a negative number,
+    /// once that is known.
     surplus: Vec<f64>,
     hits: Vec<u32>,
 }
@@ -117,6 +120,25 @@ impl<'a> Scorer<'a> {
         Ok(Scores { first: self.problem.items().start, surplus, hits })
     }
 
+    /// Tells items without a hit apart, if `keep` are wanted and fewer have one: how far each is
+    /// from its nearest hit.
+    pub(crate) fn fill(&self, scores: &mut Scores, keep: usize) -> Result<(), Error> {
+        let fill = self.problem.settings().fill;
+        if fill == Fill::Index || scores.hard_negatives() >= keep as u64 {
+            return Ok(());
+        }
+        let items = self.problem.items().zip(&scores.hits);
+        let without: Vec<u32> = items.filter(|(_, hits)| **hits == 0).map(|(item, _)| item).collect();
+        let rows: Vec<u32> = without.iter().map(|&item| self.problem.row(item)).collect();
+        self.progress.start("misses", rows.len() as u64 * self.thresholds.len() as u64);
+        let pool = &*self.matching.pool;
+        let misses = nearest_misses(pool, &rows, self.anchors(), &self.thresholds, self.progress)?;
+        for (item, miss) in without.into_iter().zip(misses) {
+            scores.set(item, miss, 0);
+        }
+        Ok(())
+    }
+
     /// The sum of surpluses, anchors ascending.
     pub(crate) fn surplus(&self, hits: &[Hit]) -> f64 {
         hits.iter().map(|hit| hit.similarity - self.thresholds[hit.position as usize]).sum()
@@ -153,14 +175,12 @@ impl Scores {
 
     /// The best `keep` items by `weight`.
     pub(crate) fn best(&self, weight: Weight, keep: usize) -> Vec<Pick> {
-        let pick = |(i, (&surplus, &hits)): (usize, (&f64, &u32))| Pick {
-            index: self.first + i as u32,
-            score: match weight {
-                Weight::Surplus => surplus,
-                Weight::Count => hits as f64,
-            },
-            hits: Some(hits),
-            why: Vec::new(),
+        let pick = |(i, (&surplus, &hits)): (usize, (&f64, &u32))| {
+            let score = match weight {
+                Weight::Count if hits > 0 => f64::from(hits),
+                _ => surplus,
+            };
+            Pick { hits: Some(hits), ..Pick::new(self.first + i as u32, score) }
         };
         keep_best(self.surplus.iter().zip(&self.hits).enumerate().map(pick), keep)
     }

@@ -24,6 +24,21 @@ pub trait Similarity: Send + Sync {
     /// Writes the canonical similarities of one row and some columns to `out`.
     fn exact(&self, row: u32, columns: &[u32], out: &mut [f64]) -> Result<(), Error>;
 
+    /// Writes the canonical similarities of `rows` x `columns` to `out`, row by row. Override it if
+    /// there is a faster way than one row at a time.
+    fn exact_tile(&self, rows: &[u32], columns: &[u32], out: &mut [f64]) -> Result<(), Error> {
+        if columns.is_empty() {
+            return Ok(());
+        }
+        let of_rows = out.chunks_exact_mut(columns.len());
+        rows.iter().zip(of_rows).try_for_each(|(&row, out)| self.exact(row, columns, out))
+    }
+
+    /// A high similarity, to which temperatures are relative: 1 for cosines.
+    fn scale(&self) -> f64 {
+        1.0
+    }
+
     /// Prepares the search for high similarities to `columns`. Override it if there is a faster way
     /// than tiles to rule out pairs.
     ///
@@ -93,6 +108,24 @@ impl<S: Similarity + ?Sized> Sieve for TileSieve<'_, S> {
         }
         found.sort_unstable();
         Ok(found)
+    }
+}
+
+/// The exact similarities of some rows and columns, row by row, each checked to be finite.
+pub(crate) fn exact_block(
+    similarity: &dyn Similarity,
+    rows: &[u32],
+    columns: &[u32],
+) -> Result<Vec<f64>, Error> {
+    let mut values = vec![0.0; rows.len() * columns.len()];
+    similarity.exact_tile(rows, columns, &mut values)?;
+    match values.iter().position(|value| !value.is_finite()) {
+        None => Ok(values),
+        Some(bad) => Err(Error::SimilarityNotFinite {
+            row: rows[bad / columns.len()] as usize,
+            column: columns[bad % columns.len()] as usize,
+            value: values[bad],
+        }),
     }
 }
 
@@ -192,5 +225,9 @@ impl Similarity for Given {
             *out = self.values[row as usize * self.columns + column as usize];
         }
         Ok(())
+    }
+
+    fn scale(&self) -> f64 {
+        self.largest.max(1.0)
     }
 }

@@ -1,10 +1,19 @@
 //! Strategies: one file each, one line in the table below.
 
+mod by_score;
 mod core_set;
+mod core_set_margin;
 mod coverage;
+mod entropy;
 mod hard_negative;
+mod herding;
 mod hybrid;
+mod least_similar;
+mod margin;
+mod novelty;
 mod random;
+mod stratified;
+mod typical;
 
 use crate::problem::pieces_of;
 use crate::{Error, Partial, Picks, Problem, Progress, Size};
@@ -58,6 +67,8 @@ pub struct Needs {
     pub matching: bool,
     /// One vector per item.
     pub features: bool,
+    /// Whether it looks at queries, if there are any.
+    pub queries: bool,
 }
 
 /// A strategy that can score the pool piece by piece.
@@ -109,6 +120,22 @@ strategies! {
     Coverage => coverage::Coverage;
     /// Hard negatives that are far from each other.
     Hybrid => hybrid::Hybrid;
+    /// Items that stand for many others that nothing paired stands for.
+    Herding => herding::Herding;
+    /// The same, where items count more that the model cannot place.
+    Novelty => novelty::Novelty;
+    /// Items that the model finds similar to many anchors alike.
+    Entropy => entropy::Entropy;
+    /// Items whose two most similar anchors are nearly as similar.
+    Margin => margin::Margin;
+    /// Items unlike every anchor.
+    LeastSimilar => least_similar::LeastSimilar;
+    /// One item at random of each cluster.
+    Stratified => stratified::Stratified;
+    /// The item in the densest place of each cluster without a pair (TypiClust).
+    Typical => typical::Typical;
+    /// The smallest margins among items far from each other.
+    CoreSetMargin => core_set_margin::CoreSetMargin;
 }
 
 impl StrategyName {

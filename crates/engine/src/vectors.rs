@@ -97,6 +97,11 @@ impl Vectors {
         self.norms[item]
     }
 
+    /// The largest norm.
+    pub fn longest(&self) -> f64 {
+        self.norms.iter().copied().fold(0.0, f64::max)
+    }
+
     /// The canonical dot products of `x` with the vectors of `items`: float64, ascending dimension.
     pub fn dots(&self, x: &[f64], items: &[u32], out: &mut [f64]) {
         self.folds(x, items, out, |x, y| x * y);

@@ -201,6 +201,19 @@ impl<C: Comparison> Similarity for Tiles<C> {
         out.iter_mut().zip(values).for_each(|(out, value)| *out = f64::from(value));
         Ok(())
     }
+
+    /// Tiles are canonical.
+    fn exact_tile(
+        &self,
+        rows: &[u32],
+        columns: &[u32],
+        out: &mut [f64],
+    ) -> Result<(), engine::Error> {
+        let mut values = vec![0.0; out.len()];
+        self.tile(rows, columns, &mut values)?;
+        out.iter_mut().zip(values).for_each(|(out, value)| *out = f64::from(value));
+        Ok(())
+    }
 }
 
 /// Order embeddings canonically: double precision, ascending dimension.

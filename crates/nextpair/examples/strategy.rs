@@ -17,7 +17,7 @@ impl Strategy for LeastSimilar {
     }
 
     fn needs(&self) -> Needs {
-        Needs { matching: true, features: false }
+        Needs { matching: true, ..Needs::default() }
     }
 
     fn select(
@@ -37,7 +37,7 @@ impl Strategy for LeastSimilar {
             }
             matching.pool.exact(problem.row(index), anchors, &mut similarities)?;
             let best = similarities.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-            picks.push(Pick { index, score: -best, hits: None, why: Vec::new() });
+            picks.push(Pick::new(index, -best));
             progress.advance(1);
         }
         // Most wanted first; the sort is stable, so ties go to the lower index.

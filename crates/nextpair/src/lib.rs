@@ -124,7 +124,7 @@
 //!
 //! impl Strategy for Oldest {
 //!     fn needs(&self) -> Needs {
-//!         Needs { matching: false, features: false }
+//!         Needs::default()
 //!     }
 //!
 //!     fn select(

@@ -200,6 +200,7 @@ impl Fixture {
                 score: 1.0 / rank as f64,
                 hits: looks.then_some(3),
                 why: if looks { vec![why; 3] } else { Vec::new() },
+                facts: Default::default(),
             }
         };
         queue::write(&path, &(1..=8).map(task).collect::<Vec<_>>()).unwrap();

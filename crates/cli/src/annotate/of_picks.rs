@@ -1,6 +1,6 @@
 //! A file of picks, as a source of the annotation app.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,6 +30,8 @@ struct Pick {
     score: f64,
     hits: Option<u32>,
     why: Vec<Reason>,
+    #[serde(default)]
+    facts: BTreeMap<String, f64>,
 }
 
 /// A pair that the model would confuse a pick with, by its name in the selection.
@@ -133,6 +135,7 @@ fn selected(path: &Path, text: &str, dataset: &Dataset) -> Result<Vec<Task>> {
         score: pick.score,
         hits: pick.hits,
         why: pick.why.iter().filter_map(|reason| why(reason, items, &known)).collect(),
+        facts: pick.facts.clone(),
     };
     Ok(picks.iter().map(task).collect())
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, ensure};
 use nextpair::data::Matrix;
 use nextpair::engine::{
-    Embeddings, Given, Metric, Problem, Scope, Settings, Similarity, StrategyName, Vectors, Weight,
+    Fill, Embeddings, Given, Metric, Problem, Scope, Settings, Similarity, StrategyName, Vectors, Weight,
     histograms, k_center, mean_features, nearest,
 };
 
@@ -81,7 +81,8 @@ fn one_setting(
             (Scope::Given { anchors: anchors.clone(), rivals }, anchors)
         }
     };
-    let settings = Settings { scope, top_k, weight, ..Settings::default() };
+    let fill = Fill::Index;
+    let settings = Settings { scope, top_k, weight, fill, ..Settings::default() };
     let problem =
         Problem::of_similarities(cross.clone(), own.clone()).settings(settings).build()?;
     let (pool, rule) = (problem.pool(), &problem.matching()?.rule);

@@ -140,7 +140,7 @@ mod tests {
             surplus: 0.25,
         };
         let why = confused_with.iter().map(why).collect();
-        Task { rank: 1, id: id.into(), score: -0.25, hits: None, why }
+        Task { rank: 1, id: id.into(), score: -0.25, hits: None, why, facts: Default::default() }
     }
 
     #[test]

@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use nextpair_core::{Matrix, Side};
 
-use super::{Features, Matching, Problem, check_within, steady};
+use super::{Features, Matching, Problem, Queries, check_within, steady};
 use crate::{Embeddings, Error, Metric, Route, Rule, Settings, Similarity, Vectors};
 
 /// Names of the pool and of the two sides of the pairs in errors.
 const POOL: &str = "the pool items";
 const IMAGES: &str = "the paired images";
 const TEXTS: &str = "the paired texts";
+const QUERIES: &str = "the queries";
 
 /// Builds a [`Problem`]; [`build`](ProblemBuilder::build) checks every number of it.
 pub struct ProblemBuilder {
@@ -20,7 +21,14 @@ pub struct ProblemBuilder {
     route: Route,
     settings: Settings,
     features: Option<Features>,
+    queries: Option<Asked>,
     items: Option<Range<u32>>,
+}
+
+/// Queries, as embeddings or as similarities to them.
+enum Asked {
+    Embeddings(Matrix),
+    Similarities(Queries),
 }
 
 enum Source {
@@ -67,6 +75,7 @@ impl ProblemBuilder {
             route: Route::Auto,
             settings: Settings::default(),
             features: None,
+            queries: None,
             items: None,
         }
     }
@@ -90,6 +99,17 @@ impl ProblemBuilder {
     /// distances. By default, embeddings are their own features.
     pub fn features(self, pool: Matrix, paired: Matrix) -> Self {
         ProblemBuilder { features: Some(Features { pool, paired }), ..self }
+    }
+
+    /// Embeddings of what people search for, on the side that the pool lacks. Strategies that cover
+    /// points weigh them by their similarity to it.
+    pub fn queries(self, queries: Matrix) -> Self {
+        ProblemBuilder { queries: Some(Asked::Embeddings(queries)), ..self }
+    }
+
+    /// Similarities of any model to what people search for.
+    pub fn query_similarities(self, queries: Queries) -> Self {
+        ProblemBuilder { queries: Some(Asked::Similarities(queries)), ..self }
     }
 
     /// Restricts the problem to some items of the pool: nothing is computed for the others.
@@ -120,6 +140,7 @@ impl ProblemBuilder {
         if let Some(items) = &self.items {
             check_within(items, &(0..pool as u32), pool)?;
         }
+        self.settings.check()?;
         if let Some(features) = &self.features
             && features.pool.rows() != pool
         {
@@ -154,11 +175,20 @@ impl ProblemBuilder {
         let mut features_checked = false;
         let mut features = self.features;
         let mut first = 0;
+        let queries = match (self.queries, &self.source) {
+            (None, _) => None,
+            (Some(Asked::Similarities(queries)), _) => Some(queries),
+            (Some(Asked::Embeddings(queries)), Source::Embeddings(sides)) => {
+                inputs.push(queries.clone());
+                Some(steady(&inputs, || sides.queries(queries, self.metric, self.route))?)
+            }
+            (Some(Asked::Embeddings(_)), _) => return Err(Error::QueriesWithoutEmbeddings),
+        };
         let similarities = match self.source {
             Source::Pool(_) => None,
             Source::Similarities(given) => Some(given),
             Source::Embeddings(sides) => {
-                inputs = vec![sides.pool.clone(), sides.rivals.clone(), sides.anchors.clone()];
+                inputs.extend([sides.pool.clone(), sides.rivals.clone(), sides.anchors.clone()]);
                 first = items.start;
                 if features.is_none() {
                     // Checked below, in full if the problem covers the whole pool.
@@ -185,9 +215,8 @@ impl ProblemBuilder {
             matching,
             features,
             features_checked,
-            weight: self.settings.weight,
-            explain: self.settings.explain,
-            seed: self.settings.seed,
+            queries,
+            settings: Arc::new(self.settings),
             inputs,
         })
     }
@@ -232,5 +261,18 @@ impl Sides {
         let pool = Embeddings::new(pool, anchors.clone(), metric)?.with_route(route);
         let paired = Embeddings::new(rivals, anchors, metric)?.with_route(route);
         Ok(Similarities { pool: Arc::new(pool), paired: Arc::new(paired) })
+    }
+
+    /// Similarities of all pool items, and of the rivals, to queries.
+    fn queries(&self, queries: Matrix, metric: Metric, route: Route) -> Result<Queries, Error> {
+        let queries = Vectors::new(queries, QUERIES)?;
+        let against = |own: &Matrix, name: &'static str| {
+            let own = Embeddings::new(Vectors::new(own.clone(), name)?, queries.clone(), metric)?;
+            Ok::<Arc<dyn Similarity>, Error>(Arc::new(own.with_route(route)))
+        };
+        Ok(Queries {
+            pool: against(&self.pool, POOL)?,
+            paired: against(&self.rivals, self.rivals_name)?,
+        })
     }
 }

@@ -6,6 +6,8 @@
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
 
+use crate::widest::widest;
+
 /// Rows per kernel call.
 pub(super) const ROWS: usize = 12;
 /// Columns of one panel.
@@ -278,38 +280,6 @@ unsafe fn survivors_avx512(
         }
         masks
     }
-}
-
-/// Defines a function that runs `$body` compiled for the widest vectors of this CPU.
-macro_rules! widest {
-    ($(#[$doc:meta])* $name:ident($($arg:ident: $type:ty),*) $(-> $out:ty)? $body:block) => {
-        $(#[$doc])*
-        #[inline]
-        pub(crate) fn $name($($arg: $type),*) $(-> $out)? {
-            #[inline(always)]
-            fn plain($($arg: $type),*) $(-> $out)? $body
-            #[cfg(target_arch = "x86_64")]
-            {
-                #[target_feature(enable = "avx512f")]
-                fn avx512($($arg: $type),*) $(-> $out)? {
-                    plain($($arg),*)
-                }
-                #[target_feature(enable = "avx2")]
-                fn avx2($($arg: $type),*) $(-> $out)? {
-                    plain($($arg),*)
-                }
-                if is_x86_feature_detected!("avx512f") {
-                    // SAFETY: the feature was just checked.
-                    return unsafe { avx512($($arg),*) };
-                }
-                if is_x86_feature_detected!("avx2") {
-                    // SAFETY: the feature was just checked.
-                    return unsafe { avx2($($arg),*) };
-                }
-            }
-            plain($($arg),*)
-        }
-    };
 }
 
 widest! {

@@ -15,17 +15,9 @@ impl Strategy for CoreSet {
         budget: usize,
         progress: &dyn Progress,
     ) -> Result<Picks, Error> {
-        let features = problem.features()?;
-        let pool = Vectors::new(features.pool.clone(), POOL_FEATURES)?;
-        let centres = Vectors::new(features.paired.clone(), PAIRED_FEATURES)?;
-        let chosen = k_center(&centres, &pool, budget, progress)?;
-        let pick = |(index, score)| Pick { index, score, hits: None, why: Vec::new() };
-        Ok(Picks {
-            picks: chosen.into_iter().map(pick).collect(),
-            pool: pool.len(),
-            hard_negatives: None,
-            thresholds: Vec::new(),
-        })
+        let chosen = far_apart(problem, budget, progress)?;
+        let picks = chosen.into_iter().map(|(item, distance)| Pick::new(item, distance));
+        Ok(Picks::of(picks.collect(), problem.pool()))
     }
 
     fn name(&self) -> &'static str {
@@ -33,7 +25,7 @@ impl Strategy for CoreSet {
     }
 
     fn needs(&self) -> Needs {
-        Needs { matching: false, features: true }
+        Needs { features: true, ..Needs::default() }
     }
 
     fn memory(&self, size: &Size) -> usize {
@@ -43,4 +35,17 @@ impl Strategy for CoreSet {
     fn shards(&self) -> Result<&dyn Sharded, &'static str> {
         Err("every pick depends on the distances of the whole pool to all earlier picks")
     }
+}
+
+/// `count` items, each as far as possible from everything paired and from those before it, with
+/// its distance.
+pub(super) fn far_apart(
+    problem: &Problem,
+    count: usize,
+    progress: &dyn Progress,
+) -> Result<Vec<(u32, f64)>, Error> {
+    let features = problem.features()?;
+    let pool = Vectors::new(features.pool.clone(), POOL_FEATURES)?;
+    let centres = Vectors::new(features.paired.clone(), PAIRED_FEATURES)?;
+    k_center(&centres, &pool, count, progress)
 }

@@ -22,7 +22,7 @@ impl Strategy for Coverage {
     }
 
     fn needs(&self) -> Needs {
-        Needs { matching: true, features: false }
+        Needs { matching: true, ..Needs::default() }
     }
 
     fn memory(&self, size: &Size) -> usize {
@@ -53,6 +53,7 @@ impl Sharded for Coverage {
         for (item, hits) in &hits {
             scores.set(*item, scorer.surplus(hits), hits.len());
         }
+        scorer.fill(&mut scores, budget)?;
         Ok(Partial {
             items: std::iter::once(problem.items()).collect(),
             keep: budget,
@@ -103,7 +104,7 @@ impl Sharded for Coverage {
             }
             covered.add(hits);
             let count = Some(hits.len() as u32);
-            picks.push(Pick { index: top.item, score: top.value, hits: count, why: why(hits) });
+            picks.push(Pick { hits: count, why: why(hits), ..Pick::new(top.item, top.value) });
             progress.advance(1);
         }
         let mut taken: Vec<u32> = picks.iter().map(|pick| pick.index).collect();
@@ -111,7 +112,8 @@ impl Sharded for Coverage {
         let fillers = whole.best.iter().filter(|pick| taken.binary_search(&pick.index).is_err());
         for filler in fillers.take(budget - picks.len()) {
             let why = why(hits_of(filler.index));
-            picks.push(Pick { score: 0.0, why, ..filler.clone() });
+            // Those without a hit keep how far they are from one.
+            picks.push(Pick { score: filler.score.min(0.0), why, ..filler.clone() });
         }
         Ok(Picks {
             picks,

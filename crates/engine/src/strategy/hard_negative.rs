@@ -12,7 +12,7 @@ impl Strategy for HardNegative {
     }
 
     fn needs(&self) -> Needs {
-        Needs { matching: true, features: false }
+        Needs { matching: true, ..Needs::default() }
     }
 
     fn memory(&self, size: &Size) -> usize {
@@ -60,7 +60,8 @@ pub(super) fn best_by_score(
     progress: &dyn Progress,
 ) -> Result<Partial, Error> {
     let scorer = Scorer::new(problem, progress)?;
-    let scores = scorer.score()?;
+    let mut scores = scorer.score()?;
+    scorer.fill(&mut scores, keep)?;
     let mut best = scores.best(weight, keep);
     scorer.explain(&mut best)?;
     Ok(Partial {

@@ -18,7 +18,7 @@ impl Strategy for Hybrid {
     }
 
     fn needs(&self) -> Needs {
-        Needs { matching: true, features: true }
+        Needs { matching: true, features: true, ..Needs::default() }
     }
 
     fn memory(&self, size: &Size) -> usize {

@@ -2,9 +2,9 @@
 
 use nextpair_core::draw::draw_of;
 
+use super::by_score::ScoresItems;
 use super::{Needs, Sharded, Strategy};
-use crate::picks::{Pick, keep_best};
-use crate::{Error, Partial, Picks, Problem, Progress};
+use crate::{Error, Problem, Progress};
 
 pub(super) struct Random;
 
@@ -17,7 +17,7 @@ impl Strategy for Random {
     }
 
     fn needs(&self) -> Needs {
-        Needs { matching: false, features: false }
+        Needs::default()
     }
 
     fn shards(&self) -> Result<&dyn Sharded, &'static str> {
@@ -25,36 +25,12 @@ impl Strategy for Random {
     }
 }
 
-impl Sharded for Random {
-    /// The items with the largest draws; an item's draw depends on the seed and its index alone.
-    fn score(&self, problem: &Problem, budget: usize, _: &dyn Progress) -> Result<Partial, Error> {
-        let (seed, items) = (problem.seed(), problem.items());
-        let pick = |index: u32| Pick {
-            index,
-            score: (draw_of(seed, PICKS, index as u64) >> 11) as f64 / (1u64 << 53) as f64,
-            hits: None,
-            why: Vec::new(),
-        };
-        Ok(Partial {
-            items: std::iter::once(items.clone()).collect(),
-            keep: budget,
-            best: keep_best(items.map(pick), budget),
-            hard_negatives: None,
-            anchors: Vec::new(),
-            thresholds: Vec::new(),
-            hits: Vec::new(),
-        })
-    }
-
-    fn finish(
-        &self,
-        whole: Partial,
-        problem: &Problem,
-        budget: usize,
-        _: &dyn Progress,
-    ) -> Result<Picks, Error> {
-        let mut picks = whole.best;
-        picks.truncate(budget);
-        Ok(Picks { picks, pool: problem.pool(), hard_negatives: None, thresholds: Vec::new() })
+impl ScoresItems for Random {
+    /// An item's draw depends on the seed and its index alone.
+    fn scores(&self, problem: &Problem, _: &dyn Progress) -> Result<Vec<f64>, Error> {
+        let seed = problem.seed();
+        let draw =
+            |item| (draw_of(seed, PICKS, u64::from(item)) >> 11) as f64 / (1u64 << 53) as f64;
+        Ok(problem.items().map(draw).collect())
     }
 }

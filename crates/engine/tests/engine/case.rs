@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use nextpair_core::{Matrix, Side};
 use nextpair_engine::{
-    Code, Draws, Error, Given, Guards, Metric, Picks, Problem, ProblemBuilder, Route, Scope,
+    Code, Draws, Error, Fill, Given, Guards, Metric, Picks, Problem, ProblemBuilder, Route, Scope,
     Settings, StrategyName, Weight, group_labels, reference,
 };
 use proptest::prelude::*;
@@ -129,6 +129,10 @@ pub fn cases() -> impl Strategy<Value = Case> {
                 },
                 seed,
                 explain: 2,
+                fill: if guard < 2 { Fill::NearestMiss } else { Fill::Index },
+                points: 1 + (seed % 80) as usize,
+                bandwidth: (seed % 3 == 0).then_some(0.1 + share),
+                temperature: (seed % 5 == 0).then_some(0.1),
             };
             let budget = 1 + (share * (items - 1) as f64) as usize;
             Case { metric, dim, anchors, rivals, pool, settings, route, budget }
@@ -141,6 +145,22 @@ pub struct Plain {
     pub anchors: Vec<usize>,
     pub xi: Vec<f64>,
     pub hits: Vec<Vec<(usize, f64)>>,
+    /// Similarities of pool items to all anchors.
+    pub cross: Vec<Vec<f64>>,
+}
+
+impl Plain {
+    /// The score of every item, with that of the filling if fewer than `wanted` have a hit.
+    pub fn scores(&self, weight: Weight, fill: Fill, wanted: usize) -> Vec<f64> {
+        let mut scores = reference::scores(&self.hits, &self.xi, weight);
+        let hard = self.hits.iter().filter(|hits| !hits.is_empty()).count();
+        if fill == Fill::NearestMiss && hard < wanted {
+            for (i, score) in scores.iter_mut().enumerate().filter(|(i, _)| self.hits[*i].is_empty()) {
+                *score = reference::nearest_miss(&self.cross[i], &self.anchors, &self.xi);
+            }
+        }
+        scores
+    }
 }
 
 impl Case {
@@ -162,7 +182,7 @@ impl Case {
         self.builder().only(items).build()
     }
 
-    fn builder(&self) -> ProblemBuilder {
+    pub fn builder(&self) -> ProblemBuilder {
         let single = |values: &[f64]| {
             let values: Vec<f32> = values.iter().map(|&v| v as f32).collect();
             Matrix::from_vec(self.dim, values)
@@ -186,7 +206,7 @@ impl Case {
     }
 
     /// Similarities of some rows to all anchors.
-    fn table(&self, rows: &[f64]) -> Vec<Vec<f64>> {
+    pub fn table(&self, rows: &[f64]) -> Vec<Vec<f64>> {
         let columns = self.rows(&self.anchors);
         let row = |x: &Vec<f64>| {
             columns.iter().map(|y| reference::similarity(self.metric, x, y)).collect()
@@ -205,6 +225,6 @@ impl Case {
         let xi: Vec<f64> = xi.into_iter().collect::<Option<_>>()?;
         let positives: Vec<f64> = anchors.iter().map(|&j| own[j][j]).collect();
         let hits = reference::hits(&cross, &anchors, &xi, &positives, &self.settings.guards);
-        Some(Plain { anchors, xi, hits })
+        Some(Plain { anchors, xi, hits, cross })
     }
 }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod case;
+mod cover;
 mod outside;
 mod recall;
 mod rejections;

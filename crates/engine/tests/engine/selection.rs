@@ -72,7 +72,7 @@ fn bits(values: &[f64]) -> Vec<u64> {
 fn check(case: &Case) {
     let Some((picks, plain)) = both(case, StrategyName::HardNegative) else { return };
     assert_eq!(bits(&picks.thresholds), bits(&plain.xi));
-    let scores = reference::scores(&plain.hits, &plain.xi, case.settings.weight);
+    let scores = plain.scores(case.settings.weight, case.settings.fill, case.budget);
     let order = reference::order(&scores);
     let expected: Vec<(u32, u64, Option<u32>)> = order[..case.budget]
         .iter()
@@ -123,7 +123,9 @@ proptest! {
     fn coverage_equals_plain_greedy(case in cases()) {
         if let Some((picks, plain)) = both(&case, StrategyName::Coverage) {
             let weight = case.settings.weight;
-            let expected = reference::coverage(&plain.hits, &plain.xi, weight, case.budget);
+            let fillers = plain.scores(Weight::Surplus, case.settings.fill, case.budget);
+            let expected =
+                reference::coverage(&plain.hits, &plain.xi, weight, &fillers, case.budget);
             let found: Vec<(usize, f64)> =
                 picks.picks.iter().map(|p| (p.index as usize, p.score)).collect();
             prop_assert_eq!(found, expected);
@@ -145,7 +147,8 @@ proptest! {
     #[test]
     fn hybrid_thins_the_best_by_surplus(case in cases()) {
         if let Some((picks, plain)) = both(&case, StrategyName::Hybrid) {
-            let scores = reference::scores(&plain.hits, &plain.xi, Weight::Surplus);
+            let wanted = (3 * case.budget).min(case.pool.len() / case.dim);
+            let scores = plain.scores(Weight::Surplus, case.settings.fill, wanted);
             let mut candidates = reference::order(&scores);
             candidates.truncate(3 * case.budget);
             candidates.sort_unstable();
@@ -198,7 +201,7 @@ fn large_problems_equal_the_reference_on_every_route() {
         };
         let everyone: Vec<u32> = (0..pairs as u32).collect();
         let plain = case.plain(&everyone, &everyone).unwrap();
-        let scores = reference::scores(&plain.hits, &plain.xi, Weight::Surplus);
+        let scores = plain.scores(Weight::Surplus, case.settings.fill, 400);
         let order = reference::order(&scores);
         for route in routes {
             case.route = route;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use nextpair_engine::{Guards, ItemFeatures, Scope, Settings, StrategyName, Weight};
+use nextpair_engine::{Fill, Guards, ItemFeatures, Scope, Settings, StrategyName, Weight};
 use serde::{Deserialize, Serialize};
 
 use super::amount::{Amount, floor};
@@ -11,7 +11,8 @@ use super::amount::{Amount, floor};
 /// A strategy with its settings. Its name lists the settings that are not the default after `+`:
 /// `mini-M` (pairs of the mini batch, or a share of the pairs in percent), `top-K`, `count`, `bow`
 /// (histograms instead of means for distances), `max-score-S`, `absolute-margin-M`,
-/// `relative-margin-M`.
+/// `relative-margin-M`, `index` (batches are filled by index), `points-N`, `bandwidth-S`,
+/// `temperature-T` (of the entropy).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Arm {
@@ -27,6 +28,14 @@ pub struct Arm {
     pub features: ItemFeatures,
     /// Bounds beyond which similarities are ignored as likely false negatives.
     pub guards: Guards,
+    /// How to fill a batch when the hits run out.
+    pub fill: Fill,
+    /// Number of points to cover, if not the usual one.
+    pub points: Option<usize>,
+    /// Width of the kernel that covers them, if not that of the data.
+    pub bandwidth: Option<f64>,
+    /// Temperature of the entropy, if not the usual one.
+    pub temperature: Option<f64>,
 }
 
 /// The size of a mini batch.
@@ -47,6 +56,10 @@ impl Arm {
             weight: Weight::default(),
             features: ItemFeatures::default(),
             guards: Guards::default(),
+            fill: Fill::default(),
+            points: None,
+            bandwidth: None,
+            temperature: None,
         }
     }
 
@@ -56,8 +69,20 @@ impl Arm {
             None => Scope::Full,
             Some(mini) => Scope::Mini(floor(mini.of(pairs))),
         };
-        let (top_k, weight, guards) = (self.top_k, self.weight, self.guards);
-        Settings { scope, top_k, weight, groups, guards, seed, ..Settings::default() }
+        let usual = Settings::default();
+        Settings {
+            scope,
+            top_k: self.top_k,
+            weight: self.weight,
+            groups,
+            guards: self.guards,
+            seed,
+            fill: self.fill,
+            points: self.points.unwrap_or(usual.points),
+            bandwidth: self.bandwidth,
+            temperature: self.temperature,
+            ..usual
+        }
     }
 
     fn set(&mut self, option: &str) -> Result<(), String> {
@@ -67,7 +92,7 @@ impl Arm {
             value.ok_or_else(|| format!("'{option}' does not end in a number"))
         };
         let (word, value) = match option {
-            "full" | "count" | "surplus" | "bow" | "mean" => (option, ""),
+            "full" | "count" | "surplus" | "bow" | "mean" | "index" => (option, ""),
             _ => option.rsplit_once('-').unwrap_or((option, "")),
         };
         // A negative number keeps its sign: max-score--0.5.
@@ -75,9 +100,23 @@ impl Arm {
             Some(word) => (word, &option[word.len() + 1..]),
             None => (word, value),
         };
+        // Whether it looks at hits.
+        let hits = matches!(
+            self.strategy,
+            StrategyName::HardNegative | StrategyName::Coverage | StrategyName::Hybrid
+        );
         let fits = match word {
             "bow" | "mean" => needs.features,
-            _ => needs.matching,
+            "points" | "bandwidth" => needs.queries,
+            "temperature" => {
+                matches!(self.strategy, StrategyName::Entropy | StrategyName::Novelty)
+            }
+            "full" | "mini" => needs.matching,
+            _ => hits,
+        };
+        let positive = |text: &str| {
+            let value = number(text)?;
+            if value > 0.0 { Ok(value) } else { Err(format!("'{option}' is not above 0")) }
         };
         match word {
             "full" => self.mini = None,
@@ -94,10 +133,19 @@ impl Arm {
             "max-score" => self.guards.max_score = Some(number(value)?),
             "absolute-margin" => self.guards.absolute_margin = Some(number(value)?),
             "relative-margin" => self.guards.relative_margin = Some(number(value)?),
+            "index" => self.fill = Fill::Index,
+            "points" => {
+                let points = value.parse().ok().filter(|&points| points > 0);
+                let what = || format!("'{option}': points-N needs an N of 1 or more");
+                self.points = Some(points.ok_or_else(what)?);
+            }
+            "bandwidth" => self.bandwidth = Some(positive(value)?),
+            "temperature" => self.temperature = Some(positive(value)?),
             _ => {
                 return Err(format!(
                     "no setting '{option}'; there are full, mini-M, top-K, count, surplus, mean, \
-                     bow, max-score-S, absolute-margin-M, relative-margin-M"
+                     bow, max-score-S, absolute-margin-M, relative-margin-M, index, points-N, \
+                     bandwidth-S, temperature-T"
                 ));
             }
         }
@@ -176,6 +224,17 @@ impl fmt::Display for Arm {
                 write!(out, "+{name}-{value}")?;
             }
         }
+        if self.fill == Fill::Index {
+            write!(out, "+index")?;
+        }
+        if let Some(points) = self.points {
+            write!(out, "+points-{points}")?;
+        }
+        for (name, value) in [("bandwidth", self.bandwidth), ("temperature", self.temperature)] {
+            if let Some(value) = value {
+                write!(out, "+{name}-{value}")?;
+            }
+        }
         Ok(())
     }
 }
@@ -208,6 +267,10 @@ mod tests {
             "hybrid+top-10+bow+absolute-margin-0.05+relative-margin-0.1",
             "core-set+bow",
             "random",
+            "hard-negative+mini-10+index",
+            "novelty+mini-500+points-300+bandwidth-0.2+temperature-0.1",
+            "herding+bow+points-10",
+            "core-set-margin",
         ] {
             assert_eq!(name.parse::<Arm>().unwrap().to_string(), name);
         }
@@ -227,6 +290,11 @@ mod tests {
             ("hard-negative+x-3", "no setting 'x-3'"),
             ("hard-negative+max-score-x", "does not end in a number"),
             ("hard-negative+", "no setting ''"),
+            ("hard-negative+points-3", "'points-3' is not a setting of hard-negative"),
+            ("herding+points-0", "N of 1 or more"),
+            ("herding+bandwidth-0", "is not above 0"),
+            ("herding+temperature-1", "'temperature-1' is not a setting of herding"),
+            ("novelty+count", "'count' is not a setting of novelty"),
             ("", "no strategy ''"),
         ] {
             let what = name.parse::<Arm>().unwrap_err();

@@ -165,6 +165,7 @@ fn tasks(picks: &Picks, corpus: &Corpus, items: &[usize], pairs: &[Pair]) -> Vec
         score: pick.score,
         hits: pick.hits,
         why: pick.why.iter().map(why).collect(),
+        facts: pick.facts.iter().map(|fact| (fact.name.to_owned(), fact.value)).collect(),
     };
     picks.picks.iter().enumerate().map(task).collect()
 }

@@ -33,6 +33,8 @@ struct Hits {
     anchors: Vec<usize>,
     thresholds: Vec<f64>,
     of_item: Vec<Vec<(usize, f64)>>,
+    /// Similarities of pool items to all anchors.
+    cross: Vec<Vec<f64>>,
 }
 
 impl World {
@@ -49,17 +51,26 @@ impl World {
             }
             _ => self.hits(asked),
         };
-        let Hits { anchors, thresholds, of_item } = &chosen;
+        let Hits { anchors, thresholds, of_item, cross } = &chosen;
         let weight = asked.settings.weight;
-        let scores = |weight| reference::scores(of_item, thresholds, weight);
-        let best = |weight, count| {
-            let scores: Vec<f64> = scores(weight);
+        let hard = of_item.iter().filter(|hits| !hits.is_empty()).count();
+        let scores = |weight, wanted| {
+            let mut scores = reference::scores(of_item, thresholds, weight);
+            let without = (0..scores.len()).filter(|&i| of_item[i].is_empty() && hard < wanted);
+            for i in without {
+                scores[i] = reference::nearest_miss(&cross[i], anchors, thresholds);
+            }
+            scores
+        };
+        let best = |weight, count: usize| {
+            let scores: Vec<f64> = scores(weight, count.min(of_item.len()));
             let order = reference::order(&scores).into_iter().take(count);
             order.map(|i| (i, scores[i])).collect::<Vec<_>>()
         };
         let picks = match asked.strategy {
             StrategyName::Coverage => {
-                reference::coverage(of_item, thresholds, weight, asked.budget)
+                let fillers = scores(Weight::Surplus, asked.budget);
+                reference::coverage(of_item, thresholds, weight, &fillers, asked.budget)
             }
             StrategyName::Hybrid => {
                 let mut candidates: Vec<usize> =
@@ -120,7 +131,7 @@ impl World {
         let positives: Vec<f64> = anchors.iter().map(|&j| own[j][j]).collect();
         let guards = &asked.settings.guards;
         let of_item = reference::hits(&cross, &anchors, &thresholds, &positives, guards);
-        Hits { anchors, thresholds, of_item }
+        Hits { anchors, thresholds, of_item, cross }
     }
 }
 

@@ -10,7 +10,7 @@ use crate::queue::{Why, read_answers};
 fn task(id: &str) -> Task {
     let (id, caption) = (id.to_owned(), "=1+1".to_owned());
     let why = Why { id: "w".into(), caption, similarity: 0.5, threshold: 0.25, surplus: 0.25 };
-    Task { rank: 1, id, score: 0.5, hits: Some(1), why: vec![why] }
+    Task { rank: 1, id, score: 0.5, hits: Some(1), why: vec![why], facts: Default::default() }
 }
 
 fn answer(id: &str, said: Said, annotator: Option<&str>) -> Answer {

@@ -1,0 +1,161 @@
+//! The most similar columns of every row, and the columns that a row misses by least, exactly.
+
+use rayon::prelude::*;
+
+use crate::error::unless_stopped;
+use crate::similarity::exact_values;
+use crate::{Error, Progress, ROW_BLOCK, Similarity};
+
+/// Columns of a tile.
+const COLUMNS: usize = 512;
+
+/// The `count` highest similarities of each row among `columns`, highest first, ties to the lower
+/// column position. Each comes with its position in `columns`. There are fewer if `columns` are.
+pub(crate) fn highest(
+    similarity: &dyn Similarity,
+    rows: &[u32],
+    columns: &[u32],
+    count: usize,
+    progress: &dyn Progress,
+) -> Result<Vec<Vec<(u32, f64)>>, Error> {
+    let block = |rows: &[u32]| {
+        unless_stopped(progress)?;
+        let found = of_block(similarity, rows, columns, count)?;
+        progress.advance(rows.len() as u64 * columns.len() as u64);
+        Ok(found)
+    };
+    let blocks: Result<Vec<_>, Error> = rows.par_chunks(ROW_BLOCK).map(block).collect();
+    Ok(blocks?.into_iter().flatten().collect())
+}
+
+fn of_block(
+    similarity: &dyn Similarity,
+    rows: &[u32],
+    columns: &[u32],
+    count: usize,
+) -> Result<Vec<Vec<(u32, f64)>>, Error> {
+    let mut candidates = vec![Candidates::new(count.min(columns.len())); rows.len()];
+    let mut values = vec![0.0; rows.len() * COLUMNS.min(columns.len())];
+    for (part, columns) in columns.chunks(COLUMNS).enumerate() {
+        let values = &mut values[..rows.len() * columns.len()];
+        similarity.tile(rows, columns, values)?;
+        let error = similarity.tile_error(rows, columns);
+        for (candidates, values) in candidates.iter_mut().zip(values.chunks_exact(columns.len())) {
+            for (at, &value) in values.iter().enumerate() {
+                candidates.offer((part * COLUMNS + at) as u32, f64::from(value), error);
+            }
+        }
+    }
+    let exact = |(candidates, &row): (Candidates, &u32)| {
+        let places = candidates.places();
+        let wanted: Vec<u32> = places.iter().map(|&at| columns[at as usize]).collect();
+        let values = exact_values(similarity, row, &wanted)?;
+        let mut found: Vec<(u32, f64)> = places.into_iter().zip(values).collect();
+        found.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+        found.truncate(count);
+        Ok(found)
+    };
+    candidates.into_iter().zip(rows).map(exact).collect()
+}
+
+/// For each row, its similarity to the column whose threshold it misses by least, less that
+/// threshold: at most 0. Similarities above their threshold, which guards ignore, do not count; a
+/// row without any other gets the lowest number.
+pub(crate) fn nearest_misses(
+    similarity: &dyn Similarity,
+    rows: &[u32],
+    columns: &[u32],
+    thresholds: &[f64],
+    progress: &dyn Progress,
+) -> Result<Vec<f64>, Error> {
+    let block = |rows: &[u32]| {
+        unless_stopped(progress)?;
+        let found = misses_of_block(similarity, rows, columns, thresholds)?;
+        progress.advance(rows.len() as u64 * columns.len() as u64);
+        Ok(found)
+    };
+    let blocks: Result<Vec<_>, Error> = rows.par_chunks(ROW_BLOCK).map(block).collect();
+    Ok(blocks?.into_iter().flatten().collect())
+}
+
+fn misses_of_block(
+    similarity: &dyn Similarity,
+    rows: &[u32],
+    columns: &[u32],
+    thresholds: &[f64],
+) -> Result<Vec<f64>, Error> {
+    let mut candidates = vec![Candidates::new(1); rows.len()];
+    let mut values = vec![0.0; rows.len() * COLUMNS.min(columns.len())];
+    for (part, columns) in columns.chunks(COLUMNS).enumerate() {
+        let values = &mut values[..rows.len() * columns.len()];
+        similarity.tile(rows, columns, values)?;
+        // With the rounding of the difference.
+        let error = |threshold: f64| {
+            let rounding = f64::EPSILON * threshold.abs();
+            similarity.tile_error(rows, columns) * (1.0 + f64::EPSILON) + 2.0 * rounding
+        };
+        let limits: Vec<(f64, f64)> =
+            thresholds[part * COLUMNS..][..columns.len()].iter().map(|&t| (t, error(t))).collect();
+        for (candidates, values) in candidates.iter_mut().zip(values.chunks_exact(columns.len())) {
+            for (at, (&value, &(threshold, error))) in values.iter().zip(&limits).enumerate() {
+                let at = (part * COLUMNS + at) as u32;
+                candidates.offer_miss(at, f64::from(value) - threshold, error);
+            }
+        }
+    }
+    let exact = |(candidates, &row): (Candidates, &u32)| {
+        let places = candidates.places();
+        let wanted: Vec<u32> = places.iter().map(|&at| columns[at as usize]).collect();
+        let values = exact_values(similarity, row, &wanted)?;
+        let misses = places.iter().zip(values).map(|(&at, value)| value - thresholds[at as usize]);
+        Ok(misses.filter(|miss| *miss <= 0.0).fold(f64::MIN, f64::max))
+    };
+    candidates.into_iter().zip(rows).map(exact).collect()
+}
+
+/// Columns that may be among the highest of a row, by approximate values.
+#[derive(Clone)]
+struct Candidates {
+    count: usize,
+    /// Lower bounds of the highest values so far, highest first.
+    lowest: Vec<f64>,
+    /// Upper bounds of all that may be as high.
+    above: Vec<(u32, f64)>,
+}
+
+impl Candidates {
+    fn new(count: usize) -> Self {
+        Candidates { count, lowest: Vec::with_capacity(count + 1), above: Vec::new() }
+    }
+
+    fn offer(&mut self, at: u32, value: f64, error: f64) {
+        // A value that overflows single precision bounds nothing: the exact one decides.
+        let (low, high) = match value.is_finite() {
+            true => (value - error, value + error),
+            false => (f64::NEG_INFINITY, f64::INFINITY),
+        };
+        if self.lowest.len() == self.count && high < self.lowest[self.count - 1] {
+            return;
+        }
+        self.above.push((at, high));
+        let place = self.lowest.partition_point(|&other| other >= low);
+        self.lowest.insert(place, low);
+        self.lowest.truncate(self.count);
+    }
+
+    /// Like [`offer`](Self::offer), for values that count only if they are at most 0.
+    fn offer_miss(&mut self, at: u32, value: f64, error: f64) {
+        if value.is_finite() && value + error <= 0.0 {
+            self.offer(at, value, error);
+        } else if !value.is_finite() || value - error <= 0.0 {
+            // Only the exact value tells whether it counts, so it rules out no other.
+            self.above.push((at, f64::INFINITY));
+        }
+    }
+
+    /// Ascending positions of the columns to compare exactly.
+    fn places(self) -> Vec<u32> {
+        let cut = self.lowest.last().copied().unwrap_or(f64::NEG_INFINITY);
+        self.above.into_iter().filter(|&(_, high)| high >= cut).map(|(at, _)| at).collect()
+    }
+}

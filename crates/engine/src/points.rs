@@ -1,0 +1,181 @@
+//! The points that a cover is measured at: a seeded sample of the pool and the paired set.
+
+use nextpair_core::{Matrix, Silent, draw};
+
+use crate::canonical::exp;
+use crate::centred::{Centred, Cosines, mean_of};
+use crate::cover::{kernel, squared_distance};
+use crate::error::unless_stopped;
+use crate::highest::highest;
+use crate::problem::{PAIRED_FEATURES, POOL_FEATURES, Queries};
+use crate::top::{Field, kth_largest};
+use crate::{Error, Problem, Progress, Vectors};
+
+/// Purposes of draws, which keep them apart from other draws of the same seed.
+pub(crate) const POINTS: u64 = 5;
+pub(crate) const SAMPLED_ITEMS: u64 = 6;
+
+/// Items whose nearest neighbours set the bandwidth.
+pub(crate) const NEIGHBOURS: usize = 1000;
+/// The smallest bandwidth. Copies of each other would make it zero.
+pub(crate) const SMALLEST_BANDWIDTH: f64 = 0.05;
+/// Queries whose mean similarity says how much a point is asked for.
+pub(crate) const CLOSEST_QUERIES: usize = 5;
+/// How steeply the weight of a point grows with it, by standard deviation.
+pub(crate) const QUERY_SLOPE: f64 = 1.5;
+
+/// Points, and all items, as directions from the points' mean.
+pub(crate) struct Points {
+    pub(crate) pool: Centred,
+    pub(crate) paired: Centred,
+    pub(crate) vectors: Centred,
+    weights: Option<Vec<f64>>,
+    bandwidth: f64,
+}
+
+/// Items by place in the pool followed by the paired set, split into the two.
+struct Drawn {
+    pool: Vec<u32>,
+    paired: Vec<u32>,
+}
+
+impl Drawn {
+    fn new(seed: u64, purpose: u64, (pool, paired): (usize, usize), count: usize) -> Self {
+        let mut drawn = draw::sample(seed, purpose, pool + paired, count);
+        let rest = drawn.split_off(drawn.partition_point(|&at| (at as usize) < pool));
+        Drawn { pool: drawn, paired: rest.iter().map(|at| at - pool as u32).collect() }
+    }
+}
+
+impl Points {
+    /// Draws the points of a problem, with its number of points and bandwidth.
+    pub(crate) fn new(problem: &Problem, progress: &dyn Progress) -> Result<Self, Error> {
+        let features = problem.features()?;
+        let pool = Vectors::new(features.pool.clone(), POOL_FEATURES)?;
+        let paired = Vectors::new(features.paired.clone(), PAIRED_FEATURES)?;
+        if pool.dim() != paired.dim() {
+            return Err(Error::DimensionMismatch {
+                left: POOL_FEATURES,
+                left_dim: pool.dim(),
+                right: PAIRED_FEATURES,
+                right_dim: paired.dim(),
+            });
+        }
+        let (seed, settings) = (problem.seed(), problem.settings());
+        let sizes = (pool.len(), paired.len());
+        let drawn = Drawn::new(seed, POINTS, sizes, settings.points);
+        let mean = mean_of(&[(&pool, &drawn.pool), (&paired, &drawn.paired)], pool.dim());
+        let sample = |drawn: &Drawn| {
+            let mut values = vec![0.0; (drawn.pool.len() + drawn.paired.len()) * pool.dim()];
+            let mut rows = values.chunks_exact_mut(pool.dim());
+            for (vectors, items) in [(&pool, &drawn.pool), (&paired, &drawn.paired)] {
+                for (&item, row) in items.iter().zip(&mut rows) {
+                    vectors.matrix().read_f64(item as usize, row);
+                }
+            }
+            Centred::new(&Matrix::from_f64(pool.dim(), &values), &mean)
+        };
+        let vectors = sample(&drawn);
+        let pool = Centred::new(pool.matrix(), &mean);
+        let paired = Centred::new(paired.matrix(), &mean);
+        let bandwidth = match settings.bandwidth {
+            Some(bandwidth) => bandwidth,
+            None => {
+                let drawn = Drawn::new(seed, SAMPLED_ITEMS, sizes, NEIGHBOURS);
+                nearest_others((&pool, &paired), &sample(&drawn), &drawn, progress)?
+            }
+        };
+        let weights = match problem.queries() {
+            Some(queries) => Some(asked_for(queries, &drawn, progress)?),
+            None => None,
+        };
+        Ok(Points { pool, paired, vectors, weights, bandwidth })
+    }
+
+    /// Number of points.
+    pub(crate) fn len(&self) -> usize {
+        self.vectors.len()
+    }
+
+    /// The weight of a point.
+    pub(crate) fn weight(&self, point: u32) -> f64 {
+        self.weights.as_ref().map_or(1.0, |weights| weights[point as usize])
+    }
+
+    /// The kernel of a cosine.
+    pub(crate) fn kernel(&self, cosine: f64) -> f64 {
+        kernel(cosine, self.bandwidth)
+    }
+
+    /// The slope of the kernel's exponent: `2 / s`.
+    pub(crate) fn slope(&self) -> f32 {
+        (2.0 / self.bandwidth) as f32
+    }
+}
+
+/// The median squared distance of sampled items to their nearest other item.
+fn nearest_others(
+    (pool, paired): (&Centred, &Centred),
+    sample: &Centred,
+    drawn: &Drawn,
+    progress: &dyn Progress,
+) -> Result<f64, Error> {
+    let columns: Vec<u32> = (0..sample.len() as u32).collect();
+    let of_pool = drawn.pool.len();
+    // The row of a sampled item in its own matrix, which is not its neighbour.
+    let own_in_pool = |column: u32| drawn.pool.get(column as usize).copied();
+    let own_in_paired =
+        |column: u32| (column as usize).checked_sub(of_pool).map(|at| drawn.paired[at]);
+    progress.start("neighbours", (pool.len() + paired.len()) as u64 * columns.len() as u64);
+    let mut nearest = vec![f64::NEG_INFINITY; sample.len()];
+    let sides: [(&Centred, &(dyn Fn(u32) -> Option<u32> + Sync)); 2] =
+        [(pool, &own_in_pool), (paired, &own_in_paired)];
+    for (side, own) in sides {
+        unless_stopped(progress)?;
+        let rows: Vec<u32> = (0..side.len() as u32).collect();
+        let field = Field { rows: &rows, group_of_row: &|row| row, barred: own };
+        let found = kth_largest(&Cosines::new(side, sample), &field, &columns, 1, progress)?;
+        for (nearest, entry) in nearest.iter_mut().zip(found) {
+            *nearest = nearest.max(entry.map_or(f64::NEG_INFINITY, |entry| entry.value));
+        }
+    }
+    let mut squares: Vec<f64> =
+        nearest.into_iter().filter(|cosine| cosine.is_finite()).map(squared_distance).collect();
+    squares.sort_by(f64::total_cmp);
+    let median = squares.get(squares.len() / 2).copied().unwrap_or(0.0);
+    Ok(median.max(SMALLEST_BANDWIDTH))
+}
+
+/// Weights of points by how similar they are to what people ask for.
+fn asked_for(
+    queries: &Queries,
+    drawn: &Drawn,
+    progress: &dyn Progress,
+) -> Result<Vec<f64>, Error> {
+    let count = queries.pool.columns();
+    let columns: Vec<u32> = (0..count as u32).collect();
+    progress.start("queries", (drawn.pool.len() + drawn.paired.len()) as u64 * count as u64);
+    let mut means = Vec::new();
+    for (similarity, rows) in [(&queries.pool, &drawn.pool), (&queries.paired, &drawn.paired)] {
+        let found = highest(&**similarity, rows, &columns, CLOSEST_QUERIES, &Silent(progress))?;
+        let mean = |values: Vec<(u32, f64)>| {
+            values.iter().fold(0.0, |sum, (_, value)| sum + value) / values.len().max(1) as f64
+        };
+        means.extend(found.into_iter().map(mean));
+        progress.advance(rows.len() as u64 * count as u64);
+    }
+    Ok(query_weights(&means))
+}
+
+/// `exp(1.5 z)`, where `z` are the standardised `means`.
+fn query_weights(means: &[f64]) -> Vec<f64> {
+    let count = means.len().max(1) as f64;
+    let mean = means.iter().fold(0.0, |sum, value| sum + value) / count;
+    let square = means.iter().fold(0.0, |sum, value| sum + (value - mean) * (value - mean)) / count;
+    let deviation = square.sqrt();
+    let weight = |value: &f64| match deviation {
+        0.0 => 1.0,
+        _ => exp(QUERY_SLOPE * ((value - mean) / deviation)),
+    };
+    means.iter().map(weight).collect()
+}

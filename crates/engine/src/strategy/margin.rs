@@ -1,0 +1,66 @@
+//! Items between two anchors: the smaller the gap between their two highest similarities, the less
+//! the model knows which one they belong to.
+
+use super::by_score::ScoresItems;
+use super::{Needs, Sharded, Strategy};
+use crate::highest::highest;
+use crate::{Error, Problem, Progress, ROW_BLOCK, Size};
+
+pub(super) struct Margin;
+
+impl Strategy for Margin {
+    fn name(&self) -> &'static str {
+        "margin"
+    }
+
+    fn needs(&self) -> Needs {
+        Needs { matching: true, ..Needs::default() }
+    }
+
+    fn memory(&self, size: &Size) -> usize {
+        memory(size)
+    }
+
+    fn shards(&self) -> Result<&dyn Sharded, &'static str> {
+        Ok(self)
+    }
+}
+
+impl ScoresItems for Margin {
+    /// Minus the gap.
+    fn scores(&self, problem: &Problem, progress: &dyn Progress) -> Result<Vec<f64>, Error> {
+        let items: Vec<u32> = problem.items().collect();
+        Ok(margins(problem, &items, progress)?.into_iter().map(|gap| 0.0 - gap).collect())
+    }
+}
+
+/// Memory of the highest similarities of a pool.
+pub(super) fn memory(size: &Size) -> usize {
+    64 * size.pool + size.threads * 8 * (ROW_BLOCK + 512) * (size.dim + 512)
+}
+
+/// The gap between the two highest similarities of some items; of a single anchor, its similarity.
+pub(super) fn margins(
+    problem: &Problem,
+    items: &[u32],
+    progress: &dyn Progress,
+) -> Result<Vec<f64>, Error> {
+    let gap = |values: &[f64]| values[0] - values.get(1).copied().unwrap_or(0.0);
+    Ok(highest_of(problem, items, 2, progress)?.iter().map(|values| gap(values)).collect())
+}
+
+/// The `count` highest similarities of some items to the anchors, highest first.
+pub(super) fn highest_of(
+    problem: &Problem,
+    items: &[u32],
+    count: usize,
+    progress: &dyn Progress,
+) -> Result<Vec<Vec<f64>>, Error> {
+    let matching = problem.matching()?;
+    let anchors = matching.rule.anchors();
+    let rows: Vec<u32> = items.iter().map(|&item| problem.row(item)).collect();
+    progress.start("similarities", rows.len() as u64 * anchors.len() as u64);
+    let found = highest(&*matching.pool, &rows, anchors, count, progress)?;
+    let values = |found: Vec<(u32, f64)>| found.into_iter().map(|(_, value)| value).collect();
+    Ok(found.into_iter().map(values).collect())
+}

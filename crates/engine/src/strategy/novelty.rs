@@ -1,0 +1,61 @@
+//! Herding that asks the model: an item counts more if the model cannot place it, and what is
+//! paired covers less than it could.
+
+use super::entropy::{self, entropies};
+use super::herding::{WHOLE_POOL, picks};
+use super::{Needs, Strategy};
+use crate::cover::{Cover, Weights};
+use crate::picks::Fact;
+use crate::points::Points;
+use crate::{Error, Picks, Problem, Progress, Size};
+
+pub(super) struct Novelty;
+
+/// The weight of the item with the lowest entropy, and of everything paired. The item with the
+/// highest entropy weighs one more.
+const LOWEST: f64 = 0.5;
+
+impl Strategy for Novelty {
+    fn name(&self) -> &'static str {
+        "novelty"
+    }
+
+    fn needs(&self) -> Needs {
+        Needs { matching: true, features: true, queries: true }
+    }
+
+    fn select(
+        &self,
+        problem: &Problem,
+        budget: usize,
+        progress: &dyn Progress,
+    ) -> Result<Picks, Error> {
+        let ranks = ranks(&entropies(problem, progress)?);
+        let weights = ranks.iter().map(|rank| LOWEST + rank).collect();
+        let points = Points::new(problem, progress)?;
+        let weights = Weights { pool: Some(weights), paired: LOWEST };
+        let chosen = Cover::new(&points, &weights, progress)?.pick(budget, progress)?;
+        let novelty = |item: u32| vec![Fact { name: "novelty", value: ranks[item as usize] }];
+        Ok(picks(problem, chosen, novelty))
+    }
+
+    fn memory(&self, size: &Size) -> usize {
+        24 * size.pool + size.cover().max(entropy::memory(size))
+    }
+
+    fn shards(&self) -> Result<&'static dyn super::Sharded, &'static str> {
+        Err(WHOLE_POOL)
+    }
+}
+
+/// Ranks from 0 for the lowest value to 1 for the highest; of equal values, the first is lower.
+fn ranks(values: &[f64]) -> Vec<f64> {
+    let mut order: Vec<u32> = (0..values.len() as u32).collect();
+    order.sort_by(|&a, &b| values[a as usize].total_cmp(&values[b as usize]).then(a.cmp(&b)));
+    let mut ranks = vec![0.0; values.len()];
+    let last = values.len().saturating_sub(1).max(1) as f64;
+    for (rank, item) in order.into_iter().enumerate() {
+        ranks[item as usize] = rank as f64 / last;
+    }
+    ranks
+}

@@ -1,0 +1,211 @@
+//! Strategies that cover points or measure what the model knows, against the reference.
+
+use nextpair_core::Matrix;
+use nextpair_engine::{Draws, Error, Metric, Picks, Route, Settings, StrategyName, reference};
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+
+use crate::case::{Case, Numbers, cases, config, vectors};
+
+/// Index, score and number of points of every pick.
+fn found(picks: &Picks) -> Vec<(usize, f64, usize)> {
+    let points = |pick: &nextpair_engine::Pick| pick.facts[0].value as usize;
+    picks.picks.iter().map(|pick| (pick.index as usize, pick.score, points(pick))).collect()
+}
+
+/// Everything that the reference needs, in plain form.
+struct Plain {
+    pool: Vec<Vec<f64>>,
+    paired: Vec<Vec<f64>>,
+    /// Similarities of the pool to the anchors in scope.
+    similarities: Vec<Vec<f64>>,
+    scale: f64,
+}
+
+impl Plain {
+    fn of(case: &Case) -> Option<Self> {
+        let problem = case.problem().ok()?;
+        let anchors = problem.matching().unwrap().rule.anchors().to_vec();
+        let cross = case.table(&case.pool);
+        let in_scope = |row: &Vec<f64>| anchors.iter().map(|&j| row[j as usize]).collect();
+        Some(Plain {
+            pool: case.rows(&case.pool),
+            paired: case.rows(&case.rivals),
+            similarities: cross.iter().map(in_scope).collect(),
+            scale: problem.matching().unwrap().paired.scale(),
+        })
+    }
+
+    fn entropies(&self, settings: &Settings) -> Vec<f64> {
+        let temperature = settings.temperature.unwrap_or(0.05 * self.scale);
+        self.similarities.iter().map(|row| reference::entropy(row, temperature)).collect()
+    }
+
+    fn herd<'a>(&'a self, settings: &Settings, weights: &'a [f64]) -> reference::Herd<'a> {
+        reference::Herd {
+            pool: &self.pool,
+            paired: &self.paired,
+            points: settings.points,
+            bandwidth: settings.bandwidth,
+            seed: settings.seed,
+            weights,
+            paired_weight: 1.0,
+            queries: None,
+        }
+    }
+
+    /// 0.5 plus the rank of the entropy, from 0 to 1.
+    fn novelty(&self, settings: &Settings) -> Vec<f64> {
+        let entropies = self.entropies(settings);
+        let mut order: Vec<usize> = (0..entropies.len()).collect();
+        order.sort_by(|&a, &b| entropies[a].total_cmp(&entropies[b]).then(a.cmp(&b)));
+        let last = f64::max(1.0, entropies.len() as f64 - 1.0);
+        let mut weights = vec![0.0; entropies.len()];
+        order.iter().enumerate().for_each(|(rank, &i)| weights[i] = 0.5 + rank as f64 / last);
+        weights
+    }
+}
+
+/// The best `budget` of some scores.
+fn best(scores: &[f64], budget: usize) -> Vec<(usize, f64)> {
+    reference::order(scores)[..budget].iter().map(|&i| (i, scores[i])).collect()
+}
+
+fn scored(picks: &Picks) -> Vec<(usize, f64)> {
+    picks.picks.iter().map(|pick| (pick.index as usize, pick.score)).collect()
+}
+
+proptest! {
+    #![proptest_config(config(300))]
+
+    #[test]
+    fn herding_equals_plain_greedy(case in cases()) {
+        if let Some(plain) = Plain::of(&case) {
+            let picks = case.select(StrategyName::Herding, case.budget).unwrap();
+            let ones = vec![1.0; plain.pool.len()];
+            prop_assert_eq!(found(&picks), plain.herd(&case.settings, &ones).cover(case.budget));
+        }
+    }
+
+    #[test]
+    fn novelty_equals_plain_greedy(case in cases()) {
+        if let Some(plain) = Plain::of(&case) {
+            let picks = case.select(StrategyName::Novelty, case.budget).unwrap();
+            let weights = plain.novelty(&case.settings);
+            let herd = plain.herd(&case.settings, &weights);
+            let herd = reference::Herd { paired_weight: 0.5, ..herd };
+            prop_assert_eq!(found(&picks), herd.cover(case.budget));
+            for pick in &picks.picks {
+                prop_assert_eq!(pick.facts[1].value + 0.5, weights[pick.index as usize]);
+            }
+        }
+    }
+
+    #[test]
+    fn queries_weigh_the_points(case in cases(), count in 1usize..9) {
+        if let Some(plain) = Plain::of(&case) {
+            let mut draws = Draws::new(case.settings.seed ^ 1);
+            let queries = vectors(&mut draws, Numbers::Isotropic, count, case.dim);
+            let single: Vec<f32> = queries.iter().map(|&v| v as f32).collect();
+            let problem = case.builder().queries(Matrix::from_vec(case.dim, single)).build()?;
+            let all: Vec<Vec<f64>> = plain.pool.iter().chain(&plain.paired).cloned().collect();
+            let queries = case.rows(&queries);
+            let similar = |x: &Vec<f64>| {
+                queries.iter().map(|y| reference::similarity(case.metric, x, y)).collect()
+            };
+            let similarities: Vec<Vec<f64>> = all.iter().map(similar).collect();
+            let ones = vec![1.0; plain.pool.len()];
+            let herd = plain.herd(&case.settings, &ones);
+            let herd = reference::Herd { queries: Some(&similarities), ..herd };
+            let picks = problem.select(StrategyName::Herding, case.budget, &())?;
+            prop_assert_eq!(found(&picks), herd.cover(case.budget));
+            let refused = problem.select(StrategyName::CoreSet, case.budget, &());
+            let refused = matches!(refused, Err(Error::QueriesUnread { strategy: "core-set" }));
+            prop_assert!(refused);
+        }
+    }
+
+    #[test]
+    fn entropy_margin_and_least_similar_equal_the_reference(case in cases()) {
+        if let Some(plain) = Plain::of(&case) {
+            let select = |strategy| scored(&case.select(strategy, case.budget).unwrap());
+            let entropies = plain.entropies(&case.settings);
+            prop_assert_eq!(select(StrategyName::Entropy), best(&entropies, case.budget));
+            let sorted = |row: &Vec<f64>| {
+                let mut row = row.clone();
+                row.sort_by(|a, b| b.total_cmp(a));
+                row
+            };
+            let gap = |row: &Vec<f64>| {
+                let row = sorted(row);
+                0.0 - (row[0] - row.get(1).copied().unwrap_or(0.0))
+            };
+            let gaps: Vec<f64> = plain.similarities.iter().map(gap).collect();
+            prop_assert_eq!(select(StrategyName::Margin), best(&gaps, case.budget));
+            let unlike = |row: &Vec<f64>| 0.0 - sorted(row)[0];
+            let unlike: Vec<f64> = plain.similarities.iter().map(unlike).collect();
+            prop_assert_eq!(select(StrategyName::LeastSimilar), best(&unlike, case.budget));
+            let mut candidates: Vec<usize> =
+                reference::k_center(&plain.paired, &plain.pool, 3 * case.budget)
+                    .into_iter()
+                    .map(|(i, _)| i)
+                    .collect();
+            candidates.sort_unstable();
+            let of_candidates: Vec<f64> = candidates.iter().map(|&i| gaps[i]).collect();
+            let expected: Vec<(usize, f64)> = best(&of_candidates, case.budget)
+                .into_iter()
+                .map(|(at, gap)| (candidates[at], gap))
+                .collect();
+            prop_assert_eq!(select(StrategyName::CoreSetMargin), expected);
+        }
+    }
+}
+
+/// Large enough for several blocks and panels, and for bounds that decide what is looked at.
+#[test]
+fn large_covers_equal_the_reference_and_do_not_depend_on_threads() {
+    let (pairs, items, dim) = (150, 1100, 24);
+    let mut draws = Draws::new(7);
+    let rivals = vectors(&mut draws, Numbers::Falling, pairs, dim);
+    let noise = vectors(&mut draws, Numbers::Falling, pairs, dim);
+    let anchors = rivals.iter().zip(noise).map(|(r, n)| (r + n) as f32 as f64).collect();
+    let mut pool = vectors(&mut draws, Numbers::Falling, items, dim);
+    // Copies, and an item without a direction.
+    let (first, rest) = pool.split_at_mut(200 * dim);
+    rest[..200 * dim].copy_from_slice(first);
+    let case = Case {
+        metric: Metric::Cosine,
+        dim,
+        anchors,
+        rivals,
+        pool,
+        settings: Settings { points: 700, ..Settings::default() },
+        route: Route::Auto,
+        budget: 60,
+    };
+    let plain = Plain::of(&case).unwrap();
+    let weights = plain.novelty(&case.settings);
+    let herd = plain.herd(&case.settings, &weights);
+    let expected = reference::Herd { paired_weight: 0.5, ..herd }.cover(case.budget);
+    for threads in [1, 3] {
+        let threads = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        let picks = threads.install(|| case.select(StrategyName::Novelty, case.budget).unwrap());
+        assert_eq!(found(&picks), expected);
+    }
+}
+
+#[test]
+fn impossible_settings_are_refused() {
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    let case = cases().new_tree(&mut runner).unwrap().current();
+    let with = |change: &dyn Fn(&mut Settings)| {
+        let mut case = case.clone();
+        change(&mut case.settings);
+        case.problem().err().unwrap().to_string()
+    };
+    assert_eq!(with(&|s| s.points = 0), "points is 0; it must be a number above 0");
+    let bandwidth = with(&|s| s.bandwidth = Some(-1.0));
+    assert_eq!(bandwidth, "bandwidth is -1; it must be a number above 0");
+    let temperature = with(&|s| s.temperature = Some(f64::NAN));
+    assert_eq!(temperature, "entropy-temperature is NaN; it must be a number above 0");
+}
