@@ -6,18 +6,19 @@
 //! pick is the item that raises the sum of `q_v c_v` most, `c_v` being how far the point is covered
 //! by anything paired or picked.
 //!
-//! The gain is monotone and submodular, so old gains are upper bounds (Minoux, 1978). The first
-//! bounds come from single-precision products; exact gains are computed only for items on top.
+//! The gain is monotone and submodular, so old gains are upper bounds (Minoux, 1978). Bounds come
+//! from single-precision products, and are renewed for items on top of the heap; exact gains are
+//! computed only for items that are still on top then.
 
 use std::collections::{BinaryHeap, HashMap};
 
 use rayon::prelude::*;
 
 use crate::canonical::exp;
-use crate::centred::{Centred, Cosines, cosine, direction_error};
+use crate::centred::{Cosines, cosine, direction_error};
 use crate::error::unless_stopped;
 use crate::lazy::Bound;
-use crate::packed::Packed;
+use crate::packed::{Packed, ROWS};
 use crate::points::Points;
 use crate::screen::product;
 use crate::top::{Field, kth_largest};
@@ -56,8 +57,10 @@ pub(crate) struct Cover<'a> {
     entries: usize,
 }
 
-/// Candidates looked at together.
-const BATCH: usize = 32;
+/// Items whose bounds are renewed together: a row block for each of a few threads.
+const RENEWED: usize = 4 * ROW_BLOCK;
+/// Items whose gains are computed exactly together.
+const EXACT: usize = 16;
 /// Entries that are remembered before all are forgotten: 256 MB.
 const REMEMBERED: usize = 16 << 20;
 /// Points multiplied together in the first pass.
@@ -91,103 +94,149 @@ impl<'a> Cover<'a> {
         let mut heap = BinaryHeap::from(self.bounds(progress)?);
         progress.start("picks", budget as u64);
         let mut chosen: Vec<Chosen> = Vec::with_capacity(budget);
-        let mut stale: Vec<Bound> = Vec::with_capacity(BATCH);
         while chosen.len() < budget {
             unless_stopped(progress)?;
             let Some(top) = heap.pop() else { break };
-            if top.seen == chosen.len() + 1 {
-                let gains = match self.known.remove(&top.item) {
-                    Some(gains) => {
-                        self.entries -= gains.len();
-                        gains
-                    }
-                    // Forgotten since it was looked at.
-                    None => self.covered(top.item),
-                };
-                for &(point, value) in &gains {
-                    self.levels[point as usize] = value;
+            let state = self.state(&top, chosen.len());
+            let at_once = match state {
+                State::Current => {
+                    chosen.push(self.choose(top));
+                    progress.advance(1);
+                    continue;
                 }
-                chosen.push(Chosen { item: top.item, gain: top.value, points: gains.len() });
-                progress.advance(1);
-                continue;
-            }
-            // Look at a batch at once: the next few on top are likely old as well.
-            stale.push(top);
-            while stale.len() < BATCH
-                && heap.peek().is_some_and(|next| next.seen <= chosen.len())
+                State::Bounded | State::Known => EXACT,
+                State::Old => RENEWED,
+            };
+            // The next few on top are likely in the same state.
+            let mut batch = vec![top];
+            while batch.len() < at_once
+                && heap.peek().is_some_and(|next| self.state(next, chosen.len()) == state)
                 && let Some(next) = heap.pop()
             {
-                stale.push(next);
+                batch.push(next);
             }
-            self.update(&mut stale, chosen.len() + 1);
-            heap.extend(stale.drain(..));
+            match state {
+                State::Old => self.renew(&mut batch, chosen.len()),
+                _ => self.compute(&mut batch, chosen.len()),
+            }
+            heap.extend(batch);
         }
         Ok(chosen)
+    }
+
+    fn state(&self, bound: &Bound, picks: usize) -> State {
+        match bound.seen {
+            seen if seen == exact(picks) => State::Current,
+            _ if self.known.contains_key(&bound.item) => State::Known,
+            seen if seen == bounded(picks) => State::Bounded,
+            _ => State::Old,
+        }
+    }
+
+    /// Takes an item whose gain is current.
+    fn choose(&mut self, top: Bound) -> Chosen {
+        let gains = match self.known.remove(&top.item) {
+            Some(gains) => {
+                self.entries -= gains.len();
+                gains
+            }
+            // Forgotten since it was computed.
+            None => self.covered(&[top.item]).remove(0),
+        };
+        for &(point, value) in &gains {
+            self.levels[point as usize] = value;
+        }
+        Chosen { item: top.item, gain: top.value, points: gains.len() }
     }
 
     fn weight(&self, item: u32) -> f64 {
         self.weights.pool.as_ref().map_or(1.0, |weights| weights[item as usize])
     }
 
-    /// Exact gains of some items, as of the picks so far; `seen` marks them as such.
-    fn update(&mut self, stale: &mut [Bound], seen: usize) {
-        let old: Vec<Option<Gains>> =
-            stale.iter().map(|bound| self.known.remove(&bound.item)).collect();
-        self.entries -= old.iter().flatten().map(Vec::len).sum::<usize>();
-        let new = |(bound, old): (&mut Bound, Option<Gains>)| {
-            let mut gains = old.unwrap_or_else(|| self.covered(bound.item));
+    /// Computes the exact gains of some items, all of them known before or none.
+    fn compute(&mut self, batch: &mut [Bound], picks: usize) {
+        let known = |bound: &Bound| self.known.remove(&bound.item);
+        let mut gains: Vec<Gains> = batch.iter().filter_map(known).collect();
+        self.entries -= gains.iter().map(Vec::len).sum::<usize>();
+        if gains.is_empty() {
+            let items: Vec<u32> = batch.iter().map(|bound| bound.item).collect();
+            gains = items.par_chunks(ROWS).flat_map_iter(|items| self.covered(items)).collect();
+        }
+        for (bound, gains) in batch.iter_mut().zip(&mut gains) {
             gains.retain(|&(point, value)| value > self.levels[point as usize]);
             let gain = |&(point, value): &(u32, f64)| {
                 self.points.weight(point) * (value - self.levels[point as usize])
             };
             bound.value = gains.iter().map(gain).fold(0.0, |sum, gain| sum + gain);
-            bound.seen = seen;
-            (bound.item, gains)
-        };
-        let new: Vec<(u32, Gains)> = stale.par_iter_mut().zip(old).map(new).collect();
-        self.entries += new.iter().map(|(_, gains)| gains.len()).sum::<usize>();
-        if self.entries > REMEMBERED {
-            self.known.clear();
-            self.entries = new.iter().map(|(_, gains)| gains.len()).sum();
+            bound.seen = exact(picks);
         }
-        self.known.extend(new);
+        let entries: usize = gains.iter().map(Vec::len).sum();
+        if self.entries + entries > REMEMBERED {
+            self.known.clear();
+            self.entries = 0;
+        }
+        self.entries += entries;
+        self.known.extend(batch.iter().map(|bound| bound.item).zip(gains));
     }
 
-    /// What an item covers beyond the levels, exactly.
-    fn covered(&self, item: u32) -> Gains {
+    /// What some items cover beyond the levels, exactly.
+    fn covered(&self, items: &[u32]) -> Vec<Gains> {
         let (pool, vectors) = (&self.points.pool, &self.points.vectors);
-        let (length, weight) = (pool.length(item as usize), self.weight(item));
-        let mut products = vec![0.0; self.packed.len()];
-        self.packed.products(&pool.differences(&[item]), &mut products);
-        let value = |(point, product): (u32, f64)| {
-            let cosine = cosine(product, length, vectors.length(point as usize));
-            (point, weight * self.points.kernel(cosine))
+        let mut products = vec![0.0; items.len() * self.packed.len()];
+        self.packed.products(&pool.differences(items), &mut products);
+        let of_item = |(&item, products): (&u32, &[f64])| {
+            let (length, weight) = (pool.length(item as usize), self.weight(item));
+            let value = |(point, &product): (u32, &f64)| {
+                let cosine = cosine(product, length, vectors.length(point as usize));
+                (point, weight * self.points.kernel(cosine))
+            };
+            let better = |&(point, value): &(u32, f64)| value > self.levels[point as usize];
+            (0..).zip(products).map(value).filter(better).collect()
         };
-        let better = |&(point, value): &(u32, f64)| value > self.levels[point as usize];
-        (0..).zip(products).map(value).filter(better).collect()
+        items.iter().zip(products.chunks_exact(self.packed.len())).map(of_item).collect()
+    }
+
+    /// Renews the bounds of some items.
+    fn renew(&self, batch: &mut [Bound], picks: usize) {
+        let panels = self.panels();
+        let block = batch.len().div_ceil(rayon::current_num_threads()).clamp(1, ROW_BLOCK);
+        batch.par_chunks_mut(block).for_each(|batch| {
+            let items: Vec<u32> = batch.iter().map(|bound| bound.item).collect();
+            for (bound, value) in batch.iter_mut().zip(self.block(&items, &panels)) {
+                // A gain never grows, so the lower of two bounds holds.
+                bound.value = value.min(bound.value);
+                bound.seen = bounded(picks);
+            }
+        });
+    }
+
+    fn panels(&self) -> Vec<Panel> {
+        let all: Vec<u32> = (0..self.points.len() as u32).collect();
+        let panel = |points: &[u32]| Panel::new(self.points, &self.levels, points);
+        all.chunks(POINTS_AT_ONCE).map(panel).collect()
     }
 
     /// An upper bound on the gain of every pool item.
     fn bounds(&self, progress: &dyn Progress) -> Result<Vec<Bound>, Error> {
         let Points { pool, vectors, .. } = self.points;
         progress.start("kernel", pool.len() as u64 * vectors.len() as u64);
-        let all: Vec<u32> = (0..vectors.len() as u32).collect();
-        let panels: Vec<Panel> = (all.chunks(POINTS_AT_ONCE))
-            .map(|points| Panel::new(self.points, &self.levels, points))
-            .collect();
+        let panels = self.panels();
         let items: Vec<u32> = (0..pool.len() as u32).collect();
         let block = |items: &[u32]| {
             unless_stopped(progress)?;
-            let bounds = self.block(pool, items, &panels);
+            let values = self.block(items, &panels);
             progress.advance(items.len() as u64 * vectors.len() as u64);
-            Ok(bounds)
+            let bound = |(&item, value)| Bound { value, item, seen: bounded(0) };
+            Ok(items.iter().zip(values).map(bound).collect())
         };
-        let blocks: Result<Vec<_>, Error> = items.par_chunks(ROW_BLOCK).map(block).collect();
+        let blocks: Result<Vec<Vec<Bound>>, Error> =
+            items.par_chunks(ROW_BLOCK).map(block).collect();
         Ok(blocks?.concat())
     }
 
-    fn block(&self, pool: &Centred, items: &[u32], panels: &[Panel]) -> Vec<Bound> {
-        let directions = pool.directions(items);
+    /// Upper bounds on the gains of some items.
+    fn block(&self, items: &[u32], panels: &[Panel]) -> Vec<f64> {
+        let directions = self.points.pool.directions(items);
         let dim = directions.len() / items.len();
         let mut bounds = vec![0.0; items.len()];
         let mut cosines = Vec::new();
@@ -204,10 +253,32 @@ impl<'a> Cover<'a> {
             }
         }
         // Sums of up to 32 lanes in single precision, and the weight that was rounded.
-        let raised = |gain: f64| gain * (1.0 + 1e-4) + 1e-30;
-        let bound = |(gain, &item): (f64, &u32)| Bound { value: raised(gain), item, seen: 0 };
-        bounds.into_iter().zip(items).map(bound).collect()
+        bounds.iter_mut().for_each(|gain| *gain = *gain * (1.0 + 1e-4) + 1e-30);
+        bounds
     }
+}
+
+/// What is known of an item on the heap.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Its exact gain.
+    Current,
+    /// What it covered before the last picks.
+    Known,
+    /// A bound on its gain.
+    Bounded,
+    /// A bound from before the last picks.
+    Old,
+}
+
+/// The mark of a bound that is computed after so many picks.
+fn bounded(picks: usize) -> usize {
+    2 * picks
+}
+
+/// The mark of an exact gain after so many picks.
+fn exact(picks: usize) -> usize {
+    2 * picks + 1
 }
 
 /// Some points in single precision, rounded towards larger gains.

@@ -16,7 +16,7 @@ pub(crate) struct Packed {
 /// Vectors of a group.
 const LANES: usize = 16;
 /// Rows multiplied with a group at once.
-const ROWS: usize = 4;
+pub(crate) const ROWS: usize = 4;
 
 impl Packed {
     /// Packs `count` vectors; `read` writes one of them.
