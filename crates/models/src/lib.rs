@@ -35,7 +35,7 @@ pub use corpus::{Choice, Corpus, Pair, drawn};
 pub use encoder::Encoders;
 pub use encodings::Encodings;
 pub use error::Error;
-pub use evaluate::{Evaluation, Retrieval, evaluate};
+pub use evaluate::{Evaluation, QueryRanks, Retrieval, evaluate, evaluate_ranks};
 pub use folder::{ModelFolder, Spec};
 pub use heads::Heads;
 pub use imram::{Directions, Imram};
