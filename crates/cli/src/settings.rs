@@ -71,6 +71,13 @@ pub(crate) struct TrainingArgs {
     /// Gradients are scaled down to this norm [default: 2]
     #[arg(long, value_name = "X", value_parser = finite)]
     clip: Option<f64>,
+    /// The share of features and of word vectors that training drops [default: 0]
+    #[arg(long, value_name = "SHARE", value_parser = finite)]
+    dropout_inputs: Option<f64>,
+    /// The share of hidden units and of dimensions of the joint space that training drops
+    /// [default: 0]
+    #[arg(long, value_name = "SHARE", value_parser = finite)]
+    dropout_states: Option<f64>,
     /// Epochs at the end that are evaluated on dev; the best is kept [default: 10]
     #[arg(long, value_name = "N")]
     validate_last: Option<usize>,
@@ -142,6 +149,8 @@ impl TrainingArgs {
         set(&mut settings.margin, self.margin);
         set(&mut settings.violation, self.violation.map(|name| name.0));
         set(&mut settings.clip, self.clip);
+        set(&mut settings.dropout_inputs, self.dropout_inputs);
+        set(&mut settings.dropout_states, self.dropout_states);
         set(&mut settings.validate_last, self.validate_last);
         set(&mut settings.validate_images, self.validate_images);
         set(&mut settings.captions, self.captions.map(|name| name.0));
@@ -277,6 +286,8 @@ mod tests {
             ("--model vse++ --batch 1", "batch: is 1"),
             ("--model vse++ --epochs 0", "epochs: is 0"),
             ("--model vse++ --dim 0", "dim: is 0"),
+            ("--model vse++ --dropout-inputs 1", "dropout-inputs: 1 is not from 0 to below 1"),
+            ("--model vse++ --dropout-states=-0.1", "dropout-states: -0.1 is not from 0"),
         ] {
             let what = resolved(words).unwrap_err();
             assert!(what.contains(says), "{words}: no '{says}' in {what}");

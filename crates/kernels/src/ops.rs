@@ -7,6 +7,7 @@ mod gru;
 #[cfg(test)]
 pub(crate) mod judge;
 mod linear;
+mod masked;
 mod pairs;
 mod pointwise;
 mod scale;
@@ -17,6 +18,7 @@ pub use columns::{concat, mean_rows};
 pub use gather::gather;
 pub use gru::gru;
 pub use linear::linear;
+pub use masked::masked;
 pub use pairs::{dot_pairs, dot_scores, order_pairs};
 pub use pointwise::{abs, relu};
 pub use scale::weight_norm;

@@ -4,9 +4,11 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod architecture;
+mod batch;
 mod comparison;
 mod config;
 mod corpus;
+mod dropout;
 mod encoder;
 mod encodings;
 mod error;
@@ -29,9 +31,11 @@ mod vse;
 mod weights;
 
 pub use architecture::{Architecture, Inputs, Mode, Pass, Setting};
+pub use batch::{Batch, BatchLoss, batch_loss};
 pub use comparison::{Comparison, Dot, Order, Tiles};
 pub use config::Config;
 pub use corpus::{Choice, Corpus, Pair, drawn};
+pub use dropout::{Dropout, Layer};
 pub use encoder::Encoders;
 pub use encodings::Encodings;
 pub use error::Error;
@@ -46,7 +50,7 @@ pub use origin::{Admission, Makers, Mixing, Origin};
 pub use scan::{Asks, Scan};
 pub use texts::Texts;
 pub use train::train;
-pub use trainer::{Batch, BatchLoss, Step, Trainer, batch_loss};
+pub use trainer::{Step, Trainer};
 pub use training::{Epoch, Training};
 pub use vse::{Measure, Vse};
 pub use weights::{Declared, Kind, Start, Weights};

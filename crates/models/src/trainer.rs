@@ -3,37 +3,18 @@
 use std::time::Instant;
 
 use nextpair_data::{Progress, draw};
-use nextpair_kernels::{Adam, Gradients, Tensor};
+use nextpair_kernels::Adam;
 
+use crate::batch::{Batch, BatchLoss, batch_loss};
 use crate::corpus::{Corpus, Pair};
-use crate::loss::loss;
 use crate::training::{Epoch, Training};
-use crate::{Error, Mode, Model, Pass, Texts, Violation};
+use crate::{Error, Mode, Model, Pass};
 
 /// A model, its optimiser and the settings of its training.
 pub struct Trainer {
     model: Model,
     adam: Adam,
     training: Training,
-}
-
-/// A batch: images and captions, row `i` of both for pair `i`.
-#[derive(Clone, Debug)]
-pub struct Batch {
-    /// Features: images by regions by numbers.
-    pub images: Tensor,
-    /// The captions, as many as images.
-    pub texts: Texts,
-}
-
-/// The loss of a batch and its gradients.
-pub struct BatchLoss {
-    /// The loss, summed over the batch.
-    pub loss: f64,
-    /// Number of pairs with a gradient.
-    pub active: usize,
-    /// Gradients of every weight that the loss depends on; zeros if nothing is violated.
-    pub gradients: Gradients,
 }
 
 /// Results of a step.
@@ -82,14 +63,15 @@ impl Trainer {
         (&mut self.model, &mut self.adam)
     }
 
-    /// One optimiser step on a batch, with learning rate `rate`. Dropout, where a model has it,
-    /// draws from `seed`.
+    /// One optimiser step on a batch, with learning rate `rate`. Dropout draws from `seed`, which is
+    /// that of the epoch, and from the pairs of the batch.
     ///
     /// # Errors
     /// If the batch does not match the model, or a score is NaN or infinite.
     pub fn step(&mut self, batch: &Batch, rate: f64, seed: u64) -> Result<Step, Error> {
         let Training { margin, violation, clip, .. } = self.training;
-        let pass = Pass::new(self.model.weights(), Mode::Train(seed));
+        let pass = Pass::new(self.model.weights(), Mode::Train(seed))
+            .with_dropout(self.training.dropout(), &batch.pairs);
         let BatchLoss { loss, active, gradients } =
             batch_loss(&self.model, &pass, batch, margin, violation)?;
         let observed = pass.into_observed();
@@ -117,13 +99,14 @@ impl Trainer {
         let (start, device) = (Instant::now(), self.model.device());
         let (seed, rate) = (self.training.seed, self.training.rate_at(number));
         let order = shuffled(pairs, seed, number);
+        let drawn = draw::draw_of(seed, DROPOUT + ((number as u64) << 8), 0);
         let (mut loss, mut active, mut scores, mut norms, mut steps) = (0.0, 0, 0, 0.0, 0);
         for pairs in order.chunks(self.training.batch) {
             let items: Vec<usize> = pairs.iter().map(|pair| pair.item).collect();
             let captions: Vec<usize> = pairs.iter().map(|pair| pair.caption).collect();
             let images = corpus.features(&items, device)?;
-            let batch = Batch { images, texts: corpus.texts(&captions, device)? };
-            let drawn = draw::draw_of(seed, DROPOUT + ((number as u64) << 8), steps);
+            let texts = corpus.texts(&captions, device)?;
+            let batch = Batch { images, texts, pairs: pairs.to_vec() };
             let step = self.step(&batch, rate, drawn);
             let step = step.map_err(|error| named(error, corpus, pairs))?;
             if !step.gradient.is_finite() {
@@ -148,68 +131,6 @@ impl Trainer {
             dev_seconds: 0.0,
         })
     }
-}
-
-/// The loss of a batch and its gradients by the exact sparse procedure: scores all pairs without
-/// gradients, then those that the loss depends on with gradients.
-///
-/// # Errors
-/// If the batch does not match the model, or a score is NaN or infinite.
-pub fn batch_loss(
-    model: &Model,
-    pass: &Pass<'_>,
-    batch: &Batch,
-    margin: f64,
-    violation: Violation,
-) -> Result<BatchLoss, Error> {
-    let architecture = model.architecture();
-    // 1. Encode images and captions.
-    let images = architecture.encode_images(pass, &batch.images)?;
-    let texts = architecture.encode_texts(pass, &batch.texts)?;
-    if images.len() != texts.len() || images.is_empty() {
-        return Err(Error::Shape {
-            what: "the batch".to_owned(),
-            found: format!("{} images and {} captions", images.len(), texts.len()),
-            expected: "as many of both, and at least one".to_owned(),
-        });
-    }
-    // 2. Score every image with every caption.
-    let comparison = architecture.comparison(pass.weights())?;
-    let scores = comparison.scores(&images, &texts)?;
-    if let Some(bad) = scores.iter().position(|score| !score.is_finite()) {
-        let (image, caption) = (bad / texts.len(), bad % texts.len());
-        return Err(Error::Score { image, caption, value: scores[bad] });
-    }
-    // 3. Compute the loss, a sum of few of the scores with a factor each.
-    let hinges = loss(&scores, images.len(), margin, violation);
-    let (mut pairs, mut factors): (Vec<(u32, u32)>, Vec<f32>) = hinges.pairs.into_iter().unzip();
-    let active = pairs.len();
-    if pairs.is_empty() {
-        // The gradients are zeros, not missing: momentum still moves the weights.
-        (pairs, factors) = (vec![(0, 0)], vec![0.0]);
-    }
-    // 4. Score those pairs with gradients, and back-propagate the factors to the weights.
-    let known = pairs.iter().map(|&(i, j)| scores[i as usize * texts.len() + j as usize]);
-    let known = Some(known.collect());
-    let scored = comparison.pair_scores(&images, &texts, &pairs, known)?;
-    // 5. With the architecture's own loss, if it has one.
-    let Some(auxiliary) = architecture.auxiliary_loss(pass, batch, &images, &texts)? else {
-        return Ok(BatchLoss { loss: hinges.value, active, gradients: scored.backward(&factors)? });
-    };
-    let own = match auxiliary.to_f64s()[..] {
-        [own] if own.is_finite() => own,
-        [own] => return Err(Error::NotFinite { what: format!("the auxiliary loss is {own}") }),
-        _ => {
-            return Err(Error::Shape {
-                what: "the auxiliary loss".to_owned(),
-                found: format!("{} numbers", auxiliary.len()),
-                expected: "one".to_owned(),
-            });
-        }
-    };
-    let gradients = Tensor::backward_of(&[(&scored, &factors), (&auxiliary, &[1.0])])?;
-    let loss = hinges.value + own;
-    Ok(BatchLoss { loss, active, gradients })
 }
 
 /// The pairs in the order of an epoch: a shuffle by a draw for each pair, from the seed, the epoch,

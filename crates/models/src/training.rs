@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Error;
 use crate::corpus::Choice;
 use crate::evaluate::Evaluation;
 use crate::loss::Violation;
+use crate::{Dropout, Error};
 
 /// Settings of training. The defaults are those of the paper.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -25,6 +25,10 @@ pub struct Training {
     pub violation: Violation,
     /// Maximum norm of the gradients; larger ones are scaled down.
     pub clip: f64,
+    /// Share of the features and of the numbers of word vectors that is dropped in training.
+    pub dropout_inputs: f64,
+    /// Share of the hidden units and of the dimensions of the joint space that is dropped.
+    pub dropout_states: f64,
     /// Last epochs after which the model is evaluated on dev; the best is kept.
     pub validate_last: usize,
     /// Maximum number of dev images for that.
@@ -45,6 +49,8 @@ impl Default for Training {
             margin: 0.2,
             violation: Violation::Max,
             clip: 2.0,
+            dropout_inputs: 0.0,
+            dropout_states: 0.0,
             validate_last: 10,
             validate_images: 1000,
             captions: Choice::All,
@@ -74,7 +80,18 @@ impl Training {
         if !(self.margin.is_finite() && self.margin >= 0.0) {
             return Err(Error::setting("margin", format!("{} is not at least 0", self.margin)));
         }
+        let Dropout { inputs, states } = self.dropout();
+        for (name, share) in [("dropout-inputs", inputs), ("dropout-states", states)] {
+            if !(0.0..1.0).contains(&share) {
+                return Err(Error::setting(name, format!("{share} is not from 0 to below 1")));
+            }
+        }
         Ok(())
+    }
+
+    /// What training drops.
+    pub fn dropout(&self) -> Dropout {
+        Dropout { inputs: self.dropout_inputs, states: self.dropout_states }
     }
 
     /// The learning rate of an epoch, counted from 0.

@@ -2,15 +2,16 @@
 //! vector per image and per caption, compared by their dot product. VSE0 is the same model with
 //! unscaled images, trained with the sum of hinges.
 
+use nextpair_data::Side;
 use nextpair_kernels::ops::{abs, gather, unit_rows};
 use nextpair_kernels::{Encoded, Tensor};
 use serde::{Deserialize, Serialize};
 
 use crate::config::check_size;
-use crate::encoder::{Reading, image_layer, linear_images, mean_regions, word_layers, word_states};
+use crate::encoder::{Reading, image_layer, image_states, mean_regions, word_layers, word_states};
 use crate::{
-    Architecture, Comparison, Declared, Dot, Error, Inputs, Order, Pass, Setting, Texts, Training,
-    Violation, Weights,
+    Architecture, Comparison, Declared, Dot, Error, Inputs, Layer, Order, Pass, Setting, Texts,
+    Training, Violation, Weights,
 };
 
 /// Settings of VSE++.
@@ -88,7 +89,7 @@ impl Architecture for Vse {
 
     /// Averages the regions of an image first.
     fn encode_images(&self, pass: &Pass<'_>, features: &Tensor) -> Result<Encoded, Error> {
-        let rows = linear_images(pass, &mean_regions(features)?)?;
+        let rows = image_states(pass, &mean_regions(features)?)?;
         let rows = if self.normalise_images { unit_rows(&rows, 0.0)? } else { rows };
         Ok(Encoded::uniform(self.signed(rows)?, 1)?)
     }
@@ -97,7 +98,8 @@ impl Architecture for Vse {
     fn encode_texts(&self, pass: &Pass<'_>, texts: &Texts) -> Result<Encoded, Error> {
         let (states, offsets) = word_states(pass, texts, Reading::Forwards)?;
         let last: Vec<u32> = offsets[1..].iter().map(|&end| end as u32 - 1).collect();
-        let rows = unit_rows(&gather(&states, &last)?, 0.0)?;
+        let states = pass.dropout(Layer::States, Side::Text, &gather(&states, &last)?)?;
+        let rows = unit_rows(&states, 0.0)?;
         Ok(Encoded::uniform(self.signed(rows)?, 1)?)
     }
 

@@ -24,7 +24,7 @@ pub(super) fn model(case: &Case, device: Device, outcome: &mut Outcome) -> Resul
     if case.has("out.losses") {
         return training(case, ready, outcome);
     }
-    let Batch { images, texts } = &ready.all;
+    let Batch { images, texts, .. } = &ready.all;
     let (images, texts) = (ready.model.encode_images(images)?, ready.model.encode_texts(texts)?);
     let scores = ready.model.comparison()?.scores(&images, &texts)?;
     let scores: Vec<f64> = scores.into_iter().map(f64::from).collect();
@@ -151,9 +151,9 @@ impl Ready {
         let block = case.config["loss_block"].as_u64().map_or(captions.len(), |n| n as usize);
         ensure!(block <= captions.len() && block <= images.shape()[0], "loss_block is too large");
         let first = Texts::words(&captions[..block])?;
-        let square = Batch { images: images.first_rows(block)?, texts: first };
+        let square = Batch::new(images.first_rows(block)?, first);
         let margin = case.config["margin"].as_f64().context("no margin")?;
-        let all = Batch { images, texts: Texts::words(&captions)? };
+        let all = Batch::new(images, Texts::words(&captions)?);
         Ok(Ready { model, all, square, margin })
     }
 }

@@ -1,7 +1,7 @@
 //! The sparse procedure on every device against all pairs by the plain formulas.
 
 use nextpair_models::{
-    Batch, BatchLoss, Device, Encoded, Mode, Model, Pass, Violation, batch_loss, loss,
+    Batch, BatchLoss, Device, Dropout, Encoded, Mode, Model, Pass, Violation, batch_loss, loss,
 };
 
 use crate::small;
@@ -9,14 +9,17 @@ use crate::small;
 const BATCH: usize = 6;
 const MARGIN: f64 = 0.2;
 
-fn sparse(model: &Model, batch: &Batch, violation: Violation) -> BatchLoss {
-    let pass = Pass::new(model.weights(), Mode::Train(0));
+const NOTHING: Dropout = Dropout { inputs: 0.0, states: 0.0 };
+const SOME: Dropout = Dropout { inputs: 0.3, states: 0.2 };
+
+fn sparse(model: &Model, batch: &Batch, violation: Violation, dropout: Dropout) -> BatchLoss {
+    let pass = Pass::new(model.weights(), Mode::Train(3)).with_dropout(dropout, &batch.pairs);
     batch_loss(model, &pass, batch, MARGIN, violation).unwrap()
 }
 
 /// The loss over all pairs: scores in double precision, each with a gradient.
-fn dense(model: &Model, batch: &Batch, violation: Violation) -> BatchLoss {
-    let pass = Pass::new(model.weights(), Mode::Train(0));
+fn dense(model: &Model, batch: &Batch, violation: Violation, dropout: Dropout) -> BatchLoss {
+    let pass = Pass::new(model.weights(), Mode::Train(3)).with_dropout(dropout, &batch.pairs);
     let images = model.architecture().encode_images(&pass, &batch.images).unwrap();
     let texts = model.architecture().encode_texts(&pass, &batch.texts).unwrap();
     let pairs = Encoded::all_pairs(&images, &texts);
@@ -54,10 +57,12 @@ fn sparse_gradients_are_those_of_all_pairs() {
         for device in Device::available() {
             let model = small::model(&config, 4, device);
             let batch = small::batch(&config, BATCH, 6, device);
-            for violation in [Violation::Max, Violation::Sum] {
-                let sparse = sparse(&model, &batch, violation);
-                let expected =
-                    dense(&exact, &small::batch(&config, BATCH, 6, Device::Reference), violation);
+            let ways =
+                [(Violation::Max, NOTHING), (Violation::Sum, NOTHING), (Violation::Max, SOME)];
+            for (violation, dropout) in ways {
+                let sparse = sparse(&model, &batch, violation, dropout);
+                let plain = small::batch(&config, BATCH, 6, Device::Reference);
+                let expected = dense(&exact, &plain, violation, dropout);
                 let value = expected.loss;
                 let off = (sparse.loss - value).abs();
                 assert!(off <= 1e-5 * value, "{name}: {} {value}", sparse.loss);
@@ -91,9 +96,13 @@ fn without_a_violation_the_gradients_are_zeros() {
     for (name, config) in small::configs() {
         for device in Device::available() {
             let model = small::model(&config, 4, device);
-            let alone = sparse(&model, &small::batch(&config, 1, 6, device), Violation::Max);
+            let sparse = |count: usize| {
+                let batch = small::batch(&config, count, 6, device);
+                sparse(&model, &batch, Violation::Max, NOTHING)
+            };
+            let alone = sparse(1);
             assert_eq!((alone.loss, alone.active), (0.0, 0), "{name}");
-            let many = sparse(&model, &small::batch(&config, BATCH, 6, device), Violation::Max);
+            let many = sparse(BATCH);
             for (weight, tensor) in model.weights().iter() {
                 let of_many = many.gradients.of(tensor);
                 let zeros = alone.gradients.of(tensor);
@@ -116,7 +125,7 @@ fn the_dense_loss_is_that_of_the_scores() {
     let scores = model.comparison().unwrap().scores(&images, &texts).unwrap();
     for violation in [Violation::Max, Violation::Sum] {
         let expected = loss(&scores, BATCH, MARGIN, violation).value;
-        let found = dense(&model, &batch, violation).loss;
+        let found = dense(&model, &batch, violation, NOTHING).loss;
         assert!((found - expected).abs() < 1e-5, "{found} {expected}");
     }
 }

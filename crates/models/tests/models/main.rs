@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod doors;
+mod dropout;
 mod gradients;
 mod refusals;
 mod scores;

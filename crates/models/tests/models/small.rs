@@ -89,5 +89,5 @@ pub fn batch(config: &Config, count: usize, seed: u64, device: Device) -> Batch 
     } else {
         Texts::vectors(numbers(count * WORDS), WORDS, device).unwrap()
     };
-    Batch { images, texts }
+    Batch::new(images, texts)
 }
