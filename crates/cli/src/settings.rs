@@ -5,7 +5,7 @@ use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use nextpair::kernels::{Aggregation, Normaliser};
-use nextpair::models::{Choice, Config, Setting, Training, Violation};
+use nextpair::models::{Choice, Config, Criterion, Setting, Training, Violation};
 use nextpair::scenario::SettingsFile;
 
 #[derive(clap::Args)]
@@ -62,12 +62,21 @@ pub(crate) struct TrainingArgs {
     /// Epochs after which the rate falls to a tenth, again and again [default: 20]
     #[arg(long, value_name = "N")]
     decay_every: Option<usize>,
+    /// The loss: hinges, or InfoNCE in both directions [default: hinge]
+    #[arg(long, value_name = "hinge|info-nce", hide_possible_values = true)]
+    loss: Option<CriterionName>,
     /// By how much a right pair should beat a wrong one [default: 0.2]
     #[arg(long, value_name = "X", value_parser = finite)]
     margin: Option<f64>,
     /// Which violations count: the hardest, or all [default: max; sum for vse0]
     #[arg(long, value_name = "max|sum", hide_possible_values = true)]
     violation: Option<ViolationName>,
+    /// The temperature of InfoNCE, from 0.01 to 1 [default: 0.07]
+    #[arg(long, value_name = "X", value_parser = finite)]
+    loss_temperature: Option<f64>,
+    /// Learn the temperature of InfoNCE, from --loss-temperature on
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    learn_temperature: Option<bool>,
     /// Gradients are scaled down to this norm [default: 2]
     #[arg(long, value_name = "X", value_parser = finite)]
     clip: Option<f64>,
@@ -146,8 +155,11 @@ impl TrainingArgs {
         set(&mut settings.batch, self.batch);
         set(&mut settings.rate, self.rate);
         set(&mut settings.decay_every, self.decay_every);
+        set(&mut settings.loss, self.loss.map(|name| name.0));
         set(&mut settings.margin, self.margin);
         set(&mut settings.violation, self.violation.map(|name| name.0));
+        set(&mut settings.loss_temperature, self.loss_temperature);
+        set(&mut settings.learn_temperature, self.learn_temperature);
         set(&mut settings.clip, self.clip);
         set(&mut settings.dropout_inputs, self.dropout_inputs);
         set(&mut settings.dropout_states, self.dropout_states);
@@ -186,6 +198,11 @@ values_of!(NormaliserName(Normaliser) {
     "clipped" = Normaliser::Clipped,
     "softmax" = Normaliser::Softmax,
     "no_norm" = Normaliser::None,
+});
+
+values_of!(CriterionName(Criterion) {
+    "hinge" = Criterion::Hinge,
+    "info-nce" = Criterion::InfoNce,
 });
 
 values_of!(ViolationName(Violation) { "max" = Violation::Max, "sum" = Violation::Sum });
@@ -254,6 +271,22 @@ mod tests {
     }
 
     #[test]
+    fn flags_change_the_training() {
+        let words = "--model heads --loss info-nce --loss-temperature 0.1 --learn-temperature \
+                     --dropout-inputs 0.2 --dropout-states 0.1";
+        let (_, training) = resolved(words).unwrap();
+        let expected = Training {
+            loss: Criterion::InfoNce,
+            loss_temperature: 0.1,
+            learn_temperature: true,
+            dropout_inputs: 0.2,
+            dropout_states: 0.1,
+            ..Training::default()
+        };
+        assert_eq!(training, expected);
+    }
+
+    #[test]
     fn vse0_takes_the_sum_unless_it_is_told_otherwise() {
         assert_eq!(resolved("--model vse0").unwrap().1.violation, Violation::Sum);
         assert_eq!(resolved("--model vse++").unwrap().1.violation, Violation::Max);
@@ -286,6 +319,13 @@ mod tests {
             ("--model vse++ --batch 1", "batch: is 1"),
             ("--model vse++ --epochs 0", "epochs: is 0"),
             ("--model vse++ --dim 0", "dim: is 0"),
+            ("--model vse++ --loss triplet", "possible values: hinge, info-nce"),
+            ("--model vse++ --loss-temperature 0.1", "the hinge loss has no temperature"),
+            ("--model vse++ --learn-temperature", "learn-temperature: the hinge loss has no"),
+            (
+                "--model vse++ --loss info-nce --loss-temperature 2",
+                "loss-temperature: 2 is not from 0.01 to 1",
+            ),
             ("--model vse++ --dropout-inputs 1", "dropout-inputs: 1 is not from 0 to below 1"),
             ("--model vse++ --dropout-states=-0.1", "dropout-states: -0.1 is not from 0"),
         ] {

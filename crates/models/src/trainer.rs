@@ -3,11 +3,12 @@
 use std::time::Instant;
 
 use nextpair_data::{Progress, draw};
-use nextpair_kernels::Adam;
+use nextpair_kernels::{Adam, Tensor};
 
-use crate::batch::{Batch, BatchLoss, batch_loss};
+use crate::batch::{Batch, BatchLoss, Objective, batch_loss};
 use crate::corpus::{Corpus, Pair};
-use crate::training::{Epoch, Training};
+use crate::info_nce::{COLDEST, HOTTEST};
+use crate::training::{Criterion, Epoch, Training};
 use crate::{Error, Mode, Model, Pass};
 
 /// A model, its optimiser and the settings of its training.
@@ -15,6 +16,8 @@ pub struct Trainer {
     model: Model,
     adam: Adam,
     training: Training,
+    /// The logarithm of the temperature of InfoNCE: a weight if it is learned.
+    log_temperature: Tensor,
 }
 
 /// Results of a step.
@@ -32,6 +35,11 @@ pub struct Step {
 const SHUFFLE: u64 = 0x5f;
 const DROPOUT: u64 = 0xd0;
 
+/// The name of a learned temperature in the state, and prefixes of the names of moments.
+const TEMPERATURE: &str = "loss.log_temperature";
+const FIRST: &str = "adam.first.";
+const SECOND: &str = "adam.second.";
+
 impl Trainer {
     /// A trainer before the first step.
     ///
@@ -39,8 +47,15 @@ impl Trainer {
     /// If the settings of the training are invalid.
     pub fn new(model: Model, training: Training) -> Result<Self, Error> {
         training.check()?;
-        let adam = Adam::new(model.weights().trained().map(|(_, weight)| weight))?;
-        Ok(Trainer { model, adam, training })
+        let first = vec![training.loss_temperature.ln() as f32];
+        let mut log_temperature = Tensor::new(first, &[1], model.device())?;
+        if training.learn_temperature {
+            log_temperature = log_temperature.into_weight();
+        }
+        let weights = model.weights().trained().map(|(_, weight)| weight);
+        let learned = training.learn_temperature.then_some(&log_temperature);
+        let adam = Adam::new(weights.chain(learned))?;
+        Ok(Trainer { model, adam, training, log_temperature })
     }
 
     /// The current model.
@@ -53,14 +68,55 @@ impl Trainer {
         self.model
     }
 
-    /// The model and its optimiser.
-    pub(crate) fn state(&self) -> (&Model, &Adam) {
-        (&self.model, &self.adam)
+    /// The temperature of the loss, if it is learned.
+    pub fn temperature(&self) -> Option<f64> {
+        let learned = self.training.learn_temperature;
+        learned.then(|| self.log_temperature.to_f64s()[0].exp())
+    }
+
+    /// The tensors that the next step depends on, by the names they are stored under.
+    pub(crate) fn state(&self) -> Vec<(String, &Tensor)> {
+        let weights = self.model.weights();
+        let mut all: Vec<_> = weights.iter().map(|(name, w)| (name.to_owned(), w)).collect();
+        if self.training.learn_temperature {
+            all.push((TEMPERATURE.to_owned(), &self.log_temperature));
+        }
+        for (name, moments) in self.optimised().iter().zip(self.adam.moments()) {
+            all.push((format!("{FIRST}{name}"), &moments.first));
+            all.push((format!("{SECOND}{name}"), &moments.second));
+        }
+        all
     }
 
     /// The same, to resume from a stored state.
-    pub(crate) fn state_mut(&mut self) -> (&mut Model, &mut Adam) {
-        (&mut self.model, &mut self.adam)
+    pub(crate) fn state_mut(&mut self) -> Vec<(String, &mut Tensor)> {
+        let optimised = self.optimised();
+        let mut all: Vec<_> = self.model.weights_mut().iter_mut().collect();
+        if self.training.learn_temperature {
+            all.push((TEMPERATURE.to_owned(), &mut self.log_temperature));
+        }
+        for (name, moments) in optimised.iter().zip(self.adam.moments_mut()) {
+            all.push((format!("{FIRST}{name}"), &mut moments.first));
+            all.push((format!("{SECOND}{name}"), &mut moments.second));
+        }
+        all
+    }
+
+    /// The names of what the optimiser changes, in its order.
+    fn optimised(&self) -> Vec<String> {
+        let trained = self.model.weights().trained().map(|(name, _)| name.to_owned());
+        let learned = self.training.learn_temperature.then(|| TEMPERATURE.to_owned());
+        trained.chain(learned).collect()
+    }
+
+    /// How many steps the optimiser has taken, for each of its weights.
+    pub(crate) fn steps(&self) -> Vec<u32> {
+        self.adam.moments().iter().map(|moments| moments.steps).collect()
+    }
+
+    /// The same, to resume from a stored state.
+    pub(crate) fn set_steps(&mut self, steps: &[u32]) {
+        self.adam.moments_mut().iter_mut().zip(steps).for_each(|(m, &steps)| m.steps = steps);
     }
 
     /// One optimiser step on a batch, with learning rate `rate`. Dropout draws from `seed`, which is
@@ -69,20 +125,40 @@ impl Trainer {
     /// # Errors
     /// If the batch does not match the model, or a score is NaN or infinite.
     pub fn step(&mut self, batch: &Batch, rate: f64, seed: u64) -> Result<Step, Error> {
-        let Training { margin, violation, clip, .. } = self.training;
+        let Training { loss, margin, violation, clip, .. } = self.training;
+        let objective = match loss {
+            Criterion::Hinge => Objective::Hinge { margin, violation },
+            Criterion::InfoNce => Objective::InfoNce { log_temperature: &self.log_temperature },
+        };
         let pass = Pass::new(self.model.weights(), Mode::Train(seed))
             .with_dropout(self.training.dropout(), &batch.pairs);
         let BatchLoss { loss, active, gradients } =
-            batch_loss(&self.model, &pass, batch, margin, violation)?;
+            batch_loss(&self.model, &pass, batch, objective)?;
         let observed = pass.into_observed();
         // Before the weights change, so that a refused step changes nothing.
         observed
             .iter()
             .try_for_each(|(buffer, value)| self.model.weights().check_buffer(buffer, value))?;
         let weights = self.model.weights_mut();
-        let gradient = self.adam.step(weights.trained_mut(), &gradients, rate, clip)?;
+        let learned = self.training.learn_temperature.then_some(&mut self.log_temperature);
+        let all = weights.trained_mut().chain(learned);
+        let gradient = self.adam.step(all, &gradients, rate, clip)?;
         observed.into_iter().try_for_each(|(buffer, value)| weights.set(&buffer, value))?;
+        if self.training.learn_temperature {
+            self.bound_temperature()?;
+        }
         Ok(Step { loss, active, gradient })
+    }
+
+    /// Keeps a learned temperature within its bounds.
+    fn bound_temperature(&mut self) -> Result<(), Error> {
+        let log = self.log_temperature.to_f32s()[0];
+        let bounded = log.clamp(COLDEST.ln() as f32, HOTTEST.ln() as f32);
+        if bounded != log {
+            let device = self.model.device();
+            self.log_temperature = Tensor::new(vec![bounded], &[1], device)?.into_weight();
+        }
+        Ok(())
     }
 
     /// One pass over the pairs, in the order of epoch `number`, which counts from 0.
@@ -125,6 +201,7 @@ impl Trainer {
             loss: loss / pairs.len() as f64,
             rate,
             active: active as f64 / scores.max(1) as f64,
+            temperature: self.temperature(),
             gradient: norms / steps.max(1) as f64,
             seconds: start.elapsed().as_secs_f64(),
             dev: None,

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, ensure};
 use nextpair::models::{
-    Batch, BatchLoss, Config, Device, Inputs, Mode, Model, Pass, Tensor, Texts, Trainer, Training,
-    Violation, batch_loss, loss,
+    Batch, BatchLoss, Config, Device, Inputs, Mode, Model, Objective, Pass, Tensor, Texts, Trainer,
+    Training, Violation, batch_loss, loss,
 };
 
 use super::{Case, Outcome};
@@ -31,7 +31,8 @@ pub(super) fn model(case: &Case, device: Device, outcome: &mut Outcome) -> Resul
     outcome.within("sims", &scores, &case.floats("out.sims")?, SIMILARITY)?;
     for (violation, name) in [(Violation::Max, "max"), (Violation::Sum, "sum")] {
         let pass = Pass::new(ready.model.weights(), Mode::Train(0));
-        let found = batch_loss(&ready.model, &pass, &ready.square, ready.margin, violation)?;
+        let objective = Objective::Hinge { margin: ready.margin, violation };
+        let found = batch_loss(&ready.model, &pass, &ready.square, objective)?;
         let expected = case.floats(&format!("out.loss_{name}"))?;
         outcome.within("loss", &[found.loss], &expected, LOSS * expected[0].abs())?;
         gradients(case, &ready.model, &found, name, outcome)?;

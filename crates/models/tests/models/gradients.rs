@@ -1,7 +1,8 @@
 //! The sparse procedure on every device against all pairs by the plain formulas.
 
 use nextpair_models::{
-    Batch, BatchLoss, Device, Dropout, Encoded, Mode, Model, Pass, Violation, batch_loss, loss,
+    Batch, BatchLoss, Device, Dropout, Encoded, Gradients, Mode, Model, Objective, Pass, Violation,
+    batch_loss, loss,
 };
 
 use crate::small;
@@ -14,7 +15,7 @@ const SOME: Dropout = Dropout { inputs: 0.3, states: 0.2 };
 
 fn sparse(model: &Model, batch: &Batch, violation: Violation, dropout: Dropout) -> BatchLoss {
     let pass = Pass::new(model.weights(), Mode::Train(3)).with_dropout(dropout, &batch.pairs);
-    batch_loss(model, &pass, batch, MARGIN, violation).unwrap()
+    batch_loss(model, &pass, batch, Objective::Hinge { margin: MARGIN, violation }).unwrap()
 }
 
 /// The loss over all pairs: scores in double precision, each with a gradient.
@@ -50,6 +51,29 @@ fn dense(model: &Model, batch: &Batch, violation: Violation, dropout: Dropout) -
     BatchLoss { loss: value, active: factors.len(), gradients }
 }
 
+/// Asserts that the gradients of a model are those of the same model in double precision.
+pub fn compare(
+    what: &str,
+    found: (&Model, &Gradients),
+    exact: (&Model, &Gradients),
+    tolerance: f64,
+) {
+    let mut compared = 0;
+    let weights = found.0.weights().iter().zip(exact.0.weights().iter());
+    for ((weight, own), (_, exactly)) in weights {
+        let found = found.1.of(own).map(|g| g.to_f64s());
+        let expected = exact.1.of(exactly).map(|g| g.to_f64s());
+        assert_eq!(found.is_some(), expected.is_some(), "{what}: {weight}");
+        let (Some(found), Some(expected)) = (found, expected) else { continue };
+        let size = expected.iter().fold(0.0, |largest: f64, g| largest.max(g.abs()));
+        let off = found.iter().zip(&expected).map(|(a, b)| (a - b).abs());
+        let off = off.fold(0.0, f64::max);
+        assert!(off <= tolerance * size + 2e-6, "{what}: {weight} is {off} off of {size}");
+        compared += usize::from(size > 1e-3);
+    }
+    assert!(compared >= 4, "{what}");
+}
+
 #[test]
 fn sparse_gradients_are_those_of_all_pairs() {
     for (name, config) in small::configs() {
@@ -67,23 +91,9 @@ fn sparse_gradients_are_those_of_all_pairs() {
                 let off = (sparse.loss - value).abs();
                 assert!(off <= 1e-5 * value, "{name}: {} {value}", sparse.loss);
                 assert!(value > 0.1, "{name}: a loss of {value} shows nothing");
-                let mut compared = 0;
-                let weights = model.weights().iter().zip(exact.weights().iter());
-                for ((weight, own), (_, exact)) in weights {
-                    let found = sparse.gradients.of(own).map(|g| g.to_f64s());
-                    let expected = expected.gradients.of(exact).map(|g| g.to_f64s());
-                    assert_eq!(found.is_some(), expected.is_some(), "{name}: {weight}");
-                    let (Some(found), Some(expected)) = (found, expected) else { continue };
-                    let size = expected.iter().fold(0.0, |largest: f64, g| largest.max(g.abs()));
-                    let off = found.iter().zip(&expected).map(|(a, b)| (a - b).abs());
-                    let off = off.fold(0.0, f64::max);
-                    assert!(
-                        off <= 1e-4 * size + 2e-6,
-                        "{name} {violation:?} on {device}: {weight} is {off} off of {size}"
-                    );
-                    compared += usize::from(size > 1e-3);
-                }
-                assert!(compared >= 4, "{name}");
+                let what = format!("{name} {violation:?} on {device}");
+                let expected = (&exact, &expected.gradients);
+                compare(&what, (&model, &sparse.gradients), expected, 1e-4);
             }
         }
     }
@@ -137,6 +147,7 @@ fn a_batch_that_does_not_fit_together_is_refused() {
     let mut batch = small::batch(&config, BATCH, 6, Device::Cpu);
     batch.texts = small::batch(&config, 2, 6, Device::Cpu).texts;
     let pass = Pass::new(model.weights(), Mode::Train(0));
-    let refused = batch_loss(&model, &pass, &batch, MARGIN, Violation::Max).err().unwrap();
+    let hinge = Objective::Hinge { margin: MARGIN, violation: Violation::Max };
+    let refused = batch_loss(&model, &pass, &batch, hinge).err().unwrap();
     assert!(refused.to_string().contains("6 images and 2 captions"), "{refused}");
 }

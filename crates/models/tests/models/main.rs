@@ -4,6 +4,7 @@
 mod doors;
 mod dropout;
 mod gradients;
+mod info_nce;
 mod refusals;
 mod scores;
 mod small;
