@@ -5,7 +5,7 @@ use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use nextpair::kernels::{Aggregation, Normaliser};
-use nextpair::models::{Choice, Config, Criterion, Setting, Training, Violation};
+use nextpair::models::{Choice, Config, Criterion, Pooling, Setting, Training, Violation};
 use nextpair::scenario::SettingsFile;
 
 #[derive(clap::Args)]
@@ -44,6 +44,10 @@ pub(crate) struct ModelArgs {
     /// Heads: units of a hidden layer; 0 for none
     #[arg(long, value_name = "N")]
     hidden: Option<usize>,
+    /// VSE++, VSE0: a caption is the state at its last word, or the mean of all states
+    /// [default: last]
+    #[arg(long, value_name = "last|mean", hide_possible_values = true)]
+    pooling: Option<PoolingName>,
 }
 
 #[derive(clap::Args)]
@@ -87,7 +91,11 @@ pub(crate) struct TrainingArgs {
     /// [default: 0]
     #[arg(long, value_name = "SHARE", value_parser = finite)]
     dropout_states: Option<f64>,
-    /// Epochs at the end that are evaluated on dev; the best is kept [default: 10]
+    /// Keep the mean of the weights after so many epochs at the end; 0 for the best epoch [default: 0]
+    #[arg(long, value_name = "N")]
+    average_last: Option<usize>,
+    /// Epochs at the end that are evaluated on dev; the best is kept. With --average-last the mean is
+    /// evaluated, unless this is 0 [default: 10]
     #[arg(long, value_name = "N")]
     validate_last: Option<usize>,
     /// Images of dev that are used for it [default: 1000]
@@ -125,7 +133,7 @@ pub(crate) fn resolve(
 
 impl ModelArgs {
     /// Returns the model settings that were given as flags.
-    fn settings(&self) -> [Option<Setting>; 9] {
+    fn settings(&self) -> [Option<Setting>; 10] {
         [
             self.dim.map(Setting::Dim),
             self.word_dim.map(Setting::WordDim),
@@ -136,6 +144,7 @@ impl ModelArgs {
             self.normalise_memory.map(Setting::NormaliseMemory),
             self.weight_norm.map(Setting::WeightNorm),
             self.hidden.map(Setting::Hidden),
+            self.pooling.map(|name| Setting::Pooling(name.0)),
         ]
     }
 }
@@ -163,6 +172,7 @@ impl TrainingArgs {
         set(&mut settings.clip, self.clip);
         set(&mut settings.dropout_inputs, self.dropout_inputs);
         set(&mut settings.dropout_states, self.dropout_states);
+        set(&mut settings.average_last, self.average_last);
         set(&mut settings.validate_last, self.validate_last);
         set(&mut settings.validate_images, self.validate_images);
         set(&mut settings.captions, self.captions.map(|name| name.0));
@@ -199,6 +209,8 @@ values_of!(NormaliserName(Normaliser) {
     "softmax" = Normaliser::Softmax,
     "no_norm" = Normaliser::None,
 });
+
+values_of!(PoolingName(Pooling) { "last" = Pooling::Last, "mean" = Pooling::Mean });
 
 values_of!(CriterionName(Criterion) {
     "hinge" = Criterion::Hinge,
@@ -273,7 +285,7 @@ mod tests {
     #[test]
     fn flags_change_the_training() {
         let words = "--model heads --loss info-nce --loss-temperature 0.1 --learn-temperature \
-                     --dropout-inputs 0.2 --dropout-states 0.1";
+                     --dropout-inputs 0.2 --dropout-states 0.1 --average-last 5";
         let (_, training) = resolved(words).unwrap();
         let expected = Training {
             loss: Criterion::InfoNce,
@@ -281,9 +293,12 @@ mod tests {
             learn_temperature: true,
             dropout_inputs: 0.2,
             dropout_states: 0.1,
+            average_last: 5,
             ..Training::default()
         };
         assert_eq!(training, expected);
+        let (config, _) = resolved("--model vse++ --pooling mean").unwrap();
+        assert_eq!(serde_json::to_value(config).unwrap()["pooling"], "mean");
     }
 
     #[test]
@@ -319,6 +334,12 @@ mod tests {
             ("--model vse++ --batch 1", "batch: is 1"),
             ("--model vse++ --epochs 0", "epochs: is 0"),
             ("--model vse++ --dim 0", "dim: is 0"),
+            ("--model heads --pooling mean", "--pooling is not a setting of heads"),
+            ("--model vse++ --pooling max", "possible values: last, mean"),
+            (
+                "--model vse++ --epochs 3 --average-last 4",
+                "average-last: 4 is more than the 3 epochs",
+            ),
             ("--model vse++ --loss triplet", "possible values: hinge, info-nce"),
             ("--model vse++ --loss-temperature 0.1", "the hinge loss has no temperature"),
             ("--model vse++ --learn-temperature", "learn-temperature: the hinge loss has no"),

@@ -11,6 +11,7 @@ mod masked;
 mod pairs;
 mod pointwise;
 mod scale;
+mod spans;
 mod unit_rows;
 
 pub use attention::{Direction, Matching, MemoryWeights};
@@ -22,4 +23,5 @@ pub use masked::masked;
 pub use pairs::{dot_pairs, dot_scores, order_pairs};
 pub use pointwise::{abs, relu};
 pub use scale::weight_norm;
+pub use spans::mean_spans;
 pub use unit_rows::unit_rows;

@@ -8,7 +8,9 @@ use nextpair_kernels::{Aggregation, Encoded, Normaliser, Tensor};
 use serde::{Deserialize, Serialize};
 
 use crate::dropout::Masks;
-use crate::{Batch, Comparison, Declared, Dropout, Error, Layer, Pair, Texts, Training, Weights};
+use crate::{
+    Batch, Comparison, Declared, Dropout, Error, Layer, Pair, Pooling, Texts, Training, Weights,
+};
 
 /// An architecture with its settings: how a model encodes and compares. It takes the weights as
 /// arguments, so that one value serves any number of models.
@@ -106,6 +108,8 @@ pub enum Setting {
     WeightNorm(bool),
     /// Units of a hidden layer.
     Hidden(usize),
+    /// How the states of words become one vector.
+    Pooling(Pooling),
 }
 
 impl Setting {
@@ -121,6 +125,7 @@ impl Setting {
             Setting::NormaliseMemory(_) => "--normalise-memory",
             Setting::WeightNorm(_) => "--weight-norm",
             Setting::Hidden(_) => "--hidden",
+            Setting::Pooling(_) => "--pooling",
         }
     }
 }

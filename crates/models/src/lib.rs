@@ -4,6 +4,7 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod architecture;
+mod average;
 mod batch;
 mod comparison;
 mod config;
@@ -54,5 +55,5 @@ pub use texts::Texts;
 pub use train::train;
 pub use trainer::{Step, Trainer};
 pub use training::{Criterion, Epoch, Training};
-pub use vse::{Measure, Vse};
+pub use vse::{Measure, Pooling, Vse};
 pub use weights::{Declared, Kind, Start, Weights};

@@ -5,6 +5,7 @@ use std::time::Instant;
 use nextpair_data::{Progress, draw};
 use nextpair_kernels::{Adam, Tensor};
 
+use crate::average::WeightSum;
 use crate::batch::{Batch, BatchLoss, Objective, batch_loss};
 use crate::corpus::{Corpus, Pair};
 use crate::info_nce::{COLDEST, HOTTEST};
@@ -18,6 +19,8 @@ pub struct Trainer {
     training: Training,
     /// The logarithm of the temperature of InfoNCE: a weight if it is learned.
     log_temperature: Tensor,
+    /// The sum over the last epochs, if it is wanted.
+    sum: Option<WeightSum>,
 }
 
 /// Results of a step.
@@ -35,10 +38,11 @@ pub struct Step {
 const SHUFFLE: u64 = 0x5f;
 const DROPOUT: u64 = 0xd0;
 
-/// The name of a learned temperature in the state, and prefixes of the names of moments.
+/// The name of a learned temperature in the state, and prefixes of moments and sums.
 const TEMPERATURE: &str = "loss.log_temperature";
 const FIRST: &str = "adam.first.";
 const SECOND: &str = "adam.second.";
+const SUM: &str = "sum.";
 
 impl Trainer {
     /// A trainer before the first step.
@@ -55,7 +59,8 @@ impl Trainer {
         let weights = model.weights().trained().map(|(_, weight)| weight);
         let learned = training.learn_temperature.then_some(&log_temperature);
         let adam = Adam::new(weights.chain(learned))?;
-        Ok(Trainer { model, adam, training, log_temperature })
+        let sum = (training.average_last > 0).then(|| WeightSum::new(&model)).transpose()?;
+        Ok(Trainer { model, adam, training, log_temperature, sum })
     }
 
     /// The current model.
@@ -66,6 +71,12 @@ impl Trainer {
     /// The model, when training is done.
     pub fn into_model(self) -> Model {
         self.model
+    }
+
+    /// The model with the mean of the weights after the last epochs, when these are done. `None` if
+    /// training does not average.
+    pub fn averaged(&self) -> Option<Model> {
+        self.sum.as_ref().map(|sum| sum.mean(&self.model, self.training.average_last))
     }
 
     /// The temperature of the loss, if it is learned.
@@ -85,12 +96,18 @@ impl Trainer {
             all.push((format!("{FIRST}{name}"), &moments.first));
             all.push((format!("{SECOND}{name}"), &moments.second));
         }
+        if let Some(sum) = &self.sum {
+            let names = weights.iter().map(|(name, _)| format!("{SUM}{name}"));
+            all.extend(names.zip(sum.tensors()));
+        }
         all
     }
 
     /// The same, to resume from a stored state.
     pub(crate) fn state_mut(&mut self) -> Vec<(String, &mut Tensor)> {
         let optimised = self.optimised();
+        let sums: Vec<String> =
+            self.model.weights().iter().map(|(name, _)| format!("{SUM}{name}")).collect();
         let mut all: Vec<_> = self.model.weights_mut().iter_mut().collect();
         if self.training.learn_temperature {
             all.push((TEMPERATURE.to_owned(), &mut self.log_temperature));
@@ -98,6 +115,9 @@ impl Trainer {
         for (name, moments) in optimised.iter().zip(self.adam.moments_mut()) {
             all.push((format!("{FIRST}{name}"), &mut moments.first));
             all.push((format!("{SECOND}{name}"), &mut moments.second));
+        }
+        if let Some(sum) = &mut self.sum {
+            all.extend(sums.into_iter().zip(sum.tensors_mut()));
         }
         all
     }
@@ -195,6 +215,9 @@ impl Trainer {
             norms += step.gradient;
             steps += 1;
             progress.advance(pairs.len() as u64);
+        }
+        if let Some(sum) = self.sum.as_mut().filter(|_| self.training.averages(number)) {
+            sum.add(&self.model)?;
         }
         Ok(Epoch {
             epoch: number + 1,

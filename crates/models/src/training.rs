@@ -47,7 +47,10 @@ pub struct Training {
     pub dropout_inputs: f64,
     /// Share of the hidden units and of the dimensions of the joint space that is dropped.
     pub dropout_states: f64,
-    /// Last epochs after which the model is evaluated on dev; the best is kept.
+    /// Last epochs over which weights are averaged, and the mean is kept; 0 for none.
+    pub average_last: usize,
+    /// Last epochs after which the model is evaluated on dev; the best is kept. If weights are
+    /// averaged, only their mean is evaluated, unless this is 0.
     pub validate_last: usize,
     /// Maximum number of dev images for that.
     pub validate_images: usize,
@@ -75,6 +78,7 @@ impl Default for Training {
             clip: 2.0,
             dropout_inputs: 0.0,
             dropout_states: 0.0,
+            average_last: 0,
             validate_last: 10,
             validate_images: 1000,
             captions: Choice::All,
@@ -103,6 +107,10 @@ impl Training {
         }
         if !(self.margin.is_finite() && self.margin >= 0.0) {
             return Err(Error::setting("margin", format!("{} is not at least 0", self.margin)));
+        }
+        if self.average_last > self.epochs {
+            let what = format!("{} is more than the {} epochs", self.average_last, self.epochs);
+            return Err(Error::setting("average-last", what));
         }
         self.check_temperature()?;
         let Dropout { inputs, states } = self.dropout();
@@ -136,6 +144,18 @@ impl Training {
     /// What training drops.
     pub fn dropout(&self) -> Dropout {
         Dropout { inputs: self.dropout_inputs, states: self.dropout_states }
+    }
+
+    /// Whether the weights after an epoch, counted from 0, are among those that are averaged.
+    pub(crate) fn averages(&self, epoch: usize) -> bool {
+        epoch + self.average_last >= self.epochs
+    }
+
+    /// Whether the model is evaluated on dev when so many epochs are done.
+    pub(crate) fn validates(&self, done: usize) -> bool {
+        let last =
+            if self.average_last > 0 { self.validate_last.min(1) } else { self.validate_last };
+        self.epochs - done < last
     }
 
     /// The learning rate of an epoch, counted from 0.

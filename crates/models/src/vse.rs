@@ -3,7 +3,7 @@
 //! unscaled images, trained with the sum of hinges.
 
 use nextpair_data::Side;
-use nextpair_kernels::ops::{abs, gather, unit_rows};
+use nextpair_kernels::ops::{abs, gather, mean_spans, unit_rows};
 use nextpair_kernels::{Encoded, Tensor};
 use serde::{Deserialize, Serialize};
 
@@ -22,12 +22,25 @@ pub struct Vse {
     pub dim: usize,
     /// Dimensions of a word before the recurrent unit.
     pub word_dim: usize,
+    /// How the states of the recurrent unit become one vector.
+    pub pooling: Pooling,
     /// Whether to scale images to unit norm.
     pub normalise_images: bool,
     /// Whether to take absolute values.
     pub absolute: bool,
     /// How to compare images and captions.
     pub measure: Measure,
+}
+
+/// How the states at the words of a caption become one vector.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Pooling {
+    /// The state at the last word, which is the end marker.
+    #[default]
+    Last,
+    /// The mean of all states.
+    Mean,
 }
 
 /// A comparison of two vectors.
@@ -46,6 +59,7 @@ impl Default for Vse {
         Vse {
             dim: 1024,
             word_dim: 300,
+            pooling: Pooling::Last,
             normalise_images: true,
             absolute: false,
             measure: Measure::Cosine,
@@ -94,11 +108,16 @@ impl Architecture for Vse {
         Ok(Encoded::uniform(self.signed(rows)?, 1)?)
     }
 
-    /// Takes the state at the last word, which is the end marker.
     fn encode_texts(&self, pass: &Pass<'_>, texts: &Texts) -> Result<Encoded, Error> {
         let (states, offsets) = word_states(pass, texts, Reading::Forwards)?;
-        let last: Vec<u32> = offsets[1..].iter().map(|&end| end as u32 - 1).collect();
-        let states = pass.dropout(Layer::States, Side::Text, &gather(&states, &last)?)?;
+        let states = match self.pooling {
+            Pooling::Last => {
+                let last: Vec<u32> = offsets[1..].iter().map(|&end| end as u32 - 1).collect();
+                gather(&states, &last)?
+            }
+            Pooling::Mean => mean_spans(&states, &offsets)?,
+        };
+        let states = pass.dropout(Layer::States, Side::Text, &states)?;
         let rows = unit_rows(&states, 0.0)?;
         Ok(Encoded::uniform(self.signed(rows)?, 1)?)
     }
@@ -119,6 +138,7 @@ impl Architecture for Vse {
         match setting {
             Setting::Dim(dim) => self.dim = dim,
             Setting::WordDim(dim) => self.word_dim = dim,
+            Setting::Pooling(pooling) => self.pooling = pooling,
             _ => return false,
         }
         true

@@ -17,6 +17,8 @@ use crate::{
     evaluate_ranks, tensor_file, train,
 };
 
+mod average;
+
 /// A folder with a dataset, and a model trained for two of four epochs.
 struct World {
     folder: tempfile::TempDir,
@@ -24,6 +26,15 @@ struct World {
 
 impl World {
     fn new() -> Self {
+        let training = Training { epochs: 2, validate_last: 0, ..Training::default() };
+        let world = Self::with("vse++", training);
+        world.trained().unwrap();
+        world.edit("model.json", |text| text.replace("\"epochs\": 2", "\"epochs\": 4"));
+        world
+    }
+
+    /// A folder with a dataset, and a model that is not trained yet.
+    fn with(model: &str, training: Training) -> Self {
         let world = World { folder: tempfile::tempdir().unwrap() };
         let settings = Settings { images: 30, ..Settings::default() };
         import_scenes(&settings, &world.path("ds"), &()).unwrap();
@@ -31,15 +42,12 @@ impl World {
         let captions: Vec<String> = dataset.items().iter().flat_map(|i| i.captions).collect();
         let vocabulary = Vocabulary::build(&captions, 4);
         let corpus = Corpus::of_words(dataset, None, &vocabulary).unwrap();
-        let training = Training { epochs: 2, validate_last: 0, ..Training::default() };
-        let mut model = Config::named("vse++").unwrap();
+        let mut model = Config::named(model).unwrap();
         model.set(Setting::Dim(4)).unwrap();
         let features = ("regions".to_owned(), None);
         let spec = Spec::new(corpus.dataset(), model, corpus.inputs(), features, training);
         let pairs = corpus.pairs(&corpus.training_items(), Choice::First, 0);
         ModelFolder::create(&world.path("run"), spec, Some(vocabulary), &corpus, &pairs).unwrap();
-        world.trained().unwrap();
-        world.edit("model.json", |text| text.replace("\"epochs\": 2", "\"epochs\": 4"));
         world
     }
 
