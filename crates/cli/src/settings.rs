@@ -1,11 +1,14 @@
 //! Settings of models and training, shared by `train` and `run`: published defaults, then a file,
 //! then flags.
 
+#[cfg(test)]
+mod tests;
+
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use nextpair::kernels::{Aggregation, Normaliser};
-use nextpair::models::{Choice, Config, Setting, Training, Violation};
+use nextpair::models::{Choice, Config, Criterion, Pooling, Setting, Training, Violation};
 use nextpair::scenario::SettingsFile;
 
 #[derive(clap::Args)]
@@ -44,6 +47,10 @@ pub(crate) struct ModelArgs {
     /// Heads: units of a hidden layer; 0 for none
     #[arg(long, value_name = "N")]
     hidden: Option<usize>,
+    /// VSE++, VSE0: a caption is the state at its last word, or the mean of all states
+    /// [default: last]
+    #[arg(long, value_name = "last|mean", hide_possible_values = true)]
+    pooling: Option<PoolingName>,
 }
 
 #[derive(clap::Args)]
@@ -62,16 +69,36 @@ pub(crate) struct TrainingArgs {
     /// Epochs after which the rate falls to a tenth, again and again [default: 20]
     #[arg(long, value_name = "N")]
     decay_every: Option<usize>,
+    /// The loss: hinges, or InfoNCE in both directions [default: hinge]
+    #[arg(long, value_name = "hinge|info-nce", hide_possible_values = true)]
+    loss: Option<CriterionName>,
     /// By how much a right pair should beat a wrong one [default: 0.2]
     #[arg(long, value_name = "X", value_parser = finite)]
     margin: Option<f64>,
     /// Which violations count: the hardest, or all [default: max; sum for vse0]
     #[arg(long, value_name = "max|sum", hide_possible_values = true)]
     violation: Option<ViolationName>,
+    /// The temperature of InfoNCE, from 0.01 to 1 [default: 0.07]
+    #[arg(long, value_name = "X", value_parser = finite)]
+    loss_temperature: Option<f64>,
+    /// Learn the temperature of InfoNCE, from --loss-temperature on
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    learn_temperature: Option<bool>,
     /// Gradients are scaled down to this norm [default: 2]
     #[arg(long, value_name = "X", value_parser = finite)]
     clip: Option<f64>,
-    /// Epochs at the end that are evaluated on dev; the best is kept [default: 10]
+    /// The share of features and of word vectors that training drops [default: 0]
+    #[arg(long, value_name = "SHARE", value_parser = finite)]
+    dropout_inputs: Option<f64>,
+    /// The share of hidden units and of dimensions of the joint space that training drops
+    /// [default: 0]
+    #[arg(long, value_name = "SHARE", value_parser = finite)]
+    dropout_states: Option<f64>,
+    /// Keep the mean of the weights after so many epochs at the end; 0 for the best epoch [default: 0]
+    #[arg(long, value_name = "N")]
+    average_last: Option<usize>,
+    /// Epochs at the end that are evaluated on dev; the best is kept. With --average-last the mean is
+    /// evaluated, unless this is 0 [default: 10]
     #[arg(long, value_name = "N")]
     validate_last: Option<usize>,
     /// Images of dev that are used for it [default: 1000]
@@ -109,7 +136,7 @@ pub(crate) fn resolve(
 
 impl ModelArgs {
     /// Returns the model settings that were given as flags.
-    fn settings(&self) -> [Option<Setting>; 9] {
+    fn settings(&self) -> [Option<Setting>; 10] {
         [
             self.dim.map(Setting::Dim),
             self.word_dim.map(Setting::WordDim),
@@ -120,6 +147,7 @@ impl ModelArgs {
             self.normalise_memory.map(Setting::NormaliseMemory),
             self.weight_norm.map(Setting::WeightNorm),
             self.hidden.map(Setting::Hidden),
+            self.pooling.map(|name| Setting::Pooling(name.0)),
         ]
     }
 }
@@ -139,9 +167,15 @@ impl TrainingArgs {
         set(&mut settings.batch, self.batch);
         set(&mut settings.rate, self.rate);
         set(&mut settings.decay_every, self.decay_every);
+        set(&mut settings.loss, self.loss.map(|name| name.0));
         set(&mut settings.margin, self.margin);
         set(&mut settings.violation, self.violation.map(|name| name.0));
+        set(&mut settings.loss_temperature, self.loss_temperature);
+        set(&mut settings.learn_temperature, self.learn_temperature);
         set(&mut settings.clip, self.clip);
+        set(&mut settings.dropout_inputs, self.dropout_inputs);
+        set(&mut settings.dropout_states, self.dropout_states);
+        set(&mut settings.average_last, self.average_last);
         set(&mut settings.validate_last, self.validate_last);
         set(&mut settings.validate_images, self.validate_images);
         set(&mut settings.captions, self.captions.map(|name| name.0));
@@ -179,6 +213,13 @@ values_of!(NormaliserName(Normaliser) {
     "no_norm" = Normaliser::None,
 });
 
+values_of!(PoolingName(Pooling) { "last" = Pooling::Last, "mean" = Pooling::Mean });
+
+values_of!(CriterionName(Criterion) {
+    "hinge" = Criterion::Hinge,
+    "info-nce" = Criterion::InfoNce,
+});
+
 values_of!(ViolationName(Violation) { "max" = Violation::Max, "sum" = Violation::Sum });
 
 values_of!(ChoiceName(Choice) {
@@ -202,84 +243,5 @@ fn aggregation(text: &str) -> Result<Aggregation, String> {
         ("max", None) => Ok(Aggregation::Max),
         ("log-sum-exp", Some(scale)) => Ok(Aggregation::LogSumExp(finite(scale)? as f32)),
         _ => Err("there are mean, sum, max and log-sum-exp=SCALE".to_owned()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use clap::Parser;
-
-    use super::*;
-
-    #[derive(Parser)]
-    struct Typed {
-        #[command(flatten)]
-        model: ModelArgs,
-        #[command(flatten)]
-        training: TrainingArgs,
-    }
-
-    fn resolved(words: &str) -> Result<(Config, Training), String> {
-        let words = std::iter::once("train").chain(words.split_whitespace());
-        let typed = Typed::try_parse_from(words).map_err(|e| e.to_string())?;
-        let file = SettingsFile::default();
-        resolve(file, &typed.model, &typed.training, "--config").map_err(|e| format!("{e:#}"))
-    }
-
-    #[test]
-    fn flags_change_published_settings() {
-        let (config, training) = resolved("--model text-imram --dim 8 --steps 2").unwrap();
-        let Config::Imram(imram) = config else { panic!("{config:?}") };
-        assert_eq!((imram.encoders.dim, imram.steps, imram.encoders.word_dim), (8, 2, 300));
-        assert_eq!(training, Training::default());
-        let words = "--model scan-i2t --aggregation log-sum-exp=2.5 --normaliser softmax \
-                     --temperature 3 --weight-norm --word-dim 7 --captions first --rate 1e-3";
-        let (config, training) = resolved(words).unwrap();
-        let value = serde_json::to_value(config).unwrap();
-        assert_eq!(value["aggregation"], serde_json::json!({ "log-sum-exp": 2.5 }));
-        assert_eq!((&value["normaliser"], &value["temperature"]), (&"softmax".into(), &3.0.into()));
-        assert_eq!(value["encoders"]["weight_norm"], true);
-        assert_eq!(training.rate, 1e-3);
-        let (config, _) = resolved("--model full-imram --normalise-memory").unwrap();
-        assert_eq!(serde_json::to_value(config).unwrap()["normalise_memory"], true);
-    }
-
-    #[test]
-    fn vse0_takes_the_sum_unless_it_is_told_otherwise() {
-        assert_eq!(resolved("--model vse0").unwrap().1.violation, Violation::Sum);
-        assert_eq!(resolved("--model vse++").unwrap().1.violation, Violation::Max);
-        assert_eq!(resolved("--model vse0 --violation max").unwrap().1.violation, Violation::Max);
-    }
-
-    #[test]
-    fn what_cannot_be_meant_is_refused() {
-        for (words, says) in [
-            ("", "give --model, or --config"),
-            ("--model vse", "text-imram, image-imram"),
-            ("--model vse++ --steps 3", "--steps is not a setting of vse++"),
-            ("--model heads --word-dim 3", "--word-dim is not a setting of heads"),
-            ("--model vse++ --hidden 3", "--hidden is not a setting of vse++"),
-            (
-                "--model text-imram --aggregation max",
-                "--aggregation is not a setting of text-imram",
-            ),
-            (
-                "--model scan-t2i --aggregation median",
-                "there are mean, sum, max and log-sum-exp=SCALE",
-            ),
-            ("--model scan-t2i --aggregation max=3", "there are mean, sum, max"),
-            ("--model scan-t2i --aggregation log-sum-exp=x", "invalid float"),
-            ("--model scan-t2i --normaliser l3norm", "possible values: clipped_l2norm"),
-            ("--model scan-t2i --temperature 0", "temperature: 0 is not above 0"),
-            ("--model vse++ --captions last", "possible values: all, random, first"),
-            ("--model vse++ --rate nan", "not a finite number"),
-            ("--model vse++ --rate=-1", "rate: -1 is not above 0"),
-            ("--model vse++ --batch 1", "batch: is 1"),
-            ("--model vse++ --epochs 0", "epochs: is 0"),
-            ("--model vse++ --dim 0", "dim: is 0"),
-        ] {
-            let what = resolved(words).unwrap_err();
-            assert!(what.contains(says), "{words}: no '{says}' in {what}");
-        }
     }
 }

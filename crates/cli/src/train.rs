@@ -130,7 +130,17 @@ fn announce(run: &ModelFolder, corpus: &Corpus, pairs: &[Pair]) -> Result<()> {
         grouped(spec.inputs.image)
     );
     let dev = corpus.dev_items(training.validate_images).len();
+    let average = training.average_last;
+    if average > 0 {
+        let dev = if training.validate_last > 0 { dev } else { 0 };
+        let what = match dev {
+            0 => String::new(),
+            dev => format!(", and evaluated on {} images of dev", grouped(dev)),
+        };
+        say!("the mean of the weights after the last {average} epochs is kept{what}");
+    }
     match (training.validate_last.min(training.epochs), dev) {
+        _ if average > 0 => {}
         (0, _) => say!("no epoch is evaluated: the last one is kept"),
         (_, 0) => say!("the split dev has nothing to evaluate: the last epoch is kept"),
         (1, dev) => say!("the last epoch is evaluated on {} images of dev", grouped(dev)),
@@ -180,7 +190,11 @@ fn finish(args: &Args, run: &ModelFolder, began: Instant) -> Result<()> {
     let kept = run.weights_epoch()?;
     let evaluated = epochs.iter().find(|epoch| Some(epoch.epoch) == kept && epoch.dev.is_some());
     if let Some(Epoch { epoch, dev: Some(dev), .. }) = evaluated {
-        print(&format!("\nbest epoch {epoch}, on dev:\n{}\n", retrieval_table(dev)))?;
+        let kept = match run.spec().training.average_last {
+            0 => format!("best epoch {epoch}"),
+            last => format!("mean of the last {last} epochs"),
+        };
+        print(&format!("\n{kept}, on dev:\n{}\n", retrieval_table(dev)))?;
     }
     let seconds = began.elapsed().as_secs_f64();
     say!("trained in {seconds:.1} s; the model is {}", run.folder().display());

@@ -30,6 +30,11 @@ pub struct Recall {
     pub median: f64,
     /// The mean rank from 1.
     pub mean: f64,
+    /// The mean of `1 / rank`, ranks from 1.
+    pub mean_reciprocal: f64,
+    /// The mean of the natural logarithm of ranks from 1: 0 is perfect. Where recall counts only
+    /// what crosses a depth, this moves with every rank.
+    pub mean_log: f64,
 }
 
 impl Recall {
@@ -45,11 +50,14 @@ impl Recall {
             1 => middle(half),
             _ => (middle(half.saturating_sub(1)) + middle(half)) / 2.0,
         };
-        let mean = ranks.iter().map(|&r| r as f64).sum::<f64>() / count;
+        let mean_of = |of: fn(f64) -> f64| ranks.iter().map(|&r| of(r as f64)).sum::<f64>() / count;
+        let mean = mean_of(|rank| rank);
         Recall {
             at: [within(1), within(5), within(10)],
             median: median.floor() + 1.0,
             mean: mean + 1.0,
+            mean_reciprocal: mean_of(|rank| 1.0 / (rank + 1.0)),
+            mean_log: mean_of(f64::ln_1p),
         }
     }
 

@@ -7,9 +7,11 @@ mod gru;
 #[cfg(test)]
 pub(crate) mod judge;
 mod linear;
+mod masked;
 mod pairs;
 mod pointwise;
 mod scale;
+mod spans;
 mod unit_rows;
 
 pub use attention::{Direction, Matching, MemoryWeights};
@@ -17,7 +19,9 @@ pub use columns::{concat, mean_rows};
 pub use gather::gather;
 pub use gru::gru;
 pub use linear::linear;
+pub use masked::masked;
 pub use pairs::{dot_pairs, dot_scores, order_pairs};
 pub use pointwise::{abs, relu};
 pub use scale::weight_norm;
+pub use spans::mean_spans;
 pub use unit_rows::unit_rows;

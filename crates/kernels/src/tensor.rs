@@ -215,6 +215,28 @@ impl Tensor {
         Arc::make_mut(&mut Arc::make_mut(&mut self.0).values)
     }
 
+    /// Adds the numbers of another tensor in place.
+    ///
+    /// # Errors
+    /// If they differ in their number of values or in their device.
+    pub fn accumulate(&mut self, other: &Tensor) -> Result<(), Error> {
+        Error::check_len("the numbers to add", other.len(), self.len())?;
+        self.values_mut().add(other.values())
+    }
+
+    /// The same numbers divided by `divisor`, detached from the graph.
+    pub fn divided(&self, divisor: f64) -> Self {
+        let values = match self.values() {
+            Values::Cpu(values) => {
+                Values::Cpu(values.iter().map(|&v| (f64::from(v) / divisor) as f32).collect())
+            }
+            Values::Reference(values) => {
+                Values::Reference(values.iter().map(|v| v / divisor).collect())
+            }
+        };
+        Self::leaf(values, self.shape().to_vec(), false)
+    }
+
     /// The gradients of a loss for all weights that this tensor was computed from, where `upstream`
     /// holds the derivatives of the loss by these numbers.
     ///
@@ -368,6 +390,11 @@ mod tests {
         let both = Tensor::backward_of(&[(&a, &[1.0; 4]), (&b, &[10.0; 4])]).unwrap();
         assert_eq!(both.of(&weight).unwrap().to_f32s(), [11.0, 0.0, 11.0, 11.0]);
         assert!(weight.reshaped(&[3]).is_err());
+        let mut sum = weight.detached();
+        sum.accumulate(&weight).unwrap();
+        sum.accumulate(&weight).unwrap();
+        assert_eq!(sum.divided(3.0).to_f32s(), weight.to_f32s());
+        assert!(sum.accumulate(&tensor(&[1.0], &[1])).is_err());
         assert!(a.backward(&[1.0]).is_err());
     }
 }

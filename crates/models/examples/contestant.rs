@@ -115,7 +115,7 @@ impl Training {
         };
         Ok(Training {
             trainer: Trainer::new(model, training)?,
-            batch: Batch { images, texts: Texts::words(&captions)? },
+            batch: Batch::new(images, Texts::words(&captions)?),
             rate: input.number("lr")?,
         })
     }

@@ -94,10 +94,8 @@ fn main() -> Result<(), Error> {
     // Eight images of two regions; caption i has the words i and i + 1.
     let images = (0..8 * 2 * 5).map(|at| ((at * 37 % 23) as f32 - 11.0) / 11.0).collect();
     let captions: Vec<[u32; 2]> = (0..8).map(|at| [at, at + 1]).collect();
-    let batch = Batch {
-        images: Tensor::new(images, &[8, 2, 5], Device::Cpu)?,
-        texts: Texts::words(&captions)?,
-    };
+    let images = Tensor::new(images, &[8, 2, 5], Device::Cpu)?;
+    let batch = Batch::new(images, Texts::words(&captions)?);
     let architecture: std::sync::Arc<dyn Architecture> = std::sync::Arc::new(WordMeans { dim: 6 });
     let model = Model::new(architecture, Inputs { image: 5, text: 9 }, 0, Device::Cpu)?;
     let mut trainer = Trainer::new(model, Training::default())?;

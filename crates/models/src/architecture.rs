@@ -3,10 +3,14 @@
 use std::fmt::Debug;
 use std::sync::{Mutex, PoisonError};
 
+use nextpair_data::Side;
 use nextpair_kernels::{Aggregation, Encoded, Normaliser, Tensor};
 use serde::{Deserialize, Serialize};
 
-use crate::{Batch, Comparison, Declared, Error, Texts, Training, Weights};
+use crate::dropout::Masks;
+use crate::{
+    Batch, Comparison, Declared, Dropout, Error, Layer, Pair, Pooling, Texts, Training, Weights,
+};
 
 /// An architecture with its settings: how a model encodes and compares. It takes the weights as
 /// arguments, so that one value serves any number of models.
@@ -104,6 +108,8 @@ pub enum Setting {
     WeightNorm(bool),
     /// Units of a hidden layer.
     Hidden(usize),
+    /// How the states of words become one vector.
+    Pooling(Pooling),
 }
 
 impl Setting {
@@ -119,6 +125,7 @@ impl Setting {
             Setting::NormaliseMemory(_) => "--normalise-memory",
             Setting::WeightNorm(_) => "--weight-norm",
             Setting::Hidden(_) => "--hidden",
+            Setting::Pooling(_) => "--pooling",
         }
     }
 }
@@ -128,7 +135,8 @@ impl Setting {
 pub enum Mode {
     /// Evaluation, with fixed weights and buffers.
     Evaluate,
-    /// A training step. Dropout draws from this seed, which no other step has.
+    /// A training step. What is random draws from this seed, which no other epoch has, and from
+    /// the identity of an image or caption.
     Train(u64),
 }
 
@@ -136,13 +144,52 @@ pub enum Mode {
 pub struct Pass<'a> {
     weights: &'a Weights,
     mode: Mode,
+    masks: Option<Masks<'a>>,
     observed: Mutex<Vec<(String, Tensor)>>,
 }
 
 impl<'a> Pass<'a> {
     /// A pass with these weights.
     pub fn new(weights: &'a Weights, mode: Mode) -> Self {
-        Pass { weights, mode, observed: Mutex::default() }
+        Pass { weights, mode, masks: None, observed: Mutex::default() }
+    }
+
+    /// The same pass with dropout, for a batch of these pairs. Evaluation drops nothing.
+    pub fn with_dropout(mut self, dropout: Dropout, pairs: &'a [Pair]) -> Self {
+        self.masks = match self.mode {
+            Mode::Train(seed) if !dropout.is_none() => Some(Masks { dropout, seed, pairs }),
+            _ => None,
+        };
+        self
+    }
+
+    /// Applies dropout to rows of the images or captions of the batch, which have equally many
+    /// rows each.
+    ///
+    /// # Errors
+    /// If there are rows of more or fewer items.
+    pub fn dropout(&self, layer: Layer, side: Side, rows: &Tensor) -> Result<Tensor, Error> {
+        let Some(masks) = &self.masks else { return Ok(rows.clone()) };
+        let (count, items) = (rows.matrix_shape()?.0, masks.pairs.len());
+        let each = (count / items.max(1)).max(1);
+        masks.applied(layer, side, rows, &(0..=count).step_by(each).collect::<Vec<_>>())
+    }
+
+    /// Applies dropout to rows of the captions of the batch; `offsets` has the first row of each
+    /// caption, then the end of the last.
+    ///
+    /// # Errors
+    /// If there are rows of more or fewer captions.
+    pub fn dropout_of_words(
+        &self,
+        layer: Layer,
+        rows: &Tensor,
+        offsets: &[usize],
+    ) -> Result<Tensor, Error> {
+        match &self.masks {
+            Some(masks) => masks.applied(layer, Side::Text, rows, offsets),
+            None => Ok(rows.clone()),
+        }
     }
 
     /// Purpose of the pass.

@@ -2,7 +2,7 @@
 
 use nextpair_data::Side;
 use nextpair_engine::{self as engine, Embeddings, Metric, Similarity, Vectors};
-use nextpair_kernels::ops::{Matching, dot_pairs, dot_scores, order_pairs};
+use nextpair_kernels::ops::{Matching, dot_pairs, dot_scores, linear, order_pairs};
 use nextpair_kernels::{Device, Encoded, Tensor};
 
 use crate::{Encodings, Error};
@@ -33,6 +33,20 @@ pub trait Comparison: Send + Sync {
         let (images, texts) = (images.detached(), texts.detached());
         let pairs = Encoded::all_pairs(&images, &texts);
         Ok(self.pair_scores(&images, &texts, &pairs, None)?.to_f32s())
+    }
+
+    /// The scores of all pairs, images by captions, with gradients. Scores that are `known` need not
+    /// be computed again.
+    ///
+    /// # Errors
+    /// If images and captions do not match.
+    fn all_scores(
+        &self,
+        images: &Encoded,
+        texts: &Encoded,
+        known: Option<Vec<f32>>,
+    ) -> Result<Tensor, Error> {
+        self.pair_scores(images, texts, &Encoded::all_pairs(images, texts), known)
     }
 
     /// Whether a score takes about as long as an encoding.
@@ -69,6 +83,17 @@ impl Comparison for Dot {
 
     fn scores(&self, images: &Encoded, texts: &Encoded) -> Result<Vec<f32>, Error> {
         Ok(dot_scores(images, texts)?)
+    }
+
+    fn all_scores(
+        &self,
+        images: &Encoded,
+        texts: &Encoded,
+        _known: Option<Vec<f32>>,
+    ) -> Result<Tensor, Error> {
+        // A product of two matrices, like a layer whose weights are the captions.
+        let nothing = Tensor::new(vec![0.0; texts.len()], &[texts.len()], texts.rows.device())?;
+        Ok(linear(&images.rows, &texts.rows, &nothing)?)
     }
 
     fn is_costly(&self) -> bool {

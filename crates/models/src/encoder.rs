@@ -1,12 +1,13 @@
 //! Encoders: from features and words to vectors of the joint space.
 
+use nextpair_data::Side;
 use nextpair_kernels::ops::{concat, gather, gru, linear, mean_rows, unit_rows, weight_norm};
 use nextpair_kernels::{Encoded, Tensor};
 use serde::{Deserialize, Serialize};
 
 use crate::config::check_size;
 use crate::weights::{Declared, Start};
-use crate::{Error, Inputs, Pass, Setting, Texts};
+use crate::{Error, Inputs, Layer, Pass, Setting, Texts};
 
 /// Added to norms, as in SCAN and IMRAM.
 const EPSILON: f32 = 1e-8;
@@ -64,7 +65,7 @@ impl Encoders {
     /// Encodes the regions of images: a linear layer, then unit norm.
     pub(crate) fn images(&self, pass: &Pass<'_>, features: &Tensor) -> Result<Encoded, Error> {
         let (rows, regions) = region_rows(features)?;
-        let rows = linear_images(pass, &rows)?;
+        let rows = image_states(pass, &rows)?;
         let rows = if self.normalise_images { unit_rows(&rows, EPSILON)? } else { rows };
         Ok(Encoded::uniform(rows, regions)?)
     }
@@ -73,6 +74,7 @@ impl Encoders {
     /// norm.
     pub(crate) fn texts(&self, pass: &Pass<'_>, texts: &Texts) -> Result<Encoded, Error> {
         let (rows, offsets) = word_states(pass, texts, Reading::BothWays)?;
+        let rows = pass.dropout_of_words(Layer::States, &rows, &offsets)?;
         let rows = if self.normalise_texts { unit_rows(&rows, EPSILON)? } else { rows };
         Ok(Encoded { rows, offsets })
     }
@@ -147,14 +149,16 @@ pub(crate) fn word_layers(
     all
 }
 
-/// `X W^T + b` for rows of features.
-pub(crate) fn linear_images(pass: &Pass<'_>, rows: &Tensor) -> Result<Tensor, Error> {
+/// `X W^T + b` for rows of features, with dropout on both sides of it.
+pub(crate) fn image_states(pass: &Pass<'_>, rows: &Tensor) -> Result<Tensor, Error> {
     let weight = if pass.weights().has("img_fc.weight_v") {
         weight_norm(pass.weight("img_fc.weight_v")?, pass.weight("img_fc.weight_g")?)?
     } else {
         pass.weight("img_fc.weight")?.clone()
     };
-    layer(rows, &weight, pass.weight("img_fc.bias")?, "image", "a region")
+    let rows = pass.dropout(Layer::Inputs, Side::Image, rows)?;
+    let states = layer(&rows, &weight, pass.weight("img_fc.bias")?, "image", "a region")?;
+    pass.dropout(Layer::States, Side::Image, &states)
 }
 
 /// A linear layer on features, which may come from another dataset than the weights.
@@ -199,7 +203,7 @@ pub(crate) fn word_states(
             return Err(Error::UnknownWord { caption, id, words: known });
         }
     }
-    let words = gather(table, ids)?;
+    let words = pass.dropout_of_words(Layer::Inputs, &gather(table, ids)?, offsets)?;
     let all = |name: &str| {
         let suffixes = reading.suffixes().iter();
         let parts = suffixes.map(|suffix| pass.weight(&format!("gru.{name}_l0{suffix}")));

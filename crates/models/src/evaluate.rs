@@ -21,6 +21,23 @@ pub struct Retrieval {
     pub median_rank: f64,
     /// The mean rank, from 1.
     pub mean_rank: f64,
+    /// The mean of `1 / rank`. It is above 0, but for records of versions that did not know it.
+    #[serde(default)]
+    pub mean_reciprocal_rank: f64,
+    /// The mean of the natural logarithm of the rank; unknown where `mean_reciprocal_rank` is 0.
+    #[serde(default)]
+    pub mean_log_rank: f64,
+}
+
+/// The rank of the right answer of every query, from 0, in the order of the evaluated items. With
+/// folds, each is the rank within its fold.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct QueryRanks {
+    /// For each image, the best rank among its captions.
+    pub text: Vec<u32>,
+    /// For each caption, the rank of its image: those of the first item, then of the second.
+    pub image: Vec<u32>,
 }
 
 /// Recall in both directions, averaged over folds.
@@ -44,12 +61,21 @@ impl Retrieval {
     fn of(ranks: &[u32]) -> Self {
         let recall = Recall::of(ranks);
         let [r1, r5, r10] = recall.at;
-        Retrieval { r1, r5, r10, median_rank: recall.median, mean_rank: recall.mean }
+        Retrieval {
+            r1,
+            r5,
+            r10,
+            median_rank: recall.median,
+            mean_rank: recall.mean,
+            mean_reciprocal_rank: recall.mean_reciprocal,
+            mean_log_rank: recall.mean_log,
+        }
     }
 
-    fn numbers(&mut self) -> [&mut f64; 5] {
-        let Retrieval { r1, r5, r10, median_rank, mean_rank } = self;
-        [r1, r5, r10, median_rank, mean_rank]
+    fn numbers(&mut self) -> [&mut f64; 7] {
+        let Retrieval { r1, r5, r10, median_rank, mean_rank, mean_reciprocal_rank, mean_log_rank } =
+            self;
+        [r1, r5, r10, median_rank, mean_rank, mean_reciprocal_rank, mean_log_rank]
     }
 
     fn mean(folds: &[Retrieval]) -> Self {
@@ -77,12 +103,24 @@ pub fn evaluate(
     folds: usize,
     progress: &dyn Progress,
 ) -> Result<Evaluation, Error> {
+    Ok(evaluate_ranks(model, corpus, items, folds, progress)?.0)
+}
+
+/// Evaluates like [`evaluate`], and returns the rank of every query as well.
+pub fn evaluate_ranks(
+    model: &Model,
+    corpus: &Corpus,
+    items: &[usize],
+    folds: usize,
+    progress: &dyn Progress,
+) -> Result<(Evaluation, QueryRanks), Error> {
     if folds == 0 || !items.len().is_multiple_of(folds) || items.is_empty() {
         let what = format!("{} images do not divide into {folds} folds", items.len());
         return Err(Error::setting("folds", what));
     }
     let mut whole = Evaluation { images: items.len(), folds, ..Evaluation::default() };
     let (mut of_text, mut of_image) = (Vec::new(), Vec::new());
+    let mut all_ranks = QueryRanks::default();
     for items in items.chunks(items.len() / folds) {
         let mut captions = Vec::new();
         let mut image_of = Vec::new();
@@ -103,10 +141,12 @@ pub fn evaluate(
         let ranks = ranks(&*similarity, &every_image, &every_caption, &image_of, progress)?;
         of_text.push(Retrieval::of(&ranks.text));
         of_image.push(Retrieval::of(&ranks.image));
+        all_ranks.text.extend(ranks.text);
+        all_ranks.image.extend(ranks.image);
         whole.captions += captions.len();
     }
     whole.text = Retrieval::mean(&of_text);
     whole.image = Retrieval::mean(&of_image);
     whole.rsum = whole.text.sum() + whole.image.sum();
-    Ok(whole)
+    Ok((whole, all_ranks))
 }

@@ -6,7 +6,7 @@
 //!   vocabulary.json     the vocabulary, for models that read words
 //!   pairs.jsonl         the training pairs: item and caption
 //!   log.jsonl           one line per epoch
-//!   model.safetensors   the weights to use: the best so far
+//!   model.safetensors   the weights to use: the best so far, or the mean of the last
 //!   state.safetensors   everything that training needs to resume after the last epoch
 //!   .lock               held by the process that writes to the folder
 //! ```

@@ -1,6 +1,7 @@
 //! Heads on frozen embeddings, for vectors of CLIP, SigLIP, MiniLM or any other encoder. One linear
 //! layer or a small perceptron per side, then the cosine.
 
+use nextpair_data::Side;
 use nextpair_kernels::ops::{relu, unit_rows};
 use nextpair_kernels::{Encoded, Tensor};
 use serde::{Deserialize, Serialize};
@@ -9,7 +10,7 @@ use crate::config::check_size;
 use crate::encoder::{layer, mean_regions};
 use crate::weights::Start;
 use crate::{
-    Architecture, Comparison, Declared, Dot, Error, Inputs, Pass, Setting, Texts, Weights,
+    Architecture, Comparison, Declared, Dot, Error, Inputs, Layer, Pass, Setting, Texts, Weights,
 };
 
 /// Settings of heads.
@@ -33,16 +34,19 @@ impl Heads {
         [("heads", Heads::default())]
     }
 
-    fn project(&self, pass: &Pass<'_>, side: &str, rows: &Tensor) -> Result<Encoded, Error> {
+    fn project(&self, pass: &Pass<'_>, side: Side, rows: &Tensor) -> Result<Encoded, Error> {
+        let of = side.to_string();
         let layer = |rows: &Tensor, name: &str| {
-            let weight = pass.weight(&format!("{side}.{name}.weight"))?;
-            layer(rows, weight, pass.weight(&format!("{side}.{name}.bias"))?, side, "each")
+            let weight = pass.weight(&format!("{of}.{name}.weight"))?;
+            layer(rows, weight, pass.weight(&format!("{of}.{name}.bias"))?, &of, "each")
         };
+        let rows = pass.dropout(Layer::Inputs, side, rows)?;
         let rows = match self.hidden {
-            0 => rows.clone(),
-            _ => relu(&layer(rows, "hidden")?)?,
+            0 => rows,
+            _ => pass.dropout(Layer::Hidden, side, &relu(&layer(&rows, "hidden")?)?)?,
         };
-        Ok(Encoded::uniform(unit_rows(&layer(&rows, "out")?, 1e-8)?, 1)?)
+        let states = pass.dropout(Layer::States, side, &layer(&rows, "out")?)?;
+        Ok(Encoded::uniform(unit_rows(&states, 1e-8)?, 1)?)
     }
 }
 
@@ -86,12 +90,12 @@ impl Architecture for Heads {
 
     /// Averages the regions of an image first.
     fn encode_images(&self, pass: &Pass<'_>, features: &Tensor) -> Result<Encoded, Error> {
-        self.project(pass, "image", &mean_regions(features)?)
+        self.project(pass, Side::Image, &mean_regions(features)?)
     }
 
     fn encode_texts(&self, pass: &Pass<'_>, texts: &Texts) -> Result<Encoded, Error> {
         match texts {
-            Texts::Vectors(vectors) => self.project(pass, "text", vectors),
+            Texts::Vectors(vectors) => self.project(pass, Side::Text, vectors),
             Texts::Words { .. } => Err(Error::Shape {
                 what: "the captions".to_owned(),
                 found: "words".to_owned(),

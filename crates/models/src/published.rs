@@ -30,7 +30,8 @@ impl Config {
             };
             let normalise_images = !flag("no_imgnorm");
             let absolute = flag("use_abs");
-            return Ok(Config::Vse(Vse { dim, word_dim, normalise_images, absolute, measure }));
+            let vse = Vse { dim, word_dim, normalise_images, absolute, measure, ..Vse::default() };
+            return Ok(Config::Vse(vse));
         }
         let encoders = Encoders {
             dim,

@@ -1,4 +1,5 @@
-//! Trains a model in its folder: epochs, a checkpoint after each, the best on dev kept.
+//! Trains a model in its folder: epochs, a checkpoint after each; the best on dev is kept, or the mean
+//! of the last.
 
 use std::time::{Duration, Instant};
 
@@ -57,7 +58,8 @@ fn train_here(
     folder.cut_log(position.epochs)?;
     let worth = evaluation_work(trainer.model(), corpus, &dev, training.batch)?;
     let left = training.epochs.saturating_sub(position.epochs);
-    let evaluations = left.min(training.validate_last) as u64;
+    let evaluations = (0..left).filter(|ahead| training.validates(training.epochs - ahead));
+    let evaluations = evaluations.count() as u64;
     let evaluating: u64 = worth.iter().map(|(_, pairs)| pairs).sum();
     progress.start("training", left as u64 * pairs.len() as u64 + evaluations * evaluating);
     let (mut written, mut writing) = (Instant::now(), Duration::ZERO);
@@ -66,15 +68,18 @@ fn train_here(
         let mut epoch =
             corpus.steady(|| trainer.epoch(corpus, &pairs, position.epochs, progress))?;
         position.epochs += 1;
-        let asked = training.epochs - position.epochs < training.validate_last;
-        if asked && !dev.is_empty() {
+        // The mean is that of the last epochs only when the last is done.
+        let last = position.epochs == training.epochs;
+        let mean = if last { trainer.averaged() } else { None };
+        let model = mean.as_ref().unwrap_or(trainer.model());
+        if training.validates(position.epochs) && !dev.is_empty() {
             let start = Instant::now();
             let within = Within::new(progress, DEV, &worth);
-            epoch.dev = Some(evaluate(trainer.model(), corpus, &dev, 1, &within)?);
+            epoch.dev = Some(evaluate(model, corpus, &dev, 1, &within)?);
             epoch.dev_seconds = start.elapsed().as_secs_f64();
         }
         let worth = written.elapsed() > WORTH_WRITING * writing;
-        let due = worth || position.epochs == training.epochs;
+        let due = worth || last;
         let begun = Instant::now();
         let rsum = epoch.dev.map(|dev| dev.rsum);
         // Before the first evaluation, the last weights count as the best.
@@ -83,7 +88,7 @@ fn train_here(
             position.best = rsum;
             position.best_epoch = position.epochs;
             if due || !newest {
-                position.weights = Some(folder.write_weights(trainer.model(), position.epochs)?);
+                position.weights = Some(folder.write_weights(model, position.epochs)?);
             }
         }
         folder.log(&epoch, due)?;

@@ -3,37 +3,24 @@
 use std::time::Instant;
 
 use nextpair_data::{Progress, draw};
-use nextpair_kernels::{Adam, Gradients, Tensor};
+use nextpair_kernels::{Adam, Tensor};
 
+use crate::average::WeightSum;
+use crate::batch::{Batch, BatchLoss, Objective, batch_loss};
 use crate::corpus::{Corpus, Pair};
-use crate::loss::loss;
-use crate::training::{Epoch, Training};
-use crate::{Error, Mode, Model, Pass, Texts, Violation};
+use crate::info_nce::{COLDEST, HOTTEST};
+use crate::training::{Criterion, Epoch, Training};
+use crate::{Error, Mode, Model, Pass};
 
 /// A model, its optimiser and the settings of its training.
 pub struct Trainer {
     model: Model,
     adam: Adam,
     training: Training,
-}
-
-/// A batch: images and captions, row `i` of both for pair `i`.
-#[derive(Clone, Debug)]
-pub struct Batch {
-    /// Features: images by regions by numbers.
-    pub images: Tensor,
-    /// The captions, as many as images.
-    pub texts: Texts,
-}
-
-/// The loss of a batch and its gradients.
-pub struct BatchLoss {
-    /// The loss, summed over the batch.
-    pub loss: f64,
-    /// Number of pairs with a gradient.
-    pub active: usize,
-    /// Gradients of every weight that the loss depends on; zeros if nothing is violated.
-    pub gradients: Gradients,
+    /// The logarithm of the temperature of InfoNCE: a weight if it is learned.
+    log_temperature: Tensor,
+    /// The sum over the last epochs, if it is wanted.
+    sum: Option<WeightSum>,
 }
 
 /// Results of a step.
@@ -51,6 +38,12 @@ pub struct Step {
 const SHUFFLE: u64 = 0x5f;
 const DROPOUT: u64 = 0xd0;
 
+/// The name of a learned temperature in the state, and prefixes of moments and sums.
+const TEMPERATURE: &str = "loss.log_temperature";
+const FIRST: &str = "adam.first.";
+const SECOND: &str = "adam.second.";
+const SUM: &str = "sum.";
+
 impl Trainer {
     /// A trainer before the first step.
     ///
@@ -58,8 +51,16 @@ impl Trainer {
     /// If the settings of the training are invalid.
     pub fn new(model: Model, training: Training) -> Result<Self, Error> {
         training.check()?;
-        let adam = Adam::new(model.weights().trained().map(|(_, weight)| weight))?;
-        Ok(Trainer { model, adam, training })
+        let first = vec![training.loss_temperature.ln() as f32];
+        let mut log_temperature = Tensor::new(first, &[1], model.device())?;
+        if training.learn_temperature {
+            log_temperature = log_temperature.into_weight();
+        }
+        let weights = model.weights().trained().map(|(_, weight)| weight);
+        let learned = training.learn_temperature.then_some(&log_temperature);
+        let adam = Adam::new(weights.chain(learned))?;
+        let sum = (training.average_last > 0).then(|| WeightSum::new(&model)).transpose()?;
+        Ok(Trainer { model, adam, training, log_temperature, sum })
     }
 
     /// The current model.
@@ -72,35 +73,112 @@ impl Trainer {
         self.model
     }
 
-    /// The model and its optimiser.
-    pub(crate) fn state(&self) -> (&Model, &Adam) {
-        (&self.model, &self.adam)
+    /// The model with the mean of the weights after the last epochs, when these are done. `None` if
+    /// training does not average.
+    pub fn averaged(&self) -> Option<Model> {
+        self.sum.as_ref().map(|sum| sum.mean(&self.model, self.training.average_last))
+    }
+
+    /// The temperature of the loss, if it is learned.
+    pub fn temperature(&self) -> Option<f64> {
+        let learned = self.training.learn_temperature;
+        learned.then(|| self.log_temperature.to_f64s()[0].exp())
+    }
+
+    /// The tensors that the next step depends on, by the names they are stored under.
+    pub(crate) fn state(&self) -> Vec<(String, &Tensor)> {
+        let weights = self.model.weights();
+        let mut all: Vec<_> = weights.iter().map(|(name, w)| (name.to_owned(), w)).collect();
+        if self.training.learn_temperature {
+            all.push((TEMPERATURE.to_owned(), &self.log_temperature));
+        }
+        for (name, moments) in self.optimised().iter().zip(self.adam.moments()) {
+            all.push((format!("{FIRST}{name}"), &moments.first));
+            all.push((format!("{SECOND}{name}"), &moments.second));
+        }
+        if let Some(sum) = &self.sum {
+            let names = weights.iter().map(|(name, _)| format!("{SUM}{name}"));
+            all.extend(names.zip(sum.tensors()));
+        }
+        all
     }
 
     /// The same, to resume from a stored state.
-    pub(crate) fn state_mut(&mut self) -> (&mut Model, &mut Adam) {
-        (&mut self.model, &mut self.adam)
+    pub(crate) fn state_mut(&mut self) -> Vec<(String, &mut Tensor)> {
+        let optimised = self.optimised();
+        let sums: Vec<String> =
+            self.model.weights().iter().map(|(name, _)| format!("{SUM}{name}")).collect();
+        let mut all: Vec<_> = self.model.weights_mut().iter_mut().collect();
+        if self.training.learn_temperature {
+            all.push((TEMPERATURE.to_owned(), &mut self.log_temperature));
+        }
+        for (name, moments) in optimised.iter().zip(self.adam.moments_mut()) {
+            all.push((format!("{FIRST}{name}"), &mut moments.first));
+            all.push((format!("{SECOND}{name}"), &mut moments.second));
+        }
+        if let Some(sum) = &mut self.sum {
+            all.extend(sums.into_iter().zip(sum.tensors_mut()));
+        }
+        all
     }
 
-    /// One optimiser step on a batch, with learning rate `rate`. Dropout, where a model has it,
-    /// draws from `seed`.
+    /// The names of what the optimiser changes, in its order.
+    fn optimised(&self) -> Vec<String> {
+        let trained = self.model.weights().trained().map(|(name, _)| name.to_owned());
+        let learned = self.training.learn_temperature.then(|| TEMPERATURE.to_owned());
+        trained.chain(learned).collect()
+    }
+
+    /// How many steps the optimiser has taken, for each of its weights.
+    pub(crate) fn steps(&self) -> Vec<u32> {
+        self.adam.moments().iter().map(|moments| moments.steps).collect()
+    }
+
+    /// The same, to resume from a stored state.
+    pub(crate) fn set_steps(&mut self, steps: &[u32]) {
+        self.adam.moments_mut().iter_mut().zip(steps).for_each(|(m, &steps)| m.steps = steps);
+    }
+
+    /// One optimiser step on a batch, with learning rate `rate`. Dropout draws from `seed`, which is
+    /// that of the epoch, and from the pairs of the batch.
     ///
     /// # Errors
     /// If the batch does not match the model, or a score is NaN or infinite.
     pub fn step(&mut self, batch: &Batch, rate: f64, seed: u64) -> Result<Step, Error> {
-        let Training { margin, violation, clip, .. } = self.training;
-        let pass = Pass::new(self.model.weights(), Mode::Train(seed));
+        let Training { loss, margin, violation, clip, .. } = self.training;
+        let objective = match loss {
+            Criterion::Hinge => Objective::Hinge { margin, violation },
+            Criterion::InfoNce => Objective::InfoNce { log_temperature: &self.log_temperature },
+        };
+        let pass = Pass::new(self.model.weights(), Mode::Train(seed))
+            .with_dropout(self.training.dropout(), &batch.pairs);
         let BatchLoss { loss, active, gradients } =
-            batch_loss(&self.model, &pass, batch, margin, violation)?;
+            batch_loss(&self.model, &pass, batch, objective)?;
         let observed = pass.into_observed();
         // Before the weights change, so that a refused step changes nothing.
         observed
             .iter()
             .try_for_each(|(buffer, value)| self.model.weights().check_buffer(buffer, value))?;
         let weights = self.model.weights_mut();
-        let gradient = self.adam.step(weights.trained_mut(), &gradients, rate, clip)?;
+        let learned = self.training.learn_temperature.then_some(&mut self.log_temperature);
+        let all = weights.trained_mut().chain(learned);
+        let gradient = self.adam.step(all, &gradients, rate, clip)?;
         observed.into_iter().try_for_each(|(buffer, value)| weights.set(&buffer, value))?;
+        if self.training.learn_temperature {
+            self.bound_temperature()?;
+        }
         Ok(Step { loss, active, gradient })
+    }
+
+    /// Keeps a learned temperature within its bounds.
+    fn bound_temperature(&mut self) -> Result<(), Error> {
+        let log = self.log_temperature.to_f32s()[0];
+        let bounded = log.clamp(COLDEST.ln() as f32, HOTTEST.ln() as f32);
+        if bounded != log {
+            let device = self.model.device();
+            self.log_temperature = Tensor::new(vec![bounded], &[1], device)?.into_weight();
+        }
+        Ok(())
     }
 
     /// One pass over the pairs, in the order of epoch `number`, which counts from 0.
@@ -117,13 +195,14 @@ impl Trainer {
         let (start, device) = (Instant::now(), self.model.device());
         let (seed, rate) = (self.training.seed, self.training.rate_at(number));
         let order = shuffled(pairs, seed, number);
+        let drawn = draw::draw_of(seed, DROPOUT + ((number as u64) << 8), 0);
         let (mut loss, mut active, mut scores, mut norms, mut steps) = (0.0, 0, 0, 0.0, 0);
         for pairs in order.chunks(self.training.batch) {
             let items: Vec<usize> = pairs.iter().map(|pair| pair.item).collect();
             let captions: Vec<usize> = pairs.iter().map(|pair| pair.caption).collect();
             let images = corpus.features(&items, device)?;
-            let batch = Batch { images, texts: corpus.texts(&captions, device)? };
-            let drawn = draw::draw_of(seed, DROPOUT + ((number as u64) << 8), steps);
+            let texts = corpus.texts(&captions, device)?;
+            let batch = Batch { images, texts, pairs: pairs.to_vec() };
             let step = self.step(&batch, rate, drawn);
             let step = step.map_err(|error| named(error, corpus, pairs))?;
             if !step.gradient.is_finite() {
@@ -137,11 +216,15 @@ impl Trainer {
             steps += 1;
             progress.advance(pairs.len() as u64);
         }
+        if let Some(sum) = self.sum.as_mut().filter(|_| self.training.averages(number)) {
+            sum.add(&self.model)?;
+        }
         Ok(Epoch {
             epoch: number + 1,
             loss: loss / pairs.len() as f64,
             rate,
             active: active as f64 / scores.max(1) as f64,
+            temperature: self.temperature(),
             gradient: norms / steps.max(1) as f64,
             seconds: start.elapsed().as_secs_f64(),
             dev: None,
@@ -150,74 +233,17 @@ impl Trainer {
     }
 }
 
-/// The loss of a batch and its gradients by the exact sparse procedure: scores all pairs without
-/// gradients, then those that the loss depends on with gradients.
-///
-/// # Errors
-/// If the batch does not match the model, or a score is NaN or infinite.
-pub fn batch_loss(
-    model: &Model,
-    pass: &Pass<'_>,
-    batch: &Batch,
-    margin: f64,
-    violation: Violation,
-) -> Result<BatchLoss, Error> {
-    let architecture = model.architecture();
-    // 1. Encode images and captions.
-    let images = architecture.encode_images(pass, &batch.images)?;
-    let texts = architecture.encode_texts(pass, &batch.texts)?;
-    if images.len() != texts.len() || images.is_empty() {
-        return Err(Error::Shape {
-            what: "the batch".to_owned(),
-            found: format!("{} images and {} captions", images.len(), texts.len()),
-            expected: "as many of both, and at least one".to_owned(),
-        });
-    }
-    // 2. Score every image with every caption.
-    let comparison = architecture.comparison(pass.weights())?;
-    let scores = comparison.scores(&images, &texts)?;
-    if let Some(bad) = scores.iter().position(|score| !score.is_finite()) {
-        let (image, caption) = (bad / texts.len(), bad % texts.len());
-        return Err(Error::Score { image, caption, value: scores[bad] });
-    }
-    // 3. Compute the loss, a sum of few of the scores with a factor each.
-    let hinges = loss(&scores, images.len(), margin, violation);
-    let (mut pairs, mut factors): (Vec<(u32, u32)>, Vec<f32>) = hinges.pairs.into_iter().unzip();
-    let active = pairs.len();
-    if pairs.is_empty() {
-        // The gradients are zeros, not missing: momentum still moves the weights.
-        (pairs, factors) = (vec![(0, 0)], vec![0.0]);
-    }
-    // 4. Score those pairs with gradients, and back-propagate the factors to the weights.
-    let known = pairs.iter().map(|&(i, j)| scores[i as usize * texts.len() + j as usize]);
-    let known = Some(known.collect());
-    let scored = comparison.pair_scores(&images, &texts, &pairs, known)?;
-    // 5. With the architecture's own loss, if it has one.
-    let Some(auxiliary) = architecture.auxiliary_loss(pass, batch, &images, &texts)? else {
-        return Ok(BatchLoss { loss: hinges.value, active, gradients: scored.backward(&factors)? });
-    };
-    let own = match auxiliary.to_f64s()[..] {
-        [own] if own.is_finite() => own,
-        [own] => return Err(Error::NotFinite { what: format!("the auxiliary loss is {own}") }),
-        _ => {
-            return Err(Error::Shape {
-                what: "the auxiliary loss".to_owned(),
-                found: format!("{} numbers", auxiliary.len()),
-                expected: "one".to_owned(),
-            });
-        }
-    };
-    let gradients = Tensor::backward_of(&[(&scored, &factors), (&auxiliary, &[1.0])])?;
-    let loss = hinges.value + own;
-    Ok(BatchLoss { loss, active, gradients })
-}
-
-/// The pairs in the order of an epoch: a shuffle that depends on the seed and the epoch alone.
+/// The pairs in the order of an epoch: a shuffle by a draw for each pair, from the seed, the epoch,
+/// the image and the caption. So pairs that two sets share come in the same order, and what
+/// differs between models of one seed is less due to chance.
 fn shuffled(pairs: &[Pair], seed: u64, epoch: usize) -> Vec<Pair> {
-    let draw = |at: usize| draw::draw_of(seed, SHUFFLE + ((epoch as u64) << 8), at as u64);
-    let mut order: Vec<usize> = (0..pairs.len()).collect();
-    order.sort_by_cached_key(|&at| draw(at));
-    order.into_iter().map(|at| pairs[at]).collect()
+    let draw = |pair: &Pair| {
+        let of_item = draw::draw_of(seed, SHUFFLE + ((epoch as u64) << 8), pair.item as u64);
+        draw::draw_of(of_item, SHUFFLE, pair.caption as u64)
+    };
+    let mut order = pairs.to_vec();
+    order.sort_by_cached_key(draw);
+    order
 }
 
 /// Adds the names of the items to an error about a score of the batch.
@@ -234,5 +260,43 @@ fn named(error: Error, corpus: &Corpus, batch: &[Pair]) -> Error {
             Error::NotFinite { what }
         }
         other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pairs(items: impl Iterator<Item = usize>) -> Vec<Pair> {
+        items.map(|item| Pair { item, caption: 5 * item + item % 3 }).collect()
+    }
+
+    #[test]
+    fn pairs_that_two_sets_share_come_in_the_same_order() {
+        let (many, few) = (pairs(0..300), pairs((0..400).step_by(3)));
+        for epoch in 0..3 {
+            let (of_many, of_few) = (shuffled(&many, 7, epoch), shuffled(&few, 7, epoch));
+            let shared = |order: &[Pair], other: &[Pair]| {
+                order.iter().copied().filter(|pair| other.contains(pair)).collect::<Vec<_>>()
+            };
+            assert_eq!(shared(&of_many, &few), shared(&of_few, &many));
+            assert_eq!(shared(&of_many, &few).len(), 100);
+            assert_ne!(of_many, many);
+            assert_ne!(of_many, shuffled(&many, 7, epoch + 1));
+            assert_ne!(of_many, shuffled(&many, 8, epoch));
+        }
+    }
+
+    #[test]
+    fn every_pair_is_anywhere_about_equally_often() {
+        let all = pairs(0..8);
+        let mut counts = [[0; 8]; 8];
+        for seed in 0..800 {
+            for (place, pair) in shuffled(&all, seed, 1).iter().enumerate() {
+                counts[pair.item][place] += 1;
+            }
+        }
+        // Expected 100 each, standard deviation 9.4.
+        assert!(counts.iter().flatten().all(|&count| (55..145).contains(&count)), "{counts:?}");
     }
 }

@@ -2,10 +2,22 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Error;
 use crate::corpus::Choice;
 use crate::evaluate::Evaluation;
+use crate::info_nce::{COLDEST, HOTTEST};
 use crate::loss::Violation;
+use crate::{Dropout, Error};
+
+/// The kind of loss.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Criterion {
+    /// Hinges, as in the paper.
+    #[default]
+    Hinge,
+    /// InfoNCE, in both directions.
+    InfoNce,
+}
 
 /// Settings of training. The defaults are those of the paper.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -19,13 +31,26 @@ pub struct Training {
     pub rate: f64,
     /// Epochs after which the learning rate falls to a tenth, repeatedly.
     pub decay_every: usize,
+    /// The kind of loss.
+    pub loss: Criterion,
     /// Margin of the hinges.
     pub margin: f64,
     /// Which hinges count.
     pub violation: Violation,
+    /// Temperature of InfoNCE, from 0.01 to 1; the first one if it is learned.
+    pub loss_temperature: f64,
+    /// Whether the temperature of InfoNCE is learned.
+    pub learn_temperature: bool,
     /// Maximum norm of the gradients; larger ones are scaled down.
     pub clip: f64,
-    /// Last epochs after which the model is evaluated on dev; the best is kept.
+    /// Share of the features and of the numbers of word vectors that is dropped in training.
+    pub dropout_inputs: f64,
+    /// Share of the hidden units and of the dimensions of the joint space that is dropped.
+    pub dropout_states: f64,
+    /// Last epochs over which weights are averaged, and the mean is kept; 0 for none.
+    pub average_last: usize,
+    /// Last epochs after which the model is evaluated on dev; the best is kept. If weights are
+    /// averaged, only their mean is evaluated, unless this is 0.
     pub validate_last: usize,
     /// Maximum number of dev images for that.
     pub validate_images: usize,
@@ -35,6 +60,9 @@ pub struct Training {
     pub seed: u64,
 }
 
+/// The temperature that CLIP begins with.
+const DEFAULT_TEMPERATURE: f64 = 0.07;
+
 impl Default for Training {
     fn default() -> Self {
         Training {
@@ -42,9 +70,15 @@ impl Default for Training {
             batch: 64,
             rate: 2e-4,
             decay_every: 20,
+            loss: Criterion::Hinge,
             margin: 0.2,
             violation: Violation::Max,
+            loss_temperature: DEFAULT_TEMPERATURE,
+            learn_temperature: false,
             clip: 2.0,
+            dropout_inputs: 0.0,
+            dropout_states: 0.0,
+            average_last: 0,
             validate_last: 10,
             validate_images: 1000,
             captions: Choice::All,
@@ -74,7 +108,54 @@ impl Training {
         if !(self.margin.is_finite() && self.margin >= 0.0) {
             return Err(Error::setting("margin", format!("{} is not at least 0", self.margin)));
         }
+        if self.average_last > self.epochs {
+            let what = format!("{} is more than the {} epochs", self.average_last, self.epochs);
+            return Err(Error::setting("average-last", what));
+        }
+        self.check_temperature()?;
+        let Dropout { inputs, states } = self.dropout();
+        for (name, share) in [("dropout-inputs", inputs), ("dropout-states", states)] {
+            if !(0.0..1.0).contains(&share) {
+                return Err(Error::setting(name, format!("{share} is not from 0 to below 1")));
+            }
+        }
         Ok(())
+    }
+
+    fn check_temperature(&self) -> Result<(), Error> {
+        let (name, temperature) = ("loss-temperature", self.loss_temperature);
+        if !(COLDEST..=HOTTEST).contains(&temperature) {
+            let what = format!("{temperature} is not from {COLDEST} to {HOTTEST}");
+            return Err(Error::setting(name, what));
+        }
+        let without = "the hinge loss has no temperature; info-nce has one";
+        match self.loss {
+            Criterion::InfoNce => Ok(()),
+            Criterion::Hinge if self.learn_temperature => {
+                Err(Error::setting("learn-temperature", without))
+            }
+            Criterion::Hinge if temperature != DEFAULT_TEMPERATURE => {
+                Err(Error::setting(name, without))
+            }
+            Criterion::Hinge => Ok(()),
+        }
+    }
+
+    /// What training drops.
+    pub fn dropout(&self) -> Dropout {
+        Dropout { inputs: self.dropout_inputs, states: self.dropout_states }
+    }
+
+    /// Whether the weights after an epoch, counted from 0, are among those that are averaged.
+    pub(crate) fn averages(&self, epoch: usize) -> bool {
+        epoch + self.average_last >= self.epochs
+    }
+
+    /// Whether the model is evaluated on dev when so many epochs are done.
+    pub(crate) fn validates(&self, done: usize) -> bool {
+        let last =
+            if self.average_last > 0 { self.validate_last.min(1) } else { self.validate_last };
+        self.epochs - done < last
     }
 
     /// The learning rate of an epoch, counted from 0.
@@ -94,6 +175,9 @@ pub struct Epoch {
     pub rate: f64,
     /// The share of scores that had a gradient.
     pub active: f64,
+    /// The temperature at the end of the epoch, if it is learned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub temperature: Option<f64>,
     /// Mean norm of the gradients before clipping.
     pub gradient: f64,
     /// Seconds of training.

@@ -2,15 +2,16 @@
 //! vector per image and per caption, compared by their dot product. VSE0 is the same model with
 //! unscaled images, trained with the sum of hinges.
 
-use nextpair_kernels::ops::{abs, gather, unit_rows};
+use nextpair_data::Side;
+use nextpair_kernels::ops::{abs, gather, mean_spans, unit_rows};
 use nextpair_kernels::{Encoded, Tensor};
 use serde::{Deserialize, Serialize};
 
 use crate::config::check_size;
-use crate::encoder::{Reading, image_layer, linear_images, mean_regions, word_layers, word_states};
+use crate::encoder::{Reading, image_layer, image_states, mean_regions, word_layers, word_states};
 use crate::{
-    Architecture, Comparison, Declared, Dot, Error, Inputs, Order, Pass, Setting, Texts, Training,
-    Violation, Weights,
+    Architecture, Comparison, Declared, Dot, Error, Inputs, Layer, Order, Pass, Setting, Texts,
+    Training, Violation, Weights,
 };
 
 /// Settings of VSE++.
@@ -21,12 +22,25 @@ pub struct Vse {
     pub dim: usize,
     /// Dimensions of a word before the recurrent unit.
     pub word_dim: usize,
+    /// How the states of the recurrent unit become one vector.
+    pub pooling: Pooling,
     /// Whether to scale images to unit norm.
     pub normalise_images: bool,
     /// Whether to take absolute values.
     pub absolute: bool,
     /// How to compare images and captions.
     pub measure: Measure,
+}
+
+/// How the states at the words of a caption become one vector.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Pooling {
+    /// The state at the last word, which is the end marker.
+    #[default]
+    Last,
+    /// The mean of all states.
+    Mean,
 }
 
 /// A comparison of two vectors.
@@ -45,6 +59,7 @@ impl Default for Vse {
         Vse {
             dim: 1024,
             word_dim: 300,
+            pooling: Pooling::Last,
             normalise_images: true,
             absolute: false,
             measure: Measure::Cosine,
@@ -88,16 +103,22 @@ impl Architecture for Vse {
 
     /// Averages the regions of an image first.
     fn encode_images(&self, pass: &Pass<'_>, features: &Tensor) -> Result<Encoded, Error> {
-        let rows = linear_images(pass, &mean_regions(features)?)?;
+        let rows = image_states(pass, &mean_regions(features)?)?;
         let rows = if self.normalise_images { unit_rows(&rows, 0.0)? } else { rows };
         Ok(Encoded::uniform(self.signed(rows)?, 1)?)
     }
 
-    /// Takes the state at the last word, which is the end marker.
     fn encode_texts(&self, pass: &Pass<'_>, texts: &Texts) -> Result<Encoded, Error> {
         let (states, offsets) = word_states(pass, texts, Reading::Forwards)?;
-        let last: Vec<u32> = offsets[1..].iter().map(|&end| end as u32 - 1).collect();
-        let rows = unit_rows(&gather(&states, &last)?, 0.0)?;
+        let states = match self.pooling {
+            Pooling::Last => {
+                let last: Vec<u32> = offsets[1..].iter().map(|&end| end as u32 - 1).collect();
+                gather(&states, &last)?
+            }
+            Pooling::Mean => mean_spans(&states, &offsets)?,
+        };
+        let states = pass.dropout(Layer::States, Side::Text, &states)?;
+        let rows = unit_rows(&states, 0.0)?;
         Ok(Encoded::uniform(self.signed(rows)?, 1)?)
     }
 
@@ -117,6 +138,7 @@ impl Architecture for Vse {
         match setting {
             Setting::Dim(dim) => self.dim = dim,
             Setting::WordDim(dim) => self.word_dim = dim,
+            Setting::Pooling(pooling) => self.pooling = pooling,
             _ => return false,
         }
         true

@@ -198,6 +198,11 @@ impl Weights {
         self.names.iter().map(String::as_str).zip(&self.tensors)
     }
 
+    /// The same, for changes.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (String, &mut Tensor)> {
+        self.names.iter().cloned().zip(&mut self.tensors)
+    }
+
     /// The weights that the optimiser changes, with their names, in order.
     pub fn trained(&self) -> impl Iterator<Item = (&str, &Tensor)> {
         let kinds = self.kinds.iter();

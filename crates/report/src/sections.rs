@@ -214,6 +214,9 @@ impl Sections {
             }
         }
         let weights = match evidence.validation_images {
+            _ if evidence.averaged_epochs > 0 => {
+                format!("the mean of the last {}", counted(evidence.averaged_epochs, "epoch"))
+            }
             Some(images) => format!("those that did best on {} of dev", counted(images, "image")),
             None => "those of the last epoch; none were evaluated on dev".to_owned(),
         };

@@ -219,6 +219,8 @@ fn without_dev_the_page_says_which_weights_were_kept() {
     assert!(page(&study).contains("those of the last epoch; none were evaluated on dev"));
     study.rounds.iter_mut().for_each(|round| round.dev = round.test.first().copied());
     assert!(page(&study).contains("those that did best on 1,000 images of dev"));
+    study.experiment.training.average_last = 5;
+    assert!(page(&study).contains("the mean of the last 5 epochs"));
 }
 
 #[test]

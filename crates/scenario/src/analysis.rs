@@ -64,6 +64,8 @@ pub struct Evidence {
     /// Number of dev images that chose the best of the last epochs. Without any, the weights of the
     /// last epoch were kept.
     pub validation_images: Option<usize>,
+    /// Number of last epochs whose weights were averaged, in which case no epoch was chosen.
+    pub averaged_epochs: usize,
     /// Planned number of rounds.
     pub rounds: usize,
     /// Size of the next batch.
@@ -206,6 +208,7 @@ impl Evidence {
                 folds: test.map_or(1, |test| test.folds),
             },
             validation_images: dev.map(|dev| dev.images),
+            averaged_epochs: first.experiment.training.average_last,
             rounds: lanes.rounds,
             next_batch,
             price,

@@ -26,6 +26,8 @@ pub(crate) fn round(
         r10: r1 + 40.0,
         median_rank: 8.0,
         mean_rank: 30.0,
+        mean_reciprocal_rank: 0.25,
+        mean_log_rank: 2.0,
     };
     let (text, image) = (retrieval(r1), retrieval(r1 - 2.0));
     let test = Evaluation { text, image, rsum: 0.0, images: 1000, captions: 5000, folds: 1 };

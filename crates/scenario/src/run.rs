@@ -99,7 +99,7 @@ impl Scenario {
     }
 
     /// Returns the number of dev images that choose the best of the last epochs. Without any, the
-    /// weights of the last epoch are kept.
+    /// weights of the last epoch are kept. A mean of epochs is evaluated on them, not chosen.
     pub fn validation_images(&self) -> usize {
         let training = &self.experiment.training;
         match training.validate_last {

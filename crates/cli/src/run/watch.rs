@@ -147,8 +147,12 @@ impl Observer for Watch {
     }
 }
 
-/// Describes which weights a training keeps, if it evaluates on dev.
+/// Describes which weights a training keeps, if it averages or evaluates on dev.
 fn kept_weights(experiment: &Experiment, images: usize) -> Option<String> {
+    let averaged = experiment.training.average_last;
+    if averaged > 0 {
+        return Some(format!("the mean of the last {} is kept", counted(averaged, "epoch")));
+    }
     let last = experiment.training.validate_last.min(experiment.training.epochs);
     match (last, images) {
         (0, _) => None,

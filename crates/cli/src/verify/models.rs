@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, ensure};
 use nextpair::models::{
-    Batch, BatchLoss, Config, Device, Inputs, Mode, Model, Pass, Tensor, Texts, Trainer, Training,
-    Violation, batch_loss, loss,
+    Batch, BatchLoss, Config, Device, Inputs, Mode, Model, Objective, Pass, Tensor, Texts, Trainer,
+    Training, Violation, batch_loss, loss,
 };
 
 use super::{Case, Outcome};
@@ -24,14 +24,15 @@ pub(super) fn model(case: &Case, device: Device, outcome: &mut Outcome) -> Resul
     if case.has("out.losses") {
         return training(case, ready, outcome);
     }
-    let Batch { images, texts } = &ready.all;
+    let Batch { images, texts, .. } = &ready.all;
     let (images, texts) = (ready.model.encode_images(images)?, ready.model.encode_texts(texts)?);
     let scores = ready.model.comparison()?.scores(&images, &texts)?;
     let scores: Vec<f64> = scores.into_iter().map(f64::from).collect();
     outcome.within("sims", &scores, &case.floats("out.sims")?, SIMILARITY)?;
     for (violation, name) in [(Violation::Max, "max"), (Violation::Sum, "sum")] {
         let pass = Pass::new(ready.model.weights(), Mode::Train(0));
-        let found = batch_loss(&ready.model, &pass, &ready.square, ready.margin, violation)?;
+        let objective = Objective::Hinge { margin: ready.margin, violation };
+        let found = batch_loss(&ready.model, &pass, &ready.square, objective)?;
         let expected = case.floats(&format!("out.loss_{name}"))?;
         outcome.within("loss", &[found.loss], &expected, LOSS * expected[0].abs())?;
         gradients(case, &ready.model, &found, name, outcome)?;
@@ -151,9 +152,9 @@ impl Ready {
         let block = case.config["loss_block"].as_u64().map_or(captions.len(), |n| n as usize);
         ensure!(block <= captions.len() && block <= images.shape()[0], "loss_block is too large");
         let first = Texts::words(&captions[..block])?;
-        let square = Batch { images: images.first_rows(block)?, texts: first };
+        let square = Batch::new(images.first_rows(block)?, first);
         let margin = case.config["margin"].as_f64().context("no margin")?;
-        let all = Batch { images, texts: Texts::words(&captions)? };
+        let all = Batch::new(images, Texts::words(&captions)?);
         Ok(Ready { model, all, square, margin })
     }
 }

@@ -75,6 +75,11 @@ fn recall_of_ranks() {
     assert_eq!(recall.at, [100.0 / 6.0, 50.0, 400.0 / 6.0]);
     assert_eq!((recall.median, recall.mean), (7.0, 46.0 / 6.0 + 1.0));
     assert_eq!(Recall::of(&[2, 0, 7]).median, 3.0);
+    let recall = Recall::of(&[0, 1, 3]);
+    assert!((recall.mean_reciprocal - (1.0 + 0.5 + 0.25) / 3.0).abs() < 1e-15);
+    assert!((recall.mean_log - 2f64.ln()).abs() < 1e-15, "{}", recall.mean_log);
+    assert_eq!((Recall::of(&[0; 4]).mean_reciprocal, Recall::of(&[0; 4]).mean_log), (1.0, 0.0));
+    assert_eq!((Recall::of(&[]).mean_reciprocal, Recall::of(&[]).mean_log), (0.0, 0.0));
 }
 
 #[test]

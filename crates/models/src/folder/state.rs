@@ -61,10 +61,10 @@ impl ModelFolder {
         position: &mut Position,
     ) -> Result<(), Error> {
         let path = self.folder.join(STATE);
-        position.steps = trainer.state().1.moments().iter().map(|moments| moments.steps).collect();
+        position.steps = trainer.steps();
         let position =
             serde_json::to_string(position).map_err(|e| Error::file(&path, e.to_string()))?;
-        tensor_file::write(&path, state_of(trainer), (POSITION, position)).map(drop)
+        tensor_file::write(&path, trainer.state().into_iter(), (POSITION, position)).map(drop)
     }
 
     /// Resumes from the last epoch that was written: sets weights and moments. Does nothing before
@@ -80,7 +80,7 @@ impl ModelFolder {
         let position = read_position(&path)?;
         let mut stored = tensor_file::read(&path)?;
         let mut listing = Vec::new();
-        for (name, expected) in state_of(trainer) {
+        for (name, expected) in trainer.state() {
             let wanted = expected.shape();
             match stored.get(&name) {
                 Some(found) if found.dtype == Dtype::F32 && found.shape == wanted => {}
@@ -91,35 +91,21 @@ impl ModelFolder {
                 None => listing.push(format!("  {name} is missing")),
             }
         }
-        let known: HashSet<String> = state_of(trainer).map(|(name, _)| name).collect();
+        let known: HashSet<String> = trainer.state().into_iter().map(|(name, _)| name).collect();
         let extra = stored.keys().filter(|name| !known.contains(*name));
         listing.extend(extra.map(|name| format!("  {name} is extra")));
-        if position.steps.len() != trainer.state().1.moments().len() {
+        if position.steps.len() != trainer.steps().len() {
             listing.push(format!("  {} steps of the optimiser", position.steps.len()));
         }
         if !listing.is_empty() {
             return Err(Error::Weights { origin: path.display().to_string(), listing });
         }
-        let (model, adam) = trainer.state_mut();
-        let device = model.device();
-        let mut take = |name: &str, shape: &[usize]| -> Result<Tensor, Error> {
-            let values = stored.remove(name).and_then(|stored| stored.values).unwrap_or_default();
-            Ok(Tensor::new(values, shape, device)?)
-        };
-        let names: Vec<String> = model.weights().iter().map(|(name, _)| name.to_owned()).collect();
-        let trained: Vec<String> =
-            model.weights().trained().map(|(name, _)| name.to_owned()).collect();
-        for name in &names {
-            let shape = model.weights().get(name)?.shape().to_vec();
-            model.weights_mut().set(name, take(name, &shape)?)?;
+        for (name, tensor) in trainer.state_mut() {
+            let values = stored.remove(&name).and_then(|stored| stored.values).unwrap_or_default();
+            let found = Tensor::new(values, tensor.shape(), tensor.device())?;
+            *tensor = if tensor.is_tracked() { found.into_weight() } else { found };
         }
-        for ((name, moments), steps) in trained.iter().zip(adam.moments_mut()).zip(&position.steps)
-        {
-            let shape = moments.first.shape().to_vec();
-            moments.first = take(&format!("{FIRST}{name}"), &shape)?;
-            moments.second = take(&format!("{SECOND}{name}"), &shape)?;
-            moments.steps = *steps;
-        }
+        trainer.set_steps(&position.steps);
         Ok(position)
     }
 
@@ -227,18 +213,4 @@ fn read_position(path: &Path) -> Result<Position, Error> {
     let position = metadata(path, POSITION)?;
     let position = position.ok_or_else(|| wrong("there is no position in it".to_owned()))?;
     serde_json::from_str(&position).map_err(|e| wrong(format!("the position: {e}")))
-}
-
-/// Prefixes of the names of stored moments.
-const FIRST: &str = "adam.first.";
-const SECOND: &str = "adam.second.";
-
-/// Weights and moments by their stored names.
-fn state_of(trainer: &Trainer) -> impl Iterator<Item = (String, &Tensor)> {
-    let (model, adam) = trainer.state();
-    let weights = model.weights().iter().map(|(name, weight)| (name.to_owned(), weight));
-    let moments = model.weights().trained().zip(adam.moments()).flat_map(|((name, _), moments)| {
-        [(format!("{FIRST}{name}"), &moments.first), (format!("{SECOND}{name}"), &moments.second)]
-    });
-    weights.chain(moments)
 }

@@ -13,8 +13,11 @@ use nextpair_kernels::{Device, Tensor};
 use super::state::Position;
 use super::{ModelFolder, Spec};
 use crate::{
-    Choice, Config, Corpus, Error, Evaluation, Setting, Training, evaluate, tensor_file, train,
+    Choice, Config, Corpus, Error, Evaluation, Retrieval, Setting, Training, evaluate,
+    evaluate_ranks, tensor_file, train,
 };
+
+mod average;
 
 /// A folder with a dataset, and a model trained for two of four epochs.
 struct World {
@@ -23,6 +26,15 @@ struct World {
 
 impl World {
     fn new() -> Self {
+        let training = Training { epochs: 2, validate_last: 0, ..Training::default() };
+        let world = Self::with("vse++", training);
+        world.trained().unwrap();
+        world.edit("model.json", |text| text.replace("\"epochs\": 2", "\"epochs\": 4"));
+        world
+    }
+
+    /// A folder with a dataset, and a model that is not trained yet.
+    fn with(model: &str, training: Training) -> Self {
         let world = World { folder: tempfile::tempdir().unwrap() };
         let settings = Settings { images: 30, ..Settings::default() };
         import_scenes(&settings, &world.path("ds"), &()).unwrap();
@@ -30,15 +42,12 @@ impl World {
         let captions: Vec<String> = dataset.items().iter().flat_map(|i| i.captions).collect();
         let vocabulary = Vocabulary::build(&captions, 4);
         let corpus = Corpus::of_words(dataset, None, &vocabulary).unwrap();
-        let training = Training { epochs: 2, validate_last: 0, ..Training::default() };
-        let mut model = Config::named("vse++").unwrap();
+        let mut model = Config::named(model).unwrap();
         model.set(Setting::Dim(4)).unwrap();
         let features = ("regions".to_owned(), None);
         let spec = Spec::new(corpus.dataset(), model, corpus.inputs(), features, training);
         let pairs = corpus.pairs(&corpus.training_items(), Choice::First, 0);
         ModelFolder::create(&world.path("run"), spec, Some(vocabulary), &corpus, &pairs).unwrap();
-        world.trained().unwrap();
-        world.edit("model.json", |text| text.replace("\"epochs\": 2", "\"epochs\": 4"));
         world
     }
 
@@ -299,13 +308,29 @@ fn folds_are_evaluated_by_themselves_and_averaged() {
         (whole.text.median_rank, mean(|part| part.text.median_rank)),
         (whole.image.r10, mean(|part| part.image.r10)),
         (whole.image.mean_rank, mean(|part| part.image.mean_rank)),
+        (whole.text.mean_log_rank, mean(|part| part.text.mean_log_rank)),
+        (whole.image.mean_reciprocal_rank, mean(|part| part.image.mean_reciprocal_rank)),
         (whole.rsum, mean(|part| part.rsum)),
     ] {
         assert!((found - expected).abs() < 1e-9, "{found} {expected}");
     }
     assert_eq!((whole.images, whole.captions, whole.folds), (24, 120, 3));
+    let (again, ranks) = evaluate_ranks(&model, &corpus, &items, 3, &()).unwrap();
+    assert_eq!((again, ranks.text.len(), ranks.image.len()), (whole, 24, 120));
+    assert!(ranks.text.iter().all(|&rank| rank < 40) && ranks.image.iter().all(|&rank| rank < 8));
+    let first = evaluate_ranks(&model, &corpus, &items[8..16], 1, &()).unwrap().1;
+    assert!(ranks.text[8..16] == first.text && ranks.image[40..80] == first.image);
+    let within = ranks.image.iter().filter(|&&rank| rank < 5).count() as f64 / 1.2;
+    assert!((whole.image.r5 - within).abs() < 1e-9, "{within}");
     let error = evaluate(&model, &corpus, &items, 7, &()).unwrap_err().to_string();
     assert!(error.contains("24 images do not divide into 7 folds"), "{error}");
+}
+
+#[test]
+fn older_records_are_read() {
+    let older = r#"{"r1":1.0,"r5":2.0,"r10":3.0,"median_rank":8.0,"mean_rank":30.0}"#;
+    let read: Retrieval = serde_json::from_str(older).unwrap();
+    assert_eq!((read.mean_rank, read.mean_reciprocal_rank, read.mean_log_rank), (30.0, 0.0, 0.0));
 }
 
 #[test]

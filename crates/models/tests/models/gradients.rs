@@ -1,7 +1,8 @@
 //! The sparse procedure on every device against all pairs by the plain formulas.
 
 use nextpair_models::{
-    Batch, BatchLoss, Device, Encoded, Mode, Model, Pass, Violation, batch_loss, loss,
+    Batch, BatchLoss, Device, Dropout, Encoded, Gradients, Mode, Model, Objective, Pass, Violation,
+    batch_loss, loss,
 };
 
 use crate::small;
@@ -9,14 +10,17 @@ use crate::small;
 const BATCH: usize = 6;
 const MARGIN: f64 = 0.2;
 
-fn sparse(model: &Model, batch: &Batch, violation: Violation) -> BatchLoss {
-    let pass = Pass::new(model.weights(), Mode::Train(0));
-    batch_loss(model, &pass, batch, MARGIN, violation).unwrap()
+const NOTHING: Dropout = Dropout { inputs: 0.0, states: 0.0 };
+const SOME: Dropout = Dropout { inputs: 0.3, states: 0.2 };
+
+fn sparse(model: &Model, batch: &Batch, violation: Violation, dropout: Dropout) -> BatchLoss {
+    let pass = Pass::new(model.weights(), Mode::Train(3)).with_dropout(dropout, &batch.pairs);
+    batch_loss(model, &pass, batch, Objective::Hinge { margin: MARGIN, violation }).unwrap()
 }
 
 /// The loss over all pairs: scores in double precision, each with a gradient.
-fn dense(model: &Model, batch: &Batch, violation: Violation) -> BatchLoss {
-    let pass = Pass::new(model.weights(), Mode::Train(0));
+fn dense(model: &Model, batch: &Batch, violation: Violation, dropout: Dropout) -> BatchLoss {
+    let pass = Pass::new(model.weights(), Mode::Train(3)).with_dropout(dropout, &batch.pairs);
     let images = model.architecture().encode_images(&pass, &batch.images).unwrap();
     let texts = model.architecture().encode_texts(&pass, &batch.texts).unwrap();
     let pairs = Encoded::all_pairs(&images, &texts);
@@ -47,6 +51,29 @@ fn dense(model: &Model, batch: &Batch, violation: Violation) -> BatchLoss {
     BatchLoss { loss: value, active: factors.len(), gradients }
 }
 
+/// Asserts that the gradients of a model are those of the same model in double precision.
+pub fn compare(
+    what: &str,
+    found: (&Model, &Gradients),
+    exact: (&Model, &Gradients),
+    tolerance: f64,
+) {
+    let mut compared = 0;
+    let weights = found.0.weights().iter().zip(exact.0.weights().iter());
+    for ((weight, own), (_, exactly)) in weights {
+        let found = found.1.of(own).map(|g| g.to_f64s());
+        let expected = exact.1.of(exactly).map(|g| g.to_f64s());
+        assert_eq!(found.is_some(), expected.is_some(), "{what}: {weight}");
+        let (Some(found), Some(expected)) = (found, expected) else { continue };
+        let size = expected.iter().fold(0.0, |largest: f64, g| largest.max(g.abs()));
+        let off = found.iter().zip(&expected).map(|(a, b)| (a - b).abs());
+        let off = off.fold(0.0, f64::max);
+        assert!(off <= tolerance * size + 2e-6, "{what}: {weight} is {off} off of {size}");
+        compared += usize::from(size > 1e-3);
+    }
+    assert!(compared >= 4, "{what}");
+}
+
 #[test]
 fn sparse_gradients_are_those_of_all_pairs() {
     for (name, config) in small::configs() {
@@ -54,31 +81,19 @@ fn sparse_gradients_are_those_of_all_pairs() {
         for device in Device::available() {
             let model = small::model(&config, 4, device);
             let batch = small::batch(&config, BATCH, 6, device);
-            for violation in [Violation::Max, Violation::Sum] {
-                let sparse = sparse(&model, &batch, violation);
-                let expected =
-                    dense(&exact, &small::batch(&config, BATCH, 6, Device::Reference), violation);
+            let ways =
+                [(Violation::Max, NOTHING), (Violation::Sum, NOTHING), (Violation::Max, SOME)];
+            for (violation, dropout) in ways {
+                let sparse = sparse(&model, &batch, violation, dropout);
+                let plain = small::batch(&config, BATCH, 6, Device::Reference);
+                let expected = dense(&exact, &plain, violation, dropout);
                 let value = expected.loss;
                 let off = (sparse.loss - value).abs();
                 assert!(off <= 1e-5 * value, "{name}: {} {value}", sparse.loss);
                 assert!(value > 0.1, "{name}: a loss of {value} shows nothing");
-                let mut compared = 0;
-                let weights = model.weights().iter().zip(exact.weights().iter());
-                for ((weight, own), (_, exact)) in weights {
-                    let found = sparse.gradients.of(own).map(|g| g.to_f64s());
-                    let expected = expected.gradients.of(exact).map(|g| g.to_f64s());
-                    assert_eq!(found.is_some(), expected.is_some(), "{name}: {weight}");
-                    let (Some(found), Some(expected)) = (found, expected) else { continue };
-                    let size = expected.iter().fold(0.0, |largest: f64, g| largest.max(g.abs()));
-                    let off = found.iter().zip(&expected).map(|(a, b)| (a - b).abs());
-                    let off = off.fold(0.0, f64::max);
-                    assert!(
-                        off <= 1e-4 * size + 2e-6,
-                        "{name} {violation:?} on {device}: {weight} is {off} off of {size}"
-                    );
-                    compared += usize::from(size > 1e-3);
-                }
-                assert!(compared >= 4, "{name}");
+                let what = format!("{name} {violation:?} on {device}");
+                let expected = (&exact, &expected.gradients);
+                compare(&what, (&model, &sparse.gradients), expected, 1e-4);
             }
         }
     }
@@ -91,9 +106,13 @@ fn without_a_violation_the_gradients_are_zeros() {
     for (name, config) in small::configs() {
         for device in Device::available() {
             let model = small::model(&config, 4, device);
-            let alone = sparse(&model, &small::batch(&config, 1, 6, device), Violation::Max);
+            let sparse = |count: usize| {
+                let batch = small::batch(&config, count, 6, device);
+                sparse(&model, &batch, Violation::Max, NOTHING)
+            };
+            let alone = sparse(1);
             assert_eq!((alone.loss, alone.active), (0.0, 0), "{name}");
-            let many = sparse(&model, &small::batch(&config, BATCH, 6, device), Violation::Max);
+            let many = sparse(BATCH);
             for (weight, tensor) in model.weights().iter() {
                 let of_many = many.gradients.of(tensor);
                 let zeros = alone.gradients.of(tensor);
@@ -116,7 +135,7 @@ fn the_dense_loss_is_that_of_the_scores() {
     let scores = model.comparison().unwrap().scores(&images, &texts).unwrap();
     for violation in [Violation::Max, Violation::Sum] {
         let expected = loss(&scores, BATCH, MARGIN, violation).value;
-        let found = dense(&model, &batch, violation).loss;
+        let found = dense(&model, &batch, violation, NOTHING).loss;
         assert!((found - expected).abs() < 1e-5, "{found} {expected}");
     }
 }
@@ -128,6 +147,7 @@ fn a_batch_that_does_not_fit_together_is_refused() {
     let mut batch = small::batch(&config, BATCH, 6, Device::Cpu);
     batch.texts = small::batch(&config, 2, 6, Device::Cpu).texts;
     let pass = Pass::new(model.weights(), Mode::Train(0));
-    let refused = batch_loss(&model, &pass, &batch, MARGIN, Violation::Max).err().unwrap();
+    let hinge = Objective::Hinge { margin: MARGIN, violation: Violation::Max };
+    let refused = batch_loss(&model, &pass, &batch, hinge).err().unwrap();
     assert!(refused.to_string().contains("6 images and 2 captions"), "{refused}");
 }

@@ -3,8 +3,8 @@
 use nextpair_data::Draws;
 use nextpair_kernels::{Aggregation, Normaliser};
 use nextpair_models::{
-    Asks, Batch, Config, Device, Directions, Encoders, Heads, Imram, Inputs, Measure, Model, Scan,
-    Tensor, Texts, Vse,
+    Asks, Batch, Config, Device, Directions, Encoders, Heads, Imram, Inputs, Measure, Model,
+    Pooling, Scan, Tensor, Texts, Vse,
 };
 
 pub const DIM: usize = 24;
@@ -58,8 +58,10 @@ pub fn configs() -> Vec<(String, Config)> {
     let vse = Vse { dim: DIM, word_dim: 9, ..Vse::default() };
     all.push(("vse++".to_owned(), Config::Vse(vse.clone())));
     all.push(("vse0".to_owned(), Config::Vse(Vse { normalise_images: false, ..vse.clone() })));
-    let order = Vse { absolute: true, measure: Measure::Order, ..vse };
+    let order = Vse { absolute: true, measure: Measure::Order, ..vse.clone() };
     all.push(("order".to_owned(), Config::Vse(order)));
+    let mean = Vse { pooling: Pooling::Mean, ..vse };
+    all.push(("vse++ of means".to_owned(), Config::Vse(mean)));
     for hidden in [0, 13] {
         all.push((format!("heads {hidden}"), Config::Heads(Heads { dim: DIM, hidden })));
     }
@@ -89,5 +91,5 @@ pub fn batch(config: &Config, count: usize, seed: u64, device: Device) -> Batch 
     } else {
         Texts::vectors(numbers(count * WORDS), WORDS, device).unwrap()
     };
-    Batch { images, texts }
+    Batch::new(images, texts)
 }

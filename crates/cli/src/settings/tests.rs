@@ -1,0 +1,118 @@
+//! Flags and files that become settings.
+
+use clap::Parser;
+
+use super::*;
+
+#[derive(Parser)]
+struct Typed {
+    #[command(flatten)]
+    model: ModelArgs,
+    #[command(flatten)]
+    training: TrainingArgs,
+}
+
+fn resolved(words: &str) -> Result<(Config, Training), String> {
+    let words = std::iter::once("train").chain(words.split_whitespace());
+    let typed = Typed::try_parse_from(words).map_err(|e| e.to_string())?;
+    let file = SettingsFile::default();
+    resolve(file, &typed.model, &typed.training, "--config").map_err(|e| format!("{e:#}"))
+}
+
+#[test]
+fn flags_change_published_settings() {
+    let (config, training) = resolved("--model text-imram --dim 8 --steps 2").unwrap();
+    let Config::Imram(imram) = config else { panic!("{config:?}") };
+    assert_eq!((imram.encoders.dim, imram.steps, imram.encoders.word_dim), (8, 2, 300));
+    assert_eq!(training, Training::default());
+    let words = "--model scan-i2t --aggregation log-sum-exp=2.5 --normaliser softmax \
+                 --temperature 3 --weight-norm --word-dim 7 --captions first --rate 1e-3";
+    let (config, training) = resolved(words).unwrap();
+    let value = serde_json::to_value(config).unwrap();
+    assert_eq!(value["aggregation"], serde_json::json!({ "log-sum-exp": 2.5 }));
+    assert_eq!((&value["normaliser"], &value["temperature"]), (&"softmax".into(), &3.0.into()));
+    assert_eq!(value["encoders"]["weight_norm"], true);
+    assert_eq!(training.rate, 1e-3);
+    let (config, _) = resolved("--model full-imram --normalise-memory").unwrap();
+    assert_eq!(serde_json::to_value(config).unwrap()["normalise_memory"], true);
+}
+
+#[test]
+fn flags_change_the_training() {
+    let words = "--model heads --loss info-nce --loss-temperature 0.1 --learn-temperature \
+                 --dropout-inputs 0.2 --dropout-states 0.1 --average-last 5";
+    let (_, training) = resolved(words).unwrap();
+    let expected = Training {
+        loss: Criterion::InfoNce,
+        loss_temperature: 0.1,
+        learn_temperature: true,
+        dropout_inputs: 0.2,
+        dropout_states: 0.1,
+        average_last: 5,
+        ..Training::default()
+    };
+    assert_eq!(training, expected);
+    let (config, _) = resolved("--model vse++ --pooling mean").unwrap();
+    assert_eq!(serde_json::to_value(config).unwrap()["pooling"], "mean");
+}
+
+#[test]
+fn files_say_all_that_flags_say() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.toml");
+    let text = "[model]\narchitecture = \"vse\"\npooling = \"mean\"\n\
+                [training]\nloss = \"info-nce\"\nloss_temperature = 0.1\nlearn_temperature = true\n\
+                dropout_inputs = 0.2\ndropout_states = 0.1\naverage_last = 5\n";
+    std::fs::write(&path, text).unwrap();
+    let file = SettingsFile::read(&path).unwrap();
+    let typed = Typed::try_parse_from(["train"]).unwrap();
+    let read = resolve(file, &typed.model, &typed.training, "--config").unwrap();
+    let words = "--model vse++ --pooling mean --loss info-nce --loss-temperature 0.1 \
+                 --learn-temperature --dropout-inputs 0.2 --dropout-states 0.1 --average-last 5";
+    assert_eq!(read, resolved(words).unwrap());
+}
+
+#[test]
+fn vse0_takes_the_sum_unless_it_is_told_otherwise() {
+    assert_eq!(resolved("--model vse0").unwrap().1.violation, Violation::Sum);
+    assert_eq!(resolved("--model vse++").unwrap().1.violation, Violation::Max);
+    assert_eq!(resolved("--model vse0 --violation max").unwrap().1.violation, Violation::Max);
+}
+
+#[test]
+fn what_cannot_be_meant_is_refused() {
+    for (words, says) in [
+        ("", "give --model, or --config"),
+        ("--model vse", "text-imram, image-imram"),
+        ("--model vse++ --steps 3", "--steps is not a setting of vse++"),
+        ("--model heads --word-dim 3", "--word-dim is not a setting of heads"),
+        ("--model vse++ --hidden 3", "--hidden is not a setting of vse++"),
+        ("--model text-imram --aggregation max", "--aggregation is not a setting of text-imram"),
+        ("--model scan-t2i --aggregation median", "there are mean, sum, max and log-sum-exp=SCALE"),
+        ("--model scan-t2i --aggregation max=3", "there are mean, sum, max"),
+        ("--model scan-t2i --aggregation log-sum-exp=x", "invalid float"),
+        ("--model scan-t2i --normaliser l3norm", "possible values: clipped_l2norm"),
+        ("--model scan-t2i --temperature 0", "temperature: 0 is not above 0"),
+        ("--model vse++ --captions last", "possible values: all, random, first"),
+        ("--model vse++ --rate nan", "not a finite number"),
+        ("--model vse++ --rate=-1", "rate: -1 is not above 0"),
+        ("--model vse++ --batch 1", "batch: is 1"),
+        ("--model vse++ --epochs 0", "epochs: is 0"),
+        ("--model vse++ --dim 0", "dim: is 0"),
+        ("--model heads --pooling mean", "--pooling is not a setting of heads"),
+        ("--model vse++ --pooling max", "possible values: last, mean"),
+        ("--model vse++ --epochs 3 --average-last 4", "average-last: 4 is more than the 3 epochs"),
+        ("--model vse++ --loss triplet", "possible values: hinge, info-nce"),
+        ("--model vse++ --loss-temperature 0.1", "the hinge loss has no temperature"),
+        ("--model vse++ --learn-temperature", "learn-temperature: the hinge loss has no"),
+        (
+            "--model vse++ --loss info-nce --loss-temperature 2",
+            "loss-temperature: 2 is not from 0.01 to 1",
+        ),
+        ("--model vse++ --dropout-inputs 1", "dropout-inputs: 1 is not from 0 to below 1"),
+        ("--model vse++ --dropout-states=-0.1", "dropout-states: -0.1 is not from 0"),
+    ] {
+        let what = resolved(words).unwrap_err();
+        assert!(what.contains(says), "{words}: no '{says}' in {what}");
+    }
+}

@@ -1,0 +1,114 @@
+//! InfoNCE of every model on every device, against the plain formula in double precision.
+
+use nextpair_models::{
+    Architecture, Batch, BatchLoss, Criterion, Device, Encoded, Mode, Model, Objective, Pair, Pass,
+    Tensor, Trainer, Training, batch_loss,
+};
+
+use crate::{gradients, small};
+
+const BATCH: usize = 5;
+
+/// A batch in which two captions are of one image.
+fn batch(config: &nextpair_models::Config, device: Device) -> Batch {
+    let mut batch = small::batch(config, BATCH, 6, device);
+    batch.pairs[3] = Pair { item: batch.pairs[1].item, caption: 3 };
+    batch
+}
+
+/// The loss and its gradients from scores in double precision.
+fn plain(model: &Model, batch: &Batch, temperature: f64) -> BatchLoss {
+    let pass = Pass::new(model.weights(), Mode::Train(0));
+    let architecture: &dyn Architecture = model.architecture();
+    let images = architecture.encode_images(&pass, &batch.images).unwrap();
+    let texts = architecture.encode_texts(&pass, &batch.texts).unwrap();
+    let pairs = Encoded::all_pairs(&images, &texts);
+    let scores = model.comparison().unwrap().pair_scores(&images, &texts, &pairs, None).unwrap();
+    let numbers = scores.to_f64s();
+    let (mut value, mut factors) = (0.0, vec![0.0; BATCH * BATCH]);
+    for own in 0..BATCH {
+        let rivals =
+            |&other: &usize| other == own || batch.pairs[other].item != batch.pairs[own].item;
+        let rivals: Vec<usize> = (0..BATCH).filter(rivals).collect();
+        for places in [
+            rivals.iter().map(|other| own * BATCH + other).collect::<Vec<_>>(),
+            rivals.iter().map(|other| other * BATCH + own).collect(),
+        ] {
+            let sum: f64 = places.iter().map(|&at| (numbers[at] / temperature).exp()).sum();
+            value += 0.5 * (sum.ln() - numbers[own * BATCH + own] / temperature);
+            for at in places {
+                factors[at] += 0.5 * (numbers[at] / temperature).exp() / sum / temperature;
+            }
+            factors[own * BATCH + own] -= 0.5 / temperature;
+        }
+    }
+    let factors: Vec<f32> = factors.into_iter().map(|factor| factor as f32).collect();
+    let gradients = scores.backward(&factors).unwrap();
+    BatchLoss { loss: value, active: 0, gradients }
+}
+
+#[test]
+fn gradients_are_those_of_the_formula() {
+    const TEMPERATURE: f64 = 0.2;
+    for (name, config) in small::configs() {
+        let exact = small::model(&config, 4, Device::Reference);
+        let exact_batch = batch(&config, Device::Reference);
+        let expected = plain(&exact, &exact_batch, TEMPERATURE);
+        let near = |log: f64| plain(&exact, &exact_batch, log.exp()).loss;
+        let slope = (near(TEMPERATURE.ln() + 1e-5) - near(TEMPERATURE.ln() - 1e-5)) / 2e-5;
+        for device in Device::available() {
+            let model = small::model(&config, 4, device);
+            let batch = batch(&config, device);
+            let log = Tensor::new(vec![TEMPERATURE.ln() as f32], &[1], device).unwrap();
+            let log = log.into_weight();
+            let pass = Pass::new(model.weights(), Mode::Train(0));
+            let of = |log_temperature: &Tensor| {
+                let objective = Objective::InfoNce { log_temperature };
+                batch_loss(&model, &pass, &batch, objective).unwrap()
+            };
+            let found = of(&log);
+            let off = (found.loss - expected.loss).abs();
+            assert!(off <= 1e-5 * expected.loss, "{name}: {} {}", found.loss, expected.loss);
+            assert_eq!(found.active, BATCH * BATCH - 2, "{name}");
+            let what = format!("{name} on {device}");
+            // Softmax weights carry the rounding of scores into every derivative.
+            let expected = (&exact, &expected.gradients);
+            gradients::compare(&what, (&model, &found.gradients), expected, 1e-3);
+            let by_log = found.gradients.of(&log).unwrap().to_f64s()[0];
+            assert!(
+                (by_log - slope).abs() <= 1e-4 * slope.abs() + 1e-4,
+                "{what}: {by_log} {slope}"
+            );
+            let fixed = of(&log.detached());
+            assert_eq!(fixed.loss, found.loss);
+            assert!(fixed.gradients.of(&log).is_none());
+        }
+    }
+}
+
+#[test]
+fn a_learned_temperature_moves_and_stays_within_bounds() {
+    for (name, config) in small::configs().into_iter().rev().take(3) {
+        let batch = batch(&config, Device::Cpu);
+        let training = Training {
+            loss: Criterion::InfoNce,
+            learn_temperature: true,
+            loss_temperature: 0.05,
+            ..Training::default()
+        };
+        let trained = |rate: f64, steps: u64| {
+            let model = small::model(&config, 4, Device::Cpu);
+            let mut trainer = Trainer::new(model, training.clone()).unwrap();
+            let first = trainer.step(&batch, rate, 0).unwrap().loss;
+            let last = (1..steps).map(|seed| trainer.step(&batch, rate, seed).unwrap().loss).last();
+            (first, last.unwrap_or(first), trainer.temperature().unwrap())
+        };
+        let (first, last, temperature) = trained(3e-3, 60);
+        assert!(last < first / 2.0, "{name}: {first} {last}");
+        assert!((temperature - 0.05).abs() > 1e-4, "{name}: {temperature}");
+        for steps in 1..8 {
+            let (_, _, temperature) = trained(2.0, steps);
+            assert!((0.00999..1.00001).contains(&temperature), "{name}: {temperature}");
+        }
+    }
+}
