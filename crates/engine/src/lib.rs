@@ -51,6 +51,7 @@ mod similarity;
 mod strategy;
 mod threshold;
 mod top;
+mod usable;
 mod vectors;
 mod widest;
 
@@ -74,6 +75,7 @@ pub use shard::Shard;
 pub use similarity::{Given, Sieve, Similarity};
 pub use strategy::{Needs, Sharded, Strategy, StrategyName};
 pub use threshold::thresholds;
+pub use usable::{FEWEST_REFUSED, Usability};
 pub use vectors::{Vectors, require_finite};
 
 /// Rows handled together: a multiple of the kernel's rows, small enough to stay in cache.

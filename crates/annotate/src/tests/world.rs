@@ -231,6 +231,7 @@ impl World {
             score: 1.0 / (at + 1) as f64,
             hits: Some(2),
             why: vec![why(at + 7), why(at + 8)],
+            facts: Default::default(),
         };
         Batch { round, tasks: (0..count).map(task).collect() }
     }
