@@ -11,7 +11,8 @@ use super::amount::{Amount, floor};
 /// A strategy with its settings. Its name lists the settings that are not the default after `+`:
 /// `mini-M` (pairs of the mini batch, or a share of the pairs in percent), `top-K`, `count`, `bow`
 /// (histograms instead of means for distances), `max-score-S`, `absolute-margin-M`,
-/// `relative-margin-M`.
+/// `relative-margin-M`. `random-2`, `random-3` and so on draw like `random`, each from a stream of its
+/// own: several of them make a baseline with less noise, and show what chance alone does.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Arm {
@@ -27,6 +28,8 @@ pub struct Arm {
     pub features: ItemFeatures,
     /// Bounds beyond which similarities are ignored as likely false negatives.
     pub guards: Guards,
+    /// The stream of draws of a random strategy, from 1.
+    pub stream: u32,
 }
 
 /// The size of a mini batch.
@@ -47,7 +50,13 @@ impl Arm {
             weight: Weight::default(),
             features: ItemFeatures::default(),
             guards: Guards::default(),
+            stream: 1,
         }
+    }
+
+    /// Returns whether the strategy draws at random: the baseline of an experiment.
+    pub fn is_random(&self) -> bool {
+        self.strategy == StrategyName::Random
     }
 
     /// Returns the settings of a selection with this many pairs.
@@ -110,10 +119,25 @@ impl FromStr for Arm {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let mut parts = text.split('+');
-        let mut arm = Arm::new(parts.next().unwrap_or("").parse()?);
+        let name = parts.next().unwrap_or("");
+        let mut arm = match name.strip_prefix("random-") {
+            Some(stream) => {
+                Arm { stream: numbered(name, stream)?, ..Arm::new(StrategyName::Random) }
+            }
+            None => Arm::new(name.parse()?),
+        };
         parts.try_for_each(|option| arm.set(option)).map_err(|e| format!("{text}: {e}"))?;
         Ok(arm)
     }
+}
+
+/// Parses the number of a further random strategy.
+fn numbered(name: &str, stream: &str) -> Result<u32, String> {
+    // Only as it is shown: random-02 would be another folder for the same draws.
+    let number = stream.parse().ok().filter(|number: &u32| number.to_string() == stream);
+    number
+        .filter(|&number| number >= 2)
+        .ok_or_else(|| format!("no strategy '{name}'; further random ones are random-2, random-3"))
 }
 
 /// Parses a list of strategies. `all-conditions` expands to the paper's twelve conditions,
@@ -154,6 +178,9 @@ pub fn expand(names: &[String]) -> Result<Vec<Arm>, String> {
 impl fmt::Display for Arm {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{}", self.strategy)?;
+        if self.stream != 1 {
+            write!(out, "-{}", self.stream)?;
+        }
         if let Some(mini) = self.mini {
             write!(out, "+mini-{mini}")?;
         }
@@ -208,6 +235,8 @@ mod tests {
             "hybrid+top-10+bow+absolute-margin-0.05+relative-margin-0.1",
             "core-set+bow",
             "random",
+            "random-2",
+            "random-13",
         ] {
             assert_eq!(name.parse::<Arm>().unwrap().to_string(), name);
         }
@@ -219,6 +248,10 @@ mod tests {
     fn what_does_not_fit_is_refused() {
         for (name, says) in [
             ("hardest", "no strategy 'hardest'"),
+            ("random-1", "further random ones are random-2"),
+            ("random-02", "no strategy 'random-02'"),
+            ("random-x", "no strategy 'random-x'"),
+            ("random-2+count", "'count' is not a setting of random"),
             ("random+count", "'count' is not a setting of random"),
             ("core-set+top-5", "'top-5' is not a setting of core-set"),
             ("hard-negative+bow", "'bow' is not a setting of hard-negative"),
@@ -246,6 +279,9 @@ mod tests {
         assert!(names("all-conditions+count").unwrap_err().contains("takes +mini-M alone"));
         let twice = ["all-conditions".to_owned(), "hard-negative".to_owned()];
         assert!(expand(&twice).unwrap_err().contains("hard-negative is there twice"));
+        let random = ["random", "random-2"].map(str::to_owned);
+        assert_eq!(expand(&random).unwrap()[1].stream, 2);
+        assert!(expand(&[&random[..], &random[1..]].concat()).unwrap_err().contains("random-2 is"));
         let shown = arms[6].to_string();
         assert_eq!(shown.parse::<Arm>().unwrap().to_string(), shown);
     }

@@ -40,7 +40,7 @@ pub(super) fn check_strategies(
         let labels = groups(items, &pairs)?;
         let sizes = group_sizes(items, &possible_pairs(experiment, plan, corpus, seed))?;
         for arm in &arms {
-            let settings = arm.settings(pairs.len(), labels.clone(), selection_seed(seed, 1));
+            let settings = arm.settings(pairs.len(), labels.clone(), selection_seed(seed, arm, 1));
             Rule::new(&settings, pairs.len()).map_err(|e| {
                 let pairs = pairs.len();
                 Error::setting("strategies", format!("{arm}, with {pairs} pairs at first: {e}"))
