@@ -108,7 +108,7 @@ impl Scenario {
         let last = place.round - 1;
         let before = Place { round: last, strategy: place.strategy.filter(|_| last > 0), ..place };
         let model = self.model(corpus, before, pairs, observer)?;
-        let items = self.plan.pool(gone);
+        let items = self.plan.pool(place.seed, gone);
         let pool: Vec<usize> = match self.experiment.pool {
             Side::Image => items.clone(),
             Side::Text => {
