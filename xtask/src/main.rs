@@ -32,7 +32,8 @@ cargo xtask bench annotate    the annotation app with 200 annotators and 20,000 
 cargo xtask soak [JOB] [KILLS]
                               kill long work at random moments and compare how it ends;
                               annotate: people answer meanwhile, disks fill up, clocks jump;
-                              disk: every call to the disk below the app fails once
+                              disk: every call to the disk below the app fails once;
+                              verdicts: a thousand experiments whose truth is known
 cargo xtask fuzz [SECONDS]    fuzz the readers, a minute in all unless told otherwise";
 
 fn main() -> ExitCode {

@@ -13,7 +13,7 @@ use anyhow::{Context, Result, ensure};
 use nextpair_engine::Draws;
 
 use crate::bench::build_nextpair;
-use crate::succeed;
+use crate::{cargo, succeed};
 
 pub(crate) use annotate::{run as run_annotate, run_disk};
 
@@ -21,6 +21,8 @@ pub(crate) use annotate::{run as run_annotate, run_disk};
 const ANNOTATE: &str = "annotate";
 /// The job with disk faults, at every call or at a given number of calls.
 const DISK: &str = "disk";
+/// The job that simulates a thousand experiments whose truth is known, and counts wrong verdicts.
+const VERDICTS: &str = "verdicts";
 const FOLDER: &str = "target/soak";
 const PREPROCESS: &str = "size = 8\nresize = \"squash\"\nscale = 1\nmean = [127, 127, 127]\n\
                           std = [128, 128, 128]\n";
@@ -85,6 +87,11 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     }
     if chosen.is_some_and(|job| job == DISK) {
         return run_disk(kills);
+    }
+    if chosen.is_some_and(|job| job == VERDICTS) {
+        let test =
+            ["test", "--release", "-p", "nextpair-scenario", "--lib", "in_a_thousand_worlds"];
+        return succeed(cargo(&test).args(["--", "--ignored", "--nocapture"]));
     }
     let binary = build_nextpair()?.canonicalize()?;
     let folder = Path::new(FOLDER);
@@ -158,7 +165,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         },
     ];
     let wanted = |job: &&Job| chosen.is_none_or(|name| name == job.name);
-    let names: Vec<&str> = jobs.iter().map(|job| job.name).chain([ANNOTATE, DISK]).collect();
+    let names: Vec<&str> =
+        jobs.iter().map(|job| job.name).chain([ANNOTATE, DISK, VERDICTS]).collect();
     ensure!(jobs.iter().any(|job| wanted(&job)), "no such job; there are {}", names.join(", "));
     let each = |job: &Job| soak(&binary, job, kills.unwrap_or(job.kills));
     jobs.iter().filter(wanted).try_for_each(each)?;

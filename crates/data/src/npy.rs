@@ -76,6 +76,33 @@ pub fn write_i64(writer: &mut impl Write, values: &[i64]) -> io::Result<()> {
     values.iter().try_for_each(|value| writer.write_all(&value.to_le_bytes()))
 }
 
+/// Writes a `(rows, dim)` array of 32-bit numbers.
+pub fn write_u32(writer: &mut impl Write, dim: usize, values: &[u32]) -> io::Result<()> {
+    let rows = values.len().checked_div(dim).filter(|rows| rows * dim == values.len());
+    let Some(rows) = rows else {
+        let what = format!("{} numbers do not make rows of {dim}", values.len());
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+    };
+    write_header(writer, "'<u4'", &[rows, dim])?;
+    values.iter().try_for_each(|value| writer.write_all(&value.to_le_bytes()))
+}
+
+/// Reads a `(rows, dim)` array of 32-bit numbers from a file in memory: `dim`, and the numbers row by row.
+pub fn read_u32(bytes: Vec<u8>) -> Result<(usize, Vec<u32>), String> {
+    let bytes: Bytes = bytes.into();
+    let header = parse(bytes.as_slice())?;
+    let ([rows, dim], "<u4", false) = (&header.shape[..], &*header.descr, header.fortran_order)
+    else {
+        let found = shape::display(&header.shape);
+        return Err(format!("'{}' of shape {found}, expected '<u4' rows", header.descr));
+    };
+    let size = shape::product([*rows, *dim, 4]);
+    let size = size.ok_or_else(|| "a shape larger than any file".to_owned())?;
+    let data = data(&bytes, &header, size)?;
+    let (numbers, _) = data.as_slice().as_chunks::<4>();
+    Ok((*dim, numbers.iter().map(|number| u32::from_le_bytes(*number)).collect()))
+}
+
 /// Writes a matrix in its storage type, as `(rows, dim)` or `(rows, locals, dim)`.
 pub fn write_matrix(writer: &mut impl Write, matrix: &Matrix) -> io::Result<()> {
     let (rows, locals, dim) = (matrix.rows(), matrix.locals(), matrix.dim());

@@ -1,5 +1,7 @@
 //! A dataset in the form that models take: image features, and words or vectors of captions.
 
+use std::sync::Arc;
+
 use nextpair_data::dataset::{DEV, Dataset, FeatureSet, Features, Items, Per, TRAIN};
 use nextpair_data::text::{Vocabulary, WordCounts};
 use nextpair_data::{Progress, Side, draw};
@@ -9,12 +11,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Error, Inputs, Texts};
 
-/// A dataset with the features and words of its items.
+/// A dataset with the features and words of its items. A clone copies none of them.
+#[derive(Clone)]
 pub struct Corpus {
     dataset: Dataset,
     image_set: FeatureSet,
     images: Features,
-    texts: Captions,
+    texts: Arc<Captions>,
+    /// The items of dev, if not those of the dataset.
+    dev: Option<Vec<usize>>,
 }
 
 /// Captions in the form a model takes.
@@ -93,9 +98,13 @@ impl Corpus {
 
     /// The same dataset and features, for a model with this vocabulary.
     pub fn with_words(&self, vocabulary: &Vocabulary) -> Corpus {
-        let texts = Captions::read(self.dataset.items(), vocabulary);
-        let (dataset, image_set) = (self.dataset.clone(), self.image_set.clone());
-        Corpus { dataset, image_set, images: self.images.clone(), texts }
+        let texts = Arc::new(Captions::read(self.dataset.items(), vocabulary));
+        Corpus { texts, ..self.clone() }
+    }
+
+    /// The same dataset with other items of dev.
+    pub fn with_dev(self, dev: Vec<usize>) -> Corpus {
+        Corpus { dev: Some(dev), ..self }
     }
 
     /// The words of the captions of some pairs, each caption once.
@@ -143,7 +152,7 @@ impl Corpus {
             return Err(Error::NoRegions { what: format!("the feature set {}", set.name) });
         }
         let image_set = set.clone();
-        Ok(Corpus { dataset, image_set, images, texts })
+        Ok(Corpus { dataset, image_set, images, texts: Arc::new(texts), dev: None })
     }
 
     /// The dataset.
@@ -158,7 +167,7 @@ impl Corpus {
 
     /// The text features in use, unless captions are words.
     pub fn text_features(&self) -> Option<(&FeatureSet, &Features)> {
-        match &self.texts {
+        match &*self.texts {
             Captions::Words { .. } => None,
             Captions::Vectors { set, features } => Some((set, features)),
         }
@@ -166,7 +175,7 @@ impl Corpus {
 
     /// Inputs of a model for this corpus.
     pub fn inputs(&self) -> Inputs {
-        let text = match &self.texts {
+        let text = match &*self.texts {
             Captions::Words { known, .. } => *known,
             Captions::Vectors { features, .. } => features.matrix().dim(),
         };
@@ -185,7 +194,7 @@ impl Corpus {
 
     /// Whether a caption is available: as words, or with features.
     pub fn has_text(&self, caption: usize) -> bool {
-        match &self.texts {
+        match &*self.texts {
             Captions::Words { .. } => true,
             Captions::Vectors { features, .. } => features.row(caption).is_some(),
         }
@@ -206,7 +215,7 @@ impl Corpus {
 
     /// The captions as a model takes them.
     pub fn texts(&self, captions: &[usize], device: Device) -> Result<Texts, Error> {
-        match &self.texts {
+        match &*self.texts {
             Captions::Words { ids, offsets, .. } => {
                 let words = |&caption: &usize| &ids[offsets[caption]..offsets[caption + 1]];
                 Texts::words(&captions.iter().map(words).collect::<Vec<_>>())
@@ -274,7 +283,7 @@ impl Corpus {
             self.gather(&self.images, items, "image")?;
             progress.advance(items.len() as u64);
         }
-        match &self.texts {
+        match &*self.texts {
             Captions::Words { .. } => Ok(()),
             Captions::Vectors { features, .. } => captions
                 .chunks(CHECKED)
@@ -294,7 +303,7 @@ impl Corpus {
     fn check_unchanged(&self) -> Result<(), Error> {
         self.dataset.items().check_unchanged()?;
         self.images.matrix().check_unchanged()?;
-        match &self.texts {
+        match &*self.texts {
             Captions::Words { .. } => Ok(()),
             Captions::Vectors { features, .. } => Ok(features.matrix().check_unchanged()?),
         }
@@ -317,7 +326,7 @@ impl Corpus {
             if let Some(row) = self.images.row(pair.item) {
                 bytes.extend_from_slice(self.images.matrix().row_bytes(row));
             }
-            if let Captions::Vectors { features, .. } = &self.texts
+            if let Captions::Vectors { features, .. } = &*self.texts
                 && let Some(row) = features.row(pair.caption)
             {
                 bytes.extend_from_slice(features.matrix().row_bytes(row));
@@ -334,7 +343,8 @@ impl Corpus {
 
     /// Items of the split `dev` that can be evaluated, at most `limit`.
     pub fn dev_items(&self, limit: usize) -> Vec<usize> {
-        let mut items = self.dataset.items().in_split(Some(DEV));
+        let of_dataset = || self.dataset.items().in_split(Some(DEV));
+        let mut items = self.dev.clone().unwrap_or_else(of_dataset);
         items.retain(|&item| self.is_whole(item));
         items.truncate(limit);
         items

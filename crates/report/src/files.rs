@@ -48,11 +48,17 @@ fn measurements(round: &Round) -> Vec<Measurement> {
         for (side, of) in [("text", &test.text), ("image", &test.image)] {
             let recalls = [("r1", of.r1), ("r5", of.r5), ("r10", of.r10)];
             let ranks = [("median_rank", of.median_rank), ("mean_rank", of.mean_rank)];
+            let means = [
+                ("mean_reciprocal_rank", of.mean_reciprocal_rank),
+                ("mean_log_rank", of.mean_log_rank),
+            ];
+            // Older records do not know them.
+            let means = means.into_iter().filter(|_| of.mean_reciprocal_rank > 0.0);
             let named = |(name, value): (&str, f64)| {
                 let (metric, folds) = (format!("{side}_{name}"), Some(test.folds));
                 Measurement { metric, value, folds }
             };
-            values.extend(recalls.into_iter().chain(ranks).map(named));
+            values.extend(recalls.into_iter().chain(ranks).chain(means).map(named));
         }
     }
     let plain = |metric: String, value: f64| Measurement { metric, value, folds: None };

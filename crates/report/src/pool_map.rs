@@ -100,7 +100,7 @@ fn pool(
         Side::Image => Some((item, item)),
         Side::Text => study.text_of(corpus, item, seed).map(|text| (item, text)),
     };
-    Ok(study.pool(corpus, &paired)?.into_iter().filter_map(own).collect())
+    Ok(study.pool(corpus, seed, &paired)?.into_iter().filter_map(own).collect())
 }
 
 /// Returns indices into the pool, ascending: all picks if they are few enough, and a sample of the

@@ -3,13 +3,14 @@
 mod curves;
 mod evidence;
 mod making;
+mod ranks;
 mod selection;
 
 use std::fmt::Write;
 
 use nextpair_data::Progress;
 use nextpair_scenario::numbers::grouped;
-use nextpair_scenario::{Annotator, Evidence, Study};
+use nextpair_scenario::{Annotator, Evidence, Splits, Study};
 
 use super::Options;
 use super::chart::Chart;
@@ -125,14 +126,18 @@ impl Sections {
         }
         self.curves(evidence, &prefix);
         self.recall(evidence);
+        self.ranks(evidence);
         self.differences(evidence, &prefix);
+        self.worth(evidence);
         self.saved(evidence);
         for other in &evidence.other_tests {
             let prefix = format!("{prefix}{}", test_prefix(other));
             self.by_other_test(other, |sections| {
                 sections.curves(other, &prefix);
                 sections.recall(other);
+                sections.ranks(other);
                 sections.differences(other, &prefix);
+                sections.worth(other);
                 sections.saved(other);
             });
         }
@@ -164,15 +169,17 @@ impl Sections {
                 let items = others.iter().map(|answer| format!("<li>{}</li>", escaped(answer)));
                 let _ = writeln!(html, "<ul class=\"answers\">{}</ul>", items.collect::<String>());
             }
-            let mut note = "R@1 is the percentage of test queries whose right answer comes first, \
+            let note = "R@1 is the percentage of test queries whose right answer comes first, \
                             for images looking for their captions (text R@1) and for captions \
                             looking for their image (image R@1). The R@1-sum adds both over all \
                             rounds; it alone decides which strategy is better. In brackets: 95 % \
-                            intervals over seeds, each strategy compared with the same seed of the \
-                            other."
-                .to_owned();
-            note.extend(words::by_chance(evidence).map(|chance| format!(" {chance}")));
-            let _ = writeln!(html, "<p class=\"note\">{note}</p>");
+                            simultaneous intervals over seeds, each strategy compared with the same \
+                            seed of the other; in 95 % of experiments all of them hold at once.";
+            let hold_for = escaped(&evidence.hold_for());
+            let _ = writeln!(html, "<p class=\"note\">{note} {hold_for}</p>");
+            if let Some(controls) = words::controls(evidence) {
+                let _ = writeln!(html, "<p class=\"note\">{}</p>", escaped(&controls));
+            }
         } else if let Some(arm) = evidence.arms.first().filter(|arm| !arm.r1().is_empty()) {
             let last = arm.r1().last().map_or(0.0, |recalls| recalls.both.mean);
             let batches = arm.r1().len() - 1;
@@ -251,6 +258,13 @@ impl Sections {
             ("Model", format!("{}, trained anew in every round", evidence.model)),
             ("Weights", weights),
             ("Tested on", tested),
+            (
+                "Splits",
+                match evidence.splits {
+                    Splits::Dataset => "those of the dataset, for all seeds".to_owned(),
+                    Splits::Redraw => "drawn anew for every seed, with the same sizes".to_owned(),
+                },
+            ),
             ("Seeds", seeds),
         ];
         let facts: String = facts

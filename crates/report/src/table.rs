@@ -1,15 +1,19 @@
 //! HTML tables of the page.
 
+mod compared;
+mod ranks;
 mod recall;
 
 use std::fmt::Write;
 
 use super::page::escaped;
-use nextpair_scenario::numbers::{grouped, money, signed, tenths};
-use nextpair_scenario::{Estimate, Evidence, Saved};
+use nextpair_scenario::numbers::{grouped, money, signed};
+use nextpair_scenario::{Estimate, Evidence};
 
-use crate::words::{counted, duration, in_a_word, memory, typographic};
+use crate::words::{counted, duration, memory, typographic};
 
+pub(super) use compared::{SavedAt, differences, saved};
+pub(super) use ranks::{ranks, ranks_by_round, worth};
 pub(super) use recall::recall;
 
 /// A table with HTML cells.
@@ -59,70 +63,6 @@ fn with_spread(estimate: &Estimate) -> String {
         Some((low, high)) => format!("{mean}<small>±{:.1}</small>", (high - low) / 2.0),
         None => mean,
     }
-}
-
-/// Differences to the baseline in R@1 (text plus image), by round.
-pub(super) fn differences(evidence: &Evidence) -> String {
-    let names: Vec<String> = (1..=evidence.rounds).map(|at| format!("e={at}")).collect();
-    let mut heads = vec!["Strategy"];
-    heads.extend(names.iter().map(String::as_str));
-    heads.extend(["R@1-sum", "Seeds", "By R@1-sum"]);
-    let caption = format!(
-        "R@1 (text and image added) less that of {} with the same seed, mean and 95 % interval",
-        evidence.baseline
-    );
-    let mut table = Table::new(&caption, &heads);
-    for arm in &evidence.arms {
-        let Some(difference) = &arm.difference else { continue };
-        let mut cells: Vec<String> =
-            difference.rounds.iter().skip(1).map(|recalls| interval(&recalls.both)).collect();
-        cells.push(interval(&difference.sum));
-        cells.push(difference.seeds.to_string());
-        cells.push(in_a_word(&difference.sum).to_owned());
-        table.row(&arm.strategy.to_string(), &cells);
-    }
-    table.finish()
-}
-
-fn interval(estimate: &Estimate) -> String {
-    match estimate.interval() {
-        Some((low, high)) => {
-            let [mean, low, high] = [estimate.mean, low, high].map(tenths);
-            format!("{mean:+.1}<small> [{low:+.1}, {high:+.1}]</small>")
-        }
-        None => format!("{:+.1}<small> one seed: no interval</small>", tenths(estimate.mean)),
-    }
-}
-
-/// Captions saved at equal R@1.
-pub(super) fn saved(evidence: &Evidence) -> String {
-    let caption = format!("Captions that {} needed more to reach the same R@1", evidence.baseline);
-    let bought = format!("{} bought", evidence.baseline);
-    let heads = ["Strategy", "At R@1", "Saved", "95 % interval", &bought, "Seeds"];
-    let mut table = Table::new(&caption, &heads);
-    for arm in &evidence.arms {
-        let dash = || "–".to_owned();
-        let cells = match &arm.saved {
-            None => continue,
-            Some(Saved::Unknown { why }) => {
-                let why = format!("cannot be told: {}", escaped(why));
-                vec![dash(), dash(), why, dash(), dash()]
-            }
-            Some(Saved::Known { level, captions, of, low, high, seeds }) => vec![
-                format!("{level:.1}"),
-                format!("{captions:+.0}"),
-                match (low.zip(*high), seeds) {
-                    (Some((low, high)), _) => format!("[{low:+.0}, {high:+.0}]"),
-                    (None, 1) => "one seed: no interval".to_owned(),
-                    (None, _) => "undefined too often".to_owned(),
-                },
-                grouped(of.max(0.0).round() as usize),
-                seeds.to_string(),
-            ],
-        };
-        table.row(&arm.strategy.to_string(), &cells);
-    }
-    table.finish()
 }
 
 /// The share of hard negatives by round, as in the paper's Table 4.

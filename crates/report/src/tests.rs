@@ -51,7 +51,10 @@ fn a_report_has_everything_and_needs_nothing() {
         "What was tried",
         "Learning curves",
         "Recall by round",
+        "Ranks after the last batch",
         "Differences to random",
+        "95 % simultaneous interval",
+        "What a chosen caption is worth",
         "Captions saved at equal R@1",
         "Hard negatives by round",
         "Where the picks lie",
@@ -78,9 +81,9 @@ fn a_report_has_everything_and_needs_nothing() {
     let json: serde_json::Value = serde_json::from_slice(&files["results.json"]).unwrap();
     assert_eq!(json["runs"][0]["arms"].as_array().unwrap().len(), 4);
     let csv = String::from_utf8(files["results.csv"].clone()).unwrap();
-    // A shared round and three of each strategy, three seeds; ten recalls and ranks, five phases,
-    // and the share of two strategies.
-    assert_eq!(csv.lines().count(), 1 + 3 * (13 * 15 + 2 * 3));
+    // A shared round and three of each strategy, three seeds; fourteen recalls and ranks, five
+    // phases, and the share of two strategies.
+    assert_eq!(csv.lines().count(), 1 + 3 * (13 * 19 + 2 * 3));
 }
 
 #[test]

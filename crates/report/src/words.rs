@@ -1,6 +1,6 @@
 //! Numbers and findings as sentences.
 
-use nextpair_scenario::numbers::{grouped, signed};
+use nextpair_scenario::numbers::{grouped, signed, worth};
 use nextpair_scenario::{ArmEvidence, Estimate, Evidence, Verdict, WithoutHit};
 
 /// Replaces the hyphens of negative numbers by minus signs, but not those in names.
@@ -53,14 +53,14 @@ pub(super) fn in_a_word(difference: &Estimate) -> &'static str {
         Verdict::Above => "better",
         Verdict::Below => "worse",
         Verdict::Unclear => "not clear",
-        Verdict::NoInterval => "one seed",
+        Verdict::TooFewSeeds => "too few seeds",
     }
 }
 
 /// Answers how each strategy compares with the baseline. The R@1-sum decides, as in all tables; the
 /// last round comes second.
 pub(super) fn answer(evidence: &Evidence) -> Vec<String> {
-    let others = || evidence.arms.iter().filter(|arm| arm.strategy != evidence.baseline);
+    let others = || evidence.arms.iter().filter(|arm| !evidence.baseline.holds(&arm.strategy));
     if others().next().is_some() && others().all(|arm| arm.difference.is_none()) {
         let what = "No seed has finished yet with two strategies: there is nothing to compare.";
         return vec![what.to_owned()];
@@ -68,8 +68,24 @@ pub(super) fn answer(evidence: &Evidence) -> Vec<String> {
     others().map(|arm| typographic(&against(evidence, arm))).collect()
 }
 
+/// Tells how the null controls came out: random strategies, each compared with the other random ones.
+pub(super) fn controls(evidence: &Evidence) -> Option<String> {
+    let controls = evidence.arms.iter().filter_map(|arm| {
+        let difference = arm.difference.as_ref().filter(|difference| difference.null_control)?;
+        Some(format!("{} {}", arm.strategy, signed(&difference.sum)))
+    });
+    let controls: Vec<String> = controls.collect();
+    (!controls.is_empty()).then(|| {
+        typographic(&format!(
+            "Null controls: each random strategy less the mean of the other random ones, by the R@1-sum: \
+             {}. They cannot differ; what they show is chance.",
+            controls.join(", ")
+        ))
+    })
+}
+
 fn against(evidence: &Evidence, arm: &ArmEvidence) -> String {
-    let (name, other) = (arm.strategy, evidence.baseline);
+    let (name, other) = (arm.strategy, &evidence.baseline);
     let Some(difference) = &arm.difference else {
         let known = arm.r1().len().saturating_sub(1);
         return format!(
@@ -84,7 +100,12 @@ fn against(evidence: &Evidence, arm: &ArmEvidence) -> String {
         Verdict::Unclear => {
             format!("The difference between {name} and {other} cannot be told from chance")
         }
-        Verdict::NoInterval => format!("One seed cannot tell {name} and {other} from chance"),
+        Verdict::TooFewSeeds if difference.seeds == 1 => {
+            format!("One seed cannot tell {name} and {other} from chance")
+        }
+        Verdict::TooFewSeeds => {
+            format!("{} seeds are too few to tell {name} from {other}", difference.seeds)
+        }
     };
     let seeds = match difference.seeds {
         1 => String::new(),
@@ -100,8 +121,14 @@ fn against(evidence: &Evidence, arm: &ArmEvidence) -> String {
             signed(&last.both)
         )
     });
+    let needed = difference.by_sum.seeds_needed.map_or(String::new(), |needed| {
+        format!(" A difference of this size takes about {} to be told.", counted(needed, "seed"))
+    });
+    let worth = difference.worth.map_or(String::new(), |known| {
+        format!(" By ranks, one of its captions is worth {} random ones.", worth(&known))
+    });
     format!(
-        "{verdict}: R@1-sum {:.1} against {:.1}, difference {}{seeds}.{last}",
+        "{verdict}: R@1-sum {:.1} against {:.1}, difference {}{seeds}.{needed}{last}{worth}",
         own.sum,
         theirs.sum,
         signed(&difference.sum)
@@ -110,7 +137,10 @@ fn against(evidence: &Evidence, arm: &ArmEvidence) -> String {
 
 /// Counts the strategies that are better and worse than the baseline.
 pub(super) fn in_short(evidence: &Evidence) -> Option<String> {
-    let verdict = |arm: &ArmEvidence| Some(arm.difference.as_ref()?.sum.verdict());
+    let verdict = |arm: &ArmEvidence| {
+        let difference = arm.difference.as_ref().filter(|difference| !difference.null_control)?;
+        Some(difference.sum.verdict())
+    };
     let verdicts: Vec<Verdict> = evidence.arms.iter().filter_map(verdict).collect();
     let count = |wanted: Verdict| verdicts.iter().filter(|&&verdict| verdict == wanted).count();
     let (better, worse) = (count(Verdict::Above), count(Verdict::Below));
@@ -121,17 +151,6 @@ pub(super) fn in_short(evidence: &Evidence) -> Option<String> {
             "Over {batches}, of {all} strategies {better} have a higher R@1-sum than {}, {worse} a \
              lower one, and {unclear} cannot be told from chance.",
             evidence.baseline
-        )
-    })
-}
-
-/// Returns a warning if many strategies are compared.
-pub(super) fn by_chance(evidence: &Evidence) -> Option<String> {
-    let compared = evidence.arms.iter().filter(|arm| arm.difference.is_some()).count();
-    (compared > 3).then(|| {
-        format!(
-            "These are {compared} comparisons, each with its own 95 % interval: about one in \
-             twenty such intervals leaves out zero by chance alone."
         )
     })
 }
@@ -194,10 +213,11 @@ mod tests {
             Analysis::of(&[fixture.study()], false, None).unwrap().runs.remove(0)
         };
         let fixture = Fixture::default().two_arms();
-        let unclear = answer(&analysis(&fixture)).remove(0);
-        let says = "The difference between hard-negative and random cannot be told from chance: \
-                    R@1-sum 81.0 against 72.0, difference +9.0 [";
-        assert!(unclear.starts_with(says), "{unclear}");
+        let few = answer(&analysis(&fixture)).remove(0);
+        let says = "2 seeds are too few to tell hard-negative from random: \
+                    R@1-sum 81.0 against 72.0, difference +9.0 (2 seeds: no interval)";
+        assert!(few.starts_with(says), "{few}");
+        let unclear = few;
         let then =
             ", 2 seeds. After 2 batches, R@1 (text and image added) is 34.0 against 28.0: +6.0";
         assert!(unclear.contains(then), "{unclear}");
@@ -207,6 +227,15 @@ mod tests {
         let sure = Fixture::default().two_arms().seeds(&[0, 1, 2, 3]);
         let better = answer(&analysis(&sure)).remove(0);
         assert!(better.starts_with("hard-negative is better than random: R@1-sum"), "{better}");
+        let unclear = Fixture::default().arms(&["random", "core-set", "random-2"]);
+        let unclear = analysis(&unclear);
+        let said = answer(&unclear);
+        assert_eq!(said.len(), 1, "null controls are not answers");
+        let says = "The difference between core-set and random (mean of 2) cannot be told";
+        assert!(said[0].starts_with(says), "{}", said[0]);
+        assert!(said[0].contains(" A difference of this size takes about "), "{}", said[0]);
+        let controls = controls(&unclear).unwrap();
+        assert!(controls.contains(" R@1-sum: random ") && controls.contains(", random-2 "));
     }
 
     #[test]

@@ -3,8 +3,11 @@
 //! Pure functions of the folders of experiments. `results.json` and the report show their result.
 
 mod arm;
+mod compared;
 mod difference;
+mod judge;
 mod lanes;
+mod new_images;
 mod other_tests;
 mod pooling;
 mod saved;
@@ -15,13 +18,15 @@ mod time;
 use std::path::PathBuf;
 
 use nextpair_data::Side;
-use nextpair_engine::StrategyName;
 use serde::Serialize;
 
 use crate::statistics::Estimate;
-use crate::{Annotator, Arm, Backtest, Error, Forecast, Study};
+use crate::{Annotator, Arm, Backtest, Error, Forecast, Splits, Study};
 pub(crate) use arm::r1;
-pub use difference::{Difference, Reached};
+pub use compared::Baseline;
+use compared::Compared;
+pub use difference::{Difference, Reached, Scrutiny};
+use judge::judge;
 pub(crate) use lanes::Lanes;
 pub use saved::Saved;
 pub use time::{PhaseTime, Time};
@@ -74,8 +79,11 @@ pub struct Evidence {
     pub price: Option<f64>,
     /// All seeds, finished or not.
     pub seeds: Vec<u64>,
-    /// The strategy that the others are compared with: random if it is there, else the first.
-    pub baseline: Arm,
+    /// Whether every seed has test images of its own: intervals over seeds then hold for new images too.
+    pub splits: Splits,
+    /// The strategies that the others are compared with: the mean of all random ones if there are any,
+    /// else the first.
+    pub baseline: Baseline,
     /// The evidence of every strategy, in the order of the experiment.
     pub arms: Vec<ArmEvidence>,
     /// Time by phase.
@@ -110,16 +118,23 @@ pub struct ArmEvidence {
     pub paired: Vec<f64>,
     /// Recall at 1, 5 and 10.
     pub recall: Vec<RecallAt>,
+    /// The mean natural logarithm of the rank, by round. Empty if it was not recorded.
+    pub log_rank: Vec<Recalls>,
+    /// The mean reciprocal rank, by round. Empty if it was not recorded.
+    pub reciprocal_rank: Vec<Recalls>,
     /// Percentage of the pool with a hit, before the batch that follows each round.
     pub hard_negatives: Vec<Option<Estimate>>,
     /// Number of picks, and of picks that fill a batch without a hit, for strategies that use hits.
     pub without_hit: Option<WithoutHit>,
     /// Seconds to select a batch.
     pub selection_seconds: Option<Estimate>,
-    /// Difference to the baseline, seed by seed. The baseline has none.
+    /// Difference to the baseline, seed by seed. A baseline of one strategy has none; of several random
+    /// ones, each is compared with the mean of the others: a null control.
     pub difference: Option<Difference>,
-    /// Captions saved compared with the baseline.
+    /// Captions saved compared with the baseline, at equal R@1.
     pub saved: Option<Saved>,
+    /// Captions saved at equal mean log rank of image retrieval, if it was recorded.
+    pub saved_by_log_rank: Option<Saved>,
     /// The expected gain of the next batch.
     pub forecast: Option<Forecast>,
     /// Forecasts for past batches, with their actual gains.
@@ -171,7 +186,7 @@ impl Analysis {
         let mut runs = Vec::with_capacity(groups.len());
         for group in &groups {
             pooling::check(group)?;
-            let mut evidence = Evidence::of(group, price)?;
+            let mut evidence = Evidence::of(group, price, 0)?;
             evidence.other_tests = Evidence::by_other_tests(group, price)?;
             runs.push(evidence);
         }
@@ -182,12 +197,15 @@ impl Analysis {
 }
 
 impl Evidence {
-    /// Analyses one or more experiments with the same settings.
-    fn of(studies: &[&Study], price: Option<f64>) -> Result<Self, Error> {
+    /// Analyses one or more experiments with the same settings, by the test of this number. The rounds
+    /// hold that test alone or first.
+    fn of(studies: &[&Study], price: Option<f64>, test_number: usize) -> Result<Self, Error> {
         let first = studies[0];
         let lanes = Lanes::of(studies)?;
-        let random = |arm: &&Arm| **arm == Arm::new(StrategyName::Random);
-        let baseline = *lanes.arms.iter().find(random).unwrap_or(&lanes.arms[0]);
+        let baseline = Baseline::of(&lanes.arms);
+        let compared: Vec<Vec<Compared>> =
+            lanes.arms.iter().map(|arm| Compared::all(&lanes, arm, &baseline)).collect();
+        let mut differences = judge(studies, &lanes, &baseline, &compared, test_number)?;
         let test = lanes.all().flatten().find_map(|round| round.test.first());
         let dev = lanes.all().flatten().find_map(|round| round.dev);
         let price = price.or_else(|| studies.iter().find_map(|study| study.experiment.price));
@@ -213,18 +231,23 @@ impl Evidence {
             next_batch,
             price,
             seeds: lanes.seeds.clone(),
+            splits: first.experiment.splits,
             baseline,
-            arms: (lanes.arms.iter())
-                .map(|arm| ArmEvidence::of(&lanes, arm, &baseline, next_batch))
+            arms: (lanes.arms.iter().enumerate())
+                .map(|(at, arm)| {
+                    let difference = differences[at].take();
+                    ArmEvidence::of(&lanes, arm, &compared[at], difference, next_batch)
+                })
                 .collect(),
             time: Time::of(studies.iter().flat_map(|study| &study.rounds)),
             other_tests: Vec::new(),
         })
     }
 
-    /// Returns the strategy that the others are compared with.
-    pub fn baseline(&self) -> Option<&ArmEvidence> {
-        self.arms.iter().find(|arm| arm.strategy == self.baseline)
+    /// Returns the name of a strategy in comparisons: null controls are marked.
+    pub fn compared_name(&self, arm: &ArmEvidence) -> String {
+        let control = if self.baseline.has_control(&arm.strategy) { ", null control" } else { "" };
+        format!("{}{control}", arm.strategy)
     }
 }
 
@@ -268,8 +291,74 @@ pub(crate) mod tests {
         assert_eq!(difference.sum.mean, 9.0);
         // R@5 and R@10 of these rounds are R@1 plus a constant.
         assert_eq!((difference.r5_sum, difference.r10_sum), (difference.sum, difference.sum));
-        let half = crate::statistics::student_t_quantile(0.975, 1.0) * 1.0;
+        // Two seeds are too few for an interval.
+        assert_eq!(difference.rounds[2].text.interval(), None);
+        let four = Fixture::default().two_arms().seeds(&[0, 1, 2, 3]).study();
+        let analysis = Analysis::of(&[four], false, None).unwrap();
+        let difference = analysis.runs[0].arms[1].difference.as_ref().unwrap();
+        // Differences 2, 4, 2, 4: sd 2 / sqrt(3), and one comparison has Student's interval.
+        let half = crate::statistics::student_t_quantile(0.975, 3.0) / 3f64.sqrt();
         assert!((difference.rounds[2].text.high.unwrap() - 3.0 - half).abs() < 1e-9);
+        assert_eq!((difference.by_sum.sign_flip, difference.by_sum.new_images), (None, None));
+    }
+
+    #[test]
+    fn random_arms_are_one_baseline_and_each_others_control() {
+        let names = ["random", "hard-negative", "random-2", "random-3"];
+        let fixture = Fixture::default().arms(&names).seeds(&[0, 1, 2, 3]);
+        let analysis = Analysis::of(&[fixture.study()], false, None).unwrap();
+        let run = &analysis.runs[0];
+        assert_eq!(run.baseline.to_string(), "random (mean of 3)");
+        let sum = |arm: usize| run.arms[arm].recall[0].sum.unwrap().mean;
+        let less = |arm: usize| run.arms[arm].difference.as_ref().unwrap();
+        let mean = (sum(0) + sum(2) + sum(3)) / 3.0;
+        assert!((less(1).sum.mean - (sum(1) - mean)).abs() < 1e-9);
+        assert!((less(2).sum.mean - (sum(2) - (sum(0) + sum(3)) / 2.0)).abs() < 1e-9);
+        let controls: Vec<bool> = (0..4).map(|arm| less(arm).null_control).collect();
+        assert_eq!(controls, [true, false, true, true]);
+        let table = run.table();
+        assert!(table.contains("random-2, null control |"), "{table}");
+        assert!(table.contains("vs random (mean of 3)"), "{table}");
+        // Ranks of the fixture do not change, so random captions have no worth.
+        assert_eq!(less(1).worth, None);
+        assert_eq!(less(1).log_rank.len(), 4);
+    }
+
+    #[test]
+    fn older_experiments_without_ranks_are_analysed() {
+        let mut study = Fixture::default().study();
+        for test in study.rounds.iter_mut().flat_map(|round| &mut round.test) {
+            test.text.mean_reciprocal_rank = 0.0;
+            test.image.mean_reciprocal_rank = 0.0;
+        }
+        let analysis = Analysis::of(&[study], false, None).unwrap();
+        let arm = &analysis.runs[0].arms[1];
+        assert!(arm.log_rank.is_empty() && arm.saved_by_log_rank.is_none());
+        let difference = arm.difference.as_ref().unwrap();
+        assert!(difference.log_rank.is_empty() && difference.by_log_rank.is_none());
+        assert!(!analysis.runs[0].table().contains("log rank"));
+    }
+
+    #[test]
+    fn chosen_captions_have_a_worth() {
+        let mut study = Fixture::default().two_arms().seeds(&[0, 1, 2, 3, 4]).study();
+        for round in &mut study.rounds {
+            // Random captions follow the line; those of the strategy are worth 1.5 of them.
+            let bought = round.paired as f64 - 300.0;
+            let chosen = round.strategy.is_some_and(|arm| !arm.is_random());
+            let worth = if chosen { 1.5 } else { 1.0 };
+            let wobble = (round.seed * 7 + round.round as u64 * 3) as f64 * 1e-4;
+            round.test[0].image.mean_log_rank = 9.0 - (300.0 + worth * bought).ln() + wobble;
+        }
+        let analysis = Analysis::of(&[study], false, None).unwrap();
+        let run = &analysis.runs[0];
+        let worth = run.arms[1].difference.as_ref().unwrap().worth.unwrap();
+        assert!((worth.captions - 1.5).abs() < 0.01, "{worth:?}");
+        assert!(worth.low.unwrap() > 1.4 && worth.high.unwrap() < 1.6, "{worth:?}");
+        let table = run.table();
+        assert!(table.contains("| 1 by definition") && table.contains("| 1.5"), "{table}");
+        let Some(Saved::Known { captions, .. }) = run.arms[1].saved_by_log_rank else { panic!() };
+        assert!((60.0..70.0).contains(&captions), "{captions}");
     }
 
     #[test]
@@ -293,6 +382,7 @@ pub(crate) mod tests {
         let names: Vec<String> = run.arms.iter().map(|arm| run.name_of(arm)).collect();
         assert_eq!(names, ["random", "hard-negative (1 seed)"]);
         assert!(run.table().contains("(one seed: no interval), 1 seed\n"), "{}", run.table());
+        assert!(run.table().contains("too few seeds for a verdict (1, of at least 3)"));
     }
 
     #[test]

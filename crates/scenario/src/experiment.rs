@@ -76,6 +76,9 @@ pub struct Experiment {
     pub vocabulary: Option<VocabularyOf>,
     /// Minimum count of a word, for vocabularies that are not from a file.
     pub min_count: u64,
+    /// Which items are train, dev and test.
+    #[serde(default, skip_serializing_if = "Splits::is_of_dataset")]
+    pub splits: Splits,
     /// The settings of visual words, for strategies with `bow`.
     #[serde(default, skip_serializing_if = "Bow::is_usual")]
     pub bow: Bow,
@@ -124,6 +127,24 @@ impl From<VocabularyOf> for PathBuf {
 
 /// The value for the captions that are paired from the start. A file of this name is `./paired`.
 const PAIRED: &str = "paired";
+
+/// Which items are train, dev and test.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Splits {
+    /// Those of the dataset, for all seeds.
+    #[default]
+    Dataset,
+    /// Every seed draws its own from the items of all three, with the same sizes. All strategies of a
+    /// seed share them. Intervals over seeds then hold for new test images too.
+    Redraw,
+}
+
+impl Splits {
+    fn is_of_dataset(&self) -> bool {
+        *self == Splits::Dataset
+    }
+}
 
 /// Settings of the visual words of `bow`: k-means on a sample of all regions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -48,6 +48,7 @@ pub(crate) fn round(
         dev: None,
         epoch: 3,
         weights: format!("{seed}-{number}"),
+        ranks: None,
         made_by: Vec::new(),
         phases: vec![
             phase("training", 20.0 + number as f64),

@@ -8,12 +8,14 @@
 //!   seed-0/vocabulary.json the same, if every seed has its own
 //!   rounds.jsonl           one line per finished round, sealed together with those before it
 //!   seed-0/round-0/        the model that all strategies of a seed share
+//!   seed-0/ranks-0.npy     the rank of every test query with that model
 //!   seed-0/random/
 //!     picks-1.jsonl        the picks after round 0, with reasons
 //!     picks-1.json         number of hard negatives, time of the selection
 //!     answers-1.jsonl      human annotators: the answers to the complete batch
 //!     captions-1.npy       features of the new captions, for models on text features
 //!     round-1/             the model trained with this batch
+//!     ranks-1.npy          the rank of every test query with that model
 //!   queue.jsonl, .csv, ... human annotators: the tasks that wait for them
 //!   answers.jsonl          all of their answers
 //!   dataset/               the dataset with their answers
@@ -117,6 +119,11 @@ impl ExperimentFolder {
     /// Returns the path of the model of a round. All strategies share round 0.
     pub fn model(&self, seed: u64, strategy: Option<&Arm>, round: usize) -> PathBuf {
         self.lane(seed, strategy.filter(|_| round > 0)).join(format!("round-{round}"))
+    }
+
+    /// Returns the path of the ranks of all test queries after a round. All strategies share round 0.
+    pub fn ranks(&self, seed: u64, strategy: Option<&Arm>, round: usize) -> PathBuf {
+        self.lane(seed, strategy.filter(|_| round > 0)).join(format!("ranks-{round}.npy"))
     }
 
     /// Returns the path of the picks of a strategy for a round, from 1.

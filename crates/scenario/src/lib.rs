@@ -22,21 +22,22 @@ mod memory;
 pub mod numbers;
 mod options;
 mod plan;
+mod ranks;
 mod records;
 mod run;
 mod selection;
-mod statistics;
+pub mod statistics;
 mod study;
 mod unpaired;
 
 pub use analysis::{
-    Analysis, ArmEvidence, Difference, Evidence, PhaseTime, Reached, RecallAt, Recalls, Saved,
-    TestSet, Time, WithoutHit,
+    Analysis, ArmEvidence, Baseline, Difference, Evidence, PhaseTime, Reached, RecallAt, Recalls,
+    Saved, Scrutiny, TestSet, Time, WithoutHit,
 };
 pub use error::Error;
 pub use experiment::{
-    Amount, Annotator, Arm, Bow, Experiment, ExperimentKeys, MiniBatch, Noise, SettingsFile, Test,
-    VocabularyOf, expand, read_experiment,
+    Amount, Annotator, Arm, Bow, Experiment, ExperimentKeys, MiniBatch, Noise, SettingsFile,
+    Splits, Test, VocabularyOf, expand, read_experiment,
 };
 pub use folder::ExperimentFolder;
 pub use forecast::{Backtest, Forecast, Spread, backtest, forecast};
@@ -45,6 +46,7 @@ pub use item_vectors::ItemVectors;
 pub use memory::Watch;
 pub use nextpair_engine::ItemFeatures;
 pub use options::Options;
+pub use ranks::RoundRanks;
 pub use records::{Batch, ExperimentManifest, Machine, Phase, Round};
 pub use run::{Observer, Scenario, Waiting};
 pub use selection::{Selection, groups};

@@ -1,6 +1,7 @@
 //! Formatting of numbers, for terminals and reports.
 
 use crate::Estimate;
+use crate::statistics::Worth;
 
 /// Formats a number with thousands separators: 12,345.
 pub fn grouped(number: usize) -> String {
@@ -19,13 +20,36 @@ pub fn money(amount: f64) -> String {
     if cents == 0.0 { format!("{sign}{whole}") } else { format!("{sign}{whole}.{cents:02.0}") }
 }
 
-/// Formats an estimate with its interval: +0.5 [-0.4, +1.4], or +0.5 (one seed: no interval).
+/// Formats a difference with its interval: +0.5 [-0.4, +1.4], or +0.5 (2 seeds: no interval).
 pub fn signed(estimate: &Estimate) -> String {
     let mean = tenths(estimate.mean);
     match estimate.interval() {
         Some((low, high)) => format!("{mean:+.1} [{:+.1}, {:+.1}]", tenths(low), tenths(high)),
-        None => format!("{mean:+.1} (one seed: no interval)"),
+        None => format!("{mean:+.1} ({}: no interval)", few_seeds(estimate.count)),
     }
+}
+
+/// Formats a difference of logarithms or shares with its interval, to thousandths.
+pub fn signed_fine(estimate: &Estimate) -> String {
+    let fine = |value: f64| (value * 1000.0).round() / 1000.0 + 0.0;
+    let mean = fine(estimate.mean);
+    match estimate.interval() {
+        Some((low, high)) => format!("{mean:+.3} [{:+.3}, {:+.3}]", fine(low), fine(high)),
+        None => format!("{mean:+.3} ({}: no interval)", few_seeds(estimate.count)),
+    }
+}
+
+/// Formats the worth of a caption with its interval: 1.24 [0.81, 1.70].
+pub fn worth(worth: &Worth) -> String {
+    match worth.low.zip(worth.high) {
+        Some((low, high)) => format!("{:.2} [{low:.2}, {high:.2}]", worth.captions),
+        None => format!("{:.2} (no interval)", worth.captions),
+    }
+}
+
+/// Formats a number of seeds that is too low for an interval.
+pub fn few_seeds(count: usize) -> String {
+    if count == 1 { "one seed".to_owned() } else { format!("{count} seeds") }
 }
 
 /// Rounds to tenths, without a negative zero.

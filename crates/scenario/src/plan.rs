@@ -1,5 +1,8 @@
 //! The items of an experiment, and how many of them are paired in each round.
 
+mod redraw;
+
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 use nextpair_data::Side;
@@ -7,7 +10,8 @@ use nextpair_data::dataset::TRAIN;
 use nextpair_models::{Choice, Corpus, drawn};
 
 use crate::experiment::floor;
-use crate::{Annotator, Error, Experiment};
+use crate::{Annotator, Error, Experiment, Splits};
+use redraw::Redraw;
 
 /// The items of an experiment on a dataset.
 #[derive(Clone, Debug)]
@@ -19,6 +23,10 @@ pub(crate) struct Plan {
     /// Human annotators: items without a split that have both halves, in a dataset with a split
     /// `train`. Models do not train on them, and nobody is asked about them.
     left_out: Vec<usize>,
+    /// The items of the test.
+    test: Vec<usize>,
+    /// The splits of every seed, if they are its own.
+    redraw: Option<Redraw>,
     /// Number of paired items by round.
     sizes: Vec<usize>,
 }
@@ -36,7 +44,12 @@ impl Plan {
         let initial = experiment.initial.of(whole.len());
         let budget = experiment.budget.of(items.len());
         let sizes = sizes(initial, budget, experiment.rounds);
-        let plan = Plan { whole, items, left_out, sizes };
+        let test = test_items(experiment, corpus)?;
+        let redraw = match experiment.splits {
+            Splits::Dataset => None,
+            Splits::Redraw => Some(Redraw::new(experiment, corpus, &whole, &test)?),
+        };
+        let plan = Plan { whole, items, left_out, test, redraw, sizes };
         plan.check(experiment)?;
         Ok(plan)
     }
@@ -88,24 +101,70 @@ impl Plan {
 
     /// Returns the items that are paired from the start, `P_0`.
     pub(crate) fn start(&self, seed: u64) -> Vec<usize> {
-        drawn(&self.whole, self.sizes[0], seed)
+        let whole = match &self.redraw {
+            None => Cow::Borrowed(&self.whole[..]),
+            Some(redraw) => Cow::Owned(redraw.of_seed(seed).train),
+        };
+        drawn(&whole, self.sizes[0], seed)
     }
 
     /// Returns the items that are neither paired nor skipped, in the order of the dataset.
-    pub(crate) fn pool(&self, gone: &[usize]) -> Vec<usize> {
+    pub(crate) fn pool(&self, seed: u64, gone: &[usize]) -> Vec<usize> {
         let gone: HashSet<usize> = gone.iter().copied().collect();
-        self.items.iter().copied().filter(|item| !gone.contains(item)).collect()
+        self.items(seed).iter().copied().filter(|item| !gone.contains(item)).collect()
     }
 
-    /// Returns all items that are or can be paired.
-    pub(crate) fn items(&self) -> &[usize] {
-        &self.items
+    /// Returns all items of a seed that are or can be paired, ascending.
+    pub(crate) fn items(&self, seed: u64) -> Cow<'_, [usize]> {
+        match &self.redraw {
+            None => Cow::Borrowed(&self.items),
+            Some(redraw) => Cow::Owned(redraw.of_seed(seed).train),
+        }
+    }
+
+    /// Returns all items that are or can be paired with some seed, ascending.
+    pub(crate) fn items_of_any_seed(&self) -> &[usize] {
+        self.redraw.as_ref().map_or(&self.items, Redraw::all)
+    }
+
+    /// Returns the items that a seed is tested on.
+    pub(crate) fn test(&self, seed: u64) -> Cow<'_, [usize]> {
+        match &self.redraw {
+            None => Cow::Borrowed(&self.test),
+            Some(redraw) => Cow::Owned(redraw.of_seed(seed).test),
+        }
+    }
+
+    /// Returns the items of dev that a seed drew, and the items whose words it may know: train and dev. `None`
+    /// if all seeds have the splits of the dataset.
+    pub(crate) fn own_dev(&self, seed: u64) -> Option<(Vec<usize>, Vec<usize>)> {
+        let own = self.redraw.as_ref()?.of_seed(seed);
+        let mut read = [own.train, own.dev.clone()].concat();
+        read.sort_unstable();
+        Some((own.dev, read))
     }
 
     /// Returns the items that an experiment with human annotators leaves out: they have both halves
     /// but no split.
     pub(crate) fn left_out(&self) -> &[usize] {
         &self.left_out
+    }
+}
+
+fn test_items(experiment: &Experiment, corpus: &Corpus) -> Result<Vec<usize>, Error> {
+    let split = &experiment.evaluation.split;
+    let mut items = corpus.dataset().items().in_split(Some(split));
+    items.retain(|&item| corpus.is_whole(item));
+    if items.is_empty() {
+        let what = format!("nothing to evaluate in the split {split}");
+        return Err(Error::file(corpus.dataset().folder(), what));
+    }
+    match experiment.evaluation.folds.iter().find(|&&folds| !items.len().is_multiple_of(folds)) {
+        None => Ok(items),
+        Some(folds) => {
+            let what = format!("{} images of {split} do not divide into {folds}", items.len());
+            Err(Error::setting("folds", what))
+        }
     }
 }
 

@@ -34,6 +34,9 @@ pub struct Round {
     pub epoch: usize,
     /// The fingerprint of the weights.
     pub weights: String,
+    /// The fingerprint of the ranks of all test queries. Older versions did not record them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ranks: Option<String>,
     /// Origins of the picks, the training and the evaluation. Older versions did not record them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub made_by: Vec<Origin>,

@@ -25,7 +25,7 @@ use crate::{
 };
 pub(crate) use create::corpus_of;
 pub use people::Waiting;
-use words::SeedWords;
+use words::OwnReadings;
 
 /// An open experiment, locked for writing by this process.
 pub struct Scenario {
@@ -34,14 +34,13 @@ pub struct Scenario {
     options: Options,
     manifest: ExperimentManifest,
     corpus: Corpus,
-    /// The vocabulary of all seeds, for models that read words.
+    /// The vocabulary of all seeds, for models that read words, unless every seed has its own.
     vocabulary: Option<Vocabulary>,
-    seed_words: SeedWords,
+    /// The readings of seeds with words or splits of their own.
+    own: OwnReadings,
     plan: Plan,
     /// Item vectors, shared by the lanes.
     vectors: ItemVectors,
-    /// The items of the test.
-    test: Vec<usize>,
     done: Mutex<Done>,
     /// Held while the model of a round 0 is opened or trained: several strategies may need it.
     shared: Mutex<()>,

@@ -9,7 +9,7 @@ use nextpair_models::Corpus;
 use crate::folder::{Journal, no_experiment, read_manifest};
 use crate::plan::{Plan, text_of};
 use crate::run::corpus_of;
-use crate::{Arm, Error, Experiment, ExperimentFolder, ExperimentManifest, Round, VocabularyOf};
+use crate::{Arm, Error, Experiment, ExperimentFolder, ExperimentManifest, Round, RoundRanks};
 
 /// An experiment opened for reading: its settings and its results so far.
 #[derive(Clone, Debug)]
@@ -52,19 +52,29 @@ impl Study {
         rounds
     }
 
+    /// Returns the ranks of all test queries after a round. `None` if they were not recorded, or if the
+    /// file is gone.
+    pub fn ranks(&self, round: &Round) -> Result<Option<RoundRanks>, Error> {
+        let path = self.folder.ranks(round.seed, round.strategy.as_ref(), round.round);
+        match &round.ranks {
+            Some(print) if path.exists() => RoundRanks::read(&path, print).map(Some),
+            _ => Ok(None),
+        }
+    }
+
     /// Returns a dataset as inputs of the models of a seed. Captions without features are not in
     /// its pool.
     pub fn corpus(&self, seed: u64, dataset: Dataset) -> Result<Corpus, Error> {
-        let own = self.experiment.vocabulary == Some(VocabularyOf::Paired);
+        let own = self.experiment.has_words_by_seed();
         let path = if own { self.folder.seed_vocabulary(seed) } else { self.folder.vocabulary() };
         let words =
             if self.experiment.model.reads_words() { Some(Vocabulary::read(&path)?) } else { None };
         corpus_of(&self.experiment, dataset, words.as_ref())
     }
 
-    /// Returns the pool while `paired` items are paired, in the order of the dataset.
-    pub fn pool(&self, corpus: &Corpus, paired: &[usize]) -> Result<Vec<usize>, Error> {
-        Ok(Plan::new(&self.experiment, corpus)?.pool(paired))
+    /// Returns the pool of a seed while `paired` items are paired, in the order of the dataset.
+    pub fn pool(&self, corpus: &Corpus, seed: u64, paired: &[usize]) -> Result<Vec<usize>, Error> {
+        Ok(Plan::new(&self.experiment, corpus)?.pool(seed, paired))
     }
 
     /// Returns the caption that represents an item in a pool of texts.

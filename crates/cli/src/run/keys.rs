@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use nextpair::data::Side;
-use nextpair::scenario::{Amount, Annotator, Bow, ExperimentKeys, Noise, Test, VocabularyOf};
+use nextpair::scenario::{
+    Amount, Annotator, Bow, ExperimentKeys, Noise, Splits, Test, VocabularyOf,
+};
 
 use crate::inputs::sides;
 
@@ -28,7 +30,8 @@ pub(super) struct KeyArgs {
     #[arg(long, value_name = "E")]
     rounds: Option<usize>,
     /// Strategies with their settings, such as random,hard-negative+mini-2560+top-5+count, or
-    /// all-conditions for the paper's twelve [default: random,hard-negative]
+    /// all-conditions for the paper's twelve; random-2, random-3 and so on draw again, for a baseline
+    /// with less noise and a null control [default: random,hard-negative]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     strategies: Option<Vec<String>>,
     /// Seeds: a list, or a range such as 0..5 [default: 0]
@@ -59,6 +62,10 @@ pub(super) struct KeyArgs {
     /// A word that is not from a file was seen this often [default: 4]
     #[arg(long, value_name = "N")]
     min_count: Option<u64>,
+    /// Which items are train, dev and test: those of the dataset, or drawn anew for every seed, so that
+    /// intervals hold for new test images too [default: dataset]
+    #[arg(long, value_enum)]
+    splits: Option<SplitsName>,
     /// +bow: regions that k-means finds the visual words of [default: 30000]
     #[arg(long, value_name = "N")]
     bow_sample: Option<usize>,
@@ -74,6 +81,12 @@ pub(super) struct KeyArgs {
     /// Parts that the test is done in, averaged; 1,5 does it both ways [default: 1]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     folds: Option<Vec<usize>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum SplitsName {
+    Dataset,
+    Redraw,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -155,6 +168,10 @@ impl KeyArgs {
             text_features: self.text_features.clone(),
             vocabulary: self.vocabulary.clone().map(VocabularyOf::from),
             min_count: self.min_count,
+            splits: self.splits.map(|name| match name {
+                SplitsName::Dataset => Splits::Dataset,
+                SplitsName::Redraw => Splits::Redraw,
+            }),
             bow,
             evaluation,
         })

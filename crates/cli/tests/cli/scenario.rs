@@ -12,6 +12,7 @@ mod refusals;
 mod resumed;
 mod same;
 mod vectors;
+mod verdicts;
 mod waiting;
 mod words;
 

@@ -6,7 +6,7 @@ use super::super::page::escaped;
 use super::Sections;
 use nextpair_scenario::{ArmEvidence, Estimate, Evidence, Recalls};
 
-/// Returns the styles of the strategies: 0 for the baseline, from 1 for the others.
+/// Returns the styles of the strategies: 0 for the first of the baseline, from 1 for the others.
 pub(super) fn styles(evidence: &Evidence) -> Vec<usize> {
     // A single strategy is not compared with a baseline.
     if evidence.arms.len() == 1 {
@@ -14,7 +14,7 @@ pub(super) fn styles(evidence: &Evidence) -> Vec<usize> {
     }
     let mut next = 0;
     let style = |arm: &ArmEvidence| {
-        if arm.strategy == evidence.baseline {
+        if evidence.baseline.arms.first() == Some(&arm.strategy) {
             return 0;
         }
         next += 1;
@@ -45,7 +45,7 @@ impl Sections {
             _ if evidence.arms.len() > MOST_BANDS => format!(
                 "The band is the 95 % interval of the mean over seeds, of {} alone; the table below \
                  has all of them.",
-                evidence.baseline
+                evidence.baseline.arms[0]
             ),
             _ => "Bands are 95 % intervals of the mean over seeds.".to_owned(),
         };

@@ -42,7 +42,7 @@ impl Sections {
                 if evidence.arms.len() <= MOST_BANDS {
                     values.push(("last", difference.rounds.last()?.both));
                 }
-                Some(Row { name: arm.strategy.to_string(), style, values })
+                Some(Row { name: evidence.compared_name(arm), style, values })
             })
             .collect();
         if rows.is_empty() {
@@ -55,8 +55,17 @@ impl Sections {
                 .to_owned(),
             rows,
         };
-        let html = table::differences(evidence)
-            + &self.figure(chart.draw(), "").replacen("<figure>", "<figure class=\"alone\">", 1);
+        let figure =
+            self.figure(chart.draw(), "").replacen("<figure>", "<figure class=\"alone\">", 1);
+        let html = format!(
+            "{}{figure}<p class=\"note\">{} Intervals are those of the largest of all t statistics \
+             (Dunnett's comparison with one baseline, for paired seeds). The words follow from the interval of \
+             the R@1-sum alone. Seeds needed: those that would tell a difference of this size four times \
+             in five. Sign flips: how often differences as large come up if the sign of every seed is \
+             drawn, for all strategies at once; it takes eight seeds.</p>",
+            table::differences(evidence),
+            escaped(&evidence.hold_for())
+        );
         self.section(&format!("Differences to {}", evidence.baseline), &html);
     }
 
@@ -65,13 +74,15 @@ impl Sections {
             return;
         }
         let html = format!(
-            "{}<p class=\"note\">Both curves (text and image R@1 added, mean over seeds) are made \
+            "{}{}<p class=\"note\">Both curves (text and image R@1 added, mean over seeds; or the mean log \
+             rank of image retrieval, which falls) are made \
              to rise first (isotonic regression), so that a lucky round does not count as having \
              got there, and are straight between rounds. Captions are counted where both have \
              reached the lower of their two ends; the last but one column is what {} had bought by \
              then. Below zero, the strategy needed more. Intervals are the middle 95 % of 2,000 \
              resamples of the seeds; with few seeds they are narrower than they should be.</p>",
-            table::saved(evidence),
+            table::saved(evidence, table::SavedAt::R1),
+            table::saved(evidence, table::SavedAt::LogRank),
             escaped(&evidence.baseline.to_string())
         );
         self.section("Captions saved at equal R@1", &html);

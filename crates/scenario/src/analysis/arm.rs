@@ -1,5 +1,6 @@
 //! The evidence of one strategy.
 
+use super::compared::{Compared, Score};
 use super::{ArmEvidence, Difference, Lanes, RecallAt, Recalls, Saved, WithoutHit};
 use crate::forecast::{backtest, forecast};
 use crate::statistics::Estimate;
@@ -8,25 +9,14 @@ use crate::{Arm, Round};
 /// The reported depths.
 const DEPTHS: [usize; 3] = [1, 5, 10];
 
-/// Returns text and image recall of a round at depth `k`.
-pub(super) fn recall(round: &Round, k: usize) -> (f64, f64) {
-    let Some(test) = round.test.first() else { return (0.0, 0.0) };
-    match k {
-        1 => (test.text.r1, test.image.r1),
-        5 => (test.text.r5, test.image.r5),
-        _ => (test.text.r10, test.image.r10),
-    }
-}
-
 /// Returns the sum of text and image R@1 of a round.
 pub(crate) fn r1(round: &Round) -> f64 {
-    let (text, image) = recall(round, 1);
-    text + image
+    Score::of(round).r1()
 }
 
 /// Returns text and image recall summed over all rounds.
-pub(super) fn sum(lane: &[&Round], k: usize) -> f64 {
-    lane.iter().map(|round| recall(round, k)).map(|(text, image)| text + image).sum()
+fn sum(lane: &[&Round], k: usize) -> f64 {
+    lane.iter().map(|round| Score::of(round).recall(k)).map(|(text, image)| text + image).sum()
 }
 
 impl Recalls {
@@ -43,7 +33,13 @@ impl Recalls {
 }
 
 impl ArmEvidence {
-    pub(super) fn of(lanes: &Lanes<'_>, arm: &Arm, baseline: &Arm, next_batch: usize) -> Self {
+    pub(super) fn of(
+        lanes: &Lanes<'_>,
+        arm: &Arm,
+        compared: &[Compared],
+        difference: Option<Difference>,
+        next_batch: usize,
+    ) -> Self {
         let all = lanes.of_arm(arm);
         let seeds = lanes.seeds.iter().zip(all);
         let finished: Vec<u64> =
@@ -57,13 +53,18 @@ impl ArmEvidence {
             Estimate::of(&of_round(at).filter_map(value).collect::<Vec<_>>())
         };
         let paired = |at| estimates(&|round| Some(round.paired as f64), at);
+        let by_round = |value: &dyn Fn(&Score) -> (f64, f64)| -> Vec<Recalls> {
+            let at = |at| of_round(at).map(|round| value(&Score::of(round))).collect::<Vec<_>>();
+            (0..=lanes.rounds).map_while(|round| Recalls::of(&at(round))).collect()
+        };
+        let known = shown.iter().copied().flatten().all(|round| Score::of(round).knows_ranks());
+        let of_ranks = |value: &dyn Fn(&Score) -> (f64, f64)| match known {
+            true => by_round(value),
+            false => Vec::new(),
+        };
         let at_depth = |k: usize| RecallAt {
             k,
-            rounds: (0..=lanes.rounds)
-                .map_while(|at| {
-                    Recalls::of(&of_round(at).map(|round| recall(round, k)).collect::<Vec<_>>())
-                })
-                .collect(),
+            rounds: by_round(&|score| score.recall(k)),
             sum: Estimate::of(&whole.iter().map(|lane| sum(lane, k)).collect::<Vec<_>>()),
         };
         let share = |round: &Round| {
@@ -77,18 +78,22 @@ impl ArmEvidence {
         let without_hit = fillings
             .reduce(|(picks, without), (p, w)| (picks + p, without + w))
             .map(|(picks, without)| WithoutHit { picks, without });
-        let others = lanes.in_both(arm, baseline);
-        let compared = arm != baseline && !others.is_empty();
+        let (saved, saved_by_log_rank) = Saved::both(compared);
         ArmEvidence {
             strategy: *arm,
             finished,
             paired: (0..=lanes.rounds).map_while(paired).map(|paired| paired.mean).collect(),
             recall: DEPTHS.map(at_depth).into(),
+            log_rank: of_ranks(&|score| (score.text.mean_log_rank, score.image.mean_log_rank)),
+            reciprocal_rank: of_ranks(&|score| {
+                (score.text.mean_reciprocal_rank, score.image.mean_reciprocal_rank)
+            }),
             hard_negatives: (1..=lanes.rounds).map(|at| estimates(&share, at)).collect(),
             without_hit,
             selection_seconds: Estimate::of(&selections),
-            difference: compared.then(|| Difference::of(&others, lanes.rounds)).flatten(),
-            saved: compared.then(|| Saved::of(&others)),
+            difference,
+            saved,
+            saved_by_log_rank,
             forecast: forecast(all, next_batch),
             backtest: backtest(all),
         }

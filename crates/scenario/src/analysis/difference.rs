@@ -1,30 +1,59 @@
-//! Differences between a strategy and the baseline, seed by seed.
+//! Differences between strategies and the baseline, seed by seed, with intervals that hold for all
+//! strategies at once.
 
 use serde::Serialize;
 
-use super::Recalls;
-use super::arm::{r1, recall, sum};
-use crate::Round;
-use crate::statistics::{Estimate, mean};
+use super::compared::{Compared, Score};
+use super::new_images::Parts;
+use super::{Recalls, Saved};
+use crate::statistics::{Estimate, Family, Verdict, Worth, mean, seeds_needed, sign_flip, worth};
 
-/// Differences to the baseline in percentage points, over the seeds that both finished.
+/// Differences to the baseline, over the seeds that both finished. Recalls are in percentage points.
+/// Intervals are 95 % simultaneous: with 95 % probability all strategies of a column lie in theirs.
 #[derive(Clone, Debug, Serialize)]
 pub struct Difference {
     /// Number of seeds.
     pub seeds: usize,
+    /// Whether this is a random strategy beside the other random ones, which cannot differ.
+    pub null_control: bool,
     /// Differences of R@1, by round.
     pub rounds: Vec<Recalls>,
     /// Difference of the R@1-sum, the R@1 summed over all rounds. It decides which strategy is
     /// better.
     pub sum: Estimate,
+    /// More about the difference of the R@1-sum.
+    pub by_sum: Scrutiny,
     /// Difference of the R@5-sum.
     pub r5_sum: Estimate,
     /// Difference of the R@10-sum.
     pub r10_sum: Estimate,
+    /// Differences of the mean natural logarithm of the rank, by round; below 0 is better. Empty if it was
+    /// not recorded.
+    pub log_rank: Vec<Recalls>,
+    /// More about the difference of the mean log rank of image retrieval after the last round.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by_log_rank: Option<Scrutiny>,
+    /// Differences of the mean reciprocal rank, by round. Empty if it was not recorded.
+    pub reciprocal_rank: Vec<Recalls>,
+    /// Random captions that a chosen one replaces, by the mean log rank of image retrieval.
+    pub worth: Option<Worth>,
     /// R@1 of the strategy with these seeds.
     pub own: Reached,
     /// R@1 of the baseline with these seeds.
     pub baseline: Reached,
+}
+
+/// What else is known about a difference.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Scrutiny {
+    /// The difference, with an interval that holds for new test images too. `None` if the ranks of the
+    /// queries were not recorded, or if every seed has test images of its own.
+    pub new_images: Option<Estimate>,
+    /// The p-value of the sign-flip test, adjusted for all strategies, if there are enough seeds.
+    pub sign_flip: Option<f64>,
+    /// Number of seeds that would tell this difference from chance four times in five, if it is not
+    /// clear yet.
+    pub seeds_needed: Option<usize>,
 }
 
 /// Means of R@1, text plus image.
@@ -36,38 +65,152 @@ pub struct Reached {
     pub last: f64,
 }
 
-impl Reached {
-    fn of(lanes: &[&[&Round]]) -> Option<Self> {
-        let mean_of = |value: &dyn Fn(&[&Round]) -> f64| {
-            mean(&lanes.iter().map(|lane| value(lane)).collect::<Vec<_>>())
+/// Strategies that are judged together.
+pub(super) struct Group<'a> {
+    /// The seeds of each strategy.
+    pub(super) arms: Vec<&'a [Compared]>,
+    /// What every image contributes to the differences of each strategy, if the ranks are known.
+    pub(super) parts: Vec<Option<Parts>>,
+    /// Number of strategies that make the baseline.
+    pub(super) baseline: usize,
+    /// Whether these are random strategies beside the others.
+    pub(super) null_control: bool,
+    /// Number of rounds.
+    pub(super) rounds: usize,
+}
+
+/// A number of a seed: of the strategy less that of the baseline.
+type Less<'a> = &'a dyn Fn(&Compared) -> f64;
+
+impl Group<'_> {
+    /// Returns the differences of every strategy.
+    pub(super) fn differences(&self) -> Vec<Difference> {
+        let sums =
+            [1, 5, 10].map(|k| self.estimates(&|seed| sum(&seed.own, k) - sum(&seed.baseline, k)));
+        let by_sum =
+            self.scrutiny(&|seed| sum(&seed.own, 1) - sum(&seed.baseline, 1), |parts| &parts.sum);
+        let recalls = self.by_round(&|score| score.recall(1));
+        let knows = |seed: &Compared| seed.own.iter().chain(&seed.baseline).all(Score::knows_ranks);
+        let known = self.arms.iter().all(|seeds| seeds.iter().all(knows));
+        let of_ranks = |value: &dyn Fn(&Score) -> (f64, f64)| match known {
+            true => self.by_round(value),
+            false => vec![Vec::new(); self.arms.len()],
         };
-        let last = |lane: &[&Round]| lane.last().map_or(0.0, |round| r1(round));
-        Some(Reached { sum: mean_of(&|lane| sum(lane, 1))?, last: mean_of(&last)? })
+        let log_rank = of_ranks(&|score| (score.text.mean_log_rank, score.image.mean_log_rank));
+        let reciprocal_rank =
+            of_ranks(&|score| (score.text.mean_reciprocal_rank, score.image.mean_reciprocal_rank));
+        let by_log_rank =
+            known.then(|| self.scrutiny(&last_log_rank, |parts| &parts.last_log_rank));
+        let worths = if known { self.worths() } else { vec![None; self.arms.len()] };
+        let of_arm = |at: usize| Difference {
+            seeds: self.arms[at].len(),
+            null_control: self.null_control,
+            rounds: recalls[at].clone(),
+            sum: sums[0][at],
+            by_sum: by_sum[at],
+            r5_sum: sums[1][at],
+            r10_sum: sums[2][at],
+            log_rank: log_rank[at].clone(),
+            by_log_rank: by_log_rank.as_ref().map(|all| all[at]),
+            reciprocal_rank: reciprocal_rank[at].clone(),
+            worth: worths[at],
+            own: reached(self.arms[at], |seed| &seed.own),
+            baseline: reached(self.arms[at], |seed| &seed.baseline),
+        };
+        (0..self.arms.len()).map(of_arm).collect()
+    }
+
+    fn lists(&self, less: Less<'_>) -> Vec<Vec<f64>> {
+        self.arms.iter().map(|seeds| seeds.iter().map(less).collect()).collect()
+    }
+
+    /// Returns the simultaneous estimates of a number, by strategy.
+    fn estimates(&self, less: Less<'_>) -> Vec<Estimate> {
+        let lists = self.lists(less);
+        let family = Family::of(&lists, self.baseline);
+        // Strategies without seeds are not in the group.
+        lists.iter().filter_map(|list| family.estimate(list)).collect()
+    }
+
+    fn by_round(&self, value: &dyn Fn(&Score) -> (f64, f64)) -> Vec<Vec<Recalls>> {
+        let mut by_arm = vec![Vec::new(); self.arms.len()];
+        for round in 0..=self.rounds {
+            let of = |part: fn((f64, f64)) -> f64| {
+                self.estimates(&|seed| {
+                    part(value(&seed.own[round])) - part(value(&seed.baseline[round]))
+                })
+            };
+            let (text, image) = (of(|both| both.0), of(|both| both.1));
+            let both = of(|both| both.0 + both.1);
+            for (at, rounds) in by_arm.iter_mut().enumerate() {
+                rounds.push(Recalls { text: text[at], image: image[at], both: both[at] });
+            }
+        }
+        by_arm
+    }
+
+    fn scrutiny(&self, less: Less<'_>, part: fn(&Parts) -> &Vec<Vec<f64>>) -> Vec<Scrutiny> {
+        let lists = self.lists(less);
+        let family = Family::of(&lists, self.baseline);
+        let flips = sign_flip(&lists);
+        let of_arm = |(at, list): (usize, &Vec<f64>)| {
+            let unclear = family.estimate(list).filter(|e| e.verdict() == Verdict::Unclear);
+            let each = unclear.and_then(|_| family.each(list.len()));
+            Scrutiny {
+                new_images: self.parts[at]
+                    .as_ref()
+                    .and_then(|parts| family.estimate_two_way(list, part(parts))),
+                sign_flip: flips.as_ref().map(|flips| flips[at]),
+                seeds_needed: each.and_then(|each| seeds_needed(list, each)),
+            }
+        };
+        lists.iter().enumerate().map(of_arm).collect()
+    }
+
+    fn worths(&self) -> Vec<Option<Worth>> {
+        let family = Family::of(&self.lists(&last_log_rank), self.baseline);
+        let of_arm = |seeds: &&[Compared]| {
+            let paired = |round: fn(&[Score]) -> Option<&Score>| {
+                let of_seed = |seed: &Compared| round(&seed.own).map(|score| score.paired);
+                mean(&seeds.iter().filter_map(of_seed).collect::<Vec<_>>())
+            };
+            let bought = (paired(<[Score]>::first)?, paired(<[Score]>::last)?);
+            let points: Vec<(Vec<(f64, f64)>, f64)> =
+                seeds.iter().map(|seed| (seed.random.clone(), last_log_rank(seed))).collect();
+            worth(&points, bought, &family)
+        };
+        self.arms.iter().map(of_arm).collect()
     }
 }
 
-impl Difference {
-    pub(super) fn of(pairs: &[(&[&Round], &[&Round])], rounds: usize) -> Option<Self> {
-        let at_round = |at: usize| {
-            let difference = |(one, other): &(&[&Round], &[&Round])| {
-                let (one, other) = (recall(one[at], 1), recall(other[at], 1));
-                (one.0 - other.0, one.1 - other.1)
-            };
-            Recalls::of(&pairs.iter().map(difference).collect::<Vec<_>>())
-        };
-        let of_sums = |k: usize| {
-            let differences = pairs.iter().map(|(one, other)| sum(one, k) - sum(other, k));
-            Estimate::of(&differences.collect::<Vec<_>>())
-        };
-        let (own, baseline): (Vec<&[&Round]>, Vec<&[&Round]>) = pairs.iter().copied().unzip();
-        Some(Difference {
-            seeds: pairs.len(),
-            rounds: (0..=rounds).map(at_round).collect::<Option<_>>()?,
-            sum: of_sums(1)?,
-            r5_sum: of_sums(5)?,
-            r10_sum: of_sums(10)?,
-            own: Reached::of(&own)?,
-            baseline: Reached::of(&baseline)?,
-        })
+/// Returns text and image recall summed over all rounds.
+fn sum(lane: &[Score], k: usize) -> f64 {
+    lane.iter().map(|score| score.recall(k)).map(|(text, image)| text + image).sum()
+}
+
+/// Returns the difference of the mean log rank of image retrieval after the last round.
+fn last_log_rank(seed: &Compared) -> f64 {
+    let last = |lane: &[Score]| lane.last().map_or(0.0, |score| score.image.mean_log_rank);
+    last(&seed.own) - last(&seed.baseline)
+}
+
+fn reached(seeds: &[Compared], lane: fn(&Compared) -> &Vec<Score>) -> Reached {
+    let mean_of = |value: &dyn Fn(&[Score]) -> f64| {
+        mean(&seeds.iter().map(|seed| value(lane(seed))).collect::<Vec<_>>()).unwrap_or(0.0)
+    };
+    let last = |lane: &[Score]| lane.last().map_or(0.0, Score::r1);
+    Reached { sum: mean_of(&|lane| sum(lane, 1)), last: mean_of(&last) }
+}
+
+impl Saved {
+    /// Returns captions saved at equal R@1, and at equal mean log rank of image retrieval if it is known.
+    pub(super) fn both(seeds: &[Compared]) -> (Option<Saved>, Option<Saved>) {
+        if seeds.is_empty() {
+            return (None, None);
+        }
+        let known = seeds.iter().flat_map(|seed| seed.own.iter().chain(&seed.baseline));
+        let known = known.clone().all(Score::knows_ranks);
+        let by_rank = known.then(|| Saved::by_log_rank(seeds));
+        (Some(Saved::by_r1(seeds)), by_rank)
     }
 }

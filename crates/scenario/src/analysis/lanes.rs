@@ -49,17 +49,6 @@ impl<'a> Lanes<'a> {
     pub(crate) fn is_whole(&self, lane: &[&Round]) -> bool {
         lane.len() == self.rounds + 1
     }
-
-    /// Returns the lanes of two strategies for the seeds that both finished.
-    pub(crate) fn in_both<'b>(
-        &'b self,
-        arm: &Arm,
-        other: &Arm,
-    ) -> Vec<(&'b [&'a Round], &'b [&'a Round])> {
-        let lanes = self.of_arm(arm).iter().zip(self.of_arm(other));
-        let whole = lanes.filter(|(one, other)| self.is_whole(one) && self.is_whole(other));
-        whole.map(|(one, other)| (one.as_slice(), other.as_slice())).collect()
-    }
 }
 
 /// Returns the rounds of a strategy and a seed. Several experiments may hold them if their results

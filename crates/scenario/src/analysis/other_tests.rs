@@ -12,7 +12,7 @@ impl Evidence {
         let asked = studies.iter().map(|study| study.experiment.evaluation.folds.len()).max();
         let by_test = |at: usize| {
             let studies: Vec<Study> = studies.iter().map(|study| with_test(study, at)).collect();
-            Evidence::of(&studies.iter().collect::<Vec<_>>(), price)
+            Evidence::of(&studies.iter().collect::<Vec<_>>(), price, at)
         };
         (1..asked.unwrap_or(0)).map(by_test).collect()
     }
@@ -74,7 +74,7 @@ mod tests {
     fn one_test_is_reported_as_before() {
         let analysis = Analysis::of(&[Fixture::default().study()], false, None).unwrap();
         assert!(analysis.runs[0].other_tests.is_empty());
-        assert!(!analysis.runs[0].table().contains("at once"));
+        assert!(!analysis.runs[0].table().contains("images at once"));
         let json = serde_json::to_value(&analysis).unwrap();
         assert!(json["runs"][0].get("other_tests").is_none());
     }

@@ -1,15 +1,14 @@
-//! Captions saved at equal R@1.
+//! Captions saved at equal R@1, or at equal mean log rank.
 //!
 //! The curves of a strategy and of the baseline, each the mean over seeds, start at the same round
 //! 0. Isotonic regression with equal weights makes both of them rise, so that a lucky round does
-//! not count. The level is the lower of their two ends, in R@1 (text plus image). The result is the
-//! number of captions that the baseline needed to reach it, minus that of the strategy. Between
-//! rounds, curves are linear.
+//! not count. The level is the lower of their two ends, in R@1 (text plus image), or the mean log rank
+//! of image retrieval, which falls, with its sign turned round. The result is the number of captions
+//! that the baseline needed to reach it, minus that of the strategy. Between rounds, curves are linear.
 
 use serde::Serialize;
 
-use super::arm::r1;
-use crate::Round;
+use super::compared::{Compared, Score};
 use crate::statistics::bootstrap;
 
 /// Number of bootstrap resamples.
@@ -17,13 +16,13 @@ const RESAMPLES: usize = 2000;
 /// Seed of the resamples: the interval is always the same.
 const SEED: u64 = 0x5a7e;
 
-/// Captions saved at equal R@1.
+/// Captions saved at equal R@1 or at equal mean log rank.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Saved {
     /// A known number of captions.
     Known {
-        /// The R@1 (text plus image) at which captions are counted.
+        /// The R@1 (text plus image) or the mean log rank at which captions are counted.
         level: f64,
         /// Captions that the baseline needed more; negative if it needed fewer.
         captions: f64,
@@ -43,23 +42,41 @@ pub enum Saved {
     },
 }
 
-/// The rounds of one seed: of a strategy and of the baseline.
-type Pair<'a> = (&'a [&'a Round], &'a [&'a Round]);
+/// The paired items and the measure of a round.
+type Point = (f64, f64);
 
 impl Saved {
-    pub(super) fn of(pairs: &[(&[&Round], &[&Round])]) -> Self {
+    /// Returns the captions saved at equal R@1, text plus image.
+    pub(super) fn by_r1(seeds: &[Compared]) -> Self {
+        Self::of(seeds, 1.0, Score::r1)
+    }
+
+    /// Returns the captions saved at equal mean log rank of image retrieval.
+    pub(super) fn by_log_rank(seeds: &[Compared]) -> Self {
+        Self::of(seeds, -1.0, |score| score.image.mean_log_rank)
+    }
+
+    /// Counts captions at the equal `value`, which rises (`sign` 1) or falls (-1) as a model improves.
+    fn of(seeds: &[Compared], sign: f64, value: fn(&Score) -> f64) -> Self {
+        let points = |lane: &[Score]| -> Vec<Point> {
+            lane.iter().map(|score| (score.paired, sign * value(score))).collect()
+        };
+        let pairs: Vec<(Vec<Point>, Vec<Point>)> =
+            seeds.iter().map(|seed| (points(&seed.own), points(&seed.baseline))).collect();
         let every: Vec<usize> = (0..pairs.len()).collect();
-        let Some((level, needed, by_baseline)) = at_equal(pairs, &every) else {
+        let Some((level, needed, by_baseline)) = at_equal(&pairs, &every) else {
             let why = "one of the curves ends no higher than it began";
+            let why =
+                if sign > 0.0 { why } else { "one of the curves ends no lower than it began" };
             return Saved::Unknown { why: why.to_owned() };
         };
-        let saved = |seeds: &[usize]| at_equal(pairs, seeds).map(|(_, own, other)| other - own);
+        let saved = |seeds: &[usize]| at_equal(&pairs, seeds).map(|(_, own, other)| other - own);
         let interval = bootstrap(pairs.len(), RESAMPLES, SEED, saved);
         let start = pairs.first().and_then(|(_, lane)| lane.first());
         Saved::Known {
-            level,
+            level: sign * level,
             captions: by_baseline - needed,
-            of: by_baseline - start.map_or(0.0, |round| round.paired as f64),
+            of: by_baseline - start.map_or(0.0, |point| point.0),
             low: interval.map(|(low, _)| low),
             high: interval.map(|(_, high)| high),
             seeds: pairs.len(),
@@ -68,9 +85,9 @@ impl Saved {
 }
 
 /// Returns the level, and the paired items that the strategy and the baseline need to reach it.
-fn at_equal(pairs: &[Pair<'_>], seeds: &[usize]) -> Option<(f64, f64, f64)> {
-    let own = curve(seeds.iter().map(|&at| pairs[at].0))?;
-    let other = curve(seeds.iter().map(|&at| pairs[at].1))?;
+fn at_equal(pairs: &[(Vec<Point>, Vec<Point>)], seeds: &[usize]) -> Option<(f64, f64, f64)> {
+    let own = curve(seeds.iter().map(|&at| &pairs[at].0))?;
+    let other = curve(seeds.iter().map(|&at| &pairs[at].1))?;
     let (own, other) = (rising(own), rising(other));
     let level = own.last()?.1.min(other.last()?.1);
     let begins = own.first()?.1.max(other.first()?.1);
@@ -78,15 +95,14 @@ fn at_equal(pairs: &[Pair<'_>], seeds: &[usize]) -> Option<(f64, f64, f64)> {
     Some((level, crossing(&own, level)?, crossing(&other, level)?))
 }
 
-/// Returns the mean over seeds: paired items and R@1 by round.
-fn curve<'a>(lanes: impl Iterator<Item = &'a [&'a Round]>) -> Option<Vec<(f64, f64)>> {
-    let mut points: Vec<(f64, f64)> = Vec::new();
+/// Returns the mean over seeds, by round.
+fn curve<'a>(lanes: impl Iterator<Item = &'a Vec<Point>>) -> Option<Vec<Point>> {
+    let mut points: Vec<Point> = Vec::new();
     let mut count = 0.0;
     for lane in lanes {
         points.resize(points.len().max(lane.len()), (0.0, 0.0));
-        for (point, round) in points.iter_mut().zip(lane) {
-            point.0 += round.paired as f64;
-            point.1 += r1(round);
+        for (sum, point) in points.iter_mut().zip(lane) {
+            *sum = (sum.0 + point.0, sum.1 + point.1);
         }
         count += 1.0;
     }
@@ -122,16 +138,20 @@ fn crossing(curve: &[(f64, f64)], level: f64) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::analysis::compared::Compared;
     use crate::fixture::round;
 
-    fn lane(values: &[f64]) -> Vec<Round> {
-        values.iter().enumerate().map(|(at, &r1)| round(0, None, at, 100 * (at + 3), r1)).collect()
+    fn lane(values: &[f64]) -> Vec<Score> {
+        let score = |(at, &r1): (usize, &f64)| Score::of(&round(0, None, at, 100 * (at + 3), r1));
+        values.iter().enumerate().map(score).collect()
+    }
+
+    fn compared(own: Vec<Score>, baseline: Vec<Score>) -> Compared {
+        Compared { seed: 0, own, baseline, random: Vec::new() }
     }
 
     fn saved(own: &[f64], other: &[f64]) -> Saved {
-        let (own, other) = (lane(own), lane(other));
-        let (own, other): (Vec<_>, Vec<_>) = (own.iter().collect(), other.iter().collect());
-        Saved::of(&[(own.as_slice(), other.as_slice())])
+        Saved::by_r1(&[compared(lane(own), lane(other))])
     }
 
     #[test]
@@ -177,6 +197,20 @@ mod tests {
     }
 
     #[test]
+    fn ranks_fall_where_recall_rises() {
+        let falling = |ranks: [f64; 3]| {
+            let mut lane = lane(&[10.0; 3]);
+            lane.iter_mut().zip(ranks).for_each(|(score, rank)| score.image.mean_log_rank = rank);
+            lane
+        };
+        let seed = compared(falling([4.0, 2.0, 1.0]), falling([4.0, 3.0, 2.0]));
+        let Saved::Known { level, captions, of, .. } = Saved::by_log_rank(&[seed]) else {
+            panic!()
+        };
+        assert_eq!((level, captions, of), (2.0, 100.0, 200.0));
+    }
+
+    #[test]
     fn what_does_not_rise_cannot_be_told() {
         assert!(matches!(saved(&[10.0, 9.0], &[10.0, 12.0]), Saved::Unknown { .. }));
         assert!(matches!(saved(&[10.0], &[10.0]), Saved::Unknown { .. }));
@@ -187,13 +221,10 @@ mod tests {
         let lanes: Vec<_> = (0..6)
             .map(|seed| {
                 let shift = f64::from(seed) / 10.0;
-                (lane(&[10.0, 14.0 + shift, 17.0]), lane(&[10.0, 12.0 - shift, 14.0]))
+                compared(lane(&[10.0, 14.0 + shift, 17.0]), lane(&[10.0, 12.0 - shift, 14.0]))
             })
             .collect();
-        let lanes: Vec<(Vec<&Round>, Vec<&Round>)> =
-            lanes.iter().map(|(a, b)| (a.iter().collect(), b.iter().collect())).collect();
-        let pairs: Vec<Pair<'_>> = lanes.iter().map(|(a, b)| (&a[..], &b[..])).collect();
-        let Saved::Known { captions, low: Some(low), high: Some(high), .. } = Saved::of(&pairs)
+        let Saved::Known { captions, low: Some(low), high: Some(high), .. } = Saved::by_r1(&lanes)
         else {
             panic!()
         };

@@ -12,7 +12,11 @@ use super::amount::{Amount, floor};
 /// `mini-M` (pairs of the mini batch, or a share of the pairs in percent), `top-K`, `count`, `bow`
 /// (histograms instead of means for distances), `max-score-S`, `absolute-margin-M`,
 /// `relative-margin-M`, `index` (batches are filled by index), `points-N`, `bandwidth-S`,
-/// `temperature-T` (of the entropy).
+/// `temperature-T` (of the entropy), `usable` (without items like those that annotators refused),
+/// `queries` (points count by their similarity to what people search for).
+///
+/// `random-2`, `random-3` and so on draw like `random`, each from a stream of its own: several of
+/// them make a baseline with less noise, and show what chance alone does.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Arm {
@@ -36,6 +40,12 @@ pub struct Arm {
     pub bandwidth: Option<f64>,
     /// Temperature of the entropy, if not the usual one.
     pub temperature: Option<f64>,
+    /// Whether to leave out items like those that annotators refused.
+    pub usable: bool,
+    /// Whether points count by their similarity to the queries of the experiment.
+    pub queries: bool,
+    /// The stream of draws of a random strategy, from 1.
+    pub stream: u32,
 }
 
 /// The size of a mini batch.
@@ -60,7 +70,15 @@ impl Arm {
             points: None,
             bandwidth: None,
             temperature: None,
+            usable: false,
+            queries: false,
+            stream: 1,
         }
+    }
+
+    /// Returns whether the strategy draws at random: the baseline of an experiment.
+    pub fn is_random(&self) -> bool {
+        self.strategy == StrategyName::Random
     }
 
     /// Returns the settings of a selection with this many pairs.
@@ -92,7 +110,9 @@ impl Arm {
             value.ok_or_else(|| format!("'{option}' does not end in a number"))
         };
         let (word, value) = match option {
-            "full" | "count" | "surplus" | "bow" | "mean" | "index" => (option, ""),
+            "full" | "count" | "surplus" | "bow" | "mean" | "index" | "usable" | "queries" => {
+                (option, "")
+            }
             _ => option.rsplit_once('-').unwrap_or((option, "")),
         };
         // A negative number keeps its sign: max-score--0.5.
@@ -107,7 +127,8 @@ impl Arm {
         );
         let fits = match word {
             "bow" | "mean" => needs.features,
-            "points" | "bandwidth" => needs.queries,
+            "points" | "bandwidth" | "queries" => needs.queries,
+            "usable" => true,
             "temperature" => {
                 matches!(self.strategy, StrategyName::Entropy | StrategyName::Novelty)
             }
@@ -134,6 +155,8 @@ impl Arm {
             "absolute-margin" => self.guards.absolute_margin = Some(number(value)?),
             "relative-margin" => self.guards.relative_margin = Some(number(value)?),
             "index" => self.fill = Fill::Index,
+            "usable" => self.usable = true,
+            "queries" => self.queries = true,
             "points" => {
                 let points = value.parse().ok().filter(|&points| points > 0);
                 let what = || format!("'{option}': points-N needs an N of 1 or more");
@@ -145,7 +168,7 @@ impl Arm {
                 return Err(format!(
                     "no setting '{option}'; there are full, mini-M, top-K, count, surplus, mean, \
                      bow, max-score-S, absolute-margin-M, relative-margin-M, index, points-N, \
-                     bandwidth-S, temperature-T"
+                     bandwidth-S, temperature-T, usable, queries"
                 ));
             }
         }
@@ -158,10 +181,25 @@ impl FromStr for Arm {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let mut parts = text.split('+');
-        let mut arm = Arm::new(parts.next().unwrap_or("").parse()?);
+        let name = parts.next().unwrap_or("");
+        let mut arm = match name.strip_prefix("random-") {
+            Some(stream) => {
+                Arm { stream: numbered(name, stream)?, ..Arm::new(StrategyName::Random) }
+            }
+            None => Arm::new(name.parse()?),
+        };
         parts.try_for_each(|option| arm.set(option)).map_err(|e| format!("{text}: {e}"))?;
         Ok(arm)
     }
+}
+
+/// Parses the number of a further random strategy.
+fn numbered(name: &str, stream: &str) -> Result<u32, String> {
+    // Only as it is shown: random-02 would be another folder for the same draws.
+    let number = stream.parse().ok().filter(|number: &u32| number.to_string() == stream);
+    number
+        .filter(|&number| number >= 2)
+        .ok_or_else(|| format!("no strategy '{name}'; further random ones are random-2, random-3"))
 }
 
 /// Parses a list of strategies. `all-conditions` expands to the paper's twelve conditions,
@@ -202,6 +240,9 @@ pub fn expand(names: &[String]) -> Result<Vec<Arm>, String> {
 impl fmt::Display for Arm {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{}", self.strategy)?;
+        if self.stream != 1 {
+            write!(out, "-{}", self.stream)?;
+        }
         if let Some(mini) = self.mini {
             write!(out, "+mini-{mini}")?;
         }
@@ -233,6 +274,11 @@ impl fmt::Display for Arm {
         for (name, value) in [("bandwidth", self.bandwidth), ("temperature", self.temperature)] {
             if let Some(value) = value {
                 write!(out, "+{name}-{value}")?;
+            }
+        }
+        for (name, on) in [("usable", self.usable), ("queries", self.queries)] {
+            if on {
+                write!(out, "+{name}")?;
             }
         }
         Ok(())
@@ -271,6 +317,10 @@ mod tests {
             "novelty+mini-500+points-300+bandwidth-0.2+temperature-0.1",
             "herding+bow+points-10",
             "core-set-margin",
+            "novelty+points-9+usable+queries",
+            "random+usable",
+            "random-2",
+            "random-13",
         ] {
             assert_eq!(name.parse::<Arm>().unwrap().to_string(), name);
         }
@@ -282,6 +332,10 @@ mod tests {
     fn what_does_not_fit_is_refused() {
         for (name, says) in [
             ("hardest", "no strategy 'hardest'"),
+            ("random-1", "further random ones are random-2"),
+            ("random-02", "no strategy 'random-02'"),
+            ("random-x", "no strategy 'random-x'"),
+            ("random-2+count", "'count' is not a setting of random"),
             ("random+count", "'count' is not a setting of random"),
             ("core-set+top-5", "'top-5' is not a setting of core-set"),
             ("hard-negative+bow", "'bow' is not a setting of hard-negative"),
@@ -294,6 +348,7 @@ mod tests {
             ("herding+points-0", "N of 1 or more"),
             ("herding+bandwidth-0", "is not above 0"),
             ("herding+temperature-1", "'temperature-1' is not a setting of herding"),
+            ("core-set+queries", "'queries' is not a setting of core-set"),
             ("novelty+count", "'count' is not a setting of novelty"),
             ("", "no strategy ''"),
         ] {
@@ -314,6 +369,9 @@ mod tests {
         assert!(names("all-conditions+count").unwrap_err().contains("takes +mini-M alone"));
         let twice = ["all-conditions".to_owned(), "hard-negative".to_owned()];
         assert!(expand(&twice).unwrap_err().contains("hard-negative is there twice"));
+        let random = ["random", "random-2"].map(str::to_owned);
+        assert_eq!(expand(&random).unwrap()[1].stream, 2);
+        assert!(expand(&[&random[..], &random[1..]].concat()).unwrap_err().contains("random-2 is"));
         let shown = arms[6].to_string();
         assert_eq!(shown.parse::<Arm>().unwrap().to_string(), shown);
     }

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 
-use super::{Amount, Annotator, Bow, Test, VocabularyOf};
+use super::{Amount, Annotator, Bow, Splits, Test, VocabularyOf};
 use crate::Error;
 
 /// The settings of a model and its training, as written in a file.
@@ -55,6 +55,8 @@ pub struct ExperimentKeys {
     pub vocabulary: Option<VocabularyOf>,
     /// Minimum count of a word.
     pub min_count: Option<u64>,
+    /// Which items are train, dev and test.
+    pub splits: Option<Splits>,
     /// The settings of visual words.
     pub bow: Option<Bow>,
     /// The test after every round.
@@ -78,6 +80,7 @@ impl ExperimentKeys {
             text_features: self.text_features.or(other.text_features),
             vocabulary: self.vocabulary.or(other.vocabulary),
             min_count: self.min_count.or(other.min_count),
+            splits: self.splits.or(other.splits),
             bow: self.bow.or(other.bow),
             evaluation: self.evaluation.or(other.evaluation),
         }
@@ -271,6 +274,7 @@ mod tests {
             text_features: Some(number.to_string()),
             vocabulary: Some(VocabularyOf::File(format!("{number}").into())),
             min_count: Some(number as u64),
+            splits: Some(if number == 1 { Splits::Dataset } else { Splits::Redraw }),
             bow: Some(Bow { sample: number, ..Bow::default() }),
             evaluation: Some(Test { folds: vec![number], ..Test::default() }),
         };

@@ -6,7 +6,7 @@ use nextpair_data::text::DEFAULT_MIN_COUNT;
 use nextpair_data::{AtomicFile, Side, ordinary};
 use nextpair_models::{Choice, Config, Training};
 
-use super::{Amount, Annotator, Experiment, ExperimentKeys, VocabularyOf, expand};
+use super::{Amount, Annotator, Experiment, ExperimentKeys, Splits, VocabularyOf, expand};
 use crate::Error;
 
 /// An upper bound on rounds: each one trains a model from scratch.
@@ -55,6 +55,7 @@ impl Experiment {
             text_features: keys.text_features,
             vocabulary,
             min_count: keys.min_count.unwrap_or(DEFAULT_MIN_COUNT),
+            splits: keys.splits.unwrap_or_default(),
             bow: keys.bow.unwrap_or_default(),
             evaluation: keys.evaluation.unwrap_or_default(),
             model,
@@ -137,6 +138,10 @@ impl Experiment {
                 strategies * seeds
             );
             return Err(Error::setting("annotator", what));
+        }
+        if self.splits == Splits::Redraw {
+            let what = "redraw is for simulated annotators: people pair what is unpaired";
+            return Err(Error::setting("splits", what));
         }
         Ok(())
     }

@@ -154,6 +154,7 @@ mod tests {
             dev: None,
             epoch: 1,
             weights: "w".to_owned(),
+            ranks: None,
             made_by: vec![Origin::here()],
             phases: Vec::new(),
         }

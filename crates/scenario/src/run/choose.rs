@@ -17,9 +17,16 @@ use crate::{Arm, Batch, Error, Phase, Round, Selection, groups};
 /// Keeps draws of selections apart from others with the same seed.
 const SELECTION: u64 = 0x5e;
 
-/// Returns the seed of all draws for the batch of a round, from 1.
-pub(super) fn selection_seed(seed: u64, round: usize) -> u64 {
-    draw::draw_of(seed, SELECTION, round as u64)
+/// Keeps the streams of several random strategies apart.
+const STREAM: u64 = 0x57;
+
+/// Returns the seed of all draws of a strategy for the batch of a round, from 1.
+pub(super) fn selection_seed(seed: u64, strategy: &Arm, round: usize) -> u64 {
+    let first = draw::draw_of(seed, SELECTION, round as u64);
+    match strategy.stream {
+        1 => first,
+        stream => draw::draw_of(first, STREAM, u64::from(stream)),
+    }
 }
 
 /// Facts about a selection, in a file beside its picks.
@@ -101,14 +108,14 @@ impl Scenario {
         let last = place.round - 1;
         let before = Place { round: last, strategy: place.strategy.filter(|_| last > 0), ..place };
         let model = self.model(corpus, before, pairs, observer)?;
-        let items = self.plan.pool(gone);
+        let items = self.plan.pool(place.seed, gone);
         let pool: Vec<usize> = match self.experiment.pool {
             Side::Image => items.clone(),
             Side::Text => {
                 items.iter().filter_map(|&item| self.text_of(corpus, item, place.seed)).collect()
             }
         };
-        let seed = selection_seed(place.seed, place.round);
+        let seed = selection_seed(place.seed, strategy, place.round);
         let groups = groups(corpus.dataset().items(), pairs)?;
         let settings = strategy.settings(pairs.len(), groups, seed);
         let selection = Selection {

@@ -14,7 +14,7 @@ use super::fingerprints::{
     features_fingerprint, file_fingerprint, items_fingerprint, settings_fingerprint,
 };
 use super::strategies::check_strategies;
-use super::words::SeedWords;
+use super::words::OwnReadings;
 use super::{Done, Scenario};
 use crate::folder::{Journal, Record, VERSION, no_experiment, read_manifest};
 use crate::plan::Plan;
@@ -114,7 +114,7 @@ impl Scenario {
         }
         let words = folder.vocabulary();
         let vocabulary = match experiment.model.reads_words() {
-            true if experiment.has_words_of_start() => Some(no_words()),
+            true if experiment.has_words_by_seed() => Some(no_words()),
             true if manifest.files.get(WORDS) != Some(&file_fingerprint(&words)?) => {
                 return Err(Error::file(&words, "was changed after the experiment was made"));
             }
@@ -150,17 +150,16 @@ impl Scenario {
         lock: FolderLock,
     ) -> Result<Self, Error> {
         let corpus = corpus_of(&experiment, dataset, vocabulary.as_ref())?;
-        let seed_words = SeedWords::of(&experiment);
-        let vocabulary = vocabulary.filter(|_| !experiment.has_words_of_start());
+        let own = OwnReadings::of(&experiment);
+        let vocabulary = vocabulary.filter(|_| !experiment.has_words_by_seed());
         // Fix the names: features added later would change the default.
         experiment.features = Some(corpus.image_features().0.name.clone());
         experiment.text_features = corpus.text_features().map(|(set, _)| set.name.clone());
         let plan = Plan::new(&experiment, &corpus)?;
-        let test = test_items(&experiment, &corpus)?;
         check_strategies(&experiment, &plan, &corpus)?;
         let (journal, Record { rounds, continued_by }) = Journal::open(&folder.rounds())?;
         let done = Mutex::new(Done { rounds, journal });
-        let vectors = ItemVectors::new(experiment.bow, plan.items());
+        let vectors = ItemVectors::new(experiment.bow, plan.items_of_any_seed());
         Ok(Scenario {
             folder,
             experiment,
@@ -168,10 +167,9 @@ impl Scenario {
             manifest,
             corpus,
             vocabulary,
-            seed_words,
+            own,
             plan,
             vectors,
-            test,
             done,
             shared: Mutex::new(()),
             continued_by,
@@ -252,6 +250,7 @@ fn words(
     Ok(Some(match &experiment.vocabulary {
         Some(VocabularyOf::File(path)) => Vocabulary::read(path)?,
         Some(VocabularyOf::Paired) => no_words(),
+        None if experiment.has_words_by_seed() => no_words(),
         None => {
             let words = SplitWords::count(dataset.items(), progress);
             Vocabulary::from_counts(&words.of_train_and_dev(), experiment.min_count)
@@ -275,23 +274,6 @@ pub(crate) fn corpus_of(
         Some(vocabulary) => Corpus::of_words(dataset, images, vocabulary)?,
         None => Corpus::of_vectors(dataset, images, experiment.text_features.as_deref())?,
     })
-}
-
-fn test_items(experiment: &Experiment, corpus: &Corpus) -> Result<Vec<usize>, Error> {
-    let split = &experiment.evaluation.split;
-    let mut items = corpus.dataset().items().in_split(Some(split));
-    items.retain(|&item| corpus.is_whole(item));
-    if items.is_empty() {
-        let what = format!("nothing to evaluate in the split {split}");
-        return Err(Error::file(corpus.dataset().folder(), what));
-    }
-    match experiment.evaluation.folds.iter().find(|&&folds| !items.len().is_multiple_of(folds)) {
-        None => Ok(items),
-        Some(folds) => {
-            let what = format!("{} images of {split} do not divide into {folds}", items.len());
-            Err(Error::setting("folds", what))
-        }
-    }
 }
 
 fn write_manifest(path: &Path, manifest: &ExperimentManifest) -> Result<(), Error> {

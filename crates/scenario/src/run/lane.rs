@@ -41,7 +41,7 @@ impl Scenario {
         }
         let clock = Clock::start();
         let Known { gone, paired, pairs, .. } = self.start(seed);
-        let pool = self.plan.pool(&gone).len();
+        let pool = self.plan.pool(seed, &gone).len();
         let (corpus, pairs) = (self.reading(seed)?.corpus, &pairs);
         let before = Before { corpus, paired, pool, pairs, batch: None, picked_by: None, clock };
         self.learn(place, before, observer)
@@ -75,7 +75,7 @@ impl Scenario {
             let choice = Choice { corpus, pairs: &known.pairs, gone: &known.gone };
             let (tasks, mut batch, picked_by) =
                 self.choose(place, strategy, &choice, &mut clock, observer)?;
-            let picked = self.items_of(&tasks, &self.folder.picks(seed, strategy, round))?;
+            let picked = self.items_of(&tasks, seed, &self.folder.picks(seed, strategy, round))?;
             known.gone.extend(&picked);
             match self.experiment.annotator {
                 Annotator::Human => {
@@ -95,7 +95,7 @@ impl Scenario {
             }
             if self.finished(place).is_none() {
                 let corpus = known.corpus.as_ref().unwrap_or(own);
-                let pool = self.plan.pool(&known.gone).len();
+                let pool = self.plan.pool(seed, &known.gone).len();
                 let (paired, pairs) = (known.paired, &known.pairs);
                 let batch = Some(batch);
                 let before = Before { corpus, paired, pool, pairs, batch, picked_by, clock };
@@ -110,7 +110,8 @@ impl Scenario {
         let captions = self.experiment.training.captions;
         match self.experiment.annotator {
             Annotator::Noisy(noise) => {
-                let batch = (picked, self.plan.items(), self.experiment.pool);
+                let items = self.plan.items(seed);
+                let batch = (picked, &items[..], self.experiment.pool);
                 noisy(&self.corpus, batch, captions, seed, noise)
             }
             _ => oracle(&self.corpus, picked, captions, seed),
@@ -126,10 +127,10 @@ impl Scenario {
     }
 
     /// Returns the items of tasks.
-    fn items_of(&self, tasks: &[Task], path: &Path) -> Result<Vec<usize>, Error> {
-        let items = self.corpus.dataset().items();
+    fn items_of(&self, tasks: &[Task], seed: u64, path: &Path) -> Result<Vec<usize>, Error> {
+        let (items, own) = (self.corpus.dataset().items(), self.plan.items(seed));
         // Older versions also asked about items that are now left out.
-        let askable = self.plan.items().iter().chain(self.plan.left_out());
+        let askable = own.iter().chain(self.plan.left_out());
         let by_id: HashMap<String, usize> =
             askable.map(|&item| (items.get(item).id, item)).collect();
         let item = |(at, task): (usize, &Task)| {

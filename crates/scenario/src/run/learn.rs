@@ -6,13 +6,13 @@ use std::sync::PoisonError;
 
 use nextpair_data::{Within, fingerprint_of};
 use nextpair_models::{
-    Corpus, Mixing, Model, ModelFolder, Origin, Pair, Spec, Training, evaluate, train,
+    Corpus, Mixing, Model, ModelFolder, Origin, Pair, Spec, Training, evaluate_ranks, train,
 };
 use rayon::prelude::*;
 
 use super::clock::Clock;
 use super::{Observer, Scenario};
-use crate::{Arm, Batch, Error, Round};
+use crate::{Arm, Batch, Error, Round, RoundRanks};
 
 const WEIGHTS: &str = "model.safetensors";
 
@@ -66,13 +66,19 @@ impl Scenario {
         let on_dev = epochs.iter().map(|epoch| epoch.dev_seconds).sum();
         clock.split_last(&[("training", training), ("evaluation", on_dev)]);
         let own = self.reading(place.seed)?.corpus;
-        let mut test = Vec::new();
+        let (mut test, mut ranks) = (Vec::new(), Vec::new());
+        let items = &self.plan.test(place.seed)[..];
         for &folds in &self.experiment.evaluation.folds {
-            test.push(clock.time("evaluation", || {
+            let (evaluation, of_queries) = clock.time("evaluation", || {
                 // New captions must not change the test.
-                evaluate(&model, own, &self.test, folds, &progress)
-            })?);
+                evaluate_ranks(&model, own, items, folds, &progress)
+            })?;
+            test.push(evaluation);
+            ranks.push(of_queries);
         }
+        let path = self.folder.ranks(place.seed, place.strategy, place.round);
+        // Before the journal, which names their fingerprint.
+        let ranks = RoundRanks::new(own, items, &ranks).write(&path)?;
         let epoch = run.weights_epoch()?.unwrap_or(0);
         let round = Round {
             seed: place.seed,
@@ -86,6 +92,7 @@ impl Scenario {
             dev: epochs.iter().find(|line| line.epoch == epoch).and_then(|line| line.dev),
             epoch,
             weights: run.weights_fingerprint()?,
+            ranks: Some(ranks),
             made_by: made_by(&run, picked_by),
             phases: clock.finish(),
         };

@@ -40,7 +40,7 @@ pub(super) fn check_strategies(
         let labels = groups(items, &pairs)?;
         let sizes = group_sizes(items, &possible_pairs(experiment, plan, corpus, seed))?;
         for arm in &arms {
-            let settings = arm.settings(pairs.len(), labels.clone(), selection_seed(seed, 1));
+            let settings = arm.settings(pairs.len(), labels.clone(), selection_seed(seed, arm, 1));
             Rule::new(&settings, pairs.len()).map_err(|e| {
                 let pairs = pairs.len();
                 Error::setting("strategies", format!("{arm}, with {pairs} pairs at first: {e}"))
@@ -67,7 +67,7 @@ pub(super) fn check_strategies(
 /// Returns all pairs that may appear in some round, as far as the dataset determines them. The
 /// partners of a noisy swap depend on the batch, but their number does not.
 fn possible_pairs(experiment: &Experiment, plan: &Plan, corpus: &Corpus, seed: u64) -> Vec<Pair> {
-    let (all, captions) = (plan.items(), experiment.training.captions);
+    let (all, captions) = (&plan.items(seed)[..], experiment.training.captions);
     let mut pairs = oracle(corpus, all, captions, seed).pairs;
     if let Annotator::Noisy(noise) = experiment.annotator {
         let wrong = noisy(corpus, (all, all, experiment.pool), captions, seed, noise).pairs;

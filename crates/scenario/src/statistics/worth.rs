@@ -1,0 +1,142 @@
+//! What a chosen caption is worth: how many random captions it replaces.
+//!
+//! Random captions lower a measure, such as the mean logarithm of the rank, along a straight line over
+//! the logarithm of the paired items: `a_s + b ln n`, with one slope for all seeds and an
+//! intercept for each. A strategy that ends `d` away from random captions with the same `n` is where
+//! random ones would be at `n' = n exp(d / b)`. It bought `n - n_0`, so each of its captions is
+//! worth `(n' - n_0) / (n - n_0)` random ones. Random captions are worth 1 by definition.
+//!
+//! The interval is a jackknife over seeds of `d / b`, so that both the difference and the slope are
+//! uncertain, with the critical value of the family. Beyond the rounds that were run the line is an
+//! extrapolation.
+
+use serde::Serialize;
+
+use super::{Family, mean};
+
+/// A line over the logarithm of the paired items, fitted to random captions.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Curve {
+    /// Change of the measure when the paired items grow by a factor of e.
+    pub slope: f64,
+}
+
+impl Curve {
+    /// Fits the line by least squares to paired items and values, one list per seed. `None` if the number
+    /// of paired items never changes within a seed.
+    pub fn fit<'a>(seeds: impl IntoIterator<Item = &'a [(f64, f64)]>) -> Option<Self> {
+        let (mut products, mut squares) = (0.0, 0.0);
+        for points in seeds {
+            let logs: Vec<f64> = points.iter().map(|point| point.0.ln()).collect();
+            let values: Vec<f64> = points.iter().map(|point| point.1).collect();
+            let (Some(x), Some(y)) = (mean(&logs), mean(&values)) else { continue };
+            for (log, value) in logs.iter().zip(&values) {
+                products += (log - x) * (value - y);
+                squares += (log - x).powi(2);
+            }
+        }
+        (squares > 0.0).then(|| Curve { slope: products / squares })
+    }
+}
+
+/// The worth of a chosen caption in random ones.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Worth {
+    /// Random captions that one chosen caption replaces.
+    pub captions: f64,
+    /// Lower end of the simultaneous 95 % interval, if there is one.
+    pub low: Option<f64>,
+    /// Upper end of the interval.
+    pub high: Option<f64>,
+    /// Number of seeds.
+    pub seeds: usize,
+}
+
+/// Returns the worth of the captions of a strategy. For every seed there are the points of random
+/// captions (paired items and a measure that falls) and the difference of the strategy to them after the
+/// last batch. `from` and `to` are the paired items at first and in the end. `None` if random
+/// captions do not lower the measure.
+pub fn worth(
+    seeds: &[(Vec<(f64, f64)>, f64)],
+    (from, to): (f64, f64),
+    family: &Family,
+) -> Option<Worth> {
+    // The logarithm of the factor by which random captions would have to grow, without one of the seeds.
+    let growth = |without: Option<usize>| {
+        let left = || seeds.iter().enumerate().filter(|(at, _)| Some(*at) != without);
+        let slope = Curve::fit(left().map(|(_, seed)| &seed.0[..]))?.slope;
+        let differences: Vec<f64> = left().map(|(_, seed)| seed.1).collect();
+        (slope < 0.0).then_some(mean(&differences)? / slope)
+    };
+    let (whole, count) = (growth(None)?, seeds.len());
+    (to > from && from > 0.0).then_some(())?;
+    let captions = |growth: f64| (to * growth.exp() - from) / (to - from);
+    let left: Option<Vec<f64>> = (0..count).map(|at| growth(Some(at))).collect();
+    let half = left.zip(family.critical(count)).and_then(|(left, critical)| {
+        let middle = mean(&left)?;
+        let squares: f64 = left.iter().map(|value| (value - middle).powi(2)).sum();
+        Some(critical * (squares * (count - 1) as f64 / count as f64).sqrt())
+    });
+    Some(Worth {
+        captions: captions(whole),
+        low: half.map(|half| captions(whole - half)),
+        high: half.map(|half| captions(whole + half)),
+        seeds: count,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use nextpair_data::Draws;
+
+    use super::*;
+
+    const FAMILY: Family = Family { comparisons: 1, correlation: 0.5, error: 0.05 };
+
+    /// A seed whose random captions follow `5 - 0.8 ln n`, with an intercept of its own, and whose chosen
+    /// captions are worth `worth` random ones.
+    fn seed(shift: f64, worth: f64, noise: &mut dyn FnMut() -> f64) -> (Vec<(f64, f64)>, f64) {
+        let value = |n: f64| 5.0 + shift - 0.8 * n.ln();
+        let points = [300.0, 400.0, 500.0, 600.0].map(|n| (n, value(n) + noise()));
+        let equal = 300.0 + worth * 300.0;
+        (points.into(), value(equal) - value(600.0) + noise())
+    }
+
+    #[test]
+    fn worth_is_found_on_a_line() {
+        for truth in [0.5, 1.0, 2.0] {
+            let seeds: Vec<_> = (0..5).map(|at| seed(f64::from(at), truth, &mut || 0.0)).collect();
+            let found = worth(&seeds, (300.0, 600.0), &FAMILY).unwrap();
+            assert!((found.captions - truth).abs() < 1e-9, "{found:?}");
+            assert!((found.high.unwrap() - found.low.unwrap()).abs() < 1e-9, "{found:?}");
+        }
+        let slope = Curve::fit([&seed(0.0, 1.0, &mut || 0.0).0[..]]).unwrap().slope;
+        assert!((slope + 0.8).abs() < 1e-12);
+    }
+
+    #[test]
+    fn worth_is_covered() {
+        let mut held = 0;
+        for world in 0..400 {
+            let mut draws = Draws::new(world);
+            let mut noise = || 0.03 * draws.normal();
+            let seeds: Vec<_> = (0..6).map(|at| seed(f64::from(at), 1.4, &mut noise)).collect();
+            let found = worth(&seeds, (300.0, 600.0), &FAMILY).unwrap();
+            let (low, high) = (found.low.unwrap(), found.high.unwrap());
+            held += usize::from(low <= 1.4 && 1.4 <= high);
+        }
+        // 95 % of 400 are 380, with a standard deviation of 4.4.
+        assert!((366..=396).contains(&held), "{held} of 400");
+    }
+
+    #[test]
+    fn random_captions_that_do_not_help_are_no_measure() {
+        let flat = vec![(vec![(300.0, 2.0), (400.0, 2.1)], -0.1); 3];
+        assert_eq!(worth(&flat, (300.0, 400.0), &FAMILY), None);
+        assert_eq!(worth(&[], (300.0, 400.0), &FAMILY), None);
+        let two = vec![(vec![(300.0, 2.0), (400.0, 1.9)], -0.1); 2];
+        let found = worth(&two, (300.0, 400.0), &FAMILY).unwrap();
+        assert!(found.captions > 1.0 && found.low.is_none(), "{found:?}");
+        assert_eq!(Curve::fit([&[(300.0, 1.0), (300.0, 2.0)][..]]), None);
+    }
+}
