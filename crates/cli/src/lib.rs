@@ -21,6 +21,7 @@ mod numbers;
 mod output;
 mod progress;
 mod quickstart;
+mod rehearse;
 mod report;
 mod run;
 mod score;
@@ -73,6 +74,9 @@ enum Command {
     /// Tell how well a trained model finds images and captions
     #[command(allow_negative_numbers = true)]
     Eval(evaluate::Args),
+    /// Find out on what is paired already which strategy pays, before money is spent
+    #[command(allow_negative_numbers = true)]
+    Rehearse(Box<rehearse::Args>),
     /// Run an experiment: train, select, pair, and again, for several strategies and seeds
     #[command(allow_negative_numbers = true)]
     Run(Box<run::Args>),
@@ -113,6 +117,7 @@ pub fn run() -> ExitCode {
         Command::Search(args) => search::run(&args),
         Command::Train(args) => train::run(&args),
         Command::Eval(args) => evaluate::run(&args),
+        Command::Rehearse(args) => rehearse::run(&args),
         Command::Run(args) => run::run(&args),
         Command::Annotate(args) => annotate::run(&args),
         Command::Ingest(args) => ingest::run(&args),

@@ -11,7 +11,7 @@ use nextpair::kernels::{Aggregation, Normaliser};
 use nextpair::models::{Choice, Config, Criterion, Pooling, Setting, Training, Violation};
 use nextpair::scenario::SettingsFile;
 
-#[derive(clap::Args)]
+#[derive(clap::Args, Default)]
 #[group(id = "model-settings")]
 #[command(next_help_heading = "Model")]
 pub(crate) struct ModelArgs {
@@ -135,6 +135,11 @@ pub(crate) fn resolve(
 }
 
 impl ModelArgs {
+    /// Returns a published model, without other flags.
+    pub(crate) fn named(name: &str) -> Self {
+        ModelArgs { model: Some(name.to_owned()), ..ModelArgs::default() }
+    }
+
     /// Returns the model settings that were given as flags.
     fn settings(&self) -> [Option<Setting>; 10] {
         [
@@ -159,7 +164,7 @@ impl TrainingArgs {
     }
 
     /// Applies the flags that were given.
-    fn change(&self, settings: &mut Training) {
+    pub(crate) fn change(&self, settings: &mut Training) {
         fn set<T: Copy>(setting: &mut T, typed: Option<T>) {
             *setting = typed.unwrap_or(*setting);
         }

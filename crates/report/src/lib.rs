@@ -25,6 +25,7 @@ mod fixture;
 pub mod page;
 mod picks;
 mod pool_map;
+mod rehearsal;
 mod sections;
 mod table;
 mod tsne;
@@ -39,6 +40,7 @@ use nextpair_scenario::{Analysis, Study};
 
 use chart::{Chart, style};
 pub use error::Error;
+pub use rehearsal::write_rehearsal;
 use sections::Sections;
 
 /// Settings of a report.

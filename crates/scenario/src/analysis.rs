@@ -20,7 +20,7 @@ use std::path::PathBuf;
 use nextpair_data::Side;
 use serde::Serialize;
 
-use crate::statistics::Estimate;
+use crate::statistics::{CONFIDENCE, Estimate};
 use crate::{Annotator, Arm, Backtest, Error, Forecast, Splits, Study};
 pub(crate) use arm::r1;
 pub use compared::Baseline;
@@ -177,6 +177,17 @@ impl Analysis {
     /// the same settings, except for their seeds, strategies, rounds and prices, and the path of
     /// their dataset.
     pub fn of(studies: &[Study], compare: bool, price: Option<f64>) -> Result<Self, Error> {
+        Self::with_error(studies, compare, price, 1.0 - CONFIDENCE)
+    }
+
+    /// Like [`of`](Self::of), with intervals of another error than 5 %: what a look at an experiment
+    /// that goes on may [spend](crate::statistics::Looks).
+    pub fn with_error(
+        studies: &[Study],
+        compare: bool,
+        price: Option<f64>,
+        error: f64,
+    ) -> Result<Self, Error> {
         let groups: Vec<Vec<&Study>> = if compare {
             studies.iter().map(|study| vec![study]).collect()
         } else {
@@ -186,8 +197,8 @@ impl Analysis {
         let mut runs = Vec::with_capacity(groups.len());
         for group in &groups {
             pooling::check(group)?;
-            let mut evidence = Evidence::of(group, price, 0)?;
-            evidence.other_tests = Evidence::by_other_tests(group, price)?;
+            let mut evidence = Evidence::of(group, price, 0, error)?;
+            evidence.other_tests = Evidence::by_other_tests(group, price, error)?;
             runs.push(evidence);
         }
         pooling::tell_apart(&mut runs);
@@ -199,13 +210,18 @@ impl Analysis {
 impl Evidence {
     /// Analyses one or more experiments with the same settings, by the test of this number. The rounds
     /// hold that test alone or first.
-    fn of(studies: &[&Study], price: Option<f64>, test_number: usize) -> Result<Self, Error> {
+    fn of(
+        studies: &[&Study],
+        price: Option<f64>,
+        test_number: usize,
+        error: f64,
+    ) -> Result<Self, Error> {
         let first = studies[0];
         let lanes = Lanes::of(studies)?;
         let baseline = Baseline::of(&lanes.arms);
         let compared: Vec<Vec<Compared>> =
             lanes.arms.iter().map(|arm| Compared::all(&lanes, arm, &baseline)).collect();
-        let mut differences = judge(studies, &lanes, &baseline, &compared, test_number)?;
+        let mut differences = judge(studies, &lanes, (&baseline, &compared), test_number, error)?;
         let test = lanes.all().flatten().find_map(|round| round.test.first());
         let dev = lanes.all().flatten().find_map(|round| round.dev);
         let price = price.or_else(|| studies.iter().find_map(|study| study.experiment.price));

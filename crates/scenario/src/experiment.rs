@@ -84,6 +84,9 @@ pub struct Experiment {
     pub bow: Bow,
     /// The test after every round.
     pub evaluation: Test,
+    /// Ids of the only training items that take part. Without any, all do.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub only: Vec<String>,
     /// The model.
     pub model: Config,
     /// The training settings of every round. The seed is that of the repetition.

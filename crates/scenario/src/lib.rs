@@ -24,6 +24,7 @@ mod options;
 mod plan;
 mod ranks;
 mod records;
+mod rehearsal;
 mod run;
 mod selection;
 pub mod statistics;
@@ -48,6 +49,9 @@ pub use nextpair_engine::ItemFeatures;
 pub use options::Options;
 pub use ranks::RoundRanks;
 pub use records::{Batch, ExperimentManifest, Machine, Phase, Round};
+pub use rehearsal::{
+    Advice, Choice, Rehearsal, RehearsalSettings, Scale, StrategyAdvice,
+};
 pub use run::{Observer, Scenario, Waiting};
 pub use selection::{Selection, groups};
 pub use statistics::{Estimate, Verdict};

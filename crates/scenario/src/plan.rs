@@ -33,9 +33,11 @@ pub(crate) struct Plan {
 
 impl Plan {
     pub(crate) fn new(experiment: &Experiment, corpus: &Corpus) -> Result<Self, Error> {
-        let training = corpus.training_items();
-        let whole: Vec<usize> =
-            training.iter().copied().filter(|&item| corpus.is_whole(item)).collect();
+        let mut whole = corpus.training_items().to_vec();
+        whole.retain(|&item| corpus.is_whole(item));
+        if !experiment.only.is_empty() {
+            whole = only(&experiment.only, whole, corpus)?;
+        }
         let (items, left_out) = match experiment.annotator {
             // A simulated annotator needs both halves.
             Annotator::Oracle | Annotator::Noisy(_) => (whole.clone(), Vec::new()),
@@ -166,6 +168,21 @@ fn test_items(experiment: &Experiment, corpus: &Corpus) -> Result<Vec<usize>, Er
             Err(Error::setting("folds", what))
         }
     }
+}
+
+/// Returns the items with these ids, in the order of the dataset.
+fn only(ids: &[String], items: Vec<usize>, corpus: &Corpus) -> Result<Vec<usize>, Error> {
+    let wanted: HashSet<&str> = ids.iter().map(String::as_str).collect();
+    let all = corpus.dataset().items();
+    let found: Vec<usize> =
+        items.into_iter().filter(|&item| wanted.contains(all.get(item).id.as_str())).collect();
+    if found.len() == wanted.len() {
+        return Ok(found);
+    }
+    let known: HashSet<String> = found.iter().map(|&item| all.get(item).id).collect();
+    let missing = ids.iter().find(|id| !known.contains(*id)).map_or("", String::as_str);
+    let what = format!("{missing} is not a training item with image features and captions");
+    Err(Error::setting("only", what))
 }
 
 /// Returns the items of an experiment with human annotators, including the `whole` ones that count

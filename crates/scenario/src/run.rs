@@ -23,7 +23,7 @@ use crate::plan::Plan;
 use crate::{
     Annotator, Experiment, ExperimentFolder, ExperimentManifest, ItemVectors, Options, Round,
 };
-pub(crate) use create::corpus_of;
+pub(crate) use create::{corpus_of, no_words};
 pub use people::Waiting;
 use words::OwnReadings;
 

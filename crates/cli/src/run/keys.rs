@@ -174,6 +174,7 @@ impl KeyArgs {
             }),
             bow,
             evaluation,
+            only: None,
         })
     }
 }

@@ -77,6 +77,8 @@ pub(super) struct Group<'a> {
     pub(super) null_control: bool,
     /// Number of rounds.
     pub(super) rounds: usize,
+    /// The error of the intervals.
+    pub(super) error: f64,
 }
 
 /// A number of a seed: of the strategy less that of the baseline.
@@ -127,7 +129,7 @@ impl Group<'_> {
     /// Returns the simultaneous estimates of a number, by strategy.
     fn estimates(&self, less: Less<'_>) -> Vec<Estimate> {
         let lists = self.lists(less);
-        let family = Family::of(&lists, self.baseline);
+        let family = Family::of(&lists, self.baseline).at(self.error);
         // Strategies without seeds are not in the group.
         lists.iter().filter_map(|list| family.estimate(list)).collect()
     }
@@ -151,7 +153,7 @@ impl Group<'_> {
 
     fn scrutiny(&self, less: Less<'_>, part: fn(&Parts) -> &Vec<Vec<f64>>) -> Vec<Scrutiny> {
         let lists = self.lists(less);
-        let family = Family::of(&lists, self.baseline);
+        let family = Family::of(&lists, self.baseline).at(self.error);
         let flips = sign_flip(&lists);
         let of_arm = |(at, list): (usize, &Vec<f64>)| {
             let unclear = family.estimate(list).filter(|e| e.verdict() == Verdict::Unclear);
@@ -168,7 +170,7 @@ impl Group<'_> {
     }
 
     fn worths(&self) -> Vec<Option<Worth>> {
-        let family = Family::of(&self.lists(&last_log_rank), self.baseline);
+        let family = Family::of(&self.lists(&last_log_rank), self.baseline).at(self.error);
         let of_arm = |seeds: &&[Compared]| {
             let paired = |round: fn(&[Score]) -> Option<&Score>| {
                 let of_seed = |seed: &Compared| round(&seed.own).map(|score| score.paired);

@@ -11,9 +11,9 @@ use crate::{Error, Study};
 pub(super) fn judge(
     studies: &[&Study],
     lanes: &Lanes<'_>,
-    baseline: &Baseline,
-    compared: &[Vec<Compared>],
+    (baseline, compared): (&Baseline, &[Vec<Compared>]),
     test_number: usize,
+    error: f64,
 ) -> Result<Vec<Option<Difference>>, Error> {
     let mut differences = vec![None; lanes.arms.len()];
     let files = RankFiles::of(studies, test_number);
@@ -33,6 +33,7 @@ pub(super) fn judge(
             baseline: baseline.arms.len() - usize::from(null_control),
             null_control,
             rounds: lanes.rounds,
+            error,
         };
         for (&at, difference) in group.iter().zip(judged.differences()) {
             differences[at] = Some(difference);

@@ -8,11 +8,12 @@ impl Evidence {
     pub(super) fn by_other_tests(
         studies: &[&Study],
         price: Option<f64>,
+        error: f64,
     ) -> Result<Vec<Self>, Error> {
         let asked = studies.iter().map(|study| study.experiment.evaluation.folds.len()).max();
         let by_test = |at: usize| {
             let studies: Vec<Study> = studies.iter().map(|study| with_test(study, at)).collect();
-            Evidence::of(&studies.iter().collect::<Vec<_>>(), price, at)
+            Evidence::of(&studies.iter().collect::<Vec<_>>(), price, at, error)
         };
         (1..asked.unwrap_or(0)).map(by_test).collect()
     }

@@ -76,6 +76,11 @@ impl Arm {
         }
     }
 
+    /// Returns the random strategy with this stream of draws, from 1.
+    pub fn random(stream: u32) -> Self {
+        Arm { stream, ..Arm::new(StrategyName::Random) }
+    }
+
     /// Returns whether the strategy draws at random: the baseline of an experiment.
     pub fn is_random(&self) -> bool {
         self.strategy == StrategyName::Random

@@ -61,6 +61,8 @@ pub struct ExperimentKeys {
     pub bow: Option<Bow>,
     /// The test after every round.
     pub evaluation: Option<Test>,
+    /// Ids of the only training items that take part.
+    pub only: Option<Vec<String>>,
 }
 
 impl ExperimentKeys {
@@ -83,6 +85,7 @@ impl ExperimentKeys {
             splits: self.splits.or(other.splits),
             bow: self.bow.or(other.bow),
             evaluation: self.evaluation.or(other.evaluation),
+            only: self.only.or(other.only),
         }
     }
 }
@@ -275,6 +278,7 @@ mod tests {
             vocabulary: Some(VocabularyOf::File(format!("{number}").into())),
             min_count: Some(number as u64),
             splits: Some(if number == 1 { Splits::Dataset } else { Splits::Redraw }),
+            only: Some(vec![number.to_string()]),
             bow: Some(Bow { sample: number, ..Bow::default() }),
             evaluation: Some(Test { folds: vec![number], ..Test::default() }),
         };

@@ -58,6 +58,7 @@ impl Experiment {
             splits: keys.splits.unwrap_or_default(),
             bow: keys.bow.unwrap_or_default(),
             evaluation: keys.evaluation.unwrap_or_default(),
+            only: keys.only.unwrap_or_default(),
             model,
             training,
         };

@@ -259,7 +259,7 @@ fn words(
 }
 
 /// Returns an empty vocabulary.
-fn no_words() -> Vocabulary {
+pub(crate) fn no_words() -> Vocabulary {
     Vocabulary::from_counts(&WordCounts::default(), 1)
 }
 

@@ -1,0 +1,208 @@
+//! `nextpair rehearse DATASET`: buys on paper what is paired already, to find out which strategy
+//! pays before money is spent.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail, ensure};
+use nextpair::data::{Side, read_ids};
+use nextpair::kernels::prepare_process;
+use nextpair::models::{Config, ModelFolder, Training};
+use nextpair::report::write_rehearsal;
+use nextpair::scenario::{
+    Advice, Experiment, ExperimentKeys, Observer, Options, Rehearsal, RehearsalSettings, Round,
+    SettingsFile, VocabularyOf,
+};
+
+use crate::device::DeviceArgs;
+use crate::inputs::sides;
+use crate::numbers::grouped;
+use crate::progress::Bar;
+use crate::run::options;
+use crate::settings::{self, ModelArgs, TrainingArgs};
+use crate::streams::print;
+use crate::threads;
+
+/// The strategies that are compared unless others are named: one of every kind that has paid
+/// somewhere.
+const STRATEGIES: [&str; 5] = ["hard-negative", "core-set", "herding", "novelty", "least-similar"];
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The dataset; its paired training items are what is bought on paper, its dev items are the
+    /// test
+    dataset: PathBuf,
+    /// A published model by name, or the folder of a trained one, whose settings are taken
+    #[arg(long, value_name = "NAME|MODEL")]
+    model: Option<String>,
+    /// How many captions are to be bought for real
+    #[arg(long, value_name = "N")]
+    budget: usize,
+    /// Strategies to compare with random
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_values = STRATEGIES)]
+    strategies: Vec<String>,
+    /// Repetitions at most; fewer if the answer is clear before
+    #[arg(long, value_name = "N", default_value_t = 16)]
+    seeds: usize,
+    /// What a caption costs
+    #[arg(long, value_name = "X")]
+    price: Option<f64>,
+    /// The half that unpaired items have
+    #[arg(long, value_parser = sides(), default_value = "image")]
+    pool: Side,
+    /// Only these items count as paired: a file with one id a line
+    #[arg(long, value_name = "FILE")]
+    paired: Option<PathBuf>,
+    /// Settings in TOML, with the tables [model] and [training]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// The image features [default: the last that were added]
+    #[arg(long, value_name = "NAME")]
+    features: Option<String>,
+    /// Heads: the text features [default: the last that were added]
+    #[arg(long, value_name = "NAME")]
+    text_features: Option<String>,
+    /// The folder of the rehearsal. A rehearsal that was stopped goes on
+    #[arg(long, value_name = "DIR", default_value = "rehearsal")]
+    out: PathBuf,
+    /// Trainings side by side [default: as many as there are threads and memory]. The results do
+    /// not depend on it
+    #[arg(long, value_name = "N")]
+    jobs: Option<usize>,
+    #[command(flatten)]
+    device: DeviceArgs,
+    /// Threads; all cores by default. The results do not depend on them
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+    #[command(flatten)]
+    training: TrainingArgs,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    prepare_process();
+    threads::set(args.threads)?;
+    if let Some(jobs) = args.jobs {
+        ensure!(jobs > 0, "--jobs is 0; at least one is needed");
+    }
+    let settings = RehearsalSettings {
+        experiment: args.experiment()?,
+        budget: args.budget,
+        seeds: args.seeds,
+    };
+    rehearse(settings, &args.out, args.jobs, &options(args.device.device))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Rehearses, prints the outcome and writes its page.
+pub(crate) fn rehearse(
+    settings: RehearsalSettings,
+    out: &Path,
+    jobs: Option<usize>,
+    options: &Options,
+) -> Result<Advice> {
+    let watch = Watch { bar: Bar::new() };
+    let mut rehearsal = Rehearsal::open(out, settings, options)?;
+    while let Some(scenario) = rehearsal.next(&watch)? {
+        watch.bar.finish();
+        let experiment = scenario.experiment();
+        say!(
+            "{} seeds, start of {}, {} more by {} strategies",
+            experiment.seeds.len(),
+            grouped(scenario.paired(0)),
+            grouped(scenario.paired(1) - scenario.paired(0)),
+            experiment.strategies.len()
+        );
+        let ended = scenario.run(jobs.unwrap_or_else(|| scenario.jobs()), &watch);
+        watch.bar.finish();
+        ended?;
+    }
+    let advice = rehearsal.advice()?;
+    write_rehearsal(&advice, out, &watch)?;
+    watch.bar.finish();
+    rehearsal.write(&advice)?;
+    print(&advice.text())?;
+    say!("page: {}", out.join("rehearsal.html").display());
+    Ok(advice)
+}
+
+/// A progress bar; rounds are too many to print.
+struct Watch {
+    bar: Bar,
+}
+
+impl nextpair::engine::Progress for Watch {
+    fn start(&self, phase: &'static str, total: u64) {
+        self.bar.start(phase, total);
+    }
+
+    fn advance(&self, by: u64) {
+        self.bar.advance(by);
+    }
+}
+
+impl Observer for Watch {
+    fn finished(&self, _: &Round, _: &[Round]) {}
+}
+
+impl Args {
+    /// Returns the dataset, model and strategies as an experiment.
+    fn experiment(&self) -> Result<Experiment> {
+        let mut keys = ExperimentKeys {
+            dataset: Some(self.dataset.clone()),
+            pool: Some(self.pool),
+            strategies: Some(self.strategies.clone()),
+            price: self.price,
+            features: self.features.clone(),
+            text_features: self.text_features.clone(),
+            only: self.paired.as_deref().map(read_ids).transpose()?,
+            ..ExperimentKeys::default()
+        };
+        let file = match &self.config {
+            Some(path) => SettingsFile::read(path)?,
+            None => SettingsFile::default(),
+        };
+        let says_captions = file.says_captions || self.training.says_captions();
+        let (model, mut training) = match self.model.as_deref() {
+            Some(folder) if ModelFolder::is_there(Path::new(folder)) => {
+                ensure!(self.config.is_none(), "--config: {folder} has its settings");
+                self.of_folder(Path::new(folder), &mut keys)?
+            }
+            Some(name) => self.named(name, file)?,
+            None => {
+                let args = ModelArgs::default();
+                settings::resolve(file, &args, &self.training, "--config")?
+            }
+        };
+        if !says_captions {
+            training.captions = Experiment::default_captions();
+        }
+        Ok(Experiment::resolve(keys, model, training)?)
+    }
+
+    fn named(&self, name: &str, file: SettingsFile) -> Result<(Config, Training)> {
+        if Config::named(name).is_none() {
+            let known = Config::names().join(", ");
+            bail!("--model: {name} is neither the folder of a model nor one of {known}");
+        }
+        let args = ModelArgs::named(name);
+        settings::resolve(file, &args, &self.training, "--config")
+    }
+
+    /// Takes over the settings of a trained model.
+    fn of_folder(&self, folder: &Path, keys: &mut ExperimentKeys) -> Result<(Config, Training)> {
+        let model = ModelFolder::open(folder)?;
+        let spec = model.spec();
+        keys.features = keys.features.take().or_else(|| Some(spec.image_features.clone()));
+        keys.text_features = keys.text_features.take().or_else(|| spec.text_features.clone());
+        if model.vocabulary().is_some() {
+            keys.vocabulary = Some(VocabularyOf::File(folder.join("vocabulary.json")));
+        }
+        let mut training = match spec.adopted {
+            true => spec.model.architecture().training(),
+            false => spec.training.clone(),
+        };
+        self.training.change(&mut training);
+        training.check().with_context(|| folder.display().to_string())?;
+        Ok((spec.model.clone(), training))
+    }
+}

@@ -1,0 +1,198 @@
+//! Buying on paper first: which strategy pays, found out on what is already paired.
+//!
+//! A rehearsal hides a part of the paired items and lets every strategy buy a batch of them back,
+//! with the model of the user and for several seeds. It does so twice, with a quarter and with a
+//! half of the items as the start, because a rehearsal is smaller than the real thing and the
+//! answer may depend on the size. Models are tested on dev, so that the test split stays unseen.
+//!
+//! Seeds come in batches, with a look after each. The looks share the 5 % of error that one look
+//! would have ([`Looks`]), so stopping early does not make wrong answers likelier.
+
+mod advice;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use nextpair_data::Progress;
+use nextpair_data::dataset::{DEV, Dataset};
+
+use crate::run::{corpus_of, no_words};
+use crate::statistics::Looks;
+use crate::{
+    Amount, Analysis, Annotator, Arm, Error, Experiment, ExperimentFolder, Options, Scenario,
+    Study, Test,
+};
+pub use advice::{Advice, Choice, Scale, StrategyAdvice};
+
+/// What to rehearse.
+#[derive(Clone, Debug)]
+pub struct RehearsalSettings {
+    /// Dataset, model, training and features; strategies with at least one that is not random. Its
+    /// initial items, budget, rounds, seeds, annotator and test are those of the rehearsal instead.
+    pub experiment: Experiment,
+    /// Captions that are to be bought for real.
+    pub budget: usize,
+    /// Seeds at most.
+    pub seeds: usize,
+}
+
+/// A rehearsal in a folder of its own. Opened again, it goes on where it stopped.
+pub struct Rehearsal {
+    folder: PathBuf,
+    settings: RehearsalSettings,
+    options: Options,
+    /// Paired items.
+    paired: usize,
+    looks: Looks,
+    /// The look that is next.
+    look: usize,
+    /// Scales that have been run for it.
+    scales: usize,
+}
+
+/// Starts of a rehearsal, as shares of the paired items. The last one decides: it is closest to
+/// the real thing.
+const STARTS: [f64; 2] = [0.25, 0.5];
+/// Size of a batch relative to the start, at least and at most: smaller ones show nothing, and
+/// larger ones would take most of what is hidden.
+const GROWTH: [f64; 2] = [0.2, 0.5];
+/// Fewest paired items that can be divided so.
+const FEWEST: usize = 40;
+/// Numbers of seeds after which to look.
+const LOOKS: [usize; 8] = [4, 6, 8, 12, 16, 24, 32, 48];
+
+impl Rehearsal {
+    /// Opens a rehearsal in a new folder, or one that was begun with the same settings.
+    pub fn open(
+        folder: &Path,
+        settings: RehearsalSettings,
+        options: &Options,
+    ) -> Result<Self, Error> {
+        if settings.experiment.strategies.iter().all(Arm::is_random) {
+            let what = "a rehearsal compares others with random; name at least one that is not";
+            return Err(Error::setting("strategies", what));
+        }
+        if settings.budget == 0 {
+            return Err(Error::setting("budget", "is 0; at least 1 is needed"));
+        }
+        let mut seeds: Vec<usize> =
+            LOOKS.into_iter().filter(|&seeds| seeds < settings.seeds).collect();
+        seeds.push(settings.seeds);
+        let few = || {
+            let what = format!("{} seeds; at least {} are needed", settings.seeds, LOOKS[0]);
+            Error::setting("seeds", what)
+        };
+        let looks = Looks::new(&seeds).filter(|_| settings.seeds >= LOOKS[0]).ok_or_else(few)?;
+        let paired = count_paired(&settings.experiment)?;
+        fs::create_dir_all(folder).map_err(|e| Error::io(folder, e))?;
+        let folder = folder.to_path_buf();
+        let options = options.clone();
+        Ok(Rehearsal { folder, settings, options, paired, looks, look: 0, scales: 0 })
+    }
+
+    /// Returns the experiment to run next, or `None` when the answer is clear or the seeds are used
+    /// up. Run it and drop it before asking again.
+    pub fn next(&mut self, progress: &dyn Progress) -> Result<Option<Scenario>, Error> {
+        if self.scales == STARTS.len() {
+            let last = self.look + 1 == self.looks.seeds().len();
+            if last || self.advice()?.is_clear() {
+                return Ok(None);
+            }
+            (self.look, self.scales) = (self.look + 1, 0);
+        }
+        let scale = self.scales;
+        self.scales += 1;
+        self.scenario(scale, progress).map(Some)
+    }
+
+    /// Returns what the seeds so far say.
+    pub fn advice(&self) -> Result<Advice, Error> {
+        let error = self.looks.error(self.look);
+        let mut scales = Vec::with_capacity(STARTS.len());
+        for start in STARTS {
+            let mut study = Study::open(&self.place(start))?;
+            // Seeds of a longer rehearsal in the same folder do not count at an earlier look.
+            let seeds = self.looks.seeds()[self.look] as u64;
+            study.rounds.retain(|round| round.seed < seeds);
+            let found = Analysis::with_error(&[study], false, None, error)?;
+            let run = found.runs.into_iter().next();
+            scales.push(run.ok_or_else(|| Error::file(&self.folder, "nothing has been run"))?);
+        }
+        let used = self.looks.seeds()[self.look];
+        Advice::of(&self.settings, self.paired, (used, self.settings.seeds), &scales)
+    }
+
+    /// Writes the advice to `rehearsal.json`.
+    pub fn write(&self, advice: &Advice) -> Result<PathBuf, Error> {
+        let path = self.folder.join("rehearsal.json");
+        advice.write(&path)?;
+        Ok(path)
+    }
+
+    /// Returns the folders of the experiments, the deciding one last.
+    pub fn experiments(&self) -> Vec<PathBuf> {
+        STARTS.iter().map(|&start| self.place(start)).collect()
+    }
+
+    fn place(&self, start: f64) -> PathBuf {
+        self.folder.join(format!("start-{}", 100.0 * start))
+    }
+
+    fn scenario(&self, scale: usize, progress: &dyn Progress) -> Result<Scenario, Error> {
+        let place = self.place(STARTS[scale]);
+        let experiment = self.experiment(STARTS[scale]);
+        if ExperimentFolder::new(&place).manifest().exists() {
+            Scenario::resume(&place, Some(experiment), &self.options)
+        } else {
+            Scenario::create(&place, experiment, &self.options, progress)
+        }
+    }
+
+    /// Returns the experiment with this start, for the seeds of the look.
+    fn experiment(&self, start: f64) -> Experiment {
+        let mut experiment = self.settings.experiment.clone();
+        experiment.strategies = with_random_arms(&experiment.strategies);
+        experiment.initial = Amount::Share(start);
+        let [least, most] = GROWTH;
+        let growth = (self.settings.budget as f64 / self.paired as f64).clamp(least, most);
+        // To nine digits, as amounts are written.
+        experiment.budget = Amount::Share((1e9 * start * growth).round() / 1e9);
+        experiment.rounds = 1;
+        experiment.seeds = (0..self.looks.seeds()[self.look] as u64).collect();
+        experiment.annotator = Annotator::Oracle;
+        experiment.evaluation = Test { split: DEV.to_owned(), folds: vec![1] };
+        // Dev is the test here, so it must not choose the epoch.
+        experiment.training.validate_last = 0;
+        experiment
+    }
+}
+
+/// Returns the number of paired items, if a rehearsal is possible with them.
+fn count_paired(experiment: &Experiment) -> Result<usize, Error> {
+    let dataset = Dataset::open(&experiment.dataset)?;
+    let words = experiment.model.reads_words().then(no_words);
+    let corpus = corpus_of(experiment, dataset, words.as_ref())?;
+    let folder = corpus.dataset().folder();
+    if corpus.dev_items(1).is_empty() {
+        let what = "there is no split dev with image features and captions, on which a rehearsal \
+                    tests its models; put some of the paired items into it";
+        return Err(Error::file(folder, what));
+    }
+    let whole = corpus.training_items().into_iter().filter(|&item| corpus.is_whole(item)).count();
+    let paired = if experiment.only.is_empty() { whole } else { experiment.only.len() };
+    if paired < FEWEST {
+        let what = format!(
+            "{paired} training items are paired; a rehearsal hides most of them and needs at least \
+             {FEWEST}"
+        );
+        return Err(Error::file(folder, what));
+    }
+    Ok(paired)
+}
+
+/// Returns the strategies behind two random ones, whose mean is the baseline.
+fn with_random_arms(strategies: &[Arm]) -> Vec<Arm> {
+    let random: [Arm; 2] = [Arm::random(1), Arm::random(2)];
+    let others = strategies.iter().copied().filter(|arm| !random.contains(arm));
+    random.into_iter().chain(others).collect()
+}

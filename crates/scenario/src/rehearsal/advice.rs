@@ -1,0 +1,309 @@
+//! What a rehearsal says: which strategy to use, and what it would save.
+
+use std::path::Path;
+
+use nextpair_data::AtomicFile;
+use serde::Serialize;
+
+use super::RehearsalSettings;
+use crate::numbers::{grouped, money};
+use crate::statistics::{Verdict, Worth};
+use crate::{Arm, ArmEvidence, Error, Estimate, Evidence};
+
+/// The outcome of a rehearsal: `rehearsal.json`.
+#[derive(Clone, Debug, Serialize)]
+pub struct Advice {
+    /// The version of the format, 1.
+    pub nextpair_rehearsal: u32,
+    /// The name of the dataset.
+    pub dataset: String,
+    /// Whether a program generated the dataset.
+    pub synthetic: bool,
+    /// The name of the model.
+    pub model: String,
+    /// Paired items at hand.
+    pub paired: usize,
+    /// Captions to buy next.
+    pub budget: usize,
+    /// The price of a caption.
+    pub price: Option<f64>,
+    /// Seeds that were run, and seeds planned at most.
+    pub seeds: (usize, usize),
+    /// The starts that were rehearsed; the last one decides.
+    pub scales: Vec<Scale>,
+    /// What to use.
+    pub choice: Choice,
+}
+
+/// The outcome with one start.
+#[derive(Clone, Debug, Serialize)]
+pub struct Scale {
+    /// Items paired from the start.
+    pub start: usize,
+    /// Items bought.
+    pub bought: usize,
+    /// Items they were chosen from.
+    pub pool: usize,
+    /// What every strategy did. Random strategies are null controls.
+    pub strategies: Vec<StrategyAdvice>,
+}
+
+/// What one strategy did.
+#[derive(Clone, Debug, Serialize)]
+pub struct StrategyAdvice {
+    /// The strategy.
+    pub strategy: Arm,
+    /// Random captions that one of its captions replaced, if random captions helped at all.
+    pub worth: Option<Worth>,
+    /// Mean logarithm of the rank of image retrieval, less that of random captions; below 0 is
+    /// better.
+    pub log_rank: Estimate,
+    /// R@1, text plus image, less that of random captions.
+    pub r1: Estimate,
+    /// Seeds that would settle it, if it is not clear.
+    pub seeds_needed: Option<usize>,
+    /// Whether it is a random strategy compared with the other.
+    pub null_control: bool,
+}
+
+/// The strategy to use.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Choice {
+    /// One that is better than random.
+    Strategy(Arm),
+    /// None can be told from random, and none could be worth a tenth more.
+    RandomIsAsGood,
+    /// None can be told from random yet.
+    Unclear,
+}
+
+/// A strategy that cannot be worth more than this is as good as random.
+const AS_GOOD: f64 = 1.1;
+
+impl StrategyAdvice {
+    fn of(arm: &ArmEvidence) -> Option<Self> {
+        let difference = arm.difference.as_ref()?;
+        Some(StrategyAdvice {
+            strategy: arm.strategy,
+            worth: difference.worth,
+            log_rank: difference.log_rank.last()?.image,
+            r1: difference.rounds.last()?.both,
+            seeds_needed: difference.by_log_rank.and_then(|by_rank| by_rank.seeds_needed),
+            null_control: difference.null_control,
+        })
+    }
+
+    /// Returns whether its captions are better than random ones, for certain.
+    pub fn pays(&self) -> bool {
+        self.log_rank.verdict() == Verdict::Below
+    }
+
+    /// Returns whether its captions can be worth more than a tenth over random ones.
+    fn could_pay(&self) -> bool {
+        self.worth.and_then(|worth| worth.high).is_none_or(|high| high > AS_GOOD)
+    }
+}
+
+impl Advice {
+    pub(super) fn of(
+        settings: &RehearsalSettings,
+        paired: usize,
+        seeds: (usize, usize),
+        scales: &[Evidence],
+    ) -> Result<Self, Error> {
+        let Some(last) = scales.last() else {
+            return Err(Error::setting("rehearsal", "nothing has been run"));
+        };
+        let scale = |evidence: &Evidence| {
+            let sizes = |at: usize| {
+                evidence.arms.iter().find_map(|arm| arm.paired.get(at)).map_or(0, |&n| n as usize)
+            };
+            Scale {
+                start: sizes(0),
+                bought: sizes(1).saturating_sub(sizes(0)),
+                pool: paired.saturating_sub(sizes(0)),
+                strategies: evidence.arms.iter().filter_map(StrategyAdvice::of).collect(),
+            }
+        };
+        let scales: Vec<Scale> = scales.iter().map(scale).collect();
+        let choice = scales.last().map_or(Choice::Unclear, Scale::choice);
+        Ok(Advice {
+            nextpair_rehearsal: 1,
+            dataset: last.dataset.clone(),
+            synthetic: last.synthetic,
+            model: last.model.clone(),
+            paired,
+            budget: settings.budget,
+            price: settings.experiment.price,
+            seeds,
+            scales,
+            choice,
+        })
+    }
+
+    /// Returns whether more seeds would not change the answer.
+    pub fn is_clear(&self) -> bool {
+        self.choice != Choice::Unclear
+    }
+
+    /// Returns the strategy to use: random if none is better for certain.
+    pub fn strategy(&self) -> Arm {
+        match self.choice {
+            Choice::Strategy(arm) => arm,
+            Choice::RandomIsAsGood | Choice::Unclear => Arm::random(1),
+        }
+    }
+
+    pub(super) fn write(&self, path: &Path) -> Result<(), Error> {
+        let mut text =
+            serde_json::to_vec_pretty(self).map_err(|e| Error::file(path, e.to_string()))?;
+        text.push(b'\n');
+        Ok(AtomicFile::write_whole(path, &text)?)
+    }
+
+    /// Returns the outcome as one screen of text.
+    pub fn text(&self) -> String {
+        let (used, most) = self.seeds;
+        let synthetic = if self.synthetic { " (synthetic)" } else { "" };
+        let mut text = format!(
+            "rehearsal on {}{synthetic} with {}: {} paired items, {used} of at most {most} seeds\n",
+            self.dataset,
+            self.model,
+            grouped(self.paired)
+        );
+        for scale in &self.scales {
+            text += &scale.text();
+        }
+        text += "\nWorth: random captions that one chosen caption replaces, by the mean log rank of image \
+                 retrieval on dev.\nIntervals hold for all strategies and all looks at once (95 %), \
+                 and for these dev images.\n\n";
+        text + &self.sentence() + "\n"
+    }
+
+    /// Returns what to do, in a sentence or two.
+    pub fn sentence(&self) -> String {
+        let last = self.scales.last();
+        let of = |arm: &Arm| last.and_then(|scale| scale.of(arm));
+        let budget = grouped(self.budget);
+        let mut text = match &self.choice {
+            Choice::Strategy(arm) => {
+                let worth = of(arm).and_then(|found| found.worth);
+                format!("Use {arm}. {}", self.saving(worth))
+            }
+            Choice::RandomIsAsGood => format!(
+                "Buy the next {budget} at random: no strategy can be worth a tenth more here."
+            ),
+            Choice::Unclear => {
+                let best = last.and_then(Scale::best);
+                let more = best.and_then(|best| Some((best.strategy, best.seeds_needed?)));
+                let more = more.map(|(arm, seeds)| {
+                    format!(" About {} seeds would settle {arm}.", grouped(seeds))
+                });
+                format!(
+                    "No strategy can be told from random with these seeds: buy the next {budget} at \
+                     random, or rehearse longer.{}",
+                    more.unwrap_or_default()
+                )
+            }
+        };
+        let first = self.scales.first().filter(|_| self.scales.len() > 1);
+        let (Some(first), Some(last)) = (first.and_then(Scale::best), last.and_then(Scale::best))
+        else {
+            return text;
+        };
+        if first.strategy != last.strategy {
+            text += &format!(
+                " With the smaller start {} did best, so the answer may change again as you pair more: \
+                 rehearse before every batch.",
+                first.strategy
+            );
+        }
+        text
+    }
+
+    /// Returns what the next captions would save.
+    fn saving(&self, worth: Option<Worth>) -> String {
+        let budget = self.budget as f64;
+        let Some(worth) = worth else {
+            return "Random captions did not help in the rehearsal, so their worth is unknown.".to_owned();
+        };
+        let range = |value: f64| grouped((value * budget).max(0.0).round() as usize);
+        let between = match (worth.low, worth.high) {
+            (Some(low), Some(high)) => format!(" (between {} and {})", range(low), range(high)),
+            _ => String::new(),
+        };
+        let saved = (worth.captions - 1.0) * budget;
+        let paid = self.price.map(|price| format!(", which cost {}", money(saved * price)));
+        format!(
+            "If the rehearsal carries over, its next {} captions do what {}{between} random ones would: \
+             {} captions saved{}.",
+            grouped(self.budget),
+            range(worth.captions),
+            grouped(saved.max(0.0).round() as usize),
+            paid.unwrap_or_default()
+        )
+    }
+}
+
+impl Scale {
+    fn of(&self, arm: &Arm) -> Option<&StrategyAdvice> {
+        self.strategies.iter().find(|found| found.strategy == *arm)
+    }
+
+    fn compared(&self) -> impl Iterator<Item = &StrategyAdvice> {
+        self.strategies.iter().filter(|found| !found.null_control)
+    }
+
+    /// Returns the strategy with the lowest mean log rank.
+    fn best(&self) -> Option<&StrategyAdvice> {
+        self.compared().min_by(|a, b| a.log_rank.mean.total_cmp(&b.log_rank.mean))
+    }
+
+    /// Returns what to use, going by this start.
+    fn choice(&self) -> Choice {
+        let pay = self.compared().filter(|found| found.pays());
+        match pay.min_by(|a, b| a.log_rank.mean.total_cmp(&b.log_rank.mean)) {
+            Some(best) => Choice::Strategy(best.strategy),
+            None if !self.compared().any(StrategyAdvice::could_pay) => Choice::RandomIsAsGood,
+            None => Choice::Unclear,
+        }
+    }
+
+    fn text(&self) -> String {
+        let mut text = format!(
+            "\nstart of {}, {} bought of {}\n  {:<24} {:>22} {:>28} {:>10}\n",
+            grouped(self.start),
+            grouped(self.bought),
+            grouped(self.pool),
+            "strategy",
+            "worth",
+            "log rank less random",
+            "R@1"
+        );
+        let mut order: Vec<&StrategyAdvice> = self.strategies.iter().collect();
+        order.sort_by(|a, b| a.log_rank.mean.total_cmp(&b.log_rank.mean));
+        for found in order {
+            let worth = found.worth.map_or("-".to_owned(), |worth| {
+                let ends = worth.low.zip(worth.high);
+                let ends = ends.map(|(low, high)| format!(" [{low:.2}, {high:.2}]"));
+                format!("{:.2}{}", worth.captions, ends.unwrap_or_default())
+            });
+            let ends = found.log_rank.interval();
+            let ends = ends.map(|(low, high)| format!(" [{low:+.3}, {high:+.3}]"));
+            let rank = format!("{:+.3}{}", found.log_rank.mean, ends.unwrap_or_default());
+            let verdict = match (found.null_control, found.log_rank.verdict()) {
+                (true, _) => "null control",
+                (_, Verdict::Below) => "better",
+                (_, Verdict::Above) => "worse",
+                (_, Verdict::Unclear) => "",
+                (_, Verdict::TooFewSeeds) => "too few seeds",
+            };
+            let name = found.strategy.to_string();
+            text += format!("  {name:<24} {worth:>22} {rank:>28} {:>+10.1}  {verdict}", found.r1.mean)
+                .trim_end();
+            text.push('\n');
+        }
+        text
+    }
+}
