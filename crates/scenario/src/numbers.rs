@@ -39,11 +39,17 @@ pub fn signed_fine(estimate: &Estimate) -> String {
     }
 }
 
-/// Formats the worth of a caption with its interval: 1.24 [0.81, 1.70].
+/// Formats the worth of a caption with its interval: 1.24 [0.81, 1.70]. Beyond 100 it says no more than that.
 pub fn worth(worth: &Worth) -> String {
+    let shown = |value: f64| match value {
+        value if value > 100.0 => "over 100".to_owned(),
+        value => format!("{value:.2}"),
+    };
     match worth.low.zip(worth.high) {
-        Some((low, high)) => format!("{:.2} [{low:.2}, {high:.2}]", worth.captions),
-        None => format!("{:.2} (no interval)", worth.captions),
+        Some((low, high)) => {
+            format!("{} [{}, {}]", shown(worth.captions), shown(low), shown(high))
+        }
+        None => format!("{} (no interval)", shown(worth.captions)),
     }
 }
 

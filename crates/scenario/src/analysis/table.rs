@@ -96,7 +96,7 @@ impl Evidence {
             let of_arm = match &known {
                 Some(known) => worth(known),
                 None if self.baseline.holds(&arm.strategy) => "1 by definition".to_owned(),
-                None => "-".to_owned(),
+                None => "cannot be told".to_owned(),
             };
             let line = format!(
                 "{:width$} | {:>6} {:>6}  | {:>6} {:>6}   | {of_arm:<20} {}",

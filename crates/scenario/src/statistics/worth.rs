@@ -8,7 +8,8 @@
 //!
 //! The interval is a jackknife over seeds of `d / b`, so that both the difference and the slope are
 //! uncertain, with the critical value of the family. Beyond the rounds that were run the line is an
-//! extrapolation.
+//! extrapolation. Where the slope itself cannot be told from none there is nothing to measure with, and no
+//! worth.
 
 use serde::Serialize;
 
@@ -55,34 +56,47 @@ pub struct Worth {
 /// Returns the worth of the captions of a strategy. For every seed there are the points of random
 /// captions (paired items and a measure that falls) and the difference of the strategy to them after the
 /// last batch. `from` and `to` are the paired items at first and in the end. `None` if random
-/// captions do not lower the measure.
+/// captions do not lower the measure, or not for sure.
 pub fn worth(
     seeds: &[(Vec<(f64, f64)>, f64)],
     (from, to): (f64, f64),
     family: &Family,
 ) -> Option<Worth> {
-    // The logarithm of the factor by which random captions would have to grow, without one of the seeds.
-    let growth = |without: Option<usize>| {
+    // The slope, and the logarithm of the factor by which random captions would have to grow, without one
+    // of the seeds.
+    let line = |without: Option<usize>| {
         let left = || seeds.iter().enumerate().filter(|(at, _)| Some(*at) != without);
         let slope = Curve::fit(left().map(|(_, seed)| &seed.0[..]))?.slope;
         let differences: Vec<f64> = left().map(|(_, seed)| seed.1).collect();
-        (slope < 0.0).then_some(mean(&differences)? / slope)
+        Some((slope, mean(&differences)? / slope))
     };
-    let (whole, count) = (growth(None)?, seeds.len());
-    (to > from && from > 0.0).then_some(())?;
+    let ((slope, growth), count) = (line(None)?, seeds.len());
+    (slope < 0.0 && to > from && from > 0.0).then_some(())?;
+    let left: Option<Vec<(f64, f64)>> = (0..count).map(|at| line(Some(at))).collect();
+    let (half_slope, half) = match left.zip(family.critical(count)) {
+        Some((left, critical)) => {
+            let half = |of: fn(&(f64, f64)) -> f64| {
+                critical * jackknife_error(&left.iter().map(of).collect::<Vec<_>>())
+            };
+            (half(|line| line.0), Some(half(|line| line.1)))
+        }
+        None => (0.0, None),
+    };
+    (slope + half_slope < 0.0).then_some(())?;
     let captions = |growth: f64| (to * growth.exp() - from) / (to - from);
-    let left: Option<Vec<f64>> = (0..count).map(|at| growth(Some(at))).collect();
-    let half = left.zip(family.critical(count)).and_then(|(left, critical)| {
-        let middle = mean(&left)?;
-        let squares: f64 = left.iter().map(|value| (value - middle).powi(2)).sum();
-        Some(critical * (squares * (count - 1) as f64 / count as f64).sqrt())
-    });
     Some(Worth {
-        captions: captions(whole),
-        low: half.map(|half| captions(whole - half)),
-        high: half.map(|half| captions(whole + half)),
+        captions: captions(growth),
+        low: half.map(|half| captions(growth - half)),
+        high: half.map(|half| captions(growth + half)),
         seeds: count,
     })
+}
+
+/// Returns the standard error of a statistic from its values without one of the seeds each.
+fn jackknife_error(left: &[f64]) -> f64 {
+    let (middle, count) = (mean(left).unwrap_or(0.0), left.len() as f64);
+    let squares: f64 = left.iter().map(|value| (value - middle).powi(2)).sum();
+    (squares * (count - 1.0) / count).sqrt()
 }
 
 #[cfg(test)]
@@ -134,6 +148,9 @@ mod tests {
         let flat = vec![(vec![(300.0, 2.0), (400.0, 2.1)], -0.1); 3];
         assert_eq!(worth(&flat, (300.0, 400.0), &FAMILY), None);
         assert_eq!(worth(&[], (300.0, 400.0), &FAMILY), None);
+        // They fall on average, but not for sure.
+        let unsure = [2.1, 1.7, 2.2, 1.8].map(|end| (vec![(300.0, 2.0), (400.0, end)], -0.1));
+        assert_eq!(worth(&unsure, (300.0, 400.0), &FAMILY), None);
         let two = vec![(vec![(300.0, 2.0), (400.0, 1.9)], -0.1); 2];
         let found = worth(&two, (300.0, 400.0), &FAMILY).unwrap();
         assert!(found.captions > 1.0 && found.low.is_none(), "{found:?}");

@@ -68,7 +68,7 @@ fn words_of_the_start_are_checked() {
     Vocabulary::build(["a dog"], 1).write(&path).unwrap();
     lab.refused(
         "run run --resume",
-        "vocabulary.json: not the words that are paired from the start",
+        "vocabulary.json: not the words of the captions that are paired from the start",
     );
     lab.refused(
         "run e.toml --vocabulary paired --min-count 9999 --out none",
