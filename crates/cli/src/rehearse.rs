@@ -25,7 +25,11 @@ use crate::threads;
 
 /// The strategies that are compared unless others are named: one of every kind that has paid
 /// somewhere.
-const STRATEGIES: [&str; 5] = ["hard-negative", "core-set", "herding", "novelty", "least-similar"];
+pub(crate) const STRATEGIES: [&str; 5] =
+    ["hard-negative", "core-set", "herding", "novelty", "least-similar"];
+
+/// Seeds at most, unless it is said.
+pub(crate) const SEEDS: usize = 16;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -42,7 +46,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_values = STRATEGIES)]
     strategies: Vec<String>,
     /// Repetitions at most; fewer if the answer is clear before
-    #[arg(long, value_name = "N", default_value_t = 16)]
+    #[arg(long, value_name = "N", default_value_t = SEEDS)]
     seeds: usize,
     /// What a caption costs
     #[arg(long, value_name = "X")]

@@ -1,6 +1,7 @@
 //! `nextpair run EXPERIMENT.toml`: rounds of training, selecting and pairing, for several
 //! strategies and seeds.
 
+mod auto;
 mod keys;
 mod watch;
 
@@ -75,8 +76,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     let watch = Watch::new();
     let folder = args.folder()?;
-    let experiment = args.resolve(&folder)?;
     let place = ExperimentFolder::new(&folder);
+    let (mut experiment, auto) = args.resolve(&folder)?;
     ensure!(
         !place.is_waited_at()?,
         "{}: another process waits for people, and goes on by itself when they are done",
@@ -84,11 +85,19 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     );
     let mixing = if args.mixed { Mixing::Accept } else { Mixing::Refuse };
     let options = Options { mixing, ..options(args.device.device) };
-    let scenario = if args.resume && place.manifest().exists() {
+    let known = args.resume && place.manifest().exists();
+    let advice = match auto && !known {
+        true => Some(auto::choose(&mut experiment, &folder, args.jobs, &options)?),
+        false => None,
+    };
+    let scenario = if known {
         Scenario::resume(&folder, Some(experiment), &options)?
     } else {
         Scenario::create(&folder, experiment, &options, &watch)?
     };
+    if let Some(advice) = advice {
+        auto::write_down(&advice, &folder)?;
+    }
     if args.wait {
         go_on_with_people(scenario, args.device.device, args.jobs, &watch)
     } else {
@@ -224,8 +233,9 @@ impl Args {
         Ok(Path::new("runs").join(name))
     }
 
-    /// Resolves the file and the flags into an experiment. Flags override the file.
-    fn resolve(&self, folder: &Path) -> Result<Experiment> {
+    /// Resolves the file and the flags into an experiment. Flags override the file. Also returns
+    /// whether a rehearsal is to choose the strategy.
+    fn resolve(&self, folder: &Path) -> Result<(Experiment, bool)> {
         let file = if self.experiment.is_dir() {
             folder.join("experiment.toml")
         } else {
@@ -238,6 +248,8 @@ impl Args {
         if !says_captions {
             training.captions = Experiment::default_captions();
         }
-        Ok(Experiment::resolve(self.keys.given(&keys)?.or(keys), model, training)?)
+        let mut keys = self.keys.given(&keys)?.or(keys);
+        let auto = auto::is_asked(&mut keys, folder)?;
+        Ok((Experiment::resolve(keys, model, training)?, auto))
     }
 }

@@ -49,9 +49,7 @@ pub use nextpair_engine::ItemFeatures;
 pub use options::Options;
 pub use ranks::RoundRanks;
 pub use records::{Batch, ExperimentManifest, Machine, Phase, Round};
-pub use rehearsal::{
-    Advice, Choice, Rehearsal, RehearsalSettings, Scale, StrategyAdvice,
-};
+pub use rehearsal::{Advice, Choice, Rehearsal, RehearsalSettings, Scale, StrategyAdvice};
 pub use run::{Observer, Scenario, Waiting};
 pub use selection::{Selection, groups};
 pub use statistics::{Estimate, Verdict};

@@ -15,12 +15,14 @@ use std::path::{Path, PathBuf};
 
 use nextpair_data::Progress;
 use nextpair_data::dataset::{DEV, Dataset};
+use nextpair_models::Corpus;
 
+use crate::plan::Plan;
 use crate::run::{corpus_of, no_words};
 use crate::statistics::Looks;
 use crate::{
     Amount, Analysis, Annotator, Arm, Error, Experiment, ExperimentFolder, Options, Scenario,
-    Study, Test,
+    Splits, Study, Test,
 };
 pub use advice::{Advice, Choice, Scale, StrategyAdvice};
 
@@ -34,6 +36,32 @@ pub struct RehearsalSettings {
     pub budget: usize,
     /// Seeds at most.
     pub seeds: usize,
+}
+
+impl RehearsalSettings {
+    /// Returns the rehearsal of the first batch of an experiment: with what the experiment has paired
+    /// by then, for its model and its budget.
+    pub fn before(
+        experiment: &Experiment,
+        strategies: Vec<Arm>,
+        seeds: usize,
+    ) -> Result<Self, Error> {
+        if experiment.splits == Splits::Redraw {
+            let what = "redraw: a rehearsal keeps the splits of the dataset";
+            return Err(Error::setting("splits", what));
+        }
+        if experiment.rounds == 0 {
+            return Err(Error::setting("rounds", "is 0: there is no batch to rehearse"));
+        }
+        let corpus = corpus_to_count(experiment)?;
+        let plan = Plan::new(experiment, &corpus)?;
+        let all = corpus.dataset().items();
+        let seed = experiment.seeds.first().copied().unwrap_or(0);
+        let only = plan.start(seed).iter().map(|&item| all.get(item).id).collect();
+        let budget = plan.budget(1);
+        let experiment = Experiment { strategies, only, ..experiment.clone() };
+        Ok(RehearsalSettings { experiment, budget, seeds })
+    }
 }
 
 /// A rehearsal in a folder of its own. Opened again, it goes on where it stopped.
@@ -169,9 +197,7 @@ impl Rehearsal {
 
 /// Returns the number of paired items, if a rehearsal is possible with them.
 fn count_paired(experiment: &Experiment) -> Result<usize, Error> {
-    let dataset = Dataset::open(&experiment.dataset)?;
-    let words = experiment.model.reads_words().then(no_words);
-    let corpus = corpus_of(experiment, dataset, words.as_ref())?;
+    let corpus = corpus_to_count(experiment)?;
     let folder = corpus.dataset().folder();
     if corpus.dev_items(1).is_empty() {
         let what = "there is no split dev with image features and captions, on which a rehearsal \
@@ -188,6 +214,13 @@ fn count_paired(experiment: &Experiment) -> Result<usize, Error> {
         return Err(Error::file(folder, what));
     }
     Ok(paired)
+}
+
+/// Opens the dataset of an experiment to count its items, without a vocabulary.
+fn corpus_to_count(experiment: &Experiment) -> Result<Corpus, Error> {
+    let dataset = Dataset::open(&experiment.dataset)?;
+    let words = experiment.model.reads_words().then(no_words);
+    corpus_of(experiment, dataset, words.as_ref())
 }
 
 /// Returns the strategies behind two random ones, whose mean is the baseline.

@@ -30,7 +30,7 @@ pub(super) struct KeyArgs {
     #[arg(long, value_name = "E")]
     rounds: Option<usize>,
     /// Strategies with their settings, such as random,hard-negative+mini-2560+top-5+count, or
-    /// all-conditions for the paper's twelve; random-2, random-3 and so on draw again, for a baseline
+    /// all-conditions for the paper's twelve, or auto for what a rehearsal finds to pay; random-2, random-3 and so on draw again, for a baseline
     /// with less noise and a null control [default: random,hard-negative]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     strategies: Option<Vec<String>>,

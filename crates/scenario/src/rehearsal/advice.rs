@@ -226,7 +226,8 @@ impl Advice {
     fn saving(&self, worth: Option<Worth>) -> String {
         let budget = self.budget as f64;
         let Some(worth) = worth else {
-            return "Random captions did not help in the rehearsal, so their worth is unknown.".to_owned();
+            return "Random captions did not help in the rehearsal, so their worth is unknown."
+                .to_owned();
         };
         let range = |value: f64| grouped((value * budget).max(0.0).round() as usize);
         let between = match (worth.low, worth.high) {
@@ -300,8 +301,9 @@ impl Scale {
                 (_, Verdict::TooFewSeeds) => "too few seeds",
             };
             let name = found.strategy.to_string();
-            text += format!("  {name:<24} {worth:>22} {rank:>28} {:>+10.1}  {verdict}", found.r1.mean)
-                .trim_end();
+            text +=
+                format!("  {name:<24} {worth:>22} {rank:>28} {:>+10.1}  {verdict}", found.r1.mean)
+                    .trim_end();
             text.push('\n');
         }
         text
