@@ -1,6 +1,5 @@
 //! The mean of a model over its last epochs (Izmailov, Podoprikhin, Garipov, Vetrov and Wilson,
-//! UAI 2018, <https://arxiv.org/abs/1803.05407>): it varies less from seed to seed than the last
-//! epoch does.
+//! UAI 2018, <https://arxiv.org/abs/1803.05407>).
 
 use nextpair_kernels::Tensor;
 

@@ -234,8 +234,7 @@ impl Trainer {
 }
 
 /// The pairs in the order of an epoch: a shuffle by a draw for each pair, from the seed, the epoch,
-/// the image and the caption. So pairs that two sets share come in the same order, and what
-/// differs between models of one seed is less due to chance.
+/// the image and the caption. So pairs that two sets share come in the same order.
 fn shuffled(pairs: &[Pair], seed: u64, epoch: usize) -> Vec<Pair> {
     let draw = |pair: &Pair| {
         let of_item = draw::draw_of(seed, SHUFFLE + ((epoch as u64) << 8), pair.item as u64);

