@@ -73,7 +73,7 @@ mod tests {
     fn all_flips_of_few_seeds_are_tried() {
         // All eight on one side: only the flip that keeps them all is as far out.
         let far: Vec<f64> = (0..8).map(|at| 5.0 + f64::from(at)).collect();
-        assert_eq!(sign_flip(&[far.clone()]), Some(vec![1.0 / 128.0]));
+        assert_eq!(sign_flip(std::slice::from_ref(&far)), Some(vec![1.0 / 128.0]));
         assert_eq!(sign_flip(&[far[..7].to_vec()]), None);
         assert_eq!(sign_flip(&[]), None);
         let none = vec![1.0, -1.0, 2.0, -2.0, 3.0, -3.0, 4.0, -4.0];
@@ -87,8 +87,8 @@ mod tests {
     fn flips_of_many_seeds_are_drawn() {
         let mut draws = Draws::new(4);
         let list: Vec<f64> = (0..24).map(|_| 0.4 + draws.normal()).collect();
-        let p = sign_flip(&[list.clone()]).unwrap()[0];
-        assert_eq!(sign_flip(&[list.clone()]).unwrap()[0], p);
+        let p = sign_flip(std::slice::from_ref(&list)).unwrap()[0];
+        assert_eq!(sign_flip(std::slice::from_ref(&list)).unwrap()[0], p);
         // The t-test of the same numbers is near it.
         let by_t = 2.0 * crate::statistics::student_t_tail(statistic(&list, |_| 1.0), 23.0);
         assert!((p - by_t).abs() < 0.02, "{p} {by_t}");
