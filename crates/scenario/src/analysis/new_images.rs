@@ -18,8 +18,11 @@ pub(super) struct Parts {
 pub(super) struct RankFiles<'a> {
     studies: &'a [&'a Study],
     test: usize,
-    known: RefCell<HashMap<(String, u64, usize), Option<Rc<RoundRanks>>>>,
+    known: RefCell<HashMap<Place, Option<Rc<RoundRanks>>>>,
 }
+
+/// The name of a strategy, a seed and a round.
+type Place = (String, u64, usize);
 
 impl<'a> RankFiles<'a> {
     /// Reads the ranks by the test of this number.

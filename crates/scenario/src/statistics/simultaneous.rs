@@ -71,16 +71,30 @@ impl Family {
         if seeds < FEWEST || !(self.error > 0.0 && self.error < 1.0) {
             return None;
         }
+        static KNOWN: OnceLock<Mutex<HashMap<Key, f64>>> = OnceLock::new();
+        // A report asks for the same points often.
+        let correlation = (self.correlation * 10.0).round() as u32;
+        let key = (seeds, self.comparisons, correlation, self.error.to_bits());
+        let known = KNOWN.get_or_init(Mutex::default);
+        let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+        Some(*known.entry(key).or_insert_with(|| self.point(seeds)))
+    }
+
+    /// Finds the critical value: that of one comparison, of Bonferroni, or in between by drawing.
+    fn point(&self, seeds: usize) -> f64 {
         let freedom = seeds as f64 - 1.0;
         let one = |error: f64| student_t_quantile(1.0 - error / 2.0, freedom);
         let bonferroni = one(self.error / self.comparisons as f64);
         let draws = DRAWS.min(NUMBERS / (seeds * (self.comparisons + 1))).max(2000);
         if self.comparisons == 1 || self.error * (draws as f64) < BEYOND {
-            return Some(bonferroni);
+            return bonferroni;
         }
-        let drawn = largest(seeds, self.comparisons, self.correlation, draws);
+        let mut drawn: Vec<f64> = (0..draws as u64)
+            .map(|at| draw(seeds, self.comparisons, self.correlation, at))
+            .collect();
+        drawn.sort_by(f64::total_cmp);
         let beyond = (self.error * draws as f64) as usize;
-        Some(drawn[draws - 1 - beyond].clamp(one(self.error), bonferroni))
+        drawn[draws - 1 - beyond].clamp(one(self.error), bonferroni)
     }
 
     /// Returns the error of one comparison on its own with intervals of this family.
@@ -119,22 +133,8 @@ fn sure_correlation(lists: &[Vec<f64>]) -> Option<f64> {
     Some(sum / pairs - 1.0 / (count as f64).sqrt())
 }
 
-/// Draws of the largest `|T|`, by seeds, comparisons and correlation in tenths.
-type Drawn = HashMap<(usize, usize, u32), &'static [f64]>;
-
-/// Returns sorted draws of the largest `|T|`. They are kept: a report asks for the same ones often.
-fn largest(seeds: usize, comparisons: usize, correlation: f64, draws: usize) -> &'static [f64] {
-    static KNOWN: OnceLock<Mutex<Drawn>> = OnceLock::new();
-    let key = (seeds, comparisons, (correlation * 10.0).round() as u32);
-    let known = KNOWN.get_or_init(Mutex::default);
-    let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
-    known.entry(key).or_insert_with(|| {
-        let mut all: Vec<f64> =
-            (0..draws).map(|at| draw(seeds, comparisons, correlation, at as u64)).collect();
-        all.sort_by(f64::total_cmp);
-        Vec::leak(all)
-    })
-}
+/// Seeds, comparisons, correlation in tenths, and the bits of the error.
+type Key = (usize, usize, u32, u64);
 
 /// Draws the largest `|T|` once. A larger family begins with the numbers of a smaller one, so that
 /// its draws are never smaller.
