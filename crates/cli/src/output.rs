@@ -228,7 +228,8 @@ fn write_parquet(out: &mut (impl Write + Send), rows: &[Row]) -> Result<()> {
         column::<DoubleType, _>(&mut group, &values, defined, repeated)?;
     }
     let facts = rows.iter().filter(|row| !row.facts.is_empty());
-    let facts: Result<Vec<String>, _> = facts.map(|row| serde_json::to_string(&row.facts)).collect();
+    let facts: Result<Vec<String>, _> =
+        facts.map(|row| serde_json::to_string(&row.facts)).collect();
     let facts: Vec<ByteArray> = facts?.iter().map(|text| text.as_str().into()).collect();
     let present: Vec<i16> = rows.iter().map(|row| i16::from(!row.facts.is_empty())).collect();
     column::<ByteArrayType, _>(&mut group, &facts, Some(&present), None)?;
@@ -281,7 +282,15 @@ mod tests {
             threshold: 0.25,
             surplus: 0.25,
         };
-        Row { rank: 1, index: 7, id: id.into(), score: 0.25, hits: Some(1), why: vec![why], facts: BTreeMap::new() }
+        Row {
+            rank: 1,
+            index: 7,
+            id: id.into(),
+            score: 0.25,
+            hits: Some(1),
+            why: vec![why],
+            facts: BTreeMap::new(),
+        }
     }
 
     #[test]

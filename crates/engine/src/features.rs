@@ -3,8 +3,8 @@
 use nextpair_core::{Dtype, Matrix, Spill, draw};
 use rayon::prelude::*;
 
-use crate::error::unless_stopped;
 use crate::clusters::k_means;
+use crate::error::unless_stopped;
 use crate::kcenter::nearest_within;
 use crate::{Error, Progress, Vectors};
 

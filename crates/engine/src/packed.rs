@@ -84,9 +84,8 @@ mod tests {
     fn products_have_the_bits_of_the_plain_loop() {
         let mut draws = Draws::new(1);
         for (rows, columns, dim) in [(1, 1, 1), (3, 17, 5), (9, 40, 33), (4, 16, 8)] {
-            let mut values = |count: usize| -> Vec<f64> {
-                (0..count * dim).map(|_| draws.normal()).collect()
-            };
+            let mut values =
+                |count: usize| -> Vec<f64> { (0..count * dim).map(|_| draws.normal()).collect() };
             let (x, y) = (values(rows), values(columns));
             let packed =
                 Packed::new(dim, columns, |at, out| out.copy_from_slice(&y[at * dim..][..dim]));

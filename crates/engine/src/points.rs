@@ -147,11 +147,7 @@ fn nearest_others(
 }
 
 /// Weights of points by how similar they are to what people ask for.
-fn asked_for(
-    queries: &Queries,
-    drawn: &Drawn,
-    progress: &dyn Progress,
-) -> Result<Vec<f64>, Error> {
+fn asked_for(queries: &Queries, drawn: &Drawn, progress: &dyn Progress) -> Result<Vec<f64>, Error> {
     let count = queries.pool.columns();
     let columns: Vec<u32> = (0..count as u32).collect();
     progress.start("queries", (drawn.pool.len() + drawn.paired.len()) as u64 * count as u64);

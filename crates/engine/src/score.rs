@@ -128,7 +128,8 @@ impl<'a> Scorer<'a> {
             return Ok(());
         }
         let items = self.problem.items().zip(&scores.hits);
-        let without: Vec<u32> = items.filter(|(_, hits)| **hits == 0).map(|(item, _)| item).collect();
+        let without: Vec<u32> =
+            items.filter(|(_, hits)| **hits == 0).map(|(item, _)| item).collect();
         let rows: Vec<u32> = without.iter().map(|&item| self.problem.row(item)).collect();
         self.progress.start("misses", rows.len() as u64 * self.thresholds.len() as u64);
         let pool = &*self.matching.pool;

@@ -43,8 +43,8 @@ impl Usability {
         }
         let accepted = Vectors::new(accepted.clone(), "the accepted items")?;
         let refused = Vectors::new(refused.clone(), "the refused items")?;
-        let [some, others] = [&accepted, &refused]
-            .map(|set| draw::sample(seed, SAMPLED, set.len(), LEARNED_FROM));
+        let [some, others] =
+            [&accepted, &refused].map(|set| draw::sample(seed, SAMPLED, set.len(), LEARNED_FROM));
         let mean = mean_of(&[(&accepted, &some), (&refused, &others)], accepted.dim());
         let mut examples = Vec::with_capacity(some.len() + others.len());
         for (set, items, usable) in [(&accepted, &some, true), (&refused, &others, false)] {
@@ -62,8 +62,11 @@ impl Usability {
         for _ in 0..STEPS {
             unless_stopped(progress)?;
             // Nesterov's accelerated gradient, summed in the order of the examples.
-            let ahead: Vec<f64> =
-                now.iter().zip(&before).map(|(now, before)| now + momentum * (now - before)).collect();
+            let ahead: Vec<f64> = now
+                .iter()
+                .zip(&before)
+                .map(|(now, before)| now + momentum * (now - before))
+                .collect();
             let mut gradient: Vec<f64> = ahead.iter().map(|weight| PENALTY * weight).collect();
             gradient[dim] = 0.0;
             for (x, usable, weight) in &examples {
@@ -73,7 +76,8 @@ impl Usability {
                 gradient[dim] += slope;
             }
             before = now;
-            now = ahead.iter().zip(&gradient).map(|(weight, slope)| weight - step * slope).collect();
+            now =
+                ahead.iter().zip(&gradient).map(|(weight, slope)| weight - step * slope).collect();
         }
         let bias = now.pop().unwrap_or(0.0);
         Ok(Some(Usability { weights: now, bias, mean }))
@@ -136,11 +140,8 @@ mod tests {
     /// Items around one of two centres.
     fn around(draws: &mut Draws, centre: f64, count: usize) -> Matrix {
         let dim = 16;
-        let value = |k: usize, draws: &mut Draws| {
-            draws.normal() + if k < 4 { centre } else { 3.0 }
-        };
-        let values: Vec<f64> =
-            (0..count * dim).map(|at| value(at % dim, draws)).collect();
+        let value = |k: usize, draws: &mut Draws| draws.normal() + if k < 4 { centre } else { 3.0 };
+        let values: Vec<f64> = (0..count * dim).map(|at| value(at % dim, draws)).collect();
         Matrix::from_f64(dim, &values)
     }
 

@@ -134,7 +134,11 @@ pub(crate) fn read(
         Scores::Any => any("best.score")?,
     };
     let best = zip4(integers("best.index")?, scores, integers("best.hits")?, why)?
-        .map(|(index, score, hits, why)| Pick { hits: hits.checked_sub(1), why, ..Pick::new(index, score) })
+        .map(|(index, score, hits, why)| Pick {
+            hits: hits.checked_sub(1),
+            why,
+            ..Pick::new(index, score)
+        })
         .collect();
 
     let (positions, similarities) = (integers("hits.position")?, floats("hits.similarity")?);

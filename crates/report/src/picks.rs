@@ -195,7 +195,14 @@ mod tests {
             surplus,
         };
         let why = vec![why("c"), why("<i>gone</i>")];
-        Task { rank: 1, id: "a<b>".to_owned(), score: 2.0, hits: Some(1), why, facts: Default::default() }
+        Task {
+            rank: 1,
+            id: "a<b>".to_owned(),
+            score: 2.0,
+            hits: Some(1),
+            why,
+            facts: Default::default(),
+        }
     }
 
     #[test]

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use anyhow::{Context, Result, ensure};
 use nextpair::data::Matrix;
 use nextpair::engine::{
-    Fill, Embeddings, Given, Metric, Problem, Scope, Settings, Similarity, StrategyName, Vectors, Weight,
-    histograms, k_center, mean_features, nearest,
+    Embeddings, Fill, Given, Metric, Problem, Scope, Settings, Similarity, StrategyName, Vectors,
+    Weight, histograms, k_center, mean_features, nearest,
 };
 
 use super::{Case, Outcome};

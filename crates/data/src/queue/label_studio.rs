@@ -160,7 +160,14 @@ mod tests {
             threshold: 0.25,
             surplus: 0.25,
         };
-        Task { rank: 1, id: id.into(), score, hits: Some(2), why: vec![why("A"), why("<b>")], facts: Default::default() }
+        Task {
+            rank: 1,
+            id: id.into(),
+            score,
+            hits: Some(2),
+            why: vec![why("A"), why("<b>")],
+            facts: Default::default(),
+        }
     }
 
     #[test]

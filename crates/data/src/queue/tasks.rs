@@ -58,7 +58,14 @@ mod tests {
     use crate::queue::Why;
 
     fn task(id: &str) -> Task {
-        Task { rank: 1, id: id.into(), score: 0.1 + 0.2, hits: None, why: Vec::new(), facts: Default::default() }
+        Task {
+            rank: 1,
+            id: id.into(),
+            score: 0.1 + 0.2,
+            hits: None,
+            why: Vec::new(),
+            facts: Default::default(),
+        }
     }
 
     #[test]

@@ -155,7 +155,9 @@ impl Plain {
         let mut scores = reference::scores(&self.hits, &self.xi, weight);
         let hard = self.hits.iter().filter(|hits| !hits.is_empty()).count();
         if fill == Fill::NearestMiss && hard < wanted {
-            for (i, score) in scores.iter_mut().enumerate().filter(|(i, _)| self.hits[*i].is_empty()) {
+            for (i, score) in
+                scores.iter_mut().enumerate().filter(|(i, _)| self.hits[*i].is_empty())
+            {
                 *score = reference::nearest_miss(&self.cross[i], &self.anchors, &self.xi);
             }
         }
