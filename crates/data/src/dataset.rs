@@ -15,6 +15,7 @@
 
 mod draft;
 mod enlarged;
+mod extended;
 mod features;
 mod item;
 mod items;
@@ -27,6 +28,7 @@ use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 
 pub(crate) use draft::Draft;
+pub use extended::{AddedImages, AddedItem};
 pub use features::Features;
 pub use item::{DEV, Item, TEST, TRAIN};
 pub(crate) use item::{check_caption, check_inside, check_name};

@@ -196,6 +196,12 @@ impl Sections {
             let all = escaped(&unfinished.join(" "));
             let _ = writeln!(html, "<p class=\"loud\"><strong>Not finished.</strong> {all}</p>");
         }
+        let refused = evidence.refused_in_words();
+        if !refused.is_empty() {
+            let lines: Vec<String> =
+                refused.lines().map(|line| escaped(line).to_string()).collect();
+            let _ = writeln!(html, "<p class=\"note\">{}</p>", lines.join("<br>"));
+        }
         self.section("The answer", &html);
     }
 
@@ -240,6 +246,8 @@ impl Sections {
             1 => "1: no interval can be given".to_owned(),
             seeds => seeds.to_string(),
         };
+        let world = evidence.world.as_ref();
+        let world = world.map(|world| ("Pool", format!("made of it: {}", world.in_words())));
         let facts = [
             ("Dataset", format!("{}{synthetic}", evidence.dataset)),
             ("Unpaired", format!("{half}; what is bought is {other}")),
@@ -267,8 +275,10 @@ impl Sections {
             ),
             ("Seeds", seeds),
         ];
-        let facts: String = facts
+        let facts: String = facts[..1]
             .iter()
+            .chain(&world)
+            .chain(&facts[1..])
             .map(|(what, fact)| format!("<div><dt>{what}</dt><dd>{}</dd></div>", escaped(fact)))
             .collect();
         self.section("What was tried", &format!("<dl class=\"facts\">{facts}</dl>"));

@@ -21,7 +21,7 @@ use nextpair_data::Side;
 use serde::Serialize;
 
 use crate::statistics::{CONFIDENCE, Estimate};
-use crate::{Annotator, Arm, Backtest, Error, Forecast, Splits, Study};
+use crate::{Annotator, Arm, Backtest, Error, Forecast, Splits, Study, World};
 pub(crate) use arm::r1;
 pub use compared::Baseline;
 use compared::Compared;
@@ -33,6 +33,9 @@ pub use time::{PhaseTime, Time};
 
 /// The version of `results.json`.
 const VERSION: u32 = 1;
+
+/// The percentage of picks without their other half from which on there is a warning.
+const MUCH_REFUSED: f64 = 5.0;
 
 /// The evidence of one experiment, of several pooled ones, or of several side by side.
 #[derive(Clone, Debug, Serialize)]
@@ -81,6 +84,9 @@ pub struct Evidence {
     pub seeds: Vec<u64>,
     /// Whether every seed has test images of its own: intervals over seeds then hold for new images too.
     pub splits: Splits,
+    /// How the pool differed from the dataset, if it did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub world: Option<World>,
     /// The strategies that the others are compared with: the mean of all random ones if there are any,
     /// else the first.
     pub baseline: Baseline,
@@ -116,6 +122,11 @@ pub struct ArmEvidence {
     pub finished: Vec<u64>,
     /// Number of paired items after every round.
     pub paired: Vec<f64>,
+    /// Number of items paid for after every round: the paired ones, and picks that could not be
+    /// captioned. Strategies are compared at equal numbers of them.
+    pub bought: Vec<f64>,
+    /// Number of picks that could not be captioned, and of all picks.
+    pub refused: Refused,
     /// Recall at 1, 5 and 10.
     pub recall: Vec<RecallAt>,
     /// The mean natural logarithm of the rank, by round. Empty if it was not recorded.
@@ -148,6 +159,27 @@ pub struct WithoutHit {
     pub picks: usize,
     /// Number of picks without a hit.
     pub without: usize,
+}
+
+/// Picks that could not be captioned.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Refused {
+    /// Number of picks over all seeds shown.
+    pub picks: usize,
+    /// Number of picks that came back without their other half.
+    pub refused: usize,
+}
+
+impl Refused {
+    /// Returns the percentage of picks that could not be captioned.
+    pub fn percent(&self) -> f64 {
+        100.0 * self.refused as f64 / self.picks.max(1) as f64
+    }
+
+    /// Returns whether they are so many that strategies should be chosen by it.
+    pub fn is_much(&self) -> bool {
+        self.percent() > MUCH_REFUSED
+    }
 }
 
 /// Recall at one depth.
@@ -248,6 +280,7 @@ impl Evidence {
             price,
             seeds: lanes.seeds.clone(),
             splits: first.experiment.splits,
+            world: first.experiment.world.clone(),
             baseline,
             arms: (lanes.arms.iter().enumerate())
                 .map(|(at, arm)| {

@@ -34,7 +34,7 @@ use nextpair_engine::BagOfWords;
 use nextpair_models::{Config, Training};
 use serde::{Deserialize, Serialize};
 
-use crate::Round;
+use crate::{ExperimentFolder, Round, World};
 
 pub use amount::Amount;
 pub(crate) use amount::floor;
@@ -82,6 +82,9 @@ pub struct Experiment {
     /// The settings of visual words, for strategies with `bow`.
     #[serde(default, skip_serializing_if = "Bow::is_usual")]
     pub bow: Bow,
+    /// How the pool differs from the dataset, if it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub world: Option<World>,
     /// The test after every round.
     pub evaluation: Test,
     /// Ids of the only training items that take part. Without any, all do.
@@ -94,6 +97,12 @@ pub struct Experiment {
 }
 
 impl Experiment {
+    /// Returns the folder of the items: the dataset, or the world that was made of it in the folder of
+    /// the experiment.
+    pub fn items_in(&self, folder: &ExperimentFolder) -> PathBuf {
+        if self.world.is_some() { folder.world() } else { self.dataset.clone() }
+    }
+
     /// Returns whether a round belongs to this experiment.
     pub fn asks_for(&self, round: &Round) -> bool {
         self.seeds.contains(&round.seed)

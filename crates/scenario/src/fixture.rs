@@ -41,6 +41,7 @@ pub(crate) fn round(
         strategy,
         round: number,
         paired,
+        bought: None,
         pairs: paired,
         pool: 1000usize.saturating_sub(paired),
         batch: None,

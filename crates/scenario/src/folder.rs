@@ -4,6 +4,7 @@
 //! EXPERIMENT/
 //!   experiment.toml        the resolved experiment, which can be run again as it is
 //!   experiment.json        version, machine, fingerprints of the dataset
+//!   world/                 the dataset with copies and junk, for experiments with a world
 //!   vocabulary.json        the vocabulary, for models that read words
 //!   seed-0/vocabulary.json the same, if every seed has its own
 //!   rounds.jsonl           one line per finished round, sealed together with those before it
@@ -75,6 +76,11 @@ impl ExperimentFolder {
     /// Returns the path of the finished rounds.
     pub fn rounds(&self) -> PathBuf {
         self.0.join("rounds.jsonl")
+    }
+
+    /// Returns the path of the dataset of a world.
+    pub fn world(&self) -> PathBuf {
+        self.0.join("world")
     }
 
     /// Returns the path of the vocabulary.

@@ -33,7 +33,7 @@ pub struct Forecast {
     pub round: usize,
     /// R@1 after this round, text plus image.
     pub reached: f64,
-    /// Number of paired items after this round.
+    /// Number of items paid for after this round.
     pub paired: f64,
     /// Size of the next batch.
     pub batch: usize,
@@ -73,7 +73,7 @@ pub fn forecast(lanes: &[Vec<&Round>], batch: usize) -> Option<Forecast> {
     let of_round = |value: fn(&Round) -> f64| {
         mean(&there.iter().map(|round| value(round)).collect::<Vec<_>>())
     };
-    let (paired, pool) = (of_round(|r| r.paired as f64)?, of_round(|r| r.pool as f64)?);
+    let (paired, pool) = (of_round(|r| r.paid_for() as f64)?, of_round(|r| r.pool as f64)?);
     let batch = batch.min(pool as usize);
     if last == 0 || batch == 0 || paired <= 0.0 {
         return None;
@@ -140,7 +140,7 @@ fn next_share(shares: &[Option<f64>]) -> Option<f64> {
 fn batches(lane: &[&Round]) -> Vec<Bought> {
     let bought = |two: &[&Round]| {
         let (before, after) = (two[0], two[1]);
-        let growth = (after.paired as f64 / before.paired as f64).ln();
+        let growth = (after.paid_for() as f64 / before.paid_for() as f64).ln();
         let gain = r1(after) - r1(before);
         let one = Bought { growth, share: hard_share(after), gain };
         (growth.is_finite() && growth > 0.0).then_some(one)

@@ -30,10 +30,11 @@ mod selection;
 pub mod statistics;
 mod study;
 mod unpaired;
+mod world;
 
 pub use analysis::{
     Analysis, ArmEvidence, Baseline, Difference, Evidence, PhaseTime, Reached, RecallAt, Recalls,
-    Saved, Scrutiny, TestSet, Time, WithoutHit,
+    Refused, Saved, Scrutiny, TestSet, Time, WithoutHit,
 };
 pub use error::Error;
 pub use experiment::{
@@ -55,3 +56,4 @@ pub use selection::{Selection, groups};
 pub use statistics::{Estimate, Verdict};
 pub use study::Study;
 pub use unpaired::{Unpaired, pair_names, unpaired};
+pub use world::{JunkKind, Rare, World};

@@ -10,16 +10,65 @@ use nextpair_data::dataset::TRAIN;
 use nextpair_models::{Choice, Corpus, drawn};
 
 use crate::experiment::floor;
-use crate::{Annotator, Error, Experiment, Splits};
+use crate::world::{Candidates, Layout};
+use crate::{Annotator, Error, Experiment, Splits, World};
 use redraw::Redraw;
+
+/// The items that an experiment is about, as the dataset has them.
+pub(crate) struct Ground {
+    /// Items of train with both halves.
+    train: Vec<usize>,
+    /// The items of the test.
+    test: Vec<usize>,
+    /// The splits of every seed, if they are its own.
+    redraw: Option<Redraw>,
+}
+
+impl Ground {
+    pub(crate) fn new(experiment: &Experiment, corpus: &Corpus) -> Result<Self, Error> {
+        let mut train = corpus.training_items();
+        train.retain(|&item| corpus.is_whole(item));
+        if !experiment.only.is_empty() {
+            train = only(&experiment.only, train, corpus)?;
+        }
+        let test = test_items(experiment, corpus)?;
+        let redraw = match experiment.splits {
+            Splits::Dataset => None,
+            Splits::Redraw => Some(Redraw::new(experiment, corpus, &train, &test)?),
+        };
+        Ok(Ground { train, test, redraw })
+    }
+
+    /// Returns the items that train has with some seed, ascending.
+    pub(crate) fn candidates(&self) -> &[usize] {
+        self.redraw.as_ref().map_or(&self.train, Redraw::all)
+    }
+}
+
+/// Returns a world of a dataset, or of the dataset that was made of it: they have the same one.
+pub(crate) fn world_layout(
+    world: &World,
+    experiment: &Experiment,
+    corpus: &Corpus,
+    ground: &Ground,
+) -> Layout {
+    let candidates = Candidates {
+        items: ground.candidates(),
+        train: ground.train.len(),
+        initial: experiment.initial,
+    };
+    Layout::new(world, corpus, &candidates)
+}
 
 /// The items of an experiment on a dataset.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
-    /// Items with both halves. The initial pairs are drawn from them.
+    /// Items with both halves, copies included. The initial pairs are drawn from them.
     whole: Vec<usize>,
-    /// All items that are or can be paired, in the order of the dataset.
+    /// All items that are or can be picked, in the order of the dataset.
     items: Vec<usize>,
+    /// All items that are or can be picked with some seed, ascending.
+    of_any_seed: Vec<usize>,
     /// Human annotators: items without a split that have both halves, in a dataset with a split
     /// `train`. Models do not train on them, and nobody is asked about them.
     left_out: Vec<usize>,
@@ -27,37 +76,61 @@ pub(crate) struct Plan {
     test: Vec<usize>,
     /// The splits of every seed, if they are its own.
     redraw: Option<Redraw>,
-    /// Number of paired items by round.
+    /// Copies, rare items and junk, if there are any.
+    world: Option<Layout>,
+    /// Number of items that shares refer to: those that can be paired.
+    shared: usize,
+    /// Number of items that are paid for by round.
     sizes: Vec<usize>,
 }
 
 impl Plan {
     pub(crate) fn new(experiment: &Experiment, corpus: &Corpus) -> Result<Self, Error> {
-        let mut whole = corpus.training_items().to_vec();
-        whole.retain(|&item| corpus.is_whole(item));
-        if !experiment.only.is_empty() {
-            whole = only(&experiment.only, whole, corpus)?;
-        }
-        let (items, left_out) = match experiment.annotator {
+        let ground = Ground::new(experiment, corpus)?;
+        let layout = |world| world_layout(world, experiment, corpus, &ground);
+        let world = experiment.world.as_ref().map(layout);
+        let Ground { train, test, redraw } = ground;
+        let (whole, items, left_out) = match (experiment.annotator, &world) {
+            (Annotator::Human, _) => {
+                let (items, left_out) = for_people(experiment.pool, corpus, &train);
+                (train, items, left_out)
+            }
             // A simulated annotator needs both halves.
-            Annotator::Oracle | Annotator::Noisy(_) => (whole.clone(), Vec::new()),
-            Annotator::Human => for_people(experiment.pool, corpus, &whole),
+            (_, None) => (train.clone(), train, Vec::new()),
+            (_, Some(world)) => {
+                let whole = world.captionable(&train);
+                let items = whole.iter().copied().chain(world.junk()).collect();
+                (whole, items, Vec::new())
+            }
         };
-        let initial = experiment.initial.of(whole.len());
-        let budget = experiment.budget.of(items.len());
+        let of_any_seed = match (&redraw, &world) {
+            (None, _) => items.clone(),
+            (Some(redraw), None) => redraw.all().to_vec(),
+            (Some(redraw), Some(world)) => {
+                redraw.all().iter().copied().chain(world.copies()).chain(world.junk()).collect()
+            }
+        };
+        let can_be_paired = world.as_ref().map_or(items.len(), |world| world.captionable);
+        let start_from = world.as_ref().map_or(whole.len(), |world| world.captionable);
+        let initial = experiment.initial.of(start_from);
+        let budget = experiment.budget.of(can_be_paired);
         let sizes = sizes(initial, budget, experiment.rounds);
-        let test = test_items(experiment, corpus)?;
-        let redraw = match experiment.splits {
-            Splits::Dataset => None,
-            Splits::Redraw => Some(Redraw::new(experiment, corpus, &whole, &test)?),
-        };
-        let plan = Plan { whole, items, left_out, test, redraw, sizes };
-        plan.check(experiment)?;
+        let shared = can_be_paired;
+        let plan = Plan { whole, items, of_any_seed, left_out, test, redraw, world, shared, sizes };
+        plan.check(experiment, (plan.whole.len(), plan.items.len()))?;
+        // Only worlds have seeds of different sizes.
+        if plan.redraw.is_some() && plan.world.is_some() {
+            for &seed in &experiment.seeds {
+                let sizes = (plan.captionable(seed).len(), plan.items(seed).len());
+                plan.check(experiment, sizes)?;
+            }
+        }
         Ok(plan)
     }
 
-    fn check(&self, experiment: &Experiment) -> Result<(), Error> {
-        let (start, whole) = (self.sizes[0], self.whole.len());
+    /// Checks that a seed has enough items to begin with, and to pick from.
+    fn check(&self, experiment: &Experiment, (whole, items): (usize, usize)) -> Result<(), Error> {
+        let start = self.sizes[0];
         if start > whole || start < 2 {
             let what = format!(
                 "{start} items paired from the start, of {whole} training items with image features \
@@ -66,10 +139,10 @@ impl Plan {
             return Err(Error::setting("initial", what));
         }
         if let Some(round) = (1..self.sizes.len()).find(|&e| self.sizes[e] == self.sizes[e - 1]) {
-            let what = format!("less than one item in round {round}, of {}", self.items.len());
+            let what = format!("less than one item in round {round}, of {items}");
             return Err(Error::setting("budget", what));
         }
-        let (end, items) = (self.sizes[experiment.rounds], self.items.len());
+        let end = self.sizes[experiment.rounds];
         if end > items {
             let what = format!(
                 "{start} items are paired from the start, and {} rounds of {} make {end}; there are \
@@ -83,10 +156,10 @@ impl Plan {
 
     /// Returns the number of items that shares refer to.
     pub(crate) fn whole(&self) -> usize {
-        self.items.len()
+        self.shared
     }
 
-    /// Returns the number of paired items in a round.
+    /// Returns the number of items that are paid for in a round, from the start on.
     pub(crate) fn size(&self, round: usize) -> usize {
         self.sizes[round]
     }
@@ -103,11 +176,7 @@ impl Plan {
 
     /// Returns the items that are paired from the start, `P_0`.
     pub(crate) fn start(&self, seed: u64) -> Vec<usize> {
-        let whole = match &self.redraw {
-            None => Cow::Borrowed(&self.whole[..]),
-            Some(redraw) => Cow::Owned(redraw.of_seed(seed).train),
-        };
-        drawn(&whole, self.sizes[0], seed)
+        drawn(&self.captionable(seed), self.sizes[0], seed)
     }
 
     /// Returns the items that are neither paired nor skipped, in the order of the dataset.
@@ -116,17 +185,32 @@ impl Plan {
         self.items(seed).iter().copied().filter(|item| !gone.contains(item)).collect()
     }
 
-    /// Returns all items of a seed that are or can be paired, ascending.
-    pub(crate) fn items(&self, seed: u64) -> Cow<'_, [usize]> {
-        match &self.redraw {
-            None => Cow::Borrowed(&self.items),
-            Some(redraw) => Cow::Owned(redraw.of_seed(seed).train),
+    /// Returns the items of a seed with both halves, ascending: a simulated annotator pairs them.
+    pub(crate) fn captionable(&self, seed: u64) -> Cow<'_, [usize]> {
+        match (&self.redraw, &self.world) {
+            (None, _) => Cow::Borrowed(&self.whole),
+            (Some(redraw), None) => Cow::Owned(redraw.of_seed(seed).train),
+            (Some(redraw), Some(world)) => {
+                Cow::Owned(world.captionable(&redraw.of_seed(seed).train))
+            }
         }
     }
 
-    /// Returns all items that are or can be paired with some seed, ascending.
+    /// Returns all items of a seed that are or can be picked, ascending.
+    pub(crate) fn items(&self, seed: u64) -> Cow<'_, [usize]> {
+        match (&self.redraw, &self.world) {
+            (None, _) => Cow::Borrowed(&self.items),
+            (_, None) => self.captionable(seed),
+            (_, Some(world)) => {
+                let captionable = self.captionable(seed);
+                Cow::Owned(captionable.iter().copied().chain(world.junk()).collect())
+            }
+        }
+    }
+
+    /// Returns all items that are or can be picked with some seed, ascending.
     pub(crate) fn items_of_any_seed(&self) -> &[usize] {
-        self.redraw.as_ref().map_or(&self.items, Redraw::all)
+        &self.of_any_seed
     }
 
     /// Returns the items that a seed is tested on.

@@ -18,6 +18,9 @@ pub struct Round {
     pub round: usize,
     /// Number of paired items.
     pub paired: usize,
+    /// Number of items paid for, if picks could not be captioned: the paired ones and those.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bought: Option<usize>,
     /// Number of training pairs. An item may have several captions.
     pub pairs: usize,
     /// Number of unpaired items.
@@ -42,6 +45,13 @@ pub struct Round {
     pub made_by: Vec<Origin>,
     /// Time and memory by phase.
     pub phases: Vec<Phase>,
+}
+
+impl Round {
+    /// Returns the number of items paid for. Strategies are compared at equal numbers of them.
+    pub fn paid_for(&self) -> usize {
+        self.bought.unwrap_or(self.paired)
+    }
 }
 
 /// The selection of a batch, and its annotation.

@@ -173,6 +173,7 @@ impl KeyArgs {
                 SplitsName::Redraw => Splits::Redraw,
             }),
             bow,
+            world: None,
             evaluation,
             only: None,
         })

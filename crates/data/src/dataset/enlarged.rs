@@ -204,20 +204,20 @@ impl Dataset {
 }
 
 /// Rewrites the paths in `made_by` for another folder: the principal components stay in `old`.
-fn at_home_in(old: &Path, mut made_by: toml::Table) -> toml::Table {
+pub(super) fn at_home_in(old: &Path, mut made_by: toml::Table) -> toml::Table {
     if let Some(toml::Value::String(file)) = made_by.get_mut("pca") {
         *file = old.join(&*file).display().to_string();
     }
     made_by
 }
 
-fn write_line(file: &mut impl Write, value: &impl serde::Serialize) -> io::Result<()> {
+pub(super) fn write_line(file: &mut impl Write, value: &impl serde::Serialize) -> io::Result<()> {
     serde_json::to_writer(&mut *file, value)?;
     file.write_all(b"\n")
 }
 
 /// Writes a file of a draft and returns once it would survive a power loss.
-fn write_file(
+pub(super) fn write_file(
     path: &Path,
     write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
 ) -> Result<(), Error> {

@@ -38,7 +38,8 @@ impl Sections {
             let series = evidence.arms.iter().zip(styles(evidence));
             let series =
                 series.map(|(arm, style)| series_of(arm, evidence.name_of(arm), style, of));
-            figures += &self.lines(&format!("{prefix}{name}"), title, series.collect());
+            let x_label = paid(std::slice::from_ref(evidence));
+            figures += &self.lines(&format!("{prefix}{name}"), title, x_label, series.collect());
         }
         let note = match evidence.seeds.len() {
             1 => "One seed: no interval.".to_owned(),
@@ -75,20 +76,26 @@ impl Sections {
                     all.push(series_of(arm, name, style, of));
                 }
             }
-            figures += &self.lines(&format!("{prefix}compared-{name}"), title, all);
+            figures += &self.lines(&format!("{prefix}compared-{name}"), title, paid(runs), all);
         }
         format!("<div class=\"figures\">{figures}</div>")
     }
 
-    fn lines(&mut self, name: &str, title: &str, series: Vec<Series>) -> String {
+    fn lines(&mut self, name: &str, title: &str, x_label: &str, series: Vec<Series>) -> String {
         let chart = Lines {
             name: name.to_owned(),
             title: title.to_owned(),
-            x_label: "paired items".to_owned(),
+            x_label: x_label.to_owned(),
             series,
         };
         self.figure(chart.draw(), "")
     }
+}
+
+/// Names the items on the horizontal axis: paired, or paid for if some could not be captioned.
+fn paid(runs: &[Evidence]) -> &'static str {
+    let arms = || runs.iter().flat_map(|run| &run.arms);
+    if arms().any(|arm| arm.bought != arm.paired) { "items paid for" } else { "paired items" }
 }
 
 fn series_of(
@@ -97,7 +104,7 @@ fn series_of(
     style: usize,
     of: fn(&Recalls) -> Estimate,
 ) -> Series {
-    let points = arm.r1().iter().zip(&arm.paired);
+    let points = arm.r1().iter().zip(&arm.bought);
     let points = points.map(|(recalls, &x)| Point { x, y: of(recalls) }).collect();
     Series { name, style, points }
 }

@@ -33,7 +33,8 @@ impl Sections {
         let seeds = || study.rounds.iter().filter(|round| round.round > 0).map(|round| round.seed);
         let kept = |seed: &u64| study.folder.model(*seed, None, 0).exists();
         let Some(seed) = seeds().find(kept).or_else(|| seeds().next()) else { return };
-        let dataset = options.dataset.as_deref().unwrap_or(&study.experiment.dataset);
+        let own = study.experiment.items_in(&study.folder);
+        let dataset = options.dataset.as_deref().unwrap_or(&own);
         let heading = "Where the picks lie";
         let arms: Vec<(Arm, usize)> = evidence
             .arms

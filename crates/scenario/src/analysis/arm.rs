@@ -1,7 +1,7 @@
 //! The evidence of one strategy.
 
 use super::compared::{Compared, Score};
-use super::{ArmEvidence, Difference, Lanes, RecallAt, Recalls, Saved, WithoutHit};
+use super::{ArmEvidence, Difference, Lanes, RecallAt, Recalls, Refused, Saved, WithoutHit};
 use crate::forecast::{backtest, forecast};
 use crate::statistics::Estimate;
 use crate::{Arm, Round};
@@ -53,6 +53,7 @@ impl ArmEvidence {
             Estimate::of(&of_round(at).filter_map(value).collect::<Vec<_>>())
         };
         let paired = |at| estimates(&|round| Some(round.paired as f64), at);
+        let bought = |at| estimates(&|round| Some(round.paid_for() as f64), at);
         let by_round = |value: &dyn Fn(&Score) -> (f64, f64)| -> Vec<Recalls> {
             let at = |at| of_round(at).map(|round| value(&Score::of(round))).collect::<Vec<_>>();
             (0..=lanes.rounds).map_while(|round| Recalls::of(&at(round))).collect()
@@ -73,8 +74,12 @@ impl ArmEvidence {
         let selections = shown.iter().copied().flatten().flat_map(|round| &round.phases);
         let selections = selections.filter(|phase| phase.name == "selection");
         let selections: Vec<f64> = selections.map(|phase| phase.seconds).collect();
-        let batches = shown.iter().copied().flatten().filter_map(|round| round.batch.as_ref());
-        let fillings = batches.filter_map(|batch| Some((batch.picked, batch.without_hit?)));
+        let batches = || shown.iter().copied().flatten().filter_map(|round| round.batch.as_ref());
+        let refused = batches().fold(Refused::default(), |sum, batch| Refused {
+            picks: sum.picks + batch.picked,
+            refused: sum.refused + batch.skipped,
+        });
+        let fillings = batches().filter_map(|batch| Some((batch.picked, batch.without_hit?)));
         let without_hit = fillings
             .reduce(|(picks, without), (p, w)| (picks + p, without + w))
             .map(|(picks, without)| WithoutHit { picks, without });
@@ -83,6 +88,8 @@ impl ArmEvidence {
             strategy: *arm,
             finished,
             paired: (0..=lanes.rounds).map_while(paired).map(|paired| paired.mean).collect(),
+            bought: (0..=lanes.rounds).map_while(bought).map(|bought| bought.mean).collect(),
+            refused,
             recall: DEPTHS.map(at_depth).into(),
             log_rank: of_ranks(&|score| (score.text.mean_log_rank, score.image.mean_log_rank)),
             reciprocal_rank: of_ranks(&|score| {

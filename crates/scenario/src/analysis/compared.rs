@@ -56,6 +56,7 @@ impl Serialize for Baseline {
 /// The results of one test after a round, of one strategy or the mean of several.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Score {
+    /// Number of items paid for.
     pub(crate) paired: f64,
     pub(crate) text: Retrieval,
     pub(crate) image: Retrieval,
@@ -64,7 +65,7 @@ pub(crate) struct Score {
 impl Score {
     pub(super) fn of(round: &Round) -> Self {
         let test = round.test.first().copied().unwrap_or_default();
-        Score { paired: round.paired as f64, text: test.text, image: test.image }
+        Score { paired: round.paid_for() as f64, text: test.text, image: test.image }
     }
 
     /// Returns the mean of the results of several strategies.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{ArmEvidence, Difference, Evidence, Recalls};
+use super::{ArmEvidence, Difference, Evidence, Recalls, Refused};
 use crate::Splits;
 use crate::numbers::{grouped, signed, signed_fine, worth};
 use crate::statistics::{Estimate, FEWEST, Verdict};
@@ -18,7 +18,9 @@ impl Evidence {
             (true, _) => format!("{asked} seeds, 95 % simultaneous intervals"),
             (false, _) => format!("{finished} of {asked} seeds finished"),
         };
-        format!("{}: {}{synthetic}, {}, {seeds}", self.label, self.dataset, self.model)
+        let world = self.world.as_ref();
+        let world = world.map_or(String::new(), |world| format!(" (pool: {})", world.in_words()));
+        format!("{}: {}{synthetic}{world}, {}, {seeds}", self.label, self.dataset, self.model)
     }
 
     /// Formats R@1 by round like the paper's tables, with the difference to the baseline, then ranks
@@ -26,10 +28,46 @@ impl Evidence {
     pub fn table(&self) -> String {
         let own = |test: &Self| test.recall_table() + &test.rank_table() + &test.verdicts();
         if self.other_tests.is_empty() {
-            return own(self);
+            return own(self) + &self.refusals();
         }
         let all = std::iter::once(self).chain(&self.other_tests);
-        all.map(|test| format!("{}\n{}", test.test.manner(), own(test))).collect()
+        let tables: String =
+            all.map(|test| format!("{}\n{}", test.test.manner(), own(test))).collect();
+        tables + &self.refusals()
+    }
+
+    /// Says how many picks of every strategy could not be captioned, if there are any.
+    fn refusals(&self) -> String {
+        let said = self.refused_in_words();
+        if said.is_empty() { said } else { format!("\n{said}\n") }
+    }
+
+    /// Says how many picks of every strategy could not be captioned, in a line, and warns of those of
+    /// which they are many, in a line each. Empty if there are none.
+    pub fn refused_in_words(&self) -> String {
+        if self.arms.iter().all(|arm| arm.refused.refused == 0) {
+            return String::new();
+        }
+        let share = |arm: &ArmEvidence| {
+            let Refused { picks, refused } = arm.refused;
+            format!("{} {} of {}", arm.strategy, grouped(refused), grouped(picks))
+        };
+        let all: Vec<String> = self.arms.iter().map(share).collect();
+        let mut text = format!(
+            "Picks that could not be captioned, paid for like the others: {}.",
+            all.join(", ")
+        );
+        for arm in self.arms.iter().filter(|arm| arm.refused.is_much()) {
+            let Refused { picks, refused } = arm.refused;
+            let _ = write!(
+                text,
+                "\nWarning: {} of {} picks by {} could not be captioned.",
+                grouped(refused),
+                grouped(picks),
+                arm.strategy
+            );
+        }
+        text
     }
 
     fn recall_table(&self) -> String {

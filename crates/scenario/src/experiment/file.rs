@@ -10,7 +10,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 
 use super::{Amount, Annotator, Bow, Splits, Test, VocabularyOf};
-use crate::Error;
+use crate::{Error, World};
 
 /// The settings of a model and its training, as written in a file.
 #[derive(Debug, Default)]
@@ -59,6 +59,8 @@ pub struct ExperimentKeys {
     pub splits: Option<Splits>,
     /// The settings of visual words.
     pub bow: Option<Bow>,
+    /// How the pool differs from the dataset.
+    pub world: Option<World>,
     /// The test after every round.
     pub evaluation: Option<Test>,
     /// Ids of the only training items that take part.
@@ -84,6 +86,7 @@ impl ExperimentKeys {
             min_count: self.min_count.or(other.min_count),
             splits: self.splits.or(other.splits),
             bow: self.bow.or(other.bow),
+            world: self.world.or(other.world),
             evaluation: self.evaluation.or(other.evaluation),
             only: self.only.or(other.only),
         }
@@ -280,6 +283,7 @@ mod tests {
             splits: Some(if number == 1 { Splits::Dataset } else { Splits::Redraw }),
             only: Some(vec![number.to_string()]),
             bow: Some(Bow { sample: number, ..Bow::default() }),
+            world: Some(World { copies: number as f64, ..World::default() }),
             evaluation: Some(Test { folds: vec![number], ..Test::default() }),
         };
         assert_eq!(keys(1).or(keys(2)), keys(1));

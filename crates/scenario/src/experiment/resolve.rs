@@ -7,7 +7,7 @@ use nextpair_data::{AtomicFile, Side, ordinary};
 use nextpair_models::{Choice, Config, Training};
 
 use super::{Amount, Annotator, Experiment, ExperimentKeys, Splits, VocabularyOf, expand};
-use crate::Error;
+use crate::{Error, World};
 
 /// An upper bound on rounds: each one trains a model from scratch.
 const MOST_ROUNDS: usize = 10_000;
@@ -57,6 +57,7 @@ impl Experiment {
             min_count: keys.min_count.unwrap_or(DEFAULT_MIN_COUNT),
             splits: keys.splits.unwrap_or_default(),
             bow: keys.bow.unwrap_or_default(),
+            world: keys.world.map(World::at_home),
             evaluation: keys.evaluation.unwrap_or_default(),
             only: keys.only.unwrap_or_default(),
             model,
@@ -114,6 +115,9 @@ impl Experiment {
         if self.vocabulary == Some(VocabularyOf::Paired) && !self.model.reads_words() {
             let what = format!("{} takes text features, not words", self.model.name());
             return Err(Error::setting("vocabulary", what));
+        }
+        if let Some(world) = &self.world {
+            world.check(self)?;
         }
         match self.annotator {
             Annotator::Oracle => {}

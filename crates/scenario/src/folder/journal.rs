@@ -146,6 +146,7 @@ mod tests {
             seed: 3,
             strategy: (number > 0).then(|| "random".parse().unwrap()),
             round: number,
+            bought: None,
             paired: 10,
             pairs: 10,
             pool: 90,

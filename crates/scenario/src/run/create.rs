@@ -18,6 +18,7 @@ use super::words::OwnReadings;
 use super::{Done, Scenario};
 use crate::folder::{Journal, Record, VERSION, no_experiment, read_manifest};
 use crate::plan::Plan;
+use crate::world;
 use crate::{
     Error, Experiment, ExperimentFolder, ExperimentManifest, ItemVectors, Machine, Options,
     VocabularyOf,
@@ -44,7 +45,12 @@ impl Scenario {
         }
         refuse_strangers(path)?;
         let lock = lock(path)?;
-        let dataset = Dataset::open(&experiment.dataset)?;
+        let mut dataset = Dataset::open(&experiment.dataset)?;
+        if let Some(world) = &experiment.world {
+            let no_words = experiment.model.reads_words().then(no_words);
+            let source = corpus_of(&experiment, dataset, no_words.as_ref())?;
+            dataset = world::make(world, &experiment, &source, &folder.world(), progress)?;
+        }
         let vocabulary = words(&experiment, &dataset, progress)?;
         let mut files = BTreeMap::new();
         files.insert(ITEMS.to_owned(), items_fingerprint(&dataset)?);
@@ -107,7 +113,7 @@ impl Scenario {
         experiment.text_features =
             experiment.text_features.or_else(|| stored.text_features.clone());
         stored.may_become(&experiment)?;
-        let dataset = Dataset::open(&experiment.dataset)?;
+        let dataset = Dataset::open(&experiment.items_in(&folder))?;
         if manifest.files.get(ITEMS) != Some(&items_fingerprint(&dataset)?) {
             let what = "other items than those the experiment was made with";
             return Err(Error::file(dataset.folder(), what));
@@ -227,7 +233,7 @@ fn refuse_strangers(path: &Path) -> Result<(), Error> {
     for entry in fs::read_dir(path).map_err(io)? {
         let name = entry.map_err(io)?.file_name();
         let name = name.to_string_lossy();
-        let ours = ["experiment.toml", WORDS, "rounds.jsonl"];
+        let ours = ["experiment.toml", WORDS, "rounds.jsonl", "world"];
         if !ours.contains(&&*name) && !name.starts_with('.') {
             let what = format!("holds {name}, which is not of an experiment; name a new folder");
             return Err(Error::file(path, what));

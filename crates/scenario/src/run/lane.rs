@@ -43,8 +43,24 @@ impl Scenario {
         let Known { gone, paired, pairs, .. } = self.start(seed);
         let pool = self.plan.pool(seed, &gone).len();
         let (corpus, pairs) = (self.reading(seed)?.corpus, &pairs);
-        let before = Before { corpus, paired, pool, pairs, batch: None, picked_by: None, clock };
+        let before = Before {
+            corpus,
+            paired,
+            bought: None,
+            pool,
+            pairs,
+            batch: None,
+            picked_by: None,
+            clock,
+        };
         self.learn(place, before, observer)
+    }
+
+    /// Returns the number of items paid for, if it is not that of the paired ones. With people, what is
+    /// skipped does not count.
+    fn bought(&self, known: &Known) -> Option<usize> {
+        let simulated = self.experiment.annotator != Annotator::Human;
+        (simulated && known.gone.len() != known.paired).then_some(known.gone.len())
     }
 
     /// Returns the state before the first batch.
@@ -87,9 +103,13 @@ impl Scenario {
                     }
                 }
                 _ => {
-                    let annotated = self.simulated(&picked, seed);
+                    let can = self.plan.captionable(seed);
+                    let can = |item: &usize| can.binary_search(item).is_ok();
+                    let captioned: Vec<usize> = picked.iter().copied().filter(can).collect();
+                    let annotated = self.simulated(&captioned, seed);
                     batch.wrong = annotated.wrong;
-                    known.paired += picked.len();
+                    batch.skipped = picked.len() - captioned.len();
+                    known.paired += captioned.len();
                     known.pairs.extend(annotated.pairs);
                 }
             }
@@ -98,7 +118,9 @@ impl Scenario {
                 let pool = self.plan.pool(seed, &known.gone).len();
                 let (paired, pairs) = (known.paired, &known.pairs);
                 let batch = Some(batch);
-                let before = Before { corpus, paired, pool, pairs, batch, picked_by, clock };
+                let bought = self.bought(&known);
+                let before =
+                    Before { corpus, paired, bought, pool, pairs, batch, picked_by, clock };
                 self.learn(place, before, observer)?;
             }
         }
@@ -110,7 +132,7 @@ impl Scenario {
         let captions = self.experiment.training.captions;
         match self.experiment.annotator {
             Annotator::Noisy(noise) => {
-                let items = self.plan.items(seed);
+                let items = self.plan.captionable(seed);
                 let batch = (picked, &items[..], self.experiment.pool);
                 noisy(&self.corpus, batch, captions, seed, noise)
             }

@@ -39,6 +39,8 @@ impl fmt::Display for Place<'_> {
 pub(super) struct Before<'a> {
     pub(super) corpus: &'a Corpus,
     pub(super) paired: usize,
+    /// Number of items paid for, if more.
+    pub(super) bought: Option<usize>,
     pub(super) pool: usize,
     pub(super) pairs: &'a [Pair],
     pub(super) batch: Option<Batch>,
@@ -55,7 +57,7 @@ impl Scenario {
         before: Before<'_>,
         observer: &dyn Observer,
     ) -> Result<(), Error> {
-        let Before { corpus, paired, pool, pairs, batch, picked_by, mut clock } = before;
+        let Before { corpus, paired, bought, pool, pairs, batch, picked_by, mut clock } = before;
         let worth = [("training", self.work(place.round))];
         let progress = Within::new(observer, place.to_string(), &worth);
         let run = corpus.steady(|| self.training_run(corpus, place, pairs))?;
@@ -85,6 +87,7 @@ impl Scenario {
             strategy: place.strategy.copied(),
             round: place.round,
             paired,
+            bought,
             pairs: pairs.len(),
             pool,
             batch,

@@ -67,7 +67,7 @@ pub(super) fn check_strategies(
 /// Returns all pairs that may appear in some round, as far as the dataset determines them. The
 /// partners of a noisy swap depend on the batch, but their number does not.
 fn possible_pairs(experiment: &Experiment, plan: &Plan, corpus: &Corpus, seed: u64) -> Vec<Pair> {
-    let (all, captions) = (&plan.items(seed)[..], experiment.training.captions);
+    let (all, captions) = (&plan.captionable(seed)[..], experiment.training.captions);
     let mut pairs = oracle(corpus, all, captions, seed).pairs;
     if let Annotator::Noisy(noise) = experiment.annotator {
         let wrong = noisy(corpus, (all, all, experiment.pool), captions, seed, noise).pairs;
