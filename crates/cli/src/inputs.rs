@@ -1,12 +1,13 @@
 //! The flags of a selection, and the settings they resolve to.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use nextpair::data::{Side, read_groups, read_indices};
+use nextpair::data::queue::read_refused;
+use nextpair::data::{Side, open, read_groups, read_indices};
 use nextpair::engine::{
     Fill, Guards, Metric, Rule, Scope, Settings, StrategyName, Weight, group_labels,
 };
@@ -124,6 +125,15 @@ pub(crate) struct SelectionArgs {
     /// novelty, entropy: temperature of the similarities [default: 0.05 for cosines]
     #[arg(long, value_name = "T", allow_negative_numbers = true)]
     entropy_temperature: Option<f64>,
+    /// herding, novelty: what people search for in a pool of images; items that it asks for count
+    /// more. Embeddings of texts, or with --model lines of text or vectors like the dataset's text
+    /// features (.npy)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) queries: Option<PathBuf>,
+    /// Answers of annotators (.jsonl, .csv, Label Studio's .json): items that they skipped, and items
+    /// that look like those, are not picked. They are found by id: with files, give --ids
+    #[arg(long, value_name = "ANSWERS")]
+    usable: Option<PathBuf>,
     /// Seed of every draw
     #[arg(long, default_value_t = 0, allow_negative_numbers = true)]
     seed: u64,
@@ -248,7 +258,19 @@ impl SelectionArgs {
             pair_ids: self.paired_ids.clone(),
         })?;
         let bow = self.bow()?;
+        let queries = match &self.queries {
+            Some(path) => Some(open(path, Side::Text)?.matrix),
+            None => None,
+        };
+        self.check_queries()?;
+        if queries.is_some() && other.is_none() {
+            bail!("{other_flag} is missing; --queries needs it");
+        }
+        let refused = self.refused()?;
+        let refused = refused.map(|ids| rows_of(&files, &ids)).transpose()?;
         let selection = nextpair::Selection {
+            refused,
+            queries,
             strategy: self.strategy,
             metric: self.metric(),
             settings: self.settings(files.paired().rows())?,
@@ -264,6 +286,21 @@ impl SelectionArgs {
             Err(nextpair::Error::Selection(error)) => Err(self.blame(error)),
             checked => Ok(checked.map(|()| selection)?),
         }
+    }
+
+    /// Checks that the strategy and the pool go with queries.
+    pub(crate) fn check_queries(&self) -> Result<()> {
+        if self.queries.is_some() {
+            ensure!(self.strategy.needs().queries, "--queries is for herding and novelty");
+            ensure!(self.pool_side == Side::Image, "--queries is for pools of images");
+        }
+        Ok(())
+    }
+
+    /// Returns the ids of the items that annotators refused, if their answers are given.
+    pub(crate) fn refused(&self) -> Result<Option<Vec<String>>> {
+        let Some(path) = &self.usable else { return Ok(None) };
+        Ok(Some(read_refused(path, self.pool_side)?))
     }
 
     /// Checks the rule for hits, if the strategy uses hits.
@@ -380,6 +417,13 @@ impl SelectionArgs {
             }
         })
     }
+}
+
+/// Returns the places of items in the pool, ascending. Items of other pools have none.
+fn rows_of(files: &Files, ids: &[String]) -> Result<Vec<u32>> {
+    let names = files.pool_ids().context("--usable: the pool items have no ids; give --ids")?;
+    let ids: HashSet<&String> = ids.iter().collect();
+    Ok((0..).zip(names).filter(|(_, name)| ids.contains(name)).map(|(row, _)| row).collect())
 }
 
 /// Numbers the labels. Equal labels get equal numbers.

@@ -18,8 +18,8 @@ use nextpair::engine::Progress;
 use nextpair::kernels::prepare_process;
 use nextpair::models::{Device, Mixing};
 use nextpair::scenario::{
-    Analysis, Experiment, ExperimentFolder, Inbox, Options, Scenario, Study, Waiting,
-    read_experiment,
+    AT_WHOSE_EXPENSE, Analysis, Experiment, ExperimentFolder, Inbox, Options, Scenario, Study,
+    Waiting, read_experiment,
 };
 
 use crate::device::DeviceArgs;
@@ -153,6 +153,9 @@ fn advance(scenario: &Scenario, jobs: Option<usize>, watch: &Watch) -> Result<Op
 fn finish(folder: &ExperimentFolder) -> Result<ExitCode> {
     let folder = folder.path();
     let found = Analysis::of(&[Study::open(folder)?], false, None)?;
+    if found.runs.iter().flat_map(|run| &run.arms).any(|arm| arm.strategy.queries) {
+        say!("+queries: {AT_WHOSE_EXPENSE}");
+    }
     for run in &found.runs {
         print(&format!("{}\n{}", run.summary(), run.table()))?;
     }

@@ -33,6 +33,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let picks = picks?;
     let stdout_taken = output.is_stdout();
     output.write(&rows(&picks, |i| selection.id(i), |j| selection.anchor_id(j)))?;
+    if args.selection.queries.is_some() {
+        say!("queries     {}", nextpair::scenario::AT_WHOSE_EXPENSE);
+    }
     let memory = (predicted, watch.peak());
     Summary::new(selection.strategy(), &picks, start.elapsed(), memory, &args.output.out)
         .print(args.output.json, stdout_taken)?;

@@ -14,6 +14,9 @@ pub(crate) struct Summary {
     strategy: &'static str,
     pool: usize,
     picks: usize,
+    /// Pool items that look like refused ones.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    left_out: Option<usize>,
     /// Smallest, median and largest threshold.
     thresholds: Option<[f64; 3]>,
     hard_negative_share: Option<f64>,
@@ -41,6 +44,7 @@ impl Summary {
             strategy: strategy.as_str(),
             pool: picks.pool,
             picks: picks.picks.len(),
+            left_out: picks.left_out,
             thresholds,
             hard_negative_share: picks.hard_negative_share(),
             picks_without_hit: picks.without_hit(),
@@ -64,6 +68,9 @@ impl Summary {
             return Ok(());
         }
         say!("picked      {} of {} by {}", self.picks, self.pool, self.strategy);
+        if let Some(left_out) = self.left_out {
+            say!("left out    {left_out} that look like what annotators skipped");
+        }
         if let Some([low, middle, high]) = self.thresholds {
             say!("thresholds  {low:.4} to {high:.4}, median {middle:.4}");
         }

@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 pub use answer_log::{AnswerLog, Appended};
-pub use answers::{Place, read_answers, read_placed_answers};
+pub use answers::{Place, read_answers, read_placed_answers, read_refused, standing};
 pub use export::{ExportFormat, export};
 pub use label_studio::{label_studio_config, write_label_studio};
 pub use sheet::{guarded, write_csv};

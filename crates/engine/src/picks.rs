@@ -7,8 +7,11 @@ use std::cmp::Ordering;
 pub struct Picks {
     /// The picked items, most wanted first.
     pub picks: Vec<Pick>,
-    /// Items in the pool.
+    /// Items in the pool that the strategy chose from.
     pub pool: usize,
+    /// Pool items that it could not choose, because they look like those that annotators refused.
+    /// `None` if nobody asked for that.
+    pub left_out: Option<usize>,
     /// Pool items with at least one hit, for strategies that look at hits.
     pub hard_negatives: Option<u64>,
     /// The thresholds of the anchors; empty for strategies without hits.
@@ -18,7 +21,15 @@ pub struct Picks {
 impl Picks {
     /// Picks of a strategy that does not look at hits.
     pub fn of(picks: Vec<Pick>, pool: usize) -> Self {
-        Picks { picks, pool, hard_negatives: None, thresholds: Vec::new() }
+        Picks { picks, pool, left_out: None, hard_negatives: None, thresholds: Vec::new() }
+    }
+
+    /// The same picks from a part of a pool, by their places in the whole: `kept` holds the places of
+    /// the part.
+    pub fn among(mut self, kept: &[u32], pool: usize) -> Self {
+        self.picks.iter_mut().for_each(|pick| pick.index = kept[pick.index as usize]);
+        self.left_out = Some(pool - kept.len());
+        self
     }
 
     /// Percentage of the pool with at least one hit (Table 4 of the paper).

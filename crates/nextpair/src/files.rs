@@ -105,6 +105,19 @@ impl Files {
         name_of(self.pair_ids(), index)
     }
 
+    /// The same files with some items of the pool alone.
+    pub(crate) fn only(&self, rows: &[u32]) -> Files {
+        let names = |ids: &Vec<String>| rows.iter().map(|&row| ids[row as usize].clone()).collect();
+        Files {
+            paths: self.paths.clone(),
+            pool: self.pool.view(rows.iter().map(|&row| row as usize)),
+            paired: self.paired.clone(),
+            anchors: self.anchors.clone(),
+            pool_ids: self.pool_ids.as_ref().map(names),
+            pair_ids: self.pair_ids.clone(),
+        }
+    }
+
     /// Fails if a file changed since it was opened.
     pub fn check_unchanged(&self) -> Result<(), Error> {
         let matrices = [&self.pool, &self.paired].into_iter().chain(&self.anchors);

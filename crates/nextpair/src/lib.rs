@@ -135,7 +135,7 @@
 //!     ) -> Result<Picks, engine::Error> {
 //!         let pick = |index| Pick { index, score: 0.0, hits: None, why: Vec::new() };
 //!         let picks = problem.items().take(budget).map(pick).collect();
-//!         Ok(Picks { picks, pool: problem.pool(), hard_negatives: None, thresholds: Vec::new() })
+//!         Ok(Picks { picks, pool: problem.pool(), left_out: None, hard_negatives: None, thresholds: Vec::new() })
 //!     }
 //! }
 //!

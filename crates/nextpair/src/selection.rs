@@ -1,11 +1,12 @@
 //! A selection on files: all that its parts must agree on.
 
+use std::collections::HashSet;
 use std::ops::Range;
 
 use nextpair_core::{Matrix, Progress};
 use nextpair_engine::{
     BagOfWords, ItemFeatures, Metric, Picks, Problem, ProblemBuilder, Settings, Shard, Size,
-    StrategyName, bag_of_words, mean_features, require_finite,
+    StrategyName, Usability, bag_of_words, mean_features, require_finite,
 };
 
 use crate::files::{POOL, paired_names};
@@ -27,6 +28,11 @@ pub struct Selection {
     pub features: ItemFeatures,
     /// How to find visual words, if features need them; the seed is that of the settings.
     pub words: BagOfWords,
+    /// Pool items that annotators refused. Neither they nor items that look like them are picked.
+    pub refused: Option<Vec<u32>>,
+    /// Embeddings of what people search for, on the side that the pool lacks, for strategies that
+    /// cover points.
+    pub queries: Option<Matrix>,
 }
 
 impl Selection {
@@ -40,6 +46,8 @@ impl Selection {
             settings: Settings::default(),
             features: ItemFeatures::default(),
             words: BagOfWords::default(),
+            refused: None,
+            queries: None,
         }
     }
 
@@ -62,15 +70,53 @@ impl Selection {
 
     /// Selects the picks.
     pub fn select(&self, progress: &dyn Progress) -> Result<Picks, Error> {
+        if let Some(refused) = &self.refused {
+            let kept = self.steady(|| self.usable(refused, progress))?;
+            let usable = Selection {
+                files: self.files.only(&kept),
+                settings: self.settings.clone(),
+                refused: None,
+                queries: self.queries.clone(),
+                ..*self
+            };
+            let pool = self.files.pool().rows() - refused.len();
+            return Ok(usable.select(progress)?.among(&kept, pool));
+        }
         let whole = 0..self.files.pool().rows() as u32;
         self.steady(|| {
             Ok(self.problem(whole, progress)?.select(self.strategy, self.budget, progress)?)
         })
     }
 
+    /// Returns the pool items to choose from, ascending, if annotators refused some.
+    fn usable(&self, refused: &[u32], progress: &dyn Progress) -> Result<Vec<u32>, Error> {
+        let (pool, paired) = (self.files.pool(), self.files.paired());
+        let one_each = |matrix: &Matrix| match matrix.locals() {
+            1 => Ok(matrix.clone()),
+            _ => mean_features(matrix, progress),
+        };
+        let (pool, paired) = (one_each(pool)?, one_each(paired)?);
+        let gone: HashSet<u32> = refused.iter().copied().collect();
+        let others: Vec<u32> = (0..pool.rows() as u32).filter(|row| !gone.contains(row)).collect();
+        let rows = |rows: &[u32]| pool.view(rows.iter().map(|&row| row as usize));
+        let (refused, seed) = (rows(refused), self.settings.seed);
+        let kept = Usability::choose_from(
+            &rows(&others),
+            (&paired, &refused),
+            self.budget,
+            seed,
+            progress,
+        )?;
+        Ok(kept.into_iter().map(|at| others[at as usize]).collect())
+    }
+
     /// Scores one shard of the pool; nothing is computed for the others.
     pub fn score(&self, shard: Shard, progress: &dyn Progress) -> Result<Part, Error> {
         self.strategy.check_shardable()?;
+        if self.refused.is_some() {
+            let what = "what annotators refused is learned from the whole pool, not from a shard";
+            return Err(Error::Files(what.to_owned()));
+        }
         let items = shard.items(self.files.pool().rows());
         let partial = self.steady(|| {
             Ok(self.problem(items, progress)?.score(&self.strategy, self.budget, progress)?)
@@ -112,7 +158,7 @@ impl Selection {
     /// Starts the problem, with similarities if the strategy needs them.
     fn compared(&self) -> Result<ProblemBuilder, Error> {
         let (side, pool) = (self.files.paths().pool_side, self.files.pool());
-        if !self.strategy.needs().matching {
+        if !self.strategy.needs().matching && self.queries.is_none() {
             return Ok(Problem::of_pool(pool.rows()));
         }
         let anchors = self
@@ -121,7 +167,11 @@ impl Selection {
             .ok_or(nextpair_engine::Error::NoSimilarity { strategy: self.strategy.as_str() })?;
         let (images, texts) = side.own_and_other(self.files.paired(), anchors);
         let problem = Problem::of_embeddings(images.clone(), texts.clone(), pool.clone(), side);
-        Ok(problem.metric(self.metric))
+        let problem = problem.metric(self.metric);
+        Ok(match &self.queries {
+            Some(queries) => problem.queries(queries.clone()),
+            None => problem,
+        })
     }
 
     /// Checks the numbers that nothing else reads: bad ones must not go unnoticed.

@@ -74,6 +74,10 @@ pub struct Experiment {
     /// The source of the vocabulary, if not the captions of train and dev.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vocabulary: Option<VocabularyOf>,
+    /// A file of what people search for, for strategies with `queries`: lines of text, or vectors like
+    /// the text features (`.npy`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queries: Option<PathBuf>,
     /// Minimum count of a word, for vocabularies that are not from a file.
     pub min_count: u64,
     /// Which items are train, dev and test.

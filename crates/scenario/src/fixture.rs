@@ -218,6 +218,7 @@ fn batch(arm: &Arm, number: usize) -> Batch {
         skipped: 0,
         wrong: 0,
         pool: 800 - 100 * number,
+        left_out: None,
         hard_negatives: matching.then(|| (500 - 110 * number) as u64),
         without_hit: matching.then_some(0),
         picks: "p".to_owned(),

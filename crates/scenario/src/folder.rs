@@ -5,6 +5,7 @@
 //!   experiment.toml        the resolved experiment, which can be run again as it is
 //!   experiment.json        version, machine, fingerprints of the dataset
 //!   world/                 the dataset with copies and junk, for experiments with a world
+//!   queries.txt, .npy      what people search for, for strategies that ask
 //!   vocabulary.json        the vocabulary, for models that read words
 //!   seed-0/vocabulary.json the same, if every seed has its own
 //!   rounds.jsonl           one line per finished round, sealed together with those before it
@@ -81,6 +82,11 @@ impl ExperimentFolder {
     /// Returns the path of the dataset of a world.
     pub fn world(&self) -> PathBuf {
         self.0.join("world")
+    }
+
+    /// Returns the path of the queries: texts, or vectors for models on text features.
+    pub fn queries(&self, texts: bool) -> PathBuf {
+        self.0.join(if texts { "queries.txt" } else { "queries.npy" })
     }
 
     /// Returns the path of the vocabulary.

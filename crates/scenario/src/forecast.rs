@@ -236,6 +236,7 @@ mod tests {
                 skipped: 0,
                 wrong: 0,
                 pool: 1000,
+                left_out: None,
                 hard_negatives: Some((1000.0 * share) as u64),
                 without_hit: Some(0),
                 answers: None,

@@ -64,8 +64,12 @@ pub struct Batch {
     pub skipped: usize,
     /// Number of pairs that a noisy annotator made wrong on purpose.
     pub wrong: usize,
-    /// Size of the pool.
+    /// Size of the pool that the strategy chose from.
     pub pool: usize,
+    /// Number of items that were left out of it because they look like refused ones, for strategies
+    /// with `usable`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left_out: Option<usize>,
     /// Number of pool items with at least one hit, for strategies that use hits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hard_negatives: Option<u64>,

@@ -8,6 +8,7 @@ mod fingerprints;
 mod lane;
 mod learn;
 mod people;
+mod queries;
 mod schedule;
 mod strategies;
 mod words;
@@ -21,7 +22,8 @@ use nextpair_models::{Corpus, Origin};
 use crate::folder::Journal;
 use crate::plan::Plan;
 use crate::{
-    Annotator, Experiment, ExperimentFolder, ExperimentManifest, ItemVectors, Options, Round,
+    Annotator, Experiment, ExperimentFolder, ExperimentManifest, ItemVectors, Options, Queries,
+    Round,
 };
 pub(crate) use create::{corpus_of, no_words};
 pub use people::Waiting;
@@ -39,6 +41,8 @@ pub struct Scenario {
     /// The readings of seeds with words or splits of their own.
     own: OwnReadings,
     plan: Plan,
+    /// What people search for, if strategies ask for it.
+    queries: Option<Queries>,
     /// Item vectors, shared by the lanes.
     vectors: ItemVectors,
     done: Mutex<Done>,

@@ -1,13 +1,15 @@
 //! Selection with a trained model, from pairs and a pool of its dataset.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use nextpair_data::dataset::Items;
 use nextpair_data::{Matrix, Progress, Side};
 use nextpair_engine::{
-    ItemFeatures, Picks, Problem, ProblemBuilder, Rule, Settings, StrategyName, group_labels,
+    FEWEST_REFUSED, ItemFeatures, Picks, Problem, ProblemBuilder, Queries, Rule, Settings,
+    Similarity, StrategyName, Usability, group_labels,
 };
-use nextpair_models::{Corpus, Encodings, Model, Pair};
+use nextpair_models::{Corpus, Encodings, Model, Pair, Texts};
 
 use crate::{Error, ItemVectors};
 
@@ -31,13 +33,42 @@ pub struct Selection<'a> {
     pub settings: &'a Settings,
     /// The kind of item vectors, for strategies based on distances.
     pub features: ItemFeatures,
+    /// Items, or captions, that annotators refused: nothing that looks like them is picked.
+    pub refused: Option<&'a [usize]>,
+    /// What people search for, for strategies that cover points of a pool of images.
+    pub queries: Option<&'a Texts>,
 }
 
 impl Selection<'_> {
     /// Picks `budget` items. Returns an error if the dataset changed meanwhile.
     pub fn select(&self, budget: usize, progress: &dyn Progress) -> Result<Picks, Error> {
-        self.corpus
-            .steady(|| Ok(self.problem(progress)?.select(self.strategy, budget, progress)?))
+        let Some(refused) = self.refused else {
+            return self
+                .corpus
+                .steady(|| Ok(self.problem(progress)?.select(self.strategy, budget, progress)?));
+        };
+        let kept = self.corpus.steady(|| self.usable(refused, budget, progress))?;
+        let pool: Vec<usize> = kept.iter().map(|&at| self.pool[at as usize]).collect();
+        let usable = Selection { pool: &pool, refused: None, ..*self };
+        Ok(usable.select(budget, progress)?.among(&kept, self.pool.len()))
+    }
+
+    /// Returns the places of the pool items that do not look like the refused ones, ascending.
+    fn usable(
+        &self,
+        refused: &[usize],
+        budget: usize,
+        progress: &dyn Progress,
+    ) -> Result<Vec<u32>, Error> {
+        if refused.len() < FEWEST_REFUSED {
+            return Ok((0..self.pool.len() as u32).collect());
+        }
+        let accepted = self.paired();
+        let (pool, accepted) =
+            self.vectors(ItemFeatures::Mean, (self.pool, &accepted), progress)?;
+        let (refused, _) = self.vectors(ItemFeatures::Mean, (refused, &refused[..1]), progress)?;
+        let (of, seed) = ((&accepted, &refused), self.settings.seed);
+        Ok(Usability::choose_from(&pool, of, budget, seed, progress)?)
     }
 
     /// Returns the problem with all inputs of the strategy. All encoding happens here.
@@ -54,6 +85,9 @@ impl Selection<'_> {
         if let Some((pool, paired)) = features {
             problem = problem.features(pool, paired);
         }
+        if let Some(queries) = self.queries {
+            problem = problem.query_similarities(self.asked(queries, progress)?);
+        }
         Ok(problem.settings(self.settings.clone()).build()?)
     }
 
@@ -65,6 +99,16 @@ impl Selection<'_> {
         let pool = self.model.similarity(self.side, &pool, &anchors)?;
         let paired = self.model.similarity(self.side, &rivals, &anchors)?;
         Ok(Problem::of_similarities(pool.into(), paired.into()))
+    }
+
+    /// Compares pool and paired items with what people search for.
+    fn asked(&self, queries: &Texts, progress: &dyn Progress) -> Result<Queries, Error> {
+        let queries = Encodings::of(&self.model.encode_texts(queries)?)?;
+        let against = |which: &[usize]| -> Result<Arc<dyn Similarity>, Error> {
+            let own = self.encode(self.side, which, progress)?;
+            Ok(self.model.similarity(self.side, &own, &queries)?.into())
+        };
+        Ok(Queries { pool: against(self.pool)?, paired: against(&self.paired())? })
     }
 
     /// Checks the features that the selection does not read: NaN or infinity must be an error for
@@ -121,27 +165,41 @@ impl Selection<'_> {
         Ok(self.encode(side, &distinct, progress)?.arranged(order))
     }
 
-    /// Returns one vector per pool item, and one per distinct half of the pairs on its side.
-    fn features(&self, progress: &dyn Progress) -> Result<(Matrix, Matrix), Error> {
+    /// Returns the distinct halves of the pairs on the side of the pool, ascending.
+    fn paired(&self) -> Vec<usize> {
         let mut paired: Vec<usize> = self.pairs.iter().map(|pair| half(pair, self.side)).collect();
         paired.sort_unstable();
         paired.dedup();
+        paired
+    }
+
+    /// Returns one vector per pool item, and one per distinct half of the pairs on its side.
+    fn features(&self, progress: &dyn Progress) -> Result<(Matrix, Matrix), Error> {
+        self.vectors(self.features, (self.pool, &self.paired()), progress)
+    }
+
+    /// Returns one vector for each of two lists of items, or of captions.
+    fn vectors(
+        &self,
+        kind: ItemFeatures,
+        (some, others): (&[usize], &[usize]),
+        progress: &dyn Progress,
+    ) -> Result<(Matrix, Matrix), Error> {
         let stored = match self.side {
             Side::Image => Some(self.corpus.image_features()),
             Side::Text => self.corpus.text_features(),
         };
         let Some(stored) = stored else {
-            if self.features == ItemFeatures::Bow {
+            if kind == ItemFeatures::Bow {
                 let what = "bow is for images; captions have the mean of their encoded words";
                 return Err(Error::setting("features", what));
             }
             let means = |which: &[usize]| -> Result<Matrix, Error> {
                 Ok(self.encode(Side::Text, which, progress)?.means()?)
             };
-            return Ok((means(self.pool)?, means(&paired)?));
+            return Ok((means(some)?, means(others)?));
         };
-        let which = (self.pool, &paired[..]);
-        self.vectors.of(stored, self.features, which, self.settings.seed, progress)
+        self.vectors.of(stored, kind, (some, others), self.settings.seed, progress)
     }
 }
 

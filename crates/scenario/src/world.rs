@@ -64,8 +64,11 @@ pub struct Rare {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum JunkKind {
-    /// One kind: every number is that of another item at the same place.
+    /// One kind: an item whose numbers changed their places, in the same way for all junk.
     #[default]
+    Permuted,
+    /// Every number is that of another item at the same place. Number by number such items look like
+    /// all others, so no straight cut tells them from images.
     Shuffled,
     /// Many kinds: two or three items, added or taken away, with parts of them exchanged. Around the
     /// mean of the items they lie on all sides alike.
@@ -88,7 +91,8 @@ impl World {
         }
         if self.junk > 0.0 {
             let kind = match &self.junk_kind {
-                JunkKind::Shuffled => "of one kind".to_owned(),
+                JunkKind::Permuted => "of one kind".to_owned(),
+                JunkKind::Shuffled => "shuffled".to_owned(),
                 JunkKind::Diverse => "of many kinds".to_owned(),
                 JunkKind::Dataset(path) => format!("from {}", path.display()),
             };

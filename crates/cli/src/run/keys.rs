@@ -59,6 +59,9 @@ pub(super) struct KeyArgs {
     /// start [default: those of train and dev]
     #[arg(long, value_name = "FILE|paired")]
     vocabulary: Option<PathBuf>,
+    /// +queries: what people search for, as lines of text, or vectors like the text features (.npy)
+    #[arg(long, value_name = "FILE")]
+    queries: Option<PathBuf>,
     /// A word that is not from a file was seen this often [default: 4]
     #[arg(long, value_name = "N")]
     min_count: Option<u64>,
@@ -167,6 +170,7 @@ impl KeyArgs {
             features: self.features.clone(),
             text_features: self.text_features.clone(),
             vocabulary: self.vocabulary.clone().map(VocabularyOf::from),
+            queries: self.queries.clone(),
             min_count: self.min_count,
             splits: self.splits.map(|name| match name {
                 SplitsName::Dataset => Splits::Dataset,

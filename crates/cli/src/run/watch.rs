@@ -134,9 +134,16 @@ impl Observer for Watch {
         let fill = batch.and_then(|batch| batch.without_hit).filter(|&count| count > 0);
         let fill = fill
             .map_or_else(String::new, |count| format!(", {} picks without a hit", grouped(count)));
+        let refused = batch.map(|batch| batch.skipped).filter(|&count| count > 0);
+        let refused = refused
+            .map_or_else(String::new, |count| format!(", {} without a caption", grouped(count)));
+        let left_out = batch.and_then(|batch| batch.left_out);
+        let left_out = left_out.map_or_else(String::new, |count| {
+            format!(", {} of the pool left out as unusable", grouped(count))
+        });
         self.bar.say(&format!(
             "seed {}  {strategy:<14}  round {}  {:>6} pairs  R@1 text {text:5.2} image {image:5.2}{others}  \
-             {seconds:6.1} s{hard}{fill}",
+             {seconds:6.1} s{hard}{fill}{refused}{left_out}",
             round.seed,
             round.round,
             grouped(round.pairs)

@@ -1,13 +1,16 @@
 //! A selection with a trained model. The pool is the part of the dataset that it was not trained
 //! on.
 
+use std::collections::HashSet;
 use std::path::Path;
 
 use anyhow::{Result, bail, ensure};
 use nextpair::data::Side;
+use nextpair::data::dataset::TextSource;
+use nextpair::encode::DatasetEncoders;
 use nextpair::engine::{self as engine, ItemFeatures, Picks, Progress, Settings, StrategyName};
-use nextpair::models::Pair;
-use nextpair::scenario::{Bow, ItemVectors, groups, pair_names, unpaired};
+use nextpair::models::{Pair, Texts};
+use nextpair::scenario::{Bow, ItemVectors, Unpaired, groups, pair_names, read_queries, unpaired};
 
 use crate::inputs::SelectionArgs;
 use crate::numbers::grouped;
@@ -27,6 +30,10 @@ pub(crate) struct Modelled {
     settings: Settings,
     features: ItemFeatures,
     bow: Bow,
+    /// Items of the dataset that annotators refused, in the form of the pool.
+    refused: Option<Vec<usize>>,
+    /// What people search for.
+    queries: Option<Texts>,
 }
 
 impl SelectionArgs {
@@ -36,14 +43,35 @@ impl SelectionArgs {
         let pairs = trained.folder.pairs(&trained.corpus)?;
         ensure!(!pairs.is_empty(), engine::Error::EmptyPaired);
         let (corpus, training) = (&trained.corpus, &trained.folder.spec().training);
-        let pool = unpaired(corpus, &pairs, self.pool_side, training.captions, training.seed);
+        let queries = match &self.queries {
+            Some(path) => Some(read_queries(path)?),
+            None => None,
+        };
+        self.check_queries()?;
+        let queries = match &queries {
+            Some(queries) => {
+                let encoders: &dyn TextSource = &DatasetEncoders;
+                let words = trained.folder.vocabulary();
+                Some(queries.texts(words, corpus, Some(encoders), self.device.device, &())?)
+            }
+            None => None,
+        };
+        let mut pool = unpaired(corpus, &pairs, self.pool_side, training.captions, training.seed);
+        let items = trained.dataset().items();
+        let refused = self.refused()?.map(|ids| {
+            let found = items.find(ids.iter().map(String::as_str));
+            let gone: HashSet<usize> = found.into_values().collect();
+            let (refused, others): (Vec<Unpaired>, Vec<Unpaired>) =
+                pool.iter().partition(|unpaired| gone.contains(&unpaired.item));
+            pool = others;
+            refused.into_iter().map(|unpaired| unpaired.own).collect::<Vec<usize>>()
+        });
         check_pool(pool.len(), self, dataset)?;
         let mut settings = self.settings(pairs.len())?;
         if settings.groups.is_none() {
             settings.groups = groups(trained.dataset().items(), &pairs)?;
         }
         self.check_rule(&settings, pairs.len())?;
-        let items = trained.dataset().items();
         Ok(Modelled {
             side: self.pool_side,
             ids: pool.iter().map(|unpaired| items.get(unpaired.item).id).collect(),
@@ -55,6 +83,8 @@ impl SelectionArgs {
             settings,
             features: self.features.into(),
             bow: self.bow()?,
+            refused,
+            queries,
             trained,
         })
     }
@@ -91,6 +121,8 @@ impl Modelled {
             strategy: self.strategy,
             settings: &self.settings,
             features: self.features,
+            refused: self.refused.as_deref(),
+            queries: self.queries.as_ref(),
         };
         Ok(selection.select(self.budget, progress)?)
     }

@@ -35,6 +35,9 @@ fn flags_that_ask_the_impossible() {
         ("--seed -1", "invalid value '-1' for '--seed <SEED>'"),
         ("--top-k -2", "invalid value '-2' for '--top-k <K>'"),
         ("--colour red", "unexpected argument '--colour'"),
+        ("--queries texts.npy", "--queries is for herding and novelty"),
+        ("--strategy herding --queries texts.npy --pool-side text", "is for pools of images"),
+        ("--usable nowhere.jsonl", "nowhere.jsonl"),
     ] {
         world.select_refused(flags, &[expected]);
     }

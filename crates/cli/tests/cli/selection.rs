@@ -274,3 +274,37 @@ fn core_set_takes_several_vectors_per_item() {
         assert_eq!(found, expected, "{features}");
     }
 }
+
+#[test]
+fn what_annotators_skipped_is_not_picked_again() {
+    let world = World::small();
+    world.write_lines("ids.txt", (0..40).map(|item| format!("i{item}")));
+    let skip = |item: usize| format!("{{\"id\":\"i{item}\",\"skip\":\"blurred\"}}");
+    world.write_lines("answers.jsonl", (0..12).map(skip).chain([skip(99)]));
+    world.select_refused("--usable answers.jsonl", &["the pool items have no ids; give --ids"]);
+    for strategy in ["random", "hard-negative", "herding"] {
+        let run =
+            world.select(&format!("--strategy {strategy} --ids ids.txt --usable answers.jsonl"));
+        assert!(run.stderr.contains("that look like what annotators skipped"), "{}", run.stderr);
+        for pick in world.picks("out/picks.jsonl") {
+            let index = pick["index"].as_u64().unwrap();
+            assert!(index >= 12, "{strategy}: {index}");
+            assert_eq!(pick["id"], format!("i{index}"));
+        }
+    }
+    let run = world.ask("score", "--ids ids.txt --usable answers.jsonl --shard 0/2 --out out/p");
+    assert!(run.code == Some(2) && run.stderr.contains("not from a shard"), "{}", run.stderr);
+}
+
+#[test]
+fn queries_change_what_is_covered() {
+    let world = World::small();
+    world.write("asked.npy", &files::npy(&world.texts.first(3), files::Numbers::F32));
+    for strategy in ["herding", "novelty"] {
+        world.select(&format!("--strategy {strategy}"));
+        let before = world.read("out/picks.jsonl");
+        let run = world.select(&format!("--strategy {strategy} --queries asked.npy"));
+        assert!(run.stderr.contains("at the expense of other queries"), "{}", run.stderr);
+        assert_ne!(world.read("out/picks.jsonl"), before, "{strategy}");
+    }
+}

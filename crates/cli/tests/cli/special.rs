@@ -55,6 +55,7 @@ const FILES: &[(&str, &str, &str)] = &[
     ("inspect vocab", "inspect ds --vocab {}", "json"),
     ("merge parts", "merge {} --out picks.jsonl", "safetensors"),
     ("run experiment", "run {} --out new", "toml"),
+    ("run queries", "run e.toml --queries {} --out new", "txt"),
     ("run vocabulary", "run e.toml --vocabulary {} --out new", "json"),
     ("search image", "search model ds --image {}", "png"),
     ("select paired_images", "select SELECT --pool world/pool.npy --paired-images {}", "npy"),
@@ -70,6 +71,10 @@ const FILES: &[(&str, &str, &str)] = &[
     ("select rival_indices", "select SELECT --pool world/pool.npy --rival-indices {}", "txt"),
     ("select groups", "select SELECT --pool world/pool.npy --groups {}", "txt"),
     ("select ids", "select SELECT --pool world/pool.npy --ids {}", "txt"),
+    ("select queries", "select SELECT --pool world/pool.npy --queries {}", "npy"),
+    ("score queries", "score SELECT --pool world/pool.npy --queries {} --shard 0/1", "npy"),
+    ("select usable", "select SELECT --pool world/pool.npy --usable {}", "jsonl"),
+    ("score usable", "score SELECT --pool world/pool.npy --usable {} --shard 0/1", "jsonl"),
     ("select paired_ids", "select SELECT --pool world/pool.npy --paired-ids {}", "txt"),
     (
         "score paired_images",

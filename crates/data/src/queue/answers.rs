@@ -5,6 +5,7 @@ mod label_studio;
 mod lines;
 mod sheet;
 
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 pub(super) use lines::parse;
@@ -43,6 +44,50 @@ pub fn read_placed_answers(
             Err(Error::format(path, what))
         }
     }
+}
+
+/// Reads the ids of the items that annotators skipped and nobody paired, in order of their first skip.
+pub fn read_refused(path: &Path, pool: Side) -> Result<Vec<String>, Error> {
+    let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default();
+    let placed = match extension.to_ascii_lowercase().as_str() {
+        "jsonl" => lines::read(path, pool)?,
+        "csv" => sheet::read(path, pool)?,
+        "json" if is_object(path)? => {
+            return Err(Error::format(path, "captions in COCO's layout say nothing of skips"));
+        }
+        "json" => label_studio::read(path, pool)?,
+        _ => {
+            let what = "answers are read from .jsonl, .csv and .json (an export of Label Studio)";
+            return Err(Error::format(path, what));
+        }
+    };
+    Ok(refused(placed.into_iter().map(|(_, answer)| answer).collect()))
+}
+
+/// Returns the ids of the items that were skipped and that no standing answer pairs.
+fn refused(answers: Vec<Answer>) -> Vec<String> {
+    let answers = standing(answers);
+    let is_skip = |answer: &&Answer| matches!(answer.said, Said::Skip(_));
+    let paired: HashSet<&str> =
+        answers.iter().filter(|answer| !is_skip(answer)).map(|answer| answer.id.as_str()).collect();
+    let mut seen = HashSet::new();
+    let skipped = answers.iter().filter(is_skip).map(|answer| answer.id.as_str());
+    skipped.filter(|id| !paired.contains(id) && seen.insert(*id)).map(str::to_owned).collect()
+}
+
+/// Returns the valid answers: a skip revokes earlier answers of the same person to the item.
+pub fn standing(answers: Vec<Answer>) -> Vec<Answer> {
+    let mut last_skip: HashMap<(&str, Option<&str>), usize> = HashMap::new();
+    for (at, answer) in answers.iter().enumerate() {
+        if matches!(answer.said, Said::Skip(_)) {
+            last_skip.insert((&answer.id, answer.annotator.as_deref()), at);
+        }
+    }
+    let stands = |(at, answer): &(usize, &Answer)| {
+        let skip = last_skip.get(&(answer.id.as_str(), answer.annotator.as_deref()));
+        skip.is_none_or(|skip| skip <= at)
+    };
+    answers.iter().enumerate().filter(stands).map(|(_, answer)| answer.clone()).collect()
 }
 
 /// The place of an answer in its file, counted from 1.

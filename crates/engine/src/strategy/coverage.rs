@@ -118,6 +118,7 @@ impl Sharded for Coverage {
         Ok(Picks {
             picks,
             pool: problem.pool(),
+            left_out: None,
             hard_negatives: whole.hard_negatives,
             thresholds: whole.thresholds,
         })

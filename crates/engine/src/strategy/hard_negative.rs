@@ -46,6 +46,7 @@ impl Sharded for HardNegative {
         Ok(Picks {
             picks,
             pool: problem.pool(),
+            left_out: None,
             hard_negatives: whole.hard_negatives,
             thresholds: whole.thresholds,
         })

@@ -63,6 +63,7 @@ impl Sharded for Hybrid {
         Ok(Picks {
             picks: chosen.into_iter().map(pick).collect(),
             pool: problem.pool(),
+            left_out: None,
             hard_negatives: whole.hard_negatives,
             thresholds: whole.thresholds,
         })

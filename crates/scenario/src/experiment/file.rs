@@ -53,6 +53,8 @@ pub struct ExperimentKeys {
     pub text_features: Option<String>,
     /// The source of the vocabulary.
     pub vocabulary: Option<VocabularyOf>,
+    /// A file of what people search for.
+    pub queries: Option<PathBuf>,
     /// Minimum count of a word.
     pub min_count: Option<u64>,
     /// Which items are train, dev and test.
@@ -83,6 +85,7 @@ impl ExperimentKeys {
             features: self.features.or(other.features),
             text_features: self.text_features.or(other.text_features),
             vocabulary: self.vocabulary.or(other.vocabulary),
+            queries: self.queries.or(other.queries),
             min_count: self.min_count.or(other.min_count),
             splits: self.splits.or(other.splits),
             bow: self.bow.or(other.bow),
@@ -279,6 +282,7 @@ mod tests {
             features: Some(number.to_string()),
             text_features: Some(number.to_string()),
             vocabulary: Some(VocabularyOf::File(format!("{number}").into())),
+            queries: Some(format!("{number}").into()),
             min_count: Some(number as u64),
             splits: Some(if number == 1 { Splits::Dataset } else { Splits::Redraw }),
             only: Some(vec![number.to_string()]),

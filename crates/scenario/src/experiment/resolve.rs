@@ -54,6 +54,7 @@ impl Experiment {
             features: keys.features,
             text_features: keys.text_features,
             vocabulary,
+            queries: keys.queries.map(|path| std::path::absolute(&path).unwrap_or(path)),
             min_count: keys.min_count.unwrap_or(DEFAULT_MIN_COUNT),
             splits: keys.splits.unwrap_or_default(),
             bow: keys.bow.unwrap_or_default(),
@@ -116,6 +117,7 @@ impl Experiment {
             let what = format!("{} takes text features, not words", self.model.name());
             return Err(Error::setting("vocabulary", what));
         }
+        self.check_queries()?;
         if let Some(world) = &self.world {
             world.check(self)?;
         }

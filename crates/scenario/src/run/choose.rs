@@ -34,6 +34,9 @@ pub(super) fn selection_seed(seed: u64, strategy: &Arm, round: usize) -> u64 {
 #[serde(deny_unknown_fields)]
 struct Facts {
     pool: usize,
+    /// Number of pool items that look like refused ones, for strategies with `usable`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    left_out: Option<usize>,
     hard_negatives: Option<u64>,
     without_hit: Option<usize>,
     phase: Option<Phase>,
@@ -48,6 +51,8 @@ pub(super) struct Choice<'a> {
     pub(super) pairs: &'a [Pair],
     /// Items that have left the pool.
     pub(super) gone: &'a [usize],
+    /// Those of them that came back without their other half.
+    pub(super) refused: &'a [usize],
 }
 
 impl Scenario {
@@ -86,6 +91,7 @@ impl Scenario {
             skipped: 0,
             wrong: 0,
             pool: facts.pool,
+            left_out: facts.left_out,
             hard_negatives: facts.hard_negatives,
             without_hit: facts.without_hit,
             picks: fingerprint(&bytes),
@@ -104,20 +110,25 @@ impl Scenario {
         clock: &mut Clock,
         observer: &dyn Observer,
     ) -> Result<(), Error> {
-        let &Choice { corpus, pairs, gone } = choice;
+        let &Choice { corpus, pairs, gone, refused } = choice;
         let last = place.round - 1;
         let before = Place { round: last, strategy: place.strategy.filter(|_| last > 0), ..place };
         let model = self.model(corpus, before, pairs, observer)?;
         let items = self.plan.pool(place.seed, gone);
-        let pool: Vec<usize> = match self.experiment.pool {
-            Side::Image => items.clone(),
-            Side::Text => {
-                items.iter().filter_map(|&item| self.text_of(corpus, item, place.seed)).collect()
+        let own = |items: &[usize]| -> Vec<usize> {
+            match self.experiment.pool {
+                Side::Image => items.to_vec(),
+                Side::Text => {
+                    let text = |&item: &usize| self.text_of(corpus, item, place.seed);
+                    items.iter().filter_map(text).collect()
+                }
             }
         };
+        let (pool, refused) = (own(&items), own(refused));
         let seed = selection_seed(place.seed, strategy, place.round);
         let groups = groups(corpus.dataset().items(), pairs)?;
         let settings = strategy.settings(pairs.len(), groups, seed);
+        let queries = self.queries_of(strategy, place.seed, observer)?;
         let selection = Selection {
             corpus,
             model: &model,
@@ -128,12 +139,15 @@ impl Scenario {
             strategy: strategy.strategy,
             settings: &settings,
             features: strategy.features,
+            refused: strategy.usable.then_some(&refused),
+            queries: queries.as_ref(),
         };
         let budget = self.plan.budget(place.round);
         let progress = Within::new(observer, place.to_string(), &[]);
         let picks = clock.time("selection", || selection.select(budget, &progress))?;
         let facts = Facts {
             pool: picks.pool,
+            left_out: picks.left_out,
             hard_negatives: picks.hard_negatives,
             without_hit: picks.without_hit(),
             phase: clock.last().cloned(),

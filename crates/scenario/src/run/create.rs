@@ -76,6 +76,7 @@ impl Scenario {
             vocabulary.write(&path)?;
             scenario.manifest.files.insert(WORDS.to_owned(), file_fingerprint(&path)?);
         }
+        scenario.keep_queries(progress)?;
         let settings = settings_fingerprint(&scenario.experiment)?;
         scenario.manifest.files.insert(SETTINGS.to_owned(), settings);
         scenario.experiment.write(&scenario.folder.experiment())?;
@@ -134,6 +135,7 @@ impl Scenario {
             let what = "other features than those the experiment was made with";
             return Err(Error::file(scenario.corpus.dataset().folder(), what));
         }
+        scenario.read_kept_queries()?;
         scenario.check_finished()?;
         // A finished experiment has nothing left to mix.
         if scenario.work_left() > 0 {
@@ -175,6 +177,7 @@ impl Scenario {
             vocabulary,
             own,
             plan,
+            queries: None,
             vectors,
             done,
             shared: Mutex::new(()),
@@ -233,7 +236,8 @@ fn refuse_strangers(path: &Path) -> Result<(), Error> {
     for entry in fs::read_dir(path).map_err(io)? {
         let name = entry.map_err(io)?.file_name();
         let name = name.to_string_lossy();
-        let ours = ["experiment.toml", WORDS, "rounds.jsonl", "world"];
+        let ours =
+            ["experiment.toml", WORDS, "rounds.jsonl", "world", "queries.txt", "queries.npy"];
         if !ours.contains(&&*name) && !name.starts_with('.') {
             let what = format!("holds {name}, which is not of an experiment; name a new folder");
             return Err(Error::file(path, what));

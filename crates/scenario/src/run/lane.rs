@@ -22,6 +22,8 @@ pub(super) struct Known {
     pub(super) corpus: Option<Corpus>,
     /// Items that left the pool: initial pairs and picks.
     pub(super) gone: Vec<usize>,
+    /// Picks that came back without their other half.
+    pub(super) refused: Vec<usize>,
     /// Number of paired items among them.
     pub(super) paired: usize,
     /// Their pairs.
@@ -67,7 +69,15 @@ impl Scenario {
     pub(super) fn start(&self, seed: u64) -> Known {
         let gone = self.plan.start(seed);
         let pairs = oracle(&self.corpus, &gone, self.experiment.training.captions, seed).pairs;
-        Known { corpus: None, paired: gone.len(), gone, pairs, answers: Vec::new(), captions: None }
+        Known {
+            corpus: None,
+            paired: gone.len(),
+            gone,
+            refused: Vec::new(),
+            pairs,
+            answers: Vec::new(),
+            captions: None,
+        }
     }
 
     /// Runs all rounds of a strategy after round 0. Calls `stop` before each of them. Returns early
@@ -88,7 +98,8 @@ impl Scenario {
             let mut clock = Clock::start();
             let place = Place { seed, strategy: Some(strategy), round };
             let corpus = known.corpus.as_ref().unwrap_or(own);
-            let choice = Choice { corpus, pairs: &known.pairs, gone: &known.gone };
+            let Known { pairs, gone, refused, .. } = &known;
+            let choice = Choice { corpus, pairs, gone, refused };
             let (tasks, mut batch, picked_by) =
                 self.choose(place, strategy, &choice, &mut clock, observer)?;
             let picked = self.items_of(&tasks, seed, &self.folder.picks(seed, strategy, round))?;
@@ -105,10 +116,12 @@ impl Scenario {
                 _ => {
                     let can = self.plan.captionable(seed);
                     let can = |item: &usize| can.binary_search(item).is_ok();
-                    let captioned: Vec<usize> = picked.iter().copied().filter(can).collect();
+                    let (captioned, refused): (Vec<usize>, Vec<usize>) =
+                        picked.iter().copied().partition(can);
                     let annotated = self.simulated(&captioned, seed);
                     batch.wrong = annotated.wrong;
-                    batch.skipped = picked.len() - captioned.len();
+                    batch.skipped = refused.len();
+                    known.refused.extend(refused);
                     known.paired += captioned.len();
                     known.pairs.extend(annotated.pairs);
                 }

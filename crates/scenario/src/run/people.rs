@@ -64,7 +64,8 @@ impl Scenario {
         self.put_queue_away(&closed, tasks)?;
         let print = self.check_kept(place, &closed, |batch| batch.answers.as_deref())?;
         batch.answers = Some(print);
-        let said = standing(read_answers(&closed, self.experiment.pool, self.corpus.dataset())?);
+        let said =
+            queue::standing(read_answers(&closed, self.experiment.pool, self.corpus.dataset())?);
         known.answers.extend(said.iter().cloned());
         let path = self.folder.captions(place.seed, strategy, place.round);
         let progress = Within::new(observer, place.to_string(), &[]);
@@ -86,6 +87,7 @@ impl Scenario {
             let text = text.map(|caption| words_of(&larger, caption));
             let pairs = pairs_of(&larger, (item, text), about, &by_image);
             known.paired += usize::from(!pairs.is_empty());
+            known.refused.extend(pairs.is_empty().then_some(item));
             known.pairs.extend(pairs);
         }
         batch.skipped = picked.len() - (known.paired - before);
@@ -151,21 +153,6 @@ impl Scenario {
         }
         Ok(())
     }
-}
-
-/// Returns the valid answers: a skip revokes earlier answers of the same person to the item.
-fn standing(answers: Vec<Answer>) -> Vec<Answer> {
-    let mut last_skip: HashMap<(&str, Option<&str>), usize> = HashMap::new();
-    for (at, answer) in answers.iter().enumerate() {
-        if matches!(answer.said, Said::Skip(_)) {
-            last_skip.insert((&answer.id, answer.annotator.as_deref()), at);
-        }
-    }
-    let stands = |(at, answer): &(usize, &Answer)| {
-        let skip = last_skip.get(&(answer.id.as_str(), answer.annotator.as_deref()));
-        skip.is_none_or(|skip| skip <= at)
-    };
-    answers.iter().enumerate().filter(stands).map(|(_, answer)| answer.clone()).collect()
 }
 
 /// Returns the pairs from answers about an item or its text.

@@ -51,9 +51,9 @@ pub(crate) fn make(
     );
     let added = added(corpus, &layout);
     // The features are read while the rows are made.
-    Ok(corpus.steady(|| {
+    corpus.steady(|| {
         dataset.extended(out, (SETTINGS, &about), &added, &images, progress).map_err(Error::from)
-    })?)
+    })
 }
 
 /// Returns the copies, then the junk.

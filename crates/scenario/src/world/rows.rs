@@ -10,6 +10,7 @@ use super::{JunkKind, World};
 const NOISE: u64 = 4;
 const PARTS: u64 = 5;
 const SAMPLED: u64 = 6;
+const PLACES: u64 = 8;
 
 /// Items that deviations and shuffled junk are made of: at most so many, and so many numbers.
 const ITEMS: usize = 2000;
@@ -26,9 +27,11 @@ pub(super) struct Rows<'a> {
     noise: Vec<f64>,
     /// Rows of a sample of the items.
     sample: Vec<usize>,
-    /// Their numbers, and their mean by place. Empty if there is no junk that needs them.
+    /// Their numbers, and their mean by place.
     numbers: Vec<f32>,
     mean: Vec<f64>,
+    /// The place that each dimension of permuted junk comes from.
+    places: Vec<usize>,
     kind: &'a JunkKind,
     /// Rows of another dataset, in the order of the junk.
     others: Option<(Matrix, Vec<usize>)>,
@@ -67,6 +70,7 @@ impl<'a> Rows<'a> {
             sample,
             numbers,
             mean,
+            places: shuffled_places(matrix.dim()),
             kind: &world.junk_kind,
             others,
         }
@@ -90,9 +94,18 @@ impl<'a> Rows<'a> {
                         matrix.read_f64(rows[junk], out)
                     }
                     (JunkKind::Diverse, _) => self.diverse(&mut draws, out),
-                    _ => self.shuffled(&mut draws, out),
+                    (JunkKind::Shuffled, _) => self.shuffled(&mut draws, out),
+                    _ => self.permuted(&mut draws, out),
                 }
             }
+        }
+    }
+
+    fn permuted(&self, draws: &mut Draws, out: &mut [f64]) {
+        let item = draws.below(self.sample.len()) * out.len();
+        let (values, dim) = (&self.numbers[item..item + out.len()], self.places.len());
+        for (place, value) in out.iter_mut().enumerate() {
+            *value = f64::from(values[place / dim * dim + self.places[place % dim]]);
         }
     }
 
@@ -130,6 +143,14 @@ impl<'a> Rows<'a> {
             *value = self.mean[place] + sum[region + from];
         }
     }
+}
+
+/// Returns the places of permuted junk, the same ones for all of it.
+fn shuffled_places(dim: usize) -> Vec<usize> {
+    let mut order: Vec<(u64, usize)> =
+        (0..dim).map(|place| (draw::draw_of(SEED, PLACES, place as u64), place)).collect();
+    order.sort_unstable();
+    order.into_iter().map(|(_, place)| place).collect()
 }
 
 /// Returns the standard deviation of every dimension.

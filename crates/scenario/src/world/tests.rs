@@ -158,7 +158,9 @@ fn the_same_settings_make_the_same_bytes() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("ds");
     scenes(&data);
-    for kind in [JunkKind::Shuffled, JunkKind::Diverse, JunkKind::Dataset(data.clone())] {
+    for kind in
+        [JunkKind::Permuted, JunkKind::Shuffled, JunkKind::Diverse, JunkKind::Dataset(data.clone())]
+    {
         let junk_kind = kind.clone();
         let experiment = || {
             let junk = if matches!(kind, JunkKind::Dataset(_)) { 0.1 } else { 0.3 };
@@ -209,6 +211,45 @@ fn a_seed_never_trains_on_copies_of_what_it_is_tested_on() {
         assert!(start.iter().all(|&item| items.split_of(item) != Some(JUNK)));
     }
     assert!(sizes.len() > 1, "seeds have other sources in train");
+}
+
+#[test]
+fn usable_items_are_told_from_junk_by_what_was_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let (data, path) = (folder.path().join("ds"), folder.path().join("e"));
+    scenes(&data);
+    let names = ["random", "random+usable"].map(str::to_owned);
+    let keys = ExperimentKeys {
+        strategies: Some(names.into()),
+        budget: Some(Amount::Count(30)),
+        rounds: Some(3),
+        ..keys(&data, World { junk: 0.5, ..World::default() })
+    };
+    let experiment = resolve(keys).unwrap();
+    let scenario = Scenario::create(&path, experiment, &Options::default(), &()).unwrap();
+    scenario.run(1, &()).unwrap();
+    let refused = |arm: &str, from: usize| -> usize {
+        let arm = arm.parse().ok();
+        let of_arm = |round: &&crate::Round| round.strategy == arm && round.round >= from;
+        let rounds = scenario.rounds();
+        let batches = rounds.iter().filter(of_arm).filter_map(|round| round.batch.as_ref());
+        batches.map(|batch| batch.skipped).sum()
+    };
+    // Nobody has refused anything before the first batch.
+    assert_eq!(
+        refused("random", 1) - refused("random", 2),
+        refused("random+usable", 1) - refused("random+usable", 2)
+    );
+    let (blind, seeing) = (refused("random", 2), refused("random+usable", 2));
+    assert!(2 * seeing < blind, "{seeing} and {blind}");
+    let left_out: Vec<Option<usize>> = scenario
+        .rounds()
+        .iter()
+        .filter(|round| round.strategy.is_some_and(|arm| arm.usable))
+        .map(|round| round.batch.as_ref().unwrap().left_out)
+        .collect();
+    assert_eq!(left_out[0], Some(0));
+    assert!(left_out[1] > Some(10), "{left_out:?}");
 }
 
 #[test]
