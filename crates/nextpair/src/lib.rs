@@ -133,7 +133,7 @@
 //!         budget: usize,
 //!         _: &dyn Progress,
 //!     ) -> Result<Picks, engine::Error> {
-//!         let pick = |index| Pick { index, score: 0.0, hits: None, why: Vec::new() };
+//!         let pick = |index| Pick { index, score: 0.0, hits: None, why: Vec::new(), facts: Vec::new() };
 //!         let picks = problem.items().take(budget).map(pick).collect();
 //!         Ok(Picks { picks, pool: problem.pool(), left_out: None, hard_negatives: None, thresholds: Vec::new() })
 //!     }
