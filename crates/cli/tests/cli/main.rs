@@ -13,6 +13,7 @@ mod not_finite;
 mod outputs;
 mod quickstart;
 mod refusals;
+mod rehearse;
 mod reports;
 mod scenario;
 mod search;

@@ -90,11 +90,19 @@ fn world() -> World {
     world
 }
 
+/// Strategies whose whole output has a plain version. The engine's own tests hold the others to one.
+const REFERENCED: [StrategyName; 4] = [
+    StrategyName::HardNegative,
+    StrategyName::CoreSet,
+    StrategyName::Coverage,
+    StrategyName::Hybrid,
+];
+
 #[test]
 fn picks_scores_and_reasons_are_those_of_the_reference() {
     let world = world();
     for text_pool in [false, true] {
-        for &strategy in StrategyName::ALL.iter().filter(|&&s| s != StrategyName::Random) {
+        for strategy in REFERENCED {
             for (flags, asked) in cases() {
                 let asked = Asked { strategy, text_pool, ..asked };
                 let side = if text_pool { "text" } else { "image" };
@@ -155,7 +163,7 @@ fn threads_do_not_change_a_byte() {
             })
             .collect();
         assert!(outputs.windows(2).all(|pair| pair[0] == pair[1]), "{strategy}");
-        if strategy != StrategyName::Random {
+        if REFERENCED.contains(&strategy) {
             let asked = Asked { strategy, budget: 60, ..Asked::usual() };
             assert_eq!(world.picks("out/picks.jsonl"), world.expected(&asked), "{strategy}");
         }

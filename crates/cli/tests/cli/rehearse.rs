@@ -1,0 +1,129 @@
+//! Rehearsals: what they find, refuse and resume.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::scenario::Lab;
+
+const SETTINGS: &str = r#"[model]
+architecture = "vse"
+dim = 8
+word_dim = 8
+
+[training]
+epochs = 2
+batch = 8
+rate = 2e-3
+"#;
+
+const REHEARSE: &str = "rehearse ds --config s.toml --budget 20 --seeds 4 --strategies herding,margin";
+
+fn lab() -> Lab {
+    let lab = Lab::new(120);
+    lab.write("s.toml", SETTINGS);
+    lab
+}
+
+fn advice(lab: &Lab, folder: &str) -> Value {
+    serde_json::from_slice(&fs::read(lab.path(&format!("{folder}/rehearsal.json"))).unwrap()).unwrap()
+}
+
+#[test]
+fn every_strategy_buys_on_paper_with_two_starts() {
+    let lab = lab();
+    let run = lab.succeeds(&format!("{REHEARSE} --price 0.5"));
+    let found = advice(&lab, "rehearsal");
+    // 96 training items: 24 and 48 at first, batches of 20 / 96 of that.
+    let scales = found["scales"].as_array().unwrap();
+    let sizes = |scale: &Value| (scale["start"].clone(), scale["bought"].clone());
+    assert_eq!(sizes(&scales[0]), (24.into(), 5.into()));
+    assert_eq!(sizes(&scales[1]), (48.into(), 10.into()));
+    for scale in scales {
+        let names: Vec<&str> = (scale["strategies"].as_array().unwrap().iter())
+            .map(|found| found["strategy"].as_str().unwrap())
+            .collect();
+        assert_eq!(names, ["random", "random-2", "herding", "margin"]);
+    }
+    assert_eq!((&found["paired"], &found["budget"]), (&96.into(), &20.into()));
+    assert!(run.stdout.contains("null control") && run.stdout.contains("start of 48"), "{}", run.stdout);
+    let page = fs::read_to_string(lab.path("rehearsal/rehearsal.html")).unwrap();
+    assert!(page.contains("Synthetic") && page.contains("herding"), "{page}");
+    // Done before: nothing is trained again, and the answer is the same.
+    let again = lab.succeeds(&format!("{REHEARSE} --price 0.5"));
+    assert_eq!(again.stdout, run.stdout);
+}
+
+#[test]
+fn killed_and_resumed_it_says_the_same() {
+    let lab = lab();
+    lab.succeeds(&format!("{REHEARSE} --out whole"));
+    let began = Instant::now();
+    let mut kills = 0;
+    loop {
+        let mut child = lab.start(&format!("{REHEARSE} --out killed"));
+        let until = Instant::now() + Duration::from_millis(150 + 200 * kills);
+        while Instant::now() < until && child.try_wait().unwrap().is_none() {
+            std::thread::yield_now();
+        }
+        if let Some(status) = child.try_wait().unwrap() {
+            assert!(status.success());
+            break;
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        kills += 1;
+        assert!(began.elapsed() < Duration::from_secs(120));
+    }
+    assert!(kills > 0);
+    assert_eq!(advice(&lab, "killed"), advice(&lab, "whole"));
+}
+
+#[test]
+fn what_cannot_be_rehearsed_is_refused() {
+    let lab = lab();
+    lab.write("few.txt", "scene-00000\nscene-00001\n");
+    lab.write("no.txt", "nothing\n");
+    for (words, says) in [
+        ("--strategies random", "compares others with random"),
+        ("--strategies random,random-2", "compares others with random"),
+        ("--strategies novel", "no strategy 'novel'"),
+        ("--seeds 3", "seeds: 3 seeds; at least 4 are needed"),
+        ("--budget 0", "budget: is 0"),
+        ("--paired few.txt", "2 training items are paired; a rehearsal hides most of them"),
+        ("--model bert", "bert is neither the folder of a model nor one of"),
+        ("--jobs 0", "--jobs is 0"),
+    ] {
+        let flag = words.split(' ').next().unwrap();
+        let usual = "rehearse ds --config s.toml --budget 20 --seeds 4 --strategies herding --out x";
+        let usual: Vec<&str> = usual.split(' ').collect();
+        let at = usual.iter().position(|word| *word == flag);
+        let mut line = usual.clone();
+        if let Some(at) = at {
+            line.drain(at..at + 2);
+        }
+        lab.refused(&format!("{} {words}", line.join(" ")), says);
+    }
+    lab.refused("rehearse ds --budget 20", "give --model, or --config");
+    // Without dev there is nothing to test on.
+    let items = fs::read_to_string(lab.path("ds/items.jsonl")).unwrap();
+    lab.write("ds/items.jsonl", &items.replace("\"dev\"", "\"other\""));
+    lab.refused(&format!("{REHEARSE} --out y"), "there is no split dev");
+}
+
+#[test]
+fn a_run_takes_what_its_rehearsal_finds() {
+    let lab = Lab::new(200);
+    let words = "run e.toml --strategies auto --initial 0.6 --rounds 1 --out run";
+    let run = lab.succeeds(words);
+    assert!(run.stderr.contains("auto: "), "{}", run.stderr);
+    let found = advice(&lab, "run");
+    assert_eq!(found["paired"], 96);
+    let lines = fs::read_to_string(lab.path("run/rounds.jsonl")).unwrap();
+    assert!(lines.contains("\"random\""));
+    // Resumed, it keeps what was chosen.
+    let again = lab.succeeds(&format!("{words} --resume"));
+    assert!(!again.stderr.contains("auto: "), "{}", again.stderr);
+    lab.refused("run e.toml --strategies auto,random --out y", "auto stands alone");
+}
