@@ -113,6 +113,9 @@ impl Points {
     }
 }
 
+/// The row of a sampled item in a matrix, if it is from there.
+type Own<'a> = dyn Fn(u32) -> Option<u32> + Sync + 'a;
+
 /// The median squared distance of sampled items to their nearest other item.
 fn nearest_others(
     (pool, paired): (&Centred, &Centred),
@@ -128,9 +131,7 @@ fn nearest_others(
         |column: u32| (column as usize).checked_sub(of_pool).map(|at| drawn.paired[at]);
     progress.start("neighbours", (pool.len() + paired.len()) as u64 * columns.len() as u64);
     let mut nearest = vec![f64::NEG_INFINITY; sample.len()];
-    let sides: [(&Centred, &(dyn Fn(u32) -> Option<u32> + Sync)); 2] =
-        [(pool, &own_in_pool), (paired, &own_in_paired)];
-    for (side, own) in sides {
+    for (side, own) in [(pool, &own_in_pool as &Own), (paired, &own_in_paired)] {
         unless_stopped(progress)?;
         let rows: Vec<u32> = (0..side.len() as u32).collect();
         let field = Field { rows: &rows, group_of_row: &|row| row, barred: own };

@@ -18,7 +18,8 @@ batch = 8
 rate = 2e-3
 "#;
 
-const REHEARSE: &str = "rehearse ds --config s.toml --budget 20 --seeds 4 --strategies herding,margin";
+const REHEARSE: &str =
+    "rehearse ds --config s.toml --budget 20 --seeds 4 --strategies herding,margin";
 
 fn lab() -> Lab {
     let lab = Lab::new(120);
@@ -27,7 +28,8 @@ fn lab() -> Lab {
 }
 
 fn advice(lab: &Lab, folder: &str) -> Value {
-    serde_json::from_slice(&fs::read(lab.path(&format!("{folder}/rehearsal.json"))).unwrap()).unwrap()
+    serde_json::from_slice(&fs::read(lab.path(&format!("{folder}/rehearsal.json"))).unwrap())
+        .unwrap()
 }
 
 #[test]
@@ -47,7 +49,11 @@ fn every_strategy_buys_on_paper_with_two_starts() {
         assert_eq!(names, ["random", "random-2", "herding", "margin"]);
     }
     assert_eq!((&found["paired"], &found["budget"]), (&96.into(), &20.into()));
-    assert!(run.stdout.contains("null control") && run.stdout.contains("start of 48"), "{}", run.stdout);
+    assert!(
+        run.stdout.contains("null control") && run.stdout.contains("start of 48"),
+        "{}",
+        run.stdout
+    );
     let page = fs::read_to_string(lab.path("rehearsal/rehearsal.html")).unwrap();
     assert!(page.contains("Synthetic") && page.contains("herding"), "{page}");
     // Done before: nothing is trained again, and the answer is the same.
@@ -96,7 +102,8 @@ fn what_cannot_be_rehearsed_is_refused() {
         ("--jobs 0", "--jobs is 0"),
     ] {
         let flag = words.split(' ').next().unwrap();
-        let usual = "rehearse ds --config s.toml --budget 20 --seeds 4 --strategies herding --out x";
+        let usual =
+            "rehearse ds --config s.toml --budget 20 --seeds 4 --strategies herding --out x";
         let usual: Vec<&str> = usual.split(' ').collect();
         let at = usual.iter().position(|word| *word == flag);
         let mut line = usual.clone();
