@@ -157,22 +157,28 @@ fn write_jsonl(out: &mut impl Write, rows: &[Row]) -> io::Result<()> {
 }
 
 fn write_csv(out: &mut impl Write, rows: &[Row]) -> Result<()> {
-    writeln!(out, "rank,index,id,score,hits,why,facts")?;
+    let facts = has_facts(rows);
+    writeln!(out, "rank,index,id,score,hits,why{}", if facts { ",facts" } else { "" })?;
     for row in rows {
         let hits = row.hits.map(|hits| hits.to_string()).unwrap_or_default();
         // Ids come from anywhere, and spreadsheets run formulas: guard against them.
         let (id, why) = (queue::guarded(&row.id), serde_json::to_string(&row.why)?);
         let (id, why) = (csv_cell(&id), csv_cell(&why));
-        let facts = match row.facts.is_empty() {
-            true => String::new(),
-            false => serde_json::to_string(&row.facts)?,
-        };
-        let facts = csv_cell(&facts);
-        writeln!(out, "{},{},{id},{},{hits},{why},{facts}", row.rank, row.index, row.score)?;
+        write!(out, "{},{},{id},{},{hits},{why}", row.rank, row.index, row.score)?;
+        match facts {
+            true => writeln!(out, ",{}", csv_cell(&serde_json::to_string(&row.facts)?))?,
+            false => writeln!(out)?,
+        }
     }
     Ok(())
 }
 
+/// Whether the picks have facts, which are a column of their own then.
+fn has_facts(rows: &[Row]) -> bool {
+    rows.iter().any(|row| !row.facts.is_empty())
+}
+
+/// The columns, without the end.
 const SCHEMA: &str = "message picks {
     required int64 rank;
     required int64 index;
@@ -190,11 +196,12 @@ const SCHEMA: &str = "message picks {
             }
         }
     }
-    optional binary facts (JSON);
-}";
+";
 
 fn write_parquet(out: &mut (impl Write + Send), rows: &[Row]) -> Result<()> {
-    let schema = Arc::new(parse_message_type(SCHEMA)?);
+    let facts = has_facts(rows);
+    let last = if facts { "required binary facts (JSON); }" } else { "}" };
+    let schema = Arc::new(parse_message_type(&format!("{SCHEMA}{last}"))?);
     let properties = Arc::new(WriterProperties::builder().build());
     let mut file = SerializedFileWriter::new(out, schema, properties)?;
     let mut group = file.next_row_group()?;
@@ -227,12 +234,12 @@ fn write_parquet(out: &mut (impl Write + Send), rows: &[Row]) -> Result<()> {
         let values: Vec<f64> = reasons().map(value).collect();
         column::<DoubleType, _>(&mut group, &values, defined, repeated)?;
     }
-    let facts = rows.iter().filter(|row| !row.facts.is_empty());
-    let facts: Result<Vec<String>, _> =
-        facts.map(|row| serde_json::to_string(&row.facts)).collect();
-    let facts: Vec<ByteArray> = facts?.iter().map(|text| text.as_str().into()).collect();
-    let present: Vec<i16> = rows.iter().map(|row| i16::from(!row.facts.is_empty())).collect();
-    column::<ByteArrayType, _>(&mut group, &facts, Some(&present), None)?;
+    if facts {
+        let texts: Result<Vec<String>, _> =
+            rows.iter().map(|row| serde_json::to_string(&row.facts)).collect();
+        let texts: Vec<ByteArray> = texts?.iter().map(|text| text.as_str().into()).collect();
+        column::<ByteArrayType, _>(&mut group, &texts, None, None)?;
+    }
     group.close()?;
     file.close()?;
     Ok(())

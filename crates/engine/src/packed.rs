@@ -17,6 +17,8 @@ pub(crate) struct Packed {
 const LANES: usize = 16;
 /// Rows multiplied with a group at once.
 pub(crate) const ROWS: usize = 4;
+/// Rows that share a pass over the groups.
+const BLOCK: usize = 64;
 
 impl Packed {
     /// Packs `count` vectors; `read` writes one of them.
@@ -41,17 +43,22 @@ impl Packed {
     /// vectors to `out`, row by row.
     pub(crate) fn products(&self, rows: &[f64], out: &mut [f64]) {
         let (dim, count) = (self.dim, self.count);
-        let mut interleaved = vec![0.0; dim * ROWS];
-        for (rows, out) in rows.chunks(ROWS * dim).zip(out.chunks_mut(ROWS * count)) {
+        let mut interleaved = vec![0.0; dim * BLOCK.min((rows.len() / dim).next_multiple_of(ROWS))];
+        for (rows, out) in rows.chunks(BLOCK * dim).zip(out.chunks_mut(BLOCK * count)) {
             for (at, row) in rows.chunks_exact(dim).enumerate() {
-                let places = interleaved.iter_mut().skip(at).step_by(ROWS);
+                let four = &mut interleaved[at / ROWS * ROWS * dim..][..ROWS * dim];
+                let places = four.iter_mut().skip(at % ROWS).step_by(ROWS);
                 places.zip(row).for_each(|(place, value)| *place = *value);
             }
+            // A group stays in cache while all rows of the block pass by.
             for (group, packed) in self.values.chunks_exact(LANES * dim).enumerate() {
-                let sums = multiply(&interleaved, packed);
                 let lanes = group * LANES..count.min((group + 1) * LANES);
-                for (out, sums) in out.chunks_exact_mut(count).zip(&sums) {
-                    out[lanes.clone()].copy_from_slice(&sums[..lanes.len()]);
+                let fours = interleaved.chunks_exact(ROWS * dim);
+                for (four, out) in fours.zip(out.chunks_mut(ROWS * count)) {
+                    let sums = multiply(four, packed);
+                    for (out, sums) in out.chunks_exact_mut(count).zip(&sums) {
+                        out[lanes.clone()].copy_from_slice(&sums[..lanes.len()]);
+                    }
                 }
             }
         }
@@ -83,7 +90,7 @@ mod tests {
     #[test]
     fn products_have_the_bits_of_the_plain_loop() {
         let mut draws = Draws::new(1);
-        for (rows, columns, dim) in [(1, 1, 1), (3, 17, 5), (9, 40, 33), (4, 16, 8)] {
+        for (rows, columns, dim) in [(1, 1, 1), (3, 17, 5), (9, 40, 33), (4, 16, 8), (131, 18, 3)] {
             let mut values =
                 |count: usize| -> Vec<f64> { (0..count * dim).map(|_| draws.normal()).collect() };
             let (x, y) = (values(rows), values(columns));

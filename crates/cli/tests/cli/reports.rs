@@ -68,11 +68,18 @@ fn the_summary_is_machine_readable() {
 #[test]
 fn picks_without_a_hit_are_mentioned() {
     let world = World::small();
-    let run = world.select("--max-score -2");
-    assert!(run.stderr.contains("no hit      9 picks fill the budget without one"));
-    let indices: Vec<Value> =
-        world.picks("out/picks.jsonl").iter().map(|pick| pick["index"].clone()).collect();
-    assert_eq!(indices, (0..9).map(Value::from).collect::<Vec<_>>(), "filled in index order");
+    let indices = |flags: &str| -> Vec<Value> {
+        let run = world.select(flags);
+        let says =
+            "no hit      9 of the picks have none: fewer items have a hit than the budget asks for";
+        assert!(run.stderr.contains(says), "{}", run.stderr);
+        let picks = world.picks("out/picks.jsonl");
+        assert!(picks.iter().all(|pick| pick["hits"] == 0 && pick["why"] == Value::Array(vec![])));
+        picks.iter().map(|pick| pick["index"].clone()).collect()
+    };
+    let in_order: Vec<Value> = (0..9).map(Value::from).collect();
+    assert_eq!(indices("--max-score -2 --fill index"), in_order);
+    assert_ne!(indices("--max-score -2"), in_order, "filled by nearest miss");
 }
 
 #[test]

@@ -24,11 +24,7 @@ impl<S: ScoresItems> Sharded for S {
             keep: budget,
             best: keep_best(picks, budget),
             hard_negatives: None,
-            // Parts that were scored against other anchors do not merge.
-            anchors: match problem.matching() {
-                Ok(matching) => matching.rule.anchors().to_vec(),
-                Err(_) => Vec::new(),
-            },
+            anchors: Vec::new(),
             thresholds: Vec::new(),
             hits: Vec::new(),
         })

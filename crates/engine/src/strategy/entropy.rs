@@ -21,6 +21,8 @@ const ANCHORS: u64 = 7;
 /// Anchors that are compared with every item: more would take longer than everything else, and the
 /// order of entropies hardly depends on it.
 const AT_MOST: usize = 2000;
+/// Items that are compared at once: enough that preparing the anchors takes no time beside it.
+const ROWS: usize = 4 * ROW_BLOCK;
 /// The temperature, relative to a high similarity.
 const TEMPERATURE: f64 = 0.05;
 
@@ -51,7 +53,7 @@ impl ScoresItems for Entropy {
 /// Memory of the entropies of a pool.
 pub(super) fn memory(size: &Size) -> usize {
     let anchors = size.pairs.min(AT_MOST);
-    8 * size.pool + size.threads * 8 * (ROW_BLOCK + anchors) * (size.dim + anchors)
+    8 * size.pool + size.threads * 8 * (ROWS * (size.dim + anchors) + anchors * size.dim)
 }
 
 /// The entropy of every item of a problem.
@@ -73,7 +75,7 @@ pub(super) fn entropies(problem: &Problem, progress: &dyn Progress) -> Result<Ve
         let of_rows = values.chunks_exact_mut(anchors.len());
         Ok(of_rows.map(|values| entropy(values, temperature)).collect())
     };
-    let blocks: Result<Vec<Vec<f64>>, Error> = rows.par_chunks(ROW_BLOCK).map(block).collect();
+    let blocks: Result<Vec<Vec<f64>>, Error> = rows.par_chunks(ROWS).map(block).collect();
     Ok(blocks?.concat())
 }
 
