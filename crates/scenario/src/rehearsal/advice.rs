@@ -194,6 +194,10 @@ impl Advice {
             Choice::RandomIsAsGood => format!(
                 "Buy the next {budget} at random: no strategy can be worth a tenth more here."
             ),
+            Choice::Unclear if last.is_some_and(|scale| scale.learned_nothing()) => format!(
+                "Not even random captions measurably helped in the rehearsal, so no strategy could: train \
+                 longer, or rehearse more seeds, before you buy the next {budget}."
+            ),
             Choice::Unclear => {
                 let best = last.and_then(Scale::best);
                 let more = best.and_then(|best| Some((best.strategy, best.seeds_needed?)));
@@ -254,6 +258,11 @@ impl Scale {
 
     fn compared(&self) -> impl Iterator<Item = &StrategyAdvice> {
         self.strategies.iter().filter(|found| !found.null_control)
+    }
+
+    /// Returns whether the captions bought, random ones too, made no difference that shows.
+    fn learned_nothing(&self) -> bool {
+        self.compared().all(|found| found.worth.is_none())
     }
 
     /// Returns the strategy with the lowest mean log rank.
