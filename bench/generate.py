@@ -3,6 +3,7 @@
 select    images.npy, texts.npy (the pairs), pool.npy: images z ~ N(0, diag(i^-decay)), texts
           rho z + sqrt(1 - rho^2) z' with z' like z, pool like the images; all of them rotated by
           one random orthogonal matrix when decay > 0.
+herding   as select.
 core-set  images.npy (the centres), pool.npy: N(0, 1), or, with a decay, the non-negative
           features max(0, s (N + 0.3)) with s_i = i^-decay.
 """
@@ -40,6 +41,6 @@ def core_set(rng, pool, pairs, dim, decay):
 
 
 folder, given = sys.argv[1], json.loads(sys.argv[2])
-make = {"select": select, "core-set": core_set}[given.pop("bench")]
+make = {"select": select, "core-set": core_set, "herding": select}[given.pop("bench")]
 for name, rows in make(np.random.default_rng(given.pop("seed")), **given).items():
     np.save(os.path.join(folder, name + ".npy"), np.ascontiguousarray(rows, dtype=np.float32))

@@ -8,6 +8,7 @@ needed, outside the time, so that a rival's memory is its own.
 """
 
 import functools
+import heapq
 import importlib
 import importlib.metadata
 import json
@@ -105,6 +106,72 @@ def numpy_core_set(chunk, rows):
     return picks
 
 
+def sample(purpose, size, count):
+    """The same seeded sample as ours, seed 0: the items with the smallest draws."""
+    step = np.uint64(0x9E3779B97F4A7C15)
+
+    def mix(z):
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return z ^ (z >> np.uint64(31))
+
+    with np.errstate(over="ignore"):
+        key = mix(mix(np.array([step])) ^ np.uint64(purpose) * step)
+        draws = mix(key + np.arange(size, dtype=np.uint64)) + step
+    return np.sort(np.argsort(draws, kind="stable")[:count])
+
+
+def numpy_herding(chunk, rows):
+    """Facility location as submodlib and apricot do it: the whole kernel in memory, then lazy greedy."""
+    paired, pool = load("images"), load("pool")
+    size = len(pool)
+
+    def rows_of(items):
+        return np.concatenate([pool[items[items < size]], paired[items[items >= size] - size]])
+
+    points = rows_of(sample(5, size + len(paired), 2000))
+    mean = points.mean(0, dtype=np.float64).astype(np.float32)
+    directions = unit(points - mean)
+    drawn = sample(6, size + len(paired), 1000)
+    others, nearest = unit(rows_of(drawn) - mean).T, np.full(len(drawn), -np.inf, np.float32)
+    kernel = np.empty((size, len(points)), np.float32)
+    covered = np.full(len(points), -np.inf, np.float32)
+    for first, matrix in ((0, pool), (size, paired)):
+        for start in range(0, len(matrix), 4096):
+            block = unit(matrix[start : start + 4096] - mean)
+            cosines = block @ others
+            here = first + start + np.arange(len(block))
+            own = np.isin(drawn, here)
+            cosines[drawn[own] - first - start, np.flatnonzero(own)] = -np.inf
+            np.maximum(nearest, cosines.max(0), out=nearest)
+            if first:
+                np.maximum(covered, (block @ directions.T).max(0), out=covered)
+            else:
+                np.matmul(block, directions.T, out=kernel[start : start + len(block)])
+    slope = 2 / max(np.sort(2 - 2 * nearest.astype(np.float64))[len(drawn) // 2], 0.05)
+    for block in (kernel, covered):
+        block -= 1
+        np.minimum(block, 0, out=block)
+        block *= np.float32(slope)
+        np.exp(block, out=block)
+    gains = np.empty(size)
+    for start in range(0, size, 4096):
+        block = kernel[start : start + 4096] - covered
+        gains[start : start + 4096] = np.maximum(block, 0, out=block).sum(1, dtype=np.float64)
+    heap = [(-gain, item, 0) for item, gain in enumerate(gains.tolist())]
+    heapq.heapify(heap)
+    picks = []
+    while len(picks) < BUDGET:
+        bound, item, seen = heapq.heappop(heap)
+        if seen == len(picks):
+            picks.append(item)
+            np.maximum(covered, kernel[item], out=covered)
+            continue
+        gain = np.maximum(kernel[item] - covered, 0).sum(dtype=np.float64)
+        heapq.heappush(heap, (-float(gain), item, len(picks)))
+    return picks
+
+
 @functools.cache
 def centres_then_pool():
     return np.concatenate([load("images"), load("pool")])
@@ -153,6 +220,7 @@ RIVALS = {
     "numpy": ("numpy", SELECT, numpy_select),
     "torch": ("torch", SELECT, torch_select),
     "numpy-greedy": ("numpy", ("images", "pool"), numpy_core_set),
+    "numpy-herding": ("numpy", ("images", "pool"), numpy_herding),
     "scikit-activeml": ("skactiveml.pool", (), skactiveml_core_set),
     "lightly-mundig": ("lightly_mundig", (), mundig_core_set),
 }

@@ -38,7 +38,7 @@ const TUNING_ROWS: usize = 32_768;
 /// A rival that does not compute in single precision throughout. Its answers are replayed.
 const COARSE_RIVAL: &str = "lightly-mundig";
 
-/// Runs `cargo xtask bench select|core-set|embed|train|score|annotate [FLAGS]`.
+/// Runs `cargo xtask bench select|core-set|herding|embed|train|score|annotate [FLAGS]`.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let (name, flags) = arguments.split_first().context(options::USAGE)?;
     match name.as_str() {
@@ -76,7 +76,8 @@ fn measure(
     binary: &Path,
 ) -> Result<CaseReport> {
     let data = case.data(bench, options.seed, python)?;
-    let ours = Ours { binary, data: &data, bench, threads: options.threads };
+    let threads = options.threads;
+    let ours = Ours { binary, data: &data, bench, case: case.name, threads };
 
     let mut rivals = Rivals::start(python, &data, case.budget, options.threads, false)?;
     let mut contestants = vec![Contestant::new("nextpair")];

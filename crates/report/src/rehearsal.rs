@@ -12,7 +12,9 @@ use crate::{Error, put, write_charts};
 
 /// Writes `rehearsal.html` and its chart into a folder.
 pub fn write_rehearsal(advice: &Advice, out: &Path, progress: &dyn Progress) -> Result<(), Error> {
-    let chart = worth_chart(advice).draw();
+    // Without any worth there is nothing to draw.
+    let chart = Some(worth_chart(advice)).filter(|chart| !chart.rows.is_empty());
+    let chart = chart.map(|chart| chart.draw());
     let (used, most) = advice.seeds;
     let mut body = format!(
         "<p>{} paired items of {}, model {}; {used} of at most {most} seeds.{}</p>\n\
@@ -22,7 +24,7 @@ pub fn write_rehearsal(advice: &Advice, out: &Path, progress: &dyn Progress) -> 
         escaped(&advice.model),
         page::synthetic(advice.synthetic),
         escaped(&advice.sentence()),
-        chart.inline()
+        chart.as_ref().map(|chart| chart.inline()).unwrap_or_default()
     );
     for scale in advice.scales.iter().rev() {
         body += &table(scale);
@@ -34,7 +36,7 @@ pub fn write_rehearsal(advice: &Advice, out: &Path, progress: &dyn Progress) -> 
              is how your unpaired items differ from the paired ones.</p>\n";
     let style = style::variables() + style::CHART + include_str!("report.css") + STYLE;
     put(&out.join("rehearsal.html"), page("Rehearsal", &style, &body).as_bytes())?;
-    write_charts(&[chart], out, progress)
+    write_charts(chart.as_slice(), out, progress)
 }
 
 const STYLE: &str = "

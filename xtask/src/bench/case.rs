@@ -15,6 +15,7 @@ const RHO: f64 = 0.7;
 pub(super) enum Bench {
     Select,
     CoreSet,
+    Herding,
 }
 
 #[derive(Clone, Debug)]
@@ -33,13 +34,16 @@ pub(super) struct Case {
 
 impl Bench {
     pub(super) fn named(name: &str) -> Option<Self> {
-        [Bench::Select, Bench::CoreSet].into_iter().find(|bench| bench.name() == name)
+        [Bench::Select, Bench::CoreSet, Bench::Herding]
+            .into_iter()
+            .find(|bench| bench.name() == name)
     }
 
     pub(super) fn name(self) -> &'static str {
         match self {
             Bench::Select => "select",
             Bench::CoreSet => "core-set",
+            Bench::Herding => "herding",
         }
     }
 
@@ -60,6 +64,15 @@ impl Bench {
                 select("spectrum-1", 1.0, "Covariance eigenvalues fall like i^-1."),
                 select("spectrum-1.5", 1.5, "Covariance eigenvalues fall like i^-1.5."),
             ],
+            Bench::Herding => {
+                let note =
+                    "Covariance eigenvalues fall like i^-1; 2,000 points, bandwidth by the data.";
+                let rivals: &[&str] = &["numpy-herding"];
+                vec![
+                    Case { rivals, ..select("herding", 1.0, note) },
+                    Case { rivals: &[], ..select("novelty", 1.0, note) },
+                ]
+            }
             Bench::CoreSet => vec![
                 Case {
                     name: "standard",
@@ -102,7 +115,7 @@ impl Case {
             "dim": self.dim,
             "decay": self.decay,
         });
-        if bench == Bench::Select {
+        if bench != Bench::CoreSet {
             parameters["rho"] = json!(RHO);
         }
         parameters

@@ -16,6 +16,8 @@ pub(super) struct Ours<'a> {
     pub(super) binary: &'a Path,
     pub(super) data: &'a Path,
     pub(super) bench: Bench,
+    /// The name of the case. Those of herding are strategies.
+    pub(super) case: &'a str,
     pub(super) threads: usize,
 }
 
@@ -48,6 +50,10 @@ impl Ours<'_> {
         match self.bench {
             Bench::Select => command.arg("--paired-texts").arg(self.data.join("texts.npy")),
             Bench::CoreSet => command.args(["--strategy", "core-set"]),
+            Bench::Herding => command
+                .arg("--paired-texts")
+                .arg(self.data.join("texts.npy"))
+                .args(["--strategy", self.case]),
         };
         command.arg("--pool").arg(self.data.join("pool.npy")).args(["--pool-side", "image"]);
         command.args(["--budget", &budget.to_string(), "--threads", &self.threads.to_string()]);

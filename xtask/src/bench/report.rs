@@ -82,7 +82,7 @@ impl CaseReport {
 
     pub(super) fn markdown(&self) -> String {
         let Case { name, pool, pairs, dim, budget, note, .. } = &self.case;
-        let pairs_are = if self.bench == Bench::Select { "pairs" } else { "centres" };
+        let pairs_are = if self.bench != Bench::CoreSet { "pairs" } else { "centres" };
         let mut text = format!(
             "### {name}\n\nPool {pool} x {dim}, {pairs} {pairs_are}, {budget} picks. {note}\n\n\
              | | seconds, median | min..max | times ours | round by round | anonymous MB | \
