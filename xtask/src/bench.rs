@@ -21,7 +21,7 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use answers::{Pick, SLACK, compare, compare_coarse};
+use answers::{Pick, SLACK, compare, compare_coarse, compare_greedy};
 use case::{Bench, Case};
 use options::Options;
 use ours::Ours;
@@ -37,6 +37,9 @@ const TUNING_ROWS: usize = 32_768;
 
 /// A rival that does not compute in single precision throughout. Its answers are replayed.
 const COARSE_RIVAL: &str = "lightly-mundig";
+
+/// A rival whose every pick depends on the ones before.
+const GREEDY_RIVAL: &str = "numpy-herding";
 
 /// Runs `cargo xtask bench select|core-set|herding|embed|train|score|annotate [FLAGS]`.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
@@ -139,7 +142,9 @@ impl Contestant {
         if self.agreement.is_some() && picks == self.picks {
             return Ok(());
         }
-        let agreement = if self.name == COARSE_RIVAL {
+        let agreement = if self.name == GREEDY_RIVAL {
+            compare_greedy(&reference[..budget], &picks)
+        } else if self.name == COARSE_RIVAL {
             compare_coarse(&reference[..budget], &picks, process.shortfall(&picks)?)
         } else {
             compare(reference, budget, &picks)

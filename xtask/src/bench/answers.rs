@@ -78,6 +78,21 @@ pub(super) fn compare(reference: &[Pick], budget: usize, picks: &[u64]) -> Resul
     Ok(Agreement { others: boundary, moved, error: inversion, coarse: false })
 }
 
+/// The least share of a greedy rival's picks that must be ours.
+const ON_OUR_PATH: f64 = 0.97;
+
+/// Accepts a greedy answer in single precision: where two gains nearly tie, it may go another way, and
+/// later picks follow from earlier ones.
+pub(super) fn compare_greedy(ours: &[Pick], picks: &[u64]) -> Result<Agreement> {
+    let (budget, count) = (ours.len(), picks.len());
+    ensure!(count == budget, "{count} picks for a budget of {budget}");
+    let known: HashSet<u64> = ours.iter().map(|pick| pick.index).collect();
+    let others = picks.iter().filter(|index| !known.contains(index)).count();
+    let most = ((1.0 - ON_OUR_PATH) * budget as f64) as usize;
+    ensure!(others <= most, "{others} picks are not ours; at most {most} may be");
+    Ok(Agreement { others, moved: moved(ours, picks), error: 0.0, coarse: false })
+}
+
 /// Accepts a core-set if each pick was the farthest item given the picks before it, up to
 /// `shortfall`. One different pick early on changes later ones, so the set may differ.
 pub(super) fn compare_coarse(ours: &[Pick], picks: &[u64], shortfall: f64) -> Result<Agreement> {
