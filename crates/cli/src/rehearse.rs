@@ -123,7 +123,7 @@ pub(crate) fn rehearse(
     let advice = rehearsal.advice()?;
     write_rehearsal(&advice, out, &watch)?;
     watch.bar.finish();
-    rehearsal.write(&advice)?;
+    advice.write(out)?;
     print(&advice.text())?;
     say!("page: {}", out.join("rehearsal.html").display());
     Ok(advice)

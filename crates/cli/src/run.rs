@@ -96,7 +96,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         Scenario::create(&folder, experiment, &options, &watch)?
     };
     if let Some(advice) = advice {
-        auto::write_down(&advice, &folder)?;
+        advice.write(&folder)?;
     }
     if args.wait {
         go_on_with_people(scenario, args.device.device, args.jobs, &watch)

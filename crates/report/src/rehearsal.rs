@@ -83,16 +83,8 @@ fn worth_chart(advice: &Advice) -> Intervals {
 
 fn table(scale: &Scale) -> String {
     let mut rows = String::new();
-    let mut order: Vec<&StrategyAdvice> = scale.strategies.iter().collect();
-    order.sort_by(|a, b| a.log_rank.mean.total_cmp(&b.log_rank.mean));
-    for found in order {
-        let worth = found.worth.map_or("-".to_owned(), |worth| {
-            let ends = worth.low.zip(worth.high);
-            let ends = ends.map(|(low, high)| format!(" [{low:.2}, {high:.2}]"));
-            format!("{:.2}{}", worth.captions, ends.unwrap_or_default())
-        });
-        let ends = found.log_rank.interval();
-        let ends = ends.map(|(low, high)| format!(" [{low:+.3}, {high:+.3}]")).unwrap_or_default();
+    for found in scale.best_first() {
+        let (worth, rank) = (found.worth_shown(), found.log_rank_shown());
         let verdict = match (found.null_control, found.log_rank.verdict()) {
             (true, _) => "null control",
             (_, Verdict::Below) => "better than random",
@@ -101,9 +93,8 @@ fn table(scale: &Scale) -> String {
             (_, Verdict::TooFewSeeds) => "too few seeds",
         };
         rows += &format!(
-            "<tr><td>{}</td><td>{worth}</td><td>{:+.3}{ends}</td><td>{:+.1}</td><td>{verdict}</td></tr>\n",
+            "<tr><td>{}</td><td>{worth}</td><td>{rank}</td><td>{:+.1}</td><td>{verdict}</td></tr>\n",
             escaped(&found.strategy.to_string()),
-            found.log_rank.mean,
             found.r1.mean
         );
     }

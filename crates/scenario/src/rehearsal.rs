@@ -150,18 +150,6 @@ impl Rehearsal {
         Advice::of(&self.settings, self.paired, (used, self.settings.seeds), &scales)
     }
 
-    /// Writes the advice to `rehearsal.json`.
-    pub fn write(&self, advice: &Advice) -> Result<PathBuf, Error> {
-        let path = self.folder.join("rehearsal.json");
-        advice.write(&path)?;
-        Ok(path)
-    }
-
-    /// Returns the folders of the experiments, the deciding one last.
-    pub fn experiments(&self) -> Vec<PathBuf> {
-        STARTS.iter().map(|&start| self.place(start)).collect()
-    }
-
     fn place(&self, start: f64) -> PathBuf {
         self.folder.join(format!("start-{}", 100.0 * start))
     }

@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, ensure};
-use nextpair::data::AtomicFile;
 use nextpair::scenario::{
     Advice, Annotator, Arm, Experiment, ExperimentFolder, ExperimentKeys, Options,
     RehearsalSettings, Study, expand,
@@ -48,13 +47,6 @@ pub(super) fn choose(
     };
     say!("\nauto: {}", advice.sentence());
     Ok(advice)
-}
-
-/// Puts the reasons into the folder of the experiment.
-pub(super) fn write_down(advice: &Advice, folder: &Path) -> Result<()> {
-    let mut text = serde_json::to_vec_pretty(advice)?;
-    text.push(b'\n');
-    Ok(AtomicFile::write_whole(&folder.join("rehearsal.json"), &text)?)
 }
 
 /// Returns the folder of the rehearsal, beside that of the experiment.

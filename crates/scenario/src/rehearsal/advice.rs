@@ -99,6 +99,22 @@ impl StrategyAdvice {
         self.log_rank.verdict() == Verdict::Below
     }
 
+    /// Returns the worth with its interval, as text.
+    pub fn worth_shown(&self) -> String {
+        self.worth.map_or("-".to_owned(), |worth| {
+            let ends = worth.low.zip(worth.high);
+            let ends = ends.map(|(low, high)| format!(" [{low:.2}, {high:.2}]"));
+            format!("{:.2}{}", worth.captions, ends.unwrap_or_default())
+        })
+    }
+
+    /// Returns the difference of the mean log rank with its interval, as text.
+    pub fn log_rank_shown(&self) -> String {
+        let ends = self.log_rank.interval();
+        let ends = ends.map(|(low, high)| format!(" [{low:+.3}, {high:+.3}]"));
+        format!("{:+.3}{}", self.log_rank.mean, ends.unwrap_or_default())
+    }
+
     /// Returns whether its captions can be worth more than a tenth over random ones.
     fn could_pay(&self) -> bool {
         self.worth.and_then(|worth| worth.high).is_none_or(|high| high > AS_GOOD)
@@ -155,7 +171,9 @@ impl Advice {
         }
     }
 
-    pub(super) fn write(&self, path: &Path) -> Result<(), Error> {
+    /// Writes it to `rehearsal.json` in a folder.
+    pub fn write(&self, folder: &Path) -> Result<(), Error> {
+        let path = &folder.join("rehearsal.json");
         let mut text =
             serde_json::to_vec_pretty(self).map_err(|e| Error::file(path, e.to_string()))?;
         text.push(b'\n');
@@ -256,6 +274,13 @@ impl Scale {
         self.strategies.iter().find(|found| found.strategy == *arm)
     }
 
+    /// Returns all strategies, the lowest mean log rank first.
+    pub fn best_first(&self) -> Vec<&StrategyAdvice> {
+        let mut order: Vec<&StrategyAdvice> = self.strategies.iter().collect();
+        order.sort_by(|a, b| a.log_rank.mean.total_cmp(&b.log_rank.mean));
+        order
+    }
+
     fn compared(&self) -> impl Iterator<Item = &StrategyAdvice> {
         self.strategies.iter().filter(|found| !found.null_control)
     }
@@ -291,17 +316,8 @@ impl Scale {
             "log rank less random",
             "R@1"
         );
-        let mut order: Vec<&StrategyAdvice> = self.strategies.iter().collect();
-        order.sort_by(|a, b| a.log_rank.mean.total_cmp(&b.log_rank.mean));
-        for found in order {
-            let worth = found.worth.map_or("-".to_owned(), |worth| {
-                let ends = worth.low.zip(worth.high);
-                let ends = ends.map(|(low, high)| format!(" [{low:.2}, {high:.2}]"));
-                format!("{:.2}{}", worth.captions, ends.unwrap_or_default())
-            });
-            let ends = found.log_rank.interval();
-            let ends = ends.map(|(low, high)| format!(" [{low:+.3}, {high:+.3}]"));
-            let rank = format!("{:+.3}{}", found.log_rank.mean, ends.unwrap_or_default());
+        for found in self.best_first() {
+            let (worth, rank) = (found.worth_shown(), found.log_rank_shown());
             let verdict = match (found.null_control, found.log_rank.verdict()) {
                 (true, _) => "null control",
                 (_, Verdict::Below) => "better",
