@@ -26,6 +26,7 @@ mod report;
 mod run;
 mod score;
 mod search;
+mod seeds;
 mod select;
 mod selection;
 mod settings;

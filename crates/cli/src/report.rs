@@ -9,6 +9,7 @@ use nextpair::scenario::Study;
 
 use crate::device::DeviceArgs;
 use crate::progress::Bar;
+use crate::seeds::Seeds;
 use crate::streams::print;
 use crate::threads;
 
@@ -30,6 +31,13 @@ pub(crate) struct Args {
     /// What it costs to pair an item, for stop or go
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     price: Option<f64>,
+    /// Only these seeds, such as 0..20 or 0,1,2: choose a strategy by some seeds, judge it by others
+    #[arg(long, value_name = "LIST")]
+    seeds: Option<Seeds>,
+    /// Count only test queries that have one of these words: captions with one, and images with such
+    /// a caption
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    words: Vec<String>,
     /// Print results.json
     #[arg(long)]
     json: bool,
@@ -46,13 +54,19 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         args.out.is_some() || args.experiments.len() == 1,
         "--out is missing: several experiments have no folder of their own for a report"
     );
-    let studies =
+    let mut studies =
         args.experiments.iter().map(|path| Study::open(path)).collect::<Result<Vec<_>, _>>()?;
+    if let Some(Seeds(seeds)) = &args.seeds {
+        studies.iter_mut().for_each(|study| study.keep_seeds(seeds));
+        let is_empty = studies.iter().all(|study| study.experiment.seeds.is_empty());
+        ensure!(!is_empty, "--seeds: no experiment has any of them");
+    }
     let out = args.out.clone().unwrap_or_else(|| args.experiments[0].join("report"));
     let options = Options {
         compare: args.compare,
         dataset: args.dataset.clone(),
         price: args.price,
+        words: args.words.clone(),
         device: args.device.device,
     };
     let bar = Bar::new();

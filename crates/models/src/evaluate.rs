@@ -94,6 +94,15 @@ impl Retrieval {
     }
 }
 
+impl Evaluation {
+    /// Returns recall by the ranks of queries, in one part.
+    pub fn of(ranks: &QueryRanks) -> Self {
+        let (text, image) = (Retrieval::of(&ranks.text), Retrieval::of(&ranks.image));
+        let (images, captions) = (ranks.text.len(), ranks.image.len());
+        Evaluation { text, image, rsum: text.sum() + image.sum(), images, captions, folds: 1 }
+    }
+}
+
 /// Evaluates a model on items, each with all its captions. With `folds`, evaluates consecutive
 /// parts of equal size separately and averages them (COCO's 1K protocol is five folds).
 pub fn evaluate(

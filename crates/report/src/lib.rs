@@ -34,6 +34,7 @@ mod words;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use nextpair_data::dataset::Dataset;
 use nextpair_data::{AtomicFile, Progress};
 use nextpair_models::Device;
 use nextpair_scenario::{Analysis, Study};
@@ -52,13 +53,21 @@ pub struct Options {
     pub dataset: Option<PathBuf>,
     /// The price of pairing an item, if it differs from that of the experiment.
     pub price: Option<f64>,
+    /// Count only test queries that have one of these words; all if there are none.
+    pub words: Vec<String>,
     /// The device of the model behind the map.
     pub device: Device,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { compare: false, dataset: None, price: None, device: Device::Cpu }
+        Options {
+            compare: false,
+            dataset: None,
+            price: None,
+            words: Vec::new(),
+            device: Device::Cpu,
+        }
     }
 }
 
@@ -86,6 +95,8 @@ pub fn write(
     if let Some(price) = options.price.filter(|price| !(price.is_finite() && *price >= 0.0)) {
         return Err(Error::setting("price", format!("{price} is not a price")));
     }
+    let about = about(studies, options)?;
+    let studies = about.as_deref().unwrap_or(studies);
     let analysis = Analysis::of(studies, options.compare, options.price)?;
     fs::create_dir_all(out).map_err(|e| Error::io(out, e))?;
     let page = out.join("report.html");
@@ -105,6 +116,19 @@ pub fn write(
     put(&out.join("results.csv"), files::csv(studies, &analysis).as_bytes())?;
     write_charts(&charts, out, progress)?;
     Ok(Written { page, analysis, left_out })
+}
+
+/// Returns the experiments with the queries that count, if not all do.
+fn about(studies: &[Study], options: &Options) -> Result<Option<Vec<Study>>, Error> {
+    if options.words.is_empty() {
+        return Ok(None);
+    }
+    let of_study = |study: &Study| {
+        let own = study.experiment.items_in(&study.folder);
+        let dataset = Dataset::open(options.dataset.as_deref().unwrap_or(&own))?;
+        Ok(study.about(&options.words, dataset)?)
+    };
+    studies.iter().map(of_study).collect::<Result<_, Error>>().map(Some)
 }
 
 fn write_charts(charts: &[Chart], out: &Path, progress: &dyn Progress) -> Result<(), Error> {

@@ -217,6 +217,9 @@ impl Sections {
             counted(test.images, "image"),
             counted(test.captions, "caption")
         );
+        if let Some(about) = test.about() {
+            tested = format!("{}: {about}", test.split);
+        }
         match &evidence.other_tests[..] {
             [] if test.folds == 1 => {}
             [] => tested += &format!(", in {} parts, averaged", test.folds),

@@ -110,6 +110,9 @@ pub struct TestSet {
     pub captions: usize,
     /// Number of folds.
     pub folds: usize,
+    /// The words that a query needs for it to count; empty if all queries count.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub words: Vec<String>,
 }
 
 /// The evidence of one strategy.
@@ -272,6 +275,7 @@ impl Evidence {
                 images: test.map_or(0, |test| test.images),
                 captions: test.map_or(0, |test| test.captions),
                 folds: test.map_or(1, |test| test.folds),
+                words: first.words().to_vec(),
             },
             validation_images: dev.map(|dev| dev.images),
             averaged_epochs: first.experiment.training.average_last,

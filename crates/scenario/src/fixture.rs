@@ -183,7 +183,7 @@ impl Fixture {
                 }
             }
         }
-        Study { folder, experiment, manifest, rounds }
+        Study { folder, experiment, manifest, rounds, subject: None }
     }
 
     fn write_picks(&self, folder: &ExperimentFolder, seed: u64, arm: &Arm, number: usize) {

@@ -7,6 +7,7 @@
 #[cfg(test)]
 extern crate self as nextpair_scenario;
 
+mod about;
 mod analysis;
 mod annotator;
 mod error;
@@ -33,6 +34,7 @@ mod study;
 mod unpaired;
 mod world;
 
+pub use about::Subject;
 pub use analysis::{
     Analysis, ArmEvidence, Baseline, Difference, Evidence, PhaseTime, Reached, RecallAt, Recalls,
     Refused, Saved, Scrutiny, TestSet, Time, WithoutHit,

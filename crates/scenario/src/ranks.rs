@@ -54,6 +54,18 @@ impl RoundRanks {
         self.tests.get(test).map(|ranks| ranks.split_at(self.images))
     }
 
+    /// Returns the ranks of some queries: of every image, then of every caption, whether it stays.
+    pub(crate) fn only(&self, stays: &[bool]) -> Self {
+        let chosen = |all: &Vec<u32>| -> Vec<u32> {
+            all.iter().zip(stays).filter(|(_, stays)| **stays).map(|(value, _)| *value).collect()
+        };
+        RoundRanks {
+            items: chosen(&self.items),
+            images: stays.iter().take(self.images).filter(|stays| **stays).count(),
+            tests: self.tests.iter().map(chosen).collect(),
+        }
+    }
+
     /// Writes the file and returns its fingerprint.
     pub(crate) fn write(&self, path: &Path) -> Result<String, Error> {
         let rows: Vec<u32> =

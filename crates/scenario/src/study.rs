@@ -1,11 +1,13 @@
 //! Experiments opened for reading, finished or not.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use nextpair_data::dataset::Dataset;
 use nextpair_data::text::Vocabulary;
 use nextpair_models::Corpus;
 
+use crate::about::Subject;
 use crate::folder::{Journal, no_experiment, read_manifest};
 use crate::plan::{Plan, text_of};
 use crate::run::corpus_of;
@@ -22,6 +24,8 @@ pub struct Study {
     pub manifest: ExperimentManifest,
     /// The finished rounds, by seed, round and strategy, in the order of the experiment.
     pub rounds: Vec<Round>,
+    /// What the queries that count are about, if not all do.
+    pub subject: Option<Arc<Subject>>,
 }
 
 impl Study {
@@ -39,7 +43,13 @@ impl Study {
             strategy.as_ref().and_then(at)
         };
         rounds.sort_by_key(|round| (round.seed, round.round, place(&round.strategy)));
-        Ok(Study { folder, experiment, manifest, rounds })
+        Ok(Study { folder, experiment, manifest, rounds, subject: None })
+    }
+
+    /// Leaves out all seeds but these.
+    pub fn keep_seeds(&mut self, seeds: &[u64]) {
+        self.experiment.seeds.retain(|seed| seeds.contains(seed));
+        self.rounds.retain(|round| seeds.contains(&round.seed));
     }
 
     /// Returns the finished rounds of a strategy and a seed, beginning with the shared round 0.
@@ -52,14 +62,16 @@ impl Study {
         rounds
     }
 
-    /// Returns the ranks of all test queries after a round. `None` if they were not recorded, or if the
-    /// file is gone.
+    /// Returns the ranks of all test queries that count after a round. `None` if they were not recorded,
+    /// or if the file is gone.
     pub fn ranks(&self, round: &Round) -> Result<Option<RoundRanks>, Error> {
         let path = self.folder.ranks(round.seed, round.strategy.as_ref(), round.round);
-        match &round.ranks {
-            Some(print) if path.exists() => RoundRanks::read(&path, print).map(Some),
-            _ => Ok(None),
-        }
+        let Some(print) = round.ranks.as_ref().filter(|_| path.exists()) else { return Ok(None) };
+        let ranks = RoundRanks::read(&path, print)?;
+        Ok(Some(match &self.subject {
+            Some(subject) => subject.of(&ranks),
+            None => ranks,
+        }))
     }
 
     /// Returns a dataset as inputs of the models of a seed. Captions without features are not in

@@ -9,6 +9,7 @@ use nextpair::scenario::{
 };
 
 use crate::inputs::sides;
+use crate::seeds::Seeds;
 
 #[derive(clap::Args)]
 #[command(next_help_heading = "Experiment (each overrides the key of the file)")]
@@ -35,7 +36,7 @@ pub(super) struct KeyArgs {
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     strategies: Option<Vec<String>>,
     /// Seeds: a list, or a range such as 0..5 [default: 0]
-    #[arg(long, value_name = "LIST", value_parser = seeds)]
+    #[arg(long, value_name = "LIST")]
     seeds: Option<Seeds>,
     /// Who pairs [default: oracle]
     #[arg(long, value_enum)]
@@ -97,22 +98,6 @@ enum AnnotatorName {
     Oracle,
     Noisy,
     Human,
-}
-
-/// A list of seeds.
-#[derive(Clone)]
-struct Seeds(Vec<u64>);
-
-fn seeds(text: &str) -> Result<Seeds, String> {
-    let number = |text: &str| text.trim().parse().map_err(|e| format!("'{text}': {e}"));
-    if let Some((first, end)) = text.split_once("..") {
-        let (first, end): (u64, u64) = (number(first)?, number(end)?);
-        return match end.checked_sub(first) {
-            Some(1..=100_000) => Ok(Seeds((first..end).collect())),
-            _ => Err(format!("{text} is not a range of 1 to 100000 seeds")),
-        };
-    }
-    text.split(',').map(number).collect::<Result<_, _>>().map(Seeds)
 }
 
 impl KeyArgs {

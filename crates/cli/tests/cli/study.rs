@@ -95,3 +95,70 @@ fn runs_are_pooled_or_put_side_by_side() {
     let without = succeeds(path, "report one --dataset nowhere --out without");
     assert!(without.stderr.contains("left out: Why these items"), "{}", without.stderr);
 }
+
+#[test]
+fn a_report_can_be_about_queries_with_some_words() {
+    let folder = world();
+    let path = folder.path();
+    let json = |words: &str| -> Value {
+        let run = succeeds(path, &format!("report one --json --out about {words}"));
+        serde_json::from_str(&run.stdout).unwrap()
+    };
+    let about = json("--words Red,blue");
+    assert_eq!(about["runs"][0]["test"]["words"], serde_json::json!(["blue", "red"]));
+
+    // The same by hand, from the dataset and the stored ranks.
+    let items: Vec<Value> = fs::read_to_string(path.join("ds/items.jsonl"))
+        .unwrap()
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let has_word = |caption: &Value| {
+        let text = caption.as_str().unwrap().to_lowercase();
+        text.split(|c: char| !c.is_alphanumeric()).any(|word| word == "red" || word == "blue")
+    };
+    let bytes = fs::read(path.join("one/seed-0/ranks-0.npy")).unwrap();
+    let numbers = bytes[10 + usize::from(u16::from_le_bytes([bytes[8], bytes[9]]))..].chunks(4);
+    let numbers: Vec<usize> =
+        numbers.map(|four| u32::from_le_bytes(four.try_into().unwrap()) as usize).collect();
+    let (of_item, ranks) = numbers.split_at(numbers.len() / 2);
+    let images = items.iter().filter(|item| item["split"] == "test").count();
+    let (mut queries, mut first) = ([0, 0], [0, 0]);
+    let mut count = |side: usize, rank: usize| {
+        queries[side] += 1;
+        first[side] += usize::from(rank == 1);
+    };
+    let mut at = images;
+    for (&item, &rank) in of_item.iter().zip(ranks).take(images) {
+        let captions: Vec<bool> =
+            items[item]["captions"].as_array().unwrap().iter().map(has_word).collect();
+        if captions.contains(&true) {
+            count(0, rank);
+        }
+        for has_word in captions {
+            assert_eq!(of_item[at], item);
+            if has_word {
+                count(1, ranks[at]);
+            }
+            at += 1;
+        }
+    }
+    assert!(0 < queries[0] && queries[0] < images, "{queries:?} of {images} images");
+    let test = &about["runs"][0]["test"];
+    assert_eq!([&test["images"], &test["captions"]], [queries[0], queries[1]]);
+    let alone = json("--words red,blue --seeds 0");
+    assert_eq!(alone["runs"][0]["seeds"], serde_json::json!([0]));
+    let round = &alone["runs"][0]["arms"][0]["recall"][0]["rounds"][0];
+    for (side, name) in ["text", "image"].into_iter().enumerate() {
+        let recall = 100.0 * first[side] as f64 / queries[side] as f64;
+        assert!((round[name]["mean"].as_f64().unwrap() - recall).abs() < 1e-9, "{name}: {round}");
+    }
+    let page = fs::read_to_string(path.join("about/report.html")).unwrap();
+    assert!(page.contains("only queries with blue, red"));
+
+    refused(path, "report one --words red,,blue", "\"\" is not one word");
+    refused(path, "report one --seeds 2..5", "--seeds: no experiment has any of them");
+    refused(path, "report one --words xyzzy", "not one test caption has any of the words xyzzy");
+    fs::remove_file(path.join("one/seed-1/ranks-0.npy")).unwrap();
+    refused(path, "report one --words red", "a round has no ranks of its queries");
+}

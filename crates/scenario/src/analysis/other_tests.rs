@@ -29,6 +29,15 @@ fn with_test(study: &Study, at: usize) -> Study {
 }
 
 impl TestSet {
+    /// Says which queries count, if not all do.
+    pub fn about(&self) -> Option<String> {
+        let (images, captions) = (self.images, self.captions);
+        let words = (!self.words.is_empty()).then(|| self.words.join(", "))?;
+        let (images, captions) =
+            (crate::numbers::grouped(images), crate::numbers::grouped(captions));
+        Some(format!("only queries with {words}: {images} images, {captions} captions"))
+    }
+
     /// Describes the test: `5 parts of 1,000 images, averaged`.
     pub fn manner(&self) -> String {
         let images = crate::numbers::grouped(self.images / self.folds.max(1));

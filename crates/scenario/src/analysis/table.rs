@@ -20,7 +20,11 @@ impl Evidence {
         };
         let world = self.world.as_ref();
         let world = world.map_or(String::new(), |world| format!(" (pool: {})", world.in_words()));
-        format!("{}: {}{synthetic}{world}, {}, {seeds}", self.label, self.dataset, self.model)
+        let about = self.test.about().map_or(String::new(), |about| format!(", {about}"));
+        format!(
+            "{}: {}{synthetic}{world}, {}, {seeds}{about}",
+            self.label, self.dataset, self.model
+        )
     }
 
     /// Formats R@1 by round like the paper's tables, with the difference to the baseline, then ranks
