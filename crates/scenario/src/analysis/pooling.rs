@@ -7,7 +7,7 @@ use crate::experiment::first_difference;
 use crate::{Error, Study};
 
 /// Settings that pooled experiments need not share.
-const FREE: [&str; 5] = ["seeds", "strategies", "rounds", "price", "dataset"];
+const FREE: [&str; 6] = ["seeds", "strategies", "rounds", "price", "dataset", "queries"];
 
 /// Checks that experiments can be pooled. The error names their first difference.
 pub(super) fn check(studies: &[&Study]) -> Result<(), Error> {
@@ -41,7 +41,9 @@ fn data(one: &Study, other: &Study) -> Option<String> {
     if one.items != other.items {
         return Some(format!("{} items and not {}", other.items, one.items));
     }
-    let changed = one.files.iter().find(|(name, print)| other.files.get(*name) != Some(*print));
+    // Settings are compared one by one; what a path names may be the same elsewhere.
+    let mut files = one.files.iter().filter(|(name, _)| *name != "settings");
+    let changed = files.find(|(name, print)| other.files.get(*name) != Some(*print));
     changed.map(|(name, _)| format!("another {name}"))
 }
 
@@ -86,6 +88,18 @@ mod tests {
         let what = Analysis::of(&[one.study(), changed.clone()], false, None).unwrap_err();
         assert!(what.to_string().contains("training.epochs"), "{what}");
         let compared = Analysis::of(&[one.study(), changed], true, None).unwrap();
+        // Queries may lie elsewhere, but not be others.
+        let mut moved = other.study();
+        moved.experiment.queries = Some("elsewhere.txt".into());
+        moved.manifest.files.insert("settings".to_owned(), "by the path".to_owned());
+        let mut asked = one.study();
+        asked.experiment.queries = Some("asked.txt".into());
+        asked.manifest.files.insert("queries".to_owned(), "1".to_owned());
+        moved.manifest.files.insert("queries".to_owned(), "1".to_owned());
+        Analysis::of(&[asked.clone(), moved.clone()], false, None).unwrap();
+        moved.manifest.files.insert("queries".to_owned(), "2".to_owned());
+        let what = Analysis::of(&[asked, moved], false, None).unwrap_err().to_string();
+        assert!(what.contains("another queries"), "{what}");
         assert_eq!(compared.runs.len(), 2);
         assert_ne!(compared.runs[0].label, compared.runs[1].label);
         let mut same = one.study();
