@@ -18,7 +18,7 @@ use crate::log::Log;
 use crate::metrics::Metrics;
 use crate::search::Search;
 use crate::server::{Invitation, Project};
-use crate::settings::Settings;
+use crate::settings::{Settings, check_guidelines};
 use crate::source::Source;
 use crate::state::{Act, Done, LinkView, State, Terms, USEFUL};
 use crate::store::Store;
@@ -140,6 +140,10 @@ impl App {
         }
         if let Some(price) = settings.price {
             self.system(Act::Price { price: Some(price) }).await?;
+        }
+        if let Some(text) = &settings.guidelines {
+            let text = check_guidelines(text).map_err(Error::Settings)?;
+            self.system(Act::SetGuidelines { text, after: None }).await?;
         }
         Ok(())
     }

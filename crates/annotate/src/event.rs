@@ -114,6 +114,10 @@ pub(crate) enum EventKind {
     Overtaken { round: i64 },
     /// A person uploaded an image, which is stored in a file of this name.
     Uploaded { person: PersonId, name: String, bytes: u64 },
+    /// The guidelines from now on, in Markdown; empty if there are none.
+    Guidelines { text: String },
+    /// A person has read this version of the guidelines.
+    GuidelinesRead { person: PersonId, version: u32 },
 }
 
 impl EventKind {
@@ -139,6 +143,8 @@ impl EventKind {
             EventKind::HandedOver { .. } => "handed_over",
             EventKind::Overtaken { .. } => "overtaken",
             EventKind::Uploaded { .. } => "uploaded",
+            EventKind::Guidelines { .. } => "guidelines",
+            EventKind::GuidelinesRead { .. } => "guidelines_read",
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod annotating;
 pub(crate) mod extract;
+mod guidelines;
 mod images;
 mod leading;
 mod pages;
@@ -51,6 +52,8 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
         .route("/api/answers", get(annotating::mine).post(annotating::submit))
         .route("/api/answers/{answer}/undo", post(annotating::undo))
         .route("/api/answers/{answer}/revise", post(annotating::revise))
+        .route("/api/guidelines", get(guidelines::guidelines))
+        .route("/api/guidelines/read", post(guidelines::read))
         .route("/api/images/{item}", get(images::image))
         .route("/api/search", get(images::search))
         .route("/api/uploads", post(images::upload))
@@ -65,6 +68,7 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
         .route("/api/lead/pause", put(leading::pause))
         .route("/api/lead/price", put(leading::price))
         .route("/api/lead/close", post(leading::close))
+        .route("/api/lead/guidelines", put(guidelines::change))
         .route("/api/lead/people", post(people::invite))
         .route("/api/lead/people/{person}", delete(people::remove))
         .route("/api/lead/people/{person}/link", post(people::renew_link))

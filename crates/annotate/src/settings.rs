@@ -38,6 +38,9 @@ pub struct Settings {
     pub quota: Quota,
     /// A folder of images, besides those of the dataset, to choose from for texts.
     pub images: Option<PathBuf>,
+    /// What annotators should know before they begin, in Markdown. A lead may change it later, and
+    /// keeps their version until this text changes.
+    pub guidelines: Option<String>,
     /// Receives the lines that the app logs.
     pub log: Log,
 }
@@ -82,6 +85,7 @@ impl Settings {
             uploads: None,
             quota: Quota::default(),
             images: None,
+            guidelines: None,
             log: Log::default(),
         }
     }
@@ -117,10 +121,28 @@ impl Settings {
         if self.lease < SHORTEST_LEASE {
             return wrong(format!("tasks are kept for at least {SHORTEST_LEASE:?}"));
         }
+        if let Some(text) = &self.guidelines {
+            check_guidelines(text).map_err(|what| Error::Settings(format!("guidelines: {what}")))?;
+        }
         match self.price.filter(|price| !(price.is_finite() && *price >= 0.0)) {
             Some(price) => wrong(format!("the price {price} is not a price")),
             None => Ok(()),
         }
+    }
+}
+
+/// Longest guidelines, in bytes: more than anybody reads.
+const LONGEST_GUIDELINES: usize = 64 << 10;
+
+/// Trims guidelines, and returns an error if nobody could read them.
+pub(crate) fn check_guidelines(text: &str) -> Result<String, String> {
+    let text = text.trim().replace("\r\n", "\n");
+    if text.len() > LONGEST_GUIDELINES {
+        return Err(format!("{} bytes of text; {LONGEST_GUIDELINES} are possible", text.len()));
+    }
+    match text.chars().find(|letter| letter.is_control() && !matches!(letter, '\n' | '\t')) {
+        Some(odd) => Err(format!("the control character {odd:?} is in the text")),
+        None => Ok(text),
     }
 }
 

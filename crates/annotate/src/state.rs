@@ -4,6 +4,7 @@
 //! `acts.rs` decides what people may do; `views.rs` and `overview.rs` compute what they see.
 
 mod acts;
+mod guidelines;
 mod overview;
 mod person;
 mod round;
@@ -16,6 +17,7 @@ use std::sync::Arc;
 
 use nextpair_data::queue::Task;
 
+pub(crate) use guidelines::Guidelines;
 pub(crate) use acts::{Act, Done, DraftChange, Record, Terms, Unanswered};
 pub(crate) use overview::Overview;
 pub(crate) use person::{LinkView, MOST_LINKS, Person, USEFUL};
@@ -56,6 +58,7 @@ pub(crate) struct State {
     pub(crate) rounds: Vec<Round>,
     pub(crate) paused: bool,
     pub(crate) price: Option<f64>,
+    pub(crate) guidelines: Guidelines,
     /// Acts with a key: the number of their event, and the kind of act.
     keys: HashMap<(PersonId, Arc<str>), (Seq, Meaning)>,
     /// Drafts by person and item. They are not part of the history.
@@ -112,6 +115,12 @@ impl State {
             }),
             EventKind::Uploaded { person, name, bytes } => {
                 self.uploads.entry(name.clone()).or_insert((*person, *bytes));
+            }
+            EventKind::Guidelines { text } => self.guidelines.change(event, text),
+            EventKind::GuidelinesRead { person, version } => {
+                self.of_person(*person, |person| {
+                    person.guidelines_read = person.guidelines_read.max(*version);
+                });
             }
             EventKind::Leased { .. }
             | EventKind::LetGo { .. }

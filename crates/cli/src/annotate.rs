@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use nextpair::ExperimentSource;
 use nextpair::annotate::{Log, Project, Quota, Server, Settings};
-use nextpair::data::Side;
+use nextpair::data::{Side, ordinary};
 use nextpair::data::dataset::Dataset;
 use nextpair::kernels::prepare_process;
 use nextpair::scenario::Inbox;
@@ -88,6 +88,9 @@ pub(crate) struct Args {
     /// The language that captions should be in, by its English name or ISO 639 code
     #[arg(long)]
     language: Option<String>,
+    /// Guidelines in Markdown, shown to everybody before they begin; the lead may change them
+    #[arg(long, value_name = "FILE")]
+    guidelines: Option<PathBuf>,
     /// The price of a caption, to tell what a round costs
     #[arg(long, value_name = "PRICE")]
     price: Option<f64>,
@@ -193,6 +196,7 @@ impl Args {
             price: self.price,
             grace: (!self.manual_close).then(|| Duration::from_secs(self.grace)),
             images: self.images.clone(),
+            guidelines: self.guidelines.as_deref().map(ordinary::read_text).transpose()?,
             uploads: self.uploads(is_experiment),
             quota: Quota {
                 per_person: self.person_uploads.saturating_mul(MIB),

@@ -15,6 +15,7 @@ import {
 import { CaptionBoxes } from "./boxes.js";
 import { $, ago, copyText, el, setText } from "./dom.js";
 import { Drafts } from "./drafts.js";
+import { prepareGuidelines, showGuidelines, showUnread } from "./guidelines.js";
 import { Hints } from "./hints.js";
 import { Outbox } from "./outbox.js";
 import { ImagePicker } from "./picker.js";
@@ -73,6 +74,7 @@ async function start() {
   $("lead-link").hidden = me.person.role !== "lead";
   showProgress(page.me);
   listen();
+  showUnread(me).catch(showError);
   await working(async () => {
     for (const act of outbox.pending()) await finish(act);
     await fetchNext();
@@ -417,6 +419,7 @@ async function refreshProgress(announce) {
   try {
     page.me = await whoAmI();
     showProgress(page.me);
+    await showUnread(page.me);
   } catch {
     // The next answer brings the next attempt.
   }
@@ -462,6 +465,7 @@ const ALT_KEYS = {
   i: () => zoom.toggle(),
   w: () => $("why").querySelector("summary").click(),
   h: () => $("help-dialog").showModal(),
+  g: () => showGuidelines(page.me.guidelines).catch(showError),
 };
 
 function onKey(event) {
@@ -519,6 +523,11 @@ function listen() {
     button.addEventListener("click", () => button.closest("dialog").close());
   }
   $("help").addEventListener("click", ALT_KEYS.h);
+  $("guidelines-button").addEventListener("click", () => {
+    $("menu").open = false;
+    ALT_KEYS.g();
+  });
+  prepareGuidelines(showError, () => subject() && page.form.focus());
   $("older").addEventListener("click", () => turn(1));
   $("newer").addEventListener("click", () => turn(-1));
   $("leave-review").addEventListener("click", leaveReview);

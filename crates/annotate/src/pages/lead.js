@@ -4,6 +4,7 @@ import { Refused, isTemporary, request, untilAnswered, whoAmI } from "./api.js";
 import { $, setText } from "./dom.js";
 import { prepareAnswers, refreshAnswers, setOpenRound } from "./lead-answers.js";
 import { act, prepareDialogs } from "./lead-actions.js";
+import { prepareGuidelines, refreshGuidelines } from "./lead-guidelines.js";
 import { prepareOverview, showCountdown, showOverview } from "./lead-overview.js";
 import { preparePeople, showPeople } from "./lead-people.js";
 import { prepareQueue, refreshQueue } from "./lead-queue.js";
@@ -63,7 +64,7 @@ async function fetchAll() {
   ]);
   sinceDetails += 1;
   if (counts === lastCounts && sinceDetails < ANYWAY) return;
-  await Promise.all([refreshAnswers(), refreshQueue()]);
+  await Promise.all([refreshAnswers(), refreshQueue(), refreshGuidelines()]);
   lastCounts = counts;
   sinceDetails = 0;
 }
@@ -110,6 +111,7 @@ function listen() {
   preparePeople(refresh);
   prepareAnswers(me.pool);
   prepareQueue();
+  prepareGuidelines();
   document.addEventListener("visibilitychange", () => poll());
   window.addEventListener("online", () => poll());
   document.addEventListener("pointerdown", (event) => {

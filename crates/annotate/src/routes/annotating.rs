@@ -49,6 +49,14 @@ pub(crate) struct Me {
     skipped: usize,
     skip_reasons: &'static [&'static str],
     uploads: bool,
+    /// The version of the guidelines, if there are any, and whether I have yet to read it.
+    guidelines: Option<GuidelinesView>,
+}
+
+#[derive(Serialize)]
+struct GuidelinesView {
+    version: u32,
+    unread: bool,
 }
 
 pub(crate) async fn me(State(app): State<Arc<App>>, caller: Caller) -> Json<Me> {
@@ -79,6 +87,10 @@ pub(crate) async fn me(State(app): State<Arc<App>>, caller: Caller) -> Json<Me> 
             Side::Text => &TEXT_REASONS,
         },
         uploads: app.uploads.is_some(),
+        guidelines: state.guidelines.current().map(|version| GuidelinesView {
+            version,
+            unread: state.unread_guidelines(caller.person).is_some(),
+        }),
     })
 }
 

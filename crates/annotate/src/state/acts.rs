@@ -4,6 +4,7 @@
 //! state at once. The caller stores the events and only then acknowledges the act. A refused act
 //! records nothing.
 
+mod guidelines;
 mod people;
 mod tasks;
 
@@ -105,6 +106,14 @@ pub(crate) enum Act {
     Upload {
         name: String,
         bytes: u64,
+    },
+    /// Changes the guidelines. A lead names the version that they changed.
+    SetGuidelines {
+        text: String,
+        after: Option<u32>,
+    },
+    ReadGuidelines {
+        version: u32,
     },
     /// Acts of the app itself.
     Open {
@@ -232,6 +241,8 @@ impl Performance<'_> {
                 }
                 Ok(Done::Nothing)
             }
+            Act::SetGuidelines { text, after } => self.set_guidelines(text, after),
+            Act::ReadGuidelines { version } => self.read_guidelines(version),
             Act::Open { round, fingerprint, tasks } => {
                 if self.state.round().is_none_or(|last| last.number < round && !last.is_open()) {
                     self.record.tasks.push((round, tasks.clone()));

@@ -7,6 +7,7 @@ mod driver;
 mod encoded;
 mod images;
 mod links;
+mod teams;
 mod texts;
 
 use crate::world::{World, nextpair};
