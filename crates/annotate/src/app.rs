@@ -20,7 +20,7 @@ use crate::search::Search;
 use crate::server::{Invitation, Project};
 use crate::settings::{Settings, check_guidelines};
 use crate::source::Source;
-use crate::state::{Act, Done, LinkView, State, Terms, USEFUL};
+use crate::state::{Act, Done, LinkView, State, Suggestions, Terms, USEFUL};
 use crate::store::Store;
 use crate::uploads::Uploads;
 use crate::writer::Writer;
@@ -51,6 +51,8 @@ pub(crate) struct App {
     pub(crate) terms: Terms,
     pub(crate) grace: Option<Millis>,
     pub(crate) language: Option<Lang>,
+    /// Captions to suggest in rounds to come.
+    pub(crate) suggestions: Suggestions,
     pub(crate) sign_in: bool,
     pub(crate) log: Log,
     address: SocketAddr,
@@ -84,6 +86,10 @@ impl App {
                 format!("the database is about a pool of {known}s, and this is one of {pool}s");
             return Err(Error::Settings(what));
         }
+        if pool == Side::Text && !settings.suggestions.is_empty() {
+            let what = "suggestions are captions, and texts are paired with images".to_owned();
+            return Err(Error::Settings(what));
+        }
         let catalog = Catalog::new(dataset, pool, settings)?;
         let search = (pool == Side::Text).then(|| Search::new(&catalog));
         let writer = Writer::start(&store, terms, Arc::clone(&clock), settings.log.clone()).await?;
@@ -106,6 +112,7 @@ impl App {
             terms,
             grace: settings.grace.map(millis),
             language: settings.language.as_deref().map(caption_hints::language).transpose()?,
+            suggestions: Arc::new(settings.suggestions.clone()),
             sign_in: settings.sign_in,
             log: settings.log.clone(),
             address,
@@ -140,6 +147,9 @@ impl App {
         }
         if let Some(price) = settings.price {
             self.system(Act::Price { price: Some(price) }).await?;
+        }
+        if !settings.suggestions.is_empty() {
+            self.system(Act::Suggest { suggestions: Arc::clone(&self.suggestions) }).await?;
         }
         if let Some(text) = &settings.guidelines {
             let text = check_guidelines(text).map_err(Error::Settings)?;

@@ -114,6 +114,8 @@ pub(crate) enum EventKind {
     Overtaken { round: i64 },
     /// A person uploaded an image, which is stored in a file of this name.
     Uploaded { person: PersonId, name: String, bytes: u64 },
+    /// Captions that a program wrote for an item. They are not answers.
+    Suggested { item: String, captions: Vec<String> },
     /// The guidelines from now on, in Markdown; empty if there are none.
     Guidelines { text: String },
     /// A person has read this version of the guidelines.
@@ -143,6 +145,7 @@ impl EventKind {
             EventKind::HandedOver { .. } => "handed_over",
             EventKind::Overtaken { .. } => "overtaken",
             EventKind::Uploaded { .. } => "uploaded",
+            EventKind::Suggested { .. } => "suggested",
             EventKind::Guidelines { .. } => "guidelines",
             EventKind::GuidelinesRead { .. } => "guidelines_read",
         }
@@ -153,6 +156,7 @@ impl EventKind {
         match self {
             EventKind::Leased { item, .. }
             | EventKind::LetGo { item, .. }
+            | EventKind::Suggested { item, .. }
             | EventKind::Answered { item, .. }
             | EventKind::Undone { item, .. }
             | EventKind::Returned { item, .. } => Some(item),

@@ -85,7 +85,8 @@ pub(crate) async fn open_round(app: &Arc<App>) -> Result<(), Error> {
             if let Some((number, _, false)) = last {
                 overtaken(app, number).await?;
             }
-            app.system(Act::Open { round, fingerprint, tasks }).await.map(drop)
+            let suggestions = Arc::clone(&app.suggestions);
+            app.system(Act::Open { round, fingerprint, tasks, suggestions }).await.map(drop)
         }
     }
 }

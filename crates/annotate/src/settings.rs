@@ -1,5 +1,6 @@
 //! Settings for starting the app.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -41,6 +42,9 @@ pub struct Settings {
     /// What annotators should know before they begin, in Markdown. A lead may change it later, and
     /// keeps their version until this text changes.
     pub guidelines: Option<String>,
+    /// Captions that a program wrote, by item, for pools of images: people see them as
+    /// suggestions, and accept or change them.
+    pub suggestions: BTreeMap<String, Vec<String>>,
     /// Receives the lines that the app logs.
     pub log: Log,
 }
@@ -86,6 +90,7 @@ impl Settings {
             quota: Quota::default(),
             images: None,
             guidelines: None,
+            suggestions: BTreeMap::new(),
             log: Log::default(),
         }
     }
@@ -122,7 +127,8 @@ impl Settings {
             return wrong(format!("tasks are kept for at least {SHORTEST_LEASE:?}"));
         }
         if let Some(text) = &self.guidelines {
-            check_guidelines(text).map_err(|what| Error::Settings(format!("guidelines: {what}")))?;
+            check_guidelines(text)
+                .map_err(|what| Error::Settings(format!("guidelines: {what}")))?;
         }
         match self.price.filter(|price| !(price.is_finite() && *price >= 0.0)) {
             Some(price) => wrong(format!("the price {price} is not a price")),

@@ -17,11 +17,11 @@ use std::sync::Arc;
 
 use nextpair_data::queue::Task;
 
+pub(crate) use acts::{Act, Done, DraftChange, Record, Suggestions, Terms, Unanswered};
 pub(crate) use guidelines::Guidelines;
-pub(crate) use acts::{Act, Done, DraftChange, Record, Terms, Unanswered};
 pub(crate) use overview::Overview;
 pub(crate) use person::{LinkView, MOST_LINKS, Person, USEFUL};
-pub(crate) use round::{GivenAnswer, Round, Slot, Standing};
+pub(crate) use round::{GivenAnswer, Round, Slot, Standing, is_suggested};
 pub(crate) use views::{
     AnswerView, InHand, NextView, PersonView, QueuePage, QueueTask, RoundView, TaskState, Which,
 };
@@ -124,6 +124,7 @@ impl State {
             }
             EventKind::Leased { .. }
             | EventKind::LetGo { .. }
+            | EventKind::Suggested { .. }
             | EventKind::Answered { .. }
             | EventKind::Undone { .. }
             | EventKind::Returned { .. } => {

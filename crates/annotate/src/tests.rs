@@ -10,6 +10,7 @@ mod links;
 mod queue;
 mod rounds;
 mod sealed;
+mod suggestions;
 mod time;
 mod together;
 mod uploads;

@@ -4,6 +4,7 @@
 mod of_picks;
 mod signals;
 
+use std::collections::BTreeMap;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -12,8 +13,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use nextpair::ExperimentSource;
 use nextpair::annotate::{Log, Project, Quota, Server, Settings};
-use nextpair::data::{Side, ordinary};
 use nextpair::data::dataset::Dataset;
+use nextpair::data::queue::{Suggestions, read_suggestions};
+use nextpair::data::{Side, ordinary};
 use nextpair::kernels::prepare_process;
 use nextpair::scenario::Inbox;
 use tokio::net::TcpListener;
@@ -91,6 +93,10 @@ pub(crate) struct Args {
     /// Guidelines in Markdown, shown to everybody before they begin; the lead may change them
     #[arg(long, value_name = "FILE")]
     guidelines: Option<PathBuf>,
+    /// For picked images: captions to suggest, as a captioner wrote them (.jsonl, .csv, .tsv, or
+    /// COCO's .json). People accept or change them
+    #[arg(long, value_name = "FILE")]
+    suggestions: Option<PathBuf>,
     /// The price of a caption, to tell what a round costs
     #[arg(long, value_name = "PRICE")]
     price: Option<f64>,
@@ -107,10 +113,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let is_experiment = std::fs::metadata(&args.target)
         .with_context(|| args.target.display().to_string())?
         .is_dir();
-    let settings = args.settings(is_experiment)?;
+    let mut settings = args.settings(is_experiment)?;
     let address = args.address()?;
     let project =
         if is_experiment { args.project_of_experiment()? } else { args.project_of_picks()? };
+    settings.suggestions = args.suggestions(&project)?;
     // Refuse bad settings before listening.
     settings.check(address)?;
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
@@ -203,8 +210,22 @@ impl Args {
                 in_all: self.all_uploads.saturating_mul(MIB),
                 keep_free: self.free_disk.saturating_mul(MIB),
             },
+            suggestions: BTreeMap::new(),
             log: Log::new(|line| say!("{line}")),
         })
+    }
+
+    /// Returns the captions to suggest, by item.
+    fn suggestions(&self, project: &Project) -> Result<BTreeMap<String, Vec<String>>> {
+        let Some(path) = &self.suggestions else { return Ok(BTreeMap::new()) };
+        ensure!(project.pool == Side::Image, "--suggestions are captions; texts get images");
+        let Suggestions { of, unknown } = read_suggestions(path, &project.dataset)?;
+        let place = path.display();
+        say!("{place}: captions of {} items, suggested to people and marked as such", of.len());
+        if unknown > 0 {
+            say!("{place}: {unknown} captions are of images that the dataset does not have");
+        }
+        Ok(of)
     }
 
     /// Returns the folder for uploaded images. Experiments take none: they learn from features, and

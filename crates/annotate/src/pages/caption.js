@@ -163,7 +163,8 @@ function drawTask() {
   $("note").hidden = !task.note;
   setText($("note-text"), task.note ?? "");
   showWhy(task.why, me.pool);
-  page.form.fill(draft, task);
+  page.form.fill(draft ?? { captions: task.suggestions, image: null }, task);
+  showSuggestion();
   hints.schedule(task.item, page.form.texts);
   setView("task");
   page.form.focus();
@@ -246,13 +247,28 @@ function changed() {
   say("");
   const { form, task, review } = page;
   hints.schedule(subject().item, form.texts);
+  showSuggestion();
   if (review) return;
   task.draft = form.draft;
   drafts.change(task.item, task.draft);
 }
 
-/** Submits what is in the form; `force` does so although a box is still empty. */
-function submit(force) {
+/** Marks what a program wrote, while it is as the program wrote it. */
+function showSuggestion() {
+  const suggestions = page.review ? [] : (page.task?.suggestions ?? []);
+  $("suggestion").hidden = !page.form.mark(suggestions);
+}
+
+/** Accepts what was suggested, as it is. */
+function accept() {
+  if (!$("suggestion").hidden) submit(true, true);
+}
+
+/**
+ * Submits what is in the form; `force` does so although a box is still empty, `accepted` although
+ * it is what a program suggested.
+ */
+function submit(force, accepted = false) {
   const { form, review, task } = page;
   const about = subject();
   if (page.busy || !about || page.signedOut) return;
@@ -264,10 +280,15 @@ function submit(force) {
     form.focus();
     return;
   }
+  if (!$("suggestion").hidden && !accepted) {
+    say("This is the suggestion. Change it, or accept it as it is with Alt+A.");
+    form.focus();
+    return;
+  }
   working(async () => {
     if (await wantsSecondLook(about.item, said)) return;
     if (review) await revise(about, said);
-    else await answer(task, said);
+    else await answer(task, said, accepted);
   });
 }
 
@@ -281,12 +302,12 @@ async function wantsSecondLook(item, said) {
   return true;
 }
 
-async function answer(task, said) {
+async function answer(task, said, accept = false) {
   const draft = page.form.draft;
   drafts.stop();
   setText($("status"), "");
   try {
-    const { next } = await outbox.send("submit", "/api/answers", { item: task.item, said });
+    const { next } = await outbox.send("submit", "/api/answers", { item: task.item, said, accept });
     drafts.forget(task.item);
     show(next);
   } catch (error) {
@@ -390,6 +411,7 @@ function drawReview() {
   showWhy([], page.me.pool);
   $("why-none").hidden = true;
   page.form.fill(edits.get(at) ?? answer.said, answer);
+  showSuggestion();
   setView("review");
   page.form.focus();
 }
@@ -458,6 +480,7 @@ function showSignedOut() {
 
 const ACTS = { skip, undo, back };
 const ALT_KEYS = {
+  a: accept,
   s: skip,
   u: undo,
   b: back,
@@ -528,6 +551,7 @@ function listen() {
     ALT_KEYS.g();
   });
   prepareGuidelines(showError, () => subject() && page.form.focus());
+  $("accept").addEventListener("click", accept);
   $("older").addEventListener("click", () => turn(1));
   $("newer").addEventListener("click", () => turn(-1));
   $("leave-review").addEventListener("click", leaveReview);

@@ -8,6 +8,8 @@ import { act, announce } from "./lead-actions.js";
 const PAGE = 25;
 const MOST = 200;
 
+const PROVENANCE = { accepted: "suggestion accepted", edited: "suggestion edited" };
+
 let wanted = PAGE;
 let pool = "image";
 /** The number of the round that is open: answers of others cannot be changed. */
@@ -64,6 +66,7 @@ function create(answer) {
           { class: "seconds" },
           answer.seconds === null ? "" : `in ${exactly(answer.seconds)}`,
         ),
+        el("span", { class: "provenance" }),
         el("span", { class: "edited", dir: "auto" }),
       ),
       el("p", { class: "note-shown quiet", dir: "auto" }),
@@ -113,6 +116,7 @@ function update(row, answer) {
     row.querySelector(".edited"),
     answer.edited_by === null ? "" : `edited by ${answer.edited_by}`,
   );
+  setText(row.querySelector(".provenance"), PROVENANCE[answer.provenance] ?? "");
   const note = row.querySelector(".note-shown");
   setText(note, answer.note === null ? "" : `Note: ${answer.note}`);
   note.hidden = answer.note === null;

@@ -180,15 +180,17 @@ pub(crate) struct Submit {
     key: Key,
     item: String,
     said: Said,
+    #[serde(default)]
+    accept: bool,
 }
 
 pub(crate) async fn submit(
     State(app): State<Arc<App>>,
     caller: Caller,
-    JsonBody(Submit { key: Key(key), item, said }): JsonBody<Submit>,
+    JsonBody(Submit { key: Key(key), item, said, accept }): JsonBody<Submit>,
 ) -> Reply<Value> {
     let said = sayable(&app, said)?;
-    match app.act(caller.person, Act::Submit { key, item, said }).await? {
+    match app.act(caller.person, Act::Submit { key, item, said, accept }).await? {
         Done::Answered(answer, next) => {
             Ok(Json(json!({ "answer": answer, "next": app.catalog.next(*next) })))
         }

@@ -143,6 +143,7 @@ fn past(state: &Known, event: &Event) -> Past {
             let detail = said + &replaced.unwrap_or_default() + &edited.unwrap_or_default();
             (name(*person), Some(detail))
         }
+        EventKind::Suggested { captions, .. } => (None, Some(captions.join("\n"))),
         EventKind::Returned { note, .. } => (event.by.and_then(name), Some(note.clone())),
         _ => (event.by.and_then(name), None),
     };

@@ -27,6 +27,7 @@ struct Task {
     lease_ms: Millis,
     draft: Option<Draft>,
     note: Option<String>,
+    suggestions: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -73,7 +74,7 @@ impl Catalog {
     }
 
     fn task(&self, in_hand: InHand) -> Task {
-        let InHand { task, lease_until, lease_ms, draft, note } = in_hand;
+        let InHand { task, lease_until, lease_ms, draft, note, suggestions } = in_hand;
         let reason = |why: &Why| Reason {
             image: self.url(&why.id),
             item: why.id.clone(),
@@ -93,6 +94,7 @@ impl Catalog {
             lease_ms,
             draft,
             note,
+            suggestions: suggestions.to_vec(),
         }
     }
 }

@@ -8,6 +8,7 @@ mod guidelines;
 mod people;
 mod tasks;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use nextpair_data::queue::Task;
@@ -40,6 +41,9 @@ pub(crate) enum Unanswered {
     Skip,
 }
 
+/// Captions that a program wrote, by item.
+pub(crate) type Suggestions = Arc<BTreeMap<String, Vec<String>>>;
+
 /// An act that a person requests.
 #[derive(Clone, Debug)]
 pub(crate) enum Act {
@@ -55,6 +59,8 @@ pub(crate) enum Act {
         key: String,
         item: String,
         said: Said,
+        /// Whether captions that were suggested are accepted as they are.
+        accept: bool,
     },
     Undo {
         key: String,
@@ -120,6 +126,11 @@ pub(crate) enum Act {
         round: i64,
         fingerprint: String,
         tasks: Vec<Arc<Task>>,
+        suggestions: Suggestions,
+    },
+    /// Suggests captions for the tasks of the open round that have no answer.
+    Suggest {
+        suggestions: Suggestions,
     },
     CloseIfComplete {
         grace: Millis,
@@ -210,7 +221,7 @@ impl Performance<'_> {
             Act::Next => Ok(Done::Next(self.next()?.into())),
             Act::Renew { item } => self.renew(item),
             Act::Keep { item, draft } => self.keep(item, draft),
-            Act::Submit { key, item, said } => self.submit(key, item, said),
+            Act::Submit { key, item, said, accept } => self.submit(key, item, said, accept),
             Act::Undo { key, answer } => self.undo(key, answer),
             Act::Revise { key, answer, said } => self.revise(key, answer, said),
             Act::Return { key, answer, note } => self.give_back(key, answer, note),
@@ -243,11 +254,16 @@ impl Performance<'_> {
             }
             Act::SetGuidelines { text, after } => self.set_guidelines(text, after),
             Act::ReadGuidelines { version } => self.read_guidelines(version),
-            Act::Open { round, fingerprint, tasks } => {
+            Act::Suggest { suggestions } => {
+                self.suggest(&suggestions);
+                Ok(Done::Nothing)
+            }
+            Act::Open { round, fingerprint, tasks, suggestions } => {
                 if self.state.round().is_none_or(|last| last.number < round && !last.is_open()) {
                     self.record.tasks.push((round, tasks.clone()));
                     self.state.coming.insert(round, tasks);
                     self.emit(EventKind::Opened { round, fingerprint });
+                    self.suggest(&suggestions);
                 }
                 Ok(Done::Nothing)
             }

@@ -46,7 +46,8 @@ impl Person {
     /// A new person, with a link.
     pub(crate) fn new(id: PersonId, name: String, role: Role, at: Millis) -> Self {
         let (links, ended) = (Vec::new(), Vec::new());
-        let mut person = Person { id, name, role, links, ended, removed: false, guidelines_read: 0 };
+        let mut person =
+            Person { id, name, role, links, ended, removed: false, guidelines_read: 0 };
         person.add_link(at);
         person
     }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use nextpair_data::queue::Task;
+use nextpair_data::queue::{Provenance, Task};
 
 use crate::event::{Event, EventKind, Millis, PersonId, Said, Seq};
 use crate::source::Batch;
@@ -43,6 +43,8 @@ pub(crate) struct Slot {
     pub(crate) said: Vec<Seq>,
     /// The answers that stand.
     pub(crate) standing: Vec<Seq>,
+    /// Captions that a program wrote, to be accepted or changed by people.
+    pub(crate) suggested: Arc<[String]>,
 }
 
 /// The reservation of a task for a person, in ticks.
@@ -72,6 +74,8 @@ pub(crate) struct GivenAnswer {
     pub(crate) first_tick: Millis,
     pub(crate) seconds: Option<f64>,
     pub(crate) said: Arc<Said>,
+    /// What was suggested when it was given.
+    pub(crate) suggested: Arc<[String]>,
     pub(crate) standing: Standing,
 }
 
@@ -85,6 +89,32 @@ pub(crate) enum Standing {
     Returned(String),
     /// Another answer replaced it.
     Replaced,
+}
+
+impl GivenAnswer {
+    /// What its author made of the suggestion, for each caption; nothing where none was made.
+    pub(crate) fn provenance(&self, caption: &str) -> Option<Provenance> {
+        match () {
+            () if self.suggested.is_empty() => None,
+            () if is_suggested(&self.suggested, caption) => Some(Provenance::Accepted),
+            () => Some(Provenance::Edited),
+        }
+    }
+
+    /// The same for the whole answer: edited if one caption is.
+    pub(crate) fn provenance_of_all(&self) -> Option<Provenance> {
+        let Said::Captions(captions) = &*self.said else { return None };
+        let mut each = captions.iter().map(|caption| self.provenance(caption));
+        let all_accepted = each.all(|one| one == Some(Provenance::Accepted));
+        let nothing = self.suggested.is_empty();
+        let all = if all_accepted { Provenance::Accepted } else { Provenance::Edited };
+        (!nothing).then_some(all)
+    }
+}
+
+/// Returns whether a caption is one that was suggested.
+pub(crate) fn is_suggested(suggested: &[String], caption: &str) -> bool {
+    suggested.iter().any(|other| other.trim() == caption.trim())
 }
 
 impl Lease {
@@ -112,7 +142,14 @@ impl Round {
         tasks: Vec<Arc<Task>>,
         tick: Millis,
     ) -> Self {
-        let slot = |task| Slot { task, leases: Vec::new(), said: Vec::new(), standing: Vec::new() };
+        let nothing: Arc<[String]> = Arc::from([]);
+        let slot = |task| Slot {
+            task,
+            leases: Vec::new(),
+            said: Vec::new(),
+            standing: Vec::new(),
+            suggested: Arc::clone(&nothing),
+        };
         let slots: Vec<Slot> = tasks.into_iter().map(slot).collect();
         let named = slots.iter().enumerate().map(|(at, slot)| (slot.task.id.clone(), at));
         Round {
@@ -252,6 +289,11 @@ impl Round {
                     self.let_go(at, *person);
                 }
             }
+            EventKind::Suggested { item, captions } => {
+                if let Some(at) = self.position(item) {
+                    self.slots[at].suggested = captions.clone().into();
+                }
+            }
             EventKind::Answered { item, person, said, seconds, replaces } => {
                 let Some(at) = self.position(item) else { return };
                 let old = replaces.and_then(|old| self.answers.get(&old));
@@ -270,6 +312,7 @@ impl Round {
                     first_tick,
                     seconds: *seconds,
                     said: Arc::clone(said),
+                    suggested: Arc::clone(&self.slots[at].suggested),
                     standing: Standing::Stands,
                 };
                 self.answers.insert(event.seq, given);

@@ -57,7 +57,7 @@ fn act(step: &Step, state: &State) -> Act {
             });
             let item = if step.number.is_multiple_of(4) { item } else { held.unwrap_or(item) };
             let said = Said::Captions(vec![format!("person {} about {item}", step.by)]);
-            Act::Submit { key, item, said }
+            Act::Submit { key, item, said, accept: step.number.is_multiple_of(3) }
         }
         5 => Act::Undo { key, answer },
         6 => Act::Revise { key, answer, said: Said::Captions(vec!["said better".into()]) },
@@ -82,7 +82,7 @@ proptest! {
             perform(&mut state, None, Act::Invite { name: name.into(), role }, now).unwrap();
         }
         let tasks = (0..TASKS).map(task).collect();
-        perform(&mut state, None, Act::Open { round: 1, fingerprint: "x".into(), tasks }, now).unwrap();
+        perform(&mut state, None, Act::Open { round: 1, fingerprint: "x".into(), tasks, suggestions: Default::default() }, now).unwrap();
         for step in &steps {
             now += step.later;
             let before = state.clone();

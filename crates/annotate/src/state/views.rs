@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nextpair_data::queue::{self, Task};
+use nextpair_data::queue::{self, Provenance, Task};
 use serde::{Deserialize, Serialize};
 
 use super::{GivenAnswer, Round, Slot, Standing, State, Terms};
@@ -27,6 +27,7 @@ pub(crate) struct InHand {
     pub(crate) lease_ms: Millis,
     pub(crate) draft: Option<Draft>,
     pub(crate) note: Option<String>,
+    pub(crate) suggestions: Arc<[String]>,
 }
 
 impl NextView {
@@ -66,6 +67,7 @@ pub(crate) struct AnswerView {
     pub(crate) state: &'static str,
     pub(crate) edited_by: Option<String>,
     pub(crate) note: Option<String>,
+    pub(crate) provenance: Option<Provenance>,
 }
 
 /// A filter of answers.
@@ -136,6 +138,7 @@ impl State {
             lease_ms: terms.lease,
             draft: typed.or_else(|| before.map(|given| as_draft(&given.said))),
             note,
+            suggestions: Arc::clone(&slot.suggested),
         };
         NextView { task: Some(task), none: None }
     }
@@ -182,6 +185,7 @@ impl State {
             state,
             edited_by: given.edited_by.map(|by| self.name_of(by)),
             note,
+            provenance: given.provenance_of_all(),
         }
     }
 
@@ -227,8 +231,12 @@ impl State {
             let annotator = Some(self.name_of(given.person));
             said.into_iter().map(move |said| queue::Answer {
                 id: id.clone(),
-                said,
                 annotator: annotator.clone(),
+                provenance: match &said {
+                    queue::Said::Caption(caption) => given.provenance(caption),
+                    _ => None,
+                },
+                said,
             })
         });
         answers.collect()
@@ -243,6 +251,7 @@ impl State {
             id: slot.task.id.clone(),
             said: queue::Said::Skip(UNANSWERED.to_owned()),
             annotator: None,
+            provenance: None,
         }));
         answers
     }

@@ -1,8 +1,9 @@
 //! Acts on tasks and answers.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::super::{GivenAnswer, Meaning, Round, Standing, State};
+use super::super::{GivenAnswer, Meaning, Round, Standing, State, is_suggested};
 use super::{Done, DraftChange, Performance};
 use crate::error::Refusal;
 use crate::event::{Draft, EventKind, Millis, PersonId, Role, Said, Seq};
@@ -111,6 +112,7 @@ impl Performance<'_> {
         key: String,
         item: String,
         said: Said,
+        accept: bool,
     ) -> Result<Done, Refusal> {
         let person = self.person()?;
         if let Some(seq) = self.known(&key, Meaning::Answer)? {
@@ -125,6 +127,7 @@ impl Performance<'_> {
         // A person who was at work when the lead paused may finish.
         let at = self.place(person, &item)?;
         self.check_patience(at, person)?;
+        self.check_acceptance(at, &said, accept)?;
         let round = self.open_round()?;
         // The author of a returned answer was not looking at it all the time.
         let lease = round.slots[at].lease_of(person).filter(|lease| !lease.returned);
@@ -137,6 +140,30 @@ impl Performance<'_> {
         let kind = EventKind::Answered { item, person, said, seconds, replaces: None };
         let seq = self.emit_keyed(kind, Some(key.into()));
         Ok(Done::Answered(seq, self.next()?.into()))
+    }
+
+    /// Refuses the words of a program as those of a person, unless the person accepts them.
+    fn check_acceptance(&self, at: usize, said: &Said, accept: bool) -> Result<(), Refusal> {
+        let suggested = &self.open_round()?.slots[at].suggested;
+        let Said::Captions(captions) = said else { return Ok(()) };
+        if !accept && captions.iter().any(|caption| is_suggested(suggested, caption)) {
+            let message = "this is the suggestion; change it, or say that you accept it as it is";
+            return Err(Refusal::conflict("not_accepted", message));
+        }
+        Ok(())
+    }
+
+    /// Suggests captions for tasks of the open round that nobody has answered.
+    pub(super) fn suggest(&mut self, suggestions: &BTreeMap<String, Vec<String>>) {
+        let Ok(round) = self.open_round() else { return };
+        let untouched = round.slots.iter().filter(|slot| slot.said.is_empty());
+        let new = untouched.filter_map(|slot| {
+            let captions = suggestions.get(&slot.task.id)?;
+            (slot.suggested[..] != captions[..]).then(|| (slot.task.id.clone(), captions.clone()))
+        });
+        for (item, captions) in new.collect::<Vec<_>>() {
+            self.emit(EventKind::Suggested { item, captions });
+        }
     }
 
     /// An answer that stands in the open round.

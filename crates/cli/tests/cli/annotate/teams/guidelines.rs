@@ -47,23 +47,12 @@ fn guidelines_are_shown_in_the_browser() {
                   links: all.filter(e => e.tagName === 'A').map(e => e.href), \
                   odd: all.flatMap(e => e.getAttributeNames()).filter(n => n.startsWith('on')) }",
     );
-    let tags = [
-        "A",
-        "BLOCKQUOTE",
-        "CODE",
-        "EM",
-        "H3",
-        "HR",
-        "LI",
-        "OL",
-        "P",
-        "PRE",
-        "STRONG",
-        "UL",
-    ];
+    let tags =
+        ["A", "BLOCKQUOTE", "CODE", "EM", "H3", "HR", "LI", "OL", "P", "PRE", "STRONG", "UL"];
     let expected = json!({ "tags": tags, "links": ["https://example.org/book"], "odd": [] });
     assert_eq!(made, expected);
-    let nested = browser.script("return document.querySelector('#guidelines-text ol ul').innerText");
+    let nested =
+        browser.script("return document.querySelector('#guidelines-text ol ul').innerText");
     assert_eq!(nested, json!("not the frame\nnot the camera"));
     browser.until_text("#guidelines-text", "<script>document.title = 'broken'</script>");
     assert_eq!(browser.script("return document.title"), json!("Caption · nextpair"));
