@@ -116,6 +116,10 @@ pub(crate) enum EventKind {
     Uploaded { person: PersonId, name: String, bytes: u64 },
     /// Captions that a program wrote for an item. They are not answers.
     Suggested { item: String, captions: Vec<String> },
+    /// A person asks the lead about an item, which is handed to nobody until that is resolved.
+    Flagged { item: String, person: PersonId, note: String },
+    /// A lead resolved a flag. The task is reserved for whoever flagged it until then.
+    Resolved { item: String, flag: Seq, note: String, until: Millis },
     /// The guidelines from now on, in Markdown; empty if there are none.
     Guidelines { text: String },
     /// A person has read this version of the guidelines.
@@ -146,6 +150,8 @@ impl EventKind {
             EventKind::Overtaken { .. } => "overtaken",
             EventKind::Uploaded { .. } => "uploaded",
             EventKind::Suggested { .. } => "suggested",
+            EventKind::Flagged { .. } => "flagged",
+            EventKind::Resolved { .. } => "resolved",
             EventKind::Guidelines { .. } => "guidelines",
             EventKind::GuidelinesRead { .. } => "guidelines_read",
         }
@@ -157,6 +163,8 @@ impl EventKind {
             EventKind::Leased { item, .. }
             | EventKind::LetGo { item, .. }
             | EventKind::Suggested { item, .. }
+            | EventKind::Flagged { item, .. }
+            | EventKind::Resolved { item, .. }
             | EventKind::Answered { item, .. }
             | EventKind::Undone { item, .. }
             | EventKind::Returned { item, .. } => Some(item),

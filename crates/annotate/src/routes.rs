@@ -2,6 +2,7 @@
 
 mod annotating;
 pub(crate) mod extract;
+mod flags;
 mod guidelines;
 mod images;
 mod leading;
@@ -52,6 +53,7 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
         .route("/api/answers", get(annotating::mine).post(annotating::submit))
         .route("/api/answers/{answer}/undo", post(annotating::undo))
         .route("/api/answers/{answer}/revise", post(annotating::revise))
+        .route("/api/flags", post(flags::raise))
         .route("/api/guidelines", get(guidelines::guidelines))
         .route("/api/guidelines/read", post(guidelines::read))
         .route("/api/images/{item}", get(images::image))
@@ -68,6 +70,8 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
         .route("/api/lead/pause", put(leading::pause))
         .route("/api/lead/price", put(leading::price))
         .route("/api/lead/close", post(leading::close))
+        .route("/api/lead/flags", get(flags::list))
+        .route("/api/lead/flags/{flag}/resolve", post(flags::resolve))
         .route("/api/lead/guidelines", put(guidelines::change))
         .route("/api/lead/people", post(people::invite))
         .route("/api/lead/people/{person}", delete(people::remove))

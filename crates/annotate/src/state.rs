@@ -4,6 +4,7 @@
 //! `acts.rs` decides what people may do; `views.rs` and `overview.rs` compute what they see.
 
 mod acts;
+mod flags;
 mod guidelines;
 mod overview;
 mod person;
@@ -18,6 +19,7 @@ use std::sync::Arc;
 use nextpair_data::queue::Task;
 
 pub(crate) use acts::{Act, Done, DraftChange, Record, Suggestions, Terms, Unanswered};
+pub(crate) use flags::{Flag, FlagView};
 pub(crate) use guidelines::Guidelines;
 pub(crate) use overview::Overview;
 pub(crate) use person::{LinkView, MOST_LINKS, Person, USEFUL};
@@ -36,6 +38,8 @@ enum Meaning {
     Undo(Seq),
     Revise(Seq),
     Return(Seq),
+    Flag,
+    Resolve(Seq),
 }
 
 fn meaning(kind: &EventKind) -> Option<Meaning> {
@@ -44,6 +48,8 @@ fn meaning(kind: &EventKind) -> Option<Meaning> {
         EventKind::Answered { replaces: Some(answer), .. } => Some(Meaning::Revise(*answer)),
         EventKind::Undone { answer, .. } => Some(Meaning::Undo(*answer)),
         EventKind::Returned { answer, .. } => Some(Meaning::Return(*answer)),
+        EventKind::Flagged { .. } => Some(Meaning::Flag),
+        EventKind::Resolved { flag, .. } => Some(Meaning::Resolve(*flag)),
         _ => None,
     }
 }
@@ -125,6 +131,8 @@ impl State {
             EventKind::Leased { .. }
             | EventKind::LetGo { .. }
             | EventKind::Suggested { .. }
+            | EventKind::Flagged { .. }
+            | EventKind::Resolved { .. }
             | EventKind::Answered { .. }
             | EventKind::Undone { .. }
             | EventKind::Returned { .. } => {

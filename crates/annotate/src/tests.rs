@@ -4,6 +4,7 @@ mod access;
 mod attacks;
 mod contract;
 mod faults;
+mod flags;
 mod guidelines;
 mod hosted;
 mod links;

@@ -12,7 +12,7 @@ const NONE = {
   paused: () => ["Paused", "The lead has paused the work. It goes on here by itself."],
   waiting: () => [
     "Nearly there",
-    "Others are working on what is left. If something becomes free, it appears here by itself.",
+    "What is left is in other hands, or waits for the lead. If something becomes free, it appears here by itself.",
   ],
   closed: (round) => [
     "This round is closed",

@@ -15,6 +15,7 @@ import {
 import { CaptionBoxes } from "./boxes.js";
 import { $, ago, copyText, el, setText } from "./dom.js";
 import { Drafts } from "./drafts.js";
+import { askWhatToFlag } from "./flag.js";
 import { prepareGuidelines, showGuidelines, showUnread } from "./guidelines.js";
 import { Hints } from "./hints.js";
 import { Outbox } from "./outbox.js";
@@ -162,6 +163,8 @@ function drawTask() {
   drawSubject(task);
   $("note").hidden = !task.note;
   setText($("note-text"), task.note ?? "");
+  $("reply").hidden = !task.reply;
+  setText($("reply-text"), task.reply ?? "");
   showWhy(task.why, me.pool);
   page.form.fill(draft ?? { captions: task.suggestions, image: null }, task);
   showSuggestion();
@@ -340,6 +343,28 @@ async function skip() {
   working(() => (review ? revise(about, { skip: reason }) : answer(task, { skip: reason })));
 }
 
+/** Asks the lead about what is on the page, and goes on with the next one. */
+async function flag() {
+  const { review, task } = page;
+  const about = subject();
+  if (page.busy || !about) return;
+  const note = await askWhatToFlag(review !== null);
+  page.form.focus();
+  if (note === null || (page.task !== task && !review)) return;
+  working(async () => {
+    await drafts.flush();
+    try {
+      const next = await outbox.send("flag", "/api/flags", { item: about.item, note });
+      if (review) endReview("The lead will see it.");
+      else show(next);
+      say("Flagged. The lead will see it.");
+    } catch (error) {
+      if (!(error instanceof Refused && error.status === 409)) throw error;
+      say(reasonOf(error));
+    }
+  });
+}
+
 function undo() {
   if (page.review) return;
   working(async () => {
@@ -407,7 +432,7 @@ function drawReview() {
     `Your answer ${answers.length - at} of ${answers.length}, ${when}.${skipped}`,
   );
   $("older").disabled = at + 1 >= answers.length;
-  $("note").hidden = true;
+  for (const id of ["note", "reply"]) $(id).hidden = true;
   showWhy([], page.me.pool);
   $("why-none").hidden = true;
   page.form.fill(edits.get(at) ?? answer.said, answer);
@@ -478,10 +503,11 @@ function showSignedOut() {
 
 // ---- Keys and clicks
 
-const ACTS = { skip, undo, back };
+const ACTS = { skip, flag, undo, back };
 const ALT_KEYS = {
   a: accept,
   s: skip,
+  l: flag,
   u: undo,
   b: back,
   n: () => turn(-1),

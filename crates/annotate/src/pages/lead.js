@@ -4,6 +4,7 @@ import { Refused, isTemporary, request, untilAnswered, whoAmI } from "./api.js";
 import { $, setText } from "./dom.js";
 import { prepareAnswers, refreshAnswers, setOpenRound } from "./lead-answers.js";
 import { act, prepareDialogs } from "./lead-actions.js";
+import { prepareFlags, refreshFlags } from "./lead-flags.js";
 import { prepareGuidelines, refreshGuidelines } from "./lead-guidelines.js";
 import { prepareOverview, showCountdown, showOverview } from "./lead-overview.js";
 import { preparePeople, showPeople } from "./lead-people.js";
@@ -60,11 +61,17 @@ async function fetchAll() {
     overview.answers,
     overview.captions,
     overview.held,
+    overview.flags,
     overview.people.map(({ answered, skipped, returned }) => [answered, skipped, returned]),
   ]);
   sinceDetails += 1;
   if (counts === lastCounts && sinceDetails < ANYWAY) return;
-  await Promise.all([refreshAnswers(), refreshQueue(), refreshGuidelines()]);
+  await Promise.all([
+    refreshAnswers(),
+    refreshQueue(),
+    refreshGuidelines(),
+    refreshFlags(overview.round),
+  ]);
   lastCounts = counts;
   sinceDetails = 0;
 }
@@ -112,6 +119,7 @@ function listen() {
   prepareAnswers(me.pool);
   prepareQueue();
   prepareGuidelines();
+  prepareFlags(refresh);
   document.addEventListener("visibilitychange", () => poll());
   window.addEventListener("online", () => poll());
   document.addEventListener("pointerdown", (event) => {

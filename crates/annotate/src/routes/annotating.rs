@@ -98,7 +98,7 @@ pub(crate) async fn next(State(app): State<Arc<App>>, caller: Caller) -> Reply<N
     shown(&app, app.act(caller.person, Act::Next).await?)
 }
 
-fn shown(app: &App, done: Done) -> Reply<Next> {
+pub(super) fn shown(app: &App, done: Done) -> Reply<Next> {
     match done {
         Done::Next(next) | Done::Answered(_, next) => Ok(Json(app.catalog.next(*next))),
         _ => Err(Refusal::unavailable("nothing to show")),

@@ -144,6 +144,9 @@ fn past(state: &Known, event: &Event) -> Past {
             (name(*person), Some(detail))
         }
         EventKind::Suggested { captions, .. } => (None, Some(captions.join("\n"))),
+        EventKind::Flagged { note, .. } | EventKind::Resolved { note, .. } => {
+            (event.by.and_then(name), (!note.is_empty()).then(|| note.clone()))
+        }
         EventKind::Returned { note, .. } => (event.by.and_then(name), Some(note.clone())),
         _ => (event.by.and_then(name), None),
     };

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::catalog::Catalog;
 use crate::event::{Draft, Millis};
-use crate::state::{AnswerView, InHand, NextView, QueueTask};
+use crate::state::{AnswerView, FlagView, InHand, NextView, QueueTask};
 
 /// The task of a person, or the reason why there is none.
 #[derive(Serialize)]
@@ -28,6 +28,7 @@ struct Task {
     draft: Option<Draft>,
     note: Option<String>,
     suggestions: Vec<String>,
+    reply: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -65,6 +66,10 @@ impl Catalog {
         With { seen: self.seen(&what.item), what }
     }
 
+    pub(crate) fn flag(&self, what: FlagView) -> With<FlagView> {
+        With { seen: self.seen(&what.item), what }
+    }
+
     pub(crate) fn queue_task(&self, what: QueueTask) -> With<QueueTask> {
         With { seen: self.seen(&what.item), what }
     }
@@ -74,7 +79,7 @@ impl Catalog {
     }
 
     fn task(&self, in_hand: InHand) -> Task {
-        let InHand { task, lease_until, lease_ms, draft, note, suggestions } = in_hand;
+        let InHand { task, lease_until, lease_ms, draft, note, suggestions, reply } = in_hand;
         let reason = |why: &Why| Reason {
             image: self.url(&why.id),
             item: why.id.clone(),
@@ -95,6 +100,7 @@ impl Catalog {
             draft,
             note,
             suggestions: suggestions.to_vec(),
+            reply,
         }
     }
 }

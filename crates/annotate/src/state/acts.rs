@@ -4,6 +4,7 @@
 //! state at once. The caller stores the events and only then acknowledges the act. A refused act
 //! records nothing.
 
+mod flags;
 mod guidelines;
 mod people;
 mod tasks;
@@ -112,6 +113,17 @@ pub(crate) enum Act {
     Upload {
         name: String,
         bytes: u64,
+    },
+    /// Asks the lead about an item.
+    Flag {
+        key: String,
+        item: String,
+        note: String,
+    },
+    Resolve {
+        key: String,
+        flag: Seq,
+        note: String,
     },
     /// Changes the guidelines. A lead names the version that they changed.
     SetGuidelines {
@@ -252,6 +264,8 @@ impl Performance<'_> {
                 }
                 Ok(Done::Nothing)
             }
+            Act::Flag { key, item, note } => self.flag(key, item, note),
+            Act::Resolve { key, flag, note } => self.resolve(key, flag, note),
             Act::SetGuidelines { text, after } => self.set_guidelines(text, after),
             Act::ReadGuidelines { version } => self.read_guidelines(version),
             Act::Suggest { suggestions } => {

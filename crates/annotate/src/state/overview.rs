@@ -36,6 +36,8 @@ pub(crate) struct Overview {
     cost: Option<f64>,
     pub(crate) people: Vec<AtWork>,
     agreement: Agreement,
+    /// Flags that wait for the lead.
+    flags: usize,
     closes_at: Option<Millis>,
     close_by_itself: bool,
 }
@@ -65,10 +67,11 @@ pub(crate) struct Agreement {
 
 impl State {
     /// The tick at which the last round closes by itself: some time after it became complete,
-    /// unless a person withdraws an answer.
+    /// unless a person withdraws an answer or waits for the lead.
     pub(crate) fn closes_at(&self, terms: Terms, grace: Millis) -> Option<Millis> {
         let round = self.round().filter(|round| round.is_open() && !self.paused)?;
-        round.is_complete(terms.annotators).then_some(round.changed + grace)
+        let settled = round.is_complete(terms.annotators) && round.open_flags() == 0;
+        settled.then_some(round.changed + grace)
     }
 
     /// The overview of the last round.
@@ -112,6 +115,7 @@ impl State {
             cost: self.price.map(|price| price * bought as f64),
             people: self.at_work(now),
             agreement: round.map(agreement).unwrap_or_default(),
+            flags: round.map_or(0, Round::open_flags),
             closes_at: closes_at.map(|tick| now.wall_of(tick)),
             close_by_itself: grace.is_some(),
         }

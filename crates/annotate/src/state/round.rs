@@ -7,6 +7,7 @@ use nextpair_data::queue::{Provenance, Task};
 
 use crate::event::{Event, EventKind, Millis, PersonId, Said, Seq};
 use crate::source::Batch;
+use crate::state::Flag;
 
 /// Picks that people answer together.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,6 +25,8 @@ pub(crate) struct Round {
     pub(super) hands: HashMap<PersonId, Vec<usize>>,
     /// Slots by their number of standing answers, so that those with room are found quickly.
     pub(super) by_answers: BTreeMap<usize, BTreeSet<usize>>,
+    /// What people asked the lead, by the number of the event.
+    pub(crate) flags: BTreeMap<Seq, Flag>,
     /// The tick of the last answer or withdrawal.
     pub(crate) changed: Millis,
     pub(crate) closed: bool,
@@ -45,6 +48,8 @@ pub(crate) struct Slot {
     pub(crate) standing: Vec<Seq>,
     /// Captions that a program wrote, to be accepted or changed by people.
     pub(crate) suggested: Arc<[String]>,
+    /// The number of flags that wait for the lead.
+    pub(super) flagged: usize,
 }
 
 /// The reservation of a task for a person, in ticks.
@@ -149,6 +154,7 @@ impl Round {
             said: Vec::new(),
             standing: Vec::new(),
             suggested: Arc::clone(&nothing),
+            flagged: 0,
         };
         let slots: Vec<Slot> = tasks.into_iter().map(slot).collect();
         let named = slots.iter().enumerate().map(|(at, slot)| (slot.task.id.clone(), at));
@@ -157,6 +163,7 @@ impl Round {
             fingerprint,
             by_item: named.collect(),
             answers: BTreeMap::new(),
+            flags: BTreeMap::new(),
             hands: HashMap::new(),
             by_answers: BTreeMap::from([(0, (0..slots.len()).collect())]),
             slots,
@@ -256,6 +263,7 @@ impl Round {
                 let slot = &self.slots[at];
                 answers + slot.held_by_others(person, now) < wanted
                     && !self.has_answered(slot, person)
+                    && slot.flagged == 0
             };
             slots.iter().find(free).copied()
         };
@@ -321,6 +329,14 @@ impl Round {
                 self.let_go(at, *person);
                 self.changed = event.tick;
             }
+            EventKind::Flagged { item, person, note } => {
+                if let Some(at) = self.position(item) {
+                    self.raise_flag(event, at, *person, note);
+                }
+            }
+            EventKind::Resolved { flag, note, until, .. } => {
+                self.resolve_flag(event, *flag, note, *until);
+            }
             EventKind::Undone { answer, .. } => {
                 self.fall(*answer, Standing::Undone);
                 self.changed = event.tick;
@@ -337,7 +353,7 @@ impl Round {
     }
 
     /// Begins a lease, or extends the one of the same person.
-    fn lease(&mut self, at: usize, new: Lease) {
+    pub(super) fn lease(&mut self, at: usize, new: Lease) {
         let (person, now) = (new.person, new.since);
         let leases = &mut self.slots[at].leases;
         match leases.iter_mut().find(|lease| lease.person == person) {
@@ -360,7 +376,7 @@ impl Round {
         }
     }
 
-    fn let_go(&mut self, at: usize, person: PersonId) {
+    pub(super) fn let_go(&mut self, at: usize, person: PersonId) {
         self.slots[at].leases.retain(|lease| lease.person != person);
         if let Some(hand) = self.hands.get_mut(&person) {
             hand.retain(|&other| other != at);
@@ -391,7 +407,7 @@ impl Round {
 }
 
 /// The lease that begins with an event and lasts until that time, in ticks.
-fn lease(event: &Event, person: PersonId, until: Millis) -> Lease {
+pub(super) fn lease(event: &Event, person: PersonId, until: Millis) -> Lease {
     let until = event.tick + (until - event.at);
     Lease { person, since: event.tick, until, returned: false }
 }

@@ -24,7 +24,7 @@ struct Step {
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let step = (1..=PEOPLE, 0..60i64, 0..10u8, 0..40usize);
+    let step = (1..=PEOPLE, 0..60i64, 0..12u8, 0..40usize);
     let step = step.prop_map(|(by, later, what, number)| Step { by, later, what, number });
     proptest::collection::vec(step, 1..120)
 }
@@ -41,6 +41,13 @@ fn task(at: usize) -> Arc<Task> {
     Arc::new(task)
 }
 
+/// The item that a person holds.
+fn held(state: &State, person: PersonId) -> Option<String> {
+    let round = state.round()?;
+    let at = round.hands.get(&person)?.last()?;
+    Some(round.slots[*at].task.id.clone())
+}
+
 fn act(step: &Step, state: &State) -> Act {
     let answers: Vec<i64> =
         state.rounds.iter().flat_map(|round| round.answers.keys().copied()).collect();
@@ -51,11 +58,8 @@ fn act(step: &Step, state: &State) -> Act {
         0..=1 => Act::Next,
         2..=4 => {
             // Mostly their current task, sometimes any other.
-            let held = state.round().and_then(|round| {
-                let at = round.hands.get(&step.by)?.last()?;
-                Some(round.slots[*at].task.id.clone())
-            });
-            let item = if step.number.is_multiple_of(4) { item } else { held.unwrap_or(item) };
+            let held = held(state, step.by).filter(|_| !step.number.is_multiple_of(4));
+            let item = held.unwrap_or(item);
             let said = Said::Captions(vec![format!("person {} about {item}", step.by)]);
             Act::Submit { key, item, said, accept: step.number.is_multiple_of(3) }
         }
@@ -63,6 +67,16 @@ fn act(step: &Step, state: &State) -> Act {
         6 => Act::Revise { key, answer, said: Said::Captions(vec!["said better".into()]) },
         7 => Act::Return { key, answer, note: "again".into() },
         8 => Act::Renew { item },
+        9 => Act::Flag {
+            key,
+            item: held(state, step.by).unwrap_or(item),
+            note: "what is it?".into(),
+        },
+        10 => {
+            let flags: Vec<i64> = state.rounds[0].flags.keys().copied().collect();
+            let flag = flags.get(step.number % flags.len().max(1)).copied().unwrap_or(99);
+            Act::Resolve { key, flag, note: "a star".into() }
+        }
         _ => Act::LetGo,
     }
 }
@@ -106,6 +120,9 @@ proptest! {
                     prop_assert!(*given.said == Said::Captions(vec![own]) || *given.said == revised);
                 }
                 counted += authors.len();
+                let open = round.flags.values().filter(|flag| flag.resolved.is_none());
+                let open = open.filter(|flag| round.slots[flag.slot].task.id == slot.task.id);
+                prop_assert_eq!(open.count(), slot.flagged);
             }
             let total: usize = round.by_answers.iter().map(|(count, slots)| count * slots.len()).sum();
             prop_assert_eq!(total, counted);

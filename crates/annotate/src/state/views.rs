@@ -28,6 +28,8 @@ pub(crate) struct InHand {
     pub(crate) draft: Option<Draft>,
     pub(crate) note: Option<String>,
     pub(crate) suggestions: Arc<[String]>,
+    /// What the lead said to a flag of this person.
+    pub(crate) reply: Option<String>,
 }
 
 impl NextView {
@@ -139,6 +141,7 @@ impl State {
             draft: typed.or_else(|| before.map(|given| as_draft(&given.said))),
             note,
             suggestions: Arc::clone(&slot.suggested),
+            reply: round.reply_to(at, person),
         };
         NextView { task: Some(task), none: None }
     }

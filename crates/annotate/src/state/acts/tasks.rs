@@ -10,7 +10,7 @@ use crate::event::{Draft, EventKind, Millis, PersonId, Role, Said, Seq};
 use crate::state::NextView;
 
 /// How long a returned answer waits for its author before others may take the task.
-const RETURNED_FOR: Millis = 60 * 60 * 1000;
+pub(super) const RETURNED_FOR: Millis = 60 * 60 * 1000;
 /// Most answers of one person to a task; nobody changes their mind more often.
 const MOST_SAID: usize = 100;
 /// A renewed lease is longer than promised, by this fraction of it.
@@ -43,7 +43,7 @@ impl Performance<'_> {
     }
 
     /// The position of a task that the person may still answer.
-    fn place(&self, person: PersonId, item: &str) -> Result<usize, Refusal> {
+    pub(super) fn place(&self, person: PersonId, item: &str) -> Result<usize, Refusal> {
         let round = self.open_round()?;
         let Some(at) = round.position(item) else {
             let message = "this item is not in the round that is open";
@@ -74,7 +74,7 @@ impl Performance<'_> {
 
     /// The event of an earlier act with this key, if any. Refuses a key that stands for another
     /// act.
-    fn known(&self, key: &str, meaning: Meaning) -> Result<Option<Seq>, Refusal> {
+    pub(super) fn known(&self, key: &str, meaning: Meaning) -> Result<Option<Seq>, Refusal> {
         match self.state.known(self.person()?, key) {
             None => Ok(None),
             Some((seq, known)) if known == meaning => Ok(Some(seq)),
