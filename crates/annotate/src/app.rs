@@ -127,7 +127,8 @@ impl App {
     /// Invites the lead and the people in the settings if they are missing, and sets the price.
     async fn begin(&self, settings: &Settings) -> Result<(), Error> {
         let annotators = settings.invite.iter().map(|name| (name.as_str(), Role::Annotator));
-        for (name, role) in [(LEAD, Role::Lead)].into_iter().chain(annotators) {
+        let reviewers = settings.reviewers.iter().map(|name| (name.as_str(), Role::Reviewer));
+        for (name, role) in [(LEAD, Role::Lead)].into_iter().chain(reviewers).chain(annotators) {
             let name = checked_name(name).map_err(Error::Settings)?;
             let removed = self.state().named(&name).map(|person| person.removed);
             match removed {
@@ -139,7 +140,7 @@ impl App {
                     _ => {}
                 },
                 Some(false) => self.refresh_link(&name).await?,
-                Some(true) if role == Role::Annotator => self.log.line(format_args!(
+                Some(true) if role != Role::Lead => self.log.line(format_args!(
                     "{name} was removed and gets no link; invite them by another name"
                 )),
                 Some(true) => {}
@@ -147,6 +148,9 @@ impl App {
         }
         if let Some(price) = settings.price {
             self.system(Act::Price { price: Some(price) }).await?;
+        }
+        if let Some(share) = settings.review {
+            self.system(Act::ReviewShare { share }).await?;
         }
         if !settings.suggestions.is_empty() {
             self.system(Act::Suggest { suggestions: Arc::clone(&self.suggestions) }).await?;
@@ -230,8 +234,9 @@ impl App {
     }
 
     /// The links of the first lead and of these people.
-    pub(crate) fn invitations(&self, people: &[String]) -> Vec<Invitation> {
-        let names = std::iter::once(LEAD).chain(people.iter().map(String::as_str));
+    pub(crate) fn invitations(&self, settings: &Settings) -> Vec<Invitation> {
+        let people = settings.reviewers.iter().chain(&settings.invite);
+        let names = std::iter::once(LEAD).chain(people.map(String::as_str));
         let invitation = |name: &str| {
             let person = self.state().named(name.trim()).map(|person| person.id)?;
             Some(Invitation { name: name.to_owned(), link: self.link(person)?.0 })

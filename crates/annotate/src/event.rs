@@ -120,6 +120,10 @@ pub(crate) enum EventKind {
     Flagged { item: String, person: PersonId, note: String },
     /// A lead resolved a flag. The task is reserved for whoever flagged it until then.
     Resolved { item: String, flag: Seq, note: String, until: Millis },
+    /// The share of the answers from now on that somebody else is to look at.
+    ReviewShare { share: f64 },
+    /// Somebody else looked at an answer and found it good.
+    Accepted { item: String, answer: Seq },
     /// The guidelines from now on, in Markdown; empty if there are none.
     Guidelines { text: String },
     /// A person has read this version of the guidelines.
@@ -152,6 +156,8 @@ impl EventKind {
             EventKind::Suggested { .. } => "suggested",
             EventKind::Flagged { .. } => "flagged",
             EventKind::Resolved { .. } => "resolved",
+            EventKind::ReviewShare { .. } => "review_share",
+            EventKind::Accepted { .. } => "accepted",
             EventKind::Guidelines { .. } => "guidelines",
             EventKind::GuidelinesRead { .. } => "guidelines_read",
         }
@@ -163,6 +169,7 @@ impl EventKind {
             EventKind::Leased { item, .. }
             | EventKind::LetGo { item, .. }
             | EventKind::Suggested { item, .. }
+            | EventKind::Accepted { item, .. }
             | EventKind::Flagged { item, .. }
             | EventKind::Resolved { item, .. }
             | EventKind::Answered { item, .. }
@@ -179,6 +186,8 @@ impl EventKind {
 pub(crate) enum Role {
     /// May answer.
     Annotator,
+    /// May answer, and review the answers of others.
+    Reviewer,
     /// May answer, watch and decide.
     Lead,
 }

@@ -8,6 +8,7 @@ mod images;
 mod leading;
 mod pages;
 mod people;
+mod review;
 mod service;
 mod shown;
 
@@ -63,6 +64,9 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
         .route("/api/sign-out", post(annotating::sign_out));
     let leading = Router::new()
         .route("/api/answers/{answer}/return", post(leading::give_back))
+        .route("/api/answers/{answer}/accept", post(review::accept))
+        .route("/api/review", get(review::waiting))
+        .route("/api/lead/review", put(review::share))
         .route("/api/lead/overview", get(leading::overview))
         .route("/api/lead/answers", get(leading::answers))
         .route("/api/lead/queue", get(leading::queue))
@@ -85,6 +89,7 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
     let open = Router::new()
         .route("/", get(pages::caption))
         .route("/lead", get(pages::lead))
+        .route("/review", get(pages::review))
         .route("/join/{token}", get(pages::join))
         .route("/assets/{name}", get(pages::asset))
         .route("/health", get(service::health))

@@ -20,6 +20,11 @@ pub struct Settings {
     pub sign_in: bool,
     /// Names of annotators who get a link right away.
     pub invite: Vec<String>,
+    /// Names of reviewers who get a link right away.
+    pub reviewers: Vec<String>,
+    /// The share of answers, from 0 to 1, that a reviewer or a lead is to look at before they are
+    /// finished. Without it, the share stays what it was, at first 0.
+    pub review: Option<f64>,
     /// Captions wanted per annotator and item.
     pub captions: usize,
     /// Annotators wanted per item.
@@ -80,6 +85,8 @@ impl Settings {
             database: database.into(),
             sign_in: true,
             invite: Vec::new(),
+            reviewers: Vec::new(),
+            review: None,
             captions: 1,
             annotators: 1,
             lease: Duration::from_secs(600),
@@ -126,6 +133,9 @@ impl Settings {
         if self.lease < SHORTEST_LEASE {
             return wrong(format!("tasks are kept for at least {SHORTEST_LEASE:?}"));
         }
+        if let Some(share) = self.review.filter(|share| !is_share(*share)) {
+            return wrong(format!("the share {share} of answers to review is not from 0 to 1"));
+        }
         if let Some(text) = &self.guidelines {
             check_guidelines(text)
                 .map_err(|what| Error::Settings(format!("guidelines: {what}")))?;
@@ -135,6 +145,11 @@ impl Settings {
             None => Ok(()),
         }
     }
+}
+
+/// Returns whether this is a share.
+pub(crate) fn is_share(share: f64) -> bool {
+    (0.0..=1.0).contains(&share)
 }
 
 /// Longest guidelines, in bytes: more than anybody reads.

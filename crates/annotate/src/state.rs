@@ -8,6 +8,7 @@ mod flags;
 mod guidelines;
 mod overview;
 mod person;
+mod review;
 mod round;
 #[cfg(test)]
 mod tests;
@@ -18,11 +19,12 @@ use std::sync::Arc;
 
 use nextpair_data::queue::Task;
 
-pub(crate) use acts::{Act, Done, DraftChange, Record, Suggestions, Terms, Unanswered};
+pub(crate) use acts::{Act, Done, DraftChange, Record, Suggestions, Terms, Unanswered, Unreviewed};
 pub(crate) use flags::{Flag, FlagView};
 pub(crate) use guidelines::Guidelines;
 pub(crate) use overview::Overview;
 pub(crate) use person::{LinkView, MOST_LINKS, Person, USEFUL};
+pub(crate) use review::Review;
 pub(crate) use round::{GivenAnswer, Round, Slot, Standing, is_suggested};
 pub(crate) use views::{
     AnswerView, InHand, NextView, PersonView, QueuePage, QueueTask, RoundView, TaskState, Which,
@@ -40,6 +42,7 @@ enum Meaning {
     Return(Seq),
     Flag,
     Resolve(Seq),
+    Accept(Seq),
 }
 
 fn meaning(kind: &EventKind) -> Option<Meaning> {
@@ -48,6 +51,7 @@ fn meaning(kind: &EventKind) -> Option<Meaning> {
         EventKind::Answered { replaces: Some(answer), .. } => Some(Meaning::Revise(*answer)),
         EventKind::Undone { answer, .. } => Some(Meaning::Undo(*answer)),
         EventKind::Returned { answer, .. } => Some(Meaning::Return(*answer)),
+        EventKind::Accepted { answer, .. } => Some(Meaning::Accept(*answer)),
         EventKind::Flagged { .. } => Some(Meaning::Flag),
         EventKind::Resolved { flag, .. } => Some(Meaning::Resolve(*flag)),
         _ => None,
@@ -65,6 +69,8 @@ pub(crate) struct State {
     pub(crate) paused: bool,
     pub(crate) price: Option<f64>,
     pub(crate) guidelines: Guidelines,
+    /// The share of answers that somebody else is to look at.
+    pub(crate) review_share: f64,
     /// Acts with a key: the number of their event, and the kind of act.
     keys: HashMap<(PersonId, Arc<str>), (Seq, Meaning)>,
     /// Drafts by person and item. They are not part of the history.
@@ -122,6 +128,7 @@ impl State {
             EventKind::Uploaded { person, name, bytes } => {
                 self.uploads.entry(name.clone()).or_insert((*person, *bytes));
             }
+            EventKind::ReviewShare { share } => self.review_share = *share,
             EventKind::Guidelines { text } => self.guidelines.change(event, text),
             EventKind::GuidelinesRead { person, version } => {
                 self.of_person(*person, |person| {
@@ -131,13 +138,15 @@ impl State {
             EventKind::Leased { .. }
             | EventKind::LetGo { .. }
             | EventKind::Suggested { .. }
+            | EventKind::Accepted { .. }
             | EventKind::Flagged { .. }
             | EventKind::Resolved { .. }
             | EventKind::Answered { .. }
             | EventKind::Undone { .. }
             | EventKind::Returned { .. } => {
+                let looked_at = self.wants_review(event);
                 if let Some(round) = self.rounds.last_mut() {
-                    round.apply(event);
+                    round.apply(event, looked_at);
                 }
             }
         }

@@ -9,6 +9,7 @@ mod guidelines;
 mod hosted;
 mod links;
 mod queue;
+mod review;
 mod rounds;
 mod sealed;
 mod suggestions;

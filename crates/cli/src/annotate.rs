@@ -78,6 +78,14 @@ pub(crate) struct Args {
     /// Make a link for an annotator of this name; may be repeated
     #[arg(long, value_name = "NAME")]
     invite: Vec<String>,
+    /// Make a link for a reviewer of this name; may be repeated. Reviewers answer, and accept,
+    /// correct or return the answers of others
+    #[arg(long, value_name = "NAME")]
+    reviewer: Vec<String>,
+    /// The share of answers that a reviewer or the lead is to look at, from 0 to 1 [default: what
+    /// it was, at first 0]
+    #[arg(long, value_name = "SHARE")]
+    review: Option<f64>,
     /// Captions wanted of every annotator for an item
     #[arg(long, value_name = "N", default_value_t = 1)]
     captions: usize,
@@ -196,6 +204,8 @@ impl Args {
             database,
             sign_in: !self.no_sign_in,
             invite: self.invite.clone(),
+            reviewers: self.reviewer.clone(),
+            review: self.review,
             captions: self.captions,
             annotators: self.annotators,
             lease,

@@ -73,6 +73,7 @@ async function start() {
   setText($("name"), me.person.name);
   setText($("dataset"), me.dataset);
   $("lead-link").hidden = me.person.role !== "lead";
+  $("review-link").hidden = me.person.role === "annotator";
   showProgress(page.me);
   listen();
   showUnread(me).catch(showError);

@@ -8,6 +8,7 @@ import { act, announce } from "./lead-actions.js";
 const PAGE = 25;
 const MOST = 200;
 
+const REVIEW = { waiting: "waits for review", accepted: "accepted", corrected: "corrected" };
 const PROVENANCE = { accepted: "suggestion accepted", edited: "suggestion edited" };
 
 let wanted = PAGE;
@@ -59,6 +60,7 @@ function create(answer) {
         "p",
         { class: "about" },
         el("span", { class: "badge" }),
+        el("span", { class: "badge review" }),
         el("strong", { dir: "auto" }, answer.person.name),
         el("time", { datetime: new Date(answer.at).toISOString() }),
         el(
@@ -116,6 +118,10 @@ function update(row, answer) {
     row.querySelector(".edited"),
     answer.edited_by === null ? "" : `edited by ${answer.edited_by}`,
   );
+  const review = row.querySelector(".review");
+  setText(review, REVIEW[answer.review] ?? "");
+  review.hidden = answer.review === null || answer.state !== "stands";
+  review.dataset.state = answer.review;
   setText(row.querySelector(".provenance"), PROVENANCE[answer.provenance] ?? "");
   const note = row.querySelector(".note-shown");
   setText(note, answer.note === null ? "" : `Note: ${answer.note}`);

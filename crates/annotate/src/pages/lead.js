@@ -62,6 +62,7 @@ async function fetchAll() {
     overview.captions,
     overview.held,
     overview.flags,
+    overview.waiting,
     overview.people.map(({ answered, skipped, returned }) => [answered, skipped, returned]),
   ]);
   sinceDetails += 1;

@@ -229,7 +229,9 @@ pub(crate) async fn mine(
     let limit = limit(few.limit, 50, 200)?;
     let person = Some(caller.person);
     let which = Which { limit, person, this_round: true, ..Which::default() };
-    let answers = app.state().answers(&which);
+    let mut answers = app.state().answers(&which);
+    // Who knows which answers are looked at takes care with those alone.
+    answers.iter_mut().for_each(|answer| answer.review = None);
     let answers: Vec<_> = answers.into_iter().map(|answer| app.catalog.answer(answer)).collect();
     Ok(Json(json!({ "answers": answers })))
 }

@@ -12,12 +12,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::extract::{JsonBody, Key, PathParam, QueryParams, limit, note};
-use crate::access::Lead;
+use crate::access::{Lead, Reviewer};
 use crate::app::App;
 use crate::error::Refusal;
 use crate::event::{Event, EventKind, PersonId, Said, Seq};
 use crate::state::{
-    Act, Overview, QueuePage, RoundView, State as Known, TaskState, Unanswered, Which,
+    Act, Overview, QueuePage, RoundView, State as Known, TaskState, Unanswered, Unreviewed, Which,
 };
 use crate::stream::stream;
 
@@ -35,7 +35,7 @@ pub(crate) struct Returned {
 
 pub(crate) async fn give_back(
     State(app): State<Arc<App>>,
-    Lead(caller): Lead,
+    Reviewer(caller): Reviewer,
     PathParam(answer): PathParam<Seq>,
     JsonBody(Returned { key: Key(key), note: text }): JsonBody<Returned>,
 ) -> Reply<Value> {
@@ -193,14 +193,16 @@ pub(crate) struct Closed {
     round: i64,
     #[serde(default)]
     unanswered: Unanswered,
+    #[serde(default)]
+    unreviewed: Unreviewed,
 }
 
 pub(crate) async fn close(
     State(app): State<Arc<App>>,
     Lead(caller): Lead,
-    JsonBody(Closed { round, unanswered }): JsonBody<Closed>,
+    JsonBody(Closed { round, unanswered, unreviewed }): JsonBody<Closed>,
 ) -> Reply<RoundView> {
-    app.act(caller.person, Act::Close { round, unanswered }).await?;
+    app.act(caller.person, Act::Close { round, unanswered, unreviewed }).await?;
     let state = app.state();
     let closed = state.rounds.iter().find(|known| known.number == round);
     let closed = closed.map(|round| Json(state.round_view(round, app.terms)));

@@ -7,6 +7,7 @@
 mod flags;
 mod guidelines;
 mod people;
+mod review;
 mod tasks;
 
 use std::collections::BTreeMap;
@@ -39,6 +40,19 @@ pub(crate) enum Unanswered {
     #[default]
     Refuse,
     /// They are skipped.
+    Skip,
+}
+
+/// The fate of answers that nobody has looked at when a lead closes a round.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Unreviewed {
+    /// The round stays open.
+    #[default]
+    Refuse,
+    /// The lead finds them good.
+    Accept,
+    /// They are not handed over; tasks without any other answer are skipped.
     Skip,
 }
 
@@ -87,6 +101,7 @@ pub(crate) enum Act {
     Close {
         round: i64,
         unanswered: Unanswered,
+        unreviewed: Unreviewed,
     },
     Invite {
         name: String,
@@ -124,6 +139,14 @@ pub(crate) enum Act {
         key: String,
         flag: Seq,
         note: String,
+    },
+    /// Finds an answer good.
+    Accept {
+        key: String,
+        answer: Seq,
+    },
+    ReviewShare {
+        share: f64,
     },
     /// Changes the guidelines. A lead names the version that they changed.
     SetGuidelines {
@@ -250,7 +273,9 @@ impl Performance<'_> {
                 }
                 Ok(Done::Nothing)
             }
-            Act::Close { round, unanswered } => self.close(round, unanswered),
+            Act::Close { round, unanswered, unreviewed } => {
+                self.close(round, unanswered, unreviewed)
+            }
             Act::Invite { name, role } => self.invite(name, role),
             Act::RenewLink { person } => self.renew_link(person),
             Act::AddLink { person } => self.add_link(person),
@@ -266,6 +291,13 @@ impl Performance<'_> {
             }
             Act::Flag { key, item, note } => self.flag(key, item, note),
             Act::Resolve { key, flag, note } => self.resolve(key, flag, note),
+            Act::Accept { key, answer } => self.accept(key, answer),
+            Act::ReviewShare { share } => {
+                if share != self.state.review_share {
+                    self.emit(EventKind::ReviewShare { share });
+                }
+                Ok(Done::Nothing)
+            }
             Act::SetGuidelines { text, after } => self.set_guidelines(text, after),
             Act::ReadGuidelines { version } => self.read_guidelines(version),
             Act::Suggest { suggestions } => {
@@ -337,7 +369,12 @@ impl Performance<'_> {
         open.ok_or_else(|| Refusal::conflict("round_closed", "the round is closed"))
     }
 
-    fn close(&mut self, number: i64, unanswered: Unanswered) -> Result<Done, Refusal> {
+    fn close(
+        &mut self,
+        number: i64,
+        unanswered: Unanswered,
+        unreviewed: Unreviewed,
+    ) -> Result<Done, Refusal> {
         let Some(round) = self.state.round().filter(|round| round.number == number) else {
             return Err(Refusal::conflict("round_closed", "this is not the round that is open"));
         };
@@ -348,6 +385,7 @@ impl Performance<'_> {
                     format!("{left} tasks have no answer; say that they are to be skipped");
                 return Err(Refusal::conflict("unanswered", message));
             }
+            self.settle_review(unreviewed)?;
             self.emit(EventKind::Closed { round: number });
         }
         Ok(Done::Nothing)

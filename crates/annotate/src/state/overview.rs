@@ -38,6 +38,9 @@ pub(crate) struct Overview {
     agreement: Agreement,
     /// Flags that wait for the lead.
     flags: usize,
+    /// The share of answers to review, and how many wait for that.
+    review_share: f64,
+    waiting: usize,
     closes_at: Option<Millis>,
     close_by_itself: bool,
 }
@@ -67,10 +70,12 @@ pub(crate) struct Agreement {
 
 impl State {
     /// The tick at which the last round closes by itself: some time after it became complete,
-    /// unless a person withdraws an answer or waits for the lead.
+    /// unless a person withdraws an answer, or something waits for the lead or for review.
     pub(crate) fn closes_at(&self, terms: Terms, grace: Millis) -> Option<Millis> {
         let round = self.round().filter(|round| round.is_open() && !self.paused)?;
-        let settled = round.is_complete(terms.annotators) && round.open_flags() == 0;
+        let settled = round.is_complete(terms.annotators)
+            && round.open_flags() == 0
+            && round.waiting.is_empty();
         settled.then_some(round.changed + grace)
     }
 
@@ -116,6 +121,8 @@ impl State {
             people: self.at_work(now),
             agreement: round.map(agreement).unwrap_or_default(),
             flags: round.map_or(0, Round::open_flags),
+            review_share: self.review_share,
+            waiting: round.map_or(0, |round| round.waiting.len()),
             closes_at: closes_at.map(|tick| now.wall_of(tick)),
             close_by_itself: grace.is_some(),
         }

@@ -7,7 +7,7 @@ use nextpair_data::queue::{Provenance, Task};
 
 use crate::event::{Event, EventKind, Millis, PersonId, Said, Seq};
 use crate::source::Batch;
-use crate::state::Flag;
+use crate::state::{Flag, Review};
 
 /// Picks that people answer together.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,6 +25,8 @@ pub(crate) struct Round {
     pub(super) hands: HashMap<PersonId, Vec<usize>>,
     /// Slots by their number of standing answers, so that those with room are found quickly.
     pub(super) by_answers: BTreeMap<usize, BTreeSet<usize>>,
+    /// Standing answers that somebody else is to look at.
+    pub(super) waiting: BTreeSet<Seq>,
     /// What people asked the lead, by the number of the event.
     pub(crate) flags: BTreeMap<Seq, Flag>,
     /// The tick of the last answer or withdrawal.
@@ -82,6 +84,7 @@ pub(crate) struct GivenAnswer {
     /// What was suggested when it was given.
     pub(crate) suggested: Arc<[String]>,
     pub(crate) standing: Standing,
+    pub(crate) review: Review,
 }
 
 /// Whether an answer counts, and if not, why.
@@ -164,6 +167,7 @@ impl Round {
             by_item: named.collect(),
             answers: BTreeMap::new(),
             flags: BTreeMap::new(),
+            waiting: BTreeSet::new(),
             hands: HashMap::new(),
             by_answers: BTreeMap::from([(0, (0..slots.len()).collect())]),
             slots,
@@ -284,8 +288,8 @@ impl Round {
         }
     }
 
-    /// Applies an event of this round.
-    pub(crate) fn apply(&mut self, event: &Event) {
+    /// Applies an event of this round. `looked_at` says whether somebody else is to look at it.
+    pub(crate) fn apply(&mut self, event: &Event, looked_at: bool) {
         match &event.kind {
             EventKind::Leased { item, person, until } => {
                 if let Some(at) = self.position(item) {
@@ -310,11 +314,20 @@ impl Round {
                 if let Some(old) = replaces {
                     self.fall(*old, Standing::Replaced);
                 }
+                let edited_by = event.by.filter(|by| by != person);
+                let review = match edited_by {
+                    Some(by) => Review::Corrected(by),
+                    None if looked_at => Review::Waiting,
+                    None => Review::NotWanted,
+                };
+                if review == Review::Waiting {
+                    self.waiting.insert(event.seq);
+                }
                 let given = GivenAnswer {
                     seq: event.seq,
                     slot: at,
                     person: *person,
-                    edited_by: event.by.filter(|by| by != person),
+                    edited_by,
                     at: event.at,
                     first_at,
                     first_tick,
@@ -322,6 +335,7 @@ impl Round {
                     said: Arc::clone(said),
                     suggested: Arc::clone(&self.slots[at].suggested),
                     standing: Standing::Stands,
+                    review,
                 };
                 self.answers.insert(event.seq, given);
                 self.slots[at].said.push(event.seq);
@@ -329,6 +343,7 @@ impl Round {
                 self.let_go(at, *person);
                 self.changed = event.tick;
             }
+            EventKind::Accepted { answer, .. } => self.accept(event, *answer),
             EventKind::Flagged { item, person, note } => {
                 if let Some(at) = self.position(item) {
                     self.raise_flag(event, at, *person, note);
@@ -387,6 +402,7 @@ impl Round {
     fn fall(&mut self, answer: Seq, standing: Standing) -> Option<(usize, PersonId)> {
         let given = self.answers.get_mut(&answer)?;
         given.standing = standing;
+        self.waiting.remove(&answer);
         let (at, person) = (given.slot, given.person);
         self.recount(at, |standing| standing.retain(|&seq| seq != answer));
         Some((at, person))

@@ -24,7 +24,7 @@ struct Step {
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let step = (1..=PEOPLE, 0..60i64, 0..12u8, 0..40usize);
+    let step = (1..=PEOPLE, 0..60i64, 0..13u8, 0..40usize);
     let step = step.prop_map(|(by, later, what, number)| Step { by, later, what, number });
     proptest::collection::vec(step, 1..120)
 }
@@ -67,6 +67,7 @@ fn act(step: &Step, state: &State) -> Act {
         6 => Act::Revise { key, answer, said: Said::Captions(vec!["said better".into()]) },
         7 => Act::Return { key, answer, note: "again".into() },
         8 => Act::Renew { item },
+        11 => Act::Accept { key, answer },
         9 => Act::Flag {
             key,
             item: held(state, step.by).unwrap_or(item),
@@ -92,9 +93,14 @@ proptest! {
             state.perform(by, act, terms, now, &mut record)
         };
         for name in ["lead", "ann", "ben", "cat"] {
-            let role = if name == "lead" { Role::Lead } else { Role::Annotator };
+            let role = match name {
+                "lead" => Role::Lead,
+                "cat" => Role::Reviewer,
+                _ => Role::Annotator,
+            };
             perform(&mut state, None, Act::Invite { name: name.into(), role }, now).unwrap();
         }
+        perform(&mut state, None, Act::ReviewShare { share: 0.5 }, now).unwrap();
         let tasks = (0..TASKS).map(task).collect();
         perform(&mut state, None, Act::Open { round: 1, fingerprint: "x".into(), tasks, suggestions: Default::default() }, now).unwrap();
         for step in &steps {
@@ -105,6 +111,9 @@ proptest! {
                 prop_assert_eq!(&state, &before, "a refusal changes nothing");
             }
             let round = state.round().unwrap();
+            let waits = |given: &&super::GivenAnswer| given.review == super::Review::Waiting;
+            let waiting = round.standing_by_age().filter(waits).map(|given| given.seq);
+            prop_assert!(waiting.eq(round.waiting.iter().copied()));
             let mut counted = 0;
             for slot in &round.slots {
                 let authors: Vec<_> = slot.standing.iter().map(|seq| round.answers[seq].person).collect();

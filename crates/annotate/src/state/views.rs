@@ -5,11 +5,14 @@ use std::sync::Arc;
 use nextpair_data::queue::{self, Provenance, Task};
 use serde::{Deserialize, Serialize};
 
-use super::{GivenAnswer, Round, Slot, Standing, State, Terms};
+use super::{GivenAnswer, Review, Round, Slot, Standing, State, Terms};
 use crate::event::{Draft, Millis, Moment, PersonId, Role, Said, Seq};
 
 /// The skip reason of a task without an answer when the round was closed.
 const UNANSWERED: &str = "nobody had answered when the round was closed";
+
+/// The skip reason of a task whose answers nobody had looked at.
+const UNREVIEWED: &str = "its answer had not been reviewed when the round was closed";
 
 /// The task of a person, or the reason why there is none.
 #[derive(Clone, Debug, PartialEq)]
@@ -70,6 +73,8 @@ pub(crate) struct AnswerView {
     pub(crate) edited_by: Option<String>,
     pub(crate) note: Option<String>,
     pub(crate) provenance: Option<Provenance>,
+    /// What came of the review. Annotators are not told which answers are looked at.
+    pub(crate) review: Option<&'static str>,
 }
 
 /// A filter of answers.
@@ -169,6 +174,11 @@ impl State {
         wanted.take(which.limit).map(|(round, given)| self.answer_view(round, given)).collect()
     }
 
+    /// One answer.
+    pub(crate) fn answer_of(&self, seq: Seq) -> Option<AnswerView> {
+        self.answer(seq).map(|(round, given)| self.answer_view(round, given))
+    }
+
     fn answer_view(&self, round: &Round, given: &GivenAnswer) -> AnswerView {
         let (state, note) = match &given.standing {
             Standing::Stands => ("stands", None),
@@ -189,6 +199,7 @@ impl State {
             edited_by: given.edited_by.map(|by| self.name_of(by)),
             note,
             provenance: given.provenance_of_all(),
+            review: given.review.name(),
         }
     }
 
@@ -220,9 +231,9 @@ impl State {
         (wanted.len(), tasks)
     }
 
-    /// The answers of a round that stand, by task, in the export format.
+    /// The finished answers of a round, by task, in the export format.
     pub(crate) fn said(&self, round: &Round) -> Vec<queue::Answer> {
-        let answers = round.standing().flat_map(|given| {
+        let answers = round.finished().flat_map(|given| {
             let said = match &*given.said {
                 Said::Captions(captions) => {
                     captions.iter().cloned().map(queue::Said::Caption).collect()
@@ -245,14 +256,17 @@ impl State {
         answers.collect()
     }
 
-    /// The answers of a closed round to hand over: those that stand, and a skip for every task
+    /// The answers of a closed round to hand over: the finished ones, and a skip for every task
     /// without one.
     pub(crate) fn to_hand_over(&self, round: &Round) -> Vec<queue::Answer> {
         let mut answers = self.said(round);
-        let unanswered = round.slots.iter().filter(|slot| slot.standing.is_empty());
-        answers.extend(unanswered.map(|slot| queue::Answer {
+        let waits = |seq: &Seq| round.answers[seq].review == Review::Waiting;
+        let unfinished = round.slots.iter().filter(|slot| slot.standing.iter().all(waits));
+        answers.extend(unfinished.map(|slot| queue::Answer {
             id: slot.task.id.clone(),
-            said: queue::Said::Skip(UNANSWERED.to_owned()),
+            said: queue::Said::Skip(
+                if slot.standing.is_empty() { UNANSWERED } else { UNREVIEWED }.to_owned(),
+            ),
             annotator: None,
             provenance: None,
         }));

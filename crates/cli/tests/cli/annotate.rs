@@ -43,6 +43,7 @@ fn what_cannot_be_served() {
             "annotate queue.jsonl --dataset ds --pool-side text --suggestions odd.csv",
             "--suggestions are captions; texts get images",
         ),
+        ("annotate queue.jsonl --dataset ds --review 1.5", "the share 1.5 of answers to review"),
         ("annotate queue.jsonl --dataset ds --grace 5 --manual-close", "cannot be used with"),
     ] {
         world.refused(words, &[expected]);

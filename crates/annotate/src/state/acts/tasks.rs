@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::super::{GivenAnswer, Meaning, Round, Standing, State, is_suggested};
 use super::{Done, DraftChange, Performance};
 use crate::error::Refusal;
-use crate::event::{Draft, EventKind, Millis, PersonId, Role, Said, Seq};
+use crate::event::{Draft, EventKind, Millis, PersonId, Said, Seq};
 use crate::state::NextView;
 
 /// How long a returned answer waits for its author before others may take the task.
@@ -167,7 +167,7 @@ impl Performance<'_> {
     }
 
     /// An answer that stands in the open round.
-    fn standing(&self, answer: Seq) -> Result<GivenAnswer, Refusal> {
+    pub(super) fn standing(&self, answer: Seq) -> Result<GivenAnswer, Refusal> {
         let Some((round, given)) = self.state.answer(answer) else {
             return Err(Refusal::not_found("there is no such answer"));
         };
@@ -190,11 +190,11 @@ impl Performance<'_> {
         self.standing(answer)
     }
 
-    /// An answer that stands, for its author or a lead.
-    fn own_or_led(&self, answer: Seq) -> Result<GivenAnswer, Refusal> {
-        let person = self.state.person(self.person()?);
-        let leads = person.is_some_and(|person| person.role == Role::Lead);
-        if leads { self.standing(answer) } else { self.own(answer) }
+    /// An answer that stands, for its author or somebody who may judge it.
+    fn own_or_judged(&self, answer: Seq) -> Result<GivenAnswer, Refusal> {
+        let person = self.person()?;
+        let own = self.state.answer(answer).is_some_and(|(_, given)| given.person == person);
+        if own { self.own(answer) } else { self.judged(answer) }
     }
 
     pub(super) fn undo(&mut self, key: String, answer: Seq) -> Result<Done, Refusal> {
@@ -213,7 +213,7 @@ impl Performance<'_> {
             let same = self.state.answer(seq).is_some_and(|(_, given)| *given.said == said);
             return if same { Ok(Done::Number(seq)) } else { Err(key_reused()) };
         }
-        let given = self.own_or_led(answer)?;
+        let given = self.own_or_judged(answer)?;
         self.check_patience(given.slot, given.person)?;
         let item = self.open_round()?.slots[given.slot].task.id.clone();
         let kind = EventKind::Answered {
@@ -233,7 +233,7 @@ impl Performance<'_> {
         note: String,
     ) -> Result<Done, Refusal> {
         if self.known(&key, Meaning::Return(answer))?.is_none() {
-            let given = self.standing(answer)?;
+            let given = self.judged(answer)?;
             let item = self.open_round()?.slots[given.slot].task.id.clone();
             // Do not reserve the task for a person who was removed.
             let stays = self.state.person(given.person).is_some();
