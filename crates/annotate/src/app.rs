@@ -13,6 +13,7 @@ use crate::caption_hints;
 use crate::catalog::Catalog;
 use crate::error::{Error, Refusal};
 use crate::event::{LinkId, Millis, Moment, PersonId, Role};
+use crate::gold::Gold;
 use crate::in_flight::InFlight;
 use crate::log::Log;
 use crate::metrics::Metrics;
@@ -51,6 +52,8 @@ pub(crate) struct App {
     pub(crate) terms: Terms,
     pub(crate) grace: Option<Millis>,
     pub(crate) language: Option<Lang>,
+    /// Known answers to mix into rounds to come.
+    pub(crate) gold: Gold,
     /// Captions to suggest in rounds to come.
     pub(crate) suggestions: Suggestions,
     pub(crate) sign_in: bool,
@@ -112,6 +115,7 @@ impl App {
             terms,
             grace: settings.grace.map(millis),
             language: settings.language.as_deref().map(caption_hints::language).transpose()?,
+            gold: Gold { known: settings.gold.clone(), share: settings.gold_share },
             suggestions: Arc::new(settings.suggestions.clone()),
             sign_in: settings.sign_in,
             log: settings.log.clone(),

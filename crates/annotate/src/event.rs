@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use nextpair_data::queue::Task;
 use serde::{Deserialize, Serialize};
 
 /// Number of a person, from 1.
@@ -124,6 +125,8 @@ pub(crate) enum EventKind {
     ReviewShare { share: f64 },
     /// Somebody else looked at an answer and found it good.
     Accepted { item: String, answer: Seq },
+    /// Tasks with known answers, to be mixed into a round that is about to open.
+    Gold { round: i64, tasks: Vec<GoldTask> },
     /// The guidelines from now on, in Markdown; empty if there are none.
     Guidelines { text: String },
     /// A person has read this version of the guidelines.
@@ -158,6 +161,7 @@ impl EventKind {
             EventKind::Resolved { .. } => "resolved",
             EventKind::ReviewShare { .. } => "review_share",
             EventKind::Accepted { .. } => "accepted",
+            EventKind::Gold { .. } => "gold",
             EventKind::Guidelines { .. } => "guidelines",
             EventKind::GuidelinesRead { .. } => "guidelines_read",
         }
@@ -178,6 +182,17 @@ impl EventKind {
             _ => None,
         }
     }
+}
+
+/// A task whose answer is known.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct GoldTask {
+    /// Its place in the queue, from 0.
+    pub(crate) at: usize,
+    pub(crate) task: Task,
+    /// Good captions, or, for a text, the images that fit.
+    pub(crate) known: Vec<String>,
 }
 
 /// The rights of a person.

@@ -50,6 +50,12 @@ pub struct Settings {
     /// Captions that a program wrote, by item, for pools of images: people see them as
     /// suggestions, and accept or change them.
     pub suggestions: BTreeMap<String, Vec<String>>,
+    /// Known answers by item: captions, or, for texts, ids of images. Such items are mixed into
+    /// every round, where nobody can tell them from others; what people say to them is scored and
+    /// never exported.
+    pub gold: BTreeMap<String, Vec<String>>,
+    /// How many of them there are for each task of a round, at most.
+    pub gold_share: f64,
     /// Receives the lines that the app logs.
     pub log: Log,
 }
@@ -98,6 +104,8 @@ impl Settings {
             images: None,
             guidelines: None,
             suggestions: BTreeMap::new(),
+            gold: BTreeMap::new(),
+            gold_share: 0.1,
             log: Log::default(),
         }
     }
@@ -135,6 +143,9 @@ impl Settings {
         }
         if let Some(share) = self.review.filter(|share| !is_share(*share)) {
             return wrong(format!("the share {share} of answers to review is not from 0 to 1"));
+        }
+        if !is_share(self.gold_share) {
+            return wrong(format!("the share {} of gold is not from 0 to 1", self.gold_share));
         }
         if let Some(text) = &self.guidelines {
             check_guidelines(text)

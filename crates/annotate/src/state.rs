@@ -14,7 +14,7 @@ mod round;
 mod tests;
 mod views;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use nextpair_data::queue::Task;
@@ -30,7 +30,7 @@ pub(crate) use views::{
     AnswerView, InHand, NextView, PersonView, QueuePage, QueueTask, RoundView, TaskState, Which,
 };
 
-use crate::event::{Draft, Event, EventKind, LinkId, Millis, PersonId, Seq};
+use crate::event::{Draft, Event, EventKind, GoldTask, LinkId, Millis, PersonId, Seq};
 use crate::uploads::Brought;
 
 /// The act that an idempotency key stands for.
@@ -77,6 +77,8 @@ pub(crate) struct State {
     pub(crate) drafts: HashMap<(PersonId, String), Draft>,
     /// Uploaded images by file name, with the person and the number of bytes.
     pub(crate) uploads: HashMap<String, (PersonId, u64)>,
+    /// Gold of rounds that an event is about to open.
+    coming_gold: HashMap<i64, Vec<GoldTask>>,
     /// Tasks of rounds that an event is about to open.
     pub(crate) coming: HashMap<i64, Vec<Arc<Task>>>,
 }
@@ -113,7 +115,9 @@ impl State {
             }),
             EventKind::Opened { round, fingerprint } => {
                 let tasks = self.coming.remove(round).unwrap_or_default();
-                self.rounds.push(Round::new(*round, fingerprint.clone(), tasks, event.tick));
+                let gold = self.coming_gold.remove(round).unwrap_or_default();
+                let fingerprint = fingerprint.clone();
+                self.rounds.push(Round::new(*round, fingerprint, tasks, gold, event.tick));
             }
             EventKind::Paused => self.paused = true,
             EventKind::Resumed => self.paused = false,
@@ -129,6 +133,9 @@ impl State {
                 self.uploads.entry(name.clone()).or_insert((*person, *bytes));
             }
             EventKind::ReviewShare { share } => self.review_share = *share,
+            EventKind::Gold { round, tasks } => {
+                self.coming_gold.insert(*round, tasks.clone());
+            }
             EventKind::Guidelines { text } => self.guidelines.change(event, text),
             EventKind::GuidelinesRead { person, version } => {
                 self.of_person(*person, |person| {
@@ -199,6 +206,12 @@ impl State {
     /// Returns whether this process knows of a link.
     pub(crate) fn has_link(&self, link: LinkId) -> bool {
         self.people.get(&link.person).is_some_and(|person| person.has_link(link.number))
+    }
+
+    /// The items that were gold in any round.
+    pub(crate) fn used_gold(&self) -> HashSet<String> {
+        let slots = self.rounds.iter().flat_map(|round| &round.slots);
+        slots.filter(|slot| slot.gold.is_some()).map(|slot| slot.task.id.clone()).collect()
     }
 
     /// The name of a person, removed or not.

@@ -5,6 +5,7 @@ mod attacks;
 mod contract;
 mod faults;
 mod flags;
+mod gold;
 mod guidelines;
 mod hosted;
 mod links;

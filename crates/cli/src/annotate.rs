@@ -14,7 +14,7 @@ use anyhow::{Context, Result, ensure};
 use nextpair::ExperimentSource;
 use nextpair::annotate::{Log, Project, Quota, Server, Settings};
 use nextpair::data::dataset::Dataset;
-use nextpair::data::queue::{Suggestions, read_suggestions};
+use nextpair::data::queue::{Answer, Said, Suggestions, read_placed_answers, read_suggestions};
 use nextpair::data::{Side, ordinary};
 use nextpair::kernels::prepare_process;
 use nextpair::scenario::Inbox;
@@ -105,6 +105,13 @@ pub(crate) struct Args {
     /// COCO's .json). People accept or change them
     #[arg(long, value_name = "FILE")]
     suggestions: Option<PathBuf>,
+    /// Items with known answers, as answers are written (.jsonl, .csv, .json): they are mixed into
+    /// every round unrecognisably, scored, and never exported
+    #[arg(long, value_name = "FILE")]
+    gold: Option<PathBuf>,
+    /// How many of them are mixed in for each task of a round, at most
+    #[arg(long, value_name = "SHARE", default_value_t = 0.1)]
+    gold_share: f64,
     /// The price of a caption, to tell what a round costs
     #[arg(long, value_name = "PRICE")]
     price: Option<f64>,
@@ -126,6 +133,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let project =
         if is_experiment { args.project_of_experiment()? } else { args.project_of_picks()? };
     settings.suggestions = args.suggestions(&project)?;
+    settings.gold = args.gold(&project)?;
     // Refuse bad settings before listening.
     settings.check(address)?;
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
@@ -221,6 +229,8 @@ impl Args {
                 keep_free: self.free_disk.saturating_mul(MIB),
             },
             suggestions: BTreeMap::new(),
+            gold: BTreeMap::new(),
+            gold_share: self.gold_share,
             log: Log::new(|line| say!("{line}")),
         })
     }
@@ -236,6 +246,31 @@ impl Args {
             say!("{place}: {unknown} captions are of images that the dataset does not have");
         }
         Ok(of)
+    }
+
+    /// Returns the known answers, by item.
+    fn gold(&self, project: &Project) -> Result<BTreeMap<String, Vec<String>>> {
+        let Some(path) = &self.gold else { return Ok(BTreeMap::new()) };
+        let Project { dataset, pool, .. } = project;
+        let answers = read_placed_answers(path, *pool, dataset)?;
+        let known = dataset.items().find(answers.iter().map(|(_, answer)| answer.id.as_str()));
+        let mut gold: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for (place, Answer { id, said, .. }) in &answers {
+            let wrong = |what: String| place.error(path, what);
+            if !known.contains_key(id.as_str()) {
+                let place = dataset.folder().display();
+                return Err(wrong(format!("{place} has no item {id:?}")).into());
+            }
+            match said {
+                Said::Caption(said) | Said::Image(said) => {
+                    gold.entry(id.clone()).or_default().push(said.clone());
+                }
+                Said::Skip(_) => return Err(wrong(format!("{id:?} has no known answer")).into()),
+            }
+        }
+        ensure!(!gold.is_empty(), "{}: no known answers in it", path.display());
+        say!("{}: {} items with known answers, for rounds that open", path.display(), gold.len());
+        Ok(gold)
     }
 
     /// Returns the folder for uploaded images. Experiments take none: they learn from features, and

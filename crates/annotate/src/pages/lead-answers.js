@@ -69,6 +69,7 @@ function create(answer) {
           answer.seconds === null ? "" : `in ${exactly(answer.seconds)}`,
         ),
         el("span", { class: "provenance" }),
+        el("span", { class: "gold-score" }),
         el("span", { class: "edited", dir: "auto" }),
       ),
       el("p", { class: "note-shown quiet", dir: "auto" }),
@@ -123,6 +124,10 @@ function update(row, answer) {
   review.hidden = answer.review === null || answer.state !== "stands";
   review.dataset.state = answer.review;
   setText(row.querySelector(".provenance"), PROVENANCE[answer.provenance] ?? "");
+  setText(
+    row.querySelector(".gold-score"),
+    answer.gold === null ? "" : `gold: ${Math.round(100 * answer.gold)} %`,
+  );
   const note = row.querySelector(".note-shown");
   setText(note, answer.note === null ? "" : `Note: ${answer.note}`);
   note.hidden = answer.note === null;

@@ -35,6 +35,7 @@ export function showOverview(fresh) {
   setText($("count-open"), `${open} open`);
 
   setText($("fact-done"), `${done.toLocaleString()} of ${tasks.toLocaleString()}`);
+  setText($("fact-gold"), fresh.gold === 0 ? "" : `${fresh.gold} of them gold`);
   setText(
     $("fact-rate"),
     fresh.per_hour === null ? "–" : fresh.per_hour.toFixed(fresh.per_hour < 10 ? 1 : 0),

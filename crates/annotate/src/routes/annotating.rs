@@ -230,8 +230,8 @@ pub(crate) async fn mine(
     let person = Some(caller.person);
     let which = Which { limit, person, this_round: true, ..Which::default() };
     let mut answers = app.state().answers(&which);
-    // Who knows which answers are looked at takes care with those alone.
-    answers.iter_mut().for_each(|answer| answer.review = None);
+    // Who knows which answers are judged takes care with those alone.
+    answers.iter_mut().for_each(|answer| (answer.review, answer.gold) = (None, None));
     let answers: Vec<_> = answers.into_iter().map(|answer| app.catalog.answer(answer)).collect();
     Ok(Json(json!({ "answers": answers })))
 }

@@ -230,7 +230,7 @@ pub(crate) async fn export(
         if rounds.is_empty() && round.is_some() {
             return Err(Refusal::not_found("there is no such round"));
         }
-        let slots = rounds.iter().flat_map(|round| &round.slots);
+        let slots = rounds.iter().flat_map(|round| round.asked());
         let tasks: Vec<_> = slots.map(|slot| Task::clone(&slot.task)).collect();
         let answers: Vec<_> = rounds.iter().flat_map(|round| state.said(round)).collect();
         (tasks, answers)

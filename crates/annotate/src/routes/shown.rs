@@ -79,7 +79,7 @@ impl Catalog {
     }
 
     fn task(&self, in_hand: InHand) -> Task {
-        let InHand { task, lease_until, lease_ms, draft, note, suggestions, reply } = in_hand;
+        let InHand { task, rank, lease_until, lease_ms, draft, note, suggestions, reply } = in_hand;
         let reason = |why: &Why| Reason {
             image: self.url(&why.id),
             item: why.id.clone(),
@@ -91,7 +91,7 @@ impl Catalog {
         Task {
             seen: self.seen(&task.id),
             item: task.id.clone(),
-            rank: task.rank,
+            rank,
             score: task.score,
             hits: task.hits,
             why: task.why.iter().map(reason).collect(),

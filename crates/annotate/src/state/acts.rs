@@ -19,7 +19,7 @@ use serde::Deserialize;
 use super::views::NextView;
 use super::{Round, State};
 use crate::error::Refusal;
-use crate::event::{Draft, Event, EventKind, Millis, Moment, PersonId, Role, Said, Seq};
+use crate::event::{Draft, Event, EventKind, GoldTask, Millis, Moment, PersonId, Role, Said, Seq};
 
 /// The answers wanted for every item, and the time to give one.
 #[derive(Clone, Copy, Debug)]
@@ -161,6 +161,7 @@ pub(crate) enum Act {
         round: i64,
         fingerprint: String,
         tasks: Vec<Arc<Task>>,
+        gold: Vec<GoldTask>,
         suggestions: Suggestions,
     },
     /// Suggests captions for the tasks of the open round that have no answer.
@@ -304,10 +305,13 @@ impl Performance<'_> {
                 self.suggest(&suggestions);
                 Ok(Done::Nothing)
             }
-            Act::Open { round, fingerprint, tasks, suggestions } => {
+            Act::Open { round, fingerprint, tasks, gold, suggestions } => {
                 if self.state.round().is_none_or(|last| last.number < round && !last.is_open()) {
                     self.record.tasks.push((round, tasks.clone()));
                     self.state.coming.insert(round, tasks);
+                    if !gold.is_empty() {
+                        self.emit(EventKind::Gold { round, tasks: gold });
+                    }
                     self.emit(EventKind::Opened { round, fingerprint });
                     self.suggest(&suggestions);
                 }

@@ -41,6 +41,8 @@ pub(crate) struct Overview {
     /// The share of answers to review, and how many wait for that.
     review_share: f64,
     waiting: usize,
+    /// Of the tasks: those whose answers are known.
+    gold: usize,
     closes_at: Option<Millis>,
     close_by_itself: bool,
 }
@@ -122,6 +124,7 @@ impl State {
             agreement: round.map(agreement).unwrap_or_default(),
             flags: round.map_or(0, Round::open_flags),
             review_share: self.review_share,
+            gold: round.map_or(0, |round| round.slots.len() - round.asked().count()),
             waiting: round.map_or(0, |round| round.waiting.len()),
             closes_at: closes_at.map(|tick| now.wall_of(tick)),
             close_by_itself: grace.is_some(),

@@ -35,7 +35,10 @@ impl State {
     pub(super) fn wants_review(&self, event: &Event) -> bool {
         let EventKind::Answered { item, person, .. } = &event.kind else { return false };
         let leads = self.people.get(person).is_some_and(|person| person.role == Role::Lead);
-        self.round().is_some_and(|round| !leads && round.is_sampled(item, self.review_share))
+        let Some(round) = self.round().filter(|_| !leads) else { return false };
+        // What is known needs no second pair of eyes.
+        let is_gold = round.slot(item).is_some_and(|slot| slot.gold.is_some());
+        !is_gold && round.is_sampled(item, self.review_share)
     }
 
     /// The answers that wait for somebody other than this person, the oldest first.
@@ -56,9 +59,10 @@ impl Round {
         (drawn as f64) < share * (1u64 << 48) as f64
     }
 
-    /// The answers that stand and wait for nobody.
+    /// The answers that stand and wait for nobody, without those to gold.
     pub(crate) fn finished(&self) -> impl Iterator<Item = &GivenAnswer> {
-        self.standing().filter(|given| given.review != Review::Waiting)
+        let asked = |given: &&GivenAnswer| self.slots[given.slot].gold.is_none();
+        self.standing().filter(asked).filter(|given| given.review != Review::Waiting)
     }
 
     pub(super) fn accept(&mut self, event: &Event, answer: Seq) {

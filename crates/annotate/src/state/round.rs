@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use nextpair_data::queue::{Provenance, Task};
 
-use crate::event::{Event, EventKind, Millis, PersonId, Said, Seq};
+use crate::event::{Event, EventKind, GoldTask, Millis, PersonId, Said, Seq};
 use crate::source::Batch;
 use crate::state::{Flag, Review};
 
@@ -52,6 +52,8 @@ pub(crate) struct Slot {
     pub(crate) suggested: Arc<[String]>,
     /// The number of flags that wait for the lead.
     pub(super) flagged: usize,
+    /// The known answers of a gold task. It is no task of the batch.
+    pub(crate) gold: Option<Arc<[String]>>,
 }
 
 /// The reservation of a task for a person, in ticks.
@@ -148,6 +150,7 @@ impl Round {
         number: i64,
         fingerprint: String,
         tasks: Vec<Arc<Task>>,
+        gold: Vec<GoldTask>,
         tick: Millis,
     ) -> Self {
         let nothing: Arc<[String]> = Arc::from([]);
@@ -158,8 +161,13 @@ impl Round {
             standing: Vec::new(),
             suggested: Arc::clone(&nothing),
             flagged: 0,
+            gold: None,
         };
-        let slots: Vec<Slot> = tasks.into_iter().map(slot).collect();
+        let mut slots: Vec<Slot> = tasks.into_iter().map(slot).collect();
+        for GoldTask { at, task, known } in gold {
+            let slot = slot(Arc::new(task));
+            slots.insert(at.min(slots.len()), Slot { gold: Some(known.into()), ..slot });
+        }
         let named = slots.iter().enumerate().map(|(at, slot)| (slot.task.id.clone(), at));
         Round {
             number,
@@ -251,9 +259,20 @@ impl Round {
         !self.is_open() && !self.handed_over
     }
 
+    /// The tasks of the batch: all but the gold.
+    pub(crate) fn asked(&self) -> impl Iterator<Item = &Slot> {
+        self.slots.iter().filter(|slot| slot.gold.is_none())
+    }
+
+    /// The rank of a task. Where gold is mixed in, it is the place in the queue.
+    pub(crate) fn rank(&self, at: usize) -> usize {
+        let mixed = self.slots.iter().any(|slot| slot.gold.is_some());
+        if mixed { at + 1 } else { self.slots[at].task.rank }
+    }
+
     /// The batch that the round was opened with.
     pub(crate) fn batch(&self) -> Batch {
-        let tasks = self.slots.iter().map(|slot| Task::clone(&slot.task)).collect();
+        let tasks = self.asked().map(|slot| Task::clone(&slot.task)).collect();
         Batch { round: self.number as usize, tasks }
     }
 

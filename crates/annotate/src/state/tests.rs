@@ -8,11 +8,12 @@ use proptest::prelude::*;
 
 use super::acts::Record;
 use super::{Act, State, Terms};
-use crate::event::{Millis, Moment, PersonId, Role, Said};
+use crate::event::{GoldTask, Millis, Moment, PersonId, Role, Said};
 
 const PEOPLE: i64 = 4;
 const TASKS: usize = 5;
 const LEASE: Millis = 100;
+const GOLD: &str = "item 4";
 
 /// Something that a person tries, some time later.
 #[derive(Clone, Debug)]
@@ -39,6 +40,12 @@ fn task(at: usize) -> Arc<Task> {
         facts: Default::default(),
     };
     Arc::new(task)
+}
+
+/// The last item is gold, in the middle of the others.
+fn gold() -> Vec<GoldTask> {
+    let task = (*task(TASKS - 1)).clone();
+    vec![GoldTask { at: 2, task, known: vec!["a star".into()] }]
 }
 
 /// The item that a person holds.
@@ -101,8 +108,8 @@ proptest! {
             perform(&mut state, None, Act::Invite { name: name.into(), role }, now).unwrap();
         }
         perform(&mut state, None, Act::ReviewShare { share: 0.5 }, now).unwrap();
-        let tasks = (0..TASKS).map(task).collect();
-        perform(&mut state, None, Act::Open { round: 1, fingerprint: "x".into(), tasks, suggestions: Default::default() }, now).unwrap();
+        let tasks = (0..TASKS - 1).map(task).collect();
+        perform(&mut state, None, Act::Open { round: 1, fingerprint: "x".into(), tasks, gold: gold(), suggestions: Default::default() }, now).unwrap();
         for step in &steps {
             now += step.later;
             let before = state.clone();
@@ -138,7 +145,9 @@ proptest! {
         }
         // Replaying the events gives the same state.
         let mut again = State::default();
-        again.coming.insert(1, (0..TASKS).map(task).collect());
+        prop_assert_eq!(state.round().unwrap().batch().tasks.len(), TASKS - 1);
+        prop_assert!(state.said(state.round().unwrap()).iter().all(|answer| answer.id != GOLD));
+        again.coming.insert(1, (0..TASKS - 1).map(task).collect());
         for event in &record.events {
             let body = serde_json::to_string(&event.kind).unwrap();
             prop_assert_eq!(&serde_json::from_str::<crate::event::EventKind>(&body).unwrap(), &event.kind);

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use nextpair_data::queue::{self, Provenance, Task};
 use serde::{Deserialize, Serialize};
 
+use crate::gold::agreement;
+
 use super::{GivenAnswer, Review, Round, Slot, Standing, State, Terms};
 use crate::event::{Draft, Millis, Moment, PersonId, Role, Said, Seq};
 
@@ -25,6 +27,7 @@ pub(crate) struct NextView {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct InHand {
     pub(crate) task: Arc<Task>,
+    pub(crate) rank: usize,
     /// Wall time since 1970.
     pub(crate) lease_until: Millis,
     pub(crate) lease_ms: Millis,
@@ -75,6 +78,8 @@ pub(crate) struct AnswerView {
     pub(crate) provenance: Option<Provenance>,
     /// What came of the review. Annotators are not told which answers are looked at.
     pub(crate) review: Option<&'static str>,
+    /// For an answer to gold: how well it agrees with what is known. Annotators are not told.
+    pub(crate) gold: Option<f64>,
 }
 
 /// A filter of answers.
@@ -115,6 +120,8 @@ pub(crate) struct QueueTask {
     pub(crate) state: TaskState,
     pub(crate) holder: Option<String>,
     pub(crate) answers: usize,
+    /// Whether its answer is known.
+    pub(crate) gold: bool,
 }
 
 impl State {
@@ -141,6 +148,7 @@ impl State {
         let typed = self.drafts.get(&(person, slot.task.id.clone())).cloned();
         let task = InHand {
             task: Arc::clone(&slot.task),
+            rank: round.rank(at),
             lease_until: slot.lease_of(person).map_or(0, |lease| now.wall_of(lease.until)),
             lease_ms: terms.lease,
             draft: typed.or_else(|| before.map(|given| as_draft(&given.said))),
@@ -200,6 +208,7 @@ impl State {
             note,
             provenance: given.provenance_of_all(),
             review: given.review.name(),
+            gold: round.slots[given.slot].gold.as_ref().map(|known| agreement(known, &given.said)),
         }
     }
 
@@ -211,20 +220,22 @@ impl State {
         now: Millis,
     ) -> (usize, Vec<QueueTask>) {
         let Some(round) = self.round() else { return (0, Vec::new()) };
-        let states = round.slots.iter().map(|slot| (slot, round.state_of(slot, terms, now)));
+        let slots = round.slots.iter().enumerate();
+        let states = slots.map(|(at, slot)| ((at, slot), round.state_of(slot, terms, now)));
         let wanted: Vec<_> =
             states.filter(|(_, found)| page.state.is_none_or(|state| state == *found)).collect();
-        let shown = |&(slot, state): &(&Slot, TaskState)| {
+        let shown = |&((at, slot), state): &((usize, &Slot), TaskState)| {
             let holder = slot.leases.iter().find(|lease| lease.is_live(now));
-            let Task { id, rank, score, hits, .. } = &*slot.task;
+            let Task { id, score, hits, .. } = &*slot.task;
             QueueTask {
                 item: id.clone(),
-                rank: *rank,
+                rank: round.rank(at),
                 score: *score,
                 hits: *hits,
                 state,
                 holder: holder.map(|lease| self.name_of(lease.person)),
                 answers: slot.standing.len(),
+                gold: slot.gold.is_some(),
             }
         };
         let tasks = wanted.iter().skip(page.offset).take(page.limit).map(shown).collect();
@@ -261,7 +272,7 @@ impl State {
     pub(crate) fn to_hand_over(&self, round: &Round) -> Vec<queue::Answer> {
         let mut answers = self.said(round);
         let waits = |seq: &Seq| round.answers[seq].review == Review::Waiting;
-        let unfinished = round.slots.iter().filter(|slot| slot.standing.iter().all(waits));
+        let unfinished = round.asked().filter(|slot| slot.standing.iter().all(waits));
         answers.extend(unfinished.map(|slot| queue::Answer {
             id: slot.task.id.clone(),
             said: queue::Said::Skip(

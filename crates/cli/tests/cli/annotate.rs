@@ -21,6 +21,7 @@ fn what_cannot_be_served() {
     assert_eq!(run.code, Some(0), "{}", run.stderr);
     world.write("queue.jsonl", b"{\"rank\":1,\"id\":\"scene-000001\",\"score\":1.0}\n");
     world.write("odd.csv", b"id,caption\nnobody,A dog .\n");
+    world.write("skip.csv", b"id,caption,skip\nscene-000002,,dark\n");
     for (words, expected) in [
         ("annotate nothing", "nothing: No such file"),
         ("annotate ds", "ds: not an experiment: there is no experiment.json in it"),
@@ -44,6 +45,15 @@ fn what_cannot_be_served() {
             "--suggestions are captions; texts get images",
         ),
         ("annotate queue.jsonl --dataset ds --review 1.5", "the share 1.5 of answers to review"),
+        (
+            "annotate queue.jsonl --dataset ds --gold odd.csv",
+            "odd.csv:2: ds has no item \"nobody\"",
+        ),
+        (
+            "annotate queue.jsonl --dataset ds --gold skip.csv",
+            "skip.csv:2: \"scene-000002\" has no",
+        ),
+        ("annotate queue.jsonl --dataset ds --gold-share 2", "the share 2 of gold"),
         ("annotate queue.jsonl --dataset ds --grace 5 --manual-close", "cannot be used with"),
     ] {
         world.refused(words, &[expected]);
