@@ -12,7 +12,7 @@ use crate::access::{Limits, Signer};
 use crate::caption_hints;
 use crate::catalog::Catalog;
 use crate::error::{Error, Refusal};
-use crate::event::{LinkId, Millis, Moment, PersonId, Role};
+use crate::event::{LinkId, Millis, Moment, PersonId, Role, Seq};
 use crate::gold::Gold;
 use crate::in_flight::InFlight;
 use crate::log::Log;
@@ -21,7 +21,7 @@ use crate::search::Search;
 use crate::server::{Invitation, Project};
 use crate::settings::{Settings, check_guidelines};
 use crate::source::Source;
-use crate::state::{Act, Done, LinkView, State, Suggestions, Terms, USEFUL};
+use crate::state::{Act, Done, LinkView, Quality, State, Suggestions, Terms, USEFUL, quality};
 use crate::store::Store;
 use crate::uploads::Uploads;
 use crate::writer::Writer;
@@ -61,6 +61,8 @@ pub(crate) struct App {
     address: SocketAddr,
     public_url: Option<String>,
     clock: Clock,
+    /// The quality of the answers up to some event: it takes a while to compute.
+    quality: tokio::sync::Mutex<Option<(Seq, Arc<Quality>)>>,
     /// Time of each person's last request. Not stored.
     seen: Mutex<HashMap<PersonId, Millis>>,
 }
@@ -122,6 +124,7 @@ impl App {
             address,
             public_url: settings.public_url.clone(),
             clock,
+            quality: tokio::sync::Mutex::default(),
             seen: Mutex::default(),
         };
         app.begin(settings).await?;
@@ -188,6 +191,22 @@ impl App {
     /// Performs an act of a person.
     pub(crate) async fn act(&self, person: PersonId, act: Act) -> Result<Done, Refusal> {
         self.writer.act(Some(person), act, self.now()).await
+    }
+
+    /// The quality of the answers so far. One caller computes it while others wait for that.
+    pub(crate) async fn quality(&self) -> Result<Arc<Quality>, Refusal> {
+        let mut known = self.quality.lock().await;
+        let now = self.state().seq;
+        if let Some((_, quality)) = known.as_ref().filter(|(seq, _)| *seq == now) {
+            return Ok(Arc::clone(quality));
+        }
+        let evidence = self.state().evidence();
+        let seq = evidence.seq;
+        let computed = tokio::task::spawn_blocking(move || quality(&evidence)).await;
+        let computed = computed.map_err(|_| Refusal::unavailable("the comparison failed"))?;
+        let computed = Arc::new(computed);
+        *known = Some((seq, Arc::clone(&computed)));
+        Ok(computed)
     }
 
     /// The stored state.

@@ -127,6 +127,8 @@ pub(crate) enum EventKind {
     Accepted { item: String, answer: Seq },
     /// Tasks with known answers, to be mixed into a round that is about to open.
     Gold { round: i64, tasks: Vec<GoldTask> },
+    /// A lead found nothing wrong with an answer that looked odd.
+    Dismissed { item: String, answer: Seq },
     /// The guidelines from now on, in Markdown; empty if there are none.
     Guidelines { text: String },
     /// A person has read this version of the guidelines.
@@ -162,6 +164,7 @@ impl EventKind {
             EventKind::ReviewShare { .. } => "review_share",
             EventKind::Accepted { .. } => "accepted",
             EventKind::Gold { .. } => "gold",
+            EventKind::Dismissed { .. } => "dismissed",
             EventKind::Guidelines { .. } => "guidelines",
             EventKind::GuidelinesRead { .. } => "guidelines_read",
         }
@@ -175,6 +178,7 @@ impl EventKind {
             | EventKind::Suggested { item, .. }
             | EventKind::Accepted { item, .. }
             | EventKind::Flagged { item, .. }
+            | EventKind::Dismissed { item, .. }
             | EventKind::Resolved { item, .. }
             | EventKind::Answered { item, .. }
             | EventKind::Undone { item, .. }

@@ -8,6 +8,7 @@ mod images;
 mod leading;
 mod pages;
 mod people;
+mod quality;
 mod review;
 mod service;
 mod shown;
@@ -66,6 +67,8 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
         .route("/api/answers/{answer}/return", post(leading::give_back))
         .route("/api/answers/{answer}/accept", post(review::accept))
         .route("/api/review", get(review::waiting))
+        .route("/api/lead/quality", get(quality::quality))
+        .route("/api/answers/{answer}/dismiss", post(quality::dismiss))
         .route("/api/lead/review", put(review::share))
         .route("/api/lead/overview", get(leading::overview))
         .route("/api/lead/answers", get(leading::answers))

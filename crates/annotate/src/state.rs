@@ -8,6 +8,7 @@ mod flags;
 mod guidelines;
 mod overview;
 mod person;
+mod quality;
 mod review;
 mod round;
 #[cfg(test)]
@@ -24,6 +25,7 @@ pub(crate) use flags::{Flag, FlagView};
 pub(crate) use guidelines::Guidelines;
 pub(crate) use overview::Overview;
 pub(crate) use person::{LinkView, MOST_LINKS, Person, USEFUL};
+pub(crate) use quality::{Alert, Quality, quality};
 pub(crate) use review::Review;
 pub(crate) use round::{GivenAnswer, Round, Slot, Standing, is_suggested};
 pub(crate) use views::{
@@ -145,6 +147,7 @@ impl State {
             EventKind::Leased { .. }
             | EventKind::LetGo { .. }
             | EventKind::Suggested { .. }
+            | EventKind::Dismissed { .. }
             | EventKind::Accepted { .. }
             | EventKind::Flagged { .. }
             | EventKind::Resolved { .. }

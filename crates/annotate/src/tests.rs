@@ -9,6 +9,7 @@ mod gold;
 mod guidelines;
 mod hosted;
 mod links;
+mod quality;
 mod queue;
 mod review;
 mod rounds;

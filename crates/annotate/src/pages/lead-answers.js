@@ -98,7 +98,7 @@ function create(answer) {
   return row;
 }
 
-function spoken(said) {
+export function spoken(said) {
   if (said.skip !== undefined) return [el("p", { dir: "auto" }, `Skipped: ${said.skip}`)];
   if (said.image !== undefined) {
     const src = `/api/images/${encodeURIComponent(said.image)}`;
@@ -194,7 +194,8 @@ function edit(row) {
 
 let returning = null;
 
-function askReturn(answer) {
+/** Asks for a note, and returns an answer with it. */
+export function askReturn(answer) {
   returning = { answer, key: freshKey() };
   setText($("return-name"), answer.person.name);
   $("return-note").value = "";

@@ -8,6 +8,7 @@ import { prepareFlags, refreshFlags } from "./lead-flags.js";
 import { prepareGuidelines, refreshGuidelines } from "./lead-guidelines.js";
 import { prepareOverview, showCountdown, showOverview } from "./lead-overview.js";
 import { preparePeople, showPeople } from "./lead-people.js";
+import { prepareQuality, refreshQuality } from "./lead-quality.js";
 import { prepareQueue, refreshQueue } from "./lead-queue.js";
 
 const POLL = 2000;
@@ -72,6 +73,7 @@ async function fetchAll() {
     refreshQueue(),
     refreshGuidelines(),
     refreshFlags(overview.round),
+    refreshQuality(overview.round),
   ]);
   lastCounts = counts;
   sinceDetails = 0;
@@ -121,6 +123,7 @@ function listen() {
   prepareQueue();
   prepareGuidelines();
   prepareFlags(refresh);
+  prepareQuality();
   document.addEventListener("visibilitychange", () => poll());
   window.addEventListener("online", () => poll());
   document.addEventListener("pointerdown", (event) => {

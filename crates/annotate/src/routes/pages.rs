@@ -48,6 +48,7 @@ const ASSETS: &[(&str, &str, &str)] = &[
     asset!("lead-guidelines.js", SCRIPT),
     asset!("lead-overview.js", SCRIPT),
     asset!("lead-people.js", SCRIPT),
+    asset!("lead-quality.js", SCRIPT),
     asset!("lead-queue.js", SCRIPT),
     asset!("lead.css", STYLE),
     asset!("lead.js", SCRIPT),

@@ -4,8 +4,8 @@ use nextpair_data::queue::Why;
 use serde::Serialize;
 
 use crate::catalog::Catalog;
-use crate::event::{Draft, Millis};
-use crate::state::{AnswerView, FlagView, InHand, NextView, QueueTask};
+use crate::event::{Draft, Millis, Said, Seq};
+use crate::state::{Alert, AnswerView, FlagView, InHand, NextView, PersonView, QueueTask, State};
 
 /// The task of a person, or the reason why there is none.
 #[derive(Serialize)]
@@ -57,6 +57,18 @@ pub(crate) struct With<T> {
     seen: Seen,
 }
 
+/// An answer that looks odd.
+#[derive(Serialize)]
+pub(crate) struct AlertView {
+    kind: &'static str,
+    answer: Seq,
+    item: String,
+    said: Said,
+    person: PersonView,
+    message: String,
+    of: Option<Seq>,
+}
+
 impl Catalog {
     fn seen(&self, item: &str) -> Seen {
         Seen { image: self.url(item), texts: self.texts(item) }
@@ -64,6 +76,15 @@ impl Catalog {
 
     pub(crate) fn answer(&self, what: AnswerView) -> With<AnswerView> {
         With { seen: self.seen(&what.item), what }
+    }
+
+    pub(crate) fn alert(&self, alert: Alert, state: &State) -> With<AlertView> {
+        let Alert { kind, answer, item, said, person, message, of } = alert;
+        let person = state.view_of(person);
+        With {
+            seen: self.seen(&item),
+            what: AlertView { kind, answer, item, said, person, message, of },
+        }
     }
 
     pub(crate) fn flag(&self, what: FlagView) -> With<FlagView> {

@@ -145,6 +145,10 @@ pub(crate) enum Act {
         key: String,
         answer: Seq,
     },
+    /// Finds nothing wrong with an answer that looks odd.
+    Dismiss {
+        answer: Seq,
+    },
     ReviewShare {
         share: f64,
     },
@@ -293,6 +297,7 @@ impl Performance<'_> {
             Act::Flag { key, item, note } => self.flag(key, item, note),
             Act::Resolve { key, flag, note } => self.resolve(key, flag, note),
             Act::Accept { key, answer } => self.accept(key, answer),
+            Act::Dismiss { answer } => self.dismiss(answer),
             Act::ReviewShare { share } => {
                 if share != self.state.review_share {
                     self.emit(EventKind::ReviewShare { share });

@@ -87,6 +87,8 @@ pub(crate) struct GivenAnswer {
     pub(crate) suggested: Arc<[String]>,
     pub(crate) standing: Standing,
     pub(crate) review: Review,
+    /// Whether a lead found nothing wrong with it, however odd it looks.
+    pub(crate) dismissed: bool,
 }
 
 /// Whether an answer counts, and if not, why.
@@ -208,7 +210,7 @@ impl Round {
     }
 
     /// The answers that stand, the oldest first. Cheaper than by task: nothing is looked up.
-    pub(crate) fn standing_by_age(&self) -> impl Iterator<Item = &GivenAnswer> {
+    pub(crate) fn standing_by_age(&self) -> impl DoubleEndedIterator<Item = &GivenAnswer> {
         self.answers.values().filter(|given| given.standing == Standing::Stands)
     }
 
@@ -355,12 +357,18 @@ impl Round {
                     suggested: Arc::clone(&self.slots[at].suggested),
                     standing: Standing::Stands,
                     review,
+                    dismissed: false,
                 };
                 self.answers.insert(event.seq, given);
                 self.slots[at].said.push(event.seq);
                 self.recount(at, |standing| standing.push(event.seq));
                 self.let_go(at, *person);
                 self.changed = event.tick;
+            }
+            EventKind::Dismissed { answer, .. } => {
+                if let Some(given) = self.answers.get_mut(answer) {
+                    given.dismissed = true;
+                }
             }
             EventKind::Accepted { answer, .. } => self.accept(event, *answer),
             EventKind::Flagged { item, person, note } => {

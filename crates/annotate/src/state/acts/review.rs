@@ -41,6 +41,20 @@ impl Performance<'_> {
         Ok(Done::Number(answer))
     }
 
+    /// Finds nothing wrong with an answer of the last round, which may be closed.
+    pub(super) fn dismiss(&mut self, answer: Seq) -> Result<Done, Refusal> {
+        let round = self.state.round();
+        let given = round.and_then(|round| Some((round, round.answer(answer)?)));
+        let Some((round, given)) = given else {
+            return Err(Refusal::not_found("there is no such answer in the last round"));
+        };
+        if !given.dismissed {
+            let item = round.slots[given.slot].task.id.clone();
+            self.emit(EventKind::Dismissed { item, answer });
+        }
+        Ok(Done::Nothing)
+    }
+
     /// Decides about what nobody has looked at, before a round is closed.
     pub(super) fn settle_review(&mut self, unreviewed: Unreviewed) -> Result<(), Refusal> {
         let round = self.open_round()?;
