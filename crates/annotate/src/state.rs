@@ -124,12 +124,15 @@ impl State {
             EventKind::Paused => self.paused = true,
             EventKind::Resumed => self.paused = false,
             EventKind::Priced { price } => self.price = *price,
-            EventKind::Closed { round } => self.of_round(*round, |round| round.closed = true),
+            EventKind::Closed { round } => self.of_round(*round, |round| {
+                (round.closed, round.closed_at) = (true, Some(at));
+            }),
             EventKind::HandedOver { round } => {
                 self.of_round(*round, |round| round.handed_over = true)
             }
             EventKind::Overtaken { round } => self.of_round(*round, |round| {
                 (round.closed, round.handed_over, round.overtaken) = (true, true, true);
+                round.closed_at = round.closed_at.or(Some(at));
             }),
             EventKind::Uploaded { person, name, bytes } => {
                 self.uploads.entry(name.clone()).or_insert((*person, *bytes));

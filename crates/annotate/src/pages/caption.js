@@ -155,7 +155,7 @@ function draw() {
   setText($("status"), "");
   if (page.review) drawReview();
   else if (page.task) drawTask();
-  else drawNone(page.none, page.me.round);
+  else drawNone(page.none, page.me);
 }
 
 function drawTask() {
@@ -467,6 +467,8 @@ async function refreshProgress(announce) {
   try {
     page.me = await whoAmI();
     showProgress(page.me);
+    // What is said instead of a task is about the round as it is now.
+    if (!page.task && !page.review && page.none) drawNone(page.none, page.me);
     await showUnread(page.me);
   } catch {
     // The next answer brings the next attempt.

@@ -86,11 +86,24 @@ function showAgreement({ items, word_overlap, split_skips }) {
   );
 }
 
+/** That a round is closed, where its answers are, and what comes next. */
+function closed(shown) {
+  const { round, finished } = shown ?? {};
+  if (round?.state !== "closed") return finished ? "Everything was answered before." : "";
+  const when = round.closed_at === null ? "" : ` on ${new Date(round.closed_at).toLocaleString()}`;
+  const where = round.handed_over ? "Its answers are handed over." : "Its answers are being handed over.";
+  const next = finished ? "No round comes after it." : "The next one opens by itself.";
+  return `Closed${when}. ${where} ${next}`;
+}
+
 /** How long a complete round stays open. Called every second, between the polls. */
 export function showCountdown() {
   const closesAt = overview?.closes_at ?? null;
   const left = (closesAt - serverNow()) / 1000;
-  setText($("closes"), closesAt === null ? "" : `Complete: closes by itself in ${clock(left)}.`);
+  setText(
+    $("closes"),
+    closesAt === null ? closed(overview) : `Complete: closes by itself in ${clock(left)}.`,
+  );
 }
 
 function showRounds(rounds) {

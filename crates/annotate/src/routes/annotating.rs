@@ -45,6 +45,8 @@ pub(crate) struct Me {
     annotators: usize,
     paused: bool,
     round: Option<RoundView>,
+    /// Whether no round comes after this one.
+    finished: bool,
     answered: usize,
     skipped: usize,
     skip_reasons: &'static [&'static str],
@@ -80,6 +82,7 @@ pub(crate) async fn me(State(app): State<Arc<App>>, caller: Caller) -> Json<Me> 
         annotators: app.terms.annotators,
         paused: state.paused,
         round: state.round().map(|round| state.round_view(round, app.terms)),
+        finished: app.source.is_finished() && state.round().is_none_or(|round| !round.is_open()),
         answered,
         skipped,
         skip_reasons: match app.pool {

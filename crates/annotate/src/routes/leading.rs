@@ -17,7 +17,8 @@ use crate::app::App;
 use crate::error::Refusal;
 use crate::event::{Event, EventKind, PersonId, Said, Seq};
 use crate::state::{
-    Act, Overview, QueuePage, RoundView, State as Known, TaskState, Unanswered, Unreviewed, Which,
+    Act, Overview, QueuePage, Round, RoundView, State as Known, TaskState, Unanswered, Unreviewed,
+    Which,
 };
 use crate::stream::stream;
 
@@ -46,6 +47,8 @@ pub(crate) async fn give_back(
 
 pub(crate) async fn overview(State(app): State<Arc<App>>, _: Lead) -> Json<Overview> {
     let mut overview = app.state().overview(app.terms, app.grace, app.now());
+    overview.finished =
+        app.source.is_finished() && !app.state().round().is_some_and(Round::is_open);
     for at_work in &mut overview.people {
         at_work.last_seen = app.last_seen(at_work.person.id);
     }

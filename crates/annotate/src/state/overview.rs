@@ -36,6 +36,8 @@ pub(crate) struct Overview {
     cost: Option<f64>,
     pub(crate) people: Vec<AtWork>,
     agreement: Agreement,
+    /// Whether no round comes after this one.
+    pub(crate) finished: bool,
     /// Flags that wait for the lead.
     flags: usize,
     /// The share of answers to review, and how many wait for that.
@@ -122,6 +124,7 @@ impl State {
             cost: self.price.map(|price| price * bought as f64),
             people: self.at_work(now),
             agreement: round.map(agreement).unwrap_or_default(),
+            finished: false,
             flags: round.map_or(0, Round::open_flags),
             review_share: self.review_share,
             gold: round.map_or(0, |round| round.slots.len() - round.asked().count()),

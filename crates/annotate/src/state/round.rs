@@ -32,6 +32,8 @@ pub(crate) struct Round {
     /// The tick of the last answer or withdrawal.
     pub(crate) changed: Millis,
     pub(crate) closed: bool,
+    /// When it was closed, in wall time.
+    pub(crate) closed_at: Option<Millis>,
     pub(crate) handed_over: bool,
     /// Whether the run continued without these answers.
     pub(crate) overtaken: bool,
@@ -183,6 +185,7 @@ impl Round {
             slots,
             changed: tick,
             closed: false,
+            closed_at: None,
             handed_over: false,
             overtaken: false,
         }

@@ -59,6 +59,10 @@ pub(crate) struct RoundView {
     pub(crate) state: &'static str,
     pub(crate) tasks: usize,
     pub(crate) done: usize,
+    /// When it was closed, if it was.
+    pub(crate) closed_at: Option<Millis>,
+    /// Whether its answers have gone where they belong.
+    pub(crate) handed_over: bool,
 }
 
 /// An answer.
@@ -163,7 +167,14 @@ impl State {
     pub(crate) fn round_view(&self, round: &Round, terms: Terms) -> RoundView {
         let state = if round.is_open() { "open" } else { "closed" };
         let done = round.answered(terms.annotators);
-        RoundView { number: round.number, state, tasks: round.slots.len(), done }
+        RoundView {
+            number: round.number,
+            state,
+            tasks: round.slots.len(),
+            done,
+            closed_at: round.closed_at,
+            handed_over: round.handed_over,
+        }
     }
 
     /// Answers, the newest first.

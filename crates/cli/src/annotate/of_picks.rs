@@ -87,6 +87,10 @@ impl Source for PicksFile {
         Ok((!self.is_answered()).then(batch))
     }
 
+    fn is_finished(&self) -> bool {
+        self.is_answered()
+    }
+
     fn hand_over(
         &self,
         batch: &Batch,
