@@ -10,7 +10,7 @@ mod limit;
 mod signature;
 
 pub(crate) use caller::{
-    Caller, From, Lead, authenticate, check_host, cookie, no_cookie, signed_in,
+    Caller, From, Lead, Reviewer, authenticate, check_host, cookie, no_cookie, signed_in,
 };
 pub(crate) use limit::Limits;
 pub(crate) use signature::Signer;

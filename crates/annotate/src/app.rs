@@ -12,15 +12,16 @@ use crate::access::{Limits, Signer};
 use crate::caption_hints;
 use crate::catalog::Catalog;
 use crate::error::{Error, Refusal};
-use crate::event::{LinkId, Millis, Moment, PersonId, Role};
+use crate::event::{LinkId, Millis, Moment, PersonId, Role, Seq};
+use crate::gold::Gold;
 use crate::in_flight::InFlight;
 use crate::log::Log;
 use crate::metrics::Metrics;
 use crate::search::Search;
 use crate::server::{Invitation, Project};
-use crate::settings::Settings;
+use crate::settings::{Settings, check_guidelines};
 use crate::source::Source;
-use crate::state::{Act, Done, LinkView, State, Terms, USEFUL};
+use crate::state::{Act, Done, LinkView, Quality, State, Suggestions, Terms, USEFUL, quality};
 use crate::store::Store;
 use crate::uploads::Uploads;
 use crate::writer::Writer;
@@ -51,11 +52,17 @@ pub(crate) struct App {
     pub(crate) terms: Terms,
     pub(crate) grace: Option<Millis>,
     pub(crate) language: Option<Lang>,
+    /// Known answers to mix into rounds to come.
+    pub(crate) gold: Gold,
+    /// Captions to suggest in rounds to come.
+    pub(crate) suggestions: Suggestions,
     pub(crate) sign_in: bool,
     pub(crate) log: Log,
     address: SocketAddr,
     public_url: Option<String>,
     clock: Clock,
+    /// The quality of the answers up to some event: it takes a while to compute.
+    quality: tokio::sync::Mutex<Option<(Seq, Arc<Quality>)>>,
     /// Time of each person's last request. Not stored.
     seen: Mutex<HashMap<PersonId, Millis>>,
 }
@@ -84,6 +91,10 @@ impl App {
                 format!("the database is about a pool of {known}s, and this is one of {pool}s");
             return Err(Error::Settings(what));
         }
+        if pool == Side::Text && !settings.suggestions.is_empty() {
+            let what = "suggestions are captions, and texts are paired with images".to_owned();
+            return Err(Error::Settings(what));
+        }
         let catalog = Catalog::new(dataset, pool, settings)?;
         let search = (pool == Side::Text).then(|| Search::new(&catalog));
         let writer = Writer::start(&store, terms, Arc::clone(&clock), settings.log.clone()).await?;
@@ -106,11 +117,14 @@ impl App {
             terms,
             grace: settings.grace.map(millis),
             language: settings.language.as_deref().map(caption_hints::language).transpose()?,
+            gold: Gold { known: settings.gold.clone(), share: settings.gold_share },
+            suggestions: Arc::new(settings.suggestions.clone()),
             sign_in: settings.sign_in,
             log: settings.log.clone(),
             address,
             public_url: settings.public_url.clone(),
             clock,
+            quality: tokio::sync::Mutex::default(),
             seen: Mutex::default(),
         };
         app.begin(settings).await?;
@@ -120,7 +134,8 @@ impl App {
     /// Invites the lead and the people in the settings if they are missing, and sets the price.
     async fn begin(&self, settings: &Settings) -> Result<(), Error> {
         let annotators = settings.invite.iter().map(|name| (name.as_str(), Role::Annotator));
-        for (name, role) in [(LEAD, Role::Lead)].into_iter().chain(annotators) {
+        let reviewers = settings.reviewers.iter().map(|name| (name.as_str(), Role::Reviewer));
+        for (name, role) in [(LEAD, Role::Lead)].into_iter().chain(reviewers).chain(annotators) {
             let name = checked_name(name).map_err(Error::Settings)?;
             let removed = self.state().named(&name).map(|person| person.removed);
             match removed {
@@ -132,7 +147,7 @@ impl App {
                     _ => {}
                 },
                 Some(false) => self.refresh_link(&name).await?,
-                Some(true) if role == Role::Annotator => self.log.line(format_args!(
+                Some(true) if role != Role::Lead => self.log.line(format_args!(
                     "{name} was removed and gets no link; invite them by another name"
                 )),
                 Some(true) => {}
@@ -140,6 +155,16 @@ impl App {
         }
         if let Some(price) = settings.price {
             self.system(Act::Price { price: Some(price) }).await?;
+        }
+        if let Some(share) = settings.review {
+            self.system(Act::ReviewShare { share }).await?;
+        }
+        if !settings.suggestions.is_empty() {
+            self.system(Act::Suggest { suggestions: Arc::clone(&self.suggestions) }).await?;
+        }
+        if let Some(text) = &settings.guidelines {
+            let text = check_guidelines(text).map_err(Error::Settings)?;
+            self.system(Act::SetGuidelines { text, after: None }).await?;
         }
         Ok(())
     }
@@ -166,6 +191,22 @@ impl App {
     /// Performs an act of a person.
     pub(crate) async fn act(&self, person: PersonId, act: Act) -> Result<Done, Refusal> {
         self.writer.act(Some(person), act, self.now()).await
+    }
+
+    /// The quality of the answers so far. One caller computes it while others wait for that.
+    pub(crate) async fn quality(&self) -> Result<Arc<Quality>, Refusal> {
+        let mut known = self.quality.lock().await;
+        let now = self.state().seq;
+        if let Some((_, quality)) = known.as_ref().filter(|(seq, _)| *seq == now) {
+            return Ok(Arc::clone(quality));
+        }
+        let evidence = self.state().evidence();
+        let seq = evidence.seq;
+        let computed = tokio::task::spawn_blocking(move || quality(&evidence)).await;
+        let computed = computed.map_err(|_| Refusal::unavailable("the comparison failed"))?;
+        let computed = Arc::new(computed);
+        *known = Some((seq, Arc::clone(&computed)));
+        Ok(computed)
     }
 
     /// The stored state.
@@ -216,8 +257,9 @@ impl App {
     }
 
     /// The links of the first lead and of these people.
-    pub(crate) fn invitations(&self, people: &[String]) -> Vec<Invitation> {
-        let names = std::iter::once(LEAD).chain(people.iter().map(String::as_str));
+    pub(crate) fn invitations(&self, settings: &Settings) -> Vec<Invitation> {
+        let people = settings.reviewers.iter().chain(&settings.invite);
+        let names = std::iter::once(LEAD).chain(people.map(String::as_str));
         let invitation = |name: &str| {
             let person = self.state().named(name.trim()).map(|person| person.id)?;
             Some(Invitation { name: name.to_owned(), link: self.link(person)?.0 })

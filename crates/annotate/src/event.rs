@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use nextpair_data::queue::Task;
 use serde::{Deserialize, Serialize};
 
 /// Number of a person, from 1.
@@ -114,6 +115,24 @@ pub(crate) enum EventKind {
     Overtaken { round: i64 },
     /// A person uploaded an image, which is stored in a file of this name.
     Uploaded { person: PersonId, name: String, bytes: u64 },
+    /// Captions that a program wrote for an item. They are not answers.
+    Suggested { item: String, captions: Vec<String> },
+    /// A person asks the lead about an item, which is handed to nobody until that is resolved.
+    Flagged { item: String, person: PersonId, note: String },
+    /// A lead resolved a flag. The task is reserved for whoever flagged it until then.
+    Resolved { item: String, flag: Seq, note: String, until: Millis },
+    /// The share of the answers from now on that somebody else is to look at.
+    ReviewShare { share: f64 },
+    /// Somebody else looked at an answer and found it good.
+    Accepted { item: String, answer: Seq },
+    /// Tasks with known answers, to be mixed into a round that is about to open.
+    Gold { round: i64, tasks: Vec<GoldTask> },
+    /// A lead found nothing wrong with an answer that looked odd.
+    Dismissed { item: String, answer: Seq },
+    /// The guidelines from now on, in Markdown; empty if there are none.
+    Guidelines { text: String },
+    /// A person has read this version of the guidelines.
+    GuidelinesRead { person: PersonId, version: u32 },
 }
 
 impl EventKind {
@@ -139,6 +158,15 @@ impl EventKind {
             EventKind::HandedOver { .. } => "handed_over",
             EventKind::Overtaken { .. } => "overtaken",
             EventKind::Uploaded { .. } => "uploaded",
+            EventKind::Suggested { .. } => "suggested",
+            EventKind::Flagged { .. } => "flagged",
+            EventKind::Resolved { .. } => "resolved",
+            EventKind::ReviewShare { .. } => "review_share",
+            EventKind::Accepted { .. } => "accepted",
+            EventKind::Gold { .. } => "gold",
+            EventKind::Dismissed { .. } => "dismissed",
+            EventKind::Guidelines { .. } => "guidelines",
+            EventKind::GuidelinesRead { .. } => "guidelines_read",
         }
     }
 
@@ -147,6 +175,11 @@ impl EventKind {
         match self {
             EventKind::Leased { item, .. }
             | EventKind::LetGo { item, .. }
+            | EventKind::Suggested { item, .. }
+            | EventKind::Accepted { item, .. }
+            | EventKind::Flagged { item, .. }
+            | EventKind::Dismissed { item, .. }
+            | EventKind::Resolved { item, .. }
             | EventKind::Answered { item, .. }
             | EventKind::Undone { item, .. }
             | EventKind::Returned { item, .. } => Some(item),
@@ -155,12 +188,25 @@ impl EventKind {
     }
 }
 
+/// A task whose answer is known.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct GoldTask {
+    /// Its place in the queue, from 0.
+    pub(crate) at: usize,
+    pub(crate) task: Task,
+    /// Good captions, or, for a text, the images that fit.
+    pub(crate) known: Vec<String>,
+}
+
 /// The rights of a person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Role {
     /// May answer.
     Annotator,
+    /// May answer, and review the answers of others.
+    Reviewer,
     /// May answer, watch and decide.
     Lead,
 }

@@ -29,6 +29,7 @@ mod catalog;
 mod connections;
 mod error;
 mod event;
+mod gold;
 mod in_flight;
 mod log;
 mod metrics;

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nextpair_data::queue::Answer;
+use nextpair_data::queue::{Answer, Task};
 
 use crate::app::App;
 use crate::error::Error;
+use crate::event::GoldTask;
 use crate::source::{Batch, HandOver};
 use crate::state::{Act, Round};
 use crate::store::fingerprint_of;
@@ -85,9 +86,22 @@ pub(crate) async fn open_round(app: &Arc<App>) -> Result<(), Error> {
             if let Some((number, _, false)) = last {
                 overtaken(app, number).await?;
             }
-            app.system(Act::Open { round, fingerprint, tasks }).await.map(drop)
+            let suggestions = Arc::clone(&app.suggestions);
+            let gold = gold_of(app, &tasks).await?;
+            app.system(Act::Open { round, fingerprint, tasks, gold, suggestions }).await.map(drop)
         }
     }
+}
+
+/// The gold to mix into a round.
+async fn gold_of(app: &Arc<App>, tasks: &[Arc<Task>]) -> Result<Vec<GoldTask>, Error> {
+    if app.gold.known.is_empty() {
+        return Ok(Vec::new());
+    }
+    let (app, tasks) = (Arc::clone(app), tasks.to_vec());
+    let used = app.state().used_gold();
+    let mix = move || app.gold.mix(&tasks, &used, app.catalog.dataset(), app.pool);
+    tokio::task::spawn_blocking(mix).await.map_err(|e| Error::Source(e.to_string()))
 }
 
 /// Hands over the answers of closed rounds.

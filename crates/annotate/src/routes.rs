@@ -2,10 +2,14 @@
 
 mod annotating;
 pub(crate) mod extract;
+mod flags;
+mod guidelines;
 mod images;
 mod leading;
 mod pages;
 mod people;
+mod quality;
+mod review;
 mod service;
 mod shown;
 
@@ -51,6 +55,9 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
         .route("/api/answers", get(annotating::mine).post(annotating::submit))
         .route("/api/answers/{answer}/undo", post(annotating::undo))
         .route("/api/answers/{answer}/revise", post(annotating::revise))
+        .route("/api/flags", post(flags::raise))
+        .route("/api/guidelines", get(guidelines::guidelines))
+        .route("/api/guidelines/read", post(guidelines::read))
         .route("/api/images/{item}", get(images::image))
         .route("/api/search", get(images::search))
         .route("/api/uploads", post(images::upload))
@@ -58,6 +65,11 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
         .route("/api/sign-out", post(annotating::sign_out));
     let leading = Router::new()
         .route("/api/answers/{answer}/return", post(leading::give_back))
+        .route("/api/answers/{answer}/accept", post(review::accept))
+        .route("/api/review", get(review::waiting))
+        .route("/api/lead/quality", get(quality::quality))
+        .route("/api/answers/{answer}/dismiss", post(quality::dismiss))
+        .route("/api/lead/review", put(review::share))
         .route("/api/lead/overview", get(leading::overview))
         .route("/api/lead/answers", get(leading::answers))
         .route("/api/lead/queue", get(leading::queue))
@@ -65,6 +77,9 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
         .route("/api/lead/pause", put(leading::pause))
         .route("/api/lead/price", put(leading::price))
         .route("/api/lead/close", post(leading::close))
+        .route("/api/lead/flags", get(flags::list))
+        .route("/api/lead/flags/{flag}/resolve", post(flags::resolve))
+        .route("/api/lead/guidelines", put(guidelines::change))
         .route("/api/lead/people", post(people::invite))
         .route("/api/lead/people/{person}", delete(people::remove))
         .route("/api/lead/people/{person}/link", post(people::renew_link))
@@ -77,6 +92,7 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
     let open = Router::new()
         .route("/", get(pages::caption))
         .route("/lead", get(pages::lead))
+        .route("/review", get(pages::review))
         .route("/join/{token}", get(pages::join))
         .route("/assets/{name}", get(pages::asset))
         .route("/health", get(service::health))

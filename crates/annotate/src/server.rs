@@ -70,7 +70,7 @@ impl Server {
         let app = App::open(project, settings, address, system_clock()).await?;
         // An error in the first batch is an error of the app.
         rounds::open_round(&app).await?;
-        let invitations = app.invitations(&settings.invite);
+        let invitations = app.invitations(settings);
         Ok(Server { app, listener, address, invitations })
     }
 

@@ -1,5 +1,6 @@
 //! Settings for starting the app.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -19,6 +20,11 @@ pub struct Settings {
     pub sign_in: bool,
     /// Names of annotators who get a link right away.
     pub invite: Vec<String>,
+    /// Names of reviewers who get a link right away.
+    pub reviewers: Vec<String>,
+    /// The share of answers, from 0 to 1, that a reviewer or a lead is to look at before they are
+    /// finished. Without it, the share stays what it was, at first 0.
+    pub review: Option<f64>,
     /// Captions wanted per annotator and item.
     pub captions: usize,
     /// Annotators wanted per item.
@@ -38,6 +44,18 @@ pub struct Settings {
     pub quota: Quota,
     /// A folder of images, besides those of the dataset, to choose from for texts.
     pub images: Option<PathBuf>,
+    /// What annotators should know before they begin, in Markdown. A lead may change it later, and
+    /// keeps their version until this text changes.
+    pub guidelines: Option<String>,
+    /// Captions that a program wrote, by item, for pools of images: people see them as
+    /// suggestions, and accept or change them.
+    pub suggestions: BTreeMap<String, Vec<String>>,
+    /// Known answers by item: captions, or, for texts, ids of images. Such items are mixed into
+    /// every round, where nobody can tell them from others; what people say to them is scored and
+    /// never exported.
+    pub gold: BTreeMap<String, Vec<String>>,
+    /// How many of them there are for each task of a round, at most.
+    pub gold_share: f64,
     /// Receives the lines that the app logs.
     pub log: Log,
 }
@@ -73,6 +91,8 @@ impl Settings {
             database: database.into(),
             sign_in: true,
             invite: Vec::new(),
+            reviewers: Vec::new(),
+            review: None,
             captions: 1,
             annotators: 1,
             lease: Duration::from_secs(600),
@@ -82,6 +102,10 @@ impl Settings {
             uploads: None,
             quota: Quota::default(),
             images: None,
+            guidelines: None,
+            suggestions: BTreeMap::new(),
+            gold: BTreeMap::new(),
+            gold_share: 0.1,
             log: Log::default(),
         }
     }
@@ -117,10 +141,40 @@ impl Settings {
         if self.lease < SHORTEST_LEASE {
             return wrong(format!("tasks are kept for at least {SHORTEST_LEASE:?}"));
         }
+        if let Some(share) = self.review.filter(|share| !is_share(*share)) {
+            return wrong(format!("the share {share} of answers to review is not from 0 to 1"));
+        }
+        if !is_share(self.gold_share) {
+            return wrong(format!("the share {} of gold is not from 0 to 1", self.gold_share));
+        }
+        if let Some(text) = &self.guidelines {
+            check_guidelines(text)
+                .map_err(|what| Error::Settings(format!("guidelines: {what}")))?;
+        }
         match self.price.filter(|price| !(price.is_finite() && *price >= 0.0)) {
             Some(price) => wrong(format!("the price {price} is not a price")),
             None => Ok(()),
         }
+    }
+}
+
+/// Returns whether this is a share.
+pub(crate) fn is_share(share: f64) -> bool {
+    (0.0..=1.0).contains(&share)
+}
+
+/// Longest guidelines, in bytes: more than anybody reads.
+const LONGEST_GUIDELINES: usize = 64 << 10;
+
+/// Trims guidelines, and returns an error if nobody could read them.
+pub(crate) fn check_guidelines(text: &str) -> Result<String, String> {
+    let text = text.trim().replace("\r\n", "\n");
+    if text.len() > LONGEST_GUIDELINES {
+        return Err(format!("{} bytes of text; {LONGEST_GUIDELINES} are possible", text.len()));
+    }
+    match text.chars().find(|letter| letter.is_control() && !matches!(letter, '\n' | '\t')) {
+        Some(odd) => Err(format!("the control character {odd:?} is in the text")),
+        None => Ok(text),
     }
 }
 

@@ -12,6 +12,11 @@ pub trait Source: Send + Sync {
     /// comes after training on the last one.
     fn batch(&self) -> Result<Option<Batch>, Box<dyn Error + Send + Sync>>;
 
+    /// Whether there will be no more batches, so that people need not wait for one.
+    fn is_finished(&self) -> bool {
+        false
+    }
+
     /// Receives the final answers to a closed round; every task has at least one. After an error,
     /// or if the app ends at the wrong moment, the app calls this again with the same answers.
     fn hand_over(

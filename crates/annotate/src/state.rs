@@ -4,27 +4,35 @@
 //! `acts.rs` decides what people may do; `views.rs` and `overview.rs` compute what they see.
 
 mod acts;
+mod flags;
+mod guidelines;
 mod overview;
 mod person;
+mod quality;
+mod review;
 mod round;
 #[cfg(test)]
 mod tests;
 mod views;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use nextpair_data::queue::Task;
 
-pub(crate) use acts::{Act, Done, DraftChange, Record, Terms, Unanswered};
+pub(crate) use acts::{Act, Done, DraftChange, Record, Suggestions, Terms, Unanswered, Unreviewed};
+pub(crate) use flags::{Flag, FlagView};
+pub(crate) use guidelines::Guidelines;
 pub(crate) use overview::Overview;
 pub(crate) use person::{LinkView, MOST_LINKS, Person, USEFUL};
-pub(crate) use round::{GivenAnswer, Round, Slot, Standing};
+pub(crate) use quality::{Alert, Quality, quality};
+pub(crate) use review::Review;
+pub(crate) use round::{GivenAnswer, Round, Slot, Standing, is_suggested};
 pub(crate) use views::{
     AnswerView, InHand, NextView, PersonView, QueuePage, QueueTask, RoundView, TaskState, Which,
 };
 
-use crate::event::{Draft, Event, EventKind, LinkId, Millis, PersonId, Seq};
+use crate::event::{Draft, Event, EventKind, GoldTask, LinkId, Millis, PersonId, Seq};
 use crate::uploads::Brought;
 
 /// The act that an idempotency key stands for.
@@ -34,6 +42,9 @@ enum Meaning {
     Undo(Seq),
     Revise(Seq),
     Return(Seq),
+    Flag,
+    Resolve(Seq),
+    Accept(Seq),
 }
 
 fn meaning(kind: &EventKind) -> Option<Meaning> {
@@ -42,6 +53,9 @@ fn meaning(kind: &EventKind) -> Option<Meaning> {
         EventKind::Answered { replaces: Some(answer), .. } => Some(Meaning::Revise(*answer)),
         EventKind::Undone { answer, .. } => Some(Meaning::Undo(*answer)),
         EventKind::Returned { answer, .. } => Some(Meaning::Return(*answer)),
+        EventKind::Accepted { answer, .. } => Some(Meaning::Accept(*answer)),
+        EventKind::Flagged { .. } => Some(Meaning::Flag),
+        EventKind::Resolved { flag, .. } => Some(Meaning::Resolve(*flag)),
         _ => None,
     }
 }
@@ -56,12 +70,17 @@ pub(crate) struct State {
     pub(crate) rounds: Vec<Round>,
     pub(crate) paused: bool,
     pub(crate) price: Option<f64>,
+    pub(crate) guidelines: Guidelines,
+    /// The share of answers that somebody else is to look at.
+    pub(crate) review_share: f64,
     /// Acts with a key: the number of their event, and the kind of act.
     keys: HashMap<(PersonId, Arc<str>), (Seq, Meaning)>,
     /// Drafts by person and item. They are not part of the history.
     pub(crate) drafts: HashMap<(PersonId, String), Draft>,
     /// Uploaded images by file name, with the person and the number of bytes.
     pub(crate) uploads: HashMap<String, (PersonId, u64)>,
+    /// Gold of rounds that an event is about to open.
+    coming_gold: HashMap<i64, Vec<GoldTask>>,
     /// Tasks of rounds that an event is about to open.
     pub(crate) coming: HashMap<i64, Vec<Arc<Task>>>,
 }
@@ -98,28 +117,49 @@ impl State {
             }),
             EventKind::Opened { round, fingerprint } => {
                 let tasks = self.coming.remove(round).unwrap_or_default();
-                self.rounds.push(Round::new(*round, fingerprint.clone(), tasks, event.tick));
+                let gold = self.coming_gold.remove(round).unwrap_or_default();
+                let fingerprint = fingerprint.clone();
+                self.rounds.push(Round::new(*round, fingerprint, tasks, gold, event.tick));
             }
             EventKind::Paused => self.paused = true,
             EventKind::Resumed => self.paused = false,
             EventKind::Priced { price } => self.price = *price,
-            EventKind::Closed { round } => self.of_round(*round, |round| round.closed = true),
+            EventKind::Closed { round } => self.of_round(*round, |round| {
+                (round.closed, round.closed_at) = (true, Some(at));
+            }),
             EventKind::HandedOver { round } => {
                 self.of_round(*round, |round| round.handed_over = true)
             }
             EventKind::Overtaken { round } => self.of_round(*round, |round| {
                 (round.closed, round.handed_over, round.overtaken) = (true, true, true);
+                round.closed_at = round.closed_at.or(Some(at));
             }),
             EventKind::Uploaded { person, name, bytes } => {
                 self.uploads.entry(name.clone()).or_insert((*person, *bytes));
             }
+            EventKind::ReviewShare { share } => self.review_share = *share,
+            EventKind::Gold { round, tasks } => {
+                self.coming_gold.insert(*round, tasks.clone());
+            }
+            EventKind::Guidelines { text } => self.guidelines.change(event, text),
+            EventKind::GuidelinesRead { person, version } => {
+                self.of_person(*person, |person| {
+                    person.guidelines_read = person.guidelines_read.max(*version);
+                });
+            }
             EventKind::Leased { .. }
             | EventKind::LetGo { .. }
+            | EventKind::Suggested { .. }
+            | EventKind::Dismissed { .. }
+            | EventKind::Accepted { .. }
+            | EventKind::Flagged { .. }
+            | EventKind::Resolved { .. }
             | EventKind::Answered { .. }
             | EventKind::Undone { .. }
             | EventKind::Returned { .. } => {
+                let looked_at = self.wants_review(event);
                 if let Some(round) = self.rounds.last_mut() {
-                    round.apply(event);
+                    round.apply(event, looked_at);
                 }
             }
         }
@@ -172,6 +212,12 @@ impl State {
     /// Returns whether this process knows of a link.
     pub(crate) fn has_link(&self, link: LinkId) -> bool {
         self.people.get(&link.person).is_some_and(|person| person.has_link(link.number))
+    }
+
+    /// The items that were gold in any round.
+    pub(crate) fn used_gold(&self) -> HashSet<String> {
+        let slots = self.rounds.iter().flat_map(|round| &round.slots);
+        slots.filter(|slot| slot.gold.is_some()).map(|slot| slot.task.id.clone()).collect()
     }
 
     /// The name of a person, removed or not.

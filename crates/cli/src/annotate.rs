@@ -4,6 +4,7 @@
 mod of_picks;
 mod signals;
 
+use std::collections::BTreeMap;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -12,8 +13,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use nextpair::ExperimentSource;
 use nextpair::annotate::{Log, Project, Quota, Server, Settings};
-use nextpair::data::Side;
 use nextpair::data::dataset::Dataset;
+use nextpair::data::queue::{Answer, Said, Suggestions, read_placed_answers, read_suggestions};
+use nextpair::data::{Side, ordinary};
 use nextpair::kernels::prepare_process;
 use nextpair::scenario::Inbox;
 use tokio::net::TcpListener;
@@ -76,6 +78,14 @@ pub(crate) struct Args {
     /// Make a link for an annotator of this name; may be repeated
     #[arg(long, value_name = "NAME")]
     invite: Vec<String>,
+    /// Make a link for a reviewer of this name; may be repeated. Reviewers answer, and accept,
+    /// correct or return the answers of others
+    #[arg(long, value_name = "NAME")]
+    reviewer: Vec<String>,
+    /// The share of answers that a reviewer or the lead is to look at, from 0 to 1 [default: what
+    /// it was, at first 0]
+    #[arg(long, value_name = "SHARE")]
+    review: Option<f64>,
     /// Captions wanted of every annotator for an item
     #[arg(long, value_name = "N", default_value_t = 1)]
     captions: usize,
@@ -88,6 +98,20 @@ pub(crate) struct Args {
     /// The language that captions should be in, by its English name or ISO 639 code
     #[arg(long)]
     language: Option<String>,
+    /// Guidelines in Markdown, shown to everybody before they begin; the lead may change them
+    #[arg(long, value_name = "FILE")]
+    guidelines: Option<PathBuf>,
+    /// For picked images: captions to suggest, as a captioner wrote them (.jsonl, .csv, .tsv, or
+    /// COCO's .json). People accept or change them
+    #[arg(long, value_name = "FILE")]
+    suggestions: Option<PathBuf>,
+    /// Items with known answers, as answers are written (.jsonl, .csv, .json): they are mixed into
+    /// every round unrecognisably, scored, and never exported
+    #[arg(long, value_name = "FILE")]
+    gold: Option<PathBuf>,
+    /// How many of them are mixed in for each task of a round, at most
+    #[arg(long, value_name = "SHARE", default_value_t = 0.1)]
+    gold_share: f64,
     /// The price of a caption, to tell what a round costs
     #[arg(long, value_name = "PRICE")]
     price: Option<f64>,
@@ -104,10 +128,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let is_experiment = std::fs::metadata(&args.target)
         .with_context(|| args.target.display().to_string())?
         .is_dir();
-    let settings = args.settings(is_experiment)?;
+    let mut settings = args.settings(is_experiment)?;
     let address = args.address()?;
     let project =
         if is_experiment { args.project_of_experiment()? } else { args.project_of_picks()? };
+    settings.suggestions = args.suggestions(&project)?;
+    settings.gold = args.gold(&project)?;
     // Refuse bad settings before listening.
     settings.check(address)?;
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
@@ -186,6 +212,8 @@ impl Args {
             database,
             sign_in: !self.no_sign_in,
             invite: self.invite.clone(),
+            reviewers: self.reviewer.clone(),
+            review: self.review,
             captions: self.captions,
             annotators: self.annotators,
             lease,
@@ -193,14 +221,56 @@ impl Args {
             price: self.price,
             grace: (!self.manual_close).then(|| Duration::from_secs(self.grace)),
             images: self.images.clone(),
+            guidelines: self.guidelines.as_deref().map(ordinary::read_text).transpose()?,
             uploads: self.uploads(is_experiment),
             quota: Quota {
                 per_person: self.person_uploads.saturating_mul(MIB),
                 in_all: self.all_uploads.saturating_mul(MIB),
                 keep_free: self.free_disk.saturating_mul(MIB),
             },
+            suggestions: BTreeMap::new(),
+            gold: BTreeMap::new(),
+            gold_share: self.gold_share,
             log: Log::new(|line| say!("{line}")),
         })
+    }
+
+    /// Returns the captions to suggest, by item.
+    fn suggestions(&self, project: &Project) -> Result<BTreeMap<String, Vec<String>>> {
+        let Some(path) = &self.suggestions else { return Ok(BTreeMap::new()) };
+        ensure!(project.pool == Side::Image, "--suggestions are captions; texts get images");
+        let Suggestions { of, unknown } = read_suggestions(path, &project.dataset)?;
+        let place = path.display();
+        say!("{place}: captions of {} items, suggested to people and marked as such", of.len());
+        if unknown > 0 {
+            say!("{place}: {unknown} captions are of images that the dataset does not have");
+        }
+        Ok(of)
+    }
+
+    /// Returns the known answers, by item.
+    fn gold(&self, project: &Project) -> Result<BTreeMap<String, Vec<String>>> {
+        let Some(path) = &self.gold else { return Ok(BTreeMap::new()) };
+        let Project { dataset, pool, .. } = project;
+        let answers = read_placed_answers(path, *pool, dataset)?;
+        let known = dataset.items().find(answers.iter().map(|(_, answer)| answer.id.as_str()));
+        let mut gold: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for (place, Answer { id, said, .. }) in &answers {
+            let wrong = |what: String| place.error(path, what);
+            if !known.contains_key(id.as_str()) {
+                let place = dataset.folder().display();
+                return Err(wrong(format!("{place} has no item {id:?}")).into());
+            }
+            match said {
+                Said::Caption(said) | Said::Image(said) => {
+                    gold.entry(id.clone()).or_default().push(said.clone());
+                }
+                Said::Skip(_) => return Err(wrong(format!("{id:?} has no known answer")).into()),
+            }
+        }
+        ensure!(!gold.is_empty(), "{}: no known answers in it", path.display());
+        say!("{}: {} items with known answers, for rounds that open", path.display(), gold.len());
+        Ok(gold)
     }
 
     /// Returns the folder for uploaded images. Experiments take none: they learn from features, and

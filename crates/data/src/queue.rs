@@ -11,6 +11,7 @@ mod export;
 mod label_studio;
 mod sheet;
 mod shown;
+mod suggestions;
 mod tasks;
 
 use std::collections::BTreeMap;
@@ -22,6 +23,7 @@ pub use answers::{Place, read_answers, read_placed_answers, read_refused, standi
 pub use export::{ExportFormat, export};
 pub use label_studio::{label_studio_config, write_label_studio};
 pub use sheet::{guarded, write_csv};
+pub use suggestions::{Suggestions, read_suggestions};
 pub use tasks::{read, write};
 
 use crate::dataset::{check_caption, check_name};
@@ -88,6 +90,39 @@ pub struct Answer {
     /// The annotator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub annotator: Option<String>,
+    /// What the annotator did with a caption that a program had suggested, if it had.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provenance: Option<Provenance>,
+}
+
+/// What an annotator made of a suggestion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Provenance {
+    /// The annotator accepted the suggestion as it was.
+    Accepted,
+    /// The annotator saw a suggestion and wrote something else.
+    Edited,
+}
+
+impl Provenance {
+    /// The name in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Provenance::Accepted => "accepted",
+            Provenance::Edited => "edited",
+        }
+    }
+
+    /// The provenance of this name; none if the name is empty.
+    fn of_name(name: &str) -> Result<Option<Self>, String> {
+        match name {
+            "" => Ok(None),
+            "accepted" => Ok(Some(Provenance::Accepted)),
+            "edited" => Ok(Some(Provenance::Edited)),
+            other => Err(format!("the provenance is {other:?}, not accepted or edited")),
+        }
+    }
 }
 
 /// The other half of a task, or the reason why there is none.

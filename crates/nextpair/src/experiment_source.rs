@@ -24,6 +24,10 @@ impl Source for ExperimentSource {
         Ok(self.inbox.batch()?)
     }
 
+    fn is_finished(&self) -> bool {
+        self.inbox.is_finished()
+    }
+
     fn hand_over(
         &self,
         batch: &Batch,

@@ -94,6 +94,11 @@ impl Inbox {
         Ok(Some(batch))
     }
 
+    /// Returns whether the last batch is closed: people are asked nothing more.
+    pub fn is_finished(&self) -> bool {
+        self.is_closed(self.experiment.rounds)
+    }
+
     /// Takes answers to the waiting batch, all or none. Taking an answer twice has no effect.
     /// [`Error::Answer`] names an answer that is invalid.
     pub fn take(&self, answers: &[Answer]) -> Result<Received, Error> {
@@ -122,8 +127,10 @@ impl Inbox {
     pub fn hand_over(&self, round: usize, answers: &[Answer]) -> Result<bool, Error> {
         if self.is_closed(round) {
             let closed = AnswerLog::open(&self.closed(round))?;
-            let known: HashSet<&Answer> = closed.all().iter().collect();
-            return Ok(answers.iter().all(|answer| known.contains(answer)));
+            // The log takes an answer once, whatever else is known about it.
+            let act = |answer: &Answer| Answer { provenance: None, ..answer.clone() };
+            let known: HashSet<Answer> = closed.all().iter().map(act).collect();
+            return Ok(answers.iter().all(|answer| known.contains(&act(answer))));
         }
         let _lock = self.lock()?;
         match self.look()? {

@@ -38,6 +38,9 @@ pub(crate) struct Caller {
 /// A caller who is a lead.
 pub(crate) struct Lead(pub(crate) Caller);
 
+/// A caller who may review: a lead, or a reviewer.
+pub(crate) struct Reviewer(pub(crate) Caller);
+
 /// The IP address of a request, if known.
 pub(crate) struct From(pub(crate) Option<IpAddr>);
 
@@ -209,7 +212,19 @@ impl<S: Sync> FromRequestParts<S> for Lead {
         let caller = Caller::from_request_parts(parts, state).await?;
         match caller.role {
             Role::Lead => Ok(Lead(caller)),
-            Role::Annotator => Err(Refusal::forbidden("this is for leads")),
+            Role::Annotator | Role::Reviewer => Err(Refusal::forbidden("this is for leads")),
+        }
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for Reviewer {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
+        let caller = Caller::from_request_parts(parts, state).await?;
+        match caller.role {
+            Role::Lead | Role::Reviewer => Ok(Reviewer(caller)),
+            Role::Annotator => Err(Refusal::forbidden("this is for reviewers")),
         }
     }
 }

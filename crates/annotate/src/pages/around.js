@@ -2,28 +2,44 @@
 // when there is nothing to do. Nothing here knows what a task is.
 
 import { Refused, explain } from "./api.js";
-import { $, setText } from "./dom.js";
+import { $, plural, setText } from "./dom.js";
 
 const NONE = {
-  done: (round) => [
+  done: ({ round }) => [
     "All done for now",
-    `Everything in round ${round} has its answers. Thank you! When there is more to do, it appears here by itself.`,
+    `Everything in round ${round?.number} has its answers. Thank you! When there is more to do, it appears here by itself.`,
   ],
   paused: () => ["Paused", "The lead has paused the work. It goes on here by itself."],
   waiting: () => [
     "Nearly there",
-    "Others are working on what is left. If something becomes free, it appears here by itself.",
+    "What is left is in other hands, or waits for the lead. If something becomes free, it appears here by itself.",
   ],
-  closed: (round) => [
-    "This round is closed",
-    `Round ${round} has been handed over. The next one appears here by itself.`,
+  closed: ({ round, finished, answered, skipped }) => [
+    finished ? "The work is finished" : `Round ${round?.number} is closed`,
+    `${closed(round)} ${yours(answered + skipped)} ${
+      finished
+        ? "There is nothing left to answer, and no round after this one. Thank you!"
+        : "Nothing more can be answered in it. The next round appears here by itself."
+    }`,
   ],
-  no_round: () => ["Nothing to do yet", "The first round appears here by itself."],
+  no_round: ({ finished }) =>
+    finished
+      ? ["The work is finished", "Everything was answered before. Nothing is left to do here."]
+      : ["Nothing to do yet", "The first round appears here by itself."],
 };
 
+/** When a round was closed, and how far it was. */
+function closed(round) {
+  if (!round) return "";
+  const when = round.closed_at === null ? "" : ` on ${new Date(round.closed_at).toLocaleString()}`;
+  return `Round ${round.number} was closed${when}, with ${round.done} of ${round.tasks} done.`;
+}
+
+const yours = (count) => (count === 0 ? "" : `${plural(count, "answer")} of yours ${count === 1 ? "is" : "are"} in it.`);
+
 /** Says why there is no task. */
-export function drawNone(none, round) {
-  const [title, text] = NONE[none](round?.number ?? "");
+export function drawNone(none, me) {
+  const [title, text] = NONE[none](me);
   drawState(title, text);
   $("state").dataset.none = none;
   $("state-actions").hidden = none === "no_round" || none === "closed";
@@ -77,7 +93,7 @@ export function keepText(why, saidOrDraft) {
 export function showProgress({ round, answered, skipped }) {
   $("progress-area").hidden = !round;
   if (!round) return;
-  setText($("round"), `Round ${round.number}`);
+  setText($("round"), `Round ${round.number}${round.state === "closed" ? ", closed" : ""}`);
   $("progress").max = Math.max(1, round.tasks);
   $("progress").value = round.done;
   setText($("progress-text"), `${round.done} of ${round.tasks}`);

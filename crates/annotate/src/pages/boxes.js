@@ -58,6 +58,15 @@ export class CaptionBoxes {
     this.boxes.forEach((box, index) => (box.value = draft?.captions?.[index] ?? ""));
   }
 
+  /** Marks the boxes that hold a suggestion; true if there is one. */
+  mark(suggestions) {
+    const said = new Set(suggestions.map((text) => text.trim()));
+    for (const box of this.boxes) {
+      box.classList.toggle("suggested", said.has(box.value.trim()));
+    }
+    return this.boxes.some((box) => box.classList.contains("suggested"));
+  }
+
   focus() {
     const empty = this.boxes.find((box) => box.value === "");
     (empty ?? this.boxes[0]).focus({ preventScroll: true });

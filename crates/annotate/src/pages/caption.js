@@ -15,6 +15,8 @@ import {
 import { CaptionBoxes } from "./boxes.js";
 import { $, ago, copyText, el, setText } from "./dom.js";
 import { Drafts } from "./drafts.js";
+import { askWhatToFlag } from "./flag.js";
+import { prepareGuidelines, showGuidelines, showUnread } from "./guidelines.js";
 import { Hints } from "./hints.js";
 import { Outbox } from "./outbox.js";
 import { ImagePicker } from "./picker.js";
@@ -71,8 +73,10 @@ async function start() {
   setText($("name"), me.person.name);
   setText($("dataset"), me.dataset);
   $("lead-link").hidden = me.person.role !== "lead";
+  $("review-link").hidden = me.person.role === "annotator";
   showProgress(page.me);
   listen();
+  showUnread(me).catch(showError);
   await working(async () => {
     for (const act of outbox.pending()) await finish(act);
     await fetchNext();
@@ -151,7 +155,7 @@ function draw() {
   setText($("status"), "");
   if (page.review) drawReview();
   else if (page.task) drawTask();
-  else drawNone(page.none, page.me.round);
+  else drawNone(page.none, page.me);
 }
 
 function drawTask() {
@@ -160,8 +164,11 @@ function drawTask() {
   drawSubject(task);
   $("note").hidden = !task.note;
   setText($("note-text"), task.note ?? "");
+  $("reply").hidden = !task.reply;
+  setText($("reply-text"), task.reply ?? "");
   showWhy(task.why, me.pool);
-  page.form.fill(draft, task);
+  page.form.fill(draft ?? { captions: task.suggestions, image: null }, task);
+  showSuggestion();
   hints.schedule(task.item, page.form.texts);
   setView("task");
   page.form.focus();
@@ -244,13 +251,28 @@ function changed() {
   say("");
   const { form, task, review } = page;
   hints.schedule(subject().item, form.texts);
+  showSuggestion();
   if (review) return;
   task.draft = form.draft;
   drafts.change(task.item, task.draft);
 }
 
-/** Submits what is in the form; `force` does so although a box is still empty. */
-function submit(force) {
+/** Marks what a program wrote, while it is as the program wrote it. */
+function showSuggestion() {
+  const suggestions = page.review ? [] : (page.task?.suggestions ?? []);
+  $("suggestion").hidden = !page.form.mark(suggestions);
+}
+
+/** Accepts what was suggested, as it is. */
+function accept() {
+  if (!$("suggestion").hidden) submit(true, true);
+}
+
+/**
+ * Submits what is in the form; `force` does so although a box is still empty, `accepted` although
+ * it is what a program suggested.
+ */
+function submit(force, accepted = false) {
   const { form, review, task } = page;
   const about = subject();
   if (page.busy || !about || page.signedOut) return;
@@ -262,10 +284,15 @@ function submit(force) {
     form.focus();
     return;
   }
+  if (!$("suggestion").hidden && !accepted) {
+    say("This is the suggestion. Change it, or accept it as it is with Alt+A.");
+    form.focus();
+    return;
+  }
   working(async () => {
     if (await wantsSecondLook(about.item, said)) return;
     if (review) await revise(about, said);
-    else await answer(task, said);
+    else await answer(task, said, accepted);
   });
 }
 
@@ -279,12 +306,12 @@ async function wantsSecondLook(item, said) {
   return true;
 }
 
-async function answer(task, said) {
+async function answer(task, said, accept = false) {
   const draft = page.form.draft;
   drafts.stop();
   setText($("status"), "");
   try {
-    const { next } = await outbox.send("submit", "/api/answers", { item: task.item, said });
+    const { next } = await outbox.send("submit", "/api/answers", { item: task.item, said, accept });
     drafts.forget(task.item);
     show(next);
   } catch (error) {
@@ -315,6 +342,28 @@ async function skip() {
   page.form.focus();
   if (reason === null || (page.task !== task && !review)) return;
   working(() => (review ? revise(about, { skip: reason }) : answer(task, { skip: reason })));
+}
+
+/** Asks the lead about what is on the page, and goes on with the next one. */
+async function flag() {
+  const { review, task } = page;
+  const about = subject();
+  if (page.busy || !about) return;
+  const note = await askWhatToFlag(review !== null);
+  page.form.focus();
+  if (note === null || (page.task !== task && !review)) return;
+  working(async () => {
+    await drafts.flush();
+    try {
+      const next = await outbox.send("flag", "/api/flags", { item: about.item, note });
+      if (review) endReview("The lead will see it.");
+      else show(next);
+      say("Flagged. The lead will see it.");
+    } catch (error) {
+      if (!(error instanceof Refused && error.status === 409)) throw error;
+      say(reasonOf(error));
+    }
+  });
 }
 
 function undo() {
@@ -384,10 +433,11 @@ function drawReview() {
     `Your answer ${answers.length - at} of ${answers.length}, ${when}.${skipped}`,
   );
   $("older").disabled = at + 1 >= answers.length;
-  $("note").hidden = true;
+  for (const id of ["note", "reply"]) $(id).hidden = true;
   showWhy([], page.me.pool);
   $("why-none").hidden = true;
   page.form.fill(edits.get(at) ?? answer.said, answer);
+  showSuggestion();
   setView("review");
   page.form.focus();
 }
@@ -417,6 +467,9 @@ async function refreshProgress(announce) {
   try {
     page.me = await whoAmI();
     showProgress(page.me);
+    // What is said instead of a task is about the round as it is now.
+    if (!page.task && !page.review && page.none) drawNone(page.none, page.me);
+    await showUnread(page.me);
   } catch {
     // The next answer brings the next attempt.
   }
@@ -453,15 +506,18 @@ function showSignedOut() {
 
 // ---- Keys and clicks
 
-const ACTS = { skip, undo, back };
+const ACTS = { skip, flag, undo, back };
 const ALT_KEYS = {
+  a: accept,
   s: skip,
+  l: flag,
   u: undo,
   b: back,
   n: () => turn(-1),
   i: () => zoom.toggle(),
   w: () => $("why").querySelector("summary").click(),
   h: () => $("help-dialog").showModal(),
+  g: () => showGuidelines(page.me.guidelines).catch(showError),
 };
 
 function onKey(event) {
@@ -519,6 +575,12 @@ function listen() {
     button.addEventListener("click", () => button.closest("dialog").close());
   }
   $("help").addEventListener("click", ALT_KEYS.h);
+  $("guidelines-button").addEventListener("click", () => {
+    $("menu").open = false;
+    ALT_KEYS.g();
+  });
+  prepareGuidelines(showError, () => subject() && page.form.focus());
+  $("accept").addEventListener("click", accept);
   $("older").addEventListener("click", () => turn(1));
   $("newer").addEventListener("click", () => turn(-1));
   $("leave-review").addEventListener("click", leaveReview);

@@ -8,6 +8,9 @@ import { act, announce } from "./lead-actions.js";
 const PAGE = 25;
 const MOST = 200;
 
+const REVIEW = { waiting: "waits for review", accepted: "accepted", corrected: "corrected" };
+const PROVENANCE = { accepted: "suggestion accepted", edited: "suggestion edited" };
+
 let wanted = PAGE;
 let pool = "image";
 /** The number of the round that is open: answers of others cannot be changed. */
@@ -57,6 +60,7 @@ function create(answer) {
         "p",
         { class: "about" },
         el("span", { class: "badge" }),
+        el("span", { class: "badge review" }),
         el("strong", { dir: "auto" }, answer.person.name),
         el("time", { datetime: new Date(answer.at).toISOString() }),
         el(
@@ -64,6 +68,8 @@ function create(answer) {
           { class: "seconds" },
           answer.seconds === null ? "" : `in ${exactly(answer.seconds)}`,
         ),
+        el("span", { class: "provenance" }),
+        el("span", { class: "gold-score" }),
         el("span", { class: "edited", dir: "auto" }),
       ),
       el("p", { class: "note-shown quiet", dir: "auto" }),
@@ -92,7 +98,7 @@ function create(answer) {
   return row;
 }
 
-function spoken(said) {
+export function spoken(said) {
   if (said.skip !== undefined) return [el("p", { dir: "auto" }, `Skipped: ${said.skip}`)];
   if (said.image !== undefined) {
     const src = `/api/images/${encodeURIComponent(said.image)}`;
@@ -112,6 +118,15 @@ function update(row, answer) {
   setText(
     row.querySelector(".edited"),
     answer.edited_by === null ? "" : `edited by ${answer.edited_by}`,
+  );
+  const review = row.querySelector(".review");
+  setText(review, REVIEW[answer.review] ?? "");
+  review.hidden = answer.review === null || answer.state !== "stands";
+  review.dataset.state = answer.review;
+  setText(row.querySelector(".provenance"), PROVENANCE[answer.provenance] ?? "");
+  setText(
+    row.querySelector(".gold-score"),
+    answer.gold === null ? "" : `gold: ${Math.round(100 * answer.gold)} %`,
   );
   const note = row.querySelector(".note-shown");
   setText(note, answer.note === null ? "" : `Note: ${answer.note}`);
@@ -179,7 +194,8 @@ function edit(row) {
 
 let returning = null;
 
-function askReturn(answer) {
+/** Asks for a note, and returns an answer with it. */
+export function askReturn(answer) {
   returning = { answer, key: freshKey() };
   setText($("return-name"), answer.person.name);
   $("return-note").value = "";

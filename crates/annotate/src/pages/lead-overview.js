@@ -35,6 +35,7 @@ export function showOverview(fresh) {
   setText($("count-open"), `${open} open`);
 
   setText($("fact-done"), `${done.toLocaleString()} of ${tasks.toLocaleString()}`);
+  setText($("fact-gold"), fresh.gold === 0 ? "" : `${fresh.gold} of them gold`);
   setText(
     $("fact-rate"),
     fresh.per_hour === null ? "–" : fresh.per_hour.toFixed(fresh.per_hour < 10 ? 1 : 0),
@@ -42,7 +43,9 @@ export function showOverview(fresh) {
   setText($("fact-left"), timeLeft());
   setText($("fact-captions"), fresh.captions.toLocaleString());
   setText($("fact-cost"), fresh.cost === null ? "–" : money(fresh.cost));
+  setText($("fact-review"), fresh.waiting === 0 ? "none" : `${fresh.waiting} waiting`);
   showPrice();
+  showShare();
   showAgreement(fresh.agreement);
   showCountdown();
   showRounds(fresh.rounds);
@@ -63,6 +66,12 @@ function showPrice() {
   if ($("price-save").hidden) $("price").value = price;
 }
 
+/** The share of answers to review, unless the lead is just typing another one. */
+function showShare() {
+  const share = String(Math.round(overview.review_share * 1000) / 10);
+  if ($("share-save").hidden) $("share").value = share;
+}
+
 function showAgreement({ items, word_overlap, split_skips }) {
   $("agreement").hidden = items === 0;
   if (items === 0) return;
@@ -77,11 +86,24 @@ function showAgreement({ items, word_overlap, split_skips }) {
   );
 }
 
+/** That a round is closed, where its answers are, and what comes next. */
+function closed(shown) {
+  const { round, finished } = shown ?? {};
+  if (round?.state !== "closed") return finished ? "Everything was answered before." : "";
+  const when = round.closed_at === null ? "" : ` on ${new Date(round.closed_at).toLocaleString()}`;
+  const where = round.handed_over ? "Its answers are handed over." : "Its answers are being handed over.";
+  const next = finished ? "No round comes after it." : "The next one opens by itself.";
+  return `Closed${when}. ${where} ${next}`;
+}
+
 /** How long a complete round stays open. Called every second, between the polls. */
 export function showCountdown() {
   const closesAt = overview?.closes_at ?? null;
   const left = (closesAt - serverNow()) / 1000;
-  setText($("closes"), closesAt === null ? "" : `Complete: closes by itself in ${clock(left)}.`);
+  setText(
+    $("closes"),
+    closesAt === null ? closed(overview) : `Complete: closes by itself in ${clock(left)}.`,
+  );
 }
 
 function showRounds(rounds) {
@@ -103,21 +125,23 @@ function showExportLinks() {
 }
 
 async function close(refresh) {
-  const { round, unanswered: left } = overview;
+  const { round, unanswered: left, waiting, flags } = overview;
   const text =
     left === 0
       ? "Every task has an answer. The answers are handed over, and nothing can be changed after that."
       : `${plural(left, "task")} ${left === 1 ? "has" : "have"} no answer. What is left is skipped and leaves the pool. Nothing can be changed after that.`;
-  if (
-    !(await confirmed(
-      `Close round ${round.number}?`,
-      text,
-      left === 0 ? "Close round" : "Skip the rest and close",
-    ))
-  )
-    return;
+  const unseen =
+    waiting === 0
+      ? ""
+      : ` ${plural(waiting, "answer")} ${waiting === 1 ? "waits" : "wait"} for review and ${waiting === 1 ? "is" : "are"} left out: review first what you want to keep.`;
+  const asked = flags === 0 ? "" : ` ${plural(flags, "flag")} ${flags === 1 ? "waits" : "wait"} for you.`;
+  const yes =
+    left > 0 ? "Skip the rest and close" : waiting > 0 ? "Leave them out and close" : "Close round";
+  if (!(await confirmed(`Close round ${round.number}?`, text + unseen + asked, yes))) return;
   const unanswered = left === 0 ? "refuse" : "skip";
-  await act(() => request("POST", "/api/lead/close", { round: round.number, unanswered }));
+  const unreviewed = waiting === 0 ? "refuse" : "skip";
+  const body = { round: round.number, unanswered, unreviewed };
+  await act(() => request("POST", "/api/lead/close", body));
   refresh();
 }
 
@@ -145,6 +169,22 @@ export function prepareOverview(refresh) {
     if (wrong) return announce("A price is a number.");
     if (await act(() => request("PUT", "/api/lead/price", { price })))
       $("price-save").hidden = true;
+    refresh();
+  });
+  $("share").addEventListener("input", () => ($("share-save").hidden = false));
+  $("share").addEventListener("keydown", (event) => {
+    if (event.key !== "Escape") return;
+    $("share-save").hidden = true;
+    showShare();
+  });
+  $("share-form").addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const share = Number($("share").value.trim().replace(",", ".")) / 100;
+    const wrong = !(share >= 0 && share <= 1);
+    $("share").setAttribute("aria-invalid", String(wrong));
+    if (wrong) return announce("A share is from 0 to 100 %.");
+    if (await act(() => request("PUT", "/api/lead/review", { share })))
+      $("share-save").hidden = true;
     refresh();
   });
   $("export-round").addEventListener("change", showExportLinks);

@@ -50,7 +50,7 @@ function create(task) {
     el("td", {}, el("span", { class: "clip", dir: "auto", title: name }, name)),
     number("score"),
     number("hits"),
-    el("td", {}, el("span", { class: "badge" })),
+    el("td", {}, el("span", { class: "badge" }), task.gold ? el("span", { class: "badge gold" }, "gold") : null),
     el("td", {}, el("span", { class: "clip", "data-cell": "holder", dir: "auto" })),
     el(
       "td",

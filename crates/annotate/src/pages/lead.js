@@ -4,8 +4,11 @@ import { Refused, isTemporary, request, untilAnswered, whoAmI } from "./api.js";
 import { $, setText } from "./dom.js";
 import { prepareAnswers, refreshAnswers, setOpenRound } from "./lead-answers.js";
 import { act, prepareDialogs } from "./lead-actions.js";
+import { prepareFlags, refreshFlags } from "./lead-flags.js";
+import { prepareGuidelines, refreshGuidelines } from "./lead-guidelines.js";
 import { prepareOverview, showCountdown, showOverview } from "./lead-overview.js";
 import { preparePeople, showPeople } from "./lead-people.js";
+import { prepareQuality, refreshQuality } from "./lead-quality.js";
 import { prepareQueue, refreshQueue } from "./lead-queue.js";
 
 const POLL = 2000;
@@ -59,11 +62,19 @@ async function fetchAll() {
     overview.answers,
     overview.captions,
     overview.held,
+    overview.flags,
+    overview.waiting,
     overview.people.map(({ answered, skipped, returned }) => [answered, skipped, returned]),
   ]);
   sinceDetails += 1;
   if (counts === lastCounts && sinceDetails < ANYWAY) return;
-  await Promise.all([refreshAnswers(), refreshQueue()]);
+  await Promise.all([
+    refreshAnswers(),
+    refreshQueue(),
+    refreshGuidelines(),
+    refreshFlags(overview.round),
+    refreshQuality(overview.round),
+  ]);
   lastCounts = counts;
   sinceDetails = 0;
 }
@@ -110,6 +121,9 @@ function listen() {
   preparePeople(refresh);
   prepareAnswers(me.pool);
   prepareQueue();
+  prepareGuidelines();
+  prepareFlags(refresh);
+  prepareQuality();
   document.addEventListener("visibilitychange", () => poll());
   window.addEventListener("online", () => poll());
   document.addEventListener("pointerdown", (event) => {

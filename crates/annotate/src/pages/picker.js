@@ -51,6 +51,11 @@ export class ImagePicker {
     this.find();
   }
 
+  /** Images are not suggested. */
+  mark() {
+    return false;
+  }
+
   focus() {
     this.search.focus({ preventScroll: true });
     this.search.select();

@@ -45,10 +45,20 @@ pub(crate) struct Me {
     annotators: usize,
     paused: bool,
     round: Option<RoundView>,
+    /// Whether no round comes after this one.
+    finished: bool,
     answered: usize,
     skipped: usize,
     skip_reasons: &'static [&'static str],
     uploads: bool,
+    /// The version of the guidelines, if there are any, and whether I have yet to read it.
+    guidelines: Option<GuidelinesView>,
+}
+
+#[derive(Serialize)]
+struct GuidelinesView {
+    version: u32,
+    unread: bool,
 }
 
 pub(crate) async fn me(State(app): State<Arc<App>>, caller: Caller) -> Json<Me> {
@@ -72,6 +82,7 @@ pub(crate) async fn me(State(app): State<Arc<App>>, caller: Caller) -> Json<Me> 
         annotators: app.terms.annotators,
         paused: state.paused,
         round: state.round().map(|round| state.round_view(round, app.terms)),
+        finished: app.source.is_finished() && state.round().is_none_or(|round| !round.is_open()),
         answered,
         skipped,
         skip_reasons: match app.pool {
@@ -79,6 +90,10 @@ pub(crate) async fn me(State(app): State<Arc<App>>, caller: Caller) -> Json<Me> 
             Side::Text => &TEXT_REASONS,
         },
         uploads: app.uploads.is_some(),
+        guidelines: state.guidelines.current().map(|version| GuidelinesView {
+            version,
+            unread: state.unread_guidelines(caller.person).is_some(),
+        }),
     })
 }
 
@@ -86,7 +101,7 @@ pub(crate) async fn next(State(app): State<Arc<App>>, caller: Caller) -> Reply<N
     shown(&app, app.act(caller.person, Act::Next).await?)
 }
 
-fn shown(app: &App, done: Done) -> Reply<Next> {
+pub(super) fn shown(app: &App, done: Done) -> Reply<Next> {
     match done {
         Done::Next(next) | Done::Answered(_, next) => Ok(Json(app.catalog.next(*next))),
         _ => Err(Refusal::unavailable("nothing to show")),
@@ -168,15 +183,17 @@ pub(crate) struct Submit {
     key: Key,
     item: String,
     said: Said,
+    #[serde(default)]
+    accept: bool,
 }
 
 pub(crate) async fn submit(
     State(app): State<Arc<App>>,
     caller: Caller,
-    JsonBody(Submit { key: Key(key), item, said }): JsonBody<Submit>,
+    JsonBody(Submit { key: Key(key), item, said, accept }): JsonBody<Submit>,
 ) -> Reply<Value> {
     let said = sayable(&app, said)?;
-    match app.act(caller.person, Act::Submit { key, item, said }).await? {
+    match app.act(caller.person, Act::Submit { key, item, said, accept }).await? {
         Done::Answered(answer, next) => {
             Ok(Json(json!({ "answer": answer, "next": app.catalog.next(*next) })))
         }
@@ -215,7 +232,9 @@ pub(crate) async fn mine(
     let limit = limit(few.limit, 50, 200)?;
     let person = Some(caller.person);
     let which = Which { limit, person, this_round: true, ..Which::default() };
-    let answers = app.state().answers(&which);
+    let mut answers = app.state().answers(&which);
+    // Who knows which answers are judged takes care with those alone.
+    answers.iter_mut().for_each(|answer| (answer.review, answer.gold) = (None, None));
     let answers: Vec<_> = answers.into_iter().map(|answer| app.catalog.answer(answer)).collect();
     Ok(Json(json!({ "answers": answers })))
 }

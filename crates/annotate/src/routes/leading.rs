@@ -12,12 +12,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::extract::{JsonBody, Key, PathParam, QueryParams, limit, note};
-use crate::access::Lead;
+use crate::access::{Lead, Reviewer};
 use crate::app::App;
 use crate::error::Refusal;
 use crate::event::{Event, EventKind, PersonId, Said, Seq};
 use crate::state::{
-    Act, Overview, QueuePage, RoundView, State as Known, TaskState, Unanswered, Which,
+    Act, Overview, QueuePage, Round, RoundView, State as Known, TaskState, Unanswered, Unreviewed,
+    Which,
 };
 use crate::stream::stream;
 
@@ -35,7 +36,7 @@ pub(crate) struct Returned {
 
 pub(crate) async fn give_back(
     State(app): State<Arc<App>>,
-    Lead(caller): Lead,
+    Reviewer(caller): Reviewer,
     PathParam(answer): PathParam<Seq>,
     JsonBody(Returned { key: Key(key), note: text }): JsonBody<Returned>,
 ) -> Reply<Value> {
@@ -46,6 +47,8 @@ pub(crate) async fn give_back(
 
 pub(crate) async fn overview(State(app): State<Arc<App>>, _: Lead) -> Json<Overview> {
     let mut overview = app.state().overview(app.terms, app.grace, app.now());
+    overview.finished =
+        app.source.is_finished() && !app.state().round().is_some_and(Round::is_open);
     for at_work in &mut overview.people {
         at_work.last_seen = app.last_seen(at_work.person.id);
     }
@@ -143,6 +146,10 @@ fn past(state: &Known, event: &Event) -> Past {
             let detail = said + &replaced.unwrap_or_default() + &edited.unwrap_or_default();
             (name(*person), Some(detail))
         }
+        EventKind::Suggested { captions, .. } => (None, Some(captions.join("\n"))),
+        EventKind::Flagged { note, .. } | EventKind::Resolved { note, .. } => {
+            (event.by.and_then(name), (!note.is_empty()).then(|| note.clone()))
+        }
         EventKind::Returned { note, .. } => (event.by.and_then(name), Some(note.clone())),
         _ => (event.by.and_then(name), None),
     };
@@ -189,14 +196,16 @@ pub(crate) struct Closed {
     round: i64,
     #[serde(default)]
     unanswered: Unanswered,
+    #[serde(default)]
+    unreviewed: Unreviewed,
 }
 
 pub(crate) async fn close(
     State(app): State<Arc<App>>,
     Lead(caller): Lead,
-    JsonBody(Closed { round, unanswered }): JsonBody<Closed>,
+    JsonBody(Closed { round, unanswered, unreviewed }): JsonBody<Closed>,
 ) -> Reply<RoundView> {
-    app.act(caller.person, Act::Close { round, unanswered }).await?;
+    app.act(caller.person, Act::Close { round, unanswered, unreviewed }).await?;
     let state = app.state();
     let closed = state.rounds.iter().find(|known| known.number == round);
     let closed = closed.map(|round| Json(state.round_view(round, app.terms)));
@@ -224,7 +233,7 @@ pub(crate) async fn export(
         if rounds.is_empty() && round.is_some() {
             return Err(Refusal::not_found("there is no such round"));
         }
-        let slots = rounds.iter().flat_map(|round| &round.slots);
+        let slots = rounds.iter().flat_map(|round| round.asked());
         let tasks: Vec<_> = slots.map(|slot| Task::clone(&slot.task)).collect();
         let answers: Vec<_> = rounds.iter().flat_map(|round| state.said(round)).collect();
         (tasks, answers)

@@ -14,6 +14,7 @@ use crate::event::Role;
 const SIGN_IN: &str = include_str!("../pages/sign-in.html");
 const CAPTION: &str = include_str!("../pages/caption.html");
 const LEAD: &str = include_str!("../pages/lead.html");
+const REVIEW: &str = include_str!("../pages/review.html");
 const JOIN: &str = include_str!("../pages/join.html");
 
 const SCRIPT: &str = "text/javascript; charset=utf-8";
@@ -36,18 +37,25 @@ const ASSETS: &[(&str, &str, &str)] = &[
     asset!("caption.js", SCRIPT),
     asset!("dom.js", SCRIPT),
     asset!("drafts.js", SCRIPT),
+    asset!("flag.js", SCRIPT),
+    asset!("guidelines.js", SCRIPT),
     asset!("hints.js", SCRIPT),
     asset!("icon.svg", PICTURE),
     asset!("join.js", SCRIPT),
     asset!("lead-answers.js", SCRIPT),
     asset!("lead-actions.js", SCRIPT),
+    asset!("lead-flags.js", SCRIPT),
+    asset!("lead-guidelines.js", SCRIPT),
     asset!("lead-overview.js", SCRIPT),
     asset!("lead-people.js", SCRIPT),
+    asset!("lead-quality.js", SCRIPT),
     asset!("lead-queue.js", SCRIPT),
     asset!("lead.css", STYLE),
     asset!("lead.js", SCRIPT),
+    asset!("markdown.js", SCRIPT),
     asset!("outbox.js", SCRIPT),
     asset!("picker.js", SCRIPT),
+    asset!("review.js", SCRIPT),
     asset!("skip.js", SCRIPT),
     asset!("storage.js", SCRIPT),
     asset!("why.js", SCRIPT),
@@ -66,7 +74,16 @@ pub(crate) async fn caption(State(app): State<Arc<App>>, headers: HeaderMap) -> 
 pub(crate) async fn lead(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
     match signed_in(&app, &headers) {
         Some((_, Role::Lead)) => Html(LEAD).into_response(),
-        Some((_, Role::Annotator)) => Redirect::to("/").into_response(),
+        Some((_, role)) => Redirect::to(page_of(role)).into_response(),
+        None => sign_in(),
+    }
+}
+
+/// The page of reviewers and leads. Annotators are redirected to their own.
+pub(crate) async fn review(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
+    match signed_in(&app, &headers) {
+        Some((_, Role::Lead | Role::Reviewer)) => Html(REVIEW).into_response(),
+        Some((_, role)) => Redirect::to(page_of(role)).into_response(),
         None => sign_in(),
     }
 }
@@ -114,6 +131,7 @@ pub(crate) async fn join(
 pub(crate) fn page_of(role: Role) -> &'static str {
     match role {
         Role::Lead => "/lead",
+        Role::Reviewer => "/review",
         Role::Annotator => "/",
     }
 }

@@ -4,8 +4,8 @@ use nextpair_data::queue::Why;
 use serde::Serialize;
 
 use crate::catalog::Catalog;
-use crate::event::{Draft, Millis};
-use crate::state::{AnswerView, InHand, NextView, QueueTask};
+use crate::event::{Draft, Millis, Said, Seq};
+use crate::state::{Alert, AnswerView, FlagView, InHand, NextView, PersonView, QueueTask, State};
 
 /// The task of a person, or the reason why there is none.
 #[derive(Serialize)]
@@ -27,6 +27,8 @@ struct Task {
     lease_ms: Millis,
     draft: Option<Draft>,
     note: Option<String>,
+    suggestions: Vec<String>,
+    reply: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -55,12 +57,37 @@ pub(crate) struct With<T> {
     seen: Seen,
 }
 
+/// An answer that looks odd.
+#[derive(Serialize)]
+pub(crate) struct AlertView {
+    kind: &'static str,
+    answer: Seq,
+    item: String,
+    said: Said,
+    person: PersonView,
+    message: String,
+    of: Option<Seq>,
+}
+
 impl Catalog {
     fn seen(&self, item: &str) -> Seen {
         Seen { image: self.url(item), texts: self.texts(item) }
     }
 
     pub(crate) fn answer(&self, what: AnswerView) -> With<AnswerView> {
+        With { seen: self.seen(&what.item), what }
+    }
+
+    pub(crate) fn alert(&self, alert: Alert, state: &State) -> With<AlertView> {
+        let Alert { kind, answer, item, said, person, message, of } = alert;
+        let person = state.view_of(person);
+        With {
+            seen: self.seen(&item),
+            what: AlertView { kind, answer, item, said, person, message, of },
+        }
+    }
+
+    pub(crate) fn flag(&self, what: FlagView) -> With<FlagView> {
         With { seen: self.seen(&what.item), what }
     }
 
@@ -73,7 +100,7 @@ impl Catalog {
     }
 
     fn task(&self, in_hand: InHand) -> Task {
-        let InHand { task, lease_until, lease_ms, draft, note } = in_hand;
+        let InHand { task, rank, lease_until, lease_ms, draft, note, suggestions, reply } = in_hand;
         let reason = |why: &Why| Reason {
             image: self.url(&why.id),
             item: why.id.clone(),
@@ -85,7 +112,7 @@ impl Catalog {
         Task {
             seen: self.seen(&task.id),
             item: task.id.clone(),
-            rank: task.rank,
+            rank,
             score: task.score,
             hits: task.hits,
             why: task.why.iter().map(reason).collect(),
@@ -93,6 +120,8 @@ impl Catalog {
             lease_ms,
             draft,
             note,
+            suggestions: suggestions.to_vec(),
+            reply,
         }
     }
 }

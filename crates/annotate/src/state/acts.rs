@@ -4,9 +4,13 @@
 //! state at once. The caller stores the events and only then acknowledges the act. A refused act
 //! records nothing.
 
+mod flags;
+mod guidelines;
 mod people;
+mod review;
 mod tasks;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use nextpair_data::queue::Task;
@@ -15,7 +19,7 @@ use serde::Deserialize;
 use super::views::NextView;
 use super::{Round, State};
 use crate::error::Refusal;
-use crate::event::{Draft, Event, EventKind, Millis, Moment, PersonId, Role, Said, Seq};
+use crate::event::{Draft, Event, EventKind, GoldTask, Millis, Moment, PersonId, Role, Said, Seq};
 
 /// The answers wanted for every item, and the time to give one.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +43,22 @@ pub(crate) enum Unanswered {
     Skip,
 }
 
+/// The fate of answers that nobody has looked at when a lead closes a round.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Unreviewed {
+    /// The round stays open.
+    #[default]
+    Refuse,
+    /// The lead finds them good.
+    Accept,
+    /// They are not handed over; tasks without any other answer are skipped.
+    Skip,
+}
+
+/// Captions that a program wrote, by item.
+pub(crate) type Suggestions = Arc<BTreeMap<String, Vec<String>>>;
+
 /// An act that a person requests.
 #[derive(Clone, Debug)]
 pub(crate) enum Act {
@@ -54,6 +74,8 @@ pub(crate) enum Act {
         key: String,
         item: String,
         said: Said,
+        /// Whether captions that were suggested are accepted as they are.
+        accept: bool,
     },
     Undo {
         key: String,
@@ -79,6 +101,7 @@ pub(crate) enum Act {
     Close {
         round: i64,
         unanswered: Unanswered,
+        unreviewed: Unreviewed,
     },
     Invite {
         name: String,
@@ -106,11 +129,48 @@ pub(crate) enum Act {
         name: String,
         bytes: u64,
     },
+    /// Asks the lead about an item.
+    Flag {
+        key: String,
+        item: String,
+        note: String,
+    },
+    Resolve {
+        key: String,
+        flag: Seq,
+        note: String,
+    },
+    /// Finds an answer good.
+    Accept {
+        key: String,
+        answer: Seq,
+    },
+    /// Finds nothing wrong with an answer that looks odd.
+    Dismiss {
+        answer: Seq,
+    },
+    ReviewShare {
+        share: f64,
+    },
+    /// Changes the guidelines. A lead names the version that they changed.
+    SetGuidelines {
+        text: String,
+        after: Option<u32>,
+    },
+    ReadGuidelines {
+        version: u32,
+    },
     /// Acts of the app itself.
     Open {
         round: i64,
         fingerprint: String,
         tasks: Vec<Arc<Task>>,
+        gold: Vec<GoldTask>,
+        suggestions: Suggestions,
+    },
+    /// Suggests captions for the tasks of the open round that have no answer.
+    Suggest {
+        suggestions: Suggestions,
     },
     CloseIfComplete {
         grace: Millis,
@@ -201,7 +261,7 @@ impl Performance<'_> {
             Act::Next => Ok(Done::Next(self.next()?.into())),
             Act::Renew { item } => self.renew(item),
             Act::Keep { item, draft } => self.keep(item, draft),
-            Act::Submit { key, item, said } => self.submit(key, item, said),
+            Act::Submit { key, item, said, accept } => self.submit(key, item, said, accept),
             Act::Undo { key, answer } => self.undo(key, answer),
             Act::Revise { key, answer, said } => self.revise(key, answer, said),
             Act::Return { key, answer, note } => self.give_back(key, answer, note),
@@ -218,7 +278,9 @@ impl Performance<'_> {
                 }
                 Ok(Done::Nothing)
             }
-            Act::Close { round, unanswered } => self.close(round, unanswered),
+            Act::Close { round, unanswered, unreviewed } => {
+                self.close(round, unanswered, unreviewed)
+            }
             Act::Invite { name, role } => self.invite(name, role),
             Act::RenewLink { person } => self.renew_link(person),
             Act::AddLink { person } => self.add_link(person),
@@ -232,11 +294,31 @@ impl Performance<'_> {
                 }
                 Ok(Done::Nothing)
             }
-            Act::Open { round, fingerprint, tasks } => {
+            Act::Flag { key, item, note } => self.flag(key, item, note),
+            Act::Resolve { key, flag, note } => self.resolve(key, flag, note),
+            Act::Accept { key, answer } => self.accept(key, answer),
+            Act::Dismiss { answer } => self.dismiss(answer),
+            Act::ReviewShare { share } => {
+                if share != self.state.review_share {
+                    self.emit(EventKind::ReviewShare { share });
+                }
+                Ok(Done::Nothing)
+            }
+            Act::SetGuidelines { text, after } => self.set_guidelines(text, after),
+            Act::ReadGuidelines { version } => self.read_guidelines(version),
+            Act::Suggest { suggestions } => {
+                self.suggest(&suggestions);
+                Ok(Done::Nothing)
+            }
+            Act::Open { round, fingerprint, tasks, gold, suggestions } => {
                 if self.state.round().is_none_or(|last| last.number < round && !last.is_open()) {
                     self.record.tasks.push((round, tasks.clone()));
                     self.state.coming.insert(round, tasks);
+                    if !gold.is_empty() {
+                        self.emit(EventKind::Gold { round, tasks: gold });
+                    }
                     self.emit(EventKind::Opened { round, fingerprint });
+                    self.suggest(&suggestions);
                 }
                 Ok(Done::Nothing)
             }
@@ -296,7 +378,12 @@ impl Performance<'_> {
         open.ok_or_else(|| Refusal::conflict("round_closed", "the round is closed"))
     }
 
-    fn close(&mut self, number: i64, unanswered: Unanswered) -> Result<Done, Refusal> {
+    fn close(
+        &mut self,
+        number: i64,
+        unanswered: Unanswered,
+        unreviewed: Unreviewed,
+    ) -> Result<Done, Refusal> {
         let Some(round) = self.state.round().filter(|round| round.number == number) else {
             return Err(Refusal::conflict("round_closed", "this is not the round that is open"));
         };
@@ -307,6 +394,7 @@ impl Performance<'_> {
                     format!("{left} tasks have no answer; say that they are to be skipped");
                 return Err(Refusal::conflict("unanswered", message));
             }
+            self.settle_review(unreviewed)?;
             self.emit(EventKind::Closed { round: number });
         }
         Ok(Done::Nothing)

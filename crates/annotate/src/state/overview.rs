@@ -36,6 +36,15 @@ pub(crate) struct Overview {
     cost: Option<f64>,
     pub(crate) people: Vec<AtWork>,
     agreement: Agreement,
+    /// Whether no round comes after this one.
+    pub(crate) finished: bool,
+    /// Flags that wait for the lead.
+    flags: usize,
+    /// The share of answers to review, and how many wait for that.
+    review_share: f64,
+    waiting: usize,
+    /// Of the tasks: those whose answers are known.
+    gold: usize,
     closes_at: Option<Millis>,
     close_by_itself: bool,
 }
@@ -65,10 +74,13 @@ pub(crate) struct Agreement {
 
 impl State {
     /// The tick at which the last round closes by itself: some time after it became complete,
-    /// unless a person withdraws an answer.
+    /// unless a person withdraws an answer, or something waits for the lead or for review.
     pub(crate) fn closes_at(&self, terms: Terms, grace: Millis) -> Option<Millis> {
         let round = self.round().filter(|round| round.is_open() && !self.paused)?;
-        round.is_complete(terms.annotators).then_some(round.changed + grace)
+        let settled = round.is_complete(terms.annotators)
+            && round.open_flags() == 0
+            && round.waiting.is_empty();
+        settled.then_some(round.changed + grace)
     }
 
     /// The overview of the last round.
@@ -112,6 +124,11 @@ impl State {
             cost: self.price.map(|price| price * bought as f64),
             people: self.at_work(now),
             agreement: round.map(agreement).unwrap_or_default(),
+            finished: false,
+            flags: round.map_or(0, Round::open_flags),
+            review_share: self.review_share,
+            gold: round.map_or(0, |round| round.slots.len() - round.asked().count()),
+            waiting: round.map_or(0, |round| round.waiting.len()),
             closes_at: closes_at.map(|tick| now.wall_of(tick)),
             close_by_itself: grace.is_some(),
         }

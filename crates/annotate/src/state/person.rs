@@ -24,6 +24,8 @@ pub(crate) struct Person {
     /// ended.
     ended: Vec<Millis>,
     pub(crate) removed: bool,
+    /// The last version of the guidelines that the person has read; 0 if none.
+    pub(crate) guidelines_read: u32,
 }
 
 /// A link that signs a person in.
@@ -44,7 +46,8 @@ impl Person {
     /// A new person, with a link.
     pub(crate) fn new(id: PersonId, name: String, role: Role, at: Millis) -> Self {
         let (links, ended) = (Vec::new(), Vec::new());
-        let mut person = Person { id, name, role, links, ended, removed: false };
+        let mut person =
+            Person { id, name, role, links, ended, removed: false, guidelines_read: 0 };
         person.add_link(at);
         person
     }

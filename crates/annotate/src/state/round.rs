@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use nextpair_data::queue::Task;
+use nextpair_data::queue::{Provenance, Task};
 
-use crate::event::{Event, EventKind, Millis, PersonId, Said, Seq};
+use crate::event::{Event, EventKind, GoldTask, Millis, PersonId, Said, Seq};
 use crate::source::Batch;
+use crate::state::{Flag, Review};
 
 /// Picks that people answer together.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,9 +25,15 @@ pub(crate) struct Round {
     pub(super) hands: HashMap<PersonId, Vec<usize>>,
     /// Slots by their number of standing answers, so that those with room are found quickly.
     pub(super) by_answers: BTreeMap<usize, BTreeSet<usize>>,
+    /// Standing answers that somebody else is to look at.
+    pub(super) waiting: BTreeSet<Seq>,
+    /// What people asked the lead, by the number of the event.
+    pub(crate) flags: BTreeMap<Seq, Flag>,
     /// The tick of the last answer or withdrawal.
     pub(crate) changed: Millis,
     pub(crate) closed: bool,
+    /// When it was closed, in wall time.
+    pub(crate) closed_at: Option<Millis>,
     pub(crate) handed_over: bool,
     /// Whether the run continued without these answers.
     pub(crate) overtaken: bool,
@@ -43,6 +50,12 @@ pub(crate) struct Slot {
     pub(crate) said: Vec<Seq>,
     /// The answers that stand.
     pub(crate) standing: Vec<Seq>,
+    /// Captions that a program wrote, to be accepted or changed by people.
+    pub(crate) suggested: Arc<[String]>,
+    /// The number of flags that wait for the lead.
+    pub(super) flagged: usize,
+    /// The known answers of a gold task. It is no task of the batch.
+    pub(crate) gold: Option<Arc<[String]>>,
 }
 
 /// The reservation of a task for a person, in ticks.
@@ -72,7 +85,12 @@ pub(crate) struct GivenAnswer {
     pub(crate) first_tick: Millis,
     pub(crate) seconds: Option<f64>,
     pub(crate) said: Arc<Said>,
+    /// What was suggested when it was given.
+    pub(crate) suggested: Arc<[String]>,
     pub(crate) standing: Standing,
+    pub(crate) review: Review,
+    /// Whether a lead found nothing wrong with it, however odd it looks.
+    pub(crate) dismissed: bool,
 }
 
 /// Whether an answer counts, and if not, why.
@@ -85,6 +103,32 @@ pub(crate) enum Standing {
     Returned(String),
     /// Another answer replaced it.
     Replaced,
+}
+
+impl GivenAnswer {
+    /// What its author made of the suggestion, for each caption; nothing where none was made.
+    pub(crate) fn provenance(&self, caption: &str) -> Option<Provenance> {
+        match () {
+            () if self.suggested.is_empty() => None,
+            () if is_suggested(&self.suggested, caption) => Some(Provenance::Accepted),
+            () => Some(Provenance::Edited),
+        }
+    }
+
+    /// The same for the whole answer: edited if one caption is.
+    pub(crate) fn provenance_of_all(&self) -> Option<Provenance> {
+        let Said::Captions(captions) = &*self.said else { return None };
+        let mut each = captions.iter().map(|caption| self.provenance(caption));
+        let all_accepted = each.all(|one| one == Some(Provenance::Accepted));
+        let nothing = self.suggested.is_empty();
+        let all = if all_accepted { Provenance::Accepted } else { Provenance::Edited };
+        (!nothing).then_some(all)
+    }
+}
+
+/// Returns whether a caption is one that was suggested.
+pub(crate) fn is_suggested(suggested: &[String], caption: &str) -> bool {
+    suggested.iter().any(|other| other.trim() == caption.trim())
 }
 
 impl Lease {
@@ -110,21 +154,38 @@ impl Round {
         number: i64,
         fingerprint: String,
         tasks: Vec<Arc<Task>>,
+        gold: Vec<GoldTask>,
         tick: Millis,
     ) -> Self {
-        let slot = |task| Slot { task, leases: Vec::new(), said: Vec::new(), standing: Vec::new() };
-        let slots: Vec<Slot> = tasks.into_iter().map(slot).collect();
+        let nothing: Arc<[String]> = Arc::from([]);
+        let slot = |task| Slot {
+            task,
+            leases: Vec::new(),
+            said: Vec::new(),
+            standing: Vec::new(),
+            suggested: Arc::clone(&nothing),
+            flagged: 0,
+            gold: None,
+        };
+        let mut slots: Vec<Slot> = tasks.into_iter().map(slot).collect();
+        for GoldTask { at, task, known } in gold {
+            let slot = slot(Arc::new(task));
+            slots.insert(at.min(slots.len()), Slot { gold: Some(known.into()), ..slot });
+        }
         let named = slots.iter().enumerate().map(|(at, slot)| (slot.task.id.clone(), at));
         Round {
             number,
             fingerprint,
             by_item: named.collect(),
             answers: BTreeMap::new(),
+            flags: BTreeMap::new(),
+            waiting: BTreeSet::new(),
             hands: HashMap::new(),
             by_answers: BTreeMap::from([(0, (0..slots.len()).collect())]),
             slots,
             changed: tick,
             closed: false,
+            closed_at: None,
             handed_over: false,
             overtaken: false,
         }
@@ -152,7 +213,7 @@ impl Round {
     }
 
     /// The answers that stand, the oldest first. Cheaper than by task: nothing is looked up.
-    pub(crate) fn standing_by_age(&self) -> impl Iterator<Item = &GivenAnswer> {
+    pub(crate) fn standing_by_age(&self) -> impl DoubleEndedIterator<Item = &GivenAnswer> {
         self.answers.values().filter(|given| given.standing == Standing::Stands)
     }
 
@@ -203,9 +264,20 @@ impl Round {
         !self.is_open() && !self.handed_over
     }
 
+    /// The tasks of the batch: all but the gold.
+    pub(crate) fn asked(&self) -> impl Iterator<Item = &Slot> {
+        self.slots.iter().filter(|slot| slot.gold.is_none())
+    }
+
+    /// The rank of a task. Where gold is mixed in, it is the place in the queue.
+    pub(crate) fn rank(&self, at: usize) -> usize {
+        let mixed = self.slots.iter().any(|slot| slot.gold.is_some());
+        if mixed { at + 1 } else { self.slots[at].task.rank }
+    }
+
     /// The batch that the round was opened with.
     pub(crate) fn batch(&self) -> Batch {
-        let tasks = self.slots.iter().map(|slot| Task::clone(&slot.task)).collect();
+        let tasks = self.asked().map(|slot| Task::clone(&slot.task)).collect();
         Batch { round: self.number as usize, tasks }
     }
 
@@ -219,6 +291,7 @@ impl Round {
                 let slot = &self.slots[at];
                 answers + slot.held_by_others(person, now) < wanted
                     && !self.has_answered(slot, person)
+                    && slot.flagged == 0
             };
             slots.iter().find(free).copied()
         };
@@ -239,8 +312,8 @@ impl Round {
         }
     }
 
-    /// Applies an event of this round.
-    pub(crate) fn apply(&mut self, event: &Event) {
+    /// Applies an event of this round. `looked_at` says whether somebody else is to look at it.
+    pub(crate) fn apply(&mut self, event: &Event, looked_at: bool) {
         match &event.kind {
             EventKind::Leased { item, person, until } => {
                 if let Some(at) = self.position(item) {
@@ -252,6 +325,11 @@ impl Round {
                     self.let_go(at, *person);
                 }
             }
+            EventKind::Suggested { item, captions } => {
+                if let Some(at) = self.position(item) {
+                    self.slots[at].suggested = captions.clone().into();
+                }
+            }
             EventKind::Answered { item, person, said, seconds, replaces } => {
                 let Some(at) = self.position(item) else { return };
                 let old = replaces.and_then(|old| self.answers.get(&old));
@@ -260,23 +338,49 @@ impl Round {
                 if let Some(old) = replaces {
                     self.fall(*old, Standing::Replaced);
                 }
+                let edited_by = event.by.filter(|by| by != person);
+                let review = match edited_by {
+                    Some(by) => Review::Corrected(by),
+                    None if looked_at => Review::Waiting,
+                    None => Review::NotWanted,
+                };
+                if review == Review::Waiting {
+                    self.waiting.insert(event.seq);
+                }
                 let given = GivenAnswer {
                     seq: event.seq,
                     slot: at,
                     person: *person,
-                    edited_by: event.by.filter(|by| by != person),
+                    edited_by,
                     at: event.at,
                     first_at,
                     first_tick,
                     seconds: *seconds,
                     said: Arc::clone(said),
+                    suggested: Arc::clone(&self.slots[at].suggested),
                     standing: Standing::Stands,
+                    review,
+                    dismissed: false,
                 };
                 self.answers.insert(event.seq, given);
                 self.slots[at].said.push(event.seq);
                 self.recount(at, |standing| standing.push(event.seq));
                 self.let_go(at, *person);
                 self.changed = event.tick;
+            }
+            EventKind::Dismissed { answer, .. } => {
+                if let Some(given) = self.answers.get_mut(answer) {
+                    given.dismissed = true;
+                }
+            }
+            EventKind::Accepted { answer, .. } => self.accept(event, *answer),
+            EventKind::Flagged { item, person, note } => {
+                if let Some(at) = self.position(item) {
+                    self.raise_flag(event, at, *person, note);
+                }
+            }
+            EventKind::Resolved { flag, note, until, .. } => {
+                self.resolve_flag(event, *flag, note, *until);
             }
             EventKind::Undone { answer, .. } => {
                 self.fall(*answer, Standing::Undone);
@@ -294,7 +398,7 @@ impl Round {
     }
 
     /// Begins a lease, or extends the one of the same person.
-    fn lease(&mut self, at: usize, new: Lease) {
+    pub(super) fn lease(&mut self, at: usize, new: Lease) {
         let (person, now) = (new.person, new.since);
         let leases = &mut self.slots[at].leases;
         match leases.iter_mut().find(|lease| lease.person == person) {
@@ -317,7 +421,7 @@ impl Round {
         }
     }
 
-    fn let_go(&mut self, at: usize, person: PersonId) {
+    pub(super) fn let_go(&mut self, at: usize, person: PersonId) {
         self.slots[at].leases.retain(|lease| lease.person != person);
         if let Some(hand) = self.hands.get_mut(&person) {
             hand.retain(|&other| other != at);
@@ -328,6 +432,7 @@ impl Round {
     fn fall(&mut self, answer: Seq, standing: Standing) -> Option<(usize, PersonId)> {
         let given = self.answers.get_mut(&answer)?;
         given.standing = standing;
+        self.waiting.remove(&answer);
         let (at, person) = (given.slot, given.person);
         self.recount(at, |standing| standing.retain(|&seq| seq != answer));
         Some((at, person))
@@ -348,7 +453,7 @@ impl Round {
 }
 
 /// The lease that begins with an event and lasts until that time, in ticks.
-fn lease(event: &Event, person: PersonId, until: Millis) -> Lease {
+pub(super) fn lease(event: &Event, person: PersonId, until: Millis) -> Lease {
     let until = event.tick + (until - event.at);
     Lease { person, since: event.tick, until, returned: false }
 }

@@ -8,11 +8,12 @@ use proptest::prelude::*;
 
 use super::acts::Record;
 use super::{Act, State, Terms};
-use crate::event::{Millis, Moment, PersonId, Role, Said};
+use crate::event::{GoldTask, Millis, Moment, PersonId, Role, Said};
 
 const PEOPLE: i64 = 4;
 const TASKS: usize = 5;
 const LEASE: Millis = 100;
+const GOLD: &str = "item 4";
 
 /// Something that a person tries, some time later.
 #[derive(Clone, Debug)]
@@ -24,7 +25,7 @@ struct Step {
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let step = (1..=PEOPLE, 0..60i64, 0..10u8, 0..40usize);
+    let step = (1..=PEOPLE, 0..60i64, 0..13u8, 0..40usize);
     let step = step.prop_map(|(by, later, what, number)| Step { by, later, what, number });
     proptest::collection::vec(step, 1..120)
 }
@@ -41,6 +42,19 @@ fn task(at: usize) -> Arc<Task> {
     Arc::new(task)
 }
 
+/// The last item is gold, in the middle of the others.
+fn gold() -> Vec<GoldTask> {
+    let task = (*task(TASKS - 1)).clone();
+    vec![GoldTask { at: 2, task, known: vec!["a star".into()] }]
+}
+
+/// The item that a person holds.
+fn held(state: &State, person: PersonId) -> Option<String> {
+    let round = state.round()?;
+    let at = round.hands.get(&person)?.last()?;
+    Some(round.slots[*at].task.id.clone())
+}
+
 fn act(step: &Step, state: &State) -> Act {
     let answers: Vec<i64> =
         state.rounds.iter().flat_map(|round| round.answers.keys().copied()).collect();
@@ -51,18 +65,26 @@ fn act(step: &Step, state: &State) -> Act {
         0..=1 => Act::Next,
         2..=4 => {
             // Mostly their current task, sometimes any other.
-            let held = state.round().and_then(|round| {
-                let at = round.hands.get(&step.by)?.last()?;
-                Some(round.slots[*at].task.id.clone())
-            });
-            let item = if step.number.is_multiple_of(4) { item } else { held.unwrap_or(item) };
+            let held = held(state, step.by).filter(|_| !step.number.is_multiple_of(4));
+            let item = held.unwrap_or(item);
             let said = Said::Captions(vec![format!("person {} about {item}", step.by)]);
-            Act::Submit { key, item, said }
+            Act::Submit { key, item, said, accept: step.number.is_multiple_of(3) }
         }
         5 => Act::Undo { key, answer },
         6 => Act::Revise { key, answer, said: Said::Captions(vec!["said better".into()]) },
         7 => Act::Return { key, answer, note: "again".into() },
         8 => Act::Renew { item },
+        11 => Act::Accept { key, answer },
+        9 => Act::Flag {
+            key,
+            item: held(state, step.by).unwrap_or(item),
+            note: "what is it?".into(),
+        },
+        10 => {
+            let flags: Vec<i64> = state.rounds[0].flags.keys().copied().collect();
+            let flag = flags.get(step.number % flags.len().max(1)).copied().unwrap_or(99);
+            Act::Resolve { key, flag, note: "a star".into() }
+        }
         _ => Act::LetGo,
     }
 }
@@ -78,11 +100,16 @@ proptest! {
             state.perform(by, act, terms, now, &mut record)
         };
         for name in ["lead", "ann", "ben", "cat"] {
-            let role = if name == "lead" { Role::Lead } else { Role::Annotator };
+            let role = match name {
+                "lead" => Role::Lead,
+                "cat" => Role::Reviewer,
+                _ => Role::Annotator,
+            };
             perform(&mut state, None, Act::Invite { name: name.into(), role }, now).unwrap();
         }
-        let tasks = (0..TASKS).map(task).collect();
-        perform(&mut state, None, Act::Open { round: 1, fingerprint: "x".into(), tasks }, now).unwrap();
+        perform(&mut state, None, Act::ReviewShare { share: 0.5 }, now).unwrap();
+        let tasks = (0..TASKS - 1).map(task).collect();
+        perform(&mut state, None, Act::Open { round: 1, fingerprint: "x".into(), tasks, gold: gold(), suggestions: Default::default() }, now).unwrap();
         for step in &steps {
             now += step.later;
             let before = state.clone();
@@ -91,6 +118,9 @@ proptest! {
                 prop_assert_eq!(&state, &before, "a refusal changes nothing");
             }
             let round = state.round().unwrap();
+            let waits = |given: &&super::GivenAnswer| given.review == super::Review::Waiting;
+            let waiting = round.standing_by_age().filter(waits).map(|given| given.seq);
+            prop_assert!(waiting.eq(round.waiting.iter().copied()));
             let mut counted = 0;
             for slot in &round.slots {
                 let authors: Vec<_> = slot.standing.iter().map(|seq| round.answers[seq].person).collect();
@@ -106,13 +136,18 @@ proptest! {
                     prop_assert!(*given.said == Said::Captions(vec![own]) || *given.said == revised);
                 }
                 counted += authors.len();
+                let open = round.flags.values().filter(|flag| flag.resolved.is_none());
+                let open = open.filter(|flag| round.slots[flag.slot].task.id == slot.task.id);
+                prop_assert_eq!(open.count(), slot.flagged);
             }
             let total: usize = round.by_answers.iter().map(|(count, slots)| count * slots.len()).sum();
             prop_assert_eq!(total, counted);
         }
         // Replaying the events gives the same state.
         let mut again = State::default();
-        again.coming.insert(1, (0..TASKS).map(task).collect());
+        prop_assert_eq!(state.round().unwrap().batch().tasks.len(), TASKS - 1);
+        prop_assert!(state.said(state.round().unwrap()).iter().all(|answer| answer.id != GOLD));
+        again.coming.insert(1, (0..TASKS - 1).map(task).collect());
         for event in &record.events {
             let body = serde_json::to_string(&event.kind).unwrap();
             prop_assert_eq!(&serde_json::from_str::<crate::event::EventKind>(&body).unwrap(), &event.kind);

@@ -2,14 +2,19 @@
 
 use std::sync::Arc;
 
-use nextpair_data::queue::{self, Task};
+use nextpair_data::queue::{self, Provenance, Task};
 use serde::{Deserialize, Serialize};
 
-use super::{GivenAnswer, Round, Slot, Standing, State, Terms};
+use crate::gold::agreement;
+
+use super::{GivenAnswer, Review, Round, Slot, Standing, State, Terms};
 use crate::event::{Draft, Millis, Moment, PersonId, Role, Said, Seq};
 
 /// The skip reason of a task without an answer when the round was closed.
 const UNANSWERED: &str = "nobody had answered when the round was closed";
+
+/// The skip reason of a task whose answers nobody had looked at.
+const UNREVIEWED: &str = "its answer had not been reviewed when the round was closed";
 
 /// The task of a person, or the reason why there is none.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,11 +27,15 @@ pub(crate) struct NextView {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct InHand {
     pub(crate) task: Arc<Task>,
+    pub(crate) rank: usize,
     /// Wall time since 1970.
     pub(crate) lease_until: Millis,
     pub(crate) lease_ms: Millis,
     pub(crate) draft: Option<Draft>,
     pub(crate) note: Option<String>,
+    pub(crate) suggestions: Arc<[String]>,
+    /// What the lead said to a flag of this person.
+    pub(crate) reply: Option<String>,
 }
 
 impl NextView {
@@ -50,6 +59,10 @@ pub(crate) struct RoundView {
     pub(crate) state: &'static str,
     pub(crate) tasks: usize,
     pub(crate) done: usize,
+    /// When it was closed, if it was.
+    pub(crate) closed_at: Option<Millis>,
+    /// Whether its answers have gone where they belong.
+    pub(crate) handed_over: bool,
 }
 
 /// An answer.
@@ -66,6 +79,11 @@ pub(crate) struct AnswerView {
     pub(crate) state: &'static str,
     pub(crate) edited_by: Option<String>,
     pub(crate) note: Option<String>,
+    pub(crate) provenance: Option<Provenance>,
+    /// What came of the review. Annotators are not told which answers are looked at.
+    pub(crate) review: Option<&'static str>,
+    /// For an answer to gold: how well it agrees with what is known. Annotators are not told.
+    pub(crate) gold: Option<f64>,
 }
 
 /// A filter of answers.
@@ -106,6 +124,8 @@ pub(crate) struct QueueTask {
     pub(crate) state: TaskState,
     pub(crate) holder: Option<String>,
     pub(crate) answers: usize,
+    /// Whether its answer is known.
+    pub(crate) gold: bool,
 }
 
 impl State {
@@ -132,10 +152,13 @@ impl State {
         let typed = self.drafts.get(&(person, slot.task.id.clone())).cloned();
         let task = InHand {
             task: Arc::clone(&slot.task),
+            rank: round.rank(at),
             lease_until: slot.lease_of(person).map_or(0, |lease| now.wall_of(lease.until)),
             lease_ms: terms.lease,
             draft: typed.or_else(|| before.map(|given| as_draft(&given.said))),
             note,
+            suggestions: Arc::clone(&slot.suggested),
+            reply: round.reply_to(at, person),
         };
         NextView { task: Some(task), none: None }
     }
@@ -144,7 +167,14 @@ impl State {
     pub(crate) fn round_view(&self, round: &Round, terms: Terms) -> RoundView {
         let state = if round.is_open() { "open" } else { "closed" };
         let done = round.answered(terms.annotators);
-        RoundView { number: round.number, state, tasks: round.slots.len(), done }
+        RoundView {
+            number: round.number,
+            state,
+            tasks: round.slots.len(),
+            done,
+            closed_at: round.closed_at,
+            handed_over: round.handed_over,
+        }
     }
 
     /// Answers, the newest first.
@@ -161,6 +191,11 @@ impl State {
                 && which.item.as_ref().is_none_or(|item| round.slots[given.slot].task.id == *item)
         });
         wanted.take(which.limit).map(|(round, given)| self.answer_view(round, given)).collect()
+    }
+
+    /// One answer.
+    pub(crate) fn answer_of(&self, seq: Seq) -> Option<AnswerView> {
+        self.answer(seq).map(|(round, given)| self.answer_view(round, given))
     }
 
     fn answer_view(&self, round: &Round, given: &GivenAnswer) -> AnswerView {
@@ -182,6 +217,9 @@ impl State {
             state,
             edited_by: given.edited_by.map(|by| self.name_of(by)),
             note,
+            provenance: given.provenance_of_all(),
+            review: given.review.name(),
+            gold: round.slots[given.slot].gold.as_ref().map(|known| agreement(known, &given.said)),
         }
     }
 
@@ -193,29 +231,31 @@ impl State {
         now: Millis,
     ) -> (usize, Vec<QueueTask>) {
         let Some(round) = self.round() else { return (0, Vec::new()) };
-        let states = round.slots.iter().map(|slot| (slot, round.state_of(slot, terms, now)));
+        let slots = round.slots.iter().enumerate();
+        let states = slots.map(|(at, slot)| ((at, slot), round.state_of(slot, terms, now)));
         let wanted: Vec<_> =
             states.filter(|(_, found)| page.state.is_none_or(|state| state == *found)).collect();
-        let shown = |&(slot, state): &(&Slot, TaskState)| {
+        let shown = |&((at, slot), state): &((usize, &Slot), TaskState)| {
             let holder = slot.leases.iter().find(|lease| lease.is_live(now));
-            let Task { id, rank, score, hits, .. } = &*slot.task;
+            let Task { id, score, hits, .. } = &*slot.task;
             QueueTask {
                 item: id.clone(),
-                rank: *rank,
+                rank: round.rank(at),
                 score: *score,
                 hits: *hits,
                 state,
                 holder: holder.map(|lease| self.name_of(lease.person)),
                 answers: slot.standing.len(),
+                gold: slot.gold.is_some(),
             }
         };
         let tasks = wanted.iter().skip(page.offset).take(page.limit).map(shown).collect();
         (wanted.len(), tasks)
     }
 
-    /// The answers of a round that stand, by task, in the export format.
+    /// The finished answers of a round, by task, in the export format.
     pub(crate) fn said(&self, round: &Round) -> Vec<queue::Answer> {
-        let answers = round.standing().flat_map(|given| {
+        let answers = round.finished().flat_map(|given| {
             let said = match &*given.said {
                 Said::Captions(captions) => {
                     captions.iter().cloned().map(queue::Said::Caption).collect()
@@ -227,22 +267,30 @@ impl State {
             let annotator = Some(self.name_of(given.person));
             said.into_iter().map(move |said| queue::Answer {
                 id: id.clone(),
-                said,
                 annotator: annotator.clone(),
+                provenance: match &said {
+                    queue::Said::Caption(caption) => given.provenance(caption),
+                    _ => None,
+                },
+                said,
             })
         });
         answers.collect()
     }
 
-    /// The answers of a closed round to hand over: those that stand, and a skip for every task
+    /// The answers of a closed round to hand over: the finished ones, and a skip for every task
     /// without one.
     pub(crate) fn to_hand_over(&self, round: &Round) -> Vec<queue::Answer> {
         let mut answers = self.said(round);
-        let unanswered = round.slots.iter().filter(|slot| slot.standing.is_empty());
-        answers.extend(unanswered.map(|slot| queue::Answer {
+        let waits = |seq: &Seq| round.answers[seq].review == Review::Waiting;
+        let unfinished = round.asked().filter(|slot| slot.standing.iter().all(waits));
+        answers.extend(unfinished.map(|slot| queue::Answer {
             id: slot.task.id.clone(),
-            said: queue::Said::Skip(UNANSWERED.to_owned()),
+            said: queue::Said::Skip(
+                if slot.standing.is_empty() { UNANSWERED } else { UNREVIEWED }.to_owned(),
+            ),
             annotator: None,
+            provenance: None,
         }));
         answers
     }

@@ -8,7 +8,9 @@ use super::rows::{self, Row};
 use super::seal::Head;
 
 /// The version of the tables.
-const VERSION: &str = "2";
+const VERSION: &str = "3";
+/// The version before there were events about teams: guidelines, suggestions, flags, review, gold.
+const WITHOUT_TEAMS: &str = "2";
 /// The version before events were sealed and drafts numbered.
 const UNSEALED: &str = "1";
 /// Events sealed at a time.
@@ -82,6 +84,8 @@ async fn make(connection: &mut AnyConnection, connector: &Connector) -> Result<(
     match version.as_deref() {
         None => forget_unfinished(connection).await?,
         Some(UNSEALED) => return seal(connection, connector).await,
+        // The tables are the same. Programs that do not know the new events must not read them.
+        Some(WITHOUT_TEAMS) => set_meta(connection, "version", VERSION).await?,
         Some(VERSION) => {}
         Some(other) => {
             return Err(StoreError::Damaged(format!(
@@ -129,7 +133,7 @@ async fn forget_unfinished(connection: &mut AnyConnection) -> Result<(), StoreEr
     Ok(())
 }
 
-/// Upgrades tables of the first version to the second.
+/// Upgrades tables of the first version.
 async fn seal(connection: &mut AnyConnection, connector: &Connector) -> Result<(), StoreError> {
     if !connector.sqlite {
         // The first version takes no turns: its late writes must be seen here, or must fail.

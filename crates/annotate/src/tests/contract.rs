@@ -17,6 +17,7 @@ fn what_the_document_says_is_there() {
                 for (method, operation) in operations.as_object().unwrap() {
                     let path = path
                         .replace("{answer}", "1")
+                        .replace("{flag}", "1")
                         .replace("{person}", "1")
                         .replace("{link}", "0")
                         .replace("{item}", "x");

@@ -120,7 +120,7 @@ fn links_expire_and_a_start_makes_new_ones() {
         assert!(me(&world, &session).await.is_some(), "a session lasts its own time");
         // Everyone invited at the start has a link again, and so has the lead.
         let again = world.open_again(Side::Image).await.unwrap();
-        let invitations = again.invitations(&world.settings.invite);
+        let invitations = again.invitations(&world.settings);
         assert_eq!(invitations.len(), 3);
         for Invitation { name, link } in invitations {
             let token = link.rsplit_once('/').unwrap().1;

@@ -142,6 +142,30 @@ fn a_run_that_goes_on_elsewhere_is_followed() {
 }
 
 #[test]
+fn a_closed_round_says_so() {
+    on_both(as_is, async |world| {
+        world.caption("ann", "A star .").await;
+        let me = world.get("ann", "/api/me").await.ok();
+        assert_eq!((&me["round"]["closed_at"], &me["finished"]), (&Value::Null, &json!(false)));
+        close(&world, json!({ "round": 1, "unanswered": "skip" })).await.ok();
+        let closed_at = json!(super::world::BEGIN);
+        world.pass(MINUTE);
+        *world.run.finished.lock().unwrap() = true;
+        // Who comes late, by their first request or their tenth, is told the same.
+        for world in [&world, &world.again().await] {
+            assert_eq!(world.next("ben").await.unwrap_err(), "closed");
+            let me = world.get("ben", "/api/me").await.ok();
+            assert_eq!((&me["round"]["state"], &me["finished"]), (&json!("closed"), &json!(true)));
+            assert_eq!(me["round"]["closed_at"], closed_at);
+        }
+        world.look().await;
+        let overview = world.get("lead", "/api/lead/overview").await.ok();
+        assert_eq!(overview["round"]["handed_over"], true);
+        assert_eq!(overview["finished"], true);
+    });
+}
+
+#[test]
 fn exports_come_in_every_form() {
     on_both(as_is, async |world| {
         world.caption("ann", "A star, \"red\" .").await;

@@ -162,13 +162,32 @@ fn tables_that_a_kill_left_unfinished_are_finished() {
 }
 
 #[test]
+fn a_database_of_the_second_version_opens() {
+    on_both(
+        |_| {},
+        async |world| {
+            world.caption("ann", "A star .").await;
+            execute(&world, "UPDATE nextpair_meta SET value = '2' WHERE name = 'version'").await;
+            let again = world.again().await;
+            assert_eq!(*again.app.state(), *world.app.state());
+            // Programs that do not know its new events refuse it from now on.
+            let mut connection: AnyConnection = super::faults::connect(&world).await;
+            let sql = "SELECT value FROM nextpair_meta WHERE name = 'version'";
+            let row = sqlx::query(sql).fetch_one(&mut connection).await.unwrap();
+            assert_eq!(row.get::<String, _>(0), "3");
+            connection.close().await.unwrap();
+        },
+    );
+}
+
+#[test]
 fn a_newer_database_is_refused() {
     on_both(
         |_| {},
         async |world| {
-            execute(&world, "UPDATE nextpair_meta SET value = '3' WHERE name = 'version'").await;
+            execute(&world, "UPDATE nextpair_meta SET value = '4' WHERE name = 'version'").await;
             let wrong = world.open_again(Side::Image).await.map(drop).unwrap_err().to_string();
-            assert!(wrong.contains("version 3") && wrong.contains("newer program"), "{wrong}");
+            assert!(wrong.contains("version 4") && wrong.contains("newer program"), "{wrong}");
         },
     );
 }

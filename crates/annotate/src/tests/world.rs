@@ -33,6 +33,8 @@ pub(super) struct Run {
     pub(super) batch: Mutex<Option<Batch>>,
     pub(super) taken: Mutex<Vec<(usize, Vec<Answer>)>>,
     pub(super) broken: Mutex<Option<String>>,
+    /// Whether no batch follows.
+    pub(super) finished: Mutex<bool>,
     /// Whether it got its answers elsewhere.
     pub(super) closed: Mutex<bool>,
 }
@@ -45,6 +47,10 @@ type Failure = Box<dyn Error + Send + Sync>;
 impl Source for Window {
     fn batch(&self) -> Result<Option<Batch>, Failure> {
         Ok(self.0.batch.lock().unwrap().clone())
+    }
+
+    fn is_finished(&self) -> bool {
+        *self.0.finished.lock().unwrap()
     }
 
     fn hand_over(&self, batch: &Batch, answers: &[Answer]) -> Result<HandOver, Failure> {

@@ -87,6 +87,10 @@ impl Source for PicksFile {
         Ok((!self.is_answered()).then(batch))
     }
 
+    fn is_finished(&self) -> bool {
+        self.is_answered()
+    }
+
     fn hand_over(
         &self,
         batch: &Batch,
@@ -241,7 +245,8 @@ mod tests {
             let source = source.unwrap();
             let batch = source.batch().unwrap().unwrap();
             let said = Said::Caption("A star.".into());
-            let answers = [Answer { id: "a".into(), said, annotator: Some("eve".into()) }];
+            let answers =
+                [Answer { id: "a".into(), said, annotator: Some("eve".into()), provenance: None }];
             for _ in 0..2 {
                 source.hand_over(&batch, &answers).unwrap();
                 let written = AnswerLog::open(&folder.join("picks.answers.jsonl")).unwrap();
@@ -249,7 +254,7 @@ mod tests {
                 assert!(source.batch().unwrap().is_none());
             }
             let said = Said::Skip("earlier picks".into());
-            let earlier = [Answer { id: "b".into(), said, annotator: None }];
+            let earlier = [Answer { id: "b".into(), said, annotator: None, provenance: None }];
             source.hand_over(&batch, &earlier).unwrap();
             let written = AnswerLog::open(&folder.join("picks.answers.jsonl")).unwrap();
             assert_eq!(written.all(), [&answers[..], &earlier].concat(), "nothing is lost");

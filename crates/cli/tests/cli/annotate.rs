@@ -7,6 +7,7 @@ mod driver;
 mod encoded;
 mod images;
 mod links;
+mod teams;
 mod texts;
 
 use crate::world::{World, nextpair};
@@ -19,6 +20,8 @@ fn what_cannot_be_served() {
     let run = nextpair(&world.path(""), "import scenes ds --images 80");
     assert_eq!(run.code, Some(0), "{}", run.stderr);
     world.write("queue.jsonl", b"{\"rank\":1,\"id\":\"scene-000001\",\"score\":1.0}\n");
+    world.write("odd.csv", b"id,caption\nnobody,A dog .\n");
+    world.write("skip.csv", b"id,caption,skip\nscene-000002,,dark\n");
     for (words, expected) in [
         ("annotate nothing", "nothing: No such file"),
         ("annotate ds", "ds: not an experiment: there is no experiment.json in it"),
@@ -33,6 +36,24 @@ fn what_cannot_be_served() {
         ("annotate queue.jsonl --dataset ds --lease 0", "kept for at least 1s"),
         ("annotate queue.jsonl --dataset ds --lease 1e300", ": not a time"),
         ("annotate queue.jsonl --dataset ds --price nan", "the price NaN is not a price"),
+        (
+            "annotate queue.jsonl --dataset ds --suggestions odd.csv",
+            "odd.csv: none of its 1 captions",
+        ),
+        (
+            "annotate queue.jsonl --dataset ds --pool-side text --suggestions odd.csv",
+            "--suggestions are captions; texts get images",
+        ),
+        ("annotate queue.jsonl --dataset ds --review 1.5", "the share 1.5 of answers to review"),
+        (
+            "annotate queue.jsonl --dataset ds --gold odd.csv",
+            "odd.csv:2: ds has no item \"nobody\"",
+        ),
+        (
+            "annotate queue.jsonl --dataset ds --gold skip.csv",
+            "skip.csv:2: \"scene-000002\" has no",
+        ),
+        ("annotate queue.jsonl --dataset ds --gold-share 2", "the share 2 of gold"),
         ("annotate queue.jsonl --dataset ds --grace 5 --manual-close", "cannot be used with"),
     ] {
         world.refused(words, &[expected]);

@@ -27,6 +27,16 @@ const SELECT: &str = "--paired-images world/paired_images.npy --paired-texts wor
 const FILES: &[(&str, &str, &str)] = &[
     ("annotate target", "annotate {} --dataset ds --database sqlite:a.db --port 0", "jsonl"),
     ("annotate database", "annotate chosen.jsonl --dataset ds --database sqlite:{} --port 0", "db"),
+    ("annotate guidelines", "annotate chosen.jsonl --dataset ds --guidelines {} --port 0", "md"),
+    ("annotate suggestions", "annotate chosen.jsonl --dataset ds --suggestions {} --port 0", "csv"),
+    (
+        "annotate suggestions",
+        "annotate chosen.jsonl --dataset ds --suggestions {} --port 0",
+        "jsonl",
+    ),
+    ("annotate gold", "annotate chosen.jsonl --dataset ds --gold {} --port 0", "csv"),
+    ("annotate gold", "annotate chosen.jsonl --dataset ds --gold {} --port 0", "jsonl"),
+    ("annotate gold", "annotate chosen.jsonl --dataset ds --gold {} --port 0", "json"),
     ("convert checkpoint", "convert {} --vocabulary v.json --out new", "pth"),
     ("convert vocabulary", "convert p.jsonl --vocabulary {} --out new", "json"),
     ("embed image_model", "embed ds --image-model {} --preprocess clip", "onnx"),

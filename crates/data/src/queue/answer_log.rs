@@ -76,7 +76,7 @@ impl AnswerLog {
         self.read_on(&mut file)?;
         let (before, end) = (self.answers.len(), self.read);
         for answer in answers {
-            if !self.known.contains(answer) {
+            if !self.known.contains(&act(answer)) {
                 self.remember(answer.clone());
             }
         }
@@ -117,7 +117,7 @@ impl AnswerLog {
     }
 
     fn remember(&mut self, answer: Answer) {
-        self.known.insert(answer.clone());
+        self.known.insert(act(&answer));
         self.by_id.entry(answer.id.clone()).or_default().push(self.answers.len());
         self.answers.push(answer);
     }
@@ -125,7 +125,7 @@ impl AnswerLog {
     /// Drops all answers from `first` on.
     fn forget(&mut self, first: usize, end: u64) {
         for answer in self.answers.drain(first..) {
-            self.known.remove(&answer);
+            self.known.remove(&act(&answer));
             self.by_id.entry(answer.id).or_default().pop();
         }
         self.read = end;
@@ -149,6 +149,11 @@ impl AnswerLog {
     }
 }
 
+/// What makes an answer the same as another one: all but its provenance.
+fn act(answer: &Answer) -> Answer {
+    Answer { provenance: None, ..answer.clone() }
+}
+
 /// The name of a new file is stored in its folder.
 #[allow(clippy::disallowed_methods, reason = "a folder, in which a file was just made")]
 fn sync_folder(path: &Path) -> std::io::Result<()> {
@@ -166,7 +171,7 @@ mod tests {
 
     fn answer(id: &str, caption: &str, annotator: Option<&str>) -> Answer {
         let said = Said::Caption(caption.into());
-        Answer { id: id.into(), said, annotator: annotator.map(Into::into) }
+        Answer { id: id.into(), said, annotator: annotator.map(Into::into), provenance: None }
     }
 
     fn in_folder(test: impl Fn(&Path)) {
@@ -179,8 +184,12 @@ mod tests {
         in_folder(|path| {
             let mut log = AnswerLog::open(path).unwrap();
             assert!(log.all().is_empty() && !path.exists());
-            let skip =
-                Answer { id: "a".into(), said: Said::Skip("A dog .".into()), annotator: None };
+            let skip = Answer {
+                id: "a".into(),
+                said: Said::Skip("A dog .".into()),
+                annotator: None,
+                provenance: None,
+            };
             let said = [
                 answer("a", "A dog .", None),
                 answer("a", "A dog .", Some("eve")),

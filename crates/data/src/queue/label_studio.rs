@@ -111,6 +111,9 @@ impl Layout {
         if let Some(annotator) = &answer.annotator {
             annotation["completed_by"] = json!({ "email": annotator });
         }
+        if let Some(provenance) = answer.provenance {
+            annotation["provenance"] = provenance.name().into();
+        }
         annotation
     }
 }
@@ -218,7 +221,8 @@ mod tests {
                 json!({ "type": "textarea", "from_name": name, "value": { "text": ["y"] } });
             tasks[0]["annotations"] = json!([{ "completed_by": 1, "result": [result] }]);
             std::fs::write(&path, tasks.to_string()).unwrap();
-            let expected = Answer { id: "=a".into(), said, annotator: Some("1".into()) };
+            let expected =
+                Answer { id: "=a".into(), said, annotator: Some("1".into()), provenance: None };
             assert_eq!(read_answers(&path, pool, &data).unwrap(), [expected]);
         }
     }

@@ -9,7 +9,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf, absolute};
 
 use super::shown::{Queue, Shown, wanted};
-use super::{Answer, Said, Task};
+use super::{Answer, Provenance, Said, Task};
 use crate::dataset::Dataset;
 use crate::{AtomicFile, Error, Side};
 
@@ -18,6 +18,8 @@ const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
 /// The column that marks an export, as opposed to a sheet that people filled in.
 pub(super) const EXPORTED: &str = "exported";
+/// The column that says what became of a suggestion, in exports.
+pub(super) const PROVENANCE: &str = "provenance";
 
 /// Writes one row per task: the question, and empty cells for the answer. Annotators fill in the
 /// last two columns: `caption` (for text pools `image`, the id of an item of the dataset), and
@@ -50,6 +52,9 @@ pub(super) fn write_answers(
 ) -> std::io::Result<()> {
     let mut sheet = begun(out)?;
     let more = ["skip", "annotator", EXPORTED];
+    // Only where something was suggested: others need not wonder about an empty column.
+    let suggested = answers.iter().any(|answer| answer.provenance.is_some());
+    let more = more.into_iter().chain(suggested.then_some(PROVENANCE));
     sheet.write_record(questions.header().iter().map(String::as_str).chain(more))?;
     for answer in answers {
         let Some(shown) = queue.get(&answer.id) else { continue };
@@ -61,7 +66,8 @@ pub(super) fn write_answers(
         let annotator = guarded(answer.annotator.as_deref().unwrap_or_default());
         let cells = questions.cells(&shown).into_iter();
         let more = [said, skip, annotator, exported.to_owned()];
-        sheet.write_record(cells.chain(more))?;
+        let provenance = answer.provenance.map_or("", Provenance::name).to_owned();
+        sheet.write_record(cells.chain(more).chain(suggested.then_some(provenance)))?;
     }
     sheet.flush()
 }
@@ -190,8 +196,12 @@ mod tests {
             assert!(!sheet.lines().any(formula), "{sheet}");
             // An annotator fills it in, and the spreadsheet changes the line ends.
             std::fs::write(&path, sheet.replace(",,\n", ",x ,\r\n")).unwrap();
-            let expected =
-                IDS.map(|id| Answer { id: id.into(), said: said.clone(), annotator: None });
+            let expected = IDS.map(|id| Answer {
+                id: id.into(),
+                said: said.clone(),
+                annotator: None,
+                provenance: None,
+            });
             assert_eq!(read_answers(&path, pool, &data).unwrap(), expected);
         }
     }

@@ -1,15 +1,16 @@
 //! Acts on tasks and answers.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::super::{GivenAnswer, Meaning, Round, Standing, State};
+use super::super::{GivenAnswer, Meaning, Round, Standing, State, is_suggested};
 use super::{Done, DraftChange, Performance};
 use crate::error::Refusal;
-use crate::event::{Draft, EventKind, Millis, PersonId, Role, Said, Seq};
+use crate::event::{Draft, EventKind, Millis, PersonId, Said, Seq};
 use crate::state::NextView;
 
 /// How long a returned answer waits for its author before others may take the task.
-const RETURNED_FOR: Millis = 60 * 60 * 1000;
+pub(super) const RETURNED_FOR: Millis = 60 * 60 * 1000;
 /// Most answers of one person to a task; nobody changes their mind more often.
 const MOST_SAID: usize = 100;
 /// A renewed lease is longer than promised, by this fraction of it.
@@ -42,7 +43,7 @@ impl Performance<'_> {
     }
 
     /// The position of a task that the person may still answer.
-    fn place(&self, person: PersonId, item: &str) -> Result<usize, Refusal> {
+    pub(super) fn place(&self, person: PersonId, item: &str) -> Result<usize, Refusal> {
         let round = self.open_round()?;
         let Some(at) = round.position(item) else {
             let message = "this item is not in the round that is open";
@@ -73,7 +74,7 @@ impl Performance<'_> {
 
     /// The event of an earlier act with this key, if any. Refuses a key that stands for another
     /// act.
-    fn known(&self, key: &str, meaning: Meaning) -> Result<Option<Seq>, Refusal> {
+    pub(super) fn known(&self, key: &str, meaning: Meaning) -> Result<Option<Seq>, Refusal> {
         match self.state.known(self.person()?, key) {
             None => Ok(None),
             Some((seq, known)) if known == meaning => Ok(Some(seq)),
@@ -111,6 +112,7 @@ impl Performance<'_> {
         key: String,
         item: String,
         said: Said,
+        accept: bool,
     ) -> Result<Done, Refusal> {
         let person = self.person()?;
         if let Some(seq) = self.known(&key, Meaning::Answer)? {
@@ -125,6 +127,7 @@ impl Performance<'_> {
         // A person who was at work when the lead paused may finish.
         let at = self.place(person, &item)?;
         self.check_patience(at, person)?;
+        self.check_acceptance(at, &said, accept)?;
         let round = self.open_round()?;
         // The author of a returned answer was not looking at it all the time.
         let lease = round.slots[at].lease_of(person).filter(|lease| !lease.returned);
@@ -139,8 +142,32 @@ impl Performance<'_> {
         Ok(Done::Answered(seq, self.next()?.into()))
     }
 
+    /// Refuses the words of a program as those of a person, unless the person accepts them.
+    fn check_acceptance(&self, at: usize, said: &Said, accept: bool) -> Result<(), Refusal> {
+        let suggested = &self.open_round()?.slots[at].suggested;
+        let Said::Captions(captions) = said else { return Ok(()) };
+        if !accept && captions.iter().any(|caption| is_suggested(suggested, caption)) {
+            let message = "this is the suggestion; change it, or say that you accept it as it is";
+            return Err(Refusal::conflict("not_accepted", message));
+        }
+        Ok(())
+    }
+
+    /// Suggests captions for tasks of the open round that nobody has answered.
+    pub(super) fn suggest(&mut self, suggestions: &BTreeMap<String, Vec<String>>) {
+        let Ok(round) = self.open_round() else { return };
+        let untouched = round.slots.iter().filter(|slot| slot.said.is_empty());
+        let new = untouched.filter_map(|slot| {
+            let captions = suggestions.get(&slot.task.id)?;
+            (slot.suggested[..] != captions[..]).then(|| (slot.task.id.clone(), captions.clone()))
+        });
+        for (item, captions) in new.collect::<Vec<_>>() {
+            self.emit(EventKind::Suggested { item, captions });
+        }
+    }
+
     /// An answer that stands in the open round.
-    fn standing(&self, answer: Seq) -> Result<GivenAnswer, Refusal> {
+    pub(super) fn standing(&self, answer: Seq) -> Result<GivenAnswer, Refusal> {
         let Some((round, given)) = self.state.answer(answer) else {
             return Err(Refusal::not_found("there is no such answer"));
         };
@@ -163,11 +190,11 @@ impl Performance<'_> {
         self.standing(answer)
     }
 
-    /// An answer that stands, for its author or a lead.
-    fn own_or_led(&self, answer: Seq) -> Result<GivenAnswer, Refusal> {
-        let person = self.state.person(self.person()?);
-        let leads = person.is_some_and(|person| person.role == Role::Lead);
-        if leads { self.standing(answer) } else { self.own(answer) }
+    /// An answer that stands, for its author or somebody who may judge it.
+    fn own_or_judged(&self, answer: Seq) -> Result<GivenAnswer, Refusal> {
+        let person = self.person()?;
+        let own = self.state.answer(answer).is_some_and(|(_, given)| given.person == person);
+        if own { self.own(answer) } else { self.judged(answer) }
     }
 
     pub(super) fn undo(&mut self, key: String, answer: Seq) -> Result<Done, Refusal> {
@@ -186,7 +213,7 @@ impl Performance<'_> {
             let same = self.state.answer(seq).is_some_and(|(_, given)| *given.said == said);
             return if same { Ok(Done::Number(seq)) } else { Err(key_reused()) };
         }
-        let given = self.own_or_led(answer)?;
+        let given = self.own_or_judged(answer)?;
         self.check_patience(given.slot, given.person)?;
         let item = self.open_round()?.slots[given.slot].task.id.clone();
         let kind = EventKind::Answered {
@@ -206,7 +233,7 @@ impl Performance<'_> {
         note: String,
     ) -> Result<Done, Refusal> {
         if self.known(&key, Meaning::Return(answer))?.is_none() {
-            let given = self.standing(answer)?;
+            let given = self.judged(answer)?;
             let item = self.open_round()?.slots[given.slot].task.id.clone();
             // Do not reserve the task for a person who was removed.
             let stays = self.state.person(given.person).is_some();

@@ -123,7 +123,7 @@ impl<'a> Annotator<'a> {
 }
 
 /// Takes screenshots of a page in light and dark, on a desktop and on a phone.
-fn show_everywhere(browser: &Browser, name: &str, all: bool) {
+pub(super) fn show_everywhere(browser: &Browser, name: &str, all: bool) {
     for (size, phone) in [("desktop", false), ("phone", true)] {
         if phone {
             browser.phone()
@@ -145,7 +145,7 @@ fn show_everywhere(browser: &Browser, name: &str, all: bool) {
 }
 
 /// Asserts that the console has no errors and no violations of the content security policy.
-fn assert_quiet(browser: &Browser, connection_was_lost: bool) {
+pub(super) fn assert_quiet(browser: &Browser, connection_was_lost: bool) {
     for (level, message) in browser.console() {
         let lost = connection_was_lost && message.contains("net::ERR_INTERNET_DISCONNECTED");
         assert!(lost || level != "SEVERE", "{level}: {message}");

@@ -109,7 +109,7 @@ fn answers_are_handed_over_once_or_twice() {
     assert_eq!((batch.round, batch.tasks.len()), (1, 5));
     let answer = |id: &str, caption: &str| {
         let said = Said::Caption(caption.into());
-        Answer { id: id.into(), said, annotator: Some("eve".into()) }
+        Answer { id: id.into(), said, annotator: Some("eve".into()), provenance: None }
     };
     let answers: Vec<Answer> =
         batch.tasks.iter().map(|task| answer(&task.id, "A red star.")).collect();

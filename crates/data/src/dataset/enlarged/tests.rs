@@ -49,7 +49,7 @@ fn sample(folder: &Path) -> Dataset {
 }
 
 fn says(id: &str, said: Said) -> Answer {
-    Answer { id: id.into(), said, annotator: None }
+    Answer { id: id.into(), said, annotator: None, provenance: None }
 }
 
 fn caption(id: &str, caption: &str) -> Answer {

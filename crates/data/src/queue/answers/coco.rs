@@ -11,7 +11,7 @@ use super::label_studio::name;
 use super::{Place, accepted};
 use crate::dataset::Dataset;
 use crate::import::json;
-use crate::queue::{Answer, Said};
+use crate::queue::{Answer, Provenance, Said};
 use crate::{Error, Side};
 
 #[derive(Deserialize)]
@@ -35,6 +35,7 @@ struct Annotation {
     annotator: Option<Value>,
     /// The id of the text, in text pools.
     nextpair_id: Option<String>,
+    provenance: Option<Provenance>,
 }
 
 pub(super) fn read(
@@ -88,7 +89,7 @@ fn answer_of(annotation: Annotation, image: String, pool: Side) -> Result<Answer
             (id, Said::Image(image))
         }
     };
-    Ok(Answer { id, said, annotator })
+    Ok(Answer { id, said, annotator, provenance: annotation.provenance })
 }
 
 /// The items that the images of a file refer to.

@@ -10,7 +10,7 @@ use super::{Place, accepted, other_half};
 use crate::import::json;
 use crate::queue::label_studio::SKIP;
 use crate::queue::shown::wanted;
-use crate::queue::{Answer, Said};
+use crate::queue::{Answer, Provenance, Said};
 use crate::{Error, Side};
 
 /// A task with all its annotations.
@@ -26,6 +26,8 @@ struct Annotation {
     was_cancelled: Option<bool>,
     completed_by: Option<Value>,
     result: Option<Vec<Region>>,
+    /// Only in our own exports.
+    provenance: Option<Provenance>,
 }
 
 /// The entry of one control.
@@ -83,7 +85,10 @@ fn whole(task: Whole, pool: Side) -> Result<Vec<Answer>, String> {
         };
         for said in said {
             let (id, annotator) = (id.clone(), annotator.clone());
-            answers.push(accepted(Answer { id, said, annotator }, pool)?);
+            answers.push(accepted(
+                Answer { id, said, annotator, provenance: annotation.provenance },
+                pool,
+            )?);
         }
     }
     Ok(answers)
@@ -134,6 +139,7 @@ fn flat(task: &Map<String, Value>, pool: Side) -> Result<Vec<Answer>, String> {
         id: id.clone(),
         said: other_half(pool, text),
         annotator: annotator.clone(),
+        provenance: None,
     };
     said.into_iter().map(|text| accepted(answer(text), pool)).collect()
 }

@@ -6,9 +6,9 @@ use csv::{Reader, ReaderBuilder, StringRecord};
 
 use super::{Place, accepted, other_half};
 use crate::mapping::{self, Bytes};
-use crate::queue::sheet::{EXPORTED, unguarded};
+use crate::queue::sheet::{EXPORTED, PROVENANCE, unguarded};
 use crate::queue::shown::wanted;
-use crate::queue::{Answer, Said};
+use crate::queue::{Answer, Provenance, Said};
 use crate::rows::{Newlines, reason};
 use crate::{Error, Side};
 
@@ -66,6 +66,8 @@ struct Columns {
     skip: Option<usize>,
     annotator: Option<usize>,
     exported: Option<usize>,
+    /// Only in our own exports.
+    provenance: Option<usize>,
 }
 
 impl Columns {
@@ -96,6 +98,7 @@ impl Columns {
             skip: find("skip")?,
             annotator: find("annotator")?,
             exported: find(EXPORTED)?,
+            provenance: find(PROVENANCE)?,
         })
     }
 
@@ -122,7 +125,7 @@ impl Columns {
         };
         let annotator = Some(optional(self.annotator)).filter(|name| !name.is_empty());
         let (id, annotator) = (unguarded(cell(self.id)).to_owned(), annotator.map(str::to_owned));
-        accepted(Answer { id, said, annotator }, pool).map(Some)
+        accepted(Answer { id, said, annotator, provenance: None }, pool).map(Some)
     }
 
     /// The answer of a row of our own export: `exported` names its cell, and every cell is guarded.
@@ -142,6 +145,7 @@ impl Columns {
             }
         };
         let annotator = self.annotator.map(cell).filter(|name| !name.is_empty());
-        accepted(Answer { id: cell(self.id), said, annotator }, pool)
+        let provenance = Provenance::of_name(&self.provenance.map(cell).unwrap_or_default())?;
+        accepted(Answer { id: cell(self.id), said, annotator, provenance }, pool)
     }
 }

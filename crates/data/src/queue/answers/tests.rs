@@ -32,16 +32,16 @@ fn read(name: &str, content: impl AsRef<[u8]>, pool: Side) -> Result<Vec<Answer>
 
 fn caption(id: &str, caption: &str, annotator: Option<&str>) -> Answer {
     let said = Said::Caption(caption.into());
-    Answer { id: id.into(), said, annotator: annotator.map(Into::into) }
+    Answer { id: id.into(), said, annotator: annotator.map(Into::into), provenance: None }
 }
 
 fn image(id: &str, image: &str) -> Answer {
-    Answer { id: id.into(), said: Said::Image(image.into()), annotator: None }
+    Answer { id: id.into(), said: Said::Image(image.into()), annotator: None, provenance: None }
 }
 
 fn skip(id: &str, reason: &str, annotator: Option<&str>) -> Answer {
     let said = Said::Skip(reason.into());
-    Answer { id: id.into(), said, annotator: annotator.map(Into::into) }
+    Answer { id: id.into(), said, annotator: annotator.map(Into::into), provenance: None }
 }
 
 const LINES: &str = concat!(

@@ -9,7 +9,7 @@ use serde::{Serialize, Serializer};
 use serde_json::json;
 
 use crate::dataset::Dataset;
-use crate::queue::{Answer, Said};
+use crate::queue::{Answer, Provenance, Said};
 use crate::{Error, picture};
 
 /// An image and its item. Sizes are those of the file, if it is available.
@@ -34,6 +34,8 @@ struct Annotation<'a> {
     annotator: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     nextpair_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    provenance: Option<Provenance>,
 }
 
 /// Writes the images that have an answer, and the answers. Skips and images outside the dataset are
@@ -142,6 +144,7 @@ fn annotations<'a>(
             caption,
             annotator: answer.annotator.as_deref(),
             nextpair_id: of_text,
+            provenance: answer.provenance,
         })
     };
     let numbered = |(at, annotation)| Annotation { id: at + 1, ..annotation };

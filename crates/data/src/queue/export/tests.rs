@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::Draws;
 use crate::dataset::sample::{dataset, item};
-use crate::queue::{Why, read_answers};
+use crate::queue::{Provenance, Why, read_answers};
 
 fn task(id: &str) -> Task {
     let (id, caption) = (id.to_owned(), "=1+1".to_owned());
@@ -14,7 +14,7 @@ fn task(id: &str) -> Task {
 }
 
 fn answer(id: &str, said: Said, annotator: Option<&str>) -> Answer {
-    Answer { id: id.into(), said, annotator: annotator.map(Into::into) }
+    Answer { id: id.into(), said, annotator: annotator.map(Into::into), provenance: None }
 }
 
 fn exported(
@@ -62,7 +62,10 @@ fn everything_comes_back() {
                 (_, Side::Image) => Said::Caption(drawn(&ODD).into()),
                 (_, Side::Text) => Said::Image(drawn(&ids).into()),
             };
-            let next = answer(drawn(&ids), said, annotator);
+            let mut next = answer(drawn(&ids), said, annotator);
+            if matches!(next.said, Said::Caption(_)) {
+                next.provenance = Provenance::of_name(drawn(&["", "accepted", "edited"])).unwrap();
+            }
             if !answers.contains(&next) {
                 answers.push(next);
             }

@@ -98,6 +98,7 @@ fn a_caption_that_cannot_be_encoded_makes_no_pair() {
         id: task.id.clone(),
         said,
         annotator: None,
+        provenance: None,
     };
     let answers: Vec<Answer> = batch.tasks.iter().zip(said).map(answer).collect();
     inbox.take(&answers).unwrap();

@@ -1,0 +1,162 @@
+//! Gold: tasks with known answers, mixed into a round so that nobody can tell them from others.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use nextpair_data::Side;
+use nextpair_data::dataset::{Dataset, TRAIN};
+use nextpair_data::queue::{Task, Why};
+use sha2::{Digest, Sha256};
+
+use crate::event::{GoldTask, Said};
+use crate::word_overlap::{word_overlap, words};
+
+/// Most items that are looked at to find what a gold item could be confused with.
+const LOOKED_AT: usize = 20_000;
+
+/// Known answers by item, and how much of a round they become.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Gold {
+    pub(crate) known: BTreeMap<String, Vec<String>>,
+    /// Gold tasks for each task of a round.
+    pub(crate) share: f64,
+}
+
+impl Gold {
+    /// The gold of a round: as much as wanted, evenly spread, of items that are neither in the round
+    /// nor were gold before. It depends on the round alone.
+    pub(crate) fn mix(
+        &self,
+        tasks: &[Arc<Task>],
+        used: &HashSet<String>,
+        dataset: &Dataset,
+        pool: Side,
+    ) -> Vec<GoldTask> {
+        let (Some(first), Some(last)) = (tasks.first(), tasks.last()) else { return Vec::new() };
+        let seed = format!("gold {} {} {}", first.id, last.id, tasks.len());
+        let asked: HashSet<&str> = tasks.iter().map(|task| task.id.as_str()).collect();
+        let is_new = |id: &&String| !asked.contains(id.as_str()) && !used.contains(*id);
+        let mut ids: Vec<&String> = self.known.keys().filter(is_new).collect();
+        ids.sort_by_key(|id| Sha256::digest(format!("{seed} {id}")).to_vec());
+        ids.truncate((tasks.len() as f64 * self.share).ceil() as usize);
+        let count = ids.len();
+        let place = |(number, id): (usize, &String)| {
+            let drawn = unit(&format!("{seed} place {id}"));
+            let before = (number as f64 + drawn) * tasks.len() as f64 / count as f64;
+            (number, (before as usize).min(tasks.len() - 1), id.clone())
+        };
+        let places: Vec<(usize, usize, String)> = ids.into_iter().enumerate().map(place).collect();
+        let reasons =
+            Reasons::of(dataset, places.iter().any(|(_, at, _)| !tasks[*at].why.is_empty()));
+        let gold = |(number, before, id): (usize, usize, String)| {
+            let (next, last) = (&tasks[before], &tasks[before.saturating_sub(1)]);
+            let known = self.known[&id].clone();
+            let described = match pool {
+                Side::Image => known.clone(),
+                Side::Text => texts_of(dataset, &id),
+            };
+            let task = Task {
+                rank: before + number + 1,
+                // Between its neighbours, in looks as in place.
+                score: (next.score + last.score) / 2.0,
+                hits: next.hits,
+                why: reasons.like(&next.why, &id, &described),
+                facts: next.facts.clone(),
+                id,
+            };
+            GoldTask { at: before + number, task, known }
+        };
+        places.into_iter().map(gold).collect()
+    }
+}
+
+/// How well an answer agrees with the known ones, from 0 to 1: for every caption the overlap with the
+/// known caption that is most like it, on average; for an image, whether it is a known one. A skip
+/// agrees with nothing.
+pub(crate) fn agreement(known: &[String], said: &Said) -> f64 {
+    match said {
+        Said::Captions(captions) => {
+            let known: Vec<Vec<String>> = known.iter().map(|caption| words(caption)).collect();
+            let best = |caption: &String| {
+                let said = words(caption);
+                known.iter().map(|other| word_overlap(&said, other)).fold(0.0, f64::max)
+            };
+            captions.iter().map(best).sum::<f64>() / captions.len().max(1) as f64
+        }
+        Said::Image(image) => f64::from(u8::from(known.contains(image))),
+        Said::Skip(_) => 0.0,
+    }
+}
+
+/// Pairs of the dataset that a gold item could be confused with.
+struct Reasons {
+    pairs: Vec<(String, String, Vec<String>)>,
+}
+
+impl Reasons {
+    fn of(dataset: &Dataset, wanted: bool) -> Self {
+        let items = dataset.items();
+        let train = if wanted { items.in_split(Some(TRAIN)) } else { Vec::new() };
+        let step = train.len().div_ceil(LOOKED_AT).max(1);
+        let pair = |&at: &_| {
+            let item = items.get(at);
+            let caption = item.captions.into_iter().next()?;
+            let said = words(&caption);
+            Some((item.id, caption, said))
+        };
+        Reasons { pairs: train.iter().step_by(step).filter_map(pair).collect() }
+    }
+
+    /// As many reasons as a neighbour has, with numbers like its.
+    fn like(&self, neighbour: &[Why], id: &str, described: &[String]) -> Vec<Why> {
+        let described: Vec<Vec<String>> = described.iter().map(|text| words(text)).collect();
+        let overlap = |said: &[String]| {
+            described.iter().map(|text| word_overlap(text, said)).fold(0.0, f64::max)
+        };
+        let others = self.pairs.iter().filter(|(other, ..)| other != id);
+        let mut nearest: Vec<_> = others.map(|pair| (overlap(&pair.2), pair)).collect();
+        nearest.sort_by(|one, other| other.0.total_cmp(&one.0));
+        let reason = |(why, (_, pair)): (&Why, &(f64, &(String, String, Vec<String>)))| {
+            // Not the very numbers of the neighbour, which somebody could look for.
+            let drawn = 0.02 * (unit(&format!("{id} {}", pair.0)) - 0.5);
+            let (similarity, threshold) = (why.similarity + drawn, why.threshold + drawn / 2.0);
+            Why {
+                id: pair.0.clone(),
+                caption: pair.1.clone(),
+                similarity,
+                threshold,
+                surplus: similarity - threshold,
+            }
+        };
+        neighbour.iter().zip(&nearest).map(reason).collect()
+    }
+}
+
+fn texts_of(dataset: &Dataset, id: &str) -> Vec<String> {
+    let found = dataset.items().find([id].into_iter());
+    found.get(id).map(|&at| dataset.items().get(at).captions).unwrap_or_default()
+}
+
+/// A number from 0 to 1 that depends on a text.
+fn unit(text: &str) -> f64 {
+    let hash = Sha256::digest(text);
+    let drawn = hash.iter().take(6).fold(0, |drawn, &byte| drawn << 8 | u64::from(byte));
+    drawn as f64 / (1u64 << 48) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_agree_with_what_is_known() {
+        let known = ["A red circle .".to_owned(), "Something round".to_owned()];
+        let said = |texts: &[&str]| Said::Captions(texts.iter().map(|&text| text.into()).collect());
+        assert_eq!(agreement(&known, &said(&["a RED circle"])), 1.0);
+        assert_eq!(agreement(&known, &said(&["a red circle", "two cats"])), 0.5);
+        assert_eq!(agreement(&known, &Said::Skip("dark".into())), 0.0);
+        let images = ["b".to_owned()];
+        assert_eq!(agreement(&images, &Said::Image("b".into())), 1.0);
+        assert_eq!(agreement(&images, &Said::Image("c".into())), 0.0);
+    }
+}
