@@ -30,6 +30,9 @@ pub(crate) struct Args {
     /// What it costs to pair an item, for stop or go
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     price: Option<f64>,
+    /// The currency of the price: EUR, €
+    #[arg(long, value_name = "CODE")]
+    currency: Option<String>,
     /// Print results.json
     #[arg(long)]
     json: bool,
@@ -53,6 +56,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         compare: args.compare,
         dataset: args.dataset.clone(),
         price: args.price,
+        currency: args.currency.clone(),
         device: args.device.device,
     };
     let bar = Bar::new();
@@ -68,6 +72,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     } else {
         for run in &written.analysis.runs {
             text += &format!("{}\n{}\n", run.summary(), run.table());
+            text += &format!("{} {}\n", run.headline(), run.because());
         }
     }
     print(&text)?;

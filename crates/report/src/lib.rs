@@ -43,6 +43,9 @@ pub use error::Error;
 pub use rehearsal::write_rehearsal;
 use sections::Sections;
 
+/// The most characters of a currency.
+const LONGEST_CURRENCY: usize = 8;
+
 /// Settings of a report.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -52,13 +55,16 @@ pub struct Options {
     pub dataset: Option<PathBuf>,
     /// The price of pairing an item, if it differs from that of the experiment.
     pub price: Option<f64>,
+    /// The currency of the price, as a code or a symbol.
+    pub currency: Option<String>,
     /// The device of the model behind the map.
     pub device: Device,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { compare: false, dataset: None, price: None, device: Device::Cpu }
+        let (dataset, price, currency) = (None, None, None);
+        Options { compare: false, dataset, price, currency, device: Device::Cpu }
     }
 }
 
@@ -73,6 +79,14 @@ pub struct Written {
     pub left_out: Vec<String>,
 }
 
+/// A report that is not written yet.
+struct Composed {
+    html: String,
+    analysis: Analysis,
+    charts: Vec<Chart>,
+    left_out: Vec<String>,
+}
+
 /// Writes the report of experiments into a folder, which is created if necessary.
 pub fn write(
     studies: &[Study],
@@ -80,16 +94,48 @@ pub fn write(
     out: &Path,
     progress: &dyn Progress,
 ) -> Result<Written, Error> {
+    let analysis = analysed(studies, options)?;
+    fs::create_dir_all(out).map_err(|e| Error::io(out, e))?;
+    let page = out.join("report.html");
+    AtomicFile::check(&page)?;
+    let Composed { html, analysis, charts, left_out } =
+        compose(studies, analysis, options, progress)?;
+    put(&page, html.as_bytes())?;
+    put(&out.join("results.json"), files::json(&analysis, out)?.as_bytes())?;
+    put(&out.join("results.csv"), files::csv(studies, &analysis).as_bytes())?;
+    write_charts(&charts, out, progress)?;
+    Ok(Written { page, analysis, left_out })
+}
+
+fn analysed(studies: &[Study], options: &Options) -> Result<Analysis, Error> {
     if studies.is_empty() {
         return Err(Error::setting("report", "there is no experiment to report on"));
     }
     if let Some(price) = options.price.filter(|price| !(price.is_finite() && *price >= 0.0)) {
         return Err(Error::setting("price", format!("{price} is not a price")));
     }
-    let analysis = Analysis::of(studies, options.compare, options.price)?;
-    fs::create_dir_all(out).map_err(|e| Error::io(out, e))?;
-    let page = out.join("report.html");
-    AtomicFile::check(&page)?;
+    let currency = options.currency.as_deref().map(str::trim);
+    if let Some(currency) = currency
+        && !(1..=LONGEST_CURRENCY).contains(&currency.chars().count())
+    {
+        let what = format!("'{currency}' is not a currency, such as EUR or €");
+        return Err(Error::setting("currency", what));
+    }
+    let mut analysis = Analysis::of(studies, options.compare, options.price)?;
+    for run in &mut analysis.runs {
+        let tests = run.other_tests.iter_mut();
+        tests.for_each(|test| test.currency = currency.map(str::to_owned));
+        run.currency = currency.map(str::to_owned);
+    }
+    Ok(analysis)
+}
+
+fn compose(
+    studies: &[Study],
+    analysis: Analysis,
+    options: &Options,
+    progress: &dyn Progress,
+) -> Result<Composed, Error> {
     let mut sections = Sections::default();
     sections.compare(&analysis.runs);
     for (at, evidence) in analysis.runs.iter().enumerate() {
@@ -97,14 +143,31 @@ pub fn write(
         let one_of_many = analysis.runs.len() > 1;
         sections.run(evidence, group, options, one_of_many.then_some(at), progress)?;
     }
-    let Sections { html, charts, left_out, .. } = sections;
-    let style = style::variables() + style::CHART + include_str!("report.css");
     let title = sections::title(&analysis.runs);
-    put(&page, page::page(&title, &style, &html).as_bytes())?;
-    put(&out.join("results.json"), files::json(&analysis, out)?.as_bytes())?;
-    put(&out.join("results.csv"), files::csv(studies, &analysis).as_bytes())?;
-    write_charts(&charts, out, progress)?;
-    Ok(Written { page, analysis, left_out })
+    let body = format!(
+        "<a class=\"skip\" href=\"#main\">Skip to the report</a>\n<header><h1>{}</h1></header>\n\
+         <div class=\"columns\">{}<main id=\"main\" tabindex=\"-1\">\n{}</main></div>\n",
+        page::escaped(&title),
+        sections.contents(),
+        sections.html
+    );
+    let style = style::variables() + style::CHART + include_str!("assets/report.css");
+    let html = page::document(&title, &style, &body, &script());
+    let Sections { charts, left_out, .. } = sections;
+    Ok(Composed { html, analysis, charts, left_out })
+}
+
+/// Returns the script of the page. It is our own, a few hundred lines: the charts are drawn here as SVG, so that
+/// they can be read without it, and a library would draw them again, at ten times the size.
+fn script() -> String {
+    let parts = [
+        include_str!("assets/dom.js"),
+        include_str!("assets/charts.js"),
+        include_str!("assets/tables.js"),
+        include_str!("assets/contents.js"),
+        include_str!("assets/start.js"),
+    ];
+    format!("(() => {{\n\"use strict\";\n{}}})();\n", parts.join("\n"))
 }
 
 fn write_charts(charts: &[Chart], out: &Path, progress: &dyn Progress) -> Result<(), Error> {

@@ -26,9 +26,8 @@ pub(crate) fn map(name: &str, title: &str, points: &[[f64; 2]], panels: &[Panel]
         points.len()
     );
     let mut chart = Chart::new(name, title, &description);
-    chart.text(0.0, 14.0, "title", title);
     let places = fitted(points);
-    let top = 26.0;
+    let top = 0.0;
     // Write the pool once and show it in every panel.
     let pool = format!("{name}-pool");
     let _ = write!(chart.body, "<defs><path id=\"{pool}\" d=\"{}\"/></defs>", dots(places.iter()));

@@ -48,13 +48,10 @@ impl Sections {
         let request = Request { study, dataset, seed, arms: &arms, name: &name, device };
         match pool_map(&request, progress) {
             Ok(map) => {
-                let figure = self.figure(map.chart, &map.note);
-                self.section(
-                    heading,
-                    &figure.replacen("<figure>", "<figure class=\"alone map\">", 1),
-                );
+                let figure = self.figure(map.chart, "alone map", &map.note);
+                self.section("map", heading, &figure);
             }
-            Err(error) => self.leave_out(heading, &error),
+            Err(error) => self.leave_out("map", heading, &error),
         }
         self.why(evidence, study, seed, dataset);
     }
@@ -83,15 +80,15 @@ impl Sections {
                     "<p>The first picks of {} (first batch, seed {seed}). {said}</p>{cards}",
                     escaped(&arm.to_string())
                 );
-                self.section(heading, &html);
+                self.section("picks", heading, &html);
             }
-            Err(error) => self.leave_out(heading, &error),
+            Err(error) => self.leave_out("picks", heading, &error),
         }
     }
 
-    fn leave_out(&mut self, heading: &str, error: &Error) {
+    fn leave_out(&mut self, id: &str, heading: &str, error: &Error) {
         let why = format!("Left out: {error}");
-        self.section(heading, &format!("<p class=\"note\">{}</p>", escaped(&why)));
+        self.section(id, heading, &format!("<p class=\"note\">{}</p>", escaped(&why)));
         self.left_out.push(format!("{heading}: {error}"));
     }
 }
