@@ -33,6 +33,9 @@ pub(crate) struct Args {
     /// The currency of the price: EUR, €
     #[arg(long, value_name = "CODE")]
     currency: Option<String>,
+    /// The most pictures of items on the page
+    #[arg(long, value_name = "N", default_value_t = nextpair::report::PICTURES)]
+    pictures: usize,
     /// Print results.json
     #[arg(long)]
     json: bool,
@@ -57,6 +60,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         dataset: args.dataset.clone(),
         price: args.price,
         currency: args.currency.clone(),
+        pictures: args.pictures,
         device: args.device.device,
     };
     let bar = Bar::new();

@@ -23,6 +23,7 @@ const WIDE: f64 = 720.0;
 const MARGIN: f64 = 14.0;
 
 /// A chart under construction.
+#[derive(Clone)]
 pub(super) struct Chart {
     /// The base name of its files.
     pub(super) name: String,

@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
+mod bars;
 pub mod card;
 mod chart;
 mod error;
@@ -22,12 +23,14 @@ mod files;
 #[cfg(test)]
 #[path = "../../scenario/src/fixture.rs"]
 mod fixture;
+mod gallery;
+mod memory;
 pub mod page;
-mod picks;
 mod pool_map;
 mod rehearsal;
 mod sections;
 mod table;
+mod tiles;
 mod tsne;
 mod words;
 
@@ -40,6 +43,8 @@ use nextpair_scenario::{Analysis, Study};
 
 use chart::{Chart, style};
 pub use error::Error;
+pub use gallery::{PickedBatch, ShownPick, ShownReason, gallery_page};
+use memory::Memory;
 pub use rehearsal::write_rehearsal;
 use sections::Sections;
 
@@ -57,14 +62,26 @@ pub struct Options {
     pub price: Option<f64>,
     /// The currency of the price, as a code or a symbol.
     pub currency: Option<String>,
+    /// The most pictures of items on the page.
+    pub pictures: usize,
     /// The device of the model behind the map.
     pub device: Device,
 }
 
+/// The usual number of pictures: with them, the page of a large experiment stays under 8 MB.
+pub const PICTURES: usize = 500;
+
 impl Default for Options {
     fn default() -> Self {
         let (dataset, price, currency) = (None, None, None);
-        Options { compare: false, dataset, price, currency, device: Device::Cpu }
+        Options {
+            compare: false,
+            dataset,
+            price,
+            currency,
+            pictures: PICTURES,
+            device: Device::Cpu,
+        }
     }
 }
 
@@ -99,7 +116,7 @@ pub fn write(
     let page = out.join("report.html");
     AtomicFile::check(&page)?;
     let Composed { html, analysis, charts, left_out } =
-        compose(studies, analysis, options, progress)?;
+        compose(studies, analysis, options, &Memory::default(), progress)?;
     put(&page, html.as_bytes())?;
     put(&out.join("results.json"), files::json(&analysis, out)?.as_bytes())?;
     put(&out.join("results.csv"), files::csv(studies, &analysis).as_bytes())?;
@@ -134,14 +151,16 @@ fn compose(
     studies: &[Study],
     analysis: Analysis,
     options: &Options,
+    memory: &Memory,
     progress: &dyn Progress,
 ) -> Result<Composed, Error> {
-    let mut sections = Sections::default();
+    let mut sections = Sections::of(analysis.runs.len());
     sections.compare(&analysis.runs);
     for (at, evidence) in analysis.runs.iter().enumerate() {
         let group = if options.compare { &studies[at..=at] } else { studies };
         let one_of_many = analysis.runs.len() > 1;
-        sections.run(evidence, group, options, one_of_many.then_some(at), progress)?;
+        let number = one_of_many.then_some(at);
+        sections.run(evidence, group, options, number, (memory, progress))?;
     }
     let title = sections::title(&analysis.runs);
     let body = format!(
@@ -151,7 +170,8 @@ fn compose(
         sections.contents(),
         sections.html
     );
-    let style = style::variables() + style::CHART + include_str!("assets/report.css");
+    let style =
+        style::variables() + style::CHART + include_str!("assets/report.css") + gallery::STYLE;
     let html = page::document(&title, &style, &body, &script());
     let Sections { charts, left_out, .. } = sections;
     Ok(Composed { html, analysis, charts, left_out })
@@ -165,6 +185,8 @@ fn script() -> String {
         include_str!("assets/charts.js"),
         include_str!("assets/tables.js"),
         include_str!("assets/contents.js"),
+        include_str!("assets/gallery.js"),
+        include_str!("assets/map.js"),
         include_str!("assets/start.js"),
     ];
     format!("(() => {{\n\"use strict\";\n{}}})();\n", parts.join("\n"))

@@ -18,6 +18,7 @@ use super::chart::Chart;
 use super::page::escaped;
 use super::{table, words};
 use crate::Error;
+use crate::memory::Memory;
 use words::{batches, counted};
 
 /// A page under construction.
@@ -30,6 +31,8 @@ pub(super) struct Sections {
     prefix: String,
     /// The sections so far, for the list of contents.
     contents: Vec<Entry>,
+    /// Number of experiments on the page: they share its pictures.
+    experiments: usize,
     pub(super) charts: Vec<Chart>,
     pub(super) left_out: Vec<String>,
 }
@@ -67,6 +70,11 @@ fn tests_of_all(runs: &[Evidence]) -> Vec<usize> {
 }
 
 impl Sections {
+    /// Begins a page about this many experiments.
+    pub(super) fn of(experiments: usize) -> Self {
+        Sections { experiments, ..Sections::default() }
+    }
+
     /// Adds a section. The id is unique within an experiment; the heading is plain text.
     fn section(&mut self, id: &str, heading: &str, html: &str) {
         let id = format!("{}{id}", self.prefix);
@@ -153,7 +161,7 @@ impl Sections {
         studies: &[Study],
         options: &Options,
         number: Option<usize>,
-        progress: &dyn Progress,
+        making: (&Memory, &dyn Progress),
     ) -> Result<(), Error> {
         // A number tells ids and files of several experiments apart.
         let prefix = number.map_or(String::new(), |at| format!("{}-", at + 1));
@@ -187,7 +195,7 @@ impl Sections {
             });
         }
         self.hard_negatives(evidence, &prefix);
-        self.selection(evidence, studies, options, &prefix, progress);
+        self.selection(evidence, studies, options, &prefix, making);
         self.stop_or_go(evidence);
         self.time(evidence);
         self.making(evidence, studies);

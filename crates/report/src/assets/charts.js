@@ -2,7 +2,8 @@
 
 function enhanceChart(figure) {
   const svg = figure.querySelector("svg.chart:not(.swatch)");
-  if (!svg || figure.classList.contains("map")) return;
+  if (!svg) return;
+  svg.id = `${figure.id}-drawing`;
   // The page shows what titles would show, sooner and for all series.
   svg.querySelectorAll("[data-v] > title, [data-tip] > title").forEach((title) => title.remove());
   svg.setAttribute("tabindex", "0");
@@ -48,7 +49,7 @@ function enhanceLines(figure, svg) {
         onclick: () => {
           if (state.off.has(one.name)) state.off.delete(one.name);
           else state.off.add(one.name);
-          draw();
+          draw(one.name);
         },
         onpointerenter: () => draw(one.name),
         onpointerleave: () => draw(),

@@ -2,7 +2,9 @@
 
 /** Brings a part of the page to life. */
 function enhance(root) {
-  root.querySelectorAll("figure.plot").forEach(enhanceChart);
+  root.querySelectorAll("figure.plot:not(.map)").forEach(enhanceChart);
+  root.querySelectorAll("figure.map").forEach(enhanceMap);
+  root.querySelectorAll(".gallery").forEach(enhanceGallery);
   const section = root.id || "page";
   root.querySelectorAll(".scroll").forEach((frame, at) => enhanceTable(frame, `${section}-${at}`));
 }

@@ -198,9 +198,6 @@ fn shown(folder: &Path) -> String {
 /// Returns every strategy in a line, by the same measure, best first.
 fn strategies(evidence: &Evidence) -> String {
     let mut heads = vec!["Strategy", "R@1-sum", "95 % interval", "Verdict", "Captions saved"];
-    if evidence.price.is_some() {
-        heads.push("Money saved");
-    }
     heads.push("Next batch adds");
     if evidence.price.is_some() {
         heads.push("A point costs");
@@ -224,12 +221,11 @@ fn strategies(evidence: &Evidence) -> String {
             range.unwrap_or_default() + &scale.strip(&difference.sum),
             verdict(&difference.sum).to_owned(),
         ];
-        let saved = arm.saved_captions();
-        cells.push(saved.map_or_else(dash, |(captions, _)| format!("{captions:+.0}")));
-        if let Some(price) = evidence.price {
-            let money = |captions: f64| escaped(&evidence.money(captions * price));
-            cells.push(saved.map_or_else(dash, |(captions, _)| money(captions)));
-        }
+        cells.push(arm.saved_captions().map_or_else(dash, |(captions, _)| {
+            let money = evidence.price.map(|price| evidence.money(captions * price));
+            let money = money.map(|money| format!("<small> {}</small>", escaped(&money)));
+            format!("{captions:+.0}{}", money.unwrap_or_default())
+        }));
         let forecast = arm.forecast.as_ref();
         cells.push(forecast.map_or_else(dash, |forecast| {
             let [gain, low, high] = [forecast.gain, forecast.low, forecast.high].map(tenths);

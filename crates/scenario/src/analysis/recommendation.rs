@@ -261,9 +261,8 @@ mod tests {
         assert_eq!(worse.recommendation.as_ref().unwrap().reason, Reason::AllWorse);
         assert_eq!(worse.headline(), "Buy the next 100 captions at random.");
         for round in &mut study.rounds {
-            round.test[0].text.r1 -= 9.0 * round.round as f64;
-            round.test[0].text.r1 = round.test[0].text.r1.max(0.0);
-            round.test[0].image.r1 = (round.test[0].image.r1 - 9.0 * round.round as f64).max(0.0);
+            let falling = 80.0 - 30.0 * round.round as f64;
+            (round.test[0].text.r1, round.test[0].image.r1) = (falling, falling);
         }
         let vain = evidence(study.clone());
         assert_eq!(vain.recommendation.as_ref().unwrap().next, NextBatch::Stop);
