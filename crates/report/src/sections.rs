@@ -1,5 +1,6 @@
 //! The sections of the page, in the order of a budget owner's questions.
 
+mod compared;
 mod curves;
 mod decision;
 mod evidence;
@@ -29,6 +30,8 @@ pub(super) struct Sections {
     by_test: String,
     /// Prefix of ids: tells experiments and tests apart.
     prefix: String,
+    /// The id of the heading of the experiment, of several on the page, with a space after it.
+    within: String,
     /// The sections so far, for the list of contents.
     contents: Vec<Entry>,
     /// Number of experiments on the page: they share its pictures.
@@ -83,8 +86,9 @@ impl Sections {
         // Writing to a string cannot fail.
         let _ = writeln!(
             self.html,
-            "<section id=\"{id}\" aria-labelledby=\"{id}-h\"><h2 id=\"{id}-h\">{shown}\
-             <a class=\"anchor\" href=\"#{id}\" aria-label=\"Link to {shown}\">#</a></h2>\n{html}</section>"
+            "<section id=\"{id}\" aria-labelledby=\"{}{id}-h\"><h2 id=\"{id}-h\">{shown}\
+             <a class=\"anchor\" href=\"#{id}\" aria-label=\"Link to {shown}\">#</a></h2>\n{html}</section>",
+            self.within
         );
         self.contents.push(Entry { id, heading, is_run: false });
     }
@@ -122,28 +126,6 @@ impl Sections {
         html
     }
 
-    /// Compares several experiments in one table and one pair of charts.
-    pub(super) fn compare(&mut self, runs: &[Evidence]) {
-        if runs.len() < 2 {
-            return;
-        }
-        let note = "Runs differ in more than their seeds, so no interval is given for differences \
-                    between them.";
-        let figures = self.compared_curves(runs, "");
-        let html = format!("<p class=\"note\">{note}</p>{}{figures}", table::comparison(runs));
-        self.section("all", "All experiments", &html);
-        for folds in tests_of_all(runs) {
-            let others = runs.iter().flat_map(|run| &run.other_tests);
-            let runs: Vec<Evidence> =
-                others.filter(|other| other.test.folds == folds).cloned().collect();
-            self.by_other_test(&runs[0], |sections| {
-                let figures = sections.compared_curves(&runs, &test_prefix(&runs[0]));
-                let html = table::comparison(&runs) + &figures;
-                sections.section("all", "All experiments", &html);
-            });
-        }
-    }
-
     /// Adds sections by a test other than the first, and names the test in their headings.
     fn by_other_test(&mut self, other: &Evidence, say: impl FnOnce(&mut Self)) {
         self.by_test = format!(", {}", other.test.manner());
@@ -169,6 +151,7 @@ impl Sections {
         if number.is_some() {
             let (id, heading) = (format!("{}experiment", self.prefix), evidence.label.clone());
             let _ = writeln!(self.html, "<h2 class=\"run\" id=\"{id}\">{}</h2>", escaped(&heading));
+            self.within = format!("{id} ");
             self.contents.push(Entry { id, heading, is_run: true });
         }
         self.decision(evidence);

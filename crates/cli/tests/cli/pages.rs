@@ -1,6 +1,7 @@
 //! Reports and galleries in a real browser: light and dark, desktop and phone, without messages
 //! in the console and without barriers that axe-core knows.
 
+mod compared;
 mod gallery;
 mod report;
 mod size;

@@ -37,7 +37,7 @@ function enhanceGallery(root) {
   } }, "Copy ids");
   const count = el("p", { class: "note count", role: "status" });
   const said = el("p", { class: "said-of" });
-  const pages = el("nav", { class: "pages", "aria-label": "Pages of picks" });
+  const pages = el("div", { class: "pages", role: "group", "aria-label": "Pages of picks" });
   const controls = el("div", { class: "controls" },
     select("strategy", "Strategy"), select("batch", "Batch"), select("seed", "Seed"),
     el("label", { class: "least" }, el("span", {}, "Score at least ", leastSaid), least),

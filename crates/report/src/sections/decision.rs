@@ -207,7 +207,7 @@ fn strategies(evidence: &Evidence) -> String {
         evidence.baseline
     );
     let mut table = Table::new(&caption, &heads).named("strategies");
-    let scale = Scale::of(evidence);
+    let scale = Scale::of(std::iter::once(evidence));
     let mut rows: Vec<_> = evidence.compared().collect();
     rows.sort_by(|one, other| other.1.sum.mean.total_cmp(&one.1.sum.mean));
     for (arm, difference) in rows {
@@ -243,7 +243,7 @@ fn strategies(evidence: &Evidence) -> String {
     table.finish()
 }
 
-fn verdict(sum: &Estimate) -> &'static str {
+pub(super) fn verdict(sum: &Estimate) -> &'static str {
     match sum.verdict() {
         Verdict::Above => "<span class=\"tag good\">better</span>",
         Verdict::Below => "<span class=\"tag bad\">worse</span>",
@@ -253,7 +253,7 @@ fn verdict(sum: &Estimate) -> &'static str {
 }
 
 /// The common scale of the strips.
-struct Scale {
+pub(super) struct Scale {
     low: f64,
     high: f64,
 }
@@ -261,9 +261,9 @@ struct Scale {
 const STRIP: f64 = 120.0;
 
 impl Scale {
-    fn of(evidence: &Evidence) -> Self {
+    pub(super) fn of<'a>(runs: impl Iterator<Item = &'a Evidence>) -> Self {
         let (mut low, mut high) = (0.0f64, 0.0f64);
-        for (_, difference) in evidence.compared() {
+        for (_, difference) in runs.flat_map(Evidence::compared) {
             let sum = difference.sum;
             let (from, to) = sum.interval().unwrap_or((sum.mean, sum.mean));
             (low, high) = (low.min(from), high.max(to));
@@ -273,7 +273,7 @@ impl Scale {
     }
 
     /// Draws an interval around zero. The numbers stand beside it.
-    fn strip(&self, sum: &Estimate) -> String {
+    pub(super) fn strip(&self, sum: &Estimate) -> String {
         let at = |value: f64| STRIP * (value - self.low) / (self.high - self.low);
         let (zero, mean) = (at(0.0), at(sum.mean));
         let class = match sum.verdict() {
