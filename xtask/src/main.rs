@@ -3,6 +3,7 @@
 // Printing may panic if the reader is gone: these tasks may end with it.
 #![allow(clippy::print_stderr, clippy::print_stdout)]
 
+mod axe;
 mod bench;
 mod book;
 mod crowd;

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, ensure};
 
 use crate::servers::{self, Postgres};
-use crate::{book, cargo, schemathesis, soak, succeed};
+use crate::{axe, book, cargo, schemathesis, soak, succeed};
 
 /// The work of a step.
 type Work = fn() -> Result<()>;
@@ -43,6 +43,7 @@ fn clippy() -> Result<()> {
 fn tests() -> Result<()> {
     let postgres = Postgres::start()?;
     let driver = servers::on_path("chromedriver").context("chromedriver is not on the PATH")?;
+    axe::ensure_fetched()?;
     let mut tests = cargo(&["test", "--release", "--workspace", "--locked"]);
     tests.env("NEXTPAIR_TEST_POSTGRES", postgres.url("postgres")).env("CHROMEDRIVER", driver);
     succeed(&mut tests)

@@ -38,6 +38,12 @@ pub(crate) struct Args {
     /// a caption
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     words: Vec<String>,
+    /// The currency of the price: EUR, €
+    #[arg(long, value_name = "CODE")]
+    currency: Option<String>,
+    /// The most pictures of items on the page
+    #[arg(long, value_name = "N", default_value_t = nextpair::report::PICTURES)]
+    pictures: usize,
     /// Print results.json
     #[arg(long)]
     json: bool,
@@ -67,6 +73,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         dataset: args.dataset.clone(),
         price: args.price,
         words: args.words.clone(),
+        currency: args.currency.clone(),
+        pictures: args.pictures,
         device: args.device.device,
     };
     let bar = Bar::new();
@@ -82,6 +90,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     } else {
         for run in &written.analysis.runs {
             text += &format!("{}\n{}\n", run.summary(), run.table());
+            text += &format!("{} {}\n", run.headline(), run.because());
         }
     }
     print(&text)?;

@@ -1,5 +1,7 @@
 //! `nextpair select`: picks the pool items to pair next.
 
+mod gallery;
+
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -9,6 +11,7 @@ use crate::inputs::SelectionArgs;
 use crate::output::{Output, OutputArgs, rows};
 use crate::progress::Bar;
 use crate::summary::Summary;
+use gallery::GalleryArgs;
 use nextpair::scenario::Watch;
 
 #[derive(clap::Args)]
@@ -17,6 +20,8 @@ pub(crate) struct Args {
     selection: SelectionArgs,
     #[command(flatten)]
     output: OutputArgs,
+    #[command(flatten)]
+    gallery: GalleryArgs,
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
@@ -26,6 +31,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let selection = args.selection.open()?;
     let output = Output::create(&args.output.out)?;
     output.check_ids(selection.ids())?;
+    let page = args.gallery.open()?;
     let predicted = selection.announce();
     let bar = Bar::new();
     let picks = selection.select(&bar);
@@ -33,6 +39,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let picks = picks?;
     let stdout_taken = output.is_stdout();
     output.write(&rows(&picks, |i| selection.id(i), |j| selection.anchor_id(j)))?;
+    if let Some(page) = page {
+        page.write(&selection, args.selection.pool_side, &picks)?;
+    }
     if args.selection.queries.is_some() {
         say!("queries     {}", nextpair::scenario::AT_WHOSE_EXPENSE);
     }

@@ -3,6 +3,7 @@
 mod of_model;
 
 use anyhow::Result;
+use nextpair::data::dataset::Dataset;
 use nextpair::engine::{Picks, Progress, StrategyName};
 
 pub(crate) use of_model::Modelled;
@@ -54,6 +55,30 @@ impl Selection {
         match self {
             Selection::Files(selection) => selection.files.pair_id(index),
             Selection::Model(model) => model.pair_ids[index as usize].clone(),
+        }
+    }
+
+    /// Returns the dataset behind the selection, if a model chooses.
+    pub(crate) fn dataset(&self) -> Option<&Dataset> {
+        match self {
+            Selection::Files(_) => None,
+            Selection::Model(model) => Some(model.dataset()),
+        }
+    }
+
+    /// Returns the text that stands for a pool item, if a model chooses from a pool of texts.
+    pub(crate) fn text(&self, index: u32) -> Option<String> {
+        match self {
+            Selection::Files(_) => None,
+            Selection::Model(model) => model.text(index),
+        }
+    }
+
+    /// Returns the item and the caption of a pair, if a model chooses.
+    pub(crate) fn anchor(&self, index: u32) -> Option<(String, String)> {
+        match self {
+            Selection::Files(_) => None,
+            Selection::Model(model) => model.anchor(index),
         }
     }
 

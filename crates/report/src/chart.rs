@@ -15,12 +15,15 @@ pub(super) use map::{Panel, map};
 
 use super::page::escaped;
 
-/// The width of all charts. Phones show them a little smaller, laptops somewhat larger.
+/// The width of most charts. Phones show them a little smaller, laptops somewhat larger.
 pub(super) const WIDTH: f64 = 440.0;
+/// The width of the chart that decides, where there is room.
+const WIDE: f64 = 720.0;
 /// Margin of a standalone file. On the page, the page has one.
 const MARGIN: f64 = 14.0;
 
 /// A chart under construction.
+#[derive(Clone)]
 pub(super) struct Chart {
     /// The base name of its files.
     pub(super) name: String,
@@ -28,6 +31,14 @@ pub(super) struct Chart {
     title: String,
     /// A text alternative for screen readers.
     description: String,
+    /// A second line under the title.
+    note: String,
+    /// What the horizontal axis counts, for charts of lines.
+    x_label: String,
+    /// The width, [`WIDTH`] for all but the widest.
+    width: f64,
+    /// Names and styles of the series. On the page they are a list beside the drawing, in files a part of it.
+    legend: Vec<(String, usize)>,
     height: f64,
     body: String,
 }
@@ -35,23 +46,76 @@ pub(super) struct Chart {
 impl Chart {
     /// Creates an empty chart. Its height is set at the end.
     pub(super) fn new(name: &str, title: &str, description: &str) -> Self {
-        let (title, description) = (title.to_owned(), description.to_owned());
-        Chart { name: name.to_owned(), title, description, height: 0.0, body: String::new() }
+        Chart {
+            name: name.to_owned(),
+            title: title.to_owned(),
+            description: description.to_owned(),
+            note: String::new(),
+            x_label: String::new(),
+            width: WIDTH,
+            legend: Vec::new(),
+            height: 0.0,
+            body: String::new(),
+        }
     }
 
-    /// Returns the SVG for a page, which has the style.
+    /// Returns the chart for a page, which has the style: title, legend and drawing.
     pub(super) fn inline(&self) -> String {
-        self.svg("", "", 0.0)
+        let note = match self.note.as_str() {
+            "" => String::new(),
+            note => format!("<p class=\"chart-note\">{}</p>", escaped(note)),
+        };
+        let key = |(at, (name, style)): (usize, &(String, usize))| {
+            let mut swatch = Chart::new("", "", "");
+            swatch.line((0.0, 6.0), (22.0, 6.0), &style::line(*style));
+            swatch.marker((11.0, 6.0), *style);
+            format!(
+                "<li data-series=\"{at}\"><svg class=\"chart swatch\" viewBox=\"0 0 22 12\" \
+                 aria-hidden=\"true\">{}</svg><span>{}</span></li>",
+                swatch.body,
+                escaped(name)
+            )
+        };
+        let keys: String = self.legend.iter().enumerate().map(key).collect();
+        let legend = match keys.as_str() {
+            "" => String::new(),
+            keys => format!("<ul class=\"legend\" aria-label=\"Series\">{keys}</ul>"),
+        };
+        format!(
+            "<p class=\"chart-title\">{}</p>{note}{legend}{}",
+            escaped(&self.title),
+            self.svg(
+                &format!(" data-x=\"{}\"", escaped(&self.x_label)),
+                "",
+                0.0,
+                self.height,
+                &self.body
+            )
+        )
     }
 
     /// Returns the SVG for a file.
     pub(super) fn standalone(&self) -> String {
-        let (width, height) = (WIDTH + 2.0 * MARGIN, number(self.height + 2.0 * MARGIN));
-        let size = format!("width=\"{width}\" height=\"{height}\"");
+        let mut head = Chart::new("", "", "");
+        head.width = self.width;
+        head.text(0.0, 14.0, "title", &self.title);
+        let mut top = 26.0;
+        if !self.note.is_empty() {
+            head.text(0.0, 31.0, "note", &self.note);
+            top = 42.0;
+        }
+        if !self.legend.is_empty() {
+            top = head.keys(&self.legend, top + 6.0) + 4.0;
+        }
+        let height = self.height + top;
+        let whole = number(height + 2.0 * MARGIN);
+        let size = format!("width=\"{}\" height=\"{whole}\"", self.width + 2.0 * MARGIN);
         let background = format!("<rect class=\"paper\" x=\"-{MARGIN}\" y=\"-{MARGIN}\" {size}/>");
         let style = format!("<style>{}</style>{background}", style::resolved());
         let attributes = format!(" xmlns=\"http://www.w3.org/2000/svg\" {size}");
-        self.svg(&attributes, &style, MARGIN)
+        let body =
+            format!("{}<g transform=\"translate(0 {})\">{}</g>", head.body, number(top), self.body);
+        self.svg(&attributes, &style, MARGIN, height, &body)
     }
 
     /// Renders the standalone SVG to PNG at twice its size.
@@ -59,9 +123,9 @@ impl Chart {
         raster::png(&self.standalone())
     }
 
-    fn svg(&self, attributes: &str, style: &str, margin: f64) -> String {
-        let (width, height) = (WIDTH + 2.0 * margin, number(self.height + 2.0 * margin));
-        let (start, body) = (number(0.0 - margin), &self.body);
+    fn svg(&self, attributes: &str, style: &str, margin: f64, height: f64, body: &str) -> String {
+        let (width, height) = (self.width + 2.0 * margin, number(height + 2.0 * margin));
+        let start = number(0.0 - margin);
         let (title, description) = (escaped(&self.title), escaped(&self.description));
         format!(
             "<svg class=\"chart\"{attributes} viewBox=\"{start} {start} {width} {height}\" role=\"img\">\
@@ -94,6 +158,11 @@ impl Chart {
 
     /// Adds a marker. Styles differ in shape as well as colour.
     fn marker(&mut self, at: (f64, f64), style: usize) {
+        self.told_marker(at, style, "", "");
+    }
+
+    /// Adds a marker with attributes for the script of the page, and what it says when it is pointed at.
+    fn told_marker(&mut self, at: (f64, f64), style: usize, attributes: &str, told: &str) {
         let (x, y) = at;
         let d = match style % 4 {
             0 => "a3.3 3.3 0 1 0 6.6 0a3.3 3.3 0 1 0 -6.6 0z".to_owned(),
@@ -103,15 +172,20 @@ impl Chart {
         };
         let left = if style % 4 == 1 { x - 3.0 } else { x - 3.3 };
         let d = format!("M{} {}{d}", number(left), number(y));
-        self.path(&format!("marker f{}", style::colour(style)), &d);
+        let class = format!("marker f{}", style::colour(style));
+        let told = match told {
+            "" => String::new(),
+            told => format!("<title>{}</title>", escaped(told)),
+        };
+        let _ = write!(self.body, "<path class=\"{class}\" d=\"{d}\"{attributes}>{told}</path>");
     }
 
     /// Adds a legend in as many rows as needed. Returns its lower end.
-    fn legend(&mut self, names: &[(String, usize)], top: f64) -> f64 {
+    fn keys(&mut self, names: &[(String, usize)], top: f64) -> f64 {
         let (mut x, mut y) = (0.0, top);
         for (name, style) in names {
             let width = 30.0 + text_width(name, 11.5);
-            if x > 0.0 && x + width > WIDTH {
+            if x > 0.0 && x + width > self.width {
                 (x, y) = (0.0, y + 17.0);
             }
             self.line((x, y), (x + 20.0, y), &style::line(*style));

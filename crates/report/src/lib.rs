@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
+mod bars;
 pub mod card;
 mod chart;
 mod error;
@@ -22,12 +23,14 @@ mod files;
 #[cfg(test)]
 #[path = "../../scenario/src/fixture.rs"]
 mod fixture;
+mod gallery;
+mod memory;
 pub mod page;
-mod picks;
 mod pool_map;
 mod rehearsal;
 mod sections;
 mod table;
+mod tiles;
 mod tsne;
 mod words;
 
@@ -41,8 +44,13 @@ use nextpair_scenario::{Analysis, Study};
 
 use chart::{Chart, style};
 pub use error::Error;
+pub use gallery::{PickedBatch, ShownPick, ShownReason, gallery_page};
+use memory::Memory;
 pub use rehearsal::write_rehearsal;
 use sections::Sections;
+
+/// The most characters of a currency.
+const LONGEST_CURRENCY: usize = 8;
 
 /// Settings of a report.
 #[derive(Clone, Debug)]
@@ -55,17 +63,27 @@ pub struct Options {
     pub price: Option<f64>,
     /// Count only test queries that have one of these words; all if there are none.
     pub words: Vec<String>,
+    /// The currency of the price, as a code or a symbol.
+    pub currency: Option<String>,
+    /// The most pictures of items on the page.
+    pub pictures: usize,
     /// The device of the model behind the map.
     pub device: Device,
 }
 
+/// The usual number of pictures: with them, the page of a large experiment stays under 8 MB.
+pub const PICTURES: usize = 500;
+
 impl Default for Options {
     fn default() -> Self {
+        let (dataset, price, currency) = (None, None, None);
         Options {
             compare: false,
-            dataset: None,
-            price: None,
+            dataset,
+            price,
+            currency,
             words: Vec::new(),
+            pictures: PICTURES,
             device: Device::Cpu,
         }
     }
@@ -82,6 +100,14 @@ pub struct Written {
     pub left_out: Vec<String>,
 }
 
+/// A report that is not written yet.
+struct Composed {
+    html: String,
+    analysis: Analysis,
+    charts: Vec<Chart>,
+    left_out: Vec<String>,
+}
+
 /// Writes the report of experiments into a folder, which is created if necessary.
 pub fn write(
     studies: &[Study],
@@ -89,33 +115,87 @@ pub fn write(
     out: &Path,
     progress: &dyn Progress,
 ) -> Result<Written, Error> {
+    let about = about(studies, options)?;
+    let studies = about.as_deref().unwrap_or(studies);
+    let analysis = analysed(studies, options)?;
+    fs::create_dir_all(out).map_err(|e| Error::io(out, e))?;
+    let page = out.join("report.html");
+    AtomicFile::check(&page)?;
+    let Composed { html, analysis, charts, left_out } =
+        compose(studies, analysis, options, &Memory::default(), progress)?;
+    put(&page, html.as_bytes())?;
+    put(&out.join("results.json"), files::json(&analysis, out)?.as_bytes())?;
+    put(&out.join("results.csv"), files::csv(studies, &analysis).as_bytes())?;
+    write_charts(&charts, out, progress)?;
+    Ok(Written { page, analysis, left_out })
+}
+
+fn analysed(studies: &[Study], options: &Options) -> Result<Analysis, Error> {
     if studies.is_empty() {
         return Err(Error::setting("report", "there is no experiment to report on"));
     }
     if let Some(price) = options.price.filter(|price| !(price.is_finite() && *price >= 0.0)) {
         return Err(Error::setting("price", format!("{price} is not a price")));
     }
-    let about = about(studies, options)?;
-    let studies = about.as_deref().unwrap_or(studies);
-    let analysis = Analysis::of(studies, options.compare, options.price)?;
-    fs::create_dir_all(out).map_err(|e| Error::io(out, e))?;
-    let page = out.join("report.html");
-    AtomicFile::check(&page)?;
-    let mut sections = Sections::default();
-    sections.compare(&analysis.runs);
+    let currency = options.currency.as_deref().map(str::trim);
+    if let Some(currency) = currency
+        && !(1..=LONGEST_CURRENCY).contains(&currency.chars().count())
+    {
+        let what = format!("'{currency}' is not a currency, such as EUR or €");
+        return Err(Error::setting("currency", what));
+    }
+    let mut analysis = Analysis::of(studies, options.compare, options.price)?;
+    for run in &mut analysis.runs {
+        let tests = run.other_tests.iter_mut();
+        tests.for_each(|test| test.currency = currency.map(str::to_owned));
+        run.currency = currency.map(str::to_owned);
+    }
+    Ok(analysis)
+}
+
+fn compose(
+    studies: &[Study],
+    analysis: Analysis,
+    options: &Options,
+    memory: &Memory,
+    progress: &dyn Progress,
+) -> Result<Composed, Error> {
+    let mut sections = Sections::of(analysis.runs.len());
+    sections.compare(&analysis.runs, studies);
     for (at, evidence) in analysis.runs.iter().enumerate() {
         let group = if options.compare { &studies[at..=at] } else { studies };
         let one_of_many = analysis.runs.len() > 1;
-        sections.run(evidence, group, options, one_of_many.then_some(at), progress)?;
+        let number = one_of_many.then_some(at);
+        sections.run(evidence, group, options, number, (memory, progress))?;
     }
-    let Sections { html, charts, left_out, .. } = sections;
-    let style = style::variables() + style::CHART + include_str!("report.css");
     let title = sections::title(&analysis.runs);
-    put(&page, page::page(&title, &style, &html).as_bytes())?;
-    put(&out.join("results.json"), files::json(&analysis, out)?.as_bytes())?;
-    put(&out.join("results.csv"), files::csv(studies, &analysis).as_bytes())?;
-    write_charts(&charts, out, progress)?;
-    Ok(Written { page, analysis, left_out })
+    let body = format!(
+        "<a class=\"skip\" href=\"#main\">Skip to the report</a>\n<header><h1>{}</h1></header>\n\
+         <div class=\"columns\">{}<main id=\"main\" tabindex=\"-1\">\n{}</main></div>\n",
+        page::escaped(&title),
+        sections.contents(),
+        sections.html
+    );
+    let style =
+        style::variables() + style::CHART + include_str!("assets/report.css") + gallery::STYLE;
+    let html = page::document(&title, &style, &body, &script());
+    let Sections { charts, left_out, .. } = sections;
+    Ok(Composed { html, analysis, charts, left_out })
+}
+
+/// Returns the script of the page. It is our own, a few hundred lines: the charts are drawn here as SVG, so that
+/// they can be read without it, and a library would draw them again, at ten times the size.
+fn script() -> String {
+    let parts = [
+        include_str!("assets/dom.js"),
+        include_str!("assets/charts.js"),
+        include_str!("assets/tables.js"),
+        include_str!("assets/contents.js"),
+        include_str!("assets/gallery.js"),
+        include_str!("assets/map.js"),
+        include_str!("assets/start.js"),
+    ];
+    format!("(() => {{\n\"use strict\";\n{}}})();\n", parts.join("\n"))
 }
 
 /// Returns the experiments with the queries that count, if not all do.

@@ -30,12 +30,20 @@ h2 { font-size: .8rem; font-weight: 500; color: var(--pale); margin: .7rem 1rem 
 
 /// Returns a page. The title is plain text; style and body are CSS and HTML.
 pub fn page(title: &str, style: &str, body: &str) -> String {
+    document(title, style, &format!("<h1>{}</h1>\n{body}", escaped(title)), "")
+}
+
+/// Returns a page whose body has a heading of its own. The script is put in as it is.
+pub(crate) fn document(title: &str, style: &str, body: &str, script: &str) -> String {
     let title = escaped(title);
+    let script = match script {
+        "" => String::new(),
+        script => format!("<script>{script}</script>\n"),
+    };
     format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
-         <title>{title}</title><style>{STYLE}{style}</style></head><body>\n<h1>{title}</h1>\n\
-         {body}</body></html>\n"
+         <title>{title}</title><style>{STYLE}{style}</style></head><body>\n{body}{script}</body></html>\n"
     )
 }
 

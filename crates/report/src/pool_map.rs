@@ -8,9 +8,11 @@ use nextpair_data::{Progress, Side, draw, queue};
 use nextpair_models::{Corpus, Device, Encodings, ModelFolder};
 use nextpair_scenario::numbers::grouped;
 use nextpair_scenario::{Arm, Study};
+use serde_json::{Value, json};
 
 use crate::Error;
 use crate::chart::{self, Chart, Panel};
+use crate::tiles::Tiles;
 use crate::tsne::tsne;
 
 /// Maximum number of points on a map.
@@ -20,10 +22,12 @@ const MOST_PICKS: usize = 1000;
 /// Keeps this sample apart from other draws with the same seed.
 const SAMPLE: u64 = 0x3a9;
 
-/// A map with its caption.
+/// A map with its caption, and what the script of the page needs to know about its points.
+#[derive(Clone)]
 pub(super) struct PoolMap {
     pub(super) chart: Chart,
     pub(super) note: String,
+    pub(super) data: Value,
 }
 
 /// The batch to map, and the device of the model.
@@ -36,11 +40,23 @@ pub(super) struct Request<'a> {
     /// The base name of the chart's files.
     pub(super) name: &'a str,
     pub(super) device: Device,
+    /// Whether the points have small pictures.
+    pub(super) pictures: bool,
+}
+
+impl Request<'_> {
+    /// Returns a name of what the map shows: the picks that exist by now.
+    pub(super) fn key(&self) -> String {
+        let picked = |(arm, _): &&(Arm, usize)| self.study.folder.picks(self.seed, arm, 1).exists();
+        let arms = self.arms.iter().filter(picked).map(|(arm, style)| format!("{arm} {style}"));
+        let arms: Vec<String> = arms.collect();
+        format!("{} {} {}", self.study.folder.path().display(), self.seed, arms.join(", "))
+    }
 }
 
 /// Maps the first batch of a seed.
 pub(super) fn pool_map(request: &Request<'_>, progress: &dyn Progress) -> Result<PoolMap, Error> {
-    let &Request { study, dataset, seed, arms, name, device } = request;
+    let &Request { study, dataset, seed, arms, name, device, pictures } = request;
     let run = ModelFolder::open(&study.folder.model(seed, None, 0))?;
     let corpus = run.corpus(Dataset::open(dataset)?)?;
     let pool = pool(study, &run, &corpus, seed)?;
@@ -83,8 +99,45 @@ pub(super) fn pool_map(request: &Request<'_>, progress: &dyn Progress) -> Result
          30) of what the model of round 0 makes of them. Neighbours are alike to the model; \
          distances between far places mean little."
     );
-    let chart = chart::map(name, "First batch against the pool", &points, &panels);
-    Ok(PoolMap { chart, note })
+    let (chart, places) = chart::map(name, "First batch against the pool", &points, &panels);
+    let items: Vec<usize> = shown.iter().map(|&at| pool[at].0).collect();
+    let data = data(&corpus, &items, &which, study.experiment.pool, &places, &panels, pictures);
+    Ok(PoolMap { chart, note, data })
+}
+
+/// Returns the points for the script of the page: names, places, panels, and pictures or texts.
+fn data(
+    corpus: &Corpus,
+    items: &[usize],
+    which: &[usize],
+    side: Side,
+    places: &[(f64, f64)],
+    panels: &[Panel],
+    pictures: bool,
+) -> Value {
+    let all = corpus.dataset().items();
+    let ids: Vec<String> = items.iter().map(|&item| all.get(item).id).collect();
+    let short = |value: f64| (value * 10.0).round() / 10.0;
+    let places: Vec<[f64; 2]> = places.iter().map(|&(x, y)| [short(x), short(y)]).collect();
+    let panels: Vec<Value> =
+        panels.iter().map(|panel| json!({ "name": panel.name, "picks": panel.picks })).collect();
+    let mut data = json!({ "ids": ids, "places": places, "panels": panels });
+    match side {
+        Side::Text => {
+            let text = |(&item, &text): (&usize, &usize)| {
+                let at = text - all.captions_of(item).start;
+                all.get(item).captions.get(at).cloned().unwrap_or_default()
+            };
+            data["texts"] = items.iter().zip(which).map(text).collect::<Vec<_>>().into();
+        }
+        Side::Image if pictures => {
+            if let Some(tiles) = Tiles::of(corpus.dataset(), items) {
+                data["tiles"] = tiles.data();
+            }
+        }
+        Side::Image => {}
+    }
+    data
 }
 
 /// Returns the items that were unpaired in round 0, each with the input of the model: the item

@@ -34,7 +34,7 @@ pub fn write_rehearsal(advice: &Advice, out: &Path, progress: &dyn Progress) -> 
              these dev images. The larger start decides: it is closest to what you have. A rehearsal \
              hides part of what is paired, so its start is smaller than the real one; what it cannot see \
              is how your unpaired items differ from the paired ones.</p>\n";
-    let style = style::variables() + style::CHART + include_str!("report.css") + STYLE;
+    let style = style::variables() + style::CHART + include_str!("assets/report.css") + STYLE;
     put(&out.join("rehearsal.html"), page("Rehearsal", &style, &body).as_bytes())?;
     write_charts(chart.as_slice(), out, progress)
 }
@@ -70,6 +70,7 @@ fn worth_chart(advice: &Advice) -> Intervals {
             name: format!("{}{control}", found.strategy),
             style,
             values: advice.scales.iter().enumerate().filter_map(of_scale).collect(),
+            seeds: Vec::new(),
         });
     }
     rows.retain(|row| !row.values.is_empty());

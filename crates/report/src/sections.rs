@@ -1,6 +1,8 @@
 //! The sections of the page, in the order of a budget owner's questions.
 
+mod compared;
 mod curves;
+mod decision;
 mod evidence;
 mod making;
 mod ranks;
@@ -15,12 +17,10 @@ use nextpair_scenario::{Annotator, Evidence, Splits, Study};
 use super::Options;
 use super::chart::Chart;
 use super::page::escaped;
-use super::{table, words};
+use super::words;
 use crate::Error;
+use crate::memory::Memory;
 use words::{batches, counted};
-
-/// Maximum number of strategies with an answer each.
-const ANSWERS: usize = 5;
 
 /// A page under construction.
 #[derive(Default)]
@@ -28,8 +28,24 @@ pub(super) struct Sections {
     pub(super) html: String,
     /// Suffix of headings for tests other than the first.
     by_test: String,
+    /// Prefix of ids: tells experiments and tests apart.
+    prefix: String,
+    /// The id of the heading of the experiment, of several on the page, with a space after it.
+    within: String,
+    /// The sections so far, for the list of contents.
+    contents: Vec<Entry>,
+    /// Number of experiments on the page: they share its pictures.
+    experiments: usize,
     pub(super) charts: Vec<Chart>,
     pub(super) left_out: Vec<String>,
+}
+
+/// A line of the contents.
+struct Entry {
+    id: String,
+    heading: String,
+    /// Whether it begins an experiment, of several on the page.
+    is_run: bool,
 }
 
 /// The title of the page.
@@ -57,50 +73,66 @@ fn tests_of_all(runs: &[Evidence]) -> Vec<usize> {
 }
 
 impl Sections {
-    /// Adds a section. The heading is plain text.
-    fn section(&mut self, heading: &str, html: &str) {
-        let heading = escaped(&format!("{heading}{}", self.by_test));
+    /// Begins a page about this many experiments.
+    pub(super) fn of(experiments: usize) -> Self {
+        Sections { experiments, ..Sections::default() }
+    }
+
+    /// Adds a section. The id is unique within an experiment; the heading is plain text.
+    fn section(&mut self, id: &str, heading: &str, html: &str) {
+        let id = format!("{}{id}", self.prefix);
+        let heading = format!("{heading}{}", self.by_test);
+        let shown = escaped(&heading);
         // Writing to a string cannot fail.
-        let _ = writeln!(self.html, "<section><h2>{heading}</h2>\n{html}</section>");
+        let _ = writeln!(
+            self.html,
+            "<section id=\"{id}\" aria-labelledby=\"{}{id}-h\"><h2 id=\"{id}-h\">{shown}\
+             <a class=\"anchor\" href=\"#{id}\" aria-label=\"Link to {shown}\">#</a></h2>\n{html}</section>",
+            self.within
+        );
+        self.contents.push(Entry { id, heading, is_run: false });
+    }
+
+    /// Returns an id that is unique on the page.
+    fn id(&self, name: &str) -> String {
+        format!("{}{name}", self.prefix)
+    }
+
+    /// Returns the list of contents.
+    pub(super) fn contents(&self) -> String {
+        let line = |entry: &Entry| {
+            let class = if entry.is_run { " class=\"run\"" } else { "" };
+            format!("<li{class}><a href=\"#{}\">{}</a></li>", entry.id, escaped(&entry.heading))
+        };
+        let lines: String = self.contents.iter().map(line).collect();
+        format!(
+            "<nav class=\"contents\" aria-label=\"Contents\"><details id=\"contents\" open>\
+             <summary>Contents</summary><ol>{lines}</ol></details></nav>\n"
+        )
     }
 
     /// Returns a chart as a figure, and keeps it to be written as a file.
-    fn figure(&mut self, chart: Chart, caption: &str) -> String {
+    fn figure(&mut self, chart: Chart, class: &str, caption: &str) -> String {
         let caption = match caption {
             "" => String::new(),
             caption => format!("<figcaption>{}</figcaption>", escaped(caption)),
         };
-        let html = format!("<figure>{}{caption}</figure>\n", chart.inline());
+        let html = format!(
+            "<figure class=\"plot {class}\" id=\"chart-{}\">{}{caption}</figure>\n",
+            chart.name,
+            chart.inline()
+        );
         self.charts.push(chart);
         html
-    }
-
-    /// Compares several experiments in one table and one pair of charts.
-    pub(super) fn compare(&mut self, runs: &[Evidence]) {
-        if runs.len() < 2 {
-            return;
-        }
-        let note = "Runs differ in more than their seeds, so no interval is given for differences \
-                    between them.";
-        let figures = self.compared_curves(runs, "");
-        let html = format!("<p class=\"note\">{note}</p>{}{figures}", table::comparison(runs));
-        self.section("All experiments", &html);
-        for folds in tests_of_all(runs) {
-            let others = runs.iter().flat_map(|run| &run.other_tests);
-            let runs: Vec<Evidence> =
-                others.filter(|other| other.test.folds == folds).cloned().collect();
-            self.by_other_test(&runs[0], |sections| {
-                let figures = sections.compared_curves(&runs, &test_prefix(&runs[0]));
-                let html = table::comparison(&runs) + &figures;
-                sections.section("All experiments", &html);
-            });
-        }
     }
 
     /// Adds sections by a test other than the first, and names the test in their headings.
     fn by_other_test(&mut self, other: &Evidence, say: impl FnOnce(&mut Self)) {
         self.by_test = format!(", {}", other.test.manner());
+        let before = self.prefix.clone();
+        self.prefix += &test_prefix(other);
         say(self);
+        self.prefix = before;
         self.by_test.clear();
     }
 
@@ -111,14 +143,18 @@ impl Sections {
         studies: &[Study],
         options: &Options,
         number: Option<usize>,
-        progress: &dyn Progress,
+        making: (&Memory, &dyn Progress),
     ) -> Result<(), Error> {
-        if number.is_some() {
-            let _ = writeln!(self.html, "<h2 class=\"run\">{}</h2>", escaped(&evidence.label));
-        }
-        // A number tells files of several experiments apart.
+        // A number tells ids and files of several experiments apart.
         let prefix = number.map_or(String::new(), |at| format!("{}-", at + 1));
-        self.answer(evidence);
+        self.prefix = number.map_or(String::new(), |at| format!("e{}-", at + 1));
+        if number.is_some() {
+            let (id, heading) = (format!("{}experiment", self.prefix), evidence.label.clone());
+            let _ = writeln!(self.html, "<h2 class=\"run\" id=\"{id}\">{}</h2>", escaped(&heading));
+            self.within = format!("{id} ");
+            self.contents.push(Entry { id, heading, is_run: true });
+        }
+        self.decision(evidence);
         self.data(evidence);
         if evidence.arms.iter().all(|arm| arm.r1().is_empty()) {
             self.making(evidence, studies);
@@ -142,67 +178,11 @@ impl Sections {
             });
         }
         self.hard_negatives(evidence, &prefix);
-        self.selection(evidence, studies, options, &prefix, progress);
+        self.selection(evidence, studies, options, &prefix, making);
         self.stop_or_go(evidence);
         self.time(evidence);
         self.making(evidence, studies);
         Ok(())
-    }
-
-    fn answer(&mut self, evidence: &Evidence) {
-        let mut html = String::new();
-        if evidence.synthetic {
-            html += "<p class=\"loud\"><strong>Synthetic data.</strong> Images and captions were \
-                     made up by a program. The numbers show how the method behaves, not what it \
-                     would bring on photographs.</p>\n";
-        }
-        if evidence.arms.iter().all(|arm| arm.r1().is_empty()) {
-            html += "<p class=\"lead\">No round is finished yet.</p>\n";
-        }
-        let answers = words::answer(evidence);
-        if let Some((first, others)) = answers.split_first() {
-            // With many strategies, the table gives each answer.
-            let many = words::in_short(evidence).filter(|_| answers.len() > ANSWERS);
-            let lead = many.as_ref().unwrap_or(first);
-            let _ = writeln!(html, "<p class=\"lead\">{}</p>", escaped(lead));
-            if !others.is_empty() && many.is_none() {
-                let items = others.iter().map(|answer| format!("<li>{}</li>", escaped(answer)));
-                let _ = writeln!(html, "<ul class=\"answers\">{}</ul>", items.collect::<String>());
-            }
-            let note = "R@1 is the percentage of test queries whose right answer comes first, \
-                            for images looking for their captions (text R@1) and for captions \
-                            looking for their image (image R@1). The R@1-sum adds both over all \
-                            rounds; it alone decides which strategy is better. In brackets: 95 % \
-                            simultaneous intervals over seeds, each strategy compared with the same \
-                            seed of the other; in 95 % of experiments all of them hold at once.";
-            let hold_for = escaped(&evidence.hold_for());
-            let _ = writeln!(html, "<p class=\"note\">{note} {hold_for}</p>");
-            if let Some(controls) = words::controls(evidence) {
-                let _ = writeln!(html, "<p class=\"note\">{}</p>", escaped(&controls));
-            }
-        } else if let Some(arm) = evidence.arms.first().filter(|arm| !arm.r1().is_empty()) {
-            let last = arm.r1().last().map_or(0.0, |recalls| recalls.both.mean);
-            let batches = arm.r1().len() - 1;
-            let _ = writeln!(
-                html,
-                "<p class=\"lead\">After {batches} of {} batches {} reached {last:.1} of R@1 (text \
-                 and image added). There is no other strategy to compare it with.</p>",
-                evidence.rounds,
-                escaped(&arm.strategy.to_string())
-            );
-        }
-        let unfinished = words::unfinished(evidence);
-        if !unfinished.is_empty() {
-            let all = escaped(&unfinished.join(" "));
-            let _ = writeln!(html, "<p class=\"loud\"><strong>Not finished.</strong> {all}</p>");
-        }
-        let refused = evidence.refused_in_words();
-        if !refused.is_empty() {
-            let lines: Vec<String> =
-                refused.lines().map(|line| escaped(line).to_string()).collect();
-            let _ = writeln!(html, "<p class=\"note\">{}</p>", lines.join("<br>"));
-        }
-        self.section("The answer", &html);
     }
 
     fn data(&mut self, evidence: &Evidence) {
@@ -284,6 +264,6 @@ impl Sections {
             .chain(&facts[1..])
             .map(|(what, fact)| format!("<div><dt>{what}</dt><dd>{}</dd></div>", escaped(fact)))
             .collect();
-        self.section("What was tried", &format!("<dl class=\"facts\">{facts}</dl>"));
+        self.section("tried", "What was tried", &format!("<dl class=\"facts\">{facts}</dl>"));
     }
 }

@@ -7,7 +7,7 @@ mod recall;
 use std::fmt::Write;
 
 use super::page::escaped;
-use nextpair_scenario::numbers::{grouped, money, signed};
+use nextpair_scenario::numbers::{grouped, signed};
 use nextpair_scenario::{Estimate, Evidence};
 
 use crate::words::{counted, duration, memory, typographic};
@@ -18,6 +18,9 @@ pub(super) use recall::recall;
 
 /// A table with HTML cells.
 pub(super) struct Table {
+    /// Its id on the page, if something refers to it.
+    id: String,
+    label: String,
     html: String,
 }
 
@@ -31,17 +34,30 @@ impl Table {
 
     /// Creates a table with head rows as HTML.
     fn headed(caption: &str, heads: &str) -> Self {
+        let label = if caption.is_empty() { "Table" } else { caption }.to_owned();
         let caption = match caption {
             "" => String::new(),
             caption => format!("<caption><span>{}</span></caption>", escaped(caption)),
         };
-        let html = format!("<div class=\"scroll\"><table>{caption}<thead>{heads}</thead><tbody>");
-        Table { html }
+        let html = format!("<table>{caption}<thead>{heads}</thead><tbody>");
+        Table { id: String::new(), label, html }
+    }
+
+    /// Gives the table an id.
+    pub(super) fn named(mut self, id: &str) -> Self {
+        self.id = format!(" data-table=\"{id}\"");
+        self
     }
 
     /// Adds a row with a plain-text head and HTML cells.
     pub(super) fn row(&mut self, head: &str, cells: &[String]) {
         self.rows(&format!("<th scope=\"row\">{}</th>", escaped(head)), cells);
+    }
+
+    /// Adds a row, and marks it as the chosen one.
+    pub(super) fn marked_row(&mut self, head: &str, cells: &[String], chosen: bool) {
+        let mark = if chosen { " <span class=\"tag good\">recommended</span>" } else { "" };
+        self.rows(&format!("<th scope=\"row\">{}{mark}</th>", escaped(head)), cells);
     }
 
     fn rows(&mut self, head: &str, cells: &[String]) {
@@ -51,8 +67,15 @@ impl Table {
         let _ = writeln!(self.html, "<tr>{head}{cells}</tr>");
     }
 
+    /// Returns the table in a frame that scrolls where it is too wide: with a finger, or with keys once
+    /// it has the focus.
     pub(super) fn finish(self) -> String {
-        self.html + "</tbody></table></div>\n"
+        let Table { id, label, html } = self;
+        format!(
+            "<div class=\"scroll\"{id} role=\"group\" tabindex=\"0\" aria-label=\"{}\">{html}\
+             </tbody></table></div>\n",
+            escaped(&label)
+        )
     }
 }
 
@@ -86,11 +109,13 @@ pub(super) fn hard_negatives(evidence: &Evidence) -> String {
 /// Expected gains of the next batch.
 pub(super) fn forecasts(evidence: &Evidence) -> String {
     let heads = ["Strategy", "R@1 now", "Items", "Expected gain", "Hard", "Cost", "A point costs"];
-    let mut table = Table::new("The next batch; R@1 is text and image added", &heads);
+    let mut table =
+        Table::new("The next batch; R@1 is text and image added", &heads).named("forecasts");
     let known = evidence.arms.iter().filter_map(|arm| Some((arm, arm.forecast.as_ref()?)));
     let most = known.clone().map(|(_, forecast)| forecast.seeds).max().unwrap_or(0);
     for (arm, forecast) in known {
         let (gain, low, high) = (forecast.gain, forecast.low, forecast.high);
+        let money = |amount: f64| escaped(&evidence.money(amount));
         let cost = evidence.price.map(|price| price * forecast.batch as f64);
         let point = match cost {
             None => "–".to_owned(),
@@ -107,7 +132,8 @@ pub(super) fn forecasts(evidence: &Evidence) -> String {
             seeds if seeds == most => String::new(),
             seeds => format!(" ({})", counted(seeds, "seed")),
         };
-        table.row(
+        let chosen = evidence.recommendation.as_ref().map(|found| found.strategy);
+        table.marked_row(
             &format!("{}{seeds}", arm.strategy),
             &[
                 format!("{:.1}", forecast.reached),
@@ -117,6 +143,7 @@ pub(super) fn forecasts(evidence: &Evidence) -> String {
                 cost.map_or("–".to_owned(), money),
                 point,
             ],
+            chosen == Some(arm.strategy),
         );
     }
     table.finish()
@@ -150,14 +177,16 @@ pub(super) fn backtest(evidence: &Evidence) -> String {
 /// Time and memory by phase.
 pub(super) fn time(evidence: &Evidence) -> String {
     let mut table =
-        Table::new("All rounds together", &["Phase", "Time", "Share", "", "Peak of the process"]);
+        Table::new("All rounds together", &["Phase", "Time", "Share", "Peak of the process"]);
     for phase in &evidence.time.phases {
         table.row(
             &phase.name,
             &[
-                duration(phase.seconds),
-                format!("{:.1} %", phase.share),
-                format!("<div class=\"bar\"><i style=\"width:{:.1}%\"></i></div>", phase.share),
+                format!("<data value=\"{}\">{}</data>", phase.seconds, duration(phase.seconds)),
+                format!(
+                    "{0:.1} % <div class=\"bar\"><i style=\"width:{0:.1}%\"></i></div>",
+                    phase.share
+                ),
                 phase.memory.map_or("–".to_owned(), memory),
             ],
         );

@@ -24,6 +24,11 @@ fn report(studies: &[Study], options: &Options) -> (BTreeMap<String, Vec<u8>>, W
 
 /// Asserts that every element is closed in order, except for void elements of HTML.
 fn check_balanced(text: &str) {
+    // Scripts have their own brackets.
+    let scripts: Vec<&str> = text.split("<script").collect();
+    let without =
+        |part: &&str| part.split_once("</script>").map_or("", |(_, rest)| rest).to_owned();
+    let text = scripts[0].to_owned() + &scripts[1..].iter().map(without).collect::<String>();
     let mut open: Vec<&str> = Vec::new();
     for tag in text.split('<').skip(1) {
         let tag = tag.split('>').next().unwrap();
@@ -47,7 +52,9 @@ fn a_report_has_everything_and_needs_nothing() {
     let page = String::from_utf8(files["report.html"].clone()).unwrap();
     for part in [
         "Synthetic data.",
-        "The answer",
+        "What to do",
+        "Buy the next 100 captions",
+        "One measure decides",
         "What was tried",
         "Learning curves",
         "Recall by round",
@@ -58,7 +65,7 @@ fn a_report_has_everything_and_needs_nothing() {
         "Captions saved at equal R@1",
         "Hard negatives by round",
         "Where the picks lie",
-        "Why these items",
+        "What was picked, and why",
         "Left out: ",
         "Stop or go",
         "Time and memory",
@@ -70,9 +77,12 @@ fn a_report_has_everything_and_needs_nothing() {
     check_balanced(&page);
     // The dataset is missing.
     assert_eq!(written.left_out.len(), 2);
-    for outside in ["http:", "https:", "<script", "@import", "url("] {
-        assert!(!page.contains(outside), "{outside}");
+    let text = page.replace("http://www.w3.org/2000/svg", "").replace("url(data:", "");
+    for outside in ["http:", "https:", "<script src", "@import", "url(", "import "] {
+        assert!(!text.contains(outside), "{outside}");
     }
+    // What people wrote is neither markup nor script.
+    assert!(!page.contains("<script>alert") && page.matches("<script>").count() == 1);
     assert!(page.contains("scenes &lt;b&gt;&amp; more&lt;/b&gt;"));
     for name in ["text-r1", "image-r1", "differences", "hard-negatives"] {
         check_balanced(std::str::from_utf8(&files[&format!("{name}.svg")]).unwrap());
@@ -166,7 +176,7 @@ fn a_run_without_rounds_is_reported_as_such() {
     study.rounds.clear();
     let (files, _) = report(&[study], &Options::default());
     let page = String::from_utf8(files["report.html"].clone()).unwrap();
-    assert!(page.contains("No round is finished yet.") && page.contains("0 of 3 seeds finished"));
+    assert!(page.contains("No round is finished yet") && page.contains("0 of 3 seeds finished"));
 }
 
 #[test]
@@ -176,12 +186,12 @@ fn every_test_that_was_asked_for_is_reported() {
     let page = String::from_utf8(files["report.html"].clone()).unwrap();
     for part in [
         "1,000 images at once, which decides, and 5 parts of 200 images, averaged",
-        "<h2>Recall by round</h2>",
-        "<h2>Recall by round, 5 parts of 200 images, averaged</h2>",
-        "<h2>Learning curves, 5 parts of 200 images, averaged</h2>",
-        "<h2>Differences to random, 5 parts of 200 images, averaged</h2>",
-        "<h2>Captions saved at equal R@1, 5 parts of 200 images, averaged</h2>",
-        "<h2>Hard negatives by round</h2>",
+        ">Recall by round<a class=\"anchor\"",
+        ">Recall by round, 5 parts of 200 images, averaged<a class=\"anchor\"",
+        ">Learning curves, 5 parts of 200 images, averaged<a class=\"anchor\"",
+        ">Differences to random, 5 parts of 200 images, averaged<a class=\"anchor\"",
+        ">Captions saved at equal R@1, 5 parts of 200 images, averaged<a class=\"anchor\"",
+        ">Hard negatives by round<a class=\"anchor\"",
     ] {
         assert!(page.contains(part), "{part}");
     }
@@ -203,10 +213,10 @@ fn every_test_that_was_asked_for_is_reported() {
     let options = Options { compare: true, ..Options::default() };
     let (files, _) = report(&[one.study(), other.study()], &options);
     let page = String::from_utf8(files["report.html"].clone()).unwrap();
-    assert!(!page.contains("<h2>All experiments, 5 parts"), "one of them has no such test");
+    assert!(!page.contains(">All experiments, 5 parts"), "one of them has no such test");
     let (files, _) = report(&[one.study(), other.tested_in_parts().study()], &options);
     let page = String::from_utf8(files["report.html"].clone()).unwrap();
-    assert!(page.contains("<h2>All experiments, 5 parts of 200 images, averaged</h2>"));
+    assert!(page.contains(">All experiments, 5 parts of 200 images, averaged<a class=\"anchor\""));
     assert!(files.contains_key("5-folds-compared-text-r1.svg"));
     assert!(files.contains_key("2-5-folds-text-r1.svg"));
     check_balanced(&page);
@@ -235,4 +245,51 @@ fn what_cannot_be_meant_is_refused() {
     let study = Fixture::default().study();
     let price = write(&[study], &options, folder.path(), &()).unwrap_err().to_string();
     assert!(price.contains("price"), "{price}");
+}
+
+#[test]
+fn the_first_screen_decides_with_money() {
+    let study = Fixture::default().two_arms().seeds(&[0, 1, 2, 3]).study();
+    let options = Options { currency: Some("EUR".to_owned()), ..Options::default() };
+    let (files, written) = report(std::slice::from_ref(&study), &options);
+    let page = String::from_utf8(files["report.html"].clone()).unwrap();
+    for part in [
+        "<p class=\"headline\">Buy the next 100 captions with hard-negative.</p>",
+        "<strong>EUR 25</strong><span>100 items at EUR 0.25; a point costs EUR ",
+        "<dt>How sure</dt><dd><strong>Sure</strong>",
+        "hard-negative <span class=\"tag good\">recommended</span>",
+        "<strong>Buy the next 100 captions with hard-negative.</strong> hard-negative: The next 100",
+        "They cost EUR 25, EUR ",
+    ] {
+        assert!(page.contains(part), "{part}");
+    }
+    // The contents name every section by its id.
+    for id in ["decision", "tried", "curves", "recall", "differences", "stop-or-go", "making"] {
+        assert!(page.contains(&format!("<a href=\"#{id}\">")), "{id}");
+        assert_eq!(page.matches(&format!(" id=\"{id}\"")).count(), 1, "{id}");
+    }
+    let json: serde_json::Value = serde_json::from_slice(&files["results.json"]).unwrap();
+    let run = &json["runs"][0];
+    assert_eq!(run["recommendation"]["strategy"], "hard-negative");
+    assert_eq!(run["recommendation"]["reason"], "better");
+    assert_eq!(run["currency"], "EUR");
+    assert_eq!(run["arms"][1]["difference"]["by_seed"].as_array().unwrap().len(), 4);
+    assert_eq!(written.analysis.runs[0].money(2.5), "EUR 2.50");
+    let wrong = Options { currency: Some("a long story".to_owned()), ..Options::default() };
+    let what = write(&[study], &wrong, tempfile::tempdir().unwrap().path(), &()).unwrap_err();
+    assert!(what.to_string().contains("is not a currency"), "{what}");
+}
+
+#[test]
+fn charts_can_be_read_without_scripts() {
+    let (files, _) = report(&[Fixture::default().study()], &Options::default());
+    let page = String::from_utf8(files["report.html"].clone()).unwrap();
+    assert!(
+        page.contains("<title>random, 400 paired items: "),
+        "values are titles of their points"
+    );
+    assert!(page.contains("<title>hard-negative, seed 2: "), "every seed has a dot");
+    assert!(page.contains("<ul class=\"legend\"") && page.contains("<span>core-set</span>"));
+    let file = String::from_utf8(files["r1.svg"].clone()).unwrap();
+    assert!(file.contains(">core-set</text>") && file.contains("the measure that decides"));
 }

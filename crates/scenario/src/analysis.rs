@@ -10,6 +10,7 @@ mod lanes;
 mod new_images;
 mod other_tests;
 mod pooling;
+mod recommendation;
 mod saved;
 mod seeds;
 mod table;
@@ -25,9 +26,10 @@ use crate::{Annotator, Arm, Backtest, Error, Forecast, Splits, Study, World};
 pub(crate) use arm::r1;
 pub use compared::Baseline;
 use compared::Compared;
-pub use difference::{Difference, Reached, Scrutiny};
+pub use difference::{Difference, Reached, Scrutiny, SeedDifference};
 use judge::judge;
 pub(crate) use lanes::Lanes;
+pub use recommendation::{NextBatch, Reason, Recommendation};
 pub use saved::Saved;
 pub use time::{PhaseTime, Time};
 
@@ -80,6 +82,9 @@ pub struct Evidence {
     pub next_batch: usize,
     /// The price of pairing an item.
     pub price: Option<f64>,
+    /// The currency of the price, if it was named.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub currency: Option<String>,
     /// All seeds, finished or not.
     pub seeds: Vec<u64>,
     /// Whether every seed has test images of its own: intervals over seeds then hold for new images too.
@@ -90,6 +95,8 @@ pub struct Evidence {
     /// The strategies that the others are compared with: the mean of all random ones if there are any,
     /// else the first.
     pub baseline: Baseline,
+    /// What to do next. `None` while no round is finished.
+    pub recommendation: Option<Recommendation>,
     /// The evidence of every strategy, in the order of the experiment.
     pub arms: Vec<ArmEvidence>,
     /// Time by phase.
@@ -261,7 +268,7 @@ impl Evidence {
         let dev = lanes.all().flatten().find_map(|round| round.dev);
         let price = price.or_else(|| studies.iter().find_map(|study| study.experiment.price));
         let next_batch = next_batch(first);
-        Ok(Evidence {
+        let mut evidence = Evidence {
             label: pooling::label(studies),
             folders: studies.iter().map(|study| study.folder.path().to_path_buf()).collect(),
             dataset: first.manifest.dataset.clone(),
@@ -282,10 +289,12 @@ impl Evidence {
             rounds: lanes.rounds,
             next_batch,
             price,
+            currency: None,
             seeds: lanes.seeds.clone(),
             splits: first.experiment.splits,
             world: first.experiment.world.clone(),
             baseline,
+            recommendation: None,
             arms: (lanes.arms.iter().enumerate())
                 .map(|(at, arm)| {
                     let difference = differences[at].take();
@@ -294,7 +303,9 @@ impl Evidence {
                 .collect(),
             time: Time::of(studies.iter().flat_map(|study| &study.rounds)),
             other_tests: Vec::new(),
-        })
+        };
+        evidence.recommendation = evidence.recommend();
+        Ok(evidence)
     }
 
     /// Returns the name of a strategy in comparisons: null controls are marked.

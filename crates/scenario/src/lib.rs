@@ -36,8 +36,9 @@ mod world;
 
 pub use about::Subject;
 pub use analysis::{
-    Analysis, ArmEvidence, Baseline, Difference, Evidence, PhaseTime, Reached, RecallAt, Recalls,
-    Refused, Saved, Scrutiny, TestSet, Time, WithoutHit,
+    Analysis, ArmEvidence, Baseline, Difference, Evidence, NextBatch, PhaseTime, Reached, Reason,
+    RecallAt, Recalls, Recommendation, Refused, Saved, Scrutiny, SeedDifference, TestSet, Time,
+    WithoutHit,
 };
 pub use error::Error;
 pub use experiment::{

@@ -20,6 +20,16 @@ pub fn money(amount: f64) -> String {
     if cents == 0.0 { format!("{sign}{whole}") } else { format!("{sign}{whole}.{cents:02.0}") }
 }
 
+/// Formats an amount of money in a currency: EUR 1,234.50, €87, or 87 if none is named.
+pub fn money_in(amount: f64, currency: Option<&str>) -> String {
+    let (sign, plain) = (if amount < 0.0 { "-" } else { "" }, money(amount.abs()));
+    match currency {
+        None => format!("{sign}{plain}"),
+        Some(code) if code.ends_with(char::is_alphanumeric) => format!("{sign}{code} {plain}"),
+        Some(symbol) => format!("{sign}{symbol}{plain}"),
+    }
+}
+
 /// Formats a difference with its interval: +0.5 [-0.4, +1.4], or +0.5 (2 seeds: no interval).
 pub fn signed(estimate: &Estimate) -> String {
     let mean = tenths(estimate.mean);
@@ -91,5 +101,8 @@ mod tests {
             assert_eq!(money(amount), text);
         }
         assert_eq!(money(f64::INFINITY), "-");
+        assert_eq!(money_in(1234.5, Some("EUR")), "EUR 1,234.50");
+        assert_eq!(money_in(-87.0, Some("€")), "-€87");
+        assert_eq!(money_in(0.25, None), "0.25");
     }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::{Result, bail, ensure};
 use nextpair::data::Side;
-use nextpair::data::dataset::TextSource;
+use nextpair::data::dataset::{Dataset, TextSource};
 use nextpair::encode::DatasetEncoders;
 use nextpair::engine::{self as engine, ItemFeatures, Picks, Progress, Settings, StrategyName};
 use nextpair::models::{Pair, Texts};
@@ -125,6 +125,29 @@ impl Modelled {
             queries: self.queries.as_ref(),
         };
         Ok(selection.select(self.budget, progress)?)
+    }
+
+    pub(super) fn dataset(&self) -> &Dataset {
+        self.trained.dataset()
+    }
+
+    /// Returns the caption that stands for a pool item in a pool of texts.
+    pub(super) fn text(&self, index: u32) -> Option<String> {
+        (self.side == Side::Text).then(|| self.caption(self.pool[index as usize]))
+    }
+
+    /// Returns the item and the caption of a pair.
+    pub(super) fn anchor(&self, index: u32) -> Option<(String, String)> {
+        let pair = self.pairs.get(index as usize)?;
+        let id = self.trained.dataset().items().get(pair.item).id;
+        Some((id, self.caption(pair.caption)))
+    }
+
+    fn caption(&self, caption: usize) -> String {
+        let items = self.trained.dataset().items();
+        let owner = items.item_of_caption(caption);
+        let at = caption - items.captions_of(owner).start;
+        items.get(owner).captions.swap_remove(at)
     }
 
     /// Prints the sizes of the selection.

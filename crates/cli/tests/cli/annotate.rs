@@ -1,9 +1,9 @@
 //! The annotation app in a real browser, beside a run that waits for answers, and the flags it
 //! refuses.
 
-mod app;
+pub(crate) mod app;
 mod attacks;
-mod driver;
+pub(crate) mod driver;
 mod encoded;
 mod images;
 mod links;

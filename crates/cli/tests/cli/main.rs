@@ -11,6 +11,7 @@ mod embed;
 mod formats;
 mod not_finite;
 mod outputs;
+mod pages;
 mod quickstart;
 mod refusals;
 mod rehearse;

@@ -142,6 +142,11 @@ const FOLDERS: &[(&str, &str)] = &[
     ("search model", "search {} ds dog"),
     ("search dataset", "search model {} dog"),
     ("select dataset", "select --model model {} --pool-side image --budget 1 --out picks.jsonl"),
+    (
+        "select html_dataset",
+        "select --paired-images world/paired_images.npy --paired-texts world/paired_texts.npy --pool \
+         world/pool.npy --pool-side image --budget 5 --out picks.jsonl --html p.html --html-dataset {}",
+    ),
     ("select model", "select --model {} ds --pool-side image --budget 1 --out picks.jsonl"),
     ("score dataset", "score --model model {} --pool-side image --budget 1 --out x --shard 0/1"),
     ("score model", "score --model {} ds --pool-side image --budget 1 --out x --shard 0/1"),
@@ -162,6 +167,7 @@ const OUTPUTS: &[&str] = &[
     "run out",
     "score out",
     "search html",
+    "select html",
     "select out",
     "train out",
     "vocab out",

@@ -1,7 +1,7 @@
 //! Dots with intervals around zero: differences to the baseline.
 
 use super::axis::Axis;
-use super::{Chart, WIDTH, style};
+use super::{Chart, WIDTH, escaped, number, style};
 use nextpair_scenario::Estimate;
 use nextpair_scenario::numbers::signed;
 
@@ -23,15 +23,22 @@ pub(crate) struct Row {
     pub(crate) name: String,
     pub(crate) style: usize,
     pub(crate) values: Vec<(&'static str, Estimate)>,
+    /// The first value of every seed.
+    pub(crate) seeds: Vec<(u64, f64)>,
+}
+
+impl Row {
+    fn height(&self) -> f64 {
+        24.0 + ROW * (self.values.len() + usize::from(!self.seeds.is_empty())) as f64
+    }
 }
 
 impl Intervals {
     pub(crate) fn draw(&self) -> Chart {
         let mut chart = Chart::new(&self.name, &self.title, &self.description());
-        chart.text(0.0, 14.0, "title", &self.title);
-        chart.text(0.0, 31.0, "note", &self.note);
-        let top = 42.0;
-        let height: f64 = self.rows.iter().map(|row| 24.0 + ROW * row.values.len() as f64).sum();
+        chart.note.clone_from(&self.note);
+        let top = 0.0;
+        let height: f64 = self.rows.iter().map(Row::height).sum();
         let bottom = top + height;
         chart.height = bottom + 22.0;
         let all = self.rows.iter().flat_map(|row| &row.values);
@@ -39,6 +46,7 @@ impl Intervals {
             let (low, high) = estimate.interval().unwrap_or((estimate.mean, estimate.mean));
             [low, high, 0.0]
         });
+        let values = values.chain(self.rows.iter().flat_map(|row| &row.seeds).map(|seed| seed.1));
         let x = Axis::new(values, LEFT, WIDTH - RIGHT).rounded();
         for (value, label) in x.ticks() {
             let at = x.place(value);
@@ -46,7 +54,7 @@ impl Intervals {
             // Keep the line clear of the names.
             let mut y = top;
             for row in &self.rows {
-                let end = y + 24.0 + ROW * row.values.len() as f64;
+                let end = y + row.height();
                 chart.line((at, y + 24.0), (at, end), class);
                 y = end;
             }
@@ -64,7 +72,24 @@ impl Intervals {
                     let class = format!("range l{}", style::colour(row.style));
                     chart.line((x.place(low), at), (x.place(high), at), &class);
                 }
-                chart.marker((x.place(estimate.mean), at), row.style);
+                let told = format!("{}, {label}: {}", row.name, signed(estimate));
+                let attributes = format!(" data-tip=\"{}\"", escaped(&told));
+                chart.told_marker((x.place(estimate.mean), at), row.style, &attributes, &told);
+                y += ROW;
+            }
+            if !row.seeds.is_empty() {
+                let at = y + ROW / 2.0;
+                chart.text(LEFT - 10.0, at + 4.0, "tick end", "seeds");
+                for (seed, value) in &row.seeds {
+                    let told = escaped(&format!("{}, seed {seed}: {value:+.1}", row.name));
+                    chart.push(&format!(
+                        "<circle class=\"seed f{}\" cx=\"{}\" cy=\"{}\" r=\"3\" data-tip=\"{told}\">\
+                         <title>{told}</title></circle>",
+                        style::colour(row.style),
+                        number(x.place(*value)),
+                        number(at)
+                    ));
+                }
                 y += ROW;
             }
         }

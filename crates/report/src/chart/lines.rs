@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::axis::Axis;
-use super::{Chart, WIDTH, number, style, text_width};
+use super::{Chart, WIDE, WIDTH, number, style, text_width};
 use nextpair_scenario::Estimate;
 use nextpair_scenario::numbers::grouped;
 
@@ -19,6 +19,8 @@ pub(crate) struct Lines {
     pub(crate) title: String,
     pub(crate) x_label: String,
     pub(crate) series: Vec<Series>,
+    /// Whether it spans the page.
+    pub(crate) wide: bool,
 }
 
 /// One line.
@@ -38,38 +40,54 @@ pub(crate) struct Point {
 impl Lines {
     pub(crate) fn draw(&self) -> Chart {
         let mut chart = Chart::new(&self.name, &self.title, &self.description());
-        chart.text(0.0, 14.0, "title", &self.title);
-        let names: Vec<_> = self.series.iter().map(|s| (s.name.clone(), s.style)).collect();
-        let top = chart.legend(&names, 32.0) + 4.0;
+        chart.x_label.clone_from(&self.x_label);
+        chart.legend = self.series.iter().map(|s| (s.name.clone(), s.style)).collect();
+        chart.width = if self.wide { WIDE } else { WIDTH };
+        let (width, top) = (chart.width, 8.0);
         let bottom = top + PLOT;
         chart.height = bottom + 38.0;
         let points = || self.series.iter().flat_map(|series| &series.points);
-        // With many bands, no one could tell them apart.
+        // With many bands, no one could tell them apart; the page shows that of the series in focus.
         let few = self.series.len() <= MOST_BANDS;
         let values = self.series.iter().flat_map(|series| {
-            series.points.iter().flat_map(move |Point { y, .. }| {
-                let drawn = interval(y).filter(|_| few || series.style == 0);
-                let (low, high) = drawn.unwrap_or((y.mean, y.mean));
+            series.points.iter().flat_map(|Point { y, .. }| {
+                let (low, high) = interval(y).unwrap_or((y.mean, y.mean));
                 [low, high, y.mean]
             })
         });
         let y = Axis::new(values, bottom, top).rounded();
-        let x = Axis::new(points().map(|point| point.x), LEFT + 14.0, WIDTH - RIGHT - 14.0);
+        let x = Axis::new(points().map(|point| point.x), LEFT + 14.0, width - RIGHT - 14.0);
         for (value, label) in y.ticks() {
             let at = y.place(value);
-            chart.line((LEFT, at), (WIDTH - RIGHT, at), "grid");
+            chart.line((LEFT, at), (width - RIGHT, at), "grid");
             chart.text(LEFT - 6.0, at + 4.0, "tick end", &label);
         }
         self.x_labels(&mut chart, &x, bottom);
-        for series in self.series.iter().filter(|series| few || series.style == 0) {
-            chart.push(&band(series, &x, &y));
+        for (at, series) in self.series.iter().enumerate() {
+            let band = band(series, &x, &y);
+            if band.is_empty() {
+                continue;
+            }
+            let quiet = if few || series.style == 0 { "" } else { " quiet" };
+            let _ = write!(chart.body, "<g class=\"bands{quiet}\" data-series=\"{at}\">{band}</g>");
         }
         // Draw the baseline below the others.
-        for series in &self.series {
+        for (at, series) in self.series.iter().enumerate() {
+            let _ = write!(chart.body, "<g class=\"drawn\" data-series=\"{at}\">");
             let place = |point: &Point| (x.place(point.x), y.place(point.y.mean));
             let places: Vec<(f64, f64)> = series.points.iter().map(place).collect();
             chart.path(&style::line(series.style), &polyline(&places));
-            places.into_iter().for_each(|at| chart.marker(at, series.style));
+            for (point, at) in series.points.iter().zip(places) {
+                let (paid, value) = (grouped(point.x.round() as usize), said(&point.y));
+                let attributes = format!(
+                    " data-x=\"{paid}\" data-v=\"{value}\" data-at=\"{} {}\"",
+                    number(at.0),
+                    number(at.1)
+                );
+                let told = format!("{}, {paid} {}: {value}", series.name, self.x_label);
+                chart.told_marker(at, series.style, &attributes, &told);
+            }
+            chart.push("</g>");
         }
         chart
     }
@@ -91,7 +109,7 @@ impl Lines {
             chart.text(at, bottom + 17.0, "tick middle", &label);
             free = at + half + 8.0;
         }
-        chart.text(WIDTH - RIGHT, bottom + 33.0, "tick end", &self.x_label);
+        chart.text(chart.width - RIGHT, bottom + 33.0, "tick end", &self.x_label);
     }
 
     fn description(&self) -> String {
@@ -107,6 +125,14 @@ impl Lines {
     }
 }
 
+/// Formats a value with its interval.
+fn said(estimate: &Estimate) -> String {
+    match interval(estimate) {
+        Some((low, high)) => format!("{:.1} [{low:.1}, {high:.1}]", estimate.mean),
+        None => format!("{:.1}", estimate.mean),
+    }
+}
+
 fn polyline(places: &[(f64, f64)]) -> String {
     let mut d = String::new();
     for (at, (x, y)) in places.iter().enumerate() {
@@ -115,10 +141,10 @@ fn polyline(places: &[(f64, f64)]) -> String {
     d
 }
 
-/// Returns the interval of a percentage, clamped to its range.
+/// Returns the interval of a percentage, which is never below zero.
 fn interval(percent: &Estimate) -> Option<(f64, f64)> {
     let (low, high) = percent.interval()?;
-    Some((low.max(0.0), high.min(100.0)))
+    Some((low.max(0.0), high))
 }
 
 /// Returns the area of the intervals, if all points have one.

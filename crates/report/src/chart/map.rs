@@ -18,17 +18,21 @@ pub(crate) struct Panel {
     pub(crate) picks: Vec<usize>,
 }
 
-/// Draws all panels on the same points.
-pub(crate) fn map(name: &str, title: &str, points: &[[f64; 2]], panels: &[Panel]) -> Chart {
+/// Draws all panels on the same points. Returns their places within a panel, too.
+pub(crate) fn map(
+    name: &str,
+    title: &str,
+    points: &[[f64; 2]],
+    panels: &[Panel],
+) -> (Chart, Vec<(f64, f64)>) {
     let description = format!(
         "A map of {} pool items, nearby where the model finds them alike; a panel for what each \
          strategy picked.",
         points.len()
     );
     let mut chart = Chart::new(name, title, &description);
-    chart.text(0.0, 14.0, "title", title);
     let places = fitted(points);
-    let top = 26.0;
+    let top = 0.0;
     // Write the pool once and show it in every panel.
     let pool = format!("{name}-pool");
     let _ = write!(chart.body, "<defs><path id=\"{pool}\" d=\"{}\"/></defs>", dots(places.iter()));
@@ -40,7 +44,7 @@ pub(crate) fn map(name: &str, title: &str, points: &[[f64; 2]], panels: &[Panel]
         let (colour, side) = (style::colour(panel.style), number(SIDE));
         let _ = write!(
             chart.body,
-            "<g transform=\"translate({} {})\"><rect class=\"frame\" width=\"{side}\" \
+            "<g class=\"panel\" transform=\"translate({} {})\"><rect class=\"frame\" width=\"{side}\" \
              height=\"{side}\" rx=\"4\"/><use class=\"dots pool\" href=\"#{pool}\"/>\
              <path class=\"dots picks l{colour}\" d=\"{picks}\"/></g>",
             number(x),
@@ -49,7 +53,7 @@ pub(crate) fn map(name: &str, title: &str, points: &[[f64; 2]], panels: &[Panel]
     }
     let rows = panels.len().div_ceil(2) as f64;
     chart.height = top + rows * (SIDE + HEAD) + (rows - 1.0).max(0.0) * GAP + 1.0;
-    chart
+    (chart, places)
 }
 
 /// Shortens a name to fit over a panel.

@@ -35,6 +35,8 @@ pub(crate) const CHART: &str = "
 .chart .long { stroke-dasharray: 10 3 }
 .chart .mixed { stroke-dasharray: 8 3 2 3 }
 .chart .band { fill-opacity: .1; stroke-opacity: .45; stroke-width: .7 }
+.chart .quiet { display: none }
+.chart .seed { fill-opacity: .4; stroke: none }
 .chart .range { stroke-width: 2; stroke-linecap: round }
 .chart .marker { stroke: var(--paper); stroke-width: 1 }
 .chart .dots { fill: none; stroke-linecap: round }

@@ -26,7 +26,9 @@ pub(super) fn styles(evidence: &Evidence) -> Vec<usize> {
 /// A kind of recall: base name of the file, title of the chart, and value.
 type Kind = (&'static str, &'static str, fn(&Recalls) -> Estimate);
 
-const KINDS: [Kind; 2] = [
+/// The first one decides, and is drawn larger.
+const KINDS: [Kind; 3] = [
+    ("r1", "R@1 (%), text and image added: the measure that decides", |recalls| recalls.both),
     ("text-r1", "Text R@1 (%): images find their captions", |recalls| recalls.text),
     ("image-r1", "Image R@1 (%): captions find their image", |recalls| recalls.image),
 ];
@@ -34,12 +36,13 @@ const KINDS: [Kind; 2] = [
 impl Sections {
     pub(super) fn curves(&mut self, evidence: &Evidence, prefix: &str) {
         let mut figures = String::new();
-        for (name, title, of) in KINDS {
+        for (at, (name, title, of)) in KINDS.into_iter().enumerate() {
             let series = evidence.arms.iter().zip(styles(evidence));
             let series =
                 series.map(|(arm, style)| series_of(arm, evidence.name_of(arm), style, of));
             let x_label = paid(std::slice::from_ref(evidence));
-            figures += &self.lines(&format!("{prefix}{name}"), title, x_label, series.collect());
+            let name = format!("{prefix}{name}");
+            figures += &self.lines(&name, title, x_label, series.collect(), class_of(at));
         }
         let note = match evidence.seeds.len() {
             1 => "One seed: no interval.".to_owned(),
@@ -54,13 +57,13 @@ impl Sections {
             "<div class=\"figures\">{figures}</div><p class=\"note\">{}</p>",
             escaped(&note)
         );
-        self.section("Learning curves", &html);
+        self.section("curves", "Learning curves", &html);
     }
 
     /// Draws the curves of all experiments in one pair of charts.
     pub(super) fn compared_curves(&mut self, runs: &[Evidence], prefix: &str) -> String {
         let mut figures = String::new();
-        for (name, title, of) in KINDS {
+        for (at, (name, title, of)) in KINDS.into_iter().enumerate() {
             // A strategy has the same colour in every experiment, and an experiment has its own
             // dashes.
             let (mut all, mut strategies) = (Vec::new(), Vec::new());
@@ -76,20 +79,34 @@ impl Sections {
                     all.push(series_of(arm, name, style, of));
                 }
             }
-            figures += &self.lines(&format!("{prefix}compared-{name}"), title, paid(runs), all);
+            let name = format!("{prefix}compared-{name}");
+            figures += &self.lines(&name, title, paid(runs), all, class_of(at));
         }
         format!("<div class=\"figures\">{figures}</div>")
     }
 
-    fn lines(&mut self, name: &str, title: &str, x_label: &str, series: Vec<Series>) -> String {
+    fn lines(
+        &mut self,
+        name: &str,
+        title: &str,
+        x_label: &str,
+        series: Vec<Series>,
+        class: &str,
+    ) -> String {
         let chart = Lines {
             name: name.to_owned(),
             title: title.to_owned(),
             x_label: x_label.to_owned(),
             series,
+            wide: class == "wide",
         };
-        self.figure(chart.draw(), "")
+        self.figure(chart.draw(), class, "")
     }
+}
+
+/// The first chart spans both columns.
+fn class_of(at: usize) -> &'static str {
+    if at == 0 { "wide" } else { "" }
 }
 
 /// Names the items on the horizontal axis: paired, or paid for if some could not be captioned.

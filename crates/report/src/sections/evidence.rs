@@ -22,14 +22,15 @@ impl Sections {
              differences below compare like with like."
         };
         let html = format!(
-            "{}<details><summary>R@5 and R@10</summary>{}{}</details>\
+            "{}<details id=\"{}\"><summary>R@5 and R@10</summary>{}{}</details>\
              <p class=\"note\">e counts the batches that were bought. R@K-sum adds text and image \
              over all rounds. {compared}</p>",
             table::recall(evidence, 0),
+            self.id("wider"),
             table::recall(evidence, 1),
             table::recall(evidence, 2)
         );
-        self.section("Recall by round", &html);
+        self.section("recall", "Recall by round", &html);
     }
 
     pub(super) fn differences(&mut self, evidence: &Evidence, prefix: &str) {
@@ -42,7 +43,8 @@ impl Sections {
                 if evidence.arms.len() <= MOST_BANDS {
                     values.push(("last", difference.rounds.last()?.both));
                 }
-                Some(Row { name: evidence.compared_name(arm), style, values })
+                let seeds = difference.by_seed.iter().map(|of| (of.seed, of.sum)).collect();
+                Some(Row { name: evidence.compared_name(arm), style, values, seeds })
             })
             .collect();
         if rows.is_empty() {
@@ -51,12 +53,13 @@ impl Sections {
         let chart = Intervals {
             name: format!("{prefix}differences"),
             title: format!("R@1 less that of {}", evidence.baseline),
-            note: "points, text and image added; sum: all rounds, last: after the last batch"
-                .to_owned(),
+            note:
+                "points, text and image added; sum: all rounds, last: after the last batch, seeds: \
+                   the sum of each"
+                    .to_owned(),
             rows,
         };
-        let figure =
-            self.figure(chart.draw(), "").replacen("<figure>", "<figure class=\"alone\">", 1);
+        let figure = self.figure(chart.draw(), "alone", "");
         let html = format!(
             "{}{figure}<p class=\"note\">{} Intervals are those of the largest of all t statistics \
              (Dunnett's comparison with one baseline, for paired seeds). The words follow from the interval of \
@@ -66,7 +69,7 @@ impl Sections {
             table::differences(evidence),
             escaped(&evidence.hold_for())
         );
-        self.section(&format!("Differences to {}", evidence.baseline), &html);
+        self.section("differences", &format!("Differences to {}", evidence.baseline), &html);
     }
 
     pub(super) fn saved(&mut self, evidence: &Evidence) {
@@ -85,7 +88,7 @@ impl Sections {
             table::saved(evidence, table::SavedAt::LogRank),
             escaped(&evidence.baseline.to_string())
         );
-        self.section("Captions saved at equal R@1", &html);
+        self.section("saved", "Captions saved at equal R@1", &html);
     }
 
     pub(super) fn hard_negatives(&mut self, evidence: &Evidence, prefix: &str) {
@@ -107,10 +110,11 @@ impl Sections {
             title: "Hard negatives in the pool (%)".to_owned(),
             x_label: "batches bought".to_owned(),
             series,
+            wide: false,
         };
         // A chart needs more than one point.
         let figure = if chart.series.iter().any(|series| series.points.len() > 1) {
-            self.figure(chart.draw(), "")
+            self.figure(chart.draw(), "", "")
         } else {
             String::new()
         };
@@ -122,26 +126,29 @@ impl Sections {
             table::hard_negatives(evidence),
             escaped(&words::without_hit(evidence))
         );
-        self.section("Hard negatives by round", &html);
+        self.section("hard-negatives", "Hard negatives by round", &html);
     }
 
     pub(super) fn stop_or_go(&mut self, evidence: &Evidence) {
         let mut html = String::new();
-        let known = evidence.arms.iter().filter_map(|arm| Some((arm, arm.forecast.as_ref()?)));
-        // Continue with the strategy that is ahead.
-        let Some((arm, forecast)) =
-            known.max_by(|one, other| one.1.reached.total_cmp(&other.1.reached))
+        // Continue with what the first screen recommends, by the same measure.
+        let chosen = evidence.recommendation.as_ref();
+        let chosen = chosen.and_then(|found| evidence.arm(&found.strategy));
+        let Some((arm, forecast)) = chosen.and_then(|arm| Some((arm, arm.forecast.as_ref()?)))
         else {
             let why =
                 "No batch was bought yet, or nothing is left to buy: there is nothing to go by.";
-            self.section("Stop or go", &format!("<p>{why}</p>"));
+            self.section("stop-or-go", "Stop or go", &format!("<p>{why}</p>"));
             return;
         };
         let _ = writeln!(
             html,
-            "<p>{}: {}</p>{}",
+            "<p><strong>{}</strong> {}: {}</p>{}",
+            escaped(&evidence.headline()),
             escaped(&arm.strategy.to_string()),
-            escaped(&typographic(&forecast.sentence(evidence.price))),
+            escaped(&typographic(
+                &forecast.sentence_in(evidence.price, evidence.currency.as_deref())
+            )),
             table::forecasts(evidence)
         );
         let tests = evidence.arms.iter().flat_map(|arm| &arm.backtest);
@@ -150,17 +157,19 @@ impl Sections {
         if all > 0 {
             let _ = writeln!(
                 html,
-                "<details><summary>Would it have been right? {held} of {all} batches came within \
+                "<details id=\"{}\"><summary>Would it have been right? {held} of {all} batches came within \
                  the interval</summary>{}</details>",
+                self.id("backtest"),
                 table::backtest(evidence)
             );
         }
-        html += "<p class=\"note\">The gain of a batch is modelled as proportional to the logarithm \
+        html += "<p class=\"note\">Stop or go follows the strategy that the first screen recommends, by the \
+                 same measure: R@1, text and image added. The gain of a batch is modelled as proportional to the logarithm \
                  of the growth of the paired set, fitted to all batches so far. Where Hard has a \
                  share, the gain per growth goes by the share of hard negatives too: a constant, \
                  and another times the share. That takes at least four batches whose shares \
                  differ, and more gain for more hard negatives. Intervals are predictions of one \
                  further batch of one seed, never narrower than the noise of the test set.</p>";
-        self.section("Stop or go", &html);
+        self.section("stop-or-go", "Stop or go", &html);
     }
 }

@@ -31,12 +31,12 @@ impl Sections {
             duration(evidence.time.seconds),
             escaped(&selecting)
         );
-        self.section("Time and memory", &html);
+        self.section("time", "Time and memory", &html);
     }
 
     pub(super) fn making(&mut self, evidence: &Evidence, studies: &[Study]) {
         let mut html = String::new();
-        for study in studies {
+        for (at, study) in studies.iter().enumerate() {
             let machine = &study.manifest.machine;
             let facts = [
                 ("Experiment", study.folder.path().display().to_string()),
@@ -60,8 +60,9 @@ impl Sections {
             // Writing to a string cannot fail.
             let _ = writeln!(
                 html,
-                "<dl class=\"facts\">{facts}</dl><details><summary>experiment.toml</summary>\
+                "<dl class=\"facts\">{facts}</dl><details id=\"{}\"><summary>experiment.toml</summary>\
                  <pre>{}</pre></details>",
+                self.id(&format!("settings-{at}")),
                 escaped(&toml)
             );
         }
@@ -75,7 +76,7 @@ impl Sections {
              results.csv, every chart in a .svg and a .png file beside it.</p>",
             escaped(&folders.join(" "))
         );
-        self.section("How it was made", &html);
+        self.section("making", "How it was made", &html);
     }
 }
 

@@ -12,14 +12,15 @@ impl Sections {
             return;
         }
         let html = format!(
-            "{}<details><summary>By round</summary>{}</details><p class=\"note\">The mean log rank is the \
+            "{}<details id=\"{}\"><summary>By round</summary>{}</details><p class=\"note\">The mean log rank is the \
              mean natural logarithm of the rank of the right answer, 0 if it always comes first; the \
              mean reciprocal rank is the mean of 1 / rank, 1 if it always does. Both tell of queries whose \
-             rank moved without reaching the first place.</p>",
+             rank moved without reaching the first place; they are a second opinion, and R@1 decides.</p>",
             table::ranks(evidence),
+            self.id("ranks-by-round"),
             table::ranks_by_round(evidence)
         );
-        self.section("Ranks after the last batch", &html);
+        self.section("ranks", "Ranks after the last batch", &html);
     }
 
     pub(super) fn worth(&mut self, evidence: &Evidence) {
@@ -38,6 +39,6 @@ impl Sections {
             table::worth(evidence),
             escaped(&evidence.hold_for())
         );
-        self.section("What a chosen caption is worth", &html);
+        self.section("worth", "What a chosen caption is worth", &html);
     }
 }

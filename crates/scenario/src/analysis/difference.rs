@@ -23,6 +23,8 @@ pub struct Difference {
     pub sum: Estimate,
     /// More about the difference of the R@1-sum.
     pub by_sum: Scrutiny,
+    /// The difference of every seed, in ascending order of the seeds.
+    pub by_seed: Vec<SeedDifference>,
     /// Difference of the R@5-sum.
     pub r5_sum: Estimate,
     /// Difference of the R@10-sum.
@@ -54,6 +56,28 @@ pub struct Scrutiny {
     /// Number of seeds that would tell this difference from chance four times in five, if it is not
     /// clear yet.
     pub seeds_needed: Option<usize>,
+}
+
+/// The difference of one seed.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct SeedDifference {
+    /// The seed.
+    pub seed: u64,
+    /// Difference of the R@1-sum.
+    pub sum: f64,
+    /// Difference of R@1 (text plus image) after the last round.
+    pub last: f64,
+}
+
+impl SeedDifference {
+    fn of(seed: &Compared) -> Self {
+        let last = |lane: &[Score]| lane.last().map_or(0.0, Score::r1);
+        SeedDifference {
+            seed: seed.seed,
+            sum: sum(&seed.own, 1) - sum(&seed.baseline, 1),
+            last: last(&seed.own) - last(&seed.baseline),
+        }
+    }
 }
 
 /// Means of R@1, text plus image.
@@ -110,6 +134,7 @@ impl Group<'_> {
             rounds: recalls[at].clone(),
             sum: sums[0][at],
             by_sum: by_sum[at],
+            by_seed: self.arms[at].iter().map(SeedDifference::of).collect(),
             r5_sum: sums[1][at],
             r10_sum: sums[2][at],
             log_rank: log_rank[at].clone(),

@@ -3,11 +3,17 @@
 use std::fmt;
 
 use super::{Forecast, Spread};
-use crate::numbers::money;
+use crate::numbers::money_in;
 
 impl Forecast {
     /// Describes the expected gain, and its cost at a price per item.
     pub fn sentence(&self, price: Option<f64>) -> String {
+        self.sentence_in(price, None)
+    }
+
+    /// Like [`sentence`](Self::sentence), with the currency of the price.
+    pub fn sentence_in(&self, price: Option<f64>, currency: Option<&str>) -> String {
+        let money = |amount: f64| money_in(amount, currency);
         let (batch, gain, low, high) = (self.batch, self.gain, self.low, self.high);
         let hard = self.hard_negatives.map_or(String::new(), |share| {
             format!(", when about {:.0} % of the pool is hard", 100.0 * share)

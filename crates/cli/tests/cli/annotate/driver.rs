@@ -31,6 +31,7 @@ pub mod key {
     pub const CONTROL: char = '\u{e009}';
     pub const ALT: char = '\u{e00a}';
     pub const ESCAPE: char = '\u{e00c}';
+    pub const END: char = '\u{e010}';
     pub const ARROW_RIGHT: char = '\u{e014}';
     pub const ARROW_DOWN: char = '\u{e015}';
 }

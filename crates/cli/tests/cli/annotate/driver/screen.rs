@@ -61,6 +61,17 @@ impl Browser {
         self.devtools("Emulation.setDeviceMetricsOverride", metrics);
     }
 
+    /// Runs no scripts of pages from now on.
+    pub fn without_scripts(&self) {
+        self.devtools("Emulation.setScriptExecutionDisabled", json!({ "value": true }));
+    }
+
+    /// Prints the page.
+    pub fn pdf(&self) -> Vec<u8> {
+        let printed = self.devtools("Page.printToPDF", json!({ "printBackground": true }));
+        BASE64_STANDARD.decode(printed["data"].as_str().unwrap()).unwrap()
+    }
+
     fn devtools(&self, command: &str, parameters: Value) -> Value {
         self.post("/goog/cdp/execute", json!({ "cmd": command, "params": parameters }))
     }

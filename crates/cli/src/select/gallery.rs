@@ -1,0 +1,163 @@
+//! `nextpair select --html PAGE`: the picks as a gallery.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use nextpair::data::dataset::{Dataset, Items};
+use nextpair::data::{AtomicFile, Side};
+use nextpair::engine::{Pick, Picks, StrategyName};
+use nextpair::report::{PickedBatch, ShownPick, ShownReason, gallery_page};
+
+use crate::numbers::grouped;
+use crate::selection::Selection;
+
+/// The most pictures of picks and anchors on the page.
+const PICTURES: usize = 1000;
+
+/// The flags of the page.
+#[derive(clap::Args)]
+pub(crate) struct GalleryArgs {
+    /// Write the picks as a page too: their images, the captions they would be confused with, filters
+    #[arg(long, value_name = "PAGE")]
+    html: Option<PathBuf>,
+    /// --html with embeddings: the dataset that has the images and captions, by --ids and --paired-ids
+    #[arg(long, value_name = "DIR", requires = "html", conflicts_with = "model")]
+    html_dataset: Option<PathBuf>,
+}
+
+/// A page that can be written once the picks are known.
+pub(crate) struct GalleryPage<'a> {
+    path: &'a Path,
+    dataset: Option<Dataset>,
+}
+
+impl GalleryArgs {
+    /// Checks the page before the work begins.
+    pub(crate) fn open(&self) -> Result<Option<GalleryPage<'_>>> {
+        let Some(path) = self.html.as_deref() else { return Ok(None) };
+        let ending = path.extension().and_then(|ending| ending.to_str());
+        ensure!(
+            matches!(ending, Some("html" | "htm")),
+            "--html {}: a page ends in .html",
+            path.display()
+        );
+        AtomicFile::check(path)?;
+        let dataset = self.html_dataset.as_deref().map(Dataset::open).transpose()?;
+        Ok(Some(GalleryPage { path, dataset }))
+    }
+}
+
+impl GalleryPage<'_> {
+    /// Writes the page of picks.
+    pub(crate) fn write(&self, selection: &Selection, side: Side, picks: &Picks) -> Result<()> {
+        let dataset = self.dataset.as_ref().or_else(|| selection.dataset());
+        let names = Names::of(selection, picks, dataset.map(Dataset::items), side);
+        let batch = PickedBatch {
+            strategy: selection.strategy().to_string(),
+            said: said(selection.strategy(), side, picks),
+            batch: 1,
+            seed: None,
+            total: picks.picks.len(),
+            picks: picks.picks.iter().map(|pick| names.pick(pick)).collect(),
+        };
+        let title = format!(
+            "{} of {} picked by {}",
+            grouped(picks.picks.len()),
+            grouped(picks.pool),
+            selection.strategy()
+        );
+        let html = gallery_page(&title, batch, dataset, PICTURES);
+        AtomicFile::write_whole(self.path, html.as_bytes())
+            .with_context(|| self.path.display().to_string())?;
+        say!("page        {}", self.path.display());
+        Ok(())
+    }
+}
+
+/// Says what the bars of a gallery mean.
+fn said(strategy: StrategyName, side: Side, picks: &Picks) -> String {
+    let (half, other) = side.own_and_other("image", "caption");
+    if picks.picks.iter().all(|pick| pick.why.is_empty()) {
+        return String::new();
+    }
+    match strategy {
+        StrategyName::HardNegative => format!(
+            "Each {half} is more similar to the {other}s under it than their rivals among the pairs are: the \
+             model would confuse it with them. Bars are similarities, marks are thresholds."
+        ),
+        _ => format!(
+            "Under each {half} are the {other}s that the model would confuse it with. Bars are similarities, \
+             marks are thresholds."
+        ),
+    }
+}
+
+/// Names and captions of picks and anchors.
+struct Names<'a> {
+    selection: &'a Selection,
+    side: Side,
+    items: Option<&'a Items>,
+    /// Items of the dataset by their ids.
+    places: HashMap<String, usize>,
+}
+
+impl<'a> Names<'a> {
+    fn of(selection: &'a Selection, picks: &Picks, items: Option<&'a Items>, side: Side) -> Self {
+        let anchors = picks.picks.iter().flat_map(|pick| &pick.why).map(|why| why.anchor);
+        let anchors = anchors.map(|anchor| item_of(&selection.anchor_id(anchor)).0.to_owned());
+        let own = picks.picks.iter().map(|pick| selection.id(pick.index));
+        let ids: Vec<String> = own.chain(anchors).collect();
+        let places = items.map_or_else(HashMap::new, |items| {
+            let found = items.find(ids.iter().map(String::as_str)).into_iter();
+            found.map(|(id, place)| (id.to_owned(), place)).collect()
+        });
+        Names { selection, side, items, places }
+    }
+
+    fn pick(&self, pick: &Pick) -> ShownPick {
+        let id = self.selection.id(pick.index);
+        let reason = |why: &nextpair::engine::Reason| {
+            let name = self.selection.anchor_id(why.anchor);
+            let (item, number) = item_of(&name);
+            let known = self.selection.anchor(why.anchor);
+            let (id, caption) = known.unwrap_or_else(|| {
+                let caption = self.caption(item, number).unwrap_or_else(|| name.clone());
+                (item.to_owned(), caption)
+            });
+            ShownReason { id, caption, similarity: why.similarity, threshold: why.threshold }
+        };
+        let text = match self.side {
+            Side::Image => None,
+            Side::Text => {
+                let known = self.selection.text(pick.index).or_else(|| self.caption(&id, 0));
+                Some(known.unwrap_or_else(|| id.clone()))
+            }
+        };
+        let why = pick.why.iter().map(reason).collect();
+        ShownPick { id, score: pick.score, hits: pick.hits, text, why }
+    }
+
+    fn caption(&self, id: &str, number: usize) -> Option<String> {
+        let item = self.items?.get(*self.places.get(id)?);
+        item.captions.get(number).or_else(|| item.captions.first()).cloned()
+    }
+}
+
+/// Returns the item of an anchor and the number of its caption: `dog.jpg#2` is the third one of `dog.jpg`.
+fn item_of(name: &str) -> (&str, usize) {
+    let parts = name.rsplit_once('#').and_then(|(id, number)| Some((id, number.parse().ok()?)));
+    parts.unwrap_or((name, 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn anchors_name_an_item_and_a_caption() {
+        assert_eq!(item_of("dog.jpg#2"), ("dog.jpg", 2));
+        assert_eq!(item_of("dog.jpg"), ("dog.jpg", 0));
+        assert_eq!(item_of("a#b"), ("a#b", 0));
+    }
+}

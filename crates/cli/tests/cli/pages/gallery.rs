@@ -1,0 +1,104 @@
+//! `select --html`: picks as a gallery.
+
+use serde_json::{Value, json};
+
+use super::{look_at, open, page, succeeds, texts};
+use crate::annotate::app::picture;
+use crate::annotate::driver::key;
+use crate::world::{World, json_lines};
+
+const SELECT: &str = "--pool-side image --budget 30 --out picks.jsonl";
+
+#[test]
+fn picks_are_a_gallery() {
+    let folder = tempfile::tempdir().unwrap();
+    succeeds(folder.path(), "import scenes ds --images 160");
+    succeeds(
+        folder.path(),
+        "train ds --model vse++ --dim 8 --word-dim 8 --epochs 2 --batch 16 --share 0.4 --out model",
+    );
+    let said =
+        succeeds(folder.path(), &format!("select --model model ds {SELECT} --html picks.html"));
+    assert!(said.contains("page        picks.html"), "{said}");
+    let browser = open(&page(&folder, "picks.html"));
+    browser.desktop();
+    let picks = std::fs::read_to_string(page(&folder, "picks.jsonl")).unwrap();
+    let ids: Vec<String> = picks
+        .lines()
+        .map(|line| {
+            serde_json::from_str::<serde_json::Value>(line).unwrap()["id"]
+                .as_str()
+                .unwrap()
+                .to_owned()
+        })
+        .collect();
+    let shown = || -> Vec<String> {
+        let names = texts(&browser, ".gallery .pick .name");
+        names.iter().map(|name| name.split(' ').nth(1).unwrap().to_owned()).collect()
+    };
+    assert_eq!(shown(), ids[..24], "the first page");
+    let loaded = "return [...document.querySelectorAll('.gallery img')].every((i) => i.complete && i.naturalWidth > 0)";
+    browser.until("the images are there", || (browser.script(loaded) == json!(true)).then_some(()));
+    assert!(browser.all(".gallery .pick > .frame img").len() == 24);
+    let reasons = json_lines(&picks).into_iter().take(24);
+    let reasons = reasons.map(|pick| pick["why"].as_array().unwrap().len().min(3)).sum::<usize>();
+    assert!(reasons > 0, "some would be confused with something");
+    assert_eq!(browser.all(".gallery .reasons .bar").len(), reasons);
+    look_at(&browser, "gallery");
+
+    browser.find("#gallery-after").click();
+    assert_eq!(shown(), ids[24..]);
+    browser.find("#gallery-before").click();
+
+    // A caption leads to all picks that would be confused with it.
+    let caption = browser.find(".gallery .reasons .said");
+    let words = caption.text();
+    caption.click();
+    let left = shown();
+    assert!(!left.is_empty() && left.len() < ids.len() && left.contains(&ids[0]), "{left:?}");
+    assert!(texts(&browser, ".gallery .pick").iter().all(|pick| pick.contains(&words)));
+    browser.script("document.querySelector('#gallery-anchor').select()");
+    browser.keys([key::BACKSPACE]);
+    assert_eq!(shown().len(), 24);
+
+    // Scores, by the keys of the slider.
+    browser.script("document.querySelector('#gallery-least').focus()");
+    browser.keys([key::END]);
+    assert_eq!(shown(), ids[..1], "the largest score");
+    browser.find("#gallery-copy").click();
+    browser.until_text("#gallery-copy", "Copied 1 ids");
+    browser.screenshot(&picture("gallery-filtered"));
+    assert_eq!(browser.console(), []);
+}
+
+#[test]
+fn picks_of_embeddings_find_their_images_by_their_ids() {
+    let world = World::small();
+    succeeds(&world.path(""), "import scenes ds --images 80");
+    let ids = |from: usize, count: usize| -> String {
+        (from..from + count).map(|at| format!("scene-{at:06}\n")).collect()
+    };
+    world.write("ids.txt", ids(1, world.pool.len()).as_bytes());
+    world.write("pairs.txt", ids(45, world.images.len()).as_bytes());
+    world.select("--ids ids.txt --paired-ids pairs.txt --html p.html --html-dataset ds");
+    let html = String::from_utf8(world.read("p.html")).unwrap();
+    let dataset = String::from_utf8(world.read("ds/items.jsonl")).unwrap();
+    let first: Value = serde_json::from_str(dataset.lines().nth(45).unwrap()).unwrap();
+    assert!(html.contains("data:image/jpeg;base64,") && html.contains("made up by a program"));
+    let captions = first["captions"].as_array().unwrap();
+    assert!(!captions.is_empty() && html.contains("<p class=\"said\">"));
+
+    world.select("--html p.html");
+    let html = String::from_utf8(world.read("p.html")).unwrap();
+    assert!(html.contains("there are no images and captions to show, only names"));
+    for (flags, expected) in [
+        ("--html p.txt", "a page ends in .html"),
+        ("--html no/such/p.html", "no/such"),
+        ("--html-dataset ds", "--html"),
+        ("--html p.html --html-dataset out", "not a dataset"),
+    ] {
+        let run = world.ask("select", flags);
+        assert_eq!(run.code, Some(2), "{flags}");
+        assert!(run.stderr.contains(expected), "{flags}: {}", run.stderr);
+    }
+}

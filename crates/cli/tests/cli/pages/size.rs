@@ -1,0 +1,89 @@
+//! The page of a large experiment is small enough to mail, and opens at once.
+
+use std::fs;
+
+use image::RgbImage;
+use nextpair::data::queue;
+use nextpair::engine::Draws;
+use nextpair::report::{Options, PICTURES, write};
+use nextpair::scenario::{Round, Study};
+use serde_json::json;
+
+use super::{look_at, open, succeeds};
+use crate::scenario::files_below;
+
+const SEEDS: u64 = 20;
+const ROUNDS: usize = 4;
+const IMAGES: usize = 900;
+
+#[test]
+fn a_large_report_is_small_and_opens_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    succeeds(folder.path(), &format!("import scenes ds --images {IMAGES}"));
+    let text = "dataset = \"ds\"\ninitial = 0.1\nbudget = 100\nrounds = 1\nprice = 0.5\nseeds = [0]\n\
+                strategies = [\"random\", \"hard-negative\", \"coverage\", \"core-set\", \"hybrid\"]\n\n\
+                [model]\narchitecture = \"vse\"\ndim = 8\nword_dim = 8\n\n\
+                [training]\nepochs = 1\nbatch = 32\nvalidate_last = 0\n";
+    fs::write(path("e.toml"), text).unwrap();
+    succeeds(folder.path(), "run e.toml --out run");
+    // Pictures that are as hard to compress as pictures can be.
+    let mut draws = Draws::new(1);
+    for path in files_below(&path("ds/images")) {
+        let noise: Vec<u8> = (0..240 * 180 * 3).map(|_| draws.below(256) as u8).collect();
+        RgbImage::from_raw(240, 180, noise).unwrap().save(path).unwrap();
+    }
+    let study = enlarged(Study::open(&path("run")).unwrap(), &mut draws);
+    let options = Options { dataset: Some(path("ds")), ..Options::default() };
+    let written = write(&[study], &options, &path("page"), &()).unwrap();
+    assert!(written.left_out.is_empty(), "{:?}", written.left_out);
+    let page = fs::read_to_string(&written.page).unwrap();
+    assert!(page.len() < 8_000_000, "{}", page.len());
+
+    let browser = open(&written.page);
+    let took = "const [one] = performance.getEntriesByType('navigation'); return one.loadEventEnd";
+    let took = browser
+        .until("the page is loaded", || browser.script(took).as_f64().filter(|ms| *ms > 0.0));
+    assert!(took < 2000.0, "{took} ms");
+    let batches = "const [strategies, batches, seeds] = document.querySelectorAll('.gallery select'); \
+                   return [strategies.length, batches.length, seeds.length]";
+    assert_eq!(browser.script(batches), json!([5, ROUNDS, SEEDS]));
+    let pictures = "return Object.keys(JSON.parse(document.querySelector('.gallery script').textContent).pictures).length";
+    let pictures = browser.script(pictures).as_u64().unwrap() as usize;
+    assert!((PICTURES / 4..=PICTURES).contains(&pictures), "{pictures}");
+    look_at(&browser, "report-large");
+}
+
+/// Makes an experiment of many seeds and rounds of one that has one of each.
+fn enlarged(mut study: Study, draws: &mut Draws) -> Study {
+    let (first, start) = (study.rounds.clone(), study.rounds[0].paired);
+    study.experiment.seeds = (0..SEEDS).collect();
+    study.experiment.rounds = ROUNDS;
+    study.rounds.clear();
+    for seed in 0..SEEDS {
+        for round in &first {
+            let rounds = if round.round == 0 { 0..=0 } else { 1..=ROUNDS };
+            for number in rounds {
+                let mut made = Round { seed, round: number, ranks: None, ..round.clone() };
+                made.paired = start + 100 * number;
+                for test in &mut made.test {
+                    test.text.r1 = 20.0 + 2.0 * number as f64 + draws.normal();
+                    test.image.r1 = 15.0 + 2.0 * number as f64 + draws.normal();
+                }
+                if let Some(strategy) = &made.strategy {
+                    let from = study.folder.picks(0, strategy, 1);
+                    let to = study.folder.picks(seed, strategy, number);
+                    fs::create_dir_all(to.parent().unwrap()).unwrap();
+                    let mut tasks = queue::read(&from).unwrap();
+                    for (at, task) in tasks.iter_mut().enumerate() {
+                        let item = (7 * at + 131 * number + 17 * seed as usize) % IMAGES;
+                        task.id = format!("scene-{item:06}");
+                    }
+                    queue::write(&to, &tasks).unwrap();
+                }
+                study.rounds.push(made);
+            }
+        }
+    }
+    study
+}
