@@ -290,7 +290,8 @@ function submit(force, accepted = false) {
     return;
   }
   working(async () => {
-    if (await wantsSecondLook(about.item, said)) return;
+    // Who accepts has looked: the hints stand below the suggestion.
+    if (!accepted && (await wantsSecondLook(about.item, said))) return;
     if (review) await revise(about, said);
     else await answer(task, said, accepted);
   });

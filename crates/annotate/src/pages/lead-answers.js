@@ -3,6 +3,7 @@
 import { freshKey, request, serverNow } from "./api.js";
 import { $, ago, el, exactly, matchChildren, setText } from "./dom.js";
 import { act, announce } from "./lead-actions.js";
+import { editImage, prepareImages } from "./lead-image.js";
 
 /** Answers that are fetched at a time, and the most that are kept up to date. */
 const PAGE = 25;
@@ -132,12 +133,13 @@ function update(row, answer) {
   setText(note, answer.note === null ? "" : `Note: ${answer.note}`);
   note.hidden = answer.note === null;
   const fixed = answer.state !== "stands" || answer.round !== open;
-  row.querySelector(".edit").hidden = fixed || pool === "text";
+  row.querySelector(".edit").hidden = fixed;
   row.querySelector(".return").hidden = fixed;
 }
 
 /** Turns a row into boxes. While they are there the polls leave the row in its place. */
 function edit(row) {
+  if (pool === "text") return editImage(row.answer);
   if (row.querySelector(".editor")) return row.querySelector("textarea").focus();
   const { answer } = row;
   const said = row.querySelector(".said");
@@ -242,8 +244,9 @@ export async function showHistory(item) {
 }
 
 /** Wires filter, paging and the dialog. */
-export function prepareAnswers(poolSide) {
-  pool = poolSide;
+export function prepareAnswers(me) {
+  pool = me.pool;
+  if (pool === "text") prepareImages(me.uploads, refreshAnswers);
   $("answers-person").addEventListener("change", () => {
     wanted = PAGE;
     act(refreshAnswers);

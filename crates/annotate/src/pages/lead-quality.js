@@ -46,17 +46,29 @@ function update(row, numbers) {
   row.querySelector("[data-cell=alerts]").classList.toggle("warn", numbers.alerts > 0);
 }
 
+/** One entry for an answer, with all that is odd about it. */
+function byAnswer(alerts) {
+  const answers = new Map();
+  for (const alert of alerts) {
+    const known = answers.get(alert.answer);
+    if (known) known.odd.push(alert);
+    else answers.set(alert.answer, { ...alert, odd: [alert] });
+  }
+  return [...answers.values()];
+}
+
 function showAlerts() {
-  const { alerts, total } = last;
+  const { total } = last;
+  const alerts = byAnswer(last.alerts);
   const shown = all ? alerts : alerts.slice(0, FEW);
   matchChildren($("alert-rows"), shown, {
-    key: ({ answer, kind }) => `${answer} ${kind}`,
+    key: ({ answer, odd }) => `${answer} ${odd.length}`,
     create: createAlert,
     update: (row) => (row.querySelector(".return").hidden = !open),
   });
   $("alerts-none").hidden = total > 0;
   $("alerts-more").hidden = shown.length === alerts.length;
-  setText($("alerts-more"), `All ${alerts.length}`);
+  setText($("alerts-more"), `Show all ${alerts.length}`);
   setText($("alerts-count"), total === 0 ? "none" : String(total));
   $("alerts-count").dataset.state = total === 0 ? "done" : "returned";
 }
@@ -64,7 +76,7 @@ function showAlerts() {
 function createAlert(alert) {
   const row = el(
     "li",
-    { class: "given", "data-alert": alert.kind, "data-answer": alert.answer },
+    { class: "given", "data-answer": alert.answer },
     alert.image
       ? el("img", { src: alert.image, alt: "", loading: "lazy" })
       : el("div", { class: "no-thumb", hidden: true }),
@@ -76,9 +88,11 @@ function createAlert(alert) {
       el(
         "p",
         { class: "about" },
-        el("span", { class: "badge", "data-state": "returned" }, KINDS[alert.kind]),
         el("strong", { dir: "auto" }, alert.person.name),
-        el("span", { class: "reason-shown", dir: "auto" }, alert.message),
+        ...alert.odd.flatMap(({ kind, message }) => [
+          el("span", { class: "badge", "data-state": "returned" }, KINDS[kind]),
+          el("span", { dir: "auto" }, message),
+        ]),
       ),
     ),
     el(
@@ -98,8 +112,8 @@ function createAlert(alert) {
 
 async function dismiss({ answer }) {
   if (!(await act(() => request("POST", `/api/answers/${answer}/dismiss`)))) return;
-  last.alerts = last.alerts.filter((alert) => alert.answer !== answer);
-  last.total = Math.max(last.alerts.length, last.total - 1);
+  const left = last.alerts.filter((alert) => alert.answer !== answer);
+  last = { alerts: left, total: last.total - (last.alerts.length - left.length) };
   showAlerts();
   announce("Dismissed.");
 }

@@ -119,7 +119,7 @@ function listen() {
   prepareDialogs();
   prepareOverview(refresh);
   preparePeople(refresh);
-  prepareAnswers(me.pool);
+  prepareAnswers(me);
   prepareQueue();
   prepareGuidelines();
   prepareFlags(refresh);

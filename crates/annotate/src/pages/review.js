@@ -72,7 +72,10 @@ function draw(answer) {
   page.form = new CaptionBoxes($("boxes"), {
     count: captions.length,
     language: page.me.language,
-    onInput: changed,
+    onInput: () => {
+      setText($("message"), "");
+      changed();
+    },
     onSubmit: submit,
   });
   page.form.fill({ captions });
@@ -137,8 +140,10 @@ function judge(path, body, told) {
 }
 
 function submit() {
-  if (!page.answer || performance.now() - page.shownAt < DOUBLE_PRESS) return;
+  if (!page.answer) return;
   const said = correction();
+  // The second Enter of a double press must not accept an answer that nobody has looked at.
+  if (!said && performance.now() - page.shownAt < DOUBLE_PRESS) return;
   if (said) judge("revise", { said }, "Correction saved.");
   else judge("accept", {}, "Accepted.");
 }

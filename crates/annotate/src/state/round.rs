@@ -19,6 +19,7 @@ pub(crate) struct Round {
     /// The tasks in the order of the queue.
     pub(crate) slots: Vec<Slot>,
     by_item: HashMap<String, usize>,
+    has_gold: bool,
     /// All answers, whether or not they stand.
     pub(crate) answers: BTreeMap<Seq, GivenAnswer>,
     /// The slots leased by each person, the latest last.
@@ -168,6 +169,7 @@ impl Round {
             gold: None,
         };
         let mut slots: Vec<Slot> = tasks.into_iter().map(slot).collect();
+        let has_gold = !gold.is_empty();
         for GoldTask { at, task, known } in gold {
             let slot = slot(Arc::new(task));
             slots.insert(at.min(slots.len()), Slot { gold: Some(known.into()), ..slot });
@@ -177,6 +179,7 @@ impl Round {
             number,
             fingerprint,
             by_item: named.collect(),
+            has_gold,
             answers: BTreeMap::new(),
             flags: BTreeMap::new(),
             waiting: BTreeSet::new(),
@@ -271,8 +274,7 @@ impl Round {
 
     /// The rank of a task. Where gold is mixed in, it is the place in the queue.
     pub(crate) fn rank(&self, at: usize) -> usize {
-        let mixed = self.slots.iter().any(|slot| slot.gold.is_some());
-        if mixed { at + 1 } else { self.slots[at].task.rank }
+        if self.has_gold { at + 1 } else { self.slots[at].task.rank }
     }
 
     /// The batch that the round was opened with.

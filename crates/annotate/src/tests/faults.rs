@@ -123,6 +123,62 @@ fn acknowledged_is_stored_whatever_statement_fails() {
 }
 
 #[test]
+fn acts_of_teams_are_stored_before_they_are_acknowledged() {
+    on_both(
+        |settings| {
+            settings.review = Some(1.0);
+            settings.guidelines = Some("Be brief.".to_owned());
+        },
+        async |mut world| {
+            // Or each restart would set the share anew.
+            world.settings.review = None;
+            let sqlite = world.settings.database.starts_with("sqlite");
+            let fault = if sqlite { SQLITE[0] } else { POSTGRES[0] };
+            let one = world.caption("ann", "A star .").await;
+            let other = world.caption("ann", "Two stars .").await;
+            let item = world.next("ann").await.unwrap();
+            let mut acts = vec![
+                ("ann", "POST /api/guidelines/read".to_owned(), json!({ "version": 1 })),
+                (
+                    "lead",
+                    "PUT /api/lead/guidelines".to_owned(),
+                    json!({ "text": "Be clear.", "after": 1 }),
+                ),
+                (
+                    "ann",
+                    "POST /api/flags".to_owned(),
+                    json!({ "key": "key-of-flag", "item": item, "note": "What is it?" }),
+                ),
+                ("lead", format!("POST /api/answers/{one}/accept"), json!({ "key": "key-accept" })),
+                ("lead", format!("POST /api/answers/{other}/dismiss"), json!({})),
+                ("lead", "PUT /api/lead/review".to_owned(), json!({ "share": 0.5 })),
+            ];
+            let mut at = 0;
+            while at < acts.len() {
+                let (who, line, body) = acts[at].clone();
+                let before = world.app.state().clone();
+                break_statement(&world, ("nextpair_events", "INSERT"), fault).await;
+                let reply = world.ask(&world.as_(who), &line, Some(body.clone())).await;
+                assert_eq!(reply.refusal(), (503, "unavailable".into()), "{line}");
+                assert_eq!(*world.app.state(), before, "{line}: nobody sees what is not stored");
+                mend(&world, "nextpair_events").await;
+                let reply = world.ask(&world.as_(who), &line, Some(body)).await;
+                assert!(reply.status.is_success(), "{line}: {}", reply.text());
+                assert_ne!(world.app.state().seq, before.seq, "{line}");
+                assert_eq!(*world.again().await.app.state(), *world.app.state(), "{line}");
+                let flag = world.app.state().round().unwrap().flags.keys().next().copied();
+                if let Some(flag) = flag.filter(|_| line.ends_with("/flags")) {
+                    let line = format!("POST /api/lead/flags/{flag}/resolve");
+                    acts.push(("lead", line, json!({ "key": "key-resolve", "note": "A star." })));
+                }
+                at += 1;
+            }
+            assert_eq!(at, 7);
+        },
+    );
+}
+
+#[test]
 fn health_is_that_something_can_be_stored() {
     on_both(
         |_| {},

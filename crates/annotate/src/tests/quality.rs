@@ -44,8 +44,8 @@ fn odd_answers_are_pointed_at() {
                 slowly(&world, "ann", 9, "A tall red tower stands beside three small trees .")
                     .await;
             let confusable =
-                world.app.state().round().unwrap().slots[4].task.why[0].caption.clone();
-            let copy_of_reason = slowly(&world, "ben", 60, &confusable).await;
+                world.app.state().round().unwrap().slots[4].task.why[1].caption.clone();
+            let copy_of_reason = slowly(&world, "ann", 60, &confusable).await;
             let found = quality(&world).await;
             let expected = [
                 ("copied".to_owned(), copy_of_reason),
@@ -57,7 +57,7 @@ fn odd_answers_are_pointed_at() {
             assert_eq!((&found["alerts"][2]["of"], &found["total"]), (&json!(first), &json!(4)));
             assert_eq!(
                 (&of(&found, "ann")["alerts"], &of(&found, "ben")["alerts"]),
-                (&json!(3), &json!(1))
+                (&json!(4), &json!(0))
             );
 
             // The lead dismisses one and returns another one.

@@ -79,17 +79,19 @@ impl App {
     /// Runs `nextpair annotate WORDS` on a free port, with the lead and one annotator.
     pub fn start(folder: &Path, words: &str, annotator: &str) -> Self {
         let words = format!("annotate {words} --port 0 --invite {annotator}");
-        App::listening(Process::start(folder, &words, "annotate.log"))
+        App::listening(Process::start(folder, &words, "annotate.log"), links_of(&words))
     }
 
     /// Like [`start`](Self::start), with limits set by a shell first.
     pub fn start_under(folder: &Path, limits: &str, words: &str, annotator: &str) -> Self {
         let words = format!("annotate {words} --port 0 --invite {annotator}");
-        App::listening(Process::start_under(folder, limits, &words, "annotate.log"))
+        let process = Process::start_under(folder, limits, &words, "annotate.log");
+        App::listening(process, links_of(&words))
     }
 
-    fn listening(mut process: Process) -> Self {
-        let (address, links) = process.until("the app listens", announced);
+    fn listening(mut process: Process, links: usize) -> Self {
+        let said = |said: &str| announced(said).filter(|(_, found)| found.len() == links);
+        let (address, links) = process.until("the app listens", said);
         App { process, address, links }
     }
 
@@ -105,7 +107,12 @@ impl App {
     }
 }
 
-/// Parses the address of the app and its links, once it has printed all of them.
+/// Returns the number of people who get a link: the lead and those who are named.
+fn links_of(words: &str) -> usize {
+    1 + words.matches("--invite ").count() + words.matches("--reviewer ").count()
+}
+
+/// Parses the address of the app and the links that it has printed so far.
 fn announced(said: &str) -> Option<(String, Vec<(String, String)>)> {
     let link = |line: &str| {
         let (name, link) = line.rsplit_once(char::is_whitespace)?;
@@ -114,7 +121,7 @@ fn announced(said: &str) -> Option<(String, Vec<(String, String)>)> {
     };
     let links: Vec<_> = said.lines().filter_map(link).collect();
     let (address, _) = links.first()?.1.split_once("/join/")?;
-    (links.len() == 2).then(|| (address.to_owned(), links.clone()))
+    Some((address.to_owned(), links.clone()))
 }
 
 /// Returns the path of a screenshot.

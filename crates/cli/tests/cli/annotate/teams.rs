@@ -1,11 +1,14 @@
-//! What teams need, in the browser: guidelines.
+//! What teams need, in the browser: guidelines, suggestions, flags, review, gold and alerts.
 
+mod flags;
 mod guidelines;
+mod review;
+mod suggestions;
 
 use serde_json::json;
 
-use super::app::{App, picture};
-use super::driver::Browser;
+use super::app::App;
+use super::driver::{Browser, key};
 use crate::scenario::Lab;
 
 /// A dataset with a queue of a few of its items.
@@ -41,6 +44,7 @@ impl Team {
 fn look(browser: &Browser, name: &str, all: bool) {
     super::images::show_everywhere(browser, name, all);
     assert_eq!(browser.script(NAMELESS), json!([]), "{name}: controls without a name");
+    assert_eq!(browser.script(CUT_OFF), json!([]), "{name}: wider than what it is in");
 }
 
 /// Asserts that the console has no errors.
@@ -59,6 +63,12 @@ const NAMELESS: &str = "
     return [...controls.filter((e) => e.checkVisibility() && named(e).trim() === ''), ...images]
         .map((e) => e.outerHTML)";
 
+/// Parts of a page that must show all of their width, and do not.
+const CUT_OFF: &str = "
+    const parts = [...document.querySelectorAll('#answer, dialog[open], .actions, .facts, .given')];
+    return parts.filter((e) => e.checkVisibility() && e.scrollWidth > e.clientWidth + 1)
+        .map((e) => e.id + ' ' + e.className + ' ' + e.scrollWidth + ' > ' + e.clientWidth)";
+
 /// Waits until the page of annotators shows a task, and returns its item.
 fn item(browser: &Browser) -> String {
     browser.find("body[data-view=task]:not([data-busy])");
@@ -66,7 +76,18 @@ fn item(browser: &Browser) -> String {
     item.as_str().unwrap().to_owned()
 }
 
-/// The path of a screenshot of this page.
-fn shot(name: &str) -> std::path::PathBuf {
-    picture(&format!("teams-{name}"))
+/// Waits until the page of annotators shows something else than this item.
+fn until_gone(browser: &Browser, item: &str) {
+    let script = "return document.body.dataset.view + ' ' + workspace.dataset.item";
+    let same = json!(format!("task {item}"));
+    browser.until("the next task", || (browser.script(script) != same).then_some(()));
+}
+
+/// Writes a caption in the place of what is there, submits it, and waits for the next task.
+fn answer(browser: &Browser, caption: &str) {
+    let item = item(browser);
+    browser.chord(key::CONTROL, 'a');
+    browser.type_text(caption);
+    browser.keys([key::ENTER]);
+    until_gone(browser, &item);
 }

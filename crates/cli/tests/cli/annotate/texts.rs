@@ -12,8 +12,7 @@ fn texts_are_given_images_in_the_browser() {
     let lab = Lab::new(80);
     let words = "run e.toml --pool text --strategies hard-negative --rounds 1 --budget 3";
     lab.succeeds(&format!("{words} --annotator human --out run"));
-    // A complete round closes at once.
-    let app = App::start(&lab.path(""), "run --grace 0", "Ann");
+    let app = App::start(&lab.path(""), "run --manual-close", "Ann");
     let browser = Browser::open();
     browser.go(app.link("Ann"));
     let mut chosen = Vec::new();
@@ -50,6 +49,26 @@ fn texts_are_given_images_in_the_browser() {
         browser.until("the next task", || (browser.script(&gone) == json!(false)).then_some(()));
         chosen.push((item, image["item"].clone()));
     }
+    // The lead chooses another image for the last one.
+    let lead = Browser::open();
+    lead.go(app.link("lead"));
+    lead.find("#answer-rows > li .edit").click();
+    lead.until_shown("#image-dialog", true);
+    let other =
+        format!("#candidates .candidate:not([aria-checked=true]):not([data-item={}])", chosen[2].1);
+    lead.find(&other);
+    lead.find("#candidates [aria-checked=true]");
+    super::images::show_everywhere(&lead, "texts-lead-edit", false);
+    let better = lead.find(&other);
+    let image = better.property("dataset")["item"].clone();
+    better.click();
+    lead.find("#image-save").click();
+    lead.until_text("#answer-rows", "edited by lead");
+    chosen[2].1 = image;
+    lead.find("#close").click();
+    lead.find("#confirm-yes").click();
+    super::images::assert_quiet(&lead, false);
+
     let book = lab.path("run/answers.jsonl");
     let answers = browser.until("the answers are handed over", || {
         let lines = json_lines(&std::fs::read_to_string(&book).ok()?);
