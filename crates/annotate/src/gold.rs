@@ -126,6 +126,7 @@ impl Reasons {
                 similarity,
                 threshold,
                 surplus: similarity - threshold,
+                own: why.own.map(|own| own + drawn),
             }
         };
         neighbour.iter().zip(&nearest).map(reason).collect()

@@ -9,10 +9,10 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use nextpair::data::queue::read_refused;
 use nextpair::data::{Side, open, read_groups, read_indices};
 use nextpair::engine::{
-    Fill, Guards, Metric, Rule, Scope, Settings, StrategyName, Weight, group_labels,
+    Alike, Fill, Guards, Metric, Rule, Scope, Settings, StrategyName, Weight, group_labels,
 };
 use nextpair::scenario::{Bow, ItemFeatures};
-use nextpair::{BagOfWords, Files, Paths};
+use nextpair::{BagOfWords, Files, Matrix, Paths, SimilarityPaths};
 
 use crate::device::DeviceArgs;
 use crate::selection::Selection;
@@ -31,7 +31,8 @@ pub(crate) struct SelectionArgs {
         value_name = "MODEL",
         requires = "dataset",
         conflicts_with_all = [
-            "paired_images", "paired_texts", "pool", "similarity", "ids", "paired_ids"
+            "paired_images", "paired_texts", "pool", "similarity", "ids", "paired_ids",
+            "pair_similarities", "pool_similarities"
         ]
     )]
     model: Option<PathBuf>,
@@ -43,8 +44,23 @@ pub(crate) struct SelectionArgs {
     #[arg(long, value_name = "FILE")]
     paired_texts: Option<PathBuf>,
     /// Embeddings of the unpaired items
-    #[arg(long, value_name = "FILE", required_unless_present = "model")]
+    #[arg(long, value_name = "FILE", required_unless_present_any = ["model", "pool_similarities"])]
     pool: Option<PathBuf>,
+    /// Similarities of any model in the place of embeddings: a row for every pair, of its half on the
+    /// side of the pool, and a column for every pair, of its other half. Several files, or a folder
+    /// of them, continue each other's rows
+    #[arg(long, value_name = "FILE", num_args = 1.., requires = "pool_similarities")]
+    pair_similarities: Vec<PathBuf>,
+    /// With --pair-similarities: a row for every pool item, and the same columns. With them, --pool and
+    /// the paired embeddings on its side are only needed by strategies that measure distances
+    #[arg(
+        long,
+        value_name = "FILE",
+        num_args = 1..,
+        requires = "pair_similarities",
+        conflicts_with = "similarity"
+    )]
+    pool_similarities: Vec<PathBuf>,
     /// What the pool holds
     #[arg(long, value_parser = sides())]
     pub(crate) pool_side: Side,
@@ -134,6 +150,16 @@ pub(crate) struct SelectionArgs {
     /// that look like those, are not picked. They are found by id: with files, give --ids
     #[arg(long, value_name = "ANSWERS")]
     usable: Option<PathBuf>,
+    /// Leave out pool items that are duplicates of an earlier one or of something paired: all their
+    /// numbers are equal, or the cosine of their vectors is at least COSINE (0.98, say)
+    #[arg(
+        long,
+        value_name = "COSINE",
+        num_args = 0..=1,
+        default_missing_value = "exact",
+        allow_negative_numbers = true
+    )]
+    pub(crate) dedupe: Option<Alike>,
     /// Seed of every draw
     #[arg(long, default_value_t = 0, allow_negative_numbers = true)]
     seed: u64,
@@ -212,6 +238,9 @@ impl SelectionArgs {
             (Some(run), Some(dataset), _) => {
                 Ok(Selection::Model(Box::new(self.open_model(run, dataset)?)))
             }
+            _ if !self.pool_similarities.is_empty() => {
+                Ok(Selection::Files(Box::new(self.with(self.open_similarities()?, None)?)))
+            }
             (_, _, Some(pool)) => Ok(Selection::Files(Box::new(self.open_files(pool)?))),
             _ => bail!("give --pool with embeddings, or --model with a DATASET"),
         }
@@ -257,7 +286,6 @@ impl SelectionArgs {
             pool_ids: self.ids.clone(),
             pair_ids: self.paired_ids.clone(),
         })?;
-        let bow = self.bow()?;
         let queries = match &self.queries {
             Some(path) => Some(open(path, Side::Text)?.matrix),
             None => None,
@@ -266,14 +294,59 @@ impl SelectionArgs {
         if queries.is_some() && other.is_none() {
             bail!("{other_flag} is missing; --queries needs it");
         }
+        self.with(files, queries)
+    }
+
+    /// Opens files of similarities, with vectors if they are given too.
+    fn open_similarities(&self) -> Result<Files> {
+        let given = [&self.paired_images, &self.paired_texts];
+        let flags = ["--paired-images", "--paired-texts"];
+        let ((own, own_flag), (other, other_flag)) =
+            self.pool_side.own_and_other((given[0], flags[0]), (given[1], flags[1]));
+        ensure!(
+            other.is_none(),
+            "{other_flag} is not read with --pair-similarities, which say how near the pairs are to it"
+        );
+        ensure!(self.queries.is_none(), "--queries needs embeddings, not similarities");
+        let vectors = match (&self.pool, own) {
+            (Some(pool), Some(own)) => Some((pool.clone(), own.clone())),
+            (None, None) => None,
+            (Some(_), None) => {
+                bail!("{own_flag} is missing; with --pool it is needed for distances")
+            }
+            (None, Some(_)) => {
+                bail!("--pool is missing; with {own_flag} it is needed for distances")
+            }
+        };
+        if self.strategy.needs().features && vectors.is_none() {
+            bail!(
+                "{} measures distances, which similarities do not tell: give --pool and {own_flag} with \
+                 vectors of the items too, or another strategy",
+                self.strategy
+            );
+        }
+        Ok(Files::open_similarities(SimilarityPaths {
+            pool_side: self.pool_side,
+            pool: self.pool_similarities.clone(),
+            pairs: self.pair_similarities.clone(),
+            vectors,
+            pool_ids: self.ids.clone(),
+            pair_ids: self.paired_ids.clone(),
+        })?)
+    }
+
+    /// Returns the selection on open files and checks everything that needs no computing.
+    fn with(&self, files: Files, queries: Option<Matrix>) -> Result<nextpair::Selection> {
+        let bow = self.bow()?;
         let refused = self.refused()?;
         let refused = refused.map(|ids| rows_of(&files, &ids)).transpose()?;
         let selection = nextpair::Selection {
             refused,
+            dedupe: self.dedupe,
             queries,
             strategy: self.strategy,
             metric: self.metric(),
-            settings: self.settings(files.paired().rows())?,
+            settings: self.settings(files.pairs())?,
             features: self.features.into(),
             words: BagOfWords {
                 sample: bow.sample,

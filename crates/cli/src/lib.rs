@@ -36,6 +36,7 @@ mod train;
 mod trained;
 mod verify;
 mod vocab;
+mod warnings;
 
 use std::process::ExitCode;
 

@@ -10,6 +10,7 @@ use nextpair::Part;
 use crate::output::{Output, OutputArgs, rows};
 use crate::progress::Bar;
 use crate::summary::Summary;
+use crate::warnings::{GuardArgs, Warning};
 use nextpair::scenario::Watch;
 
 #[derive(clap::Args)]
@@ -19,6 +20,8 @@ pub(crate) struct Args {
     parts: Vec<PathBuf>,
     #[command(flatten)]
     output: OutputArgs,
+    #[command(flatten)]
+    guards: GuardArgs,
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
@@ -27,13 +30,19 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let whole = Part::load_all(&args.parts)?;
     let output = Output::create(&args.output.out)?;
     let bar = Bar::new();
-    let finished = whole.finish(&bar);
+    let finished = whole.finish(&bar).and_then(|finished| {
+        let findings = if args.guards.look() { finished.inspect(&bar)? } else { Vec::new() };
+        Ok((finished, findings))
+    });
     bar.finish();
-    let finished = finished?;
+    let (finished, findings) = finished?;
+    let warnings = Warning::of(&findings, |i| finished.pool_id(i), |j| finished.pair_id(j));
+    args.guards.say(&warnings)?;
     let stdout_taken = output.is_stdout();
     output.write(&rows(&finished.picks, |i| finished.pool_id(i), |j| finished.pair_id(j)))?;
     let memory = (None, watch.peak());
     Summary::new(finished.strategy, &finished.picks, start.elapsed(), memory, &args.output.out)
+        .warned(warnings)
         .print(args.output.json, stdout_taken)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -48,6 +48,7 @@ struct Why {
     similarity: f64,
     threshold: f64,
     surplus: f64,
+    own: f64,
 }
 
 /// Returns the picks with their names. Ranks count from 1.
@@ -62,6 +63,7 @@ pub(crate) fn rows(
         similarity: reason.similarity,
         threshold: reason.threshold,
         surplus: reason.surplus,
+        own: reason.own,
     };
     let row = |(rank, pick): (usize, &nextpair::engine::Pick)| Row {
         rank: rank + 1,
@@ -193,6 +195,7 @@ const SCHEMA: &str = "message picks {
                 required double similarity;
                 required double threshold;
                 required double surplus;
+                required double own;
             }
         }
     }
@@ -230,7 +233,9 @@ fn write_parquet(out: &mut (impl Write + Send), rows: &[Row]) -> Result<()> {
     column::<Int64Type, _>(&mut group, &anchors, defined, repeated)?;
     let names: Vec<ByteArray> = reasons().map(|why| why.anchor_id.as_str().into()).collect();
     column::<ByteArrayType, _>(&mut group, &names, defined, repeated)?;
-    for value in [|w: &Why| w.similarity, |w: &Why| w.threshold, |w: &Why| w.surplus] {
+    for value in
+        [|w: &Why| w.similarity, |w: &Why| w.threshold, |w: &Why| w.surplus, |w: &Why| w.own]
+    {
         let values: Vec<f64> = reasons().map(value).collect();
         column::<DoubleType, _>(&mut group, &values, defined, repeated)?;
     }
@@ -288,6 +293,7 @@ mod tests {
             similarity: 0.5,
             threshold: 0.25,
             surplus: 0.25,
+            own: 0.75,
         };
         Row {
             rank: 1,

@@ -10,6 +10,7 @@ use nextpair::data::AtomicFile;
 use crate::inputs::SelectionArgs;
 use crate::progress::Bar;
 use crate::selection::{Selection, announce};
+use crate::warnings::{GuardArgs, Warning};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -21,6 +22,8 @@ pub(crate) struct Args {
     /// Where the part goes
     #[arg(long, value_name = "PART")]
     out: PathBuf,
+    #[command(flatten)]
+    guards: GuardArgs,
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
@@ -35,10 +38,16 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     AtomicFile::check(&args.out)?;
     announce(&selection);
     let bar = Bar::new();
-    let part = selection.score(args.shard, &bar);
+    let part = match args.guards.look() {
+        true => selection.score_inspected(args.shard, &bar),
+        false => selection.score(args.shard, &bar).map(|part| (part, Vec::new())),
+    };
     bar.finish();
-    part?.save(&args.out)?;
-    let pool = selection.files.pool().rows();
+    let (part, findings) = part?;
+    let files = &selection.files;
+    args.guards.say(&Warning::of(&findings, |i| files.pool_id(i), |j| files.pair_id(j)))?;
+    part.save(&args.out)?;
+    let pool = files.items();
     let items = args.shard.items(pool);
     if items.is_empty() {
         say!("scored      no items: there are more shards than the {pool} items");

@@ -11,6 +11,7 @@ use crate::inputs::SelectionArgs;
 use crate::output::{Output, OutputArgs, rows};
 use crate::progress::Bar;
 use crate::summary::Summary;
+use crate::warnings::{GuardArgs, Warning};
 use gallery::GalleryArgs;
 use nextpair::scenario::Watch;
 
@@ -22,6 +23,8 @@ pub(crate) struct Args {
     output: OutputArgs,
     #[command(flatten)]
     gallery: GalleryArgs,
+    #[command(flatten)]
+    guards: GuardArgs,
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
@@ -34,9 +37,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let page = args.gallery.open()?;
     let predicted = selection.announce();
     let bar = Bar::new();
-    let picks = selection.select(&bar);
+    let picks = selection.select(args.guards.look(), &bar);
     bar.finish();
-    let picks = picks?;
+    let (picks, findings) = picks?;
+    let warnings = Warning::of(&findings, |i| selection.id(i), |j| selection.anchor_id(j));
+    args.guards.say(&warnings)?;
     let stdout_taken = output.is_stdout();
     output.write(&rows(&picks, |i| selection.id(i), |j| selection.anchor_id(j)))?;
     if let Some(page) = page {
@@ -47,6 +52,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     let memory = (predicted, watch.peak());
     Summary::new(selection.strategy(), &picks, start.elapsed(), memory, &args.output.out)
+        .warned(warnings)
         .print(args.output.json, stdout_taken)?;
     Ok(ExitCode::SUCCESS)
 }

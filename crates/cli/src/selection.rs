@@ -3,6 +3,7 @@
 mod of_model;
 
 use anyhow::Result;
+use nextpair::Finding;
 use nextpair::data::dataset::Dataset;
 use nextpair::engine::{Picks, Progress, StrategyName};
 
@@ -19,11 +20,16 @@ pub(crate) enum Selection {
 }
 
 impl Selection {
-    /// Picks items from the pool.
-    pub(crate) fn select(&self, progress: &dyn Progress) -> Result<Picks> {
+    /// Picks items from the pool, and looks for what is wrong with them.
+    pub(crate) fn select(
+        &self,
+        look: bool,
+        progress: &dyn Progress,
+    ) -> Result<(Picks, Vec<Finding>)> {
         match self {
-            Selection::Files(selection) => Ok(selection.select(progress)?),
-            Selection::Model(model) => model.select(progress),
+            Selection::Files(selection) if look => Ok(selection.select_inspected(progress)?),
+            Selection::Files(selection) => Ok((selection.select(progress)?, Vec::new())),
+            Selection::Model(model) => model.select(look, progress),
         }
     }
 
@@ -96,13 +102,12 @@ impl Selection {
 
 /// Prints the sizes of a selection. Returns its predicted peak memory in bytes.
 pub(crate) fn announce(selection: &nextpair::Selection) -> u64 {
-    let (pool, pairs) = (selection.files.pool(), selection.files.paired().rows());
+    let (items, pairs) = (selection.files.items(), selection.files.pairs());
     let predicted = selection.predicted_peak();
-    say!(
-        "{} pool items, {pairs} pairs, {} dimensions; predicted peak memory {}",
-        pool.rows(),
-        pool.dim(),
-        megabytes(predicted)
-    );
+    let of = match (selection.files.similarities(), selection.files.vectors()) {
+        (None, Some((pool, _))) => format!("{} dimensions", pool.dim()),
+        _ => "known similarities".to_owned(),
+    };
+    say!("{items} pool items, {pairs} pairs, {of}; predicted peak memory {}", megabytes(predicted));
     predicted
 }

@@ -8,6 +8,7 @@ use nextpair::engine::{Picks, StrategyName};
 use serde::Serialize;
 
 use crate::numbers::megabytes;
+use crate::warnings::Warning;
 
 #[derive(Serialize)]
 pub(crate) struct Summary {
@@ -17,6 +18,9 @@ pub(crate) struct Summary {
     /// Pool items that look like refused ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     left_out: Option<usize>,
+    /// Pool items that are duplicates of others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    duplicates: Option<usize>,
     /// Smallest, median and largest threshold.
     thresholds: Option<[f64; 3]>,
     hard_negative_share: Option<f64>,
@@ -25,6 +29,8 @@ pub(crate) struct Summary {
     predicted_peak_bytes: Option<u64>,
     peak_bytes: Option<u64>,
     out: String,
+    /// What guards found.
+    warnings: Vec<Warning>,
 }
 
 impl Summary {
@@ -45,6 +51,7 @@ impl Summary {
             pool: picks.pool,
             picks: picks.picks.len(),
             left_out: picks.left_out,
+            duplicates: picks.duplicates,
             thresholds,
             hard_negative_share: picks.hard_negative_share(),
             picks_without_hit: picks.without_hit(),
@@ -52,7 +59,13 @@ impl Summary {
             predicted_peak_bytes: predicted,
             peak_bytes: peak,
             out: out.display().to_string(),
+            warnings: Vec::new(),
         }
+    }
+
+    /// The same with warnings, which have been printed.
+    pub(crate) fn warned(self, warnings: Vec<Warning>) -> Self {
+        Summary { warnings, ..self }
     }
 
     /// Prints the summary: JSON to standard output, unless the picks go there; text to standard
@@ -71,17 +84,14 @@ impl Summary {
         if let Some(left_out) = self.left_out {
             say!("left out    {left_out} that look like what annotators skipped");
         }
+        if let Some(duplicates) = self.duplicates {
+            say!("duplicates  {duplicates} left out of the pool");
+        }
         if let Some([low, middle, high]) = self.thresholds {
             say!("thresholds  {low:.4} to {high:.4}, median {middle:.4}");
         }
         if let Some(share) = self.hard_negative_share {
             say!("hard neg.   {share:.1} % of the pool has a hit");
-        }
-        if let Some(without @ 1..) = self.picks_without_hit {
-            say!(
-                "no hit      {without} of the picks have none: fewer items have a hit than the budget \
-                 asks for"
-            );
         }
         let peak = self.peak_bytes.map(|p| format!(", peak {}", megabytes(p))).unwrap_or_default();
         say!("time        {:.2} s{peak}", self.seconds);

@@ -76,6 +76,9 @@ pub struct Why {
     pub threshold: f64,
     /// Similarity minus threshold.
     pub surplus: f64,
+    /// Similarity of the pair's own halves. Older versions did not record it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub own: Option<f64>,
 }
 
 /// An answer to a task: a line of the answers.

@@ -208,6 +208,29 @@ pub enum Error {
         /// NaN or an infinity.
         value: f64,
     },
+    /// A stored similarity that is NaN or infinite.
+    #[error("{what}: row {row}, column {column} is {value}")]
+    StoredNotFinite {
+        /// Which similarities.
+        what: &'static str,
+        /// The pool item or rival.
+        row: usize,
+        /// The anchor.
+        column: usize,
+        /// NaN or an infinity.
+        value: f64,
+    },
+    /// Similarities of a pool that have its items in columns.
+    #[error(
+        "the pool's similarities have {rows} rows and {columns} columns, and there are {rows} pairs: \
+         transpose them, so that rows are pool items and columns are pairs"
+    )]
+    SimilarityTransposed {
+        /// Rows, as many as there are pairs.
+        rows: usize,
+        /// Columns.
+        columns: usize,
+    },
     /// A setting that must be above zero.
     #[error("{setting} is {value}; it must be a number above 0")]
     NotPositive {
@@ -225,6 +248,12 @@ pub enum Error {
     /// Embeddings of queries without embeddings to compare them with.
     #[error("queries are embeddings, but the pool is not")]
     QueriesWithoutEmbeddings,
+    /// A cosine that cannot tell duplicates.
+    #[error("duplicates are told by a cosine above 0 and at most 1, not {value}")]
+    NotACosine {
+        /// The number.
+        value: f64,
+    },
     /// A guard that is NaN or infinite.
     #[error("{guard} is {value}; a finite number is needed")]
     BadGuard {
@@ -314,7 +343,8 @@ impl Error {
     pub fn in_rows_from(mut self, first: usize) -> Self {
         if let Error::NotFinite { row, .. }
         | Error::NormOutOfRange { row, .. }
-        | Error::ZeroVector { row, .. } = &mut self
+        | Error::ZeroVector { row, .. }
+        | Error::StoredNotFinite { row, .. } = &mut self
         {
             *row += first;
         }

@@ -23,6 +23,8 @@ pub struct Partial {
     pub anchors: Vec<u32>,
     /// Their thresholds.
     pub thresholds: Vec<f64>,
+    /// The similarities of their own pairs.
+    pub own: Vec<f64>,
     /// Every hit of every item covered, items ascending, for strategies that need them.
     pub hits: Vec<(u32, Vec<Hit>)>,
 }
@@ -34,7 +36,10 @@ impl Partial {
     /// If they overlap, or come from different selections.
     pub fn merge(self, other: Partial) -> Result<Partial, Error> {
         let bits = |values: &[f64]| values.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
-        if self.anchors != other.anchors || bits(&self.thresholds) != bits(&other.thresholds) {
+        if self.anchors != other.anchors
+            || bits(&self.thresholds) != bits(&other.thresholds)
+            || bits(&self.own) != bits(&other.own)
+        {
             return Err(Error::Parts("they were scored against different paired sets".into()));
         }
         if self.keep != other.keep
@@ -66,6 +71,7 @@ impl Partial {
             hard_negatives: self.hard_negatives.zip(other.hard_negatives).map(|(a, b)| a + b),
             anchors: self.anchors,
             thresholds: self.thresholds,
+            own: self.own,
             hits,
         })
     }

@@ -2,6 +2,8 @@
 
 use std::cmp::Ordering;
 
+use crate::Partial;
+
 /// The items to pair next.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Picks {
@@ -14,21 +16,43 @@ pub struct Picks {
     pub left_out: Option<usize>,
     /// Pool items with at least one hit, for strategies that look at hits.
     pub hard_negatives: Option<u64>,
+    /// Pool items that it could not choose, because they are duplicates. `None` if nobody asked for
+    /// that.
+    pub duplicates: Option<usize>,
     /// The thresholds of the anchors; empty for strategies without hits.
     pub thresholds: Vec<f64>,
+    /// The similarities of the anchors' own pairs, in the same order.
+    pub own: Vec<f64>,
 }
 
 impl Picks {
     /// Picks of a strategy that does not look at hits.
     pub fn of(picks: Vec<Pick>, pool: usize) -> Self {
-        Picks { picks, pool, left_out: None, hard_negatives: None, thresholds: Vec::new() }
+        Picks {
+            picks,
+            pool,
+            left_out: None,
+            duplicates: None,
+            hard_negatives: None,
+            thresholds: Vec::new(),
+            own: Vec::new(),
+        }
+    }
+
+    /// Picks of a strategy that looks at hits, with what its merged parts know of the pool.
+    pub(crate) fn of_hits(picks: Vec<Pick>, pool: usize, whole: Partial) -> Self {
+        Picks {
+            hard_negatives: whole.hard_negatives,
+            thresholds: whole.thresholds,
+            own: whole.own,
+            ..Picks::of(picks, pool)
+        }
     }
 
     /// The same picks from a part of a pool, by their places in the whole: `kept` holds the places of
     /// the part.
-    pub fn among(mut self, kept: &[u32], pool: usize) -> Self {
+    pub fn among(mut self, kept: &[u32]) -> Self {
         self.picks.iter_mut().for_each(|pick| pick.index = kept[pick.index as usize]);
-        self.left_out = Some(pool - kept.len());
         self
     }
 
@@ -96,6 +120,9 @@ pub struct Reason {
     pub threshold: f64,
     /// How far the similarity exceeds it.
     pub surplus: f64,
+    /// The similarity of the anchor's own pair. A pick that comes near it, or goes beyond, may well
+    /// be described by the anchor: a false negative.
+    pub own: f64,
 }
 
 /// The first `keep` in the order of picks, by partial selection.

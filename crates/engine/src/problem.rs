@@ -34,6 +34,8 @@ pub struct Problem {
     /// Whether every number of the features has been checked.
     features_checked: bool,
     queries: Option<Queries>,
+    /// The numbers that guards look at.
+    sources: Sources,
     settings: Arc<Settings>,
     /// Input matrices, whose files must not change during the work.
     inputs: Vec<Matrix>,
@@ -57,6 +59,15 @@ pub struct Features {
     pub pool: Matrix,
     /// Features of the paired set.
     pub paired: Matrix,
+}
+
+/// Matrices that similarities come from, if they come from any.
+#[derive(Clone, Default)]
+struct Sources {
+    /// The whole pool.
+    pool: Option<Matrix>,
+    /// Embeddings of the anchors.
+    anchors: Option<Matrix>,
 }
 
 /// Similarities to what people search for, for strategies that [cover](StrategyName::Herding) it.
@@ -87,6 +98,12 @@ impl Problem {
         paired: Arc<dyn Similarity>,
     ) -> ProblemBuilder {
         ProblemBuilder::of_similarities(pool, paired)
+    }
+
+    /// Starts from similarities in matrices, which may be mapped files: a row for every pool item, and
+    /// for every paired item on the side of the pool, and a column for every pair.
+    pub fn of_stored(pool: Matrix, paired: Matrix) -> ProblemBuilder {
+        ProblemBuilder::of_stored(pool, paired)
     }
 
     /// Starts from a pool of `items` unknown items, for strategies that need nothing, or only
@@ -120,6 +137,17 @@ impl Problem {
     /// [needs](Strategy::needs) them is only called if there are.
     pub fn features(&self) -> Result<&Features, Error> {
         self.features.as_ref().ok_or(Error::NoFeatures { strategy: "this strategy" })
+    }
+
+    /// The numbers of the pool items that the problem covers, if they are in a matrix.
+    pub(crate) fn pool_rows(&self) -> Option<Matrix> {
+        let pool = self.sources.pool.as_ref().or(self.features.as_ref().map(|f| &f.pool))?;
+        Some(pool.slice(self.items.start as usize..self.items.end as usize))
+    }
+
+    /// Embeddings of the anchors, if there are any.
+    pub(crate) fn anchor_vectors(&self) -> Option<&Matrix> {
+        self.sources.anchors.as_ref()
     }
 
     /// Returns the similarities to queries, if there are any.

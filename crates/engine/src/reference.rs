@@ -335,3 +335,19 @@ pub fn ranking(values: &[f64]) -> Vec<usize> {
     order.sort_by(|&a, &b| falling(a, b).then(b.cmp(&a)));
     order
 }
+
+/// The items of a pool that are like nothing paired and like no earlier item that is kept. Alike are
+/// equal items and, if a cosine is given, those whose cosine is not below it.
+pub fn distinct(pool: &[Vec<f64>], paired: &[Vec<f64>], cosine: Option<f64>) -> Vec<usize> {
+    let alike = |x: &Vec<f64>, y: &Vec<f64>| {
+        x == y || cosine.is_some_and(|cosine| similarity(Metric::Cosine, x, y) >= cosine)
+    };
+    let mut kept: Vec<usize> = Vec::new();
+    for (i, item) in pool.iter().enumerate() {
+        let known = paired.iter().chain(kept.iter().map(|&k| &pool[k])).any(|x| alike(item, x));
+        if !known {
+            kept.push(i);
+        }
+    }
+    kept
+}

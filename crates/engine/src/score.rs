@@ -9,7 +9,7 @@ use crate::highest::nearest_misses;
 use crate::picks::{Pick, Reason, keep_best};
 use crate::similarity::{Sieve, exact_rows, exact_values, row_block};
 use crate::threshold::thresholds;
-use crate::{Error, Fill, Matching, Problem, Progress, Weight};
+use crate::{Error, Fill, Matching, Partial, Problem, Progress, ROW_BLOCK, Similarity, Weight};
 
 /// One hit of a pool item.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -26,6 +26,8 @@ pub(crate) struct Scorer<'a> {
     matching: &'a Matching,
     progress: &'a dyn Progress,
     thresholds: Vec<f64>,
+    /// The similarities of the anchors' own pairs.
+    own: Vec<f64>,
     /// Similarities above these count as false negatives.
     ceilings: Vec<f64>,
     sieve: Box<dyn Sieve + 'a>,
@@ -43,17 +45,22 @@ pub(crate) struct Scores {
 impl<'a> Scorer<'a> {
     pub(crate) fn new(problem: &'a Problem, progress: &'a dyn Progress) -> Result<Self, Error> {
         let matching = problem.matching()?;
-        let (anchors, guards) = (matching.rule.anchors(), matching.rule.guards());
         let thresholds = thresholds(matching, progress)?;
-        let mut ceilings = vec![f64::INFINITY; anchors.len()];
-        if guards.any() {
-            for (ceiling, &anchor) in ceilings.iter_mut().zip(anchors) {
-                let positive = exact_values(&*matching.paired, anchor, &[anchor])?;
-                *ceiling = guards.ceiling(positive[0]);
-            }
-        }
+        let own = own_pairs(&*matching.paired, matching.rule.anchors(), progress)?;
+        Self::known(problem, (thresholds, own), progress)
+    }
+
+    /// With thresholds and similarities of own pairs that are known already.
+    pub(crate) fn known(
+        problem: &'a Problem,
+        (thresholds, own): (Vec<f64>, Vec<f64>),
+        progress: &'a dyn Progress,
+    ) -> Result<Self, Error> {
+        let matching = problem.matching()?;
+        let (anchors, guards) = (matching.rule.anchors(), matching.rule.guards());
+        let ceilings = own.iter().map(|&own| guards.ceiling(own)).collect();
         let sieve = matching.pool.sieve(anchors, Some(&thresholds))?;
-        Ok(Scorer { problem, matching, progress, thresholds, ceilings, sieve })
+        Ok(Scorer { problem, matching, progress, thresholds, own, ceilings, sieve })
     }
 
     /// The anchors that positions of hits refer to.
@@ -61,8 +68,24 @@ impl<'a> Scorer<'a> {
         self.matching.rule.anchors()
     }
 
-    pub(crate) fn into_thresholds(self) -> Vec<f64> {
-        self.thresholds
+    /// The part of a selection that these items are.
+    pub(crate) fn into_partial(
+        self,
+        keep: usize,
+        best: Vec<Pick>,
+        hard_negatives: Option<u64>,
+        hits: Vec<(u32, Vec<Hit>)>,
+    ) -> Partial {
+        Partial {
+            items: std::iter::once(self.problem.items()).collect(),
+            keep,
+            best,
+            hard_negatives,
+            anchors: self.anchors().to_vec(),
+            thresholds: self.thresholds,
+            own: self.own,
+            hits,
+        }
     }
 
     /// Visits the hits of each of `items` that has any, with its position; anchors ascend.
@@ -145,18 +168,17 @@ impl<'a> Scorer<'a> {
         hits.iter().map(|hit| hit.similarity - self.thresholds[hit.position as usize]).sum()
     }
 
-    /// Explains each pick by its strongest hits.
-    pub(crate) fn explain(&self, picks: &mut [Pick]) -> Result<(), Error> {
-        let explain = self.problem.explain();
+    /// Explains each pick by its `explain` strongest hits.
+    pub(crate) fn explain(&self, picks: &mut [Pick], explain: usize) -> Result<(), Error> {
         if explain == 0 {
             return Ok(());
         }
+        let (thresholds, own) = (&self.thresholds[..], &self.own[..]);
+        let anchors = Anchors { anchors: self.anchors(), thresholds, own };
         picks.par_chunks_mut(row_block(&*self.sieve)).try_for_each(|picks| {
             unless_stopped(self.progress)?;
             let items: Vec<u32> = picks.iter().map(|pick| pick.index).collect();
-            self.visit_hits(&items, |at, hits| {
-                picks[at].why = reasons(hits, self.anchors(), &self.thresholds, explain);
-            })
+            self.visit_hits(&items, |at, hits| picks[at].why = anchors.reasons(hits, explain))
         })
     }
 }
@@ -192,26 +214,43 @@ impl Scores {
     }
 }
 
-/// The strongest `count` of `hits`, ties to the lower anchor.
-pub(crate) fn reasons(
-    hits: &[Hit],
+/// The similarity of each anchor's own pair.
+pub(crate) fn own_pairs(
+    paired: &dyn Similarity,
     anchors: &[u32],
-    thresholds: &[f64],
-    count: usize,
-) -> Vec<Reason> {
-    let mut reasons: Vec<Reason> = hits
-        .iter()
-        .map(|hit| {
-            let threshold = thresholds[hit.position as usize];
-            Reason {
-                anchor: anchors[hit.position as usize],
-                similarity: hit.similarity,
-                threshold,
-                surplus: hit.similarity - threshold,
-            }
-        })
-        .collect();
-    reasons.sort_by(|a, b| b.surplus.total_cmp(&a.surplus).then(a.anchor.cmp(&b.anchor)));
-    reasons.truncate(count);
-    reasons
+    progress: &dyn Progress,
+) -> Result<Vec<f64>, Error> {
+    let of_block = |anchors: &[u32]| {
+        unless_stopped(progress)?;
+        let own = |&anchor: &u32| Ok(exact_values(paired, anchor, &[anchor])?[0]);
+        anchors.iter().map(own).collect::<Result<Vec<f64>, Error>>()
+    };
+    let blocks: Result<Vec<_>, Error> = anchors.par_chunks(ROW_BLOCK).map(of_block).collect();
+    Ok(blocks?.concat())
+}
+
+/// What is known of the anchors that hits refer to.
+pub(crate) struct Anchors<'a> {
+    anchors: &'a [u32],
+    thresholds: &'a [f64],
+    own: &'a [f64],
+}
+
+impl<'a> Anchors<'a> {
+    pub(crate) fn of(whole: &'a Partial) -> Self {
+        Anchors { anchors: &whole.anchors, thresholds: &whole.thresholds, own: &whole.own }
+    }
+
+    /// The strongest `count` of `hits`, ties to the lower anchor.
+    pub(crate) fn reasons(&self, hits: &[Hit], count: usize) -> Vec<Reason> {
+        let reason = |hit: &Hit| {
+            let (at, similarity) = (hit.position as usize, hit.similarity);
+            let (anchor, threshold, own) = (self.anchors[at], self.thresholds[at], self.own[at]);
+            Reason { anchor, similarity, threshold, surplus: similarity - threshold, own }
+        };
+        let mut reasons: Vec<Reason> = hits.iter().map(reason).collect();
+        reasons.sort_by(|a, b| b.surplus.total_cmp(&a.surplus).then(a.anchor.cmp(&b.anchor)));
+        reasons.truncate(count);
+        reasons
+    }
 }

@@ -43,13 +43,7 @@ impl Strategy for LeastSimilar {
         // Most wanted first; the sort is stable, so ties go to the lower index.
         picks.sort_by(|a, b| b.score.total_cmp(&a.score));
         picks.truncate(budget);
-        Ok(Picks {
-            picks,
-            pool: problem.pool(),
-            left_out: None,
-            hard_negatives: None,
-            thresholds: Vec::new(),
-        })
+        Ok(Picks::of(picks, problem.pool()))
     }
 }
 

@@ -1,4 +1,6 @@
-//! Embeddings in files: the paired set and a pool.
+//! Embeddings or similarities in files: the paired set and a pool.
+
+mod tiles;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -27,14 +29,51 @@ pub struct Paths {
     pub pair_ids: Option<PathBuf>,
 }
 
+/// Paths of similarities that any model computed, and of names. Rows are items on the side of the
+/// pool, columns are pairs: in row `i`, column `j` is the similarity of item `i` and the other half of
+/// pair `j`. Every path is a file that [`Paths`] could name, or a folder of such files in the order
+/// of their names; the rows of several continue each other.
+#[derive(Clone, Debug)]
+pub struct SimilarityPaths {
+    /// Side of the pool: images or texts.
+    pub pool_side: Side,
+    /// A row for every unpaired item.
+    pub pool: Vec<PathBuf>,
+    /// A row for every pair, of its half on the side of the pool: row and column `j` are pair `j`.
+    pub pairs: Vec<PathBuf>,
+    /// Vectors of the pool and of the pairs' half on its side, for what similarities do not tell:
+    /// distances and near duplicates.
+    pub vectors: Option<(PathBuf, PathBuf)>,
+    /// One id per pool item and line.
+    pub pool_ids: Option<PathBuf>,
+    /// One id per pair and line.
+    pub pair_ids: Option<PathBuf>,
+}
+
 /// Open files with matching shapes.
 pub struct Files {
-    paths: Paths,
+    side: Side,
+    vectors: Option<Embedded>,
+    similarities: Option<Similarities>,
+    pool_ids: Option<Vec<String>>,
+    pair_ids: Option<Vec<String>>,
+}
+
+/// Vectors of items.
+#[derive(Clone)]
+struct Embedded {
+    /// Where those of the pool and of the pairs are.
+    paths: (PathBuf, PathBuf),
     pool: Matrix,
     paired: Matrix,
     anchors: Option<Matrix>,
-    pool_ids: Option<Vec<String>>,
-    pair_ids: Option<Vec<String>>,
+}
+
+/// Similarities to the pairs.
+#[derive(Clone)]
+struct Similarities {
+    pool: Matrix,
+    pairs: Matrix,
 }
 
 impl Files {
@@ -42,10 +81,7 @@ impl Files {
     pub fn open(paths: Paths) -> Result<Self, Error> {
         let side = paths.pool_side;
         let pool = open(&paths.pool, side)?;
-        let rows = pool.matrix.rows();
-        if u32::try_from(rows).is_err() {
-            return Err(engine::Error::TooManyRows { what: POOL, rows }.into());
-        }
+        let rows = counted(pool.matrix.rows())?;
         let paired = open(&paths.paired, side)?.matrix;
         let anchors = paths.anchors.as_ref().map(|path| open(path, side.other())).transpose()?;
         let pairs = paired.rows();
@@ -62,27 +98,108 @@ impl Files {
         let (anchors, ids) = anchors.map_or((None, None), |table| (Some(table.matrix), table.ids));
         let table = paths.anchors.as_deref().unwrap_or(&paths.paired);
         let pair_ids = matched_ids(paths.pair_ids.as_deref(), table, ids, pairs)?;
-        Ok(Files { pool: pool.matrix, paired, anchors, pool_ids, pair_ids, paths })
+        let paths = (paths.pool, paths.paired);
+        let vectors = Some(Embedded { paths, pool: pool.matrix, paired, anchors });
+        Ok(Files { side, vectors, similarities: None, pool_ids, pair_ids })
     }
 
-    /// The paths of the files.
-    pub fn paths(&self) -> &Paths {
-        &self.paths
+    /// Maps files of similarities. This does not read their numbers yet.
+    ///
+    /// # Errors
+    /// If a file cannot be read, or if files that continue each other differ in columns or type. A
+    /// [`Selection`](crate::Selection) checks shapes.
+    pub fn open_similarities(paths: SimilarityPaths) -> Result<Self, Error> {
+        let side = paths.pool_side;
+        let pool = tiles::open(&paths.pool, side)?;
+        let pairs = tiles::open(&paths.pairs, side)?;
+        let rows = counted(pool.matrix.rows())?;
+        if pairs.matrix.rows() == 0 {
+            return Err(engine::Error::EmptyPaired.into());
+        }
+        let vectors = match paths.vectors {
+            None => None,
+            Some(paths) => {
+                let (of_pool, paired) =
+                    (open(&paths.0, side)?.matrix, open(&paths.1, side)?.matrix);
+                for (path, found, wanted) in [
+                    (&paths.0, of_pool.rows(), rows),
+                    (&paths.1, paired.rows(), pairs.matrix.rows()),
+                ] {
+                    if found != wanted {
+                        let path = path.display();
+                        let what =
+                            format!("{path}: {found} vectors, but {wanted} rows of similarities");
+                        return Err(Error::Files(what));
+                    }
+                }
+                Some(Embedded { paths, pool: of_pool, paired, anchors: None })
+            }
+        };
+        let name = |paths: &[PathBuf]| paths.first().cloned().unwrap_or_default();
+        let pool_ids = matched_ids(paths.pool_ids.as_deref(), &name(&paths.pool), pool.ids, rows)?;
+        let count = pairs.matrix.rows();
+        let pair_ids =
+            matched_ids(paths.pair_ids.as_deref(), &name(&paths.pairs), pairs.ids, count)?;
+        let similarities = Some(Similarities { pool: pool.matrix, pairs: pairs.matrix });
+        Ok(Files { side, vectors, similarities, pool_ids, pair_ids })
     }
 
-    /// The pool.
-    pub fn pool(&self) -> &Matrix {
-        &self.pool
+    /// The side of the pool.
+    pub fn pool_side(&self) -> Side {
+        self.side
     }
 
-    /// The pairs' half on the pool's side.
-    pub fn paired(&self) -> &Matrix {
-        &self.paired
+    /// Items in the pool.
+    pub fn items(&self) -> usize {
+        self.first().0.rows()
     }
 
-    /// The pairs' other half, if given.
+    /// Pairs.
+    pub fn pairs(&self) -> usize {
+        self.first().1.rows()
+    }
+
+    /// A matrix with a row for every pool item and one with a row for every pair: similarities if they
+    /// are given, and vectors otherwise.
+    fn first(&self) -> (&Matrix, &Matrix) {
+        match (&self.similarities, &self.vectors) {
+            (Some(given), _) => (&given.pool, &given.pairs),
+            (None, Some(vectors)) => (&vectors.pool, &vectors.paired),
+            (None, None) => unreachable!("files have vectors or similarities"),
+        }
+    }
+
+    /// The vectors of the pool, and of the pairs' half on its side, if there are any.
+    pub fn vectors(&self) -> Option<(&Matrix, &Matrix)> {
+        self.vectors.as_ref().map(|vectors| (&vectors.pool, &vectors.paired))
+    }
+
+    /// The files of these vectors.
+    pub(crate) fn vector_paths(&self) -> Option<(&Path, &Path)> {
+        self.vectors.as_ref().map(|Embedded { paths, .. }| (&*paths.0, &*paths.1))
+    }
+
+    /// The embeddings of the pairs' other half, if given.
     pub fn anchors(&self) -> Option<&Matrix> {
-        self.anchors.as_ref()
+        self.vectors.as_ref()?.anchors.as_ref()
+    }
+
+    /// The similarities of the pool and of the pairs, if they are given.
+    pub fn similarities(&self) -> Option<(&Matrix, &Matrix)> {
+        self.similarities.as_ref().map(|given| (&given.pool, &given.pairs))
+    }
+
+    /// Rows that tell copies apart: of similarities if there are no vectors, for equal items are equally
+    /// similar to all pairs.
+    pub(crate) fn rows(&self) -> (&Matrix, &Matrix) {
+        self.vectors().unwrap_or_else(|| self.first())
+    }
+
+    /// All matrices.
+    pub(crate) fn matrices(&self) -> impl Iterator<Item = &Matrix> {
+        let vectors =
+            self.vectors.iter().flat_map(|v| [&v.pool, &v.paired].into_iter().chain(&v.anchors));
+        vectors.chain(self.similarities.iter().flat_map(|given| [&given.pool, &given.pairs]))
     }
 
     /// The names of the pool items, if they have any.
@@ -108,11 +225,14 @@ impl Files {
     /// The same files with some items of the pool alone.
     pub(crate) fn only(&self, rows: &[u32]) -> Files {
         let names = |ids: &Vec<String>| rows.iter().map(|&row| ids[row as usize].clone()).collect();
+        let view = |matrix: &Matrix| matrix.view(rows.iter().map(|&row| row as usize));
+        let vectors = self.vectors.clone();
+        let similarities = self.similarities.clone();
         Files {
-            paths: self.paths.clone(),
-            pool: self.pool.view(rows.iter().map(|&row| row as usize)),
-            paired: self.paired.clone(),
-            anchors: self.anchors.clone(),
+            side: self.side,
+            vectors: vectors.map(|vectors| Embedded { pool: view(&vectors.pool), ..vectors }),
+            similarities: similarities
+                .map(|given| Similarities { pool: view(&given.pool), ..given }),
             pool_ids: self.pool_ids.as_ref().map(names),
             pair_ids: self.pair_ids.clone(),
         }
@@ -120,8 +240,15 @@ impl Files {
 
     /// Fails if a file changed since it was opened.
     pub fn check_unchanged(&self) -> Result<(), Error> {
-        let matrices = [&self.pool, &self.paired].into_iter().chain(&self.anchors);
-        Ok(matrices.into_iter().try_for_each(Matrix::check_unchanged)?)
+        Ok(self.matrices().try_for_each(Matrix::check_unchanged)?)
+    }
+}
+
+/// The rows of a pool, if there are not too many.
+fn counted(rows: usize) -> Result<usize, Error> {
+    match u32::try_from(rows) {
+        Ok(_) => Ok(rows),
+        Err(_) => Err(engine::Error::TooManyRows { what: POOL, rows }.into()),
     }
 }
 

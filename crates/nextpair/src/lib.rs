@@ -59,6 +59,40 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! # Bring the similarities of any model
+//!
+//! A cross-encoder has no embeddings. Its similarities may be in files too: a row for every item on
+//! the side of the pool, a column for every pair.
+//!
+//! ```
+//! use nextpair::{Files, Selection, Side, SimilarityPaths};
+//! # use nextpair::{Matrix, core::AtomicFile, data::npy};
+//! # let folder = tempfile::tempdir()?;
+//! # std::env::set_current_dir(&folder)?;
+//! # for (name, values) in [("pairs.npy", vec![0.9f32, 0.2, 0.1, 0.8]), ("pool.npy", vec![0.1, 0.1, 0.7, 0.3, 0.2, 0.1])] {
+//! #     let mut file = AtomicFile::create(name.as_ref())?;
+//! #     npy::write_matrix(&mut file, &Matrix::from_vec(2, values))?;
+//! #     file.commit()?;
+//! # }
+//!
+//! let files = Files::open_similarities(SimilarityPaths {
+//!     pool_side: Side::Image,
+//!     pool: vec!["pool.npy".into()],   // 3 images against the texts of 2 pairs
+//!     pairs: vec!["pairs.npy".into()], // their own images against the same texts
+//!     vectors: None,
+//!     pool_ids: None,
+//!     pair_ids: None,
+//! })?;
+//! let (picks, findings) = Selection::new(files, 1).select_inspected(&())?;
+//! assert_eq!(picks.indices(), [1]);
+//! assert_eq!(picks.picks[0].why[0].own, 0.9f32 as f64, "what the text's own image has");
+//! assert!(findings.is_empty(), "nothing looks wrong");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! What [`Selection::select_inspected`] and [`Problem::inspect`] find is a [`Finding`]: pairs in the
+//! wrong order, duplicates, hubs and so on, for you to decide about before anybody is paid.
+//!
 //! # Split it
 //!
 //! Shards of the pool can be scored anywhere, on any number of machines. Together they give the
@@ -133,9 +167,9 @@
 //!         budget: usize,
 //!         _: &dyn Progress,
 //!     ) -> Result<Picks, engine::Error> {
-//!         let pick = |index| Pick { index, score: 0.0, hits: None, why: Vec::new(), facts: Vec::new() };
+//!         let pick = |index| Pick::new(index, 0.0);
 //!         let picks = problem.items().take(budget).map(pick).collect();
-//!         Ok(Picks { picks, pool: problem.pool(), left_out: None, hard_negatives: None, thresholds: Vec::new() })
+//!         Ok(Picks::of(picks, problem.pool()))
 //!     }
 //! }
 //!
@@ -208,12 +242,12 @@ mod tensors;
 pub use error::Error;
 #[cfg(all(feature = "annotate", feature = "scenario"))]
 pub use experiment_source::ExperimentSource;
-pub use files::{Files, Paths};
+pub use files::{Files, Paths, SimilarityPaths};
 pub use nextpair_core::{Dtype, Matrix, Progress, Side};
 pub use nextpair_engine::{
-    BagOfWords, Features, Given, Guards, ItemFeatures, Matching, Metric, Needs, Partial, Pick,
-    Picks, Problem, ProblemBuilder, Reason, Rule, Scope, Settings, Shard, Sharded, Sieve,
-    Similarity, Size, Strategy, StrategyName, Weight,
+    Alike, BagOfWords, Chance, Distinct, Features, Finding, Given, Guards, ItemFeatures, Known,
+    Matching, Metric, Needs, Partial, Pick, Picks, Problem, ProblemBuilder, Reason, Rule, Scope,
+    Settings, Shard, Sharded, Sieve, Similarity, Size, Stored, Strategy, StrategyName, Weight,
 };
 pub use part::{Finished, Part};
 pub use partial_file::PartialFile;

@@ -7,9 +7,12 @@ use std::path::{Path, PathBuf};
 
 use nextpair_core::{Matrix, Progress, Side};
 use nextpair_data::open;
-use nextpair_engine::{Partial, Picks, Problem, Settings, StrategyName, Weight};
+use nextpair_engine::{
+    Chance, Finding, Known, Partial, Picks, Problem, Settings, StrategyName, Weight,
+};
 use serde::{Deserialize, Serialize};
 
+use crate::selection::one_each;
 use crate::{Error, Selection};
 
 /// The contribution of some shards of a pool to a selection, with all that is needed to finish it
@@ -35,13 +38,19 @@ struct Header {
     hard_negatives: Option<u64>,
     ids: Option<Names>,
     anchor_ids: Option<Names>,
-    pool_path: PathBuf,
-    paired_path: PathBuf,
+    /// Files of the vectors of the pool and of the pairs.
+    vectors: Option<(PathBuf, PathBuf)>,
+    /// What chance does to picks: their number, those above an own pair, and hubs.
+    chance: Option<[usize; 3]>,
     pool_of_texts: bool,
 }
 
 impl Part {
-    pub(crate) fn new(selection: &Selection, partial: Partial) -> Result<Self, Error> {
+    pub(crate) fn new(
+        selection: &Selection,
+        partial: Partial,
+        chance: Option<Chance>,
+    ) -> Result<Self, Error> {
         let items = partial.best.iter().map(|pick| pick.index);
         let items = items.chain(partial.hits.iter().map(|(item, _)| *item));
         let anchors = partial.anchors.iter().copied();
@@ -55,16 +64,19 @@ impl Part {
             fingerprint: fingerprint(selection),
             strategy: selection.strategy.as_str().to_string(),
             budget: selection.budget,
-            pool: files.pool().rows(),
+            pool: files.items(),
             by_count: settings.weight == Weight::Count,
             explain: settings.explain,
             keep: partial.keep,
             hard_negatives: partial.hard_negatives,
             ids: files.pool_ids().map(|_| items.map(|i| (i, files.pool_id(i))).collect()),
             anchor_ids: files.pair_ids().map(|_| anchors.map(|j| (j, files.pair_id(j))).collect()),
-            pool_path: whole(&files.paths().pool)?,
-            paired_path: whole(&files.paths().paired)?,
-            pool_of_texts: files.paths().pool_side == Side::Text,
+            vectors: match files.vector_paths() {
+                Some((pool, paired)) => Some((whole(pool)?, whole(paired)?)),
+                None => None,
+            },
+            chance: chance.map(|Chance { picks, above_own, hubs }| [picks, above_own, hubs]),
+            pool_of_texts: files.pool_side() == Side::Text,
         };
         Ok(Part { header, partial })
     }
@@ -133,11 +145,12 @@ impl Part {
         };
         let mut problem = Problem::of_pool(header.pool).settings(settings);
         if strategy.needs().features {
-            let (pool, paired) = header.features()?;
+            let missing = || nextpair_engine::Error::NoFeatures { strategy: strategy.as_str() };
+            let (pool, paired) = header.features()?.ok_or_else(missing)?;
             problem = problem.features(pool, paired);
         }
         let picks = problem.build()?.finish(&strategy, partial, header.budget, progress)?;
-        Ok(Finished { picks, strategy, names: header.ids, pair_names: header.anchor_ids })
+        Ok(Finished { picks, strategy, header })
     }
 }
 
@@ -147,19 +160,34 @@ pub struct Finished {
     pub picks: Picks,
     /// The strategy that picked.
     pub strategy: StrategyName,
-    names: Option<Names>,
-    pair_names: Option<Names>,
+    header: Header,
 }
 
 impl Finished {
     /// The name of a pool item, or else its index.
     pub fn pool_id(&self, index: u32) -> String {
-        name_of(self.names.as_ref(), index)
+        name_of(self.header.ids.as_ref(), index)
     }
 
     /// The name of a pair, or else its index.
     pub fn pair_id(&self, index: u32) -> String {
-        name_of(self.pair_names.as_ref(), index)
+        name_of(self.header.anchor_ids.as_ref(), index)
+    }
+
+    /// Looks for what is wrong with the picks, as far as the parts and the files of vectors tell: the
+    /// files may be elsewhere, and then picks are compared neither with each other nor with pairs.
+    pub fn inspect(&self, progress: &dyn Progress) -> Result<Vec<Finding>, Error> {
+        let chance = self.header.chance;
+        let chance = chance.map(|[picks, above_own, hubs]| Chance { picks, above_own, hubs });
+        let mut known = Known { chance, ..Known::default() };
+        if let Ok(Some((pool, paired))) = self.header.features() {
+            known.picked = Some(one_each(&pool.gather(&self.picks.indices()), progress)?);
+            known.paired = Some(one_each(&paired, progress)?);
+            let found = known.inspect(&self.picks, progress)?;
+            [&pool, &paired].into_iter().try_for_each(|matrix| matrix.check_unchanged())?;
+            return Ok(found);
+        }
+        Ok(known.inspect(&self.picks, progress)?)
     }
 }
 
@@ -175,17 +203,18 @@ impl Header {
     }
 
     /// The vectors of the pool, which must still have the same number of items, and of its paired
-    /// side.
-    fn features(&self) -> Result<(Matrix, Matrix), Error> {
+    /// side, if there are any.
+    fn features(&self) -> Result<Option<(Matrix, Matrix)>, Error> {
+        let Some((pool_path, paired_path)) = &self.vectors else { return Ok(None) };
         let side = if self.pool_of_texts { Side::Text } else { Side::Image };
-        let pool = open(&self.pool_path, side)?.matrix;
+        let pool = open(pool_path, side)?.matrix;
         if pool.rows() != self.pool {
-            let (path, rows, items) = (self.pool_path.display(), pool.rows(), self.pool);
+            let (path, rows, items) = (pool_path.display(), pool.rows(), self.pool);
             let what =
                 format!("{path}: {rows} items, but it had {items} when the parts were scored");
             return Err(Error::Files(what));
         }
-        Ok((pool, open(&self.paired_path, side)?.matrix))
+        Ok(Some((pool, open(paired_path, side)?.matrix)))
     }
 }
 
@@ -197,11 +226,12 @@ fn name_of(ids: Option<&Names>, index: u32) -> String {
 /// numbers.
 fn fingerprint(selection: &Selection) -> String {
     let Selection { files, strategy, budget, metric, settings, .. } = selection;
-    let chosen = (strategy, budget, files.paths().pool_side, metric, settings);
-    let named = (files.pool_ids().is_some(), files.pair_ids().is_some(), files.pool().dim());
+    let chosen = (strategy, budget, files.pool_side(), metric, settings);
+    let dims: Vec<usize> = files.matrices().map(Matrix::dim).collect();
+    let named = (files.pool_ids().is_some(), files.pair_ids().is_some(), dims);
     let mut hash = Fnv::new();
     hash.add(format!("{chosen:?} {named:?}").as_bytes());
-    for matrix in [files.pool(), files.paired()] {
+    for matrix in files.matrices() {
         for row in (0..matrix.rows()).step_by(matrix.rows().div_ceil(64).max(1)) {
             hash.add(matrix.row_bytes(row));
         }

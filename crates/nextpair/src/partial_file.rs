@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::Error;
 use crate::tensors::{self, Counts, DAMAGED_ITEMS, Scores, Wrong, check};
 
-const FORMAT: &str = "nextpair-partial-1";
+const FORMAT: &str = "nextpair-partial-2";
 
 /// Moves a [`Partial`] from one process to another. The file has no word of the problem, the
 /// strategy and the budget: whoever loads it must know them. A [`Part`](crate::Part), of a
@@ -51,7 +51,7 @@ fn parse(path: &Path) -> Result<Partial, Wrong> {
 
 /// Fails unless the items are ascending, and every number that they explain is there and finite.
 fn check_sound(partial: &Partial) -> Result<(), Wrong> {
-    let Partial { items, best, anchors, thresholds, hits, .. } = partial;
+    let Partial { items, best, anchors, thresholds, own, hits, .. } = partial;
     let covered = |item: u32| {
         let after = items.partition_point(|range| range.start <= item);
         after.checked_sub(1).is_some_and(|at| items[at].contains(&item))
@@ -67,13 +67,19 @@ fn check_sound(partial: &Partial) -> Result<(), Wrong> {
     let all_hits = || hits.iter().flat_map(|(_, hits)| hits);
     check(
         thresholds.len() == anchors.len()
+            && own.len() == anchors.len()
             && all_hits().all(|hit| (hit.position as usize) < anchors.len()),
         "its anchors are damaged",
     )?;
     let why = best.iter().flat_map(|pick| &pick.why);
-    let why = why.flat_map(|reason| [reason.similarity, reason.threshold, reason.surplus]);
-    let mut numbers =
-        thresholds.iter().copied().chain(all_hits().map(|hit| hit.similarity)).chain(why);
+    let why =
+        why.flat_map(|reason| [reason.similarity, reason.threshold, reason.surplus, reason.own]);
+    let mut numbers = thresholds
+        .iter()
+        .chain(own)
+        .copied()
+        .chain(all_hits().map(|hit| hit.similarity))
+        .chain(why);
     check(numbers.all(f64::is_finite), "a similarity or a threshold is not finite")
 }
 
@@ -167,9 +173,9 @@ mod tests {
             let error = Partial::load(&path).unwrap_err().to_string();
             assert!(error.ends_with("is not a partial selection"), "{error}");
         }
-        tensors::save(&path, "nextpair-part-1", &(), &scored).unwrap();
+        tensors::save(&path, "nextpair-part-2", &(), &scored).unwrap();
         let error = Partial::load(&path).unwrap_err();
         let source = error.source().unwrap().to_string();
-        assert_eq!(source, "its format is not nextpair-partial-1");
+        assert_eq!(source, "its format is not nextpair-partial-2");
     }
 }

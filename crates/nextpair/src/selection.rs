@@ -5,8 +5,9 @@ use std::ops::Range;
 
 use nextpair_core::{Matrix, Progress};
 use nextpair_engine::{
-    BagOfWords, ItemFeatures, Metric, Picks, Problem, ProblemBuilder, Settings, Shard, Size,
-    StrategyName, Usability, bag_of_words, mean_features, require_finite,
+    self as engine, Alike, BagOfWords, Distinct, Finding, ItemFeatures, Known, Metric, Picks,
+    Problem, ProblemBuilder, Settings, Shard, Size, StrategyName, Usability, bag_of_words,
+    distinct, mean_features, require_finite,
 };
 
 use crate::files::{POOL, paired_names};
@@ -30,6 +31,9 @@ pub struct Selection {
     pub words: BagOfWords,
     /// Pool items that annotators refused. Neither they nor items that look like them are picked.
     pub refused: Option<Vec<u32>>,
+    /// When pool items count as duplicates of each other or of something paired: of them all, only the
+    /// first is chosen from, and none if it is paired.
+    pub dedupe: Option<Alike>,
     /// Embeddings of what people search for, on the side that the pool lacks, for strategies that
     /// cover points.
     pub queries: Option<Matrix>,
@@ -47,55 +51,156 @@ impl Selection {
             features: ItemFeatures::default(),
             words: BagOfWords::default(),
             refused: None,
+            dedupe: None,
             queries: None,
         }
     }
 
     /// Checks shapes and settings, but not the numbers.
     pub fn check(&self) -> Result<(), Error> {
-        let (pool, paired) = (self.files.pool(), self.files.paired());
-        if self.strategy.needs().features && pool.dim() != paired.dim() {
+        let needs = self.strategy.needs();
+        if needs.features && self.files.vectors().is_none() {
+            return Err(engine::Error::NoFeatures { strategy: self.strategy.as_str() }.into());
+        }
+        if let Some((pool, paired)) = self.files.vectors().filter(|_| needs.features)
+            && pool.dim() != paired.dim()
+        {
             let (left_dim, right_dim) = (pool.dim(), paired.dim());
-            let (right, _) = paired_names(self.files.paths().pool_side);
-            let mismatch = nextpair_engine::Error::DimensionMismatch {
-                left: POOL,
-                left_dim,
-                right,
-                right_dim,
-            };
+            let (right, _) = paired_names(self.files.pool_side());
+            let mismatch =
+                engine::Error::DimensionMismatch { left: POOL, left_dim, right, right_dim };
             return Err(mismatch.into());
+        }
+        if let Some(alike) = self.dedupe {
+            alike.check()?;
+            if let Alike::Cosine(_) = alike {
+                self.need_vectors("duplicates that are told by a cosine need")?;
+            }
+        }
+        if self.refused.is_some() {
+            self.need_vectors("items that look like refused ones are told by")?;
         }
         Ok(self.compared()?.settings(self.settings.clone()).check()?)
     }
 
     /// Selects the picks.
     pub fn select(&self, progress: &dyn Progress) -> Result<Picks, Error> {
+        Ok(self.answer(false, progress)?.0)
+    }
+
+    /// Selects the picks, and looks for what is wrong with them and with the files.
+    pub fn select_inspected(
+        &self,
+        progress: &dyn Progress,
+    ) -> Result<(Picks, Vec<Finding>), Error> {
+        self.answer(true, progress)
+    }
+
+    fn answer(
+        &self,
+        inspect: bool,
+        progress: &dyn Progress,
+    ) -> Result<(Picks, Vec<Finding>), Error> {
+        let placed = |(picks, found): (Picks, Vec<Finding>), kept: &[u32]| {
+            let found: Vec<_> = found.into_iter().map(|finding| finding.among(kept)).collect();
+            (picks.among(kept), found)
+        };
         if let Some(refused) = &self.refused {
             let kept = self.steady(|| self.usable(refused, progress))?;
-            let usable = Selection {
-                files: self.files.only(&kept),
-                settings: self.settings.clone(),
-                refused: None,
-                queries: self.queries.clone(),
-                ..*self
-            };
-            let pool = self.files.pool().rows() - refused.len();
-            return Ok(usable.select(progress)?.among(&kept, pool));
+            let usable = Selection { refused: None, ..self.only(&kept) };
+            let (picks, found) = placed(usable.answer(inspect, progress)?, &kept);
+            let left_out = Some(self.files.items() - refused.len() - kept.len());
+            return Ok((Picks { left_out, ..picks }, found));
         }
-        let whole = 0..self.files.pool().rows() as u32;
+        if let Some(alike) = self.dedupe {
+            let distinct = self.steady(|| self.distinct(alike, progress))?;
+            let duplicates = Some(distinct.left_out());
+            let others = Selection { dedupe: None, ..self.only(&distinct.kept) };
+            let (picks, found) = placed(others.answer(inspect, progress)?, &distinct.kept);
+            return Ok((Picks { duplicates, ..picks }, found));
+        }
         self.steady(|| {
-            Ok(self.problem(whole, progress)?.select(self.strategy, self.budget, progress)?)
+            let problem = self.problem(0..self.files.items() as u32, progress)?;
+            let picks = problem.select(self.strategy, self.budget, progress)?;
+            let found = match inspect {
+                true => self.known(&problem, &picks, progress)?.inspect(&picks, progress)?,
+                false => Vec::new(),
+            };
+            Ok((picks, found))
         })
+    }
+
+    /// What guards can look at.
+    fn known<'a>(
+        &self,
+        problem: &'a Problem,
+        picks: &Picks,
+        progress: &dyn Progress,
+    ) -> Result<Known<'a>, Error> {
+        let picked = match self.files.vectors() {
+            Some((pool, _)) => Some(one_each(&pool.gather(&picks.indices()), progress)?),
+            None => None,
+        };
+        let paired = match self.files.vectors() {
+            Some((_, paired)) => Some(one_each(paired, progress)?),
+            None => None,
+        };
+        let pool = Some(self.files.rows().0.clone());
+        let anchors = self.files.anchors().cloned();
+        Ok(Known { problem: Some(problem), chance: None, pool, picked, paired, anchors })
+    }
+
+    /// The same selection from some items of the pool.
+    fn only(&self, kept: &[u32]) -> Selection {
+        Selection {
+            files: self.files.only(kept),
+            settings: self.settings.clone(),
+            refused: self.refused.clone(),
+            queries: self.queries.clone(),
+            ..*self
+        }
+    }
+
+    /// The vectors of the pool and of the paired set, or an error that says what needs them.
+    fn need_vectors(&self, what: &str) -> Result<(&Matrix, &Matrix), Error> {
+        let missing = || {
+            Error::Files(format!(
+                "{what} vectors of the pool and of the pairs, beside similarities"
+            ))
+        };
+        self.files.vectors().ok_or_else(missing)
+    }
+
+    /// Returns the pool without its duplicates.
+    fn distinct(&self, alike: Alike, progress: &dyn Progress) -> Result<Distinct, Error> {
+        let (pool, paired) = match alike {
+            Alike::Exact => {
+                let (pool, paired) = self.files.rows();
+                (pool.clone(), paired.clone())
+            }
+            Alike::Cosine(_) => {
+                let (pool, paired) =
+                    self.need_vectors("duplicates that are told by a cosine need")?;
+                (one_each(pool, progress)?, one_each(paired, progress)?)
+            }
+        };
+        let distinct = distinct(&pool, &paired, alike, progress)?;
+        let (budget, left) = (self.budget, distinct.kept.len());
+        if budget > left {
+            let what = format!(
+                "the budget is {budget}, but without its duplicates the pool has only {left} of {} \
+                 items",
+                pool.rows()
+            );
+            return Err(Error::Files(what));
+        }
+        Ok(distinct)
     }
 
     /// Returns the pool items to choose from, ascending, if annotators refused some.
     fn usable(&self, refused: &[u32], progress: &dyn Progress) -> Result<Vec<u32>, Error> {
-        let (pool, paired) = (self.files.pool(), self.files.paired());
-        let one_each = |matrix: &Matrix| match matrix.locals() {
-            1 => Ok(matrix.clone()),
-            _ => mean_features(matrix, progress),
-        };
-        let (pool, paired) = (one_each(pool)?, one_each(paired)?);
+        let (pool, paired) = self.need_vectors("items that look like refused ones are told by")?;
+        let (pool, paired) = (one_each(pool, progress)?, one_each(paired, progress)?);
         let gone: HashSet<u32> = refused.iter().copied().collect();
         let others: Vec<u32> = (0..pool.rows() as u32).filter(|row| !gone.contains(row)).collect();
         let rows = |rows: &[u32]| pool.view(rows.iter().map(|&row| row as usize));
@@ -112,16 +217,44 @@ impl Selection {
 
     /// Scores one shard of the pool; nothing is computed for the others.
     pub fn score(&self, shard: Shard, progress: &dyn Progress) -> Result<Part, Error> {
+        Ok(self.score_shard(shard, false, progress)?.0)
+    }
+
+    /// Scores one shard of the pool, and looks for what is wrong with the pairs and the shard. What is
+    /// wrong with the picks is known when all parts are [finished](crate::Finished::inspect).
+    pub fn score_inspected(
+        &self,
+        shard: Shard,
+        progress: &dyn Progress,
+    ) -> Result<(Part, Vec<Finding>), Error> {
+        self.score_shard(shard, true, progress)
+    }
+
+    fn score_shard(
+        &self,
+        shard: Shard,
+        inspect: bool,
+        progress: &dyn Progress,
+    ) -> Result<(Part, Vec<Finding>), Error> {
         self.strategy.check_shardable()?;
         if self.refused.is_some() {
             let what = "what annotators refused is learned from the whole pool, not from a shard";
             return Err(Error::Files(what.to_owned()));
         }
-        let items = shard.items(self.files.pool().rows());
-        let partial = self.steady(|| {
-            Ok(self.problem(items, progress)?.score(&self.strategy, self.budget, progress)?)
+        if self.dedupe.is_some() {
+            let what = "duplicates are found in the whole pool, not in a shard; leave them out of the \
+                        pool before it is split, or select from the whole pool";
+            return Err(Error::Files(what.to_owned()));
+        }
+        let items = shard.items(self.files.items());
+        let (partial, chance, found) = self.steady(|| {
+            let problem = self.problem(items, progress)?;
+            let partial = problem.score(&self.strategy, self.budget, progress)?;
+            let chance = problem.chance(self.budget, progress)?;
+            let found = if inspect { problem.inspect_inputs(progress)? } else { Vec::new() };
+            Ok((partial, chance, found))
         })?;
-        Part::new(self, partial)
+        Ok((Part::new(self, partial, chance)?, found))
     }
 
     /// The problem for some items of the pool, with all that the strategy needs.
@@ -132,7 +265,7 @@ impl Selection {
         }
         let mut problem = self.compared()?.settings(self.settings.clone()).only(items);
         // Embeddings that are compared are their own features.
-        if needs.features && !needs.matching {
+        if needs.features && (!needs.matching || self.files.similarities().is_some()) {
             let (pool, paired) = self.vectors(progress)?;
             problem = problem.features(pool, paired);
         }
@@ -141,31 +274,38 @@ impl Selection {
 
     /// Predicted peak of anonymous memory, in bytes.
     pub fn predicted_peak(&self) -> u64 {
-        let (pool, paired) = (self.files.pool(), self.files.paired());
-        let (items, pairs, dim) = (pool.rows(), paired.rows(), pool.dim());
+        let (items, pairs) = (self.files.items(), self.files.pairs());
+        let vectors = self.files.vectors();
+        let dim = vectors.map_or(1, |(pool, _)| pool.dim());
         let (budget, threads) = (self.budget, rayon::current_num_threads());
         let size = Size { pool: items, pairs, dim, budget, threads };
         let names = [self.files.pool_ids(), self.files.pair_ids()].into_iter().flatten().flatten();
         let names: usize = names.map(|name| name.len() + 64).sum();
-        let words = if self.makes_vectors() && self.features == ItemFeatures::Bow {
-            self.bag_of_words().memory(items * pool.locals() + pairs * paired.locals(), dim)
-        } else {
-            0
+        let words = match vectors {
+            Some((pool, paired)) if self.makes_vectors() && self.features == ItemFeatures::Bow => {
+                self.bag_of_words().memory(items * pool.locals() + pairs * paired.locals(), dim)
+            }
+            _ => 0,
         };
         self.strategy.predicted_peak(&size) + (names + words) as u64
     }
 
     /// Starts the problem, with similarities if the strategy needs them.
     fn compared(&self) -> Result<ProblemBuilder, Error> {
-        let (side, pool) = (self.files.paths().pool_side, self.files.pool());
-        if !self.strategy.needs().matching && self.queries.is_none() {
-            return Ok(Problem::of_pool(pool.rows()));
+        let side = self.files.pool_side();
+        if let Some((pool, pairs)) = self.files.similarities() {
+            if self.queries.is_some() {
+                return Err(engine::Error::QueriesWithoutEmbeddings.into());
+            }
+            return Ok(Problem::of_stored(pool.clone(), pairs.clone()));
         }
-        let anchors = self
-            .files
-            .anchors()
-            .ok_or(nextpair_engine::Error::NoSimilarity { strategy: self.strategy.as_str() })?;
-        let (images, texts) = side.own_and_other(self.files.paired(), anchors);
+        if !self.strategy.needs().matching && self.queries.is_none() {
+            return Ok(Problem::of_pool(self.files.items()));
+        }
+        let missing = || engine::Error::NoSimilarity { strategy: self.strategy.as_str() };
+        let (pool, paired) = self.files.vectors().ok_or_else(missing)?;
+        let anchors = self.files.anchors().ok_or_else(missing)?;
+        let (images, texts) = side.own_and_other(paired, anchors);
         let problem = Problem::of_embeddings(images.clone(), texts.clone(), pool.clone(), side);
         let problem = problem.metric(self.metric);
         Ok(match &self.queries {
@@ -174,13 +314,16 @@ impl Selection {
         })
     }
 
-    /// Checks the numbers that nothing else reads: bad ones must not go unnoticed.
+    /// Checks the numbers that nothing else reads: bad ones must not go unnoticed. Similarities are
+    /// checked with the problem, whatever the strategy.
     fn check_unread(&self, items: Range<u32>) -> Result<(), Error> {
-        let (own, other) = paired_names(self.files.paths().pool_side);
+        let (own, other) = paired_names(self.files.pool_side());
         let first = items.start as usize;
-        let shard = self.files.pool().slice(first..items.end as usize);
-        require_finite(&shard, POOL).map_err(|error| error.in_rows_from(first))?;
-        require_finite(self.files.paired(), own)?;
+        if let Some((pool, paired)) = self.files.vectors() {
+            let shard = pool.slice(first..items.end as usize);
+            require_finite(&shard, POOL).map_err(|error| error.in_rows_from(first))?;
+            require_finite(paired, own)?;
+        }
         if let Some(anchors) = self.files.anchors() {
             require_finite(anchors, other)?;
         }
@@ -189,15 +332,18 @@ impl Selection {
 
     /// Whether distances need vectors that are not in the files.
     fn makes_vectors(&self) -> bool {
-        let several = self.files.pool().locals() > 1 || self.files.paired().locals() > 1;
+        let several = |(pool, paired): (&Matrix, &Matrix)| pool.locals() > 1 || paired.locals() > 1;
         let needs = self.strategy.needs();
-        // Similarities take one vector per item; the problem itself rejects several.
-        needs.features && !needs.matching && several
+        // Embeddings that are compared are one vector per item; the problem itself rejects several.
+        needs.features
+            && (!needs.matching || self.files.similarities().is_some())
+            && self.files.vectors().is_some_and(several)
     }
 
     /// One vector per item of the pool and of the paired set.
     fn vectors(&self, progress: &dyn Progress) -> Result<(Matrix, Matrix), Error> {
-        let (pool, paired) = (self.files.pool(), self.files.paired());
+        let missing = || engine::Error::NoFeatures { strategy: self.strategy.as_str() };
+        let (pool, paired) = self.files.vectors().ok_or_else(missing)?;
         if !self.makes_vectors() {
             return Ok((pool.clone(), paired.clone()));
         }
@@ -222,5 +368,13 @@ impl Selection {
         let answer = work();
         self.files.check_unchanged()?;
         answer
+    }
+}
+
+/// One vector per item: its own, or the mean of several.
+pub(crate) fn one_each(matrix: &Matrix, progress: &dyn Progress) -> Result<Matrix, Error> {
+    match matrix.locals() {
+        1 => Ok(matrix.clone()),
+        _ => Ok(mean_features(matrix, progress)?),
     }
 }

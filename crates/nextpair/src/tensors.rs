@@ -67,6 +67,7 @@ fn bytes(format: &str, header: &impl Serialize, partial: &Partial) -> Result<Vec
         ("items", integers(partial.items.iter().flat_map(|r| [r.start, r.end]))),
         ("anchors", integers(partial.anchors.iter().copied())),
         ("thresholds", floats(partial.thresholds.iter().copied())),
+        ("own", floats(partial.own.iter().copied())),
         ("best.index", integers(best.iter().map(|p| p.index))),
         ("best.score", floats(best.iter().map(|p| p.score))),
         // Zero means no count, so that a known count of zero differs.
@@ -76,6 +77,7 @@ fn bytes(format: &str, header: &impl Serialize, partial: &Partial) -> Result<Vec
         ("why.similarity", floats(why().map(|w| w.similarity))),
         ("why.threshold", floats(why().map(|w| w.threshold))),
         ("why.surplus", floats(why().map(|w| w.surplus))),
+        ("why.own", floats(why().map(|w| w.own))),
         ("hits.item", integers(partial.hits.iter().map(|(item, _)| *item))),
         ("hits.count", integers(partial.hits.iter().map(|(_, h)| h.len() as u32))),
         ("hits.position", integers(hits().map(|h| h.position))),
@@ -119,13 +121,14 @@ pub(crate) fn read(
         integers("why.anchor")?,
         floats("why.similarity")?,
         floats("why.threshold")?,
-        floats("why.surplus")?,
+        floats("why.surplus")?.into_iter().zip(floats("why.own")?).collect(),
     )?
-    .map(|(anchor, similarity, threshold, surplus)| Reason {
+    .map(|(anchor, similarity, threshold, (surplus, own))| Reason {
         anchor,
         similarity,
         threshold,
         surplus,
+        own,
     })
     .collect();
     let why = split(reasons, &integers("best.reasons")?)?;
@@ -155,12 +158,15 @@ pub(crate) fn read(
         hard_negatives: counts.hard_negatives,
         anchors: integers("anchors")?,
         thresholds: floats("thresholds")?,
+        own: floats("own")?,
         hits: items_hit.into_iter().zip(hits).collect(),
     };
     let anchors = partial.anchors.len();
     let mut positions = partial.hits.iter().flat_map(|(_, hits)| hits);
     check(
-        partial.thresholds.len() == anchors && positions.all(|h| (h.position as usize) < anchors),
+        partial.thresholds.len() == anchors
+            && partial.own.len() == anchors
+            && positions.all(|h| (h.position as usize) < anchors),
         "its anchors are damaged",
     )?;
     Ok(partial)

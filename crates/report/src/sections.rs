@@ -1,5 +1,6 @@
 //! The sections of the page, in the order of a budget owner's questions.
 
+mod cautions;
 mod compared;
 mod curves;
 mod decision;
@@ -155,6 +156,7 @@ impl Sections {
             self.contents.push(Entry { id, heading, is_run: true });
         }
         self.decision(evidence);
+        self.cautions(studies);
         self.data(evidence);
         if evidence.arms.iter().all(|arm| arm.r1().is_empty()) {
             self.making(evidence, studies);

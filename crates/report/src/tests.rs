@@ -293,3 +293,24 @@ fn charts_can_be_read_without_scripts() {
     let file = String::from_utf8(files["r1.svg"].clone()).unwrap();
     assert!(file.contains(">core-set</text>") && file.contains("the measure that decides"));
 }
+
+#[test]
+fn a_model_near_chance_and_odd_batches_are_named() {
+    let fixture = Fixture::default();
+    let mut study = fixture.study();
+    let page = |study: &Study| {
+        let (files, _) = report(std::slice::from_ref(study), &Options::default());
+        String::from_utf8(files["report.html"].clone()).unwrap()
+    };
+    assert!(!page(&study).contains("What to check"));
+    let test = &mut study.rounds[0].test[0];
+    (test.text.r1, test.image.r1, test.image.mean_rank) = (0.1, 0.1, 500.0);
+    let batch = study.rounds.iter_mut().find_map(|round| round.batch.as_mut()).unwrap();
+    let (kind, text) = ("copies".to_owned(), "<b>3</b> items are copies".to_owned());
+    batch.warnings.push(nextpair_scenario::Warning { kind, text });
+    let page = page(&study);
+    check_balanced(&page);
+    for says in ["What to check", "near chance on the test", "&lt;b&gt;3&lt;/b&gt; items"] {
+        assert!(page.contains(says), "{says}");
+    }
+}

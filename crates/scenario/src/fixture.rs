@@ -196,6 +196,7 @@ impl Fixture {
                 similarity: 0.8,
                 threshold: 0.6,
                 surplus: 0.2,
+                own: Some(0.9),
             };
             let looks = arm.strategy.needs().matching;
             Task {
@@ -219,6 +220,8 @@ fn batch(arm: &Arm, number: usize) -> Batch {
         wrong: 0,
         pool: 800 - 100 * number,
         left_out: None,
+        duplicates: None,
+        warnings: Vec::new(),
         hard_negatives: matching.then(|| (500 - 110 * number) as u64),
         without_hit: matching.then_some(0),
         picks: "p".to_owned(),

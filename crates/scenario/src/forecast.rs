@@ -237,6 +237,8 @@ mod tests {
                 wrong: 0,
                 pool: 1000,
                 left_out: None,
+                duplicates: None,
+                warnings: Vec::new(),
                 hard_negatives: Some((1000.0 * share) as u64),
                 without_hit: Some(0),
                 answers: None,

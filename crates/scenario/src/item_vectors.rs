@@ -104,6 +104,11 @@ fn kept(
     }
 }
 
+/// Returns the stored features of some items, without a copy.
+pub(crate) fn rows_of(features: Stored<'_>, which: &[usize]) -> Result<Matrix, Error> {
+    rows(features.1.matrix(), features, which)
+}
+
 /// Returns the rows of some items, without a copy.
 fn rows(matrix: &Matrix, (set, features): Stored<'_>, which: &[usize]) -> Result<Matrix, Error> {
     let row = |&index: &usize| {

@@ -10,6 +10,7 @@ extern crate self as nextpair_scenario;
 mod about;
 mod analysis;
 mod annotator;
+mod cautions;
 mod error;
 mod experiment;
 #[cfg(test)]
@@ -40,6 +41,7 @@ pub use analysis::{
     RecallAt, Recalls, Recommendation, Refused, Saved, Scrutiny, SeedDifference, TestSet, Time,
     WithoutHit,
 };
+pub use cautions::cautions;
 pub use error::Error;
 pub use experiment::{
     Amount, Annotator, Arm, Bow, Experiment, ExperimentKeys, MiniBatch, Noise, SettingsFile,
@@ -54,7 +56,7 @@ pub use nextpair_engine::ItemFeatures;
 pub use options::Options;
 pub use queries::{AT_WHOSE_EXPENSE, Queries, read_queries};
 pub use ranks::RoundRanks;
-pub use records::{Batch, ExperimentManifest, Machine, Phase, Round};
+pub use records::{Batch, ExperimentManifest, Machine, Phase, Round, Warning};
 pub use rehearsal::{Advice, Choice, Rehearsal, RehearsalSettings, Scale, StrategyAdvice};
 pub use run::{Observer, Scenario, Waiting};
 pub use selection::{Selection, groups};

@@ -70,12 +70,18 @@ pub struct Batch {
     /// with `usable`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left_out: Option<usize>,
+    /// Number of items that were left out of it as duplicates, for strategies with `dedupe`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duplicates: Option<usize>,
     /// Number of pool items with at least one hit, for strategies that use hits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hard_negatives: Option<u64>,
     /// Number of picks without a hit, for strategies that use hits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub without_hit: Option<usize>,
+    /// What looked wrong about the selection. Older versions did not look.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<Warning>,
     /// The fingerprint of the picks.
     pub picks: String,
     /// The fingerprint of the human answers.
@@ -91,6 +97,16 @@ impl Batch {
     pub fn hard_negative_share(&self) -> Option<f64> {
         self.hard_negatives.map(|count| 100.0 * count as f64 / self.pool as f64)
     }
+}
+
+/// Something about a selection that people should look at.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Warning {
+    /// Its name, such as `near-chance` (`nextpair_engine::Finding::kind`).
+    pub kind: String,
+    /// A sentence without its full stop.
+    pub text: String,
 }
 
 /// Time and memory of a phase of a round.

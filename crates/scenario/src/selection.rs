@@ -3,14 +3,16 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use nextpair_data::dataset::Items;
+use nextpair_data::dataset::{FeatureSet, Features, Items};
 use nextpair_data::{Matrix, Progress, Side};
 use nextpair_engine::{
-    FEWEST_REFUSED, ItemFeatures, Picks, Problem, ProblemBuilder, Queries, Rule, Settings,
-    Similarity, StrategyName, Usability, group_labels,
+    Alike, Distinct, FEWEST_REFUSED, Finding, ItemFeatures, Known, Picks, Problem, ProblemBuilder,
+    Queries, Rule, Settings, Similarity, StrategyName, Usability, distinct, group_labels,
+    mean_features,
 };
 use nextpair_models::{Corpus, Encodings, Model, Pair, Texts};
 
+use crate::item_vectors::rows_of;
 use crate::{Error, ItemVectors};
 
 /// A model, its training pairs, a pool, and the settings of a selection.
@@ -35,6 +37,9 @@ pub struct Selection<'a> {
     pub features: ItemFeatures,
     /// Items, or captions, that annotators refused: nothing that looks like them is picked.
     pub refused: Option<&'a [usize]>,
+    /// When pool items count as duplicates of each other or of something paired, if they are not to be
+    /// picked.
+    pub dedupe: Option<Alike>,
     /// What people search for, for strategies that cover points of a pool of images.
     pub queries: Option<&'a Texts>,
 }
@@ -42,15 +47,108 @@ pub struct Selection<'a> {
 impl Selection<'_> {
     /// Picks `budget` items. Returns an error if the dataset changed meanwhile.
     pub fn select(&self, budget: usize, progress: &dyn Progress) -> Result<Picks, Error> {
-        let Some(refused) = self.refused else {
-            return self
-                .corpus
-                .steady(|| Ok(self.problem(progress)?.select(self.strategy, budget, progress)?));
+        Ok(self.answer(budget, false, progress)?.0)
+    }
+
+    /// Picks `budget` items, and looks for what is wrong with them and with the model. Returns an error
+    /// if the dataset changed meanwhile.
+    pub fn select_inspected(
+        &self,
+        budget: usize,
+        progress: &dyn Progress,
+    ) -> Result<(Picks, Vec<Finding>), Error> {
+        self.answer(budget, true, progress)
+    }
+
+    fn answer(
+        &self,
+        budget: usize,
+        inspect: bool,
+        progress: &dyn Progress,
+    ) -> Result<(Picks, Vec<Finding>), Error> {
+        let only = |kept: &[u32]| -> Vec<usize> {
+            kept.iter().map(|&at| self.pool[at as usize]).collect()
         };
-        let kept = self.corpus.steady(|| self.usable(refused, budget, progress))?;
-        let pool: Vec<usize> = kept.iter().map(|&at| self.pool[at as usize]).collect();
-        let usable = Selection { pool: &pool, refused: None, ..*self };
-        Ok(usable.select(budget, progress)?.among(&kept, self.pool.len()))
+        let placed = |(picks, found): (Picks, Vec<Finding>), kept: &[u32]| {
+            let found: Vec<_> = found.into_iter().map(|finding| finding.among(kept)).collect();
+            (picks.among(kept), found)
+        };
+        if let Some(refused) = self.refused {
+            let kept = self.corpus.steady(|| self.usable(refused, budget, progress))?;
+            let usable = Selection { pool: &only(&kept), refused: None, ..*self };
+            let (picks, found) = placed(usable.answer(budget, inspect, progress)?, &kept);
+            let left_out = Some(self.pool.len() - kept.len());
+            return Ok((Picks { left_out, ..picks }, found));
+        }
+        if let Some(alike) = self.dedupe {
+            let distinct = self.corpus.steady(|| self.distinct(alike, budget, progress))?;
+            let kept = &distinct.kept;
+            let others = Selection { pool: &only(kept), dedupe: None, ..*self };
+            let (picks, found) = placed(others.answer(budget, inspect, progress)?, kept);
+            return Ok((Picks { duplicates: Some(distinct.left_out()), ..picks }, found));
+        }
+        self.corpus.steady(|| {
+            let problem = self.problem(progress)?;
+            let picks = problem.select(self.strategy, budget, progress)?;
+            let found = match inspect {
+                true => self.known(&problem, &picks, progress)?.inspect(&picks, progress)?,
+                false => Vec::new(),
+            };
+            Ok((picks, found))
+        })
+    }
+
+    /// Returns what guards can look at. Captions that are words have no vectors of their own.
+    fn known<'a>(
+        &self,
+        problem: &'a Problem,
+        picks: &Picks,
+        progress: &dyn Progress,
+    ) -> Result<Known<'a>, Error> {
+        let mut known = Known { problem: Some(problem), ..Known::default() };
+        let Some(stored) = self.stored() else { return Ok(known) };
+        let one_each = |which: &[usize]| -> Result<Matrix, Error> {
+            let rows = rows_of(stored, which)?;
+            Ok(if rows.locals() == 1 { rows } else { mean_features(&rows, progress)? })
+        };
+        let picked: Vec<usize> =
+            picks.picks.iter().map(|pick| self.pool[pick.index as usize]).collect();
+        let halves = self.paired();
+        let place = |pair: &Pair| halves.partition_point(|&other| other < half(pair, self.side));
+        known.pool = Some(rows_of(stored, self.pool)?);
+        known.picked = Some(one_each(&picked)?);
+        known.paired = Some(one_each(&halves)?.view(self.pairs.iter().map(place)));
+        Ok(known)
+    }
+
+    /// Returns the stored features on the side of the pool.
+    fn stored(&self) -> Option<(&FeatureSet, &Features)> {
+        match self.side {
+            Side::Image => Some(self.corpus.image_features()),
+            Side::Text => self.corpus.text_features(),
+        }
+    }
+
+    /// Returns the pool without its duplicates.
+    fn distinct(
+        &self,
+        alike: Alike,
+        budget: usize,
+        progress: &dyn Progress,
+    ) -> Result<Distinct, Error> {
+        let (pool, paired) =
+            self.vectors(ItemFeatures::Mean, (self.pool, &self.paired()), progress)?;
+        let distinct = distinct(&pool, &paired, alike, progress)?;
+        let left = distinct.kept.len();
+        if budget > left {
+            let what = format!(
+                "the budget is {budget}, but without its duplicates the pool has only {left} of {} \
+                 items",
+                self.pool.len()
+            );
+            return Err(Error::setting("dedupe", what));
+        }
+        Ok(distinct)
     }
 
     /// Returns the places of the pool items that do not look like the refused ones, ascending.
@@ -185,11 +283,7 @@ impl Selection<'_> {
         (some, others): (&[usize], &[usize]),
         progress: &dyn Progress,
     ) -> Result<(Matrix, Matrix), Error> {
-        let stored = match self.side {
-            Side::Image => Some(self.corpus.image_features()),
-            Side::Text => self.corpus.text_features(),
-        };
-        let Some(stored) = stored else {
+        let Some(stored) = self.stored() else {
             if kind == ItemFeatures::Bow {
                 let what = "bow is for images; captions have the mean of their encoded words";
                 return Err(Error::setting("features", what));

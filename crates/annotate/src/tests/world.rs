@@ -229,7 +229,7 @@ impl World {
             let item = items.get(train[at % train.len()]);
             let (similarity, threshold, surplus) = (0.75, 0.5, 0.25);
             let caption = item.captions[0].clone();
-            Why { id: item.id, caption, similarity, threshold, surplus }
+            Why { id: item.id, caption, similarity, threshold, surplus, own: None }
         };
         let task = |at: usize| Task {
             rank: at + 1,

@@ -43,6 +43,9 @@ struct Reason {
     similarity: f64,
     threshold: f64,
     surplus: f64,
+    /// Older versions did not write it.
+    #[serde(default)]
+    own: Option<f64>,
 }
 
 impl PicksFile {
@@ -161,8 +164,8 @@ fn why(reason: &Reason, items: &Items, known: &HashMap<&str, usize>) -> Option<W
     };
     let item = items.get(item);
     let caption = item.captions.get(caption)?.clone();
-    let &Reason { similarity, threshold, surplus, .. } = reason;
-    Some(Why { id: item.id, caption, similarity, threshold, surplus })
+    let &Reason { similarity, threshold, surplus, own, .. } = reason;
+    Some(Why { id: item.id, caption, similarity, threshold, surplus, own })
 }
 
 #[cfg(test)]

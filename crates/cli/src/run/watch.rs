@@ -1,6 +1,7 @@
 //! Progress of an experiment on the terminal.
 
-use std::sync::OnceLock;
+use std::collections::HashSet;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use nextpair::engine::Progress;
 use nextpair::scenario::{Annotator, Experiment, Observer, Round, Scenario, forecast};
@@ -13,11 +14,13 @@ pub(crate) struct Watch {
     bar: Bar,
     /// The experiment, and the size of its next batch.
     run: OnceLock<(Experiment, usize)>,
+    /// Kinds of warnings that have been printed, by strategy.
+    warned: Mutex<HashSet<(String, String)>>,
 }
 
 impl Watch {
     pub(crate) fn new() -> Self {
-        Watch { bar: Bar::new(), run: OnceLock::new() }
+        Watch { bar: Bar::new(), run: OnceLock::new(), warned: Mutex::default() }
     }
 
     /// Prints a summary of the experiment.
@@ -141,13 +144,24 @@ impl Observer for Watch {
         let left_out = left_out.map_or_else(String::new, |count| {
             format!(", {} of the pool left out as unusable", grouped(count))
         });
+        let duplicates = batch.and_then(|batch| batch.duplicates);
+        let duplicates = duplicates
+            .map_or_else(String::new, |count| format!(", {} duplicates left out", grouped(count)));
         self.bar.say(&format!(
             "seed {}  {strategy:<14}  round {}  {:>6} pairs  R@1 text {text:5.2} image {image:5.2}{others}  \
-             {seconds:6.1} s{hard}{fill}{refused}{left_out}",
+             {seconds:6.1} s{hard}{fill}{refused}{left_out}{duplicates}",
             round.seed,
             round.round,
             grouped(round.pairs)
         ));
+        // The line above has picks without a hit.
+        let warnings = batch.iter().flat_map(|batch| &batch.warnings);
+        for warning in warnings.filter(|warning| warning.kind != "no-hit") {
+            let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
+            if warned.insert((strategy.clone(), warning.kind.clone())) {
+                self.bar.say(&format!("  warning: {} (said once)", warning.text));
+            }
+        }
         if let Some(expected) = self.expected(round, rounds) {
             self.bar.say(&expected);
         }

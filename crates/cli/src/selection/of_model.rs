@@ -5,10 +5,13 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use anyhow::{Result, bail, ensure};
+use nextpair::Finding;
 use nextpair::data::Side;
 use nextpair::data::dataset::{Dataset, TextSource};
 use nextpair::encode::DatasetEncoders;
-use nextpair::engine::{self as engine, ItemFeatures, Picks, Progress, Settings, StrategyName};
+use nextpair::engine::{
+    self as engine, Alike, ItemFeatures, Picks, Progress, Settings, StrategyName,
+};
 use nextpair::models::{Pair, Texts};
 use nextpair::scenario::{Bow, ItemVectors, Unpaired, groups, pair_names, read_queries, unpaired};
 
@@ -32,6 +35,8 @@ pub(crate) struct Modelled {
     bow: Bow,
     /// Items of the dataset that annotators refused, in the form of the pool.
     refused: Option<Vec<usize>>,
+    /// When items count as duplicates that are left out.
+    dedupe: Option<Alike>,
     /// What people search for.
     queries: Option<Texts>,
 }
@@ -84,6 +89,7 @@ impl SelectionArgs {
             features: self.features.into(),
             bow: self.bow()?,
             refused,
+            dedupe: self.dedupe,
             queries,
             trained,
         })
@@ -110,7 +116,11 @@ fn check_pool(pool: usize, args: &SelectionArgs, dataset: &Path) -> Result<()> {
 }
 
 impl Modelled {
-    pub(super) fn select(&self, progress: &dyn Progress) -> Result<Picks> {
+    pub(super) fn select(
+        &self,
+        look: bool,
+        progress: &dyn Progress,
+    ) -> Result<(Picks, Vec<Finding>)> {
         let selection = nextpair::scenario::Selection {
             corpus: &self.trained.corpus,
             model: &self.trained.model,
@@ -122,9 +132,13 @@ impl Modelled {
             settings: &self.settings,
             features: self.features,
             refused: self.refused.as_deref(),
+            dedupe: self.dedupe,
             queries: self.queries.as_ref(),
         };
-        Ok(selection.select(self.budget, progress)?)
+        Ok(match look {
+            true => selection.select_inspected(self.budget, progress)?,
+            false => (selection.select(self.budget, progress)?, Vec::new()),
+        })
     }
 
     pub(super) fn dataset(&self) -> &Dataset {

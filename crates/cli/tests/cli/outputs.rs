@@ -63,6 +63,7 @@ fn as_json(row: &Row) -> Value {
             "similarity": why.get_double(2).unwrap(),
             "threshold": why.get_double(3).unwrap(),
             "surplus": why.get_double(4).unwrap(),
+            "own": why.get_double(5).unwrap(),
         })
     });
     json!({

@@ -70,8 +70,7 @@ fn picks_without_a_hit_are_mentioned() {
     let world = World::small();
     let indices = |flags: &str| -> Vec<Value> {
         let run = world.select(flags);
-        let says =
-            "no hit      9 of the picks have none: fewer items have a hit than the budget asks for";
+        let says = "warning     9 of 9 picks have no hit: fewer items have one than the budget asks for; ask";
         assert!(run.stderr.contains(says), "{}", run.stderr);
         let picks = world.picks("out/picks.jsonl");
         assert!(picks.iter().all(|pick| pick["hits"] == 0 && pick["why"] == Value::Array(vec![])));

@@ -210,7 +210,7 @@ fn files_that_are_not_parts() {
         ("header", "not a whole safetensors file"),
         ("empty", "the file is empty"),
         ("garbage", "not a whole safetensors file"),
-        ("other", "its format is not nextpair-part-1"),
+        ("other", "its format is not nextpair-part-2"),
         ("pool.npy", "pool.npy is not a part of `score`"),
         ("none", "No such file"),
     ] {

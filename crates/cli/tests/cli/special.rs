@@ -22,8 +22,14 @@ const REFUSED: &str = "is a pipe, socket or device, expected an ordinary file";
 const SELECT: &str = "--paired-images world/paired_images.npy --paired-texts world/paired_texts.npy \
                       --pool-side image --budget 5 --out picks.jsonl";
 
+const POOL: &str =
+    "--pool-similarities world/pool.npy --pool-side image --budget 5 --out picks.jsonl";
+const PAIRS: &str =
+    "--pair-similarities world/pool.npy --pool-side image --budget 5 --out picks.jsonl";
+
 /// Flags that read a file: the command line with `{}` for the name of the file, and its extension.
-/// `SELECT` stands for the usual flags of a selection.
+/// `SELECT` stands for the usual flags of a selection, `POOL` and `PAIRS` for those of one on
+/// similarities.
 const FILES: &[(&str, &str, &str)] = &[
     ("annotate target", "annotate {} --dataset ds --database sqlite:a.db --port 0", "jsonl"),
     ("annotate database", "annotate chosen.jsonl --dataset ds --database sqlite:{} --port 0", "db"),
@@ -86,6 +92,10 @@ const FILES: &[(&str, &str, &str)] = &[
     ("select queries", "select SELECT --pool world/pool.npy --queries {}", "npy"),
     ("score queries", "score SELECT --pool world/pool.npy --queries {} --shard 0/1", "npy"),
     ("select usable", "select SELECT --pool world/pool.npy --usable {}", "jsonl"),
+    ("select pair_similarities", "select --pair-similarities {} POOL", "npy"),
+    ("select pool_similarities", "select --pool-similarities {} PAIRS", "npy"),
+    ("score pair_similarities", "score --pair-similarities {} POOL --shard 0/1", "npy"),
+    ("score pool_similarities", "score --pool-similarities {} PAIRS --shard 0/1", "npy"),
     ("score usable", "score SELECT --pool world/pool.npy --usable {} --shard 0/1", "jsonl"),
     ("select paired_ids", "select SELECT --pool world/pool.npy --paired-ids {}", "txt"),
     (
@@ -288,6 +298,7 @@ fn no_flag_waits_for_a_pipe_or_reads_a_device() {
     for kind in ["pipe", "zero"] {
         for (_, words, ending) in FILES {
             let words = words.replace("SELECT", SELECT);
+            let words = words.replace("POOL", POOL).replace("PAIRS", PAIRS);
             // Replace the usual flag by the one under test.
             let words = match words.split_once("--paired-images {}") {
                 Some(_) => words.replacen("--paired-images world/paired_images.npy ", "", 1),

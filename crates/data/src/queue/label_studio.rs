@@ -162,6 +162,7 @@ mod tests {
             similarity: 0.5,
             threshold: 0.25,
             surplus: 0.25,
+            own: None,
         };
         Task {
             rank: 1,

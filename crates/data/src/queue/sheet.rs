@@ -144,6 +144,7 @@ mod tests {
             similarity: 0.5,
             threshold: 0.25,
             surplus: 0.25,
+            own: None,
         };
         let why = confused_with.iter().map(why).collect();
         Task { rank: 1, id: id.into(), score: -0.25, hits: None, why, facts: Default::default() }

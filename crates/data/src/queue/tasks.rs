@@ -40,7 +40,9 @@ impl Task {
     /// Returns an error if no queue could have this task after those in `seen`.
     fn check(&self, at: usize, seen: &mut HashMap<String, usize>) -> Result<(), String> {
         check_name("id", &self.id)?;
-        let numbers = self.why.iter().flat_map(|why| [why.similarity, why.threshold, why.surplus]);
+        let numbers = self.why.iter().flat_map(|why| {
+            [why.similarity, why.threshold, why.surplus].into_iter().chain(why.own)
+        });
         // JSON has no NaN or infinities.
         if let Some(odd) = numbers.chain([self.score]).find(|number| !number.is_finite()) {
             return Err(format!("{odd} among the numbers of {}", self.id));
@@ -78,6 +80,7 @@ mod tests {
             similarity: 1.0 / 3.0,
             threshold: -0.0,
             surplus: 1e-300,
+            own: Some(2.0 / 3.0),
         };
         let tasks = [task("=a"), Task { hits: Some(2), why: vec![why], rank: 2, ..task("ü") }];
         for tasks in [&tasks[..], &[]] {

@@ -5,14 +5,16 @@ use std::sync::Arc;
 
 use nextpair_core::{Matrix, Side};
 
-use super::{Features, Matching, Problem, Queries, check_within, steady};
-use crate::{Embeddings, Error, Metric, Route, Rule, Settings, Similarity, Vectors};
+use super::{Features, Matching, Problem, Queries, Sources, check_within, steady};
+use crate::{Embeddings, Error, Metric, Route, Rule, Settings, Similarity, Stored, Vectors};
 
 /// Names of the pool and of the two sides of the pairs in errors.
 const POOL: &str = "the pool items";
 const IMAGES: &str = "the paired images";
 const TEXTS: &str = "the paired texts";
 const QUERIES: &str = "the queries";
+const POOL_SIMILARITIES: &str = "the pool's similarities";
+const PAIRED_SIMILARITIES: &str = "the paired similarities";
 
 /// Builds a [`Problem`]; [`build`](ProblemBuilder::build) checks every number of it.
 pub struct ProblemBuilder {
@@ -34,6 +36,7 @@ enum Asked {
 enum Source {
     Embeddings(Box<Sides>),
     Similarities(Similarities),
+    Stored(Box<Tables>),
     Pool(usize),
 }
 
@@ -41,6 +44,12 @@ enum Source {
 struct Similarities {
     pool: Arc<dyn Similarity>,
     paired: Arc<dyn Similarity>,
+}
+
+/// Similarities in matrices.
+struct Tables {
+    pool: Matrix,
+    paired: Matrix,
 }
 
 /// Embeddings by role.
@@ -62,6 +71,10 @@ impl ProblemBuilder {
 
     pub(super) fn of_similarities(pool: Arc<dyn Similarity>, paired: Arc<dyn Similarity>) -> Self {
         Self::new(Source::Similarities(Similarities { pool, paired }))
+    }
+
+    pub(super) fn of_stored(pool: Matrix, paired: Matrix) -> Self {
+        Self::new(Source::Stored(Box::new(Tables { pool, paired })))
     }
 
     pub(super) fn of_pool(items: usize) -> Self {
@@ -122,6 +135,7 @@ impl ProblemBuilder {
         match &self.source {
             Source::Embeddings(sides) => sides.pool.rows(),
             Source::Similarities(given) => given.pool.rows(),
+            Source::Stored(tables) => tables.pool.rows(),
             Source::Pool(items) => *items,
         }
     }
@@ -149,6 +163,7 @@ impl ProblemBuilder {
         let pairs = match &self.source {
             Source::Pool(_) => return Ok(None),
             Source::Embeddings(sides) => sides.pairs()?,
+            Source::Stored(tables) => tables.pairs()?,
             Source::Similarities(Similarities { pool, paired }) => {
                 let pairs = paired.columns();
                 for (what, found) in [
@@ -175,6 +190,7 @@ impl ProblemBuilder {
         let mut features_checked = false;
         let mut features = self.features;
         let mut first = 0;
+        let mut sources = Sources::default();
         let queries = match (self.queries, &self.source) {
             (None, _) => None,
             (Some(Asked::Similarities(queries)), _) => Some(queries),
@@ -187,9 +203,19 @@ impl ProblemBuilder {
         let similarities = match self.source {
             Source::Pool(_) => None,
             Source::Similarities(given) => Some(given),
+            Source::Stored(tables) => {
+                inputs.extend([tables.pool.clone(), tables.paired.clone()]);
+                first = items.start;
+                sources = Sources { pool: Some(tables.pool.clone()), anchors: None };
+                Some(steady(&inputs, || tables.similarities(items.clone()))?)
+            }
             Source::Embeddings(sides) => {
                 inputs.extend([sides.pool.clone(), sides.rivals.clone(), sides.anchors.clone()]);
                 first = items.start;
+                sources = Sources {
+                    pool: Some(sides.pool.clone()),
+                    anchors: Some(sides.anchors.clone()),
+                };
                 if features.is_none() {
                     // Checked below, in full if the problem covers the whole pool.
                     features_checked = items == whole;
@@ -216,9 +242,38 @@ impl ProblemBuilder {
             features,
             features_checked,
             queries,
+            sources,
             settings: Arc::new(self.settings),
             inputs,
         })
+    }
+}
+
+impl Tables {
+    /// Number of pairs, or an error if the shapes do not match.
+    fn pairs(&self) -> Result<usize, Error> {
+        let (pairs, found) = (self.paired.dim(), self.paired.rows());
+        if found != pairs {
+            let what = "rows of the paired similarities";
+            return Err(Error::SimilarityShape { what, found, pairs });
+        }
+        match (self.pool.rows(), self.pool.dim()) {
+            (_, columns) if columns == pairs => Ok(pairs),
+            (rows, columns) if rows == pairs => Err(Error::SimilarityTransposed { rows, columns }),
+            (_, found) => {
+                let what = "columns of the pool's similarities";
+                Err(Error::SimilarityShape { what, found, pairs })
+            }
+        }
+    }
+
+    /// Similarities of some pool items, and of the rivals, to the anchors.
+    fn similarities(&self, items: Range<u32>) -> Result<Similarities, Error> {
+        let paired = Stored::new(self.paired.clone(), PAIRED_SIMILARITIES)?;
+        let first = items.start as usize;
+        let pool = Stored::new(self.pool.slice(first..items.end as usize), POOL_SIMILARITIES);
+        let pool = pool.map_err(|error| error.in_rows_from(first))?;
+        Ok(Similarities { pool: Arc::new(pool), paired: Arc::new(paired) })
     }
 }
 

@@ -26,6 +26,7 @@ impl<S: ScoresItems> Sharded for S {
             hard_negatives: None,
             anchors: Vec::new(),
             thresholds: Vec::new(),
+            own: Vec::new(),
             hits: Vec::new(),
         })
     }

@@ -11,7 +11,7 @@ use super::{Needs, Sharded, Strategy};
 use crate::error::unless_stopped;
 use crate::lazy::Bound;
 use crate::picks::Pick;
-use crate::score::{Hit, Scorer, Scores, reasons};
+use crate::score::{Anchors, Hit, Scorer, Scores};
 use crate::{Error, Partial, Picks, Problem, Progress, Size, Weight};
 
 pub(super) struct Coverage;
@@ -54,16 +54,9 @@ impl Sharded for Coverage {
             scores.set(*item, scorer.surplus(hits), hits.len());
         }
         scorer.fill(&mut scores, budget)?;
-        Ok(Partial {
-            items: std::iter::once(problem.items()).collect(),
-            keep: budget,
-            // Fillers are ordered by surplus, whatever the weight.
-            best: scores.best(Weight::Surplus, budget),
-            hard_negatives: Some(scores.hard_negatives()),
-            anchors: scorer.anchors().to_vec(),
-            thresholds: scorer.into_thresholds(),
-            hits,
-        })
+        // Fillers are ordered by surplus, whatever the weight.
+        let best = scores.best(Weight::Surplus, budget);
+        Ok(scorer.into_partial(budget, best, Some(scores.hard_negatives()), hits))
     }
 
     fn finish(
@@ -73,8 +66,8 @@ impl Sharded for Coverage {
         budget: usize,
         progress: &dyn Progress,
     ) -> Result<Picks, Error> {
-        let why =
-            |hits: &[Hit]| reasons(hits, &whole.anchors, &whole.thresholds, problem.explain());
+        let anchors = Anchors::of(&whole);
+        let why = |hits: &[Hit]| anchors.reasons(hits, problem.explain());
         progress.start("coverage", budget as u64);
         let mut covered = Covered { weight: problem.weight(), levels: whole.thresholds.clone() };
         let hits_of = |item: u32| {
@@ -115,13 +108,7 @@ impl Sharded for Coverage {
             // Those without a hit keep how far they are from one.
             picks.push(Pick { score: filler.score.min(0.0), why, ..filler.clone() });
         }
-        Ok(Picks {
-            picks,
-            pool: problem.pool(),
-            left_out: None,
-            hard_negatives: whole.hard_negatives,
-            thresholds: whole.thresholds,
-        })
+        Ok(Picks::of_hits(picks, problem.pool(), whole))
     }
 }
 

@@ -41,15 +41,10 @@ impl Sharded for HardNegative {
         budget: usize,
         _: &dyn Progress,
     ) -> Result<Picks, Error> {
-        let mut picks = whole.best;
+        let mut whole = whole;
+        let mut picks = std::mem::take(&mut whole.best);
         picks.truncate(budget);
-        Ok(Picks {
-            picks,
-            pool: problem.pool(),
-            left_out: None,
-            hard_negatives: whole.hard_negatives,
-            thresholds: whole.thresholds,
-        })
+        Ok(Picks::of_hits(picks, problem.pool(), whole))
     }
 }
 
@@ -64,14 +59,7 @@ pub(super) fn best_by_score(
     let mut scores = scorer.score()?;
     scorer.fill(&mut scores, keep)?;
     let mut best = scores.best(weight, keep);
-    scorer.explain(&mut best)?;
-    Ok(Partial {
-        items: std::iter::once(problem.items()).collect(),
-        keep,
-        best,
-        hard_negatives: Some(scores.hard_negatives()),
-        anchors: scorer.anchors().to_vec(),
-        thresholds: scorer.into_thresholds(),
-        hits: Vec::new(),
-    })
+    scorer.explain(&mut best, problem.explain())?;
+    let hard_negatives = Some(scores.hard_negatives());
+    Ok(scorer.into_partial(keep, best, hard_negatives, Vec::new()))
 }

@@ -52,7 +52,8 @@ impl Sharded for Hybrid {
     ) -> Result<Picks, Error> {
         let features = problem.features()?;
         // In index order, so that ties of distance go to the lower index.
-        let mut candidates = whole.best;
+        let mut whole = whole;
+        let mut candidates = std::mem::take(&mut whole.best);
         candidates.sort_by_key(|pick| pick.index);
         let indices: Vec<u32> = candidates.iter().map(|pick| pick.index).collect();
         let gathered = features.pool.gather(&indices);
@@ -60,12 +61,6 @@ impl Sharded for Hybrid {
         let centres = Vectors::new(features.paired.clone(), PAIRED_FEATURES)?;
         let chosen = k_center(&centres, &pool, budget, progress)?;
         let pick = |(slot, score): (u32, f64)| Pick { score, ..candidates[slot as usize].clone() };
-        Ok(Picks {
-            picks: chosen.into_iter().map(pick).collect(),
-            pool: problem.pool(),
-            left_out: None,
-            hard_negatives: whole.hard_negatives,
-            thresholds: whole.thresholds,
-        })
+        Ok(Picks::of_hits(chosen.into_iter().map(pick).collect(), problem.pool(), whole))
     }
 }

@@ -144,6 +144,8 @@ pub fn cases() -> impl Strategy<Value = Case> {
 pub struct Plain {
     pub anchors: Vec<usize>,
     pub xi: Vec<f64>,
+    /// Similarities of the anchors' own pairs.
+    pub own: Vec<f64>,
     pub hits: Vec<Vec<(usize, f64)>>,
     /// Similarities of pool items to all anchors.
     pub cross: Vec<Vec<f64>>,
@@ -227,6 +229,6 @@ impl Case {
         let xi: Vec<f64> = xi.into_iter().collect::<Option<_>>()?;
         let positives: Vec<f64> = anchors.iter().map(|&j| own[j][j]).collect();
         let hits = reference::hits(&cross, &anchors, &xi, &positives, &self.settings.guards);
-        Some(Plain { anchors, xi, hits, cross })
+        Some(Plain { anchors, xi, own: positives, hits, cross })
     }
 }

@@ -4,9 +4,12 @@
 
 mod case;
 mod cover;
+mod duplicates;
+mod findings;
 mod outside;
 mod recall;
 mod rejections;
 mod selection;
 mod shards;
+mod stored;
 mod strategies;

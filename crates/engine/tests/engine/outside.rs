@@ -33,7 +33,7 @@ impl Strategy for First {
         let pick = |index| Pick::new(index, 0.0);
         let picks = problem.items().take(budget).map(pick).collect();
         let (pool, thresholds) = (problem.pool(), Vec::new());
-        Ok(Picks { picks, pool, left_out: None, hard_negatives: None, thresholds })
+        Ok(Picks { thresholds, ..Picks::of(picks, pool) })
     }
 }
 
@@ -89,6 +89,7 @@ impl Sharded for Told {
             hard_negatives: None,
             anchors: Vec::new(),
             thresholds: Vec::new(),
+            own: Vec::new(),
             hits: Vec::new(),
         })
     }
@@ -102,7 +103,7 @@ impl Sharded for Told {
     ) -> Result<Picks, Error> {
         let pick = |&index| Pick::new(index, f64::NAN);
         let (picks, pool) = (self.0.iter().map(pick).collect(), problem.pool());
-        Ok(Picks { picks, pool, left_out: None, hard_negatives: None, thresholds: Vec::new() })
+        Ok(Picks::of(picks, pool))
     }
 }
 

@@ -84,16 +84,16 @@ fn check(case: &Case) {
     let hard = plain.hits.iter().filter(|hits| !hits.is_empty()).count();
     assert_eq!(picks.hard_negatives, Some(hard as u64));
     for pick in &picks.picks {
-        let mut why: Vec<(usize, f64, f64, f64)> = plain.hits[pick.index as usize]
+        let mut why: Vec<(usize, f64, f64, f64, f64)> = plain.hits[pick.index as usize]
             .iter()
-            .map(|&(p, s)| (plain.anchors[p], s, plain.xi[p], s - plain.xi[p]))
+            .map(|&(p, s)| (plain.anchors[p], s, plain.xi[p], s - plain.xi[p], plain.own[p]))
             .collect();
         why.sort_by(|a, b| b.3.total_cmp(&a.3).then(a.0.cmp(&b.0)));
         why.truncate(case.settings.explain);
         let found: Vec<_> = pick
             .why
             .iter()
-            .map(|r| (r.anchor as usize, r.similarity, r.threshold, r.surplus))
+            .map(|r| (r.anchor as usize, r.similarity, r.threshold, r.surplus, r.own))
             .collect();
         assert_eq!(found, why);
     }

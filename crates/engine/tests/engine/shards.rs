@@ -61,11 +61,15 @@ fn parts_that_do_not_fit_are_refused() {
         hard_negatives: Some(0),
         anchors: vec![0],
         thresholds: vec![0.5],
+        own: vec![0.75],
         hits: Vec::new(),
     };
     let overlap = part(0..5).merge(part(3..8)).unwrap_err().to_string();
     assert!(overlap.contains("item 3 is in more than one"), "{overlap}");
     let other = Partial { thresholds: vec![0.6], ..part(5..8) };
+    let differ = part(0..5).merge(other).unwrap_err().to_string();
+    assert!(differ.contains("different paired sets"), "{differ}");
+    let other = Partial { own: vec![0.8], ..part(5..8) };
     let differ = part(0..5).merge(other).unwrap_err().to_string();
     assert!(differ.contains("different paired sets"), "{differ}");
     let gap = part(0..3).merge(part(5..8)).unwrap().check_complete(8).unwrap_err().to_string();

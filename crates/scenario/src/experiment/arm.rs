@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use nextpair_engine::{Fill, Guards, ItemFeatures, Scope, Settings, StrategyName, Weight};
+use nextpair_engine::{Alike, Fill, Guards, ItemFeatures, Scope, Settings, StrategyName, Weight};
 use serde::{Deserialize, Serialize};
 
 use super::amount::{Amount, floor};
@@ -13,6 +13,8 @@ use super::amount::{Amount, floor};
 /// (histograms instead of means for distances), `max-score-S`, `absolute-margin-M`,
 /// `relative-margin-M`, `index` (batches are filled by index), `points-N`, `bandwidth-S`,
 /// `temperature-T` (of the entropy), `usable` (without items like those that annotators refused),
+/// `dedupe` (without items that are the same as an earlier or a paired one) or `dedupe-C` (or whose
+/// cosine is at least C),
 /// `queries` (points count by their similarity to what people search for).
 ///
 /// `random-2`, `random-3` and so on draw like `random`, each from a stream of its own: several of
@@ -42,6 +44,8 @@ pub struct Arm {
     pub temperature: Option<f64>,
     /// Whether to leave out items like those that annotators refused.
     pub usable: bool,
+    /// When pool items count as duplicates that are left out.
+    pub dedupe: Option<Alike>,
     /// Whether points count by their similarity to the queries of the experiment.
     pub queries: bool,
     /// The stream of draws of a random strategy, from 1.
@@ -71,6 +75,7 @@ impl Arm {
             bandwidth: None,
             temperature: None,
             usable: false,
+            dedupe: None,
             queries: false,
             stream: 1,
         }
@@ -115,9 +120,8 @@ impl Arm {
             value.ok_or_else(|| format!("'{option}' does not end in a number"))
         };
         let (word, value) = match option {
-            "full" | "count" | "surplus" | "bow" | "mean" | "index" | "usable" | "queries" => {
-                (option, "")
-            }
+            "full" | "count" | "surplus" | "bow" | "mean" | "index" | "usable" | "queries"
+            | "dedupe" => (option, ""),
             _ => option.rsplit_once('-').unwrap_or((option, "")),
         };
         // A negative number keeps its sign: max-score--0.5.
@@ -133,7 +137,7 @@ impl Arm {
         let fits = match word {
             "bow" | "mean" => needs.features,
             "points" | "bandwidth" | "queries" => needs.queries,
-            "usable" => true,
+            "usable" | "dedupe" => true,
             "temperature" => {
                 matches!(self.strategy, StrategyName::Entropy | StrategyName::Novelty)
             }
@@ -161,6 +165,8 @@ impl Arm {
             "relative-margin" => self.guards.relative_margin = Some(number(value)?),
             "index" => self.fill = Fill::Index,
             "usable" => self.usable = true,
+            "dedupe" if value.is_empty() => self.dedupe = Some(Alike::Exact),
+            "dedupe" => self.dedupe = Some(value.parse().map_err(|e| format!("'{option}': {e}"))?),
             "queries" => self.queries = true,
             "points" => {
                 let points = value.parse().ok().filter(|&points| points > 0);
@@ -173,7 +179,7 @@ impl Arm {
                 return Err(format!(
                     "no setting '{option}'; there are full, mini-M, top-K, count, surplus, mean, \
                      bow, max-score-S, absolute-margin-M, relative-margin-M, index, points-N, \
-                     bandwidth-S, temperature-T, usable, queries"
+                     bandwidth-S, temperature-T, usable, dedupe, dedupe-C, queries"
                 ));
             }
         }
@@ -281,6 +287,11 @@ impl fmt::Display for Arm {
                 write!(out, "+{name}-{value}")?;
             }
         }
+        match self.dedupe {
+            Some(Alike::Exact) => write!(out, "+dedupe")?,
+            Some(Alike::Cosine(cosine)) => write!(out, "+dedupe-{cosine}")?,
+            None => {}
+        }
         for (name, on) in [("usable", self.usable), ("queries", self.queries)] {
             if on {
                 write!(out, "+{name}")?;
@@ -318,6 +329,8 @@ mod tests {
             "hybrid+top-10+bow+absolute-margin-0.05+relative-margin-0.1",
             "core-set+bow",
             "random",
+            "random+dedupe",
+            "hard-negative+top-5+dedupe-0.98+usable",
             "hard-negative+mini-10+index",
             "novelty+mini-500+points-300+bandwidth-0.2+temperature-0.1",
             "herding+bow+points-10",
@@ -355,6 +368,9 @@ mod tests {
             ("herding+temperature-1", "'temperature-1' is not a setting of herding"),
             ("core-set+queries", "'queries' is not a setting of core-set"),
             ("novelty+count", "'count' is not a setting of novelty"),
+            ("random+dedupe-x", "'x' is not a number"),
+            ("random+dedupe-2", "a cosine above 0 and at most 1"),
+            ("random+dedupe--1", "a cosine above 0 and at most 1"),
             ("", "no strategy ''"),
         ] {
             let what = name.parse::<Arm>().unwrap_err();

@@ -5,14 +5,14 @@ use std::path::Path;
 
 use nextpair_data::queue::{self, Task, Why};
 use nextpair_data::{AtomicFile, Side, Within, draw, fingerprint, ordinary};
-use nextpair_engine::Picks;
+use nextpair_engine::{Finding, Picks};
 use nextpair_models::{Corpus, Origin, Pair};
 use serde::{Deserialize, Serialize};
 
 use super::clock::Clock;
 use super::learn::Place;
 use super::{Observer, Scenario};
-use crate::{Arm, Batch, Error, Phase, Round, Selection, groups};
+use crate::{Arm, Batch, Error, Phase, Round, Selection, Warning, groups};
 
 /// Keeps draws of selections apart from others with the same seed.
 const SELECTION: u64 = 0x5e;
@@ -37,8 +37,14 @@ struct Facts {
     /// Number of pool items that look like refused ones, for strategies with `usable`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     left_out: Option<usize>,
+    /// Number of pool items left out as duplicates, for strategies with `dedupe`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    duplicates: Option<usize>,
     hard_negatives: Option<u64>,
     without_hit: Option<usize>,
+    /// What guards found. Older versions did not look.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<Warning>,
     phase: Option<Phase>,
     /// The origin of the picks. Older versions did not record it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -92,8 +98,10 @@ impl Scenario {
             wrong: 0,
             pool: facts.pool,
             left_out: facts.left_out,
+            duplicates: facts.duplicates,
             hard_negatives: facts.hard_negatives,
             without_hit: facts.without_hit,
+            warnings: facts.warnings,
             picks: fingerprint(&bytes),
             answers: None,
             captions: None,
@@ -140,16 +148,20 @@ impl Scenario {
             settings: &settings,
             features: strategy.features,
             refused: strategy.usable.then_some(&refused),
+            dedupe: strategy.dedupe,
             queries: queries.as_ref(),
         };
         let budget = self.plan.budget(place.round);
         let progress = Within::new(observer, place.to_string(), &[]);
-        let picks = clock.time("selection", || selection.select(budget, &progress))?;
+        let (picks, findings) =
+            clock.time("selection", || selection.select_inspected(budget, &progress))?;
         let facts = Facts {
             pool: picks.pool,
             left_out: picks.left_out,
+            duplicates: picks.duplicates,
             hard_negatives: picks.hard_negatives,
             without_hit: picks.without_hit(),
+            warnings: warnings(&findings, corpus, &items, pairs),
             phase: clock.last().cloned(),
             made_by: Some(Origin::here()),
         };
@@ -160,6 +172,23 @@ impl Scenario {
         // Write the picks last: if they exist, so do the facts.
         Ok(queue::write(path, &tasks(&picks, corpus, &items, pairs))?)
     }
+}
+
+/// Returns what guards found in words, with the names of items.
+fn warnings(
+    findings: &[Finding],
+    corpus: &Corpus,
+    items: &[usize],
+    pairs: &[Pair],
+) -> Vec<Warning> {
+    let all = corpus.dataset().items();
+    let item = |index: u32| all.get(items[index as usize]).id;
+    let pair = |index: u32| all.get(pairs[index as usize].item).id;
+    let warning = |finding: &Finding| Warning {
+        kind: finding.kind().to_owned(),
+        text: finding.text(item, pair),
+    };
+    findings.iter().map(warning).collect()
 }
 
 /// Returns the picks as tasks, with the names of their items and anchors.
@@ -178,6 +207,7 @@ fn tasks(picks: &Picks, corpus: &Corpus, items: &[usize], pairs: &[Pair]) -> Vec
             similarity: reason.similarity,
             threshold: reason.threshold,
             surplus: reason.surplus,
+            own: Some(reason.own),
         }
     };
     let task = |(rank, pick): (usize, &nextpair_engine::Pick)| Task {

@@ -32,6 +32,8 @@ impl Asked {
 struct Hits {
     anchors: Vec<usize>,
     thresholds: Vec<f64>,
+    /// Similarities of the anchors' own pairs.
+    own_pairs: Vec<f64>,
     of_item: Vec<Vec<(usize, f64)>>,
     /// Similarities of pool items to all anchors.
     cross: Vec<Vec<f64>>,
@@ -51,7 +53,7 @@ impl World {
             }
             _ => self.hits(asked),
         };
-        let Hits { anchors, thresholds, of_item, cross } = &chosen;
+        let Hits { anchors, thresholds, own_pairs, of_item, cross } = &chosen;
         let weight = asked.settings.weight;
         let hard = of_item.iter().filter(|hits| !hits.is_empty()).count();
         let scores = |weight, wanted| {
@@ -84,20 +86,21 @@ impl World {
             _ => best(weight, asked.budget),
         };
         rows(&picks, |item| {
-            let mut why: Vec<(usize, f64, f64, f64)> = of_item[item]
+            let mut why: Vec<(usize, f64, f64, f64, f64)> = of_item[item]
                 .iter()
-                .map(|&(p, s)| (anchors[p], s, thresholds[p], s - thresholds[p]))
+                .map(|&(p, s)| (anchors[p], s, thresholds[p], s - thresholds[p], own_pairs[p]))
                 .collect();
             let hits = json!(why.len());
             why.sort_by(|a, b| b.3.total_cmp(&a.3).then(a.0.cmp(&b.0)));
             why.truncate(asked.settings.explain);
-            let why = why.into_iter().map(|(anchor, similarity, threshold, surplus)| {
+            let why = why.into_iter().map(|(anchor, similarity, threshold, surplus, own)| {
                 json!({
                     "anchor": anchor,
                     "anchor_id": anchor.to_string(),
                     "similarity": similarity,
                     "threshold": threshold,
                     "surplus": surplus,
+                    "own": own,
                 })
             });
             (hits, why.collect())
@@ -131,7 +134,7 @@ impl World {
         let positives: Vec<f64> = anchors.iter().map(|&j| own[j][j]).collect();
         let guards = &asked.settings.guards;
         let of_item = reference::hits(&cross, &anchors, &thresholds, &positives, guards);
-        Hits { anchors, thresholds, of_item, cross }
+        Hits { anchors, thresholds, own_pairs: positives, of_item, cross }
     }
 }
 

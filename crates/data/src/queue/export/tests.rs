@@ -9,7 +9,8 @@ use crate::queue::{Provenance, Why, read_answers};
 
 fn task(id: &str) -> Task {
     let (id, caption) = (id.to_owned(), "=1+1".to_owned());
-    let why = Why { id: "w".into(), caption, similarity: 0.5, threshold: 0.25, surplus: 0.25 };
+    let why =
+        Why { id: "w".into(), caption, similarity: 0.5, threshold: 0.25, surplus: 0.25, own: None };
     Task { rank: 1, id, score: 0.5, hits: Some(1), why: vec![why], facts: Default::default() }
 }
 

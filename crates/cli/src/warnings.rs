@@ -1,0 +1,82 @@
+//! What guards find before picks are written: one line each, with the flag that helps.
+
+use anyhow::{Result, bail};
+use nextpair::Finding;
+use serde::Serialize;
+
+/// The flags of commands that look at picks before they are paid for.
+#[derive(clap::Args, Clone, Copy, Debug)]
+pub(crate) struct GuardArgs {
+    /// Take warnings for errors: write nothing if there is one
+    #[arg(long)]
+    strict: bool,
+    /// Do not look for what may be wrong with the data and the picks
+    #[arg(long, conflicts_with = "strict")]
+    unguarded: bool,
+}
+
+/// A finding in words.
+#[derive(Serialize)]
+pub(crate) struct Warning {
+    kind: &'static str,
+    text: String,
+    fix: String,
+}
+
+impl GuardArgs {
+    /// Whether to look.
+    pub(crate) fn look(self) -> bool {
+        !self.unguarded
+    }
+
+    /// Prints warnings. Returns an error if there are any and they count as errors.
+    pub(crate) fn say(self, warnings: &[Warning]) -> Result<()> {
+        for Warning { text, fix, .. } in warnings {
+            say!("warning     {text}; {fix}");
+        }
+        match (self.strict, warnings.len()) {
+            (true, 1) => bail!("--strict: there is a warning, and nothing is written"),
+            (true, 2..) => {
+                bail!("--strict: there are {} warnings, and nothing is written", warnings.len())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Warning {
+    /// Puts findings into words. `id` and `anchor_id` name pool items and pairs.
+    pub(crate) fn of(
+        findings: &[Finding],
+        id: impl Fn(u32) -> String,
+        anchor_id: impl Fn(u32) -> String,
+    ) -> Vec<Warning> {
+        let warning = |finding: &Finding| Warning {
+            kind: finding.kind(),
+            text: finding.text(&id, &anchor_id),
+            fix: fix(finding),
+        };
+        findings.iter().map(warning).collect()
+    }
+}
+
+/// Returns what helps.
+fn fix(finding: &Finding) -> String {
+    match finding {
+        Finding::NearChance { .. } => {
+            "check that row j of --paired-images and --paired-texts is pair j, and the model".into()
+        }
+        Finding::OtherSide => {
+            "check --pool-side, and that --paired-images and --paired-texts are not exchanged"
+                .into()
+        }
+        Finding::Copies { .. } => "--dedupe leaves them out".into(),
+        Finding::PicksAlike { cosine, .. } | Finding::PicksPaired { cosine, .. } => {
+            // Rounded down: what is told is left out then.
+            format!("--dedupe {} leaves them out", (cosine * 1000.0).floor() / 1000.0)
+        }
+        Finding::Hubs { .. } => "--strategy coverage counts every anchor once".into(),
+        Finding::NoHit { .. } => "ask for a smaller --budget, or take --top-k 5".into(),
+        Finding::FalseNegatives { .. } => "--relative-margin 0.05 ignores such hits".into(),
+    }
+}

@@ -1,0 +1,244 @@
+//! What looks wrong about a selection before money is spent on it.
+//!
+//! A guard that speaks on clean data is soon ignored, so each one compares what it sees with what
+//! the pairs themselves show to be chance, and small counts pass. `tests/engine/findings.rs` has the
+//! worlds, clean ones and others, that the limits were chosen by.
+
+mod chance;
+mod pairs;
+mod said;
+mod sides;
+mod twins;
+
+use nextpair_core::Matrix;
+
+use crate::duplicates::first_copies;
+use crate::score::Scorer;
+use crate::{Error, Pick, Picks, Problem, Progress};
+pub use chance::Chance;
+use pairs::Sample;
+
+/// Something about a selection that its owner should look at before paying for it. Items are places
+/// in the pool, pairs places in the paired set.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Finding {
+    /// The pairs do not find each other: their order is wrong, or their side, or the model is useless.
+    NearChance {
+        /// Halves of sampled pairs that rank their other half first.
+        right: usize,
+        /// Halves asked about.
+        asked: usize,
+        /// How many would be right by chance.
+        by_chance: f64,
+    },
+    /// The pool looks like the other half of the pairs.
+    OtherSide,
+    /// Pool items with the same numbers as an earlier one.
+    Copies {
+        /// Such items.
+        items: usize,
+        /// Items in the pool.
+        of: usize,
+        /// One of them, and the earlier one.
+        example: (u32, u32),
+    },
+    /// Picks that are nearly the same as an earlier pick.
+    PicksAlike {
+        /// Such picks.
+        picks: usize,
+        /// All picks.
+        of: usize,
+        /// The cosine from which on they count.
+        cosine: f64,
+        /// One of them, and the earlier one.
+        example: (u32, u32),
+    },
+    /// Picks that are nearly the same as something paired.
+    PicksPaired {
+        /// Such picks.
+        picks: usize,
+        /// All picks.
+        of: usize,
+        /// The cosine from which on they count.
+        cosine: f64,
+        /// One of them, and the pair.
+        example: (u32, u32),
+    },
+    /// Picks that are hits of at least half of the anchors, more than there would be if pairs were the
+    /// pool.
+    Hubs {
+        /// Such picks.
+        picks: usize,
+        /// All picks.
+        of: usize,
+        /// The one with the most hits, and how many it has.
+        example: (u32, u32),
+        /// Anchors in scope.
+        anchors: usize,
+    },
+    /// Picks without a hit, which only fill the budget.
+    NoHit {
+        /// Such picks.
+        picks: usize,
+        /// All picks.
+        of: usize,
+    },
+    /// Picks at least as similar to an anchor as its own pair, though that is well above all rivals: more
+    /// than there would be if pairs were the pool. The anchor may describe them too.
+    FalseNegatives {
+        /// Such picks.
+        picks: usize,
+        /// All picks.
+        of: usize,
+        /// The share that pairs show when some of them play the pool.
+        by_chance: f64,
+        /// One of them, and the pair of the anchor.
+        example: (u32, u32),
+    },
+}
+
+/// What guards can look at besides the picks. What is missing is not looked at.
+#[derive(Default)]
+pub struct Known<'a> {
+    /// The problem that the picks answer, for its similarities.
+    pub problem: Option<&'a Problem>,
+    /// What chance does, for picks of merged parts, whose similarities are elsewhere. A problem knows it
+    /// itself.
+    pub chance: Option<Chance>,
+    /// The numbers of all pool items: their vectors, or their rows of similarities.
+    pub pool: Option<Matrix>,
+    /// One vector for every pick, in their order.
+    pub picked: Option<Matrix>,
+    /// One vector for every paired item on the side of the pool.
+    pub paired: Option<Matrix>,
+    /// One vector for every paired item on the other side, comparable with [`pool`](Self::pool).
+    pub anchors: Option<Matrix>,
+}
+
+impl Problem {
+    /// Looks for what is wrong with the pairs and the pool, before anything is picked from it.
+    ///
+    /// # Errors
+    /// If numbers cannot be compared, or if the work is stopped.
+    pub fn inspect_inputs(&self, progress: &dyn Progress) -> Result<Vec<Finding>, Error> {
+        let known = Known {
+            problem: Some(self),
+            pool: self.pool_rows(),
+            paired: self.features().ok().map(|features| features.paired.clone()),
+            anchors: self.anchor_vectors().cloned(),
+            ..Known::default()
+        };
+        known.inspect_inputs(self.sample(progress)?.as_ref(), progress)
+    }
+
+    /// Looks for what is wrong with the pairs, the pool and the picks of this problem.
+    ///
+    /// # Errors
+    /// If numbers cannot be compared, or if the work is stopped.
+    pub fn inspect(&self, picks: &Picks, progress: &dyn Progress) -> Result<Vec<Finding>, Error> {
+        let features = self.features().ok();
+        let known = Known {
+            problem: Some(self),
+            pool: self.pool_rows(),
+            picked: features.map(|features| features.pool.gather(&picks.indices())),
+            paired: features.map(|features| features.paired.clone()),
+            anchors: self.anchor_vectors().cloned(),
+            chance: None,
+        };
+        known.inspect(picks, progress)
+    }
+
+    /// What chance does to a selection of `budget` items, if there are similarities and enough pairs
+    /// to tell.
+    ///
+    /// # Errors
+    /// If a similarity is not a number, or if the work is stopped.
+    pub fn chance(&self, budget: usize, progress: &dyn Progress) -> Result<Option<Chance>, Error> {
+        Ok(self.sample(progress)?.and_then(|sample| sample.chance(self, budget)))
+    }
+
+    fn sample(&self, progress: &dyn Progress) -> Result<Option<Sample>, Error> {
+        self.matching().ok().map(|_| Sample::of(self, progress)).transpose()
+    }
+}
+
+impl Known<'_> {
+    /// Looks for what is wrong with the inputs and with the picks.
+    ///
+    /// # Errors
+    /// If numbers cannot be compared, or if the work is stopped.
+    pub fn inspect(&self, picks: &Picks, progress: &dyn Progress) -> Result<Vec<Finding>, Error> {
+        let sample = match self.problem {
+            Some(problem) => problem.sample(progress)?,
+            None => None,
+        };
+        let mut found = self.inspect_inputs(sample.as_ref(), progress)?;
+        if let (Some(picked), Some(paired)) = (&self.picked, &self.paired) {
+            found.extend(twins::near_duplicates(
+                picked,
+                paired,
+                &picks.picks,
+                self.seed(),
+                progress,
+            )?);
+        }
+        let without = picks.without_hit().filter(|&count| count > 0);
+        let of = picks.picks.len();
+        found.extend(without.map(|without| Finding::NoHit { picks: without, of }));
+        let chance = match (self.problem, sample) {
+            (Some(problem), Some(sample)) => sample.chance(problem, of),
+            _ => self.chance,
+        };
+        if let Some(chance) = chance.filter(|_| !picks.thresholds.is_empty()) {
+            found.extend(chance.hubs(picks));
+            found.extend(chance.false_negatives(picks, &self.explained(picks, progress)?));
+        }
+        Ok(found)
+    }
+
+    fn seed(&self) -> u64 {
+        self.problem.map_or(0, Problem::seed)
+    }
+
+    fn inspect_inputs(
+        &self,
+        sample: Option<&Sample>,
+        progress: &dyn Progress,
+    ) -> Result<Vec<Finding>, Error> {
+        let near_chance = sample.and_then(Sample::near_chance);
+        let mut other_side = match (&self.pool, &self.paired, &self.anchors) {
+            (Some(pool), Some(own), Some(other)) => {
+                sides::looks_like_other(pool, own, other, self.seed())
+            }
+            _ => false,
+        };
+        // Where pairs are no better than chance, anything is as good as a pair.
+        if let (Some(problem), Some(sample), None) = (self.problem, sample, &near_chance) {
+            other_side = other_side || sample.is_beaten_by_pool(problem)?;
+        }
+        let mut found: Vec<Finding> = near_chance.into_iter().collect();
+        found.extend(other_side.then_some(Finding::OtherSide));
+        if let Some(pool) = &self.pool {
+            found.extend(copies(pool, progress)?);
+        }
+        Ok(found)
+    }
+
+    /// The picks with their strongest reasons, whether or not they were asked for.
+    fn explained(&self, picks: &Picks, progress: &dyn Progress) -> Result<Vec<Pick>, Error> {
+        let mut explained = picks.picks.clone();
+        if let Some(problem) = self.problem.filter(|problem| problem.explain() < chance::REASONS) {
+            let known = (picks.thresholds.clone(), picks.own.clone());
+            Scorer::known(problem, known, progress)?.explain(&mut explained, chance::REASONS)?;
+        }
+        Ok(explained)
+    }
+}
+
+fn copies(pool: &Matrix, progress: &dyn Progress) -> Result<Option<Finding>, Error> {
+    let first = first_copies(&[pool], progress)?;
+    let mut copies = first.iter().enumerate().filter(|(item, first)| item != *first);
+    let Some((item, &earlier)) = copies.next() else { return Ok(None) };
+    let example = (item as u32, earlier as u32);
+    Ok(Some(Finding::Copies { items: 1 + copies.count(), of: pool.rows(), example }))
+}

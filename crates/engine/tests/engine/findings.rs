@@ -1,0 +1,352 @@
+//! Guards: each speaks where it should, and none on clean data.
+
+use std::sync::Arc;
+
+use nextpair_core::{Matrix, Side};
+use nextpair_engine::{
+    Draws, Finding, Given, Guards, Known, Metric, Problem, Scope, Settings, StrategyName, Weight,
+};
+use rayon::prelude::*;
+
+/// A generated world: items have a place in a space of meanings, both halves of a pair are seen from
+/// there with noise, and each half may lie apart from the other.
+#[derive(Clone, Debug)]
+struct World {
+    seed: u64,
+    pairs: usize,
+    items: usize,
+    dim: usize,
+    /// Dimensions of the meanings.
+    inner: usize,
+    /// Clusters of meanings, or none.
+    clusters: usize,
+    noise: f64,
+    /// How far the halves lie apart.
+    gap: f64,
+    /// How far all vectors lie to one side.
+    cone: f64,
+    settings: Settings,
+    metric: Metric,
+    budget: usize,
+}
+
+/// Vectors by row.
+struct Seen {
+    dim: usize,
+    images: Vec<f64>,
+    texts: Vec<f64>,
+    pool: Vec<f64>,
+}
+
+impl World {
+    /// A world of any kind whose model is of use.
+    fn any(seed: u64) -> World {
+        let mut draws = Draws::new(seed ^ 0x9e37);
+        let pairs = 30 + draws.below(400);
+        let items = pairs / 2 + draws.below(10 * pairs);
+        let dim = [16, 32, 64, 128][draws.below(4)];
+        let inner = dim.min([16, 32, 64][draws.below(3)]);
+        let top_k = [1, 1, 5][draws.below(3)];
+        World {
+            seed,
+            pairs,
+            items,
+            dim,
+            inner,
+            clusters: [0, 0, 20, 100][draws.below(4)],
+            noise: 0.1 + 0.4 * draws.unit(),
+            gap: [0.0, 0.3, 1.0][draws.below(3)],
+            cone: [0.0, 1.0, 3.0][draws.below(3)],
+            settings: Settings {
+                seed,
+                top_k,
+                weight: [Weight::Surplus, Weight::Count][draws.below(2)],
+                scope: if draws.below(4) == 0 { Scope::Mini(pairs / 2) } else { Scope::Full },
+                explain: [0, 3, 10][draws.below(3)],
+                ..Settings::default()
+            },
+            metric: [Metric::Cosine, Metric::Cosine, Metric::Dot][draws.below(3)],
+            budget: 1 + items / [20, 50, 100][draws.below(3)],
+        }
+    }
+
+    /// A usual one.
+    fn usual() -> World {
+        World {
+            seed: 1,
+            pairs: 300,
+            items: 2000,
+            dim: 32,
+            inner: 32,
+            clusters: 0,
+            noise: 0.3,
+            gap: 0.5,
+            cone: 0.0,
+            settings: Settings::default(),
+            metric: Metric::Cosine,
+            budget: 60,
+        }
+    }
+
+    fn seen(&self) -> Seen {
+        let mut draws = Draws::new(self.seed);
+        let World { pairs, items, dim, inner, clusters, noise, gap, cone, .. } = *self;
+        let centres: Vec<f64> = (0..clusters * inner).map(|_| draws.normal()).collect();
+        let mut meaning = |count: usize| -> Vec<f64> {
+            let mut meanings = Vec::with_capacity(count * inner);
+            for _ in 0..count {
+                let centre = if clusters == 0 { 0 } else { draws.below(clusters) * inner };
+                for k in 0..inner {
+                    let (own, of) = match clusters {
+                        0 => (1.0, 0.0),
+                        _ => (0.6, centres[centre + k]),
+                    };
+                    meanings.push(of + own * draws.normal());
+                }
+            }
+            meanings
+        };
+        let (paired, pool) = (meaning(pairs), meaning(items));
+        let mut draws = Draws::new(self.seed ^ 1);
+        let offset: Vec<f64> = (0..dim).map(|_| draws.normal()).collect();
+        let aside: Vec<f64> = (0..dim).map(|_| draws.normal()).collect();
+        let mut seen = |meanings: &[f64], side: f64| -> Vec<f64> {
+            let mut vectors = Vec::new();
+            for meaning in meanings.chunks(inner) {
+                for k in 0..dim {
+                    // A second view of the meanings where there are more dimensions.
+                    let value = meaning[k % inner] * if (k / inner) % 2 == 0 { 1.0 } else { -1.0 };
+                    let shift = cone * offset[k] + gap * side * aside[k];
+                    vectors.push(value + shift + noise * draws.normal());
+                }
+            }
+            vectors
+        };
+        let (images, texts) = (seen(&paired, 1.0), seen(&paired, -1.0));
+        Seen { dim, images, texts, pool: seen(&pool, 1.0) }
+    }
+
+    fn problem(&self, seen: &Seen) -> Problem {
+        let Seen { images, texts, pool, .. } = seen;
+        let matrix = |values: &[f64]| {
+            Matrix::from_vec(seen.dim, values.iter().map(|&v| v as f32).collect::<Vec<_>>())
+        };
+        Problem::of_embeddings(matrix(images), matrix(texts), matrix(pool), Side::Image)
+            .settings(self.settings.clone())
+            .metric(self.metric)
+            .build()
+            .unwrap()
+    }
+
+    fn findings(&self, seen: &Seen, strategy: StrategyName) -> Vec<Finding> {
+        let problem = self.problem(seen);
+        let picks = problem.select(strategy, self.budget, &()).unwrap();
+        problem.inspect(&picks, &()).unwrap()
+    }
+}
+
+fn kinds(findings: &[Finding]) -> Vec<&'static str> {
+    findings.iter().map(Finding::kind).collect()
+}
+
+/// What guards find in a world that was changed.
+fn found(world: &World, change: impl FnOnce(&mut Seen)) -> Vec<Finding> {
+    let mut seen = world.seen();
+    assert_eq!(world.findings(&seen, StrategyName::HardNegative), [], "clean");
+    change(&mut seen);
+    world.findings(&seen, StrategyName::HardNegative)
+}
+
+#[test]
+fn a_thousand_clean_worlds_have_no_findings() {
+    let alarms: Vec<String> = (0..1000u64)
+        .into_par_iter()
+        .filter_map(|seed| {
+            let mut world = World::any(seed);
+            // A budget beyond the hits is no false alarm.
+            let seen = world.seen();
+            let first = world.problem(&seen).select(StrategyName::HardNegative, 1, &()).unwrap();
+            // (`hybrid` looks at three candidates for each pick.)
+            let hard = first.hard_negatives.unwrap() as usize;
+            world.budget = world.budget.min(hard / 3).max(1);
+            let strategies =
+                [StrategyName::HardNegative, StrategyName::Coverage, StrategyName::Hybrid];
+            let findings = world.findings(&seen, strategies[seed as usize % 3]);
+            (!findings.is_empty()).then(|| format!("{findings:?} in {world:?}"))
+        })
+        .collect();
+    assert!(alarms.is_empty(), "{} of 1000: {}", alarms.len(), alarms.join("\n"));
+}
+
+#[test]
+fn pairs_in_the_wrong_order() {
+    for seed in 0..20 {
+        let world = World { seed, pairs: 40 + 30 * seed as usize, ..World::usual() };
+        let findings = found(&world, |seen| seen.texts.rotate_left(7 * seen.dim));
+        assert!(kinds(&findings).contains(&"near-chance"), "{findings:?}");
+    }
+    // A constant similarity knows nothing either.
+    let same = Arc::new(Given::new(50, vec![0.5; 50 * 50]).unwrap());
+    let problem = Problem::of_similarities(same.clone(), same).build().unwrap();
+    let picks = problem.select(StrategyName::HardNegative, 5, &()).unwrap();
+    assert_eq!(kinds(&problem.inspect(&picks, &()).unwrap()), ["near-chance", "no-hit"]);
+}
+
+/// Puts the second half of the texts in the place of the pool, and leaves the first half of the pairs.
+fn with_texts_as_pool(seen: &mut Seen) {
+    let half = seen.texts.len() / 2;
+    seen.pool = seen.texts.split_off(half);
+    seen.images.truncate(half);
+}
+
+#[test]
+fn a_pool_of_the_other_side() {
+    let world = World { gap: 1.0, pairs: 600, budget: 10, ..World::usual() };
+    let findings = found(&world, with_texts_as_pool);
+    assert!(kinds(&findings).contains(&"other-side"), "{findings:?}");
+    // Where both halves lie together, nothing can be said, and nothing is.
+    let together = World { gap: 0.0, ..world };
+    assert_eq!(found(&together, with_texts_as_pool), []);
+}
+
+#[test]
+fn a_pool_of_the_other_side_is_seen_in_similarities_alone() {
+    let world = World { gap: 2.0, items: 300, noise: 0.5, ..World::usual() };
+    let (seen, mut other) = (world.seen(), World { pairs: 600, ..world.clone() }.seen());
+    with_texts_as_pool(&mut other);
+    let dot = |x: &[f64], y: &[f64]| x.iter().zip(y).map(|(x, y)| x * y).sum::<f64>();
+    let table = |rows: &[f64]| {
+        let columns: Vec<&[f64]> = seen.texts.chunks(seen.dim).collect();
+        let cosine = |x: &[f64], y: &[f64]| dot(x, y) / (dot(x, x) * dot(y, y)).sqrt();
+        let rows = rows.chunks(seen.dim);
+        let values = rows.flat_map(|x| columns.iter().map(|y| cosine(x, y)).collect::<Vec<_>>());
+        Arc::new(Given::new(world.pairs, values.collect()).unwrap())
+    };
+    for (pool, expected) in [(&seen.pool, &[][..]), (&other.pool, &["other-side"])] {
+        let problem = Problem::of_similarities(table(pool), table(&seen.images)).build().unwrap();
+        let picks = problem.select(StrategyName::LeastSimilar, 10, &()).unwrap();
+        assert_eq!(kinds(&problem.inspect(&picks, &()).unwrap()), expected);
+        assert_eq!(kinds(&problem.inspect_inputs(&()).unwrap()), expected);
+    }
+}
+
+#[test]
+fn copies_in_the_pool() {
+    let findings = found(&World::usual(), |seen| {
+        let first = seen.pool[..3 * seen.dim].to_vec();
+        seen.pool[100 * seen.dim..103 * seen.dim].copy_from_slice(&first);
+    });
+    let copies = Finding::Copies { items: 3, of: 2000, example: (100, 0) };
+    assert!(findings.contains(&copies), "{findings:?}");
+}
+
+#[test]
+fn picks_that_are_nearly_the_same() {
+    let world = World::usual();
+    let best = world.problem(&world.seen()).select(StrategyName::HardNegative, 20, &()).unwrap();
+    let findings = found(&world, |seen| {
+        let mut draws = Draws::new(3);
+        for pick in &best.picks {
+            // A burst of photographs behind the end.
+            let source = seen.pool[pick.index as usize * seen.dim..][..seen.dim].to_vec();
+            seen.pool.extend(source.iter().map(|value| value + 0.02 * draws.normal()));
+        }
+    });
+    assert_eq!(kinds(&findings), ["picks-alike"], "{findings:?}");
+}
+
+#[test]
+fn picks_that_are_paired_already() {
+    let findings = found(&World::usual(), |seen| {
+        let mut draws = Draws::new(3);
+        let copies = seen.images[..50 * seen.dim].iter().map(|v| v + 0.02 * draws.normal());
+        let copies: Vec<f64> = copies.collect();
+        seen.pool.extend(copies);
+    });
+    assert!(kinds(&findings).contains(&"picks-paired"), "{findings:?}");
+}
+
+#[test]
+fn one_exact_copy_of_a_pair_is_told() {
+    let world = World { budget: 200, ..World::usual() };
+    let findings = found(&world, |seen| {
+        let image = seen.images[..seen.dim].to_vec();
+        seen.pool[..seen.dim].copy_from_slice(&image);
+    });
+    let paired = |finding: &Finding| {
+        matches!(finding, Finding::PicksPaired { picks: 1, of: 200, example: (0, 0), .. })
+    };
+    assert!(findings.iter().any(paired), "{findings:?}");
+}
+
+#[test]
+fn hubs() {
+    let world = World { gap: 0.0, ..World::usual() };
+    let findings = found(&world, |seen| {
+        // Blank photographs, which are near to everything as dot products go.
+        let (dim, mut draws) = (seen.dim, Draws::new(4));
+        for item in 0..30 {
+            let blank: Vec<f64> = (0..dim).map(|_| 1.0 + 0.1 * draws.normal()).collect();
+            seen.pool[item * dim..][..dim].copy_from_slice(&blank);
+        }
+        // Texts that all speak of the same a little.
+        seen.texts.iter_mut().for_each(|value| *value += 1.0);
+    });
+    assert!(kinds(&findings).contains(&"hubs"), "{findings:?}");
+}
+
+#[test]
+fn picks_without_a_hit() {
+    let world = World { items: 100, budget: 10, ..World::usual() };
+    assert_eq!(world.findings(&world.seen(), StrategyName::HardNegative), []);
+    let all = World { budget: 100, ..world };
+    let findings = all.findings(&all.seen(), StrategyName::HardNegative);
+    assert!(kinds(&findings).contains(&"no-hit"), "{findings:?}");
+    // A strategy that does not look for hits has none.
+    assert_eq!(all.findings(&all.seen(), StrategyName::Random), []);
+    // Picks of merged parts say it without their similarities.
+    let problem = all.problem(&all.seen());
+    let picks = problem.select(StrategyName::HardNegative, 100, &()).unwrap();
+    assert_eq!(kinds(&Known::default().inspect(&picks, &()).unwrap()), ["no-hit"]);
+}
+
+#[test]
+fn false_negatives() {
+    // Photographs that the texts of pairs describe as well as their own.
+    let world = World { noise: 0.5, dim: 64, inner: 64, gap: 0.0, ..World::usual() };
+    let change = |seen: &mut Seen| {
+        let halves = seen.images.iter().zip(&seen.texts).take(100 * seen.dim);
+        let twins: Vec<f64> = halves.map(|(image, text)| (image + text) / 2.0).collect();
+        seen.pool.extend(twins);
+    };
+    for explain in [0, 3] {
+        let settings = Settings { explain, ..Settings::default() };
+        let findings = found(&World { settings, ..world.clone() }, change);
+        assert_eq!(kinds(&findings), ["false-negatives"], "{findings:?}");
+    }
+    // The flag that is named with it helps.
+    let guards = Guards { relative_margin: Some(0.05), ..Guards::default() };
+    let guarded = World { settings: Settings { guards, ..Settings::default() }, ..world.clone() };
+    assert_eq!(found(&guarded, change), []);
+    // Merged parts have no similarities, but know what chance does.
+    let mut seen = world.seen();
+    change(&mut seen);
+    let problem = world.problem(&seen);
+    let picks = problem.select(StrategyName::HardNegative, world.budget, &()).unwrap();
+    let chance = problem.chance(world.budget, &()).unwrap();
+    let findings = Known { chance, ..Known::default() }.inspect(&picks, &()).unwrap();
+    assert_eq!(kinds(&findings), ["false-negatives"]);
+}
+
+#[test]
+fn findings_know_their_places_and_words() {
+    let finding = Finding::PicksAlike { picks: 2, of: 9, cosine: 0.98, example: (1, 0) };
+    let moved = finding.among(&[4, 7]);
+    let text = moved.text(|item| format!("photo-{item}"), |pair| pair.to_string());
+    assert_eq!(
+        text,
+        "2 of 9 picks are nearly the same as an earlier one (cosine 0.980 or more; photo-7 and \
+         photo-4)"
+    );
+    assert!(moved.to_string().contains("item 7 and item 4"), "{moved}");
+}
