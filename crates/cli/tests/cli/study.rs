@@ -67,7 +67,10 @@ fn a_pool_of_captions_is_shown_as_captions() {
     let page = fs::read_to_string(path.join("one/report/report.html")).unwrap();
     assert!(!page.contains("Left out"), "{}", run.stderr);
     assert!(page.contains("In a draw of the pairs (mini batch 20), each caption is more similar"));
-    assert!(page.contains("<article><blockquote>") && !page.contains("<blockquote></blockquote>"));
+    assert!(
+        page.contains("<li class=\"pick\"><blockquote>")
+            && !page.contains("<blockquote></blockquote>")
+    );
 }
 
 #[test]
@@ -93,7 +96,7 @@ fn runs_are_pooled_or_put_side_by_side() {
         refused(path, words, says);
     }
     let without = succeeds(path, "report one --dataset nowhere --out without");
-    assert!(without.stderr.contains("left out: Why these items"), "{}", without.stderr);
+    assert!(without.stderr.contains("left out: What was picked, and why"), "{}", without.stderr);
 }
 
 #[test]
