@@ -6,16 +6,18 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use nextpair::data::dataset::TRAIN;
 use nextpair::data::import::{
-    self, BottomUp, Coco, Embeddings, Flickr, Folder, Importer, Karpathy, Scan, Summary, Table,
-    Tally, WebDataset,
+    self, BegunScenes, BottomUp, Coco, Embeddings, Flickr, Folder, Importer, Karpathy, Scan,
+    Summary, Table, Tally, WebDataset,
 };
 use nextpair::data::scenes::Settings;
 use nextpair::data::{Error, Side};
 
 use crate::inputs::sides;
+use crate::interrupt;
 use crate::numbers::{grouped, in_usual_order};
 use crate::progress::Bar;
 use crate::streams::print;
+use crate::typed;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -69,6 +71,10 @@ enum Kind {
         /// Share of scenes that repeat an earlier one with one attribute changed
         #[arg(long, value_name = "SHARE", default_value_t = Settings::default().near_duplicates)]
         near_duplicates: f64,
+        /// Go on where it was stopped, as it does anyway, and refuse if it was begun with other
+        /// settings
+        #[arg(long)]
+        resume: bool,
     },
 }
 
@@ -196,13 +202,18 @@ enum SourceKind {
 pub(crate) fn run(args: Args) -> Result<ExitCode> {
     let bar = Bar::new();
     let (out, imported) = match args.kind {
-        Kind::Scenes { out, images, seed, near_duplicates } => {
+        Kind::Scenes { out, images, seed, near_duplicates, resume } => {
             let settings = Settings { seed, images, near_duplicates };
+            if let Some(begun) = BegunScenes::of(&out)?.filter(|_| resume) {
+                begun.check(&settings)?;
+            }
+            stops_with_scenes(&out, images);
             let imported = import::import_scenes(&settings, &out, &bar);
             (out, imported)
         }
         Kind::Source(kind) => {
             let (places, importer) = kind.importer();
+            interrupt::ask_to_stop(interrupt::nothing_kept);
             let imported = import::import(importer.as_ref(), &places.out, places.skip_bad, &bar);
             (places.out, imported)
         }
@@ -220,6 +231,18 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     print(&text)?;
     tell(&out, &summary);
     Ok(ExitCode::SUCCESS)
+}
+
+/// From now on Ctrl-C says how many scenes are kept, and how to go on.
+pub(crate) fn stops_with_scenes(out: &Path, images: usize) {
+    let out = out.to_path_buf();
+    interrupt::on_stop(move || {
+        let begun = BegunScenes::of(&out).ok().flatten();
+        let kept = begun.map_or(0, |begun| begun.scenes as usize);
+        let (kept, images, again) = (grouped(kept), grouped(images), typed::command_line());
+        let out = typed::path(&out);
+        format!("{kept} of {images} scenes are kept for {out}. Go on with: {again}")
+    });
 }
 
 impl Regions {
@@ -320,18 +343,18 @@ fn tell(out: &Path, summary: &Summary) {
     let tell = |tally: &Tally| {
         let examples = tally.examples.iter().take(3).map(|example| shortened(example));
         let (count, what) = (grouped(tally.count), tally.what);
-        say!("{count} x {what}, such as {}", examples.collect::<Vec<_>>().join("; "));
+        alert!("{count} x {what}, such as {}", examples.collect::<Vec<_>>().join("; "));
     };
     if !summary.findings.bad.is_empty() {
-        say!("skipped:");
+        alert!("skipped:");
         summary.findings.bad.iter().for_each(tell);
     }
     if !summary.findings.notes.is_empty() {
-        say!("noted:");
+        alert!("noted:");
         summary.findings.notes.iter().for_each(tell);
     }
     if !summary.findings.bad.is_empty() || !summary.findings.notes.is_empty() {
-        say!("all of them: {}", out.join("import.jsonl").display());
+        alert!("all of them: {}", out.join("import.jsonl").display());
     }
 }
 

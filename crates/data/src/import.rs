@@ -31,7 +31,7 @@ pub use flickr::Flickr;
 pub use folder::Folder;
 pub use karpathy::Karpathy;
 pub use scan::Scan;
-pub use scenes::import_scenes;
+pub use scenes::{BegunScenes, import_scenes};
 pub use sink::{Entry, Sink};
 pub use table::Table;
 pub use webdataset::WebDataset;

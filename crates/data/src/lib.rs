@@ -13,6 +13,7 @@ mod clip_retrieval;
 #[cfg(test)]
 mod damage;
 pub mod dataset;
+mod difference;
 pub mod escape;
 mod guard;
 pub mod import;
@@ -30,6 +31,7 @@ pub mod scenes;
 mod shape;
 pub mod text;
 
+pub use difference::first_difference;
 pub use labels::{read_groups, read_ids, read_indices};
 pub use nextpair_core::ordinary::open as open_file;
 pub use nextpair_core::{

@@ -186,8 +186,14 @@ impl<'a> Sink<'a> {
         Ok(captions)
     }
 
+    /// Returns an error if the import should end now.
+    pub(super) fn check_stopped(&self) -> Result<(), Error> {
+        if self.progress.stopped() { Err(Error::Stopped) } else { Ok(()) }
+    }
+
     /// Takes an entry; returns `false` if it is refused.
     pub fn entry(&mut self, mut entry: Entry) -> Result<bool, Error> {
+        self.check_stopped()?;
         self.clean_captions(&mut entry)?;
         let item = &entry.item;
         if let Err(what) = item.check() {
