@@ -51,7 +51,10 @@ impl Expanded {
         };
         let Some((name, given)) = matches.subcommand() else { return Ok(expanded) };
         let Ok(Some(path)) = given.try_get_one::<PathBuf>(ID) else { return Ok(expanded) };
-        if let Some(command) = command.find_subcommand(name) {
+        // Only what is built knows how its flags are shown.
+        let mut built = command.clone();
+        built.build();
+        if let Some(command) = built.find_subcommand(name) {
             expanded.add(path, command, given)?;
         }
         Ok(expanded)
@@ -102,7 +105,7 @@ impl Expanded {
 fn is_called(arg: &Arg, key: &str) -> bool {
     let id = arg.get_id().as_str();
     match arg.get_long() {
-        _ if id == ID => false,
+        _ if id == ID || id == "help" => false,
         Some(long) => long == key,
         None => id.replace('_', "-") == key,
     }

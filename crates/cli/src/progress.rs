@@ -124,7 +124,10 @@ impl Progress for Bar {
     fn start(&self, phase: &'static str, total: u64) {
         if let Ok(mut current) = self.phase.lock() {
             let ended = std::mem::replace(&mut *current, Phase::new(phase));
-            self.bar.suspend(|| ended.end());
+            self.bar.suspend(|| {
+                ended.end();
+                detail!("{phase}...");
+            });
         }
         self.bar.set_length(total);
         self.bar.set_prefix("");

@@ -15,7 +15,7 @@ use nextpair::scenario::{
 };
 
 use crate::device::DeviceArgs;
-use crate::inputs::sides;
+use crate::inputs::{budget, sides};
 use crate::interrupt;
 use crate::numbers::grouped;
 use crate::progress::Bar;
@@ -41,7 +41,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME|MODEL")]
     model: Option<String>,
     /// How many captions are to be bought for real
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = budget)]
     budget: usize,
     /// Strategies to compare with random
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_values = STRATEGIES)]

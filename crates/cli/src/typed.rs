@@ -9,15 +9,6 @@ pub(crate) fn command_line() -> String {
     std::iter::once("nextpair".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
 }
 
-/// Returns the command line of this process with `--resume`.
-pub(crate) fn resumed() -> String {
-    let line = command_line();
-    match std::env::args_os().any(|word| word == "--resume") {
-        true => line,
-        false => line + " --resume",
-    }
-}
-
 /// Returns a path as a word of a command line.
 pub(crate) fn path(path: &Path) -> String {
     quoted(&path.display().to_string())

@@ -21,6 +21,7 @@ mod integer;
 mod labels;
 mod lines;
 pub mod npy;
+pub mod npz;
 mod open;
 pub mod parquet;
 pub mod picture;
@@ -39,4 +40,5 @@ pub use nextpair_core::{
     Within, draw, fingerprint, fingerprint_of, ordinary, stop_on_changed_inputs,
 };
 pub(crate) use nextpair_core::{mapping, stamp};
-pub use open::{Table, open};
+pub use open::{Table, open, open_columns};
+pub use parquet::Columns;

@@ -4,61 +4,44 @@ use std::fmt;
 
 use crate::{Criterion, Epoch, Training, Violation};
 
-/// How near to a loss another one counts as the same, as a share of it.
+/// How far below the loss of equal scores a loss has to be, as a share of it.
 const NEAR: f64 = 0.01;
-/// Epochs after which a loss should have fallen.
-const PATIENCE: usize = 3;
+/// Rates above this are hardly ever right.
+const HIGH_RATE: f64 = 0.01;
 
-/// Why a training has learned nothing, and what to do.
-#[derive(Clone, Debug, PartialEq)]
+/// A training whose loss ended where that of a model ends to which all pairs are alike.
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Plateau {
     /// The loss of the last epoch.
     pub loss: f64,
+    /// The loss of equal scores.
+    pub alike: f64,
     /// The learning rate at first.
     pub rate: f64,
-    kind: Kind,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Kind {
-    /// All scores are equal.
-    Collapsed,
-    /// The loss never fell below that of the first epoch.
-    Flat { first: f64 },
 }
 
 impl Plateau {
     /// Looks at the losses of a training on `pairs` pairs. `None` if it has learned something.
     pub fn of(training: &Training, pairs: usize, epochs: &[Epoch]) -> Option<Self> {
-        let (first, last) = (epochs.first()?.loss, epochs.last()?.loss);
-        let collapsed = loss_of_equal_scores(training, pairs);
-        let lowest = epochs.iter().skip(1).map(|epoch| epoch.loss).fold(f64::INFINITY, f64::min);
-        let kind = if collapsed > 0.0 && (last - collapsed).abs() <= NEAR * collapsed {
-            Kind::Collapsed
-        } else if epochs.len() >= PATIENCE && lowest >= (1.0 - NEAR) * first && first > 0.0 {
-            Kind::Flat { first }
-        } else {
-            return None;
-        };
-        Some(Plateau { loss: last, rate: training.rate, kind })
+        let loss = epochs.last()?.loss;
+        let alike = loss_of_equal_scores(training, pairs);
+        let stuck = alike > 0.0 && loss >= (1.0 - NEAR) * alike;
+        stuck.then_some(Plateau { loss, alike, rate: training.rate })
     }
 }
 
 impl fmt::Display for Plateau {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Plateau { loss, rate, kind } = self;
-        match kind {
-            Kind::Collapsed => write!(
-                out,
-                "the loss ended at {loss:.3}, as if all pairs were alike: nothing was learned"
-            )?,
-            Kind::Flat { first } => write!(
-                out,
-                "the loss stayed where it began ({first:.3} in the first epoch, {loss:.3} in the \
-                 last): nothing was learned"
-            )?,
+        let Plateau { loss, alike, rate } = self;
+        write!(
+            out,
+            "the loss ended at {loss:.3}, and a model to which all pairs are alike has {alike:.3}: \
+             nothing was learned; "
+        )?;
+        match *rate > HIGH_RATE {
+            true => write!(out, "take a smaller rate than {rate}, such as 2e-4"),
+            false => write!(out, "train for more epochs, or try another rate than {rate}"),
         }
-        write!(out, "; try a smaller rate (it is {rate}), or more epochs if it is small already")
     }
 }
 
@@ -121,12 +104,11 @@ mod tests {
         let of = |losses: &[f64]| Plateau::of(&training, 100, &epochs(losses));
         assert_eq!(of(&[]), None);
         assert_eq!(of(&[0.6, 0.41, 0.3]), None);
-        assert_eq!(of(&[0.6]), None);
-        let collapsed = of(&[0.6, 0.4001]).unwrap().to_string();
-        assert!(collapsed.starts_with("the loss ended at 0.400, as if all pairs"), "{collapsed}");
-        assert!(collapsed.contains("smaller rate (it is 0.0002)"), "{collapsed}");
-        let flat = of(&[0.6, 0.7, 0.65]).unwrap().to_string();
-        assert!(flat.contains("(0.600 in the first epoch, 0.650 in the last)"), "{flat}");
-        assert_eq!(of(&[0.6, 0.7]), None);
+        let said = of(&[0.6, 0.4001]).unwrap().to_string();
+        assert!(said.starts_with("the loss ended at 0.400, and a model"), "{said}");
+        assert!(said.ends_with("try another rate than 0.0002"), "{said}");
+        let training = Training { batch: 10, rate: 99.0, ..Training::default() };
+        let said = Plateau::of(&training, 100, &epochs(&[0.9, 0.7])).unwrap().to_string();
+        assert!(said.ends_with("take a smaller rate than 99, such as 2e-4"), "{said}");
     }
 }
