@@ -16,7 +16,7 @@ use crate::import::stops_with_scenes;
 use crate::progress::Bar;
 use crate::run::{Watch, options, stops_with};
 use crate::streams::print;
-use crate::threads;
+use crate::{threads, typed};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -58,7 +58,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     stops_with_scenes(&dataset, size.images);
     make_scenes(&dataset, size.images)?;
     let folder = args.out.join(name);
-    stops_with(&folder);
+    stops_with(&folder, typed::command_line());
     let watch = Watch::new();
     let experiment = size.experiment(&dataset)?;
     let scenario = if ExperimentFolder::new(&folder).manifest().exists() {

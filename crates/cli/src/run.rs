@@ -93,7 +93,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         true => Some(auto::choose(&mut experiment, &folder, args.jobs, &options)?),
         false => None,
     };
-    stops_with(&folder);
+    stops_with(&folder, format!("nextpair run {} --resume", typed::path(&folder)));
     let scenario = if known {
         Scenario::resume(&folder, Some(experiment), &options)?
     } else {
@@ -109,19 +109,19 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
 }
 
-/// From now on Ctrl-C says how many rounds of an experiment are kept, and how it goes on.
-pub(crate) fn stops_with(folder: &Path) {
+/// From now on Ctrl-C says how many rounds of an experiment are kept, and the command that goes on.
+pub(crate) fn stops_with(folder: &Path, go_on: String) {
     let folder = folder.to_path_buf();
-    interrupt::on_stop(move || kept(&folder));
+    interrupt::on_stop(move || kept(&folder, &go_on));
 }
 
-fn kept(folder: &Path) -> String {
+fn kept(folder: &Path, go_on: &str) -> String {
     let Ok(study) = Study::open(folder) else { return interrupt::nothing_kept() };
     let (experiment, folder) = (&study.experiment, typed::path(folder));
     let rounds = study.rounds.iter().filter(|round| experiment.asks_for(round)).count();
     let all = experiment.seeds.len() * (1 + experiment.rounds * experiment.strategies.len());
     format!(
-        "{} of {} rounds are kept in {folder}. Go on with: nextpair run {folder} --resume",
+        "{} of {} rounds are kept in {folder}. Go on with: {go_on}",
         grouped(rounds),
         grouped(all)
     )
