@@ -81,7 +81,7 @@ impl Catalog {
     /// The URL of an item's image, if there is a file.
     pub(crate) fn url(&self, id: &str) -> Option<String> {
         let has_file = match self.item(id) {
-            Some(item) => self.folder.is_some() && item.image.is_some(),
+            Some(item) => self.dataset.image_file(&item).is_some(),
             None => self.elsewhere(id).is_some(),
         };
         // Browsers resolve such a path segment, however it is escaped.

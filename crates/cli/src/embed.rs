@@ -5,16 +5,17 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use nextpair::data::Dtype;
 use nextpair::data::dataset::Dataset;
+use nextpair::data::{Dtype, Side};
 use nextpair::encode::{
     ImageEncoder, Output, Pooling, Preprocess, Report, TIME_LIMIT, TextEncoder, TextPooling,
-    embed_images, embed_texts,
+    embed_images, embed_texts, rows_kept,
 };
 
+use crate::interrupt;
 use crate::numbers::grouped;
 use crate::progress::Bar;
-use crate::threads;
+use crate::{threads, typed};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -60,6 +61,9 @@ pub(crate) struct Args {
     /// Make features anew that exist already, in this or another way
     #[arg(long)]
     replace: bool,
+    /// Go on where it was stopped, as it does anyway, and refuse if it was begun in another way
+    #[arg(long, conflicts_with = "replace")]
+    resume: bool,
     /// The most seconds that opening a model, or encoding one image or caption, may take
     #[arg(long, value_name = "SECONDS", default_value_t = TIME_LIMIT.as_secs())]
     time_limit: u64,
@@ -91,6 +95,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     ensure!(args.time_limit > 0, "--time-limit 0 leaves no time");
     let limit = Duration::from_secs(args.time_limit);
     threads::set(args.threads)?;
+    interrupt::on_stop(interrupt::nothing_kept);
     let mut dataset = Dataset::open(&args.dataset)?;
     if let Some(model) = &args.image_model {
         let preprocess = preprocess(model, args.preprocess.as_deref())?;
@@ -99,6 +104,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         let encoder = ImageEncoder::open_within(model, preprocess, pooling, named, limit);
         let encoder = encoder.map_err(explained)?;
         let output = args.to(model);
+        stops_with(&args.dataset, &output.name, Side::Image);
         told("images", &output, |bar| embed_images(&mut dataset, &encoder, &output, bar))?;
     }
     if let Some(model) = &args.text_model {
@@ -113,6 +119,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         let reading = (tokenizer.as_path(), pooling, !args.no_l2);
         let encoder = TextEncoder::open_within(model, reading, named, limit).map_err(explained)?;
         let output = args.to(model);
+        stops_with(&args.dataset, &output.name, Side::Text);
         told("captions", &output, |bar| embed_texts(&mut dataset, &encoder, &output, bar))?;
     }
     Ok(ExitCode::SUCCESS)
@@ -128,8 +135,20 @@ impl Args {
             },
             components: self.pca,
             replace: self.replace,
+            resume: self.resume,
         }
     }
+}
+
+/// From now on Ctrl-C says how many rows are kept, and how to go on.
+fn stops_with(dataset: &Path, name: &str, side: Side) {
+    let (dataset, name) = (dataset.to_path_buf(), name.to_owned());
+    interrupt::on_stop(move || {
+        let rows = rows_kept(&dataset, &name, side).unwrap_or(0) as usize;
+        let what = if side == Side::Image { "images" } else { "captions" };
+        let (dataset, again) = (typed::path(&dataset), typed::command_line());
+        format!("{} {what} are embedded and kept in {dataset}. Go on with: {again}", grouped(rows))
+    });
 }
 
 /// Embeds one side behind a progress bar and reports the result.
@@ -157,7 +176,7 @@ fn told(
         tell!("  {components} components explain {:.2} % of the variance", 100.0 * share)?;
     }
     if report.bad > 0 {
-        say!("  {} could not be encoded; see features/{name}.*.bad.jsonl", grouped(report.bad));
+        alert!("  {} could not be encoded; see features/{name}.*.bad.jsonl", grouped(report.bad));
     }
     Ok(())
 }

@@ -6,16 +6,18 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use nextpair::data::dataset::TRAIN;
 use nextpair::data::import::{
-    self, BottomUp, Coco, Embeddings, Flickr, Folder, Importer, Karpathy, Scan, Summary, Table,
-    Tally, WebDataset,
+    self, BegunScenes, BottomUp, Coco, Embeddings, Flickr, Folder, HuggingFace, Importer, Karpathy,
+    Leniency, Scan, Summary, Table, Tally, WebDataset,
 };
 use nextpair::data::scenes::Settings;
 use nextpair::data::{Error, Side};
 
-use crate::inputs::sides;
+use crate::inputs::{ColumnArgs, sides};
+use crate::interrupt;
 use crate::numbers::{grouped, in_usual_order};
 use crate::progress::Bar;
 use crate::streams::print;
+use crate::typed;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -33,6 +35,10 @@ struct Places {
     /// Leave out bad entries and missing files instead of stopping; all are listed
     #[arg(long)]
     skip_bad: bool,
+    /// Keep items whose image files are missing, as where there are features of them; all are listed,
+    /// and people see their names
+    #[arg(long)]
+    images_optional: bool,
 }
 
 /// The folder of images, for kinds that name images without holding them.
@@ -69,6 +75,10 @@ enum Kind {
         /// Share of scenes that repeat an earlier one with one attribute changed
         #[arg(long, value_name = "SHARE", default_value_t = Settings::default().near_duplicates)]
         near_duplicates: f64,
+        /// Go on where it was stopped, as it does anyway, and refuse if it was begun with other
+        /// settings
+        #[arg(long)]
+        resume: bool,
     },
 }
 
@@ -171,7 +181,31 @@ enum SourceKind {
         #[arg(long, value_name = "NAME", default_value = TRAIN)]
         split: String,
     },
-    /// Embeddings: a clip-retrieval folder, or .npy, .parquet, .safetensors
+    /// Parquet files as Hugging Face writes datasets: one, or a folder with data/train-*.parquet.
+    /// Images in them are unpacked into the dataset
+    Parquet {
+        #[command(flatten)]
+        places: Places,
+        #[command(flatten)]
+        images: Images,
+        /// The column of images: bytes, paths, or both [default: image, or file_name]
+        #[arg(long, value_name = "NAME")]
+        image_col: Option<String>,
+        /// The column of captions, texts or lists of texts; sentences.raw names a field [default:
+        /// caption, text, captions, or all of caption_0, caption_1 and so on]
+        #[arg(long, value_name = "NAME")]
+        caption_col: Option<String>,
+        /// The column of ids [default: the file and the row are the id]
+        #[arg(long, value_name = "NAME")]
+        id_col: Option<String>,
+        /// The column of splits [default: split, if it is there]
+        #[arg(long, value_name = "NAME")]
+        split_col: Option<String>,
+        /// The split of rows for which neither a column nor the name of the file says one
+        #[arg(long, value_name = "NAME", default_value = TRAIN)]
+        split: String,
+    },
+    /// Embeddings: a clip-retrieval folder, or .npy, .npz, .parquet, .safetensors
     Embeddings {
         #[command(flatten)]
         places: Places,
@@ -187,6 +221,8 @@ enum SourceKind {
         /// One caption per line; an empty line is an item without one
         #[arg(long, value_name = "FILE")]
         captions: Option<PathBuf>,
+        #[command(flatten)]
+        columns: ColumnArgs,
         /// The split of all items
         #[arg(long, value_name = "NAME", default_value = TRAIN)]
         split: String,
@@ -196,14 +232,22 @@ enum SourceKind {
 pub(crate) fn run(args: Args) -> Result<ExitCode> {
     let bar = Bar::new();
     let (out, imported) = match args.kind {
-        Kind::Scenes { out, images, seed, near_duplicates } => {
+        Kind::Scenes { out, images, seed, near_duplicates, resume } => {
             let settings = Settings { seed, images, near_duplicates };
+            if let Some(begun) = BegunScenes::of(&out)?.filter(|_| resume) {
+                begun.check(&settings)?;
+            }
+            stops_with_scenes(&out, images);
             let imported = import::import_scenes(&settings, &out, &bar);
             (out, imported)
         }
         Kind::Source(kind) => {
-            let (places, importer) = kind.importer();
-            let imported = import::import(importer.as_ref(), &places.out, places.skip_bad, &bar);
+            let (places, importer) = kind.importer()?;
+            interrupt::ask_to_stop(interrupt::nothing_kept);
+            let leniency =
+                Leniency { skip_bad: places.skip_bad, images_optional: places.images_optional };
+            let (importer, out) = (importer.as_ref(), &places.out);
+            let imported = import::import_leniently(importer, out, leniency, &bar);
             (places.out, imported)
         }
     };
@@ -222,6 +266,18 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// From now on Ctrl-C says how many scenes are kept, and how to go on.
+pub(crate) fn stops_with_scenes(out: &Path, images: usize) {
+    let out = out.to_path_buf();
+    interrupt::on_stop(move || {
+        let begun = BegunScenes::of(&out).ok().flatten();
+        let kept = begun.map_or(0, |begun| begun.scenes as usize);
+        let (kept, images, again) = (grouped(kept), grouped(images), typed::command_line());
+        let out = typed::path(&out);
+        format!("{kept} of {images} scenes are kept for {out}. Go on with: {again}")
+    });
+}
+
 impl Regions {
     /// Returns the source, with its region features if there are tables of them.
     fn of(self, source: impl Importer + 'static) -> Box<dyn Importer> {
@@ -234,8 +290,8 @@ impl Regions {
 }
 
 impl SourceKind {
-    fn importer(self) -> (Places, Box<dyn Importer>) {
-        match self {
+    fn importer(self) -> Result<(Places, Box<dyn Importer>)> {
+        Ok(match self {
             SourceKind::Karpathy { places, images, regions, restval, max_captions } => {
                 let (json, image_dir) = (places.src.clone(), images.image_dir);
                 (places, regions.of(Karpathy { json, image_dir, restval, max_captions }))
@@ -282,12 +338,33 @@ impl SourceKind {
                 let source = places.src.clone();
                 (places, Box::new(WebDataset { source, split }))
             }
-            SourceKind::Embeddings { places, side, other, ids, captions, split } => {
+            SourceKind::Parquet {
+                places,
+                images,
+                image_col,
+                caption_col,
+                id_col,
+                split_col,
+                split,
+            } => {
+                let tables = HuggingFace {
+                    source: places.src.clone(),
+                    image_column: image_col,
+                    caption_column: caption_col,
+                    id_column: id_col,
+                    split_column: split_col,
+                    split,
+                    image_dir: images.image_dir,
+                };
+                (places, Box::new(tables))
+            }
+            SourceKind::Embeddings { places, side, other, ids, captions, columns, split } => {
                 let source = places.src.clone();
-                let embeddings = Embeddings { source, side, other, ids, captions, split };
+                let columns = columns.of([Some(&source), other.as_ref()])?;
+                let embeddings = Embeddings { source, side, other, ids, captions, split, columns };
                 (places, Box::new(embeddings))
             }
-        }
+        })
     }
 }
 
@@ -320,18 +397,18 @@ fn tell(out: &Path, summary: &Summary) {
     let tell = |tally: &Tally| {
         let examples = tally.examples.iter().take(3).map(|example| shortened(example));
         let (count, what) = (grouped(tally.count), tally.what);
-        say!("{count} x {what}, such as {}", examples.collect::<Vec<_>>().join("; "));
+        alert!("{count} x {what}, such as {}", examples.collect::<Vec<_>>().join("; "));
     };
     if !summary.findings.bad.is_empty() {
-        say!("skipped:");
+        alert!("skipped:");
         summary.findings.bad.iter().for_each(tell);
     }
     if !summary.findings.notes.is_empty() {
-        say!("noted:");
+        alert!("noted:");
         summary.findings.notes.iter().for_each(tell);
     }
     if !summary.findings.bad.is_empty() || !summary.findings.notes.is_empty() {
-        say!("all of them: {}", out.join("import.jsonl").display());
+        alert!("all of them: {}", out.join("import.jsonl").display());
     }
 }
 

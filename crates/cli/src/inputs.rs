@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use nextpair::data::queue::read_refused;
-use nextpair::data::{Side, open, read_groups, read_indices};
+use nextpair::data::{Columns, Side, open_columns, read_groups, read_indices};
 use nextpair::engine::{
     Alike, Fill, Guards, Metric, Rule, Scope, Settings, StrategyName, Weight, group_labels,
 };
@@ -36,8 +36,8 @@ pub(crate) struct SelectionArgs {
         ]
     )]
     model: Option<PathBuf>,
-    /// Embeddings of the paired images, row j of pair j (.npy, .parquet, .safetensors:tensor,
-    /// folder)
+    /// Embeddings of the paired images, row j of pair j (.npy, .npz:array, .parquet,
+    /// .safetensors:tensor, folder)
     #[arg(long, value_name = "FILE")]
     paired_images: Option<PathBuf>,
     /// Embeddings of the paired texts, row j of pair j
@@ -65,7 +65,7 @@ pub(crate) struct SelectionArgs {
     #[arg(long, value_parser = sides())]
     pub(crate) pool_side: Side,
     /// How many items to pick
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = budget)]
     pub(crate) budget: usize,
     /// How items are chosen
     #[arg(long, default_value = "hard-negative", value_parser = strategies())]
@@ -108,6 +108,8 @@ pub(crate) struct SelectionArgs {
     /// One id per pair and line
     #[arg(long, value_name = "FILE")]
     paired_ids: Option<PathBuf>,
+    #[command(flatten)]
+    columns: ColumnArgs,
     /// One vector per item from several, for distances: their mean, or a bag of 300 visual words.
     /// With --model these are the features of the dataset; captions that the model reads word by
     /// word have the mean of their encoded words
@@ -171,6 +173,45 @@ pub(crate) struct SelectionArgs {
     /// Threads; all cores by default
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     threads: Option<usize>,
+}
+
+/// The columns of Parquet files, shared by all commands that read embeddings.
+#[derive(clap::Args, Debug)]
+pub(crate) struct ColumnArgs {
+    /// Parquet: the column of ids [default: id, if it is there]
+    #[arg(long, value_name = "NAME")]
+    id_column: Option<String>,
+    /// Parquet: the column of embeddings [default: embedding]
+    #[arg(long, value_name = "NAME")]
+    embedding_column: Option<String>,
+}
+
+impl ColumnArgs {
+    /// Returns the columns for these files, one of which must be Parquet if a column is named.
+    pub(crate) fn of<'a>(
+        &self,
+        files: impl IntoIterator<Item = Option<&'a PathBuf>>,
+    ) -> Result<Columns> {
+        let is_parquet = |path: &PathBuf| {
+            path.is_dir() || path.extension().is_some_and(|e| e.eq_ignore_ascii_case("parquet"))
+        };
+        let flag = match (&self.id_column, &self.embedding_column) {
+            (Some(_), _) => Some("--id-column"),
+            (None, Some(_)) => Some("--embedding-column"),
+            (None, None) => None,
+        };
+        if let Some(flag) = flag {
+            let any = files.into_iter().flatten().any(is_parquet);
+            ensure!(any, "{flag}: only Parquet files have columns, and none is given");
+        }
+        Ok(Columns { id: self.id_column.clone(), embedding: self.embedding_column.clone() })
+    }
+}
+
+/// Parses a budget.
+pub(crate) fn budget(text: &str) -> Result<usize, String> {
+    let what = "a budget is how many items are to be paired: a whole number such as 500";
+    text.parse().map_err(|_| what.to_owned())
 }
 
 /// Parses strategies by the names the engine knows.
@@ -278,16 +319,18 @@ impl SelectionArgs {
         if other.is_none() && self.strategy.needs().matching {
             bail!("{other_flag} is missing; {} needs it", self.strategy);
         }
-        let files = Files::open(Paths {
+        let paths = Paths {
             pool_side: self.pool_side,
             pool: pool.to_path_buf(),
             paired,
             anchors: other.clone(),
             pool_ids: self.ids.clone(),
             pair_ids: self.paired_ids.clone(),
-        })?;
+        };
+        let columns = self.columns.of([Some(&paths.pool), Some(&paths.paired), other.as_ref()])?;
+        let files = Files::open_columns(paths, &columns)?;
         let queries = match &self.queries {
-            Some(path) => Some(open(path, Side::Text)?.matrix),
+            Some(path) => Some(open_columns(path, Side::Text, &columns)?.matrix),
             None => None,
         };
         self.check_queries()?;
@@ -325,14 +368,17 @@ impl SelectionArgs {
                 self.strategy
             );
         }
-        Ok(Files::open_similarities(SimilarityPaths {
+        let all = self.pool_similarities.iter().chain(&self.pair_similarities);
+        let columns = self.columns.of(all.map(Some).chain([self.pool.as_ref()]))?;
+        let paths = SimilarityPaths {
             pool_side: self.pool_side,
             pool: self.pool_similarities.clone(),
             pairs: self.pair_similarities.clone(),
             vectors,
             pool_ids: self.ids.clone(),
             pair_ids: self.paired_ids.clone(),
-        })?)
+        };
+        Ok(Files::open_similarity_columns(paths, &columns)?)
     }
 
     /// Returns the selection on open files and checks everything that needs no computing.

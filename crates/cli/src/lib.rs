@@ -7,15 +7,19 @@
 mod streams;
 
 mod annotate;
+mod completions;
 mod convert;
 mod device;
 mod embed;
 mod evaluate;
 mod example;
+mod flag_file;
 mod import;
 mod ingest;
 mod inputs;
 mod inspect;
+mod interrupt;
+mod man;
 mod merge;
 mod numbers;
 mod output;
@@ -34,13 +38,22 @@ mod summary;
 mod threads;
 mod train;
 mod trained;
+mod typed;
 mod verify;
 mod vocab;
 mod warnings;
 
 use std::process::ExitCode;
+use std::time::Instant;
 
+use anyhow::Result;
 use clap::{CommandFactory, Parser, Subcommand};
+use nextpair::models::Origin;
+use nextpair::scenario::Watch;
+
+use flag_file::Expanded;
+use numbers::megabytes;
+use streams::{Volume, is_heard};
 
 #[derive(Parser)]
 #[command(name = "nextpair", version, max_term_width = 100)]
@@ -49,6 +62,12 @@ use clap::{CommandFactory, Parser, Subcommand};
 struct Cli {
     #[command(subcommand)]
     command: Command,
+    /// Print errors, and warnings about money and data, and nothing else beside the results
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    quiet: bool,
+    /// Print more: threads, devices, times and memory
+    #[arg(short, long, global = true)]
+    verbose: bool,
 }
 
 #[derive(Subcommand)]
@@ -96,6 +115,10 @@ enum Command {
     Merge(merge::Args),
     /// Check this program against reference files
     Verify(verify::Args),
+    /// Print what a shell needs to complete commands and flags
+    Completions(completions::Args),
+    /// Write manual pages
+    Man(man::Args),
 }
 
 /// The exit code for bad input.
@@ -107,8 +130,43 @@ pub fn command() -> clap::Command {
 }
 
 /// Runs the command line of this process. Bad input prints an error and exits with [`WRONG`].
+/// A command that was stopped by Ctrl-C exits with 130.
 pub fn run() -> ExitCode {
-    let result = match Cli::parse().command {
+    let result = parse().and_then(|cli| {
+        streams::set_volume(match (cli.quiet, cli.verbose) {
+            (true, _) => Volume::Quiet,
+            (_, true) => Volume::Verbose,
+            _ => Volume::Usual,
+        });
+        detail!("nextpair {}, {}", env!("CARGO_PKG_VERSION"), Origin::here().unit);
+        let (began, memory) = (Instant::now(), is_heard(Volume::Verbose).then(Watch::start));
+        let done = do_command(cli.command);
+        if let Some(peak) = memory.and_then(|memory| memory.peak()) {
+            let seconds = began.elapsed().as_secs_f64();
+            detail!("{seconds:.2} s in all, peak memory {}", megabytes(peak));
+        }
+        done
+    });
+    result.unwrap_or_else(|error| {
+        if interrupt::is_asked() {
+            interrupt::end()
+        }
+        alert!("error: {error:#}");
+        ExitCode::from(WRONG)
+    })
+}
+
+/// Parses the command line, and the file that has more flags.
+fn parse() -> Result<Cli> {
+    let expanded = Expanded::of(std::env::args_os().collect(), &command())?;
+    Cli::try_parse_from(&expanded.words).or_else(|error| match expanded.blame(&error) {
+        Some(error) => Err(error.into()),
+        None => error.exit(),
+    })
+}
+
+fn do_command(command: Command) -> Result<ExitCode> {
+    match command {
         Command::Quickstart(args) => quickstart::run(&args),
         Command::Example(args) => example::run(&args),
         Command::Import(args) => import::run(args),
@@ -128,9 +186,7 @@ pub fn run() -> ExitCode {
         Command::Score(args) => score::run(&args),
         Command::Merge(args) => merge::run(&args),
         Command::Verify(args) => verify::run(&args),
-    };
-    result.unwrap_or_else(|error| {
-        say!("error: {error:#}");
-        ExitCode::from(WRONG)
-    })
+        Command::Completions(args) => completions::run(&args),
+        Command::Man(args) => man::run(&args),
+    }
 }

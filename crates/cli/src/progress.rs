@@ -8,6 +8,9 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 use nextpair::engine::Progress;
 
+use crate::interrupt;
+use crate::streams::{Volume, is_heard};
+
 /// Time between lines if standard error is not a terminal.
 const QUIET: Duration = Duration::from_secs(10);
 
@@ -20,6 +23,7 @@ pub(crate) struct Bar {
 
 struct Phase {
     name: &'static str,
+    began: Instant,
     /// Time of the first report, and its number of steps: an earlier process may have done them.
     first: Option<(Instant, u64)>,
     said: Instant,
@@ -28,7 +32,15 @@ struct Phase {
 
 impl Phase {
     fn new(name: &'static str) -> Self {
-        Phase { name, first: None, said: Instant::now(), remark: String::new() }
+        let now = Instant::now();
+        Phase { name, began: now, first: None, said: now, remark: String::new() }
+    }
+
+    /// Reports the time of a phase that ends.
+    fn end(&self) {
+        if !self.name.is_empty() {
+            detail!("{}: {:.2} s", self.name, self.began.elapsed().as_secs_f64());
+        }
     }
 
     /// Estimates the time left at the pace of this phase so far.
@@ -43,7 +55,11 @@ impl Phase {
 impl Bar {
     pub(crate) fn new() -> Self {
         let on_terminal = std::io::stderr().is_terminal();
-        let bar = if on_terminal { ProgressBar::new(0) } else { ProgressBar::hidden() };
+        let bar = if on_terminal && is_heard(Volume::Usual) {
+            ProgressBar::new(0)
+        } else {
+            ProgressBar::hidden()
+        };
         let phase = Arc::new(Mutex::new(Phase::new("")));
         let style = "{msg:16} [{bar:32}] {percent:>3}%  ETA {left}  {prefix}";
         if let Ok(style) = ProgressStyle::with_template(style) {
@@ -67,8 +83,16 @@ impl Bar {
         self.bar.suspend(|| say!("{line}"));
     }
 
+    /// Writes a warning above the bar.
+    pub(crate) fn alert(&self, line: &str) {
+        self.bar.suspend(|| alert!("{line}"));
+    }
+
     pub(crate) fn finish(&self) {
         self.bar.finish_and_clear();
+        if let Ok(mut phase) = self.phase.lock() {
+            std::mem::replace(&mut *phase, Phase::new("")).end();
+        }
     }
 
     /// Prints a line every few seconds if there is no bar.
@@ -99,7 +123,11 @@ fn clock(time: Duration) -> String {
 impl Progress for Bar {
     fn start(&self, phase: &'static str, total: u64) {
         if let Ok(mut current) = self.phase.lock() {
-            *current = Phase::new(phase);
+            let ended = std::mem::replace(&mut *current, Phase::new(phase));
+            self.bar.suspend(|| {
+                ended.end();
+                detail!("{phase}...");
+            });
         }
         self.bar.set_length(total);
         self.bar.set_prefix("");
@@ -121,6 +149,10 @@ impl Progress for Bar {
         let Ok(mut phase) = self.phase.try_lock() else { return };
         phase.remark = what.to_owned();
         self.line(&mut phase, done, total);
+    }
+
+    fn stopped(&self) -> bool {
+        interrupt::is_asked()
     }
 }
 

@@ -12,10 +12,11 @@ use nextpair::report::Options;
 use nextpair::scenario::{Experiment, ExperimentFolder, ExperimentKeys, Scenario, Study};
 
 use crate::device::DeviceArgs;
+use crate::import::stops_with_scenes;
 use crate::progress::Bar;
-use crate::run::{Watch, options};
+use crate::run::{Watch, options, stops_with};
 use crate::streams::print;
-use crate::threads;
+use crate::{threads, typed};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -26,6 +27,9 @@ pub(crate) struct Args {
     /// again
     #[arg(long, value_name = "DIR", default_value = "quickstart")]
     out: PathBuf,
+    /// Go on with what was stopped, as it does anyway
+    #[arg(long)]
+    resume: bool,
     #[command(flatten)]
     device: DeviceArgs,
     /// Threads; all cores by default. The results do not depend on them
@@ -45,12 +49,16 @@ const WHOLE: Size = Size { images: 2500, seeds: 5, epochs: 30, decay_every: 22 }
 const FAST: Size = Size { images: 1000, seeds: 2, epochs: 24, decay_every: 18 };
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    // Nothing depends on it: what is there is not done again.
+    let _ = args.resume;
     prepare_process();
     threads::set(args.threads)?;
     let (size, name) = if args.fast { (FAST, "fast") } else { (WHOLE, "run") };
     let dataset = args.out.join(format!("scenes-{}", size.images));
+    stops_with_scenes(&dataset, size.images);
     make_scenes(&dataset, size.images)?;
     let folder = args.out.join(name);
+    stops_with(&folder, typed::command_line());
     let watch = Watch::new();
     let experiment = size.experiment(&dataset)?;
     let scenario = if ExperimentFolder::new(&folder).manifest().exists() {

@@ -15,13 +15,14 @@ use nextpair::scenario::{
 };
 
 use crate::device::DeviceArgs;
-use crate::inputs::sides;
+use crate::inputs::{budget, sides};
+use crate::interrupt;
 use crate::numbers::grouped;
 use crate::progress::Bar;
 use crate::run::options;
 use crate::settings::{self, ModelArgs, TrainingArgs};
 use crate::streams::print;
-use crate::threads;
+use crate::{threads, typed};
 
 /// The strategies that are compared unless others are named: one of every kind that has paid
 /// somewhere.
@@ -40,7 +41,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME|MODEL")]
     model: Option<String>,
     /// How many captions are to be bought for real
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = budget)]
     budget: usize,
     /// Strategies to compare with random
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_values = STRATEGIES)]
@@ -69,6 +70,9 @@ pub(crate) struct Args {
     /// The folder of the rehearsal. A rehearsal that was stopped goes on
     #[arg(long, value_name = "DIR", default_value = "rehearsal")]
     out: PathBuf,
+    /// Go on with a rehearsal that was stopped, as it does anyway
+    #[arg(long)]
+    resume: bool,
     /// Trainings side by side [default: as many as there are threads and memory]. The results do
     /// not depend on it
     #[arg(long, value_name = "N")]
@@ -93,6 +97,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         budget: args.budget,
         seeds: args.seeds,
     };
+    // Nothing depends on it: a rehearsal goes on wherever it was stopped.
+    let _ = args.resume;
     rehearse(settings, &args.out, args.jobs, &options(args.device.device))?;
     Ok(ExitCode::SUCCESS)
 }
@@ -104,6 +110,12 @@ pub(crate) fn rehearse(
     jobs: Option<usize>,
     options: &Options,
 ) -> Result<Advice> {
+    let folder = out.to_path_buf();
+    interrupt::on_stop(move || {
+        let (kept, folder) = (Rehearsal::rounds_kept(&folder), typed::path(&folder));
+        let again = typed::command_line();
+        format!("{} rounds are kept in {folder}. Go on with: {again}", grouped(kept))
+    });
     let watch = Watch { bar: Bar::new() };
     let mut rehearsal = Rehearsal::open(out, settings, options)?;
     while let Some(scenario) = rehearsal.next(&watch)? {
@@ -141,6 +153,10 @@ impl nextpair::engine::Progress for Watch {
 
     fn advance(&self, by: u64) {
         self.bar.advance(by);
+    }
+
+    fn stopped(&self) -> bool {
+        self.bar.stopped()
     }
 }
 

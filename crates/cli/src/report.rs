@@ -8,10 +8,11 @@ use nextpair::report::{Options, write};
 use nextpair::scenario::Study;
 
 use crate::device::DeviceArgs;
+use crate::interrupt;
 use crate::progress::Bar;
 use crate::seeds::Seeds;
 use crate::streams::print;
-use crate::threads;
+use crate::{threads, typed};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -55,6 +56,10 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    interrupt::on_stop(|| {
+        let again = typed::command_line();
+        format!("the experiments are as they were. Begin the report again with: {again}")
+    });
     threads::set(args.threads)?;
     ensure!(
         args.out.is_some() || args.experiments.len() == 1,
@@ -82,7 +87,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     bar.finish();
     let written = written?;
     for left_out in &written.left_out {
-        say!("left out: {left_out}");
+        alert!("left out: {left_out}");
     }
     let mut text = String::new();
     if args.json {

@@ -23,10 +23,11 @@ use nextpair::scenario::{
 };
 
 use crate::device::DeviceArgs;
+use crate::interrupt;
 use crate::numbers::grouped;
 use crate::settings::{self, ModelArgs, TrainingArgs};
 use crate::streams::print;
-use crate::threads;
+use crate::{threads, typed};
 use keys::KeyArgs;
 pub(crate) use watch::Watch;
 
@@ -74,6 +75,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if let Some(jobs) = args.jobs {
         ensure!(jobs > 0, "--jobs is 0; at least one is needed");
     }
+    detail!("device: {}", args.device.device);
+    interrupt::on_stop(interrupt::nothing_kept);
     let watch = Watch::new();
     let folder = args.folder()?;
     let place = ExperimentFolder::new(&folder);
@@ -90,6 +93,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         true => Some(auto::choose(&mut experiment, &folder, args.jobs, &options)?),
         false => None,
     };
+    stops_with(&folder, format!("nextpair run {} --resume", typed::path(&folder)));
     let scenario = if known {
         Scenario::resume(&folder, Some(experiment), &options)?
     } else {
@@ -103,6 +107,24 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     } else {
         go_on(&scenario, args.jobs, &watch)
     }
+}
+
+/// From now on Ctrl-C says how many rounds of an experiment are kept, and the command that goes on.
+pub(crate) fn stops_with(folder: &Path, go_on: String) {
+    let folder = folder.to_path_buf();
+    interrupt::on_stop(move || kept(&folder, &go_on));
+}
+
+fn kept(folder: &Path, go_on: &str) -> String {
+    let Ok(study) = Study::open(folder) else { return interrupt::nothing_kept() };
+    let (experiment, folder) = (&study.experiment, typed::path(folder));
+    let rounds = study.rounds.iter().filter(|round| experiment.asks_for(round)).count();
+    let all = experiment.seeds.len() * (1 + experiment.rounds * experiment.strategies.len());
+    format!(
+        "{} of {} rounds are kept in {folder}. Go on with: {go_on}",
+        grouped(rounds),
+        grouped(all)
+    )
 }
 
 /// Returns the options for experiments: a device, and the text encoders of datasets.
@@ -226,7 +248,8 @@ impl Args {
                     self.experiment.display()
                 );
             }
-            ensure!(self.out.is_none(), "--out: the experiment is {}", self.experiment.display());
+            let same = self.out.as_ref().is_none_or(|out| *out == self.experiment);
+            ensure!(same, "--out: the experiment is {}", self.experiment.display());
             return Ok(self.experiment.clone());
         }
         if let Some(out) = &self.out {

@@ -7,7 +7,9 @@ use anyhow::{Result, bail};
 use nextpair::Shard;
 use nextpair::data::AtomicFile;
 
+use crate::flag_file::FlagFileArgs;
 use crate::inputs::SelectionArgs;
+use crate::interrupt;
 use crate::progress::Bar;
 use crate::selection::{Selection, announce};
 use crate::warnings::{GuardArgs, Warning};
@@ -24,9 +26,12 @@ pub(crate) struct Args {
     out: PathBuf,
     #[command(flatten)]
     guards: GuardArgs,
+    #[command(flatten)]
+    _flags: FlagFileArgs,
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    interrupt::on_stop(interrupt::nothing_kept);
     args.selection.strategy.check_shardable()?;
     args.selection.set_threads()?;
     let Selection::Files(selection) = args.selection.open()? else {

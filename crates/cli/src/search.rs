@@ -97,7 +97,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     bar.finish();
     let found = ranked?.into_iter().enumerate().map(|(at, (place, score))| {
         let which = candidates[place as usize];
-        Found::new(trained.dataset(), query.wanted(), which, at + 1, score)
+        Found::new(trained.dataset(), &query, which, at + 1, score)
     });
     let report = Report::new(&trained, &query, candidates.len(), found.collect());
     if let Some(path) = &args.html {

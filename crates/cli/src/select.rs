@@ -7,7 +7,9 @@ use std::time::Instant;
 
 use anyhow::Result;
 
+use crate::flag_file::FlagFileArgs;
 use crate::inputs::SelectionArgs;
+use crate::interrupt;
 use crate::output::{Output, OutputArgs, rows};
 use crate::progress::Bar;
 use crate::summary::Summary;
@@ -25,11 +27,14 @@ pub(crate) struct Args {
     gallery: GalleryArgs,
     #[command(flatten)]
     guards: GuardArgs,
+    #[command(flatten)]
+    _flags: FlagFileArgs,
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let start = Instant::now();
     let watch = Watch::start();
+    interrupt::on_stop(interrupt::nothing_kept);
     args.selection.set_threads()?;
     let selection = args.selection.open()?;
     let output = Output::create(&args.output.out)?;

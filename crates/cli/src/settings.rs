@@ -16,7 +16,7 @@ use nextpair::scenario::SettingsFile;
 #[command(next_help_heading = "Model")]
 pub(crate) struct ModelArgs {
     /// A model with its published settings
-    #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(Config::names()))]
+    #[arg(long, value_name = "NAME", value_parser = model_names())]
     model: Option<String>,
     /// Dimensions of the joint space [default: 1024; heads 256]
     #[arg(long, value_name = "N")]
@@ -109,6 +109,14 @@ pub(crate) struct TrainingArgs {
     captions: Option<ChoiceName>,
 }
 
+/// Parses names of models; those of their families are known too.
+fn model_names() -> PossibleValuesParser {
+    let families =
+        Config::other_names().into_iter().map(|name| PossibleValue::new(name).hide(true));
+    let names = Config::names().into_iter().map(PossibleValue::new);
+    PossibleValuesParser::new(names.chain(families))
+}
+
 /// Resolves and checks the settings. Flags override the file.
 pub(crate) fn resolve(
     file: SettingsFile,
@@ -138,6 +146,15 @@ impl ModelArgs {
     /// Returns a published model, without other flags.
     pub(crate) fn named(name: &str) -> Self {
         ModelArgs { model: Some(name.to_owned()), ..ModelArgs::default() }
+    }
+
+    /// Returns a model with the settings that were given as flags. `--model` keeps the other
+    /// settings of a model of that name.
+    pub(crate) fn changed(&self, model: Config) -> Result<Config> {
+        let named = self.model.as_deref().and_then(Config::named);
+        let mut model = named.filter(|named| named.name() != model.name()).unwrap_or(model);
+        self.settings().into_iter().flatten().try_for_each(|setting| model.set(setting))?;
+        Ok(model)
     }
 
     /// Returns the model settings that were given as flags.

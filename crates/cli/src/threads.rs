@@ -12,5 +12,6 @@ pub(crate) fn set(threads: Option<usize>) -> Result<()> {
         ensure!(threads <= MOST, "--threads is {threads}; no more than {MOST} make sense");
         rayon::ThreadPoolBuilder::new().num_threads(threads).build_global()?;
     }
+    detail!("threads: {}", rayon::current_num_threads());
     Ok(())
 }

@@ -1,24 +1,26 @@
 //! `nextpair train DATASET --model NAME --out MODEL`: trains a retrieval model.
 
+mod again;
 mod data;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use nextpair::data::dataset::Dataset;
 use nextpair::kernels::prepare_process;
-use nextpair::models::{Corpus, Epoch, Mixing, ModelFolder, Pair, Spec, train};
+use nextpair::models::{Corpus, Epoch, Mixing, ModelFolder, Pair, Plateau, Spec, train};
 use nextpair::scenario::SettingsFile;
 
 use crate::device::DeviceArgs;
 use crate::evaluate::retrieval_table;
+use crate::interrupt;
 use crate::numbers::grouped;
 use crate::progress::Bar;
 use crate::settings::{self, ModelArgs, TrainingArgs};
 use crate::streams::print;
-use crate::threads;
+use crate::{threads, typed};
 use data::{DataArgs, Source};
 
 #[derive(clap::Args)]
@@ -28,13 +30,13 @@ pub(crate) struct Args {
     /// The folder of the model
     #[arg(long, value_name = "MODEL")]
     out: PathBuf,
-    /// Continue a training after its last epoch, to the same weights as if it had never stopped
-    #[arg(long, conflicts_with_all = ["model-settings", "training-settings", "data-settings"])]
-    #[arg(conflicts_with_all = ["config", "seed"])]
+    /// Continue a training after its last epoch, to the same weights as if it had never stopped.
+    /// Settings may be given again if they are the same
+    #[arg(long)]
     resume: bool,
     /// Continue what another version or another vector unit has trained. The weights are those of
     /// neither then, and the model says so
-    #[arg(long)]
+    #[arg(long, requires = "resume")]
     mixed: bool,
     /// Settings in TOML, with the tables [model] and [training]; flags override them
     #[arg(long, value_name = "FILE")]
@@ -59,21 +61,23 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    // Checked here: clap waives `requires` if the required argument conflicts with a given one.
-    ensure!(args.resume || !args.mixed, "--mixed is for --resume");
     prepare_process();
     threads::set(args.threads)?;
+    detail!("device: {}", args.device.device);
+    let (dataset, out) = (args.dataset.clone(), args.out.clone());
+    interrupt::on_stop(move || kept(&dataset, &out));
     let began = Instant::now();
     let bar = Bar::new();
     let (run, corpus, pairs) = if args.resume {
         let mut run = ModelFolder::open(&args.out)?;
         let corpus = run.training_corpus(Dataset::open(&args.dataset)?)?;
         let pairs = run.pairs(&corpus)?;
+        again::check(args, &run, &corpus, &pairs, &bar)?;
         let mixing = if args.mixed { Mixing::Accept } else { Mixing::Refuse };
         // A finished training has nothing left to mix.
         let note = if run.is_finished()? { None } else { run.admit(mixing)? };
         if let Some(note) = note {
-            say!("note: {note}");
+            alert!("note: {note}");
         }
         (run, corpus, pairs)
     } else {
@@ -87,7 +91,21 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     bar.finish();
     trained?;
     finish(args, &run, began)?;
+    if let Some(plateau) = Plateau::of(&run.spec().training, pairs.len(), &run.epochs()?) {
+        alert!("warning: {plateau}");
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Says how much of a training is kept, and how it goes on.
+fn kept(dataset: &Path, out: &Path) -> String {
+    let Ok(run) = ModelFolder::open(out) else { return interrupt::nothing_kept() };
+    let (kept, epochs) = (run.epochs_kept().unwrap_or(0), run.spec().training.epochs);
+    let (dataset, out) = (typed::path(dataset), typed::path(out));
+    format!(
+        "{kept} of {epochs} epochs are kept in {out}. Go on with: nextpair train {dataset} --out {out} \
+         --resume"
+    )
 }
 
 /// Creates the folder of a new model.

@@ -19,7 +19,7 @@ impl Trained {
         let folder = ModelFolder::open(folder)?;
         let corpus = folder.corpus(Dataset::open(dataset)?)?;
         if let Some(notice) = folder.stand_in(&corpus) {
-            say!("{notice}");
+            alert!("{notice}");
         }
         let model = folder.model(device)?;
         Ok(Trained { folder, corpus, model })

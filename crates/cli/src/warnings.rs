@@ -32,7 +32,7 @@ impl GuardArgs {
     /// Prints warnings. Returns an error if there are any and they count as errors.
     pub(crate) fn say(self, warnings: &[Warning]) -> Result<()> {
         for Warning { text, fix, .. } in warnings {
-            say!("warning     {text}; {fix}");
+            alert!("warning     {text}; {fix}");
         }
         match (self.strict, warnings.len()) {
             (true, 1) => bail!("--strict: there is a warning, and nothing is written"),

@@ -68,6 +68,9 @@ pub enum Error {
         /// The difference.
         what: String,
     },
+    /// [`Progress::stopped`](crate::Progress::stopped) has ended the work; nothing was made.
+    #[error("the work was stopped")]
+    Stopped,
     /// A setting or argument has an invalid value.
     #[error("{name}: {what}")]
     Argument {

@@ -79,6 +79,12 @@ impl Growing {
         Ok(record.is_some_and(|record| record.job == job))
     }
 
+    /// Returns the job of the record in `folder` and the amount of work done, if there is one.
+    pub fn recorded_in(folder: &Path, record: &str) -> Result<Option<(String, u64)>, Error> {
+        let record = read(&folder.join(format!("{record}.progress")))?;
+        Ok(record.map(|record| (record.job, record.done)))
+    }
+
     /// The amount of work done.
     pub fn done(&self) -> u64 {
         self.record.done

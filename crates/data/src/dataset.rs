@@ -62,8 +62,13 @@ impl Dataset {
     /// Opens a dataset and checks everything but the numbers in its features.
     pub fn open(folder: &Path) -> Result<Self, Error> {
         let path = folder.join(MANIFEST);
-        if folder.is_dir() && !path.exists() {
-            let what = "not a dataset: there is no dataset.toml in it (nextpair import makes one)";
+        if !path.exists() && !path.is_symlink() {
+            let why = match (folder.is_dir(), folder.is_file()) {
+                (true, _) => ": there is no dataset.toml in it",
+                (_, true) => ": it is a file, and a dataset is a folder",
+                _ => "",
+            };
+            let what = format!("not a dataset{why}; make one with `nextpair import`");
             return Err(Error::format(folder, what));
         }
         let manifest = Manifest::read(&path)?;
@@ -101,6 +106,12 @@ impl Dataset {
     /// The items.
     pub fn items(&self) -> &Items {
         &self.items
+    }
+
+    /// The image file of an item, if it is there.
+    pub fn image_file(&self, item: &Item) -> Option<PathBuf> {
+        let path = self.image_folder()?.join(item.image.as_ref()?);
+        path.is_file().then_some(path)
     }
 
     /// The folder of the images, if they are available.

@@ -11,6 +11,7 @@ mod embeddings;
 mod findings;
 mod flickr;
 mod folder;
+mod hugging_face;
 pub(crate) mod json;
 mod karpathy;
 mod same_image;
@@ -29,10 +30,11 @@ pub use embeddings::Embeddings;
 pub use findings::{Findings, Tally};
 pub use flickr::Flickr;
 pub use folder::Folder;
+pub use hugging_face::HuggingFace;
 pub use karpathy::Karpathy;
 pub use scan::Scan;
-pub use scenes::import_scenes;
-pub use sink::{Entry, Sink};
+pub use scenes::{BegunScenes, import_scenes};
+pub use sink::{Entry, Leniency, Sink};
 pub use table::Table;
 pub use webdataset::WebDataset;
 
@@ -81,11 +83,22 @@ pub fn import(
     skip_bad: bool,
     progress: &dyn Progress,
 ) -> Result<Summary, Error> {
+    let leniency = Leniency { skip_bad, ..Leniency::default() };
+    import_leniently(importer, out, leniency, progress)
+}
+
+/// Like [`import`], and says what else is forgiven.
+pub fn import_leniently(
+    importer: &dyn Importer,
+    out: &Path,
+    leniency: Leniency,
+    progress: &dyn Progress,
+) -> Result<Summary, Error> {
     let draft = Draft::open(out)?;
     draft.clear()?;
     let name = out.file_name().and_then(|name| name.to_str()).unwrap_or("dataset");
     let manifest = Manifest::new(name, &importer.source());
-    let mut sink = Sink::new(draft.folder(), manifest, skip_bad, progress)?;
+    let mut sink = Sink::new(draft.folder(), manifest, leniency, progress)?;
     importer.read(&mut sink)?;
     let (manifest, summary) = sink.finish(out)?;
     draft.finish(&manifest)?;

@@ -13,6 +13,7 @@ mod clip_retrieval;
 #[cfg(test)]
 mod damage;
 pub mod dataset;
+mod difference;
 pub mod escape;
 mod guard;
 pub mod import;
@@ -20,6 +21,7 @@ mod integer;
 mod labels;
 mod lines;
 pub mod npy;
+pub mod npz;
 mod open;
 pub mod parquet;
 pub mod picture;
@@ -30,6 +32,7 @@ pub mod scenes;
 mod shape;
 pub mod text;
 
+pub use difference::first_difference;
 pub use labels::{read_groups, read_ids, read_indices};
 pub use nextpair_core::ordinary::open as open_file;
 pub use nextpair_core::{
@@ -37,4 +40,5 @@ pub use nextpair_core::{
     Within, draw, fingerprint, fingerprint_of, ordinary, stop_on_changed_inputs,
 };
 pub(crate) use nextpair_core::{mapping, stamp};
-pub use open::{Table, open};
+pub use open::{Table, open, open_columns};
+pub use parquet::Columns;

@@ -125,13 +125,20 @@ pub fn header_of(rows: usize, locals: usize, dim: usize, dtype: Dtype) -> Vec<u8
     header
 }
 
-fn matrix(bytes: Bytes) -> Result<Matrix, String> {
-    let header = parse(bytes.as_slice())?;
+/// The shape and the type of a 2-D or 3-D array of floating-point numbers.
+pub(crate) fn layout(header: &Header) -> Result<(shape::Extent, Dtype), String> {
     let dtype = float_type(&header.descr)?;
     let extent = shape::extent(&header.shape, dtype)?;
     if header.fortran_order {
         return Err("Fortran order; save np.ascontiguousarray(array) instead".into());
     }
+    Ok((extent, dtype))
+}
+
+/// A matrix over the bytes of a file.
+pub(crate) fn matrix(bytes: Bytes) -> Result<Matrix, String> {
+    let header = parse(bytes.as_slice())?;
+    let (extent, dtype) = layout(&header)?;
     let data = data(&bytes, &header, extent.bytes)?;
     Ok(Matrix::over(data, extent.rows, extent.locals, extent.dim, dtype))
 }

@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
-use crate::{Error, Matrix, Side, clip_retrieval, npy, parquet, safetensors};
+use crate::parquet::Columns;
+use crate::{Error, Matrix, Side, clip_retrieval, npy, npz, parquet, safetensors};
 
-const READ: &str = "read are .npy, .safetensors (or FILE.safetensors:TENSOR), .parquet, \
-                    and a folder as clip-retrieval writes it";
+const READ: &str = "read are .npy, .npz (or FILE.npz:ARRAY), .safetensors (or \
+                    FILE.safetensors:TENSOR), .parquet, and a folder as clip-retrieval writes it";
 
 /// A matrix, and the ids of its rows if the file has them.
 #[derive(Clone, Debug)]
@@ -18,11 +19,21 @@ pub struct Table {
 
 /// Opens a file by its extension, or a folder written by clip-retrieval.
 pub fn open(path: &Path, side: Side) -> Result<Table, Error> {
+    open_columns(path, side, &Columns::default())
+}
+
+/// Like [`open`]; in a Parquet file, ids and rows are those of the named columns.
+pub fn open_columns(path: &Path, side: Side, columns: &Columns) -> Result<Table, Error> {
     let without_ids = |matrix| Table { matrix, ids: None };
     if !path.exists()
-        && let Some((file, tensor)) = split_tensor(path)
+        && let Some((file, name)) = split_name(path)
     {
-        return safetensors::open(file, Some(tensor)).map(without_ids);
+        let is_npz = file.extension().is_some_and(|extension| extension == "npz");
+        let matrix = match is_npz {
+            true => npz::open(file, Some(name)),
+            false => safetensors::open(file, Some(name)),
+        };
+        return matrix.map(without_ids);
     }
     if std::fs::metadata(path).map_err(|e| Error::io(path, e))?.is_dir() {
         return clip_retrieval::open(path, side);
@@ -30,20 +41,22 @@ pub fn open(path: &Path, side: Side) -> Result<Table, Error> {
     let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default();
     match extension.to_ascii_lowercase().as_str() {
         "npy" => npy::open(path).map(without_ids),
+        "npz" => npz::open(path, None).map(without_ids),
         "safetensors" => safetensors::open(path, None).map(without_ids),
-        "parquet" => parquet::open(path),
+        "parquet" => parquet::open_columns(path, columns),
         "" => Err(Error::format(path, format!("no extension; {READ}"))),
         other => Err(Error::format(path, format!("unknown extension .{other}; {READ}"))),
     }
 }
 
-/// Splits `FILE.safetensors:TENSOR` at the last colon that leaves an existing file, since both
-/// names may contain colons.
-fn split_tensor(path: &Path) -> Option<(&Path, &str)> {
+/// Splits `FILE.safetensors:TENSOR` or `FILE.npz:ARRAY` at the last colon that leaves an existing
+/// file, since both names may contain colons.
+fn split_name(path: &Path) -> Option<(&Path, &str)> {
     let text = path.to_str()?;
     text.rmatch_indices(':').find_map(|(at, _)| {
         let file = Path::new(&text[..at]);
-        let named = text[..at].ends_with(".safetensors") && file.is_file();
+        let holds_several = [".safetensors", ".npz"].iter().any(|end| text[..at].ends_with(end));
+        let named = holds_several && file.is_file();
         named.then_some((file, &text[at + 1..]))
     })
 }

@@ -2,6 +2,7 @@
 
 mod embedding;
 mod pages;
+pub(crate) mod records;
 #[cfg(test)]
 pub(crate) mod sample;
 
@@ -27,15 +28,34 @@ fn read<T>(path: &Path, decode: impl FnOnce() -> Result<T, Error>) -> Result<T, 
     stamp::steady(path, || guard(path, decode))
 }
 
+/// The columns of a table of embeddings.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Columns {
+    /// The column of ids, which must exist if it is named. The default is `id`, if it exists.
+    pub id: Option<String>,
+    /// The column of lists. The default is `embedding`.
+    pub embedding: Option<String>,
+}
+
 /// Reads the lists of `embedding` into rows, and the column `id` if it exists.
+pub fn open(path: &Path) -> Result<Table, Error> {
+    open_columns(path, &Columns::default())
+}
+
+/// Reads the lists of a column into rows, and a column of ids.
 ///
 /// Parquet has no random access, so the numbers are decoded once, batch by batch, into a
 /// [`Spill`](crate::Spill).
-pub fn open(path: &Path) -> Result<Table, Error> {
+pub fn open_columns(path: &Path, columns: &Columns) -> Result<Table, Error> {
     read(path, || {
         let source = Source::open(path)?;
-        let matrix = embedding::stream(&source)?;
-        let ids = source.leaf("id")?.map(|leaf| source.strings("id", leaf)).transpose()?;
+        let matrix = embedding::stream(&source, columns.embedding.as_deref())?;
+        let id = columns.id.as_deref().unwrap_or("id");
+        let ids = match source.leaf(id)? {
+            Some(leaf) => Some(source.strings(id, leaf)?),
+            None if columns.id.is_some() => return Err(source.missing(&[id])),
+            None => None,
+        };
         Ok(Table { matrix, ids })
     })
 }

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use half::f16;
 use nextpair_data::dataset::{Dataset, FeatureSet, Per};
-use nextpair_data::{Dtype, Growing, Progress, Side, npy};
+use nextpair_data::{Dtype, Growing, Progress, Side, first_difference, npy};
 use rayon::prelude::*;
 
 use crate::{Error, ImageEncoder, Pca, TextEncoder, Worker};
@@ -43,6 +43,8 @@ pub struct Output {
     pub components: Option<usize>,
     /// Whether to make features of this name anew, even if the same ones exist.
     pub replace: bool,
+    /// Whether what was begun in another way is an error; otherwise it is made anew.
+    pub resume: bool,
 }
 
 /// The result of a job.
@@ -96,7 +98,11 @@ struct Places {
 
 impl Places {
     fn new(dataset: &Dataset, name: &str, side: Side) -> Self {
-        let (features, stem) = (dataset.folder().join("features"), format!("{name}.{side}"));
+        Self::of(dataset.folder(), name, side)
+    }
+
+    fn of(dataset: &Path, name: &str, side: Side) -> Self {
+        let (features, stem) = (dataset.join("features"), format!("{name}.{side}"));
         let partial = features.join(format!(".{stem}.partial"));
         Places { features, stem, partial }
     }
@@ -131,6 +137,9 @@ fn embed(
     }
     let job = finish::job(&made_by, shape.dtype);
     if places.partial.exists() && !Growing::is_of(&places.partial, RECORD, &job)? {
+        if output.resume {
+            return Err(begun_otherwise(&places, &job)?);
+        }
         // Do not cut it back: one of its files may already have its final name as well.
         fs::remove_dir_all(&places.partial).map_err(|e| Error::io(&places.partial, e))?;
     }
@@ -159,6 +168,25 @@ fn embed(
     fs::remove_dir_all(&places.partial).map_err(|e| Error::io(&places.partial, e))?;
     let bad = finish::count_lines(&places.file("bad.jsonl").0)?;
     Ok(Report { rows: made, resumed, bad, explained, existed: false })
+}
+
+/// Returns how many rows of features were made before their job was stopped, and are kept.
+pub fn rows_kept(dataset: &Path, name: &str, side: Side) -> Result<u64, Error> {
+    let partial = Places::of(dataset, name, side).partial;
+    Ok(Growing::recorded_in(&partial, RECORD)?.map_or(0, |(_, done)| done))
+}
+
+/// Returns the error that names the first difference to the job that was begun.
+fn begun_otherwise(places: &Places, job: &str) -> Result<Error, Error> {
+    let begun = Growing::recorded_in(&places.partial, RECORD)?.map(|(job, _)| job);
+    let table = |job: &str| job.parse::<toml::Table>().unwrap_or_default();
+    let differs = begun.and_then(|begun| first_difference(&table(&begun), &table(job), ""));
+    let what = match differs {
+        Some(differs) => format!("were begun in another way: {differs}"),
+        None => "were begun, and the record of it is damaged".to_owned(),
+    };
+    let what = format!("features {} {what}; without --resume they are made anew", places.stem);
+    Ok(Error::file(&places.features, what))
 }
 
 /// Encodes the rows that the record does not have.
@@ -284,8 +312,10 @@ fn existing(
         Ok(None)
     } else {
         let name = &output.name;
+        let differs = set.made_by.as_ref().and_then(|was| first_difference(was, made_by, ""));
+        let differs = differs.map_or_else(String::new, |differs| format!(" ({differs})"));
         let what = format!(
-            "{side} features {name} exist already and were made in another way; give another \
+            "{side} features {name} exist already and were made in another way{differs}; give another \
              --name, or --replace"
         );
         Err(Error::file(dataset.folder(), what))

@@ -29,7 +29,7 @@ mod preprocess;
 mod recipe;
 mod text;
 
-pub use embed::{Output, Report, embed_images, embed_texts};
+pub use embed::{Output, Report, embed_images, embed_texts, rows_kept};
 pub use error::Error;
 pub use image::{ImageEncoder, Pooling};
 pub use model::{TIME_LIMIT, Worker};

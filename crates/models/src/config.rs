@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{Architecture, Error, Heads, Imram, Inputs, Scan, Setting, Vse};
 
@@ -11,15 +11,38 @@ const LARGEST: usize = 1 << 16;
 
 /// Defines the enum of architectures from its table.
 macro_rules! architectures {
-    ($($(#[$doc:meta])* $variant:ident($settings:ident) = $tag:literal;)*) => {
-        /// An architecture with its settings, as files store it.
-        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+    ($($(#[$doc:meta])* $variant:ident($settings:ident) = $tag:literal: $($name:literal),*;)*) => {
+        /// An architecture with its settings. Files store it under the name of its model, such as
+        /// `text-imram`; those of earlier versions have its family, such as `imram`.
+        #[derive(Clone, Debug, PartialEq, Deserialize)]
         #[serde(tag = "architecture", rename_all = "kebab-case")]
-        pub enum Config { $($(#[$doc])* $variant($settings),)* }
+        pub enum Config { $($(#[$doc])* #[serde($(alias = $name),*)] $variant($settings),)* }
+
+        impl Serialize for Config {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                #[derive(Serialize)]
+                struct Stored<'a, T> {
+                    architecture: &'a str,
+                    #[serde(flatten)]
+                    settings: &'a T,
+                }
+                let architecture = self.name();
+                match self {
+                    $(Config::$variant(settings) => {
+                        Stored { architecture, settings }.serialize(serializer)
+                    })*
+                }
+            }
+        }
 
         impl Config {
-            /// Names of the architectures in files.
-            pub const TAGS: &[&str] = &[$($tag),*];
+            /// Names of the families of architectures.
+            const FAMILIES: &[&str] = &[$($tag),*];
+
+            /// The family of its architecture, by which earlier versions stored it.
+            pub fn family(&self) -> &'static str {
+                match self { $(Config::$variant(_) => $tag,)* }
+            }
 
             /// Names of the models, with their published settings.
             fn presets() -> Vec<(&'static str, Config)> {
@@ -30,14 +53,15 @@ macro_rules! architectures {
                 all
             }
 
-            /// Reads the settings of the architecture called `tag` in files; `None` if there is
-            /// none.
+            /// Reads all settings of the architecture called `name`; `None` if there is none.
             pub fn read<'de, D: Deserializer<'de>>(
-                tag: &str,
+                name: &str,
                 settings: D,
             ) -> Option<Result<Self, D::Error>> {
-                match tag {
-                    $($tag => Some($settings::deserialize(settings).map(Config::$variant)),)*
+                match name {
+                    $($tag $(| $name)* => {
+                        Some($settings::deserialize(settings).map(Config::$variant))
+                    })*
                     _ => None,
                 }
             }
@@ -63,13 +87,13 @@ macro_rules! architectures {
 // A new architecture is one file and one line.
 architectures! {
     /// Attention with a memory.
-    Imram(Imram) = "imram";
+    Imram(Imram) = "imram": "text-imram", "image-imram", "full-imram";
     /// One pass of attention.
-    Scan(Scan) = "scan";
+    Scan(Scan) = "scan": "scan-t2i", "scan-i2t";
     /// One vector per side, a recurrent unit for captions.
-    Vse(Vse) = "vse";
+    Vse(Vse) = "vse": "vse++", "vse0";
     /// Layers on frozen embeddings.
-    Heads(Heads) = "heads";
+    Heads(Heads) = "heads": ;
 }
 
 impl Config {
@@ -78,9 +102,17 @@ impl Config {
         Self::presets().into_iter().map(|(name, _)| name).collect()
     }
 
-    /// The published settings of one of [`names`](Self::names).
+    /// The published settings of one of [`names`](Self::names), or of the first of a family.
     pub fn named(name: &str) -> Option<Self> {
-        Self::presets().into_iter().find(|(known, _)| *known == name).map(|(_, config)| config)
+        let is_called =
+            |(known, config): &(&str, Config)| *known == name || config.family() == name;
+        Self::presets().into_iter().find(is_called).map(|(_, config)| config)
+    }
+
+    /// Names of families that are not names of models: [`named`](Self::named) knows them too.
+    pub fn other_names() -> Vec<&'static str> {
+        let names = Self::names();
+        Self::FAMILIES.iter().copied().filter(|family| !names.contains(family)).collect()
     }
 
     /// Its name, whatever its other settings.
@@ -151,18 +183,27 @@ mod tests {
         for name in Config::names() {
             assert_eq!(Config::named(name).unwrap().name(), name);
         }
-        assert_eq!(Config::named("vse"), None);
+        assert_eq!(Config::other_names(), ["imram", "scan", "vse"]);
+        for (family, name) in [("imram", "text-imram"), ("scan", "scan-t2i"), ("vse", "vse++")] {
+            let config = Config::named(family).unwrap();
+            assert_eq!((config.name(), config.family()), (name, family));
+        }
+        assert_eq!(Config::named("bert"), None);
     }
 
     #[test]
-    fn tags_are_those_of_files() {
+    fn files_have_the_names_of_flags_and_may_have_those_of_families() {
         for name in Config::names() {
             let config = Config::named(name).unwrap();
             let mut stored = serde_json::to_value(&config).unwrap();
-            let tag = stored.as_object_mut().unwrap().remove("architecture").unwrap();
-            let tag = tag.as_str().unwrap();
-            assert!(Config::TAGS.contains(&tag));
-            assert_eq!(Config::read(tag, stored).unwrap().unwrap(), config);
+            assert_eq!(stored["architecture"], name);
+            assert_eq!(serde_json::from_value::<Config>(stored.clone()).unwrap(), config);
+            stored["architecture"] = config.family().into();
+            assert_eq!(serde_json::from_value::<Config>(stored.clone()).unwrap(), config);
+            stored.as_object_mut().unwrap().remove("architecture");
+            for known in [name, config.family()] {
+                assert_eq!(Config::read(known, stored.clone()).unwrap().unwrap(), config);
+            }
         }
         assert!(Config::read("bert", serde_json::json!({})).is_none());
     }

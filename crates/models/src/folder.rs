@@ -140,7 +140,14 @@ impl ModelFolder {
     pub fn open(folder: &Path) -> Result<Self, Error> {
         let path = spec_path(folder);
         if !path.exists() {
-            return Err(Error::file(folder, "not a model: there is no model.json in it"));
+            let what = if folder.join("dataset.toml").exists() {
+                "a dataset, not a model: the model is named first"
+            } else if folder.is_dir() {
+                "not a model: there is no model.json in it; make one with `nextpair train`"
+            } else {
+                "not a model; make one with `nextpair train`"
+            };
+            return Err(Error::file(folder, what));
         }
         let spec = Spec::read(&path)?;
         let mut opened = ModelFolder { folder: folder.to_path_buf(), spec, vocabulary: None };

@@ -204,9 +204,14 @@ impl Trainer {
             let texts = corpus.texts(&captions, device)?;
             let batch = Batch { images, texts, pairs: pairs.to_vec() };
             let step = self.step(&batch, rate, drawn);
-            let step = step.map_err(|error| named(error, corpus, pairs))?;
+            let step = step.map_err(|error| named(error, corpus, pairs, self.training.rate))?;
             if !step.gradient.is_finite() {
-                let what = format!("the gradients of epoch {} are not finite", number + 1);
+                let what = format!(
+                    "the loss went to infinity: the gradients of epoch {} are not finite; take a \
+                     smaller rate than {}",
+                    number + 1,
+                    self.training.rate
+                );
                 return Err(Error::NotFinite { what });
             }
             loss += step.loss;
@@ -246,13 +251,14 @@ fn shuffled(pairs: &[Pair], seed: u64, epoch: usize) -> Vec<Pair> {
 }
 
 /// Adds the names of the items to an error about a score of the batch.
-fn named(error: Error, corpus: &Corpus, batch: &[Pair]) -> Error {
+fn named(error: Error, corpus: &Corpus, batch: &[Pair], rate: f64) -> Error {
     match error {
         Error::Score { image, caption, value } => {
             let id = |at: usize| corpus.dataset().items().get(batch[at].item).id;
             let what = format!(
-                "the score of the image of item {} and a caption of item {} is {value}; is a row of \
-                 features all zeros, or the rate too high?",
+                "the loss went to infinity: the score of the image of item {} and a caption of item {} \
+                 is {value}; take a smaller rate than {rate}, and look for rows of features that are \
+                 all zeros",
                 id(image),
                 id(caption)
             );

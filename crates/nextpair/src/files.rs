@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use nextpair_core::{Matrix, Side};
-use nextpair_data::{open, read_ids};
+use nextpair_data::{Columns, open_columns, read_ids};
 use nextpair_engine as engine;
 
 use crate::Error;
@@ -79,7 +79,13 @@ struct Similarities {
 impl Files {
     /// Maps the files. This does not read their numbers yet.
     pub fn open(paths: Paths) -> Result<Self, Error> {
+        Self::open_columns(paths, &Columns::default())
+    }
+
+    /// Like [`open`](Self::open), with other columns of Parquet files.
+    pub fn open_columns(paths: Paths, columns: &Columns) -> Result<Self, Error> {
         let side = paths.pool_side;
+        let open = |path: &Path, side| open_columns(path, side, columns);
         let pool = open(&paths.pool, side)?;
         let rows = counted(pool.matrix.rows())?;
         let paired = open(&paths.paired, side)?.matrix;
@@ -109,9 +115,18 @@ impl Files {
     /// If a file cannot be read, or if files that continue each other differ in columns or type. A
     /// [`Selection`](crate::Selection) checks shapes.
     pub fn open_similarities(paths: SimilarityPaths) -> Result<Self, Error> {
+        Self::open_similarity_columns(paths, &Columns::default())
+    }
+
+    /// Like [`open_similarities`](Self::open_similarities), with other columns of Parquet files.
+    pub fn open_similarity_columns(
+        paths: SimilarityPaths,
+        columns: &Columns,
+    ) -> Result<Self, Error> {
         let side = paths.pool_side;
-        let pool = tiles::open(&paths.pool, side)?;
-        let pairs = tiles::open(&paths.pairs, side)?;
+        let open = |path: &Path, side| open_columns(path, side, columns);
+        let pool = tiles::open(&paths.pool, side, columns)?;
+        let pairs = tiles::open(&paths.pairs, side, columns)?;
         let rows = counted(pool.matrix.rows())?;
         if pairs.matrix.rows() == 0 {
             return Err(engine::Error::EmptyPaired.into());

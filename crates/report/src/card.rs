@@ -28,10 +28,13 @@ impl Card {
         let thumbnail = match (dataset.image_folder(), &item.image) {
             (_, None) => Err("no image"),
             (None, Some(_)) => Err("image not at hand"),
-            (Some(folder), Some(image)) => match picture::read(&folder.join(image)) {
-                Ok(picture) => thumbnail(picture),
-                Err(_) => Err("image cannot be read"),
-            },
+            (Some(_), Some(_)) => {
+                match dataset.image_file(&item).map(|path| picture::read(&path)) {
+                    None => Err("image not at hand"),
+                    Some(Ok(picture)) => thumbnail(picture),
+                    Some(Err(_)) => Err("image cannot be read"),
+                }
+            }
         };
         Card { item, thumbnail }
     }

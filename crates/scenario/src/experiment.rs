@@ -40,7 +40,6 @@ pub use amount::Amount;
 pub(crate) use amount::floor;
 pub use arm::{Arm, MiniBatch, expand};
 pub use file::{ExperimentKeys, SettingsFile, read_experiment};
-pub(crate) use resolve::first_difference;
 
 /// An experiment with all settings resolved.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -164,7 +164,11 @@ pub(crate) fn no_experiment(path: &Path) -> Error {
     if path.join(MODEL).exists() {
         return Error::file(path, OF_A_MODEL);
     }
-    Error::file(path, format!("not an experiment: there is no {MANIFEST} in it"))
+    let why = match path.is_dir() {
+        true => format!(": there is no {MANIFEST} in it"),
+        false => String::new(),
+    };
+    Error::file(path, format!("not an experiment{why}; make one with `nextpair run`"))
 }
 
 /// Reads the manifest of an experiment.

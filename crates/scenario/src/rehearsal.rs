@@ -150,8 +150,14 @@ impl Rehearsal {
         Advice::of(&self.settings, self.paired, (used, self.settings.seeds), &scales)
     }
 
+    /// Returns how many rounds of a rehearsal in `folder` are done.
+    pub fn rounds_kept(folder: &Path) -> usize {
+        let rounds = |start: &f64| Study::open(&place(folder, *start)).map(|s| s.rounds.len());
+        STARTS.iter().filter_map(|start| rounds(start).ok()).sum()
+    }
+
     fn place(&self, start: f64) -> PathBuf {
-        self.folder.join(format!("start-{}", 100.0 * start))
+        place(&self.folder, start)
     }
 
     fn scenario(&self, scale: usize, progress: &dyn Progress) -> Result<Scenario, Error> {
@@ -181,6 +187,11 @@ impl Rehearsal {
         experiment.training.validate_last = 0;
         experiment
     }
+}
+
+/// Returns the folder of the experiment with this start.
+fn place(folder: &Path, start: f64) -> PathBuf {
+    folder.join(format!("start-{}", 100.0 * start))
 }
 
 /// Returns the number of paired items, if a rehearsal is possible with them.

@@ -17,7 +17,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use nextpair_data::text::Vocabulary;
 use nextpair_data::{FolderLock, Progress};
-use nextpair_models::{Corpus, Origin};
+use nextpair_models::{Corpus, Origin, Plateau};
 
 use crate::folder::Journal;
 use crate::plan::Plan;
@@ -64,6 +64,10 @@ struct Done {
 pub trait Observer: Progress {
     /// Called when a round is finished. `rounds` holds all finished rounds.
     fn finished(&self, round: &Round, rounds: &[Round]);
+
+    /// Called when the training of a round has learned nothing; `why` says how that is known and
+    /// what to do.
+    fn learned_nothing(&self, _round: &Round, _why: &Plateau) {}
 }
 
 impl Observer for () {

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use nextpair::engine::Progress;
+use nextpair::models::Plateau;
 use nextpair::scenario::{Annotator, Experiment, Observer, Round, Scenario, forecast};
 
 use crate::numbers::grouped;
@@ -27,7 +28,7 @@ impl Watch {
     pub(crate) fn begin(&self, scenario: &Scenario) {
         self.bar.finish();
         if let Some(note) = scenario.note() {
-            say!("note: {note}");
+            alert!("note: {note}");
         }
         let experiment = scenario.experiment();
         let batch = scenario.paired(experiment.rounds.min(1)) - scenario.paired(0);
@@ -107,6 +108,16 @@ impl Watch {
     }
 }
 
+impl Watch {
+    /// Prints a warning, unless one of its kind was printed for the strategy.
+    fn warn_once(&self, strategy: &str, kind: &str, text: &str) {
+        let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
+        if warned.insert((strategy.to_owned(), kind.to_owned())) {
+            self.bar.alert(&format!("  warning: {text} (said once)"));
+        }
+    }
+}
+
 impl Progress for Watch {
     fn start(&self, phase: &'static str, total: u64) {
         self.bar.start(phase, total);
@@ -119,9 +130,18 @@ impl Progress for Watch {
     fn remark(&self, what: &str) {
         self.bar.remark(what);
     }
+
+    fn stopped(&self) -> bool {
+        self.bar.stopped()
+    }
 }
 
 impl Observer for Watch {
+    fn learned_nothing(&self, round: &Round, why: &Plateau) {
+        let strategy = round.strategy.map_or_else(|| "(all)".to_owned(), |arm| arm.to_string());
+        self.warn_once(&strategy, "plateau", &format!("seed {}: {why}", round.seed));
+    }
+
     fn finished(&self, round: &Round, rounds: &[Round]) {
         let strategy = round.strategy.map_or_else(|| "(all)".to_owned(), |arm| arm.to_string());
         let (text, image) = round.test.first().map_or((0.0, 0.0), |t| (t.text.r1, t.image.r1));
@@ -157,10 +177,7 @@ impl Observer for Watch {
         // The line above has picks without a hit.
         let warnings = batch.iter().flat_map(|batch| &batch.warnings);
         for warning in warnings.filter(|warning| warning.kind != "no-hit") {
-            let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
-            if warned.insert((strategy.clone(), warning.kind.clone())) {
-                self.bar.say(&format!("  warning: {} (said once)", warning.text));
-            }
+            self.warn_once(&strategy, &warning.kind, &warning.text);
         }
         if let Some(expected) = self.expected(round, rounds) {
             self.bar.say(&expected);

@@ -26,6 +26,17 @@ pub(super) struct Query {
     pub(super) thumbnail: Option<Thumbnail>,
 }
 
+/// Returns a few words from all over a vocabulary.
+fn samples(words: &[String]) -> Vec<&str> {
+    let is_plain = |word: &&String| word.len() > 2 && word.chars().all(char::is_alphabetic);
+    let plain: Vec<&String> = words.iter().filter(is_plain).collect();
+    let step = (plain.len() / SAMPLES).max(1);
+    plain.iter().step_by(step).take(SAMPLES).map(|word| word.as_str()).collect()
+}
+
+/// Number of words to name.
+const SAMPLES: usize = 5;
+
 /// The kind of a query.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -48,7 +59,9 @@ impl Query {
                     tokens.iter().filter(is_word).partition(|word| vocabulary.id(word).is_some());
                 ensure!(
                     !known.is_empty(),
-                    "not one word of {text:?} is in the vocabulary of the model"
+                    "not one word of {text:?} is in the vocabulary of the model, which has words such as \
+                     {}",
+                    samples(vocabulary.words()).join(", ")
                 );
                 unknown_words = unknown.into_iter().cloned().collect();
                 Texts::words(&[vocabulary.encode(text)])?

@@ -1,9 +1,11 @@
 //! The results of a search, as a table and as JSON.
 
+use std::collections::HashSet;
 use std::fmt::Write;
 
 use nextpair::data::Side;
 use nextpair::data::dataset::Dataset;
+use nextpair::data::text::tokenize;
 use serde::Serialize;
 
 use super::query::{Kind, Query};
@@ -31,7 +33,7 @@ pub(super) struct Found {
     pub(super) score: f64,
     pub(super) id: String,
     image: Option<String>,
-    /// The caption found, or the first caption of the image found.
+    /// The caption found, or that of the image found which has most words of the query.
     pub(super) caption: Option<String>,
     #[serde(skip)]
     pub(super) item: usize,
@@ -41,14 +43,14 @@ impl Found {
     /// Creates a result from an image (as an item) or a caption.
     pub(super) fn new(
         dataset: &Dataset,
-        wanted: Side,
+        query: &Query,
         which: usize,
         rank: usize,
         score: f64,
     ) -> Self {
         let items = dataset.items();
-        let (index, at) = match wanted {
-            Side::Image => (which, 0),
+        let (index, at) = match query.wanted() {
+            Side::Image => (which, nearest(&items.get(which).captions, &query.said)),
             Side::Text => {
                 let item = items.item_of_caption(which);
                 (item, which - items.captions_of(item).start)
@@ -58,6 +60,21 @@ impl Found {
         let caption = (at < item.captions.len()).then(|| item.captions.swap_remove(at));
         Found { rank, score, id: item.id, image: item.image, caption, item: index }
     }
+}
+
+/// Returns which caption has most words of a text; the first of several.
+fn nearest(captions: &[String], text: &str) -> usize {
+    let wanted: HashSet<String> = tokenize(text).into_iter().collect();
+    let shared = |caption: &String| {
+        tokenize(caption)
+            .into_iter()
+            .filter(|word| wanted.contains(word))
+            .collect::<HashSet<_>>()
+            .len()
+    };
+    let counts: Vec<usize> = captions.iter().map(shared).collect();
+    let most = counts.iter().max();
+    most.and_then(|most| counts.iter().position(|count| count == most)).unwrap_or(0)
 }
 
 impl Report {

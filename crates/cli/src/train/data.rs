@@ -7,7 +7,7 @@ use anyhow::{Result, bail, ensure};
 use nextpair::data::dataset::{Dataset, TRAIN};
 use nextpair::data::text::{DEFAULT_MIN_COUNT, SplitWords, Vocabulary, WordCounts};
 use nextpair::data::{Progress, Side, read_ids};
-use nextpair::models::{Config, Corpus, Pair, Training};
+use nextpair::models::{Config, Corpus, ModelFolder, Pair, Training};
 use nextpair::scenario::VocabularyOf;
 
 #[derive(clap::Args)]
@@ -88,6 +88,46 @@ impl DataArgs {
             vocabulary = Some(known);
         }
         Ok(Source { corpus, vocabulary, features: (image_name, text_name), pairs })
+    }
+
+    /// Names the first setting that was given and is not that of a model in training.
+    pub(super) fn difference(
+        &self,
+        run: &ModelFolder,
+        corpus: &Corpus,
+        pairs: &[Pair],
+        progress: &dyn Progress,
+    ) -> Result<Option<String>> {
+        let (spec, seed) = (run.spec(), run.spec().training.seed);
+        if let Some(name) = self.features.as_ref().filter(|name| **name != spec.image_features) {
+            return Ok(Some(format!("features is {name} and not {}", spec.image_features)));
+        }
+        if self.text_features.is_some() && self.text_features != spec.text_features {
+            let of = |name: &Option<String>| name.clone().unwrap_or_else(|| "not set".to_owned());
+            let (is, was) = (of(&self.text_features), of(&spec.text_features));
+            return Ok(Some(format!("text-features is {is} and not {was}")));
+        }
+        if self.share.is_some() || self.paired.is_some() {
+            let items = self.paired_items(corpus, seed)?;
+            if corpus.pairs(&items, spec.training.captions, seed) != pairs {
+                let flag = if self.share.is_some() { "share" } else { "paired" };
+                return Ok(Some(format!("{flag} makes other pairs")));
+            }
+        }
+        if self.vocabulary.is_some() || self.min_count.is_some() {
+            let words = self.vocabulary.clone().map(VocabularyOf::from);
+            let known = match words {
+                Some(VocabularyOf::Paired) => {
+                    Vocabulary::from_counts(&corpus.words_of(pairs), self.min_count())
+                }
+                words => self.vocabulary(corpus.dataset(), words.as_ref(), progress)?,
+            };
+            if run.vocabulary().map(Vocabulary::words) != Some(known.words()) {
+                let flag = if self.vocabulary.is_some() { "vocabulary" } else { "min-count" };
+                return Ok(Some(format!("{flag} makes other words")));
+            }
+        }
+        Ok(None)
     }
 
     fn min_count(&self) -> u64 {

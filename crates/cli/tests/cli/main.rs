@@ -11,6 +11,7 @@ mod duplicates;
 mod embed;
 mod formats;
 mod guards;
+mod manners;
 mod not_finite;
 mod outputs;
 mod pages;

@@ -56,8 +56,14 @@ fn texts_find_images_and_images_find_captions() {
     expected.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
     for (result, (item, score)) in report["results"].as_array().unwrap().iter().zip(expected) {
         let item = items.get(item);
-        assert_eq!((&result["id"], &result["image"]), (&item.id.into(), &item.image.into()));
-        assert_eq!(result["caption"], item.captions[0]);
+        assert_eq!(
+            (&result["id"], &result["image"]),
+            (&item.id.clone().into(), &item.image.into())
+        );
+        // The caption that has most words of the query, which is one of them.
+        let shown = result["caption"].as_str().unwrap();
+        assert!(item.captions.iter().any(|caption| caption == shown), "{result}");
+        assert!(item.id != "scene-000007" || shown == caption, "{result}");
         assert!((result["score"].as_f64().unwrap() - score).abs() < 1e-6);
     }
 
@@ -79,7 +85,7 @@ fn texts_find_images_and_images_find_captions() {
         let id = line.split_whitespace().nth(2).unwrap();
         let item = items.iter().find(|item| item.id == id).unwrap();
         assert_eq!(item.split.as_deref(), Some("test"));
-        assert!(line.ends_with(&item.captions[0]), "{line}");
+        assert!(item.captions.iter().any(|caption| line.ends_with(caption)), "{line}");
     }
 }
 

@@ -127,6 +127,9 @@ const FILES: &[(&str, &str, &str)] = &[
     ("train paired", "train ds --model vse++ --paired {} --out new", "txt"),
     ("verify dir", "verify {}", "json"),
     ("verify dir", "verify {}", "safetensors"),
+    ("import parquet src", "import parquet {} new", "parquet"),
+    ("select flag_file", "select --config {}", "toml"),
+    ("score flag_file", "score --config {}", "toml"),
 ];
 
 /// Flags that read a folder. The program refuses anything else, with any error.
@@ -143,6 +146,7 @@ const FOLDERS: &[(&str, &str)] = &[
     ("import flickr image_dir", "import flickr p.jsonl new --image-dir {}"),
     ("import table image_dir", "import table t.csv new --image-dir {}"),
     ("import folder src", "import folder {} new"),
+    ("import parquet image_dir", "import parquet p.jsonl new --image-dir {}"),
     ("ingest experiment", "ingest {} p.jsonl"),
     ("inspect dataset", "inspect {}"),
     ("rehearse dataset", "rehearse {} --model vse++ --budget 5 --out new"),
@@ -169,6 +173,7 @@ const OUTPUTS: &[&str] = &[
     "annotate uploads",
     "convert out",
     "example dir",
+    "man folder",
     "inspect sheet",
     "merge out",
     "quickstart out",

@@ -101,7 +101,7 @@ fn a_model_is_trained_and_evaluated() {
     refused(path, "eval run ds --folds 3", "10 images do not divide into 3 folds");
     refused(path, "eval run ds --folds 0", "do not divide into 0 folds");
     refused(path, "eval run ds --split val", "no split val; there are train, dev, test");
-    refused(path, "eval ds ds", "not a model: there is no model.json in it");
+    refused(path, "eval ds run", "ds: a dataset, not a model: the model is named first");
 
     // The vocabulary equals that of `vocab`. A finished training has nothing left to do.
     succeeds(path, "vocab ds v.json", &[]);
@@ -402,19 +402,18 @@ fn what_cannot_be_trained_or_evaluated_is_refused() {
     fs::write(path.join("full/notes.txt"), "mine").unwrap();
     for (words, says) in [
         ("train bare --model vse++ --out x", "no image features; nextpair embed makes them"),
-        ("train ds --out x --resume --model vse++", "cannot be used with"),
-        ("train ds --out x --resume --epochs 3", "cannot be used with"),
-        ("train ds --out x --resume --share 0.5", "cannot be used with"),
-        ("train ds --out x --resume --seed 3", "cannot be used with"),
         ("train ds --out x", "give --model, or --config with a table [model]"),
         ("train ds --model vse++", "--out <MODEL>"),
         ("train ds --model vse++ --steps 3 --out x", "--steps is not a setting of vse++"),
         ("train ds --model vse++ --vocabulary ds/dataset.toml --out x", "not a vocabulary"),
         ("train ds --model vse++ --out full", "holds notes.txt, which is not of a model"),
         ("train ds --model vse++ --out t.csv", "t.csv: "),
-        ("train none --model vse++ --out x", "none"),
+        (
+            "train none --model vse++ --out x",
+            "none: not a dataset; make one with `nextpair import`",
+        ),
         ("train ds --out x --resume", "not a model"),
-        ("train ds --out x --resume --epochs 3", "cannot be used with"),
+        ("train ds --out x --resume --epochs 3", "not a model"),
         ("eval none ds", "not a model"),
     ] {
         refused(path, words, says);

@@ -46,7 +46,7 @@ impl Draft {
         if lock.try_lock().is_err() {
             return Err(Error::format(target, "is being written by another process"));
         }
-        let folder = target.with_file_name(format!(".{name}.partial"));
+        let folder = Self::place(target);
         let target = target.to_path_buf();
         let mut draft = Draft { target, folder, lock_path, lock, keep: true, replaces };
         let target = draft.target.as_path();
@@ -69,6 +69,12 @@ impl Draft {
             Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => Err(Error::io(target, e)),
             _ => Ok(draft),
         }
+    }
+
+    /// Returns the folder of the draft of `target`.
+    pub(crate) fn place(target: &Path) -> PathBuf {
+        let name = target.file_name().unwrap_or_default().to_string_lossy();
+        target.with_file_name(format!(".{name}.partial"))
     }
 
     /// Returns whether `path` is a dataset that this one may replace.

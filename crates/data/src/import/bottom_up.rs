@@ -153,6 +153,7 @@ impl Taking {
                 }
             }
             sink.advance(bytes);
+            sink.check_stopped()?;
             if some.is_empty() && bytes == 0 {
                 return Ok(());
             }

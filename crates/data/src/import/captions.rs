@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 /// Keys that may hold captions, the preferred first.
-const KEYS: [&str; 3] = ["caption", "text", "captions"];
+pub(super) const KEYS: [&str; 3] = ["caption", "text", "captions"];
 
 /// Reads a caption or a list of them from `key`, or from the first of the usual keys that has any.
 pub(super) fn captions(row: &Map<String, Value>, key: Option<&str>) -> Result<Vec<String>, String> {

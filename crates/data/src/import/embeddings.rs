@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::{Entry, Importer, Sink};
 use crate::dataset::Item;
 use crate::lines::{Line, Lines};
-use crate::{Error, Matrix, Side, clip_retrieval, npy, open, read_ids};
+use crate::{Columns, Error, Matrix, Side, clip_retrieval, npy, open_columns, read_ids};
 
 /// Embeddings of images, of texts, or of both in the same order.
 #[derive(Clone, Debug)]
@@ -24,6 +24,8 @@ pub struct Embeddings {
     pub captions: Option<PathBuf>,
     /// The split of all items.
     pub split: String,
+    /// The columns of Parquet files.
+    pub columns: Columns,
 }
 
 /// The rows of one side.
@@ -81,7 +83,7 @@ impl Embeddings {
         for side in [Side::Image, Side::Text] {
             let files = clip_retrieval::files(&self.source, side)?;
             if !files.is_empty() {
-                let table = open(&self.source, side)?;
+                let table = open_columns(&self.source, side, &self.columns)?;
                 let (matrix, ids) = (table.matrix, table.ids);
                 sides.push(Rows { side, source: self.source.clone(), files, matrix, ids });
             }
@@ -98,7 +100,7 @@ impl Embeddings {
         let other = self.other.as_ref().map(|path| (other_side, path));
         let mut sides = Vec::new();
         for (side, path) in [(self.side, &self.source)].into_iter().chain(other) {
-            let table = open(path, side)?;
+            let table = open_columns(path, side, &self.columns)?;
             // Arrays stay where they are. Other formats cannot be mapped row by row.
             let is_npy = path.extension().is_some_and(|e| e.eq_ignore_ascii_case("npy"));
             let file = if is_npy {

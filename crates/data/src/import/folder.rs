@@ -140,6 +140,9 @@ impl Folder {
             let image = folder.map_or(name.clone(), |folder| format!("{folder}/{name}"));
             match found.get_mut(&image) {
                 Some(found) => found.captions.extend(captions),
+                None if sink.images_are_optional() => {
+                    found.insert(image, Found { place, is_image: true, captions });
+                }
                 None => {
                     sink.bad("bad or missing image", &place, &format!("there is no {image}"))?
                 }
@@ -149,12 +152,19 @@ impl Folder {
     }
 }
 
+/// Reads `file_name`, or the only key that ends so, such as `image_file_name`.
 fn file_name(row: &Map<String, Value>) -> Result<Option<String>, String> {
-    match row.get("file_name") {
-        None | Some(Value::Null) => match row.keys().find(|key| key.ends_with("_file_name")) {
-            Some(key) => Err(format!("{key} is not read, only file_name is")),
-            None => Ok(None),
-        },
+    let given = |key: &&String| key.ends_with("_file_name") && !row[*key].is_null();
+    let mut others = row.keys().filter(given);
+    let name = match (row.get("file_name"), others.next(), others.next()) {
+        (Some(name), ..) if !name.is_null() => Some(name),
+        (_, Some(one), Some(other)) => {
+            return Err(format!("{one} and {other}: an item has one image"));
+        }
+        (_, one, _) => one.and_then(|key| row.get(key)),
+    };
+    match name {
+        None | Some(Value::Null) => Ok(None),
         Some(Value::String(name)) if name.is_empty() => Ok(None),
         Some(Value::String(name)) => {
             let name = name.trim_start_matches("./");

@@ -36,11 +36,7 @@ pub fn import_scenes(
     let world = World::new(settings.clone())?;
     let mut draft = Draft::open(out)?;
     draft.keep();
-    let source = format!(
-        "scenes, generated: seed {}, {} images, {} of them near-duplicates",
-        settings.seed, settings.images, settings.near_duplicates
-    );
-    let job = format!("{source}; nextpair {}", env!("CARGO_PKG_VERSION"));
+    let (source, job) = (source_of(settings), job_of(settings));
     let mut files = open(&draft, &job)?;
     progress.start("making scenes", settings.images as u64);
     progress.advance(files.done());
@@ -69,6 +65,48 @@ pub fn import_scenes(
     let name = out.file_name().and_then(|name| name.to_str()).unwrap_or("scenes");
     draft.finish(&manifest(name, &source, settings))?;
     Ok(summary(&world))
+}
+
+/// How much of the dataset `out` was made before its import was stopped.
+pub struct BegunScenes {
+    job: String,
+    /// Number of scenes.
+    pub scenes: u64,
+}
+
+impl BegunScenes {
+    /// Looks for an import that was stopped.
+    pub fn of(out: &Path) -> Result<Option<Self>, Error> {
+        let begun = Growing::recorded_in(&Draft::place(out), RECORD)?;
+        Ok(begun.map(|(job, scenes)| BegunScenes { job, scenes }))
+    }
+
+    /// Returns an error that names the first difference if it was begun with other settings.
+    pub fn check(&self, settings: &Settings) -> Result<(), Error> {
+        let job = job_of(settings);
+        let mut parts = self.job.split([',', ';']).zip(job.split([',', ';']));
+        match parts.find(|(was, is)| was != is) {
+            Some((was, is)) => {
+                let what =
+                    format!("begun with{was}, and this is{is}; without --resume it begins anew");
+                Err(Error::Argument { name: "scenes", what })
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// Describes the world.
+fn source_of(settings: &Settings) -> String {
+    format!(
+        "scenes, generated: seed {}, {} images, {} of them near-duplicates",
+        settings.seed, settings.images, settings.near_duplicates
+    )
+}
+
+/// Names everything that the bytes depend on.
+fn job_of(settings: &Settings) -> String {
+    format!("{}; nextpair {}", source_of(settings), env!("CARGO_PKG_VERSION"))
 }
 
 /// Opens the files of the draft, with the progress that exactly this job made.

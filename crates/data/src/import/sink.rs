@@ -30,11 +30,24 @@ pub struct Entry {
     pub text_row: Option<usize>,
 }
 
+/// What an import forgives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Leniency {
+    /// Leave out bad entries instead of refusing the import.
+    pub skip_bad: bool,
+    /// Keep items whose image files are missing: they are known by name, as by their features.
+    pub images_optional: bool,
+}
+
+fn is_missing(error: &Error) -> bool {
+    matches!(error, Error::Io { error, .. } if error.kind() == std::io::ErrorKind::NotFound)
+}
+
 /// Takes entries and writes a dataset from the good ones.
 pub struct Sink<'a> {
     folder: PathBuf,
     manifest: Manifest,
-    skip_bad: bool,
+    leniency: Leniency,
     progress: &'a dyn Progress,
     items: BufWriter<File>,
     log: Log,
@@ -51,7 +64,7 @@ impl<'a> Sink<'a> {
     pub(super) fn new(
         folder: &Path,
         manifest: Manifest,
-        skip_bad: bool,
+        leniency: Leniency,
         progress: &'a dyn Progress,
     ) -> Result<Self, Error> {
         let path = folder.join(ITEMS);
@@ -59,7 +72,7 @@ impl<'a> Sink<'a> {
         Ok(Sink {
             folder: folder.to_path_buf(),
             manifest,
-            skip_bad,
+            leniency,
             progress,
             items: BufWriter::new(items),
             log: Log::create(&folder.join("import.jsonl"))?,
@@ -122,7 +135,12 @@ impl<'a> Sink<'a> {
 
     /// Returns whether the import will fail: there are bad entries and none may be skipped.
     pub(super) fn is_refused(&self) -> bool {
-        !self.skip_bad && self.log.findings.bad_count() > 0
+        !self.leniency.skip_bad && self.log.findings.bad_count() > 0
+    }
+
+    /// Returns whether items are kept whose image files are missing.
+    pub(super) fn images_are_optional(&self) -> bool {
+        self.leniency.images_optional
     }
 
     /// Adds image features made during the import: `available` rows, and the row of every written
@@ -186,8 +204,14 @@ impl<'a> Sink<'a> {
         Ok(captions)
     }
 
+    /// Returns an error if the import should end now.
+    pub(super) fn check_stopped(&self) -> Result<(), Error> {
+        if self.progress.stopped() { Err(Error::Stopped) } else { Ok(()) }
+    }
+
     /// Takes an entry; returns `false` if it is refused.
     pub fn entry(&mut self, mut entry: Entry) -> Result<bool, Error> {
+        self.check_stopped()?;
         self.clean_captions(&mut entry)?;
         let item = &entry.item;
         if let Err(what) = item.check() {
@@ -237,18 +261,29 @@ impl<'a> Sink<'a> {
     fn write_pending(&mut self) -> Result<(), Error> {
         let entries = std::mem::take(&mut self.pending);
         let folder = self.manifest.images.as_ref().map(|images| self.folder.join(images));
-        let looked: Vec<Option<Result<Print, String>>> = entries
+        let progress = self.progress;
+        let looked: Vec<Option<Result<Print, Error>>> = entries
             .par_iter()
             .map(|entry| {
                 let path = folder.as_ref()?.join(entry.item.image.as_ref()?);
                 let print = |_| same_image::print(&path);
-                Some(picture::probe(&path).and_then(print).map_err(|e| e.to_string()))
+                if progress.stopped() {
+                    return None;
+                }
+                Some(picture::probe(&path).and_then(print))
             })
             .collect();
+        self.check_stopped()?;
         for (entry, looked) in entries.into_iter().zip(looked) {
             match (looked, &folder, &entry.item.image) {
-                (Some(Err(what)), ..) => {
-                    self.bad("bad or missing image", &entry.place, &what)?;
+                (Some(Err(error)), _, Some(image))
+                    if is_missing(&error) && self.leniency.images_optional =>
+                {
+                    let detail = format!("{}: {image}", entry.item.id);
+                    self.log.note("image file that is not there", &detail)?;
+                }
+                (Some(Err(error)), ..) => {
+                    self.bad("bad or missing image", &entry.place, &error.to_string())?;
                     continue;
                 }
                 (Some(Ok(print)), Some(folder), Some(image)) => {
@@ -293,7 +328,7 @@ impl<'a> Sink<'a> {
         synced.map_err(|e| Error::io(&self.folder.join(ITEMS), e))?;
         let findings = self.log.finish()?;
         let count = findings.bad_count();
-        if count > 0 && !self.skip_bad {
+        if count > 0 && !self.leniency.skip_bad {
             let (path, listing) = (out.to_path_buf(), findings.listing());
             return Err(Error::Entries { path, count, listing });
         }

@@ -8,14 +8,16 @@ use ::parquet::schema::types::ColumnDescriptor;
 use super::{BATCH, Source, refused};
 use crate::{Dtype, Error, Matrix, Spill};
 
+/// The usual name of the column.
 const COLUMN: &str = "embedding";
 
-/// Decodes the column `embedding` into a mapped matrix.
-pub(super) fn stream(source: &Source<'_>) -> Result<Matrix, Error> {
-    let leaf = source.leaf(COLUMN)?.ok_or_else(|| source.missing(&[COLUMN]))?;
+/// Decodes a column, by default `embedding`, into a mapped matrix.
+pub(super) fn stream(source: &Source<'_>, column: Option<&str>) -> Result<Matrix, Error> {
+    let column = column.unwrap_or(COLUMN);
+    let leaf = source.leaf(column)?.ok_or_else(|| source.missing(&[column]))?;
     let descriptor = source.descriptor(leaf);
-    let dtype = element_type(source, descriptor)?;
-    let mut rows = Rows::new(source, descriptor)?;
+    let dtype = element_type(source, column, descriptor)?;
+    let mut rows = Rows::new(source, column, descriptor)?;
     source.each_group(leaf, |reader| {
         match reader {
             ColumnReader::FloatColumnReader(reader) => {
@@ -28,7 +30,7 @@ pub(super) fn stream(source: &Source<'_>) -> Result<Matrix, Error> {
             ColumnReader::FixedLenByteArrayColumnReader(reader) => {
                 rows.append(reader, |value, bytes| bytes.extend(value.data()))
             }
-            _ => Err(unsuitable(source, descriptor)),
+            _ => Err(unsuitable(source, column, descriptor)),
         }?;
         Ok(rows.count)
     })?;
@@ -36,9 +38,13 @@ pub(super) fn stream(source: &Source<'_>) -> Result<Matrix, Error> {
 }
 
 /// The type of the numbers, however the writer nested its groups around them.
-fn element_type(source: &Source<'_>, descriptor: &ColumnDescriptor) -> Result<Dtype, Error> {
+fn element_type(
+    source: &Source<'_>,
+    column: &str,
+    descriptor: &ColumnDescriptor,
+) -> Result<Dtype, Error> {
     if descriptor.max_rep_level() != 1 {
-        return Err(unsuitable(source, descriptor));
+        return Err(unsuitable(source, column, descriptor));
     }
     match descriptor.physical_type() {
         Type::FLOAT => Ok(Dtype::F32),
@@ -49,11 +55,11 @@ fn element_type(source: &Source<'_>, descriptor: &ColumnDescriptor) -> Result<Dt
         {
             Ok(Dtype::F16)
         }
-        _ => Err(unsuitable(source, descriptor)),
+        _ => Err(unsuitable(source, column, descriptor)),
     }
 }
 
-fn unsuitable(source: &Source<'_>, descriptor: &ColumnDescriptor) -> Error {
+fn unsuitable(source: &Source<'_>, column: &str, descriptor: &ColumnDescriptor) -> Error {
     let kind = descriptor.physical_type();
     let found = match descriptor.max_rep_level() {
         0 => format!("single values of {kind}"),
@@ -61,13 +67,14 @@ fn unsuitable(source: &Source<'_>, descriptor: &ColumnDescriptor) -> Error {
         _ => format!("lists of lists of {kind}"),
     };
     source.error(format!(
-        "column {COLUMN} holds {found}; accepted are lists of FLOAT, DOUBLE or FLOAT16"
+        "column {column} holds {found}; accepted are lists of FLOAT, DOUBLE or FLOAT16"
     ))
 }
 
 /// The rows decoded so far, in a nameless file.
 struct Rows<'a> {
     source: &'a Source<'a>,
+    column: &'a str,
     /// Definition level of a number that is present.
     present: i16,
     /// The definition level of a list with an element, null or not.
@@ -78,9 +85,14 @@ struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    fn new(source: &'a Source<'a>, descriptor: &ColumnDescriptor) -> Result<Self, Error> {
+    fn new(
+        source: &'a Source<'a>,
+        column: &'a str,
+        descriptor: &ColumnDescriptor,
+    ) -> Result<Self, Error> {
         Ok(Rows {
             source,
+            column,
             present: descriptor.max_def_level(),
             element: descriptor.repeated_ancestor_def_level(),
             spill: Spill::new()?,
@@ -125,10 +137,11 @@ impl<'a> Rows<'a> {
                 length = 0;
             }
             if defined < self.present {
+                let column = self.column;
                 let what = match defined - self.element {
-                    0.. => format!("{COLUMN} is null at element {length}"),
-                    -1 => format!("{COLUMN} is an empty list"),
-                    _ => format!("{COLUMN} is null"),
+                    0.. => format!("{column} is null at element {length}"),
+                    -1 => format!("{column} is an empty list"),
+                    _ => format!("{column} is null"),
                 };
                 return Err(self.source.row_error(self.count, what));
             }
@@ -140,7 +153,8 @@ impl<'a> Rows<'a> {
     fn end_row(&mut self, length: usize) -> Result<(), Error> {
         let dim = *self.dim.get_or_insert(length);
         if length != dim {
-            let what = format!("{COLUMN} has {length} numbers, the rows before it have {dim}");
+            let column = self.column;
+            let what = format!("{column} has {length} numbers, the rows before it have {dim}");
             return Err(self.source.row_error(self.count, what));
         }
         self.count += 1;

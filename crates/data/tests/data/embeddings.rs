@@ -13,6 +13,7 @@ fn embeddings(source: &Source, name: &str) -> Embeddings {
         ids: None,
         captions: None,
         split: "train".into(),
+        columns: nextpair_data::Columns::default(),
     }
 }
 

@@ -4,16 +4,16 @@ use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
 
 use nextpair_core::{Matrix, Side};
-use nextpair_data::{Table, open as open_table};
+use nextpair_data::{Columns, Table, open_columns};
 
 use crate::Error;
 
 /// Endings of the files of a folder that are read.
-const READ: [&str; 3] = ["npy", "parquet", "safetensors"];
+const READ: [&str; 4] = ["npy", "npz", "parquet", "safetensors"];
 
 /// Opens files, and folders of files in the order of their names, as one table. Ids are kept if all
 /// files have them.
-pub(super) fn open(paths: &[PathBuf], side: Side) -> Result<Table, Error> {
+pub(super) fn open(paths: &[PathBuf], side: Side, columns: &Columns) -> Result<Table, Error> {
     let mut files = Vec::new();
     for path in paths {
         if path.is_dir() {
@@ -27,7 +27,7 @@ pub(super) fn open(paths: &[PathBuf], side: Side) -> Result<Table, Error> {
     };
     let (mut matrices, mut ids) = (Vec::with_capacity(files.len()), Some(Vec::new()));
     for path in &files {
-        let Table { matrix, ids: own } = open_table(path, side)?;
+        let Table { matrix, ids: own } = open_columns(path, side, columns)?;
         if let Some(before) = matrices.first() {
             check_alike((&first, before), (path, &matrix))?;
         }

@@ -1,9 +1,9 @@
 //! Checks which experiments can be pooled.
 
+use nextpair_data::first_difference;
 use toml::Table;
 
 use super::Evidence;
-use crate::experiment::first_difference;
 use crate::{Error, Study};
 
 /// Settings that pooled experiments need not share.

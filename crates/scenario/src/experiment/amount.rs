@@ -28,6 +28,9 @@ impl Amount {
     pub(crate) fn check(self) -> Result<(), String> {
         match self {
             Amount::Count(0) => Err("is 0; at least 1 is needed".to_owned()),
+            Amount::Share(share) if share < 0.0 => Err(format!(
+                "{share} is below 0; write how many items, such as 500, or their share, such as 0.05"
+            )),
             Amount::Share(share) if !(share > 0.0 && share <= 1.0) => {
                 Err(format!("{share} is not a share above 0 and at most 1; write 5 for 5 items"))
             }

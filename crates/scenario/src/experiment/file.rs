@@ -140,6 +140,17 @@ pub fn read_experiment(path: &Path) -> Result<(ExperimentKeys, SettingsFile), Er
         if let Some(wrong) = tables.get("training").and_then(seed) {
             return Err(wrong);
         }
+        if let Some(seeds) = tables.get("seeds").filter(|seeds| !seeds.get_ref().is_array()) {
+            let what = match seeds.get_ref().as_integer().and_then(|i| i.as_str().parse().ok()) {
+                Some(count @ 1..=100) => {
+                    let list: Vec<String> = (0..count).map(|seed: u64| seed.to_string()).collect();
+                    let list = list.join(", ");
+                    format!("seeds is a list: write seeds = [{list}], or give --seeds 0..{count}")
+                }
+                _ => "seeds is a list: write seeds = [0, 1, 2], or give --seeds 0..3".to_owned(),
+            };
+            return Err(Wrong { at: seeds.span().start, what });
+        }
         let settings_file = settings_of(tables)?;
         let keys = DeValue::Table(std::mem::take(tables));
         Ok((settings(Spanned::new(0..0, keys))?, settings_file))
@@ -172,10 +183,11 @@ fn settings_of(tables: &mut DeTable<'_>) -> Result<SettingsFile, Wrong> {
     })
 }
 
-/// Reads the architecture first, then its settings, so that errors have a position.
+/// Reads the architecture first, then its settings, so that errors have a position. Missing settings
+/// are those of the model that was published under the name.
 fn model(mut table: Spanned<DeValue<'_>>) -> Result<Config, Wrong> {
     let wrong = |at: usize| {
-        let known = Config::TAGS.join(", ");
+        let known = Config::names().join(", ");
         Wrong { at, what: format!("[model] needs an architecture: {known}") }
     };
     let at = table.span().start;
@@ -184,10 +196,38 @@ fn model(mut table: Spanned<DeValue<'_>>) -> Result<Config, Wrong> {
         _ => None,
     };
     let architecture = architecture.ok_or_else(|| wrong(at))?;
-    let tag = architecture.get_ref().as_str().unwrap_or_default();
-    match Config::read(tag, ValueDeserializer::from(table)) {
-        Some(config) => Ok(config?),
-        None => Err(wrong(architecture.span().start)),
+    let at = architecture.span().start;
+    let name = architecture.get_ref().as_str().unwrap_or_default();
+    let published = Config::named(name).ok_or_else(|| wrong(at))?;
+    let usual = toml::to_string(&published).map_err(|e| Wrong { at, what: e.to_string() })?;
+    let usual = DeTable::parse(&usual)?.into_inner();
+    // Lives no longer than the text of the usual settings.
+    let mut table = table;
+    if let DeValue::Table(settings) = table.get_mut() {
+        fill(settings, usual);
+        settings.remove("architecture");
+    }
+    let config = Config::read(name, ValueDeserializer::from(table)).ok_or_else(|| wrong(at))??;
+    if Config::names().contains(&name) && config.name() != name {
+        let what = format!("these settings make it {}, not {name}", config.name());
+        return Err(Wrong { at, what });
+    }
+    Ok(config)
+}
+
+/// Adds the settings that a table does not have. An aggregation is one setting, though it may be a
+/// table.
+fn fill<'a>(table: &mut DeTable<'a>, usual: DeTable<'a>) {
+    for (key, value) in usual {
+        match (table.get_mut(key.get_ref().as_ref()).map(Spanned::get_mut), value.into_inner()) {
+            (Some(DeValue::Table(inner)), DeValue::Table(usual)) if key.get_ref() == "encoders" => {
+                fill(inner, usual);
+            }
+            (Some(_), _) => {}
+            (None, value) => {
+                table.insert(key, Spanned::new(0..0, value));
+            }
+        }
     }
 }
 
@@ -223,6 +263,18 @@ mod tests {
     }
 
     #[test]
+    fn models_are_called_as_the_flag_calls_them() {
+        for name in Config::names().into_iter().chain(Config::other_names()) {
+            let file = read_text(&format!("[model]\narchitecture = \"{name}\"\n")).unwrap();
+            assert_eq!(file.model, Config::named(name));
+        }
+        let text = "[model]\narchitecture = \"scan-i2t\"\naggregation = \"mean\"\n\
+                    [model.encoders]\ndim = 8\n";
+        let Some(Config::Scan(scan)) = read_text(text).unwrap().model else { panic!("SCAN") };
+        assert_eq!((scan.encoders.dim, scan.temperature), (8, 4.0));
+    }
+
+    #[test]
     fn what_is_stored_with_a_run_can_be_given_again() {
         for name in Config::names() {
             let config = Config::named(name).unwrap();
@@ -239,6 +291,10 @@ mod tests {
             ("\n[model]\ndim = 3\n", "x.toml:2: [model] needs an architecture"),
             ("[model]\narchitecture = \"bert\"\n", "x.toml:2: [model] needs an architecture"),
             ("model = 3\n", "x.toml:1: [model] needs an architecture"),
+            (
+                "[model]\narchitecture = \"text-imram\"\nmode = \"full\"\n",
+                "x.toml:2: these settings make it full-imram, not text-imram",
+            ),
             ("[training]\nepochs = \"x\"\n", "x.toml:2: invalid type: string"),
             ("[training]\nepochs = -3\n", "x.toml:2: "),
             ("[training]\n\nviolation = \"x\"\n", "x.toml:3: unknown variant `x`"),

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use nextpair_data::text::DEFAULT_MIN_COUNT;
-use nextpair_data::{AtomicFile, Side, ordinary};
+use nextpair_data::{AtomicFile, Side, first_difference, ordinary};
 use nextpair_models::{Choice, Config, Training};
 
 use super::{Amount, Annotator, Experiment, ExperimentKeys, Splits, VocabularyOf, expand};
@@ -204,24 +204,4 @@ impl Experiment {
         let text = toml::to_string(self).map_err(|e| Error::file(path, e.to_string()))?;
         Ok(AtomicFile::write_whole(path, text.as_bytes())?)
     }
-}
-
-/// Describes the first key that differs between two tables.
-pub(crate) fn first_difference(
-    was: &toml::Table,
-    is: &toml::Table,
-    around: &str,
-) -> Option<String> {
-    let mut keys: Vec<&String> = was.keys().chain(is.keys()).collect();
-    keys.sort();
-    keys.dedup();
-    keys.into_iter().find_map(|key| match (was.get(key), is.get(key)) {
-        (Some(toml::Value::Table(was)), Some(toml::Value::Table(is))) => {
-            first_difference(was, is, &format!("{around}{key}."))
-        }
-        (was, is) if was == is => None,
-        (Some(was), Some(is)) => Some(format!("{around}{key} is {is} and not {was}")),
-        (None, Some(is)) => Some(format!("{around}{key} is {is} and was not set")),
-        (_, None) => Some(format!("{around}{key} is not set")),
-    })
 }

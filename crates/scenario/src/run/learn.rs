@@ -6,7 +6,8 @@ use std::sync::PoisonError;
 
 use nextpair_data::{Within, fingerprint_of};
 use nextpair_models::{
-    Corpus, Mixing, Model, ModelFolder, Origin, Pair, Spec, Training, evaluate_ranks, train,
+    Corpus, Mixing, Model, ModelFolder, Origin, Pair, Plateau, Spec, Training, evaluate_ranks,
+    train,
 };
 use rayon::prelude::*;
 
@@ -109,6 +110,9 @@ impl Scenario {
         };
         drop(progress);
         observer.finished(&round, &rounds);
+        if let Some(why) = Plateau::of(&run.spec().training, pairs.len(), &epochs) {
+            observer.learned_nothing(&round, &why);
+        }
         Ok(())
     }
 

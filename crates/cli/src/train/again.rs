@@ -1,0 +1,51 @@
+//! `train --resume` with settings: they must be those that the training began with.
+
+use anyhow::{Result, ensure};
+use nextpair::data::first_difference;
+use nextpair::models::{Corpus, ModelFolder, Pair};
+use nextpair::scenario::SettingsFile;
+
+use super::Args;
+use crate::progress::Bar;
+
+/// Checks that everything that is given again is what the training began with. The error names the
+/// first difference.
+pub(super) fn check(
+    args: &Args,
+    run: &ModelFolder,
+    corpus: &Corpus,
+    pairs: &[Pair],
+    bar: &Bar,
+) -> Result<()> {
+    let spec = run.spec();
+    let file = args.config.as_deref().map(SettingsFile::read).transpose()?.unwrap_or_default();
+    let mut training = file.training.unwrap_or_else(|| spec.training.clone());
+    if !file.says_violation {
+        training.violation = spec.training.violation;
+    }
+    args.training.change(&mut training);
+    training.seed =
+        args.seed.unwrap_or(if args.config.is_some() { training.seed } else { spec.training.seed });
+    let model = args.model.changed(file.model.unwrap_or_else(|| spec.model.clone()))?;
+    let table = |model, training| -> Result<toml::Table> {
+        Ok([
+            ("model".to_owned(), toml::Value::try_from(model)?),
+            ("training".to_owned(), toml::Value::try_from(training)?),
+        ]
+        .into_iter()
+        .collect())
+    };
+    let differs =
+        first_difference(&table(&spec.model, &spec.training)?, &table(&model, &training)?, "");
+    let differs = match differs {
+        Some(differs) => Some(differs),
+        None => args.data.difference(run, corpus, pairs, bar)?,
+    };
+    ensure!(
+        differs.is_none(),
+        "{}: {}; a training keeps its settings, name another folder with --out",
+        run.folder().display(),
+        differs.unwrap_or_default()
+    );
+    Ok(())
+}

@@ -1,0 +1,114 @@
+//! Trainings that have learned nothing, told by their losses.
+
+use std::fmt;
+
+use crate::{Criterion, Epoch, Training, Violation};
+
+/// How far below the loss of equal scores a loss has to be, as a share of it.
+const NEAR: f64 = 0.01;
+/// Rates above this are hardly ever right.
+const HIGH_RATE: f64 = 0.01;
+
+/// A training whose loss ended where that of a model ends to which all pairs are alike.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Plateau {
+    /// The loss of the last epoch.
+    pub loss: f64,
+    /// The loss of equal scores.
+    pub alike: f64,
+    /// The learning rate at first.
+    pub rate: f64,
+}
+
+impl Plateau {
+    /// Looks at the losses of a training on `pairs` pairs. `None` if it has learned something.
+    pub fn of(training: &Training, pairs: usize, epochs: &[Epoch]) -> Option<Self> {
+        let loss = epochs.last()?.loss;
+        let alike = loss_of_equal_scores(training, pairs);
+        let stuck = alike > 0.0 && loss >= (1.0 - NEAR) * alike;
+        stuck.then_some(Plateau { loss, alike, rate: training.rate })
+    }
+}
+
+impl fmt::Display for Plateau {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Plateau { loss, alike, rate } = self;
+        write!(
+            out,
+            "the loss ended at {loss:.3}, and a model to which all pairs are alike has {alike:.3}: \
+             nothing was learned; "
+        )?;
+        match *rate > HIGH_RATE {
+            true => write!(out, "take a smaller rate than {rate}, such as 2e-4"),
+            false => write!(out, "train for more epochs, or try another rate than {rate}"),
+        }
+    }
+}
+
+/// The loss per pair of a model that gives all pairs the same score.
+fn loss_of_equal_scores(training: &Training, pairs: usize) -> f64 {
+    let batch = training.batch.max(1);
+    let of_batch = |size: usize| {
+        let size = size as f64;
+        match (training.loss, training.violation) {
+            (Criterion::Hinge, Violation::Max) => 2.0 * training.margin * size,
+            (Criterion::Hinge, Violation::Sum) => 2.0 * training.margin * size * (size - 1.0),
+            (Criterion::InfoNce, _) => size * size.ln(),
+        }
+    };
+    let rest = match pairs % batch {
+        // A pair alone has no violation.
+        0 | 1 => 0.0,
+        rest => of_batch(rest),
+    };
+    ((pairs / batch) as f64 * of_batch(batch) + rest) / pairs.max(1) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Pair, info_nce, loss};
+
+    fn epochs(losses: &[f64]) -> Vec<Epoch> {
+        let epoch = |(at, &loss): (usize, &f64)| Epoch {
+            epoch: at + 1,
+            loss,
+            rate: 0.1,
+            active: 0.5,
+            temperature: None,
+            gradient: 1.0,
+            seconds: 0.0,
+            dev: None,
+            dev_seconds: 0.0,
+        };
+        losses.iter().enumerate().map(epoch).collect()
+    }
+
+    #[test]
+    fn equal_scores_have_this_loss() {
+        let scores = [0.3; 25];
+        for violation in [Violation::Max, Violation::Sum] {
+            let training = Training { violation, batch: 5, ..Training::default() };
+            let expected = loss(&scores, 5, training.margin, violation).value / 5.0;
+            assert!((loss_of_equal_scores(&training, 10) - expected).abs() < 1e-9);
+        }
+        let training = Training { loss: Criterion::InfoNce, batch: 5, ..Training::default() };
+        let pairs: Vec<Pair> = (0..5).map(|at| Pair { item: at, caption: at }).collect();
+        let expected = info_nce(&scores, &pairs, 0.07).value / 5.0;
+        assert!((loss_of_equal_scores(&training, 5) - expected).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_loss_that_falls_is_not_a_plateau() {
+        let training = Training { batch: 10, ..Training::default() };
+        let of = |losses: &[f64]| Plateau::of(&training, 100, &epochs(losses));
+        assert_eq!(of(&[]), None);
+        assert_eq!(of(&[0.6, 0.41, 0.3]), None);
+        let said = of(&[0.6, 0.4001]).unwrap().to_string();
+        assert!(said.starts_with("the loss ended at 0.400, and a model"), "{said}");
+        assert!(said.ends_with("try another rate than 0.0002"), "{said}");
+        let training = Training { batch: 10, rate: 99.0, ..Training::default() };
+        let said = Plateau::of(&training, 100, &epochs(&[0.9, 0.7])).unwrap().to_string();
+        assert!(said.ends_with("take a smaller rate than 99, such as 2e-4"), "{said}");
+    }
+}
