@@ -12,6 +12,7 @@ use nextpair::encode::{
     embed_images, embed_texts,
 };
 
+use crate::next;
 use crate::numbers::grouped;
 use crate::progress::Bar;
 use crate::threads;
@@ -115,6 +116,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         let output = args.to(model);
         told("captions", &output, |bar| embed_texts(&mut dataset, &encoder, &output, bar))?;
     }
+    next::with_dataset(&dataset).say();
     Ok(ExitCode::SUCCESS)
 }
 

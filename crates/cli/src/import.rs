@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use nextpair::data::dataset::TRAIN;
+use nextpair::data::dataset::{Dataset, TRAIN};
 use nextpair::data::import::{
     self, BottomUp, Coco, Embeddings, Flickr, Folder, Importer, Karpathy, Scan, Summary, Table,
     Tally, WebDataset,
@@ -13,6 +13,7 @@ use nextpair::data::scenes::Settings;
 use nextpair::data::{Error, Side};
 
 use crate::inputs::sides;
+use crate::next;
 use crate::numbers::{grouped, in_usual_order};
 use crate::progress::Bar;
 use crate::streams::print;
@@ -219,6 +220,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     let text = describe(&out, &summary)?;
     print(&text)?;
     tell(&out, &summary);
+    next::with_dataset(&Dataset::open(&out)?).say();
     Ok(ExitCode::SUCCESS)
 }
 

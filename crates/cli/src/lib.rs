@@ -6,6 +6,7 @@
 #[macro_use]
 mod streams;
 
+mod add;
 mod annotate;
 mod convert;
 mod device;
@@ -17,6 +18,7 @@ mod ingest;
 mod inputs;
 mod inspect;
 mod merge;
+mod next;
 mod numbers;
 mod output;
 mod progress;
@@ -86,6 +88,8 @@ enum Command {
     Annotate(annotate::Args),
     /// Take what people said about the queue of an experiment
     Ingest(ingest::Args),
+    /// Put what people said about picks back into the dataset
+    Add(add::Args),
     /// Make a page, tables and charts of what experiments found
     Report(report::Args),
     /// Choose the pool items to pair next
@@ -123,6 +127,7 @@ pub fn run() -> ExitCode {
         Command::Run(args) => run::run(&args),
         Command::Annotate(args) => annotate::run(&args),
         Command::Ingest(args) => ingest::run(&args),
+        Command::Add(args) => add::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Select(args) => select::run(&args),
         Command::Score(args) => score::run(&args),

@@ -12,6 +12,7 @@ use nextpair::report::Options;
 use nextpair::scenario::{Experiment, ExperimentFolder, ExperimentKeys, Scenario, Study};
 
 use crate::device::DeviceArgs;
+use crate::next::Next;
 use crate::progress::Bar;
 use crate::run::{Watch, options};
 use crate::streams::print;
@@ -127,10 +128,10 @@ fn show(folder: &Path) -> Result<ExitCode> {
              which strategy is best for photographs.\n";
     print(&text)?;
     say!(
-        "report: {}\n\nNow with your own data: `nextpair import --help`, then `nextpair run` with a \
-         file such as {}",
+        "report: {}\n\nNow with your own data: import it, then `nextpair run` with a file such as {}",
         written.page.display(),
         folder.join("experiment.toml").display()
     );
+    Next::new("import --help").say();
     Ok(ExitCode::SUCCESS)
 }

@@ -14,6 +14,7 @@ use nextpair::scenario::SettingsFile;
 
 use crate::device::DeviceArgs;
 use crate::evaluate::retrieval_table;
+use crate::next;
 use crate::numbers::grouped;
 use crate::progress::Bar;
 use crate::settings::{self, ModelArgs, TrainingArgs};
@@ -87,6 +88,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     bar.finish();
     trained?;
     finish(args, &run, began)?;
+    if !args.json {
+        next::with_model(&run, &corpus, &pairs)?.say();
+    }
     Ok(ExitCode::SUCCESS)
 }
 

@@ -2,6 +2,7 @@
 
 mod embedding;
 mod pages;
+mod records;
 #[cfg(test)]
 pub(crate) mod sample;
 
@@ -18,6 +19,7 @@ use ::parquet::schema::types::{ColumnDescPtr, ColumnDescriptor};
 use crate::guard::guard;
 use crate::{Error, Table, ordinary, stamp};
 use pages::Plausible;
+pub(crate) use records::read_records;
 
 /// Most numbers, or texts, decoded at a time.
 const BATCH: usize = 1 << 16;
