@@ -94,14 +94,7 @@ fn pictures(folder: &Path) -> Result<Dataset, Failure> {
 /// A pick. A strategy would add its reasons.
 fn task(dataset: &Dataset, rank: usize) -> Task {
     let id = dataset.items().get(rank).id;
-    Task {
-        rank,
-        id,
-        score: 1.0 / rank as f64,
-        hits: None,
-        why: Vec::new(),
-        facts: Default::default(),
-    }
+    Task { rank, id, score: 1.0 / rank as f64, ..Task::default() }
 }
 
 /// Answers every task as the person whom this link signs in.

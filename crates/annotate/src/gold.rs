@@ -56,6 +56,7 @@ impl Gold {
                 Side::Text => texts_of(dataset, &id),
             };
             let task = Task {
+                index: None,
                 rank: before + number + 1,
                 // Between its neighbours, in looks as in place.
                 score: (next.score + last.score) / 2.0,
@@ -121,12 +122,13 @@ impl Reasons {
             let drawn = 0.02 * (unit(&format!("{id} {}", pair.0)) - 0.5);
             let (similarity, threshold) = (why.similarity + drawn, why.threshold + drawn / 2.0);
             Why {
-                id: pair.0.clone(),
-                caption: pair.1.clone(),
+                id: Some(pair.0.clone()),
+                caption: Some(pair.1.clone()),
                 similarity,
                 threshold,
                 surplus: similarity - threshold,
                 own: why.own.map(|own| own + drawn),
+                ..Why::default()
             }
         };
         neighbour.iter().zip(&nearest).map(reason).collect()

@@ -68,10 +68,8 @@ pub(crate) async fn open_round(app: &Arc<App>) -> Result<(), Error> {
     });
     let batch = batch.await.map_err(|e| Error::Source(e.to_string()))?;
     let Some((round, fingerprint, tasks)) = batch? else { return Ok(()) };
-    let last = app
-        .state()
-        .round()
-        .map(|last| (last.number, last.fingerprint == fingerprint, last.handed_over));
+    let last =
+        app.state().round().map(|last| (last.number, last.is_about(&tasks), last.handed_over));
     match last {
         Some((number, true, _)) if number == round => Ok(()),
         Some((number, false, _)) if number == round => Err(Error::Source(format!(

@@ -175,7 +175,13 @@ impl Store {
 
 /// The fingerprint of a round's tasks.
 pub(crate) fn fingerprint_of(tasks: &[Arc<Task>]) -> String {
-    let tasks: Vec<&Task> = tasks.iter().map(|task| &**task).collect();
-    let text = serde_json::to_vec(&tasks).expect("tasks have names for keys and finite numbers");
-    fingerprint(&text)
+    let json = |task: &Arc<Task>| serde_json::to_string(&**task);
+    let lines = tasks.iter().map(json).collect::<Result<Vec<_>, _>>();
+    fingerprint_of_stored(&lines.expect("tasks have names for keys and finite numbers"))
+}
+
+/// The same of tasks as they are stored. An older version may have stored them in another form than
+/// this one would.
+fn fingerprint_of_stored(tasks: &[String]) -> String {
+    fingerprint(format!("[{}]", tasks.join(",")).as_bytes())
 }

@@ -14,14 +14,17 @@ use anyhow::{Context, Result, ensure};
 use nextpair::ExperimentSource;
 use nextpair::annotate::{Log, Project, Quota, Server, Settings};
 use nextpair::data::dataset::Dataset;
-use nextpair::data::queue::{Answer, Said, Suggestions, read_placed_answers, read_suggestions};
-use nextpair::data::{Side, ordinary};
+use nextpair::data::queue::{
+    Answer, PicksFile, Said, Suggestions, read_placed_answers, read_suggestions,
+};
+use nextpair::data::{Side, ordinary, read_ids};
 use nextpair::kernels::prepare_process;
 use nextpair::scenario::Inbox;
 use tokio::net::TcpListener;
 
 use crate::inputs::sides;
-use of_picks::PicksFile;
+use crate::next::{self, Next};
+use of_picks::PicksSource;
 use signals::told_to_stop;
 
 const MIB: u64 = 1 << 20;
@@ -30,7 +33,8 @@ const BLOCKING: usize = 16;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The folder of an experiment, or picks as .jsonl: a queue, or what `nextpair select` wrote
+    /// The folder of an experiment, or picks as .jsonl, .csv or .parquet, as `nextpair select` and
+    /// experiments write them; a .csv needs a column id only
     #[arg(value_name = "EXPERIMENT|PICKS")]
     target: PathBuf,
     /// The dataset that picks are about; an experiment knows its own
@@ -39,6 +43,9 @@ pub(crate) struct Args {
     /// The side of the picks [default: image]; an experiment knows its own
     #[arg(long, value_parser = sides())]
     pool_side: Option<Side>,
+    /// For picks of a selection without ids: one id per pool item and line
+    #[arg(long, value_name = "FILE", requires = "dataset")]
+    ids: Option<PathBuf>,
     /// For picked texts: images to choose from beside those of the dataset
     #[arg(long, value_name = "FOLDER", requires = "dataset")]
     images: Option<PathBuf>,
@@ -162,11 +169,10 @@ impl Args {
         ensure!(self.pool_side.is_none(), "--pool-side is for picks; an experiment knows its own");
         let inbox = Inbox::open(&self.target)?;
         if !inbox.folder().is_waited_at()? {
-            let experiment = self.target.display();
             say!(
-                "nobody waits for the answers: `nextpair run {experiment} --resume --wait` goes on by itself \
-                 when a round is complete"
+                "nobody waits for the answers; this one goes on by itself when a round is complete:"
             );
+            Next::new("run").path(&self.target).words("--resume --wait").say();
         }
         if let Some(batch) = inbox.batch()?
             && let answered @ 1.. = inbox.answered(&batch)?
@@ -187,10 +193,15 @@ impl Args {
         let dataset = Dataset::open(dataset)?;
         let pool = self.pool_side.unwrap_or(Side::Image);
         check_images(&dataset, pool)?;
-        let source = PicksFile::open(&self.target, &dataset, pool)?;
+        let mut picks = PicksFile::read(&self.target)?;
+        if let Some(ids) = &self.ids {
+            picks = picks.with_ids(&read_ids(ids)?)?;
+        }
+        let source = PicksSource::open(&self.target, picks, &dataset, pool)?;
         let answers = source.answers().display();
         if source.is_answered() {
             say!("{answers} has an answer to every pick; delete it to ask again");
+            next::add(dataset.folder(), source.answers(), pool).say();
         } else {
             say!("answers go to {answers} when there is one to every pick");
         }

@@ -7,6 +7,8 @@ use anyhow::Result;
 use nextpair::data::text::Vocabulary;
 use nextpair::models::{Device, ModelFolder, pth};
 
+use crate::next::Next;
+
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// A model_best.pth.tar of the published VSE++, SCAN or IMRAM code
@@ -32,5 +34,6 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         weights,
         checkpoint.best_rsum.map_or(String::new(), |rsum| format!(", rsum {rsum:.1} on dev")),
     )?;
+    Next::new("eval").path(&args.out).words("DATASET").say();
     Ok(ExitCode::SUCCESS)
 }

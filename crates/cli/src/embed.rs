@@ -13,6 +13,7 @@ use nextpair::encode::{
 };
 
 use crate::interrupt;
+use crate::next;
 use crate::numbers::grouped;
 use crate::progress::Bar;
 use crate::{threads, typed};
@@ -122,6 +123,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         stops_with(&args.dataset, &output.name, Side::Text);
         told("captions", &output, |bar| embed_texts(&mut dataset, &encoder, &output, bar))?;
     }
+    next::with_dataset(&dataset).say();
     Ok(ExitCode::SUCCESS)
 }
 

@@ -10,6 +10,7 @@ use nextpair::models::{Evaluation, ModelFolder, evaluate};
 use serde::Serialize;
 
 use crate::device::DeviceArgs;
+use crate::next;
 use crate::numbers::{grouped, in_usual_order};
 use crate::progress::Bar;
 use crate::streams::print;
@@ -93,6 +94,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         print(&(serde_json::to_string(&report)? + "\n"))?;
     } else {
         print(&report.describe()?)?;
+        // A converted model has no pairs, and one of another dataset none of this one.
+        if let Ok(pairs) = run.pairs(&corpus) {
+            match next::with_model(&run, &corpus, &pairs)? {
+                next if next.is("eval") => {}
+                next => next.say(),
+            }
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 use nextpair::data::{AtomicFile, Matrix, npy};
 use nextpair::engine::Draws;
 
+use crate::next::{Next, fresh};
 use crate::numbers::grouped;
 
 #[derive(clap::Args)]
@@ -24,15 +25,21 @@ const DIM: usize = 128;
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     World::new(args.seed).save(&args.dir)?;
-    let dir = args.dir.display();
     say!(
-        "{} image-text pairs and {} images without a caption, embedded in {DIM} dimensions:\n\n  \
-         nextpair select --paired-images {dir}/paired_images.npy \\\n      \
-         --paired-texts {dir}/paired_texts.npy --pool {dir}/pool.npy \\\n      \
-         --pool-side image --budget 500 --out picks.jsonl",
+        "{} image-text pairs and {} images without a caption, embedded in {DIM} dimensions",
         grouped(PAIRS),
         grouped(POOL)
     );
+    let file = |name: &str| args.dir.join(name);
+    Next::new("select --paired-images")
+        .path(&file("paired_images.npy"))
+        .words("--paired-texts")
+        .path(&file("paired_texts.npy"))
+        .words("--pool")
+        .path(&file("pool.npy"))
+        .words("--pool-side image --budget 500 --out")
+        .path(&fresh(Path::new("picks.jsonl")))
+        .say();
     Ok(ExitCode::SUCCESS)
 }
 

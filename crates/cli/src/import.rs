@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use nextpair::data::dataset::TRAIN;
+use nextpair::data::dataset::{Dataset, TRAIN};
 use nextpair::data::import::{
     self, BegunScenes, BottomUp, Coco, Embeddings, Flickr, Folder, HuggingFace, Importer, Karpathy,
     Leniency, Scan, Summary, Table, Tally, WebDataset,
@@ -14,6 +14,7 @@ use nextpair::data::{Error, Side};
 
 use crate::inputs::{ColumnArgs, sides};
 use crate::interrupt;
+use crate::next;
 use crate::numbers::{grouped, in_usual_order};
 use crate::progress::Bar;
 use crate::streams::print;
@@ -263,6 +264,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     let text = describe(&out, &summary)?;
     print(&text)?;
     tell(&out, &summary);
+    next::with_dataset(&Dataset::open(&out)?).say();
     Ok(ExitCode::SUCCESS)
 }
 

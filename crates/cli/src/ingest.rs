@@ -9,6 +9,7 @@ use nextpair::kernels::prepare_process;
 use nextpair::scenario::{Error, Inbox, Received, Scenario};
 
 use crate::device::DeviceArgs;
+use crate::next::Next;
 use crate::numbers::grouped;
 use crate::run::{Watch, go_on, options};
 use crate::streams::print;
@@ -51,11 +52,16 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         other => anyhow::Error::from(other),
     })?;
     print(&summary(&received))?;
-    if received.waiting > 0 || args.only {
+    if received.waiting > 0 {
+        Next::new("annotate").path(&args.experiment).say();
         return Ok(ExitCode::SUCCESS);
     }
     if inbox.folder().is_waited_at()? {
         say!("{}: the experiment that waits for them goes on by itself", args.experiment.display());
+        return Ok(ExitCode::SUCCESS);
+    }
+    if args.only {
+        Next::new("run").path(&args.experiment).words("--resume").say();
         return Ok(ExitCode::SUCCESS);
     }
     go_on(

@@ -149,9 +149,11 @@ pub(crate) struct SelectionArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) queries: Option<PathBuf>,
     /// Answers of annotators (.jsonl, .csv, Label Studio's .json): items that they skipped, and items
-    /// that look like those, are not picked. They are found by id: with files, give --ids
-    #[arg(long, value_name = "ANSWERS")]
-    usable: Option<PathBuf>,
+    /// that look like those, are not picked. They are found by id: with files, give --ids. With
+    /// --model, the answers that `nextpair add` put into DATASET count too, and --usable alone is
+    /// enough
+    #[arg(long, value_name = "ANSWERS", num_args = 0..=1)]
+    usable: Option<Option<PathBuf>>,
     /// Leave out pool items that are duplicates of an earlier one or of something paired: all their
     /// numbers are equal, or the cosine of their vectors is at least COSINE (0.98, say)
     #[arg(
@@ -416,10 +418,21 @@ impl SelectionArgs {
         Ok(())
     }
 
+    /// Returns the dataset that a model chooses from.
+    pub(crate) fn dataset(&self) -> Option<&Path> {
+        self.dataset.as_deref()
+    }
+
     /// Returns the ids of the items that annotators refused, if their answers are given.
     pub(crate) fn refused(&self) -> Result<Option<Vec<String>>> {
-        let Some(path) = &self.usable else { return Ok(None) };
-        Ok(Some(read_refused(path, self.pool_side)?))
+        Ok(match &self.usable {
+            None => None,
+            Some(Some(path)) => Some(read_refused(path, self.pool_side)?),
+            Some(None) => {
+                ensure!(self.model.is_some(), "--usable needs the file of the answers here");
+                Some(Vec::new())
+            }
+        })
     }
 
     /// Checks the rule for hits, if the strategy uses hits.

@@ -16,6 +16,7 @@ use nextpair::data::text::{SplitWords, Vocabulary};
 use nextpair::data::{AtomicFile, Progress};
 use serde::Serialize;
 
+use crate::next;
 use crate::numbers::{grouped, in_usual_order};
 use crate::progress::Bar;
 use crate::streams::print;
@@ -119,6 +120,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     print(&text)?;
     for path in &args.sheet {
         say!("contact sheet: {}", path.display());
+    }
+    if !args.json {
+        next::with_dataset(&dataset).say();
     }
     Ok(ExitCode::SUCCESS)
 }

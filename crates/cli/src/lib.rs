@@ -6,6 +6,7 @@
 #[macro_use]
 mod streams;
 
+mod add;
 mod annotate;
 mod completions;
 mod convert;
@@ -21,6 +22,7 @@ mod inspect;
 mod interrupt;
 mod man;
 mod merge;
+mod next;
 mod numbers;
 mod output;
 mod progress;
@@ -105,6 +107,8 @@ enum Command {
     Annotate(annotate::Args),
     /// Take what people said about the queue of an experiment
     Ingest(ingest::Args),
+    /// Put what people said about picks back into the dataset
+    Add(add::Args),
     /// Make a page, tables and charts of what experiments found
     Report(report::Args),
     /// Choose the pool items to pair next
@@ -181,6 +185,7 @@ fn do_command(command: Command) -> Result<ExitCode> {
         Command::Run(args) => run::run(&args),
         Command::Annotate(args) => annotate::run(&args),
         Command::Ingest(args) => ingest::run(&args),
+        Command::Add(args) => add::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Select(args) => select::run(&args),
         Command::Score(args) => score::run(&args),

@@ -7,11 +7,12 @@ use std::time::Instant;
 use anyhow::Result;
 use nextpair::Part;
 
-use crate::output::{Output, OutputArgs, rows};
+use crate::next;
+use crate::output::{Output, OutputArgs};
 use crate::progress::Bar;
 use crate::summary::Summary;
 use crate::warnings::{GuardArgs, Warning};
-use nextpair::scenario::Watch;
+use nextpair::scenario::{Anchor, Watch, tasks};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -38,11 +39,15 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let (finished, findings) = finished?;
     let warnings = Warning::of(&findings, |i| finished.pool_id(i), |j| finished.pair_id(j));
     args.guards.say(&warnings)?;
-    let stdout_taken = output.is_stdout();
-    output.write(&rows(&finished.picks, |i| finished.pool_id(i), |j| finished.pair_id(j)))?;
+    let (stdout_taken, to_annotate) = (output.is_stdout(), output.to_annotate());
+    let anchor = |pair| Anchor { name: finished.pair_id(pair), pair: None };
+    output.write(&tasks(&finished.picks, |i| finished.pool_id(i), anchor))?;
     let memory = (None, watch.peak());
     Summary::new(finished.strategy, &finished.picks, start.elapsed(), memory, &args.output.out)
         .warned(warnings)
         .print(args.output.json, stdout_taken)?;
+    if let Some(picks) = to_annotate.filter(|_| !args.output.json) {
+        next::annotate(&picks, None, finished.pool_side(), finished.has_ids()).say();
+    }
     Ok(ExitCode::SUCCESS)
 }

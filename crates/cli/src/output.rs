@@ -1,19 +1,11 @@
 //! Files of picks. The extension of the name chooses the format.
 
-use std::collections::BTreeMap;
-use std::io::{self, BufWriter, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
-use nextpair::data::escape::csv_cell;
-use nextpair::data::{AtomicFile, npy, queue};
-use nextpair::engine::Picks;
-use parquet::data_type::{ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
-use parquet::file::properties::WriterProperties;
-use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
-use parquet::schema::parser::parse_message_type;
-use serde::Serialize;
+use nextpair::data::queue::{PicksFormat, Task};
+use nextpair::data::{AtomicFile, npy};
 
 use crate::streams;
 
@@ -28,60 +20,9 @@ pub(crate) struct OutputArgs {
     pub(crate) json: bool,
 }
 
-/// One pick, as written to files.
-#[derive(Serialize)]
-pub(crate) struct Row {
-    rank: usize,
-    index: u32,
-    id: String,
-    score: f64,
-    hits: Option<u32>,
-    why: Vec<Why>,
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    facts: BTreeMap<&'static str, f64>,
-}
-
-#[derive(Serialize)]
-struct Why {
-    anchor: u32,
-    anchor_id: String,
-    similarity: f64,
-    threshold: f64,
-    surplus: f64,
-    own: f64,
-}
-
-/// Returns the picks with their names. Ranks count from 1.
-pub(crate) fn rows(
-    picks: &Picks,
-    id: impl Fn(u32) -> String,
-    anchor_id: impl Fn(u32) -> String,
-) -> Vec<Row> {
-    let why = |reason: &nextpair::engine::Reason| Why {
-        anchor: reason.anchor,
-        anchor_id: anchor_id(reason.anchor),
-        similarity: reason.similarity,
-        threshold: reason.threshold,
-        surplus: reason.surplus,
-        own: reason.own,
-    };
-    let row = |(rank, pick): (usize, &nextpair::engine::Pick)| Row {
-        rank: rank + 1,
-        index: pick.index,
-        id: id(pick.index),
-        score: pick.score,
-        hits: pick.hits,
-        why: pick.why.iter().map(why).collect(),
-        facts: pick.facts.iter().map(|fact| (fact.name, fact.value)).collect(),
-    };
-    picks.picks.iter().enumerate().map(row).collect()
-}
-
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Format {
-    Jsonl,
-    Csv,
-    Parquet,
+    Picks(PicksFormat),
     Uids,
 }
 
@@ -97,14 +38,17 @@ impl Output {
     /// Opens the destination. `-` is standard output, as JSON lines.
     pub(crate) fn create(path: &Path) -> Result<Self> {
         if path == Path::new("-") {
-            return Ok(Output { format: Format::Jsonl, path: path.into(), to_stdout: true });
+            return Ok(Output {
+                format: Format::Picks(PicksFormat::Jsonl),
+                path: path.into(),
+                to_stdout: true,
+            });
         }
-        let format = match path.extension().and_then(|e| e.to_str()) {
-            Some("jsonl") => Format::Jsonl,
-            Some("csv") => Format::Csv,
-            Some("parquet") => Format::Parquet,
-            Some("npy") => Format::Uids,
-            _ => bail!(
+        let is_uids = path.extension().is_some_and(|ending| ending == "npy");
+        let format = match PicksFormat::of(path) {
+            Some(format) => Format::Picks(format),
+            None if is_uids => Format::Uids,
+            None => bail!(
                 "{}: picks are written as .jsonl, .csv, .parquet or .npy (DataComp uids)",
                 path.display()
             ),
@@ -131,140 +75,35 @@ impl Output {
         self.to_stdout
     }
 
-    /// Writes all rows, or nothing.
-    pub(crate) fn write(self, rows: &[Row]) -> Result<()> {
+    /// Returns the file of the picks, if people can be asked about them.
+    pub(crate) fn to_annotate(&self) -> Option<PathBuf> {
+        (self.format != Format::Uids && !self.to_stdout).then(|| self.path.clone())
+    }
+
+    /// Writes all picks, or nothing.
+    pub(crate) fn write(self, picks: &[Task]) -> Result<()> {
         if self.to_stdout {
-            let mut stdout = BufWriter::new(std::io::stdout().lock());
-            let written = write_jsonl(&mut stdout, rows).and_then(|()| stdout.flush());
+            // Standard output cannot be shared between threads; memory can.
+            let mut lines = Vec::new();
+            PicksFormat::Jsonl.write(&mut lines, picks)?;
+            let mut stdout = std::io::stdout().lock();
+            let written = stdout.write_all(&lines).and_then(|()| stdout.flush());
             return streams::forgiving(written);
         }
         let mut file = AtomicFile::create(&self.path)?;
         let written = match self.format {
-            Format::Jsonl => write_jsonl(&mut file, rows).map_err(Into::into),
-            Format::Csv => write_csv(&mut file, rows),
-            Format::Parquet => write_parquet(&mut file, rows),
-            Format::Uids => write_uids(&mut file, rows),
+            Format::Picks(format) => format.write(&mut file, picks).map_err(Into::into),
+            Format::Uids => write_uids(&mut file, picks),
         };
         written.with_context(|| self.path.display().to_string())?;
         Ok(file.commit()?)
     }
 }
 
-fn write_jsonl(out: &mut impl Write, rows: &[Row]) -> io::Result<()> {
-    for row in rows {
-        serde_json::to_writer(&mut *out, row)?;
-        out.write_all(b"\n")?;
-    }
-    Ok(())
-}
-
-fn write_csv(out: &mut impl Write, rows: &[Row]) -> Result<()> {
-    let facts = has_facts(rows);
-    writeln!(out, "rank,index,id,score,hits,why{}", if facts { ",facts" } else { "" })?;
-    for row in rows {
-        let hits = row.hits.map(|hits| hits.to_string()).unwrap_or_default();
-        // Ids come from anywhere, and spreadsheets run formulas: guard against them.
-        let (id, why) = (queue::guarded(&row.id), serde_json::to_string(&row.why)?);
-        let (id, why) = (csv_cell(&id), csv_cell(&why));
-        write!(out, "{},{},{id},{},{hits},{why}", row.rank, row.index, row.score)?;
-        match facts {
-            true => writeln!(out, ",{}", csv_cell(&serde_json::to_string(&row.facts)?))?,
-            false => writeln!(out)?,
-        }
-    }
-    Ok(())
-}
-
-/// Whether the picks have facts, which are a column of their own then.
-fn has_facts(rows: &[Row]) -> bool {
-    rows.iter().any(|row| !row.facts.is_empty())
-}
-
-/// The columns, without the end.
-const SCHEMA: &str = "message picks {
-    required int64 rank;
-    required int64 index;
-    required binary id (STRING);
-    required double score;
-    optional int64 hits;
-    required group why (LIST) {
-        repeated group list {
-            required group element {
-                required int64 anchor;
-                required binary anchor_id (STRING);
-                required double similarity;
-                required double threshold;
-                required double surplus;
-                required double own;
-            }
-        }
-    }
-";
-
-fn write_parquet(out: &mut (impl Write + Send), rows: &[Row]) -> Result<()> {
-    let facts = has_facts(rows);
-    let last = if facts { "required binary facts (JSON); }" } else { "}" };
-    let schema = Arc::new(parse_message_type(&format!("{SCHEMA}{last}"))?);
-    let properties = Arc::new(WriterProperties::builder().build());
-    let mut file = SerializedFileWriter::new(out, schema, properties)?;
-    let mut group = file.next_row_group()?;
-    let numbers = |value: fn(&Row) -> i64| rows.iter().map(value).collect::<Vec<_>>();
-    column::<Int64Type, _>(&mut group, &numbers(|row| row.rank as i64), None, None)?;
-    column::<Int64Type, _>(&mut group, &numbers(|row| row.index as i64), None, None)?;
-    let ids: Vec<ByteArray> = rows.iter().map(|row| row.id.as_str().into()).collect();
-    column::<ByteArrayType, _>(&mut group, &ids, None, None)?;
-    let scores: Vec<f64> = rows.iter().map(|row| row.score).collect();
-    column::<DoubleType, _>(&mut group, &scores, None, None)?;
-    let hits: Vec<i64> = rows.iter().filter_map(|row| row.hits).map(i64::from).collect();
-    let present: Vec<i16> = rows.iter().map(|row| i16::from(row.hits.is_some())).collect();
-    column::<Int64Type, _>(&mut group, &hits, Some(&present), None)?;
-
-    // An empty list has definition level 0; later elements of a list repeat at level 1.
-    let (mut defined, mut repeated) = (Vec::new(), Vec::new());
-    for row in rows {
-        for position in 0..row.why.len().max(1) {
-            defined.push(i16::from(!row.why.is_empty()));
-            repeated.push(i16::from(position > 0));
-        }
-    }
-    let (defined, repeated) = (Some(defined.as_slice()), Some(repeated.as_slice()));
-    let reasons = || rows.iter().flat_map(|row| &row.why);
-    let anchors: Vec<i64> = reasons().map(|why| why.anchor as i64).collect();
-    column::<Int64Type, _>(&mut group, &anchors, defined, repeated)?;
-    let names: Vec<ByteArray> = reasons().map(|why| why.anchor_id.as_str().into()).collect();
-    column::<ByteArrayType, _>(&mut group, &names, defined, repeated)?;
-    for value in
-        [|w: &Why| w.similarity, |w: &Why| w.threshold, |w: &Why| w.surplus, |w: &Why| w.own]
-    {
-        let values: Vec<f64> = reasons().map(value).collect();
-        column::<DoubleType, _>(&mut group, &values, defined, repeated)?;
-    }
-    if facts {
-        let texts: Result<Vec<String>, _> =
-            rows.iter().map(|row| serde_json::to_string(&row.facts)).collect();
-        let texts: Vec<ByteArray> = texts?.iter().map(|text| text.as_str().into()).collect();
-        column::<ByteArrayType, _>(&mut group, &texts, None, None)?;
-    }
-    group.close()?;
-    file.close()?;
-    Ok(())
-}
-
-fn column<T: DataType, W: Write + Send>(
-    group: &mut SerializedRowGroupWriter<'_, W>,
-    values: &[T::T],
-    defined: Option<&[i16]>,
-    repeated: Option<&[i16]>,
-) -> Result<()> {
-    let mut column = group.next_column()?.context("the schema has this column")?;
-    column.typed::<T>().write_batch(values, defined, repeated)?;
-    Ok(column.close()?)
-}
-
 /// DataComp's subset files: uids of 32 hexadecimal digits, as sorted pairs of 64-bit numbers.
-fn write_uids(out: &mut impl Write, rows: &[Row]) -> Result<()> {
-    let mut uids =
-        rows.iter().map(|row| uid(&row.id, row.index)).collect::<Result<Vec<(u64, u64)>>>()?;
+fn write_uids(out: &mut impl Write, picks: &[Task]) -> Result<()> {
+    let of = |pick: &Task| uid(&pick.id, pick.index.unwrap_or_default());
+    let mut uids = picks.iter().map(of).collect::<Result<Vec<(u64, u64)>>>()?;
     uids.sort_unstable();
     Ok(npy::write_uids(out, &uids)?)
 }
@@ -286,52 +125,8 @@ fn uid(id: &str, item: u32) -> Result<(u64, u64)> {
 mod tests {
     use super::*;
 
-    fn row(id: &str) -> Row {
-        let why = Why {
-            anchor: 3,
-            anchor_id: "a \"cat\"".into(),
-            similarity: 0.5,
-            threshold: 0.25,
-            surplus: 0.25,
-            own: 0.75,
-        };
-        Row {
-            rank: 1,
-            index: 7,
-            id: id.into(),
-            score: 0.25,
-            hits: Some(1),
-            why: vec![why],
-            facts: BTreeMap::new(),
-        }
-    }
-
-    #[test]
-    fn csv_quotes_what_needs_it() {
-        let mut out = Vec::new();
-        write_csv(&mut out, &[row("x,y")]).unwrap();
-        let text = String::from_utf8(out).unwrap();
-        assert!(text.contains("1,7,\"x,y\",0.25,1,\"[{\"\"anchor\"\":3"), "{text}");
-    }
-
-    #[test]
-    fn csv_holds_no_formulas() {
-        for (id, cell) in [
-            ("=1+1", "'=1+1"),
-            ("+1", "'+1"),
-            ("-1", "'-1"),
-            ("@SUM(A1)", "'@SUM(A1)"),
-            ("=HYPERLINK(\"x\",1)", "\"'=HYPERLINK(\"\"x\"\",1)\""),
-            ("'=1", "''=1"),
-            ("\t=1", "'\t=1"),
-            ("cat=1.jpg", "cat=1.jpg"),
-            ("'tis", "'tis"),
-        ] {
-            let mut out = Vec::new();
-            write_csv(&mut out, &[row(id)]).unwrap();
-            let text = String::from_utf8(out).unwrap();
-            assert!(text.contains(&format!("\n1,7,{cell},0.25,1,\"[{{")), "{text}");
-        }
+    fn row(id: &str) -> Task {
+        Task { rank: 1, index: Some(7), id: id.into(), ..Task::default() }
     }
 
     #[test]

@@ -13,6 +13,7 @@ use nextpair::scenario::{Experiment, ExperimentFolder, ExperimentKeys, Scenario,
 
 use crate::device::DeviceArgs;
 use crate::import::stops_with_scenes;
+use crate::next::Next;
 use crate::progress::Bar;
 use crate::run::{Watch, options, stops_with};
 use crate::streams::print;
@@ -135,10 +136,10 @@ fn show(folder: &Path) -> Result<ExitCode> {
              which strategy is best for photographs.\n";
     print(&text)?;
     say!(
-        "report: {}\n\nNow with your own data: `nextpair import --help`, then `nextpair run` with a \
-         file such as {}",
+        "report: {}\n\nNow with your own data: import it, then `nextpair run` with a file such as {}",
         written.page.display(),
         folder.join("experiment.toml").display()
     );
+    Next::new("import --help").say();
     Ok(ExitCode::SUCCESS)
 }

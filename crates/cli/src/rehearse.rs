@@ -17,6 +17,7 @@ use nextpair::scenario::{
 use crate::device::DeviceArgs;
 use crate::inputs::{budget, sides};
 use crate::interrupt;
+use crate::next::{Next, fresh};
 use crate::numbers::grouped;
 use crate::progress::Bar;
 use crate::run::options;
@@ -99,7 +100,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     };
     // Nothing depends on it: a rehearsal goes on wherever it was stopped.
     let _ = args.resume;
-    rehearse(settings, &args.out, args.jobs, &options(args.device.device))?;
+    let advice = rehearse(settings, &args.out, args.jobs, &options(args.device.device))?;
+    args.next(&advice).say();
     Ok(ExitCode::SUCCESS)
 }
 
@@ -165,6 +167,28 @@ impl Observer for Watch {
 }
 
 impl Args {
+    /// Returns the selection that was advised, or first the training of the model.
+    fn next(&self, advice: &Advice) -> Next {
+        let model = self.model.as_deref();
+        match model.map(Path::new).filter(|folder| ModelFolder::is_there(folder)) {
+            Some(folder) => Next::new("select --model")
+                .path(folder)
+                .path(&self.dataset)
+                .words(&format!("--pool-side {} --budget {}", self.pool, self.budget))
+                .words(&format!("--strategy {} --out", advice.strategy().strategy))
+                .path(&fresh(Path::new("picks.jsonl"))),
+            None => {
+                let next = Next::new("train").path(&self.dataset);
+                let next = match (model, &self.config) {
+                    (Some(name), _) => next.words("--model").text(name),
+                    (None, Some(config)) => next.words("--config").path(config),
+                    (None, None) => next,
+                };
+                next.words("--out").path(&fresh(Path::new("model")))
+            }
+        }
+    }
+
     /// Returns the dataset, model and strategies as an experiment.
     fn experiment(&self) -> Result<Experiment> {
         let mut keys = ExperimentKeys {

@@ -24,6 +24,7 @@ use nextpair::scenario::{
 
 use crate::device::DeviceArgs;
 use crate::interrupt;
+use crate::next::Next;
 use crate::numbers::grouped;
 use crate::settings::{self, ModelArgs, TrainingArgs};
 use crate::streams::print;
@@ -181,21 +182,22 @@ fn finish(folder: &ExperimentFolder) -> Result<ExitCode> {
     for run in &found.runs {
         print(&format!("{}\n{}", run.summary(), run.table()))?;
     }
-    let folder = folder.display();
-    say!("done: {folder}; `nextpair report {folder}` shows what it found");
+    say!("done: {}", folder.display());
+    Next::new("report").path(folder).say();
     Ok(ExitCode::SUCCESS)
 }
 
 /// Tells the user how to get answers.
 fn wait_for_people(folder: &Path, waiting: &Waiting) {
-    let folder = folder.display();
+    let shown = folder.display();
     say!(
         "\n{}\n\
-         `nextpair annotate {folder}` serves it to them, and `nextpair ingest {folder} ANSWERS` takes \
-         answers from elsewhere; when all are there, `ingest` or `nextpair run {folder} --resume` goes \
+         `nextpair annotate {shown}` serves it to them, and `nextpair ingest {shown} ANSWERS` takes \
+         answers from elsewhere; when all are there, `ingest` or `nextpair run {shown} --resume` goes \
          on. With --wait an experiment goes on by itself.",
         what_waits(waiting)
     );
+    Next::new("annotate").path(folder).say();
 }
 
 /// Tells the user how to get answers, and returns when all are there.
@@ -207,6 +209,7 @@ fn wait_here(folder: &ExperimentFolder, waiting: &Waiting, watch: &Watch) -> Res
          from elsewhere; when all are there, this one goes on by itself. It may be stopped meanwhile.",
         what_waits(waiting)
     );
+    Next::new("annotate").path(folder.path()).say();
     watch.start("answers", waiting.picked as u64);
     let mut before = 0;
     Inbox::open(folder.path())?.wait(|answered| {

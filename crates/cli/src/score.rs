@@ -1,6 +1,6 @@
 //! `nextpair score`: scores one shard of the pool.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
@@ -10,6 +10,7 @@ use nextpair::data::AtomicFile;
 use crate::flag_file::FlagFileArgs;
 use crate::inputs::SelectionArgs;
 use crate::interrupt;
+use crate::next::{Next, fresh};
 use crate::progress::Bar;
 use crate::selection::{Selection, announce};
 use crate::warnings::{GuardArgs, Warning};
@@ -60,5 +61,38 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         say!("scored      items {} to {} of {pool}", items.start, items.end - 1);
     }
     say!("written     {}", args.out.display());
+    merge(&args.out, args.shard).say();
     Ok(ExitCode::SUCCESS)
+}
+
+/// Joins the parts: all of them if they lie beside this one.
+fn merge(part: &Path, shard: Shard) -> Next {
+    let mut parts = siblings(part);
+    let next = Next::new("merge");
+    let next = match parts.len() as u64 == shard.count() {
+        true => {
+            parts.sort();
+            parts.iter().fold(next, |next, part| next.path(part))
+        }
+        false => next.words("PARTS"),
+    };
+    next.words("--out").path(&fresh(Path::new("picks.jsonl")))
+}
+
+/// Returns the files whose names differ from that of a part in its last number only.
+fn siblings(part: &Path) -> Vec<PathBuf> {
+    let text = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned());
+    let around = |name: &str| {
+        let end = name.rfind(|c: char| c.is_ascii_digit())? + 1;
+        let start = name[..end].trim_end_matches(|c: char| c.is_ascii_digit()).len();
+        Some((name[..start].to_owned(), name[end..].to_owned()))
+    };
+    let own = text(part).and_then(|name| around(&name));
+    let folder = part.parent().unwrap_or(Path::new(""));
+    let listed = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let Ok(entries) = std::fs::read_dir(listed) else { return vec![part.to_path_buf()] };
+    let names = entries.filter_map(|entry| text(&entry.ok()?.path()));
+    let same = |name: &String| own.is_some() && around(name) == own;
+    let found: Vec<PathBuf> = names.filter(same).map(|name| folder.join(name)).collect();
+    if found.is_empty() { vec![part.to_path_buf()] } else { found }
 }

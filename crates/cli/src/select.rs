@@ -10,12 +10,13 @@ use anyhow::Result;
 use crate::flag_file::FlagFileArgs;
 use crate::inputs::SelectionArgs;
 use crate::interrupt;
-use crate::output::{Output, OutputArgs, rows};
+use crate::next;
+use crate::output::{Output, OutputArgs};
 use crate::progress::Bar;
 use crate::summary::Summary;
 use crate::warnings::{GuardArgs, Warning};
 use gallery::GalleryArgs;
-use nextpair::scenario::Watch;
+use nextpair::scenario::{Watch, tasks};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -47,8 +48,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let (picks, findings) = picks?;
     let warnings = Warning::of(&findings, |i| selection.id(i), |j| selection.anchor_id(j));
     args.guards.say(&warnings)?;
-    let stdout_taken = output.is_stdout();
-    output.write(&rows(&picks, |i| selection.id(i), |j| selection.anchor_id(j)))?;
+    let (stdout_taken, to_annotate) = (output.is_stdout(), output.to_annotate());
+    output.write(&tasks(&picks, |i| selection.id(i), |j| selection.named_anchor(j)))?;
     if let Some(page) = page {
         page.write(&selection, args.selection.pool_side, &picks)?;
     }
@@ -59,5 +60,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     Summary::new(selection.strategy(), &picks, start.elapsed(), memory, &args.output.out)
         .warned(warnings)
         .print(args.output.json, stdout_taken)?;
+    if let Some(picks) = to_annotate.filter(|_| !args.output.json) {
+        let dataset = args.selection.dataset().or(args.gallery.dataset());
+        let has_ids = selection.ids().is_some();
+        next::annotate(&picks, dataset, args.selection.pool_side, has_ids).say();
+    }
     Ok(ExitCode::SUCCESS)
 }

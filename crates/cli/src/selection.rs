@@ -6,6 +6,7 @@ use anyhow::Result;
 use nextpair::Finding;
 use nextpair::data::dataset::Dataset;
 use nextpair::engine::{Picks, Progress, StrategyName};
+use nextpair::scenario::Anchor;
 
 pub(crate) use of_model::Modelled;
 
@@ -62,6 +63,11 @@ impl Selection {
             Selection::Files(selection) => selection.files.pair_id(index),
             Selection::Model(model) => model.pair_ids[index as usize].clone(),
         }
+    }
+
+    /// Returns the name of a pair, with its item and caption if a model chooses.
+    pub(crate) fn named_anchor(&self, index: u32) -> Anchor {
+        Anchor { name: self.anchor_id(index), pair: self.anchor(index) }
     }
 
     /// Returns the dataset behind the selection, if a model chooses.

@@ -16,6 +16,7 @@ use nextpair::scenario::SettingsFile;
 use crate::device::DeviceArgs;
 use crate::evaluate::retrieval_table;
 use crate::interrupt;
+use crate::next;
 use crate::numbers::grouped;
 use crate::progress::Bar;
 use crate::settings::{self, ModelArgs, TrainingArgs};
@@ -93,6 +94,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     finish(args, &run, began)?;
     if let Some(plateau) = Plateau::of(&run.spec().training, pairs.len(), &run.epochs()?) {
         alert!("warning: {plateau}");
+    }
+    if !args.json {
+        next::with_model(&run, &corpus, &pairs)?.say();
     }
     Ok(ExitCode::SUCCESS)
 }

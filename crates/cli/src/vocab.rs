@@ -1,6 +1,6 @@
 //! `nextpair vocab DATASET OUT`: builds a vocabulary, to be fixed over all rounds of an experiment.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -9,6 +9,7 @@ use nextpair::data::text::{DEFAULT_MIN_COUNT, SplitWords};
 use nextpair::data::{AtomicFile, text};
 
 use crate::inspect::words::Words;
+use crate::next::{Next, fresh};
 use crate::progress::Bar;
 use crate::streams::print;
 
@@ -35,5 +36,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let mut text = String::new();
     Words::new(&words, &vocabulary, args.out.display().to_string()).describe(&mut text)?;
     print(&text)?;
+    let next = Next::new("train").path(&args.dataset).words("--vocabulary").path(&args.out);
+    next.words("--out").path(&fresh(Path::new("model"))).say();
     Ok(ExitCode::SUCCESS)
 }

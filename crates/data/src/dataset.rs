@@ -5,7 +5,8 @@
 //!   dataset.toml   the manifest: name, source, counts, image folder, feature sets
 //!   items.jsonl    one item a line: id, split, image, captions
 //!   import.jsonl   what the import left out or found odd
-//!   enlarged.jsonl the answers of people in it, in a dataset made by [`Dataset::enlarged`]
+//!   answers.jsonl  the answers of people in it, in a dataset made by [`Addition`] or
+//!                  [`Dataset::enlarged`]
 //!   features/      features made for this dataset; others stay where they are
 //!   images/        images made for this dataset; others stay where they are
 //! ```
@@ -13,6 +14,7 @@
 //! `docs/reference/dataset.md` describes every field. Opening a dataset reads every line once and
 //! checks it; features are memory-mapped, wherever they lie.
 
+mod addition;
 mod draft;
 mod enlarged;
 mod extended;
@@ -27,6 +29,7 @@ mod text_source;
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 
+pub use addition::{Added, Addition, EncodedSet};
 pub(crate) use draft::Draft;
 pub use extended::{AddedImages, AddedItem};
 pub use features::Features;

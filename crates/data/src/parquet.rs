@@ -1,8 +1,9 @@
 //! Parquet tables with an `embedding` column of equally long lists and, optionally, an `id` column.
 
+pub(crate) mod columns;
 mod embedding;
 mod pages;
-pub(crate) mod records;
+mod records;
 #[cfg(test)]
 pub(crate) mod sample;
 
@@ -19,6 +20,7 @@ use ::parquet::schema::types::{ColumnDescPtr, ColumnDescriptor};
 use crate::guard::guard;
 use crate::{Error, Table, ordinary, stamp};
 use pages::Plausible;
+pub(crate) use records::read_records;
 
 /// Most numbers, or texts, decoded at a time.
 const BATCH: usize = 1 << 16;

@@ -1,14 +1,16 @@
-//! Annotation tasks and the answers to them.
+//! Picks, which are annotation tasks, and the answers to them.
 //!
-//! A queue of [`Task`]s is written as JSON lines ([`write()`]), as a sheet for a spreadsheet
-//! ([`write_csv`]) or as tasks for Label Studio ([`write_label_studio`]). [`read_answers`] reads
-//! answers, an append-only [`AnswerLog`] keeps them, and [`export()`] writes them for other
-//! programs.
+//! A pick is a [`Task`], whoever picked it. [`PicksFormat`] writes picks as JSON lines, CSV or
+//! Parquet, and [`PicksFile`] reads them. A queue is written as JSON lines ([`write()`]), as a sheet
+//! for a spreadsheet ([`write_csv`]) or as tasks for Label Studio ([`write_label_studio`]).
+//! [`read_answers`] reads answers, an append-only [`AnswerLog`] keeps them, and [`export()`] writes
+//! them for other programs.
 
 mod answer_log;
 mod answers;
 mod export;
 mod label_studio;
+mod picks;
 mod sheet;
 mod shown;
 mod suggestions;
@@ -18,35 +20,42 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+pub(crate) use answer_log::act;
 pub use answer_log::{AnswerLog, Appended};
-pub use answers::{Place, read_answers, read_placed_answers, read_refused, standing};
+pub(crate) use answers::read_lines;
+pub use answers::{Place, read_answers, read_placed_answers, read_refused, refused, standing};
 pub use export::{ExportFormat, export};
 pub use label_studio::{label_studio_config, write_label_studio};
+pub use picks::{PicksFile, PicksFormat};
 pub use sheet::{guarded, write_csv};
 pub use suggestions::{Suggestions, read_suggestions};
-pub use tasks::{read, write};
+pub use tasks::{older_lines, read, same_picks, write};
 
 use crate::dataset::{check_caption, check_name};
 
 /// Longest reason for a skip in bytes; anything longer is damage.
 const LONGEST_REASON: usize = 1 << 16;
 
-/// A pool item to annotate: a line of a queue.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// A picked pool item, to be annotated: a line of picks or of a queue. Older versions did not record
+/// all fields.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Task {
     /// Rank from 1, most wanted first.
     pub rank: usize,
-    /// The id of the item.
+    /// The place of the item in the pool that it was picked from, from 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub index: Option<u32>,
+    /// The id of the item; its place in the pool if the items have no ids.
     pub id: String,
     /// The score that determined the rank.
     pub score: f64,
     /// The number of paired texts (or images) that the item would be confused with, for strategies
     /// that compute it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub hits: Option<u32>,
     /// The strongest of these.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     pub why: Vec<Why>,
     /// More numbers about the pick, for strategies that have any.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -63,22 +72,38 @@ pub struct Batch {
 }
 
 /// A pair that an item would be confused with.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Why {
-    /// The item that has the pair's image.
-    pub id: String,
-    /// The caption of the pair.
-    pub caption: String,
+    /// The number of the pair in the selection, from 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub anchor: Option<u32>,
+    /// The name of the pair: an item, or `item#n` for its caption `n`, from 0; the number of the pair
+    /// if pairs have no names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub anchor_id: Option<String>,
+    /// The item that has the pair's image, if the pair is one of a dataset.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// The caption of the pair, if it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub caption: Option<String>,
     /// Similarity of the pool item to the pair's other half.
     pub similarity: f64,
     /// Similarity of the hardest rival so far.
     pub threshold: f64,
     /// Similarity minus threshold.
     pub surplus: f64,
-    /// Similarity of the pair's own halves. Older versions did not record it.
+    /// Similarity of the pair's own halves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub own: Option<f64>,
+}
+
+impl Why {
+    /// The item and the caption of the pair, if both are known.
+    pub fn pair(&self) -> Option<(&str, &str)> {
+        Some((self.id.as_deref()?, self.caption.as_deref()?))
+    }
 }
 
 /// An answer to a task: a line of the answers.

@@ -21,6 +21,11 @@ impl Shard {
         there_is.then(|| Shard { index: index % count, count })
     }
 
+    /// The number of pieces.
+    pub fn count(self) -> u64 {
+        self.count
+    }
+
     /// The items of a pool in this piece; may be empty if there are more pieces than items.
     pub fn items(self, pool: usize) -> Range<u32> {
         let edge = |i: u64| (u128::from(i) * pool as u128 / u128::from(self.count)) as u32;

@@ -2,7 +2,7 @@
 //!
 //! You have some pairs of images and texts, many images (or texts) without the other half, and a
 //! budget for people who pair. nextpair chooses, exactly and at any size, the items that would teach
-//! a retrieval model most. Five calls, from the smallest:
+//! a retrieval model most. The calls, from the smallest:
 //!
 //! # Select
 //!
@@ -178,6 +178,34 @@
 //! # Ok::<(), engine::Error>(())
 //! ```
 //!
+//! # Put the captions back
+//!
+//! An [`Addition`] makes a larger dataset of what people said about the picks. Captions get features
+//! from the encoder that made the others, if the dataset knows it; refusals are kept with their
+//! reasons, and nobody is asked about these items again.
+//!
+//! ```
+//! # #[cfg(feature = "encode")]
+//! # {
+//! use nextpair::data::{dataset::Dataset, import::import_scenes, scenes};
+//! use nextpair::{Addition, Side, encode::DatasetEncoders};
+//! # let folder = tempfile::tempdir()?;
+//! # std::env::set_current_dir(&folder)?;
+//!
+//! let settings = scenes::Settings { images: 30, ..scenes::Settings::default() };
+//! import_scenes(&settings, "scenes".as_ref(), &())?;
+//! let dataset = Dataset::open("scenes".as_ref())?;
+//! let id = &dataset.items().get(dataset.items().in_split(Some("train"))[0]).id;
+//! std::fs::write("answers.csv", format!("id,caption\n{id},A walrus with a lantern .\n"))?;
+//!
+//! let addition = Addition::read(&dataset, &["answers.csv".into()], Side::Image)?;
+//! let added = addition.write("scenes-2".as_ref(), &DatasetEncoders, &())?;
+//! assert_eq!(added.captions, 1);
+//! assert_eq!(added.dataset.items().captions(), dataset.items().captions() + 1);
+//! # }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! # Measure what it buys
 //!
 //! An experiment repeats training, selection and pairing for several strategies and seeds. This is
@@ -244,6 +272,7 @@ pub use error::Error;
 pub use experiment_source::ExperimentSource;
 pub use files::{Files, Paths, SimilarityPaths};
 pub use nextpair_core::{Dtype, Matrix, Progress, Side};
+pub use nextpair_data::dataset::{Added, Addition, EncodedSet};
 pub use nextpair_engine::{
     Alike, BagOfWords, Chance, Distinct, Features, Finding, Given, Guards, ItemFeatures, Known,
     Matching, Metric, Needs, Partial, Pick, Picks, Problem, ProblemBuilder, Reason, Rule, Scope,

@@ -164,6 +164,16 @@ pub struct Finished {
 }
 
 impl Finished {
+    /// The side of the pool.
+    pub fn pool_side(&self) -> Side {
+        self.header.side()
+    }
+
+    /// Whether the pool items have names.
+    pub fn has_ids(&self) -> bool {
+        self.header.ids.is_some()
+    }
+
     /// The name of a pool item, or else its index.
     pub fn pool_id(&self, index: u32) -> String {
         name_of(self.header.ids.as_ref(), index)
@@ -202,11 +212,15 @@ impl Header {
         }
     }
 
+    fn side(&self) -> Side {
+        if self.pool_of_texts { Side::Text } else { Side::Image }
+    }
+
     /// The vectors of the pool, which must still have the same number of items, and of its paired
     /// side, if there are any.
     fn features(&self) -> Result<Option<(Matrix, Matrix)>, Error> {
         let Some((pool_path, paired_path)) = &self.vectors else { return Ok(None) };
-        let side = if self.pool_of_texts { Side::Text } else { Side::Image };
+        let side = self.side();
         let pool = open(pool_path, side)?.matrix;
         if pool.rows() != self.pool {
             let (path, rows, items) = (pool_path.display(), pool.rows(), self.pool);

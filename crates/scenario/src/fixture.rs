@@ -191,12 +191,13 @@ impl Fixture {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         let task = |rank: usize| {
             let why = Why {
-                id: format!("<i>{rank}</i>"),
-                caption: self.captions.clone(),
+                id: Some(format!("<i>{rank}</i>")),
+                caption: Some(self.captions.clone()),
                 similarity: 0.8,
                 threshold: 0.6,
                 surplus: 0.2,
                 own: Some(0.9),
+                ..Why::default()
             };
             let looks = arm.strategy.needs().matching;
             Task {
@@ -205,7 +206,7 @@ impl Fixture {
                 score: 1.0 / rank as f64,
                 hits: looks.then_some(3),
                 why: if looks { vec![why; 3] } else { Vec::new() },
-                facts: Default::default(),
+                ..Task::default()
             }
         };
         queue::write(&path, &(1..=8).map(task).collect::<Vec<_>>()).unwrap();

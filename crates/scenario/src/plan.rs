@@ -92,7 +92,7 @@ impl Plan {
         let Ground { train, test, redraw } = ground;
         let (whole, items, left_out) = match (experiment.annotator, &world) {
             (Annotator::Human, _) => {
-                let (items, left_out) = for_people(experiment.pool, corpus, &train);
+                let (items, left_out) = for_people(experiment.pool, corpus, &train)?;
                 (train, items, left_out)
             }
             // A simulated annotator needs both halves.
@@ -271,8 +271,14 @@ fn only(ids: &[String], items: Vec<usize>, corpus: &Corpus) -> Result<Vec<usize>
 
 /// Returns the items of an experiment with human annotators, including the `whole` ones that count
 /// as paired, and the items to leave out.
-fn for_people(pool: Side, corpus: &Corpus, whole: &[usize]) -> (Vec<usize>, Vec<usize>) {
+fn for_people(
+    pool: Side,
+    corpus: &Corpus,
+    whole: &[usize],
+) -> Result<(Vec<usize>, Vec<usize>), Error> {
     let all = corpus.dataset().items();
+    // What people refused, or found an image for, is not asked again.
+    let answered = corpus.dataset().answered()?;
     let whole: HashSet<usize> = whole.iter().copied().collect();
     let to_train = |item: &usize| all.split_of(*item).is_none_or(|split| split == TRAIN);
     let has_half = |item: &usize| match pool {
@@ -284,10 +290,9 @@ fn for_people(pool: Side, corpus: &Corpus, whole: &[usize]) -> (Vec<usize>, Vec<
         Side::Image => !all.captions_of(*item).is_empty(),
         Side::Text => corpus.has_image(*item) || all.get(*item).image.is_some(),
     };
-    let candidates = (0..all.len()).filter(to_train).filter(has_half);
-    let (items, others): (Vec<usize>, Vec<usize>) =
-        candidates.partition(|item| whole.contains(item) || !has_other(item));
-    (items, others)
+    let is_open = |item: &usize| whole.contains(item) || !answered.contains(item);
+    let candidates = (0..all.len()).filter(to_train).filter(has_half).filter(is_open);
+    Ok(candidates.partition(|item| whole.contains(item) || !has_other(item)))
 }
 
 /// Returns the number of paired items by round. The sums are rounded down, not the batches, so that

@@ -1,7 +1,5 @@
 //! The pool of a trained model: items that it was not trained on.
 
-use std::collections::BTreeMap;
-
 use nextpair_data::Side;
 use nextpair_data::dataset::TRAIN;
 use nextpair_models::{Choice, Corpus, Pair};
@@ -41,19 +39,4 @@ pub fn unpaired(
     };
     let to_train = |item: &usize| items.split_of(*item).is_none_or(|split| split == TRAIN);
     (0..items.len()).filter(|&item| !paired[item]).filter(to_train).filter_map(own).collect()
-}
-
-/// Returns the item ids of pairs, with the number of the caption if an item has several pairs.
-pub fn pair_names(corpus: &Corpus, pairs: &[Pair]) -> Vec<String> {
-    let items = corpus.dataset().items();
-    let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
-    pairs.iter().for_each(|pair| *counts.entry(pair.item).or_default() += 1);
-    let name = |pair: &Pair| match counts[&pair.item] {
-        1 => items.get(pair.item).id,
-        _ => {
-            let caption = pair.caption - items.captions_of(pair.item).start;
-            format!("{}#{caption}", items.get(pair.item).id)
-        }
-    };
-    pairs.iter().map(name).collect()
 }

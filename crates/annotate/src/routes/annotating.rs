@@ -170,7 +170,7 @@ pub(crate) async fn check(
     let confusable: Option<Vec<String>> = {
         let state = app.state();
         let slot = state.round().and_then(|round| round.slot(&item));
-        slot.map(|slot| slot.task.why.iter().map(|why| why.caption.clone()).collect())
+        slot.map(|slot| slot.task.why.iter().filter_map(|why| why.caption.clone()).collect())
     };
     let confusable =
         confusable.ok_or_else(|| Refusal::not_found("this item is not in the round"))?;

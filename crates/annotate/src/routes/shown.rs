@@ -101,13 +101,11 @@ impl Catalog {
 
     fn task(&self, in_hand: InHand) -> Task {
         let InHand { task, rank, lease_until, lease_ms, draft, note, suggestions, reply } = in_hand;
-        let reason = |why: &Why| Reason {
-            image: self.url(&why.id),
-            item: why.id.clone(),
-            caption: why.caption.clone(),
-            similarity: why.similarity,
-            threshold: why.threshold,
-            surplus: why.surplus,
+        let reason = |why: &Why| {
+            let (id, caption) = why.pair()?;
+            let &Why { similarity, threshold, surplus, .. } = why;
+            let (image, item, caption) = (self.url(id), id.to_owned(), caption.to_owned());
+            Some(Reason { item, caption, image, similarity, threshold, surplus })
         };
         Task {
             seen: self.seen(&task.id),
@@ -115,7 +113,7 @@ impl Catalog {
             rank,
             score: task.score,
             hits: task.hits,
-            why: task.why.iter().map(reason).collect(),
+            why: task.why.iter().filter_map(reason).collect(),
             lease_until,
             lease_ms,
             draft,

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use nextpair_data::queue::{Provenance, Task};
+use nextpair_data::queue::{Provenance, Task, same_picks};
 
 use crate::event::{Event, EventKind, GoldTask, Millis, PersonId, Said, Seq};
 use crate::source::Batch;
@@ -270,6 +270,11 @@ impl Round {
     /// The tasks of the batch: all but the gold.
     pub(crate) fn asked(&self) -> impl Iterator<Item = &Slot> {
         self.slots.iter().filter(|slot| slot.gold.is_none())
+    }
+
+    /// Returns whether these are the tasks of the batch.
+    pub(crate) fn is_about(&self, tasks: &[Arc<Task>]) -> bool {
+        same_picks(self.asked().map(|slot| &*slot.task), tasks.iter().map(|task| &**task))
     }
 
     /// The rank of a task. Where gold is mixed in, it is the place in the queue.

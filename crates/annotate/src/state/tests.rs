@@ -31,14 +31,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 fn task(at: usize) -> Arc<Task> {
-    let task = Task {
-        rank: at + 1,
-        id: format!("item {at}"),
-        score: 0.0,
-        hits: None,
-        why: Vec::new(),
-        facts: Default::default(),
-    };
+    let task = Task { rank: at + 1, id: format!("item {at}"), score: 0.0, ..Task::default() };
     Arc::new(task)
 }
 

@@ -7,7 +7,7 @@ use sqlx::{AnyConnection, AssertSqlSafe, Row as _};
 
 use super::rows::{COLUMNS, Row};
 use super::seal::{Head, Seal};
-use super::{StoreError, damaged, fingerprint_of};
+use super::{StoreError, damaged, fingerprint_of_stored};
 use crate::event::EventKind;
 use crate::state::{DraftChange, Record};
 
@@ -86,7 +86,7 @@ async fn read_tasks(connection: &mut AnyConnection, news: &mut News) -> Result<(
         let EventKind::Opened { round, fingerprint: expected } = &event.kind else { continue };
         let sql =
             "SELECT task FROM nextpair_tasks WHERE round = $1 AND at >= $2 ORDER BY at LIMIT $3";
-        let mut tasks: Vec<Arc<Task>> = Vec::new();
+        let (mut tasks, mut stored): (Vec<Arc<Task>>, Vec<String>) = Default::default();
         loop {
             let query = sqlx::query(sql).bind(*round).bind(tasks.len() as i64).bind(PAGE);
             let rows = query.fetch_all(&mut *connection).await?;
@@ -94,12 +94,14 @@ async fn read_tasks(connection: &mut AnyConnection, news: &mut News) -> Result<(
                 break;
             }
             for row in rows {
-                let task = serde_json::from_str(row.try_get(0)?);
+                let text: String = row.try_get(0)?;
+                let task = serde_json::from_str(&text);
                 let task = task.map_err(|e| damaged(format!("a task of round {round}: {e}")))?;
                 tasks.push(Arc::new(task));
+                stored.push(text);
             }
         }
-        if fingerprint_of(&tasks) != *expected {
+        if fingerprint_of_stored(&stored) != *expected {
             return Err(damaged(format!("the tasks of round {round} were changed")));
         }
         news.record.tasks.push((*round, tasks));

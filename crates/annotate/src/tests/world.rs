@@ -228,8 +228,8 @@ impl World {
         let why = |at: usize| {
             let item = items.get(train[at % train.len()]);
             let (similarity, threshold, surplus) = (0.75, 0.5, 0.25);
-            let caption = item.captions[0].clone();
-            Why { id: item.id, caption, similarity, threshold, surplus, own: None }
+            let (id, caption) = (Some(item.id), item.captions.first().cloned());
+            Why { id, caption, similarity, threshold, surplus, ..Why::default() }
         };
         let task = |at: usize| Task {
             rank: at + 1,
@@ -237,7 +237,7 @@ impl World {
             score: 1.0 / (at + 1) as f64,
             hits: Some(2),
             why: vec![why(at + 7), why(at + 8)],
-            facts: Default::default(),
+            ..Task::default()
         };
         Batch { round, tasks: (0..count).map(task).collect() }
     }

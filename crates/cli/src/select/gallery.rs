@@ -33,6 +33,11 @@ pub(crate) struct GalleryPage<'a> {
 }
 
 impl GalleryArgs {
+    /// Returns the dataset that has the picks, if it was named.
+    pub(crate) fn dataset(&self) -> Option<&Path> {
+        self.html_dataset.as_deref()
+    }
+
     /// Checks the page before the work begins.
     pub(crate) fn open(&self) -> Result<Option<GalleryPage<'_>>> {
         let Some(path) = self.html.as_deref() else { return Ok(None) };

@@ -8,12 +8,13 @@ use anyhow::{Result, bail, ensure};
 use nextpair::Finding;
 use nextpair::data::Side;
 use nextpair::data::dataset::{Dataset, TextSource};
+use nextpair::data::queue::refused;
 use nextpair::encode::DatasetEncoders;
 use nextpair::engine::{
     self as engine, Alike, ItemFeatures, Picks, Progress, Settings, StrategyName,
 };
-use nextpair::models::{Pair, Texts};
-use nextpair::scenario::{Bow, ItemVectors, Unpaired, groups, pair_names, read_queries, unpaired};
+use nextpair::models::{Corpus, Pair, Texts};
+use nextpair::scenario::{Bow, ItemVectors, PairNames, groups, read_queries, unpaired};
 
 use crate::inputs::SelectionArgs;
 use crate::numbers::grouped;
@@ -63,14 +64,21 @@ impl SelectionArgs {
         };
         let mut pool = unpaired(corpus, &pairs, self.pool_side, training.captions, training.seed);
         let items = trained.dataset().items();
-        let refused = self.refused()?.map(|ids| {
-            let found = items.find(ids.iter().map(String::as_str));
-            let gone: HashSet<usize> = found.into_values().collect();
-            let (refused, others): (Vec<Unpaired>, Vec<Unpaired>) =
-                pool.iter().partition(|unpaired| gone.contains(&unpaired.item));
-            pool = others;
-            refused.into_iter().map(|unpaired| unpaired.own).collect::<Vec<usize>>()
-        });
+        // Nobody is asked again about what people have answered, learned from or not.
+        let mut gone = trained.dataset().answered()?;
+        let refused = match self.refused()? {
+            Some(ids) => {
+                let of_dataset = refused(trained.dataset().answers()?);
+                let ids: HashSet<&str> =
+                    ids.iter().chain(&of_dataset).map(String::as_str).collect();
+                let items: HashSet<usize> = items.find(ids).into_values().collect();
+                gone.extend(&items);
+                let refused = pool.iter().filter(|unpaired| items.contains(&unpaired.item));
+                Some(refused.map(|unpaired| unpaired.own).collect::<Vec<usize>>())
+            }
+            None => None,
+        };
+        pool.retain(|unpaired| !gone.contains(&unpaired.item));
         check_pool(pool.len(), self, dataset)?;
         let mut settings = self.settings(pairs.len())?;
         if settings.groups.is_none() {
@@ -81,7 +89,7 @@ impl SelectionArgs {
             side: self.pool_side,
             ids: pool.iter().map(|unpaired| items.get(unpaired.item).id).collect(),
             pool: pool.into_iter().map(|unpaired| unpaired.own).collect(),
-            pair_ids: pair_names(corpus, &pairs),
+            pair_ids: names(corpus, &pairs),
             pairs,
             strategy: self.strategy,
             budget: self.budget,
@@ -96,6 +104,11 @@ impl SelectionArgs {
     }
 }
 
+fn names(corpus: &Corpus, pairs: &[Pair]) -> Vec<String> {
+    let names = PairNames::of(corpus, pairs);
+    (0..pairs.len() as u32).map(|pair| names.name(pair)).collect()
+}
+
 fn check_pool(pool: usize, args: &SelectionArgs, dataset: &Path) -> Result<()> {
     if pool == 0 {
         let (what, lacking) = match args.pool_side {
@@ -103,9 +116,9 @@ fn check_pool(pool: usize, args: &SelectionArgs, dataset: &Path) -> Result<()> {
             Side::Text => ("text", "an image"),
         };
         bail!(
-            "{}: the pool is empty: the model learned from every {what} of the split train. A pool \
-             comes of items without {lacking}, or of items that are kept from training \
-             (train --paired or --share)",
+            "{}: the pool is empty: the model learned from every {what} of the split train, or people \
+             have answered about it. A pool comes of items without {lacking}, or of items that are \
+             kept from training (train --paired or --share)",
             dataset.display()
         );
     }

@@ -5,7 +5,7 @@ pub(crate) mod app;
 mod attacks;
 pub(crate) mod driver;
 mod encoded;
-mod images;
+pub(crate) mod images;
 mod links;
 mod teams;
 mod texts;
@@ -20,6 +20,8 @@ fn what_cannot_be_served() {
     let run = nextpair(&world.path(""), "import scenes ds --images 80");
     assert_eq!(run.code, Some(0), "{}", run.stderr);
     world.write("queue.jsonl", b"{\"rank\":1,\"id\":\"scene-000001\",\"score\":1.0}\n");
+    world.write_lines("ids.txt", (0..40).map(|_| "nobody"));
+    world.write_lines("few.txt", ["nobody"]);
     world.write("odd.csv", b"id,caption\nnobody,A dog .\n");
     world.write("skip.csv", b"id,caption,skip\nscene-000002,,dark\n");
     for (words, expected) in [
@@ -29,8 +31,24 @@ fn what_cannot_be_served() {
         ("annotate ds --pool-side text", "--pool-side is for picks"),
         ("annotate picks.jsonl", "--dataset is missing; picks are about the items of one"),
         ("annotate picks.jsonl --dataset out", "out: not a dataset"),
-        ("annotate picks.jsonl --dataset ds", "picks.jsonl:1: ds has no item"),
-        ("annotate pool.npy --dataset ds", "pool.npy"),
+        (
+            "annotate picks.jsonl --dataset ds",
+            "picks.jsonl: the picks have no ids, only the numbers",
+        ),
+        (
+            "annotate picks.jsonl --dataset ds --ids ids.txt",
+            "picks.jsonl:1: ds has no item \"nobody\"",
+        ),
+        ("annotate picks.jsonl --dataset ds --ids few.txt", "there are 1 ids, but none for row"),
+        ("annotate odd.csv --dataset ds", "odd.csv:2: ds has no item \"nobody\""),
+        (
+            "annotate skip.csv --dataset ds --pool-side text --ids ids.txt",
+            "skip.csv:2: it has no index",
+        ),
+        (
+            "annotate pool.npy --dataset ds",
+            "pool.npy: picks are read from .jsonl, .csv and .parquet",
+        ),
         ("annotate queue.jsonl --dataset ds --captions 0", "0 captions for an item"),
         ("annotate queue.jsonl --dataset ds --annotators 0", "0 annotators for an item"),
         ("annotate queue.jsonl --dataset ds --lease 0", "kept for at least 1s"),

@@ -2,7 +2,9 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod add;
 mod annotate;
+mod by_hand;
 mod changed;
 mod convert;
 mod damaged;

@@ -31,6 +31,12 @@ const PAIRS: &str =
 /// `SELECT` stands for the usual flags of a selection, `POOL` and `PAIRS` for those of one on
 /// similarities.
 const FILES: &[(&str, &str, &str)] = &[
+    ("add answers", "add ds {} --out new", "jsonl"),
+    ("add answers", "add ds {} --out new", "csv"),
+    ("add answers", "add ds {} --out new", "json"),
+    ("annotate target", "annotate {} --dataset ds --database sqlite:a.db --port 0", "csv"),
+    ("annotate target", "annotate {} --dataset ds --database sqlite:a.db --port 0", "parquet"),
+    ("annotate ids", "annotate chosen.jsonl --dataset ds --ids {} --port 0", "txt"),
     ("annotate target", "annotate {} --dataset ds --database sqlite:a.db --port 0", "jsonl"),
     ("annotate database", "annotate chosen.jsonl --dataset ds --database sqlite:{} --port 0", "db"),
     ("annotate guidelines", "annotate chosen.jsonl --dataset ds --guidelines {} --port 0", "md"),
@@ -134,6 +140,7 @@ const FILES: &[(&str, &str, &str)] = &[
 
 /// Flags that read a folder. The program refuses anything else, with any error.
 const FOLDERS: &[(&str, &str)] = &[
+    ("add dataset", "add {} p.jsonl --out new"),
     ("annotate dataset", "annotate chosen.jsonl --dataset {} --port 0"),
     ("annotate images", "annotate chosen.jsonl --dataset ds --pool-side text --images {} --port 0"),
     ("embed dataset", "embed {} --text-model text.onnx --tokenizer tokenizer.json"),
@@ -170,6 +177,7 @@ const FOLDERS: &[(&str, &str)] = &[
 
 /// Flags that write. The code that writes refuses bad paths.
 const OUTPUTS: &[&str] = &[
+    "add out",
     "annotate uploads",
     "convert out",
     "example dir",

@@ -13,28 +13,28 @@ use crate::Error;
 ///
 /// [`finish`]: Self::finish
 #[derive(Debug)]
-pub(crate) struct Draft {
+pub(crate) struct Draft<'a> {
     target: PathBuf,
     folder: PathBuf,
     lock_path: PathBuf,
     lock: File,
     keep: bool,
-    /// The file that marks a dataset which this one may replace.
-    replaces: Option<&'static str>,
+    /// The files of which one marks a dataset that this one may replace.
+    replaces: &'a [&'a str],
 }
 
-impl Draft {
+impl<'a> Draft<'a> {
     /// Starts or continues the draft of `target`, which must not exist yet.
     pub(crate) fn open(target: &Path) -> Result<Self, Error> {
-        Self::start(target, None)
+        Self::start(target, &[])
     }
 
-    /// Starts the draft of `target`. It may replace a dataset that contains the file `mark`.
-    pub(crate) fn replacing(target: &Path, mark: &'static str) -> Result<Self, Error> {
-        Self::start(target, Some(mark))
+    /// Starts the draft of `target`. It may replace a dataset that contains one of the files `marks`.
+    pub(crate) fn replacing(target: &Path, marks: &'a [&'a str]) -> Result<Self, Error> {
+        Self::start(target, marks)
     }
 
-    fn start(target: &Path, replaces: Option<&'static str>) -> Result<Self, Error> {
+    fn start(target: &Path, replaces: &'a [&'a str]) -> Result<Self, Error> {
         let Some(name) = target.file_name().and_then(|name| name.to_str()) else {
             return Err(Error::format(target, "is not the name of a folder"));
         };
@@ -80,7 +80,7 @@ impl Draft {
     /// Returns whether `path` is a dataset that this one may replace.
     fn may_replace(&self, path: &Path) -> bool {
         let folder = fs::symlink_metadata(path).is_ok_and(|found| found.is_dir());
-        let marked = self.replaces.is_some_and(|mark| path.join(mark).is_file());
+        let marked = self.replaces.iter().any(|mark| path.join(mark).is_file());
         folder && marked && path.join(MANIFEST).is_file()
     }
 
@@ -88,7 +88,7 @@ impl Draft {
     /// but only drafts make folders of this name.
     fn remove(&self, earlier: &Path) -> Result<(), Error> {
         let found = fs::symlink_metadata(earlier).is_ok_and(|found| found.is_dir());
-        if found && self.replaces.is_some() {
+        if found && !self.replaces.is_empty() {
             fs::remove_dir_all(earlier).map_err(|e| Error::io(earlier, e))
         } else {
             Ok(())
@@ -149,7 +149,7 @@ impl Draft {
     }
 }
 
-impl Drop for Draft {
+impl Drop for Draft<'_> {
     fn drop(&mut self) {
         if !self.keep {
             // Drop cannot report an error; the next run clears the folder.

@@ -6,18 +6,23 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use super::{Dataset, Draft, FeatureSet, Features, ITEMS, Manifest, NewCaptions, Per, TRAIN};
-use crate::queue::{Answer, Said};
+use crate::queue::{Answer, Said, act, read_lines};
 use crate::{Error, Side, npy};
 
-/// The file of the answers in an enlarged dataset; it also marks one.
-const ANSWERS: &str = "enlarged.jsonl";
+/// The file of the answers in an enlarged dataset, and its name in older versions. It also marks
+/// such a dataset.
+const ANSWERS: &str = "answers.jsonl";
+const MARKS: [&str; 2] = [ANSWERS, "enlarged.jsonl"];
 
 /// A caption to add to an item.
-struct Added {
-    text: String,
+pub(super) struct Added {
+    pub(super) text: String,
     /// The number of the text item's caption that this copies, counted through the old dataset.
-    copy_of: Option<usize>,
+    pub(super) copy_of: Option<usize>,
 }
+
+/// The captions to add to each item.
+pub(super) type AddedCaptions = BTreeMap<usize, Vec<Added>>;
 
 impl Dataset {
     /// Writes the dataset `out`: this one with the answers added. `out` may replace an earlier
@@ -29,34 +34,69 @@ impl Dataset {
     /// they are.
     ///
     /// Caption features cover the old captions and their copies; captions that people wrote get
-    /// those of `new`, if any. The same answers make the same bytes.
+    /// those of `new`, if any. The file of answers holds those of this dataset and then the new ones,
+    /// each once. The same answers make the same bytes.
     pub fn enlarged(
         &self,
         out: &Path,
         answers: &[Answer],
-        new: Option<&NewCaptions>,
+        new: &[NewCaptions],
     ) -> Result<Dataset, Error> {
+        self.check_place(out)?;
+        let draft = Draft::replacing(out, &MARKS)?;
+        self.enlarge(draft, &self.added(answers)?, answers, new)?;
+        Dataset::open(out)
+    }
+
+    /// Returns an error if `out` is this dataset.
+    pub(super) fn check_place(&self, out: &Path) -> Result<(), Error> {
         let old = self.folder.canonicalize().map_err(|e| Error::io(&self.folder, e))?;
         if out.canonicalize().is_ok_and(|out| out == old) {
             return Err(Error::format(out, "a dataset cannot be enlarged in its own place"));
         }
-        let added = self.added(answers)?;
-        let draft = Draft::replacing(out, ANSWERS)?;
+        Ok(())
+    }
+
+    /// Fills a draft with this dataset and the captions in `answers`, and finishes it.
+    pub(super) fn enlarge(
+        &self,
+        draft: Draft<'_>,
+        added: &AddedCaptions,
+        answers: &[Answer],
+        new: &[NewCaptions],
+    ) -> Result<(), Error> {
+        let old = self.folder.canonicalize().map_err(|e| Error::io(&self.folder, e))?;
         draft.clear()?;
         let count = added.values().map(Vec::len).sum::<usize>();
         let manifest = Manifest {
-            source: format!("{}, enlarged by {count} captions", self.manifest.source),
+            source: enlarged_source(&self.manifest.source, count),
             captions: self.manifest.captions + count,
             images: self.manifest.images.as_ref().map(|images| old.join(images)),
-            features: self.feature_sets(&old, draft.folder(), &added, new)?,
+            features: self.feature_sets(&old, draft.folder(), added, new)?,
             ..self.manifest.clone()
         };
-        write_file(&draft.folder().join(ITEMS), |file| self.write_items(file, &added))?;
+        let mut all = self.answers()?;
+        let mut known: HashSet<Answer> = all.iter().map(act).collect();
+        all.extend(answers.iter().filter(|answer| known.insert(act(answer))).cloned());
+        write_file(&draft.folder().join(ITEMS), |file| self.write_items(file, added))?;
         write_file(&draft.folder().join(ANSWERS), |file| {
-            answers.iter().try_for_each(|answer| write_line(file, answer))
+            all.iter().try_for_each(|answer| write_line(file, answer))
         })?;
-        draft.finish(&manifest)?;
-        Dataset::open(out)
+        draft.finish(&manifest)
+    }
+
+    /// The answers of people that this dataset was made with, the oldest first. There are none in
+    /// an imported dataset.
+    pub fn answers(&self) -> Result<Vec<Answer>, Error> {
+        let path = MARKS.map(|name| self.folder.join(name)).into_iter().find(|path| path.exists());
+        path.map_or(Ok(Vec::new()), |path| read_lines(&path))
+    }
+
+    /// The items that people have answered about, with a skip or the other half. Nobody is to be
+    /// asked about them again.
+    pub fn answered(&self) -> Result<HashSet<usize>, Error> {
+        let answers = self.answers()?;
+        Ok(self.items.find(answers.iter().map(|answer| answer.id.as_str())).into_values().collect())
     }
 
     /// Returns an error if [`enlarged`](Self::enlarged) would refuse these answers; [`Error::Row`]
@@ -66,7 +106,7 @@ impl Dataset {
     }
 
     /// The captions to add to each item.
-    fn added(&self, answers: &[Answer]) -> Result<BTreeMap<usize, Vec<Added>>, Error> {
+    pub(super) fn added(&self, answers: &[Answer]) -> Result<AddedCaptions, Error> {
         let named = answers.iter().flat_map(|answer| match &answer.said {
             Said::Image(image) => [Some(answer.id.as_str()), Some(image.as_str())],
             _ => [Some(answer.id.as_str()), None],
@@ -74,7 +114,7 @@ impl Dataset {
         let numbers = self.items.find(named.flatten());
         let image_features = self.image_features()?;
         let mut captions_of: HashMap<usize, HashSet<String>> = HashMap::new();
-        let mut added: BTreeMap<usize, Vec<Added>> = BTreeMap::new();
+        let mut added: AddedCaptions = BTreeMap::new();
         for (row, answer) in answers.iter().enumerate() {
             let wrong = |what| {
                 let what = format!("an answer about {:?}: {what}", answer.id);
@@ -128,11 +168,7 @@ impl Dataset {
     }
 
     /// Copies unchanged lines byte for byte.
-    fn write_items(
-        &self,
-        file: &mut impl Write,
-        added: &BTreeMap<usize, Vec<Added>>,
-    ) -> io::Result<()> {
+    fn write_items(&self, file: &mut impl Write, added: &AddedCaptions) -> io::Result<()> {
         (0..self.items.len()).try_for_each(|index| match added.get(&index) {
             None => file.write_all(self.items.line(index)),
             Some(added) => {
@@ -148,8 +184,8 @@ impl Dataset {
         &self,
         old: &Path,
         new: &Path,
-        added: &BTreeMap<usize, Vec<Added>>,
-        new_captions: Option<&NewCaptions>,
+        added: &AddedCaptions,
+        new_captions: &[NewCaptions],
     ) -> Result<Vec<FeatureSet>, Error> {
         let mut sets = Vec::new();
         for (number, set) in self.manifest.features.iter().enumerate() {
@@ -159,8 +195,8 @@ impl Dataset {
                 Per::Caption => {
                     let folder = new.join("features");
                     std::fs::create_dir_all(&folder).map_err(|e| Error::io(&folder, e))?;
-                    let of_set =
-                        new_captions.filter(|new| set.side == Side::Text && set.name == new.set);
+                    let is_of = |new: &&NewCaptions| new.set == set.name;
+                    let of_set = new_captions.iter().find(is_of).filter(|_| set.side == Side::Text);
                     let rows = self.caption_rows(&self.open_features(set)?, added, of_set);
                     if let Some(NewCaptions { matrix, .. }) = of_set {
                         let own = PathBuf::from(format!("features/{number}.new.npy"));
@@ -183,7 +219,7 @@ impl Dataset {
     fn caption_rows(
         &self,
         features: &Features,
-        added: &BTreeMap<usize, Vec<Added>>,
+        added: &AddedCaptions,
         new: Option<&NewCaptions>,
     ) -> Vec<i64> {
         let row = |caption: usize| features.row(caption).map_or(-1, |row| row as i64);
@@ -201,6 +237,16 @@ impl Dataset {
         }
         rows
     }
+}
+
+/// The origin of an enlarged dataset. Enlarged again, it is one enlarged by more captions.
+fn enlarged_source(source: &str, count: usize) -> String {
+    let parts = source.rsplit_once(", enlarged by ");
+    let earlier = parts.and_then(|(first, rest)| {
+        Some((first, rest.strip_suffix(" captions")?.parse::<usize>().ok()?))
+    });
+    let (first, before) = earlier.unwrap_or((source, 0));
+    format!("{first}, enlarged by {} captions", before + count)
 }
 
 /// Rewrites the paths in `made_by` for another folder: the principal components stay in `old`.

@@ -55,7 +55,8 @@ impl Dataset {
             let what = format!("there is an item {id} already, and another one was to be added");
             return Err(Error::format(&self.folder, what));
         }
-        let draft = Draft::replacing(out, mark)?;
+        let marks = [mark];
+        let draft = Draft::replacing(out, &marks)?;
         draft.clear()?;
         let features = draft.folder().join("features");
         fs::create_dir(&features).map_err(|e| Error::io(&features, e))?;

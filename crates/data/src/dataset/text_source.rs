@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::error::Error;
 
-use super::{Dataset, FeatureSet};
+use super::{Dataset, FeatureSet, Features};
 use crate::{Matrix, Progress};
 
 /// Makes the features that new captions would have in a dataset. An implementation wraps the
@@ -37,4 +37,34 @@ pub struct NewCaptions {
     pub matrix: Matrix,
     /// The row of each caption. A caption without a row gets no features.
     pub rows: HashMap<String, usize>,
+}
+
+impl NewCaptions {
+    /// Joins earlier captions with more: `matrix` has a row for each of `texts`. Rows of NaN mark
+    /// texts that could not be encoded.
+    pub fn joined(earlier: Option<Self>, set: &str, texts: &[&str], matrix: Matrix) -> Self {
+        let (before, mut rows) = match earlier {
+            Some(earlier) => (Some(earlier.matrix), earlier.rows),
+            None => (None, HashMap::new()),
+        };
+        let first = before.as_ref().map_or(0, Matrix::rows);
+        let mut numbers = vec![0.0; matrix.dim()];
+        for (row, text) in texts.iter().enumerate() {
+            matrix.read_f32(row, &mut numbers);
+            if !numbers.iter().any(|number| number.is_nan()) {
+                rows.insert((*text).to_owned(), first + row);
+            }
+        }
+        let parts = before.into_iter().chain([matrix]).collect();
+        let matrix = Matrix::concatenate(parts).expect("there is at least the last one");
+        NewCaptions { set: set.to_owned(), matrix, rows }
+    }
+}
+
+impl Features {
+    /// Returns whether a matrix holds `rows` more rows of these features.
+    pub fn fits(&self, matrix: &Matrix, rows: usize) -> bool {
+        let shape = |matrix: &Matrix| (matrix.locals(), matrix.dim(), matrix.dtype());
+        matrix.rows() == rows && shape(matrix) == shape(self.matrix())
+    }
 }

@@ -17,8 +17,8 @@ use ::parquet::data_type::ByteArray;
 use super::{Entry, Importer, Sink, split_in_name};
 use crate::Error;
 use crate::dataset::{Item, check_inside};
+use crate::parquet::columns::{Values, each_row, leaves};
 use crate::parquet::outline;
-use crate::parquet::records::{Values, each_row, leaves};
 use crate::picture::{self, Format};
 use columns::Columns;
 

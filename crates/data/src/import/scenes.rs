@@ -110,7 +110,7 @@ fn job_of(settings: &Settings) -> String {
 }
 
 /// Opens the files of the draft, with the progress that exactly this job made.
-fn open(draft: &Draft, job: &str) -> Result<Growing, Error> {
+fn open(draft: &Draft<'_>, job: &str) -> Result<Growing, Error> {
     if !Growing::is_of(draft.folder(), RECORD, job)? {
         draft.clear()?;
     }

@@ -1,163 +1,118 @@
-//! Several columns of texts or bytes, read together, a few rows at a time.
+//! Rows of Parquet tables as JSON objects, for small tables of any columns.
 
 use std::path::Path;
 
-use ::parquet::basic::{ConvertedType, LogicalType, Type};
-use ::parquet::column::reader::{ColumnReader, ColumnReaderImpl, get_column_reader};
-use ::parquet::data_type::{ByteArray, DataType};
-use ::parquet::file::reader::FileReader;
+use ::parquet::bloom_filter::Sbbf;
+use ::parquet::column::page::PageReader;
+use ::parquet::errors::{ParquetError, Result as ParquetResult};
+use ::parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
+use ::parquet::file::reader::{FileReader, RowGroupReader};
+use ::parquet::record::reader::RowIter;
+use ::parquet::record::{Field, Row};
+use ::parquet::schema::types::Type;
+use serde_json::{Map, Value};
 
-use super::{Source, pages::Plausible, read, refused};
+use super::pages::Plausible;
+use super::{Source, read, refused};
 use crate::Error;
 
-/// Rows decoded at a time: a row may hold an image.
-const ROWS: usize = 16;
-
-/// A stored column.
-#[derive(Clone, Debug)]
-pub(crate) struct Leaf {
-    /// Its place among the stored columns.
-    pub(crate) index: usize,
-    /// Its names from the outside in, such as `image`, `bytes`.
-    pub(crate) parts: Vec<String>,
-    pub(crate) kind: Kind,
-}
-
-/// What a stored column holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Text,
-    Bytes,
-    Integer,
-    Other,
-}
-
-/// The values of one row in one column: none, one, or those of a list. Integers are in decimal.
-pub(crate) type Values = Vec<ByteArray>;
-
-/// Returns the stored columns of a file.
-pub(crate) fn leaves(path: &Path) -> Result<Vec<Leaf>, Error> {
+/// Reads every row as an object with the columns for keys: structures are objects, lists arrays.
+/// Nulls are left out.
+pub(crate) fn read_records(path: &Path) -> Result<Vec<Map<String, Value>>, Error> {
     read(path, || {
         let source = Source::open(path)?;
-        let schema = source.reader.metadata().file_metadata().schema_descr();
-        let leaf = |(index, column): (usize, &::parquet::schema::types::ColumnDescPtr)| {
-            let is_text = column.logical_type_ref() == Some(&LogicalType::String)
-                || column.converted_type() == ConvertedType::UTF8;
-            let kind = match column.physical_type() {
-                Type::BYTE_ARRAY if is_text => Kind::Text,
-                Type::BYTE_ARRAY => Kind::Bytes,
-                Type::INT32 | Type::INT64 => Kind::Integer,
-                _ => Kind::Other,
-            };
-            Leaf { index, parts: column.path().parts().to_vec(), kind }
+        let rows = RowIter::from_file_into(Box::new(PlausibleFile(source.reader)));
+        let object = |(at, row): (usize, ParquetResult<Row>)| {
+            object(&row.map_err(|e| refused(path, e))?).map_err(|what| Error::row(path, at, what))
         };
-        Ok(schema.columns().iter().enumerate().map(leaf).collect())
+        rows.enumerate().map(object).collect()
     })
 }
 
-/// Calls `take` with every row: its number, and its values in the columns `leaves`.
-pub(crate) fn each_row(
-    path: &Path,
-    leaves: &[usize],
-    mut take: impl FnMut(usize, Vec<Values>) -> Result<(), Error>,
-) -> Result<(), Error> {
-    read(path, || {
-        let source = Source::open(path)?;
-        let mut row = 0;
-        for group in 0..source.reader.num_row_groups() {
-            let mut left = source.group_rows(group)?;
-            let columns = source.reader.get_row_group(group).map_err(|e| refused(path, e))?;
-            let mut readers = Vec::with_capacity(leaves.len());
-            for &leaf in leaves {
-                let pages = columns.get_column_page_reader(leaf).map_err(|e| refused(path, e))?;
-                let descriptor = source.descriptor(leaf).clone();
-                let levels = (descriptor.max_def_level(), descriptor.max_rep_level());
-                readers.push((
-                    leaf,
-                    levels,
-                    get_column_reader(descriptor, Box::new(Plausible(pages))),
-                ));
-            }
-            while left > 0 {
-                let rows = left.min(ROWS);
-                let mut batch = vec![Vec::with_capacity(leaves.len()); rows];
-                for (leaf, levels, reader) in &mut readers {
-                    let column = values(&source, *leaf, reader, rows, *levels)?;
-                    if column.len() != rows {
-                        let name = source.descriptor(*leaf).path().string();
-                        let what = format!("damaged: column {name} ends before row {}", row + rows);
-                        return Err(source.error(what));
-                    }
-                    batch.iter_mut().zip(column).for_each(|(row, values)| row.push(values));
-                }
-                for values in batch {
-                    take(row, values)?;
-                    row += 1;
-                }
-                left -= rows;
-            }
+fn object(row: &Row) -> Result<Map<String, Value>, String> {
+    let mut object = Map::new();
+    for (name, field) in row.get_column_iter() {
+        let value = value(field).map_err(|what| format!("{name} {what}"))?;
+        if !value.is_null() {
+            object.insert(name.clone(), value);
         }
-        Ok(())
+    }
+    Ok(object)
+}
+
+fn value(field: &Field) -> Result<Value, String> {
+    let number = |number: f64| {
+        let finite = serde_json::Number::from_f64(number).map(Value::Number);
+        finite.ok_or_else(|| format!("is {number}"))
+    };
+    Ok(match field {
+        Field::Null => Value::Null,
+        Field::Bool(value) => (*value).into(),
+        Field::Byte(value) => (*value).into(),
+        Field::Short(value) => (*value).into(),
+        Field::Int(value) => (*value).into(),
+        Field::Long(value) => (*value).into(),
+        Field::UByte(value) => (*value).into(),
+        Field::UShort(value) => (*value).into(),
+        Field::UInt(value) => (*value).into(),
+        Field::ULong(value) => (*value).into(),
+        Field::Float(value) => number(f64::from(*value))?,
+        Field::Double(value) => number(*value)?,
+        Field::Str(text) => text.clone().into(),
+        Field::Bytes(bytes) => match std::str::from_utf8(bytes.data()) {
+            Ok(text) => text.into(),
+            Err(_) => return Err("is not UTF-8".to_owned()),
+        },
+        Field::Group(row) => object(row)?.into(),
+        Field::ListInternal(list) => {
+            Value::Array(list.elements().iter().map(value).collect::<Result<_, _>>()?)
+        }
+        other => return Err(format!("is {other}, neither a number nor a text")),
     })
 }
 
-fn values(
-    source: &Source<'_>,
-    leaf: usize,
-    reader: &mut ColumnReader,
-    rows: usize,
-    levels: (i16, i16),
-) -> Result<Vec<Values>, Error> {
-    let path = source.path;
-    match reader {
-        ColumnReader::ByteArrayColumnReader(reader) => {
-            records(path, reader, rows, levels, ByteArray::clone)
-        }
-        ColumnReader::Int32ColumnReader(reader) => {
-            records(path, reader, rows, levels, |value| value.to_string().as_str().into())
-        }
-        ColumnReader::Int64ColumnReader(reader) => {
-            records(path, reader, rows, levels, |value| value.to_string().as_str().into())
-        }
-        _ => {
-            let column = source.descriptor(leaf);
-            let (name, kind) = (column.path().string(), column.physical_type());
-            Err(source
-                .error(format!("column {name} holds {kind}; expected texts, bytes or integers")))
-        }
+/// A file whose pages are checked before they are decoded.
+struct PlausibleFile<F>(F);
+
+/// A row group of such a file.
+struct PlausibleGroup<'a>(Box<dyn RowGroupReader + 'a>);
+
+impl<F: FileReader> FileReader for PlausibleFile<F> {
+    fn metadata(&self) -> &ParquetMetaData {
+        self.0.metadata()
+    }
+
+    fn num_row_groups(&self) -> usize {
+        self.0.num_row_groups()
+    }
+
+    fn get_row_group(&self, group: usize) -> ParquetResult<Box<dyn RowGroupReader + '_>> {
+        Ok(Box::new(PlausibleGroup(self.0.get_row_group(group)?)))
+    }
+
+    fn get_row_iter(&self, _: Option<Type>) -> ParquetResult<RowIter<'_>> {
+        Err(ParquetError::General("rows are read by the file's owner".to_owned()))
     }
 }
 
-/// Reads up to `rows` rows. Repetition level 0 starts a row; a value is there if it is defined down
-/// to the last level.
-fn records<T: DataType>(
-    path: &Path,
-    reader: &mut ColumnReaderImpl<T>,
-    rows: usize,
-    (max_def, max_rep): (i16, i16),
-    convert: impl Fn(&T::T) -> ByteArray,
-) -> Result<Vec<Values>, Error> {
-    let (mut defined, mut repeated, mut found) = (Vec::new(), Vec::new(), Vec::new());
-    let mut done = 0;
-    while done < rows {
-        let (read, ..) = reader
-            .read_records(rows - done, Some(&mut defined), Some(&mut repeated), &mut found)
-            .map_err(|e| refused(path, e))?;
-        if read == 0 {
-            break;
-        }
-        done += read;
+impl RowGroupReader for PlausibleGroup<'_> {
+    fn metadata(&self) -> &RowGroupMetaData {
+        self.0.metadata()
     }
-    let levels = if max_def > 0 { defined.len() } else { found.len() };
-    let (mut all, mut found): (Vec<Values>, _) = (Vec::with_capacity(rows), found.iter());
-    for at in 0..levels {
-        if max_rep == 0 || repeated.get(at).is_none_or(|&level| level == 0) {
-            all.push(Vec::new());
-        }
-        let is_there = max_def == 0 || defined[at] == max_def;
-        if let (true, Some(row)) = (is_there, all.last_mut()) {
-            row.extend(found.next().map(&convert));
-        }
+
+    fn num_columns(&self) -> usize {
+        self.0.num_columns()
     }
-    Ok(all)
+
+    fn get_column_page_reader(&self, column: usize) -> ParquetResult<Box<dyn PageReader>> {
+        Ok(Box::new(Plausible(self.0.get_column_page_reader(column)?)))
+    }
+
+    fn get_column_bloom_filter(&self, column: usize) -> Option<&Sbbf> {
+        self.0.get_column_bloom_filter(column)
+    }
+
+    fn get_row_iter(&self, _: Option<Type>) -> ParquetResult<RowIter<'_>> {
+        Err(ParquetError::General("rows are read by the file's owner".to_owned()))
+    }
 }

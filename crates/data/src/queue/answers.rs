@@ -9,6 +9,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 pub(super) use lines::parse;
+pub(crate) use lines::read_lines;
 
 use super::{Answer, Said};
 use crate::dataset::Dataset;
@@ -64,8 +65,9 @@ pub fn read_refused(path: &Path, pool: Side) -> Result<Vec<String>, Error> {
     Ok(refused(placed.into_iter().map(|(_, answer)| answer).collect()))
 }
 
-/// Returns the ids of the items that were skipped and that no standing answer pairs.
-fn refused(answers: Vec<Answer>) -> Vec<String> {
+/// Returns the ids of the items that were skipped and that no standing answer pairs, in order of
+/// their first skip.
+pub fn refused(answers: Vec<Answer>) -> Vec<String> {
     let answers = standing(answers);
     let is_skip = |answer: &&Answer| matches!(answer.said, Said::Skip(_));
     let paired: HashSet<&str> =
@@ -90,7 +92,7 @@ pub fn standing(answers: Vec<Answer>) -> Vec<Answer> {
     answers.iter().enumerate().filter(stands).map(|(_, answer)| answer.clone()).collect()
 }
 
-/// The place of an answer in its file, counted from 1.
+/// The place of an answer or a pick in its file, counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// A line of text.
@@ -99,6 +101,8 @@ pub enum Place {
     Task(usize),
     /// A COCO annotation.
     Annotation(usize),
+    /// A row of a Parquet file.
+    Row(usize),
 }
 
 impl Place {
@@ -108,6 +112,7 @@ impl Place {
         match self {
             Place::Line(line) => Error::line(path, line, what),
             Place::Task(task) => Error::format(path, format!("task {task}: {what}")),
+            Place::Row(row) => Error::format(path, format!("row {row}: {what}")),
             Place::Annotation(number) => {
                 Error::format(path, format!("annotation {number}: {what}"))
             }

@@ -157,12 +157,12 @@ mod tests {
 
     fn task(id: &str, score: f64) -> Task {
         let why = |caption: &str| Why {
-            id: "w".into(),
-            caption: caption.into(),
+            id: Some("w".into()),
+            caption: Some(caption.into()),
             similarity: 0.5,
             threshold: 0.25,
             surplus: 0.25,
-            own: None,
+            ..Why::default()
         };
         Task {
             rank: 1,
@@ -170,7 +170,7 @@ mod tests {
             score,
             hits: Some(2),
             why: vec![why("A"), why("<b>")],
-            facts: Default::default(),
+            ..Task::default()
         }
     }
 

@@ -139,15 +139,15 @@ mod tests {
 
     fn task(id: &str, confused_with: &[&str]) -> Task {
         let why = |caption: &&str| Why {
-            id: "w".into(),
-            caption: (*caption).into(),
+            id: Some("w".into()),
+            caption: Some((*caption).into()),
             similarity: 0.5,
             threshold: 0.25,
             surplus: 0.25,
-            own: None,
+            ..Why::default()
         };
         let why = confused_with.iter().map(why).collect();
-        Task { rank: 1, id: id.into(), score: -0.25, hits: None, why, facts: Default::default() }
+        Task { rank: 1, id: id.into(), score: -0.25, why, ..Task::default() }
     }
 
     #[test]

@@ -66,8 +66,8 @@ impl Shown<'_> {
 
     /// The captions of the pairs that the item would be confused with.
     pub(super) fn confused_with(&self, between: &str) -> String {
-        let captions: Vec<&str> = self.task.why.iter().map(|why| why.caption.as_str()).collect();
-        captions.join(between)
+        let captions = self.task.why.iter().filter_map(|why| why.caption.as_deref());
+        captions.collect::<Vec<_>>().join(between)
     }
 }
 

@@ -1,10 +1,13 @@
-//! A queue as JSON lines, for programs.
+//! Picks and queues as JSON lines, for programs.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::Write;
 use std::path::Path;
 
-use super::Task;
+use serde::Serialize;
+
+use super::answers::Place;
+use super::{Task, Why};
 use crate::dataset::{check_name, without_place};
 use crate::lines::{Line, Lines};
 use crate::{AtomicFile, Error};
@@ -12,33 +15,83 @@ use crate::{AtomicFile, Error};
 /// Writes a queue, one task per line.
 pub fn write(path: &Path, tasks: &[Task]) -> Result<(), Error> {
     let mut seen = HashMap::new();
-    let mut file = AtomicFile::create(path)?;
     for (row, task) in tasks.iter().enumerate() {
         task.check(row, &mut seen).map_err(|what| Error::row(path, row, what))?;
-        let written = serde_json::to_writer(&mut file, task).map_err(std::io::Error::from);
-        written.and_then(|()| file.write_all(b"\n")).map_err(|e| Error::io(path, e))?;
     }
+    let mut file = AtomicFile::create(path)?;
+    write_lines(&mut file, tasks).map_err(|e| Error::io(path, e))?;
     file.commit()
 }
 
-/// Reads a queue that [`write()`] wrote.
+/// Reads a queue that [`write()`] wrote, in this version or an older one.
 pub fn read(path: &Path) -> Result<Vec<Task>, Error> {
+    Ok(read_placed(path)?.into_iter().map(|(_, task)| task).collect())
+}
+
+/// Returns whether two lists are the same picks: the same items with the same scores in the same
+/// order. Versions differ in what else they record.
+pub fn same_picks<'a>(
+    these: impl IntoIterator<Item = &'a Task>,
+    those: impl IntoIterator<Item = &'a Task>,
+) -> bool {
+    let pick = |task: &'a Task| (task.id.as_str(), task.score.to_bits());
+    these.into_iter().map(pick).eq(those.into_iter().map(pick))
+}
+
+/// Returns the bytes that older versions wrote for these picks of an experiment, whose fingerprints
+/// their journals hold.
+pub fn older_lines(tasks: &[Task]) -> Vec<u8> {
+    #[derive(Serialize)]
+    struct OlderTask<'a> {
+        rank: usize,
+        id: &'a str,
+        score: f64,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        hits: Option<u32>,
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        why: Vec<Why>,
+        #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+        facts: &'a BTreeMap<String, f64>,
+    }
+    let mut lines = Vec::new();
+    for Task { rank, id, score, hits, why, facts, .. } in tasks {
+        let why = why.iter().map(|why| Why { anchor: None, anchor_id: None, ..why.clone() });
+        let (rank, score, hits, why) = (*rank, *score, *hits, why.collect());
+        let older = OlderTask { rank, id, score, hits, why, facts };
+        serde_json::to_writer(&mut lines, &older).expect("keys are names, and memory takes all");
+        lines.push(b'\n');
+    }
+    lines
+}
+
+/// Reads tasks with their places in the file.
+pub(super) fn read_placed(path: &Path) -> Result<Vec<(Place, Task)>, Error> {
     let mut seen = HashMap::new();
     let (mut lines, mut tasks) = (Lines::open(path)?, Vec::new());
     while let Some(Line { number, text }) = lines.next()? {
         let task = text.and_then(|text| {
             let parsed = serde_json::from_str(&text);
-            let task: Task = parsed.map_err(|e| format!("not a task: {}", without_place(&e)))?;
+            let task: Task = parsed.map_err(|e| format!("not a pick: {}", without_place(&e)))?;
             task.check(number - 1, &mut seen).map(|()| task)
         });
-        tasks.push(task.map_err(|what| Error::line(path, number, what))?);
+        let place = Place::Line(number);
+        tasks.push((place, task.map_err(|what| place.error(path, what))?));
     }
     Ok(tasks)
 }
 
+/// Writes one task per line.
+pub(super) fn write_lines(out: &mut dyn Write, tasks: &[Task]) -> std::io::Result<()> {
+    for task in tasks {
+        serde_json::to_writer(&mut *out, task)?;
+        out.write_all(b"\n")?;
+    }
+    Ok(())
+}
+
 impl Task {
     /// Returns an error if no queue could have this task after those in `seen`.
-    fn check(&self, at: usize, seen: &mut HashMap<String, usize>) -> Result<(), String> {
+    pub(super) fn check(&self, at: usize, seen: &mut HashMap<String, usize>) -> Result<(), String> {
         check_name("id", &self.id)?;
         let numbers = self.why.iter().flat_map(|why| {
             [why.similarity, why.threshold, why.surplus].into_iter().chain(why.own)
@@ -48,7 +101,7 @@ impl Task {
             return Err(format!("{odd} among the numbers of {}", self.id));
         }
         match seen.insert(self.id.clone(), at + 1) {
-            Some(first) => Err(format!("{} is task {first} already", self.id)),
+            Some(first) => Err(format!("{:?} is pick {first} already", self.id)),
             None => Ok(()),
         }
     }
@@ -60,14 +113,7 @@ mod tests {
     use crate::queue::Why;
 
     fn task(id: &str) -> Task {
-        Task {
-            rank: 1,
-            id: id.into(),
-            score: 0.1 + 0.2,
-            hits: None,
-            why: Vec::new(),
-            facts: Default::default(),
-        }
+        Task { rank: 1, id: id.into(), score: 0.1 + 0.2, ..Task::default() }
     }
 
     #[test]
@@ -75,8 +121,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("queue.jsonl");
         let why = Why {
-            id: "b".into(),
-            caption: "\"two\"\n lines – ü".into(),
+            anchor: Some(3),
+            anchor_id: Some("b#1".into()),
+            id: Some("b".into()),
+            caption: Some("\"two\"\n lines – ü".into()),
             similarity: 1.0 / 3.0,
             threshold: -0.0,
             surplus: 1e-300,
@@ -88,8 +136,50 @@ mod tests {
             assert_eq!(read(&path).unwrap(), tasks);
         }
         write(&path, &tasks[..1]).unwrap();
-        let line = "{\"rank\":1,\"id\":\"=a\",\"score\":0.30000000000000004}\n";
+        let line =
+            "{\"rank\":1,\"id\":\"=a\",\"score\":0.30000000000000004,\"hits\":null,\"why\":[]}\n";
         assert_eq!(std::fs::read_to_string(&path).unwrap(), line);
+    }
+
+    /// Lines as version 0.1 wrote them: picks of an experiment, and of `select`.
+    #[test]
+    fn files_of_older_versions_are_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("picks.jsonl");
+        let of_experiment = concat!(
+            r#"{"rank":1,"id":"a","score":0.5,"hits":1,"why":[{"id":"b","caption":"B .","#,
+            r#""similarity":0.75,"threshold":0.25,"surplus":0.5,"own":0.875}],"facts":{"points":2.0}}"#,
+            "\n",
+            r#"{"rank":2,"id":"c","score":0.25}"#,
+            "\n",
+        );
+        std::fs::write(&path, of_experiment).unwrap();
+        let tasks = read(&path).unwrap();
+        assert_eq!(tasks[0].why[0].pair(), Some(("b", "B .")));
+        assert_eq!((tasks[0].index, tasks[0].why[0].anchor), (None, None));
+        assert_eq!(tasks[1], Task { rank: 2, id: "c".into(), score: 0.25, ..Task::default() });
+        assert_eq!(older_lines(&tasks), of_experiment.as_bytes());
+        // The same picks, as this version records them.
+        let mut newer = tasks.clone();
+        newer[0].index = Some(7);
+        newer[0].why[0].anchor = Some(1);
+        newer[0].why[0].anchor_id = Some("b#0".into());
+        assert_eq!(older_lines(&newer), of_experiment.as_bytes());
+        assert!(newer != tasks && same_picks(&newer, &tasks) && !same_picks(&newer, &tasks[..1]));
+
+        let of_select = concat!(
+            r#"{"rank":1,"index":7,"id":"a","score":0.5,"hits":null,"why":[{"anchor":1,"anchor_id":"b","#,
+            r#""similarity":0.75,"threshold":0.25,"surplus":0.5}]}"#,
+            "\n"
+        );
+        std::fs::write(&path, of_select).unwrap();
+        let tasks = read(&path).unwrap();
+        assert_eq!((tasks[0].index, tasks[0].hits), (Some(7), None));
+        let why = &tasks[0].why[0];
+        assert_eq!((why.anchor, why.anchor_id.as_deref()), (Some(1), Some("b")));
+        assert_eq!((why.pair(), why.own), (None, None));
+        write(&path, &tasks).unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), of_select);
     }
 
     #[test]
@@ -99,7 +189,7 @@ mod tests {
         for (second, expected) in [
             (Task { score: f64::NAN, ..task("b") }, "row 1: NaN among the numbers of b"),
             (Task { score: f64::INFINITY, ..task("b") }, "row 1: inf among the numbers of b"),
-            (task("a"), "row 1: a is task 1 already"),
+            (task("a"), "row 1: \"a\" is pick 1 already"),
             (task("b\n"), "row 1: the id \"b\\n\" has control characters"),
         ] {
             let what = write(&path, &[task("a"), second]).unwrap_err().to_string();
@@ -114,14 +204,14 @@ mod tests {
         let path = folder.path().join("queue.jsonl");
         let good = r#"{"rank":1,"id":"a","score":1.0}"#;
         for (second, expected) in [
-            ("", ":2: not a task: EOF"),
-            (r#"{"rank":1,"id":"b","score":1,"x":1}"#, ":2: not a task: unknown field `x`"),
-            (r#"{"rank":1,"id":"b","score":NaN}"#, ":2: not a task: expected value"),
-            (r#"{"rank":1,"id":"b","score":1e999}"#, ":2: not a task: number out of range"),
-            (r#"{"rank":-1,"id":"b","score":1}"#, ":2: not a task: invalid value"),
+            ("", ":2: not a pick: EOF"),
+            (r#"{"rank":1,"id":"b","score":1,"x":1}"#, ":2: not a pick: unknown field `x`"),
+            (r#"{"rank":1,"id":"b","score":NaN}"#, ":2: not a pick: expected value"),
+            (r#"{"rank":1,"id":"b","score":1e999}"#, ":2: not a pick: number out of range"),
+            (r#"{"rank":-1,"id":"b","score":1}"#, ":2: not a pick: invalid value"),
             (r#"{"rank":1,"id":" ","score":1}"#, ":2: the id is empty"),
-            (good, ":2: a is task 1 already"),
-            ("\u{0}", ":2: not a task"),
+            (good, ":2: \"a\" is pick 1 already"),
+            ("\u{0}", ":2: not a pick"),
         ] {
             std::fs::write(&path, format!("{good}\n{second}\n")).unwrap();
             let what = read(&path).unwrap_err().to_string();

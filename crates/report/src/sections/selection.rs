@@ -166,18 +166,17 @@ fn batches(
 }
 
 fn shown(task: &Task, texts: Option<&Texts<'_>>) -> ShownPick {
-    let reason = |why: &queue::Why| ShownReason {
-        id: why.id.clone(),
-        caption: why.caption.clone(),
-        similarity: why.similarity,
-        threshold: why.threshold,
+    let reason = |why: &queue::Why| {
+        let (id, caption) = why.pair()?;
+        let (similarity, threshold) = (why.similarity, why.threshold);
+        Some(ShownReason { id: id.into(), caption: caption.into(), similarity, threshold })
     };
     ShownPick {
         id: task.id.clone(),
         score: task.score,
         hits: task.hits,
         text: texts.map(|texts| texts.of_item(&task.id).unwrap_or_default()),
-        why: task.why.iter().map(reason).collect(),
+        why: task.why.iter().filter_map(reason).collect(),
     }
 }
 

@@ -4,7 +4,7 @@
 //! beside the answers, so that a resumed experiment trains on the same numbers even if the encoder
 //! has changed.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::path::Path;
 
 use nextpair_data::dataset::{NewCaptions, TextSource};
@@ -48,10 +48,7 @@ impl Scenario {
         if texts.is_empty() || !self.experiment.encodes_captions() {
             return Ok(None);
         }
-        let fits = |matrix: &Matrix| {
-            let shape = |matrix: &Matrix| (matrix.locals(), matrix.dim(), matrix.dtype());
-            matrix.rows() == texts.len() && shape(matrix) == shape(features.matrix())
-        };
+        let fits = |matrix: &Matrix| features.fits(matrix, texts.len());
         if !path.exists() {
             let rows = self.text_source()?.rows(self.corpus.dataset(), set, &texts, progress);
             let rows = rows.map_err(|why| self.no_features(&set.name, why))?;
@@ -70,7 +67,7 @@ impl Scenario {
                         them encoded again";
             return Err(Error::file(path, what));
         }
-        *known = Some(joined(known.take(), &set.name, &texts, matrix));
+        *known = Some(NewCaptions::joined(known.take(), &set.name, &texts, matrix));
         Ok(Some(print))
     }
 
@@ -104,26 +101,6 @@ fn new_texts<'a>(said: &'a [Answer], known: Option<&NewCaptions>) -> Vec<&'a str
         }
     }
     texts
-}
-
-/// Joins earlier captions with those of a batch. Rows of NaN mark captions that could not be
-/// encoded.
-fn joined(earlier: Option<NewCaptions>, set: &str, texts: &[&str], matrix: Matrix) -> NewCaptions {
-    let (before, mut rows) = match earlier {
-        Some(earlier) => (Some(earlier.matrix), earlier.rows),
-        None => (None, HashMap::new()),
-    };
-    let first = before.as_ref().map_or(0, Matrix::rows);
-    let mut numbers = vec![0.0; matrix.dim()];
-    for (row, text) in texts.iter().enumerate() {
-        matrix.read_f32(row, &mut numbers);
-        if !numbers.iter().any(|number| number.is_nan()) {
-            rows.insert((*text).to_owned(), first + row);
-        }
-    }
-    let parts = before.into_iter().chain([matrix]).collect();
-    let matrix = Matrix::concatenate(parts).expect("there is at least the batch");
-    NewCaptions { set: set.to_owned(), matrix, rows }
 }
 
 #[cfg(test)]

@@ -74,7 +74,7 @@ impl Scenario {
         drop(progress);
         let folder = self.folder.path().join("dataset");
         let dataset =
-            self.corpus.dataset().enlarged(&folder, &known.answers, known.captions.as_ref())?;
+            self.corpus.dataset().enlarged(&folder, &known.answers, known.captions.as_slice())?;
         let words = self.reading(place.seed)?.vocabulary;
         let larger = corpus_of(&self.experiment, dataset, words)?;
         let smaller = known.corpus.as_ref().unwrap_or(&self.corpus);

@@ -84,7 +84,13 @@ fn wrong_gold(given: &Given) -> Option<Found> {
 /// The words of an answer to another item, or of a caption that it was to be told apart from.
 fn copied(given: &Given, said: &HashMap<&[String], &Given>) -> Option<Found> {
     for own in given.words.iter().filter(|words| words.len() >= FEWEST_WORDS) {
-        if given.task.why.iter().any(|why| words(&why.caption) == *own) {
+        if given
+            .task
+            .why
+            .iter()
+            .filter_map(|why| why.caption.as_deref())
+            .any(|caption| words(caption) == *own)
+        {
             let message = "the words of a caption that it was to be told apart from".to_owned();
             return Some(("copied", message, None));
         }

@@ -95,6 +95,11 @@ impl App {
         App { process, address, links }
     }
 
+    /// Waits for a condition on what it said.
+    pub fn until<T>(&mut self, what: &str, condition: impl FnMut(&str) -> Option<T>) -> T {
+        self.process.until(what, condition)
+    }
+
     /// Returns the id of the process.
     pub fn pid(&self) -> u32 {
         self.process.child.id()

@@ -14,14 +14,14 @@ const ANIMALS: [&str; BATCH] =
     ["walrus", "heron", "beetle", "otter", "lynx", "salmon", "badger", "magpie", "tortoise", "yak"];
 
 /// A page of tasks, used with the keyboard only.
-pub(super) struct Annotator<'a> {
+pub(crate) struct Annotator<'a> {
     browser: &'a Browser,
     /// The last answer to every item.
-    pub(super) said: HashMap<String, String>,
+    pub(crate) said: HashMap<String, String>,
 }
 
 impl<'a> Annotator<'a> {
-    pub(super) fn at(browser: &'a Browser) -> Self {
+    pub(crate) fn at(browser: &'a Browser) -> Self {
         Annotator { browser, said: HashMap::new() }
     }
 
@@ -56,7 +56,7 @@ impl<'a> Annotator<'a> {
         self.browser.until("the next task is shown", gone);
     }
 
-    pub(super) fn answer(&mut self, caption: &str) {
+    pub(crate) fn answer(&mut self, caption: &str) {
         let item = self.item();
         self.submit(caption);
         self.until_gone(&item);

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::HuggingFace;
 use crate::Error;
 use crate::import::captions::KEYS;
-use crate::parquet::records::{Kind, Leaf};
+use crate::parquet::columns::{Kind, Leaf};
 
 /// Stored columns by their indices.
 #[derive(Debug, Default, PartialEq, Eq)]

@@ -9,9 +9,22 @@ use crate::queue::Answer;
 use crate::{Error, Side};
 
 pub(super) fn read(path: &Path, pool: Side) -> Result<Vec<(Place, Answer)>, Error> {
+    read_by(path, |answer| accepted(answer, pool))
+}
+
+/// Reads answers about items of both sides, as they are.
+pub(crate) fn read_lines(path: &Path) -> Result<Vec<Answer>, Error> {
+    let placed = read_by(path, |answer| answer.check().map(|()| answer))?;
+    Ok(placed.into_iter().map(|(_, answer)| answer).collect())
+}
+
+fn read_by(
+    path: &Path,
+    accept: impl Fn(Answer) -> Result<Answer, String>,
+) -> Result<Vec<(Place, Answer)>, Error> {
     let (mut lines, mut answers) = (Lines::open(path)?, Vec::new());
     while let Some(Line { number, text }) = lines.next()? {
-        let answer = text.and_then(|text| accepted(parse(&text)?, pool));
+        let answer = text.and_then(|text| accept(parse(&text)?));
         let place = Place::Line(number);
         answers.push((place, answer.map_err(|what| place.error(path, what))?));
     }

@@ -8,10 +8,10 @@ use crate::dataset::sample::{dataset, item};
 use crate::queue::{Provenance, Why, read_answers};
 
 fn task(id: &str) -> Task {
-    let (id, caption) = (id.to_owned(), "=1+1".to_owned());
+    let (id, of, caption) = (id.to_owned(), Some("w".to_owned()), Some("=1+1".to_owned()));
     let why =
-        Why { id: "w".into(), caption, similarity: 0.5, threshold: 0.25, surplus: 0.25, own: None };
-    Task { rank: 1, id, score: 0.5, hits: Some(1), why: vec![why], facts: Default::default() }
+        Why { id: of, caption, similarity: 0.5, threshold: 0.25, surplus: 0.25, ..Why::default() };
+    Task { rank: 1, id, score: 0.5, hits: Some(1), why: vec![why], ..Task::default() }
 }
 
 fn answer(id: &str, said: Said, annotator: Option<&str>) -> Answer {

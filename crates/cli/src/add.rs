@@ -1,0 +1,150 @@
+//! `nextpair add DATASET ANSWERS... --out NEW`: puts what people said back into a dataset.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use nextpair::data::Side;
+use nextpair::data::dataset::Dataset;
+use nextpair::encode::DatasetEncoders;
+use nextpair::{Added, Addition};
+use serde::Serialize;
+
+use crate::inputs::sides;
+use crate::next;
+use crate::numbers::grouped;
+use crate::progress::Bar;
+use crate::streams::print;
+use crate::threads;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The dataset that people were asked about; it stays as it is
+    dataset: PathBuf,
+    /// What people said: JSON lines, the sheet (.csv) they filled in, or as .json Label Studio's
+    /// export or captions in COCO's layout
+    #[arg(required = true)]
+    answers: Vec<PathBuf>,
+    /// The dataset to make, a new folder
+    #[arg(long, value_name = "NEW")]
+    out: PathBuf,
+    /// What people were asked about: images, which get captions, or texts, which get images
+    #[arg(long, value_parser = sides(), default_value = "image")]
+    pool_side: Side,
+    /// Print what was added as JSON
+    #[arg(long)]
+    json: bool,
+    /// Threads; all cores by default
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+}
+
+/// The output of `add`.
+#[derive(Serialize)]
+struct Report {
+    captions: usize,
+    paired: usize,
+    known: usize,
+    refused: BTreeMap<String, usize>,
+    features: Vec<Encoded>,
+    out: PathBuf,
+}
+
+#[derive(Serialize)]
+struct Encoded {
+    name: String,
+    encoded: usize,
+    missing: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<String>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    threads::set(args.threads)?;
+    let dataset = Dataset::open(&args.dataset)?;
+    let addition = Addition::read(&dataset, &args.answers, args.pool_side)?;
+    let bar = Bar::new();
+    let added = addition.write(&args.out, &DatasetEncoders, &bar);
+    bar.finish();
+    let added = added?;
+    let report = Report::of(&added, args);
+    if args.json {
+        print(&(serde_json::to_string(&report)? + "\n"))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    print(&report.describe())?;
+    report.warn();
+    next::with_dataset(&added.dataset).say();
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Report {
+    fn of(added: &Added, args: &Args) -> Self {
+        let encoded = |set: &nextpair::EncodedSet| Encoded {
+            name: set.name.clone(),
+            encoded: set.encoded,
+            missing: set.missing,
+            why: set.why.as_ref().map(|why| why.to_string()),
+        };
+        Report {
+            captions: added.captions,
+            paired: added.paired,
+            known: added.known,
+            refused: added.refused.clone(),
+            features: added.features.iter().map(encoded).collect(),
+            out: args.out.clone(),
+        }
+    }
+
+    fn describe(&self) -> String {
+        let known = match self.known {
+            0 => String::new(),
+            known => format!("; {} answers were known before", grouped(known)),
+        };
+        let mut text = format!("captions    {} added{known}\n", grouped(self.captions));
+        text += &format!("paired      {} more items\n", grouped(self.paired));
+        if !self.refused.is_empty() {
+            let items: usize = self.refused.values().sum();
+            let mut reasons: Vec<(&String, &usize)> = self.refused.iter().collect();
+            reasons.sort_by_key(|&(reason, count)| (std::cmp::Reverse(count), reason));
+            let told = |(reason, count): (&String, &usize)| match reason.as_str() {
+                "" => format!("no reason ({count})"),
+                reason => format!("{} ({count})", shortened(reason)),
+            };
+            let reasons: Vec<String> = reasons.into_iter().map(told).collect();
+            text += &format!("refused     {}: {}\n", grouped(items), reasons.join(", "));
+        }
+        for set in self.features.iter().filter(|set| set.encoded > 0) {
+            text += &format!("features    {}: {} encoded\n", set.name, grouped(set.encoded));
+        }
+        text + &format!("written     {}\n", self.out.display())
+    }
+
+    /// Names captions that got no features, and what helps.
+    fn warn(&self) {
+        for Encoded { name, missing, why, .. } in &self.features {
+            let missing = grouped(*missing);
+            match why {
+                Some(why) => say!(
+                    "warning     {missing} captions have no text features {name}, and models on them \
+                     do not learn from these: {why}, as in `nextpair embed {} --text-model \
+                     ENCODER.onnx --name {name} --replace`",
+                    self.out.display()
+                ),
+                None if missing != "0" => {
+                    say!("warning     {missing} captions could not be encoded for {name}");
+                }
+                None => {}
+            }
+        }
+    }
+}
+
+fn shortened(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(60) {
+        Some((at, _)) => format!("{}...", &line[..at]),
+        None => line,
+    }
+}

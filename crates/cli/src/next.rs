@@ -1,0 +1,198 @@
+//! The command to type next, which every command ends with: one line on standard error.
+//!
+//! Names are the user's own. A word in capitals, such as `DATASET`, stands for what only the user
+//! has; without one, the command works as it is printed.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use nextpair::data::Side;
+use nextpair::data::dataset::{Dataset, Per, TEST, TRAIN};
+use nextpair::models::{Corpus, ModelFolder, Pair};
+use nextpair::scenario::unpaired;
+
+/// The most items that a suggested selection picks.
+const BUDGET: usize = 100;
+
+/// A command line.
+pub(crate) struct Next(String);
+
+impl Next {
+    /// Begins with plain words that need no quotes.
+    pub(crate) fn new(words: &str) -> Self {
+        Next(format!("nextpair {words}"))
+    }
+
+    /// Adds plain words that need no quotes.
+    pub(crate) fn words(mut self, words: &str) -> Self {
+        self.0 += &format!(" {words}");
+        self
+    }
+
+    /// Adds the name of a file or folder.
+    pub(crate) fn path(self, path: &Path) -> Self {
+        let text = path.to_string_lossy();
+        // A name that looks like a flag is none with its folder in front.
+        let text = if text.starts_with('-') { format!("./{text}") } else { text.into_owned() };
+        self.text(&text)
+    }
+
+    /// Adds one word of any characters.
+    pub(crate) fn text(mut self, text: &str) -> Self {
+        self.0 += &format!(" {}", quoted(text));
+        self
+    }
+
+    /// Returns whether this is the command of the name.
+    pub(crate) fn is(&self, command: &str) -> bool {
+        self.0.split(' ').nth(1) == Some(command)
+    }
+
+    /// Prints the line.
+    pub(crate) fn say(self) {
+        say!("next        {}", self.0);
+    }
+}
+
+/// Quotes a word for a shell, if it needs that.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "_-./:=@%+,#".contains(c);
+    match !word.is_empty() && !word.starts_with('#') && word.chars().all(plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}
+
+/// What to do with a dataset: make features, get first captions, or train.
+pub(crate) fn with_dataset(dataset: &Dataset) -> Next {
+    let folder = dataset.folder();
+    let Ok((images, _)) = dataset.features(Side::Image, None) else {
+        return Next::new("embed").path(folder).words("--image-model ENCODER.onnx");
+    };
+    if paired(dataset) < 2 {
+        return Next::new("annotate FIRST.csv --dataset").path(folder);
+    }
+    let texts = dataset.features(Side::Text, None);
+    let model = match texts.is_ok_and(|(set, _)| set.per == Per::Caption) && images.per == Per::Item
+    {
+        true => "heads",
+        false => "vse++",
+    };
+    let out = fresh(Path::new("model"));
+    Next::new("train").path(folder).words(&format!("--model {model} --out")).path(&out)
+}
+
+/// The number of items to learn from.
+fn paired(dataset: &Dataset) -> usize {
+    let items = dataset.items();
+    let Ok((_, features)) = dataset.features(Side::Image, None) else { return 0 };
+    let to_train = |item: &usize| items.split_of(*item).is_none_or(|split| split == TRAIN);
+    let whole =
+        |item: &usize| features.row(*item).is_some() && !items.captions_of(*item).is_empty();
+    (0..items.len()).filter(to_train).filter(whole).count()
+}
+
+/// Selects from the unpaired items of a dataset with a model.
+pub(crate) fn select(model: &Path, dataset: &Path, side: Side, pool: usize) -> Next {
+    let words = format!("--pool-side {side} --budget {} --out", pool.min(BUDGET));
+    let picks = fresh(Path::new("picks.jsonl"));
+    Next::new("select --model").path(model).path(dataset).words(&words).path(&picks)
+}
+
+/// Serves picks to people. Picks without ids are found by those of the pool.
+pub(crate) fn annotate(picks: &Path, dataset: Option<&Path>, side: Side, has_ids: bool) -> Next {
+    let next = Next::new("annotate").path(picks).words("--dataset");
+    let next = match dataset {
+        Some(dataset) => next.path(dataset),
+        None => next.words("DATASET"),
+    };
+    let next = if has_ids { next } else { next.words("--ids IDS") };
+    match side {
+        Side::Image => next,
+        Side::Text => next.words("--pool-side text"),
+    }
+}
+
+/// Puts answers back into a dataset.
+pub(crate) fn add(dataset: &Path, answers: &Path, side: Side) -> Next {
+    let next = Next::new("add").path(dataset).path(answers);
+    let next = match side {
+        Side::Image => next,
+        Side::Text => next.words("--pool-side text"),
+    };
+    next.words("--out").path(&fresh(dataset))
+}
+
+/// Goes on with a trained model: selects from what it did not learn from, or tells how well it finds
+/// what it did not learn, or searches.
+pub(crate) fn with_model(folder: &ModelFolder, corpus: &Corpus, pairs: &[Pair]) -> Result<Next> {
+    let (model, training) = (folder.folder(), &folder.spec().training);
+    let dataset = corpus.dataset();
+    let answered = dataset.answered()?;
+    for side in [Side::Image, Side::Text] {
+        let pool = unpaired(corpus, pairs, side, training.captions, training.seed);
+        let pool = pool.iter().filter(|unpaired| !answered.contains(&unpaired.item)).count();
+        if pool > 0 {
+            return Ok(select(model, dataset.folder(), side, pool));
+        }
+    }
+    let items = dataset.items();
+    if items.in_split(Some(TEST)).iter().any(|&item| corpus.is_whole(item)) {
+        return Ok(Next::new("eval").path(model).path(dataset.folder()));
+    }
+    let known = pairs.first().and_then(|pair| items.get(pair.item).captions.into_iter().next());
+    let text = known.unwrap_or_default();
+    Ok(Next::new("search").path(model).path(dataset.folder()).text(&text))
+}
+
+/// The path itself if nothing is there, or the next one with a number: `photos`, `photos-2`,
+/// `photos-3`.
+pub(crate) fn fresh(path: &Path) -> PathBuf {
+    if !path.exists() {
+        return path.to_path_buf();
+    }
+    let text =
+        |part: Option<&std::ffi::OsStr>| part.unwrap_or_default().to_string_lossy().into_owned();
+    let (stem, ending) = match path.is_dir() {
+        true => (text(path.file_name()), String::new()),
+        false => (text(path.file_stem()), format!(".{}", text(path.extension()))),
+    };
+    let numbered =
+        stem.rsplit_once('-').and_then(|(stem, n)| Some((stem, n.parse::<usize>().ok()?)));
+    let (stem, first) =
+        numbered.map_or((stem.as_str(), 2), |(stem, n)| (stem, n.saturating_add(1)));
+    let name = |n: usize| path.with_file_name(format!("{stem}-{n}{ending}"));
+    (first..).map(name).find(|path| !path.exists()).unwrap_or_else(|| path.to_path_buf())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_survive_a_shell() {
+        for word in ["plain.jsonl", "a b", "it's", "$HOME", "", "ü", "a;rm", "-", "*", "#1", "a\nb"]
+        {
+            let line = Next::new("x").text(word).0;
+            let line = line.replacen("nextpair x", "printf %s", 1);
+            let output = std::process::Command::new("sh").args(["-c", &line]).output().unwrap();
+            assert_eq!(String::from_utf8(output.stdout).unwrap(), word, "{line}");
+        }
+        assert_eq!(Next::new("x").path(Path::new("-f")).0, "nextpair x ./-f");
+        assert_eq!(Next::new("x").path(Path::new("a b")).0, "nextpair x 'a b'");
+    }
+
+    #[test]
+    fn names_are_new() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        assert_eq!(fresh(&path("photos")), path("photos"));
+        std::fs::create_dir(path("photos")).unwrap();
+        assert_eq!(fresh(&path("photos")), path("photos-2"));
+        std::fs::create_dir(path("photos-2")).unwrap();
+        assert_eq!(fresh(&path("photos")), path("photos-3"));
+        assert_eq!(fresh(&path("photos-2")), path("photos-3"));
+        std::fs::write(path("picks.jsonl"), "").unwrap();
+        assert_eq!(fresh(&path("picks.jsonl")), path("picks-2.jsonl"));
+    }
+}

@@ -1,0 +1,209 @@
+//! Tests of additions: what they count, what they keep, what they refuse.
+
+use std::fs;
+
+use super::*;
+use crate::dataset::Item;
+use crate::dataset::sample::{dataset, item};
+use crate::{Matrix, npy};
+
+/// Encodes a text as its length; the text "odd" cannot be encoded.
+struct Lengths;
+
+/// An encoder that is gone.
+struct Gone;
+
+type Failure = Box<dyn StdError + Send + Sync>;
+
+impl TextSource for Lengths {
+    fn check(&self, _: &Dataset, _: &FeatureSet) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    fn rows(
+        &self,
+        _: &Dataset,
+        _: &FeatureSet,
+        texts: &[&str],
+        _: &dyn Progress,
+    ) -> Result<Matrix, Failure> {
+        let row = |text: &&str| if *text == "odd" { f32::NAN } else { text.len() as f32 };
+        Ok(Matrix::from_f32(1, &texts.iter().map(row).collect::<Vec<_>>()))
+    }
+}
+
+impl TextSource for Gone {
+    fn check(&self, _: &Dataset, _: &FeatureSet) -> Result<(), Failure> {
+        Err("the encoder is gone".into())
+    }
+
+    fn rows(
+        &self,
+        _: &Dataset,
+        _: &FeatureSet,
+        _: &[&str],
+        _: &dyn Progress,
+    ) -> Result<Matrix, Failure> {
+        unreachable!("it is checked first")
+    }
+}
+
+/// Three images, one of them captioned, and a text, with text features.
+fn sample(folder: &Path) -> Dataset {
+    let items = [
+        item("a", Some("a.jpg"), &[]),
+        item("b", Some("b.jpg"), &["B"]),
+        item("c", Some("c.jpg"), &[]),
+        item("t", None, &["T"]),
+    ];
+    fs::create_dir_all(folder).unwrap();
+    let mut file = fs::File::create(folder.join("texts.npy")).unwrap();
+    npy::write_f32(&mut file, 2, 1, [100.0, 200.0].into_iter()).unwrap();
+    dataset(folder, &items, |manifest| {
+        manifest.features = vec![FeatureSet {
+            name: "lengths".into(),
+            side: Side::Text,
+            per: Per::Caption,
+            files: vec!["texts.npy".into()],
+            rows: None,
+            made_by: None,
+        }];
+    })
+}
+
+fn read<'a>(dataset: &'a Dataset, text: &str, pool: Side) -> Result<Addition<'a>, Error> {
+    let path = dataset.folder().with_file_name("answers.jsonl");
+    fs::write(&path, text).unwrap();
+    Addition::read(dataset, &[path], pool)
+}
+
+const FIRST: &str = "{\"id\":\"a\",\"caption\":\"four\"}\n\
+                     {\"id\":\"b\",\"caption\":\"B\"}\n\
+                     {\"id\":\"b\",\"caption\":\"odd\"}\n\
+                     {\"id\":\"c\",\"caption\":\"taken back\",\"annotator\":\"eve\"}\n\
+                     {\"id\":\"c\",\"skip\":\"dark\",\"annotator\":\"eve\"}\n\
+                     {\"id\":\"c\",\"skip\":\"too dark\",\"annotator\":\"ann\"}\n";
+
+#[test]
+fn captions_come_back_with_features_and_reasons() {
+    let folder = tempfile::tempdir().unwrap();
+    let old = sample(&folder.path().join("old"));
+    let out = folder.path().join("new");
+    let added = read(&old, FIRST, Side::Image).unwrap().write(&out, &Lengths, &()).unwrap();
+    assert_eq!((added.captions, added.paired, added.known), (2, 1, 0));
+    assert_eq!(added.refused, [("dark".to_owned(), 1)].into());
+    let [set] = &added.features[..] else { panic!("{:?}", added.features) };
+    assert_eq!((set.name.as_str(), set.encoded, set.missing), ("lengths", 1, 1));
+    let new = added.dataset;
+    assert_eq!(new.items().get(0).captions, ["four"]);
+    assert_eq!(new.items().get(1).captions, ["B", "odd"]);
+    assert!(new.items().get(2).captions.is_empty(), "the caption was taken back");
+    let (_, features) = new.features(Side::Text, None).unwrap();
+    let row = |caption: usize| features.row(caption);
+    assert_eq!([0, 1, 2, 3].map(row), [Some(2 + 0), Some(0), None, Some(1)]);
+    let mut number = [0.0];
+    features.matrix().read_f32(2, &mut number);
+    assert_eq!(number, [4.0]);
+    assert_eq!(new.answered().unwrap(), [0, 1, 2].into());
+
+    // The second addition keeps the refusals of the first; the same answers add nothing.
+    let twice = folder.path().join("twice");
+    let more = format!("{FIRST}{{\"id\":\"a\",\"caption\":\"sixsix\"}}\n");
+    let added = read(&new, &more, Side::Image).unwrap().write(&twice, &Lengths, &()).unwrap();
+    // The caption that was taken back was never written down.
+    assert_eq!((added.captions, added.paired, added.known), (1, 0, 5));
+    assert_eq!(added.dataset.answers().unwrap().len(), new.answers().unwrap().len() + 1);
+    assert_eq!(refused(added.dataset.answers().unwrap()), ["c"]);
+    assert_eq!(added.dataset.manifest().source, "made for a test, enlarged by 3 captions");
+    let again = folder.path().join("again");
+    let same = read(&new, FIRST, Side::Image).unwrap().write(&again, &Gone, &()).unwrap();
+    assert_eq!((same.captions, same.paired), (0, 0));
+    assert!(same.dataset.items().iter().eq(new.items().iter()));
+    assert_eq!(same.dataset.answers().unwrap(), new.answers().unwrap());
+    assert!(same.features.iter().all(|set| set.why.is_none()), "nothing had to be encoded");
+}
+
+#[test]
+fn texts_find_their_images() {
+    let folder = tempfile::tempdir().unwrap();
+    let old = sample(&folder.path().join("old"));
+    let answers = "{\"id\":\"t\",\"image\":\"c\"}\n";
+    let out = folder.path().join("new");
+    let added = read(&old, answers, Side::Text).unwrap().write(&out, &Gone, &()).unwrap();
+    assert_eq!((added.captions, added.paired), (1, 1));
+    assert_eq!(added.dataset.items().get(2).captions, ["T"]);
+    assert_eq!(added.dataset.answered().unwrap(), [3].into(), "nobody is asked about it again");
+    let (_, features) = added.dataset.features(Side::Text, None).unwrap();
+    assert_eq!([0, 1, 2].map(|at| features.row(at)), [Some(0), Some(1), Some(1)]);
+    for image in ["upload:x.png", "folder:y/z.png"] {
+        let answers = format!("{answers}{{\"id\":\"t\",\"image\":\"{image}\"}}\n");
+        let what = read(&old, &answers, Side::Text).err().unwrap().to_string();
+        let expected = format!("answers.jsonl:2: the image {image:?} was brought by people");
+        assert!(what.contains(&expected), "{what}");
+    }
+}
+
+#[test]
+fn an_encoder_that_is_gone_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let old = sample(&folder.path().join("old"));
+    let out = folder.path().join("new");
+    let added = read(&old, FIRST, Side::Image).unwrap().write(&out, &Gone, &()).unwrap();
+    let [set] = &added.features[..] else { panic!("{:?}", added.features) };
+    assert_eq!((set.encoded, set.missing), (0, 2));
+    assert_eq!(set.why.as_ref().unwrap().to_string(), "the encoder is gone");
+    let (_, features) = added.dataset.features(Side::Text, None).unwrap();
+    assert_eq!([0, 1, 2, 3].map(|at| features.row(at)), [None, Some(0), None, Some(1)]);
+}
+
+#[test]
+fn a_wrong_answer_makes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let old = sample(&folder.path().join("old"));
+    for (line, expected) in [
+        ("{\"id\":\"z\",\"caption\":\"x\"}", ":7: an answer about \"z\": there is no item \"z\""),
+        (
+            "{\"id\":\"t\",\"caption\":\"x\"}",
+            ":7: an answer about \"t\": the item \"t\" has no image",
+        ),
+        ("{\"id\":\"a\",\"image\":\"b\"}", ":7: an image, but images are paired with a caption"),
+        ("{\"id\":\"a\"}", ":7: not an answer"),
+    ] {
+        let what = read(&old, &format!("{FIRST}{line}\n"), Side::Image).err().unwrap().to_string();
+        assert!(what.contains(expected), "{what}");
+    }
+    for (out, expected) in [("old", "in its own place"), ("old/../old", "in its own place")] {
+        let out = folder.path().join(out);
+        let addition = read(&old, FIRST, Side::Image).unwrap();
+        let what = addition.write(&out, &Lengths, &()).unwrap_err().to_string();
+        assert!(what.contains(expected), "{what}");
+    }
+    // A dataset that is there is never replaced, not even an enlarged one.
+    let out = folder.path().join("new");
+    read(&old, FIRST, Side::Image).unwrap().write(&out, &Lengths, &()).unwrap();
+    let addition = read(&old, FIRST, Side::Image).unwrap();
+    let what = addition.write(&out, &Lengths, &()).unwrap_err().to_string();
+    assert!(what.contains("exists already"), "{what}");
+    let names: BTreeSet<_> =
+        fs::read_dir(folder.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert_eq!(names.len(), 3, "old, new and the answers: {names:?}");
+}
+
+#[test]
+fn answers_of_older_versions_stay() {
+    let folder = tempfile::tempdir().unwrap();
+    let old = sample(&folder.path().join("old"));
+    let line = "{\"id\":\"c\",\"skip\":\"dark\"}\n";
+    fs::write(old.folder().join("enlarged.jsonl"), line).unwrap();
+    let out = folder.path().join("new");
+    let added = read(&old, "{\"id\":\"a\",\"caption\":\"x\"}\n", Side::Image).unwrap();
+    let added = added.write(&out, &Lengths, &()).unwrap();
+    assert_eq!(refused(added.dataset.answers().unwrap()), ["c"]);
+    assert!(fs::read_to_string(out.join("answers.jsonl")).unwrap().starts_with(line));
+    let items: Vec<Item> = old.items().iter().collect();
+    assert_eq!(items.len(), 4, "the old one is left alone");
+    // An experiment replaces the dataset that an older version wrote.
+    fs::rename(out.join("answers.jsonl"), out.join("enlarged.jsonl")).unwrap();
+    old.enlarged(&out, &[], &[]).unwrap();
+    assert!(out.join("answers.jsonl").exists() && !out.join("enlarged.jsonl").exists());
+}

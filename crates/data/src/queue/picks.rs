@@ -1,0 +1,191 @@
+//! Picks in the forms that selections write.
+
+mod parquet;
+mod table;
+
+use std::collections::HashMap;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value};
+
+use super::answers::Place;
+use super::{Task, Why, tasks};
+use crate::dataset::{Dataset, Items};
+use crate::{Error, Side};
+
+/// The columns of a table of picks, as they are named in every form.
+const COLUMNS: [&str; 7] = ["rank", "index", "id", "score", "hits", "why", "facts"];
+
+/// A form of picks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PicksFormat {
+    /// JSON lines (`.jsonl`).
+    Jsonl,
+    /// A table whose column `why` is JSON (`.csv`).
+    Csv,
+    /// A table whose column `why` holds lists (`.parquet`).
+    Parquet,
+}
+
+impl PicksFormat {
+    /// The form of a file, by the ending of its name.
+    pub fn of(path: &Path) -> Option<Self> {
+        match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
+            "jsonl" => Some(PicksFormat::Jsonl),
+            "csv" => Some(PicksFormat::Csv),
+            "parquet" => Some(PicksFormat::Parquet),
+            _ => None,
+        }
+    }
+
+    /// Writes picks in this form.
+    pub fn write(self, out: &mut (impl Write + Send), picks: &[Task]) -> std::io::Result<()> {
+        match self {
+            PicksFormat::Jsonl => tasks::write_lines(out, picks),
+            PicksFormat::Csv => table::write(out, picks),
+            PicksFormat::Parquet => parquet::write(out, picks).map_err(std::io::Error::other),
+        }
+    }
+}
+
+/// A file of picks, as it was read.
+#[derive(Clone, Debug)]
+pub struct PicksFile {
+    path: PathBuf,
+    picks: Vec<(Place, Task)>,
+    /// Whether the ids are certainly those of items.
+    named: bool,
+}
+
+impl PicksFile {
+    /// Reads picks of this version or an older one, as `nextpair select` or an experiment wrote
+    /// them. In a table, only the column `id` is needed: the order of the rows is the rank then.
+    /// Errors name the line or row.
+    pub fn read(path: &Path) -> Result<Self, Error> {
+        let picks = match PicksFormat::of(path) {
+            Some(PicksFormat::Jsonl) => tasks::read_placed(path)?,
+            Some(PicksFormat::Csv) => table::read(path)?,
+            Some(PicksFormat::Parquet) => parquet::read(path)?,
+            None => {
+                return Err(Error::format(path, "picks are read from .jsonl, .csv and .parquet"));
+            }
+        };
+        if picks.is_empty() {
+            return Err(Error::format(path, "there are no picks in it"));
+        }
+        Ok(PicksFile { path: path.to_path_buf(), picks, named: false })
+    }
+
+    /// The picks, most wanted first.
+    pub fn tasks(&self) -> impl Iterator<Item = &Task> {
+        self.picks.iter().map(|(_, task)| task)
+    }
+
+    /// Names the picked items by their place in the pool: `ids` holds one id per pool item. A pick
+    /// that has another id is an error.
+    pub fn with_ids(mut self, ids: &[String]) -> Result<Self, Error> {
+        for (place, task) in &mut self.picks {
+            let named = task.index.map(|index| ids.get(index as usize).ok_or(index));
+            let id = match named {
+                Some(Ok(id)) if is_row(task) || *id == task.id => id.clone(),
+                Some(Ok(id)) => {
+                    let what = format!("the pick is {:?}, but --ids calls it {id:?}", task.id);
+                    return Err(place.error(&self.path, what));
+                }
+                Some(Err(index)) => {
+                    let what = format!("there are {} ids, but none for row {index}", ids.len());
+                    return Err(place.error(&self.path, what));
+                }
+                None => return Err(place.error(&self.path, "it has no index to find an id by")),
+            };
+            task.id = id;
+        }
+        self.named = true;
+        Ok(self)
+    }
+
+    /// Returns the picks as tasks about items of a dataset, with the captions of their reasons
+    /// where the dataset has them. Picks without ids are refused: a row of a pool is no item.
+    pub fn about(self, dataset: &Dataset, pool: Side) -> Result<Vec<Task>, Error> {
+        let unnamed = |task: &Task| is_row(task) && task.why.iter().all(|why| why.id.is_none());
+        if !self.named && self.tasks().all(unnamed) {
+            let what = "the picks have no ids, only the numbers of rows of the pool; select with \
+                        --ids, or name the file of the ids here with --ids";
+            return Err(Error::format(&self.path, what));
+        }
+        let items = dataset.items();
+        let known = items.find(self.tasks().flat_map(names));
+        for (place, task) in &self.picks {
+            let wrong = |what: String| Err(place.error(&self.path, what));
+            let id = &task.id;
+            match known.get(id.as_str()) {
+                None => return wrong(format!("{} has no item {id:?}", dataset.folder().display())),
+                Some(&item) if pool == Side::Text && items.captions_of(item).is_empty() => {
+                    return wrong(format!(
+                        "the item {id:?} has no text to show; --pool-side is text"
+                    ));
+                }
+                Some(_) => {}
+            }
+        }
+        let named = |(_, task): &(Place, Task)| Task {
+            why: task.why.iter().map(|why| with_pair(why, items, &known)).collect(),
+            ..task.clone()
+        };
+        Ok(self.picks.iter().map(named).collect())
+    }
+}
+
+/// Returns whether the id of a pick is only its row.
+fn is_row(task: &Task) -> bool {
+    task.index.is_some_and(|index| task.id == index.to_string())
+}
+
+/// The names of items in a pick: its own, and those that its reasons may have.
+fn names(task: &Task) -> impl Iterator<Item = &str> {
+    let unknown = task.why.iter().filter(|why| why.pair().is_none());
+    let pairs = unknown.filter_map(|why| why.anchor_id.as_deref());
+    let items = pairs.clone().filter_map(|name| Some(name.rsplit_once('#')?.0));
+    [task.id.as_str()].into_iter().chain(pairs).chain(items)
+}
+
+/// Returns a reason with the pair that it names, if the dataset has it. The name is an item, meaning
+/// its first caption, or `item#caption`.
+fn with_pair(why: &Why, items: &Items, known: &HashMap<&str, usize>) -> Why {
+    let pair = || {
+        let name = why.anchor_id.as_deref()?;
+        // A selection without names numbers its pairs. Such a number is not an id.
+        if why.anchor.is_some_and(|anchor| name == anchor.to_string()) {
+            return None;
+        }
+        let (&item, caption) = match known.get(name) {
+            Some(item) => (item, 0),
+            None => {
+                let (id, caption) = name.rsplit_once('#')?;
+                (known.get(id)?, caption.parse().ok()?)
+            }
+        };
+        let item = items.get(item);
+        let caption = item.captions.get::<usize>(caption)?.clone();
+        Some(Why { id: Some(item.id), caption: Some(caption), ..why.clone() })
+    };
+    match why.pair() {
+        Some(_) => why.clone(),
+        None => pair().unwrap_or_else(|| why.clone()),
+    }
+}
+
+/// Makes a pick of a row of a table. What a row may lack is rank, by the order, and score, 0.
+fn pick(number: usize, mut row: Map<String, Value>) -> Result<Task, String> {
+    row.entry("rank").or_insert_with(|| number.into());
+    row.entry("score").or_insert_with(|| 0.into());
+    if let Some(Value::String(facts)) = row.get("facts") {
+        let facts = serde_json::from_str(facts).map_err(|_| "facts are not JSON".to_owned())?;
+        row.insert("facts".to_owned(), facts);
+    }
+    serde_json::from_value(row.into()).map_err(|e| format!("not a pick: {e}"))
+}
+
+#[cfg(test)]
+mod tests;
