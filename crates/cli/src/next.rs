@@ -11,6 +11,8 @@ use nextpair::data::dataset::{Dataset, Per, TEST, TRAIN};
 use nextpair::models::{Corpus, ModelFolder, Pair};
 use nextpair::scenario::unpaired;
 
+use crate::typed;
+
 /// The most items that a suggested selection picks.
 const BUDGET: usize = 100;
 
@@ -31,16 +33,12 @@ impl Next {
 
     /// Adds the name of a file or folder.
     pub(crate) fn path(self, path: &Path) -> Self {
-        let text = path.to_string_lossy();
-        // A name that looks like a flag is none with its folder in front.
-        let text = if text.starts_with('-') { format!("./{text}") } else { text.into_owned() };
-        self.text(&text)
+        self.words(&typed::path(path))
     }
 
     /// Adds one word of any characters.
-    pub(crate) fn text(mut self, text: &str) -> Self {
-        self.0 += &format!(" {}", quoted(text));
-        self
+    pub(crate) fn text(self, text: &str) -> Self {
+        self.words(&typed::quoted(text))
     }
 
     /// Returns whether this is the command of the name.
@@ -51,15 +49,6 @@ impl Next {
     /// Prints the line.
     pub(crate) fn say(self) {
         say!("next        {}", self.0);
-    }
-}
-
-/// Quotes a word for a shell, if it needs that.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_alphanumeric() || "_-./:=@%+,#".contains(c);
-    match !word.is_empty() && !word.starts_with('#') && word.chars().all(plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', r"'\''")),
     }
 }
 
@@ -168,19 +157,6 @@ pub(crate) fn fresh(path: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn words_survive_a_shell() {
-        for word in ["plain.jsonl", "a b", "it's", "$HOME", "", "ü", "a;rm", "-", "*", "#1", "a\nb"]
-        {
-            let line = Next::new("x").text(word).0;
-            let line = line.replacen("nextpair x", "printf %s", 1);
-            let output = std::process::Command::new("sh").args(["-c", &line]).output().unwrap();
-            assert_eq!(String::from_utf8(output.stdout).unwrap(), word, "{line}");
-        }
-        assert_eq!(Next::new("x").path(Path::new("-f")).0, "nextpair x ./-f");
-        assert_eq!(Next::new("x").path(Path::new("a b")).0, "nextpair x 'a b'");
-    }
 
     #[test]
     fn names_are_new() {
