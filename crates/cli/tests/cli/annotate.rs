@@ -20,7 +20,7 @@ fn what_cannot_be_served() {
     let run = nextpair(&world.path(""), "import scenes ds --images 80");
     assert_eq!(run.code, Some(0), "{}", run.stderr);
     world.write("queue.jsonl", b"{\"rank\":1,\"id\":\"scene-000001\",\"score\":1.0}\n");
-    world.write_lines("ids.txt", (0..40).map(|_| "nobody"));
+    world.write_lines("ids.txt", (0..40).map(|row| format!("nobody {row}")));
     world.write_lines("few.txt", ["nobody"]);
     world.write("odd.csv", b"id,caption\nnobody,A dog .\n");
     world.write("skip.csv", b"id,caption,skip\nscene-000002,,dark\n");
@@ -37,7 +37,7 @@ fn what_cannot_be_served() {
         ),
         (
             "annotate picks.jsonl --dataset ds --ids ids.txt",
-            "picks.jsonl:1: ds has no item \"nobody\"",
+            "picks.jsonl:1: ds has no item \"nobody ",
         ),
         ("annotate picks.jsonl --dataset ds --ids few.txt", "there are 1 ids, but none for row"),
         ("annotate odd.csv --dataset ds", "odd.csv:2: ds has no item \"nobody\""),

@@ -153,7 +153,20 @@ fn same(path: &Path, by_files: &str, by_model: &str, flags: &str) {
         assert_eq!(run.code, Some(0), "{words} {flags}: {}", run.stderr);
         Value::Array(json_lines(&fs::read_to_string(path.join("picks.jsonl")).unwrap()))
     };
-    let (files, model) = (picks(by_files), picks(by_model));
+    let (files, mut model) = (picks(by_files), picks(by_model));
+    let items = Dataset::open(&path.join("ds")).unwrap();
+    // Files do not know what a model knows of its pairs.
+    for why in model.as_array_mut().unwrap().iter_mut().flat_map(|pick| pick["why"].as_array_mut())
+    {
+        for reason in why.iter_mut().map(|reason| reason.as_object_mut().unwrap()) {
+            let (id, caption) = (reason.remove("id").unwrap(), reason.remove("caption").unwrap());
+            let (id, caption) = (id.as_str().unwrap(), caption.as_str().unwrap().to_owned());
+            let name = reason["anchor_id"].as_str().unwrap();
+            assert!(name == id || name.starts_with(&format!("{id}#")), "{name} is not of {id}");
+            let item = items.items().get(items.items().find([id])[id]);
+            assert!(item.captions.contains(&caption), "{caption} is not of {id}");
+        }
+    }
     assert!(close(&files, &model), "{by_model} {flags}: {model:#}\ninstead of {files:#}");
 }
 

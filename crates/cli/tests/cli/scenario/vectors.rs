@@ -1,17 +1,23 @@
 //! Item vectors for distances: their sources and their size on disk.
 
+use nextpair::data::{fingerprint, queue};
+
 use super::Lab;
 
 /// Strategies based on distances, with and without visual words.
 const DISTANT: &str = "--strategies core-set,core-set+bow,hybrid+bow";
 
-/// Returns the fingerprints of the picks of every strategy and round of seed 0.
+/// Returns the fingerprints of the picks of every strategy and round of seed 0, in the form in which
+/// earlier versions wrote them.
 fn picked(lab: &Lab, run: &str) -> Vec<(String, u64, String)> {
     let rounds = lab.rounds(run).into_iter().filter(|round| round["batch"].is_object());
     let told = |round: serde_json::Value| {
         let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
         let number = round["round"].as_u64().unwrap();
-        (text(&round["strategy"]), number, text(&round["batch"]["picks"]))
+        let strategy = text(&round["strategy"]);
+        let path = lab.path(&format!("{run}/seed-0/{strategy}/picks-{number}.jsonl"));
+        let older = queue::older_lines(&queue::read(&path).unwrap());
+        (strategy, number, fingerprint(&older))
     };
     rounds.map(told).collect()
 }
