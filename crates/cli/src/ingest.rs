@@ -1,16 +1,18 @@
 //! `nextpair ingest EXPERIMENT ANSWERS...`: takes human answers to the queue of an experiment.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::Result;
-use nextpair::data::queue;
+use anyhow::{Result, ensure};
+use nextpair::data::dataset::NewImages;
+use nextpair::data::queue::{self, Answer, Place};
+use nextpair::data::{self, Side};
 use nextpair::kernels::prepare_process;
 use nextpair::scenario::{Error, Inbox, Received, Scenario};
 
 use crate::device::DeviceArgs;
 use crate::numbers::grouped;
-use crate::run::{Watch, go_on, options};
+use crate::run::{Watch, encoders, go_on, options};
 use crate::streams::print;
 use crate::threads;
 
@@ -22,6 +24,10 @@ pub(crate) struct Args {
     /// export or captions in COCO's layout
     #[arg(required = true)]
     answers: Vec<PathBuf>,
+    /// For picked texts: where image files lie that answers name and the dataset does not have.
+    /// They are also looked for beside the answers
+    #[arg(long, value_name = "FOLDER")]
+    images: Option<PathBuf>,
     /// Only take the answers; `nextpair run EXPERIMENT --resume` goes on
     #[arg(long)]
     only: bool,
@@ -35,15 +41,26 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     prepare_process();
     threads::set(args.threads)?;
-    let inbox = Inbox::open(&args.experiment)?;
-    let (mut places, mut answers) = (Vec::new(), Vec::new());
-    for path in &args.answers {
-        for (place, answer) in queue::read_placed_answers(path, inbox.pool(), inbox.dataset())? {
-            places.push((path, place));
-            answers.push(answer);
-        }
+    let inbox = Inbox::open(&args.experiment)?.with_source(encoders());
+    if let Some(folder) = &args.images {
+        ensure!(folder.is_dir(), "{}: not a folder", folder.display());
+        ensure!(inbox.pool() == Side::Text, "--images is for texts; images get captions");
     }
-    let received = inbox.take(&answers).map_err(|error| match error {
+    let (mut places, mut answers) = (Vec::new(), Vec::new());
+    let mut images = NewImages::default();
+    for path in &args.answers {
+        let placed = queue::read_placed_answers(path, inbox.pool(), inbox.dataset())?;
+        let (own_places, mut own): (Vec<Place>, Vec<Answer>) = placed.into_iter().unzip();
+        let found = NewImages::find(inbox.dataset(), &mut own, &args.image_folders(&inbox, path));
+        let found = found.map_err(|error| match error {
+            data::Error::Row { row, what, .. } => own_places[row].error(path, what),
+            other => other,
+        })?;
+        images.files.extend(found.files);
+        places.extend(own_places.into_iter().map(|place| (path, place)));
+        answers.append(&mut own);
+    }
+    let received = inbox.take(&answers, &images).map_err(|error| match error {
         Error::Answer { at, what } => {
             let (path, place) = places[at];
             place.error(path, what).into()
@@ -63,6 +80,21 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         None,
         &Watch::new(),
     )
+}
+
+impl Args {
+    /// Returns the folders of the image files that a file of answers may name.
+    fn image_folders(&self, inbox: &Inbox, answers: &Path) -> Vec<PathBuf> {
+        if inbox.pool() == Side::Image {
+            return Vec::new();
+        }
+        let beside = match answers.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() => folder,
+            _ => Path::new("."),
+        };
+        let kept = inbox.folder().images();
+        [kept].into_iter().chain(self.images.clone()).chain([beside.to_path_buf()]).collect()
+    }
 }
 
 fn summary(received: &Received) -> String {

@@ -7,7 +7,7 @@
 //!   import.jsonl   what the import left out or found odd
 //!   enlarged.jsonl the answers of people in it, in a dataset made by [`Dataset::enlarged`]
 //!   features/      features made for this dataset; others stay where they are
-//!   images/        images made for this dataset; others stay where they are
+//!   images/        images made for this dataset or brought for it; others stay where they are
 //! ```
 //!
 //! `docs/reference/dataset.md` describes every field. Opening a dataset reads every line once and
@@ -16,26 +16,30 @@
 mod draft;
 mod enlarged;
 mod extended;
+mod feature_source;
 mod features;
+mod image_twins;
 mod item;
 mod items;
 mod manifest;
+mod new_images;
 #[cfg(test)]
 pub(crate) mod sample;
-mod text_source;
 
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 
 pub(crate) use draft::Draft;
 pub use extended::{AddedImages, AddedItem};
+pub use feature_source::{FeatureSource, NewRows};
 pub use features::Features;
+pub use image_twins::ImageTwins;
 pub use item::{DEV, Item, TEST, TRAIN};
 pub(crate) use item::{check_caption, check_inside, check_name};
 pub use items::Items;
 pub(crate) use items::without_place;
 pub use manifest::{FeatureSet, Manifest, Per};
-pub use text_source::{NewCaptions, TextSource};
+pub use new_images::{FOLDER, NewImages, UPLOAD, name_of_image};
 
 use crate::{Error, Side, ordinary};
 
@@ -103,9 +107,29 @@ impl Dataset {
         &self.items
     }
 
-    /// The folder of the images, if they are available.
+    /// The folder of the images, if they are available. Those that people brought lie elsewhere:
+    /// see [`image_file`](Self::image_file).
     pub fn image_folder(&self) -> Option<PathBuf> {
         self.manifest.images.as_ref().map(|images| self.folder.join(images))
+    }
+
+    /// Whether files of images are available.
+    pub fn has_image_files(&self) -> bool {
+        self.manifest.images.is_some() || !self.manifest.brought.is_empty()
+    }
+
+    /// The file of an item's image, if the images are available. It need not exist.
+    pub fn image_file(&self, item: &Item) -> Option<PathBuf> {
+        Some(self.image_folder_of(item)?.join(item.image.as_ref()?))
+    }
+
+    /// The folder that the path of an item's image is relative to.
+    pub(crate) fn image_folder_of(&self, item: &Item) -> Option<PathBuf> {
+        let image = item.image.as_ref()?;
+        let brought = self.manifest.brought.iter().map(|folder| self.folder.join(folder));
+        // Folders of brought images hold nothing else.
+        let mut brought = brought.filter(|folder| folder.join(image).is_file());
+        brought.next().or_else(|| self.image_folder())
     }
 
     /// The features of one side: those called `name`, or the last ones added.

@@ -30,6 +30,7 @@ pub use findings::{Findings, Tally};
 pub use flickr::Flickr;
 pub use folder::Folder;
 pub use karpathy::Karpathy;
+pub(crate) use same_image::same_bytes;
 pub use scan::Scan;
 pub use scenes::import_scenes;
 pub use sink::{Entry, Sink};

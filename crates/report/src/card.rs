@@ -25,10 +25,10 @@ impl Card {
     /// Creates the card of an item of a dataset.
     pub fn of(dataset: &Dataset, index: usize) -> Self {
         let item = dataset.items().get(index);
-        let thumbnail = match (dataset.image_folder(), &item.image) {
+        let thumbnail = match (dataset.image_file(&item), &item.image) {
             (_, None) => Err("no image"),
             (None, Some(_)) => Err("image not at hand"),
-            (Some(folder), Some(image)) => match picture::read(&folder.join(image)) {
+            (Some(file), Some(_)) => match picture::read(&file) {
                 Ok(picture) => thumbnail(picture),
                 Err(_) => Err("image cannot be read"),
             },

@@ -227,5 +227,6 @@ fn batch(arm: &Arm, number: usize) -> Batch {
         picks: "p".to_owned(),
         answers: None,
         captions: None,
+        images: None,
     }
 }

@@ -144,6 +144,7 @@ const FOLDERS: &[(&str, &str)] = &[
     ("import table image_dir", "import table t.csv new --image-dir {}"),
     ("import folder src", "import folder {} new"),
     ("ingest experiment", "ingest {} p.jsonl"),
+    ("ingest images", "ingest asked p.jsonl --images {}"),
     ("inspect dataset", "inspect {}"),
     ("rehearse dataset", "rehearse {} --model vse++ --budget 5 --out new"),
     ("report experiments", "report {}"),

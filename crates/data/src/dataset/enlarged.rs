@@ -1,19 +1,35 @@
 //! Datasets enlarged by people's answers.
 
+mod rows;
+
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use super::{Dataset, Draft, FeatureSet, Features, ITEMS, Manifest, NewCaptions, Per, TRAIN};
+use super::new_images::{bare_name, check_bytes};
+use super::{Dataset, Draft, Features, ITEMS, Item, Manifest, NewImages, NewRows, Per, TRAIN};
 use crate::queue::{Answer, Said};
-use crate::{Error, Side, npy};
+use crate::{Error, Side, ordinary};
+use rows::New;
 
 /// The file of the answers in an enlarged dataset; it also marks one.
 const ANSWERS: &str = "enlarged.jsonl";
 
+/// The folder of brought images in an enlarged dataset.
+const IMAGES: &str = "images";
+
+/// What answers add to a dataset.
+#[derive(Default)]
+struct Added<'a> {
+    /// New items, which follow the old ones: the id and the file of each image.
+    images: Vec<(&'a str, &'a Path)>,
+    /// Captions by item, old and new.
+    captions: BTreeMap<usize, Vec<AddedCaption>>,
+}
+
 /// A caption to add to an item.
-struct Added {
+struct AddedCaption {
     text: String,
     /// The number of the text item's caption that this copies, counted through the old dataset.
     copy_of: Option<usize>,
@@ -24,31 +40,49 @@ impl Dataset {
     /// enlarged dataset.
     ///
     /// A caption is added to its item. A text that was paired with an item's image lends its
-    /// captions to that item and stays where it is. Captions that an item already has are not added
-    /// again, and skips change nothing. Items keep their order; images and feature files stay where
+    /// captions to that item and stays where it is. An image of `images` becomes an item of its
+    /// own after all others, in the order of the answers, and its file lies in `out`: linked where
+    /// the disk can do that, else copied. Captions that an item already has are not added again,
+    /// and skips change nothing. Items keep their order; other images and feature files stay where
     /// they are.
     ///
     /// Caption features cover the old captions and their copies; captions that people wrote get
-    /// those of `new`, if any. The same answers make the same bytes.
+    /// those of `captions`, which has rows for any number of text feature sets, and new images
+    /// those of `images`. The same answers make the
+    /// same bytes.
     pub fn enlarged(
         &self,
         out: &Path,
         answers: &[Answer],
-        new: Option<&NewCaptions>,
+        captions: &[NewRows],
+        images: &NewImages,
     ) -> Result<Dataset, Error> {
         let old = self.folder.canonicalize().map_err(|e| Error::io(&self.folder, e))?;
         if out.canonicalize().is_ok_and(|out| out == old) {
             return Err(Error::format(out, "a dataset cannot be enlarged in its own place"));
         }
-        let added = self.added(answers)?;
+        let added = self.added(answers, images)?;
         let draft = Draft::replacing(out, ANSWERS)?;
         draft.clear()?;
-        let count = added.values().map(Vec::len).sum::<usize>();
+        let count = added.captions.values().map(Vec::len).sum::<usize>();
+        let and_images = match added.images.len() {
+            0 => String::new(),
+            count => format!(" and {count} images"),
+        };
+        let mut brought: Vec<PathBuf> =
+            self.manifest.brought.iter().map(|folder| old.join(folder)).collect();
+        if !added.images.is_empty() {
+            place_images(&draft.folder().join(IMAGES), &added.images)?;
+            brought.insert(0, IMAGES.into());
+        }
+        let new = New { captions, images: &images.features };
         let manifest = Manifest {
-            source: format!("{}, enlarged by {count} captions", self.manifest.source),
+            source: format!("{}, enlarged by {count} captions{and_images}", self.manifest.source),
+            items: self.manifest.items + added.images.len(),
             captions: self.manifest.captions + count,
             images: self.manifest.images.as_ref().map(|images| old.join(images)),
-            features: self.feature_sets(&old, draft.folder(), &added, new)?,
+            brought,
+            features: self.feature_sets(&old, draft.folder(), &added, &new)?,
             ..self.manifest.clone()
         };
         write_file(&draft.folder().join(ITEMS), |file| self.write_items(file, &added))?;
@@ -61,26 +95,33 @@ impl Dataset {
 
     /// Returns an error if [`enlarged`](Self::enlarged) would refuse these answers; [`Error::Row`]
     /// names the first bad one. For logs of answers, which keep everything they accept.
-    pub fn check_answers(&self, answers: &[Answer]) -> Result<(), Error> {
-        self.added(answers).map(drop)
+    pub fn check_answers(&self, answers: &[Answer], images: &NewImages) -> Result<(), Error> {
+        self.added(answers, images).map(drop)
     }
 
-    /// The captions to add to each item.
-    fn added(&self, answers: &[Answer]) -> Result<BTreeMap<usize, Vec<Added>>, Error> {
+    /// The items and captions to add.
+    fn added<'a>(&self, answers: &[Answer], images: &'a NewImages) -> Result<Added<'a>, Error> {
         let named = answers.iter().flat_map(|answer| match &answer.said {
             Said::Image(image) => [Some(answer.id.as_str()), Some(image.as_str())],
             _ => [Some(answer.id.as_str()), None],
         });
-        let numbers = self.items.find(named.flatten());
+        let mut numbers = self.items.find(named.flatten());
         let image_features = self.image_features()?;
         let mut captions_of: HashMap<usize, HashSet<String>> = HashMap::new();
-        let mut added: BTreeMap<usize, Vec<Added>> = BTreeMap::new();
+        let mut added = Added::default();
         for (row, answer) in answers.iter().enumerate() {
             let wrong = |what| {
                 let what = format!("an answer about {:?}: {what}", answer.id);
                 Error::row(&self.folder, row, what)
             };
             answer.check().map_err(wrong)?;
+            if let Said::Image(image) = &answer.said
+                && !numbers.contains_key(image.as_str())
+                && let Some((id, file)) = images.files.get_key_value(image)
+            {
+                numbers.insert(image, self.items.len() + added.images.len());
+                added.images.push((id, file));
+            }
             let number = |id: &str| {
                 let number = numbers.get(id).copied();
                 number.ok_or_else(|| wrong(format!("there is no item {id:?}")))
@@ -88,15 +129,17 @@ impl Dataset {
             let item = number(&answer.id)?;
             let (image, captions) = match &answer.said {
                 Said::Skip(_) => continue,
-                Said::Caption(text) => (item, vec![Added { text: text.clone(), copy_of: None }]),
+                Said::Caption(text) => {
+                    (item, vec![AddedCaption { text: text.clone(), copy_of: None }])
+                }
                 Said::Image(image) => {
                     let captions = self.items.get(item).captions.into_iter();
-                    let copy = |(text, of)| Added { text, copy_of: Some(of) };
+                    let copy = |(text, of)| AddedCaption { text, copy_of: Some(of) };
                     let captions = captions.zip(self.items.captions_of(item)).map(copy);
                     (number(image)?, captions.collect())
                 }
             };
-            let target = self.items.get(image);
+            let target = self.item(image, &added);
             let has_row = |features: &Features| features.row(image).is_some();
             if target.image.is_none() && !image_features.iter().any(has_row) {
                 return Err(wrong(format!("the item {:?} has no image", target.id)));
@@ -113,11 +156,24 @@ impl Dataset {
             let known = known.or_insert_with(|| target.captions.into_iter().collect());
             for caption in captions {
                 if known.insert(caption.text.clone()) {
-                    added.entry(image).or_default().push(caption);
+                    added.captions.entry(image).or_default().push(caption);
                 }
             }
         }
         Ok(added)
+    }
+
+    /// An item of the old dataset, or a new one. New ones have no captions yet.
+    fn item(&self, index: usize, added: &Added<'_>) -> Item {
+        let Some(new) = index.checked_sub(self.items.len()) else { return self.items.get(index) };
+        let id = added.images[new].0;
+        let has_train = self.items.splits().any(|split| split == Some(TRAIN));
+        Item {
+            id: id.to_owned(),
+            split: has_train.then(|| TRAIN.to_owned()),
+            image: Some(bare_name(id).to_owned()),
+            captions: Vec::new(),
+        }
     }
 
     /// Image features. An item may have them without the name of an image.
@@ -128,79 +184,34 @@ impl Dataset {
     }
 
     /// Copies unchanged lines byte for byte.
-    fn write_items(
-        &self,
-        file: &mut impl Write,
-        added: &BTreeMap<usize, Vec<Added>>,
-    ) -> io::Result<()> {
-        (0..self.items.len()).try_for_each(|index| match added.get(&index) {
-            None => file.write_all(self.items.line(index)),
-            Some(added) => {
-                let mut item = self.items.get(index);
-                item.captions.extend(added.iter().map(|caption| caption.text.clone()));
-                write_line(file, &item)
+    fn write_items(&self, file: &mut impl Write, added: &Added<'_>) -> io::Result<()> {
+        (0..self.items.len() + added.images.len()).try_for_each(|index| {
+            match added.captions.get(&index) {
+                None if index < self.items.len() => file.write_all(self.items.line(index)),
+                captions => {
+                    let mut item = self.item(index, added);
+                    let captions = captions.into_iter().flatten();
+                    item.captions.extend(captions.map(|caption| caption.text.clone()));
+                    write_line(file, &item)
+                }
             }
         })
     }
+}
 
-    /// The feature sets of the dataset in `old`, for the manifest of the dataset in `new`.
-    fn feature_sets(
-        &self,
-        old: &Path,
-        new: &Path,
-        added: &BTreeMap<usize, Vec<Added>>,
-        new_captions: Option<&NewCaptions>,
-    ) -> Result<Vec<FeatureSet>, Error> {
-        let mut sets = Vec::new();
-        for (number, set) in self.manifest.features.iter().enumerate() {
-            let mut files: Vec<PathBuf> = set.files.iter().map(|file| old.join(file)).collect();
-            let rows = match set.per {
-                Per::Item => set.rows.as_ref().map(|rows| old.join(rows)),
-                Per::Caption => {
-                    let folder = new.join("features");
-                    std::fs::create_dir_all(&folder).map_err(|e| Error::io(&folder, e))?;
-                    let of_set =
-                        new_captions.filter(|new| set.side == Side::Text && set.name == new.set);
-                    let rows = self.caption_rows(&self.open_features(set)?, added, of_set);
-                    if let Some(NewCaptions { matrix, .. }) = of_set {
-                        let own = PathBuf::from(format!("features/{number}.new.npy"));
-                        write_file(&new.join(&own), |file| npy::write_matrix(file, matrix))?;
-                        files.push(own);
-                    }
-                    // Not named after the set, whose name may contain any character.
-                    let own = PathBuf::from(format!("features/{number}.rows.npy"));
-                    write_file(&new.join(&own), |file| npy::write_i64(file, &rows))?;
-                    Some(own)
-                }
-            };
-            let made_by = set.made_by.clone().map(|made_by| at_home_in(old, made_by));
-            sets.push(FeatureSet { files, rows, made_by, ..set.clone() });
+/// Links or copies images into a new folder, under the names in their ids.
+fn place_images(folder: &Path, images: &[(&str, &Path)]) -> Result<(), Error> {
+    fs::create_dir(folder).map_err(|e| Error::io(folder, e))?;
+    for (id, file) in images {
+        check_bytes(id, file)?;
+        let own = folder.join(bare_name(id));
+        // Links need no room, but not every disk has them.
+        if fs::hard_link(file, &own).is_err() {
+            let bytes = ordinary::read(file)?;
+            write_file(&own, |own| own.write_all(&bytes))?;
         }
-        Ok(sets)
     }
-
-    /// The row of every caption of the enlarged dataset, -1 for none.
-    fn caption_rows(
-        &self,
-        features: &Features,
-        added: &BTreeMap<usize, Vec<Added>>,
-        new: Option<&NewCaptions>,
-    ) -> Vec<i64> {
-        let row = |caption: usize| features.row(caption).map_or(-1, |row| row as i64);
-        // New rows follow the old ones.
-        let new_row = |text: &str| {
-            let row = new.and_then(|new| new.rows.get(text));
-            row.map_or(-1, |row| (features.matrix().rows() + row) as i64)
-        };
-        let added_row = |added: &Added| added.copy_of.map_or_else(|| new_row(&added.text), row);
-        let mut rows = Vec::new();
-        for index in 0..self.items.len() {
-            rows.extend(self.items.captions_of(index).map(row));
-            let added = added.get(&index).into_iter().flatten();
-            rows.extend(added.map(added_row));
-        }
-        rows
-    }
+    Ok(())
 }
 
 /// Rewrites the paths in `made_by` for another folder: the principal components stay in `old`.
