@@ -10,7 +10,7 @@ use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 
-use nextpair_data::dataset::{Dataset, Item, TRAIN};
+use nextpair_data::dataset::{Dataset, FOLDER, ImageTwins, Item, TRAIN, UPLOAD};
 use nextpair_data::escape::url_part;
 use nextpair_data::picture::{self, Format};
 use nextpair_data::{Side, open_file};
@@ -19,9 +19,6 @@ use crate::error::{Error, Refusal};
 use crate::log::Log;
 use crate::settings::Settings;
 
-/// Prefixes of the ids of images outside the dataset.
-const UPLOAD: &str = "upload:";
-const FOLDER: &str = "folder:";
 /// Extensions of image files.
 const ENDINGS: [&str; 6] = ["jpg", "jpeg", "png", "webp", "gif", "bmp"];
 
@@ -29,13 +26,14 @@ const ENDINGS: [&str; 6] = ["jpg", "jpeg", "png", "webp", "gif", "bmp"];
 pub(crate) struct Catalog {
     dataset: Dataset,
     pool: Side,
-    folder: Option<PathBuf>,
-    /// The folder of uploaded images.
-    uploads: Option<PathBuf>,
+    /// The folders of uploaded images.
+    uploads: Vec<PathBuf>,
     /// Images of a folder beside the dataset that texts may be paired with, by id.
     beside: BTreeMap<String, PathBuf>,
     /// Items by the hash of their ids. Ids with the same hash are compared.
     by_hash: HashMap<u64, Vec<u32>>,
+    /// Finds images of the dataset among those from elsewhere.
+    twins: ImageTwins,
 }
 
 impl Catalog {
@@ -44,7 +42,10 @@ impl Catalog {
         for (at, item) in dataset.items().iter().enumerate() {
             by_hash.entry(hash(&item.id)).or_default().push(at as u32);
         }
-        let (folder, uploads) = (dataset.image_folder(), settings.uploads.clone());
+        let uploads: Vec<PathBuf> =
+            settings.uploads.iter().chain(&settings.taken_uploads).cloned().collect();
+        let is_open = pool == Side::Text && (!uploads.is_empty() || settings.images.is_some());
+        let twins = if is_open { ImageTwins::of(&dataset) } else { ImageTwins::default() };
         let mut found = Found::default();
         if let Some(images) = &settings.images {
             found.look(images, FOLDER)?;
@@ -53,7 +54,7 @@ impl Catalog {
                 return Err(Error::Settings(format!("{}: no images in it", images.display())));
             }
         }
-        Ok(Catalog { dataset, pool, folder, uploads, beside: found.images, by_hash })
+        Ok(Catalog { dataset, pool, uploads, beside: found.images, by_hash, twins })
     }
 
     /// The ids of all images that a text can be paired with, except uploads.
@@ -101,9 +102,7 @@ impl Catalog {
     pub(crate) fn open(&self, id: &str) -> Result<(File, &'static str), Refusal> {
         let none = || Refusal::not_found("there is no image of this item");
         let path = match self.item(id) {
-            Some(item) => {
-                self.folder.as_ref().zip(item.image).map(|(folder, name)| folder.join(name))
-            }
+            Some(item) => self.dataset.image_file(&item),
             None => self.elsewhere(id),
         };
         let path = path.ok_or_else(none)?;
@@ -117,13 +116,19 @@ impl Catalog {
     pub(crate) fn check_image(&self, id: &str) -> Result<(), String> {
         match self.item(id) {
             Some(item) => self.check_item(&item),
-            None if self.elsewhere(id).is_some() => Ok(()),
-            None => Err("there is no such image".to_owned()),
+            None => {
+                let path = self.elsewhere(id).ok_or("there is no such image")?;
+                // The same image under another name must not get around the check.
+                match self.twins.find(&self.dataset, &path) {
+                    Some(item) => self.check_item(&item),
+                    None => Ok(()),
+                }
+            }
         }
     }
 
     fn check_item(&self, item: &Item) -> Result<(), String> {
-        if self.folder.is_none() || item.image.is_none() {
+        if !self.has_file(item) {
             return Err("the item has no image".to_owned());
         }
         // Evaluation data must not be trained on.
@@ -131,6 +136,10 @@ impl Catalog {
             Some(split) => Err(format!("the image is of the split {split}, not {TRAIN}")),
             None => Ok(()),
         }
+    }
+
+    fn has_file(&self, item: &Item) -> bool {
+        self.dataset.has_image_files() && item.image.is_some()
     }
 
     /// The file of an image outside the dataset: one of the folder, or an upload. We name uploads
@@ -142,8 +151,8 @@ impl Catalog {
         let name = id.strip_prefix(UPLOAD)?;
         let (stem, ending) = name.split_once('.')?;
         let plain = |part: &str| part.bytes().all(|byte| byte.is_ascii_alphanumeric());
-        let path = self.uploads.as_ref().filter(|_| plain(stem) && plain(ending))?.join(name);
-        path.is_file().then_some(path)
+        let mut files = self.uploads.iter().map(|folder| folder.join(name));
+        files.find(|path| plain(stem) && plain(ending) && path.is_file())
     }
 }
 

@@ -40,6 +40,8 @@ pub struct Settings {
     /// The folder for images that people upload for texts. Without it, and for pools of images,
     /// there are no uploads.
     pub uploads: Option<PathBuf>,
+    /// A folder of images that people uploaded before and that are in use: shown, never changed.
+    pub taken_uploads: Option<PathBuf>,
     /// Limits on uploads.
     pub quota: Quota,
     /// A folder of images, besides those of the dataset, to choose from for texts.
@@ -100,6 +102,7 @@ impl Settings {
             price: None,
             grace: Some(Duration::from_secs(60)),
             uploads: None,
+            taken_uploads: None,
             quota: Quota::default(),
             images: None,
             guidelines: None,

@@ -17,8 +17,8 @@ use std::time::{Duration, SystemTime};
 
 use axum::body::{Body, Bytes};
 use hyper::body::Body as HttpBody;
-use nextpair_data::escape::hex;
-use nextpair_data::picture::{self, Format};
+use nextpair_data::dataset::name_of_image;
+use nextpair_data::picture;
 use sha2::{Digest, Sha256};
 use tempfile::NamedTempFile;
 use tokio::task::spawn_blocking;
@@ -173,8 +173,7 @@ impl Uploads {
         let unreadable = |e| Refusal::unsupported(format!("this is not an image we can read: {e}"));
         let header = picture::probe_from(called, file.as_file()).map_err(unreadable)?;
         picture::decode_from(called, file.as_file()).map_err(unreadable)?;
-        let hash = hex(&hash.finalize()[..16]);
-        let name = format!("{hash}.{}", ending(header.format));
+        let name = name_of_image(&hash.finalize(), header.format);
         let is_new = self.name(file, &name).map_err(|e| self.failed(&e))?;
         Ok(Kept { name, bytes, is_new })
     }
@@ -286,14 +285,4 @@ fn free_space(folder: &Path) -> io::Result<Option<u64>> {
 
 fn not_kept() -> Refusal {
     Refusal::unavailable("the image could not be kept; try again")
-}
-
-fn ending(format: Format) -> &'static str {
-    match format {
-        Format::Jpeg => "jpg",
-        Format::Png => "png",
-        Format::WebP => "webp",
-        Format::Gif => "gif",
-        Format::Bmp => "bmp",
-    }
 }

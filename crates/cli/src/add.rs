@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use nextpair::data::Side;
 use nextpair::data::dataset::Dataset;
 use nextpair::encode::DatasetEncoders;
@@ -32,6 +32,10 @@ pub(crate) struct Args {
     /// What people were asked about: images, which get captions, or texts, which get images
     #[arg(long, value_parser = sides(), default_value = "image")]
     pool_side: Side,
+    /// For texts: where image files lie that answers name and the dataset does not have. They are
+    /// also looked for beside the answers, and among what people brought to `nextpair annotate`
+    #[arg(long, value_name = "FOLDER")]
+    images: Option<PathBuf>,
     /// Print what was added as JSON
     #[arg(long)]
     json: bool,
@@ -44,6 +48,7 @@ pub(crate) struct Args {
 #[derive(Serialize)]
 struct Report {
     captions: usize,
+    images: usize,
     paired: usize,
     known: usize,
     refused: BTreeMap<String, usize>,
@@ -63,7 +68,12 @@ struct Encoded {
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     threads::set(args.threads)?;
     let dataset = Dataset::open(&args.dataset)?;
-    let addition = Addition::read(&dataset, &args.answers, args.pool_side)?;
+    if let Some(folder) = &args.images {
+        ensure!(folder.is_dir(), "{}: not a folder", folder.display());
+        ensure!(args.pool_side == Side::Text, "--images is for texts; images get captions");
+    }
+    let folders = args.images.as_slice();
+    let addition = Addition::read(&dataset, &args.answers, args.pool_side, folders)?;
     let bar = Bar::new();
     let added = addition.write(&args.out, &DatasetEncoders, &bar);
     bar.finish();
@@ -89,6 +99,7 @@ impl Report {
         };
         Report {
             captions: added.captions,
+            images: added.images,
             paired: added.paired,
             known: added.known,
             refused: added.refused.clone(),
@@ -103,6 +114,9 @@ impl Report {
             known => format!("; {} answers were known before", grouped(known)),
         };
         let mut text = format!("captions    {} added{known}\n", grouped(self.captions));
+        if self.images > 0 {
+            text += &format!("images      {} brought by people\n", grouped(self.images));
+        }
         text += &format!("paired      {} more items\n", grouped(self.paired));
         if !self.refused.is_empty() {
             let items: usize = self.refused.values().sum();

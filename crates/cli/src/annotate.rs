@@ -24,6 +24,7 @@ use tokio::net::TcpListener;
 
 use crate::inputs::sides;
 use crate::next::{self, Next};
+use crate::run::encoders;
 use of_picks::PicksSource;
 use signals::told_to_stop;
 
@@ -47,14 +48,14 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", requires = "dataset")]
     ids: Option<PathBuf>,
     /// For picked texts: images to choose from beside those of the dataset
-    #[arg(long, value_name = "FOLDER", requires = "dataset")]
+    #[arg(long, value_name = "FOLDER")]
     images: Option<PathBuf>,
-    /// For picked texts: where images go that people bring [default: beside PICKS with the
-    /// extension .uploads]
-    #[arg(long, value_name = "FOLDER", requires = "dataset")]
+    /// For picked texts: where images go that people bring [default: EXPERIMENT/uploads, or beside
+    /// PICKS with the extension .uploads]
+    #[arg(long, value_name = "FOLDER")]
     uploads: Option<PathBuf>,
     /// For picked texts: take no images
-    #[arg(long, requires = "dataset", conflicts_with = "uploads")]
+    #[arg(long, conflicts_with = "uploads")]
     no_uploads: bool,
     /// How much each of the people may bring
     #[arg(long, value_name = "MIB", default_value_t = 512)]
@@ -137,8 +138,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         .is_dir();
     let mut settings = args.settings(is_experiment)?;
     let address = args.address()?;
-    let project =
-        if is_experiment { args.project_of_experiment()? } else { args.project_of_picks()? };
+    let project = if is_experiment {
+        args.project_of_experiment(&mut settings)?
+    } else {
+        args.project_of_picks()?
+    };
     settings.suggestions = args.suggestions(&project)?;
     settings.gold = args.gold(&project)?;
     // Refuse bad settings before listening.
@@ -164,10 +168,10 @@ async fn serve(address: SocketAddr, project: Project, settings: &Settings) -> Re
 }
 
 impl Args {
-    fn project_of_experiment(&self) -> Result<Project> {
+    fn project_of_experiment(&self, settings: &mut Settings) -> Result<Project> {
         ensure!(self.dataset.is_none(), "--dataset is for picks; an experiment knows its own");
         ensure!(self.pool_side.is_none(), "--pool-side is for picks; an experiment knows its own");
-        let inbox = Inbox::open(&self.target)?;
+        let inbox = Inbox::open(&self.target)?.with_source(encoders());
         if !inbox.folder().is_waited_at()? {
             say!(
                 "nobody waits for the answers; this one goes on by itself when a round is complete:"
@@ -184,7 +188,30 @@ impl Args {
         }
         let (dataset, pool) = (inbox.dataset().clone(), inbox.pool());
         check_images(&dataset, pool)?;
-        Ok(Project { dataset, pool, source: Box::new(ExperimentSource::new(inbox)) })
+        let places = self.new_images(&inbox, settings)?;
+        let source = Box::new(ExperimentSource::new(inbox).with_images(places));
+        Ok(Project { dataset, pool, source })
+    }
+
+    /// Returns the folders of images that the dataset of an experiment does not have. Takes none
+    /// where they could not get the features that its models take.
+    fn new_images(&self, inbox: &Inbox, settings: &mut Settings) -> Result<Vec<PathBuf>> {
+        let asked_for = self.images.is_some() || self.uploads.is_some();
+        if inbox.pool() == Side::Image {
+            ensure!(!asked_for, "--images and --uploads are for texts; images get captions");
+            return Ok(Vec::new());
+        }
+        let places = [&settings.uploads, &settings.images].into_iter().flatten().cloned().collect();
+        match inbox.check_new_images() {
+            Err(why) if asked_for => return Err(why.into()),
+            Err(why) => {
+                say!("people choose among the images of the dataset: {why}");
+                settings.uploads = None;
+            }
+            Ok(()) => settings.taken_uploads = Some(inbox.folder().images()),
+        }
+        // Also where none are taken now: a closed round may wait to be handed over.
+        Ok(places)
     }
 
     fn project_of_picks(&self) -> Result<Project> {
@@ -234,6 +261,7 @@ impl Args {
             images: self.images.clone(),
             guidelines: self.guidelines.as_deref().map(ordinary::read_text).transpose()?,
             uploads: self.uploads(is_experiment),
+            taken_uploads: None,
             quota: Quota {
                 per_person: self.person_uploads.saturating_mul(MIB),
                 in_all: self.all_uploads.saturating_mul(MIB),
@@ -284,11 +312,13 @@ impl Args {
         Ok(gold)
     }
 
-    /// Returns the folder for uploaded images. Experiments take none: they learn from features, and
-    /// a new image has none.
+    /// Returns the folder for uploaded images.
     fn uploads(&self, is_experiment: bool) -> Option<PathBuf> {
-        let beside = || self.target.with_extension("uploads");
-        (!is_experiment && !self.no_uploads).then(|| self.uploads.clone().unwrap_or_else(beside))
+        let usual = || match is_experiment {
+            true => self.target.join("uploads"),
+            false => self.target.with_extension("uploads"),
+        };
+        (!self.no_uploads).then(|| self.uploads.clone().unwrap_or_else(usual))
     }
 
     fn address(&self) -> Result<SocketAddr> {
@@ -300,7 +330,8 @@ impl Args {
 
 /// Checks that the image files exist. Annotators look at images, not at features.
 fn check_images(dataset: &Dataset, pool: Side) -> Result<()> {
-    if dataset.image_folder().is_some_and(|folder| folder.is_dir()) {
+    let has_brought = !dataset.manifest().brought.is_empty();
+    if has_brought || dataset.image_folder().is_some_and(|folder| folder.is_dir()) {
         return Ok(());
     }
     let place = dataset.folder().display();

@@ -3,15 +3,16 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Result;
-use nextpair::data::queue;
+use anyhow::{Result, ensure};
+use nextpair::data::Side;
+use nextpair::data::dataset::PlacedAnswers;
 use nextpair::kernels::prepare_process;
 use nextpair::scenario::{Error, Inbox, Received, Scenario};
 
 use crate::device::DeviceArgs;
 use crate::next::Next;
 use crate::numbers::grouped;
-use crate::run::{Watch, go_on, options};
+use crate::run::{Watch, encoders, go_on, options};
 use crate::streams::print;
 use crate::threads;
 
@@ -23,6 +24,10 @@ pub(crate) struct Args {
     /// export or captions in COCO's layout
     #[arg(required = true)]
     answers: Vec<PathBuf>,
+    /// For picked texts: where image files lie that answers name and the dataset does not have.
+    /// They are also looked for beside the answers
+    #[arg(long, value_name = "FOLDER")]
+    images: Option<PathBuf>,
     /// Only take the answers; `nextpair run EXPERIMENT --resume` goes on
     #[arg(long)]
     only: bool,
@@ -36,19 +41,16 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     prepare_process();
     threads::set(args.threads)?;
-    let inbox = Inbox::open(&args.experiment)?;
-    let (mut places, mut answers) = (Vec::new(), Vec::new());
-    for path in &args.answers {
-        for (place, answer) in queue::read_placed_answers(path, inbox.pool(), inbox.dataset())? {
-            places.push((path, place));
-            answers.push(answer);
-        }
+    let inbox = Inbox::open(&args.experiment)?.with_source(encoders());
+    if let Some(folder) = &args.images {
+        ensure!(folder.is_dir(), "{}: not a folder", folder.display());
+        ensure!(inbox.pool() == Side::Text, "--images is for texts; images get captions");
     }
-    let received = inbox.take(&answers).map_err(|error| match error {
-        Error::Answer { at, what } => {
-            let (path, place) = places[at];
-            place.error(path, what).into()
-        }
+    let kept = inbox.folder().images();
+    let folders: Vec<PathBuf> = [kept].into_iter().chain(args.images.clone()).collect();
+    let said = PlacedAnswers::read(inbox.dataset(), &args.answers, inbox.pool(), &folders)?;
+    let received = inbox.take(&said.answers, &said.images).map_err(|error| match error {
+        Error::Answer { at, what } => said.error(at, what).into(),
         other => anyhow::Error::from(other),
     })?;
     print(&summary(&received))?;

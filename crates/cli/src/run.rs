@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use nextpair::data::dataset::TextSource;
+use nextpair::data::dataset::FeatureSource;
 use nextpair::encode::DatasetEncoders;
 use nextpair::engine::Progress;
 use nextpair::kernels::prepare_process;
@@ -128,10 +128,14 @@ fn kept(folder: &Path, go_on: &str) -> String {
     )
 }
 
-/// Returns the options for experiments: a device, and the text encoders of datasets.
+/// Returns the options for experiments: a device, and the encoders of datasets.
 pub(crate) fn options(device: Device) -> Options {
-    let text_source: Arc<dyn TextSource> = Arc::new(DatasetEncoders);
-    Options { device, text_source: Some(text_source), mixing: Mixing::Refuse }
+    Options { device, source: Some(encoders()), mixing: Mixing::Refuse }
+}
+
+/// Returns the encoders that datasets name in their manifests.
+pub(crate) fn encoders() -> Arc<dyn FeatureSource> {
+    Arc::new(DatasetEncoders)
 }
 
 /// Runs the rest of an experiment and reports how it ended.

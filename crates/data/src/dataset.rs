@@ -8,7 +8,7 @@
 //!   answers.jsonl  the answers of people in it, in a dataset made by [`Addition`] or
 //!                  [`Dataset::enlarged`]
 //!   features/      features made for this dataset; others stay where they are
-//!   images/        images made for this dataset; others stay where they are
+//!   images/        images made for this dataset or brought for it; others stay where they are
 //! ```
 //!
 //! `docs/reference/dataset.md` describes every field. Opening a dataset reads every line once and
@@ -18,13 +18,16 @@ mod addition;
 mod draft;
 mod enlarged;
 mod extended;
+mod feature_source;
 mod features;
+mod image_twins;
 mod item;
 mod items;
 mod manifest;
+mod new_images;
+mod placed_answers;
 #[cfg(test)]
 pub(crate) mod sample;
-mod text_source;
 
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
@@ -32,13 +35,16 @@ use std::path::{Path, PathBuf};
 pub use addition::{Added, Addition, EncodedSet};
 pub(crate) use draft::Draft;
 pub use extended::{AddedImages, AddedItem};
+pub use feature_source::{FeatureSource, NewRows};
 pub use features::Features;
+pub use image_twins::ImageTwins;
 pub use item::{DEV, Item, TEST, TRAIN};
 pub(crate) use item::{check_caption, check_inside, check_name};
 pub use items::Items;
 pub(crate) use items::without_place;
 pub use manifest::{FeatureSet, Manifest, Per};
-pub use text_source::{NewCaptions, TextSource};
+pub use new_images::{FOLDER, NewImages, UPLOAD, name_of_image};
+pub use placed_answers::PlacedAnswers;
 
 use crate::{Error, Side, ordinary};
 
@@ -111,15 +117,34 @@ impl Dataset {
         &self.items
     }
 
-    /// The image file of an item, if it is there.
-    pub fn image_file(&self, item: &Item) -> Option<PathBuf> {
-        let path = self.image_folder()?.join(item.image.as_ref()?);
-        path.is_file().then_some(path)
-    }
-
-    /// The folder of the images, if they are available.
+    /// The folder of the images, if they are available. Those that people brought lie elsewhere:
+    /// see [`image_file`](Self::image_file).
     pub fn image_folder(&self) -> Option<PathBuf> {
         self.manifest.images.as_ref().map(|images| self.folder.join(images))
+    }
+
+    /// Whether files of images are available.
+    pub fn has_image_files(&self) -> bool {
+        self.manifest.images.is_some() || !self.manifest.brought.is_empty()
+    }
+
+    /// Where an item's image should be, if the images are available.
+    pub fn image_path(&self, item: &Item) -> Option<PathBuf> {
+        Some(self.image_folder_of(item)?.join(item.image.as_ref()?))
+    }
+
+    /// The file of an item's image, if it is there.
+    pub fn image_file(&self, item: &Item) -> Option<PathBuf> {
+        self.image_path(item).filter(|path| path.is_file())
+    }
+
+    /// The folder that the path of an item's image is relative to.
+    pub(crate) fn image_folder_of(&self, item: &Item) -> Option<PathBuf> {
+        let image = item.image.as_ref()?;
+        let brought = self.manifest.brought.iter().map(|folder| self.folder.join(folder));
+        // Folders of brought images hold nothing else.
+        let mut brought = brought.filter(|folder| folder.join(image).is_file());
+        brought.next().or_else(|| self.image_folder())
     }
 
     /// The features of one side: those called `name`, or the last ones added.

@@ -32,6 +32,7 @@ pub use flickr::Flickr;
 pub use folder::Folder;
 pub use hugging_face::HuggingFace;
 pub use karpathy::Karpathy;
+pub(crate) use same_image::same_bytes;
 pub use scan::Scan;
 pub use scenes::{BegunScenes, import_scenes};
 pub use sink::{Entry, Leniency, Sink};

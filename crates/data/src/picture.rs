@@ -65,6 +65,19 @@ pub enum Format {
     Bmp,
 }
 
+impl Format {
+    /// The ending of file names.
+    pub fn ending(self) -> &'static str {
+        match self {
+            Format::Jpeg => "jpg",
+            Format::Png => "png",
+            Format::WebP => "webp",
+            Format::Gif => "gif",
+            Format::Bmp => "bmp",
+        }
+    }
+}
+
 /// Reads the first and the last bytes of a file: format, size, and whether its end is there. It
 /// decodes nothing, so damage in the middle goes undetected.
 pub fn probe(path: &Path) -> Result<Header, Error> {

@@ -69,12 +69,12 @@ pub fn embed_images(
     output: &Output,
     progress: &dyn Progress,
 ) -> Result<Report, Error> {
-    let Some(folder) = dataset.image_folder() else {
+    if !dataset.has_image_files() {
         let what = "the images are known by name only; import with --image-dir to encode them";
         return Err(Error::file(dataset.folder(), what));
-    };
-    let items = dataset.items().clone();
-    embed(dataset, &Images { items: &items, folder, encoder }, output, progress)
+    }
+    let before = dataset.clone();
+    embed(dataset, &Images { dataset: &before, encoder }, output, progress)
 }
 
 /// Encodes every caption of a dataset.

@@ -4,9 +4,9 @@
 use std::path::{Path, PathBuf};
 
 use half::f16;
-use nextpair_data::dataset::{Dataset, FeatureSet, TextSource};
-use nextpair_data::picture::Picture;
-use nextpair_data::{Dtype, Matrix, Progress, scenes};
+use nextpair_data::dataset::{Dataset, FeatureSet, FeatureSource};
+use nextpair_data::picture::{self, Picture};
+use nextpair_data::{Dtype, Matrix, Progress, Side, scenes};
 use rayon::prelude::*;
 
 use crate::embed::check_f16;
@@ -62,9 +62,33 @@ impl ImageRecipe {
 
     /// Encodes a picture.
     pub fn row(&self, picture: &Picture) -> Result<Vec<f32>, Error> {
+        self.row_by(&Worker::new(), picture)
+    }
+
+    /// Vectors per row, and their dimensions.
+    pub fn shape(&self) -> (usize, usize) {
+        let (locals, dim) = match &self.source {
+            ImageSource::Scenes => (scenes::REGIONS, scenes::DESCRIPTORS),
+            ImageSource::Encoder(encoder) => (encoder.locals(), encoder.dim()),
+        };
+        (locals, self.finish.dim(dim))
+    }
+
+    /// Encodes image files in the storage type, exactly as `embed` would have. The row of a picture
+    /// that cannot be encoded is all NaN, and a remark to `progress` gives the reason. A file that
+    /// cannot be read is an error.
+    pub fn rows(&self, files: &[&Path], progress: &dyn Progress) -> Result<Matrix, Error> {
+        let make = |worker: &Worker, file: &&Path| {
+            let picture = picture::read(file)?;
+            Ok(self.row_by(worker, &picture).map_err(|error| (file.display().to_string(), error)))
+        };
+        self.finish.rows(("images", self.shape()), files, make, progress)
+    }
+
+    fn row_by(&self, worker: &Worker, picture: &Picture) -> Result<Vec<f32>, Error> {
         let numbers = match &self.source {
             ImageSource::Scenes => scenes::describe_picture(picture),
-            ImageSource::Encoder(encoder) => encoder.encode(&Worker::new(), picture)?,
+            ImageSource::Encoder(encoder) => encoder.encode(worker, picture)?,
         };
         self.finish.apply(numbers)
     }
@@ -99,37 +123,16 @@ impl TextRecipe {
 
     /// Dimensions of a row.
     pub fn dim(&self) -> usize {
-        self.finish.pca.as_ref().map_or(self.encoder.dim(), Pca::components)
+        self.finish.dim(self.encoder.dim())
     }
 
     /// Encodes texts in the storage type, exactly as `embed` would have. The row of a text that
     /// cannot be encoded is all NaN, and a remark to `progress` gives the reason.
     pub fn rows(&self, texts: &[&str], progress: &dyn Progress) -> Result<Matrix, Error> {
-        progress.start("captions", texts.len() as u64);
-        let workers: Vec<Worker> =
-            (0..rayon::current_num_threads()).map(|_| Worker::new()).collect();
-        let rows = texts.par_iter().with_max_len(1).map(|text| {
-            let worker = &workers[rayon::current_thread_index().unwrap_or(0)];
-            let row = self.row_by(worker, text);
-            progress.advance(1);
-            match row {
-                // The same would happen to every text.
-                Err(slow @ Error::Slow { .. }) => Err(slow),
-                Err(error) => {
-                    progress.remark(&format!("{text:?} cannot be encoded: {error}"));
-                    Ok(vec![f32::NAN; self.dim()])
-                }
-                row => row,
-            }
-        });
-        let rows = rows.collect::<Result<Vec<_>, Error>>()?.concat();
-        Ok(match self.finish.dtype {
-            Dtype::F16 => {
-                Matrix::from_vec(self.dim(), rows.into_iter().map(f16::from_f32).collect())
-            }
-            Dtype::F32 => Matrix::from_vec(self.dim(), rows),
-            Dtype::F64 => Matrix::from_vec(self.dim(), rows.into_iter().map(f64::from).collect()),
-        })
+        let make = |worker: &Worker, text: &&str| {
+            Ok(self.row_by(worker, text).map_err(|error| (format!("{text:?}"), error)))
+        };
+        self.finish.rows(("captions", (1, self.dim())), texts, make, progress)
     }
 
     fn row_by(&self, worker: &Worker, text: &str) -> Result<Vec<f32>, Error> {
@@ -137,20 +140,24 @@ impl TextRecipe {
     }
 }
 
-/// The encoders that datasets name in their manifests, as a [`TextSource`] for new captions.
+/// The encoders that datasets name in their manifests, as a [`FeatureSource`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DatasetEncoders;
 
-impl TextSource for DatasetEncoders {
+impl FeatureSource for DatasetEncoders {
     fn check(
         &self,
         dataset: &Dataset,
         set: &FeatureSet,
     ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-        Ok(TextRecipe::open(dataset, set).map(drop)?)
+        let opened = match set.side {
+            Side::Image => ImageRecipe::open(dataset, set).map(drop),
+            Side::Text => TextRecipe::open(dataset, set).map(drop),
+        };
+        Ok(opened?)
     }
 
-    fn rows(
+    fn text_rows(
         &self,
         dataset: &Dataset,
         set: &FeatureSet,
@@ -158,6 +165,16 @@ impl TextSource for DatasetEncoders {
         progress: &dyn Progress,
     ) -> Result<Matrix, Box<dyn std::error::Error + Send + Sync>> {
         Ok(TextRecipe::open(dataset, set)?.rows(texts, progress)?)
+    }
+
+    fn image_rows(
+        &self,
+        dataset: &Dataset,
+        set: &FeatureSet,
+        images: &[&Path],
+        progress: &dyn Progress,
+    ) -> Result<Matrix, Box<dyn std::error::Error + Send + Sync>> {
+        Ok(ImageRecipe::open(dataset, set)?.rows(images, progress)?)
     }
 }
 
@@ -242,6 +259,46 @@ impl Finish {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Dimensions of a stored vector, for an encoder of `dim` dimensions.
+    fn dim(&self, dim: usize) -> usize {
+        self.pca.as_ref().map_or(dim, Pca::components)
+    }
+
+    /// Makes a row of each input in parallel. `make` returns what cannot be encoded as its name and
+    /// the reason.
+    fn rows<T: Sync>(
+        &self,
+        (phase, (locals, dim)): (&'static str, (usize, usize)),
+        inputs: &[T],
+        make: impl Fn(&Worker, &T) -> Result<Result<Vec<f32>, (String, Error)>, Error> + Sync,
+        progress: &dyn Progress,
+    ) -> Result<Matrix, Error> {
+        progress.start(phase, inputs.len() as u64);
+        let workers: Vec<Worker> =
+            (0..rayon::current_num_threads()).map(|_| Worker::new()).collect();
+        let rows = inputs.par_iter().with_max_len(1).map(|input| {
+            let worker = &workers[rayon::current_thread_index().unwrap_or(0)];
+            let row = make(worker, input)?;
+            progress.advance(1);
+            match row {
+                // The same would happen to every input.
+                Err((_, slow @ Error::Slow { .. })) => Err(slow),
+                Err((name, error)) => {
+                    progress.remark(&format!("{name} cannot be encoded: {error}"));
+                    Ok(vec![f32::NAN; locals * dim])
+                }
+                Ok(row) => Ok(row),
+            }
+        });
+        let rows = rows.collect::<Result<Vec<_>, Error>>()?.concat();
+        let matrix = match self.dtype {
+            Dtype::F16 => Matrix::from_vec(dim, rows.into_iter().map(f16::from_f32).collect()),
+            Dtype::F32 => Matrix::from_vec(dim, rows),
+            Dtype::F64 => Matrix::from_vec(dim, rows.into_iter().map(f64::from).collect()),
+        };
+        Ok(matrix.with_locals(locals))
     }
 
     fn apply(&self, numbers: Vec<f32>) -> Result<Vec<f32>, Error> {

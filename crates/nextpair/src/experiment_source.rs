@@ -1,6 +1,7 @@
 //! An experiment that waits for human annotators, as a source of the annotation app.
 
 use std::error::Error;
+use std::path::PathBuf;
 
 use nextpair_annotate::{Batch, HandOver, Source};
 use nextpair_data::queue::Answer;
@@ -10,12 +11,19 @@ use nextpair_scenario::Inbox;
 /// Put it into an [`annotate::Project`](nextpair_annotate::Project).
 pub struct ExperimentSource {
     inbox: Inbox,
+    places: Vec<PathBuf>,
 }
 
 impl ExperimentSource {
     /// Takes batches from the queue of the experiment and appends answers to its log.
     pub fn new(inbox: Inbox) -> Self {
-        ExperimentSource { inbox }
+        ExperimentSource { inbox, places: Vec::new() }
+    }
+
+    /// Takes images that the dataset does not have from these folders, in this order: those that
+    /// people brought to the app, and those beside the dataset that it offered.
+    pub fn with_images(self, places: Vec<PathBuf>) -> Self {
+        ExperimentSource { places, ..self }
     }
 }
 
@@ -33,7 +41,7 @@ impl Source for ExperimentSource {
         batch: &Batch,
         answers: &[Answer],
     ) -> Result<HandOver, Box<dyn Error + Send + Sync>> {
-        let taken = self.inbox.hand_over(batch.round, answers)?;
+        let taken = self.inbox.hand_over(batch.round, answers, &self.places)?;
         Ok(if taken { HandOver::Taken } else { HandOver::TooLate })
     }
 }

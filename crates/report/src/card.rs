@@ -25,16 +25,13 @@ impl Card {
     /// Creates the card of an item of a dataset.
     pub fn of(dataset: &Dataset, index: usize) -> Self {
         let item = dataset.items().get(index);
-        let thumbnail = match (dataset.image_folder(), &item.image) {
+        let thumbnail = match (dataset.image_file(&item), &item.image) {
             (_, None) => Err("no image"),
             (None, Some(_)) => Err("image not at hand"),
-            (Some(_), Some(_)) => {
-                match dataset.image_file(&item).map(|path| picture::read(&path)) {
-                    None => Err("image not at hand"),
-                    Some(Ok(picture)) => thumbnail(picture),
-                    Some(Err(_)) => Err("image cannot be read"),
-                }
-            }
+            (Some(file), Some(_)) => match picture::read(&file) {
+                Ok(picture) => thumbnail(picture),
+                Err(_) => Err("image cannot be read"),
+            },
         };
         Card { item, thumbnail }
     }

@@ -39,6 +39,14 @@ pub enum Error {
         /// The reason.
         why: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// New images cannot be encoded.
+    #[error("models take image features, and new images cannot get those of {set}: {why}")]
+    ImageFeatures {
+        /// The feature set.
+        set: String,
+        /// The reason.
+        why: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// An error of reading or writing data.
     #[error(transparent)]
     Data(#[from] nextpair_data::Error),

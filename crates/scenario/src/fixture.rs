@@ -228,5 +228,6 @@ fn batch(arm: &Arm, number: usize) -> Batch {
         picks: "p".to_owned(),
         answers: None,
         captions: None,
+        images: None,
     }
 }

@@ -16,10 +16,12 @@
 //!     picks-1.json         number of hard negatives, time of the selection
 //!     answers-1.jsonl      human annotators: the answers to the complete batch
 //!     captions-1.npy       features of the new captions, for models on text features
+//!     images-1.npy         features of the new images
 //!     round-1/             the model trained with this batch
 //!     ranks-1.npy          the rank of every test query with that model
 //!   queue.jsonl, .csv, ... human annotators: the tasks that wait for them
 //!   answers.jsonl          all of their answers
+//!   images/                images that they brought for texts, named by their bytes
 //!   dataset/               the dataset with their answers
 //!   .lock                  held by the process that writes to the folder
 //!   .waiting               held by the process that waits for answers
@@ -109,6 +111,11 @@ impl ExperimentFolder {
         self.0.join("answers.jsonl")
     }
 
+    /// Returns the folder of the images that answers brought.
+    pub fn images(&self) -> PathBuf {
+        self.0.join("images")
+    }
+
     /// Announces that this process will continue the experiment when all answers are there. The
     /// lock lasts until the result is dropped. Only one process at a time can hold it.
     pub fn promise_to_go_on(&self) -> Result<FolderLock, Error> {
@@ -151,6 +158,11 @@ impl ExperimentFolder {
     /// Returns the path of the features of new captions of a round, for models on text features.
     pub fn captions(&self, seed: u64, strategy: &Arm, round: usize) -> PathBuf {
         self.lane(seed, Some(strategy)).join(format!("captions-{round}.npy"))
+    }
+
+    /// Returns the path of the features of new images of a round.
+    pub fn image_features(&self, seed: u64, strategy: &Arm, round: usize) -> PathBuf {
+        self.lane(seed, Some(strategy)).join(format!("images-{round}.npy"))
     }
 
     fn lane(&self, seed: u64, strategy: Option<&Arm>) -> PathBuf {

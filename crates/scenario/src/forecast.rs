@@ -243,6 +243,7 @@ mod tests {
                 without_hit: Some(0),
                 answers: None,
                 captions: None,
+                images: None,
                 picks: String::new(),
             });
             curve.push(next);

@@ -3,13 +3,13 @@
 use std::collections::HashSet;
 use std::fs::{self, Metadata};
 use std::io::ErrorKind;
-use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use nextpair_data::dataset::Dataset;
-use nextpair_data::queue::{self, Answer, AnswerLog, Appended, Batch};
+use nextpair_data::dataset::{Dataset, FOLDER, FeatureSource, NewImages};
+use nextpair_data::queue::{self, Answer, AnswerLog, Appended, Batch, Said};
 use nextpair_data::{FolderLock, Side};
 
 use crate::{Annotator, Error, Experiment, ExperimentFolder, Study};
@@ -23,6 +23,8 @@ pub struct Inbox {
     folder: ExperimentFolder,
     experiment: Experiment,
     dataset: Dataset,
+    /// Encoders of new images.
+    source: Option<Arc<dyn FeatureSource>>,
     /// Cache of the last queue, so that polling is cheap.
     last: Mutex<Option<(Stamp, Batch)>>,
 }
@@ -58,7 +60,12 @@ impl Inbox {
             return Err(Error::file(path, "the annotator of this experiment is not human"));
         }
         let dataset = Dataset::open(&experiment.dataset)?;
-        Ok(Inbox { folder, experiment, dataset, last: Mutex::new(None) })
+        Ok(Inbox { folder, experiment, dataset, source: None, last: Mutex::new(None) })
+    }
+
+    /// Takes new images as well, if the source can encode them.
+    pub fn with_source(self, source: Arc<dyn FeatureSource>) -> Self {
+        Inbox { source: Some(source), ..self }
     }
 
     /// Returns the dataset of the tasks.
@@ -74,6 +81,18 @@ impl Inbox {
     /// Returns the folder of the experiment.
     pub fn folder(&self) -> &ExperimentFolder {
         &self.folder
+    }
+
+    /// Returns an error if images that the dataset does not have cannot take part, because they
+    /// cannot get the features that the models take.
+    pub fn check_new_images(&self) -> Result<(), Error> {
+        let name = self.experiment.features.as_deref();
+        let (set, _) = self.dataset.features(Side::Image, name)?;
+        let checked = match &self.source {
+            Some(source) => source.check(&self.dataset, set),
+            None => Err("nobody is there who encodes them".into()),
+        };
+        checked.map_err(|why| self.experiment.no_features(set, why))
     }
 
     /// Returns the batch that waits for answers. There is none while the experiment trains or after
@@ -99,9 +118,10 @@ impl Inbox {
         self.is_closed(self.experiment.rounds)
     }
 
-    /// Takes answers to the waiting batch, all or none. Taking an answer twice has no effect.
-    /// [`Error::Answer`] names an answer that is invalid.
-    pub fn take(&self, answers: &[Answer]) -> Result<Received, Error> {
+    /// Takes answers to the waiting batch, all or none, with the new images that they name. The
+    /// experiment keeps copies of these. Taking an answer twice has no effect. [`Error::Answer`]
+    /// names an answer that is invalid.
+    pub fn take(&self, answers: &[Answer], images: &NewImages) -> Result<Received, Error> {
         // Keep the batch open while its answers are taken.
         let _lock = self.lock()?;
         let run = self.folder.path().display();
@@ -118,24 +138,30 @@ impl Inbox {
                 );
                 Err(Error::file(self.folder.path(), what))
             }
-            State::Waiting(batch) => self.write_down(&batch, answers),
+            State::Waiting(batch) => self.write_down(&batch, answers, images),
         }
     }
 
     /// Takes all answers to a round, once. A repeated call with the same answers succeeds even if
-    /// the round was closed meanwhile. Returns `false` if it was closed with other answers.
-    pub fn hand_over(&self, round: usize, answers: &[Answer]) -> Result<bool, Error> {
+    /// the round was closed meanwhile. Returns `false` if it was closed with other answers. New
+    /// images are looked for in `places`; see [`NewImages::find`].
+    pub fn hand_over(
+        &self,
+        round: usize,
+        answers: &[Answer],
+        places: &[PathBuf],
+    ) -> Result<bool, Error> {
         if self.is_closed(round) {
             let closed = AnswerLog::open(&self.closed(round))?;
-            // The log takes an answer once, whatever else is known about it.
-            let act = |answer: &Answer| Answer { provenance: None, ..answer.clone() };
-            let known: HashSet<Answer> = closed.all().iter().map(act).collect();
-            return Ok(answers.iter().all(|answer| known.contains(&act(answer))));
+            return Ok(answers.iter().all(|answer| is_among(answer, &closed)));
         }
         let _lock = self.lock()?;
         match self.look()? {
             State::Waiting(batch) if batch.round == round => {
-                self.write_down(&batch, answers).map(|_| true)
+                let mut answers = answers.to_vec();
+                let images = NewImages::find(&self.dataset, &mut answers, places);
+                let images = images.map_err(of_answer)?;
+                self.write_down(&batch, &answers, &images).map(|_| true)
             }
             _ => {
                 let what = format!("round {round} is not waiting for people");
@@ -211,12 +237,14 @@ impl Inbox {
         Err(Error::file(&path, what))
     }
 
-    /// Checks all answers, then appends them: the log cannot be undone.
-    fn write_down(&self, batch: &Batch, answers: &[Answer]) -> Result<Received, Error> {
-        self.dataset.check_answers(answers).map_err(|error| match error {
-            nextpair_data::Error::Row { row, what, .. } => Error::Answer { at: row, what },
-            other => other.into(),
-        })?;
+    /// Checks all answers, keeps their images, then appends them: the log cannot be undone.
+    fn write_down(
+        &self,
+        batch: &Batch,
+        answers: &[Answer],
+        images: &NewImages,
+    ) -> Result<Received, Error> {
+        self.dataset.check_answers(answers, images).map_err(of_answer)?;
         let mut log = AnswerLog::open(&self.folder.answers())?;
         let ids: HashSet<&str> = batch.tasks.iter().map(|task| task.id.as_str()).collect();
         for (at, answer) in answers.iter().enumerate() {
@@ -230,6 +258,10 @@ impl Inbox {
             };
             return Err(Error::Answer { at, what });
         }
+        if !images.files.is_empty() {
+            self.check_new_images()?;
+            images.kept_in(&self.folder.images())?;
+        }
         let taken = log.append(answers)?;
         Ok(Received { taken, tasks: batch.tasks.len(), waiting: waiting(batch, &log) })
     }
@@ -238,6 +270,24 @@ impl Inbox {
 /// Returns the number of tasks without an answer.
 fn waiting(batch: &Batch, log: &AnswerLog) -> usize {
     batch.tasks.iter().filter(|task| log.of(&task.id).next().is_none()).count()
+}
+
+/// Returns whether an answer is among those of a closed round. An image of a folder has got another
+/// name there, and its file may be gone by now.
+fn is_among(answer: &Answer, closed: &AnswerLog) -> bool {
+    let is_same = |other: &Answer| match (&answer.said, &other.said) {
+        (Said::Image(one), Said::Image(_)) if one.starts_with(FOLDER) => true,
+        (one, other) => one == other,
+    };
+    closed.of(&answer.id).any(|other| other.annotator == answer.annotator && is_same(other))
+}
+
+/// Returns an error about a row as one about an answer.
+fn of_answer(error: nextpair_data::Error) -> Error {
+    match error {
+        nextpair_data::Error::Row { row, what, .. } => Error::Answer { at: row, what },
+        other => other.into(),
+    }
 }
 
 fn stamp(metadata: &Metadata) -> Stamp {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nextpair_data::dataset::TextSource;
+use nextpair_data::dataset::FeatureSource;
 use nextpair_models::{Device, Mixing};
 
 /// Options to run an experiment. They are not stored, and change no result, except that another
@@ -11,15 +11,15 @@ use nextpair_models::{Device, Mixing};
 pub struct Options {
     /// The device of the models.
     pub device: Device,
-    /// Encoder of new captions, for models on text features.
-    pub text_source: Option<Arc<dyn TextSource>>,
+    /// Encoders of new captions, for models on text features, and of new images.
+    pub source: Option<Arc<dyn FeatureSource>>,
     /// Whether to continue an experiment of another version or vector unit. The journal records it.
     pub mixing: Mixing,
 }
 
 impl Default for Options {
-    /// Returns options for the CPU, without an encoder of captions and without mixing.
+    /// Returns options for the CPU, without encoders and without mixing.
     fn default() -> Self {
-        Options { device: Device::Cpu, text_source: None, mixing: Mixing::Refuse }
+        Options { device: Device::Cpu, source: None, mixing: Mixing::Refuse }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use nextpair_data::dataset::TextSource;
+use nextpair_data::dataset::FeatureSource;
 use nextpair_data::text::{Vocabulary, tokenize};
 use nextpair_data::{Matrix, Progress, npy, ordinary};
 use nextpair_models::{Corpus, Device, Texts};
@@ -56,7 +56,7 @@ impl Queries {
         &self,
         vocabulary: Option<&Vocabulary>,
         corpus: &Corpus,
-        source: Option<&dyn TextSource>,
+        source: Option<&dyn FeatureSource>,
         device: Device,
         progress: &dyn Progress,
     ) -> Result<Texts, Error> {
@@ -95,7 +95,7 @@ impl Queries {
     pub(crate) fn vectors(
         &self,
         corpus: &Corpus,
-        source: Option<&dyn TextSource>,
+        source: Option<&dyn FeatureSource>,
         progress: &dyn Progress,
     ) -> Result<Matrix, Error> {
         let wrong = |what: String| Error::setting("queries", what);
@@ -111,7 +111,7 @@ impl Queries {
                     return Err(wrong(what.to_owned()));
                 };
                 let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
-                let rows = source.rows(corpus.dataset(), set, &lines, progress);
+                let rows = source.text_rows(corpus.dataset(), set, &lines, progress);
                 rows.map_err(|why| {
                     let name = &set.name;
                     wrong(format!("they cannot get the text features {name}: {why}"))

@@ -90,6 +90,9 @@ pub struct Batch {
     /// The fingerprint of the features of new captions, for models on text features.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub captions: Option<String>,
+    /// The fingerprint of the features of new images.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub images: Option<String>,
 }
 
 impl Batch {

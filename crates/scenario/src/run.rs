@@ -1,9 +1,9 @@
 //! Experiments that run: training, selection and annotation by round, with records of each step.
 
-mod captions;
 mod choose;
 mod clock;
 mod create;
+mod encoded;
 mod fingerprints;
 mod lane;
 mod learn;

@@ -13,6 +13,7 @@ use axum::body::{Body, Bytes};
 use axum::http::{Request, header};
 use hyper::body::{Body as HttpBody, Frame};
 use nextpair_data::Side;
+use serde_json::json;
 use tempfile::TempDir;
 
 use super::world::{Reply, World, on_sqlite};
@@ -254,4 +255,22 @@ fn what_killed_processes_left_is_removed() {
             assert_eq!(names(&folder), [".nextpair-new"]);
         },
     );
+}
+
+#[test]
+fn copies_of_images_for_evaluation_are_no_answers() {
+    let folder = tempfile::tempdir().unwrap();
+    let uploads = |settings: &mut Settings| settings.uploads = Some(folder.path().to_path_buf());
+    on_sqlite(Side::Text, uploads, async |world| {
+        let item = world.next("ann").await.unwrap();
+        for (split, status) in [("test", 422), ("dev", 422), ("train", 200)] {
+            let of_split = world.app.catalog.dataset().items().in_split(Some(split))[0];
+            let image = &images(&world)[of_split];
+            let brought = upload(&world, "ann", image).await.ok()["item"].clone();
+            let said = json!({ "image": brought });
+            let body = json!({ "key": format!("key-{split}"), "item": item, "said": said });
+            let reply = world.post("ann", "/api/answers", body).await;
+            assert_eq!(reply.status.as_u16(), status, "{split}: {}", reply.text());
+        }
+    });
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::{Result, bail, ensure};
 use nextpair::Finding;
 use nextpair::data::Side;
-use nextpair::data::dataset::{Dataset, TextSource};
+use nextpair::data::dataset::{Dataset, FeatureSource};
 use nextpair::data::queue::refused;
 use nextpair::encode::DatasetEncoders;
 use nextpair::engine::{
@@ -56,7 +56,7 @@ impl SelectionArgs {
         self.check_queries()?;
         let queries = match &queries {
             Some(queries) => {
-                let encoders: &dyn TextSource = &DatasetEncoders;
+                let encoders: &dyn FeatureSource = &DatasetEncoders;
                 let words = trained.folder.vocabulary();
                 Some(queries.texts(words, corpus, Some(encoders), self.device.device, &())?)
             }

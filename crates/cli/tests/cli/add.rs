@@ -259,8 +259,10 @@ fn wrong_files_are_refused_whole() {
         assert!(!lab.path("new").exists(), "{name}: something was written");
     }
     lab.write("brought.jsonl", &format!("{{\"id\":\"{test}\",\"image\":\"upload:x.png\"}}\n"));
-    let says = "brought.jsonl:1: the image \"upload:x.png\" was brought by people";
+    let says = "brought.jsonl:1: an answer about";
     lab.refused("add ds brought.jsonl --pool-side text --out new", says);
+    lab.refused("add ds good.jsonl --images ds --out new", "--images is for texts");
+    lab.refused("add ds good.jsonl --images nowhere --out new", "nowhere: not a folder");
     lab.refused("add ds good.jsonl --out ds", "ds: a dataset cannot be enlarged in its own place");
     lab.refused("add ds good.jsonl --out no/such/new", "no/such/new");
     lab.succeeds("add ds good.jsonl --out new");

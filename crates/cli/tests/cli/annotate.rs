@@ -3,6 +3,7 @@
 
 pub(crate) mod app;
 mod attacks;
+mod brought;
 pub(crate) mod driver;
 mod encoded;
 pub(crate) mod images;

@@ -1,6 +1,7 @@
 //! Experiments: rounds, strategies and seeds, kills, faults and annotators.
 
 mod asked;
+pub(crate) mod brought;
 mod coco;
 pub(crate) mod encoded;
 mod faults;

@@ -142,6 +142,7 @@ const FILES: &[(&str, &str, &str)] = &[
 const FOLDERS: &[(&str, &str)] = &[
     ("add dataset", "add {} p.jsonl --out new"),
     ("annotate dataset", "annotate chosen.jsonl --dataset {} --port 0"),
+    ("add images", "add ds p.jsonl --pool-side text --images {} --out new"),
     ("annotate images", "annotate chosen.jsonl --dataset ds --pool-side text --images {} --port 0"),
     ("embed dataset", "embed {} --text-model text.onnx --tokenizer tokenizer.json"),
     ("eval model", "eval {} ds"),
@@ -155,6 +156,7 @@ const FOLDERS: &[(&str, &str)] = &[
     ("import folder src", "import folder {} new"),
     ("import parquet image_dir", "import parquet p.jsonl new --image-dir {}"),
     ("ingest experiment", "ingest {} p.jsonl"),
+    ("ingest images", "ingest asked p.jsonl --images {}"),
     ("inspect dataset", "inspect {}"),
     ("rehearse dataset", "rehearse {} --model vse++ --budget 5 --out new"),
     ("report experiments", "report {}"),

@@ -4,19 +4,17 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::error::Error as StdError;
 use std::path::{Path, PathBuf};
 
-use super::enlarged::AddedCaptions;
-use super::{Dataset, Draft, FeatureSet, NewCaptions, Per, TextSource};
-use crate::queue::{Answer, Place, Said, act, read_placed_answers, refused, standing};
+use super::enlarged::{Enlargement, New};
+use super::{Dataset, Draft, FeatureSet, FeatureSource, NewImages, NewRows, Per, PlacedAnswers};
+use crate::queue::{Answer, Said, act, refused, standing};
 use crate::{Error, Progress, Side};
-
-/// The images that people bring for texts have such names in their answers.
-const BROUGHT: [&str; 2] = ["upload:", "folder:"];
 
 /// Answers that were read and checked against a dataset, to be written as the enlarged one.
 pub struct Addition<'a> {
     dataset: &'a Dataset,
     answers: Vec<Answer>,
-    captions: AddedCaptions,
+    images: NewImages,
+    added: Enlargement,
     /// Number of answers that the dataset has already.
     known: usize,
     /// Number of items that were not paired before.
@@ -30,6 +28,8 @@ pub struct Added {
     pub dataset: Dataset,
     /// Captions that items have now and did not have before.
     pub captions: usize,
+    /// Images that people brought for texts, each an item now.
+    pub images: usize,
     /// Items that were not paired before: images without a caption, texts without an image.
     pub paired: usize,
     /// Answers that the dataset had already.
@@ -54,60 +54,72 @@ pub struct EncodedSet {
 }
 
 impl<'a> Addition<'a> {
-    /// Reads answers about items of a pool, in every form that [`read_placed_answers`] reads. If one
-    /// answer is wrong, all are refused; the error names the file and the place.
-    pub fn read(dataset: &'a Dataset, paths: &[PathBuf], pool: Side) -> Result<Self, Error> {
-        let (mut places, mut answers) = (Vec::new(), Vec::new());
-        for path in paths {
-            for (place, answer) in read_placed_answers(path, pool, dataset)? {
-                places.push((path, place));
-                answers.push(answer);
-            }
-        }
-        Addition::new(dataset, answers).map_err(|error| match error {
-            Error::Row { row, what, .. } => {
-                let (path, place): (&PathBuf, Place) = places[row];
-                place.error(path, what)
-            }
+    /// Reads answers about items of a pool, in every form that [`PlacedAnswers::read`] reads, with
+    /// images that people brought from `folders` and beside the answers. If one answer is wrong, all
+    /// are refused; the error names the file and the place.
+    pub fn read(
+        dataset: &'a Dataset,
+        paths: &[PathBuf],
+        pool: Side,
+        folders: &[PathBuf],
+    ) -> Result<Self, Error> {
+        let said = PlacedAnswers::read(dataset, paths, pool, folders)?;
+        let (answers, images) = (said.answers.clone(), said.images.clone());
+        Addition::new(dataset, answers, images).map_err(|error| match error {
+            Error::Row { row, what, .. } => said.error(row, what),
             other => other,
         })
     }
 
-    /// Checks answers. [`Error::Row`] names the first that is wrong.
-    pub fn new(dataset: &'a Dataset, answers: Vec<Answer>) -> Result<Self, Error> {
-        refuse_brought_images(dataset, &answers)?;
-        dataset.check_answers(&answers)?;
+    /// Checks answers, and the new images that they name. [`Error::Row`] names the first that is
+    /// wrong.
+    pub fn new(
+        dataset: &'a Dataset,
+        answers: Vec<Answer>,
+        images: NewImages,
+    ) -> Result<Self, Error> {
+        dataset.check_answers(&answers, &images)?;
         let before = dataset.answers()?;
         let seen: HashSet<Answer> = before.iter().map(act).collect();
         let known = answers.iter().filter(|answer| seen.contains(&act(answer))).count();
         let answers = standing(answers);
-        let captions = dataset.added(&answers)?;
+        let added = dataset.added(&answers, &images)?;
         let paired = newly_paired(dataset, &before, &answers);
-        Ok(Addition { dataset, answers, captions, known, paired })
+        Ok(Addition { dataset, answers, images, added, known, paired })
     }
 
-    /// Writes the enlarged dataset `out`, a new folder, whole or not at all. New captions get
-    /// features from `texts`; captions that cannot be encoded are added without.
+    /// Writes the enlarged dataset `out`, a new folder, whole or not at all. New captions and images
+    /// get features from `source`; captions that cannot be encoded are added without.
+    ///
+    /// # Errors
+    /// For one, if there are new images and none of the dataset's image features can be made.
     pub fn write(
         self,
         out: &Path,
-        texts: &dyn TextSource,
+        source: &dyn FeatureSource,
         progress: &dyn Progress,
     ) -> Result<Added, Error> {
         self.dataset.check_place(out)?;
         let draft = Draft::open(out)?;
-        let (mut new, mut features) = (Vec::new(), Vec::new());
+        let images = self.images.clone().encoded(self.dataset, source, progress);
+        let images = images.map_err(|why| {
+            let what = format!("images that people brought get no features: {why}");
+            Error::format(&self.dataset.folder, what)
+        })?;
+        let (mut captions, mut features) = (Vec::new(), Vec::new());
         for set in &self.dataset.manifest.features {
             if (set.side, set.per) == (Side::Text, Per::Caption) {
-                let (captions, encoded) = self.encode(set, texts, progress)?;
-                new.extend(captions);
+                let (rows, encoded) = self.encode(set, source, progress)?;
+                captions.extend(rows);
                 features.push(encoded);
             }
         }
-        self.dataset.enlarge(draft, &self.captions, &self.answers, &new)?;
+        let new = New { captions: &captions, images: &images.features };
+        self.dataset.enlarge(draft, &self.added, &self.answers, &new)?;
         Ok(Added {
             dataset: Dataset::open(out)?,
-            captions: self.captions.values().map(Vec::len).sum(),
+            captions: self.added.captions().count(),
+            images: self.added.images.len(),
             paired: self.paired,
             known: self.known,
             refused: self.refused(),
@@ -119,10 +131,10 @@ impl<'a> Addition<'a> {
     fn encode(
         &self,
         set: &FeatureSet,
-        source: &dyn TextSource,
+        source: &dyn FeatureSource,
         progress: &dyn Progress,
-    ) -> Result<(Option<NewCaptions>, EncodedSet), Error> {
-        let written = self.captions.values().flatten().filter(|added| added.copy_of.is_none());
+    ) -> Result<(Option<NewRows>, EncodedSet), Error> {
+        let written = self.added.captions().filter(|added| added.copy_of.is_none());
         let texts: BTreeSet<&str> = written.map(|added| added.text.as_str()).collect();
         let texts: Vec<&str> = texts.into_iter().collect();
         let told = |encoded: usize, why| {
@@ -134,14 +146,18 @@ impl<'a> Addition<'a> {
         }
         let features = self.dataset.open_features(set)?;
         let rows = source.check(self.dataset, set);
-        let rows = rows.and_then(|()| source.rows(self.dataset, set, &texts, progress));
-        Ok(match rows {
-            Ok(rows) if features.fits(&rows, texts.len()) => {
-                let new = NewCaptions::joined(None, &set.name, &texts, rows);
+        let rows = rows.and_then(|()| source.text_rows(self.dataset, set, &texts, progress));
+        let fitting = rows.map(|rows| {
+            let whole = rows.rows() == texts.len();
+            let new = whole.then(|| NewRows::new(&set.name, &texts, rows));
+            new.filter(|new| new.fits(features.matrix()))
+        });
+        Ok(match fitting {
+            Ok(Some(new)) => {
                 let encoded = new.rows.len();
                 (Some(new), told(encoded, None))
             }
-            Ok(_) => {
+            Ok(None) => {
                 let what = format!(
                     "the encoder makes other rows than the text features {} have; make them anew \
                      with `nextpair embed`",
@@ -166,29 +182,6 @@ impl<'a> Addition<'a> {
             }
         }
         reasons
-    }
-}
-
-/// Refuses images that people brought for texts: they are not in the dataset, and have no features.
-fn refuse_brought_images(dataset: &Dataset, answers: &[Answer]) -> Result<(), Error> {
-    let brought = |answer: &Answer| match &answer.said {
-        Said::Image(image) if BROUGHT.iter().any(|prefix| image.starts_with(prefix)) => {
-            Some(image.clone())
-        }
-        _ => None,
-    };
-    let named: Vec<(usize, String)> =
-        answers.iter().enumerate().filter_map(|(row, a)| Some((row, brought(a)?))).collect();
-    let known = dataset.items.find(named.iter().map(|(_, image)| image.as_str()));
-    match named.iter().find(|(_, image)| !known.contains_key(image.as_str())) {
-        Some((row, image)) => {
-            let what = format!(
-                "the image {image:?} was brought by people and is not in the dataset; import it with \
-                 the others, and answer with the id of its item"
-            );
-            Err(Error::row(&dataset.folder, *row, what))
-        }
-        None => Ok(()),
     }
 }
 

@@ -1,50 +1,75 @@
 //! Datasets enlarged by people's answers.
 
+mod rows;
+
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use super::{Dataset, Draft, FeatureSet, Features, ITEMS, Manifest, NewCaptions, Per, TRAIN};
+use super::new_images::{bare_name, check_bytes};
+use super::{Dataset, Draft, Features, ITEMS, Item, Manifest, NewImages, NewRows, Per, TRAIN};
 use crate::queue::{Answer, Said, act, read_lines};
-use crate::{Error, Side, npy};
+use crate::{Error, Side, ordinary};
+pub(super) use rows::New;
 
 /// The file of the answers in an enlarged dataset, and its name in older versions. It also marks
 /// such a dataset.
 const ANSWERS: &str = "answers.jsonl";
 const MARKS: [&str; 2] = [ANSWERS, "enlarged.jsonl"];
 
+/// The folder of brought images in an enlarged dataset.
+const IMAGES: &str = "images";
+
+/// What answers add to a dataset.
+#[derive(Default)]
+pub(super) struct Enlargement {
+    /// New items, which follow the old ones: the id and the file of each image.
+    pub(super) images: Vec<(String, PathBuf)>,
+    /// Captions by item, old and new.
+    captions: BTreeMap<usize, Vec<AddedCaption>>,
+}
+
 /// A caption to add to an item.
-pub(super) struct Added {
+pub(super) struct AddedCaption {
     pub(super) text: String,
     /// The number of the text item's caption that this copies, counted through the old dataset.
     pub(super) copy_of: Option<usize>,
 }
 
-/// The captions to add to each item.
-pub(super) type AddedCaptions = BTreeMap<usize, Vec<Added>>;
+impl Enlargement {
+    /// All captions, those of one item after those of another.
+    pub(super) fn captions(&self) -> impl Iterator<Item = &AddedCaption> {
+        self.captions.values().flatten()
+    }
+}
 
 impl Dataset {
     /// Writes the dataset `out`: this one with the answers added. `out` may replace an earlier
     /// enlarged dataset.
     ///
     /// A caption is added to its item. A text that was paired with an item's image lends its
-    /// captions to that item and stays where it is. Captions that an item already has are not added
-    /// again, and skips change nothing. Items keep their order; images and feature files stay where
+    /// captions to that item and stays where it is. An image of `images` becomes an item of its
+    /// own after all others, in the order of the answers, and its file lies in `out`: linked where
+    /// the disk can do that, else copied. Captions that an item already has are not added again,
+    /// and skips change nothing. Items keep their order; other images and feature files stay where
     /// they are.
     ///
     /// Caption features cover the old captions and their copies; captions that people wrote get
-    /// those of `new`, if any. The file of answers holds those of this dataset and then the new ones,
+    /// those of `captions`, which has rows for any number of text feature sets, and new images
+    /// those of `images`. The file of answers holds those of this dataset and then the new ones,
     /// each once. The same answers make the same bytes.
     pub fn enlarged(
         &self,
         out: &Path,
         answers: &[Answer],
-        new: &[NewCaptions],
+        captions: &[NewRows],
+        images: &NewImages,
     ) -> Result<Dataset, Error> {
         self.check_place(out)?;
         let draft = Draft::replacing(out, &MARKS)?;
-        self.enlarge(draft, &self.added(answers)?, answers, new)?;
+        let new = New { captions, images: &images.features };
+        self.enlarge(draft, &self.added(answers, images)?, answers, &new)?;
         Dataset::open(out)
     }
 
@@ -57,21 +82,29 @@ impl Dataset {
         Ok(())
     }
 
-    /// Fills a draft with this dataset and the captions in `answers`, and finishes it.
+    /// Fills a draft with this dataset and what `answers` add, and finishes it.
     pub(super) fn enlarge(
         &self,
         draft: Draft<'_>,
-        added: &AddedCaptions,
+        added: &Enlargement,
         answers: &[Answer],
-        new: &[NewCaptions],
+        new: &New<'_>,
     ) -> Result<(), Error> {
         let old = self.folder.canonicalize().map_err(|e| Error::io(&self.folder, e))?;
         draft.clear()?;
-        let count = added.values().map(Vec::len).sum::<usize>();
+        let mut brought: Vec<PathBuf> =
+            self.manifest.brought.iter().map(|folder| old.join(folder)).collect();
+        if !added.images.is_empty() {
+            place_images(&draft.folder().join(IMAGES), &added.images)?;
+            brought.insert(0, IMAGES.into());
+        }
+        let (captions, images) = (added.captions().count(), added.images.len());
         let manifest = Manifest {
-            source: enlarged_source(&self.manifest.source, count),
-            captions: self.manifest.captions + count,
+            source: enlarged_source(&self.manifest.source, captions, images),
+            items: self.manifest.items + images,
+            captions: self.manifest.captions + captions,
             images: self.manifest.images.as_ref().map(|images| old.join(images)),
+            brought,
             features: self.feature_sets(&old, draft.folder(), added, new)?,
             ..self.manifest.clone()
         };
@@ -101,26 +134,37 @@ impl Dataset {
 
     /// Returns an error if [`enlarged`](Self::enlarged) would refuse these answers; [`Error::Row`]
     /// names the first bad one. For logs of answers, which keep everything they accept.
-    pub fn check_answers(&self, answers: &[Answer]) -> Result<(), Error> {
-        self.added(answers).map(drop)
+    pub fn check_answers(&self, answers: &[Answer], images: &NewImages) -> Result<(), Error> {
+        self.added(answers, images).map(drop)
     }
 
-    /// The captions to add to each item.
-    pub(super) fn added(&self, answers: &[Answer]) -> Result<AddedCaptions, Error> {
+    /// The items and captions to add.
+    pub(super) fn added(
+        &self,
+        answers: &[Answer],
+        images: &NewImages,
+    ) -> Result<Enlargement, Error> {
         let named = answers.iter().flat_map(|answer| match &answer.said {
             Said::Image(image) => [Some(answer.id.as_str()), Some(image.as_str())],
             _ => [Some(answer.id.as_str()), None],
         });
-        let numbers = self.items.find(named.flatten());
+        let mut numbers = self.items.find(named.flatten());
         let image_features = self.image_features()?;
         let mut captions_of: HashMap<usize, HashSet<String>> = HashMap::new();
-        let mut added: AddedCaptions = BTreeMap::new();
+        let mut added = Enlargement::default();
         for (row, answer) in answers.iter().enumerate() {
             let wrong = |what| {
                 let what = format!("an answer about {:?}: {what}", answer.id);
                 Error::row(&self.folder, row, what)
             };
             answer.check().map_err(wrong)?;
+            if let Said::Image(image) = &answer.said
+                && !numbers.contains_key(image.as_str())
+                && let Some((id, file)) = images.files.get_key_value(image)
+            {
+                numbers.insert(image, self.items.len() + added.images.len());
+                added.images.push((id.clone(), file.clone()));
+            }
             let number = |id: &str| {
                 let number = numbers.get(id).copied();
                 number.ok_or_else(|| wrong(format!("there is no item {id:?}")))
@@ -128,15 +172,17 @@ impl Dataset {
             let item = number(&answer.id)?;
             let (image, captions) = match &answer.said {
                 Said::Skip(_) => continue,
-                Said::Caption(text) => (item, vec![Added { text: text.clone(), copy_of: None }]),
+                Said::Caption(text) => {
+                    (item, vec![AddedCaption { text: text.clone(), copy_of: None }])
+                }
                 Said::Image(image) => {
                     let captions = self.items.get(item).captions.into_iter();
-                    let copy = |(text, of)| Added { text, copy_of: Some(of) };
+                    let copy = |(text, of)| AddedCaption { text, copy_of: Some(of) };
                     let captions = captions.zip(self.items.captions_of(item)).map(copy);
                     (number(image)?, captions.collect())
                 }
             };
-            let target = self.items.get(image);
+            let target = self.item(image, &added);
             let has_row = |features: &Features| features.row(image).is_some();
             if target.image.is_none() && !image_features.iter().any(has_row) {
                 return Err(wrong(format!("the item {:?} has no image", target.id)));
@@ -153,11 +199,24 @@ impl Dataset {
             let known = known.or_insert_with(|| target.captions.into_iter().collect());
             for caption in captions {
                 if known.insert(caption.text.clone()) {
-                    added.entry(image).or_default().push(caption);
+                    added.captions.entry(image).or_default().push(caption);
                 }
             }
         }
         Ok(added)
+    }
+
+    /// An item of the old dataset, or a new one. New ones have no captions yet.
+    fn item(&self, index: usize, added: &Enlargement) -> Item {
+        let Some(new) = index.checked_sub(self.items.len()) else { return self.items.get(index) };
+        let (id, _) = &added.images[new];
+        let has_train = self.items.splits().any(|split| split == Some(TRAIN));
+        Item {
+            id: id.clone(),
+            split: has_train.then(|| TRAIN.to_owned()),
+            image: Some(bare_name(id).to_owned()),
+            captions: Vec::new(),
+        }
     }
 
     /// Image features. An item may have them without the name of an image.
@@ -168,85 +227,54 @@ impl Dataset {
     }
 
     /// Copies unchanged lines byte for byte.
-    fn write_items(&self, file: &mut impl Write, added: &AddedCaptions) -> io::Result<()> {
-        (0..self.items.len()).try_for_each(|index| match added.get(&index) {
-            None => file.write_all(self.items.line(index)),
-            Some(added) => {
-                let mut item = self.items.get(index);
-                item.captions.extend(added.iter().map(|caption| caption.text.clone()));
-                write_line(file, &item)
+    fn write_items(&self, file: &mut impl Write, added: &Enlargement) -> io::Result<()> {
+        (0..self.items.len() + added.images.len()).try_for_each(|index| {
+            match added.captions.get(&index) {
+                None if index < self.items.len() => file.write_all(self.items.line(index)),
+                captions => {
+                    let mut item = self.item(index, added);
+                    let captions = captions.into_iter().flatten();
+                    item.captions.extend(captions.map(|caption| caption.text.clone()));
+                    write_line(file, &item)
+                }
             }
         })
     }
-
-    /// The feature sets of the dataset in `old`, for the manifest of the dataset in `new`.
-    fn feature_sets(
-        &self,
-        old: &Path,
-        new: &Path,
-        added: &AddedCaptions,
-        new_captions: &[NewCaptions],
-    ) -> Result<Vec<FeatureSet>, Error> {
-        let mut sets = Vec::new();
-        for (number, set) in self.manifest.features.iter().enumerate() {
-            let mut files: Vec<PathBuf> = set.files.iter().map(|file| old.join(file)).collect();
-            let rows = match set.per {
-                Per::Item => set.rows.as_ref().map(|rows| old.join(rows)),
-                Per::Caption => {
-                    let folder = new.join("features");
-                    std::fs::create_dir_all(&folder).map_err(|e| Error::io(&folder, e))?;
-                    let is_of = |new: &&NewCaptions| new.set == set.name;
-                    let of_set = new_captions.iter().find(is_of).filter(|_| set.side == Side::Text);
-                    let rows = self.caption_rows(&self.open_features(set)?, added, of_set);
-                    if let Some(NewCaptions { matrix, .. }) = of_set {
-                        let own = PathBuf::from(format!("features/{number}.new.npy"));
-                        write_file(&new.join(&own), |file| npy::write_matrix(file, matrix))?;
-                        files.push(own);
-                    }
-                    // Not named after the set, whose name may contain any character.
-                    let own = PathBuf::from(format!("features/{number}.rows.npy"));
-                    write_file(&new.join(&own), |file| npy::write_i64(file, &rows))?;
-                    Some(own)
-                }
-            };
-            let made_by = set.made_by.clone().map(|made_by| at_home_in(old, made_by));
-            sets.push(FeatureSet { files, rows, made_by, ..set.clone() });
-        }
-        Ok(sets)
-    }
-
-    /// The row of every caption of the enlarged dataset, -1 for none.
-    fn caption_rows(
-        &self,
-        features: &Features,
-        added: &AddedCaptions,
-        new: Option<&NewCaptions>,
-    ) -> Vec<i64> {
-        let row = |caption: usize| features.row(caption).map_or(-1, |row| row as i64);
-        // New rows follow the old ones.
-        let new_row = |text: &str| {
-            let row = new.and_then(|new| new.rows.get(text));
-            row.map_or(-1, |row| (features.matrix().rows() + row) as i64)
-        };
-        let added_row = |added: &Added| added.copy_of.map_or_else(|| new_row(&added.text), row);
-        let mut rows = Vec::new();
-        for index in 0..self.items.len() {
-            rows.extend(self.items.captions_of(index).map(row));
-            let added = added.get(&index).into_iter().flatten();
-            rows.extend(added.map(added_row));
-        }
-        rows
-    }
 }
 
-/// The origin of an enlarged dataset. Enlarged again, it is one enlarged by more captions.
-fn enlarged_source(source: &str, count: usize) -> String {
+/// Links or copies images into a new folder, under the names in their ids.
+fn place_images(folder: &Path, images: &[(String, PathBuf)]) -> Result<(), Error> {
+    fs::create_dir(folder).map_err(|e| Error::io(folder, e))?;
+    for (id, file) in images {
+        check_bytes(id, file)?;
+        let own = folder.join(bare_name(id));
+        // Links need no room, but not every disk has them.
+        if fs::hard_link(file, &own).is_err() {
+            let bytes = ordinary::read(file)?;
+            write_file(&own, |own| own.write_all(&bytes))?;
+        }
+    }
+    Ok(())
+}
+
+/// The origin of an enlarged dataset. Enlarged again, it is one enlarged by more.
+fn enlarged_source(source: &str, captions: usize, images: usize) -> String {
+    let counts = |text: &str| -> Option<(usize, usize)> {
+        let (captions, rest) = text.split_once(" captions")?;
+        let images = match rest {
+            "" => 0,
+            rest => rest.strip_prefix(" and ")?.strip_suffix(" images")?.parse().ok()?,
+        };
+        Some((captions.parse().ok()?, images))
+    };
     let parts = source.rsplit_once(", enlarged by ");
-    let earlier = parts.and_then(|(first, rest)| {
-        Some((first, rest.strip_suffix(" captions")?.parse::<usize>().ok()?))
-    });
-    let (first, before) = earlier.unwrap_or((source, 0));
-    format!("{first}, enlarged by {} captions", before + count)
+    let earlier = parts.and_then(|(first, rest)| Some((first, counts(rest)?)));
+    let (first, before) = earlier.unwrap_or((source, (0, 0)));
+    let images = match before.1 + images {
+        0 => String::new(),
+        images => format!(" and {images} images"),
+    };
+    format!("{first}, enlarged by {} captions{images}", before.0 + captions)
 }
 
 /// Rewrites the paths in `made_by` for another folder: the principal components stay in `old`.

@@ -66,6 +66,7 @@ impl Dataset {
             items: self.manifest.items + added.len(),
             captions: self.manifest.captions + captions,
             images: self.manifest.images.as_ref().map(|images| old.join(images)),
+            brought: self.manifest.brought.iter().map(|folder| old.join(folder)).collect(),
             features: self.extended_features(&old, draft.folder(), added, images, progress)?,
             ..self.manifest.clone()
         };

@@ -30,6 +30,10 @@ pub struct Manifest {
     /// known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub images: Option<PathBuf>,
+    /// Folders of images that people brought, named by their bytes. Images are looked for there
+    /// first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub brought: Vec<PathBuf>,
     /// Features of the images or the captions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub features: Vec<FeatureSet>,
@@ -77,6 +81,7 @@ impl Manifest {
             items: 0,
             captions: 0,
             images: None,
+            brought: Vec::new(),
             features: Vec::new(),
         }
     }

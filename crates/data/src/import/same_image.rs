@@ -54,7 +54,7 @@ impl Seen {
 }
 
 /// Returns whether two files have the same bytes.
-fn same_bytes(one: &Path, other: &Path) -> Result<bool, Error> {
+pub(crate) fn same_bytes(one: &Path, other: &Path) -> Result<bool, Error> {
     let open =
         |path: &Path| ordinary::open(path).map(|file| BufReader::with_capacity(1 << 16, file));
     let (mut one_file, mut other_file) = (open(one)?, open(other)?);

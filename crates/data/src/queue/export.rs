@@ -102,7 +102,7 @@ pub fn export(
     match format {
         ExportFormat::Jsonl => write_lines(out, answers),
         ExportFormat::Csv => {
-            let questions = sheet::Questions::of(path, dataset, pool)?;
+            let questions = sheet::Questions::of(dataset, pool);
             sheet::write_answers(out, &queue, answers, &questions)
         }
         ExportFormat::Coco => return coco::write(out, path, answers, dataset),

@@ -1,6 +1,7 @@
 //! A queue as Label Studio tasks.
 
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::io::Write;
 use std::path::Path;
 
@@ -42,7 +43,7 @@ pub(super) fn write_annotations(
     mut out: &mut dyn Write,
     queue: &Queue<'_>,
     answers: &[Answer],
-    layout: &Layout,
+    layout: &Layout<'_>,
 ) -> std::io::Result<()> {
     let mut about: HashMap<&str, Vec<&Answer>> = HashMap::new();
     for answer in answers {
@@ -59,28 +60,25 @@ pub(super) fn write_annotations(
 }
 
 /// The conversion of items to tasks.
-pub(super) struct Layout {
+pub(super) struct Layout<'a> {
     pool: Side,
-    /// The name of the image folder, if the images are available.
-    images: Option<String>,
+    dataset: &'a Dataset,
 }
 
-impl Layout {
+impl<'a> Layout<'a> {
     /// Checks the scores of the tasks, because JSON has no NaN or infinities. Errors name `path`,
     /// the file to be written.
     pub(super) fn of(
         path: &Path,
         tasks: &[Task],
-        dataset: &Dataset,
+        dataset: &'a Dataset,
         pool: Side,
     ) -> Result<Self, Error> {
         if let Some(row) = tasks.iter().position(|task| !task.score.is_finite()) {
             let Task { id, score, .. } = &tasks[row];
             return Err(Error::row(path, row, format!("the score of {id} is {score}")));
         }
-        let folder = dataset.image_folder();
-        let images = folder.as_deref().and_then(Path::file_name);
-        Ok(Layout { pool, images: images.map(|name| name.to_string_lossy().into_owned()) })
+        Ok(Layout { pool, dataset })
     }
 
     fn task(&self, shown: &Shown<'_>) -> Value {
@@ -88,7 +86,9 @@ impl Layout {
         let confused_with = shown.confused_with("\n");
         let mut data =
             json!({ "id": id, "item": id, "score": score, "confused_with": confused_with });
-        let given = match (self.pool, &self.images, &shown.item.image) {
+        let folder = self.dataset.image_folder_of(&shown.item);
+        let folder = folder.as_deref().and_then(Path::file_name).map(OsStr::to_string_lossy);
+        let given = match (self.pool, folder, &shown.item.image) {
             (Side::Text, ..) => shown.item.captions.join("\n"),
             (_, Some(folder), Some(image)) => local_address(&format!("{folder}/{image}")),
             _ => shown.image().to_owned(),

@@ -6,7 +6,7 @@
 //! cells may begin elsewhere.
 
 use std::io::Write;
-use std::path::{Path, PathBuf, absolute};
+use std::path::{Path, absolute};
 
 use super::shown::{Queue, Shown, wanted};
 use super::{Answer, Provenance, Said, Task};
@@ -26,7 +26,7 @@ pub(super) const PROVENANCE: &str = "provenance";
 /// `skip` for the reason why there is none. [`read_answers`](super::read_answers) reads it.
 pub fn write_csv(path: &Path, tasks: &[Task], dataset: &Dataset, pool: Side) -> Result<(), Error> {
     let queue = Queue::of(path, tasks, dataset)?;
-    let questions = Questions::of(path, dataset, pool)?;
+    let questions = Questions::of(dataset, pool);
     let mut file = AtomicFile::create(path)?;
     let mut write = || {
         let mut sheet = begun(&mut file)?;
@@ -48,7 +48,7 @@ pub(super) fn write_answers(
     out: &mut dyn Write,
     queue: &Queue<'_>,
     answers: &[Answer],
-    questions: &Questions,
+    questions: &Questions<'_>,
 ) -> std::io::Result<()> {
     let mut sheet = begun(out)?;
     let more = ["skip", "annotator", EXPORTED];
@@ -78,17 +78,14 @@ fn begun<W: Write>(mut out: W) -> std::io::Result<csv::Writer<W>> {
 }
 
 /// The columns of a sheet that hold the question.
-pub(super) struct Questions {
+pub(super) struct Questions<'a> {
     pool: Side,
-    /// The folder of the images, if they are available.
-    images: Option<PathBuf>,
+    dataset: &'a Dataset,
 }
 
-impl Questions {
-    /// Errors name `path`, the file to be written.
-    pub(super) fn of(path: &Path, dataset: &Dataset, pool: Side) -> Result<Self, Error> {
-        let images = dataset.image_folder().map(absolute).transpose();
-        Ok(Questions { pool, images: images.map_err(|e| Error::io(path, e))? })
+impl<'a> Questions<'a> {
+    pub(super) fn of(dataset: &'a Dataset, pool: Side) -> Self {
+        Questions { pool, dataset }
     }
 
     /// The names of these columns, and of the answer column after them.
@@ -98,9 +95,9 @@ impl Questions {
     }
 
     fn cells(&self, shown: &Shown<'_>) -> [String; 4] {
-        let given = match (self.pool, &self.images, &shown.item.image) {
-            (Side::Text, ..) => shown.item.captions.join(" | "),
-            (_, Some(folder), Some(image)) => folder.join(image).to_string_lossy().into(),
+        let given = match (self.pool, self.dataset.image_path(&shown.item)) {
+            (Side::Text, _) => shown.item.captions.join(" | "),
+            (_, Some(file)) => absolute(&file).unwrap_or(file).to_string_lossy().into(),
             _ => shown.image().to_owned(),
         };
         let confused_with = guarded(&shown.confused_with(" | "));

@@ -1,8 +1,6 @@
 //! The inputs of encoders: images by item, captions by number.
 
-use std::path::PathBuf;
-
-use nextpair_data::dataset::{Items, TRAIN};
+use nextpair_data::dataset::{Dataset, Items, TRAIN};
 use nextpair_data::{Side, picture};
 
 use crate::{Error, ImageEncoder, TextEncoder, Worker};
@@ -37,8 +35,7 @@ pub(super) trait Rows: Sync {
 }
 
 pub(super) struct Images<'a> {
-    pub(super) items: &'a Items,
-    pub(super) folder: PathBuf,
+    pub(super) dataset: &'a Dataset,
     pub(super) encoder: &'a ImageEncoder,
 }
 
@@ -52,7 +49,7 @@ impl Rows for Images<'_> {
     }
 
     fn count(&self) -> usize {
-        self.items.len()
+        self.dataset.items().len()
     }
 
     fn shape(&self) -> (usize, usize) {
@@ -60,19 +57,20 @@ impl Rows for Images<'_> {
     }
 
     fn make(&self, worker: &Worker, at: usize) -> Result<Made, Error> {
-        let Some(image) = self.items.get(at).image else { return Ok(Made::Nothing) };
-        match picture::read(&self.folder.join(&image)) {
+        let item = self.dataset.items().get(at);
+        let Some(file) = self.dataset.image_path(&item) else { return Ok(Made::Nothing) };
+        match picture::read(&file) {
             Ok(picture) => row(self.encoder.encode(worker, &picture)),
             Err(error) => Ok(Made::Bad(error.to_string())),
         }
     }
 
     fn name(&self, at: usize) -> String {
-        self.items.get(at).id
+        self.dataset.items().get(at).id
     }
 
     fn in_train(&self, at: usize) -> bool {
-        self.items.split_of(at) == Some(TRAIN)
+        self.dataset.items().split_of(at) == Some(TRAIN)
     }
 
     fn describe(&self) -> Result<toml::Table, Error> {

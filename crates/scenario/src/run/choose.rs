@@ -109,6 +109,7 @@ impl Scenario {
             picks: fingerprint(&bytes),
             answers: None,
             captions: None,
+            images: None,
         };
         Ok((tasks, batch, facts.made_by))
     }

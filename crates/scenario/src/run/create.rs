@@ -67,7 +67,7 @@ impl Scenario {
         };
         let mut scenario =
             Self::assemble(folder, experiment, options, manifest, dataset, vocabulary, lock)?;
-        scenario.check_text_source()?;
+        scenario.check_caption_source()?;
         scenario.manifest.items = scenario.plan.whole();
         let features = features_fingerprint(&scenario.corpus);
         scenario.manifest.files.insert(FEATURES.to_owned(), features);
@@ -210,8 +210,12 @@ fn lock(path: &Path) -> Result<FolderLock, Error> {
     Ok(FolderLock::take(path, "another process is at this experiment")?)
 }
 
-/// Removes partial files of a killed process from the folders of seeds and strategies.
+/// Removes partial files of a killed process from the folders of images, seeds and strategies.
 fn remove_unfinished(path: &Path) -> Result<(), Error> {
+    let images = ExperimentFolder::new(path).images();
+    if images.is_dir() {
+        AtomicFile::remove_unfinished(&images)?;
+    }
     for seed in folders_in(path)? {
         if seed.file_name().is_some_and(|name| name.to_string_lossy().starts_with("seed-")) {
             AtomicFile::remove_unfinished(&seed)?;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use nextpair_data::dataset::NewCaptions;
+use nextpair_data::dataset::{NewImages, NewRows};
 use nextpair_data::queue::{Answer, Task};
 use nextpair_models::{Corpus, Pair};
 
@@ -30,8 +30,10 @@ pub(super) struct Known {
     pub(super) pairs: Vec<Pair>,
     /// All human answers.
     pub(super) answers: Vec<Answer>,
-    /// New captions, with their features if the model needs them.
-    pub(super) captions: Option<NewCaptions>,
+    /// Features of new captions, if the model needs them.
+    pub(super) captions: Option<NewRows>,
+    /// New images, with their features.
+    pub(super) images: NewImages,
 }
 
 impl Scenario {
@@ -77,6 +79,7 @@ impl Scenario {
             pairs,
             answers: Vec::new(),
             captions: None,
+            images: NewImages::default(),
         }
     }
 

@@ -71,10 +71,12 @@ impl Scenario {
         let progress = Within::new(observer, place.to_string(), &[]);
         batch.captions =
             self.encode_captions(place, &path, &said, &mut known.captions, &progress)?;
+        let path = self.folder.image_features(place.seed, strategy, place.round);
+        batch.images = self.encode_images(place, &path, &said, &mut known.images, &progress)?;
         drop(progress);
         let folder = self.folder.path().join("dataset");
-        let dataset =
-            self.corpus.dataset().enlarged(&folder, &known.answers, known.captions.as_slice())?;
+        let (captions, images) = (known.captions.as_slice(), &known.images);
+        let dataset = self.corpus.dataset().enlarged(&folder, &known.answers, captions, images)?;
         let words = self.reading(place.seed)?.vocabulary;
         let larger = corpus_of(&self.experiment, dataset, words)?;
         let smaller = known.corpus.as_ref().unwrap_or(&self.corpus);
@@ -95,7 +97,7 @@ impl Scenario {
         Ok(None)
     }
 
-    /// Returns the fingerprint of a file of answers or captions. Returns an error if the round was
+    /// Returns the fingerprint of a file of answers or features. Returns an error if the round was
     /// finished with another one.
     pub(super) fn check_kept(
         &self,
@@ -121,7 +123,7 @@ impl Scenario {
             return Ok(path);
         }
         // Before people work: what they write could not be used without an encoder.
-        self.check_text_source()?;
+        self.check_caption_source()?;
         let pool = self.experiment.pool;
         queue::write_csv(&path.with_extension("csv"), tasks, dataset, pool)?;
         let label_studio = path.with_extension("label-studio.json");
@@ -173,8 +175,8 @@ fn pairs_of<'a>(
         let (Some(&item), Some(text)) = (item, text) else { continue };
         let own = items.get(item).captions.iter().position(|caption| caption == text);
         let own = own.map(|at| items.captions_of(item).start + at);
-        // Leave out captions that could not be encoded.
-        let own = own.filter(|&caption| corpus.has_text(caption));
+        // Leave out captions and images that could not be encoded.
+        let own = own.filter(|&caption| corpus.has_text(caption) && corpus.has_image(item));
         // Equal answers make one pair.
         let new = own.map(|caption| Pair { item, caption }).filter(|pair| !pairs.contains(pair));
         pairs.extend(new);

@@ -1,6 +1,6 @@
 //! The queries of an experiment: read once, and kept in its folder.
 
-use nextpair_data::dataset::TextSource;
+use nextpair_data::dataset::FeatureSource;
 use nextpair_data::{AtomicFile, Matrix, Progress, npy};
 use nextpair_models::Texts;
 
@@ -64,8 +64,8 @@ impl Scenario {
         queries.texts(words, &self.corpus, source, device, progress).map(Some)
     }
 
-    fn query_source(&self) -> Option<&dyn TextSource> {
-        self.options.text_source.as_deref().map(|source| source as &dyn TextSource)
+    fn query_source(&self) -> Option<&dyn FeatureSource> {
+        self.options.source.as_deref().map(|source| source as &dyn FeatureSource)
     }
 }
 

@@ -115,19 +115,19 @@ fn answers_are_handed_over_once_or_twice() {
         batch.tasks.iter().map(|task| answer(&task.id, "A red star.")).collect();
     let stranger = [answers[0].clone(), answer("scene-000001", "A star.")];
     let refused = |round: usize, answers: &[Answer], says: &str| {
-        let what = inbox.hand_over(round, answers).unwrap_err().to_string();
+        let what = inbox.hand_over(round, answers, &[]).unwrap_err().to_string();
         assert!(what.contains(says), "{what}");
     };
     refused(1, &stranger, "answer 2: nobody was asked about \"scene-000001\"");
     refused(2, &answers, "round 2 is not waiting for people");
     assert!(!lab.path("run/answers.jsonl").exists(), "all or nothing");
     for _ in 0..2 {
-        assert!(inbox.hand_over(1, &answers).unwrap());
+        assert!(inbox.hand_over(1, &answers, &[]).unwrap());
         assert_eq!(inbox.batch().unwrap().as_ref(), Some(&batch), "nobody has closed it");
     }
     lab.succeeds("run run --resume");
     assert!(inbox.batch().unwrap().is_none());
-    assert!(inbox.hand_over(1, &answers).unwrap());
-    assert!(!inbox.hand_over(1, &stranger).unwrap(), "closed with other answers");
+    assert!(inbox.hand_over(1, &answers, &[]).unwrap());
+    assert!(!inbox.hand_over(1, &stranger, &[]).unwrap(), "closed with other answers");
     assert_eq!(lab.read("run/answers.jsonl").lines().count(), 5);
 }

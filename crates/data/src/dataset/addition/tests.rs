@@ -15,12 +15,12 @@ struct Gone;
 
 type Failure = Box<dyn StdError + Send + Sync>;
 
-impl TextSource for Lengths {
+impl FeatureSource for Lengths {
     fn check(&self, _: &Dataset, _: &FeatureSet) -> Result<(), Failure> {
         Ok(())
     }
 
-    fn rows(
+    fn text_rows(
         &self,
         _: &Dataset,
         _: &FeatureSet,
@@ -30,18 +30,38 @@ impl TextSource for Lengths {
         let row = |text: &&str| if *text == "odd" { f32::NAN } else { text.len() as f32 };
         Ok(Matrix::from_f32(1, &texts.iter().map(row).collect::<Vec<_>>()))
     }
+
+    fn image_rows(
+        &self,
+        _: &Dataset,
+        _: &FeatureSet,
+        images: &[&Path],
+        _: &dyn Progress,
+    ) -> Result<Matrix, Failure> {
+        Ok(Matrix::from_f32(1, &vec![7.0; images.len()]))
+    }
 }
 
-impl TextSource for Gone {
+impl FeatureSource for Gone {
     fn check(&self, _: &Dataset, _: &FeatureSet) -> Result<(), Failure> {
         Err("the encoder is gone".into())
     }
 
-    fn rows(
+    fn text_rows(
         &self,
         _: &Dataset,
         _: &FeatureSet,
         _: &[&str],
+        _: &dyn Progress,
+    ) -> Result<Matrix, Failure> {
+        unreachable!("it is checked first")
+    }
+
+    fn image_rows(
+        &self,
+        _: &Dataset,
+        _: &FeatureSet,
+        _: &[&Path],
         _: &dyn Progress,
     ) -> Result<Matrix, Failure> {
         unreachable!("it is checked first")
@@ -74,7 +94,7 @@ fn sample(folder: &Path) -> Dataset {
 fn read<'a>(dataset: &'a Dataset, text: &str, pool: Side) -> Result<Addition<'a>, Error> {
     let path = dataset.folder().with_file_name("answers.jsonl");
     fs::write(&path, text).unwrap();
-    Addition::read(dataset, &[path], pool)
+    Addition::read(dataset, &[path], pool, &[])
 }
 
 const FIRST: &str = "{\"id\":\"a\",\"caption\":\"four\"}\n\
@@ -138,9 +158,31 @@ fn texts_find_their_images() {
     for image in ["upload:x.png", "folder:y/z.png"] {
         let answers = format!("{answers}{{\"id\":\"t\",\"image\":\"{image}\"}}\n");
         let what = read(&old, &answers, Side::Text).err().unwrap().to_string();
-        let expected = format!("answers.jsonl:2: the image {image:?} was brought by people");
-        assert!(what.contains(&expected), "{what}");
+        let expected = format!("there is no item {image:?}, and no image file of it in ");
+        assert!(what.contains("answers.jsonl:2: ") && what.contains(&expected), "{what}");
     }
+}
+
+#[test]
+fn images_that_people_brought_are_items() {
+    let folder = tempfile::tempdir().unwrap();
+    let old = sample(&folder.path().join("old"));
+    let uploads = folder.path().join("picks.uploads");
+    fs::create_dir(&uploads).unwrap();
+    image::RgbImage::new(3, 2).save(uploads.join("x.png")).unwrap();
+    let answers = folder.path().join("picks.answers.jsonl");
+    fs::write(&answers, "{\"id\":\"t\",\"image\":\"upload:x.png\"}\n").unwrap();
+    let addition = Addition::read(&old, &[answers], Side::Text, &[]).unwrap();
+    let out = folder.path().join("new");
+    // The dataset has no image features, so none are missed.
+    let added = addition.write(&out, &Gone, &()).unwrap();
+    assert_eq!((added.captions, added.images, added.paired), (1, 1, 1));
+    let new = added.dataset;
+    let item = new.items().get(4);
+    assert_eq!(item.captions, ["T"]);
+    assert!(new.image_file(&item).is_some_and(|file| file.starts_with(&out)));
+    let source = &new.manifest().source;
+    assert_eq!(source, "made for a test, enlarged by 1 captions and 1 images");
 }
 
 #[test]

@@ -3,9 +3,9 @@
 use std::fs;
 
 use super::*;
-use crate::Matrix;
-use crate::dataset::Item;
 use crate::dataset::sample::{dataset, item};
+use crate::dataset::{FeatureSet, Item};
+use crate::{Matrix, npy};
 
 /// Two images without captions, one with, and two texts, with features of every kind.
 fn sample(folder: &Path) -> Dataset {
@@ -93,7 +93,7 @@ fn answers_join_their_items() {
         caption("known by features", "F"),
         image("t", "b"),
     ];
-    let new = old.enlarged(&out, &answers, &[]).unwrap();
+    let new = old.enlarged(&out, &answers, &[], &NewImages::default()).unwrap();
     let expected = [
         ("a", vec!["A new", "T one", "T two"]),
         ("t", vec!["T one", "T two"]),
@@ -133,12 +133,13 @@ fn new_captions_get_features_where_somebody_made_them() {
     let old = sample(&folder.path().join("old"));
     let answers =
         [caption("a", "A new"), image("t", "a"), caption("b", "B new"), caption("b", "odd")];
-    let new = NewCaptions {
+    let new = NewRows {
         set: "some".to_owned(),
         matrix: Matrix::from_f32(1, &[8.0, 9.0]),
         rows: [("B new".to_owned(), 0), ("A new".to_owned(), 1)].into(),
     };
-    let larger = old.enlarged(&folder.path().join("new"), &answers, &[new]).unwrap();
+    let larger =
+        old.enlarged(&folder.path().join("new"), &answers, &[new], &NewImages::default()).unwrap();
     let numbers = |name| {
         let (_, features) = larger.features(Side::Text, Some(name)).unwrap();
         let number = |row: usize| {
@@ -154,7 +155,9 @@ fn new_captions_get_features_where_somebody_made_them() {
     assert_eq!(numbers("some"), [9.0, -1.0, 1.0, -1.0, 1.0, 0.0, 8.0, -1.0, -1.0, -1.0]);
     assert_eq!(numbers("../../t"), [-1.0, 0.0, 1.0, 0.0, 1.0, 2.0, -1.0, -1.0, 3.0, 4.0]);
     // An enlarged dataset can be enlarged again: its new captions are old ones there.
-    let twice = larger.enlarged(&folder.path().join("twice"), &[caption("a", "x")], &[]).unwrap();
+    let twice = larger
+        .enlarged(&folder.path().join("twice"), &[caption("a", "x")], &[], &NewImages::default())
+        .unwrap();
     let (_, features) = twice.features(Side::Text, Some("some")).unwrap();
     assert_eq!(
         (0..4).map(|at| features.row(at)).collect::<Vec<_>>(),
@@ -168,9 +171,9 @@ fn the_same_answers_make_the_same_bytes() {
     let old = sample(&folder.path().join("old"));
     let out = folder.path().join("new");
     let answers = [caption("a", "x"), image("t", "b")];
-    let first = old.enlarged(&out, &answers, &[]).unwrap();
+    let first = old.enlarged(&out, &answers, &[], &NewImages::default()).unwrap();
     let bytes = files(&out);
-    old.enlarged(&out, &answers[..1], &[]).unwrap();
+    old.enlarged(&out, &answers[..1], &[], &NewImages::default()).unwrap();
     assert_ne!(files(&out), bytes);
     assert_eq!(first.items().get(0).captions, ["x"], "who has the earlier one open keeps it");
     // Simulate a kill between the two renames, and one in the middle of writing.
@@ -178,12 +181,14 @@ fn the_same_answers_make_the_same_bytes() {
     fs::write(folder.path().join(".new.lock"), "").unwrap();
     fs::create_dir(folder.path().join(".new.partial")).unwrap();
     fs::write(folder.path().join(".new.partial/items.jsonl"), "{").unwrap();
-    old.enlarged(&out, &answers, &[]).unwrap();
+    old.enlarged(&out, &answers, &[], &NewImages::default()).unwrap();
     assert_eq!(files(&out), bytes);
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
-    let twice = first.enlarged(&folder.path().join("twice"), &[caption("b", "y")], &[]).unwrap();
+    let twice = first
+        .enlarged(&folder.path().join("twice"), &[caption("b", "y")], &[], &NewImages::default())
+        .unwrap();
     assert_eq!(twice.items().get(2).captions, ["B", "T one", "T two", "y"]);
-    let none = old.enlarged(&folder.path().join("none"), &[], &[]).unwrap();
+    let none = old.enlarged(&folder.path().join("none"), &[], &[], &NewImages::default()).unwrap();
     assert!(none.items().iter().eq(old.items().iter()));
 }
 
@@ -207,9 +212,13 @@ fn impossible_answers_make_nothing() {
         (caption("", "x"), "the id is empty"),
     ] {
         let answers = [caption("a", "good"), answer];
-        let what = old.enlarged(&out, &answers, &[]).unwrap_err().to_string();
+        let what =
+            old.enlarged(&out, &answers, &[], &NewImages::default()).unwrap_err().to_string();
         assert!(what.contains(expected) && what.len() < 300, "{what}");
-        assert_eq!(old.check_answers(&answers).unwrap_err().to_string(), what);
+        assert_eq!(
+            old.check_answers(&answers, &NewImages::default()).unwrap_err().to_string(),
+            what
+        );
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 }
@@ -228,15 +237,18 @@ fn nothing_else_is_replaced() {
     fs::write(unrelated.join(ANSWERS), "").unwrap();
     let before = files(folder.path());
     for out in [other.folder(), &empty, &file, &unrelated] {
-        let what = old.enlarged(out, &[], &[]).unwrap_err().to_string();
+        let what = old.enlarged(out, &[], &[], &NewImages::default()).unwrap_err().to_string();
         assert!(what.contains("exists already"), "{what}");
     }
     for out in [old.folder(), &folder.path().join("other/../old")] {
-        let what = old.enlarged(out, &[], &[]).unwrap_err().to_string();
+        let what = old.enlarged(out, &[], &[], &NewImages::default()).unwrap_err().to_string();
         assert!(what.contains("in its own place"), "{what}");
     }
-    assert!(old.enlarged(&folder.path().join("no/such/folder"), &[], &[]).is_err());
-    assert!(old.enlarged(Path::new("/"), &[], &[]).is_err());
+    assert!(
+        old.enlarged(&folder.path().join("no/such/folder"), &[], &[], &NewImages::default())
+            .is_err()
+    );
+    assert!(old.enlarged(Path::new("/"), &[], &[], &NewImages::default()).is_err());
     assert_eq!(files(folder.path()), before);
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 5);
 }

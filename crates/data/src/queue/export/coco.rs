@@ -111,8 +111,7 @@ fn image_of(answer: &Answer) -> Option<&str> {
 
 fn image(dataset: &Dataset, number: usize) -> Image {
     let item = dataset.items().get(number);
-    let file = dataset.image_folder().zip(item.image.as_ref());
-    let header = file.and_then(|(folder, image)| picture::probe(&folder.join(image)).ok());
+    let header = dataset.image_file(&item).and_then(|file| picture::probe(&file).ok());
     Image {
         id: number + 1,
         file_name: item.image.unwrap_or_else(|| item.id.clone()),
