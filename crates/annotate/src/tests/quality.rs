@@ -44,8 +44,7 @@ fn odd_answers_are_pointed_at() {
                 slowly(&world, "ann", 9, "A tall red tower stands beside three small trees .")
                     .await;
             let confusable =
-                world.app.state().round().unwrap().slots[4].task.why[1].caption.clone();
-            let confusable = confusable.expect("the world's reasons have captions");
+                world.app.state().round().unwrap().slots[4].task.why[1].caption.clone().unwrap();
             let copy_of_reason = slowly(&world, "ann", 60, &confusable).await;
             let found = quality(&world).await;
             let expected = [

@@ -1,6 +1,7 @@
 //! Edits of the database are detected, and databases of older versions open.
 
 use nextpair_data::Side;
+use nextpair_data::queue::Task;
 use sqlx::{AnyConnection, AssertSqlSafe, Connection, Row};
 
 use super::faults::execute;
@@ -140,6 +141,40 @@ fn a_database_of_the_first_version_opens() {
             execute(&world, "UPDATE nextpair_events SET person = 2 WHERE seq = 1").await;
             let wrong = world.open_again(Side::Image).await.map(drop).unwrap_err().to_string();
             assert!(wrong.contains("event 1 was changed"), "{wrong}");
+        },
+    );
+}
+
+/// Older versions left out what a pick did not have; the picks of the source have more today.
+#[test]
+fn tasks_that_an_older_version_stored_are_known() {
+    on_both(
+        |_| {},
+        async |world| {
+            world.caption("ann", "A star .").await;
+            as_first_version(&world).await;
+            let (batch, print) = {
+                let state = world.app.state();
+                let round = state.round().unwrap();
+                (round.batch(), round.fingerprint.clone())
+            };
+            let older = |task: &Task| {
+                let (rank, id, score) = (task.rank, &task.id, task.score);
+                serde_json::json!({ "rank": rank, "id": id, "score": score }).to_string()
+            };
+            let older: Vec<String> = batch.tasks.iter().map(older).collect();
+            for (at, task) in older.iter().enumerate() {
+                let sql = format!("UPDATE nextpair_tasks SET task = '{task}' WHERE at = {at}");
+                execute(&world, &sql).await;
+            }
+            let now = nextpair_data::fingerprint(format!("[{}]", older.join(",")).as_bytes());
+            let sql =
+                format!("UPDATE nextpair_events SET body = replace(body, '{print}', '{now}')");
+            execute(&world, &sql).await;
+            let again = world.again().await;
+            again.look().await;
+            again.caption("ann", "A moon .").await;
+            assert_eq!(again.export().await.len(), 2);
         },
     );
 }
