@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 
 use ::parquet::basic::Compression;
 use ::parquet::data_type::{ByteArray, ByteArrayType, Int64Type};
+use image::{Rgb, RgbImage};
 
 use super::HuggingFace;
 use crate::Error;
 use crate::dataset::Dataset;
 use crate::import::{Leniency, Summary, import_leniently};
 use crate::parquet::sample::{Column, write};
-use crate::picture::Picture;
 use crate::scenes::encode_png;
 
 const IMAGE: &str =
@@ -20,7 +20,7 @@ const LISTS: &str = "optional group captions (LIST) { repeated group list \
                      { optional binary element (STRING); } }";
 
 fn png(shade: u8) -> Vec<u8> {
-    encode_png(&Picture { width: 2, height: 2, pixels: vec![shade; 12] }).unwrap()
+    encode_png(&RgbImage::from_pixel(2, 2, Rgb([shade; 3]))).unwrap()
 }
 
 /// A column in which every row has a value or is null at the outermost level.
