@@ -46,6 +46,10 @@ fn experiments_rehearsals_and_scenes_take_it_too() {
     lab.refused(&format!("{words} --resume --initial 0.4"), "initial is 0.4 and not 0.3");
     lab.succeeds("import scenes more --images 20 --resume");
     lab.refused("import scenes more --images 20 --resume", "exists already");
-    lab.succeeds("rehearse ds --model vse++ --budget 5 --epochs 1 --seeds 4 --out r");
-    lab.succeeds("rehearse ds --model vse++ --budget 5 --epochs 1 --seeds 4 --out r --resume");
+    lab.write("c.toml", "[model]\narchitecture = \"vse++\"\ndim = 8\nword_dim = 8\n");
+    let words =
+        "rehearse ds --config c.toml --budget 5 --epochs 1 --seeds 4 --strategies novelty --out r";
+    lab.succeeds(words);
+    lab.succeeds(&format!("{words} --resume"));
+    lab.refused(&format!("{words} --resume --rate 0.5"), "training.rate is 0.5 and not ");
 }

@@ -80,10 +80,18 @@ fn rehearsals_scenes_and_embeddings_go_on() {
     assert_eq!(advised(&said), words);
     let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../encode/tests/fixtures/image.onnx");
     fs::copy(fixtures, lab.path("image.onnx")).unwrap();
-    let words = "-v embed ds --image-model image.onnx --preprocess imagenet --name x --pooled";
+    lab.write(
+        "image.toml",
+        "size = 8\nresize = \"squash\"\nscale = 1\nmean = [127, 127, 127]\nstd = [128, 128, 128]\n",
+    );
+    let words = "-v embed ds --image-model image.onnx --name x --pooled";
     let said = interrupted(&lab, words, "images...", 1);
     assert!(said.contains("images are embedded and kept in ds."), "{said}");
     assert_eq!(advised(&said), words);
+    // What was begun in another way is named.
+    if lab.path("ds/features/.x.image.partial/embed.progress").exists() {
+        lab.refused(&format!("{words} --resume --dtype f32"), "dtype is ");
+    }
     lab.succeeds(&format!("{words} --resume"));
 }
 
