@@ -16,6 +16,7 @@ mod import;
 mod ingest;
 mod inputs;
 mod inspect;
+mod logs;
 mod merge;
 mod numbers;
 mod output;

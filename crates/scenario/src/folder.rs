@@ -21,6 +21,7 @@
 //!   queue.jsonl, .csv, ... human annotators: the tasks that wait for them
 //!   answers.jsonl          all of their answers
 //!   dataset/               the dataset with their answers
+//!   tensorboard/, log.csv  logs for other tools, made of the above
 //!   .lock                  held by the process that writes to the folder
 //!   .waiting               held by the process that waits for answers
 //! ```

@@ -11,6 +11,7 @@ mod duplicates;
 mod embed;
 mod formats;
 mod guards;
+mod logs;
 mod not_finite;
 mod outputs;
 mod pages;
