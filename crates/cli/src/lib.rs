@@ -16,6 +16,7 @@ mod import;
 mod ingest;
 mod inputs;
 mod inspect;
+mod listen;
 mod logs;
 mod merge;
 mod numbers;
@@ -31,6 +32,7 @@ mod seeds;
 mod select;
 mod selection;
 mod settings;
+mod signals;
 mod summary;
 mod threads;
 mod train;
@@ -38,6 +40,7 @@ mod trained;
 mod verify;
 mod vocab;
 mod warnings;
+mod watch;
 
 use std::process::ExitCode;
 
@@ -89,6 +92,8 @@ enum Command {
     Ingest(ingest::Args),
     /// Make a page, tables and charts of what experiments found
     Report(report::Args),
+    /// Show the report of an experiment in the browser while it runs
+    Watch(watch::Args),
     /// Choose the pool items to pair next
     Select(select::Args),
     /// Score one shard of the pool, for `merge`
@@ -125,6 +130,7 @@ pub fn run() -> ExitCode {
         Command::Annotate(args) => annotate::run(&args),
         Command::Ingest(args) => ingest::run(&args),
         Command::Report(args) => report::run(&args),
+        Command::Watch(args) => watch::run(&args),
         Command::Select(args) => select::run(&args),
         Command::Score(args) => score::run(&args),
         Command::Merge(args) => merge::run(&args),

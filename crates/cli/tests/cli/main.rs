@@ -30,4 +30,5 @@ mod study;
 mod train;
 mod trained;
 mod verify;
+mod watch;
 mod world;

@@ -5,6 +5,7 @@ mod compared;
 mod gallery;
 mod report;
 mod size;
+mod watch;
 
 use std::fs;
 use std::path::{Path, PathBuf};
