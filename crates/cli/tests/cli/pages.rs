@@ -3,6 +3,7 @@
 
 mod compared;
 mod gallery;
+mod rehearsal;
 mod report;
 mod size;
 mod watch;
