@@ -1,7 +1,7 @@
 //! Shared state of all requests.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, RwLockReadGuard};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -14,6 +14,7 @@ use crate::catalog::Catalog;
 use crate::error::{Error, Refusal};
 use crate::event::{LinkId, Millis, Moment, PersonId, Role, Seq};
 use crate::gold::Gold;
+use crate::host_names::{answers_to, without_port};
 use crate::in_flight::InFlight;
 use crate::log::Log;
 use crate::metrics::Metrics;
@@ -273,16 +274,10 @@ impl App {
 
     /// Returns whether requests to this host are meant for us.
     pub(crate) fn answers_to(&self, host: &str) -> bool {
-        if !self.address.ip().is_loopback() {
-            return true;
-        }
-        let name = without_port(host);
-        let ip = name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
         let public = self.public_url.as_deref().and_then(|url| url.split("://").nth(1));
         let public = public.map(|rest| without_port(rest.split('/').next().unwrap_or_default()));
-        name.eq_ignore_ascii_case("localhost")
-            || ip.is_ok_and(|ip| ip.is_loopback())
-            || public.is_some_and(|public| public.eq_ignore_ascii_case(name))
+        answers_to(self.address.ip(), host)
+            || public.is_some_and(|public| public.eq_ignore_ascii_case(without_port(host)))
     }
 }
 
@@ -307,25 +302,4 @@ pub(crate) fn checked_name(name: &str) -> Result<String, String> {
 
 fn millis(duration: Duration) -> Millis {
     Millis::try_from(duration.as_millis()).unwrap_or(Millis::MAX / 2)
-}
-
-fn without_port(host: &str) -> &str {
-    match host.rfind(']') {
-        Some(end) => &host[..=end],
-        None => host.split(':').next().unwrap_or_default(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::without_port;
-
-    #[test]
-    fn hosts_have_ports() {
-        for (host, name) in
-            [("localhost:80", "localhost"), ("[::1]:80", "[::1]"), ("[::1]", "[::1]"), ("a", "a")]
-        {
-            assert_eq!(without_port(host), name);
-        }
-    }
 }

@@ -1,4 +1,4 @@
-//! Connections: their number, and their timeouts.
+//! Connections: their number, and their timeouts. Any router can be served with them.
 //!
 //! A connection takes a slot; the limit on open files determines how many there are. When all are
 //! taken, the connection that has been idle longest is closed, so that clients who open connections
@@ -35,13 +35,13 @@ use write_timeout::WriteTimeout;
 
 /// Limits of connections.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Bounds {
+pub struct Bounds {
     /// Most connections at once.
-    pub(crate) connections: usize,
+    pub connections: usize,
     /// Time limit for the head of a request, counted from when one could arrive.
-    pub(crate) head: Duration,
+    pub head: Duration,
     /// How long a client may go without reading any of a response.
-    pub(crate) stall: Duration,
+    pub stall: Duration,
 }
 
 /// Open files besides those of connections: the database, the log, the dataset.
@@ -61,7 +61,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 
 impl Bounds {
     /// The limits of this process.
-    pub(crate) fn of_process() -> Self {
+    pub fn of_process() -> Self {
         Bounds {
             connections: connections(open_files()),
             head: Duration::from_secs(30),
@@ -86,7 +86,7 @@ fn open_files() -> Option<u64> {
 
 /// Serves until `shutdown` completes, and then until every request in progress is answered.
 /// Dropping the future closes all connections.
-pub(crate) async fn serve(
+pub async fn serve(
     listener: TcpListener,
     router: Router,
     bounds: Bounds,

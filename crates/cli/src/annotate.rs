@@ -2,10 +2,9 @@
 //! app.
 
 mod of_picks;
-mod signals;
 
 use std::collections::BTreeMap;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -23,10 +22,11 @@ use nextpair::scenario::Inbox;
 use tokio::net::TcpListener;
 
 use crate::inputs::sides;
+use crate::listen::ListenArgs;
 use crate::next::{self, Next};
 use crate::run::encoders;
+use crate::signals::told_to_stop;
 use of_picks::PicksSource;
-use signals::told_to_stop;
 
 const MIB: u64 = 1 << 20;
 /// The most threads that read and write files at once. Each one takes memory.
@@ -66,10 +66,8 @@ pub(crate) struct Args {
     /// No images are taken when less than this is free on their disk
     #[arg(long, value_name = "MIB", default_value_t = 1024)]
     free_disk: u64,
-    /// The address to listen on. Others reach the app only where this is not an address of this
-    /// machine alone
-    #[arg(long, default_value = "127.0.0.1")]
-    host: String,
+    #[command(flatten)]
+    listen: ListenArgs,
     /// The port to listen on; 0 takes a free one
     #[arg(long, value_name = "N", default_value_t = 7878)]
     port: u16,
@@ -137,7 +135,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         .with_context(|| args.target.display().to_string())?
         .is_dir();
     let mut settings = args.settings(is_experiment)?;
-    let address = args.address()?;
+    let address = args.listen.address(args.port)?;
     let project = if is_experiment {
         args.project_of_experiment(&mut settings)?
     } else {
@@ -319,12 +317,6 @@ impl Args {
             false => self.target.with_extension("uploads"),
         };
         (!self.no_uploads).then(|| self.uploads.clone().unwrap_or_else(usual))
-    }
-
-    fn address(&self) -> Result<SocketAddr> {
-        let place = || format!("--host {}", self.host);
-        let found = (self.host.as_str(), self.port).to_socket_addrs().with_context(place)?;
-        found.into_iter().next().with_context(place)
     }
 }
 

@@ -20,6 +20,8 @@ mod ingest;
 mod inputs;
 mod inspect;
 mod interrupt;
+mod listen;
+mod logs;
 mod man;
 mod merge;
 mod next;
@@ -36,6 +38,7 @@ mod seeds;
 mod select;
 mod selection;
 mod settings;
+mod signals;
 mod summary;
 mod threads;
 mod train;
@@ -44,6 +47,7 @@ mod typed;
 mod verify;
 mod vocab;
 mod warnings;
+mod watch;
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -111,6 +115,8 @@ enum Command {
     Add(add::Args),
     /// Make a page, tables and charts of what experiments found
     Report(report::Args),
+    /// Show the report of an experiment in the browser while it runs
+    Watch(watch::Args),
     /// Choose the pool items to pair next
     Select(select::Args),
     /// Score one shard of the pool, for `merge`
@@ -187,6 +193,7 @@ fn do_command(command: Command) -> Result<ExitCode> {
         Command::Ingest(args) => ingest::run(&args),
         Command::Add(args) => add::run(&args),
         Command::Report(args) => report::run(&args),
+        Command::Watch(args) => watch::run(&args),
         Command::Select(args) => select::run(&args),
         Command::Score(args) => score::run(&args),
         Command::Merge(args) => merge::run(&args),

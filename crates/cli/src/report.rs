@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Result, ensure};
+use nextpair::models::Device;
 use nextpair::report::{Options, write};
 use nextpair::scenario::{Round, Study};
 
@@ -27,25 +28,11 @@ pub(crate) struct Args {
     /// Where to write [default: EXPERIMENT/report]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// The dataset, if it is not where the experiment says
-    #[arg(long, value_name = "DIR")]
-    dataset: Option<PathBuf>,
-    /// What it costs to pair an item, for stop or go
-    #[arg(long, value_name = "X", allow_negative_numbers = true)]
-    price: Option<f64>,
+    #[command(flatten)]
+    page: PageArgs,
     /// Only these seeds, such as 0..20 or 0,1,2: choose a strategy by some seeds, judge it by others
     #[arg(long, value_name = "LIST")]
     seeds: Option<Seeds>,
-    /// Count only test queries that have one of these words: captions with one, and images with such
-    /// a caption
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
-    words: Vec<String>,
-    /// The currency of the price: EUR, €
-    #[arg(long, value_name = "CODE")]
-    currency: Option<String>,
-    /// The most pictures of items on the page
-    #[arg(long, value_name = "N", default_value_t = nextpair::report::PICTURES)]
-    pictures: usize,
     /// Print results.json
     #[arg(long)]
     json: bool,
@@ -54,6 +41,42 @@ pub(crate) struct Args {
     /// Threads [default: all cores]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     threads: Option<usize>,
+}
+
+/// Settings of the page, shared with `watch`.
+#[derive(clap::Args)]
+pub(crate) struct PageArgs {
+    /// The dataset, if it is not where the experiment says
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dataset: Option<PathBuf>,
+    /// What it costs to pair an item, for stop or go
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    price: Option<f64>,
+    /// The currency of the price: EUR, €
+    #[arg(long, value_name = "CODE")]
+    currency: Option<String>,
+    /// Count only test queries that have one of these words: captions with one, and images with such
+    /// a caption
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    words: Vec<String>,
+    /// The most pictures of items on the page
+    #[arg(long, value_name = "N", default_value_t = nextpair::report::PICTURES)]
+    pictures: usize,
+}
+
+impl PageArgs {
+    /// Returns the settings of a report of one experiment.
+    pub(crate) fn options(&self, device: Device) -> Options {
+        Options {
+            compare: false,
+            dataset: self.dataset.clone(),
+            price: self.price,
+            words: self.words.clone(),
+            currency: self.currency.clone(),
+            pictures: self.pictures,
+            device,
+        }
+    }
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
@@ -74,15 +97,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         ensure!(!is_empty, "--seeds: no experiment has any of them");
     }
     let out = args.out.clone().unwrap_or_else(|| args.experiments[0].join("report"));
-    let options = Options {
-        compare: args.compare,
-        dataset: args.dataset.clone(),
-        price: args.price,
-        words: args.words.clone(),
-        currency: args.currency.clone(),
-        pictures: args.pictures,
-        device: args.device.device,
-    };
+    let options = Options { compare: args.compare, ..args.page.options(args.device.device) };
     let bar = Bar::new();
     let written = write(&studies, &options, &out, &bar);
     bar.finish();

@@ -24,6 +24,7 @@ use nextpair::scenario::{
 
 use crate::device::DeviceArgs;
 use crate::interrupt;
+use crate::logs::LogArgs;
 use crate::next::Next;
 use crate::numbers::grouped;
 use crate::settings::{self, ModelArgs, TrainingArgs};
@@ -57,6 +58,8 @@ pub(crate) struct Args {
     /// not depend on it
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
+    #[command(flatten)]
+    log: LogArgs,
     #[command(flatten)]
     device: DeviceArgs,
     /// Threads; all cores by default. The results do not depend on them
@@ -95,6 +98,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         false => None,
     };
     stops_with(&folder, format!("nextpair run {} --resume", typed::path(&folder)));
+    // A rehearsal has none.
+    let options = Options { logs: args.log.formats.clone(), ..options };
     let scenario = if known {
         Scenario::resume(&folder, Some(experiment), &options)?
     } else {
@@ -104,7 +109,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         advice.write(&folder)?;
     }
     if args.wait {
-        go_on_with_people(scenario, args.device.device, args.jobs, &watch)
+        go_on_with_people(scenario, options, args.jobs, &watch)
     } else {
         go_on(&scenario, args.jobs, &watch)
     }
@@ -130,7 +135,7 @@ fn kept(folder: &Path, go_on: &str) -> String {
 
 /// Returns the options for experiments: a device, and the encoders of datasets.
 pub(crate) fn options(device: Device) -> Options {
-    Options { device, source: Some(encoders()), mixing: Mixing::Refuse }
+    Options { device, source: Some(encoders()), ..Options::default() }
 }
 
 /// Returns the encoders that datasets name in their manifests.
@@ -153,10 +158,11 @@ pub(crate) fn go_on(scenario: &Scenario, jobs: Option<usize>, watch: &Watch) -> 
 /// Runs the rest of an experiment and waits whenever human answers are missing.
 fn go_on_with_people(
     mut scenario: Scenario,
-    device: Device,
+    options: Options,
     jobs: Option<usize>,
     watch: &Watch,
 ) -> Result<ExitCode> {
+    let options = Options { mixing: Mixing::Refuse, ..options };
     let folder = scenario.folder().clone();
     let _promise = folder.promise_to_go_on()?;
     watch.begin(&scenario);
@@ -164,7 +170,7 @@ fn go_on_with_people(
         // Release the folder: commands that take answers need it.
         drop(scenario);
         wait_here(&folder, &waiting, watch)?;
-        scenario = resume_in_turn(&folder, device)?;
+        scenario = resume_in_turn(&folder, &options)?;
     }
     finish(&folder)
 }
@@ -236,9 +242,9 @@ fn what_waits(waiting: &Waiting) -> String {
 }
 
 /// Resumes an experiment as soon as no other process has it open: answers may still be coming in.
-fn resume_in_turn(folder: &ExperimentFolder, device: Device) -> Result<Scenario> {
+fn resume_in_turn(folder: &ExperimentFolder, options: &Options) -> Result<Scenario> {
     loop {
-        match Scenario::resume(folder.path(), None, &options(device)) {
+        match Scenario::resume(folder.path(), None, options) {
             Err(error) if error.is_busy() => thread::sleep(PAUSE),
             opened => return Ok(opened?),
         }

@@ -16,6 +16,7 @@ use nextpair::scenario::SettingsFile;
 use crate::device::DeviceArgs;
 use crate::evaluate::retrieval_table;
 use crate::interrupt;
+use crate::logs::LogArgs;
 use crate::next;
 use crate::numbers::grouped;
 use crate::progress::Bar;
@@ -52,6 +53,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
     #[command(flatten)]
+    log: LogArgs,
+    #[command(flatten)]
     device: DeviceArgs,
     #[command(flatten)]
     model: ModelArgs,
@@ -87,10 +90,16 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     bar.finish();
     announce(&run, &corpus, &pairs)?;
     let epochs = run.spec().training.epochs;
-    let trained =
-        train(&run, &corpus, args.device.device, &bar, |epoch| bar.say(&epoch_line(epoch, epochs)));
+    let formats = &args.log.formats;
+    run.write_logs(formats)?;
+    let trained = train(&run, &corpus, args.device.device, &bar, |epoch| {
+        bar.say(&epoch_line(epoch, epochs));
+        // What fails fails again below: training is worth more than its logs.
+        let _ = run.write_logs(formats);
+    });
     bar.finish();
     trained?;
+    run.write_logs(formats)?;
     finish(args, &run, began)?;
     if let Some(plateau) = Plateau::of(&run.spec().training, pairs.len(), &run.epochs()?) {
         alert!("warning: {plateau}");

@@ -53,6 +53,34 @@ impl FolderLock {
             Err(TryLockError::Error(e)) => Err(io(e)),
         }
     }
+
+    /// Returns whether a process of this machine holds the lock of a folder, without touching the lock. `None`
+    /// if the system does not tell.
+    pub fn is_held(folder: &Path) -> Option<bool> {
+        is_locked(&folder.join(NAME))
+    }
+}
+
+/// Looks for a file among the locks that the system lists.
+#[cfg(target_os = "linux")]
+#[allow(clippy::disallowed_methods, reason = "a file of the system that ends")]
+fn is_locked(path: &Path) -> Option<bool> {
+    use std::os::unix::fs::MetadataExt;
+
+    let locks = std::fs::read_to_string("/proc/locks").ok()?;
+    let Ok(file) = std::fs::metadata(path) else { return Some(false) };
+    // A line is `1: FLOCK  ADVISORY  WRITE 4242 fe:00:1234567 0 EOF`. The device may be another than that of the
+    // file where file systems lie on each other, so the number of the file must do.
+    let of_file = |line: &str| {
+        let place = line.split_whitespace().nth(5)?;
+        place.rsplit(':').next()?.parse::<u64>().ok()
+    };
+    Some(locks.lines().any(|line| line.contains("FLOCK") && of_file(line) == Some(file.ino())))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_locked(_: &Path) -> Option<bool> {
+    None
 }
 
 #[cfg(test)]
@@ -63,14 +91,17 @@ mod tests {
     fn one_at_a_time() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join(".nextpair-x"), "left").unwrap();
+        assert_ne!(FolderLock::is_held(folder.path()), Some(true));
         let held = FolderLock::take(folder.path(), "somebody is at it").unwrap();
         assert!(!folder.path().join(".nextpair-x").exists());
+        assert_ne!(FolderLock::is_held(folder.path()), Some(false));
         let what = FolderLock::take(folder.path(), "somebody is at it").unwrap_err().to_string();
         assert!(what.ends_with(": somebody is at it"), "{what}");
         let _other = FolderLock::named(folder.path(), ".other", "").unwrap();
         let busy = FolderLock::named(folder.path(), ".other", "too late");
         assert!(matches!(busy, Err(Error::Busy { what, .. }) if what == "too late"));
         drop(held);
+        assert_ne!(FolderLock::is_held(folder.path()), Some(true));
         FolderLock::take(folder.path(), "").unwrap();
     }
 }

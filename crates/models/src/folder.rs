@@ -8,6 +8,8 @@
 //!   log.jsonl           one line per epoch
 //!   model.safetensors   the weights to use: the best so far, or the mean of the last
 //!   state.safetensors   everything that training needs to resume after the last epoch
+//!   tensorboard/        event files of the log, if asked for
+//!   log.csv             the log as a table, if asked for
 //!   .lock               held by the process that writes to the folder
 //! ```
 
@@ -29,10 +31,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::corpus::{Corpus, Pair};
 use crate::{Admission, Config, Error, Inputs, Mixing, Model, Origin};
-use files::{
-    PAIRS, SPEC, VOCABULARY, WEIGHTS, lock, push_line, refuse_strangers, spec_path, write,
-};
+pub(crate) use files::PAIRS;
+use files::{SPEC, VOCABULARY, WEIGHTS, lock, push_line, refuse_strangers, spec_path, write};
 pub use spec::Spec;
+pub use state::epochs_of;
 
 /// An opened folder of a model.
 pub struct ModelFolder {

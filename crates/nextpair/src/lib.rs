@@ -253,7 +253,7 @@
 //! Without default features, this crate is the selection alone: `engine`, `data` and `core`.
 //! `models` adds retrieval models, `scenario` experiments, `report` pages about them, `encode` ONNX
 //! encoders, and `annotate` the app in which people pair; it takes an experiment as an
-//! `ExperimentSource`. All are on by default.
+//! `ExperimentSource`. `watch` serves the report of an experiment while it runs. All are on by default.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
@@ -266,6 +266,8 @@ mod part;
 mod partial_file;
 mod selection;
 mod tensors;
+#[cfg(feature = "watch")]
+pub mod watch;
 
 pub use error::Error;
 #[cfg(all(feature = "annotate", feature = "scenario"))]

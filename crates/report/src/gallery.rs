@@ -145,7 +145,7 @@ pub fn gallery_page(
         escaped(title)
     );
     let style = style::variables() + include_str!("assets/report.css") + STYLE;
-    crate::page::document(title, &style, &body, &crate::script())
+    crate::page::document(title, &style, &body, &crate::script(""))
 }
 
 /// Returns the items whose pictures are wanted, most wanted first: seed by seed, by rank, picks before what

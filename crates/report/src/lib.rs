@@ -24,6 +24,7 @@ mod files;
 #[path = "../../scenario/src/fixture.rs"]
 mod fixture;
 mod gallery;
+mod live;
 mod memory;
 pub mod page;
 mod pool_map;
@@ -45,6 +46,7 @@ use nextpair_scenario::{Analysis, Study};
 use chart::{Chart, style};
 pub use error::Error;
 pub use gallery::{PickedBatch, ShownPick, ShownReason, gallery_page};
+pub use live::{LiveReport, live_news};
 use memory::Memory;
 pub use rehearsal::write_rehearsal;
 use sections::Sections;
@@ -89,6 +91,22 @@ impl Default for Options {
     }
 }
 
+impl Options {
+    /// Rejects settings that are wrong for every experiment.
+    pub fn check(&self) -> Result<(), Error> {
+        if let Some(price) = self.price.filter(|price| !(price.is_finite() && *price >= 0.0)) {
+            return Err(Error::setting("price", format!("{price} is not a price")));
+        }
+        if let Some(currency) = self.currency.as_deref().map(str::trim)
+            && !(1..=LONGEST_CURRENCY).contains(&currency.chars().count())
+        {
+            let what = format!("'{currency}' is not a currency, such as EUR or €");
+            return Err(Error::setting("currency", what));
+        }
+        Ok(())
+    }
+}
+
 /// A written report.
 #[derive(Clone, Debug)]
 pub struct Written {
@@ -122,7 +140,7 @@ pub fn write(
     let page = out.join("report.html");
     AtomicFile::check(&page)?;
     let Composed { html, analysis, charts, left_out } =
-        compose(studies, analysis, options, &Memory::default(), progress)?;
+        compose(studies, analysis, options, &Memory::default(), None, progress)?;
     put(&page, html.as_bytes())?;
     put(&out.join("results.json"), files::json(&analysis, out)?.as_bytes())?;
     put(&out.join("results.csv"), files::csv(studies, &analysis).as_bytes())?;
@@ -134,16 +152,8 @@ fn analysed(studies: &[Study], options: &Options) -> Result<Analysis, Error> {
     if studies.is_empty() {
         return Err(Error::setting("report", "there is no experiment to report on"));
     }
-    if let Some(price) = options.price.filter(|price| !(price.is_finite() && *price >= 0.0)) {
-        return Err(Error::setting("price", format!("{price} is not a price")));
-    }
+    options.check()?;
     let currency = options.currency.as_deref().map(str::trim);
-    if let Some(currency) = currency
-        && !(1..=LONGEST_CURRENCY).contains(&currency.chars().count())
-    {
-        let what = format!("'{currency}' is not a currency, such as EUR or €");
-        return Err(Error::setting("currency", what));
-    }
     let mut analysis = Analysis::of(studies, options.compare, options.price)?;
     for run in &mut analysis.runs {
         let tests = run.other_tests.iter_mut();
@@ -153,11 +163,13 @@ fn analysed(studies: &[Study], options: &Options) -> Result<Analysis, Error> {
     Ok(analysis)
 }
 
+/// Makes a report. `live` is the line on top of a page that renews itself.
 fn compose(
     studies: &[Study],
     analysis: Analysis,
     options: &Options,
     memory: &Memory,
+    live: Option<&str>,
     progress: &dyn Progress,
 ) -> Result<Composed, Error> {
     let mut sections = Sections::of(analysis.runs.len());
@@ -170,22 +182,25 @@ fn compose(
     }
     let title = sections::title(&analysis.runs);
     let body = format!(
-        "<a class=\"skip\" href=\"#main\">Skip to the report</a>\n<header><h1>{}</h1></header>\n\
+        "<a class=\"skip\" href=\"#main\">Skip to the report</a>\n{}<header><h1>{}</h1></header>\n\
          <div class=\"columns\">{}<main id=\"main\" tabindex=\"-1\">\n{}</main></div>\n",
+        live.unwrap_or_default(),
         page::escaped(&title),
         sections.contents(),
         sections.html
     );
     let style =
         style::variables() + style::CHART + include_str!("assets/report.css") + gallery::STYLE;
-    let html = page::document(&title, &style, &body, &script());
+    let script = script(if live.is_some() { include_str!("assets/live.js") } else { "" });
+    let html = page::document(&title, &style, &body, &script);
     let Sections { charts, left_out, .. } = sections;
     Ok(Composed { html, analysis, charts, left_out })
 }
 
 /// Returns the script of the page. It is our own, a few hundred lines: the charts are drawn here as SVG, so that
-/// they can be read without it, and a library would draw them again, at ten times the size.
-fn script() -> String {
+/// they can be read without it, and a library would draw them again, at ten times the size. `more` comes before
+/// it starts.
+fn script(more: &str) -> String {
     let parts = [
         include_str!("assets/dom.js"),
         include_str!("assets/charts.js"),
@@ -193,6 +208,7 @@ fn script() -> String {
         include_str!("assets/contents.js"),
         include_str!("assets/gallery.js"),
         include_str!("assets/map.js"),
+        more,
         include_str!("assets/start.js"),
     ];
     format!("(() => {{\n\"use strict\";\n{}}})();\n", parts.join("\n"))

@@ -43,7 +43,7 @@ pub(crate) fn document(title: &str, style: &str, body: &str, script: &str) -> St
     format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
-         <title>{title}</title><style>{STYLE}{style}</style></head><body>\n{body}{script}</body></html>\n"
+         <link rel=\"icon\" href=\"data:,\"><title>{title}</title><style>{STYLE}{style}</style></head><body>\n{body}{script}</body></html>\n"
     )
 }
 

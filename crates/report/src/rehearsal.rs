@@ -4,48 +4,74 @@ use std::path::Path;
 
 use nextpair_data::Progress;
 use nextpair_scenario::numbers::grouped;
-use nextpair_scenario::{Advice, Estimate, Scale, StrategyAdvice, Verdict};
+use nextpair_scenario::{Advice, Choice, Estimate, Scale, StrategyAdvice, Verdict};
 
-use crate::chart::{Intervals, Row, style};
-use crate::page::{self, escaped, page};
-use crate::{Error, put, write_charts};
+use crate::chart::{Chart, Intervals, Row, style};
+use crate::page::{self, escaped};
+use crate::table::Table;
+use crate::words::typographic;
+use crate::{Error, put, script, write_charts};
 
 /// Writes `rehearsal.html` and its chart into a folder.
 pub fn write_rehearsal(advice: &Advice, out: &Path, progress: &dyn Progress) -> Result<(), Error> {
     // Without any worth there is nothing to draw.
     let chart = Some(worth_chart(advice)).filter(|chart| !chart.rows.is_empty());
     let chart = chart.map(|chart| chart.draw());
-    let (used, most) = advice.seeds;
-    let mut body = format!(
-        "<p>{} paired items of {}, model {}; {used} of at most {most} seeds.{}</p>\n\
-         <p class=\"answer\">{}</p>\n{}",
-        grouped(advice.paired),
-        escaped(&advice.dataset),
-        escaped(&advice.model),
-        page::synthetic(advice.synthetic),
-        escaped(&advice.sentence()),
-        chart.as_ref().map(|chart| chart.inline()).unwrap_or_default()
+    let title = format!("{}: a rehearsal", advice.dataset);
+    let body = format!(
+        "<a class=\"skip\" href=\"#main\">Skip to the rehearsal</a>\n<header><h1>{}</h1></header>\n\
+         <main id=\"main\" tabindex=\"-1\">\n{}{}</main>\n",
+        escaped(&title),
+        decision(advice),
+        evidence(advice, chart.as_ref())
     );
-    for scale in advice.scales.iter().rev() {
-        body += &table(scale);
-    }
-    body += "<p>Worth: random captions that one chosen caption replaces, by the mean log rank of image \
-             retrieval on dev. Intervals hold for all strategies and all looks at once (95 %), and for \
-             these dev images. The larger start decides: it is closest to what you have. A rehearsal \
-             hides part of what is paired, so its start is smaller than the real one; what it cannot see \
-             is how your unpaired items differ from the paired ones.</p>\n";
     let style = style::variables() + style::CHART + include_str!("assets/report.css") + STYLE;
-    put(&out.join("rehearsal.html"), page("Rehearsal", &style, &body).as_bytes())?;
+    let page = page::document(&title, &style, &body, &script(""));
+    put(&out.join("rehearsal.html"), page.as_bytes())?;
     write_charts(chart.as_slice(), out, progress)
 }
 
 const STYLE: &str = "
-.answer { color: var(--ink); font-size: 1.15rem; border-left: 4px solid var(--mark); padding: .2rem 1rem; max-width: 60rem }
-.rehearsal { border-collapse: collapse; margin: .5rem 0 1.5rem } .rehearsal caption { text-align: left; font-weight: 600; padding: .4rem 0 }
-.rehearsal td, .rehearsal th { padding: .25rem .9rem .25rem 0; text-align: right; border-bottom: 1px solid var(--line) }
-.rehearsal td:first-child, .rehearsal th:first-child, .rehearsal td:last-child { text-align: left }
-svg.chart { max-width: 44rem; display: block }
+header { margin-bottom: 1.6rem }
 ";
+
+/// The first screen: what to do.
+fn decision(advice: &Advice) -> String {
+    let (used, most) = advice.seeds;
+    let headline = match &advice.choice {
+        Choice::Strategy(arm) => format!("Use {arm}."),
+        Choice::RandomIsAsGood => format!("Buy the next {} at random.", grouped(advice.budget)),
+        Choice::Unclear => "No strategy can be told from random yet.".to_owned(),
+    };
+    let said = advice.sentence();
+    let because = said.strip_prefix(&headline).unwrap_or(&said).trim_start();
+    format!(
+        "<section id=\"decision\" aria-labelledby=\"decision-h\"><h2 id=\"decision-h\">What to do</h2>\
+         <p class=\"headline\">{}</p><p class=\"because\">{}</p><p class=\"note\">{} paired items, model {}; {used} \
+         of at most {most} seeds.{}</p></section>\n",
+        escaped(&headline),
+        typographic(&escaped(because)),
+        grouped(advice.paired),
+        escaped(&advice.model),
+        page::synthetic(advice.synthetic)
+    )
+}
+
+/// The numbers behind it.
+fn evidence(advice: &Advice, chart: Option<&Chart>) -> String {
+    let chart = chart.map_or(String::new(), |chart| {
+        format!("<figure class=\"plot alone\" id=\"chart-worth\">{}</figure>\n", chart.inline())
+    });
+    let tables: String = advice.scales.iter().rev().map(table).collect();
+    format!(
+        "<section id=\"evidence\" aria-labelledby=\"evidence-h\"><h2 id=\"evidence-h\">What every strategy did</h2>\n\
+         {chart}{tables}<p class=\"note\">Worth: random captions that one chosen caption replaces, by the mean log rank \
+         of image retrieval on dev. Intervals hold for all strategies and all looks at once (95 %), and for \
+         these dev images. The larger start decides: it is closest to what you have. A rehearsal \
+         hides part of what is paired, so its start is smaller than the real one; what it cannot see \
+         is how your unpaired items differ from the paired ones.</p></section>\n"
+    )
+}
 
 /// Worth less 1, so that random is the line.
 fn worth_chart(advice: &Advice) -> Intervals {
@@ -83,28 +109,38 @@ fn worth_chart(advice: &Advice) -> Intervals {
 }
 
 fn table(scale: &Scale) -> String {
-    let mut rows = String::new();
-    for found in scale.best_first() {
-        let (worth, rank) = (found.worth_shown(), found.log_rank_shown());
-        let verdict = match (found.null_control, found.log_rank.verdict()) {
-            (true, _) => "null control",
-            (_, Verdict::Below) => "better than random",
-            (_, Verdict::Above) => "worse than random",
-            (_, Verdict::Unclear) => "cannot be told from random",
-            (_, Verdict::TooFewSeeds) => "too few seeds",
-        };
-        rows += &format!(
-            "<tr><td>{}</td><td>{worth}</td><td>{rank}</td><td>{:+.1}</td><td>{verdict}</td></tr>\n",
-            escaped(&found.strategy.to_string()),
-            found.r1.mean
-        );
-    }
-    format!(
-        "<table class=\"rehearsal\"><caption>Start of {}: {} bought of {}</caption>\
-         <tr><th>strategy</th><th>worth</th><th>mean log rank less random</th><th>R@1 less random</th><th></th></tr>\n\
-         {rows}</table>\n",
+    let caption = format!(
+        "Start of {}: {} bought of {}",
         grouped(scale.start),
         grouped(scale.bought),
         grouped(scale.pool)
-    )
+    );
+    let heads = ["Strategy", "Worth", "Mean log rank less random", "R@1 less random", "Verdict"];
+    let mut table = Table::new(&caption, &heads);
+    for found in scale.best_first() {
+        let verdict = match (found.null_control, found.log_rank.verdict()) {
+            (true, _) => "<span class=\"tag\">null control</span>",
+            (_, Verdict::Below) => "<span class=\"tag good\">better than random</span>",
+            (_, Verdict::Above) => "<span class=\"tag bad\">worse than random</span>",
+            (_, Verdict::Unclear) => "<span class=\"tag\">not clear</span>",
+            (_, Verdict::TooFewSeeds) => "<span class=\"tag\">too few seeds</span>",
+        };
+        let cells = [
+            with_small_interval(&found.worth_shown()),
+            with_small_interval(&found.log_rank_shown()),
+            format!("{:+.1}", found.r1.mean),
+            verdict.to_owned(),
+        ];
+        table.row(&found.strategy.to_string(), &cells);
+    }
+    table.finish()
+}
+
+/// Sets the interval after a number smaller.
+fn with_small_interval(shown: &str) -> String {
+    match shown.split_once(' ') {
+        Some((mean, interval)) => format!("{mean}<small> {interval}</small>"),
+        None if shown == "-" => "–".to_owned(),
+        None => shown.to_owned(),
+    }
 }

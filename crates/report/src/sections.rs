@@ -192,6 +192,8 @@ impl Sections {
         let synthetic = if evidence.synthetic { ", made up by a program" } else { "" };
         let paired = evidence.arms.iter().map(|arm| &arm.paired).max_by_key(|paired| paired.len());
         let at = |paired: Option<&f64>| paired.map_or("–".to_owned(), |n| grouped(*n as usize));
+        let strategies: Vec<String> =
+            evidence.arms.iter().map(|arm| arm.strategy.to_string()).collect();
         let test = &evidence.test;
         let mut tested = format!(
             "{}: {}, {}",
@@ -199,6 +201,10 @@ impl Sections {
             counted(test.images, "image"),
             counted(test.captions, "caption")
         );
+        if test.images == 0 {
+            // No round is finished.
+            tested.clone_from(&test.split);
+        }
         if let Some(about) = test.about() {
             tested = format!("{}: {about}", test.split);
         }
@@ -239,13 +245,17 @@ impl Sections {
             ("Could be paired", counted(evidence.items, "item")),
             (
                 "Paired",
-                format!(
-                    "{} at first, {} after {}",
-                    at(paired.and_then(|paired| paired.first())),
-                    at(paired.and_then(|paired| paired.last())),
-                    batches(paired.map_or(0, |paired| paired.len().saturating_sub(1)))
-                ),
+                match paired.filter(|paired| !paired.is_empty()) {
+                    Some(paired) => format!(
+                        "{} at first, {} after {}",
+                        at(paired.first()),
+                        at(paired.last()),
+                        batches(paired.len() - 1)
+                    ),
+                    None => format!("nothing yet; planned: {}", batches(evidence.rounds)),
+                },
             ),
+            ("Strategies", strategies.join(", ")),
             ("A batch", counted(evidence.next_batch, "item")),
             ("Paired by", annotator),
             ("Model", format!("{}, trained anew in every round", evidence.model)),

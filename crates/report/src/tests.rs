@@ -34,7 +34,7 @@ fn check_balanced(text: &str) {
         let tag = tag.split('>').next().unwrap();
         let name = tag.trim_start_matches('/').split([' ', '/']).next().unwrap();
         let alone = tag.ends_with('/') || tag.starts_with('!');
-        if alone || ["meta", "img", "br"].contains(&name) {
+        if alone || ["meta", "link", "img", "br"].contains(&name) {
             continue;
         }
         match tag.strip_prefix('/') {

@@ -23,6 +23,7 @@
 //!   answers.jsonl          all of their answers
 //!   images/                images that they brought for texts, named by their bytes
 //!   dataset/               the dataset with their answers
+//!   tensorboard/, log.csv  logs for other tools, made of the above
 //!   .lock                  held by the process that writes to the folder
 //!   .waiting               held by the process that waits for answers
 //! ```

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use nextpair_data::dataset::FeatureSource;
-use nextpair_models::{Device, Mixing};
+use nextpair_models::{Device, LogFormat, Mixing};
 
 /// Options to run an experiment. They are not stored, and change no result, except that another
 /// device may round the last digits differently.
@@ -15,11 +15,14 @@ pub struct Options {
     pub source: Option<Arc<dyn FeatureSource>>,
     /// Whether to continue an experiment of another version or vector unit. The journal records it.
     pub mixing: Mixing,
+    /// The logs for other tools that are written beside the results.
+    pub logs: Vec<LogFormat>,
 }
 
 impl Default for Options {
-    /// Returns options for the CPU, without encoders and without mixing.
+    /// Returns options for the CPU, without encoders, mixing and logs.
     fn default() -> Self {
-        Options { device: Device::Cpu, source: None, mixing: Mixing::Refuse }
+        let (device, mixing) = (Device::Cpu, Mixing::Refuse);
+        Options { device, source: None, mixing, logs: Vec::new() }
     }
 }

@@ -297,7 +297,7 @@ fn for_people(
 
 /// Returns the number of paired items by round. The sums are rounded down, not the batches, so that
 /// rounding errors do not add up.
-fn sizes(initial: f64, budget: f64, rounds: usize) -> Vec<usize> {
+pub(crate) fn sizes(initial: f64, budget: f64, rounds: usize) -> Vec<usize> {
     (0..=rounds).map(|round| floor(initial + round as f64 * budget)).collect()
 }
 

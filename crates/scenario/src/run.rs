@@ -7,6 +7,7 @@ mod encoded;
 mod fingerprints;
 mod lane;
 mod learn;
+mod logs;
 mod people;
 mod queries;
 mod schedule;
@@ -26,6 +27,7 @@ use crate::{
     Round,
 };
 pub(crate) use create::{corpus_of, no_words};
+use logs::LogTurn;
 pub use people::Waiting;
 use words::OwnReadings;
 
@@ -48,6 +50,8 @@ pub struct Scenario {
     done: Mutex<Done>,
     /// Held while the model of a round 0 is opened or trained: several strategies may need it.
     shared: Mutex<()>,
+    /// Held while logs for other tools are written.
+    logs: LogTurn,
     /// The accepted versions and vector units besides those of the manifest.
     continued_by: Vec<Origin>,
     note: Option<String>,

@@ -3,8 +3,10 @@
 
 mod compared;
 mod gallery;
+mod rehearsal;
 mod report;
 mod size;
+mod watch;
 
 use std::fs;
 use std::path::{Path, PathBuf};

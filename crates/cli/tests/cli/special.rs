@@ -175,6 +175,8 @@ const FOLDERS: &[(&str, &str)] = &[
     ("score model", "score --model {} ds --pool-side image --budget 1 --out x --shard 0/1"),
     ("train dataset", "train {} --model vse++ --out new"),
     ("vocab dataset", "vocab {} v2.json"),
+    ("watch experiment", "watch {} --port 0"),
+    ("watch dataset", "watch experiment --dataset {} --port 0"),
 ];
 
 /// Flags that write. The code that writes refuses bad paths.

@@ -12,7 +12,7 @@ use crate::Error;
 pub(super) const SPEC: &str = "model.json";
 pub(super) const OLD_SPEC: &str = "run.json";
 pub(super) const VOCABULARY: &str = "vocabulary.json";
-pub(super) const PAIRS: &str = "pairs.jsonl";
+pub(crate) const PAIRS: &str = "pairs.jsonl";
 pub(super) const WEIGHTS: &str = "model.safetensors";
 
 /// The path of a folder's spec, whether it exists or not.

@@ -181,17 +181,7 @@ impl ModelFolder {
 
     /// The finished epochs, from the log.
     pub fn epochs(&self) -> Result<Vec<Epoch>, Error> {
-        let path = self.folder.join(LOG);
-        let text = if path.exists() { ordinary::read_text(&path)? } else { String::new() };
-        // A kill cut off a line without its end.
-        let whole = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
-        let epoch = |(at, line)| {
-            serde_json::from_str(line).map_err(|e| {
-                let what = format!("not an epoch: {e}");
-                nextpair_data::Error::Line { path: path.clone(), line: at + 1, what }.into()
-            })
-        };
-        whole.enumerate().map(epoch).collect()
+        epochs_of(&self.folder)
     }
 
     /// Appends a line to the log, and syncs it to disk if `sync` is set.
@@ -206,6 +196,23 @@ impl ModelFolder {
         };
         append().map_err(|e| nextpair_data::Error::io(&path, e).into())
     }
+}
+
+/// The finished epochs in the log of a model's folder, which another process may be writing. A folder without a
+/// log has none.
+pub fn epochs_of(folder: &Path) -> Result<Vec<Epoch>, Error> {
+    let path = folder.join(LOG);
+    let text = ordinary::read_if_there(&path)?.unwrap_or_default();
+    let text = String::from_utf8(text).map_err(|_| Error::file(&path, "not UTF-8"))?;
+    // A kill cut off a line without its end.
+    let whole = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+    let epoch = |(at, line)| {
+        serde_json::from_str(line).map_err(|e| {
+            let what = format!("not an epoch: {e}");
+            nextpair_data::Error::Line { path: path.clone(), line: at + 1, what }.into()
+        })
+    };
+    whole.enumerate().map(epoch).collect()
 }
 
 fn read_position(path: &Path) -> Result<Position, Error> {

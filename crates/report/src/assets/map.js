@@ -9,7 +9,10 @@ function enhanceMap(figure) {
   if (!source || !svg) return;
   const data = JSON.parse(source.textContent);
   const panels = [...svg.querySelectorAll(".panel")];
-  const state = choice(figure.id, () => ({ listed: [] }));
+  const state = choice(figure.id, () => ({ listed: [], ids: [] }));
+  // The map may have been made anew: items keep their ids, not their places.
+  const placeOf = new Map(data.ids.map((id, at) => [id, at]));
+  state.listed = state.ids.map((id) => placeOf.get(id)).filter((at) => at !== undefined);
   const missing = new Set(data.tiles?.missing ?? []);
   const pickedBy = data.ids.map(() => []);
   for (const panel of data.panels) for (const at of panel.picks) pickedBy[at]?.push(panel.name);
@@ -86,6 +89,7 @@ function enhanceMap(figure) {
   );
 
   function draw() {
+    state.ids = state.listed.map((at) => data.ids[at]);
     list.hidden = state.listed.length === 0;
     count.textContent = `${state.listed.length} ${state.listed.length === 1 ? "item" : "items"} listed`;
     const dots = state.listed.map((at) => `M${data.places[at].join(" ")}h.01`).join("");

@@ -141,7 +141,9 @@ fn settle(
 ) -> (String, String) {
     let more_seeds = |seeds: usize| {
         let folder = evidence.folders.first().map_or("EXPERIMENT".into(), |folder| shown(folder));
-        format!("<code>nextpair run {folder} --resume --seeds 0..{seeds}</code>")
+        let flag = |flag: &str| format!("<em class=\"flag\">{flag}</em>");
+        let (resume, seeds) = (flag("--resume"), flag(&format!("--seeds 0..{seeds}")));
+        format!("<code>nextpair run {folder} {resume} {seeds}</code>")
     };
     let leader = found.leader.map_or(String::new(), |leader| escaped(&leader.to_string()));
     match (found.reason, found.seeds_needed) {

@@ -181,6 +181,7 @@ impl Scenario {
             vectors,
             done,
             shared: Mutex::new(()),
+            logs: Default::default(),
             continued_by,
             note: None,
             _lock: lock,

@@ -6,8 +6,8 @@ use std::sync::PoisonError;
 
 use nextpair_data::{Within, fingerprint_of};
 use nextpair_models::{
-    Corpus, Mixing, Model, ModelFolder, Origin, Pair, Plateau, Spec, Training, evaluate_ranks,
-    train,
+    Corpus, Epoch, Mixing, Model, ModelFolder, Origin, Pair, Plateau, Spec, Training,
+    evaluate_ranks, train,
 };
 use rayon::prelude::*;
 
@@ -62,8 +62,9 @@ impl Scenario {
         let worth = [("training", self.work(place.round))];
         let progress = Within::new(observer, place.to_string(), &worth);
         let run = corpus.steady(|| self.training_run(corpus, place, pairs))?;
-        let model = clock
-            .time("training", || train(&run, corpus, self.options.device, &progress, |_| ()))?;
+        let log = |_: &Epoch| self.log_epoch(place);
+        let model =
+            clock.time("training", || train(&run, corpus, self.options.device, &progress, log))?;
         let epochs = run.epochs()?;
         let training = epochs.iter().map(|epoch| epoch.seconds).sum();
         let on_dev = epochs.iter().map(|epoch| epoch.dev_seconds).sum();
@@ -109,6 +110,7 @@ impl Scenario {
             done.rounds.clone()
         };
         drop(progress);
+        self.log_round(place)?;
         observer.finished(&round, &rounds);
         if let Some(why) = Plateau::of(&run.spec().training, pairs.len(), &epochs) {
             observer.learned_nothing(&round, &why);

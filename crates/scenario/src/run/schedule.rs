@@ -14,6 +14,7 @@ impl Scenario {
     /// Runs all remaining work. Small trainings scale badly over many cores, so several run in
     /// parallel, each with its share of the threads. The results do not depend on `jobs`.
     pub fn run(&self, jobs: usize, observer: &dyn Observer) -> Result<Option<Waiting>, Error> {
+        self.write_logs()?;
         observer.start("rounds", self.work_left());
         let seeds = &self.experiment.seeds;
         side_by_side(seeds, jobs, |&seed, _| self.first(seed, observer))?;

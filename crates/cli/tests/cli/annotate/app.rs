@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 
 use super::driver::until;
 
@@ -44,6 +44,16 @@ impl Process {
     pub fn said(&self) -> String {
         let said = fs::read_to_string(&self.log).unwrap();
         said.rsplit_once('\n').map_or(String::new(), |(whole, _)| whole.to_owned())
+    }
+
+    /// Returns the id of the process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits until the process ends by itself.
+    pub fn end(&mut self) -> ExitStatus {
+        until("the process ends", || self.child.try_wait().unwrap())
     }
 
     /// Waits for a condition while the process runs.
@@ -102,7 +112,7 @@ impl App {
 
     /// Returns the id of the process.
     pub fn pid(&self) -> u32 {
-        self.process.child.id()
+        self.process.pid()
     }
 
     /// Returns the link that signs a person in.

@@ -3,7 +3,7 @@
 /// Completes after `times` interrupts or terminations. Signals are trapped as soon as this is
 /// called, not when the future is first polled.
 #[cfg(unix)]
-pub(super) fn told_to_stop(times: usize) -> impl Future<Output = ()> {
+pub(crate) fn told_to_stop(times: usize) -> impl Future<Output = ()> {
     use tokio::signal::unix::{Signal, SignalKind, signal};
 
     async fn next(trapped: &mut Option<Signal>) {
@@ -28,7 +28,7 @@ pub(super) fn told_to_stop(times: usize) -> impl Future<Output = ()> {
 
 /// Completes after `times` interrupts.
 #[cfg(not(unix))]
-pub(super) async fn told_to_stop(times: usize) {
+pub(crate) async fn told_to_stop(times: usize) {
     for _ in 0..times {
         let _ = tokio::signal::ctrl_c().await;
     }
