@@ -91,7 +91,14 @@ pub(crate) fn agreement(known: &[String], said: &Said) -> f64 {
 
 /// Pairs of the dataset that a gold item could be confused with.
 struct Reasons {
-    pairs: Vec<(String, String, Vec<String>)>,
+    pairs: Vec<Captioned>,
+}
+
+/// A captioned item.
+struct Captioned {
+    id: String,
+    caption: String,
+    words: Vec<String>,
 }
 
 impl Reasons {
@@ -102,8 +109,7 @@ impl Reasons {
         let pair = |&at: &_| {
             let item = items.get(at);
             let caption = item.captions.into_iter().next()?;
-            let said = words(&caption);
-            Some((item.id, caption, said))
+            Some(Captioned { id: item.id, words: words(&caption), caption })
         };
         Reasons { pairs: train.iter().step_by(step).filter_map(pair).collect() }
     }
@@ -114,16 +120,16 @@ impl Reasons {
         let overlap = |said: &[String]| {
             described.iter().map(|text| word_overlap(text, said)).fold(0.0, f64::max)
         };
-        let others = self.pairs.iter().filter(|(other, ..)| other != id);
-        let mut nearest: Vec<_> = others.map(|pair| (overlap(&pair.2), pair)).collect();
+        let others = self.pairs.iter().filter(|pair| pair.id != id);
+        let mut nearest: Vec<_> = others.map(|pair| (overlap(&pair.words), pair)).collect();
         nearest.sort_by(|one, other| other.0.total_cmp(&one.0));
-        let reason = |(why, (_, pair)): (&Why, &(f64, &(String, String, Vec<String>)))| {
+        let reason = |(why, &(_, pair)): (&Why, &(f64, &Captioned))| {
             // Not the very numbers of the neighbour, which somebody could look for.
-            let drawn = 0.02 * (unit(&format!("{id} {}", pair.0)) - 0.5);
+            let drawn = 0.02 * (unit(&format!("{id} {}", pair.id)) - 0.5);
             let (similarity, threshold) = (why.similarity + drawn, why.threshold + drawn / 2.0);
             Why {
-                id: Some(pair.0.clone()),
-                caption: Some(pair.1.clone()),
+                id: Some(pair.id.clone()),
+                caption: Some(pair.caption.clone()),
                 similarity,
                 threshold,
                 surplus: similarity - threshold,
@@ -136,7 +142,7 @@ impl Reasons {
 }
 
 fn texts_of(dataset: &Dataset, id: &str) -> Vec<String> {
-    let found = dataset.items().find([id].into_iter());
+    let found = dataset.items().find([id]);
     found.get(id).map(|&at| dataset.items().get(at).captions).unwrap_or_default()
 }
 
