@@ -179,7 +179,7 @@ mod tests {
         let fixture = Fixture::default();
         let study = fixture.study();
         let out = fixture.study().folder.path().join("report");
-        crate::write(&[study.clone()], &Options::default(), &out, &()).unwrap();
+        crate::write(std::slice::from_ref(&study), &Options::default(), &out, &()).unwrap();
         let report = std::fs::read_to_string(out.join("report.html")).unwrap();
         let live = LiveReport::new(Options::default()).page(&study, 3).unwrap();
         let main = |page: &str| {

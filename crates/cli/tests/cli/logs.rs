@@ -62,7 +62,7 @@ fn check_sum(bytes: &[u8], sum: &[u8]) {
         }
     }
     let plain = !remainder;
-    let masked = (plain >> 15 | plain << 17).wrapping_add(0xa282_ead8);
+    let masked = plain.rotate_right(15).wrapping_add(0xa282_ead8);
     assert_eq!(masked.to_le_bytes(), sum);
 }
 

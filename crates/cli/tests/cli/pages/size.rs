@@ -37,7 +37,7 @@ fn a_large_report_is_small_and_opens_at_once() {
         for path in files_below(&path("ds/images")) {
             grainy(grain, &mut draws).save(path).unwrap();
         }
-        let written = write(&[study.clone()], &options, &path("page"), &()).unwrap();
+        let written = write(std::slice::from_ref(&study), &options, &path("page"), &()).unwrap();
         assert!(written.left_out.is_empty(), "{:?}", written.left_out);
         let page = fs::read_to_string(&written.page).unwrap();
         assert!(page.len() < 8_000_000, "{}", page.len());
