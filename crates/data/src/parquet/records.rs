@@ -154,7 +154,7 @@ fn records<T: DataType>(
         if max_rep == 0 || repeated.get(at).is_none_or(|&level| level == 0) {
             all.push(Vec::new());
         }
-        let is_there = max_def == 0 || defined[at] == max_def;
+        let is_there = defined.get(at).is_none_or(|&level| level == max_def);
         if let (true, Some(row)) = (is_there, all.last_mut()) {
             row.extend(found.next().map(&convert));
         }
