@@ -137,8 +137,11 @@ fn embed(
     }
     let job = finish::job(&made_by, shape.dtype);
     if places.partial.exists() && !Growing::is_of(&places.partial, RECORD, &job)? {
-        if output.resume {
-            return Err(begun_otherwise(&places, &job)?);
+        // Without a record nothing was made yet.
+        if output.resume
+            && let Some((begun, _)) = Growing::recorded_in(&places.partial, RECORD)?
+        {
+            return Err(begun_otherwise(&places, &begun, &job));
         }
         // Do not cut it back: one of its files may already have its final name as well.
         fs::remove_dir_all(&places.partial).map_err(|e| Error::io(&places.partial, e))?;
@@ -177,16 +180,14 @@ pub fn rows_kept(dataset: &Path, name: &str, side: Side) -> Result<u64, Error> {
 }
 
 /// Returns the error that names the first difference to the job that was begun.
-fn begun_otherwise(places: &Places, job: &str) -> Result<Error, Error> {
-    let begun = Growing::recorded_in(&places.partial, RECORD)?.map(|(job, _)| job);
+fn begun_otherwise(places: &Places, begun: &str, job: &str) -> Error {
     let table = |job: &str| job.parse::<toml::Table>().unwrap_or_default();
-    let differs = begun.and_then(|begun| first_difference(&table(&begun), &table(job), ""));
-    let what = match differs {
-        Some(differs) => format!("were begun in another way: {differs}"),
-        None => "were begun, and the record of it is damaged".to_owned(),
-    };
-    let what = format!("features {} {what}; without --resume they are made anew", places.stem);
-    Ok(Error::file(&places.features, what))
+    let differs = first_difference(&table(begun), &table(job), "").unwrap_or_default();
+    let what = format!(
+        "features {} were begun in another way: {differs}; without --resume they are made anew",
+        places.stem
+    );
+    Error::file(&places.features, what)
 }
 
 /// Encodes the rows that the record does not have.

@@ -83,7 +83,7 @@ fn vse0_takes_the_sum_unless_it_is_told_otherwise() {
 fn what_cannot_be_meant_is_refused() {
     for (words, says) in [
         ("", "give --model, or --config"),
-        ("--model vse", "text-imram, image-imram"),
+        ("--model bert", "text-imram, image-imram"),
         ("--model vse++ --steps 3", "--steps is not a setting of vse++"),
         ("--model heads --word-dim 3", "--word-dim is not a setting of heads"),
         ("--model vse++ --hidden 3", "--hidden is not a setting of vse++"),

@@ -220,7 +220,7 @@ fn damaged_files_never_panic() {
 
 #[test]
 fn columns_may_have_other_names() {
-    let lists = FLOATS.replace("embedding", "clip vector");
+    let lists = FLOATS.replace("embedding", "clip_vector");
     let schema = format!("required binary key (STRING); {lists}");
     let vectors = Column::<FloatType>::lists(3, 2, vec![1.0, 2.0, 3.0, 4.0]);
     let (_folder, path) = file(&schema, &[&texts(&["a", "b"]), &vectors]);
@@ -228,13 +228,13 @@ fn columns_may_have_other_names() {
         id: id.map(str::to_owned),
         embedding: Some(embedding.to_owned()),
     };
-    let table = open_columns(&path, &named(Some("key"), "clip vector")).unwrap();
+    let table = open_columns(&path, &named(Some("key"), "clip_vector")).unwrap();
     assert_eq!(rows(&table), [[1.0, 2.0], [3.0, 4.0]]);
     assert_eq!(table.ids.unwrap(), ["a", "b"]);
-    assert!(open_columns(&path, &named(None, "clip vector")).unwrap().ids.is_none());
+    assert!(open_columns(&path, &named(None, "clip_vector")).unwrap().ids.is_none());
     for (columns, says) in [
-        (named(Some("id"), "clip vector"), "no column id; its columns are key, clip vector"),
-        (named(None, "vector"), "no column vector; its columns are key, clip vector"),
+        (named(Some("id"), "clip_vector"), "no column id; its columns are key, clip_vector"),
+        (named(None, "vector"), "no column vector; its columns are key, clip_vector"),
         (named(None, "key"), "column key holds single values of BYTE_ARRAY; accepted are lists"),
     ] {
         let what = open_columns(&path, &columns).unwrap_err().to_string();
