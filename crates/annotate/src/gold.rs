@@ -89,9 +89,12 @@ pub(crate) fn agreement(known: &[String], said: &Said) -> f64 {
     }
 }
 
+/// An item, its first caption, and the words of that.
+type Described = (String, String, Vec<String>);
+
 /// Pairs of the dataset that a gold item could be confused with.
 struct Reasons {
-    pairs: Vec<(String, String, Vec<String>)>,
+    pairs: Vec<Described>,
 }
 
 impl Reasons {
@@ -117,7 +120,7 @@ impl Reasons {
         let others = self.pairs.iter().filter(|(other, ..)| other != id);
         let mut nearest: Vec<_> = others.map(|pair| (overlap(&pair.2), pair)).collect();
         nearest.sort_by(|one, other| other.0.total_cmp(&one.0));
-        let reason = |(why, (_, pair)): (&Why, &(f64, &(String, String, Vec<String>)))| {
+        let reason = |(why, (_, pair)): (&Why, &(f64, &Described))| {
             // Not the very numbers of the neighbour, which somebody could look for.
             let drawn = 0.02 * (unit(&format!("{id} {}", pair.0)) - 0.5);
             let (similarity, threshold) = (why.similarity + drawn, why.threshold + drawn / 2.0);
@@ -136,7 +139,7 @@ impl Reasons {
 }
 
 fn texts_of(dataset: &Dataset, id: &str) -> Vec<String> {
-    let found = dataset.items().find([id].into_iter());
+    let found = dataset.items().find([id]);
     found.get(id).map(|&at| dataset.items().get(at).captions).unwrap_or_default()
 }
 
