@@ -58,7 +58,7 @@ fn sample(folder: &Path) -> Dataset {
     ];
     fs::create_dir_all(folder).unwrap();
     let mut file = fs::File::create(folder.join("texts.npy")).unwrap();
-    npy::write_f32(&mut file, 2, 1, [100.0, 200.0].into_iter()).unwrap();
+    npy::write_f32(&mut file, 2, 1, [100.0, 200.0]).unwrap();
     dataset(folder, &items, |manifest| {
         manifest.features = vec![FeatureSet {
             name: "lengths".into(),
@@ -100,7 +100,7 @@ fn captions_come_back_with_features_and_reasons() {
     assert!(new.items().get(2).captions.is_empty(), "the caption was taken back");
     let (_, features) = new.features(Side::Text, None).unwrap();
     let row = |caption: usize| features.row(caption);
-    assert_eq!([0, 1, 2, 3].map(row), [Some(2 + 0), Some(0), None, Some(1)]);
+    assert_eq!([0, 1, 2, 3].map(row), [Some(2), Some(0), None, Some(1)]);
     let mut number = [0.0];
     features.matrix().read_f32(2, &mut number);
     assert_eq!(number, [4.0]);
