@@ -315,8 +315,14 @@ mod tests {
         assert!(files.len() >= 8);
         for path in files {
             let (keys, settings) = read_experiment(&path).unwrap();
-            let keys =
-                ExperimentKeys { dataset: Some("ds".into()), ..ExperimentKeys::default() }.or(keys);
+            // What only the command line names.
+            let asked = keys.strategies.iter().flatten().any(|arm| arm.contains("+queries"));
+            let keys = ExperimentKeys {
+                dataset: Some("ds".into()),
+                queries: asked.then(|| "queries.npy".into()),
+                ..ExperimentKeys::default()
+            }
+            .or(keys);
             let training = settings.training.unwrap_or_default();
             let model = settings.model.unwrap();
             crate::Experiment::resolve(keys, model, training).unwrap();
