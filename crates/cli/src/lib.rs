@@ -38,6 +38,7 @@ mod verify;
 mod vocab;
 mod warnings;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
@@ -106,9 +107,24 @@ pub fn command() -> clap::Command {
     Cli::command()
 }
 
-/// Runs the command line of this process. Bad input prints an error and exits with [`WRONG`].
+/// Runs the command line of this process, as [`run_from`] does.
 pub fn run() -> ExitCode {
-    let result = match Cli::parse().command {
+    run_from(std::env::args_os())
+}
+
+/// Runs a command line, whose first argument is the name of the program. Bad input prints an error and
+/// returns [`WRONG`].
+pub fn run_from(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let cli = match Cli::try_parse_from(arguments) {
+        Ok(cli) => cli,
+        // Help and version are such answers too.
+        Err(answer) => {
+            // Nobody has to listen.
+            let _ = answer.print();
+            return if answer.use_stderr() { ExitCode::from(WRONG) } else { ExitCode::SUCCESS };
+        }
+    };
+    let result = match cli.command {
         Command::Quickstart(args) => quickstart::run(&args),
         Command::Example(args) => example::run(&args),
         Command::Import(args) => import::run(args),

@@ -5,9 +5,9 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::Result;
-use nextpair::Part;
+use nextpair::{Part, PickRow};
 
-use crate::output::{Output, OutputArgs, rows};
+use crate::output::{Output, OutputArgs};
 use crate::progress::Bar;
 use crate::summary::Summary;
 use crate::warnings::{GuardArgs, Warning};
@@ -39,7 +39,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let warnings = Warning::of(&findings, |i| finished.pool_id(i), |j| finished.pair_id(j));
     args.guards.say(&warnings)?;
     let stdout_taken = output.is_stdout();
-    output.write(&rows(&finished.picks, |i| finished.pool_id(i), |j| finished.pair_id(j)))?;
+    output.write(&PickRow::all(
+        &finished.picks,
+        |i| finished.pool_id(i),
+        |j| finished.pair_id(j),
+    ))?;
     let memory = (None, watch.peak());
     Summary::new(finished.strategy, &finished.picks, start.elapsed(), memory, &args.output.out)
         .warned(warnings)

@@ -1,19 +1,17 @@
 //! Files of picks. The extension of the name chooses the format.
 
-use std::collections::BTreeMap;
-use std::io::{self, BufWriter, Write};
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use nextpair::data::escape::csv_cell;
 use nextpair::data::{AtomicFile, npy, queue};
-use nextpair::engine::Picks;
+use nextpair::{PickRow, ReasonRow};
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
-use serde::Serialize;
 
 use crate::streams;
 
@@ -26,55 +24,6 @@ pub(crate) struct OutputArgs {
     /// Print the summary as JSON
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-/// One pick, as written to files.
-#[derive(Serialize)]
-pub(crate) struct Row {
-    rank: usize,
-    index: u32,
-    id: String,
-    score: f64,
-    hits: Option<u32>,
-    why: Vec<Why>,
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    facts: BTreeMap<&'static str, f64>,
-}
-
-#[derive(Serialize)]
-struct Why {
-    anchor: u32,
-    anchor_id: String,
-    similarity: f64,
-    threshold: f64,
-    surplus: f64,
-    own: f64,
-}
-
-/// Returns the picks with their names. Ranks count from 1.
-pub(crate) fn rows(
-    picks: &Picks,
-    id: impl Fn(u32) -> String,
-    anchor_id: impl Fn(u32) -> String,
-) -> Vec<Row> {
-    let why = |reason: &nextpair::engine::Reason| Why {
-        anchor: reason.anchor,
-        anchor_id: anchor_id(reason.anchor),
-        similarity: reason.similarity,
-        threshold: reason.threshold,
-        surplus: reason.surplus,
-        own: reason.own,
-    };
-    let row = |(rank, pick): (usize, &nextpair::engine::Pick)| Row {
-        rank: rank + 1,
-        index: pick.index,
-        id: id(pick.index),
-        score: pick.score,
-        hits: pick.hits,
-        why: pick.why.iter().map(why).collect(),
-        facts: pick.facts.iter().map(|fact| (fact.name, fact.value)).collect(),
-    };
-    picks.picks.iter().enumerate().map(row).collect()
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -132,15 +81,15 @@ impl Output {
     }
 
     /// Writes all rows, or nothing.
-    pub(crate) fn write(self, rows: &[Row]) -> Result<()> {
+    pub(crate) fn write(self, rows: &[PickRow]) -> Result<()> {
         if self.to_stdout {
             let mut stdout = BufWriter::new(std::io::stdout().lock());
-            let written = write_jsonl(&mut stdout, rows).and_then(|()| stdout.flush());
+            let written = PickRow::write_jsonl(&mut stdout, rows).and_then(|()| stdout.flush());
             return streams::forgiving(written);
         }
         let mut file = AtomicFile::create(&self.path)?;
         let written = match self.format {
-            Format::Jsonl => write_jsonl(&mut file, rows).map_err(Into::into),
+            Format::Jsonl => PickRow::write_jsonl(&mut file, rows).map_err(Into::into),
             Format::Csv => write_csv(&mut file, rows),
             Format::Parquet => write_parquet(&mut file, rows),
             Format::Uids => write_uids(&mut file, rows),
@@ -150,15 +99,7 @@ impl Output {
     }
 }
 
-fn write_jsonl(out: &mut impl Write, rows: &[Row]) -> io::Result<()> {
-    for row in rows {
-        serde_json::to_writer(&mut *out, row)?;
-        out.write_all(b"\n")?;
-    }
-    Ok(())
-}
-
-fn write_csv(out: &mut impl Write, rows: &[Row]) -> Result<()> {
+fn write_csv(out: &mut impl Write, rows: &[PickRow]) -> Result<()> {
     let facts = has_facts(rows);
     writeln!(out, "rank,index,id,score,hits,why{}", if facts { ",facts" } else { "" })?;
     for row in rows {
@@ -176,7 +117,7 @@ fn write_csv(out: &mut impl Write, rows: &[Row]) -> Result<()> {
 }
 
 /// Whether the picks have facts, which are a column of their own then.
-fn has_facts(rows: &[Row]) -> bool {
+fn has_facts(rows: &[PickRow]) -> bool {
     rows.iter().any(|row| !row.facts.is_empty())
 }
 
@@ -201,14 +142,14 @@ const SCHEMA: &str = "message picks {
     }
 ";
 
-fn write_parquet(out: &mut (impl Write + Send), rows: &[Row]) -> Result<()> {
+fn write_parquet(out: &mut (impl Write + Send), rows: &[PickRow]) -> Result<()> {
     let facts = has_facts(rows);
     let last = if facts { "required binary facts (JSON); }" } else { "}" };
     let schema = Arc::new(parse_message_type(&format!("{SCHEMA}{last}"))?);
     let properties = Arc::new(WriterProperties::builder().build());
     let mut file = SerializedFileWriter::new(out, schema, properties)?;
     let mut group = file.next_row_group()?;
-    let numbers = |value: fn(&Row) -> i64| rows.iter().map(value).collect::<Vec<_>>();
+    let numbers = |value: fn(&PickRow) -> i64| rows.iter().map(value).collect::<Vec<_>>();
     column::<Int64Type, _>(&mut group, &numbers(|row| row.rank as i64), None, None)?;
     column::<Int64Type, _>(&mut group, &numbers(|row| row.index as i64), None, None)?;
     let ids: Vec<ByteArray> = rows.iter().map(|row| row.id.as_str().into()).collect();
@@ -233,9 +174,12 @@ fn write_parquet(out: &mut (impl Write + Send), rows: &[Row]) -> Result<()> {
     column::<Int64Type, _>(&mut group, &anchors, defined, repeated)?;
     let names: Vec<ByteArray> = reasons().map(|why| why.anchor_id.as_str().into()).collect();
     column::<ByteArrayType, _>(&mut group, &names, defined, repeated)?;
-    for value in
-        [|w: &Why| w.similarity, |w: &Why| w.threshold, |w: &Why| w.surplus, |w: &Why| w.own]
-    {
+    for value in [
+        |w: &ReasonRow| w.similarity,
+        |w: &ReasonRow| w.threshold,
+        |w: &ReasonRow| w.surplus,
+        |w: &ReasonRow| w.own,
+    ] {
         let values: Vec<f64> = reasons().map(value).collect();
         column::<DoubleType, _>(&mut group, &values, defined, repeated)?;
     }
@@ -262,7 +206,7 @@ fn column<T: DataType, W: Write + Send>(
 }
 
 /// DataComp's subset files: uids of 32 hexadecimal digits, as sorted pairs of 64-bit numbers.
-fn write_uids(out: &mut impl Write, rows: &[Row]) -> Result<()> {
+fn write_uids(out: &mut impl Write, rows: &[PickRow]) -> Result<()> {
     let mut uids =
         rows.iter().map(|row| uid(&row.id, row.index)).collect::<Result<Vec<(u64, u64)>>>()?;
     uids.sort_unstable();
@@ -284,10 +228,12 @@ fn uid(id: &str, item: u32) -> Result<(u64, u64)> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
-    fn row(id: &str) -> Row {
-        let why = Why {
+    fn row(id: &str) -> PickRow {
+        let why = ReasonRow {
             anchor: 3,
             anchor_id: "a \"cat\"".into(),
             similarity: 0.5,
@@ -295,7 +241,7 @@ mod tests {
             surplus: 0.25,
             own: 0.75,
         };
-        Row {
+        PickRow {
             rank: 1,
             index: 7,
             id: id.into(),

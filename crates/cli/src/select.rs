@@ -8,11 +8,12 @@ use std::time::Instant;
 use anyhow::Result;
 
 use crate::inputs::SelectionArgs;
-use crate::output::{Output, OutputArgs, rows};
+use crate::output::{Output, OutputArgs};
 use crate::progress::Bar;
 use crate::summary::Summary;
 use crate::warnings::{GuardArgs, Warning};
 use gallery::GalleryArgs;
+use nextpair::PickRow;
 use nextpair::scenario::Watch;
 
 #[derive(clap::Args)]
@@ -43,7 +44,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let warnings = Warning::of(&findings, |i| selection.id(i), |j| selection.anchor_id(j));
     args.guards.say(&warnings)?;
     let stdout_taken = output.is_stdout();
-    output.write(&rows(&picks, |i| selection.id(i), |j| selection.anchor_id(j)))?;
+    output.write(&PickRow::all(&picks, |i| selection.id(i), |j| selection.anchor_id(j)))?;
     if let Some(page) = page {
         page.write(&selection, args.selection.pool_side, &picks)?;
     }

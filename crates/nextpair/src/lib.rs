@@ -236,6 +236,7 @@ mod experiment_source;
 mod files;
 mod part;
 mod partial_file;
+mod pick_row;
 mod selection;
 mod tensors;
 
@@ -251,6 +252,7 @@ pub use nextpair_engine::{
 };
 pub use part::{Finished, Part};
 pub use partial_file::PartialFile;
+pub use pick_row::{PickRow, ReasonRow};
 pub use selection::Selection;
 
 #[cfg(feature = "annotate")]
