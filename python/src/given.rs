@@ -167,11 +167,14 @@ impl Inputs {
             return Err(Error::Files(what.to_owned()));
         };
         let distinct = distinct(pool, paired, alike, progress)?;
-        let kept = || distinct.kept.iter().map(|&item| item as usize);
-        let thin = |pool: &mut Matrix| *pool = pool.view(kept());
-        self.pool.as_mut().map(thin);
-        self.similarities.as_mut().map(|(pool, _)| thin(pool));
-        self.features.as_mut().map(|(pool, _)| thin(pool));
+        let pools = [
+            self.pool.as_mut(),
+            self.similarities.as_mut().map(|(pool, _)| pool),
+            self.features.as_mut().map(|(pool, _)| pool),
+        ];
+        for pool in pools.into_iter().flatten() {
+            *pool = pool.view(distinct.kept.iter().map(|&item| item as usize));
+        }
         Ok(distinct)
     }
 

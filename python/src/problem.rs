@@ -146,6 +146,15 @@ impl Problem {
         guarded: bool,
         how: How<'_>,
     ) -> PyResult<RawPicks> {
+        if let Some(distinct) = &self.distinct
+            && budget > distinct.kept.len()
+        {
+            let (left, all) = (distinct.kept.len(), self.pool());
+            let said = format!(
+                "budget: it is {budget}, but without its duplicates the pool has only {left} of {all} items"
+            );
+            return Err(errors::setting(py, said));
+        }
         let stated = self.stated.clone();
         let (picks, findings) = how.work(py, move |progress| {
             let picks = stated.select_with(&strategy, budget, progress)?;

@@ -106,5 +106,9 @@ def test_recall() -> None:
         assert found.rsum == pytest.approx(sum(100 * (ranks <= k).mean() for ranks in (text, image) for k in (1, 5, 10)))
     twice = nextpair.recall(world.images, np.repeat(world.texts, 2, axis=0), image_of=np.arange(120) // 2)
     assert twice.image.r1 == pytest.approx(found.image.r1)
+    with pytest.raises(nextpair.SettingError, match="^metric: 'euclid'"):
+        nextpair.recall(world.images, world.texts, metric="euclid")  # type: ignore[arg-type]
+    with pytest.raises(nextpair.SettingError, match="^similarities: images and texts are not read"):
+        nextpair.recall(world.images, world.texts, similarities=table)
     with pytest.raises(nextpair.InputError, match="^image_of: 60 images and 59 texts"):
         nextpair.recall(world.images, world.texts[1:])

@@ -373,6 +373,10 @@ def recall(
     """Recall at 1, 5 and 10 and more, from embeddings or from similarities (a row per image, a column per
     text). `image_of` has the image of every text; without it, text j belongs to image j.
     """
+    if metric not in ("cosine", "dot"):
+        raise SettingError(f"metric: {metric!r} is neither cosine nor dot")
+    if similarities is not None and not (images is texts is None):
+        raise SettingError("similarities: images and texts are not read beside them; leave them None")
     embeddings = None if similarities is not None else (lend(images, "images"), lend(texts, "texts"))
     table = None if similarities is None else lend(similarities, "similarities")
     rows, columns = (embeddings[0][1], embeddings[1][1]) if embeddings else (table[1], table[3]) if table else (0, 0)
