@@ -229,7 +229,7 @@ def thresholds(
         return Problem(given, (_threads(threads), listener)).thresholds()
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Partial:
     """What some items of a pool contribute to a selection. It can be pickled and sent anywhere."""
 
