@@ -10,6 +10,7 @@ mod crowd;
 #[cfg(test)]
 mod dependencies;
 mod fuzz;
+mod package;
 mod python;
 mod schemathesis;
 mod servers;
@@ -22,7 +23,7 @@ use std::process::{Command, ExitCode};
 use anyhow::{Context, Result, bail, ensure};
 
 const USAGE: &str =
-    "cargo xtask test [STEP]       format, clippy, all tests, faults, API, documentation, book
+    "cargo xtask test [STEP]       format, clippy, all tests, Python, faults, API, documentation, book
 cargo xtask book              write the pages of the book that are made of the program
 cargo xtask bench select      selection against NumPy and PyTorch
 cargo xtask bench core-set    k-center against scikit-activeml and lightly-mundig
@@ -76,14 +77,20 @@ fn succeed(command: &mut Command) -> Result<()> {
 
 /// Returns a command for the cargo that runs us.
 fn cargo(arguments: &[&str]) -> Command {
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    // Variables about our own package would make build scripts run again.
+    let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = without_own_package(Command::new(program));
+    command.args(arguments);
+    command
+}
+
+/// Returns the command without variables about our own package, which would make build scripts run
+/// again.
+fn without_own_package(mut command: Command) -> Command {
     for (name, _) in std::env::vars_os() {
         let name = name.to_string_lossy();
         if name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") {
             command.env_remove(&*name);
         }
     }
-    command.args(arguments);
     command
 }

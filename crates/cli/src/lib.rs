@@ -49,6 +49,7 @@ mod vocab;
 mod warnings;
 mod watch;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -139,24 +140,26 @@ pub fn command() -> clap::Command {
     Cli::command()
 }
 
-/// Runs the command line of this process. Bad input prints an error and exits with [`WRONG`].
-/// A command that was stopped by Ctrl-C exits with 130.
+/// Runs the command line of this process, as [`run_from`] does.
 pub fn run() -> ExitCode {
-    let result = parse().and_then(|cli| {
-        streams::set_volume(match (cli.quiet, cli.verbose) {
-            (true, _) => Volume::Quiet,
-            (_, true) => Volume::Verbose,
-            _ => Volume::Usual,
-        });
-        detail!("nextpair {}, {}", env!("CARGO_PKG_VERSION"), Origin::here().unit);
-        let (began, memory) = (Instant::now(), is_heard(Volume::Verbose).then(Watch::start));
-        let done = do_command(cli.command);
-        if let Some(peak) = memory.and_then(|memory| memory.peak()) {
-            let seconds = began.elapsed().as_secs_f64();
-            detail!("{seconds:.2} s in all, peak memory {}", megabytes(peak));
+    run_from(std::env::args_os())
+}
+
+/// Runs a command line, whose first argument is the name of the program. Bad input prints an error and
+/// returns [`WRONG`]. A command that was stopped by Ctrl-C exits with 130.
+pub fn run_from(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    typed::keep(&arguments);
+    let result = match parse(arguments) {
+        Ok(Ok(cli)) => run_parsed(cli),
+        // Help and version are such answers too.
+        Ok(Err(answer)) => {
+            // Nobody has to listen.
+            let _ = answer.print();
+            return if answer.use_stderr() { ExitCode::from(WRONG) } else { ExitCode::SUCCESS };
         }
-        done
-    });
+        Err(error) => Err(error),
+    };
     result.unwrap_or_else(|error| {
         if interrupt::is_asked() {
             interrupt::end()
@@ -166,13 +169,32 @@ pub fn run() -> ExitCode {
     })
 }
 
-/// Parses the command line, and the file that has more flags.
-fn parse() -> Result<Cli> {
-    let expanded = Expanded::of(std::env::args_os().collect(), &command())?;
-    Cli::try_parse_from(&expanded.words).or_else(|error| match expanded.blame(&error) {
-        Some(error) => Err(error.into()),
-        None => error.exit(),
-    })
+/// Parses a command line, and the file that has more flags. What clap has to say is the inner error.
+fn parse(arguments: Vec<OsString>) -> Result<Result<Cli, clap::Error>> {
+    let expanded = Expanded::of(arguments, &command())?;
+    match Cli::try_parse_from(&expanded.words) {
+        Ok(cli) => Ok(Ok(cli)),
+        Err(error) => match expanded.blame(&error) {
+            Some(error) => Err(error.into()),
+            None => Ok(Err(error)),
+        },
+    }
+}
+
+fn run_parsed(cli: Cli) -> Result<ExitCode> {
+    streams::set_volume(match (cli.quiet, cli.verbose) {
+        (true, _) => Volume::Quiet,
+        (_, true) => Volume::Verbose,
+        _ => Volume::Usual,
+    });
+    detail!("nextpair {}, {}", env!("CARGO_PKG_VERSION"), Origin::here().unit);
+    let (began, memory) = (Instant::now(), is_heard(Volume::Verbose).then(Watch::start));
+    let done = do_command(cli.command);
+    if let Some(peak) = memory.and_then(|memory| memory.peak()) {
+        let seconds = began.elapsed().as_secs_f64();
+        detail!("{seconds:.2} s in all, peak memory {}", megabytes(peak));
+    }
+    done
 }
 
 fn do_command(command: Command) -> Result<ExitCode> {

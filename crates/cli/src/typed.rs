@@ -1,10 +1,20 @@
 //! Command lines as people type them.
 
+use std::ffi::OsString;
 use std::path::Path;
+use std::sync::OnceLock;
 
-/// Returns the command line of this process, to be typed again.
+static KEPT: OnceLock<Vec<OsString>> = OnceLock::new();
+
+/// Keeps the command line that runs. It is not that of the process where Python runs it.
+pub(crate) fn keep(arguments: &[OsString]) {
+    // A host that runs several has typed none of them.
+    let _ = KEPT.set(arguments.to_vec());
+}
+
+/// Returns the command line that runs, to be typed again.
 pub(crate) fn command_line() -> String {
-    let words = std::env::args_os().skip(1);
+    let words = KEPT.get().into_iter().flatten().skip(1);
     let words = words.map(|word| quoted(&word.to_string_lossy()));
     std::iter::once("nextpair".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
 }

@@ -64,8 +64,10 @@ pub struct Features {
 /// Matrices that similarities come from, if they come from any.
 #[derive(Clone, Default)]
 struct Sources {
-    /// The whole pool.
+    /// The pool, or those of its items that are here.
     pool: Option<Matrix>,
+    /// The item in its first row.
+    base: u32,
     /// Embeddings of the anchors.
     anchors: Option<Matrix>,
 }
@@ -141,8 +143,11 @@ impl Problem {
 
     /// The numbers of the pool items that the problem covers, if they are in a matrix.
     pub(crate) fn pool_rows(&self) -> Option<Matrix> {
-        let pool = self.sources.pool.as_ref().or(self.features.as_ref().map(|f| &f.pool))?;
-        Some(pool.slice(self.items.start as usize..self.items.end as usize))
+        match (&self.sources.pool, &self.features) {
+            (Some(pool), _) => Some(pool.slice(rows_of(&self.items, self.sources.base))),
+            (None, Some(features)) => Some(features.pool.slice(rows_of(&self.items, 0))),
+            (None, None) => None,
+        }
     }
 
     /// Embeddings of the anchors, if there are any.
@@ -338,6 +343,11 @@ impl Problem {
 pub(crate) fn pieces_of(strategy: &dyn Strategy) -> Result<&dyn Sharded, Error> {
     let name = strategy.name();
     strategy.shards().map_err(|reason| Error::NotShardable { strategy: name, reason })
+}
+
+/// The rows of some items in a matrix whose first row is the item `base`.
+fn rows_of(items: &Range<u32>, base: u32) -> Range<usize> {
+    (items.start - base) as usize..(items.end - base) as usize
 }
 
 /// Returns the answer of `work`, or an error if one of `inputs` changed meanwhile.

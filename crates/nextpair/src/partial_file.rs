@@ -4,6 +4,7 @@
 use std::ops::Range;
 use std::path::Path;
 
+use nextpair_data::safetensors::SafetensorsFile;
 use nextpair_engine::Partial;
 use serde::{Deserialize, Serialize};
 
@@ -12,8 +13,8 @@ use crate::tensors::{self, Counts, DAMAGED_ITEMS, Scores, Wrong, check};
 
 const FORMAT: &str = "nextpair-partial-2";
 
-/// Moves a [`Partial`] from one process to another. The file has no word of the problem, the
-/// strategy and the budget: whoever loads it must know them. A [`Part`](crate::Part), of a
+/// Moves a [`Partial`] from one process to another, as a file or as bytes. They have no word of the problem, the
+/// strategy and the budget: whoever loads them must know these. A [`Part`](crate::Part), of a
 /// selection on files, has them all.
 pub trait PartialFile: Sized {
     /// Writes it, whole or not at all.
@@ -21,7 +22,16 @@ pub trait PartialFile: Sized {
 
     /// Reads and checks what [`save`](PartialFile::save) wrote, to the bit.
     fn load(path: &Path) -> Result<Self, Error>;
+
+    /// The bytes of such a file.
+    fn to_bytes(&self) -> Result<Vec<u8>, Error>;
+
+    /// Reads and checks such bytes.
+    fn from_bytes(bytes: Vec<u8>) -> Result<Self, Error>;
 }
+
+/// What errors call bytes that are in no file.
+const IN_MEMORY: &str = "what was received";
 
 #[derive(Serialize, Deserialize)]
 struct Header {
@@ -31,20 +41,38 @@ struct Header {
 
 impl PartialFile for Partial {
     fn save(&self, path: &Path) -> Result<(), Error> {
-        // What `load` would refuse is not worth writing.
-        check_sound(self).map_err(|what| Error::not_a_partial(path, what))?;
-        let header = Header { keep: self.keep, hard_negatives: self.hard_negatives };
-        tensors::save(path, FORMAT, &header, self)
+        tensors::save(path, FORMAT, &checked_header(self, path)?, self)
     }
 
     fn load(path: &Path) -> Result<Self, Error> {
-        parse(path).map_err(|what| Error::not_a_partial(path, what))
+        let file = SafetensorsFile::open(path).map_err(Wrong::from);
+        let partial = file.and_then(|file| parse(&file));
+        partial.map_err(|what| Error::not_a_partial(path, what))
+    }
+
+    fn to_bytes(&self) -> Result<Vec<u8>, Error> {
+        let path = Path::new(IN_MEMORY);
+        let header = checked_header(self, path)?;
+        tensors::bytes(FORMAT, &header, self).map_err(|what| Error::not_a_partial(path, what))
+    }
+
+    fn from_bytes(bytes: Vec<u8>) -> Result<Self, Error> {
+        let path = Path::new(IN_MEMORY);
+        let file = SafetensorsFile::from_bytes(path, bytes);
+        let partial = file.map_err(Wrong::from).and_then(|file| parse(&file));
+        partial.map_err(|what| Error::not_a_partial(path, what))
     }
 }
 
-fn parse(path: &Path) -> Result<Partial, Wrong> {
-    let (file, Header { keep, hard_negatives }) = tensors::open(path, FORMAT)?;
-    let partial = tensors::read(&file, Counts { keep, hard_negatives }, Scores::Any)?;
+/// The header of a partial that [`parse`] would take: others are not worth writing.
+fn checked_header(partial: &Partial, path: &Path) -> Result<Header, Error> {
+    check_sound(partial).map_err(|what| Error::not_a_partial(path, what))?;
+    Ok(Header { keep: partial.keep, hard_negatives: partial.hard_negatives })
+}
+
+fn parse(file: &SafetensorsFile) -> Result<Partial, Wrong> {
+    let Header { keep, hard_negatives } = tensors::header(file, FORMAT)?;
+    let partial = tensors::read(file, Counts { keep, hard_negatives }, Scores::Any)?;
     check_sound(&partial)?;
     Ok(partial)
 }
@@ -117,6 +145,9 @@ mod tests {
                 scored.save(&path).unwrap();
                 let loaded = Partial::load(&path).unwrap();
                 assert_eq!(loaded, scored);
+                for bytes in [scored.to_bytes().unwrap(), fs::read(&path).unwrap()] {
+                    assert_eq!(Partial::from_bytes(bytes).unwrap(), scored);
+                }
                 loaded
             };
             let whole = part(1).merge(part(0)).unwrap();
@@ -172,6 +203,8 @@ mod tests {
             fs::write(&path, &whole[..length]).unwrap();
             let error = Partial::load(&path).unwrap_err().to_string();
             assert!(error.ends_with("is not a partial selection"), "{error}");
+            let error = Partial::from_bytes(whole[..length].to_vec()).unwrap_err().to_string();
+            assert_eq!(error, "what was received is not a partial selection");
         }
         tensors::save(&path, "nextpair-part-2", &(), &scored).unwrap();
         let error = Partial::load(&path).unwrap_err();

@@ -53,13 +53,26 @@ pub(crate) fn open<H: DeserializeOwned>(
     format: &str,
 ) -> Result<(SafetensorsFile, H), Wrong> {
     let file = SafetensorsFile::open(path)?;
-    let metadata = file.metadata();
-    check(metadata.get("format") == Some(&format), &format!("its format is not {format}"))?;
-    let header = serde_json::from_str(metadata.get("header").ok_or("it has no header")?)?;
+    let header = header(&file, format)?;
     Ok((file, header))
 }
 
-fn bytes(format: &str, header: &impl Serialize, partial: &Partial) -> Result<Vec<u8>, Wrong> {
+/// Reads the header of a file of this format.
+pub(crate) fn header<H: DeserializeOwned>(
+    file: &SafetensorsFile,
+    format: &str,
+) -> Result<H, Wrong> {
+    let metadata = file.metadata();
+    check(metadata.get("format") == Some(&format), &format!("its format is not {format}"))?;
+    Ok(serde_json::from_str(metadata.get("header").ok_or("it has no header")?)?)
+}
+
+/// The bytes of a file of this format.
+pub(crate) fn bytes(
+    format: &str,
+    header: &impl Serialize,
+    partial: &Partial,
+) -> Result<Vec<u8>, Wrong> {
     let best = &partial.best;
     let why = || best.iter().flat_map(|pick| &pick.why);
     let hits = || partial.hits.iter().flat_map(|(_, hits)| hits);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use nextpair_core::{Matrix, Side};
 
-use super::{Features, Matching, Problem, Queries, Sources, check_within, steady};
+use super::{Features, Matching, Problem, Queries, Sources, check_within, rows_of, steady};
 use crate::{Embeddings, Error, Metric, Route, Rule, Settings, Similarity, Stored, Vectors};
 
 /// Names of the pool and of the two sides of the pairs in errors.
@@ -25,6 +25,14 @@ pub struct ProblemBuilder {
     features: Option<Features>,
     queries: Option<Asked>,
     items: Option<Range<u32>>,
+    part: Option<Part>,
+}
+
+/// Where the rows of the pool lie in a larger pool.
+#[derive(Clone, Copy)]
+struct Part {
+    first: u32,
+    pool: usize,
 }
 
 /// Queries, as embeddings or as similarities to them.
@@ -90,6 +98,7 @@ impl ProblemBuilder {
             features: None,
             queries: None,
             items: None,
+            part: None,
         }
     }
 
@@ -130,8 +139,27 @@ impl ProblemBuilder {
         ProblemBuilder { items: Some(items), ..self }
     }
 
+    /// The rows of the pool are only some items of a larger one: those from `first` on, of `pool` items.
+    /// They can be [scored](Problem::score) where they are, and [finished](Problem::finish) with the
+    /// others elsewhere. Features, if given, are those of the whole pool.
+    pub fn part_of(self, first: u32, pool: usize) -> Self {
+        ProblemBuilder { part: Some(Part { first, pool }), ..self }
+    }
+
     /// Items in the whole pool.
     fn pool(&self) -> usize {
+        self.part.map_or_else(|| self.rows(), |part| part.pool)
+    }
+
+    /// The items that have a row.
+    fn here(&self) -> Range<u32> {
+        let first = self.part.map_or(0, |part| part.first);
+        // `rule` fails if there are more.
+        first..first.saturating_add(self.rows() as u32)
+    }
+
+    /// Rows of the pool.
+    fn rows(&self) -> usize {
         match &self.source {
             Source::Embeddings(sides) => sides.pool.rows(),
             Source::Similarities(given) => given.pool.rows(),
@@ -151,8 +179,13 @@ impl ProblemBuilder {
         if u32::try_from(pool).is_err() {
             return Err(Error::TooManyRows { what: POOL, rows: pool });
         }
+        let (rows, here) = (self.rows(), self.here());
+        if here.len() != rows {
+            return Err(Error::TooManyRows { what: POOL, rows });
+        }
+        check_within(&here, &(0..pool as u32), pool)?;
         if let Some(items) = &self.items {
-            check_within(items, &(0..pool as u32), pool)?;
+            check_within(items, &here, pool)?;
         }
         self.settings.check()?;
         if let Some(features) = &self.features
@@ -183,9 +216,10 @@ impl ProblemBuilder {
     /// Builds the problem and checks every number it will use.
     pub fn build(self) -> Result<Problem, Error> {
         let rule = self.rule()?;
-        let pool = self.pool();
+        let (pool, here) = (self.pool(), self.here());
         let whole = 0..pool as u32;
-        let items = self.items.unwrap_or(whole.clone());
+        let items = self.items.unwrap_or(here.clone());
+        let base = here.start;
         let mut inputs = Vec::new();
         let mut features_checked = false;
         let mut features = self.features;
@@ -206,24 +240,25 @@ impl ProblemBuilder {
             Source::Stored(tables) => {
                 inputs.extend([tables.pool.clone(), tables.paired.clone()]);
                 first = items.start;
-                sources = Sources { pool: Some(tables.pool.clone()), anchors: None };
-                Some(steady(&inputs, || tables.similarities(items.clone()))?)
+                sources = Sources { pool: Some(tables.pool.clone()), base, anchors: None };
+                Some(steady(&inputs, || tables.similarities(items.clone(), base))?)
             }
             Source::Embeddings(sides) => {
                 inputs.extend([sides.pool.clone(), sides.rivals.clone(), sides.anchors.clone()]);
                 first = items.start;
                 sources = Sources {
                     pool: Some(sides.pool.clone()),
+                    base,
                     anchors: Some(sides.anchors.clone()),
                 };
-                if features.is_none() {
+                if features.is_none() && here == whole {
                     // Checked below, in full if the problem covers the whole pool.
                     features_checked = items == whole;
                     features =
                         Some(Features { pool: sides.pool.clone(), paired: sides.rivals.clone() });
                 }
                 let (metric, route) = (self.metric, self.route);
-                Some(steady(&inputs, || sides.similarities(items.clone(), metric, route))?)
+                Some(steady(&inputs, || sides.similarities(items.clone(), base, metric, route))?)
             }
         };
         if let Some(Features { pool, paired }) = &features
@@ -268,10 +303,10 @@ impl Tables {
     }
 
     /// Similarities of some pool items, and of the rivals, to the anchors.
-    fn similarities(&self, items: Range<u32>) -> Result<Similarities, Error> {
+    fn similarities(&self, items: Range<u32>, base: u32) -> Result<Similarities, Error> {
         let paired = Stored::new(self.paired.clone(), PAIRED_SIMILARITIES)?;
         let first = items.start as usize;
-        let pool = Stored::new(self.pool.slice(first..items.end as usize), POOL_SIMILARITIES);
+        let pool = Stored::new(self.pool.slice(rows_of(&items, base)), POOL_SIMILARITIES);
         let pool = pool.map_err(|error| error.in_rows_from(first))?;
         Ok(Similarities { pool: Arc::new(pool), paired: Arc::new(paired) })
     }
@@ -301,13 +336,14 @@ impl Sides {
     fn similarities(
         &self,
         items: Range<u32>,
+        base: u32,
         metric: Metric,
         route: Route,
     ) -> Result<Similarities, Error> {
         let rivals = Vectors::new(self.rivals.clone(), self.rivals_name)?;
         let anchors = Vectors::new(self.anchors.clone(), self.anchors_name)?;
         let first = items.start as usize;
-        let pool = Vectors::new(self.pool.slice(first..items.end as usize), POOL);
+        let pool = Vectors::new(self.pool.slice(rows_of(&items, base)), POOL);
         let pool = pool.map_err(|error| error.in_rows_from(first))?;
         if metric == Metric::Cosine {
             // Checked here, where the row of the pool is known.

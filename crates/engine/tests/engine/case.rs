@@ -186,13 +186,24 @@ impl Case {
         self.builder().only(items).build()
     }
 
+    /// The same for somebody who has only the rows of some items.
+    pub fn alone(&self, items: Range<u32>) -> Result<Problem, Error> {
+        let rows = items.start as usize * self.dim..items.end as usize * self.dim;
+        let pool = self.pool.len() / self.dim;
+        self.builder_of(&self.pool[rows]).part_of(items.start, pool).build()
+    }
+
     pub fn builder(&self) -> ProblemBuilder {
+        self.builder_of(&self.pool)
+    }
+
+    fn builder_of(&self, pool: &[f64]) -> ProblemBuilder {
         let single = |values: &[f64]| {
             let values: Vec<f32> = values.iter().map(|&v| v as f32).collect();
             Matrix::from_vec(self.dim, values)
         };
         let (rivals, anchors) = (single(&self.rivals), single(&self.anchors));
-        Problem::of_embeddings(rivals, anchors, single(&self.pool), Side::Image)
+        Problem::of_embeddings(rivals, anchors, single(pool), Side::Image)
             .metric(self.metric)
             .route(self.route)
             .settings(self.settings.clone())

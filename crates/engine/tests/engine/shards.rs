@@ -25,8 +25,12 @@ proptest! {
                     let items = pair[0] as u32..pair[1] as u32;
                     let part = case.part(items.clone())?.score(&strategy, case.budget, &())?;
                     // Narrowing a whole problem gives the same part.
-                    let narrowed = case.problem()?.only(items)?;
+                    let narrowed = case.problem()?.only(items.clone())?;
                     assert_eq!(narrowed.score(&strategy, case.budget, &())?, part);
+                    // And so do its rows without the others.
+                    let alone = case.alone(items.clone())?;
+                    assert_eq!(alone.items(), items);
+                    assert_eq!(alone.score(&strategy, case.budget, &())?, part);
                     Ok(part)
                 })
                 .collect();

@@ -1,0 +1,340 @@
+"""Strategies as objects, in scikit-learn's manner: constructors store, `get_params` and `set_params` do
+what they do there, and `sklearn.base.clone` copies them.
+
+What they pick and how is on the page "Strategies" of the book. Parameters that several of them have:
+
+- `scope`: "full" takes all pairs as anchors and rivals, "mini" a draw of `sample` pairs.
+- `anchors`, `rivals`: the pairs that take part, by index, where you want to choose them yourself.
+- `random_state`: the seed of every draw; a NumPy generator draws one, `None` takes any.
+"""
+
+from __future__ import annotations
+
+import inspect
+import secrets
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
+
+from .errors import SettingError
+
+if TYPE_CHECKING:
+    from . import _engine
+    from ._picks import Picks
+
+RandomState: TypeAlias = Any
+Scope: TypeAlias = Literal["full", "mini"]
+Weight: TypeAlias = Literal["surplus", "count"]
+Fill: TypeAlias = Literal["nearest-miss", "index"]
+
+_CHOICES = {
+    "scope": ("full", "mini"),
+    "weight": ("surplus", "count"),
+    "fill": ("nearest-miss", "index"),
+}
+
+
+class Strategy:
+    """A strategy of the engine. See `nextpair.STRATEGIES` for all of them."""
+
+    name: ClassVar[str]
+    """What the command line calls it."""
+
+    random_state: RandomState
+
+    def query(self, images: Any, texts: Any, pool: Any, budget: int, **options: Any) -> Picks:
+        """Picks `budget` items of the pool. The options are those of `nextpair.select`."""
+        from ._select import select
+
+        return select(images, texts, pool, budget, self, **options)
+
+    @classmethod
+    def _parameters(cls) -> list[str]:
+        return [name for name in inspect.signature(cls).parameters]
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The parameters by name. None of them has parameters of its own, so that `deep` changes nothing."""
+        return {name: getattr(self, name) for name in self._parameters()}
+
+    def set_params(self, **parameters: Any) -> Self:
+        """Sets parameters by name."""
+        known = self._parameters()
+        for name, value in parameters.items():
+            if name not in known:
+                raise SettingError(f"{name}: {self.name} has no such parameter; it has {', '.join(known)}")
+            setattr(self, name, value)
+        return self
+
+    def __repr__(self) -> str:
+        usual = inspect.signature(type(self)).parameters
+        changed = {name: value for name, value in self.get_params().items() if value is not usual[name].default}
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in changed.items())})"
+
+    def _settings(self, *, seed: int, explain: int, groups: list[list[int]]) -> _engine.Settings:
+        """What the engine takes, checked as far as the engine could not say what is wrong."""
+        given = self.get_params()
+        for name, choices in _CHOICES.items():
+            if name in given and given[name] not in choices:
+                raise SettingError(f"{name}: {given[name]!r} is none of {', '.join(choices)}")
+        sample = given.get("sample")
+        if given.get("scope", "full") == "mini" and sample is None and given.get("anchors") is None:
+            raise SettingError('sample: scope="mini" needs the number of pairs to draw')
+        if given.get("scope", "full") == "full" and sample is not None:
+            raise SettingError('sample: pairs are drawn with scope="mini" only')
+        if sample is not None and (given.get("anchors") is not None or given.get("rivals") is not None):
+            raise SettingError("sample: pairs are drawn, or given by anchors and rivals, not both")
+        return {
+            "sample": None if sample is None else whole("sample", sample),
+            "anchors": _indices("anchors", given.get("anchors")),
+            "rivals": _indices("rivals", given.get("rivals")),
+            "top_k": whole("top_k", given.get("top_k", 1)),
+            "weight": given.get("weight", "surplus"),
+            "fill": given.get("fill", "nearest-miss"),
+            "max_score": _number("max_score", given.get("max_score")),
+            "absolute_margin": _number("absolute_margin", given.get("absolute_margin")),
+            "relative_margin": _number("relative_margin", given.get("relative_margin")),
+            "points": whole("points", given.get("points", 2000)),
+            "bandwidth": _number("bandwidth", given.get("bandwidth")),
+            "temperature": _number("temperature", given.get("temperature")),
+            "seed": seed,
+            "explain": whole("explain", explain),
+            "groups": groups,
+        }
+
+
+def whole(name: str, value: Any) -> int:
+    """A whole number that is not negative."""
+    if not hasattr(value, "__index__") or isinstance(value, bool) or value.__index__() < 0:
+        raise SettingError(f"{name}: a whole number from 0 on is needed, not {value!r}")
+    number: int = value.__index__()
+    return number
+
+
+def _number(name: str, value: Any) -> float | None:
+    if value is None:
+        return None
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise SettingError(f"{name}: a number is needed, not {value!r}") from None
+
+
+def _indices(name: str, values: Any) -> list[int] | None:
+    return None if values is None else [whole(name, value) for value in values]
+
+
+def seed_of(random_state: RandomState) -> int:
+    """The seed that a `random_state` of scikit-learn's kinds stands for."""
+    if random_state is None:
+        return secrets.randbits(63)
+    if hasattr(random_state, "integers"):
+        return int(random_state.integers(2**63 - 1))
+    if hasattr(random_state, "randint"):
+        return int(random_state.randint(2**31 - 1))
+    return whole("random_state", random_state)
+
+
+class HardNegative(Strategy):
+    """Items that would be the hardest negatives for the paired set (the paper)."""
+
+    name = "hard-negative"
+
+    def __init__(
+        self,
+        top_k: int = 1,
+        weight: Weight = "surplus",
+        scope: Scope = "full",
+        sample: int | None = None,
+        anchors: Sequence[int] | None = None,
+        rivals: Sequence[int] | None = None,
+        max_score: float | None = None,
+        absolute_margin: float | None = None,
+        relative_margin: float | None = None,
+        fill: Fill = "nearest-miss",
+        random_state: RandomState = 0,
+    ) -> None:
+        self.top_k = top_k
+        self.weight = weight
+        self.scope = scope
+        self.sample = sample
+        self.anchors = anchors
+        self.rivals = rivals
+        self.max_score = max_score
+        self.absolute_margin = absolute_margin
+        self.relative_margin = relative_margin
+        self.fill = fill
+        self.random_state = random_state
+
+
+class Coverage(HardNegative):
+    """Items that are hard negatives together: each anchor counts only what is new."""
+
+    name = "coverage"
+
+
+class Hybrid(Strategy):
+    """Hard negatives that are far from each other."""
+
+    name = "hybrid"
+
+    def __init__(
+        self,
+        top_k: int = 1,
+        scope: Scope = "full",
+        sample: int | None = None,
+        anchors: Sequence[int] | None = None,
+        rivals: Sequence[int] | None = None,
+        max_score: float | None = None,
+        absolute_margin: float | None = None,
+        relative_margin: float | None = None,
+        fill: Fill = "nearest-miss",
+        random_state: RandomState = 0,
+    ) -> None:
+        self.top_k = top_k
+        self.scope = scope
+        self.sample = sample
+        self.anchors = anchors
+        self.rivals = rivals
+        self.max_score = max_score
+        self.absolute_margin = absolute_margin
+        self.relative_margin = relative_margin
+        self.fill = fill
+        self.random_state = random_state
+
+
+class _Drawing(Strategy):
+    def __init__(self, random_state: RandomState = 0) -> None:
+        self.random_state = random_state
+
+
+class Random(_Drawing):
+    """Any items."""
+
+    name = "random"
+
+
+class CoreSet(_Drawing):
+    """Items far from everything paired and from each other (k-center greedy)."""
+
+    name = "core-set"
+
+
+class Stratified(_Drawing):
+    """One item at random of each cluster."""
+
+    name = "stratified"
+
+
+class Typical(_Drawing):
+    """The item in the densest place of each cluster without a pair (TypiClust)."""
+
+    name = "typical"
+
+
+class Herding(Strategy):
+    """Items that stand for many others that nothing paired stands for."""
+
+    name = "herding"
+
+    def __init__(
+        self, points: int = 2000, bandwidth: float | None = None, random_state: RandomState = 0
+    ) -> None:
+        self.points = points
+        self.bandwidth = bandwidth
+        self.random_state = random_state
+
+
+class Novelty(Strategy):
+    """The same, where items count more that the model cannot place."""
+
+    name = "novelty"
+
+    def __init__(
+        self,
+        points: int = 2000,
+        bandwidth: float | None = None,
+        temperature: float | None = None,
+        scope: Scope = "full",
+        sample: int | None = None,
+        anchors: Sequence[int] | None = None,
+        random_state: RandomState = 0,
+    ) -> None:
+        self.points = points
+        self.bandwidth = bandwidth
+        self.temperature = temperature
+        self.scope = scope
+        self.sample = sample
+        self.anchors = anchors
+        self.random_state = random_state
+
+
+class Entropy(Strategy):
+    """Items that the model finds similar to many anchors alike."""
+
+    name = "entropy"
+
+    def __init__(
+        self,
+        temperature: float | None = None,
+        scope: Scope = "full",
+        sample: int | None = None,
+        anchors: Sequence[int] | None = None,
+        random_state: RandomState = 0,
+    ) -> None:
+        self.temperature = temperature
+        self.scope = scope
+        self.sample = sample
+        self.anchors = anchors
+        self.random_state = random_state
+
+
+class _Comparing(Strategy):
+    def __init__(
+        self,
+        scope: Scope = "full",
+        sample: int | None = None,
+        anchors: Sequence[int] | None = None,
+        random_state: RandomState = 0,
+    ) -> None:
+        self.scope = scope
+        self.sample = sample
+        self.anchors = anchors
+        self.random_state = random_state
+
+
+class Margin(_Comparing):
+    """Items whose two most similar anchors are nearly as similar."""
+
+    name = "margin"
+
+
+class LeastSimilar(_Comparing):
+    """Items unlike every anchor."""
+
+    name = "least-similar"
+
+
+class CoreSetMargin(_Comparing):
+    """The smallest margins among items far from each other."""
+
+    name = "core-set-margin"
+
+
+STRATEGIES: dict[str, type[Strategy]] = {
+    kind.name: kind
+    for kind in (
+        HardNegative,
+        Random,
+        CoreSet,
+        Coverage,
+        Hybrid,
+        Herding,
+        Novelty,
+        Entropy,
+        Margin,
+        LeastSimilar,
+        Stratified,
+        Typical,
+        CoreSetMargin,
+    )
+}
+"""Every strategy of the engine by name."""

@@ -1,0 +1,39 @@
+//! The extension module of the Python package: the facade, for arrays that Python lends. What people
+//! import is in `nextpair/`, which turns what they give into what this module takes.
+
+mod arrays;
+mod command;
+mod errors;
+mod findings;
+mod given;
+mod partial;
+mod picks;
+mod problem;
+mod recall;
+mod work;
+
+use pyo3::prelude::*;
+
+#[pymodule]
+mod _engine {
+    #[pymodule_export]
+    use crate::command::run_command;
+    #[pymodule_export]
+    use crate::partial::{finish, items_of};
+    #[pymodule_export]
+    use crate::picks::write_jsonl;
+    #[pymodule_export]
+    use crate::problem::{Problem, strategies};
+    #[pymodule_export]
+    use crate::recall::recall;
+    #[pymodule_export]
+    use crate::work::panic_on_purpose;
+
+    use pyo3::prelude::*;
+
+    #[pymodule_init]
+    fn init(_module: &Bound<'_, PyModule>) -> PyResult<()> {
+        crate::work::remember_panics();
+        Ok(())
+    }
+}

@@ -1,0 +1,58 @@
+//! Parts of a selection that were scored elsewhere.
+
+use nextpair::{Error, Known, Partial, PartialFile};
+use pyo3::prelude::*;
+
+use crate::given::Given;
+use crate::picks::{Names, RawPicks};
+use crate::problem::by_name;
+use crate::work::How;
+
+/// Picks from parts that cover the whole pool. The problem has the settings, the size of the pool, and
+/// vectors if the strategy needs them.
+#[pyfunction]
+pub(crate) fn finish(
+    py: Python<'_>,
+    parts: Vec<Vec<u8>>,
+    strategy: &str,
+    budget: usize,
+    given: Given,
+    names: Names<'_>,
+    how: How<'_>,
+) -> PyResult<RawPicks> {
+    let (strategy, inputs) = (by_name(py, strategy)?, given.inputs(py)?);
+    let (picks, findings) = how.work(py, move |progress| {
+        let whole = merged(parts)?;
+        let (problem, _) = inputs.problem(progress)?;
+        let picks = problem.finish(&strategy, whole, budget, progress)?;
+        let known = match problem.features() {
+            Ok(features) => Known {
+                picked: Some(features.pool.gather(&picks.indices())),
+                paired: Some(features.paired.clone()),
+                ..Known::default()
+            },
+            Err(_) => Known::default(),
+        };
+        let findings = known.inspect(&picks, progress)?;
+        Ok((picks, findings))
+    })?;
+    let pool = picks.pool;
+    RawPicks::new(picks, pool, &findings, &names)
+}
+
+fn merged(parts: Vec<Vec<u8>>) -> Result<Partial, Error> {
+    let mut parts = parts.into_iter().map(Partial::from_bytes);
+    let Some(first) = parts.next() else {
+        return Err(nextpair::engine::Error::Parts("there are none".to_owned()).into());
+    };
+    parts.try_fold(first?, |all, part| Ok(all.merge(part?)?))
+}
+
+/// The items that a part covers, as ranges.
+#[pyfunction]
+pub(crate) fn items_of(py: Python<'_>, part: Vec<u8>) -> PyResult<Vec<(u32, u32)>> {
+    let partial = py
+        .detach(|| Partial::from_bytes(part))
+        .map_err(|error| crate::errors::raise(py, &error))?;
+    Ok(partial.items.iter().map(|range| (range.start, range.end)).collect())
+}

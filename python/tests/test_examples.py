@@ -1,0 +1,25 @@
+"""The examples run."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = sorted((Path(__file__).parent.parent / "examples").glob("*.py"))
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_it_runs(example: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-W", "error", str(example), str(tmp_path)]
+    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    assert run.stderr == ""
+    if example.stem == "choose_what_to_caption":
+        picks = [json.loads(line) for line in (tmp_path / "picks.jsonl").read_text().splitlines()]
+        assert len(picks) == 20 and picks[0]["id"] in run.stdout and picks[0]["why"]
+    else:
+        assert run.stdout.count("would be confused with '") == 5 and "5 of 300 items by Rarest" in run.stdout
