@@ -118,7 +118,7 @@ def test_ctrl_c_stops_the_work_and_nothing_else(name: str) -> None:
         assert process.stdout is not None
         assert process.stdout.readline() == "working\n"
         process.send_signal(signal.SIGINT)
-        rest, _ = process.communicate(timeout=60)  # the whole work takes minutes
+        rest, _ = process.communicate(timeout=60)
     assert process.returncode == 0
     assert [line for line in rest.splitlines() if line != "working"] == ["interrupted", "and alive 3"]
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ._parts import Partial, merge, score
 from ._picks import Finding, Pick, Picks, Reason
 from ._problem import Problem
-from ._select import CustomStrategy, Direction, Partial, Recall, merge, recall, score, select, thresholds
+from ._recall import Direction, Recall, recall
+from ._select import CustomStrategy, select, thresholds
 from ._strategies import (
     STRATEGIES,
     CoreSet,

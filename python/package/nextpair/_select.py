@@ -1,22 +1,20 @@
-"""The calls: select, and its steps for those who split the pool themselves."""
+"""The one call, and the thresholds alone."""
 
 from __future__ import annotations
 
-import dataclasses
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal, Protocol, TypeAlias, TypedDict, Unpack
 
 import numpy as np
 import numpy.typing as npt
 
 from . import _engine
-from ._arrays import lend
 from ._picks import Picks
 from ._problem import Metric, Problem, Side, Similarity, settings_of, state
 from ._progress import Listener, listening
 from ._strategies import STRATEGIES, Fill, HardNegative, Scope, Strategy, Weight, seed_of, whole
-from .errors import GuardError, InputError, PartsError, SelectionWarning, SettingError, StrategyError
+from .errors import GuardError, InputError, SelectionWarning, SettingError, StrategyError
 
 Guard: TypeAlias = Literal["warn", "raise", "off"]
 
@@ -101,12 +99,12 @@ def select(
       is shown where somebody can see it by default.
     - `threads`: all cores by default.
     """
-    chosen, custom = _strategy(strategy, parameters)
+    chosen, custom = strategy_of(strategy, parameters)
     seed = seed_of(chosen.random_state if seed is None else seed)
     if guard not in ("warn", "raise", "off"):
         raise SettingError(f"guard: {guard!r} is none of warn, raise, off")
     with listening(progress) as listener:
-        how: _engine.How = (_threads(threads), listener)
+        how: _engine.How = (thread_count(threads), listener)
         given = state(
             images,
             texts,
@@ -123,18 +121,18 @@ def select(
             progress=listener,
         )
         problem = Problem(given, how)
-        names = (_names("ids", ids, problem.pool), _names("pair_ids", pair_ids, _pairs(given)))
-        seen = _names("pictures", pictures, problem.pool)
+        names = (names_of("ids", ids, problem.pool), names_of("pair_ids", pair_ids, _pairs(given)))
+        seen = names_of("pictures", pictures, problem.pool)
         budget, look = whole("budget", budget), guard != "off"
         if custom is None:
             raw = problem._engine.select(chosen.name, budget, names, look, how)
         else:
             raw = problem._engine.check(_chosen(custom, problem, budget), budget, names, look, how)
     name = chosen.name if custom is None else type(custom).__name__
-    return _guarded(Picks(raw, name, *names, seen), guard)
+    return guarded(Picks(raw, name, *names, seen), guard)
 
 
-def _strategy(given: Any, parameters: Any) -> tuple[Strategy, CustomStrategy | None]:
+def strategy_of(given: Any, parameters: Any) -> tuple[Strategy, CustomStrategy | None]:
     """The strategy with its parameters; for one of yours, those that a problem has anyway, and itself."""
     if isinstance(given, str):
         if given not in STRATEGIES:
@@ -168,7 +166,7 @@ def _chosen(custom: CustomStrategy, problem: Problem, budget: int) -> list[tuple
     return list(zip(items, scores, strict=True))
 
 
-def _guarded(picks: Picks, guard: Guard) -> Picks:
+def guarded(picks: Picks, guard: Guard) -> Picks:
     if guard == "raise" and picks.warnings:
         raise GuardError("; ".join(map(str, picks.warnings)))
     if guard == "warn":
@@ -178,11 +176,11 @@ def _guarded(picks: Picks, guard: Guard) -> Picks:
     return picks
 
 
-def _threads(threads: int | None) -> int | None:
+def thread_count(threads: int | None) -> int | None:
     return None if threads is None else whole("threads", threads)
 
 
-def _names(name: str, given: Any, count: int) -> list[Any] | None:
+def names_of(name: str, given: Any, count: int) -> list[Any] | None:
     if given is None:
         return None
     names = given.tolist() if hasattr(given, "tolist") else list(given)
@@ -226,167 +224,4 @@ def thresholds(
             given = state(images, texts, own, settings, pool_side=pool_side, metric=metric)
         else:
             given = state(images, texts, None, settings, similarities=(similarities, similarities))
-        return Problem(given, (_threads(threads), listener)).thresholds()
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Partial:
-    """What some items of a pool contribute to a selection. It can be pickled and sent anywhere."""
-
-    data: bytes
-    """Every number, to the bit."""
-    strategy: Strategy
-    """Who scored, with the seed that was used."""
-    budget: int
-    """How many items are to be picked."""
-    pool: int
-    """Items in the whole pool."""
-    explain: int
-    """How many reasons each pick has."""
-
-    @property
-    def items(self) -> list[tuple[int, int]]:
-        """The items covered, as ranges: the first, and the one after the last."""
-        return _engine.items_of(self.data)
-
-
-def score(
-    images: Any,
-    texts: Any,
-    pool: Any,
-    budget: int,
-    strategy: str | Strategy = "hard-negative",
-    pool_side: Side = "image",
-    *,
-    first: int = 0,
-    of: int | None = None,
-    similarities: Any = None,
-    metric: Metric = "cosine",
-    groups: Any = None,
-    seed: int | None = None,
-    explain: int = 3,
-    progress: bool | Listener | None = None,
-    threads: int | None = None,
-    **parameters: Unpack[Parameters],
-) -> Partial:
-    """Scores a part of a pool, for `merge`: the rows `first` and following of a pool of `of` items.
-
-    `pool` (or the first of `similarities`) holds these rows alone, so that nobody needs the whole pool.
-    """
-    chosen, custom = _strategy(strategy, parameters)
-    if custom is not None:
-        raise SettingError("strategy: one of Python cannot be split")
-    seed = seed_of(chosen.random_state if seed is None else seed)
-    chosen = type(chosen)(**{**chosen.get_params(), "random_state": seed})
-    settings = settings_of(chosen, seed, explain, groups)
-    rows = len(pool if similarities is None else similarities[0])
-    first = whole("first", first)
-    of = first + rows if of is None else whole("of", of)
-    with listening(progress) as listener:
-        how: _engine.How = (_threads(threads), listener)
-        given = state(
-            images,
-            texts,
-            pool,
-            settings,
-            pool_side=pool_side,
-            metric=metric,
-            similarities=similarities,
-            part=(first, of),
-        )
-        data = Problem(given, how)._engine.score(chosen.name, whole("budget", budget), how)
-    return Partial(data, chosen, whole("budget", budget), of, whole("explain", explain))
-
-
-def merge(
-    parts: Iterable[Partial],
-    *,
-    features: tuple[Any, Any] | None = None,
-    ids: Sequence[Any] | None = None,
-    pair_ids: Sequence[Any] | None = None,
-    pictures: Sequence[Any] | None = None,
-    guard: Guard = "warn",
-    progress: bool | Listener | None = None,
-    threads: int | None = None,
-) -> Picks:
-    """Picks from parts that cover a pool, in any order: what `select` would have picked from all of it.
-
-    `features` are the vectors of the whole pool and of the pairs' half on its side: `hybrid` needs them,
-    and the guards look for near duplicates in them.
-    """
-    every = list(parts)
-    if not every:
-        raise PartsError("there are no parts")
-    chosen, budget, pool, explain = every[0].strategy, every[0].budget, every[0].pool, every[0].explain
-    wanted = (chosen.name, chosen.get_params(), budget, pool, explain)
-    for at, part in enumerate(every):
-        if (part.strategy.name, part.strategy.get_params(), part.budget, part.pool, part.explain) != wanted:
-            raise PartsError(f"part {at} is of another selection than part 0")
-    settings = settings_of(chosen, seed_of(chosen.random_state), explain, None)
-    with listening(progress) as listener:
-        how: _engine.How = (_threads(threads), listener)
-        given = state(None, None, None, settings, features=features, part=(0, pool))
-        names = (_names("ids", ids, pool), None if pair_ids is None else list(pair_ids))
-        raw = _engine.finish([part.data for part in every], chosen.name, budget, given, names, how)
-    return _guarded(Picks(raw, chosen.name, *names, _names("pictures", pictures, pool)), guard)
-
-
-@dataclasses.dataclass(frozen=True)
-class Direction:
-    """How well one side finds the other. Percentages, and ranks from 1."""
-
-    r1: float
-    r5: float
-    r10: float
-    median: float
-    mean: float
-    mean_reciprocal: float
-    mean_log: float
-    ranks: npt.NDArray[np.int64] = dataclasses.field(repr=False, compare=False)
-
-
-@dataclasses.dataclass(frozen=True)
-class Recall:
-    """How well images and texts find each other."""
-
-    text: Direction
-    """Every image looks for its texts."""
-    image: Direction
-    """Every text looks for its image."""
-
-    @property
-    def rsum(self) -> float:
-        """The sum of the six recalls."""
-        return sum(side.r1 + side.r5 + side.r10 for side in (self.text, self.image))
-
-
-def recall(
-    images: Any = None,
-    texts: Any = None,
-    *,
-    similarities: Any = None,
-    image_of: Sequence[int] | npt.NDArray[Any] | None = None,
-    metric: Metric = "cosine",
-    progress: bool | Listener | None = None,
-    threads: int | None = None,
-) -> Recall:
-    """Recall at 1, 5 and 10 and more, from embeddings or from similarities (a row per image, a column per
-    text). `image_of` has the image of every text; without it, text j belongs to image j.
-    """
-    if metric not in ("cosine", "dot"):
-        raise SettingError(f"metric: {metric!r} is neither cosine nor dot")
-    if similarities is not None and not (images is texts is None):
-        raise SettingError("similarities: images and texts are not read beside them; leave them None")
-    embeddings = None if similarities is not None else (lend(images, "images"), lend(texts, "texts"))
-    table = None if similarities is None else lend(similarities, "similarities")
-    rows, columns = (embeddings[0][1], embeddings[1][1]) if embeddings else (table[1], table[3]) if table else (0, 0)
-    if image_of is None and rows != columns:
-        raise InputError(f"image_of: {rows} images and {columns} texts; say which image every text belongs to")
-    owners = range(columns) if image_of is None else image_of
-    if len(owners) != columns:
-        raise InputError(f"image_of: {len(owners)} of them for {columns} texts")
-    with listening(progress) as listener:
-        how: _engine.How = (_threads(threads), listener)
-        both = _engine.recall(embeddings, table, [whole("image_of", owner) for owner in owners], metric, how)
-    text, image = (Direction(*side[:7], np.array(side[7], dtype=np.int64)) for side in both)
-    return Recall(text, image)
+        return Problem(given, (thread_count(threads), listener)).thresholds()
