@@ -22,13 +22,13 @@ fn a_checkpoint_becomes_a_run_once() {
     fs::write(path.join("five.json"), vocabulary(5)).unwrap();
     fs::write(path.join("pairs.csv"), "caption,filepath\na dog,a.png\n").unwrap();
     for (name, architecture) in [
-        ("imram.zip", "imram"),
-        ("imram.legacy", "imram"),
-        ("scan.zip", "scan"),
-        ("scan.legacy", "scan"),
-        ("scan.python2", "scan"),
-        ("vse.zip", "vse"),
-        ("vse.legacy", "vse"),
+        ("imram.zip", "text-imram"),
+        ("imram.legacy", "text-imram"),
+        ("scan.zip", "scan-t2i"),
+        ("scan.legacy", "scan-t2i"),
+        ("scan.python2", "scan-t2i"),
+        ("vse.zip", "vse++"),
+        ("vse.legacy", "vse++"),
     ] {
         let checkpoint = fixtures.join(format!("{name}.pth.tar")).display().to_string();
         let convert = |vocabulary: &str, out: &str| {

@@ -113,7 +113,7 @@ fn paths_that_lead_nowhere() {
     for (pool, expected) in [
         ("none.npy", "none.npy: No such file"),
         ("none/none.npy", "none/none.npy: No such file"),
-        ("pool.txt", "pool.txt: unknown extension .txt; read are .npy, .safetensors"),
+        ("pool.txt", "pool.txt: unknown extension .txt; read are .npy, .npz"),
         ("pool", "pool: no extension; read are .npy"),
         ("folder", "folder: a folder without img_emb_*.npy files"),
         ("gap", "gap: img_emb_1.npy is missing between 0 and 2"),
