@@ -164,13 +164,13 @@ fn metadata_must_fit_the_images() {
         "metadata.jsonl",
         "{\"file_name\":\"a.png\",\"text\":\"ok\"}\n{\"file_name\":\"none.png\"}\n\
          {\"file_name\":\"../a.png\"}\n{\"file_name\":3}\nnot json\n\
-         {}\n{\"image_file_name\":\"a.png\"}\n{\"file_name\":\"a.png\",\"text\":\" \"}\n",
+         {}\n{\"image_file_name\":\"a.png\",\"mask_file_name\":\"a.png\"}\n{\"file_name\":\"a.png\",\"text\":\" \"}\n",
     );
     let what = source.refused(&folder(&source));
     for part in [
         "8 bad entries",
         ":6: neither file_name nor caption",
-        ":7: image_file_name is not read",
+        ":7: image_file_name and mask_file_name: an item has one image",
         ":8: the caption is empty",
         "metadata.jsonl:2: there is no none.png",
         ":3: the path \"../a.png\"",
