@@ -198,7 +198,7 @@
 //! let id = &dataset.items().get(dataset.items().in_split(Some("train"))[0]).id;
 //! std::fs::write("answers.csv", format!("id,caption\n{id},A walrus with a lantern .\n"))?;
 //!
-//! let addition = Addition::read(&dataset, &["answers.csv".into()], Side::Image)?;
+//! let addition = Addition::read(&dataset, &["answers.csv".into()], Side::Image, &[])?;
 //! let added = addition.write("scenes-2".as_ref(), &DatasetEncoders, &())?;
 //! assert_eq!(added.captions, 1);
 //! assert_eq!(added.dataset.items().captions(), dataset.items().captions() + 1);
