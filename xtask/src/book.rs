@@ -11,7 +11,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 
 use crate::bench::build_nextpair;
-use crate::succeed;
+use crate::{succeed, without_own_package};
 use page::Page;
 
 /// The folder of the book, the working folder for its blocks, and folders with pages beside the
@@ -103,7 +103,8 @@ fn run_blocks(blocks: &[String], binary: &Path) -> Result<()> {
     let path = format!("{}:{path}", programs.display());
     for block in blocks {
         eprintln!("{block}");
-        let mut shell = Command::new("bash");
+        // The README asks cargo to run the program, which is compiled already.
+        let mut shell = without_own_package(Command::new("bash"));
         shell.args(["-euo", "pipefail", "-c", block]).current_dir(scratch).env("PATH", &path);
         succeed(&mut shell)?;
     }

@@ -101,7 +101,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     trained?;
     run.write_logs(formats)?;
     finish(args, &run, began)?;
-    if let Some(plateau) = Plateau::of(&run.spec().training, pairs.len(), &run.epochs()?) {
+    if let Some(plateau) = Plateau::of(&run.spec().training, pairs.len(), &run.epochs()?, None) {
         alert!("warning: {plateau}");
     }
     if !args.json {

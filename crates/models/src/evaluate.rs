@@ -57,6 +57,26 @@ pub struct Evaluation {
     pub folds: usize,
 }
 
+/// Images below which chance and skill cannot be told apart.
+const FEWEST_IMAGES: f64 = 20.0;
+
+impl Evaluation {
+    /// Whether right answers come first no more often than by chance, and their mean rank is that of
+    /// a useless model too. `None` if there are too few images to tell.
+    pub fn is_near_chance(&self) -> Option<bool> {
+        let (images, captions) = (self.images as f64, self.captions as f64);
+        let folds = self.folds.max(1) as f64;
+        if images / folds < FEWEST_IMAGES {
+            return None;
+        }
+        let right = (self.text.r1 * images + self.image.r1 * captions) / 100.0;
+        // An image has a share of its captions among those of its part, and a caption one image.
+        let by_chance = folds + captions * folds / images;
+        let few = right <= by_chance + 6.0 * by_chance.sqrt() + 2.0;
+        Some(few && self.image.mean_rank >= 0.25 * images / folds)
+    }
+}
+
 impl Retrieval {
     fn of(ranks: &[u32]) -> Self {
         let recall = Recall::of(ranks);

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{Criterion, Epoch, Training, Violation};
+use crate::{Criterion, Epoch, Evaluation, Training, Violation};
 
 /// How far below the loss of equal scores a loss has to be, as a share of it.
 const NEAR: f64 = 0.01;
@@ -21,8 +21,19 @@ pub struct Plateau {
 }
 
 impl Plateau {
-    /// Looks at the losses of a training on `pairs` pairs. `None` if it has learned something.
-    pub fn of(training: &Training, pairs: usize, epochs: &[Epoch]) -> Option<Self> {
+    /// Looks at the losses of a training on `pairs` pairs, and at what the model finds: in `tested`, or
+    /// on dev. `None` if it has learned something: the loss of the hardest negatives may stay high
+    /// while recalls rise.
+    pub fn of(
+        training: &Training,
+        pairs: usize,
+        epochs: &[Epoch],
+        tested: Option<&Evaluation>,
+    ) -> Option<Self> {
+        let tested = tested.or_else(|| epochs.iter().rev().find_map(|epoch| epoch.dev.as_ref()));
+        if tested.and_then(Evaluation::is_near_chance) == Some(false) {
+            return None;
+        }
         let loss = epochs.last()?.loss;
         let alike = loss_of_equal_scores(training, pairs);
         let stuck = alike > 0.0 && loss >= (1.0 - NEAR) * alike;
@@ -101,14 +112,39 @@ mod tests {
     #[test]
     fn a_loss_that_falls_is_not_a_plateau() {
         let training = Training { batch: 10, ..Training::default() };
-        let of = |losses: &[f64]| Plateau::of(&training, 100, &epochs(losses));
+        let of = |losses: &[f64]| Plateau::of(&training, 100, &epochs(losses), None);
         assert_eq!(of(&[]), None);
         assert_eq!(of(&[0.6, 0.41, 0.3]), None);
         let said = of(&[0.6, 0.4001]).unwrap().to_string();
         assert!(said.starts_with("the loss ended at 0.400, and a model"), "{said}");
         assert!(said.ends_with("try another rate than 0.0002"), "{said}");
         let training = Training { batch: 10, rate: 99.0, ..Training::default() };
-        let said = Plateau::of(&training, 100, &epochs(&[0.9, 0.7])).unwrap().to_string();
+        let said = Plateau::of(&training, 100, &epochs(&[0.9, 0.7]), None).unwrap().to_string();
         assert!(said.ends_with("take a smaller rate than 99, such as 2e-4"), "{said}");
+    }
+
+    #[test]
+    fn a_model_that_finds_things_has_learned() {
+        let tested = |r1: f64, mean_rank: f64, images: usize| {
+            let mut tested = Evaluation { images, captions: 5 * images, ..Evaluation::default() };
+            (tested.text.r1, tested.image.r1, tested.image.mean_rank) = (r1, r1, mean_rank);
+            tested
+        };
+        assert_eq!(tested(0.1, 480.0, 1000).is_near_chance(), Some(true));
+        assert_eq!(tested(2.0, 200.0, 1000).is_near_chance(), Some(false));
+        assert_eq!(tested(0.1, 100.0, 1000).is_near_chance(), Some(false));
+        let folded = Evaluation { folds: 5, ..tested(0.5, 95.0, 1000) };
+        assert_eq!(folded.is_near_chance(), Some(true));
+        assert_eq!(tested(9.0, 2.0, 10).is_near_chance(), None);
+
+        let training = Training { batch: 10, ..Training::default() };
+        let stuck = |tested: Option<Evaluation>| {
+            Plateau::of(&training, 100, &epochs(&[0.6, 0.4]), tested.as_ref()).is_some()
+        };
+        assert!(stuck(None) && stuck(Some(tested(0.1, 480.0, 1000))));
+        assert!(!stuck(Some(tested(9.0, 120.0, 1000))), "the loss is high, and it finds things");
+        let mut on_dev = epochs(&[0.6, 0.4]);
+        on_dev[1].dev = Some(tested(9.0, 120.0, 1000));
+        assert_eq!(Plateau::of(&training, 100, &on_dev, None), None);
     }
 }

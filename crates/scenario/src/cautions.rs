@@ -2,8 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use nextpair_models::Evaluation;
-
 use crate::{Round, Study, Warning};
 
 /// Returns a sentence for every kind of thing that looks wrong: a model that is near chance on the
@@ -12,7 +10,7 @@ pub fn cautions(studies: &[Study]) -> Vec<String> {
     let rounds = || studies.iter().flat_map(|study| &study.rounds);
     let mut said: Vec<String> = Vec::new();
     let tested = || rounds().filter_map(|round| Some((round, round.test.first()?)));
-    let mut useless = tested().filter(|(_, test)| is_near_chance(test));
+    let mut useless = tested().filter(|(_, test)| test.is_near_chance() == Some(true));
     if let Some((round, test)) = useless.next() {
         let (count, all) = (1 + useless.count(), tested().count());
         said.push(format!(
@@ -45,40 +43,10 @@ fn place(round: &Round) -> String {
     format!("{strategy}, seed {}, round {}", round.seed, round.round)
 }
 
-/// Whether right answers come first no more often than by chance, and their mean rank is that of a
-/// weak model too.
-fn is_near_chance(test: &Evaluation) -> bool {
-    let (images, captions) = (test.images as f64, test.captions as f64);
-    let folds = test.folds.max(1) as f64;
-    if images / folds < 20.0 {
-        return false;
-    }
-    let right = (test.text.r1 * images + test.image.r1 * captions) / 100.0;
-    // An image has a share of its captions among those of its part, and a caption one image.
-    let by_chance = folds + captions * folds / images;
-    let few = right <= by_chance + 6.0 * by_chance.sqrt() + 2.0;
-    few && test.image.mean_rank >= 0.25 * images / folds
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::{Fixture, round};
-
-    fn evaluation(r1: f64, mean_rank: f64) -> Evaluation {
-        let mut test = round(0, None, 0, 100, r1).test.remove(0);
-        (test.image.r1, test.image.mean_rank) = (r1, mean_rank);
-        test
-    }
-
-    #[test]
-    fn a_model_near_chance_is_told_from_a_weak_one() {
-        assert!(is_near_chance(&evaluation(0.1, 480.0)));
-        assert!(!is_near_chance(&evaluation(2.0, 200.0)));
-        assert!(!is_near_chance(&evaluation(0.1, 100.0)));
-        let folded = Evaluation { folds: 5, ..evaluation(0.5, 95.0) };
-        assert!(is_near_chance(&folded));
-    }
+    use crate::fixture::Fixture;
 
     #[test]
     fn every_kind_is_said_once() {

@@ -112,7 +112,9 @@ impl Scenario {
         drop(progress);
         self.log_round(place)?;
         observer.finished(&round, &rounds);
-        if let Some(why) = Plateau::of(&run.spec().training, pairs.len(), &epochs) {
+        if let Some(why) =
+            Plateau::of(&run.spec().training, pairs.len(), &epochs, round.test.first())
+        {
             observer.learned_nothing(&round, &why);
         }
         Ok(())
