@@ -47,7 +47,7 @@ impl fmt::Display for Plateau {
         write!(
             out,
             "the loss ended at {loss:.3}, and a model to which all pairs are alike has {alike:.3}: \
-             nothing was learned; "
+             hardly anything was learned; "
         )?;
         match *rate > HIGH_RATE {
             true => write!(out, "take a smaller rate than {rate}, such as 2e-4"),
