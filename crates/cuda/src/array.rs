@@ -14,6 +14,7 @@ use crate::{Error, Gpu};
 pub trait Element: Copy + Default + Send + Sync + 'static {}
 
 impl Element for f32 {}
+impl Element for f64 {}
 impl Element for bf16 {}
 impl Element for u32 {}
 impl Element for i32 {}

@@ -103,6 +103,12 @@ impl Product {
         }
     }
 
+    /// What a profile calls it.
+    fn name(&self, count: usize) -> String {
+        let Product { rows, columns, depth, .. } = self;
+        format!("{count} products, {rows} x {columns} x {depth}")
+    }
+
     fn is_empty(&self) -> bool {
         self.rows == 0 || self.columns == 0
     }
@@ -130,9 +136,10 @@ impl Gpu {
         let (left, right, one) = (product.left, product.right, 1.0f32);
         // Row by row is column by column of the transposed: the factors change places.
         // SAFETY: operands lie within their arrays, which the callers in this workspace size.
-        check("a product", unsafe {
+        let handle = self.blas()?;
+        let launched = || unsafe {
             blas::cublasGemmStridedBatchedEx(
-                self.blas()?,
+                handle,
                 right.operation(),
                 left.operation(),
                 product.columns as i32,
@@ -156,7 +163,8 @@ impl Gpu {
                 product.compute(),
                 ALGORITHM,
             )
-        })
+        };
+        self.profiled(|| product.name(count), || check("a product", launched()))
     }
 
     /// `count` products of matrices anywhere: every operand is at the addresses of an array on the
@@ -170,9 +178,10 @@ impl Gpu {
         }
         let (left, right, one) = (product.left, product.right, 1.0f32);
         // SAFETY: as above, for every address.
-        check("products", unsafe {
+        let handle = self.blas()?;
+        let launched = || unsafe {
             blas::cublasGemmBatchedEx(
-                self.blas()?,
+                handle,
                 right.operation(),
                 left.operation(),
                 product.columns as i32,
@@ -193,6 +202,7 @@ impl Gpu {
                 product.compute(),
                 ALGORITHM,
             )
-        })
+        };
+        self.profiled(|| product.name(count), || check("products", launched()))
     }
 }

@@ -186,7 +186,7 @@ impl Gpu {
             arguments.iter().map(|argument| (&raw const argument.0).cast_mut().cast()).collect();
         // SAFETY: every slot points to at least as many bytes as the argument has, little end first;
         // the rest is the caller's promise.
-        check(name, unsafe {
+        let mut launched = || unsafe {
             driver::cuLaunchKernel(
                 function,
                 x,
@@ -200,7 +200,8 @@ impl Gpu {
                 slots.as_mut_ptr(),
                 std::ptr::null_mut(),
             )
-        })
+        };
+        self.profiled(|| name.to_owned(), || check(name, launched()))
     }
 
     pub(crate) fn blas(&self) -> Result<blas::cublasHandle_t, Error> {

@@ -51,6 +51,12 @@ impl From<f32> for Argument {
     }
 }
 
+impl From<f64> for Argument {
+    fn from(value: f64) -> Self {
+        Argument(value.to_bits())
+    }
+}
+
 impl From<bool> for Argument {
     fn from(value: bool) -> Self {
         Argument(value.into())

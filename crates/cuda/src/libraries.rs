@@ -60,10 +60,28 @@ fn open(
         if let Ok(found) = unsafe { Library::open(Some(&path), RTLD_NOW | RTLD_GLOBAL) } {
             // Loaded for as long as the process lives.
             std::mem::forget(found);
+            load_parts(&path);
             return Ok(());
         }
     }
     Err(Error::NoLibrary { library, advice })
+}
+
+/// Loads what a library opens by name when it is used, from its own folder: the compiler's own
+/// functions.
+fn load_parts(library: &Path) {
+    let Some(folder) = library.parent().filter(|folder| !folder.as_os_str().is_empty()) else {
+        return;
+    };
+    for path in children(folder) {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if name.starts_with("libnvrtc-builtins.so") {
+            // SAFETY: as above.
+            if let Ok(part) = unsafe { Library::open(Some(&path), RTLD_NOW | RTLD_GLOBAL) } {
+                std::mem::forget(part);
+            }
+        }
+    }
 }
 
 fn named_folders() -> Vec<PathBuf> {

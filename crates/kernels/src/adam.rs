@@ -1,8 +1,11 @@
 //! Adam (Kingma and Ba, ICLR 2015) with clipped gradients, as PyTorch computes it.
 
+use nextpair_cuda::{Array, Grid};
 use pulp::Arch;
 use rayon::prelude::*;
 
+use crate::cuda::Unit;
+use crate::device::Cuda;
 use crate::{Error, Gradients, Tensor, Values};
 
 const FIRST_DECAY: f64 = 0.9;
@@ -25,11 +28,33 @@ pub struct Moments {
     pub steps: u32,
 }
 
+/// A norm of gradients. On a GPU it is known once the work before it is done.
+#[derive(Clone, Debug)]
+pub enum Norm {
+    /// A number.
+    Known(f64),
+    /// A number on a GPU.
+    Pending(Array<f64>),
+}
+
+impl Norm {
+    /// The number. Waits for it.
+    ///
+    /// # Errors
+    /// If the device, or work on it, failed.
+    pub fn value(&self) -> Result<f64, Error> {
+        match self {
+            Norm::Known(norm) => Ok(*norm),
+            Norm::Pending(norm) => Ok(norm.to_vec()?[0]),
+        }
+    }
+}
+
 impl Adam {
     /// Starts with zero moments for these weights.
     ///
     /// # Errors
-    /// Never on the CPU.
+    /// If a device has no memory left.
     pub fn new<'a>(weights: impl IntoIterator<Item = &'a Tensor>) -> Result<Self, Error> {
         let moments = weights.into_iter().map(|weight| {
             let zeros = || Tensor::new(vec![0.0; weight.len()], weight.shape(), weight.device());
@@ -50,16 +75,11 @@ impl Adam {
         gradients: &Gradients,
         rate: f64,
         clip: f64,
-    ) -> Result<f64, Error> {
+    ) -> Result<Norm, Error> {
         let weights: Vec<&mut Tensor> = weights.into_iter().collect();
         Error::check_len("the weights of the optimiser", weights.len(), self.moments.len())?;
         let gradients: Vec<Option<&Values>> = weights.iter().map(|w| gradients.of(w)).collect();
-        let mut squares = 0.0;
-        for gradient in gradients.iter().flatten() {
-            squares += sum_of_squares(gradient);
-        }
-        let norm = squares.sqrt();
-        let scale = (clip / (norm + 1e-6)).min(1.0);
+        let norm = norm_of(&gradients)?;
         for ((weight, gradient), moments) in
             weights.into_iter().zip(gradients).zip(&mut self.moments)
         {
@@ -68,7 +88,7 @@ impl Adam {
             let correction = |decay: f64| 1.0 - decay.powi(moments.steps as i32);
             let size = rate / correction(FIRST_DECAY);
             let root = correction(SECOND_DECAY).sqrt();
-            Descent { scale, size, root }.go(weight, moments, gradient)?;
+            Descent { norm: &norm, clip, size, root }.go(weight, moments, gradient)?;
         }
         Ok(norm)
     }
@@ -88,11 +108,43 @@ impl Adam {
 /// depend on the number of threads.
 const CHUNK: usize = 1 << 15;
 
-fn sum_of_squares(gradient: &Values) -> f64 {
-    let gradient = match gradient {
-        Values::Cpu(gradient) => gradient,
-        Values::Reference(gradient) => return gradient.iter().map(|g| g * g).sum(),
-    };
+/// The norm of all gradients together.
+fn norm_of(gradients: &[Option<&Values>]) -> Result<Norm, Error> {
+    let mut squares = 0.0;
+    let mut on_gpu = Vec::new();
+    for gradient in gradients.iter().flatten() {
+        match gradient {
+            Values::Cpu(gradient) => squares += sum_of_squares(gradient),
+            Values::Reference(gradient) => squares += gradient.iter().map(|g| g * g).sum::<f64>(),
+            Values::Cuda(cuda, gradient) => on_gpu.push((*cuda, gradient)),
+        }
+    }
+    match on_gpu.first() {
+        None => Ok(Norm::Known(squares.sqrt())),
+        Some(&(cuda, _)) => gpu_norm(cuda, &on_gpu),
+    }
+}
+
+/// Numbers that a block adds up, on a GPU.
+const OF_BLOCK: usize = 1 << 14;
+
+fn gpu_norm(cuda: Cuda, gradients: &[(Cuda, &Array<f32>)]) -> Result<Norm, Error> {
+    let unit = Unit::new(cuda)?;
+    let blocks = |gradient: &Array<f32>| gradient.len().div_ceil(OF_BLOCK);
+    let count = gradients.iter().map(|(_, gradient)| blocks(gradient)).sum();
+    let (parts, norm) = (unit.empty::<f64>(count)?, unit.empty::<f64>(1)?);
+    let mut first = 0;
+    for (_, gradient) in gradients {
+        let arguments = [parts.at(first).into(), (*gradient).into(), gradient.len().into()];
+        unit.run("squares", Grid::blocks(blocks(gradient), 256), &arguments)?;
+        first += blocks(gradient);
+    }
+    let arguments = [(&norm).into(), (&parts).into(), count.into()];
+    unit.run("root_of_sum", Grid::blocks(1, 1024), &arguments)?;
+    Ok(Norm::Pending(norm))
+}
+
+fn sum_of_squares(gradient: &[f32]) -> f64 {
     let of_chunk = |chunk: &[f32]| {
         let mut lanes = [0.0f64; 16];
         let whole = chunk.chunks_exact(16);
@@ -111,13 +163,20 @@ fn sum_of_squares(gradient: &Values) -> f64 {
 }
 
 /// One step of one weight.
-struct Descent {
-    scale: f64,
+struct Descent<'a> {
+    /// The norm of all gradients, and the norm that is allowed.
+    norm: &'a Norm,
+    clip: f64,
     size: f64,
     root: f64,
 }
 
-impl Descent {
+impl Descent<'_> {
+    /// The factor that clips gradients.
+    fn scale(&self) -> Result<f64, Error> {
+        Ok((self.clip / (self.norm.value()? + 1e-6)).min(1.0))
+    }
+
     /// Updates a weight and its moments in one pass.
     fn go(
         &self,
@@ -128,31 +187,76 @@ impl Descent {
         let (first, second) = (moments.first.values_mut(), moments.second.values_mut());
         match (weight.values_mut(), first, second, gradient) {
             (Values::Cpu(p), Values::Cpu(m), Values::Cpu(v), Values::Cpu(g)) => {
-                self.cpu(p, m, v, g)
+                self.cpu(self.scale()? as f32, p, m, v, g)
             }
             (
                 Values::Reference(p),
                 Values::Reference(m),
                 Values::Reference(v),
                 Values::Reference(g),
-            ) => self.plain(p, m, v, g),
+            ) => self.plain(self.scale()?, p, m, v, g),
+            (
+                Values::Cuda(cuda, p),
+                Values::Cuda(_, m),
+                Values::Cuda(_, v),
+                Values::Cuda(_, g),
+            ) => self.gpu(*cuda, [p, m, v], g)?,
             _ => return Err(Error::Devices),
         }
         Ok(())
     }
 
-    fn plain(&self, weight: &mut [f64], first: &mut [f64], second: &mut [f64], gradient: &[f64]) {
+    fn gpu(
+        &self,
+        cuda: Cuda,
+        [weight, first, second]: [&mut Array<f32>; 3],
+        gradient: &Array<f32>,
+    ) -> Result<(), Error> {
+        let Norm::Pending(norm) = self.norm else { return Err(Error::Devices) };
+        let unit = Unit::new(cuda)?;
+        for numbers in [&mut *weight, &mut *first, &mut *second] {
+            numbers.make_own()?;
+        }
+        let arguments = [
+            (&*weight).into(),
+            (&*first).into(),
+            (&*second).into(),
+            gradient.into(),
+            norm.into(),
+            self.clip.into(),
+            (self.size as f32).into(),
+            ((1.0 / self.root) as f32).into(),
+            weight.len().into(),
+        ];
+        unit.run("adam", Grid::each(weight.len()), &arguments)
+    }
+
+    fn plain(
+        &self,
+        scale: f64,
+        weight: &mut [f64],
+        first: &mut [f64],
+        second: &mut [f64],
+        gradient: &[f64],
+    ) {
         let moments = first.iter_mut().zip(second);
         for ((p, g), (m, v)) in weight.iter_mut().zip(gradient).zip(moments) {
-            let g = self.scale * g;
+            let g = scale * g;
             *m = FIRST_DECAY * *m + (1.0 - FIRST_DECAY) * g;
             *v = SECOND_DECAY * *v + (1.0 - SECOND_DECAY) * g * g;
             *p -= self.size * *m / (v.sqrt() / self.root + EPSILON);
         }
     }
 
-    fn cpu(&self, weight: &mut [f32], first: &mut [f32], second: &mut [f32], gradient: &[f32]) {
-        let (scale, size) = (self.scale as f32, self.size as f32);
+    fn cpu(
+        &self,
+        scale: f32,
+        weight: &mut [f32],
+        first: &mut [f32],
+        second: &mut [f32],
+        gradient: &[f32],
+    ) {
+        let size = self.size as f32;
         let (unroot, epsilon) = ((1.0 / self.root) as f32, EPSILON as f32);
         let (keep_first, take_first) = (FIRST_DECAY as f32, (1.0 - FIRST_DECAY) as f32);
         let (keep_second, take_second) = (SECOND_DECAY as f32, (1.0 - SECOND_DECAY) as f32);
@@ -184,22 +288,23 @@ mod tests {
     fn every_device_takes_the_steps_of_the_reference() {
         let trained = |device: Device| {
             let weights = [tensor(1, &[3, 5]), tensor(2, &[3])];
-            let mut weights = weights.map(|weight| weight.to_device(device).into_weight());
+            let mut weights = weights.map(|weight| weight.to_device(device).unwrap().into_weight());
             // Has no part in the loss, so it must not change.
-            let mut unused = tensor(3, &[2]).to_device(device).into_weight();
-            let rows = tensor(4, &[7, 5]).to_device(device);
+            let mut unused = tensor(3, &[2]).to_device(device).unwrap().into_weight();
+            let rows = tensor(4, &[7, 5]).to_device(device).unwrap();
             let mut adam = Adam::new(weights.iter().chain([&unused])).unwrap();
             let mut norms = Vec::new();
             for step in 0..5 {
                 let out = linear(&rows, &weights[0], &weights[1]).unwrap();
-                let gradients = out.backward(&tensor(10 + step, &[21]).to_f32s()).unwrap();
+                let gradients = out.backward(&tensor(10 + step, &[21]).to_f32s().unwrap()).unwrap();
                 let all = weights.iter_mut().chain([&mut unused]);
-                norms.push(adam.step(all, &gradients, 0.1, 2.0).unwrap());
+                let norm = adam.step(all, &gradients, 0.1, 2.0).unwrap();
+                norms.push(norm.value().unwrap());
             }
             let steps: Vec<u32> = adam.moments().iter().map(|m| m.steps).collect();
             assert_eq!(steps, [5, 5, 0]);
-            assert_eq!(unused.to_f32s(), tensor(3, &[2]).to_f32s());
-            (weights.map(|weight| weight.to_f64s()), norms)
+            assert_eq!(unused.to_f32s().unwrap(), tensor(3, &[2]).to_f32s().unwrap());
+            (weights.map(|weight| weight.to_f64s().unwrap()), norms)
         };
         let (expected, expected_norms) = trained(Device::Reference);
         for device in Device::available() {

@@ -1,7 +1,11 @@
 //! Devices that compute.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::str::FromStr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use nextpair_cuda::Gpu;
 
 use crate::Error;
 
@@ -13,15 +17,118 @@ pub enum Device {
     Cpu,
     /// The plain formulas in double precision: slow, and the reference for every other device.
     Reference,
+    /// A queue of an NVIDIA GPU.
+    Cuda(Cuda),
 }
 
-/// Why a device cannot be used.
-const NO_CUDA: &str = "this version computes on the CPU only";
+/// A queue of a GPU, and the precision it computes in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Cuda {
+    /// Number of the GPU, from 0.
+    pub index: u16,
+    /// Number of the queue: work of different queues runs side by side.
+    pub queue: u16,
+    /// Precision of products.
+    pub precision: Precision,
+}
+
+/// The precision of products on a GPU. Numbers are kept in single precision between them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Precision {
+    /// Single precision, as on the CPU.
+    Fp32,
+    /// By the matrix units, with factors of 10 bits.
+    Tf32,
+    /// Scores of all pairs, which have no gradients, with factors and intermediate results of 8
+    /// bits; everything else as `Tf32`.
+    #[default]
+    Bf16,
+}
+
+impl Precision {
+    /// All precisions.
+    pub const ALL: [Precision; 3] = [Precision::Fp32, Precision::Tf32, Precision::Bf16];
+
+    /// How cuBLAS multiplies numbers of single precision.
+    pub(crate) fn of_products(self) -> nextpair_cuda::Precision {
+        match self {
+            Precision::Fp32 => nextpair_cuda::Precision::Single,
+            Precision::Tf32 | Precision::Bf16 => nextpair_cuda::Precision::Tf32,
+        }
+    }
+}
+
+impl fmt::Display for Precision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Precision::Fp32 => "fp32",
+            Precision::Tf32 => "tf32",
+            Precision::Bf16 => "bf16",
+        })
+    }
+}
+
+impl FromStr for Precision {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self, Error> {
+        let found = Precision::ALL.into_iter().find(|precision| precision.to_string() == name);
+        found.ok_or_else(|| Error::Device {
+            name: name.to_owned(),
+            why: "the precisions are fp32, tf32 and bf16".to_owned(),
+        })
+    }
+}
 
 impl Device {
-    /// The devices available here, for tests that run on each.
+    /// The devices available here, for tests that run on each: of a GPU, single precision.
     pub fn available() -> Vec<Device> {
-        vec![Device::Cpu]
+        let exact = Cuda { precision: Precision::Fp32, ..Cuda::default() };
+        let gpu = Gpu::count().is_ok().then_some(Device::Cuda(exact));
+        [Device::Cpu].into_iter().chain(gpu).collect()
+    }
+
+    /// The same device with another precision. Only GPUs have several.
+    pub fn with_precision(self, precision: Precision) -> Self {
+        match self {
+            Device::Cuda(cuda) => Device::Cuda(Cuda { precision, ..cuda }),
+            other => other,
+        }
+    }
+
+    /// A queue of the same device for work beside that of other queues. Only GPUs have several.
+    pub fn with_queue(self, queue: u16) -> Self {
+        match self {
+            Device::Cuda(cuda) => Device::Cuda(Cuda { queue, ..cuda }),
+            other => other,
+        }
+    }
+
+    /// What it is, for people: the name of a GPU and its precision.
+    pub fn describe(self) -> String {
+        match self {
+            Device::Cuda(cuda) => match cuda.gpu() {
+                Ok(gpu) => format!("{self}, {}, {}", gpu.name(), cuda.precision),
+                Err(error) => format!("{self}: {error}"),
+            },
+            other => other.to_string(),
+        }
+    }
+}
+
+impl Cuda {
+    /// Its queue, opened on first use.
+    pub(crate) fn gpu(self) -> Result<Arc<Gpu>, Error> {
+        type Queues = HashMap<(u16, u16), Arc<Gpu>>;
+        static OPEN: Mutex<Option<Queues>> = Mutex::new(None);
+        let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+        let open = open.get_or_insert_default();
+        if let Some(gpu) = open.get(&(self.index, self.queue)) {
+            return Ok(gpu.clone());
+        }
+        let gpu = Gpu::open(self.index.into())?;
+        open.insert((self.index, self.queue), gpu.clone());
+        Ok(gpu)
     }
 }
 
@@ -31,9 +138,17 @@ impl FromStr for Device {
 
     fn from_str(name: &str) -> Result<Self, Error> {
         let refused = |why: &str| Error::Device { name: name.to_owned(), why: why.to_owned() };
-        match name.split_once(':').unwrap_or((name, "0")) {
-            ("cpu" | "auto", "0") if !name.contains(':') => Ok(Device::Cpu),
-            ("cuda", number) if number.parse::<usize>().is_ok() => Err(refused(NO_CUDA)),
+        let cuda = |number: &str| {
+            let index = number.parse().map_err(|_| refused("the number of a GPU is needed"))?;
+            let cuda = Cuda { index, ..Cuda::default() };
+            cuda.gpu().map_err(|error| refused(&error.to_string()))?;
+            Ok(Device::Cuda(cuda))
+        };
+        match name.split_once(':') {
+            None if name == "cpu" => Ok(Device::Cpu),
+            None if name == "auto" => Ok(cuda("0").unwrap_or(Device::Cpu)),
+            None if name == "cuda" => cuda("0"),
+            Some(("cuda", number)) => cuda(number),
             _ => Err(refused("there are cpu, cuda, cuda:N and auto")),
         }
     }
@@ -41,10 +156,11 @@ impl FromStr for Device {
 
 impl fmt::Display for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Device::Cpu => "cpu",
-            Device::Reference => "reference",
-        })
+        match self {
+            Device::Cpu => f.write_str("cpu"),
+            Device::Reference => f.write_str("reference"),
+            Device::Cuda(Cuda { index, .. }) => write!(f, "cuda:{index}"),
+        }
     }
 }
 
@@ -54,18 +170,28 @@ mod tests {
 
     #[test]
     fn names_of_devices() {
-        for name in ["cpu", "auto"] {
-            assert_eq!(name.parse::<Device>().unwrap(), Device::Cpu);
-        }
+        assert_eq!("cpu".parse::<Device>().unwrap(), Device::Cpu);
+        let fastest = Device::available().last().copied().unwrap();
+        let auto = "auto".parse::<Device>().unwrap();
+        assert_eq!(auto.with_precision(Precision::Fp32), fastest);
         for (name, expected) in [
             ("gpu", "device gpu: there are cpu, cuda, cuda:N and auto"),
-            ("cuda:x", "device cuda:x: there are"),
+            ("cuda:x", "device cuda:x: the number of a GPU is needed"),
             ("cpu:1", "device cpu:1: there are"),
-            ("cuda", "device cuda: this version computes on the CPU only"),
-            ("cuda:1", "device cuda:1: this version computes on the CPU only"),
         ] {
             let error = name.parse::<Device>().unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
         }
+        match ("cuda".parse::<Device>(), fastest) {
+            (Ok(device), Device::Cuda(_)) => assert_eq!(device.to_string(), "cuda:0"),
+            (Err(error), Device::Cpu) => {
+                assert!(error.to_string().starts_with("device cuda: "), "{error}");
+            }
+            other => panic!("{other:?}"),
+        }
+        for precision in Precision::ALL {
+            assert_eq!(precision.to_string().parse::<Precision>().unwrap(), precision);
+        }
+        assert!("fp8".parse::<Precision>().is_err());
     }
 }

@@ -40,13 +40,21 @@ impl Encoded {
         Ok(self.rows.matrix_shape()?.1)
     }
 
+    /// Vectors of an item at most.
+    pub(crate) fn longest(&self) -> usize {
+        self.offsets.windows(2).map(|span| span[1].saturating_sub(span[0])).max().unwrap_or(0)
+    }
+
     /// The same numbers, detached from the graph.
     pub fn detached(&self) -> Self {
         Encoded { rows: self.rows.detached(), offsets: self.offsets.clone() }
     }
 
     /// A copy of the numbers.
-    pub fn to_f32s(&self) -> Vec<f32> {
+    ///
+    /// # Errors
+    /// If their device, or work on it, failed.
+    pub fn to_f32s(&self) -> Result<Vec<f32>, Error> {
         self.rows.to_f32s()
     }
 

@@ -35,6 +35,9 @@ pub enum Error {
         /// Why it is not available.
         why: String,
     },
+    /// A GPU that failed.
+    #[error(transparent)]
+    Gpu(#[from] nextpair_cuda::Error),
     /// Offsets that do not begin at 0, or fall.
     #[error("the offsets of captions do not begin at 0, or fall")]
     Offsets,

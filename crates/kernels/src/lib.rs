@@ -13,14 +13,15 @@
 //! let weight = Tensor::new(vec![3.0, 4.0], &[1, 2], Device::Cpu)?.into_weight();
 //! let bias = Tensor::new(vec![0.5], &[1], Device::Cpu)?;
 //! let out = ops::linear(&rows, &weight, &bias)?;
-//! assert_eq!(out.to_f32s(), [11.5]);
+//! assert_eq!(out.to_f32s()?, [11.5]);
 //! let gradients = out.backward(&[1.0])?;
-//! assert_eq!(gradients.of(&weight).unwrap().to_f64s(), [1.0, 2.0]);
+//! assert_eq!(gradients.of(&weight).unwrap().to_f64s()?, [1.0, 2.0]);
 //! # Ok::<(), nextpair_kernels::Error>(())
 //! ```
 
 mod adam;
 mod cross;
+mod cuda;
 mod device;
 pub mod elementwise;
 mod encoded;
@@ -33,9 +34,10 @@ mod real;
 mod tensor;
 mod unit;
 
-pub use adam::{Adam, Moments};
+pub use adam::{Adam, Moments, Norm};
 pub use cross::{Aggregation, Attention, Matcher, Memory, Normaliser, PairGradients, Ragged};
-pub use device::Device;
+pub use cuda::{Resident, Unit};
+pub use device::{Cuda, Device, Precision};
 pub use encoded::Encoded;
 pub use error::Error;
 pub use operation::{Operation, apply};

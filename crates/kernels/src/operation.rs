@@ -1,5 +1,8 @@
 //! Differentiable operations, the building blocks of models.
 
+use nextpair_cuda::Array;
+
+use crate::cuda::Unit;
 use crate::real::{Real, derivatives};
 use crate::tensor::{Backward, Tensor, Values};
 use crate::{Device, Error};
@@ -41,6 +44,41 @@ pub trait Operation: Send + Sync + 'static {
         let gradients = derivatives(&inputs, &doubles(upstream), |inputs| self.formula(inputs));
         Ok(gradients.iter().map(|gradient| Some(singles(gradient))).collect())
     }
+
+    /// Computes the result on a GPU. By default the CPU computes, and the GPU waits.
+    ///
+    /// # Errors
+    /// If the operation rejects its inputs, or the device failed.
+    fn gpu_forward(&self, unit: &Unit, inputs: &[&Array<f32>]) -> Result<Array<f32>, Error> {
+        let inputs = to_host(inputs)?;
+        unit.array(&self.forward(&as_slices(&inputs))?)
+    }
+
+    /// Computes the gradients of the inputs on a GPU. By default the CPU computes, and the GPU
+    /// waits.
+    ///
+    /// # Errors
+    /// If the operation rejects its inputs, or the device failed.
+    fn gpu_backward(
+        &self,
+        unit: &Unit,
+        inputs: &[&Array<f32>],
+        upstream: &Array<f32>,
+        wanted: &[bool],
+    ) -> Result<Vec<Option<Array<f32>>>, Error> {
+        let inputs = to_host(inputs)?;
+        let found = self.backward(&as_slices(&inputs), &upstream.to_vec()?, wanted)?;
+        let on_device = |gradient: Option<Vec<f32>>| gradient.map(|g| unit.array(&g)).transpose();
+        found.into_iter().map(on_device).collect()
+    }
+}
+
+fn to_host(inputs: &[&Array<f32>]) -> Result<Vec<Vec<f32>>, Error> {
+    Ok(inputs.iter().map(|input| input.to_vec()).collect::<Result<_, _>>()?)
+}
+
+fn as_slices(inputs: &[Vec<f32>]) -> Vec<&[f32]> {
+    inputs.iter().map(Vec::as_slice).collect()
 }
 
 fn doubles(values: &[f32]) -> Vec<f64> {
@@ -59,6 +97,10 @@ pub fn apply<O: Operation>(operation: O, inputs: &[&Tensor]) -> Result<Tensor, E
     let values = match common_device(inputs)? {
         Device::Cpu => Values::Cpu(operation.forward(&slices(inputs, cpu)?)?),
         Device::Reference => Values::Reference(operation.formula(&slices(inputs, reference)?)),
+        Device::Cuda(cuda) => {
+            let found = operation.gpu_forward(&Unit::new(cuda)?, &arrays(inputs)?)?;
+            Values::Cuda(cuda, found)
+        }
     };
     let shape = operation.shape();
     Error::check_len("the result of an operation", values.len(), shape.iter().product())?;
@@ -81,14 +123,22 @@ fn slices<'a, N>(
 fn cpu(values: &Values) -> Result<&[f32], Error> {
     match values {
         Values::Cpu(values) => Ok(values),
-        Values::Reference(_) => Err(Error::Devices),
+        _ => Err(Error::Devices),
     }
+}
+
+fn arrays<'a>(inputs: &[&'a Tensor]) -> Result<Vec<&'a Array<f32>>, Error> {
+    let array = |input: &&'a Tensor| match input.values() {
+        Values::Cuda(_, values) => Ok(values),
+        _ => Err(Error::Devices),
+    };
+    inputs.iter().map(array).collect()
 }
 
 fn reference(values: &Values) -> Result<&[f64], Error> {
     match values {
         Values::Reference(values) => Ok(values),
-        Values::Cpu(_) => Err(Error::Devices),
+        _ => Err(Error::Devices),
     }
 }
 
@@ -98,9 +148,15 @@ struct Recorded<O>(O);
 impl<O: Operation> Backward for Recorded<O> {
     fn backward(&self, inputs: &[Tensor], upstream: &Values) -> Result<Vec<Option<Values>>, Error> {
         let inputs: Vec<&Tensor> = inputs.iter().collect();
+        let wanted: Vec<bool> = inputs.iter().map(|input| input.is_tracked()).collect();
         match upstream {
+            Values::Cuda(cuda, upstream) => {
+                let (unit, inputs) = (Unit::new(*cuda)?, arrays(&inputs)?);
+                let gradients = self.0.gpu_backward(&unit, &inputs, upstream, &wanted)?;
+                let values = |gradient| Values::Cuda(*cuda, gradient);
+                Ok(gradients.into_iter().map(|gradient| gradient.map(values)).collect())
+            }
             Values::Cpu(upstream) => {
-                let wanted: Vec<bool> = inputs.iter().map(|input| input.is_tracked()).collect();
                 let gradients = self.0.backward(&slices(&inputs, cpu)?, upstream, &wanted)?;
                 Ok(gradients.into_iter().map(|gradient| gradient.map(Values::Cpu)).collect())
             }

@@ -4,6 +4,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use nextpair_cuda::Array;
+
+use crate::cuda::Unit;
+use crate::device::Cuda;
 use crate::{Device, Error};
 
 /// Numbers with a shape, on a device. Clones share the numbers.
@@ -11,12 +15,14 @@ use crate::{Device, Error};
 pub struct Tensor(Arc<Node>);
 
 /// The numbers of a tensor, as its device keeps them.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub enum Values {
     /// [`Device::Cpu`].
     Cpu(Vec<f32>),
     /// [`Device::Reference`].
     Reference(Vec<f64>),
+    /// [`Device::Cuda`]. Clones share the numbers.
+    Cuda(Cuda, Array<f32>),
 }
 
 #[derive(Clone, Debug)]
@@ -68,7 +74,13 @@ impl Tensor {
     /// # Errors
     /// If the number of values does not match the shape.
     pub fn new(values: Vec<f32>, shape: &[usize], device: Device) -> Result<Self, Error> {
-        let values = Values::on(device, values);
+        let values = Values::on(device, values)?;
+        Error::check_len("a tensor", values.len(), shape.iter().product())?;
+        Ok(Self::leaf(values, shape.to_vec(), false))
+    }
+
+    /// A tensor of numbers that are on their device already.
+    pub(crate) fn of_values(values: Values, shape: &[usize]) -> Result<Self, Error> {
         Error::check_len("a tensor", values.len(), shape.iter().product())?;
         Ok(Self::leaf(values, shape.to_vec(), false))
     }
@@ -135,6 +147,11 @@ impl Tensor {
         let values = match self.values() {
             Values::Cpu(values) => Values::Cpu(values[..count * each].to_vec()),
             Values::Reference(values) => Values::Reference(values[..count * each].to_vec()),
+            Values::Cuda(cuda, values) => {
+                let first = Array::empty(values.gpu(), count * each)?;
+                first.copy_from(0, values, 0, count * each)?;
+                Values::Cuda(*cuda, first)
+            }
         };
         let mut shape = self.shape().to_vec();
         shape[0] = count;
@@ -143,13 +160,16 @@ impl Tensor {
 
     /// A copy on another device. It is a weight if this is one, and otherwise detached from the
     /// graph.
-    pub fn to_device(&self, device: Device) -> Self {
+    ///
+    /// # Errors
+    /// If a device fails, or has no memory left.
+    pub fn to_device(&self, device: Device) -> Result<Self, Error> {
         let values = match device {
-            Device::Cpu => Values::Cpu(self.to_f32s()),
-            Device::Reference => Values::Reference(self.to_f64s()),
+            Device::Reference => Values::Reference(self.to_f64s()?),
+            other => Values::on(other, self.to_f32s()?)?,
         };
         let weight = self.is_tracked() && self.0.origin.is_none();
-        Self::leaf(values, self.0.shape.clone(), weight)
+        Ok(Self::leaf(values, self.0.shape.clone(), weight))
     }
 
     /// Its shape, slowest dimension first.
@@ -183,6 +203,7 @@ impl Tensor {
         match self.values() {
             Values::Cpu(_) => Device::Cpu,
             Values::Reference(_) => Device::Reference,
+            Values::Cuda(cuda, _) => Device::Cuda(*cuda),
         }
     }
 
@@ -192,12 +213,18 @@ impl Tensor {
     }
 
     /// A copy of its numbers in single precision.
-    pub fn to_f32s(&self) -> Vec<f32> {
+    ///
+    /// # Errors
+    /// If its device, or work on it, failed.
+    pub fn to_f32s(&self) -> Result<Vec<f32>, Error> {
         self.values().to_f32s()
     }
 
     /// A copy of its numbers in double precision.
-    pub fn to_f64s(&self) -> Vec<f64> {
+    ///
+    /// # Errors
+    /// If its device, or work on it, failed.
+    pub fn to_f64s(&self) -> Result<Vec<f64>, Error> {
         self.values().to_f64s()
     }
 
@@ -225,7 +252,10 @@ impl Tensor {
     }
 
     /// The same numbers divided by `divisor`, detached from the graph.
-    pub fn divided(&self, divisor: f64) -> Self {
+    ///
+    /// # Errors
+    /// If its device failed.
+    pub fn divided(&self, divisor: f64) -> Result<Self, Error> {
         let values = match self.values() {
             Values::Cpu(values) => {
                 Values::Cpu(values.iter().map(|&v| (f64::from(v) / divisor) as f32).collect())
@@ -233,8 +263,11 @@ impl Tensor {
             Values::Reference(values) => {
                 Values::Reference(values.iter().map(|v| v / divisor).collect())
             }
+            Values::Cuda(cuda, values) => {
+                Values::Cuda(*cuda, Unit::new(*cuda)?.divided(values, divisor)?)
+            }
         };
-        Self::leaf(values, self.shape().to_vec(), false)
+        Ok(Self::leaf(values, self.shape().to_vec(), false))
     }
 
     /// The gradients of a loss for all weights that this tensor was computed from, where `upstream`
@@ -258,7 +291,7 @@ impl Tensor {
         let mut open: BTreeMap<u64, (Tensor, Values)> = BTreeMap::new();
         for &(tensor, upstream) in losses {
             Error::check_len("the derivatives", upstream.len(), tensor.len())?;
-            pass_on(&mut open, tensor, Values::on(tensor.device(), upstream.to_vec()))?;
+            pass_on(&mut open, tensor, Values::on(tensor.device(), upstream.to_vec())?)?;
         }
         while let Some((age, (tensor, gradient))) = open.pop_last() {
             let Some(origin) = &tensor.0.origin else {
@@ -296,11 +329,12 @@ fn pass_on(
 
 impl Values {
     /// The numbers as a device keeps them.
-    fn on(device: Device, values: Vec<f32>) -> Self {
-        match device {
+    pub(crate) fn on(device: Device, values: Vec<f32>) -> Result<Self, Error> {
+        Ok(match device {
             Device::Cpu => Values::Cpu(values),
             Device::Reference => Values::Reference(values.into_iter().map(f64::from).collect()),
-        }
+            Device::Cuda(cuda) => Values::Cuda(cuda, Array::of(&cuda.gpu()?, &values)?),
+        })
     }
 
     /// Number of values.
@@ -308,6 +342,7 @@ impl Values {
         match self {
             Values::Cpu(values) => values.len(),
             Values::Reference(values) => values.len(),
+            Values::Cuda(_, values) => values.len(),
         }
     }
 
@@ -317,19 +352,26 @@ impl Values {
     }
 
     /// A copy in single precision.
-    pub fn to_f32s(&self) -> Vec<f32> {
-        match self {
+    ///
+    /// # Errors
+    /// If the device, or work on it, failed.
+    pub fn to_f32s(&self) -> Result<Vec<f32>, Error> {
+        Ok(match self {
             Values::Cpu(values) => values.clone(),
             Values::Reference(values) => values.iter().map(|&value| value as f32).collect(),
-        }
+            Values::Cuda(_, values) => values.to_vec()?,
+        })
     }
 
     /// A copy in double precision.
-    pub fn to_f64s(&self) -> Vec<f64> {
-        match self {
-            Values::Cpu(values) => values.iter().map(|&value| value.into()).collect(),
+    ///
+    /// # Errors
+    /// If the device, or work on it, failed.
+    pub fn to_f64s(&self) -> Result<Vec<f64>, Error> {
+        Ok(match self {
             Values::Reference(values) => values.clone(),
-        }
+            other => other.to_f32s()?.into_iter().map(f64::from).collect(),
+        })
     }
 
     fn add(&mut self, other: &Values) -> Result<(), Error> {
@@ -339,6 +381,9 @@ impl Values {
             }
             (Values::Reference(sum), Values::Reference(part)) => {
                 sum.iter_mut().zip(part).for_each(|(sum, part)| *sum += part);
+            }
+            (Values::Cuda(cuda, sum), Values::Cuda(other, part)) if cuda == other => {
+                Unit::new(*cuda)?.add(sum, part)?;
             }
             _ => return Err(Error::Devices),
         }
@@ -374,9 +419,9 @@ mod tests {
         let second = first.clone();
         match first.values_mut() {
             Values::Cpu(values) => values[0] = 5.0,
-            Values::Reference(_) => unreachable!("it is on the CPU"),
+            _ => unreachable!("it is on the CPU"),
         }
-        assert_eq!((first.to_f32s()[0], second.to_f32s()[0]), (5.0, 1.0));
+        assert_eq!((first.to_f32s().unwrap()[0], second.to_f32s().unwrap()[0]), (5.0, 1.0));
         let (rows, bias) = (tensor(&[1.0, 1.0], &[1, 2]), tensor(&[0.0], &[1]));
         let of_second = linear(&rows, &second, &bias).unwrap().backward(&[1.0]).unwrap();
         assert!(of_second.of(&second).is_some() && of_second.of(&first).is_none());
@@ -388,12 +433,13 @@ mod tests {
         let square = weight.reshaped(&[2, 2]).unwrap();
         let (a, b) = (relu(&square).unwrap(), relu(&weight).unwrap());
         let both = Tensor::backward_of(&[(&a, &[1.0; 4]), (&b, &[10.0; 4])]).unwrap();
-        assert_eq!(both.of(&weight).unwrap().to_f32s(), [11.0, 0.0, 11.0, 11.0]);
+        assert_eq!(both.of(&weight).unwrap().to_f32s().unwrap(), [11.0, 0.0, 11.0, 11.0]);
         assert!(weight.reshaped(&[3]).is_err());
         let mut sum = weight.detached();
         sum.accumulate(&weight).unwrap();
         sum.accumulate(&weight).unwrap();
-        assert_eq!(sum.divided(3.0).to_f32s(), weight.to_f32s());
+        let third = sum.divided(3.0).unwrap();
+        assert_eq!(third.to_f32s().unwrap(), weight.to_f32s().unwrap());
         assert!(sum.accumulate(&tensor(&[1.0], &[1])).is_err());
         assert!(a.backward(&[1.0]).is_err());
     }

@@ -124,7 +124,7 @@ impl Training {
         let start = Instant::now();
         let step = self.trainer.step(&self.batch, self.rate, 0)?;
         let seconds = start.elapsed().as_secs_f64();
-        Ok(json!({"seconds": seconds, "loss": step.loss, "grad_norm": step.gradient}))
+        Ok(json!({"seconds": seconds, "loss": step.loss, "grad_norm": step.gradient.value()?}))
     }
 }
 

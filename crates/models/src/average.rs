@@ -29,13 +29,13 @@ impl WeightSum {
     }
 
     /// The model with the mean of the weights of so many epochs.
-    pub(crate) fn mean(&self, model: &Model, epochs: usize) -> Model {
+    pub(crate) fn mean(&self, model: &Model, epochs: usize) -> Result<Model, Error> {
         let mut mean = model.clone();
         for ((_, weight), sum) in mean.weights_mut().iter_mut().zip(&self.sums) {
-            let divided = sum.divided(epochs as f64);
+            let divided = sum.divided(epochs as f64)?;
             *weight = if weight.is_tracked() { divided.into_weight() } else { divided };
         }
-        mean
+        Ok(mean)
     }
 
     pub(crate) fn tensors(&self) -> &[Tensor] {

@@ -110,7 +110,7 @@ pub fn batch_loss(
             Scored { value: hinges.value, active, parts, temperature: None }
         }
         Objective::InfoNce { log_temperature } => {
-            let [log] = log_temperature.to_f64s()[..] else {
+            let [log] = log_temperature.to_f64s()?[..] else {
                 return Err(one_number("the temperature", log_temperature));
             };
             let found = info_nce(&scores, &batch.pairs, log.exp());
@@ -124,7 +124,7 @@ pub fn batch_loss(
     let Scored { mut value, active, mut parts, temperature } = scored;
     // 5. Add the architecture's own loss, if it has one.
     if let Some(auxiliary) = architecture.auxiliary_loss(pass, batch, &images, &texts)? {
-        match auxiliary.to_f64s()[..] {
+        match auxiliary.to_f64s()?[..] {
             [own] if own.is_finite() => value += own,
             [own] => return Err(Error::NotFinite { what: format!("the auxiliary loss is {own}") }),
             _ => return Err(one_number("the auxiliary loss", &auxiliary)),

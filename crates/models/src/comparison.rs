@@ -32,7 +32,7 @@ pub trait Comparison: Send + Sync {
     fn scores(&self, images: &Encoded, texts: &Encoded) -> Result<Vec<f32>, Error> {
         let (images, texts) = (images.detached(), texts.detached());
         let pairs = Encoded::all_pairs(&images, &texts);
-        Ok(self.pair_scores(&images, &texts, &pairs, None)?.to_f32s())
+        Ok(self.pair_scores(&images, &texts, &pairs, None)?.to_f32s()?)
     }
 
     /// The scores of all pairs, images by captions, with gradients. Scores that are `known` need not

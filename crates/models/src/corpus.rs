@@ -5,7 +5,7 @@ use std::sync::Arc;
 use nextpair_data::dataset::{DEV, Dataset, FeatureSet, Features, Items, Per, TRAIN};
 use nextpair_data::text::{Vocabulary, WordCounts};
 use nextpair_data::{Progress, Side, draw};
-use nextpair_kernels::{Device, Tensor};
+use nextpair_kernels::{Device, Resident, Tensor};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +18,8 @@ pub struct Corpus {
     image_set: FeatureSet,
     images: Features,
     texts: Arc<Captions>,
+    /// Image features that GPUs keep.
+    resident: Arc<Resident>,
     /// The items of dev, if not those of the dataset.
     dev: Option<Vec<usize>>,
 }
@@ -33,6 +35,8 @@ enum Captions {
     Vectors {
         set: FeatureSet,
         features: Features,
+        /// Those that GPUs keep.
+        resident: Resident,
     },
 }
 
@@ -137,7 +141,8 @@ impl Corpus {
                 what: format!("the text features {} are not one vector per caption", set.name),
             });
         }
-        let texts = Captions::Vectors { set: set.clone(), features };
+        let resident = resident(dataset.items().captions(), &features);
+        let texts = Captions::Vectors { set: set.clone(), features, resident };
         Self::open(dataset, images, texts)
     }
 
@@ -152,7 +157,8 @@ impl Corpus {
             return Err(Error::NoRegions { what: format!("the feature set {}", set.name) });
         }
         let image_set = set.clone();
-        Ok(Corpus { dataset, image_set, images, texts: Arc::new(texts), dev: None })
+        let resident = Arc::new(resident(dataset.items().len(), &images));
+        Ok(Corpus { dataset, image_set, images, texts: Arc::new(texts), resident, dev: None })
     }
 
     /// The dataset.
@@ -169,7 +175,7 @@ impl Corpus {
     pub fn text_features(&self) -> Option<(&FeatureSet, &Features)> {
         match &*self.texts {
             Captions::Words { .. } => None,
-            Captions::Vectors { set, features } => Some((set, features)),
+            Captions::Vectors { set, features, .. } => Some((set, features)),
         }
     }
 
@@ -209,8 +215,8 @@ impl Corpus {
     pub fn features(&self, items: &[usize], device: Device) -> Result<Tensor, Error> {
         let matrix = self.images.matrix();
         let (regions, dim) = (matrix.locals(), matrix.dim());
-        let values = self.gather(&self.images, items, "image")?;
-        Ok(Tensor::new(values, &[items.len(), regions, dim], device)?)
+        let shape = [items.len(), regions, dim];
+        self.on_device(&self.resident, &self.images, (items, "image"), &shape, device)
     }
 
     /// The captions as a model takes them.
@@ -220,11 +226,28 @@ impl Corpus {
                 let words = |&caption: &usize| &ids[offsets[caption]..offsets[caption + 1]];
                 Texts::words(&captions.iter().map(words).collect::<Vec<_>>())
             }
-            Captions::Vectors { features, .. } => {
-                let values = self.gather(features, captions, "caption")?;
-                Texts::vectors(values, features.matrix().dim(), device)
+            Captions::Vectors { features, resident, .. } => {
+                let shape = [captions.len(), features.matrix().dim()];
+                let which = (captions, "caption");
+                Ok(Texts::Vectors(self.on_device(resident, features, which, &shape, device)?))
             }
         }
+    }
+
+    /// Rows of features on a device, with every number checked.
+    fn on_device(
+        &self,
+        resident: &Resident,
+        features: &Features,
+        (which, what): (&[usize], &str),
+        shape: &[usize],
+        device: Device,
+    ) -> Result<Tensor, Error> {
+        if which.iter().any(|&index| features.row(index).is_none()) || device == Device::Cpu {
+            // The error names the first that is missing.
+            return Ok(Tensor::new(self.gather(features, which, what)?, shape, device)?);
+        }
+        resident.gather(device, which, shape, |which| self.gather(features, which, what))
     }
 
     /// Rows of features, with every number checked.
@@ -383,6 +406,12 @@ impl Corpus {
         };
         chosen.iter().map(|&caption| Pair { item, caption }).collect()
     }
+}
+
+/// Room on GPUs for the features of so many items or captions.
+fn resident(count: usize, features: &Features) -> Resident {
+    let matrix = features.matrix();
+    Resident::new(count, matrix.locals() * matrix.dim())
 }
 
 /// Draws `count` of the items by the seed; they keep their order. A larger draw of the same seed

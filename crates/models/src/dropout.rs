@@ -127,7 +127,7 @@ mod tests {
         let ones = Tensor::new(vec![1.0; rows * 50], &[rows, 50], Device::Cpu).unwrap();
         let dropout = Dropout { inputs: 0.4, states: 0.2 };
         let masks = Masks { dropout, seed, pairs: of };
-        let found = masks.applied(layer, side, &ones, &offsets).unwrap().to_f32s();
+        let found = masks.applied(layer, side, &ones, &offsets).unwrap().to_f32s().unwrap();
         offsets.windows(2).map(|span| found[span[0] * 50..span[1] * 50].to_vec()).collect()
     }
 

@@ -54,7 +54,7 @@ impl Encodings {
 
     /// Wraps items that are already encoded.
     pub fn of(encoded: &Encoded) -> Result<Self, Error> {
-        let vectors = Matrix::from_vec(encoded.dim()?, encoded.to_f32s());
+        let vectors = Matrix::from_vec(encoded.dim()?, encoded.to_f32s()?);
         Ok(Encodings { vectors, offsets: encoded.offsets.clone().into(), order: None })
     }
 
@@ -71,7 +71,7 @@ impl Encodings {
             dim = encoded.dim()?;
             let before = offsets.last().copied().unwrap_or(0);
             offsets.extend(encoded.offsets[1..].iter().map(|offset| before + offset));
-            spill.append_f32(&encoded.to_f32s())?;
+            spill.append_f32(&encoded.to_f32s()?)?;
             progress.advance(chunk.len() as u64);
         }
         let vectors = spill.finish(dim, Dtype::F32)?;
@@ -184,7 +184,7 @@ mod tests {
         let again = encodings.arranged(vec![1, 0, 0, 2]);
         assert_eq!((again.len(), again.is_empty()), (4, false));
         let gathered = again.gather(&[0, 2], Device::Cpu).unwrap();
-        assert_eq!(gathered.to_f32s(), [3.0, 4.0, 5.0, 8.0, 7.0, 9.0]);
+        assert_eq!(gathered.to_f32s().unwrap(), [3.0, 4.0, 5.0, 8.0, 7.0, 9.0]);
         assert_eq!(gathered.offsets, [0, 2, 3]);
         let means = again.means().unwrap();
         let mut mean = [0.0; 2];

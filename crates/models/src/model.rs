@@ -48,8 +48,11 @@ impl Model {
         origin: &str,
         device: Device,
     ) -> Result<Self, Error> {
-        let stored = tensors.iter().map(|(name, tensor)| (name.clone(), Stored::from(tensor)));
-        Self::from_stored(architecture.into(), inputs, stored.collect(), origin, device)
+        let stored = tensors
+            .iter()
+            .map(|(name, tensor)| Ok((name.clone(), Stored::try_from(tensor)?)))
+            .collect::<Result<_, Error>>()?;
+        Self::from_stored(architecture.into(), inputs, stored, origin, device)
     }
 
     /// Reads the weights from a safetensors file.
@@ -89,9 +92,12 @@ impl Model {
     }
 
     /// A copy on another device.
-    pub fn to_device(&self, device: Device) -> Self {
+    ///
+    /// # Errors
+    /// If a device fails, or has no memory left.
+    pub fn to_device(&self, device: Device) -> Result<Self, Error> {
         let (architecture, inputs) = (self.architecture.clone(), self.inputs);
-        Model { architecture, inputs, weights: self.weights.to_device(device), device }
+        Ok(Model { architecture, inputs, weights: self.weights.to_device(device)?, device })
     }
 
     /// Its architecture with its settings.

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use half::{bf16, f16};
 use nextpair_data::{AtomicFile, fingerprint, ordinary};
-use nextpair_kernels::Tensor;
+use nextpair_kernels::{Tensor, Values};
 use safetensors::tensor::{Dtype, View};
 
 use crate::Error;
@@ -27,10 +27,12 @@ impl Stored {
     }
 }
 
-impl From<&Tensor> for Stored {
-    fn from(tensor: &Tensor) -> Self {
+impl TryFrom<&Tensor> for Stored {
+    type Error = Error;
+
+    fn try_from(tensor: &Tensor) -> Result<Self, Error> {
         let (dtype, shape) = (Dtype::F32, tensor.shape().to_vec());
-        Stored { dtype, shape, values: Some(tensor.to_f32s()) }
+        Ok(Stored { dtype, shape, values: Some(tensor.to_f32s()?) })
     }
 }
 
@@ -61,7 +63,20 @@ pub(crate) fn read(path: &Path) -> Result<BTreeMap<String, Stored>, Error> {
 }
 
 /// A tensor as it is written: its bytes are made when it is its turn.
-struct Written<'a>(&'a Tensor);
+struct Written<'a> {
+    shape: &'a [usize],
+    values: Cow<'a, [f32]>,
+}
+
+impl<'a> Written<'a> {
+    fn new(tensor: &'a Tensor) -> Result<Self, Error> {
+        let values = match tensor.values() {
+            Values::Cpu(values) => Cow::Borrowed(&values[..]),
+            other => Cow::Owned(other.to_f32s()?),
+        };
+        Ok(Written { shape: tensor.shape(), values })
+    }
+}
 
 impl View for Written<'_> {
     fn dtype(&self) -> Dtype {
@@ -69,17 +84,17 @@ impl View for Written<'_> {
     }
 
     fn shape(&self) -> &[usize] {
-        self.0.shape()
+        self.shape
     }
 
     fn data(&self) -> Cow<'_, [u8]> {
         let mut bytes = Vec::with_capacity(self.data_len());
-        self.0.to_f32s().iter().for_each(|value| bytes.extend_from_slice(&value.to_le_bytes()));
+        self.values.iter().for_each(|value| bytes.extend_from_slice(&value.to_le_bytes()));
         Cow::Owned(bytes)
     }
 
     fn data_len(&self) -> usize {
-        4 * self.0.len()
+        4 * self.values.len()
     }
 }
 
@@ -91,7 +106,8 @@ pub(crate) fn write<'a>(
     (key, text): (&str, String),
 ) -> Result<String, Error> {
     let metadata = [(key.to_owned(), text)].into();
-    let views = tensors.map(|(name, tensor)| (name, Written(tensor)));
+    let views = tensors.map(|(name, tensor)| Ok((name, Written::new(tensor)?)));
+    let views = views.collect::<Result<Vec<_>, Error>>()?;
     let bytes = safetensors::serialize(views, Some(metadata));
     let bytes = bytes.map_err(|e| Error::file(path, e.to_string()))?;
     AtomicFile::write_whole(path, &bytes)?;

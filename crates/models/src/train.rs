@@ -70,7 +70,7 @@ fn train_here(
         position.epochs += 1;
         // The mean is that of the last epochs only when the last is done.
         let last = position.epochs == training.epochs;
-        let mean = if last { trainer.averaged() } else { None };
+        let mean = if last { trainer.averaged()? } else { None };
         let model = mean.as_ref().unwrap_or(trainer.model());
         if training.validates(position.epochs) && !dev.is_empty() {
             let start = Instant::now();

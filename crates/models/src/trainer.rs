@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use nextpair_data::{Progress, draw};
-use nextpair_kernels::{Adam, Tensor};
+use nextpair_kernels::{Adam, Norm, Tensor};
 
 use crate::average::WeightSum;
 use crate::batch::{Batch, BatchLoss, Objective, batch_loss};
@@ -24,14 +24,14 @@ pub struct Trainer {
 }
 
 /// Results of a step.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Step {
     /// The loss before the step, summed over the batch.
     pub loss: f64,
     /// Number of pairs with a gradient.
     pub active: usize,
     /// Norm of the gradients before clipping.
-    pub gradient: f64,
+    pub gradient: Norm,
 }
 
 /// Purposes of the draws, which keep them apart from other draws of the same seed.
@@ -75,14 +75,22 @@ impl Trainer {
 
     /// The model with the mean of the weights after the last epochs, when these are done. `None` if
     /// training does not average.
-    pub fn averaged(&self) -> Option<Model> {
-        self.sum.as_ref().map(|sum| sum.mean(&self.model, self.training.average_last))
+    ///
+    /// # Errors
+    /// If the device failed.
+    pub fn averaged(&self) -> Result<Option<Model>, Error> {
+        let mean = |sum: &WeightSum| sum.mean(&self.model, self.training.average_last);
+        self.sum.as_ref().map(mean).transpose()
     }
 
     /// The temperature of the loss, if it is learned.
-    pub fn temperature(&self) -> Option<f64> {
+    ///
+    /// # Errors
+    /// If the device failed.
+    pub fn temperature(&self) -> Result<Option<f64>, Error> {
         let learned = self.training.learn_temperature;
-        learned.then(|| self.log_temperature.to_f64s()[0].exp())
+        let log = learned.then(|| self.log_temperature.to_f64s()).transpose()?;
+        Ok(log.map(|log| log[0].exp()))
     }
 
     /// The tensors that the next step depends on, by the names they are stored under.
@@ -172,7 +180,7 @@ impl Trainer {
 
     /// Keeps a learned temperature within its bounds.
     fn bound_temperature(&mut self) -> Result<(), Error> {
-        let log = self.log_temperature.to_f32s()[0];
+        let log = self.log_temperature.to_f32s()?[0];
         let bounded = log.clamp(COLDEST.ln() as f32, HOTTEST.ln() as f32);
         if bounded != log {
             let device = self.model.device();
@@ -196,7 +204,7 @@ impl Trainer {
         let (seed, rate) = (self.training.seed, self.training.rate_at(number));
         let order = shuffled(pairs, seed, number);
         let drawn = draw::draw_of(seed, DROPOUT + ((number as u64) << 8), 0);
-        let (mut loss, mut active, mut scores, mut norms, mut steps) = (0.0, 0, 0, 0.0, 0);
+        let (mut loss, mut active, mut scores, mut norms) = (0.0, 0, 0, Vec::new());
         for pairs in order.chunks(self.training.batch) {
             let items: Vec<usize> = pairs.iter().map(|pair| pair.item).collect();
             let captions: Vec<usize> = pairs.iter().map(|pair| pair.caption).collect();
@@ -205,21 +213,22 @@ impl Trainer {
             let batch = Batch { images, texts, pairs: pairs.to_vec() };
             let step = self.step(&batch, rate, drawn);
             let step = step.map_err(|error| named(error, corpus, pairs, self.training.rate))?;
-            if !step.gradient.is_finite() {
-                let what = format!(
-                    "the loss went to infinity: the gradients of epoch {} are not finite; take a \
-                     smaller rate than {}",
-                    number + 1,
-                    self.training.rate
-                );
-                return Err(Error::NotFinite { what });
-            }
             loss += step.loss;
             active += step.active;
             scores += pairs.len() * pairs.len();
-            norms += step.gradient;
-            steps += 1;
+            norms.push(step.gradient);
             progress.advance(pairs.len() as u64);
+        }
+        // Read after the last step: a GPU would have to wait in between.
+        let norms = norms.iter().map(Norm::value).collect::<Result<Vec<f64>, _>>()?;
+        if norms.iter().any(|norm| !norm.is_finite()) {
+            let what = format!(
+                "the loss went to infinity: the gradients of epoch {} are not finite; take a \
+                 smaller rate than {}",
+                number + 1,
+                self.training.rate
+            );
+            return Err(Error::NotFinite { what });
         }
         if let Some(sum) = self.sum.as_mut().filter(|_| self.training.averages(number)) {
             sum.add(&self.model)?;
@@ -229,8 +238,8 @@ impl Trainer {
             loss: loss / pairs.len() as f64,
             rate,
             active: active as f64 / scores.max(1) as f64,
-            temperature: self.temperature(),
-            gradient: norms / steps.max(1) as f64,
+            temperature: self.temperature()?,
+            gradient: norms.iter().sum::<f64>() / norms.len().max(1) as f64,
             seconds: start.elapsed().as_secs_f64(),
             dev: None,
             dev_seconds: 0.0,

@@ -137,9 +137,10 @@ impl Weights {
     }
 
     /// A copy on another device.
-    pub(crate) fn to_device(&self, device: Device) -> Self {
-        let tensors = self.tensors.iter().map(|tensor| tensor.to_device(device)).collect();
-        Weights { names: self.names.clone(), kinds: self.kinds.clone(), tensors }
+    pub(crate) fn to_device(&self, device: Device) -> Result<Self, Error> {
+        let tensors = self.tensors.iter().map(|tensor| tensor.to_device(device));
+        let tensors = tensors.collect::<Result<_, _>>()?;
+        Ok(Weights { names: self.names.clone(), kinds: self.kinds.clone(), tensors })
     }
 
     /// The weight called `name`.

@@ -36,7 +36,7 @@ pub enum Normaliser {
 
 impl Normaliser {
     /// Whether negative scores are scaled by a tenth.
-    pub(super) fn clips(self) -> bool {
+    pub(crate) fn clips(self) -> bool {
         matches!(self, Normaliser::ClippedL2 | Normaliser::ClippedL1 | Normaliser::Clipped)
     }
 }

@@ -1,5 +1,8 @@
 //! Concatenates and averages rows.
 
+use nextpair_cuda::{Array, Pointer};
+
+use crate::cuda::Unit;
 use crate::operation::{Operation, apply};
 use crate::{Error, Real, Tensor};
 
@@ -57,6 +60,33 @@ impl Operation for Concat {
             Some(own.to_vec())
         };
         Ok(self.lengths.iter().map(part).collect())
+    }
+
+    fn gpu_forward(&self, unit: &Unit, inputs: &[&Array<f32>]) -> Result<Array<f32>, Error> {
+        let out = unit.empty(self.lengths.iter().sum())?;
+        let mut first = 0;
+        for input in inputs {
+            out.copy_from(first, input, 0, input.len())?;
+            first += input.len();
+        }
+        Ok(out)
+    }
+
+    fn gpu_backward(
+        &self,
+        unit: &Unit,
+        _inputs: &[&Array<f32>],
+        upstream: &Array<f32>,
+        _wanted: &[bool],
+    ) -> Result<Vec<Option<Array<f32>>>, Error> {
+        let mut first = 0;
+        let part = |&length: &usize| {
+            let own = unit.empty(length)?;
+            own.copy_from(0, upstream, first, length)?;
+            first += length;
+            Ok(Some(own))
+        };
+        self.lengths.iter().map(part).collect()
     }
 }
 
@@ -122,6 +152,38 @@ impl Operation for MeanRows {
             row.repeat(self.each)
         };
         Ok(vec![Some(upstream.chunks_exact(self.dim).flat_map(of_group).collect())])
+    }
+
+    fn gpu_forward(&self, unit: &Unit, inputs: &[&Array<f32>]) -> Result<Array<f32>, Error> {
+        let out = unit.empty(self.groups * self.dim)?;
+        let arguments = [
+            (&out).into(),
+            inputs[0].into(),
+            Pointer::NULL.into(),
+            self.each.into(),
+            self.dim.into(),
+        ];
+        unit.run("mean_rows", Unit::rows(self.groups), &arguments)?;
+        Ok(out)
+    }
+
+    fn gpu_backward(
+        &self,
+        unit: &Unit,
+        inputs: &[&Array<f32>],
+        upstream: &Array<f32>,
+        _wanted: &[bool],
+    ) -> Result<Vec<Option<Array<f32>>>, Error> {
+        let out = unit.empty(inputs[0].len())?;
+        let arguments = [
+            (&out).into(),
+            upstream.into(),
+            Pointer::NULL.into(),
+            self.each.into(),
+            self.dim.into(),
+        ];
+        unit.run("mean_rows_backward", Unit::rows(self.groups), &arguments)?;
+        Ok(vec![Some(out)])
     }
 }
 

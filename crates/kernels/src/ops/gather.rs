@@ -1,5 +1,8 @@
 //! Looks up rows of a table.
 
+use nextpair_cuda::Array;
+
+use crate::cuda::Unit;
 use crate::operation::{Operation, apply};
 use crate::{Error, Real, Tensor};
 
@@ -54,6 +57,25 @@ impl Operation for Gather {
             out.iter_mut().zip(upstream).for_each(|(sum, value)| *sum += value);
         }
         Ok(vec![Some(out)])
+    }
+
+    fn gpu_forward(&self, unit: &Unit, inputs: &[&Array<f32>]) -> Result<Array<f32>, Error> {
+        let out = unit.empty(self.indices.len() * self.dim)?;
+        let rows = unit.array(&self.indices)?;
+        let arguments = [(&out).into(), inputs[0].into(), (&rows).into(), self.dim.into()];
+        unit.run("gather", Unit::rows(self.indices.len()), &arguments)?;
+        Ok(out)
+    }
+
+    fn gpu_backward(
+        &self,
+        unit: &Unit,
+        _inputs: &[&Array<f32>],
+        upstream: &Array<f32>,
+        _wanted: &[bool],
+    ) -> Result<Vec<Option<Array<f32>>>, Error> {
+        let members = self.indices.iter().enumerate().map(|(row, &place)| (place, row as u32));
+        Ok(vec![Some(unit.add_rows(upstream, self.dim, members, self.rows)?)])
     }
 }
 

@@ -9,12 +9,17 @@
 //! `i` are the products with the inputs, computed for all words at once. Captions are processed
 //! longest first, so that those still running at a step are the first rows: nothing is padded.
 
+mod gpu;
 mod pass;
 
 use std::sync::OnceLock;
 
+use nextpair_cuda::Array;
+
+use crate::cuda::Unit;
 use crate::operation::{Operation, apply};
 use crate::{Error, Real, Tensor};
+use gpu::{Kept, Size};
 use pass::{Pass, Schedule};
 
 /// The hidden states of every word, averaged over the directions: words by `dim`.
@@ -41,9 +46,9 @@ pub fn gru(
     Error::check_len("the bias of a recurrent unit", bias.len(), stacked)?;
     let schedule = Schedule::new(offsets);
     Error::check_len("the words of captions", words, schedule.word_count())?;
-    let passes = OnceLock::new();
+    let (passes, kept) = (OnceLock::new(), OnceLock::new());
     apply(
-        Gru { schedule, offsets: offsets.to_vec(), dim, directions, passes },
+        Gru { schedule, offsets: offsets.to_vec(), dim, directions, passes, kept },
         &[inputs, weight, bias],
     )
 }
@@ -55,11 +60,17 @@ struct Gru {
     directions: usize,
     /// State that the forward pass keeps for the backward pass, one per direction.
     passes: OnceLock<Vec<Pass>>,
+    /// The same on a GPU.
+    kept: OnceLock<Kept>,
 }
 
 impl Gru {
     fn part<'a>(&self, values: &'a [f32], direction: usize, width: usize) -> &'a [f32] {
         &values[direction * 3 * self.dim * width..][..3 * self.dim * width]
+    }
+
+    fn size(&self) -> Size {
+        Size { dim: self.dim, directions: self.directions }
     }
 
     /// Runs every direction, two in parallel.
@@ -144,6 +155,24 @@ impl Operation for Gru {
         let of_bias = gradients.iter().flat_map(|g| g.bias.iter().copied()).collect();
         let of_inputs = pass::join_inputs(&self.schedule, &gradients, self.dim);
         Ok(vec![Some(of_inputs), Some(of_weight), Some(of_bias)])
+    }
+
+    fn gpu_forward(&self, unit: &Unit, inputs: &[&Array<f32>]) -> Result<Array<f32>, Error> {
+        let (out, kept) = gpu::forward(unit, &self.schedule, self.size(), inputs)?;
+        self.kept.get_or_init(|| kept);
+        Ok(out)
+    }
+
+    fn gpu_backward(
+        &self,
+        unit: &Unit,
+        inputs: &[&Array<f32>],
+        upstream: &Array<f32>,
+        _wanted: &[bool],
+    ) -> Result<Vec<Option<Array<f32>>>, Error> {
+        let kept = self.kept.get().expect("the forward pass comes first");
+        let found = gpu::backward(unit, &self.schedule, self.size(), inputs[1], kept, upstream)?;
+        Ok(found.map(Some).into())
     }
 }
 

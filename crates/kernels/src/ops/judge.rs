@@ -21,9 +21,9 @@ pub(crate) fn judge(
 ) {
     let on = |device: Device| -> (Vec<Tensor>, Tensor, Gradients) {
         let inputs: Vec<Tensor> =
-            inputs.iter().map(|input| input.to_device(device).into_weight()).collect();
+            inputs.iter().map(|input| input.to_device(device).unwrap().into_weight()).collect();
         let result = compute(&inputs).unwrap();
-        let upstream = tensor(99, &[result.len()]).to_f32s();
+        let upstream = tensor(99, &[result.len()]).to_f32s().unwrap();
         let gradients = result.backward(&upstream).unwrap();
         (inputs, result, gradients)
     };
@@ -31,9 +31,10 @@ pub(crate) fn judge(
     for device in Device::available() {
         let (inputs, result, gradients) = on(device);
         assert_eq!(result.shape(), expected.shape());
-        close("the result", &result.to_f64s(), &expected.to_f64s(), tolerance);
+        let (found, truth) = (result.to_f64s().unwrap(), expected.to_f64s().unwrap());
+        close(&format!("the result on {device}"), &found, &truth, tolerance);
         for (at, (input, judge)) in inputs.iter().zip(&expected_inputs).enumerate() {
-            let of = |gradients: &Gradients, input| gradients.of(input).map(|g| g.to_f64s());
+            let of = |gradients: &Gradients, input| gradients.of(input).map(|g| g.to_f64s().unwrap());
             let (found, expected) = (of(&gradients, input), of(&expected_gradients, judge));
             let what = format!("the gradient of input {at} on {device}");
             close(&what, &found.unwrap(), &expected.unwrap(), tolerance);

@@ -1,7 +1,9 @@
 //! Linear layers.
 
+use nextpair_cuda::{Array, Operand};
 use rayon::prelude::*;
 
+use crate::cuda::Unit;
 use crate::operation::{Operation, apply};
 use crate::{Error, Left, Packed, Real, Tensor};
 
@@ -61,6 +63,37 @@ impl Operation for Linear {
             of_bias.iter_mut().zip(row).for_each(|(sum, value)| *sum += value);
         }
         Ok(vec![of_rows, Some(of_weight), Some(of_bias)])
+    }
+
+    fn gpu_forward(&self, unit: &Unit, inputs: &[&Array<f32>]) -> Result<Array<f32>, Error> {
+        let &Linear { count, depth, columns } = self;
+        let out = unit.repeated(inputs[2], count)?;
+        let rows = Operand::new(inputs[0], 0, depth);
+        let weight = Operand::new(inputs[1], 0, depth).turned();
+        unit.multiply((count, columns, depth), rows, weight, 1.0, Operand::new(&out, 0, columns))?;
+        Ok(out)
+    }
+
+    fn gpu_backward(
+        &self,
+        unit: &Unit,
+        inputs: &[&Array<f32>],
+        upstream: &Array<f32>,
+        wanted: &[bool],
+    ) -> Result<Vec<Option<Array<f32>>>, Error> {
+        let &Linear { count, depth, columns } = self;
+        let up = Operand::new(upstream, 0, columns);
+        let of_rows = wanted[0].then(|| {
+            let (out, weight) = (unit.empty(count * depth)?, Operand::new(inputs[1], 0, depth));
+            let to = Operand::new(&out, 0, depth);
+            unit.multiply((count, depth, columns), up, weight, 0.0, to)?;
+            Ok::<_, Error>(out)
+        });
+        let (of_weight, of_bias) = (unit.empty(columns * depth)?, unit.empty(columns)?);
+        let (rows, to) = (Operand::new(inputs[0], 0, depth), Operand::new(&of_weight, 0, depth));
+        unit.multiply((columns, depth, count), up.turned(), rows, 0.0, to)?;
+        unit.column_sums(upstream, columns, 0.0, &of_bias)?;
+        Ok(vec![of_rows.transpose()?, Some(of_weight), Some(of_bias)])
     }
 }
 

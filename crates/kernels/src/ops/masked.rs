@@ -1,5 +1,8 @@
 //! Multiplies by a mask.
 
+use nextpair_cuda::Array;
+
+use crate::cuda::Unit;
 use crate::operation::{Operation, apply};
 use crate::{Error, Real, Tensor};
 
@@ -43,6 +46,20 @@ impl Operation for Masked {
         _wanted: &[bool],
     ) -> Result<Vec<Option<Vec<f32>>>, Error> {
         Ok(vec![Some(self.times(upstream))])
+    }
+
+    fn gpu_forward(&self, unit: &Unit, inputs: &[&Array<f32>]) -> Result<Array<f32>, Error> {
+        unit.each("multiply", &[inputs[0], &unit.array(&self.mask)?])
+    }
+
+    fn gpu_backward(
+        &self,
+        unit: &Unit,
+        _inputs: &[&Array<f32>],
+        upstream: &Array<f32>,
+        _wanted: &[bool],
+    ) -> Result<Vec<Option<Array<f32>>>, Error> {
+        Ok(vec![Some(unit.each("multiply", &[upstream, &unit.array(&self.mask)?])?)])
     }
 }
 

@@ -1,5 +1,8 @@
 //! Scores of pairs of vectors: dot products and order embeddings.
 
+use nextpair_cuda::{Array, Grid, Operand};
+
+use crate::cuda::Unit;
 use crate::elementwise::sum_of;
 use crate::operation::{Operation, apply};
 use crate::{Encoded, Error, Left, Packed, Real, Tensor, Values};
@@ -37,14 +40,25 @@ pub fn dot_scores(images: &Encoded, texts: &Encoded) -> Result<Vec<f32>, Error> 
         return Ok(Vec::new());
     }
     Error::check_dims("the images", images.dim()?, "the captions", dim)?;
-    let (Values::Cpu(left), Values::Cpu(right)) = (images.rows.values(), texts.rows.values())
-    else {
-        let pairs = Encoded::all_pairs(images, texts);
-        return Ok(dot_pairs(&images.detached(), &texts.detached(), &pairs)?.to_f32s());
-    };
-    let mut out = vec![0.0; images.len() * columns];
-    Packed::transposed(columns, dim, right).par_multiply(Left::rows(left, dim), &mut out);
-    Ok(out)
+    match (images.rows.values(), texts.rows.values()) {
+        (Values::Cpu(left), Values::Cpu(right)) => {
+            let mut out = vec![0.0; images.len() * columns];
+            Packed::transposed(columns, dim, right).par_multiply(Left::rows(left, dim), &mut out);
+            Ok(out)
+        }
+        (Values::Cuda(cuda, left), Values::Cuda(other, right)) if cuda == other => {
+            let unit = Unit::new(*cuda)?;
+            let (rows, out) = (images.len(), unit.empty(images.len() * columns)?);
+            let (left, right) = (Operand::new(left, 0, dim), Operand::new(right, 0, dim).turned());
+            let to = Operand::new(&out, 0, columns);
+            unit.multiply((rows, columns, dim), left, right, 0.0, to)?;
+            Ok(out.to_vec()?)
+        }
+        _ => {
+            let pairs = Encoded::all_pairs(images, texts);
+            dot_pairs(&images.detached(), &texts.detached(), &pairs)?.to_f32s()
+        }
+    }
 }
 
 /// Refuses items of several vectors.
@@ -81,6 +95,11 @@ impl VectorPairs {
         Error::check_indices("images of the pairs", &of_images, image_rows)?;
         Error::check_indices("captions of the pairs", &of_captions, text_rows)?;
         Ok(VectorPairs { dim, pairs: pairs.to_vec(), measure })
+    }
+
+    /// The pairs on a GPU, image and text in turn.
+    fn gpu_pairs(&self, unit: &Unit) -> Result<Array<u32>, Error> {
+        unit.array(&self.pairs.iter().flat_map(|&(i, j)| [i, j]).collect::<Vec<_>>())
     }
 
     fn vectors<'a, N>(&self, inputs: &[&'a [N]], pair: (u32, u32)) -> (&'a [N], &'a [N]) {
@@ -161,6 +180,72 @@ impl Operation for VectorPairs {
         }
         Ok(found.into_iter().map(Some).collect())
     }
+
+    fn gpu_forward(&self, unit: &Unit, inputs: &[&Array<f32>]) -> Result<Array<f32>, Error> {
+        let (out, pairs) = (unit.empty(self.pairs.len())?, self.gpu_pairs(unit)?);
+        let arguments = [
+            (&out).into(),
+            inputs[0].into(),
+            inputs[1].into(),
+            (&pairs).into(),
+            self.pairs.len().into(),
+            self.dim.into(),
+            matches!(self.measure, Measure::Order).into(),
+        ];
+        unit.run("pair_scores", Grid::blocks(self.pairs.len().div_ceil(4), 128), &arguments)?;
+        Ok(out)
+    }
+
+    fn gpu_backward(
+        &self,
+        unit: &Unit,
+        inputs: &[&Array<f32>],
+        upstream: &Array<f32>,
+        _wanted: &[bool],
+    ) -> Result<Vec<Option<Array<f32>>>, Error> {
+        let (dim, count, pairs) = (self.dim, self.pairs.len(), self.gpu_pairs(unit)?);
+        let (images, texts) = (inputs[0].len() / dim, inputs[1].len() / dim);
+        let of_images = unit.empty(images * dim)?;
+        let of_texts = unit.empty(texts * dim)?;
+        match self.measure {
+            Measure::Dot => {
+                // A pair's derivative times the other vector: two products with the matrix of all
+                // derivatives.
+                let slopes = unit.zeros::<f32>(images * texts)?;
+                let arguments = [
+                    (&slopes).into(),
+                    upstream.into(),
+                    (&pairs).into(),
+                    count.into(),
+                    texts.into(),
+                ];
+                unit.run("spread_pairs", Grid::each(count), &arguments)?;
+                let [of, own] = [&of_images, &of_texts].map(|array| Operand::new(array, 0, dim));
+                let [image, text] = [inputs[0], inputs[1]].map(|array| Operand::new(array, 0, dim));
+                let slopes = Operand::new(&slopes, 0, texts);
+                unit.multiply((images, dim, texts), slopes, text, 0.0, of)?;
+                unit.multiply((texts, dim, images), slopes.turned(), image, 0.0, own)?;
+            }
+            Measure::Order => {
+                let scores = self.gpu_forward(unit, inputs)?;
+                for (side, rows, out) in [(0u32, images, &of_images), (1, texts, &of_texts)] {
+                    let arguments = [
+                        out.into(),
+                        inputs[0].into(),
+                        inputs[1].into(),
+                        (&scores).into(),
+                        upstream.into(),
+                        (&pairs).into(),
+                        count.into(),
+                        dim.into(),
+                        side.into(),
+                    ];
+                    unit.run("order_backward", Unit::rows(rows), &arguments)?;
+                }
+            }
+        }
+        Ok(vec![Some(of_images), Some(of_texts)])
+    }
 }
 
 #[cfg(test)]
@@ -182,13 +267,14 @@ mod tests {
 
     #[test]
     fn all_products_are_those_of_pairs() {
-        for device in [crate::Device::Cpu, crate::Device::Reference] {
+        for device in [crate::Device::Reference].into_iter().chain(crate::Device::available()) {
             let of = |seed, rows| {
-                Encoded::uniform(tensor(seed, &[rows, 5]).to_device(device), 1).unwrap()
+                Encoded::uniform(tensor(seed, &[rows, 5]).to_device(device).unwrap(), 1).unwrap()
             };
             let (images, texts) = (of(1, 3), of(2, 4));
             let all = dot_scores(&images, &texts).unwrap();
-            let pairs = dot_pairs(&images, &texts, &[(2, 1), (0, 3)]).unwrap().to_f32s();
+            let pairs = dot_pairs(&images, &texts, &[(2, 1), (0, 3)]).unwrap();
+            let pairs = pairs.to_f32s().unwrap();
             assert!((all[9] - pairs[0]).abs() < 1e-5 && (all[3] - pairs[1]).abs() < 1e-5);
         }
     }

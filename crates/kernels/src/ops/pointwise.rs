@@ -1,5 +1,8 @@
 //! Elementwise functions.
 
+use nextpair_cuda::Array;
+
+use crate::cuda::Unit;
 use crate::operation::{Operation, apply};
 use crate::{Error, Real, Tensor};
 
@@ -70,6 +73,28 @@ impl Operation for Pointwise {
     ) -> Result<Vec<Option<Vec<f32>>>, Error> {
         let pairs = upstream.iter().zip(inputs[0]);
         Ok(vec![Some(pairs.map(|(g, &x)| g * self.function.derivative(x)).collect())])
+    }
+
+    fn gpu_forward(&self, unit: &Unit, inputs: &[&Array<f32>]) -> Result<Array<f32>, Error> {
+        let kernel = match self.function {
+            Function::Relu => "relu",
+            Function::Abs => "absolute",
+        };
+        unit.each(kernel, inputs)
+    }
+
+    fn gpu_backward(
+        &self,
+        unit: &Unit,
+        inputs: &[&Array<f32>],
+        upstream: &Array<f32>,
+        _wanted: &[bool],
+    ) -> Result<Vec<Option<Array<f32>>>, Error> {
+        let kernel = match self.function {
+            Function::Relu => "relu_backward",
+            Function::Abs => "absolute_backward",
+        };
+        Ok(vec![Some(unit.each(kernel, &[inputs[0], upstream])?)])
     }
 }
 

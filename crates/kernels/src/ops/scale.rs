@@ -1,6 +1,9 @@
 //! Weight normalisation: weights learned as a direction and one scale.
 
 use crate::elementwise::sum_of;
+use nextpair_cuda::{Array, Grid};
+
+use crate::cuda::Unit;
 use crate::operation::{Operation, apply};
 use crate::{Error, Real, Tensor};
 
@@ -19,6 +22,14 @@ struct WeightNorm {
 
 fn norm(direction: &[f32]) -> f32 {
     sum_of(direction.len(), |at| direction[at] * direction[at]).sqrt()
+}
+
+/// The sum of the products of two arrays, on a GPU.
+fn dot(unit: &Unit, a: &Array<f32>, b: &Array<f32>) -> Result<Array<f32>, Error> {
+    let out = unit.empty(1)?;
+    let arguments = [(&out).into(), a.into(), b.into(), a.len().into()];
+    unit.run("dot_all", Grid::blocks(1, 1024), &arguments)?;
+    Ok(out)
 }
 
 impl Operation for WeightNorm {
@@ -53,6 +64,43 @@ impl Operation for WeightNorm {
         let of_direction =
             direction.iter().zip(upstream).map(|(v, g)| v * of_squares * 2.0 + g * factor);
         Ok(vec![Some(of_direction.collect()), Some(vec![along / norm])])
+    }
+
+    fn gpu_forward(&self, unit: &Unit, inputs: &[&Array<f32>]) -> Result<Array<f32>, Error> {
+        let (squares, out) = (dot(unit, inputs[0], inputs[0])?, unit.empty(inputs[0].len())?);
+        let arguments = [
+            (&out).into(),
+            inputs[0].into(),
+            inputs[1].into(),
+            (&squares).into(),
+            out.len().into(),
+        ];
+        unit.run("weight_norm", Grid::each(out.len()), &arguments)?;
+        Ok(out)
+    }
+
+    fn gpu_backward(
+        &self,
+        unit: &Unit,
+        inputs: &[&Array<f32>],
+        upstream: &Array<f32>,
+        _wanted: &[bool],
+    ) -> Result<Vec<Option<Array<f32>>>, Error> {
+        let squares = dot(unit, inputs[0], inputs[0])?;
+        let along = dot(unit, inputs[0], upstream)?;
+        let (of_direction, of_scale) = (unit.empty(inputs[0].len())?, unit.empty(1)?);
+        let arguments = [
+            (&of_direction).into(),
+            (&of_scale).into(),
+            inputs[0].into(),
+            inputs[1].into(),
+            upstream.into(),
+            (&squares).into(),
+            (&along).into(),
+            of_direction.len().into(),
+        ];
+        unit.run("weight_norm_backward", Grid::each(of_direction.len()), &arguments)?;
+        Ok(vec![Some(of_direction), Some(of_scale)])
     }
 }
 

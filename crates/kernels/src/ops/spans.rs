@@ -1,5 +1,8 @@
 //! Averages rows of items of different lengths.
 
+use nextpair_cuda::Array;
+
+use crate::cuda::Unit;
 use crate::operation::{Operation, apply};
 use crate::{Error, Real, Tensor};
 
@@ -24,6 +27,12 @@ struct MeanSpans {
 }
 
 impl MeanSpans {
+    /// The offsets from the first row on.
+    fn gpu_offsets(&self, unit: &Unit) -> Result<Array<u32>, Error> {
+        let first = self.offsets.first().copied().unwrap_or(0);
+        unit.offsets(&self.offsets.iter().map(|offset| offset - first).collect::<Vec<_>>())
+    }
+
     /// The range of every item among the numbers, and its scale.
     fn spans(&self) -> impl Iterator<Item = (std::ops::Range<usize>, f64)> {
         let dim = self.dim;
@@ -72,6 +81,30 @@ impl Operation for MeanSpans {
                 row.iter_mut().zip(upstream).for_each(|(out, value)| *out = value * scale as f32);
             }
         }
+        Ok(vec![Some(out)])
+    }
+
+    fn gpu_forward(&self, unit: &Unit, inputs: &[&Array<f32>]) -> Result<Array<f32>, Error> {
+        let items = self.offsets.len().saturating_sub(1);
+        let (out, offsets) = (unit.empty(items * self.dim)?, self.gpu_offsets(unit)?);
+        let arguments =
+            [(&out).into(), inputs[0].into(), (&offsets).into(), 0u32.into(), self.dim.into()];
+        unit.run("mean_rows", Unit::rows(items), &arguments)?;
+        Ok(out)
+    }
+
+    fn gpu_backward(
+        &self,
+        unit: &Unit,
+        inputs: &[&Array<f32>],
+        upstream: &Array<f32>,
+        _wanted: &[bool],
+    ) -> Result<Vec<Option<Array<f32>>>, Error> {
+        let items = self.offsets.len().saturating_sub(1);
+        let (out, offsets) = (unit.empty(inputs[0].len())?, self.gpu_offsets(unit)?);
+        let arguments =
+            [(&out).into(), upstream.into(), (&offsets).into(), 0u32.into(), self.dim.into()];
+        unit.run("mean_rows_backward", Unit::rows(items), &arguments)?;
         Ok(vec![Some(out)])
     }
 }

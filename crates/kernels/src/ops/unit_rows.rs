@@ -1,7 +1,9 @@
 //! Vectors scaled to unit norm.
 
+use nextpair_cuda::Array;
 use rayon::prelude::*;
 
+use crate::cuda::Unit;
 use crate::operation::{Operation, apply};
 use crate::{Error, Real, Tensor};
 
@@ -68,6 +70,32 @@ impl Operation for UnitRows {
         });
         Ok(vec![Some(out)])
     }
+
+    fn gpu_forward(&self, unit: &Unit, inputs: &[&Array<f32>]) -> Result<Array<f32>, Error> {
+        let out = unit.empty(self.count * self.dim)?;
+        let arguments = [(&out).into(), inputs[0].into(), self.epsilon.into(), self.dim.into()];
+        unit.run("unit_rows", Unit::rows(self.count), &arguments)?;
+        Ok(out)
+    }
+
+    fn gpu_backward(
+        &self,
+        unit: &Unit,
+        inputs: &[&Array<f32>],
+        upstream: &Array<f32>,
+        _wanted: &[bool],
+    ) -> Result<Vec<Option<Array<f32>>>, Error> {
+        let out = unit.empty(self.count * self.dim)?;
+        let arguments = [
+            (&out).into(),
+            inputs[0].into(),
+            upstream.into(),
+            self.epsilon.into(),
+            self.dim.into(),
+        ];
+        unit.run("unit_rows_backward", Unit::rows(self.count), &arguments)?;
+        Ok(vec![Some(out)])
+    }
 }
 
 fn dot(a: &[f32], b: &[f32]) -> f32 {
@@ -97,10 +125,10 @@ mod tests {
 
     #[test]
     fn a_row_of_zeros_has_a_finite_gradient() {
-        for device in [Device::Cpu, Device::Reference] {
+        for device in [Device::Reference].into_iter().chain(Device::available()) {
             let rows = Tensor::new(vec![0.0; 6], &[2, 3], device).unwrap().into_weight();
             let gradients = unit_rows(&rows, 1e-8).unwrap().backward(&[1.0; 6]).unwrap();
-            let gradient = gradients.of(&rows).unwrap().to_f64s();
+            let gradient = gradients.of(&rows).unwrap().to_f64s().unwrap();
             assert!(gradient.iter().all(|g| g.is_finite()), "{device}: {gradient:?}");
         }
     }

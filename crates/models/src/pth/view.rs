@@ -139,7 +139,7 @@ mod tests {
         let bytes: Vec<u8> = (0..8).flat_map(|number| (number as f32).to_le_bytes()).collect();
         let tensor = view.tensor(&bytes, &mut 1_000)?;
         assert_eq!(tensor.shape(), view.shape);
-        Ok(tensor.to_f32s())
+        Ok(tensor.to_f32s().unwrap())
     }
 
     #[test]

@@ -10,7 +10,7 @@ fn encoded(model: &Model, batch: &Batch, mode: Mode, dropout: Dropout) -> [Vec<f
     let architecture: &dyn Architecture = model.architecture();
     let images = architecture.encode_images(&pass, &batch.images).unwrap();
     let texts = architecture.encode_texts(&pass, &batch.texts).unwrap();
-    [images.to_f32s(), texts.to_f32s()]
+    [images.to_f32s().unwrap(), texts.to_f32s().unwrap()]
 }
 
 /// The first pairs of a batch.

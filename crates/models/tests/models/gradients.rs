@@ -27,7 +27,7 @@ fn dense(model: &Model, batch: &Batch, violation: Violation, dropout: Dropout) -
     let comparison = model.comparison().unwrap();
     let scores = comparison.pair_scores(&images, &texts, &pairs, None).unwrap();
     let (mut value, mut factors) = (0.0, vec![0.0; BATCH * BATCH]);
-    let score = |i: usize, j: usize| scores.to_f64s()[i * BATCH + j];
+    let score = |i: usize, j: usize| scores.to_f64s().unwrap()[i * BATCH + j];
     for own in 0..BATCH {
         for place in [|own: usize, other: usize| (own, other), |own, other| (other, own)] {
             let hinge = |&other: &usize| {
@@ -61,8 +61,8 @@ pub fn compare(
     let mut compared = 0;
     let weights = found.0.weights().iter().zip(exact.0.weights().iter());
     for ((weight, own), (_, exactly)) in weights {
-        let found = found.1.of(own).map(|g| g.to_f64s());
-        let expected = exact.1.of(exactly).map(|g| g.to_f64s());
+        let found = found.1.of(own).map(|g| g.to_f64s().unwrap());
+        let expected = exact.1.of(exactly).map(|g| g.to_f64s().unwrap());
         assert_eq!(found.is_some(), expected.is_some(), "{what}: {weight}");
         let (Some(found), Some(expected)) = (found, expected) else { continue };
         let size = expected.iter().fold(0.0, |largest: f64, g| largest.max(g.abs()));
@@ -117,7 +117,7 @@ fn without_a_violation_the_gradients_are_zeros() {
                 let of_many = many.gradients.of(tensor);
                 let zeros = alone.gradients.of(tensor);
                 assert_eq!(zeros.is_some(), of_many.is_some(), "{name}: {weight}");
-                let all = zeros.map(|zeros| zeros.to_f64s()).unwrap_or_default();
+                let all = zeros.map(|zeros| zeros.to_f64s().unwrap()).unwrap_or_default();
                 assert!(all.iter().all(|&g| g == 0.0), "{name}: {weight}");
             }
         }

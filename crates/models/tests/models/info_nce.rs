@@ -24,7 +24,7 @@ fn plain(model: &Model, batch: &Batch, temperature: f64) -> BatchLoss {
     let texts = architecture.encode_texts(&pass, &batch.texts).unwrap();
     let pairs = Encoded::all_pairs(&images, &texts);
     let scores = model.comparison().unwrap().pair_scores(&images, &texts, &pairs, None).unwrap();
-    let numbers = scores.to_f64s();
+    let numbers = scores.to_f64s().unwrap();
     let (mut value, mut factors) = (0.0, vec![0.0; BATCH * BATCH]);
     for own in 0..BATCH {
         let rivals =
@@ -74,7 +74,7 @@ fn gradients_are_those_of_the_formula() {
             // Softmax weights carry the rounding of scores into every derivative.
             let expected = (&exact, &expected.gradients);
             gradients::compare(&what, (&model, &found.gradients), expected, 1e-3);
-            let by_log = found.gradients.of(&log).unwrap().to_f64s()[0];
+            let by_log = found.gradients.of(&log).unwrap().to_f64s().unwrap()[0];
             assert!(
                 (by_log - slope).abs() <= 1e-4 * slope.abs() + 1e-4,
                 "{what}: {by_log} {slope}"
@@ -101,7 +101,7 @@ fn a_learned_temperature_moves_and_stays_within_bounds() {
             let mut trainer = Trainer::new(model, training.clone()).unwrap();
             let first = trainer.step(&batch, rate, 0).unwrap().loss;
             let last = (1..steps).map(|seed| trainer.step(&batch, rate, seed).unwrap().loss).last();
-            (first, last.unwrap_or(first), trainer.temperature().unwrap())
+            (first, last.unwrap_or(first), trainer.temperature().unwrap().unwrap())
         };
         let (first, last, temperature) = trained(3e-3, 60);
         assert!(last < first / 2.0, "{name}: {first} {last}");

@@ -32,12 +32,21 @@ impl Schedule {
         self.first[self.steps()]
     }
 
-    fn active(&self, step: usize) -> usize {
+    pub(super) fn captions(&self) -> usize {
+        self.captions.len()
+    }
+
+    /// Rows before a step.
+    pub(super) fn first(&self, step: usize) -> usize {
+        self.first[step]
+    }
+
+    pub(super) fn active(&self, step: usize) -> usize {
         self.first[step + 1] - self.first[step]
     }
 
     /// The current word of running caption `row`.
-    fn word(&self, step: usize, row: usize, reverse: bool) -> usize {
+    pub(super) fn word(&self, step: usize, row: usize, reverse: bool) -> usize {
         let (start, length) = self.captions[row];
         start + if reverse { length - 1 - step } else { step }
     }

@@ -1,0 +1,113 @@
+// Attention between the queries of an item and the rows of a context; one warp a pair. Scores lie in shared memory,
+// a row for every query.
+
+// How raw scores become weights, and relevances one score.
+struct Attending {
+    u32 normaliser;  // 0: none, 1: l2, 2: l1, 3: softmax; over the queries
+    u32 clips;
+    float temperature;
+    u32 aggregation;  // 0: mean, 1: sum, 2: max, 3: log-sum-exp
+    float factor;
+};
+
+__device__ float warp_sum(float value) {
+    for (int step = 16; step > 0; step /= 2) value += __shfl_xor_sync(~0u, value, step);
+    return value;
+}
+
+__device__ float warp_max(float value) {
+    for (int step = 16; step > 0; step /= 2) value = fmaxf(value, __shfl_xor_sync(~0u, value, step));
+    return value;
+}
+
+__device__ float leaky(float score) { return score > 0 ? score : 0.1f * score; }
+
+// Normalises one column over the queries, in place; it is clipped already.
+__device__ void normalise_column(const Attending& how, float* x, u32 queries, u32 stride) {
+    if (how.normaliser == 0) return;
+    float total = 0, most = 0;
+    if (how.normaliser == 3) {
+        most = x[0];
+        for (u32 w = 1; w < queries; w++) most = fmaxf(most, x[w * stride]);
+    }
+    for (u32 w = 0; w < queries; w++) {
+        float value = x[w * stride];
+        if (how.normaliser == 1) total += value * value;
+        if (how.normaliser == 2) total += fabsf(value);
+        if (how.normaliser == 3) total += x[w * stride] = expf(value - most);
+    }
+    if (how.normaliser == 1) total = sqrtf(total) + 1e-8f;
+    if (how.normaliser == 2) total += 1e-8f;
+    float scale = 1.0f / total;
+    for (u32 w = 0; w < queries; w++) x[w * stride] *= scale;
+}
+
+// Replaces raw scores by weights.
+__device__ void attend(const Attending& how, float* x, u32 queries, u32 rows) {
+    u32 lane = threadIdx.x % 32;
+    for (u32 c = lane; c < rows; c += 32) {
+        if (how.clips)
+            for (u32 w = 0; w < queries; w++) x[w * rows + c] = leaky(x[w * rows + c]);
+        normalise_column(how, x + c, queries, rows);
+    }
+    __syncwarp();
+    for (u32 w = 0; w < queries; w++) {
+        float most = -1e30f, sum = 0;
+        for (u32 c = lane; c < rows; c += 32) most = fmaxf(most, how.temperature * x[w * rows + c]);
+        most = warp_max(most);
+        for (u32 c = lane; c < rows; c += 32) sum += x[w * rows + c] = expf(how.temperature * x[w * rows + c] - most);
+        float scale = 1.0f / warp_sum(sum);
+        for (u32 c = lane; c < rows; c += 32) x[w * rows + c] *= scale;
+    }
+    __syncwarp();
+}
+
+// The parts of the cosines of every query and its attended vector: products and squared norms. The weights `a` and the
+// results lie in shared memory. `overlaps`, if given, receives the products of the weights with the Gram matrix.
+__device__ void cosine_parts(
+    const float* a, const float* first, u32 first_stride, const float* gram, u32 gram_stride, u32 queries, u32 rows,
+    float* products, float* squares, float* overlaps) {
+    u32 lane = threadIdx.x % 32;
+    for (u32 w = 0; w < queries; w += 4) {
+        u32 most = min(4u, queries - w);
+        float product[4] = {0, 0, 0, 0}, square[4] = {0, 0, 0, 0};
+        for (u32 c = lane; c < rows; c += 32) {
+            float sum[4] = {0, 0, 0, 0};
+            for (u32 k = 0; k < rows; k++) {
+                float g = gram[k * gram_stride + c];
+#pragma unroll
+                for (u32 i = 0; i < 4; i++) sum[i] += a[min(w + i, queries - 1) * rows + k] * g;
+            }
+#pragma unroll
+            for (u32 i = 0; i < 4; i++)
+                if (i < most) {
+                    float weight = a[(w + i) * rows + c];
+                    square[i] += weight * sum[i];
+                    product[i] += weight * first[(size_t)(w + i) * first_stride + c];
+                    if (overlaps) overlaps[(w + i) * rows + c] = sum[i];
+                }
+        }
+#pragma unroll
+        for (u32 i = 0; i < 4; i++) {
+            float p = warp_sum(product[i]), s = warp_sum(square[i]);
+            if (i < most && lane == 0) products[w + i] = p, squares[w + i] = fmaxf(s, 0.0f);
+        }
+    }
+    __syncwarp();
+}
+
+// A cosine is never divided by less.
+#define LEAST 1e-8f
+
+// The score of relevances, which lie in shared memory.
+__device__ float aggregate(const Attending& how, const float* relevances, u32 queries) {
+    float sum = 0, most = relevances[0];
+    if (how.aggregation < 2) {
+        for (u32 w = 0; w < queries; w++) sum += relevances[w];
+        return how.aggregation == 0 ? sum / queries : sum;
+    }
+    for (u32 w = 1; w < queries; w++) most = fmaxf(most, relevances[w]);
+    if (how.aggregation == 2) return most;
+    for (u32 w = 0; w < queries; w++) sum += expf(how.factor * (relevances[w] - most));
+    return most + logf(sum) / how.factor;
+}

@@ -1,0 +1,246 @@
+// Numbers and rows, one at a time. Every sum has a fixed order, so that results have the same bits every time.
+
+typedef unsigned int u32;
+
+// The sum of a number of each of up to 1024 threads, in every thread.
+__device__ float block_sum(float value) {
+    __shared__ float of_warp[32];
+    for (int step = 16; step > 0; step /= 2) value += __shfl_xor_sync(~0u, value, step);
+    __syncthreads();
+    if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = value;
+    __syncthreads();
+    float sum = 0;
+    for (u32 warp = 0; warp < (blockDim.x + 31) / 32; warp++) sum += of_warp[warp];
+    return sum;
+}
+
+__device__ double block_sum_double(double value) {
+    __shared__ double of_warp[32];
+    for (int step = 16; step > 0; step /= 2) value += __shfl_xor_sync(~0u, value, step);
+    __syncthreads();
+    if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = value;
+    __syncthreads();
+    double sum = 0;
+    for (u32 warp = 0; warp < (blockDim.x + 31) / 32; warp++) sum += of_warp[warp];
+    return sum;
+}
+
+__device__ size_t thread_index() { return (size_t)blockIdx.x * blockDim.x + threadIdx.x; }
+
+extern "C" __global__ void add(float* sum, const float* part, u32 count) {
+    size_t at = thread_index();
+    if (at < count) sum[at] += part[at];
+}
+
+extern "C" __global__ void divide(float* out, const float* in, double divisor, u32 count) {
+    size_t at = thread_index();
+    if (at < count) out[at] = (float)(in[at] / divisor);
+}
+
+extern "C" __global__ void relu(float* out, const float* in, u32 count) {
+    size_t at = thread_index();
+    if (at < count) out[at] = fmaxf(in[at], 0.0f);
+}
+
+extern "C" __global__ void relu_backward(float* out, const float* in, const float* upstream, u32 count) {
+    size_t at = thread_index();
+    if (at < count) out[at] = in[at] >= 0 ? upstream[at] : 0.0f;
+}
+
+extern "C" __global__ void absolute(float* out, const float* in, u32 count) {
+    size_t at = thread_index();
+    if (at < count) out[at] = fabsf(in[at]);
+}
+
+extern "C" __global__ void absolute_backward(float* out, const float* in, const float* upstream, u32 count) {
+    size_t at = thread_index();
+    if (at < count) out[at] = in[at] > 0 ? upstream[at] : in[at] < 0 ? -upstream[at] : 0.0f;
+}
+
+extern "C" __global__ void multiply(float* out, const float* in, const float* factors, u32 count) {
+    size_t at = thread_index();
+    if (at < count) out[at] = in[at] * factors[at];
+}
+
+// A row, again and again.
+extern "C" __global__ void repeat_row(float* out, const float* row, u32 columns, u32 count) {
+    size_t at = thread_index();
+    if (at < count) out[at] = row[at % columns];
+}
+
+// The sum of every column, 32 columns a block, each in 32 parts.
+extern "C" __global__ void column_sums(float* out, const float* in, u32 rows, u32 columns, float keep) {
+    __shared__ float parts[32][33];
+    u32 lane = threadIdx.x % 32, part = threadIdx.x / 32, column = blockIdx.x * 32 + lane;
+    float sum = 0;
+    if (column < columns)
+        for (u32 row = part; row < rows; row += 32) sum += in[(size_t)row * columns + column];
+    parts[part][lane] = sum;
+    __syncthreads();
+    if (part == 0 && column < columns) {
+        float total = 0;
+        for (int each = 0; each < 32; each++) total += parts[each][lane];
+        out[column] = total + (keep != 0 ? keep * out[column] : 0.0f);
+    }
+}
+
+extern "C" __global__ void unit_rows(float* out, const float* in, float epsilon, u32 dim) {
+    const float* row = in + (size_t)blockIdx.x * dim;
+    float squares = 0;
+    for (u32 at = threadIdx.x; at < dim; at += blockDim.x) squares += row[at] * row[at];
+    float scale = 1.0f / (sqrtf(block_sum(squares)) + epsilon);
+    for (u32 at = threadIdx.x; at < dim; at += blockDim.x) out[(size_t)blockIdx.x * dim + at] = row[at] * scale;
+}
+
+extern "C" __global__ void unit_rows_backward(float* out, const float* in, const float* upstream, float epsilon, u32 dim) {
+    size_t first = (size_t)blockIdx.x * dim;
+    float squares = 0, along = 0;
+    for (u32 at = threadIdx.x; at < dim; at += blockDim.x) {
+        squares += in[first + at] * in[first + at];
+        along += in[first + at] * upstream[first + at];
+    }
+    float norm = sqrtf(block_sum(squares)), scale = 1.0f / (norm + epsilon);
+    along = block_sum(along);
+    float radial = norm > 0 ? along * scale / norm : 0.0f;
+    for (u32 at = threadIdx.x; at < dim; at += blockDim.x)
+        out[first + at] = (upstream[first + at] - in[first + at] * radial) * scale;
+}
+
+// One number: the squares or products of two arrays, added up by one block.
+extern "C" __global__ void dot_all(float* out, const float* a, const float* b, u32 count) {
+    double sum = 0;
+    for (size_t at = threadIdx.x; at < count; at += blockDim.x) sum += (double)a[at] * b[at];
+    sum = block_sum_double(sum);
+    if (threadIdx.x == 0) *out = (float)sum;
+}
+
+extern "C" __global__ void weight_norm(float* out, const float* direction, const float* scale, const float* squares, u32 count) {
+    size_t at = thread_index();
+    if (at < count) out[at] = direction[at] * (*scale / sqrtf(*squares));
+}
+
+extern "C" __global__ void weight_norm_backward(
+    float* of_direction, float* of_scale, const float* direction, const float* scale, const float* upstream,
+    const float* squares, const float* along, u32 count) {
+    size_t at = thread_index();
+    float norm = sqrtf(*squares);
+    if (at == 0) *of_scale = *along / norm;
+    if (at < count) {
+        float of_squares = -(*along * *scale) / (norm * norm) / norm * 0.5f;
+        of_direction[at] = direction[at] * of_squares * 2.0f + upstream[at] * (*scale / norm);
+    }
+}
+
+// Means of the rows of every item; one block an item. Without offsets every item has `each` rows.
+extern "C" __global__ void mean_rows(float* out, const float* in, const u32* offsets, u32 each, u32 dim) {
+    u32 first = offsets ? offsets[blockIdx.x] : blockIdx.x * each;
+    u32 count = offsets ? offsets[blockIdx.x + 1] - first : each;
+    for (u32 at = threadIdx.x; at < dim; at += blockDim.x) {
+        float sum = 0;
+        for (u32 row = first; row < first + count; row++) sum += in[(size_t)row * dim + at];
+        out[(size_t)blockIdx.x * dim + at] = sum / count;
+    }
+}
+
+extern "C" __global__ void mean_rows_backward(float* out, const float* upstream, const u32* offsets, u32 each, u32 dim) {
+    u32 first = offsets ? offsets[blockIdx.x] : blockIdx.x * each;
+    u32 count = offsets ? offsets[blockIdx.x + 1] - first : each;
+    for (u32 at = threadIdx.x; at < dim; at += blockDim.x) {
+        float share = upstream[(size_t)blockIdx.x * dim + at] / count;
+        for (u32 row = first; row < first + count; row++) out[(size_t)row * dim + at] = share;
+    }
+}
+
+extern "C" __global__ void gather(float* out, const float* table, const u32* rows, u32 dim) {
+    const float* from = table + (size_t)rows[blockIdx.x] * dim;
+    for (u32 at = threadIdx.x; at < dim; at += blockDim.x) out[(size_t)blockIdx.x * dim + at] = from[at];
+}
+
+// The sum of some rows, for each of several places: place `b` gets the rows `members[firsts[b]..firsts[b + 1]]`.
+extern "C" __global__ void add_rows(float* out, const float* in, const u32* places, const u32* firsts, const u32* members, u32 dim) {
+    u32 at = blockIdx.y * blockDim.x + threadIdx.x;
+    if (at >= dim) return;
+    float sum = 0;
+    for (u32 member = firsts[blockIdx.x]; member < firsts[blockIdx.x + 1]; member++)
+        sum += in[(size_t)members[member] * dim + at];
+    out[(size_t)places[blockIdx.x] * dim + at] = sum;
+}
+
+// Scores of pairs of vectors; one warp a pair. With `order`, minus the norm of what the text is above the image.
+__device__ float pair_score(const float* image, const float* text, u32 dim, u32 order) {
+    float sum = 0;
+    for (u32 at = threadIdx.x % 32; at < dim; at += 32) {
+        float above = fmaxf(text[at] - image[at], 0.0f);
+        sum += order ? above * above : image[at] * text[at];
+    }
+    for (int step = 16; step > 0; step /= 2) sum += __shfl_xor_sync(~0u, sum, step);
+    return order ? -sqrtf(fmaxf(sum, 1e-30f)) : sum;
+}
+
+extern "C" __global__ void pair_scores(float* out, const float* images, const float* texts, const u32* pairs, u32 count, u32 dim, u32 order) {
+    u32 pair = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
+    if (pair >= count) return;
+    float score = pair_score(images + (size_t)pairs[2 * pair] * dim, texts + (size_t)pairs[2 * pair + 1] * dim, dim, order);
+    if (threadIdx.x % 32 == 0) out[pair] = score;
+}
+
+// The derivatives of all pairs as a matrix of images by texts.
+extern "C" __global__ void spread_pairs(float* matrix, const float* upstream, const u32* pairs, u32 count, u32 columns) {
+    size_t pair = thread_index();
+    if (pair < count) atomicAdd(matrix + (size_t)pairs[2 * pair] * columns + pairs[2 * pair + 1], upstream[pair]);
+}
+
+// Gradients of order embeddings; one block for each image (`side` 0) or text (1), which looks at all pairs.
+extern "C" __global__ void order_backward(
+    float* out, const float* images, const float* texts, const float* scores, const float* upstream, const u32* pairs,
+    u32 count, u32 dim, u32 side) {
+    for (u32 at = threadIdx.x; at < dim; at += blockDim.x) {
+        float sum = 0;
+        for (u32 pair = 0; pair < count; pair++) {
+            if (pairs[2 * pair + side] != blockIdx.x) continue;
+            float above = texts[(size_t)pairs[2 * pair + 1] * dim + at] - images[(size_t)pairs[2 * pair] * dim + at];
+            // The score is minus the norm.
+            float slope = upstream[pair] / scores[pair] * fmaxf(above, 0.0f);
+            sum += side ? slope : -slope;
+        }
+        out[(size_t)blockIdx.x * dim + at] = sum;
+    }
+}
+
+// Squares of a gradient, one sum a block.
+extern "C" __global__ void squares(double* out, const float* in, u32 count) {
+    double sum = 0;
+    for (size_t at = thread_index(); at < count; at += (size_t)gridDim.x * blockDim.x) sum += (double)in[at] * in[at];
+    sum = block_sum_double(sum);
+    if (threadIdx.x == 0) out[blockIdx.x] = sum;
+}
+
+// The root of the sum of all of them.
+extern "C" __global__ void root_of_sum(double* out, const double* parts, u32 count) {
+    double sum = 0;
+    for (u32 at = threadIdx.x; at < count; at += blockDim.x) sum += parts[at];
+    sum = block_sum_double(sum);
+    if (threadIdx.x == 0) *out = sqrt(sum);
+}
+
+// One step of Adam, with gradients scaled so that their norm is at most `clip`.
+extern "C" __global__ void adam(
+    float* weight, float* first, float* second, const float* gradient, const double* norm, double clip, float size,
+    float unroot, u32 count) {
+    size_t at = thread_index();
+    if (at >= count) return;
+    float scale = (float)fmin(clip / (*norm + 1e-6), 1.0);
+    float g = scale * gradient[at];
+    float m = 0.9f * first[at] + (float)(1.0 - 0.9) * g;
+    float v = 0.999f * second[at] + (float)(1.0 - 0.999) * g * g;
+    first[at] = m;
+    second[at] = v;
+    weight[at] -= size * m / (sqrtf(v) * unroot + 1e-8f);
+}
+
+// Wide rows of a table: 1024 numbers a block.
+extern "C" __global__ void gather_wide(float* out, const float* table, const u32* rows, u32 dim) {
+    const float* from = table + (size_t)rows[blockIdx.x] * dim;
+    for (u32 at = blockIdx.y * 1024 + threadIdx.x; at < min(dim, (blockIdx.y + 1) * 1024); at += blockDim.x)
+        out[(size_t)blockIdx.x * dim + at] = from[at];
+}

@@ -1,0 +1,67 @@
+// A gated recurrent unit. Captions stand longest first, and words in the order in which they are read: all first
+// words, all second words, ... So the captions that are still read at a step are the first ones.
+//
+// `states`, `kept` and gradients are [direction][word in reading order][...]. `word_of` has for each direction the
+// word that is read at a place.
+
+// One step: `recurrent` is [direction][caption][3 dim], the products with the states before. Keeps r, z, c and the
+// recurrent part of c for the way back.
+extern "C" __global__ void gru_step(
+    float* states, float* kept, float* before, const float* recurrent, const float* given, const float* bias,
+    const u32* word_of, u32 words, u32 first, u32 last_first, u32 active, u32 dim, u32 directions) {
+    u32 at = blockIdx.x * blockDim.x + threadIdx.x, caption = blockIdx.y, direction = blockIdx.z;
+    if (at >= dim) return;
+    size_t place = (size_t)direction * words + first + caption;
+    const float* in = given + ((size_t)word_of[place] * directions + direction) * 3 * dim;
+    const float* own = bias + direction * 3 * dim;
+    const float* r_in = recurrent + ((size_t)direction * active + caption) * 3 * dim;
+    bool begins = first == 0;
+    float r_r = own[at], r_z = own[dim + at], r_c = own[2 * dim + at], old = 0;
+    if (!begins) {
+        r_r += r_in[at], r_z += r_in[dim + at], r_c += r_in[2 * dim + at];
+        old = states[((size_t)direction * words + last_first + caption) * dim + at];
+    }
+    float r = 1.0f / (1.0f + expf(-(in[at] + r_r)));
+    float z = 1.0f / (1.0f + expf(-(in[dim + at] + r_z)));
+    float c = tanhf(in[2 * dim + at] + r * r_c);
+    states[place * dim + at] = (1.0f - z) * c + z * old;
+    if (kept) {
+        float* keep = kept + place * 4 * dim;
+        keep[at] = r, keep[dim + at] = z, keep[2 * dim + at] = c, keep[3 * dim + at] = r_c;
+        before[place * dim + at] = old;
+    }
+}
+
+// The states of every word, averaged over the directions.
+extern "C" __global__ void gru_means(float* out, const float* states, const u32* place_of, u32 words, u32 dim, u32 directions) {
+    u32 word = blockIdx.x;
+    for (u32 at = threadIdx.x; at < dim; at += blockDim.x) {
+        float sum = 0;
+        for (u32 direction = 0; direction < directions; direction++)
+            sum += states[((size_t)direction * words + place_of[direction * words + word]) * dim + at];
+        out[(size_t)word * dim + at] = sum / directions;
+    }
+}
+
+// One step back. `carried` is [direction][caption][dim], the gradient of the state after this step from later steps,
+// and becomes that part of the gradient of the state before which does not go through products.
+extern "C" __global__ void gru_step_back(
+    float* carried, float* of_gates, float* of_given, const float* kept, const float* before, const float* upstream,
+    const u32* word_of, u32 words, u32 first, u32 captions, u32 continued, u32 dim, u32 directions) {
+    u32 at = blockIdx.x * blockDim.x + threadIdx.x, caption = blockIdx.y, direction = blockIdx.z;
+    if (at >= dim) return;
+    size_t place = (size_t)direction * words + first + caption;
+    u32 word = word_of[place];
+    float* carry = carried + ((size_t)direction * captions + caption) * dim + at;
+    float of_state = upstream[(size_t)word * dim + at] / directions + (caption < continued ? *carry : 0.0f);
+    const float* keep = kept + place * 4 * dim;
+    float r = keep[at], z = keep[dim + at], c = keep[2 * dim + at], r_c = keep[3 * dim + at];
+    float of_c = of_state * (1.0f - z) * (1.0f - c * c);
+    float of_z = of_state * (before[place * dim + at] - c) * z * (1.0f - z);
+    float of_r = of_c * r_c * r * (1.0f - r);
+    float* gates = of_gates + place * 3 * dim;
+    gates[at] = of_r, gates[dim + at] = of_z, gates[2 * dim + at] = of_c * r;
+    float* in = of_given + ((size_t)word * directions + direction) * 3 * dim;
+    in[at] = of_r, in[dim + at] = of_z, in[2 * dim + at] = of_c;
+    *carry = of_state * z;
+}

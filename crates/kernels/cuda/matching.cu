@@ -1,0 +1,222 @@
+// Scores of some pairs of a context and an item of queries, and their gradients, in single precision. Buffers of pairs
+// are padded: [pair][queries at most][...], and contexts too: [context][rows at most][...].
+
+// The rows of an item for every pair, then zeros. Without `items`, pair `p` is item `p`.
+extern "C" __global__ void pad_items(
+    float* out, const float* rows, const u32* offsets, const u32* items, u32 most, u32 dim) {
+    u32 pair = blockIdx.x / most, w = blockIdx.x % most, item = items ? items[pair] : pair;
+    u32 first = offsets[item], count = offsets[item + 1] - first;
+    for (u32 at = threadIdx.x; at < dim; at += blockDim.x)
+        out[(size_t)blockIdx.x * dim + at] = w < count ? rows[(size_t)(first + w) * dim + at] : 0.0f;
+}
+
+// The rows of items from a padded buffer.
+extern "C" __global__ void unpad_rows(float* out, const float* padded, const u32* places, u32 dim) {
+    for (u32 at = threadIdx.x; at < dim; at += blockDim.x)
+        out[(size_t)blockIdx.x * dim + at] = padded[(size_t)places[blockIdx.x] * dim + at];
+}
+
+extern "C" __global__ void row_norms(float* out, const float* rows, u32 dim) {
+    float sum = 0;
+    for (u32 at = threadIdx.x; at < dim; at += blockDim.x) {
+        float value = rows[(size_t)blockIdx.x * dim + at];
+        sum += value * value;
+    }
+    sum = block_sum(sum);
+    if (threadIdx.x == 0) out[blockIdx.x] = sqrtf(sum);
+}
+
+// What describes the pairs.
+struct Pairs {
+    const u32* contexts;         // of each pair
+    const u32* items;            // of each pair
+    const u32* context_offsets;  // of all contexts
+    const u32* query_offsets;    // of all items
+    const float* grams;          // [context][rows][rows]
+    const float* norms;          // of all queries
+    u32 most;                    // queries of an item at most
+    u32 rows;                    // rows of a context at most
+};
+
+// One step of attention; one warp a pair. Writes weights, and adds to the scores.
+extern "C" __global__ void attend_pairs(
+    float* weights, float* scores, const float* raw, const float* first, Pairs* pairs, Attending* attending) {
+    extern __shared__ float shared[];
+    Pairs of = *pairs;
+    Attending how = *attending;
+    u32 pair = blockIdx.x, lane = threadIdx.x, item = of.items[pair], context = of.contexts[pair];
+    u32 begin = of.query_offsets[item], queries = of.query_offsets[item + 1] - begin;
+    u32 rows = of.context_offsets[context + 1] - of.context_offsets[context];
+    float *x = shared, *products = x + of.most * of.rows, *squares = products + of.most;
+    size_t at = (size_t)pair * of.most * of.rows;
+    for (u32 w = 0; w < queries; w++)
+        for (u32 c = lane; c < rows; c += 32) x[w * rows + c] = raw[at + w * of.rows + c];
+    __syncwarp();
+    attend(how, x, queries, rows);
+    const float* gram = of.grams + (size_t)context * of.rows * of.rows;
+    cosine_parts(x, first + at, of.rows, gram, of.rows, queries, rows, products, squares, 0);
+    for (u32 w = lane; w < queries; w += 32)
+        products[w] = products[w] / fmaxf(of.norms[begin + w] * sqrtf(squares[w]), LEAST);
+    __syncwarp();
+    float score = aggregate(how, products, queries);
+    if (lane == 0) scores[pair] += score;
+    for (u32 w = 0; w < of.most; w++)
+        for (u32 c = lane; c < of.rows; c += 32)
+            weights[at + w * of.rows + c] = w < queries && c < rows ? x[w * rows + c] : 0.0f;
+}
+
+// One step of attention, backwards; one warp a pair. `of_weights`, if given, is the gradient of the weights from the
+// memory. Writes the gradient of the raw scores, and adds to those of the first scores, of the Gram matrices, and to
+// the factors of the queries in their own gradients.
+extern "C" __global__ void attend_pairs_back(
+    float* of_raw, float* of_first, float* of_grams, float* radial, const float* weights, const float* raw,
+    const float* first, const float* of_weights, const float* upstream, Pairs* pairs, Attending* attending) {
+    extern __shared__ float shared[];
+    Pairs of = *pairs;
+    Attending how = *attending;
+    u32 pair = blockIdx.x, lane = threadIdx.x, item = of.items[pair], context = of.contexts[pair];
+    u32 begin = of.query_offsets[item], queries = of.query_offsets[item + 1] - begin;
+    u32 rows = of.context_offsets[context + 1] - of.context_offsets[context];
+    u32 size = of.most * of.rows;
+    float *a = shared, *g = a + size, *x = g + size, *products = x + size, *squares = products + of.most;
+    float *relevances = squares + of.most, *gains = relevances + of.most;
+    size_t at = (size_t)pair * size;
+    for (u32 w = 0; w < queries; w++)
+        for (u32 c = lane; c < rows; c += 32) a[w * rows + c] = weights[at + w * of.rows + c];
+    __syncwarp();
+    const float* gram = of.grams + (size_t)context * of.rows * of.rows;
+    cosine_parts(a, first + at, of.rows, gram, of.rows, queries, rows, products, squares, g);
+    for (u32 w = lane; w < queries; w += 32)
+        relevances[w] = products[w] / fmaxf(of.norms[begin + w] * sqrtf(squares[w]), LEAST);
+    __syncwarp();
+    // Gains of the relevances.
+    float up = upstream[pair], score = aggregate(how, relevances, queries);
+    u32 largest = queries;
+    for (u32 w = queries; w-- > 0;)
+        if (relevances[w] == score) largest = w;
+    for (u32 w = lane; w < queries; w += 32)
+        gains[w] = how.aggregation == 0   ? up / queries
+                   : how.aggregation == 1 ? up
+                   : how.aggregation == 2 ? (w == largest ? up : 0.0f)
+                                          : up * expf(how.factor * (relevances[w] - score));
+    __syncwarp();
+    // From cosines to weights, first scores, Gram matrices and norms.
+    for (u32 w = 0; w < queries; w++) {
+        float norm = of.norms[begin + w], length = norm * sqrtf(squares[w]);
+        float share = gains[w] / fmaxf(length, LEAST), gained = share * products[w];
+        float by_context = length > LEAST ? gained / squares[w] : 0.0f;
+        for (u32 c = lane; c < rows; c += 32) {
+            size_t place = at + w * of.rows + c;
+            float value = share * first[place] - by_context * g[w * rows + c];
+            if (of_weights) value += of_weights[place];
+            g[w * rows + c] = value;
+            of_first[place] += share * a[w * rows + c];
+        }
+        __syncwarp();
+        if (lane == 0) {
+            radial[(size_t)pair * of.most + w] -= length > LEAST ? gained / (norm * norm) : 0.0f;
+            products[w] = -0.5f * by_context;
+        }
+    }
+    __syncwarp();
+    float* of_gram = of_grams + (size_t)pair * of.rows * of.rows;
+    for (u32 c = lane; c < rows; c += 32)
+        for (u32 k = 0; k < rows; k++) {
+            float sum = 0;
+            for (u32 w = 0; w < queries; w++) sum += products[w] * a[w * rows + c] * a[w * rows + k];
+            of_gram[k * of.rows + c] += sum;
+        }
+    // From weights to normalised scores.
+    for (u32 w = 0; w < queries; w++) {
+        float along = 0;
+        for (u32 c = lane; c < rows; c += 32) along += a[w * rows + c] * g[w * rows + c];
+        along = warp_sum(along);
+        for (u32 c = lane; c < rows; c += 32)
+            g[w * rows + c] = how.temperature * a[w * rows + c] * (g[w * rows + c] - along);
+    }
+    __syncwarp();
+    // From normalised scores to raw ones, column by column.
+    for (u32 c = lane; c < rows; c += 32) {
+        float along = 0, total = 0;
+        for (u32 w = 0; w < queries; w++) {
+            float score = raw[at + w * of.rows + c];
+            x[w * rows + c] = how.clips ? leaky(score) : score;
+        }
+        if (how.normaliser == 3) normalise_column(how, x + c, queries, rows);
+        for (u32 w = 0; w < queries; w++) {
+            float value = x[w * rows + c];
+            along += value * g[w * rows + c];
+            total += how.normaliser == 1 ? value * value : fabsf(value);
+        }
+        float own = 1.0f, of_norm = 0;
+        if (how.normaliser == 1) {
+            float length = sqrtf(total);
+            own = 1.0f / (length + 1e-8f);
+            of_norm = length > 0 ? along / length * own * own : 0.0f;
+        }
+        if (how.normaliser == 2) own = 1.0f / (total + 1e-8f), of_norm = along * own * own;
+        for (u32 w = 0; w < queries; w++) {
+            float value = x[w * rows + c], gradient = g[w * rows + c];
+            if (how.normaliser == 1) gradient = gradient * own - value * of_norm;
+            if (how.normaliser == 2)
+                gradient = gradient * own - (value > 0 ? of_norm : value < 0 ? -of_norm : 0.0f);
+            if (how.normaliser == 3) gradient = value * (gradient - along);
+            if (how.clips && !(raw[at + w * of.rows + c] > 0)) gradient *= 0.1f;
+            g[w * rows + c] = gradient;
+        }
+    }
+    __syncwarp();
+    for (u32 w = 0; w < of.most; w++)
+        for (u32 c = lane; c < of.rows; c += 32)
+            of_raw[at + w * of.rows + c] = w < queries && c < rows ? g[w * rows + c] : 0.0f;
+}
+
+// Refines queries: `layers` is [row][2 dim], the proposal and the gate before their functions, and keeps their values.
+// With `norms`, queries are scaled to unit norm, and the norms kept. One block a row.
+extern "C" __global__ void refine(float* refined, float* layers, const float* queries, float* norms, u32 dim) {
+    size_t row = blockIdx.x;
+    float squares = 0;
+    for (u32 at = threadIdx.x; at < dim; at += blockDim.x) {
+        float proposal = tanhf(layers[row * 2 * dim + at]);
+        float gate = 1.0f / (1.0f + expf(-layers[row * 2 * dim + dim + at]));
+        layers[row * 2 * dim + at] = proposal;
+        layers[row * 2 * dim + dim + at] = gate;
+        float value = gate * queries[row * dim + at] + (1.0f - gate) * proposal;
+        refined[row * dim + at] = value;
+        squares += value * value;
+    }
+    if (!norms) return;
+    float norm = sqrtf(block_sum(squares)), scale = 1.0f / (norm + 1e-8f);
+    if (threadIdx.x == 0) norms[row] = norm;
+    for (u32 at = threadIdx.x; at < dim; at += blockDim.x) refined[row * dim + at] *= scale;
+}
+
+// The same backwards: from the gradient of refined queries to those of the layers, which replace their values, and of
+// the queries before, which replace `gradient`.
+extern "C" __global__ void refine_back(
+    float* gradient, float* layers, const float* refined, const float* queries, const float* norms, u32 dim) {
+    size_t row = blockIdx.x;
+    float along = 0, scale = 1.0f;
+    if (norms) {
+        for (u32 at = threadIdx.x; at < dim; at += blockDim.x) along += refined[row * dim + at] * gradient[row * dim + at];
+        scale = 1.0f / (norms[row] + 1e-8f);
+        along = block_sum(along);
+        along = norms[row] > 0 ? along / (scale * norms[row]) : 0.0f;
+    }
+    for (u32 at = threadIdx.x; at < dim; at += blockDim.x) {
+        float up = gradient[row * dim + at];
+        if (norms) up = (up - refined[row * dim + at] * along) * scale;
+        float proposal = layers[row * 2 * dim + at], gate = layers[row * 2 * dim + dim + at];
+        float query = queries[row * dim + at];
+        layers[row * 2 * dim + at] = up * (1.0f - gate) * (1.0f - proposal * proposal);
+        layers[row * 2 * dim + dim + at] = up * (query - proposal) * gate * (1.0f - gate);
+        gradient[row * dim + at] = up * gate;
+    }
+}
+
+// Adds every query times its factor, for the queries of pairs: rows of `gradient` and `queries` are padded.
+extern "C" __global__ void add_radial(float* gradient, const float* queries, const float* radial, u32 dim) {
+    size_t row = blockIdx.x;
+    float factor = radial[row];
+    for (u32 at = threadIdx.x; at < dim; at += blockDim.x) gradient[row * dim + at] += factor * queries[row * dim + at];
+}

@@ -1,0 +1,230 @@
+//! Forms of the operations for NVIDIA GPUs: kernels of this crate in CUDA C, and products by cuBLAS.
+
+mod matching;
+mod resident;
+mod scoring;
+mod tables;
+
+use std::sync::Arc;
+
+use nextpair_cuda::{Argument, Array, Element, Gpu, Grid, Kernels, Operand, Product};
+
+use crate::device::Cuda;
+use crate::{Error, Precision};
+
+pub(crate) use matching::Matched;
+pub use resident::Resident;
+pub(crate) use scoring::{Scoring, can_score};
+pub(crate) use tables::{MemoryArrays, Rows};
+
+/// The kernels of this crate. The first source declares what the others use.
+static KERNELS: Kernels = Kernels {
+    name: "nextpair-kernels",
+    sources: &[
+        include_str!("../cuda/elementwise.cu"),
+        include_str!("../cuda/gru.cu"),
+        include_str!("../cuda/attention.cu"),
+        include_str!("../cuda/matching.cu"),
+        include_str!("../cuda/scoring.cu"),
+    ],
+};
+
+/// A queue of a GPU with the precision of its products: what computes an operation.
+pub struct Unit {
+    gpu: Arc<Gpu>,
+    precision: Precision,
+}
+
+/// Threads of a block that handles a row.
+const ROW_THREADS: u32 = 128;
+
+impl Unit {
+    pub(crate) fn new(cuda: Cuda) -> Result<Self, Error> {
+        Ok(Unit { gpu: cuda.gpu()?, precision: cuda.precision })
+    }
+
+    /// The queue.
+    pub fn gpu(&self) -> &Arc<Gpu> {
+        &self.gpu
+    }
+
+    /// The precision of its products.
+    pub fn precision(&self) -> Precision {
+        self.precision
+    }
+
+    /// A copy of numbers on the device.
+    ///
+    /// # Errors
+    /// If the device has no memory left, or failed.
+    pub fn array<T: Element>(&self, values: &[T]) -> Result<Array<T>, Error> {
+        Ok(Array::of(&self.gpu, values)?)
+    }
+
+    pub(crate) fn empty<T: Element>(&self, len: usize) -> Result<Array<T>, Error> {
+        Ok(Array::empty(&self.gpu, len)?)
+    }
+
+    pub(crate) fn zeros<T: Element>(&self, len: usize) -> Result<Array<T>, Error> {
+        Ok(Array::zeros(&self.gpu, len)?)
+    }
+
+    /// Offsets of items on the device.
+    pub(crate) fn offsets(&self, offsets: &[usize]) -> Result<Array<u32>, Error> {
+        self.array(&offsets.iter().map(|&offset| offset as u32).collect::<Vec<_>>())
+    }
+
+    /// Launches a kernel of this crate.
+    pub(crate) fn run(
+        &self,
+        kernel: &'static str,
+        grid: Grid,
+        arguments: &[Argument],
+    ) -> Result<(), Error> {
+        // SAFETY: each caller passes what its kernel declares, and arrays of the sizes it passes.
+        Ok(unsafe { self.gpu.launch(&KERNELS, kernel, grid, arguments)? })
+    }
+
+    /// `out = left right + keep * out` in the precision of this unit.
+    pub(crate) fn multiply(
+        &self,
+        (rows, columns, depth): (usize, usize, usize),
+        left: Operand,
+        right: Operand,
+        keep: f32,
+        out: Operand,
+    ) -> Result<(), Error> {
+        self.multiply_each(1, (rows, columns, depth), left, right, keep, out)
+    }
+
+    /// The same for `count` matrices each.
+    pub(crate) fn multiply_each(
+        &self,
+        count: usize,
+        size: (usize, usize, usize),
+        left: Operand,
+        right: Operand,
+        keep: f32,
+        out: Operand,
+    ) -> Result<(), Error> {
+        let product = self.product(size, left, right, keep);
+        Ok(self.gpu.multiply_each(product, out, count)?)
+    }
+
+    /// The same for `count` matrices each, at addresses on the device.
+    pub(crate) fn multiply_at(
+        &self,
+        count: usize,
+        size: (usize, usize, usize),
+        left: Operand,
+        right: Operand,
+        keep: f32,
+        out: Operand,
+    ) -> Result<(), Error> {
+        let product = self.product(size, left, right, keep);
+        Ok(self.gpu.multiply_at(product, out, count)?)
+    }
+
+    fn product(
+        &self,
+        (rows, columns, depth): (usize, usize, usize),
+        left: Operand,
+        right: Operand,
+        keep: f32,
+    ) -> Product {
+        let precision = self.precision.of_products();
+        Product { rows, columns, depth, left, right, keep, precision }
+    }
+
+    /// Applies a kernel to every number: `kernel(out, inputs..., count)`.
+    pub(crate) fn each(
+        &self,
+        kernel: &'static str,
+        inputs: &[&Array<f32>],
+    ) -> Result<Array<f32>, Error> {
+        let count = inputs[0].len();
+        let out = self.empty(count)?;
+        let mut arguments = vec![Argument::from(&out)];
+        arguments.extend(inputs.iter().map(|&input| Argument::from(input)));
+        arguments.push(count.into());
+        self.run(kernel, Grid::each(count), &arguments)?;
+        Ok(out)
+    }
+
+    /// Adds numbers in place.
+    pub(crate) fn add(&self, sum: &mut Array<f32>, part: &Array<f32>) -> Result<(), Error> {
+        sum.make_own()?;
+        let count = sum.len();
+        self.run("add", Grid::each(count), &[(&*sum).into(), part.into(), count.into()])
+    }
+
+    /// Numbers divided by one.
+    pub(crate) fn divided(&self, values: &Array<f32>, by: f64) -> Result<Array<f32>, Error> {
+        let (out, count) = (self.empty(values.len())?, values.len());
+        let arguments = [(&out).into(), values.into(), by.into(), count.into()];
+        self.run("divide", Grid::each(count), &arguments)?;
+        Ok(out)
+    }
+
+    /// One row, `count` times.
+    pub(crate) fn repeated(&self, row: &Array<f32>, count: usize) -> Result<Array<f32>, Error> {
+        let out = self.empty(row.len() * count)?;
+        let arguments = [(&out).into(), row.into(), row.len().into(), out.len().into()];
+        self.run("repeat_row", Grid::each(out.len()), &arguments)?;
+        Ok(out)
+    }
+
+    /// Adds the sums of the columns of a matrix to `keep` times what is there.
+    pub(crate) fn column_sums(
+        &self,
+        matrix: &Array<f32>,
+        columns: usize,
+        keep: f32,
+        out: &Array<f32>,
+    ) -> Result<(), Error> {
+        let rows = matrix.len() / columns.max(1);
+        let arguments = [out.into(), matrix.into(), rows.into(), columns.into(), keep.into()];
+        self.run("column_sums", Grid::blocks(columns.div_ceil(32), 1024), &arguments)
+    }
+
+    /// The sums of some rows of a matrix for every place that `members` names: `(place, row)`, in any
+    /// order; other places get zeros.
+    pub(crate) fn add_rows(
+        &self,
+        rows: &Array<f32>,
+        dim: usize,
+        members: impl Iterator<Item = (u32, u32)>,
+        places: usize,
+    ) -> Result<Array<f32>, Error> {
+        let mut members: Vec<(u32, u32)> = members.collect();
+        members.sort_unstable();
+        let mut firsts = vec![0u32];
+        let mut named = Vec::new();
+        for run in members.chunk_by(|a, b| a.0 == b.0) {
+            named.push(run[0].0);
+            firsts.push(firsts.last().copied().unwrap_or(0) + run.len() as u32);
+        }
+        let out = match named.len() == places {
+            true => self.empty(places * dim)?,
+            false => self.zeros(places * dim)?,
+        };
+        let rows_of: Vec<u32> = members.into_iter().map(|(_, row)| row).collect();
+        let (of_places, firsts, rows_of) =
+            (self.array(&named)?, self.array(&firsts)?, self.array(&rows_of)?);
+        let arguments = [
+            (&out).into(),
+            rows.into(),
+            (&of_places).into(),
+            (&firsts).into(),
+            (&rows_of).into(),
+            dim.into(),
+        ];
+        self.run("add_rows", Grid::plane(named.len(), dim.div_ceil(256), 256), &arguments)?;
+        Ok(out)
+    }
+
+    /// One block for each of `count` rows.
+    pub(crate) fn rows(count: usize) -> Grid {
+        Grid::blocks(count, ROW_THREADS)
+    }
+}

@@ -1,0 +1,357 @@
+//! Scores of all pairs without gradients on the matrix units of a GPU, in bf16.
+//!
+//! What depends on a context or on an item alone is computed once ([`Contexts`], [`Queries`]). Then
+//! blocks of contexts and queries go through the steps: a product by cuBLAS for what the memory makes
+//! of refined queries, one kernel for everything around it, and one for the attention.
+
+use half::bf16;
+use nextpair_cuda::{Array, Grid, Operand};
+
+use super::Unit;
+use super::tables::{MemoryArrays, Rows};
+use crate::{Attention, Error};
+
+/// Rows of (context, query) computed together: enough to fill a device.
+const ROWS: usize = 1 << 16;
+/// Queries of a block at most, unless one item has more.
+const QUERIES: usize = 1 << 12;
+/// Dimensions are taken so many at a time.
+const COLUMNS: usize = 32;
+/// Rows of a context are padded to a multiple of this, and are at most six times as many.
+const TILE: usize = 16;
+const TILES: usize = 6;
+/// The kernels for 1, 2, ... tiles of rows.
+const REFINE: [&str; TILES] = [
+    "refine_and_score_1",
+    "refine_and_score_2",
+    "refine_and_score_3",
+    "refine_and_score_4",
+    "refine_and_score_5",
+    "refine_and_score_6",
+];
+
+const ATTEND: [&str; TILES] = [
+    "attend_all_1",
+    "attend_all_2",
+    "attend_all_3",
+    "attend_all_4",
+    "attend_all_5",
+    "attend_all_6",
+];
+/// Queries of a group of items at most, unless one item has more: the threads of a block.
+const GROUP: usize = 128;
+/// Threads of a block that refines queries; a warp has 16.
+const REFINE_THREADS: u32 = 256;
+
+/// The weights of a memory in bf16, as the kernels take them.
+struct Rounded {
+    of_first: Array<bf16>,
+    of_refined: Array<bf16>,
+    of_rows: Array<bf16>,
+    bias: Array<f32>,
+}
+
+/// Attention in one direction with the current weights, for scores of all pairs.
+pub(crate) struct Scoring<'a> {
+    unit: &'a Unit,
+    dim: usize,
+    attention: Attention,
+    attending: Array<u32>,
+    memory: Option<Rounded>,
+}
+
+/// Contexts, such as the regions of images, with what depends on them alone.
+pub(crate) struct Contexts {
+    offsets: Array<u32>,
+    count: usize,
+    /// Rows of a context, padded.
+    rows: usize,
+    values: Array<bf16>,
+    grams: Array<f32>,
+    projected: Option<Array<bf16>>,
+}
+
+/// Items of queries, such as the words of captions, with what depends on them alone.
+pub(crate) struct Queries {
+    /// The first query of each item, then the end of the last.
+    offsets: Vec<usize>,
+    values: Array<bf16>,
+    /// In the order in which refined queries are stored.
+    stored: Option<Array<bf16>>,
+    norms: Array<f32>,
+    projected: Option<Array<bf16>>,
+}
+
+/// Whether the kernels take vectors of these dimensions and contexts of so many rows.
+pub(crate) fn can_score(dim: usize, longest_context: usize) -> bool {
+    dim.is_multiple_of(COLUMNS) && longest_context <= TILE * TILES
+}
+
+impl<'a> Scoring<'a> {
+    pub(crate) fn new(
+        unit: &'a Unit,
+        dim: usize,
+        attention: Attention,
+        memory: Option<MemoryArrays<'_>>,
+    ) -> Result<Self, Error> {
+        let memory = memory.filter(|_| attention.steps > 1).map(|memory| {
+            let weights = || unit.empty::<bf16>(2 * dim * dim);
+            let rounded = Rounded {
+                of_first: weights()?,
+                of_refined: weights()?,
+                of_rows: weights()?,
+                bias: unit.empty(2 * dim)?,
+            };
+            let [linear, linear_bias, gate, gate_bias] = memory;
+            let arguments = [
+                (&rounded.of_first).into(),
+                (&rounded.of_refined).into(),
+                (&rounded.of_rows).into(),
+                (&rounded.bias).into(),
+                linear.into(),
+                linear_bias.into(),
+                gate.into(),
+                gate_bias.into(),
+                dim.into(),
+            ];
+            unit.run("round_memory", Unit::rows(2 * dim), &arguments)?;
+            Ok::<_, Error>(rounded)
+        });
+        let attending = unit.attending(&attention)?;
+        Ok(Scoring { unit, dim, attention, attending, memory: memory.transpose()? })
+    }
+
+    /// Prepares contexts.
+    pub(crate) fn contexts(&self, contexts: Rows<'_>) -> Result<Contexts, Error> {
+        let (unit, dim, count) = (self.unit, self.dim, contexts.len());
+        let rows = contexts.longest().next_multiple_of(TILE);
+        let offsets = unit.offsets(contexts.offsets)?;
+        let values = unit.empty::<bf16>(count * rows * dim)?;
+        let arguments = [
+            (&values).into(),
+            contexts.values.into(),
+            (&offsets).into(),
+            rows.into(),
+            dim.into(),
+        ];
+        unit.run("pad_items_bf16", Unit::rows(count * rows), &arguments)?;
+        let grams = unit.empty::<f32>(count * rows * rows)?;
+        let own = Operand::new(&values, 0, dim).apart(rows * dim);
+        let to = Operand::new(&grams, 0, rows).apart(rows * rows);
+        unit.multiply_each(count, (rows, rows, dim), own, own.turned(), 0.0, to)?;
+        let projected = self.memory.as_ref().map(|memory| {
+            let out = unit.empty::<bf16>(count * rows * 2 * dim)?;
+            let left = Operand::new(&values, 0, dim);
+            let right = Operand::new(&memory.of_rows, 0, dim).turned();
+            let to = Operand::new(&out, 0, 2 * dim);
+            unit.multiply((count * rows, 2 * dim, dim), left, right, 0.0, to)?;
+            Ok::<_, Error>(out)
+        });
+        Ok(Contexts { offsets, count, rows, values, grams, projected: projected.transpose()? })
+    }
+
+    /// Prepares items of queries.
+    pub(crate) fn queries(&self, queries: Rows<'_>) -> Result<Queries, Error> {
+        let (unit, dim) = (self.unit, self.dim);
+        let count = queries.values.len() / dim;
+        let values = unit.empty::<bf16>(count * dim)?;
+        let stored = self.memory.as_ref().map(|_| unit.empty::<bf16>(count * dim)).transpose()?;
+        let arguments = [
+            (&values).into(),
+            stored.as_ref().into(),
+            queries.values.into(),
+            dim.into(),
+            (count * dim).into(),
+        ];
+        unit.run("round_rows", Grid::each(count * dim), &arguments)?;
+        let projected = self.memory.as_ref().map(|memory| {
+            let out = unit.empty::<bf16>(count * 2 * dim)?;
+            let left = Operand::new(&values, 0, dim);
+            let right = Operand::new(&memory.of_first, 0, dim).turned();
+            let to = Operand::new(&out, 0, 2 * dim);
+            unit.multiply((count, 2 * dim, dim), left, right, 0.0, to)?;
+            Ok::<_, Error>(out)
+        });
+        let (offsets, norms) = (queries.offsets.to_vec(), unit.norms(queries.values, dim)?);
+        Ok(Queries { offsets, values, stored, norms, projected: projected.transpose()? })
+    }
+
+    /// The scores of all pairs: one row per context, one number per item.
+    pub(crate) fn scores(
+        &self,
+        contexts: &Contexts,
+        queries: &Queries,
+    ) -> Result<Array<f32>, Error> {
+        let items = queries.offsets.len() - 1;
+        let out = self.unit.empty::<f32>(contexts.count * items)?;
+        let mut first = 0;
+        while first < items {
+            let begin = queries.offsets[first];
+            let fits = queries.offsets[first..].partition_point(|end| end - begin <= QUERIES);
+            let end = (first + fits - 1).clamp(first + 1, items);
+            let block = Block::new(self.unit, queries, first..end)?;
+            let at_once = (ROWS / block.count.max(1)).max(1);
+            for from in (0..contexts.count).step_by(at_once) {
+                let to = contexts.count.min(from + at_once);
+                self.score_block(contexts, from..to, queries, &block, items, &out)?;
+            }
+            first = end;
+        }
+        Ok(out)
+    }
+
+    fn score_block(
+        &self,
+        contexts: &Contexts,
+        of: std::ops::Range<usize>,
+        queries: &Queries,
+        block: &Block,
+        items: usize,
+        out: &Array<f32>,
+    ) -> Result<(), Error> {
+        let (unit, dim, rows, count) = (self.unit, self.dim, contexts.rows, block.count);
+        let steps = self.attention.steps;
+        // The first raw scores of all contexts are one product: query by context by row.
+        let width = of.len() * rows;
+        let first = unit.empty::<f32>(count * width)?;
+        let left = Operand::new(&queries.values, block.begin * dim, dim);
+        let right = Operand::new(&contexts.values, of.start * rows * dim, dim).turned();
+        let to = Operand::new(&first, 0, width);
+        unit.multiply((count, width, dim), left, right, 0.0, to)?;
+        let weights =
+            (steps > 1).then(|| unit.empty::<bf16>(of.len() * count * rows)).transpose()?;
+        let mut raw: Option<Array<f32>> = None;
+        let mut refined: Option<Array<bf16>> = None;
+        let mut scale: Option<Array<f32>> = None;
+        for step in 0..steps {
+            let last = step + 1 == steps;
+            // Refined queries stand context by context.
+            let (scores, by_context, by_query) = match &raw {
+                None => (&first, rows, width),
+                Some(raw) => (raw, count * rows, rows),
+            };
+            let arguments = [
+                weights.as_ref().filter(|_| !last).into(),
+                out.at(of.start * items + block.first).into(),
+                scores.into(),
+                (&first).into(),
+                contexts.grams.at(of.start * rows * rows).into(),
+                queries.norms.at(block.begin).into(),
+                contexts.offsets.at(of.start).into(),
+                (&block.offsets).into(),
+                (&block.groups).into(),
+                (&self.attending).into(),
+                count.into(),
+                (by_context as u64).into(),
+                (by_query as u64).into(),
+                (rows as u64).into(),
+                (width as u64).into(),
+                (items as u64).into(),
+                (step > 0).into(),
+            ];
+            let shared = 4 * (rows * rows + block.widest * (rows + 2));
+            let grid = Grid::plane(block.groups.len() - 1, of.len(), GROUP as u32).shared(shared);
+            unit.run(ATTEND[rows / TILE - 1], grid, &arguments)?;
+            if last {
+                break;
+            }
+            let (Some(memory), Some(projected), Some(weights)) =
+                (&self.memory, &contexts.projected, &weights)
+            else {
+                return Err(Error::NoMemory { steps });
+            };
+            // What the memory makes of the queries: of first ones, the same for every context.
+            let layers = refined.as_ref().map(|refined| {
+                let layers = unit.empty::<bf16>(of.len() * count * 2 * dim)?;
+                let left = Operand::new(refined, 0, dim);
+                let right = Operand::new(&memory.of_refined, 0, dim).turned();
+                let to = Operand::new(&layers, 0, 2 * dim);
+                unit.multiply((of.len() * count, 2 * dim, dim), left, right, 0.0, to)?;
+                Ok::<_, Error>(layers)
+            });
+            let layers = layers.transpose()?;
+            let (base, query, base_apart, query_apart) = match (&layers, &refined) {
+                (Some(layers), Some(refined)) => {
+                    (layers.pointer(), refined.pointer(), count * 2 * dim, count * dim)
+                }
+                _ => match (&queries.projected, &queries.stored) {
+                    (Some(projected), Some(stored)) => {
+                        (projected.at(block.begin * 2 * dim), stored.at(block.begin * dim), 0, 0)
+                    }
+                    _ => return Err(Error::NoMemory { steps }),
+                },
+            };
+            // The queries of the last step are scored and not kept.
+            let kept = (step + 2 < steps)
+                .then(|| unit.empty::<bf16>(of.len() * count * dim))
+                .transpose()?;
+            let next = unit.empty::<f32>(of.len() * count * rows)?;
+            let new_scale = self
+                .attention
+                .normalise_memory
+                .then(|| unit.empty::<f32>(of.len() * count))
+                .transpose()?;
+            let arguments = [
+                (&next).into(),
+                kept.as_ref().into(),
+                new_scale.as_ref().into(),
+                weights.into(),
+                base.into(),
+                query.into(),
+                (&memory.bias).into(),
+                scale.as_ref().into(),
+                projected.at(of.start * rows * 2 * dim).into(),
+                contexts.values.at(of.start * rows * dim).into(),
+                count.into(),
+                dim.into(),
+                (base_apart as u64).into(),
+                (query_apart as u64).into(),
+            ];
+            let kernel = REFINE[rows / TILE - 1];
+            let blocks = count.div_ceil(REFINE_THREADS as usize / 2);
+            unit.run(kernel, Grid::plane(blocks, of.len(), REFINE_THREADS), &arguments)?;
+            (raw, refined, scale) = (Some(next), kept, new_scale);
+        }
+        Ok(())
+    }
+}
+
+/// Some items of queries, computed together.
+struct Block {
+    /// The first item.
+    first: usize,
+    /// The first query, and the number of queries.
+    begin: usize,
+    count: usize,
+    /// Offsets from the first query on.
+    offsets: Array<u32>,
+    /// The first item of each group, then the end of the last, and the most queries of a group.
+    groups: Array<u32>,
+    widest: usize,
+}
+
+impl Block {
+    fn new(unit: &Unit, queries: &Queries, items: std::ops::Range<usize>) -> Result<Self, Error> {
+        let offsets = &queries.offsets[items.start..=items.end];
+        let begin = offsets[0];
+        let (mut groups, mut widest) = (vec![0u32], 0);
+        for item in 0..items.len() {
+            let first = offsets[groups[groups.len() - 1] as usize];
+            if offsets[item + 1] - first > GROUP && offsets[item] > first {
+                groups.push(item as u32);
+            }
+            let first = offsets[groups[groups.len() - 1] as usize];
+            widest = widest.max(offsets[item + 1] - first);
+        }
+        groups.push(items.len() as u32);
+        let from_here: Vec<usize> = offsets.iter().map(|offset| offset - begin).collect();
+        Ok(Block {
+            first: items.start,
+            begin,
+            count: from_here[items.len()],
+            offsets: unit.offsets(&from_here)?,
+            groups: unit.array(&groups)?,
+            widest,
+        })
+    }
+}
