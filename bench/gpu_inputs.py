@@ -124,7 +124,9 @@ def read(path, device):
         }
         given, parameters = of("in."), of("param.")
     order = given["lengths"].sort(descending=True, stable=True).indices
-    given = {name: values[order] for name, values in given.items()}
+    # The images of a tile are no one's pairs.
+    stays = {"image_emb"}
+    given = {name: v if name in stays else v[order] for name, v in given.items()}
     longest = int(given["lengths"][0])
     for name in {"captions", "caption_emb"} & given.keys():
         given[name] = given[name][:, :longest]

@@ -34,6 +34,7 @@ class Layout(NamedTuple):
     lengths: torch.Tensor  # [C], on the host
     sizes: torch.Tensor  # [longest], on the host: how many captions have a word there
     owner: torch.Tensor  # [W]: the caption of a row
+    position: torch.Tensor  # [W]: the place of a row in its caption
     place: torch.Tensor  # [C, longest]: the row of a word; after the end, of the first word
     mask: torch.Tensor  # [C, longest]: true for words
     counts: torch.Tensor  # [C]: words of a caption
@@ -46,9 +47,52 @@ def layout(lengths, device):
     mask = positions < lengths[:, None]
     sizes = mask.sum(0)
     place = torch.where(mask, captions[:, None] + (sizes.cumsum(0) - sizes), captions[:, None])
-    owner = captions.expand(len(positions), -1)[mask.T]
+    position, owner = mask.T.nonzero(as_tuple=True)
     counts = lengths.to(torch.get_default_dtype())
-    return Layout(lengths, sizes, *(each.to(device) for each in (owner, place, mask, counts)))
+    parts = owner, position, place, mask, counts
+    return Layout(lengths, sizes, *(each.to(device) for each in parts))
+
+
+class Sum(torch.autograd.Function):
+    """Rows [N, W, ...] added up by caption [N, C, ...]. This and the next two gather in both
+    directions, where autograd would add with atomics."""
+
+    @staticmethod
+    def forward(ctx, rows, owner, place, mask):
+        ctx.save_for_backward(owner)
+        return torch.where(mask[..., None], rows[:, place], 0).sum(2)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        (owner,) = ctx.saved_tensors
+        return gradient[:, owner], None, None, None
+
+
+class Spread(torch.autograd.Function):
+    """What captions have [N, C, ...], for every row of theirs [N, W, ...]."""
+
+    @staticmethod
+    def forward(ctx, values, owner, place, mask):
+        ctx.save_for_backward(place, mask)
+        return values[:, owner]
+
+    @staticmethod
+    def backward(ctx, gradient):
+        place, mask = ctx.saved_tensors
+        return torch.where(mask[..., None], gradient[:, place], 0).sum(2), None, None, None
+
+
+class Pad(torch.autograd.Function):
+    """Rows [W, d] by caption [C, longest, d]. Nothing may depend on what is after the end."""
+
+    @staticmethod
+    def forward(ctx, rows, owner, position, place):
+        ctx.save_for_backward(owner, position)
+        return rows[place]
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient[ctx.saved_tensors], None, None, None
 
 
 def wide(values):
@@ -100,14 +144,14 @@ def cosines(config, memory, regions, words, tables, scale):
 
 def all_pairs(config, memory, regions, words, tables, text):
     """Similarities of all images and captions [N, C]."""
-    mask, place = text.mask[..., None], text.place
+    where = text.owner, text.place, text.mask
 
     def scale(by_word):
-        squares = torch.where(mask, by_word.square()[:, place], 0).sum(2)
-        return (1 / (squares.sqrt() + EPS))[:, text.owner]
+        norms = Sum.apply(by_word.square(), *where).sqrt()
+        return Spread.apply(1 / (norms + EPS), *where)
 
     found = cosines(config, memory, regions, words, tables, scale)
-    return torch.where(text.mask, found[:, place], 0).sum(-1) / text.counts
+    return Sum.apply(found[..., None], *where)[..., 0] / text.counts
 
 
 def score(config, memory, regions, words, text):
@@ -158,7 +202,8 @@ def sparse(config, model, images, states, text):
     # image. Gathered as float32, so that gradients are added up as float32.
     of_image = lambda rows: torch.cat([wide(rows), wide(rows), wide(rows)[images]])
     of_caption = lambda rows: torch.cat([rows, rows[captions], rows])
-    of_word = lambda rows: of_caption(wide(rows)[text.place])
+    where = text.owner, text.position, text.place
+    of_word = lambda rows: of_caption(Pad.apply(wide(rows), *where))
     mask = of_caption(text.mask)[..., None]
 
     def scale(by_word):
