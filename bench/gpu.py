@@ -29,7 +29,6 @@ cache. After `--seconds`, what is left is left out and listed, most important fi
 """
 
 import argparse
-import contextlib
 import itertools
 import json
 import os
@@ -40,23 +39,18 @@ import sys
 import time
 
 import gpu_inputs
+import imram_gpu
 import numpy
 import safetensors
 import torch
 import torch._dynamo
 import torch._functorch.config
+from gpu_checks import TOLERANCES, Reference, autocast, mine, use
 from imram import Memory, Published
-from imram_gpu import COMPILED, FORMS, Step, dense_hinges, hardest, layout, score
+from imram_gpu import COMPILED, FORMS, Step, layout, score
 
 BEGAN = time.perf_counter()
 PRECISIONS = ["bf16", "tf32", "fp32"]
-# Of similarities, absolute; of the loss and of the gradient of every parameter, relative.
-TOLERANCES = {
-    "fp64": (1e-11, 1e-11, 1e-8),
-    "fp32": (1e-5, 1e-5, 2e-4),
-    "tf32": (2e-3, 5e-3, 5e-2),
-    "bf16": (1e-2, 2e-2, 3e-1),
-}
 
 
 def options():
@@ -67,8 +61,8 @@ def options():
     add("--only", type=many(str), default=["plain", "score", "train"])
     add("--precisions", type=many(str), default=PRECISIONS)
     add("--forms", type=many(str), default=FORMS, help="of training, and published of scoring")
-    add("--lengths", type=many(str), default=["exact", "drawn"])
-    add("--batches", type=many(int), default=[128, 64])
+    add("--lengths", type=many(str), default=["exact"], help="exact,drawn")
+    add("--batches", type=many(int), default=[128])
     add("--tile", type=int, default=256, help="images, and captions, of a tile")
     add("--words", type=int, default=12, help="mean number of words, markers included")
     add("--regions", type=int, default=36)
@@ -79,15 +73,15 @@ def options():
     add("--file", help="safetensors, see matching.py")
     add("--save", help="folder for the generated inputs")
     add("--mode", default="default", help="of torch.compile, max-autotune-no-cudagraphs; or eager")
+    add("--align", type=int, default=8, help="pad regions to a multiple of this")
     add("--no-graphs", action="store_true", help="do not capture CUDA graphs")
-    add("--compilers", type=int, default=8, help="processes that compile beforehand; 0 for none")
+    add("--compilers", type=int, default=9, help="processes that compile beforehand; 0 for none")
     add("--seconds", type=float, default=100, help="start nothing new after this time")
-    add("--quick", action="store_true", help="one length, one batch, fewer repeats")
+    add("--quick", action="store_true", help="three repeats, no CUDA graphs")
     add("--out", help="file for the record")
     add("--warm", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
-    if given.quick:
-        given.lengths, given.batches = given.lengths[:1], given.batches[:1]
+    given.no_graphs |= given.quick
     return given
 
 
@@ -112,19 +106,6 @@ def model_config(given):
         "lr": 2e-4,
         "grad_clip": 2.0,
     }
-
-
-def use(precision):
-    """Sets PyTorch's switches for products of float32."""
-    torch.backends.cuda.matmul.allow_tf32 = precision in ("tf32", "bf16")
-    torch.backends.cudnn.allow_tf32 = precision in ("tf32", "bf16")
-
-
-def autocast(precision, device):
-    """A function from whether to cast to the context to compute in."""
-    if precision != "bf16":
-        return lambda cast: contextlib.nullcontext()
-    return lambda cast: torch.autocast(device, torch.bfloat16, enabled=cast)
 
 
 def operations(config, regions, images, words):
@@ -182,10 +163,12 @@ class Bench:
         ]
 
     def measure(self, call):
-        for _ in range(2):
-            call()
+        """After the check, which was the first call."""
         once = self.seconds(call, 1, 1)[0]
-        repeats = 3 if once > 0.15 or self.given.quick else 9
+        slow = once > 0.15
+        if not slow:
+            once = self.seconds(call, 1, 2)[1]
+        repeats = 3 if slow or self.given.quick else 9
         times = self.seconds(call, max(1, min(20, int(0.03 / once))), repeats)
         return {
             "ms": round(1e3 * statistics.median(times), 4),
@@ -206,7 +189,8 @@ class Bench:
     def say(self, text):
         print(f"{time.perf_counter() - BEGAN:6.1f} s  {text}", flush=True)
 
-    def keep(self, result):
+    def keep(self, name, result):
+        self.say(f"{name}: {result['ms']} ms")
         self.record["results"].append(result)
         self.write()
 
@@ -301,6 +285,9 @@ class Bench:
         for name, found in self.record["plain"].items():
             self.say(f"{name}: {found}")
         self.write()
+        del a, b, out
+        if self.cuda:
+            torch.cuda.empty_cache()
 
     def score(self, kind, pairs):
         given, parameters = self.inputs("score", kind, pairs)
@@ -316,13 +303,8 @@ class Bench:
         use("fp32")
         with torch.no_grad():
             wanted = None if self.given.warm else published.scores(regions, padded, lengths)
-        for precision, form in itertools.product(self.given.precisions, ("published", "rearranged")):
-            name = f"score {kind} {len(regions)} {form} {precision}"
-            if self.unwanted(form, name):
-                continue
-            use(precision)
-            cast = autocast(precision, self.device)
-            run = torch.compile(score, **self.compiled)
+        for precision, form in itertools.product(self.given.precisions, ("rearranged", "published")):
+            cast, run = autocast(precision, self.device), torch.compile(score, **self.compiled)
 
             def call():
                 with torch.no_grad(), cast(True):
@@ -330,25 +312,39 @@ class Bench:
                         return published.scores(regions, padded, lengths)
                     return run(self.config, memory, regions, words, text)
 
-            began = time.perf_counter()
-            found = call()
-            self.wait()
-            if self.given.warm:
-                continue
-            first = time.perf_counter() - began
-            off = {"similarity": (found - wanted).abs().max().item()}
-            if self.right(name, precision, off):
+            def measured(name):
+                began = time.perf_counter()
+                found = call()
+                self.wait()
+                first = time.perf_counter() - began
+                if self.given.warm:
+                    return
+                off = {"similarity": (found - wanted).abs().max().item()}
+                if not self.right(name, precision, off):
+                    return
                 counted = sum(operations(self.config, regions.shape[1], len(regions), len(words)))
                 result = shape | {"form": form, "precision": precision} | self.measure(call)
                 result["pairs_per_s"] = round(1e3 * wanted.numel() / result["ms"])
                 result["tflops_rearranged"] = round(counted / result["ms"] / 1e9, 1)
-                self.keep(result | {"first_call_s": round(first, 1)})
-                self.say(f"{name}: {result['ms']} ms")
+                self.keep(name, result | {"first_call_s": round(first, 1)})
 
-    def unwanted(self, form, name):
-        if form not in self.given.forms and form != "rearranged":
-            return True
-        return form == "published" if self.given.warm else self.late(name)
+            self.attempt(f"score {kind} {len(regions)}", form, precision, measured)
+
+    def attempt(self, case, form, precision, measured):
+        """Measures a form if it is wanted and there is time. What fails is reported."""
+        name = f"{case} {form} {precision}"
+        if form not in [*self.given.forms, "rearranged"] or self.given.warm and form == "published":
+            return
+        if self.late(name):
+            return
+        use(precision)
+        try:
+            measured(name)
+        except Exception as error:
+            if self.given.warm:
+                raise
+            self.record["wrong"].append(f"{name}: {type(error).__name__}: {error}"[:400])
+            self.say(self.record["wrong"][-1])
 
     def train(self, kind, pairs):
         given, parameters = self.inputs("train", kind, pairs)
@@ -358,41 +354,44 @@ class Bench:
         )
         shape = {"what": "train", "lengths": kind, "batch": len(lengths)}
         shape |= {"words": int(lengths.sum()), "longest": int(lengths[0])}
+        sizes = given["images"].shape[1], len(lengths), shape["words"]
+        scoring, of_tables = operations(self.config, *sizes)
+        counted = scoring * (1 + 9 / len(lengths)) + 3 * of_tables
         use("fp32")
         reference = None if self.given.warm else Reference(make("published", "fp32"))
         # The sparse form first: it is the rival.
         for form, precision in itertools.product(reversed(FORMS), self.given.precisions):
-            name = f"train {kind} {len(lengths)} {form} {precision}"
-            if self.unwanted(form, name):
-                continue
-            use(precision)
-            step, began = make(form, precision), time.perf_counter()
-            step.gradients()
-            self.wait()
-            if self.given.warm:
-                continue
-            first = time.perf_counter() - began
-            if not self.right(name, precision, reference.compare(step, precision)):
-                continue
-            result = shape | {"form": form, "precision": precision} | self.measure(step)
-            result |= {"first_call_s": round(first, 1)}
-            if precision == "bf16" and self.cuda and form != "published":
-                result |= self.half_gru(name, reference, make(form, precision), result["ms"])
-                step.half_gru = result["gru"] == "half"
-            if self.cuda:
-                torch.cuda.reset_peak_memory_stats()
-                step()
-                result["peak_gb"] = round(torch.cuda.max_memory_allocated() / 1e9, 1)
-            result["loss"] = float(step())
-            scoring, of_tables = operations(
-                self.config, given["images"].shape[1], len(lengths), shape["words"]
-            )
-            counted = scoring * (1 + 9 / len(lengths)) + 3 * of_tables
-            result["tflops_sparse"] = round(counted / result["ms"] / 1e9, 1)
-            self.keep(result)
-            self.say(f"{name}: {result['ms']} ms")
-            if form != "published":
-                self.graphs.append((name, result, step))
+
+            def measured(name):
+                step, began = make(form, precision), time.perf_counter()
+                if self.given.warm:
+                    return step.gradients()
+                off = reference.compare(step, precision)
+                first = time.perf_counter() - began
+                if not self.right(name, precision, off):
+                    return
+                result = shape | {"form": form, "precision": precision} | self.measure(step)
+                result["first_call_s"] = round(first, 1)
+                if precision == "bf16" and self.cuda and form != "published":
+                    result |= self.half_gru(name, reference, make(form, precision), result["ms"])
+                    step.half_gru = result["gru"] == "half"
+                result |= self.last(step)
+                result["tflops_sparse"] = round(counted / result["ms"] / 1e9, 1)
+                self.keep(name, result)
+                if form != "published":
+                    self.graphs.append((name, result, step))
+
+            self.attempt(f"train {kind} {len(lengths)}", form, precision, measured)
+
+    def last(self, step):
+        """The loss after all steps, and the memory that a step takes."""
+        if not self.cuda:
+            return {"loss": float(step())}
+        held = torch.cuda.memory_allocated()
+        torch.cuda.reset_peak_memory_stats()
+        loss = float(step())
+        taken = torch.cuda.max_memory_allocated() - held
+        return {"loss": loss, "working_gb": round(taken / 1e9, 1)}
 
     def half_gru(self, name, reference, step, ms):
         """With the GRU in half precision, if that is right and faster."""
@@ -458,6 +457,7 @@ class Bench:
         self.say(f"compiled beforehand; {len(jobs) + len(running)} left, failed: {failed}")
 
     def run(self):
+        imram_gpu.ALIGN = self.given.align
         if self.given.save:
             return self.save(self.given.save)
         if not self.given.warm:
@@ -489,47 +489,6 @@ class Bench:
             cells += [f"{graph:.2f}" if graph else "", str(one.get("pairs_per_s", ""))]
             lines.append(f"| {' | '.join(cells)} |")
         return "\n".join(lines)
-
-
-class Reference:
-    """Similarities of the published form in fp32, and gradients for any choice of negatives."""
-
-    def __init__(self, step):
-        self.step, self.margin = step, step.config["margin"]
-        _, self.scores = step.loss()
-        self.hardest = self.of(hardest(self.scores))
-
-    def of(self, choice):
-        captions, images = choice
-        own = torch.arange(len(captions), device=captions.device)
-        return self.scores.detach()[torch.cat([own, images]), torch.cat([captions, own])]
-
-    def compare(self, step, precision):
-        """How far a step is off."""
-        use(precision)
-        loss, scores = step.gradients()
-        choice = hardest(scores)
-        wanted = dense_hinges(self.margin, self.scores, *choice)
-        use("fp32")
-        names, weights = zip(*self.step.model.named_parameters())
-        gradients = torch.autograd.grad(wanted, weights, retain_graph=True)
-        use(precision)
-        found = dict(step.model.named_parameters())
-        off = [
-            ((found[name].grad - gradient).norm() / gradient.norm()).item()
-            for name, gradient in zip(names, gradients)
-        ]
-        return {
-            "similarity": (scores - self.scores.detach()).abs().max().item(),
-            "loss": abs(loss.item() / wanted.item() - 1),
-            "choice": (self.hardest - self.of(choice)).max().item(),
-            "gradient": max(off) if all(value == value for value in off) else float("nan"),
-        }
-
-
-def mine(parameters):
-    """Without the memory of images that read captions: Text-IMRAM has no use for it."""
-    return {name: values for name, values in parameters.items() if "mem_i2t" not in name}
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ What differs from imram.py, whose loops over lengths are for a processor:
 * The 3B pairs are padded to the longest caption.
 * Everything but the GRU is one compiled graph, forward and backward: linear layer of the images,
   normalisation, tables, scores, choice of negatives, loss. Nothing in a step waits for the device.
+* Regions are padded with zeros to a multiple of 8, which the products of the matrix units like.
 * With bf16, queries between products are bf16 and everything that goes by region is float32.
 """
 
@@ -26,6 +27,11 @@ import torch.nn.functional as F
 from imram import EPS, Published, TextImram, l2, leaky
 from torch import nn
 from torch.nn.utils.rnn import PackedSequence
+
+
+ALIGN = 8
+# Below it, a sum of squares is padding, where the root has no slope.
+TINY = 1e-30
 
 
 class Layout(NamedTuple):
@@ -113,18 +119,26 @@ def tables(memory, regions, words):
     return projected, F.linear(words, query, bias), torch.matmul(regions, regions.mT)
 
 
-def cosines(config, memory, regions, words, tables, scale):
+def padded(regions):
+    return F.pad(regions, (0, 0, 0, -regions.shape[1] % ALIGN))
+
+
+def cosines(config, memory, count, regions, words, tables, scale):
     """The cosines of words and attended vectors, summed over the steps. Either all words with all
     images, words [W, d], [N, W] cosines; or words [N, longest, d] with an image each, [N, longest].
-    `scale` says what a word's scores [..., R] are multiplied by."""
+    `scale` says what a word's scores [..., R] are multiplied by; all regions but the first `count`
+    are padding."""
     projected, words_projected, grams = tables
     query_layer, _, bias = layers(memory)
     norms, steps = words.norm(dim=-1), config["iteration_step"]
-    raw = first = wide(torch.matmul(words, regions.mT))
+    real = torch.arange(regions.shape[1], device=regions.device) < count
+    every = words if words.dim() == 3 else words.expand(len(regions), -1, -1)
+    raw = first = wide(torch.bmm(every, regions.mT))
     total, query = 0, words
     for step in range(steps):
         by_word = leaky(raw)
-        weights = torch.softmax(by_word * (config["lambda_softmax"] * scale(by_word)), -1)
+        sharp = by_word * (config["lambda_softmax"] * scale(by_word))
+        weights = torch.softmax(torch.where(real, sharp, -torch.inf), -1)
         squares = (wide(torch.bmm(weights, grams)) * weights).sum(-1)
         # The square of the cosine's own floor, where the root has a slope.
         attended_norms = squares.clamp(min=EPS * EPS).sqrt()
@@ -142,21 +156,23 @@ def cosines(config, memory, regions, words, tables, scale):
         raw = wide(torch.bmm(query, regions.mT))
 
 
-def all_pairs(config, memory, regions, words, tables, text):
+def all_pairs(config, memory, count, regions, words, tables, text):
     """Similarities of all images and captions [N, C]."""
     where = text.owner, text.place, text.mask
 
     def scale(by_word):
-        norms = Sum.apply(by_word.square(), *where).sqrt()
+        norms = Sum.apply(by_word.square(), *where).clamp(min=TINY).sqrt()
         return Spread.apply(1 / (norms + EPS), *where)
 
-    found = cosines(config, memory, regions, words, tables, scale)
+    found = cosines(config, memory, count, regions, words, tables, scale)
     return Sum.apply(found[..., None], *where)[..., 0] / text.counts
 
 
 def score(config, memory, regions, words, text):
     """A tile from embeddings, tables included."""
-    return all_pairs(config, memory, regions, words, tables(memory, regions, words), text)
+    count, regions = regions.shape[1], padded(regions)
+    of = tables(memory, regions, words)
+    return all_pairs(config, memory, count, regions, words, of, text)
 
 
 def hardest(scores):
@@ -179,24 +195,24 @@ def dense_hinges(margin, scores, captions, images):
 def encoded(model, images, states):
     """Regions and words of length one, from features and from the states of the GRU [W, 2d]."""
     forward, backward = states.chunk(2, -1)
-    return l2(wide(model.img_fc(images))), l2((forward + backward) / 2)
+    return padded(l2(wide(model.img_fc(images)))), l2((forward + backward) / 2)
 
 
 def dense(config, model, images, states, text):
     """The loss and all similarities."""
     regions, words = encoded(model, images, states)
     of = tables(model.mem_t2i, regions, words)
-    scores = all_pairs(config, model.mem_t2i, regions, words, of, text)
+    scores = all_pairs(config, model.mem_t2i, images.shape[1], regions, words, of, text)
     return dense_hinges(config["margin"], scores, *hardest(scores)), scores.detach()
 
 
 def sparse(config, model, images, states, text):
     regions, words = encoded(model, images, states)
-    memory = model.mem_t2i
+    memory, count = model.mem_t2i, images.shape[1]
     projected, words_projected, grams = of = tables(memory, regions, words)
     with torch.no_grad():
         apart = [each.detach() for each in of]
-        scores = all_pairs(config, memory, regions.detach(), words.detach(), apart, text)
+        scores = all_pairs(config, memory, count, regions.detach(), words.detach(), apart, text)
         captions, images = hardest(scores)
     # The pairs themselves, every image with its hardest caption, every caption with its hardest
     # image. Gathered as float32, so that gradients are added up as float32.
@@ -208,10 +224,10 @@ def sparse(config, model, images, states, text):
 
     def scale(by_word):
         squares = torch.where(mask, by_word.square(), 0).sum(1, keepdim=True)
-        return 1 / (squares.sqrt() + EPS)
+        return 1 / (squares.clamp(min=TINY).sqrt() + EPS)
 
     pairs = of_image(projected), of_word(words_projected), of_image(grams)
-    found = cosines(config, memory, of_image(regions), of_word(words), pairs, scale)
+    found = cosines(config, memory, count, of_image(regions), of_word(words), pairs, scale)
     again = torch.where(mask[..., 0], found, 0).sum(-1) / of_caption(text.counts)
     return hinges(config["margin"], *again.chunk(3)), scores
 
