@@ -158,9 +158,7 @@ class Bench:
                 call()
             mark.record()
         self.wait()
-        return [
-            start.elapsed_time(end) / 1e3 / calls for start, end in itertools.pairwise(marks)
-        ]
+        return [start.elapsed_time(end) / 1e3 / calls for start, end in itertools.pairwise(marks)]
 
     def measure(self, call):
         """After the check, which was the first call."""
@@ -303,7 +301,9 @@ class Bench:
         use("fp32")
         with torch.no_grad():
             wanted = None if self.given.warm else published.scores(regions, padded, lengths)
-        for precision, form in itertools.product(self.given.precisions, ("rearranged", "published")):
+        for precision, form in itertools.product(
+            self.given.precisions, ("rearranged", "published")
+        ):
             cast, run = autocast(precision, self.device), torch.compile(score, **self.compiled)
 
             def call():
@@ -436,7 +436,9 @@ class Bench:
                 self.cases(what), self.given.precisions
             ):
                 if form in self.given.forms or form == "rearranged":
-                    size = [f"--{'batches' if what == 'train' else 'tile'}={pairs}"] if pairs else []
+                    size = (
+                        [f"--{'batches' if what == 'train' else 'tile'}={pairs}"] if pairs else []
+                    )
                     lengths = [f"--lengths={kind}"] if pairs else []
                     jobs.append([f"--only={what}", f"--forms={form}", *size, *lengths])
                     jobs[-1].append(f"--precisions={precision}")

@@ -4,14 +4,14 @@
     python gpu_select.py --folder DIR        images.npy, texts.npy, pool.npy as of generate.py
     python gpu_select.py --device cpu --pool 4000 --anchors 300 --dim 32 --check 1000 --slice 2000
 
-The anchors are the texts of pairs. The threshold of an anchor is its similarity to the nearest image
-of another pair; the score of a pool item is the sum over anchors of max(0, similarity - threshold);
-the picks are the items with the highest scores. Everything is on the device and of length one before
-the clock starts: the pool as bfloat16 for bf16, as float32 for tf32 and fp32. Timed are the scores of
-the whole pool and the picks; thresholds apart.
+The anchors are the texts of pairs. The threshold of an anchor is its similarity to the nearest
+image of another pair; the score of a pool item is the sum over anchors of max(0, similarity -
+threshold); the picks are the items with the highest scores. Everything is on the device and of
+length one before the clock starts: the pool as bfloat16 for bf16, as float32 for tf32 and fp32.
+Timed are the scores of the whole pool and the picks; thresholds apart.
 
-eager      chunks of the pool: threshold subtracted inside the product (addmm), clamped and summed in
-           place
+eager      chunks of the pool: threshold subtracted inside the product (addmm), clamped in place
+           and summed
 compiled   chunks of the pool: a product, then one fused kernel for threshold, hinge and sum
 wide       as compiled, with bfloat16 inputs and float32 similarities (bf16 alone)
 triton     one kernel, as Triton's own matrix product with a hinge and a sum instead of a store:
@@ -24,8 +24,9 @@ Answers first: on the first `--check` pool items, scores are compared with those
 fp32, and these, for 64 items, with float64. A form is off by the largest difference over the mean
 score; `picks` is the share of the top hundredth that is the same. A form above its tolerance is
 reported and not timed. Then every form with every chunk runs on `--slice` items, and the fastest of
-each precision on the whole pool (fp32 on a quarter of the slice alone: it would take 20 s; its time for
-the whole pool is extrapolated). Times are of CUDA events: the median, the least and the most of the repeats.
+each precision on the whole pool. fp32 would take 20 s: it runs on a quarter of the slice, and its
+time for the whole pool is extrapolated. Times are of CUDA events: the median, the least and the
+most of the repeats.
 """
 
 import argparse
@@ -117,7 +118,7 @@ def wide_hinge_sums(pool, anchors, thresholds):
 
 
 def compiled(function, chunk):
-    """`function` over chunks of the pool; a last, smaller chunk is computed with items before it."""
+    """`function` over chunks of the pool; a last, smaller chunk takes items before it along."""
     function = torch.compile(function, dynamic=False, fullgraph=True)
 
     def scores(pool, anchors, thresholds):

@@ -28,7 +28,6 @@ from imram import EPS, Published, TextImram, l2, leaky
 from torch import nn
 from torch.nn.utils.rnn import PackedSequence
 
-
 ALIGN = 8
 # Below it, a sum of squares is padding, where the root has no slope.
 TINY = 1e-30
