@@ -68,7 +68,9 @@ class TextImram(nn.Module):
 
 def negatives(scores):
     """The scores without those of the pairs themselves."""
-    return scores.masked_fill(torch.eye(len(scores), dtype=torch.bool), -torch.inf)
+    return scores.masked_fill(
+        torch.eye(len(scores), dtype=torch.bool, device=scores.device), -torch.inf
+    )
 
 
 class Published:
