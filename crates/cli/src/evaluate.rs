@@ -59,7 +59,7 @@ struct Report {
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     threads::set(args.threads)?;
     let run = ModelFolder::open(&args.model)?;
-    let model = run.model(args.device.device)?;
+    let model = run.model(args.device.device())?;
     let corpus = run.corpus(Dataset::open(&args.dataset)?)?;
     if let Some(notice) = run.stand_in(&corpus) {
         say!("{notice}");

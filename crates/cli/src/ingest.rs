@@ -67,7 +67,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     go_on(
-        &Scenario::resume(&args.experiment, None, &options(args.device.device))?,
+        &Scenario::resume(&args.experiment, None, &options(args.device.device()))?,
         None,
         &Watch::new(),
     )

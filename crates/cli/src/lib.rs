@@ -55,7 +55,7 @@ use std::time::Instant;
 
 use anyhow::Result;
 use clap::{CommandFactory, Parser, Subcommand};
-use nextpair::models::Origin;
+use nextpair::models::{Device, Origin};
 use nextpair::scenario::Watch;
 
 use flag_file::Expanded;
@@ -187,7 +187,7 @@ fn run_parsed(cli: Cli) -> Result<ExitCode> {
         (_, true) => Volume::Verbose,
         _ => Volume::Usual,
     });
-    detail!("nextpair {}, {}", env!("CARGO_PKG_VERSION"), Origin::here().unit);
+    detail!("nextpair {}, {}", env!("CARGO_PKG_VERSION"), Origin::of(Device::Cpu).unit);
     let (began, memory) = (Instant::now(), is_heard(Volume::Verbose).then(Watch::start));
     let done = do_command(cli.command);
     if let Some(peak) = memory.and_then(|memory| memory.peak()) {

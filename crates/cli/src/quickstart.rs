@@ -63,9 +63,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let watch = Watch::new();
     let experiment = size.experiment(&dataset)?;
     let scenario = if ExperimentFolder::new(&folder).manifest().exists() {
-        Scenario::resume(&folder, Some(experiment), &options(args.device.device))?
+        Scenario::resume(&folder, Some(experiment), &options(args.device.device()))?
     } else {
-        Scenario::create(&folder, experiment, &options(args.device.device), &watch)?
+        Scenario::create(&folder, experiment, &options(args.device.device()), &watch)?
     };
     watch.begin(&scenario);
     let ended = scenario.run(scenario.jobs(), &watch);

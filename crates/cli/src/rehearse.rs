@@ -100,7 +100,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     };
     // Nothing depends on it: a rehearsal goes on wherever it was stopped.
     let _ = args.resume;
-    let advice = rehearse(settings, &args.out, args.jobs, &options(args.device.device))?;
+    let advice = rehearse(settings, &args.out, args.jobs, &options(args.device.device()))?;
     args.next(&advice).say();
     Ok(ExitCode::SUCCESS)
 }

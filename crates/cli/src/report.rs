@@ -97,7 +97,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         ensure!(!is_empty, "--seeds: no experiment has any of them");
     }
     let out = args.out.clone().unwrap_or_else(|| args.experiments[0].join("report"));
-    let options = Options { compare: args.compare, ..args.page.options(args.device.device) };
+    let options = Options { compare: args.compare, ..args.page.options(args.device.device()) };
     let bar = Bar::new();
     let written = write(&studies, &options, &out, &bar);
     bar.finish();

@@ -79,7 +79,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if let Some(jobs) = args.jobs {
         ensure!(jobs > 0, "--jobs is 0; at least one is needed");
     }
-    detail!("device: {}", args.device.device);
+    detail!("device: {}", args.device.device().describe());
     interrupt::on_stop(interrupt::nothing_kept);
     let watch = Watch::new();
     let folder = args.folder()?;
@@ -91,7 +91,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         folder.display()
     );
     let mixing = if args.mixed { Mixing::Accept } else { Mixing::Refuse };
-    let options = Options { mixing, ..options(args.device.device) };
+    let options = Options { mixing, ..options(args.device.device()) };
     let known = args.resume && place.manifest().exists();
     let advice = match auto && !known {
         true => Some(auto::choose(&mut experiment, &folder, args.jobs, &options)?),

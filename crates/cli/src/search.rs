@@ -80,7 +80,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             ensure!(!inside, "--html {}: not into {}", page.display(), kept.display());
         }
     }
-    let trained = Trained::open(&args.model, &args.dataset, args.device.device)?;
+    let trained = Trained::open(&args.model, &args.dataset, args.device.device())?;
     let query = match &args.query {
         QueryArgs { text: Some(text), .. } => Query::text(&trained, text)?,
         QueryArgs { image: Some(image), .. } => Query::image(&trained, image)?,

@@ -67,7 +67,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     prepare_process();
     threads::set(args.threads)?;
-    detail!("device: {}", args.device.device);
+    detail!("device: {}", args.device.device().describe());
     let (dataset, out) = (args.dataset.clone(), args.out.clone());
     interrupt::on_stop(move || kept(&dataset, &out));
     let began = Instant::now();
@@ -79,7 +79,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         again::check(args, &run, &corpus, &pairs, &bar)?;
         let mixing = if args.mixed { Mixing::Accept } else { Mixing::Refuse };
         // A finished training has nothing left to mix.
-        let note = if run.is_finished()? { None } else { run.admit(mixing)? };
+        let note = if run.is_finished()? { None } else { run.admit(args.device.device(), mixing)? };
         if let Some(note) = note {
             alert!("note: {note}");
         }
@@ -92,7 +92,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let epochs = run.spec().training.epochs;
     let formats = &args.log.formats;
     run.write_logs(formats)?;
-    let trained = train(&run, &corpus, args.device.device, &bar, |epoch| {
+    let trained = train(&run, &corpus, args.device.device(), &bar, |epoch| {
         bar.say(&epoch_line(epoch, epochs));
         // What fails fails again below: training is worth more than its logs.
         let _ = run.write_logs(formats);
@@ -129,7 +129,8 @@ fn start(args: &Args, bar: &Bar) -> Result<(ModelFolder, Corpus, Vec<Pair>)> {
     let dataset = Dataset::open(&args.dataset)?;
     let Source { corpus, vocabulary, features, pairs } =
         args.data.open(dataset, &config, &training, bar)?;
-    let spec = Spec::new(corpus.dataset(), config, corpus.inputs(), features, training);
+    let spec = Spec::new(corpus.dataset(), config, corpus.inputs(), features, training)
+        .made_on(args.device.device());
     let run = ModelFolder::create(&args.out, spec, vocabulary, &corpus, &pairs)?;
     Ok((run, corpus, pairs))
 }

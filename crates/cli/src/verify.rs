@@ -131,7 +131,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     for path in &files {
         let name = path.strip_prefix(&args.dir).ok().filter(|p| !p.as_os_str().is_empty());
         let name = name.unwrap_or(path).display();
-        match check(path, args.device.device) {
+        match check(path, args.device.exact_device()) {
             Ok(Some(outcome)) => {
                 passed += 1;
                 tell!(

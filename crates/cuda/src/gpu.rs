@@ -368,8 +368,7 @@ impl Device {
             return Err(Error::Unusable { why });
         }
         let processors = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
-        let shared =
-            attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?;
+        let shared = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?;
         // SAFETY: the driver writes the handle of the context that programs of a device share.
         let status = unsafe { driver::cuDevicePrimaryCtxRetain(&mut context, device) };
         check("opening the device", status)?;

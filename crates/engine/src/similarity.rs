@@ -34,6 +34,31 @@ pub trait Similarity: Send + Sync {
         rows.iter().zip(of_rows).try_for_each(|(&row, out)| self.exact(row, columns, out))
     }
 
+    /// Writes the canonical similarities of pairs to `out`, given by their positions in `rows` and
+    /// `columns`, in ascending order. Override it if there is a faster way than one row at a time.
+    fn exact_pairs(
+        &self,
+        rows: &[u32],
+        columns: &[u32],
+        pairs: &[(u32, u32)],
+        out: &mut [f64],
+    ) -> Result<(), Error> {
+        let mut out = &mut out[..pairs.len()];
+        for run in pairs.chunk_by(|a, b| a.0 == b.0) {
+            let (own, rest) = out.split_at_mut(run.len());
+            let wanted: Vec<u32> =
+                run.iter().map(|&(_, column)| columns[column as usize]).collect();
+            self.exact(rows[run[0].0 as usize], &wanted, own)?;
+            out = rest;
+        }
+        Ok(())
+    }
+
+    /// Best number of rows of a tile. Results do not depend on it.
+    fn rows_at_once(&self) -> usize {
+        ROW_BLOCK
+    }
+
     /// A high similarity, to which temperatures are relative: 1 for cosines.
     fn scale(&self) -> f64 {
         1.0
@@ -109,6 +134,10 @@ impl<S: Similarity + ?Sized> Sieve for TileSieve<'_, S> {
         found.sort_unstable();
         Ok(found)
     }
+
+    fn rows_at_once(&self) -> usize {
+        self.similarity.rows_at_once()
+    }
 }
 
 /// The exact similarities of some rows and columns, row by row, each checked to be finite.
@@ -156,12 +185,18 @@ pub(crate) fn exact_rows(
     pairs: &[(u32, u32)],
     mut visit: impl FnMut(u32, &[(u32, u32)], &[f64]),
 ) -> Result<(), Error> {
-    let mut wanted = Vec::new();
+    let mut values = vec![0.0; pairs.len()];
+    similarity.exact_pairs(rows, columns, pairs, &mut values)?;
+    if let Some(bad) = values.iter().position(|value| !value.is_finite()) {
+        let (row, column) = (pairs[bad].0 as usize, pairs[bad].1 as usize);
+        let (row, column) = (rows[row] as usize, columns[column] as usize);
+        return Err(Error::SimilarityNotFinite { row, column, value: values[bad] });
+    }
+    let mut values = &values[..];
     for run in pairs.chunk_by(|a, b| a.0 == b.0) {
-        wanted.clear();
-        wanted.extend(run.iter().map(|&(_, column)| columns[column as usize]));
-        let values = exact_values(similarity, rows[run[0].0 as usize], &wanted)?;
-        visit(run[0].0, run, &values);
+        let (own, rest) = values.split_at(run.len());
+        visit(run[0].0, run, own);
+        values = rest;
     }
     Ok(())
 }

@@ -1,32 +1,5 @@
 // Numbers and rows, one at a time. Every sum has a fixed order, so that results have the same bits every time.
 
-typedef unsigned int u32;
-
-// The sum of a number of each of up to 1024 threads, in every thread.
-__device__ float block_sum(float value) {
-    __shared__ float of_warp[32];
-    for (int step = 16; step > 0; step /= 2) value += __shfl_xor_sync(~0u, value, step);
-    __syncthreads();
-    if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = value;
-    __syncthreads();
-    float sum = 0;
-    for (u32 warp = 0; warp < (blockDim.x + 31) / 32; warp++) sum += of_warp[warp];
-    return sum;
-}
-
-__device__ double block_sum_double(double value) {
-    __shared__ double of_warp[32];
-    for (int step = 16; step > 0; step /= 2) value += __shfl_xor_sync(~0u, value, step);
-    __syncthreads();
-    if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = value;
-    __syncthreads();
-    double sum = 0;
-    for (u32 warp = 0; warp < (blockDim.x + 31) / 32; warp++) sum += of_warp[warp];
-    return sum;
-}
-
-__device__ size_t thread_index() { return (size_t)blockIdx.x * blockDim.x + threadIdx.x; }
-
 extern "C" __global__ void add(float* sum, const float* part, u32 count) {
     size_t at = thread_index();
     if (at < count) sum[at] += part[at];
@@ -70,17 +43,17 @@ extern "C" __global__ void repeat_row(float* out, const float* row, u32 columns,
 
 // The sum of every column, 32 columns a block, each in 32 parts.
 extern "C" __global__ void column_sums(float* out, const float* in, u32 rows, u32 columns, float keep) {
-    __shared__ float parts[32][33];
+    __shared__ double parts[32][33];
     u32 lane = threadIdx.x % 32, part = threadIdx.x / 32, column = blockIdx.x * 32 + lane;
-    float sum = 0;
+    double sum = 0;
     if (column < columns)
         for (u32 row = part; row < rows; row += 32) sum += in[(size_t)row * columns + column];
     parts[part][lane] = sum;
     __syncthreads();
     if (part == 0 && column < columns) {
-        float total = 0;
+        double total = keep != 0 ? keep * out[column] : 0.0;
         for (int each = 0; each < 32; each++) total += parts[each][lane];
-        out[column] = total + (keep != 0 ? keep * out[column] : 0.0f);
+        out[column] = (float)total;
     }
 }
 

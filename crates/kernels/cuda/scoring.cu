@@ -1,82 +1,33 @@
 // Scores of all pairs of some contexts and some items of queries without gradients, on the matrix units: factors have
-// 8 bits (bf16), sums are in single precision.
+// 8 bits (bf16), sums are in single precision. Rows of (context, query) lie context by context, and queries in the order
+// of `rounding.cu`.
 //
-// Rows of (context, query) lie context by context. Of the `dim` numbers of a row every 32 are stored in another order,
-// so that what a thread of a matrix product owns lies side by side: number 8 j + 2 t + e is stored at 8 t + 2 j + e.
-
-typedef unsigned short bf16;
-typedef unsigned long long u64;
-
-__device__ u32 stored(u32 at) { return (at & ~31u) | ((at & 6) << 2) | ((at & 24) >> 2) | (at & 1); }
-
-__device__ u32 pack(float low, float high) {
-    u32 both;
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
-    return both;
-}
-__device__ bf16 to_bf16(float value) { return (bf16)pack(value, 0.0f); }
-__device__ float low(u32 both) { return __uint_as_float(both << 16); }
-__device__ float high(u32 both) { return __uint_as_float(both & 0xffff0000u); }
-
-// Rows of items, padded to `most` with zeros. One block a padded row.
-extern "C" __global__ void pad_items_bf16(bf16* out, const float* rows, const u32* offsets, u32 most, u32 dim) {
-    u32 item = blockIdx.x / most, r = blockIdx.x % most, first = offsets[item], count = offsets[item + 1] - first;
-    for (u32 at = threadIdx.x; at < dim; at += blockDim.x)
-        out[(size_t)blockIdx.x * dim + at] = to_bf16(r < count ? rows[(size_t)(first + r) * dim + at] : 0.0f);
-}
-
-// Rows in the order of numbers and, if wanted, in the stored order.
-extern "C" __global__ void round_rows(bf16* out, bf16* reordered, const float* rows, u32 dim, u32 count) {
-    size_t at = thread_index();
-    if (at >= count) return;
-    size_t row = at / dim;
-    u32 column = at % dim;
-    bf16 value = to_bf16(rows[at]);
-    out[at] = value;
-    if (reordered) reordered[row * dim + stored(column)] = value;
-}
-
-// The weights of a memory: both layers, one below the other. `of_first` applies to first queries and `of_refined` to
-// refined ones, whose numbers are in the stored order; the results of both are. `of_rows` applies to rows of contexts.
-extern "C" __global__ void round_memory(
-    bf16* of_first, bf16* of_refined, bf16* of_rows, float* bias, const float* linear, const float* linear_bias,
-    const float* gate, const float* gate_bias, u32 dim) {
-    u32 line = blockIdx.x, own = line % dim, to = line - own + stored(own);
-    const float* weights = (line < dim ? linear : gate) + (size_t)own * 2 * dim;
-    if (threadIdx.x == 0) bias[to] = (line < dim ? linear_bias : gate_bias)[own];
-    for (u32 at = threadIdx.x; at < dim; at += blockDim.x) {
-        bf16 value = to_bf16(weights[at]);
-        of_first[(size_t)to * dim + at] = value;
-        of_refined[(size_t)to * dim + stored(at)] = value;
-        of_rows[(size_t)line * dim + at] = to_bf16(weights[dim + at]);
-    }
-}
+// Compiled for contexts of at most WIDTH rows, a multiple of 4, which are padded to TILES times 16.
 
 // One step of attention of some items and a context: a block has a group of items, and a thread each query of theirs.
 // The raw scores of a context and a query are at `raw + context * raw_context + query * raw_query`, and so are the
 // first ones. Writes weights, [context][query][rows], and adds to the scores, [context][item].
-template <int TILES>
-__device__ void attend_all(
+extern "C" __global__ void __launch_bounds__(128) attend_all(
     bf16* weights, float* scores, const float* raw, const float* first, const float* grams, const float* norms,
     const u32* context_offsets, const u32* query_offsets, const u32* groups, const Attending* attending,
     u32 queries_of_all, u64 raw_context, u64 raw_query, u64 first_context, u64 first_query, u64 score_context, u32 adds) {
-    const u32 ROWS = 16 * TILES, STRIDE = ROWS + 1;
+    const u32 ROWS = 16 * TILES, STRIDE = WIDTH + 1;
     extern __shared__ float shared[];
     Attending how = *attending;
     u32 context = blockIdx.y, item = groups[blockIdx.x], items = groups[blockIdx.x + 1] - item;
     u32 rows = context_offsets[context + 1] - context_offsets[context];
     u32 begin = query_offsets[item], queries = query_offsets[item + items] - begin;
-    float *gram = shared, *x = gram + ROWS * ROWS, *relevances = x + queries * STRIDE;
+    float *gram = shared, *x = gram + WIDTH * WIDTH, *relevances = x + queries * STRIDE;
     raw += context * raw_context + begin * raw_query;
-    for (u32 at = threadIdx.x; at < queries * ROWS; at += blockDim.x) {
-        u32 w = at / ROWS, c = at % ROWS;
+    for (u32 at = threadIdx.x; at < queries * WIDTH; at += blockDim.x) {
+        u32 w = at / WIDTH, c = at % WIDTH;
         float score = c < rows ? raw[w * raw_query + c] : 0.0f;
         x[w * STRIDE + c] = how.clips ? leaky(score) : score;
     }
     // The upper half of the Gram matrix, which counts twice.
-    for (u32 at = threadIdx.x; at < ROWS * ROWS; at += blockDim.x) {
-        u32 k = at / ROWS, c = at % ROWS;
-        float value = grams[(size_t)context * ROWS * ROWS + at];
+    for (u32 at = threadIdx.x; at < WIDTH * WIDTH; at += blockDim.x) {
+        u32 k = at / WIDTH, c = at % WIDTH;
+        float value = grams[((size_t)context * ROWS + k) * ROWS + c];
         gram[at] = c > k ? 2 * value : c == k ? value : 0.0f;
     }
     __syncthreads();
@@ -86,28 +37,28 @@ __device__ void attend_all(
     }
     __syncthreads();
     for (u32 w = threadIdx.x; w < queries; w += blockDim.x) {
-        float a[ROWS], most = -1e30f, sum = 0, product = 0, square = 0;
+        float a[WIDTH], most = -1e30f, sum = 0, product = 0, square = 0;
 #pragma unroll
-        for (u32 c = 0; c < ROWS; c++) {
+        for (u32 c = 0; c < WIDTH; c++) {
             a[c] = c < rows ? how.temperature * x[w * STRIDE + c] : -1e30f;
             most = fmaxf(most, a[c]);
         }
 #pragma unroll
-        for (u32 c = 0; c < ROWS; c++) sum += a[c] = c < rows ? __expf(a[c] - most) : 0.0f;
+        for (u32 c = 0; c < WIDTH; c++) sum += a[c] = c < rows ? __expf(a[c] - most) : 0.0f;
         float scale = 1.0f / sum;
         const float4* of_first = (const float4*)(first + context * first_context + (begin + w) * first_query);
 #pragma unroll
-        for (u32 c = 0; c < ROWS; c += 4) {
+        for (u32 c = 0; c < WIDTH; c += 4) {
             float4 score = of_first[c / 4];
             a[c] *= scale, a[c + 1] *= scale, a[c + 2] *= scale, a[c + 3] *= scale;
             product += a[c] * score.x + a[c + 1] * score.y + a[c + 2] * score.z + a[c + 3] * score.w;
         }
 #pragma unroll
-        for (u32 k = 0; k < ROWS; k++) {
+        for (u32 k = 0; k < WIDTH; k++) {
             float of_row = 0;
 #pragma unroll
-            for (u32 c = k & ~3u; c < ROWS; c += 4) {
-                float4 g = *(const float4*)(gram + k * ROWS + c);
+            for (u32 c = k & ~3u; c < WIDTH; c += 4) {
+                float4 g = *(const float4*)(gram + k * WIDTH + c);
                 of_row += g.x * a[c] + g.y * a[c + 1] + g.z * a[c + 2] + g.w * a[c + 3];
             }
             square += a[k] * of_row;
@@ -116,9 +67,15 @@ __device__ void attend_all(
         if (weights) {
             uint4* to = (uint4*)(weights + ((size_t)context * queries_of_all + begin + w) * ROWS);
 #pragma unroll
-            for (u32 c = 0; c < ROWS; c += 8)
-                to[c / 8] = make_uint4(pack(a[c], a[c + 1]), pack(a[c + 2], a[c + 3]), pack(a[c + 4], a[c + 5]),
-                                       pack(a[c + 6], a[c + 7]));
+            for (u32 c = 0; c < ROWS; c += 8) {
+                u32 both[4];
+#pragma unroll
+                for (u32 i = 0; i < 4; i++) {
+                    u32 at = c + 2 * i;
+                    both[i] = at < WIDTH ? pack(a[at < WIDTH ? at : 0], a[at < WIDTH ? at + 1 : 0]) : 0;
+                }
+                to[c / 8] = make_uint4(both[0], both[1], both[2], both[3]);
+            }
         }
     }
     __syncthreads();
@@ -129,23 +86,6 @@ __device__ void attend_all(
         *to = adds ? *to + score : score;
     }
 }
-
-#define ATTEND_ALL(TILES)                                                                                              \
-    extern "C" __global__ void __launch_bounds__(128) attend_all_##TILES(                                              \
-        bf16* weights, float* scores, const float* raw, const float* first, const float* grams, const float* norms,    \
-        const u32* context_offsets, const u32* query_offsets, const u32* groups, const Attending* attending,           \
-        u32 queries_of_all, u64 raw_context, u64 raw_query, u64 first_context, u64 first_query, u64 score_context,     \
-        u32 adds) {                                                                                                    \
-        attend_all<TILES>(weights, scores, raw, first, grams, norms, context_offsets, query_offsets, groups,           \
-                          attending, queries_of_all, raw_context, raw_query, first_context, first_query,               \
-                          score_context, adds);                                                                        \
-    }
-ATTEND_ALL(1)
-ATTEND_ALL(2)
-ATTEND_ALL(3)
-ATTEND_ALL(4)
-ATTEND_ALL(5)
-ATTEND_ALL(6)
 
 __device__ void copy_async(void* to, const void* from) {
     u32 address = (u32)__cvta_generic_to_shared(to);
@@ -178,10 +118,9 @@ __device__ float fast_tanh(float value) {
 //
 // Without `base_context`, the base of a query is the same for every context. `scale` is the factor of a row's base and
 // of its query (queries that are scaled to unit norm are stored as they were before); `new_scale` receives the next.
-template <int TILES>
-__device__ void refine_and_score(
+extern "C" __global__ void __launch_bounds__(256, TILES <= 3 ? 2 : 1) refine_and_score(
     float* raw, bf16* refined, float* new_scale, const bf16* weights, const bf16* base, const bf16* queries,
-    const float* bias, const float* scale, const bf16* projected, const bf16* contexts, u32 count, u32 dim,
+    const float* scale, const bf16* projected, const bf16* contexts, u32 count, u32 dim,
     u64 base_context, u64 query_context) {
     const u32 ROWS = 16 * TILES, STRIDE = 40;
     __shared__ bf16 tables[2][3][ROWS * STRIDE];
@@ -206,9 +145,10 @@ __device__ void refine_and_score(
 #pragma unroll
         for (int part = 0; part < 4; part++)
             a[k][part] = *(const u32*)(weight + (size_t)at[part % 2] * ROWS + 16 * k + 8 * (part / 2) + 2 * t);
-    float sums[2 * TILES][4];
+    const int EIGHTS = (WIDTH + 7) / 8;
+    float sums[EIGHTS][4];
 #pragma unroll
-    for (int n = 0; n < 2 * TILES; n++)
+    for (int n = 0; n < EIGHTS; n++)
 #pragma unroll
         for (int i = 0; i < 4; i++) sums[n][i] = 0;
     float squares[2] = {0, 0};
@@ -235,10 +175,6 @@ __device__ void refine_and_score(
     load(0);
     for (u32 first = 0, stage = 0; first < dim; first += 32, stage ^= 1) {
         uint4 old[2] = {next_old[0], next_old[1]}, lin[2] = {next_lin[0], next_lin[1]}, gat[2] = {next_gat[0], next_gat[1]};
-        float4 b0 = *(const float4*)(bias + first + 8 * t), b1 = *(const float4*)(bias + first + 8 * t + 4);
-        float4 c0 = *(const float4*)(bias + dim + first + 8 * t), c1 = *(const float4*)(bias + dim + first + 8 * t + 4);
-        float of_linear[8] = {b0.x, b0.y, b0.z, b0.w, b1.x, b1.y, b1.z, b1.w};
-        float of_gate[8] = {c0.x, c0.y, c0.z, c0.w, c1.x, c1.y, c1.z, c1.w};
         asm volatile("cp.async.wait_group 0;");
         __syncthreads();
         if (first + 32 < dim) {
@@ -252,10 +188,10 @@ __device__ void refine_and_score(
             u32 s[4] = {gat[half].x, gat[half].y, gat[half].z, gat[half].w};
 #pragma unroll
             for (int j = 0; j < 4; j++) {
-                linear[j][2 * half] = factor[half] * low(l[j]) + of_linear[2 * j];
-                linear[j][2 * half + 1] = factor[half] * high(l[j]) + of_linear[2 * j + 1];
-                gate[j][2 * half] = factor[half] * low(s[j]) + of_gate[2 * j];
-                gate[j][2 * half + 1] = factor[half] * high(s[j]) + of_gate[2 * j + 1];
+                linear[j][2 * half] = factor[half] * low(l[j]);
+                linear[j][2 * half + 1] = factor[half] * high(l[j]);
+                gate[j][2 * half] = factor[half] * low(s[j]);
+                gate[j][2 * half + 1] = factor[half] * high(s[j]);
             }
         }
         // Rows of a table are summed over: matrices of 8 rows by 8 columns, turned.
@@ -308,7 +244,7 @@ __device__ void refine_and_score(
                 u32 b[4], row = 16 * n + 8 * (part / 2) + line;
                 load_matrices(b, &tables[stage][2][row * STRIDE + 16 * k + 8 * (part % 2)]);
                 multiply_add(sums[2 * n], left, b[0], b[1]);
-                multiply_add(sums[2 * n + 1], left, b[2], b[3]);
+                if (2 * n + 1 < EIGHTS) multiply_add(sums[2 * n + 1 < EIGHTS ? 2 * n + 1 : 0], left, b[2], b[3]);
             }
         }
     }
@@ -322,23 +258,8 @@ __device__ void refine_and_score(
         size_t row = (size_t)context * count + own + 8 * half;
         if (new_scale && t == 0) new_scale[row] = unit;
 #pragma unroll
-        for (int n = 0; n < 2 * TILES; n++)
+        for (int n = 0; n < EIGHTS; n++)
             *(float2*)(raw + row * ROWS + 8 * n + 2 * t) =
                 make_float2(sums[n][2 * half] * unit, sums[n][2 * half + 1] * unit);
     }
 }
-
-#define REFINE_AND_SCORE(TILES)                                                                                       \
-    extern "C" __global__ void __launch_bounds__(256) refine_and_score_##TILES(                                       \
-        float* raw, bf16* refined, float* new_scale, const bf16* weights, const bf16* base, const bf16* queries,      \
-        const float* bias, const float* scale, const bf16* projected, const bf16* contexts, u32 count, u32 dim,       \
-        u64 base_context, u64 query_context) {                                                                        \
-        refine_and_score<TILES>(raw, refined, new_scale, weights, base, queries, bias, scale, projected, contexts,    \
-                                count, dim, base_context, query_context);                                             \
-    }
-REFINE_AND_SCORE(1)
-REFINE_AND_SCORE(2)
-REFINE_AND_SCORE(3)
-REFINE_AND_SCORE(4)
-REFINE_AND_SCORE(5)
-REFINE_AND_SCORE(6)

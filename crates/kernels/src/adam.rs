@@ -195,12 +195,9 @@ impl Descent<'_> {
                 Values::Reference(v),
                 Values::Reference(g),
             ) => self.plain(self.scale()?, p, m, v, g),
-            (
-                Values::Cuda(cuda, p),
-                Values::Cuda(_, m),
-                Values::Cuda(_, v),
-                Values::Cuda(_, g),
-            ) => self.gpu(*cuda, [p, m, v], g)?,
+            (Values::Cuda(cuda, p), Values::Cuda(_, m), Values::Cuda(_, v), Values::Cuda(_, g)) => {
+                self.gpu(*cuda, [p, m, v], g)?
+            }
             _ => return Err(Error::Devices),
         }
         Ok(())

@@ -17,15 +17,17 @@ pub use resident::Resident;
 pub(crate) use scoring::{Scoring, can_score};
 pub(crate) use tables::{MemoryArrays, Rows};
 
-/// The kernels of this crate. The first source declares what the others use.
+/// The kernels of this crate, but for those of `scoring`. The first source declares what the others
+/// use.
 static KERNELS: Kernels = Kernels {
     name: "nextpair-kernels",
     sources: &[
+        include_str!("../cuda/common.cu"),
         include_str!("../cuda/elementwise.cu"),
         include_str!("../cuda/gru.cu"),
         include_str!("../cuda/attention.cu"),
         include_str!("../cuda/matching.cu"),
-        include_str!("../cuda/scoring.cu"),
+        include_str!("../cuda/rounding.cu"),
     ],
 };
 
@@ -81,8 +83,19 @@ impl Unit {
         grid: Grid,
         arguments: &[Argument],
     ) -> Result<(), Error> {
+        self.run_of(&KERNELS, kernel, grid, arguments)
+    }
+
+    /// Launches one of these kernels.
+    fn run_of(
+        &self,
+        kernels: &Kernels,
+        kernel: &'static str,
+        grid: Grid,
+        arguments: &[Argument],
+    ) -> Result<(), Error> {
         // SAFETY: each caller passes what its kernel declares, and arrays of the sizes it passes.
-        Ok(unsafe { self.gpu.launch(&KERNELS, kernel, grid, arguments)? })
+        Ok(unsafe { self.gpu.launch(kernels, kernel, grid, arguments)? })
     }
 
     /// `out = left right + keep * out` in the precision of this unit.

@@ -96,6 +96,26 @@ impl Device {
         }
     }
 
+    /// The same device with the precision of another.
+    pub fn with_precision_of(self, other: Device) -> Self {
+        match other {
+            Device::Cuda(cuda) => self.with_precision(cuda.precision),
+            _ => self,
+        }
+    }
+
+    /// Whether a GPU has room for so many bytes more than it holds. Other devices say no: what they
+    /// hold is memory of the machine.
+    ///
+    /// # Errors
+    /// If the device failed.
+    pub fn has_room(self, bytes: usize) -> Result<bool, Error> {
+        match self {
+            Device::Cuda(cuda) => Ok(bytes < cuda.gpu()?.available()?.0 / 2),
+            _ => Ok(false),
+        }
+    }
+
     /// A queue of the same device for work beside that of other queues. Only GPUs have several.
     pub fn with_queue(self, queue: u16) -> Self {
         match self {
@@ -108,7 +128,7 @@ impl Device {
     pub fn describe(self) -> String {
         match self {
             Device::Cuda(cuda) => match cuda.gpu() {
-                Ok(gpu) => format!("{self}, {}, {}", gpu.name(), cuda.precision),
+                Ok(gpu) => format!("{} in {}", gpu.name(), cuda.precision),
                 Err(error) => format!("{self}: {error}"),
             },
             other => other.to_string(),

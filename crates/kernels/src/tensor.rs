@@ -172,6 +172,19 @@ impl Tensor {
         Ok(Self::leaf(values, self.0.shape.clone(), weight))
     }
 
+    /// The same numbers for computations in the precision of another device. Copies nothing.
+    pub fn in_precision_of(&self, device: Device) -> Self {
+        let values = match (self.values(), device) {
+            (Values::Cuda(own, values), Device::Cuda(other)) => {
+                let precision = other.precision;
+                Values::Cuda(Cuda { precision, ..*own }, values.clone())
+            }
+            (values, _) => values.clone(),
+        };
+        let (shape, tracked) = (self.0.shape.clone(), self.is_tracked() && self.0.origin.is_none());
+        Self::leaf(values, shape, tracked)
+    }
+
     /// Its shape, slowest dimension first.
     pub fn shape(&self) -> &[usize] {
         &self.0.shape

@@ -6,7 +6,9 @@ use nextpair_kernels::{Cuda, Device, Encoded, Precision, Tensor};
 use nextpair_models::{Batch, Config, Imram, Inputs, Model, Texts, Trainer, Training};
 
 fn lengths(count: usize, draws: &mut Draws, exact: bool) -> Vec<usize> {
-    (0..count).map(|_| if exact { 12 } else { 7 + (draws.normal().abs() * 5.0) as usize }.min(30)).collect()
+    (0..count)
+        .map(|_| if exact { 12 } else { 7 + (draws.normal().abs() * 5.0) as usize }.min(30))
+        .collect()
 }
 
 fn tensor(draws: &mut Draws, shape: &[usize], device: Device) -> Tensor {
@@ -35,7 +37,8 @@ fn main() {
         let (images, captions, dim) = (256, 256, 1024);
         let lens = lengths(captions, &mut draws, true);
         let words: usize = lens.iter().sum();
-        let regions = unit(tensor(&mut draws, &[images * 36, dim], Device::Cpu).to_f32s().unwrap(), dim);
+        let regions =
+            unit(tensor(&mut draws, &[images * 36, dim], Device::Cpu).to_f32s().unwrap(), dim);
         let rows = unit(tensor(&mut draws, &[words, dim], Device::Cpu).to_f32s().unwrap(), dim);
         let mut offsets = vec![0];
         lens.iter().for_each(|len| offsets.push(offsets.last().unwrap() + len));
@@ -46,8 +49,14 @@ fn main() {
         };
         let model = Model::new(Config::Imram(imram.clone()), inputs, 1, Device::Cpu).unwrap();
         let few = |(images, texts): (Encoded, Encoded), device: Device| {
-            let images = Encoded { rows: images.rows.first_rows(16 * 36).unwrap(), offsets: images.offsets[..17].to_vec() };
-            let texts = Encoded { rows: texts.rows.first_rows(texts.offsets[16]).unwrap(), offsets: texts.offsets[..17].to_vec() };
+            let images = Encoded {
+                rows: images.rows.first_rows(16 * 36).unwrap(),
+                offsets: images.offsets[..17].to_vec(),
+            };
+            let texts = Encoded {
+                rows: texts.rows.first_rows(texts.offsets[16]).unwrap(),
+                offsets: texts.offsets[..17].to_vec(),
+            };
             model.to_device(device).unwrap().comparison().unwrap().scores(&images, &texts).unwrap()
         };
         let truth = few(encoded(Device::Cpu), Device::Cpu);
@@ -67,21 +76,37 @@ fn main() {
             }
             times.sort_by(f64::total_cmp);
             let ms = times[times.len() / 2];
-            println!("score {precision}: {ms:.2} ms, {:.2} M pairs/s, error {worst:.2e}, largest {:?}", 65536.0 / ms / 1e3, truth.iter().cloned().fold(0.0f32, f32::max));
+            println!(
+                "score {precision}: {ms:.2} ms, {:.2} M pairs/s, error {worst:.2e}, largest {:?}",
+                65536.0 / ms / 1e3,
+                truth.iter().cloned().fold(0.0f32, f32::max)
+            );
             if profile.is_some() && precision == Precision::Bf16 {
                 nextpair_cuda::start_profile();
                 comparison.scores(&images_on, &texts_on).unwrap();
-                for (name, count, time) in nextpair_cuda::end_profile() { println!("   {:9.3} ms {count:5} {name}", time.as_secs_f64() * 1e3); }
+                for (name, count, time) in nextpair_cuda::end_profile() {
+                    println!("   {:9.3} ms {count:5} {name}", time.as_secs_f64() * 1e3);
+                }
             }
         }
         return;
     }
     let lens = lengths(batch_size, &mut draws, false);
     println!("words {}, longest {}", lens.iter().sum::<usize>(), lens.iter().max().unwrap());
-    let features: Vec<f32> = tensor(&mut draws, &[batch_size * 36 * 2048], Device::Cpu).to_f32s().unwrap().iter().map(|x| x.max(0.0)).collect();
-    let captions: Vec<Vec<u32>> = lens.iter().map(|&len| (0..len).map(|_| 4 + (draws.normal().abs() * 1000.0) as u32 % 8000).collect()).collect();
+    let features: Vec<f32> = tensor(&mut draws, &[batch_size * 36 * 2048], Device::Cpu)
+        .to_f32s()
+        .unwrap()
+        .iter()
+        .map(|x| x.max(0.0))
+        .collect();
+    let captions: Vec<Vec<u32>> = lens
+        .iter()
+        .map(|&len| (0..len).map(|_| 4 + (draws.normal().abs() * 1000.0) as u32 % 8000).collect())
+        .collect();
     let mut devices: Vec<Device> = Precision::ALL.map(cuda).to_vec();
-    if mode == "check" { devices.insert(0, Device::Cpu); }
+    if mode == "check" {
+        devices.insert(0, Device::Cpu);
+    }
     for device in devices {
         let model = Model::new(Config::Imram(imram.clone()), inputs, 1, device).unwrap();
         let training = Training { batch: batch_size, ..Training::default() };
@@ -94,12 +119,16 @@ fn main() {
             losses.push((step.loss, step.gradient.value().unwrap()));
         }
         println!("{device} {losses:.4?}");
-        if device == Device::Cpu { continue; }
+        if device == Device::Cpu {
+            continue;
+        }
         let mut times = Vec::new();
         let mut norm = None;
         for _ in 0..4 {
             let start = Instant::now();
-            for _ in 0..5 { norm = Some(trainer.step(&batch, 2e-4, 1).unwrap().gradient); }
+            for _ in 0..5 {
+                norm = Some(trainer.step(&batch, 2e-4, 1).unwrap().gradient);
+            }
             norm.as_ref().unwrap().value().unwrap();
             times.push(start.elapsed().as_secs_f64() * 1e3 / 5.0);
         }
@@ -109,8 +138,14 @@ fn main() {
             nextpair_cuda::start_profile();
             trainer.step(&batch, 2e-4, 1).unwrap();
             let all = nextpair_cuda::end_profile();
-            println!("   {:.3} ms in {} launches", all.iter().map(|x| x.2.as_secs_f64()).sum::<f64>() * 1e3, all.iter().map(|x| x.1).sum::<u64>());
-            for (name, count, time) in all.iter().take(40) { println!("   {:9.3} ms {count:5} {name}", time.as_secs_f64() * 1e3); }
+            println!(
+                "   {:.3} ms in {} launches",
+                all.iter().map(|x| x.2.as_secs_f64()).sum::<f64>() * 1e3,
+                all.iter().map(|x| x.1).sum::<u64>()
+            );
+            for (name, count, time) in all.iter().take(40) {
+                println!("   {:9.3} ms {count:5} {name}", time.as_secs_f64() * 1e3);
+            }
         }
     }
 }

@@ -5,6 +5,7 @@ use nextpair_engine::{self as engine, Embeddings, Metric, Similarity, Vectors};
 use nextpair_kernels::ops::{Matching, dot_pairs, dot_scores, linear, order_pairs};
 use nextpair_kernels::{Device, Encoded, Tensor};
 
+use crate::gpu_tiles::GpuTiles;
 use crate::{Encodings, Error};
 
 /// How a model compares images and captions.
@@ -109,8 +110,8 @@ impl Comparison for Dot {
     ) -> Result<Box<dyn Similarity>, Error> {
         let (of_rows, of_columns) =
             of_rows.own_and_other("the encoded images", "the encoded captions");
-        let rows = Vectors::new(rows.matrix(), of_rows)?;
-        let columns = Vectors::new(columns.matrix(), of_columns)?;
+        let rows = Vectors::new(rows.matrix()?, of_rows)?;
+        let columns = Vectors::new(columns.matrix()?, of_columns)?;
         Ok(Box::new(Embeddings::new(rows, columns, Metric::Dot)?))
     }
 }
@@ -141,7 +142,7 @@ impl Comparison for Order {
         columns: Encodings,
         _device: Device,
     ) -> Result<Box<dyn Similarity>, Error> {
-        let largest = rows.longest() + columns.longest();
+        let largest = rows.longest()? + columns.longest()?;
         Ok(Box::new(Ordered { of_rows, rows, columns, largest }))
     }
 }
@@ -169,7 +170,12 @@ impl Comparison for Matching {
         columns: Encodings,
         device: Device,
     ) -> Result<Box<dyn Similarity>, Error> {
-        Ok(Box::new(Tiles { comparison: self, of_rows, rows, columns, device }))
+        match device {
+            Device::Cuda(_) => {
+                Ok(Box::new(GpuTiles::new(*self, of_rows, (rows, columns), device)?))
+            }
+            _ => Ok(Box::new(Tiles { comparison: self, of_rows, rows, columns, device })),
+        }
     }
 }
 
@@ -203,16 +209,7 @@ impl<C: Comparison> Similarity for Tiles<C> {
         let of_columns = self.columns.gather(columns, self.device).map_err(failed)?;
         let (images, texts) = self.of_rows.image_and_text(&of_rows, &of_columns);
         let scores = self.comparison.scores(images, texts).map_err(failed)?;
-        match self.of_rows {
-            Side::Image => out.copy_from_slice(&scores),
-            Side::Text => {
-                for (row, out) in out.chunks_exact_mut(columns.len()).enumerate() {
-                    for (column, out) in out.iter_mut().enumerate() {
-                        *out = scores[column * rows.len() + row];
-                    }
-                }
-            }
-        }
+        turn(self.of_rows, &scores, columns.len(), out);
         Ok(())
     }
 
@@ -238,6 +235,17 @@ impl<C: Comparison> Similarity for Tiles<C> {
         self.tile(rows, columns, &mut values)?;
         out.iter_mut().zip(values).for_each(|(out, value)| *out = f64::from(value));
         Ok(())
+    }
+}
+
+/// Writes scores of images by captions as rows of the side `of_rows` by columns of the other.
+pub(crate) fn turn(of_rows: Side, scores: &[f32], columns: usize, out: &mut [f32]) {
+    if of_rows == Side::Image {
+        return out.copy_from_slice(scores);
+    }
+    let rows = scores.len() / columns.max(1);
+    for (row, out) in out.chunks_exact_mut(columns).enumerate() {
+        out.iter_mut().enumerate().for_each(|(column, out)| *out = scores[column * rows + row]);
     }
 }
 
@@ -274,8 +282,9 @@ impl Similarity for Ordered {
     }
 
     fn exact(&self, row: u32, columns: &[u32], out: &mut [f64]) -> Result<(), engine::Error> {
-        let (own, _) = self.rows.numbers(&[row]);
-        let (others, _) = self.columns.numbers(columns);
+        let failed = |error: Error| engine::Error::Similarity(Box::new(error));
+        let (own, _) = self.rows.numbers(&[row]).map_err(failed)?;
+        let (others, _) = self.columns.numbers(columns).map_err(failed)?;
         for (out, other) in out.iter_mut().zip(others.chunks_exact(own.len())) {
             let squares = own.iter().zip(other).map(|(&own, &other)| {
                 let (image, text) = self.of_rows.image_and_text(own, other);

@@ -27,11 +27,7 @@ pub struct Corpus {
 /// Captions in the form a model takes.
 enum Captions {
     /// Word ids of all captions, and the offset of each.
-    Words {
-        ids: Vec<u32>,
-        offsets: Vec<usize>,
-        known: usize,
-    },
+    Words { ids: Vec<u32>, offsets: Vec<usize>, known: usize },
     Vectors {
         set: FeatureSet,
         features: Features,

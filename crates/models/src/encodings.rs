@@ -1,21 +1,59 @@
-//! Encoded images and captions: encoders run once, and their output lies on disk.
+//! Encoded images and captions: encoders run once. Their output lies on disk, or stays on the GPU
+//! that computed it.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use nextpair_data::{Dtype, Matrix, Progress, Spill};
-use nextpair_kernels::{Device, Encoded, Tensor};
+use nextpair_kernels::{Device, Encoded, Tensor, ops};
 
 use crate::{Corpus, Error, Model};
 
-/// Encoded images or captions in a mapped file, which does not count as memory. Clones share it.
+/// Encoded images or captions in a mapped file, which does not count as memory, or on a GPU. Clones
+/// share them.
 #[derive(Clone)]
 pub struct Encodings {
-    vectors: Matrix,
+    vectors: Vectors,
     /// The first row of each item, then the end of the last.
     offsets: Arc<[usize]>,
     /// The item at each position, unless all are in their own order.
     order: Option<Arc<[u32]>>,
+}
+
+/// Where vectors lie.
+#[derive(Clone)]
+enum Vectors {
+    Mapped(Matrix),
+    /// On a GPU, and in a file as well once the CPU asked for them.
+    OnGpu {
+        rows: Tensor,
+        mapped: Arc<OnceLock<Matrix>>,
+    },
+}
+
+impl Vectors {
+    fn dim(&self) -> usize {
+        match self {
+            Vectors::Mapped(matrix) => matrix.dim(),
+            Vectors::OnGpu { rows, .. } => rows.shape()[1],
+        }
+    }
+
+    /// The vectors for the CPU.
+    fn matrix(&self) -> Result<&Matrix, Error> {
+        match self {
+            Vectors::Mapped(matrix) => Ok(matrix),
+            Vectors::OnGpu { rows, mapped } => {
+                if let Some(matrix) = mapped.get() {
+                    return Ok(matrix);
+                }
+                let mut spill = Spill::new()?;
+                spill.append_f32(&rows.to_f32s()?)?;
+                let matrix = spill.finish(self.dim(), Dtype::F32)?;
+                Ok(mapped.get_or_init(|| matrix))
+            }
+        }
+    }
 }
 
 /// Items encoded together.
@@ -54,7 +92,7 @@ impl Encodings {
 
     /// Wraps items that are already encoded.
     pub fn of(encoded: &Encoded) -> Result<Self, Error> {
-        let vectors = Matrix::from_vec(encoded.dim()?, encoded.to_f32s()?);
+        let vectors = Vectors::Mapped(Matrix::from_vec(encoded.dim()?, encoded.to_f32s()?));
         Ok(Encodings { vectors, offsets: encoded.offsets.clone().into(), order: None })
     }
 
@@ -63,18 +101,36 @@ impl Encodings {
         progress: &dyn Progress,
         encode: impl Fn(&[usize]) -> Result<Encoded, Error>,
     ) -> Result<Self, Error> {
-        let mut spill = Spill::new()?;
         let mut offsets = vec![0];
         let mut dim = 1;
+        let mut chunks = Vec::new();
+        let mut spill: Option<Spill> = None;
         for chunk in items.chunks(CHUNK) {
             let encoded = encode(chunk)?;
             dim = encoded.dim()?;
             let before = offsets.last().copied().unwrap_or(0);
             offsets.extend(encoded.offsets[1..].iter().map(|offset| before + offset));
-            spill.append_f32(&encoded.to_f32s()?)?;
+            chunks.push(encoded.rows);
+            // A GPU keeps them while there is room for them and a copy.
+            let kept: usize = chunks.iter().map(|rows| 4 * rows.len()).sum();
+            let stays = spill.is_none() && chunks[0].device().has_room(2 * kept)?;
+            if !stays {
+                let mut file = spill.take().map_or_else(Spill::new, Ok)?;
+                for rows in chunks.drain(..) {
+                    file.append_f32(&rows.to_f32s()?)?;
+                }
+                spill = Some(file);
+            }
             progress.advance(chunk.len() as u64);
         }
-        let vectors = spill.finish(dim, Dtype::F32)?;
+        let vectors = match spill {
+            Some(spill) => Vectors::Mapped(spill.finish(dim, Dtype::F32)?),
+            None if chunks.is_empty() => Vectors::Mapped(Spill::new()?.finish(dim, Dtype::F32)?),
+            None => {
+                let rows = ops::concat(&chunks.iter().collect::<Vec<_>>())?.detached();
+                Vectors::OnGpu { rows, mapped: Arc::default() }
+            }
+        };
         Ok(Encodings { vectors, offsets: offsets.into(), order: None })
     }
 
@@ -102,14 +158,14 @@ impl Encodings {
 
     /// One vector per item: the mean of its vectors, in double precision.
     pub fn means(&self) -> Result<Matrix, Error> {
-        let dim = self.vectors.dim();
+        let (dim, vectors) = (self.vectors.dim(), self.vectors.matrix()?);
         let mut spill = Spill::new()?;
         let mut values = vec![0.0; dim];
         for item in 0..self.len() as u32 {
             let rows = self.rows_of(item);
             let mut mean = vec![0.0; dim];
             for row in rows.clone() {
-                self.vectors.read_f64(row, &mut values);
+                vectors.read_f64(row, &mut values);
                 mean.iter_mut().zip(&values).for_each(|(mean, value)| *mean += value);
             }
             mean.iter_mut().for_each(|mean| *mean /= rows.len().max(1) as f64);
@@ -119,11 +175,12 @@ impl Encodings {
     }
 
     /// The vectors of items that have one each, in order, without a copy.
-    pub(crate) fn matrix(&self) -> Matrix {
-        match &self.order {
-            None => self.vectors.clone(),
-            Some(order) => self.vectors.view(order.iter().map(|&item| self.offsets[item as usize])),
-        }
+    pub(crate) fn matrix(&self) -> Result<Matrix, Error> {
+        let vectors = self.vectors.matrix()?;
+        Ok(match &self.order {
+            None => vectors.clone(),
+            Some(order) => vectors.view(order.iter().map(|&item| self.offsets[item as usize])),
+        })
     }
 
     /// The encoded item at a position.
@@ -138,33 +195,46 @@ impl Encodings {
     }
 
     /// The largest norm of a vector.
-    pub(crate) fn longest(&self) -> f64 {
-        let mut values = vec![0.0; self.vectors.dim()];
-        (0..self.vectors.rows()).fold(0.0, |longest: f64, row| {
-            self.vectors.read_f64(row, &mut values);
+    pub(crate) fn longest(&self) -> Result<f64, Error> {
+        let vectors = self.vectors.matrix()?;
+        let mut values = vec![0.0; vectors.dim()];
+        Ok((0..vectors.rows()).fold(0.0, |longest: f64, row| {
+            vectors.read_f64(row, &mut values);
             longest.max(values.iter().map(|v| v * v).sum::<f64>().sqrt())
-        })
+        }))
     }
 
     /// The numbers of some items, one after the other, and the offset of each.
-    pub(crate) fn numbers(&self, items: &[u32]) -> (Vec<f32>, Vec<usize>) {
-        let dim = self.vectors.dim();
+    pub(crate) fn numbers(&self, items: &[u32]) -> Result<(Vec<f32>, Vec<usize>), Error> {
+        let (dim, vectors) = (self.vectors.dim(), self.vectors.matrix()?);
         let mut offsets = vec![0];
         let mut values = Vec::new();
         for &item in items {
             for row in self.rows_of(item) {
                 let start = values.len();
                 values.resize(start + dim, 0.0);
-                self.vectors.read_f32(row, &mut values[start..]);
+                vectors.read_f32(row, &mut values[start..]);
             }
             offsets.push(values.len() / dim);
         }
-        (values, offsets)
+        Ok((values, offsets))
     }
 
     /// Some items on a device.
     pub(crate) fn gather(&self, items: &[u32], device: Device) -> Result<Encoded, Error> {
-        let (values, offsets) = self.numbers(items);
+        if let Vectors::OnGpu { rows, .. } = &self.vectors
+            && rows.device().with_precision_of(device) == device
+        {
+            let mut offsets = vec![0];
+            let mut which = Vec::new();
+            for &item in items {
+                which.extend(self.rows_of(item).map(|row| row as u32));
+                offsets.push(which.len());
+            }
+            let rows = ops::gather(&rows.in_precision_of(device), &which)?;
+            return Ok(Encoded { rows, offsets });
+        }
+        let (values, offsets) = self.numbers(items)?;
         let shape = [values.len() / self.vectors.dim(), self.vectors.dim()];
         Ok(Encoded { rows: Tensor::new(values, &shape, device)?, offsets })
     }

@@ -2,7 +2,7 @@
 //!
 //! Ties: of equal scores, the higher index ranks first. A NaN is an error.
 
-use nextpair_data::{Progress, Side};
+use nextpair_data::Progress;
 use nextpair_engine::{Recall, ranks};
 use serde::{Deserialize, Serialize};
 
@@ -164,7 +164,7 @@ pub fn evaluate_ranks(
         }
         let images = Encodings::of_images(model, corpus, items, progress)?;
         let texts = Encodings::of_texts(model, corpus, &captions, progress)?;
-        let similarity = model.similarity(Side::Image, &images, &texts)?;
+        let similarity = model.evaluated(&images, &texts, progress)?;
         let all = |count: usize| (0..count as u32).collect::<Vec<_>>();
         let (every_image, every_caption) = (all(items.len()), all(captions.len()));
         let ranks = ranks(&*similarity, &every_image, &every_caption, &image_of, progress)?;

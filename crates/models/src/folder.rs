@@ -176,8 +176,8 @@ impl ModelFolder {
 
     /// Admits this process to continue the training, and records it if it is new. Returns a note
     /// for the user in that case.
-    pub fn admit(&mut self, mixing: Mixing) -> Result<Option<String>, Error> {
-        let here = Origin::here();
+    pub fn admit(&mut self, device: Device, mixing: Mixing) -> Result<Option<String>, Error> {
+        let here = Origin::of(device);
         match self.spec.makers().admit(&here, mixing, &self.folder)? {
             Admission::Known => Ok(None),
             Admission::New(note) => {

@@ -4,12 +4,16 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use nextpair_data::Side;
+use nextpair_data::{Progress, Side};
 use nextpair_engine::Similarity;
 use nextpair_kernels::{Device, Encoded, Tensor};
 
+use crate::gpu_tiles::Computed;
 use crate::tensor_file::{self, Stored};
 use crate::{Architecture, Comparison, Encodings, Error, Inputs, Mode, Pass, Texts, Weights};
+
+/// Images that a GPU scores with all captions at a time.
+const EVALUATED: usize = 256;
 
 /// A model with weights.
 #[derive(Clone)]
@@ -162,5 +166,30 @@ impl Model {
         columns: &Encodings,
     ) -> Result<Box<dyn Similarity>, Error> {
         self.comparison()?.similarity(of_rows, rows.clone(), columns.clone(), self.device)
+    }
+
+    /// The similarity of encoded images and captions for an evaluation. On a GPU all scores are
+    /// computed at once, in its precision.
+    pub(crate) fn evaluated(
+        &self,
+        images: &Encodings,
+        texts: &Encodings,
+        progress: &dyn Progress,
+    ) -> Result<Box<dyn Similarity>, Error> {
+        if !matches!(self.device, Device::Cuda(_)) {
+            return self.similarity(Side::Image, images, texts);
+        }
+        let comparison = self.comparison()?;
+        let every = |count: usize| (0..count as u32).collect::<Vec<_>>();
+        let of_texts = texts.gather(&every(texts.len()), self.device)?;
+        let mut values = Vec::with_capacity(images.len() * texts.len());
+        for items in every(images.len()).chunks(EVALUATED) {
+            if progress.stopped() {
+                return Err(nextpair_engine::Error::Stopped.into());
+            }
+            let of_images = images.gather(items, self.device)?;
+            values.extend(comparison.scores(&of_images, &of_texts)?);
+        }
+        Ok(Box::new(Computed::new(texts.len(), values)))
     }
 }

@@ -1,9 +1,9 @@
-//! The origin of numbers: versions of the program and vector units do not mix unnoticed.
+//! The origin of numbers: versions of the program, vector units and GPUs do not mix unnoticed.
 
 use std::fmt;
 use std::path::Path;
 
-use nextpair_kernels::vector_unit;
+use nextpair_kernels::{Device, vector_unit};
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
@@ -14,7 +14,7 @@ use crate::Error;
 pub struct Origin {
     /// The version of nextpair.
     pub version: String,
-    /// The vector unit, as [`vector_unit`] calls it.
+    /// The vector unit, as [`vector_unit`] calls it, or the GPU and its precision.
     pub unit: String,
 }
 
@@ -48,9 +48,13 @@ pub enum Admission {
 }
 
 impl Origin {
-    /// This program on this machine.
-    pub fn here() -> Self {
-        Origin { version: env!("CARGO_PKG_VERSION").to_owned(), unit: vector_unit().to_owned() }
+    /// This program on a device of this machine.
+    pub fn of(device: Device) -> Self {
+        let unit = match device {
+            Device::Cpu => vector_unit().to_owned(),
+            other => other.describe(),
+        };
+        Origin { version: env!("CARGO_PKG_VERSION").to_owned(), unit }
     }
 }
 
@@ -144,7 +148,7 @@ mod tests {
 
     #[test]
     fn here_is_this_program() {
-        let here = Origin::here();
+        let here = Origin::of(Device::Cpu);
         assert_eq!(here.version, env!("CARGO_PKG_VERSION"));
         assert!(!here.unit.is_empty());
         assert_eq!(

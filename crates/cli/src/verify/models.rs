@@ -56,7 +56,7 @@ fn gradients(
         let found = found.gradients.of(tensor);
         ensure!(found.is_some() == case.has(&reference), "{reference}: one side has no gradient");
         let Some(found) = found else { continue };
-        let found = found.to_f64s();
+        let found = found.to_f64s()?;
         let expected = case.floats(&reference)?;
         let largest = expected.iter().fold(0.0, |largest: f64, g| largest.max(g.abs()));
         outcome.within(&reference, &found, &expected, GRADIENT * largest)?;
@@ -77,11 +77,11 @@ fn training(case: &Case, ready: Ready, outcome: &mut Outcome) -> Result<()> {
         let step = trainer.step(&ready.square, rate, number as u64)?;
         let name = format!("loss before step {}", number + 1);
         outcome.within(&name, &[step.loss], &[loss], WEIGHT * loss)?;
-        outcome.within("gradient norm", &[step.gradient], &[norm], GRADIENT * norm)?;
+        outcome.within("gradient norm", &[step.gradient.value()?], &[norm], GRADIENT * norm)?;
         for (weight, tensor) in trainer.model().weights().iter() {
             let reference = format!("after_step{}.{weight}", number + 1);
             if case.has(&reference) {
-                let found = tensor.to_f64s();
+                let found = tensor.to_f64s()?;
                 outcome.within(&reference, &found, &case.floats(&reference)?, WEIGHT)?;
             }
         }

@@ -134,7 +134,11 @@ impl<'a> Matched<'a> {
     }
 
     /// Adds the scores of `(context, item)` pairs to `out`.
-    pub(crate) fn add_scores(&self, pairs: &[(u32, u32)], out: &mut Array<f32>) -> Result<(), Error> {
+    pub(crate) fn add_scores(
+        &self,
+        pairs: &[(u32, u32)],
+        out: &mut Array<f32>,
+    ) -> Result<(), Error> {
         let mut first = 0;
         for pairs in pairs.chunks(self.at_once()) {
             let pass = self.forward(pairs)?;
@@ -514,14 +518,8 @@ fn pad(
     (count, most, dim): (usize, usize, usize),
 ) -> Result<Array<f32>, Error> {
     let out = unit.empty(count * most * dim)?;
-    let arguments = [
-        (&out).into(),
-        rows.into(),
-        offsets.into(),
-        items.into(),
-        most.into(),
-        dim.into(),
-    ];
+    let arguments =
+        [(&out).into(), rows.into(), offsets.into(), items.into(), most.into(), dim.into()];
     unit.run("pad_items", Unit::rows(count * most), &arguments)?;
     Ok(out)
 }

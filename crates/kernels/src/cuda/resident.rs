@@ -20,7 +20,10 @@ pub struct Resident {
 enum Table {
     /// There is no room for it.
     TooLarge,
-    Kept { values: Array<f32>, there: Vec<bool> },
+    Kept {
+        values: Array<f32>,
+        there: Vec<bool>,
+    },
 }
 
 /// The share of the free memory that a table may take.

@@ -4,8 +4,11 @@
 //! blocks of contexts and queries go through the steps: a product by cuBLAS for what the memory makes
 //! of refined queries, one kernel for everything around it, and one for the attention.
 
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
 use half::bf16;
-use nextpair_cuda::{Array, Grid, Operand};
+use nextpair_cuda::{Array, Grid, Kernels, Operand};
 
 use super::Unit;
 use super::tables::{MemoryArrays, Rows};
@@ -20,24 +23,6 @@ const COLUMNS: usize = 32;
 /// Rows of a context are padded to a multiple of this, and are at most six times as many.
 const TILE: usize = 16;
 const TILES: usize = 6;
-/// The kernels for 1, 2, ... tiles of rows.
-const REFINE: [&str; TILES] = [
-    "refine_and_score_1",
-    "refine_and_score_2",
-    "refine_and_score_3",
-    "refine_and_score_4",
-    "refine_and_score_5",
-    "refine_and_score_6",
-];
-
-const ATTEND: [&str; TILES] = [
-    "attend_all_1",
-    "attend_all_2",
-    "attend_all_3",
-    "attend_all_4",
-    "attend_all_5",
-    "attend_all_6",
-];
 /// Queries of a group of items at most, unless one item has more: the threads of a block.
 const GROUP: usize = 128;
 /// Threads of a block that refines queries; a warp has 16.
@@ -48,7 +33,7 @@ struct Rounded {
     of_first: Array<bf16>,
     of_refined: Array<bf16>,
     of_rows: Array<bf16>,
-    bias: Array<f32>,
+    biases: [Array<f32>; 2],
 }
 
 /// Attention in one direction with the current weights, for scores of all pairs.
@@ -66,6 +51,9 @@ pub(crate) struct Contexts {
     count: usize,
     /// Rows of a context, padded.
     rows: usize,
+    /// Kernels for contexts of so many rows.
+    kernels: &'static Kernels,
+    width: usize,
     values: Array<bf16>,
     grams: Array<f32>,
     projected: Option<Array<bf16>>,
@@ -80,6 +68,25 @@ pub(crate) struct Queries {
     stored: Option<Array<bf16>>,
     norms: Array<f32>,
     projected: Option<Array<bf16>>,
+}
+
+/// The kernels for contexts of at most `width` rows.
+fn kernels_of(width: usize) -> &'static Kernels {
+    static MADE: Mutex<BTreeMap<usize, &'static Kernels>> = Mutex::new(BTreeMap::new());
+    let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+    made.entry(width).or_insert_with(|| {
+        let sizes = format!("#define WIDTH {width}\n#define TILES {}\n", width.div_ceil(TILE));
+        // As many as there are widths, for as long as the process lives.
+        Box::leak(Box::new(Kernels {
+            name: Box::leak(format!("nextpair-scoring-{width}").into_boxed_str()),
+            sources: Box::leak(Box::new([
+                Box::leak(sizes.into_boxed_str()),
+                include_str!("../../cuda/common.cu"),
+                include_str!("../../cuda/attention.cu"),
+                include_str!("../../cuda/scoring.cu"),
+            ])),
+        }))
+    })
 }
 
 /// Whether the kernels take vectors of these dimensions and contexts of so many rows.
@@ -100,18 +107,15 @@ impl<'a> Scoring<'a> {
                 of_first: weights()?,
                 of_refined: weights()?,
                 of_rows: weights()?,
-                bias: unit.empty(2 * dim)?,
+                biases: [memory[1].clone(), memory[3].clone()],
             };
-            let [linear, linear_bias, gate, gate_bias] = memory;
+            let [linear, _, gate, _] = memory;
             let arguments = [
                 (&rounded.of_first).into(),
                 (&rounded.of_refined).into(),
                 (&rounded.of_rows).into(),
-                (&rounded.bias).into(),
                 linear.into(),
-                linear_bias.into(),
                 gate.into(),
-                gate_bias.into(),
                 dim.into(),
             ];
             unit.run("round_memory", Unit::rows(2 * dim), &arguments)?;
@@ -125,15 +129,15 @@ impl<'a> Scoring<'a> {
     pub(crate) fn contexts(&self, contexts: Rows<'_>) -> Result<Contexts, Error> {
         let (unit, dim, count) = (self.unit, self.dim, contexts.len());
         let rows = contexts.longest().next_multiple_of(TILE);
+        // The lengths of captions change from call to call: not so many kernels for them.
+        let width = match contexts.is_uniform() {
+            true => contexts.longest().next_multiple_of(4),
+            false => rows,
+        };
         let offsets = unit.offsets(contexts.offsets)?;
         let values = unit.empty::<bf16>(count * rows * dim)?;
-        let arguments = [
-            (&values).into(),
-            contexts.values.into(),
-            (&offsets).into(),
-            rows.into(),
-            dim.into(),
-        ];
+        let arguments =
+            [(&values).into(), contexts.values.into(), (&offsets).into(), rows.into(), dim.into()];
         unit.run("pad_items_bf16", Unit::rows(count * rows), &arguments)?;
         let grams = unit.empty::<f32>(count * rows * rows)?;
         let own = Operand::new(&values, 0, dim).apart(rows * dim);
@@ -145,9 +149,13 @@ impl<'a> Scoring<'a> {
             let right = Operand::new(&memory.of_rows, 0, dim).turned();
             let to = Operand::new(&out, 0, 2 * dim);
             unit.multiply((count * rows, 2 * dim, dim), left, right, 0.0, to)?;
+            let [linear, gate] = &memory.biases;
+            let arguments = [(&out).into(), linear.into(), gate.into(), dim.into()];
+            unit.run("add_biases", Unit::rows(count * rows), &arguments)?;
             Ok::<_, Error>(out)
         });
-        Ok(Contexts { offsets, count, rows, values, grams, projected: projected.transpose()? })
+        let (kernels, projected) = (kernels_of(width), projected.transpose()?);
+        Ok(Contexts { offsets, count, rows, kernels, width, values, grams, projected })
     }
 
     /// Prepares items of queries.
@@ -249,9 +257,10 @@ impl<'a> Scoring<'a> {
                 (items as u64).into(),
                 (step > 0).into(),
             ];
-            let shared = 4 * (rows * rows + block.widest * (rows + 2));
+            let width = contexts.width;
+            let shared = 4 * (width * width + block.widest * (width + 2));
             let grid = Grid::plane(block.groups.len() - 1, of.len(), GROUP as u32).shared(shared);
-            unit.run(ATTEND[rows / TILE - 1], grid, &arguments)?;
+            unit.run_of(contexts.kernels, "attend_all", grid, &arguments)?;
             if last {
                 break;
             }
@@ -298,7 +307,6 @@ impl<'a> Scoring<'a> {
                 weights.into(),
                 base.into(),
                 query.into(),
-                (&memory.bias).into(),
                 scale.as_ref().into(),
                 projected.at(of.start * rows * 2 * dim).into(),
                 contexts.values.at(of.start * rows * dim).into(),
@@ -307,9 +315,9 @@ impl<'a> Scoring<'a> {
                 (base_apart as u64).into(),
                 (query_apart as u64).into(),
             ];
-            let kernel = REFINE[rows / TILE - 1];
             let blocks = count.div_ceil(REFINE_THREADS as usize / 2);
-            unit.run(kernel, Grid::plane(blocks, of.len(), REFINE_THREADS), &arguments)?;
+            let grid = Grid::plane(blocks, of.len(), REFINE_THREADS);
+            unit.run_of(contexts.kernels, "refine_and_score", grid, &arguments)?;
             (raw, refined, scale) = (Some(next), kept, new_scale);
         }
         Ok(())

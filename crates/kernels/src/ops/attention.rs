@@ -9,7 +9,7 @@ use crate::cross::{PlainMemory, steps};
 use crate::cuda::{Matched, MemoryArrays, Rows, Scoring, Unit, can_score};
 use crate::operation::{Operation, apply};
 use crate::{
-    Attention, Encoded, Error, Matcher, Memory, Precision, Ragged, Real, Tensor, Values,
+    Attention, Device, Encoded, Error, Matcher, Memory, Precision, Ragged, Real, Tensor, Values,
 };
 
 /// The weights of a gated memory.
@@ -109,6 +109,23 @@ impl Matching {
             }
         }
         Ok(Matching(Arc::new(Weights { dim, directions, matchers: OnceLock::new() })))
+    }
+
+    /// The same on the same device, in the precision of another.
+    pub fn in_precision_of(&self, device: Device) -> Self {
+        let of = |tensor: &Tensor| tensor.in_precision_of(device);
+        let memory = |memory: &MemoryWeights| MemoryWeights {
+            linear_weight: of(&memory.linear_weight),
+            linear_bias: of(&memory.linear_bias),
+            gate_weight: of(&memory.gate_weight),
+            gate_bias: of(&memory.gate_bias),
+        };
+        let directions = self.0.directions.iter().map(|direction| Direction {
+            memory: direction.memory.as_ref().map(memory),
+            ..direction.clone()
+        });
+        let (dim, directions) = (self.0.dim, directions.collect());
+        Matching(Arc::new(Weights { dim, directions, matchers: OnceLock::new() }))
     }
 
     fn matchers(&self) -> Result<&[Matcher], Error> {
@@ -408,7 +425,7 @@ mod tests {
     use super::*;
     use crate::ops::judge::{judge, tensor};
     use crate::ops::unit_rows;
-    use crate::{Aggregation, Device, Normaliser};
+    use crate::{Aggregation, Normaliser};
 
     const DIM: usize = 6;
 

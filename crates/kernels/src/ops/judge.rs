@@ -34,7 +34,8 @@ pub(crate) fn judge(
         let (found, truth) = (result.to_f64s().unwrap(), expected.to_f64s().unwrap());
         close(&format!("the result on {device}"), &found, &truth, tolerance);
         for (at, (input, judge)) in inputs.iter().zip(&expected_inputs).enumerate() {
-            let of = |gradients: &Gradients, input| gradients.of(input).map(|g| g.to_f64s().unwrap());
+            let of =
+                |gradients: &Gradients, input| gradients.of(input).map(|g| g.to_f64s().unwrap());
             let (found, expected) = (of(&gradients, input), of(&expected_gradients, judge));
             let what = format!("the gradient of input {at} on {device}");
             close(&what, &found.unwrap(), &expected.unwrap(), tolerance);

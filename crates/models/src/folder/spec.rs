@@ -8,7 +8,7 @@ use nextpair_data::ordinary;
 use serde::{Deserialize, Serialize};
 
 use super::files::write;
-use crate::{Config, Error, Inputs, Makers, Origin, Training};
+use crate::{Config, Device, Error, Inputs, Makers, Origin, Training};
 
 /// Version of the format.
 const VERSION: u32 = 1;
@@ -60,6 +60,11 @@ impl Spec {
         Self::of(name, model, inputs, (image_features, text_features), training)
     }
 
+    /// The same, for a model that another device begins than the CPU.
+    pub fn made_on(self, device: Device) -> Self {
+        Spec { unit: Some(Origin::of(device).unit), ..self }
+    }
+
     fn of(
         dataset: String,
         model: Config,
@@ -67,7 +72,7 @@ impl Spec {
         (image_features, text_features): (String, Option<String>),
         training: Training,
     ) -> Self {
-        let Origin { version, unit } = Origin::here();
+        let Origin { version, unit } = Origin::of(Device::Cpu);
         Spec {
             nextpair_run: VERSION,
             version,

@@ -15,7 +15,8 @@ fn every_way_to_a_score_gives_the_same() {
             let images = model.encode_images(&batch.images).unwrap();
             let texts = model.encode_texts(&batch.texts).unwrap();
             let comparison = model.comparison().unwrap();
-            let some = comparison.pair_scores(&images, &texts, &pairs, None).unwrap().to_f32s().unwrap();
+            let some =
+                comparison.pair_scores(&images, &texts, &pairs, None).unwrap().to_f32s().unwrap();
             let all = comparison.scores(&images, &texts).unwrap();
             (model, images, texts, some, all)
         };

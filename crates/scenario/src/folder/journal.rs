@@ -156,7 +156,7 @@ mod tests {
             epoch: 1,
             weights: "w".to_owned(),
             ranks: None,
-            made_by: vec![Origin::here()],
+            made_by: vec![Origin::of(nextpair_models::Device::Cpu)],
             phases: Vec::new(),
         }
     }

@@ -141,7 +141,7 @@ impl Scenario {
         let seed = selection_seed(place.seed, strategy, place.round);
         let groups = groups(corpus.dataset().items(), pairs)?;
         let settings = strategy.settings(pairs.len(), groups, seed);
-        let queries = self.queries_of(strategy, place.seed, observer)?;
+        let queries = self.queries_of(strategy, place, observer)?;
         let selection = Selection {
             corpus,
             model: &model,
@@ -168,7 +168,7 @@ impl Scenario {
             without_hit: picks.without_hit(),
             warnings: warnings(&findings, corpus, &items, pairs),
             phase: clock.last().cloned(),
-            made_by: Some(Origin::here()),
+            made_by: Some(Origin::of(place.device)),
         };
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder).map_err(|e| Error::io(folder, e))?;

@@ -54,7 +54,7 @@ impl Scenario {
         let vocabulary = words(&experiment, &dataset, progress)?;
         let mut files = BTreeMap::new();
         files.insert(ITEMS.to_owned(), items_fingerprint(&dataset)?);
-        let Origin { version, unit } = Origin::here();
+        let Origin { version, unit } = Origin::of(options.device);
         let manifest = ExperimentManifest {
             nextpair_scenario: VERSION,
             version,
@@ -190,7 +190,7 @@ impl Scenario {
 
     /// Checks that this process may continue the experiment, and records it if it is new.
     fn admit(&mut self) -> Result<(), Error> {
-        let here = Origin::here();
+        let here = Origin::of(self.options.device);
         let makers = Makers {
             version: &self.manifest.version,
             unit: self.manifest.unit.as_deref(),

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use nextpair_data::dataset::{NewImages, NewRows};
 use nextpair_data::queue::{Answer, Task};
-use nextpair_models::{Corpus, Pair};
+use nextpair_models::{Corpus, Device, Pair};
 
 use super::choose::Choice;
 use super::clock::Clock;
@@ -38,8 +38,13 @@ pub(super) struct Known {
 
 impl Scenario {
     /// Runs round 0 of a seed, which all strategies share.
-    pub(super) fn first(&self, seed: u64, observer: &dyn Observer) -> Result<(), Error> {
-        let place = Place { seed, strategy: None, round: 0 };
+    pub(super) fn first(
+        &self,
+        seed: u64,
+        device: Device,
+        observer: &dyn Observer,
+    ) -> Result<(), Error> {
+        let place = Place { seed, strategy: None, round: 0, device };
         if self.finished(place).is_some() {
             return Ok(());
         }
@@ -89,6 +94,7 @@ impl Scenario {
         &self,
         seed: u64,
         strategy: &Arm,
+        device: Device,
         observer: &dyn Observer,
         stop: &dyn Fn() -> bool,
     ) -> Result<Option<Waiting>, Error> {
@@ -99,7 +105,7 @@ impl Scenario {
                 break;
             }
             let mut clock = Clock::start();
-            let place = Place { seed, strategy: Some(strategy), round };
+            let place = Place { seed, strategy: Some(strategy), round, device };
             let corpus = known.corpus.as_ref().unwrap_or(own);
             let Known { pairs, gone, refused, .. } = &known;
             let choice = Choice { corpus, pairs, gone, refused };

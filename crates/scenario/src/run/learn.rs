@@ -6,7 +6,7 @@ use std::sync::PoisonError;
 
 use nextpair_data::{Within, fingerprint_of};
 use nextpair_models::{
-    Corpus, Epoch, Mixing, Model, ModelFolder, Origin, Pair, Plateau, Spec, Training,
+    Corpus, Device, Epoch, Mixing, Model, ModelFolder, Origin, Pair, Plateau, Spec, Training,
     evaluate_ranks, train,
 };
 use rayon::prelude::*;
@@ -24,6 +24,8 @@ pub(super) struct Place<'a> {
     /// The strategy; `None` in round 0.
     pub(super) strategy: Option<&'a Arm>,
     pub(super) round: usize,
+    /// The device that works at it: a queue of its own, if it has several.
+    pub(super) device: Device,
 }
 
 impl fmt::Display for Place<'_> {
@@ -63,8 +65,7 @@ impl Scenario {
         let progress = Within::new(observer, place.to_string(), &worth);
         let run = corpus.steady(|| self.training_run(corpus, place, pairs))?;
         let log = |_: &Epoch| self.log_epoch(place);
-        let model =
-            clock.time("training", || train(&run, corpus, self.options.device, &progress, log))?;
+        let model = clock.time("training", || train(&run, corpus, place.device, &progress, log))?;
         let epochs = run.epochs()?;
         let training = epochs.iter().map(|epoch| epoch.seconds).sum();
         let on_dev = epochs.iter().map(|epoch| epoch.dev_seconds).sum();
@@ -98,7 +99,7 @@ impl Scenario {
             epoch,
             weights: run.weights_fingerprint()?,
             ranks: Some(ranks),
-            made_by: made_by(&run, picked_by),
+            made_by: made_by(&run, picked_by, place.device),
             phases: clock.finish(),
         };
         // Before the journal: a finished round is not opened again.
@@ -134,14 +135,15 @@ impl Scenario {
             let texts = corpus.text_features().map(|(set, _)| set.name.clone());
             let model = self.experiment.model.clone();
             let spec =
-                Spec::new(corpus.dataset(), model, corpus.inputs(), (images, texts), training);
+                Spec::new(corpus.dataset(), model, corpus.inputs(), (images, texts), training)
+                    .made_on(place.device);
             let words = self.reading(place.seed)?.vocabulary.cloned();
             return Ok(ModelFolder::create(&path, spec, words, corpus, pairs)?);
         }
         let mut run = ModelFolder::open(&path)?;
         if !run.is_finished()? {
             // Opening the experiment has checked whether this process may continue it.
-            run.admit(Mixing::Accept)?;
+            run.admit(place.device, Mixing::Accept)?;
         }
         let same = (&run.spec().model, &run.spec().training) == (&self.experiment.model, &training);
         if !same || run.pairs(corpus)? != pairs {
@@ -166,15 +168,15 @@ impl Scenario {
         let run = corpus.steady(|| self.training_run(corpus, place, pairs))?;
         if !run.is_finished()? {
             let progress = Within::new(observer, place.to_string(), &[]);
-            train(&run, corpus, self.options.device, &progress, |_| ())?;
+            train(&run, corpus, place.device, &progress, |_| ())?;
         }
         run.forget_state()?;
         if let Some(round) = self.finished(place)
             && round.weights != run.weights_fingerprint()?
         {
-            return Err(other_weights(&round, run.folder()));
+            return Err(other_weights(&round, place.device, run.folder()));
         }
-        Ok(run.model(self.options.device)?)
+        Ok(run.model(place.device)?)
     }
 
     /// Checks that the weights of finished rounds are unchanged. Deleted ones can be trained again.
@@ -188,7 +190,7 @@ impl Scenario {
             }
             match fingerprint_of(&weights) {
                 Ok(print) if print == round.weights => None,
-                Ok(_) => Some(other_weights(round, &folder)),
+                Ok(_) => Some(other_weights(round, self.options.device, &folder)),
                 Err(error) => Some(error.into()),
             }
         };
@@ -214,12 +216,12 @@ impl Scenario {
 }
 
 /// Returns the origins of the picks, the training and the evaluation of a round.
-fn made_by(run: &ModelFolder, picked_by: Option<Origin>) -> Vec<Origin> {
+fn made_by(run: &ModelFolder, picked_by: Option<Origin>, device: Device) -> Vec<Origin> {
     let spec = run.spec();
     let begun = spec.unit.clone().map(|unit| Origin { version: spec.version.clone(), unit });
     let trained = begun.into_iter().chain(spec.continued_by.iter().cloned());
     let mut all: Vec<Origin> = Vec::new();
-    for origin in picked_by.into_iter().chain(trained).chain([Origin::here()]) {
+    for origin in picked_by.into_iter().chain(trained).chain([Origin::of(device)]) {
         if !all.contains(&origin) {
             all.push(origin);
         }
@@ -228,14 +230,15 @@ fn made_by(run: &ModelFolder, picked_by: Option<Origin>) -> Vec<Origin> {
 }
 
 /// Returns the error for weights that differ from those of a finished round.
-fn other_weights(round: &Round, folder: &Path) -> Error {
-    let place = Place { seed: round.seed, strategy: round.strategy.as_ref(), round: round.round };
+fn other_weights(round: &Round, device: Device, folder: &Path) -> Error {
+    let (seed, strategy, round_number) = (round.seed, round.strategy.as_ref(), round.round);
+    let place = Place { seed, strategy, round: round_number, device };
     let mut what = format!(
         "not the weights that {place} ended with; put them back, or delete the folder {} to train \
          them again",
         folder.display()
     );
-    if !round.made_by.is_empty() && round.made_by != [Origin::here()] {
+    if !round.made_by.is_empty() && round.made_by != [Origin::of(device)] {
         // Training again here would give other weights.
         let makers: Vec<String> = round.made_by.iter().map(Origin::to_string).collect();
         what += &format!(" with what made them: {}", makers.join(", then "));

@@ -90,7 +90,7 @@ impl Scenario {
         let folder = self.folder.model(seed, strategy, round);
         let epochs = self.experiment.training.epochs;
         let mut rows = LogRow::of_model(&folder, seed)?;
-        let finished = self.finished(Place { seed, strategy, round });
+        let finished = self.finished(Place { seed, strategy, round, device: self.options.device });
         if rows.is_empty() && finished.is_some() {
             // The model was deleted.
             rows.push(LogRow { step: epochs, seed, ..LogRow::default() });

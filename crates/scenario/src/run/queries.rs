@@ -6,6 +6,7 @@ use nextpair_models::Texts;
 
 use super::Scenario;
 use super::fingerprints::file_fingerprint;
+use super::learn::Place;
 use crate::queries::{Queries, read_queries};
 use crate::{Arm, Error, Experiment};
 
@@ -53,14 +54,14 @@ impl Scenario {
     pub(super) fn queries_of(
         &self,
         strategy: &Arm,
-        seed: u64,
+        place: Place<'_>,
         progress: &dyn Progress,
     ) -> Result<Option<Texts>, Error> {
         let Some(queries) = self.queries.as_ref().filter(|_| strategy.queries) else {
             return Ok(None);
         };
-        let words = self.reading(seed)?.vocabulary;
-        let (source, device) = (self.query_source(), self.options.device);
+        let words = self.reading(place.seed)?.vocabulary;
+        let (source, device) = (self.query_source(), place.device);
         queries.texts(words, &self.corpus, source, device, progress).map(Some)
     }
 

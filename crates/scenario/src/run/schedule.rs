@@ -17,14 +17,16 @@ impl Scenario {
         self.write_logs()?;
         observer.start("rounds", self.work_left());
         let seeds = &self.experiment.seeds;
-        side_by_side(seeds, jobs, |&seed, _| self.first(seed, observer))?;
+        // Every job has a queue of its own, so that their work runs side by side on a GPU too.
+        let device = |job: usize| self.options.device.with_queue(job as u16);
+        side_by_side(seeds, jobs, |&seed, job, _| self.first(seed, device(job), observer))?;
         let lanes: Vec<(u64, &Arm)> = seeds
             .iter()
             .flat_map(|&seed| self.experiment.strategies.iter().map(move |arm| (seed, arm)))
             .collect();
         let waiting = Mutex::new(None);
-        side_by_side(&lanes, jobs, |&(seed, arm), stop| {
-            if let Some(found) = self.lane(seed, arm, observer, stop)? {
+        side_by_side(&lanes, jobs, |&(seed, arm), job, stop| {
+            if let Some(found) = self.lane(seed, arm, device(job), observer, stop)? {
                 *waiting.lock().unwrap_or_else(PoisonError::into_inner) = Some(found);
             }
             Ok(())
@@ -87,14 +89,14 @@ fn available() -> Option<u64> {
 fn side_by_side<T: Sync>(
     tasks: &[T],
     jobs: usize,
-    work: impl Fn(&T, &dyn Fn() -> bool) -> Result<(), Error> + Sync,
+    work: impl Fn(&T, usize, &dyn Fn() -> bool) -> Result<(), Error> + Sync,
 ) -> Result<(), Error> {
     let jobs = jobs.clamp(1, tasks.len().max(1));
     let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
     let stop = || failed.load(Ordering::Relaxed);
-    let one_after_the_other = || {
+    let one_after_the_other = |job: usize| {
         while let Some(task) = tasks.get(next.fetch_add(1, Ordering::Relaxed)).filter(|_| !stop()) {
-            if let Err(error) = work(task, &stop) {
+            if let Err(error) = work(task, job, &stop) {
                 failed.store(true, Ordering::Relaxed);
                 return Err(error);
             }
@@ -102,7 +104,7 @@ fn side_by_side<T: Sync>(
         Ok(())
     };
     if jobs == 1 {
-        return one_after_the_other();
+        return one_after_the_other(0);
     }
     let threads = rayon::current_num_threads();
     thread::scope(|scope| {
@@ -111,7 +113,7 @@ fn side_by_side<T: Sync>(
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
             let one_after_the_other = &one_after_the_other;
             scope.spawn(move || match pool {
-                Ok(pool) => pool.install(one_after_the_other),
+                Ok(pool) => pool.install(|| one_after_the_other(job)),
                 Err(e) => Err(Error::setting("jobs", format!("no threads for them: {e}"))),
             })
         };

@@ -1,0 +1,41 @@
+// What kernels share.
+
+typedef unsigned int u32;
+typedef unsigned short bf16;
+typedef unsigned long long u64;
+
+
+// The sum of a number of each of up to 1024 threads, in every thread.
+__device__ float block_sum(float value) {
+    __shared__ float of_warp[32];
+    for (int step = 16; step > 0; step /= 2) value += __shfl_xor_sync(~0u, value, step);
+    __syncthreads();
+    if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = value;
+    __syncthreads();
+    float sum = 0;
+    for (u32 warp = 0; warp < (blockDim.x + 31) / 32; warp++) sum += of_warp[warp];
+    return sum;
+}
+
+__device__ double block_sum_double(double value) {
+    __shared__ double of_warp[32];
+    for (int step = 16; step > 0; step /= 2) value += __shfl_xor_sync(~0u, value, step);
+    __syncthreads();
+    if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = value;
+    __syncthreads();
+    double sum = 0;
+    for (u32 warp = 0; warp < (blockDim.x + 31) / 32; warp++) sum += of_warp[warp];
+    return sum;
+}
+
+__device__ size_t thread_index() { return (size_t)blockIdx.x * blockDim.x + threadIdx.x; }
+
+// Two numbers of 8 bits.
+__device__ u32 pack(float low, float high) {
+    u32 both;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+    return both;
+}
+__device__ bf16 to_bf16(float value) { return (bf16)pack(value, 0.0f); }
+__device__ float low(u32 both) { return __uint_as_float(both << 16); }
+__device__ float high(u32 both) { return __uint_as_float(both & 0xffff0000u); }
