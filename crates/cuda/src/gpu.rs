@@ -103,6 +103,9 @@ impl Gpu {
             check("making a queue", driver::cuStreamCreate(&mut stream, apart))?;
             check("starting cuBLAS", blas::cublasCreate_v2(&mut handle))?;
             check("starting cuBLAS", blas::cublasSetStream_v2(handle, stream.cast()))?;
+            // Sums stay in single precision where results are shorter, however they are split.
+            let mode = blas::cublasMath_t::CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION;
+            check("starting cuBLAS", blas::cublasSetMathMode(handle, mode))?;
         }
         Ok(Arc::new(Gpu { device, stream, blas: handle, memory: Memory::default() }))
     }
@@ -206,6 +209,12 @@ impl Gpu {
     pub(crate) fn blas(&self) -> Result<blas::cublasHandle_t, Error> {
         self.device.make_current()?;
         Ok(self.blas)
+    }
+
+    /// The stream of this queue, whose device is made that of this thread.
+    pub(crate) fn stream(&self) -> Result<driver::CUstream, Error> {
+        self.device.make_current()?;
+        Ok(self.stream)
     }
 
     pub(crate) fn memory(&self) -> &Memory {
@@ -367,8 +376,7 @@ impl Device {
             return Err(Error::Unusable { why });
         }
         let processors = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
-        let shared =
-            attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?;
+        let shared = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?;
         // SAFETY: the driver writes the handle of the context that programs of a device share.
         let status = unsafe { driver::cuDevicePrimaryCtxRetain(&mut context, device) };
         check("opening the device", status)?;

@@ -103,14 +103,16 @@ impl Kernels {
         }
         let text = CString::new(name).expect("a name without zeros");
         let mut function = std::ptr::null_mut();
-        let (mut own, size) = (0, driver::CUfunction_attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES);
+        let (mut own, size) =
+            (0, driver::CUfunction_attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES);
         // SAFETY: the driver writes a handle and a number.
         unsafe {
             let status = driver::cuModuleGetFunction(&mut function, loaded.module, text.as_ptr());
             check(name, status)?;
             check(name, driver::cuFuncGetAttribute(&mut own, size, function))?;
             // Blocks may have as much shared memory as the device has.
-            let most = driver::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+            let most =
+                driver::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
             let free = device.shared_memory as i32 - own;
             check(name, driver::cuFuncSetAttribute(function, most, free))?;
         }

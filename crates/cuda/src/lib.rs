@@ -17,6 +17,7 @@ mod gpu;
 mod kernels;
 mod libraries;
 mod memory;
+mod staging;
 
 pub use array::{Array, Element, Pointer};
 pub use blas::{Number, Operand, Precision, Product};
@@ -24,3 +25,4 @@ pub use error::Error;
 pub use gpu::{Gpu, Grid};
 pub use kernels::{Argument, Kernels};
 pub use libraries::LIBRARIES_VARIABLE;
+pub use staging::Staging;
