@@ -1,5 +1,9 @@
-//! The `--device` flag, shared by all commands that run models.
+//! The `--device` flag, shared by all commands that run models or search among embeddings.
 
+use std::fmt;
+use std::str::FromStr;
+
+use anyhow::{Context, Result};
 use nextpair::models::Device;
 
 #[derive(clap::Args, Clone, Copy, Debug)]
@@ -7,4 +11,48 @@ pub(crate) struct DeviceArgs {
     /// Where models compute: cpu, cuda, cuda:N, or auto, which takes the fastest there is
     #[arg(long, value_name = "DEVICE", default_value = "auto")]
     pub(crate) device: Device,
+}
+
+/// The flag of commands that take embeddings as well as models. Which device a name stands for is
+/// asked when it is known what is to compute.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct SelectionDeviceArgs {
+    /// Where to compute: cpu, cuda, cuda:N, or auto, which takes a GPU if there is one and the work
+    /// is worth it. Picks and scores on embeddings are the same everywhere
+    #[arg(long, value_name = "DEVICE", default_value = "auto")]
+    device: DeviceName,
+}
+
+impl SelectionDeviceArgs {
+    /// Returns the device of models.
+    pub(crate) fn of_models(&self) -> Result<Device> {
+        Ok(self.device.0.parse()?)
+    }
+
+    /// Returns the device that searches among embeddings.
+    pub(crate) fn of_search(&self) -> Result<nextpair::engine::Device> {
+        self.device.0.parse().with_context(|| format!("--device {}", self.device))
+    }
+}
+
+/// The name of a device, which need not exist.
+#[derive(Clone, Debug)]
+struct DeviceName(String);
+
+impl FromStr for DeviceName {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let number = |name: &str| Some(name.strip_prefix("cuda:")?.parse::<usize>().is_ok());
+        match matches!(name, "cpu" | "cuda" | "auto") || number(name) == Some(true) {
+            true => Ok(DeviceName(name.to_owned())),
+            false => Err("there are cpu, cuda, cuda:N and auto".to_owned()),
+        }
+    }
+}
+
+impl fmt::Display for DeviceName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
 }
