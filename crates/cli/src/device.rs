@@ -1,5 +1,10 @@
-//! The `--device` and `--precision` flags, shared by all commands that run models.
+//! The `--device` and `--precision` flags, shared by all commands that run models or search among
+//! embeddings.
 
+use std::fmt;
+use std::str::FromStr;
+
+use anyhow::{Context, Result};
 use nextpair::models::{Device, Precision};
 
 #[derive(clap::Args, Clone, Copy, Debug)]
@@ -8,21 +13,76 @@ pub(crate) struct DeviceArgs {
     #[arg(long, value_name = "DEVICE", default_value = "auto")]
     device: Device,
 
-    /// Precision of products on a GPU: fp32, tf32 or bf16 (bf16 for scores of all pairs, tf32 for
-    /// gradients) [default: bf16; fp32 for `verify`]
-    #[arg(long, value_name = "PRECISION")]
-    precision: Option<Precision>,
+    #[command(flatten)]
+    precision: PrecisionArgs,
 }
 
 impl DeviceArgs {
     /// The device, in the precision that was asked for.
     pub(crate) fn device(&self) -> Device {
-        self.device.with_precision(self.precision.unwrap_or_default())
+        self.device.with_precision(self.precision.precision.unwrap_or_default())
+    }
+}
+
+#[derive(clap::Args, Clone, Copy, Debug)]
+struct PrecisionArgs {
+    /// Precision of models' products on a GPU: fp32, tf32, or bf16, which is bf16 for scores of all
+    /// pairs and tf32 for gradients [default: bf16; fp32 for verify]
+    #[arg(long, value_name = "PRECISION")]
+    precision: Option<Precision>,
+}
+
+/// The flag of commands that take embeddings as well as models. Which device a name stands for is
+/// asked when it is known what is to compute.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct SelectionDeviceArgs {
+    /// Where to compute: cpu, cuda, cuda:N, or auto, which takes a GPU if there is one and the work
+    /// is worth it. Picks and scores on embeddings are the same everywhere
+    #[arg(long, value_name = "DEVICE", default_value = "auto")]
+    device: DeviceName,
+
+    #[command(flatten)]
+    precision: PrecisionArgs,
+}
+
+impl SelectionDeviceArgs {
+    /// Returns the device of models.
+    pub(crate) fn of_models(&self) -> Result<Device> {
+        let device: Device = self.device.0.parse()?;
+        Ok(device.with_precision(self.precision.precision.unwrap_or_default()))
     }
 
-    /// The same for a command whose answers are compared: in single precision, unless another one was
-    /// asked for.
-    pub(crate) fn exact_device(&self) -> Device {
-        self.device.with_precision(self.precision.unwrap_or(Precision::Fp32))
+    /// Returns the same for a command that compares answers: in single precision, unless another one
+    /// was asked for.
+    pub(crate) fn of_exact_models(&self) -> Result<Device> {
+        let precision = self.precision.precision.unwrap_or(Precision::Fp32);
+        Ok(self.of_models()?.with_precision(precision))
+    }
+
+    /// Returns the device that searches among embeddings.
+    pub(crate) fn of_search(&self) -> Result<nextpair::engine::Device> {
+        self.device.0.parse().with_context(|| format!("--device {}", self.device))
+    }
+}
+
+/// The name of a device, which need not exist.
+#[derive(Clone, Debug)]
+struct DeviceName(String);
+
+impl FromStr for DeviceName {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let number = |name: &str| Some(name.strip_prefix("cuda:")?.parse::<usize>().is_ok());
+        match matches!(name, "cpu" | "cuda" | "auto") || number(name) == Some(true) {
+            true => Ok(DeviceName(name.to_owned())),
+            false => Err("there are cpu, cuda, cuda:N and auto".to_owned()),
+        }
+    }
+}
+
+impl fmt::Display for DeviceName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
     }
 }

@@ -14,7 +14,7 @@ use nextpair::engine::{
 use nextpair::scenario::{Bow, ItemFeatures};
 use nextpair::{BagOfWords, Files, Matrix, Paths, SimilarityPaths};
 
-use crate::device::DeviceArgs;
+use crate::device::SelectionDeviceArgs;
 use crate::selection::Selection;
 use crate::threads;
 
@@ -171,7 +171,7 @@ pub(crate) struct SelectionArgs {
     #[arg(long, value_name = "N", default_value_t = 3, allow_negative_numbers = true)]
     explain: usize,
     #[command(flatten)]
-    pub(crate) device: DeviceArgs,
+    pub(crate) device: SelectionDeviceArgs,
     /// Threads; all cores by default
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     threads: Option<usize>,
@@ -392,6 +392,7 @@ impl SelectionArgs {
             refused,
             dedupe: self.dedupe,
             queries,
+            device: self.device.of_search()?,
             strategy: self.strategy,
             metric: self.metric(),
             settings: self.settings(files.pairs())?,

@@ -114,6 +114,7 @@ pub(crate) fn announce(selection: &nextpair::Selection) -> u64 {
         (None, Some((pool, _))) => format!("{} dimensions", pool.dim()),
         _ => "known similarities".to_owned(),
     };
+    detail!("device: {}", selection.device);
     say!("{items} pool items, {pairs} pairs, {of}; predicted peak memory {}", megabytes(predicted));
     predicted
 }

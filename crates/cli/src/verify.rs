@@ -11,17 +11,16 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail, ensure};
 use nextpair::data::safetensors::SafetensorsFile;
-use nextpair::models::Device;
 use serde_json::Value;
 
-use crate::device::DeviceArgs;
+use crate::device::SelectionDeviceArgs;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// A folder laid out like the reference vectors, or one file of it
     dir: PathBuf,
     #[command(flatten)]
-    device: DeviceArgs,
+    device: SelectionDeviceArgs,
 }
 
 /// Tolerance of values. Other programs summed the references, so the last digits of float64 may
@@ -127,11 +126,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let mut files = Vec::new();
     collect(&args.dir, &mut files)?;
     files.sort();
+    let search = args.device.of_search()?;
     let (mut passed, mut failed) = (0, 0);
     for path in &files {
         let name = path.strip_prefix(&args.dir).ok().filter(|p| !p.as_os_str().is_empty());
         let name = name.unwrap_or(path).display();
-        match check(path, args.device.exact_device()) {
+        match check(path, (&search, &args.device)) {
             Ok(Some(outcome)) => {
                 passed += 1;
                 tell!(
@@ -164,11 +164,14 @@ fn collect(path: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
     Ok(())
 }
 
+/// The device that searches among embeddings, and the flag that says where models compute.
+type Devices<'a> = (&'a nextpair::engine::Device, &'a SelectionDeviceArgs);
+
 /// Checks one file. Returns `None` if its kind is unknown.
-fn check(path: &Path, device: Device) -> Result<Option<Outcome>> {
+fn check(path: &Path, devices: Devices<'_>) -> Result<Option<Outcome>> {
     let mut outcome = Outcome::default();
     let known = match path.extension().and_then(|extension| extension.to_str()) {
-        Some("safetensors") => check_tensors(&Case::open(path)?, device, &mut outcome)?,
+        Some("safetensors") => check_tensors(&Case::open(path)?, devices, &mut outcome)?,
         Some("json") => text::check(path, &mut outcome)?,
         _ => false,
     };
@@ -177,14 +180,18 @@ fn check(path: &Path, device: Device) -> Result<Option<Outcome>> {
 }
 
 /// Checks a case with tensors. Returns whether its family is known.
-fn check_tensors(case: &Case, device: Device, outcome: &mut Outcome) -> Result<bool> {
+fn check_tensors(
+    case: &Case,
+    (search, device): Devices<'_>,
+    outcome: &mut Outcome,
+) -> Result<bool> {
     match case.family() {
-        "selection" => selection::selection(case, outcome)?,
-        "coreset" => selection::core_set(case, outcome)?,
-        "coreset_features" => selection::features(case, outcome)?,
+        "selection" => selection::selection(case, search, outcome)?,
+        "coreset" => selection::core_set(case, search, outcome)?,
+        "coreset_features" => selection::features(case, search, outcome)?,
         "eval" => eval::eval(case, outcome)?,
         "loss" => models::losses(case, outcome)?,
-        "VSE++" | "SCAN" | "IMRAM" => models::model(case, device, outcome)?,
+        "VSE++" | "SCAN" | "IMRAM" => models::model(case, device.of_exact_models()?, outcome)?,
         _ => return Ok(false),
     }
     Ok(true)

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use cudarc::driver::sys::CUdeviceptr;
-use half::bf16;
+use half::{bf16, f16};
 
 use crate::memory::block_size;
 use crate::{Error, Gpu};
@@ -16,6 +16,7 @@ pub trait Element: Copy + Default + Send + Sync + 'static {}
 impl Element for f32 {}
 impl Element for f64 {}
 impl Element for bf16 {}
+impl Element for f16 {}
 impl Element for u32 {}
 impl Element for i32 {}
 impl Element for u64 {}

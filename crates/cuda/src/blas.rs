@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 
 use cudarc::cublas::sys as blas;
-use half::bf16;
+use half::{bf16, f16};
 
 use crate::array::{Element, Pointer};
 use crate::call::check;
@@ -31,6 +31,10 @@ impl Number for f32 {
 
 impl Number for bf16 {
     const TYPE: blas::cudaDataType = blas::cudaDataType::CUDA_R_16BF;
+}
+
+impl Number for f16 {
+    const TYPE: blas::cudaDataType = blas::cudaDataType::CUDA_R_16F;
 }
 
 /// A matrix of a product: where it begins, the distance between its rows and between the matrices of

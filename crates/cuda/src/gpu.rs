@@ -103,6 +103,9 @@ impl Gpu {
             check("making a queue", driver::cuStreamCreate(&mut stream, apart))?;
             check("starting cuBLAS", blas::cublasCreate_v2(&mut handle))?;
             check("starting cuBLAS", blas::cublasSetStream_v2(handle, stream.cast()))?;
+            // Sums stay in single precision where results are shorter, however they are split.
+            let mode = blas::cublasMath_t::CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION;
+            check("starting cuBLAS", blas::cublasSetMathMode(handle, mode))?;
         }
         Ok(Arc::new(Gpu { device, stream, blas: handle, memory: Memory::default() }))
     }
@@ -207,6 +210,12 @@ impl Gpu {
     pub(crate) fn blas(&self) -> Result<blas::cublasHandle_t, Error> {
         self.device.make_current()?;
         Ok(self.blas)
+    }
+
+    /// The stream of this queue, whose device is made that of this thread.
+    pub(crate) fn stream(&self) -> Result<driver::CUstream, Error> {
+        self.device.make_current()?;
+        Ok(self.stream)
     }
 
     pub(crate) fn memory(&self) -> &Memory {

@@ -18,6 +18,7 @@ mod kernels;
 mod libraries;
 mod memory;
 mod profile;
+mod staging;
 
 pub use array::{Array, Element, Pointer};
 pub use blas::{Number, Operand, Precision, Product};
@@ -26,3 +27,4 @@ pub use gpu::{Gpu, Grid};
 pub use kernels::{Argument, Kernels};
 pub use libraries::LIBRARIES_VARIABLE;
 pub use profile::{end_profile, start_profile};
+pub use staging::Staging;

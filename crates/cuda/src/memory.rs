@@ -82,7 +82,7 @@ mod tests {
     fn blocks_are_at_most_an_eighth_too_large() {
         for bytes in [1, 511, 512, 513, 5000, 70_000, 1 << 20, (1 << 20) + 1, 3_000_000_001] {
             let size = block_size(bytes);
-            assert!(size >= bytes && size % 512 == 0, "{bytes} {size}");
+            assert!(size >= bytes && size.is_multiple_of(512), "{bytes} {size}");
             assert!(size <= bytes + (bytes / 8).max(512), "{bytes} {size}");
             assert_eq!(block_size(size), size);
         }

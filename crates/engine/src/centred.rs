@@ -8,6 +8,7 @@ use std::sync::Arc;
 use nextpair_core::Matrix;
 use rayon::prelude::*;
 
+use crate::device::{Device, Residence};
 use crate::packed::Packed;
 use crate::screen::{Planner, Route, Scale, Source, gamma, product};
 use crate::similarity::{Sieve, Similarity};
@@ -18,14 +19,16 @@ pub(crate) struct Centred {
     matrix: Matrix,
     mean: Arc<[f64]>,
     norms: Vec<f64>,
+    residence: Arc<Residence>,
 }
 
 impl Centred {
-    pub(crate) fn new(vectors: &Matrix, mean: &Arc<[f64]>) -> Self {
+    pub(crate) fn new(vectors: &Matrix, mean: &Arc<[f64]>, device: &Device) -> Self {
         let mut centred = Centred {
             matrix: vectors.clone(),
             mean: mean.clone(),
             norms: vec![0.0; vectors.rows()],
+            residence: Residence::new(device),
         };
         let mut norms = std::mem::take(&mut centred.norms);
         norms.par_chunks_mut(64).enumerate().for_each(|(chunk, norms)| {
@@ -94,6 +97,18 @@ impl Source for Centred {
         let mut x = vec![0.0; self.mean.len()];
         self.difference(item as usize, &mut x);
         out.iter_mut().zip(&x).for_each(|(out, x)| *out = (x * factor) as f32);
+    }
+
+    fn matrix(&self) -> &Matrix {
+        &self.matrix
+    }
+
+    fn shift(&self) -> Option<&[f64]> {
+        Some(&self.mean)
+    }
+
+    fn residence(&self) -> &Residence {
+        &self.residence
     }
 }
 
@@ -176,6 +191,6 @@ impl Similarity for Cosines<'_> {
     ) -> Result<Box<dyn Sieve + 'b>, Error> {
         let rows = (self.rows as &dyn Source, self.rows.len());
         let scale = Scale::Directions;
-        Ok(Box::new(self.planner.screen(rows, self.columns, columns, scale, expected)))
+        self.planner.sieve(rows, self.columns, columns, scale, expected)
     }
 }

@@ -42,7 +42,8 @@ impl Clusters {
                 at -= set.len();
             }
         }
-        let points = Vectors::new(Matrix::from_f64(dim, &values), "the sampled features")?;
+        let points = Vectors::new(Matrix::from_f64(dim, &values), "the sampled features")?
+            .on(sets[0].device());
         drop(values);
         let centroids = k_means(&points, count, ITERATIONS, seed, progress)?;
         Ok(Clusters { centroids: Vectors::new(centroids, "the clusters")? })

@@ -1,8 +1,12 @@
 //! Euclidean distance as a similarity: the search behind thresholds also finds nearest centres.
 
+use std::sync::Arc;
+
+use nextpair_core::Matrix;
 use rayon::prelude::*;
 
-use crate::screen::{Planner, Route, Scale, Screen, Source};
+use crate::device::Residence;
+use crate::screen::{Planner, Route, Scale, Source};
 use crate::similarity::{Sieve, Similarity};
 use crate::{Error, Vectors};
 
@@ -24,6 +28,7 @@ struct Shifted {
     vectors: Vectors,
     shift: Vec<f64>,
     squares: Vec<f64>,
+    residence: Arc<Residence>,
 }
 
 impl Shifted {
@@ -36,7 +41,8 @@ impl Shifted {
                 *square = x.iter().zip(shift).map(|(x, m)| (x - m) * (x - m)).sum();
             }
         });
-        Shifted { vectors: vectors.clone(), shift: shift.to_vec(), squares }
+        let residence = Residence::new(vectors.device());
+        Shifted { vectors: vectors.clone(), shift: shift.to_vec(), squares, residence }
     }
 
     fn longest(&self) -> f64 {
@@ -63,6 +69,18 @@ impl Source for Shifted {
         for ((out, x), shift) in out.iter_mut().zip(&x).zip(&self.shift) {
             *out = ((x - shift) * factor) as f32;
         }
+    }
+
+    fn matrix(&self) -> &Matrix {
+        self.vectors.matrix()
+    }
+
+    fn shift(&self) -> Option<&[f64]> {
+        Some(&self.shift)
+    }
+
+    fn residence(&self) -> &Residence {
+        &self.residence
     }
 }
 
@@ -137,8 +155,8 @@ impl Similarity for NegativeDistance {
         let cuts = expected.map(|cuts| self.product_cuts(columns, cuts));
         let rows = (&self.rows as &dyn Source, self.rows.vectors.len());
         let (planner, scale) = (&self.planner, Scale::Vectors);
-        let screen = planner.screen(rows, &self.columns, columns, scale, cuts.as_deref());
-        Ok(Box::new(ShiftedSieve { similarity: self, columns, screen }))
+        let products = planner.sieve(rows, &self.columns, columns, scale, cuts.as_deref())?;
+        Ok(Box::new(ShiftedSieve { similarity: self, columns, products }))
     }
 }
 
@@ -159,16 +177,16 @@ impl NegativeDistance {
 struct ShiftedSieve<'a> {
     similarity: &'a NegativeDistance,
     columns: &'a [u32],
-    screen: Screen<'a>,
+    products: Box<dyn Sieve + 'a>,
 }
 
 impl Sieve for ShiftedSieve<'_> {
     fn above(&self, rows: &[u32], cuts: &[f64]) -> Result<Vec<(u32, u32)>, Error> {
-        self.screen.above(rows, &self.similarity.product_cuts(self.columns, cuts))
+        self.products.above(rows, &self.similarity.product_cuts(self.columns, cuts))
     }
 
     fn rows_at_once(&self) -> usize {
-        self.screen.rows_at_once()
+        self.products.rows_at_once()
     }
 }
 

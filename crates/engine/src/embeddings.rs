@@ -1,8 +1,9 @@
 //! Similarity of embeddings: cosine or dot product.
 
 use half::f16;
-use nextpair_core::{Dtype, Element};
+use nextpair_core::{Dtype, Element, Matrix};
 
+use crate::device::Residence;
 use crate::packed::Packed;
 use crate::screen::{Planner, Route, Scale, Source, gamma, product};
 use crate::similarity::{Sieve, Similarity};
@@ -148,7 +149,7 @@ impl Similarity for Embeddings {
             Metric::Dot => Scale::Vectors,
         };
         let rows = (&self.rows as &dyn Source, self.rows.len());
-        Ok(Box::new(self.planner.screen(rows, &self.columns, columns, scale, expected)))
+        self.planner.sieve(rows, &self.columns, columns, scale, expected)
     }
 }
 
@@ -167,11 +168,19 @@ impl Source for Vectors {
                 *out = (E::decode(bytes) * factor) as f32;
             }
         }
-        let bytes = self.matrix().row_bytes(item as usize);
-        match self.matrix().dtype() {
+        let bytes = Vectors::matrix(self).row_bytes(item as usize);
+        match Vectors::matrix(self).dtype() {
             Dtype::F16 => scaled::<f16>(bytes, factor, out),
             Dtype::F32 => scaled::<f32>(bytes, factor, out),
             Dtype::F64 => scaled::<f64>(bytes, factor, out),
         }
+    }
+
+    fn matrix(&self) -> &Matrix {
+        Vectors::matrix(self)
+    }
+
+    fn residence(&self) -> &Residence {
+        Vectors::residence(self)
     }
 }

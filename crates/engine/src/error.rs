@@ -320,6 +320,15 @@ pub enum Error {
     /// A caller's own similarity failed.
     #[error("the similarity failed: {0}")]
     Similarity(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// A name that is none of a device.
+    #[error("device {name}: there are cpu, cuda, cuda:N and auto")]
+    NoSuchDevice {
+        /// The name.
+        name: String,
+    },
+    /// A GPU that cannot be used, or failed.
+    #[error(transparent)]
+    Gpu(#[from] nextpair_cuda::Error),
     /// The caller's progress asked to stop.
     #[error("stopped before the end, as was asked for")]
     Stopped,

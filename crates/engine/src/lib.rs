@@ -27,6 +27,7 @@ mod canonical;
 mod centred;
 mod clusters;
 mod cover;
+mod device;
 mod distance;
 mod duplicates;
 mod embeddings;
@@ -58,6 +59,7 @@ mod usable;
 mod vectors;
 mod widest;
 
+pub use device::{Device, Tiles};
 pub use duplicates::{Alike, Distinct, distinct};
 pub use embeddings::{Embeddings, Metric};
 pub use error::{Error, IndexSet};

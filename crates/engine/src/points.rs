@@ -61,7 +61,7 @@ impl Points {
                 right_dim: paired.dim(),
             });
         }
-        let (seed, settings) = (problem.seed(), problem.settings());
+        let (seed, settings, device) = (problem.seed(), problem.settings(), problem.device());
         let sizes = (pool.len(), paired.len());
         let drawn = Drawn::new(seed, POINTS, sizes, settings.points);
         let mean = mean_of(&[(&pool, &drawn.pool), (&paired, &drawn.paired)], pool.dim());
@@ -73,11 +73,11 @@ impl Points {
                     vectors.matrix().read_f64(item as usize, row);
                 }
             }
-            Centred::new(&Matrix::from_f64(pool.dim(), &values), &mean)
+            Centred::new(&Matrix::from_f64(pool.dim(), &values), &mean, device)
         };
         let vectors = sample(&drawn);
-        let pool = Centred::new(pool.matrix(), &mean);
-        let paired = Centred::new(paired.matrix(), &mean);
+        let pool = Centred::new(pool.matrix(), &mean, device);
+        let paired = Centred::new(paired.matrix(), &mean, device);
         let bandwidth = match settings.bandwidth {
             Some(bandwidth) => bandwidth,
             None => {

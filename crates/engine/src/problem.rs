@@ -9,7 +9,7 @@ use nextpair_core::{Matrix, Side};
 
 use crate::error::unless_stopped;
 use crate::{
-    Error, Partial, Picks, Progress, Rule, Settings, Shard, Sharded, Similarity, Strategy,
+    Device, Error, Partial, Picks, Progress, Rule, Settings, Shard, Sharded, Similarity, Strategy,
     StrategyName, Weight, require_finite,
 };
 pub use builder::ProblemBuilder;
@@ -37,6 +37,8 @@ pub struct Problem {
     /// The numbers that guards look at.
     sources: Sources,
     settings: Arc<Settings>,
+    /// Where pairs are ruled out.
+    device: Device,
     /// Input matrices, whose files must not change during the work.
     inputs: Vec<Matrix>,
 }
@@ -163,6 +165,11 @@ impl Problem {
     /// The settings. [`Sharded::finish`] knows them too.
     pub fn settings(&self) -> &Settings {
         &self.settings
+    }
+
+    /// Where vectors of this problem are searched.
+    pub fn device(&self) -> &Device {
+        &self.device
     }
 
     /// Seed of every draw.

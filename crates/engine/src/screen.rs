@@ -23,8 +23,10 @@ mod plan;
 
 use std::sync::Arc;
 
+use nextpair_core::Matrix;
 use rayon::prelude::*;
 
+use crate::device::Residence;
 use crate::{Error, Sieve};
 use axes::Basis;
 use kernel::PANEL;
@@ -45,6 +47,14 @@ pub(crate) trait Source: Sync {
     }
     /// `factor` times a vector, each number rounded once to single precision.
     fn read(&self, item: u32, factor: f64, out: &mut [f32]);
+    /// The numbers as they are stored: the vectors, or the vectors with a shift.
+    fn matrix(&self) -> &Matrix;
+    /// What a vector is less than its stored numbers, if it is.
+    fn shift(&self) -> Option<&[f64]> {
+        None
+    }
+    /// Where the vectors are searched.
+    fn residence(&self) -> &Residence;
 
     /// A vector divided by `length`; zero if `length` is zero.
     fn read_over(&self, item: u32, length: f64, out: &mut [f32]) {
@@ -62,7 +72,7 @@ pub(crate) enum Scale {
 }
 
 /// Unit roundoff of single precision.
-const U: f64 = 1.0 / (1u64 << 24) as f64;
+pub(crate) const U: f64 = 1.0 / (1u64 << 24) as f64;
 
 /// The relative error of a single-precision dot product of `n` terms, in any order (Higham,
 /// Accuracy and Stability of Numerical Algorithms, 2nd ed., section 3.1).
@@ -73,11 +83,9 @@ pub(crate) fn gamma(n: usize) -> f64 {
 
 /// The columns of a search, projected and coded once.
 pub(crate) struct Screen<'a> {
-    rows: &'a dyn Source,
-    scale: Scale,
+    target: Target<'a>,
     mixer: Mixer,
     basis: Option<Arc<Basis>>,
-    norms: Vec<f64>,
     columns: Columns,
 }
 
@@ -109,8 +117,8 @@ impl<'a> Screen<'a> {
                 columns.par_chunks(PANEL).map(|c| int8::Panel::new(&project(c))).collect(),
             ),
         };
-        let norms = columns.iter().map(|&c| source.norm(c)).collect();
-        Screen { rows, scale, mixer, basis, norms, columns: coded }
+        let target = Target::new(rows, source, columns, scale);
+        Screen { target, mixer, basis, columns: coded }
     }
 
     /// The share of pairs that the first bound cannot rule out.
@@ -120,12 +128,13 @@ impl<'a> Screen<'a> {
 
     /// Finds the pairs that may be above the cuts. Without `finish`, stops after the first bound.
     fn search(&self, rows: &[u32], cuts: &[f64], finish: bool) -> Vec<(u32, u32)> {
-        let largest = rows.iter().map(|&r| self.rows.norm(r)).fold(0.0, f64::max);
-        let units = read_units(self.rows, &self.mixer, rows, |row| match self.scale {
-            Scale::Directions => self.rows.norm(row),
+        let (source, largest) = (self.target.rows, self.target.largest(rows));
+        let units = read_units(source, &self.mixer, rows, |row| match self.target.scale {
+            Scale::Directions => source.norm(row),
             Scale::Vectors => largest,
         });
-        let aim = self.aim(rows, cuts, largest);
+        let defect = self.basis.as_ref().map_or(0.0, |basis| basis.defect);
+        let aim = self.target.aim(rows, cuts, largest, defect);
         let rows = Projected::of(units, &self.mixer, self.basis.as_deref());
         let mut found = Vec::new();
         match &self.columns {
@@ -134,9 +143,33 @@ impl<'a> Screen<'a> {
         }
         found
     }
+}
 
-    /// The cuts in units of the scaled vectors, so that all products lie within [-1, 1].
-    fn aim(&self, rows: &[u32], cuts: &[f64], largest: f64) -> Aim {
+/// The rows of a search and the norms of its columns.
+pub(crate) struct Target<'a> {
+    pub(crate) rows: &'a dyn Source,
+    pub(crate) scale: Scale,
+    norms: Vec<f64>,
+}
+
+impl<'a> Target<'a> {
+    pub(crate) fn new(
+        rows: &'a dyn Source,
+        source: &dyn Source,
+        columns: &[u32],
+        scale: Scale,
+    ) -> Self {
+        Target { rows, scale, norms: columns.iter().map(|&c| source.norm(c)).collect() }
+    }
+
+    /// The largest norm of some rows.
+    pub(crate) fn largest(&self, rows: &[u32]) -> f64 {
+        rows.iter().map(|&r| self.rows.norm(r)).fold(0.0, f64::max)
+    }
+
+    /// The cuts in units of the scaled vectors, so that all products lie within [-1, 1]. `defect` is
+    /// how far the axes of projections are from orthonormal.
+    pub(crate) fn aim(&self, rows: &[u32], cuts: &[f64], largest: f64, defect: f64) -> Aim {
         let relative = |(&cut, &norm): (&f64, &f64)| match (self.scale, largest * norm) {
             (Scale::Directions, _) => cut,
             (Scale::Vectors, unit) if unit > 1e-290 => cut / unit,
@@ -166,7 +199,7 @@ impl<'a> Screen<'a> {
             offsets,
             largest_offset,
             tilts,
-            defect: self.basis.as_ref().map_or(0.0, |basis| basis.defect),
+            defect,
             canonical: canonical_error(self.rows.dim()),
         }
     }
@@ -198,11 +231,11 @@ fn read_units(
 
 /// The target of one block of rows: pairs with
 /// `product + offset[row] * tilt[column] > cut[column]`.
-struct Aim {
+pub(crate) struct Aim {
     cuts: Vec<f64>,
-    offsets: Vec<f32>,
-    largest_offset: f64,
-    tilts: Vec<f64>,
+    pub(crate) offsets: Vec<f32>,
+    pub(crate) largest_offset: f64,
+    pub(crate) tilts: Vec<f64>,
     /// How far the basis is from orthonormal.
     defect: f64,
     /// How far canonical values are from true products.
@@ -212,7 +245,7 @@ struct Aim {
 impl Aim {
     /// The smallest product of codes, residuals included, that a pair above its cut can have if its
     /// codes are within these errors.
-    fn limit(&self, column: usize, row_error: f64, column_error: f64) -> f64 {
+    pub(crate) fn limit(&self, column: usize, row_error: f64, column_error: f64) -> f64 {
         let length = 1.0 + self.defect;
         let coding = row_error * length + (length + row_error) * column_error;
         // The bound itself is evaluated in single precision: a handful of roundings of terms that,
@@ -307,7 +340,7 @@ fn round_up(value: f64) -> f32 {
     if (rounded as f64) < value { rounded.next_up() } else { rounded }
 }
 
-fn round_down(value: f64) -> f32 {
+pub(crate) fn round_down(value: f64) -> f32 {
     -round_up(-value)
 }
 

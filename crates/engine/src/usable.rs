@@ -63,7 +63,7 @@ impl Usability {
         let mean = mean_of(&[(&accepted, &some), (&refused, &others)], accepted.dim());
         let mut examples = Vec::with_capacity(some.len() + others.len());
         for (set, items, usable) in [(&accepted, &some, true), (&refused, &others, false)] {
-            let centred = Centred::new(&set.matrix().gather(items), &mean);
+            let centred = Centred::new(&set.matrix().gather(items), &mean, set.device());
             let weight = 0.5 / items.len() as f64;
             examples.extend((0..items.len()).map(|at| (direction(&centred, at), usable, weight)));
         }
@@ -109,7 +109,7 @@ impl Usability {
                 right_dim: self.weights.len(),
             });
         }
-        let centred = Centred::new(items.matrix(), &self.mean);
+        let centred = Centred::new(items.matrix(), &self.mean, items.device());
         let score = |at| dot(&direction(&centred, at), &self.weights) + self.bias;
         Ok((0..items.len()).into_par_iter().map(|at| logistic(score(at))).collect())
     }

@@ -6,7 +6,8 @@ use half::f16;
 use nextpair_core::{Dtype, Element, Matrix};
 use rayon::prelude::*;
 
-use crate::Error;
+use crate::device::Residence;
+use crate::{Device, Error};
 
 /// The vectors of a matrix, all finite, with their norms. Clones share both.
 #[derive(Clone)]
@@ -14,6 +15,7 @@ pub struct Vectors {
     matrix: Matrix,
     norms: Arc<[f64]>,
     name: &'static str,
+    residence: Arc<Residence>,
 }
 
 /// Products computed side by side. Each is a chain of dependent additions; four hide its latency.
@@ -56,7 +58,22 @@ impl Vectors {
                 return Err(Error::NormOutOfRange { what, row, norm });
             }
         }
-        Ok(Vectors { matrix, norms, name })
+        Ok(Vectors { matrix, norms, name, residence: Arc::default() })
+    }
+
+    /// The same vectors, searched on a device. Where it is a GPU with room for them, they stay there for
+    /// as long as these vectors and their clones live.
+    pub fn on(self, device: &Device) -> Self {
+        Vectors { residence: Residence::new(device), ..self }
+    }
+
+    /// Where they are searched.
+    pub fn device(&self) -> &Device {
+        self.residence.device()
+    }
+
+    pub(crate) fn residence(&self) -> &Residence {
+        &self.residence
     }
 
     /// Fails if a vector is zero, which cosine similarity cannot divide by.

@@ -276,9 +276,10 @@ pub use files::{Files, Paths, SimilarityPaths};
 pub use nextpair_core::{Dtype, Matrix, Progress, Side};
 pub use nextpair_data::dataset::{Added, Addition, EncodedSet};
 pub use nextpair_engine::{
-    Alike, BagOfWords, Chance, Distinct, Features, Finding, Given, Guards, ItemFeatures, Known,
-    Matching, Metric, Needs, Partial, Pick, Picks, Problem, ProblemBuilder, Reason, Rule, Scope,
-    Settings, Shard, Sharded, Sieve, Similarity, Size, Stored, Strategy, StrategyName, Weight,
+    Alike, BagOfWords, Chance, Device, Distinct, Features, Finding, Given, Guards, ItemFeatures,
+    Known, Matching, Metric, Needs, Partial, Pick, Picks, Problem, ProblemBuilder, Reason, Rule,
+    Scope, Settings, Shard, Sharded, Sieve, Similarity, Size, Stored, Strategy, StrategyName,
+    Weight,
 };
 pub use part::{Finished, Part};
 pub use partial_file::PartialFile;

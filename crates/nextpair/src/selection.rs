@@ -5,8 +5,8 @@ use std::ops::Range;
 
 use nextpair_core::{Matrix, Progress};
 use nextpair_engine::{
-    self as engine, Alike, BagOfWords, Distinct, Finding, ItemFeatures, Known, Metric, Picks,
-    Problem, ProblemBuilder, Settings, Shard, Size, StrategyName, Usability, bag_of_words,
+    self as engine, Alike, BagOfWords, Device, Distinct, Finding, ItemFeatures, Known, Metric,
+    Picks, Problem, ProblemBuilder, Settings, Shard, Size, StrategyName, Usability, bag_of_words,
     distinct, mean_features, require_finite,
 };
 
@@ -37,6 +37,9 @@ pub struct Selection {
     /// Embeddings of what people search for, on the side that the pool lacks, for strategies that
     /// cover points.
     pub queries: Option<Matrix>,
+    /// Where pairs of embeddings are ruled out: on a GPU by default where there is one and the work is
+    /// worth it. Only the time depends on it.
+    pub device: Device,
 }
 
 impl Selection {
@@ -53,6 +56,7 @@ impl Selection {
             refused: None,
             dedupe: None,
             queries: None,
+            device: Device::auto(),
         }
     }
 
@@ -157,6 +161,7 @@ impl Selection {
             settings: self.settings.clone(),
             refused: self.refused.clone(),
             queries: self.queries.clone(),
+            device: self.device.clone(),
             ..*self
         }
     }
@@ -263,7 +268,8 @@ impl Selection {
         if !needs.matching {
             self.check_unread(items.clone())?;
         }
-        let mut problem = self.compared()?.settings(self.settings.clone()).only(items);
+        let problem = self.compared()?.settings(self.settings.clone());
+        let mut problem = problem.on(self.device.clone()).only(items);
         // Embeddings that are compared are their own features.
         if needs.features && (!needs.matching || self.files.similarities().is_some()) {
             let (pool, paired) = self.vectors(progress)?;

@@ -45,7 +45,7 @@ pub(crate) struct Modelled {
 impl SelectionArgs {
     /// Opens a model and a dataset and checks everything that needs no computing.
     pub(crate) fn open_model(&self, run: &Path, dataset: &Path) -> Result<Modelled> {
-        let trained = Trained::open(run, dataset, self.device.device())?;
+        let trained = Trained::open(run, dataset, self.device.of_models()?)?;
         let pairs = trained.folder.pairs(&trained.corpus)?;
         ensure!(!pairs.is_empty(), engine::Error::EmptyPaired);
         let (corpus, training) = (&trained.corpus, &trained.folder.spec().training);
@@ -58,7 +58,8 @@ impl SelectionArgs {
             Some(queries) => {
                 let encoders: &dyn FeatureSource = &DatasetEncoders;
                 let words = trained.folder.vocabulary();
-                Some(queries.texts(words, corpus, Some(encoders), self.device.device(), &())?)
+                let device = trained.model.device();
+                Some(queries.texts(words, corpus, Some(encoders), device, &())?)
             }
             None => None,
         };

@@ -4,23 +4,44 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, ensure};
 use nextpair::models::{
-    Batch, BatchLoss, Config, Device, Inputs, Mode, Model, Objective, Pass, Tensor, Texts, Trainer,
-    Training, Violation, batch_loss, loss,
+    Batch, BatchLoss, Config, Cuda, Device, Inputs, Mode, Model, Objective, Pass, Precision,
+    Tensor, Texts, Trainer, Training, Violation, batch_loss, loss,
 };
 
 use super::{Case, Outcome};
 
-/// Tolerance of similarities.
-const SIMILARITY: f64 = 2e-6;
-/// Relative tolerance of a loss.
-const LOSS: f64 = 1e-5;
-/// Tolerance of a gradient, relative to the largest gradient of the same weight.
-const GRADIENT: f64 = 1e-4;
-/// Tolerance of weights after ten steps.
-const WEIGHT: f64 = 1e-4;
+/// By how much answers may differ from the references.
+#[derive(Clone, Copy)]
+struct Tolerances {
+    /// Of similarities.
+    similarity: f64,
+    /// Of a loss, relative to it.
+    loss: f64,
+    /// Of a gradient, relative to the largest gradient of the same weight.
+    gradient: f64,
+    /// Of weights after ten steps.
+    weight: f64,
+}
+
+impl Tolerances {
+    /// Single precision is as exact on a GPU as on the CPU.
+    const SINGLE: Self = Tolerances { similarity: 2e-6, loss: 1e-5, gradient: 1e-4, weight: 1e-4 };
+
+    fn of(device: Device) -> Self {
+        match device {
+            Device::Cuda(Cuda { precision: Precision::Tf32, .. }) => {
+                Tolerances { similarity: 3e-3, loss: 5e-3, gradient: 5e-2, weight: 5e-3 }
+            }
+            Device::Cuda(Cuda { precision: Precision::Bf16, .. }) => {
+                Tolerances { similarity: 3e-2, loss: 3e-2, gradient: 1e-1, weight: 5e-3 }
+            }
+            _ => Tolerances::SINGLE,
+        }
+    }
+}
 
 pub(super) fn model(case: &Case, device: Device, outcome: &mut Outcome) -> Result<()> {
-    let ready = Ready::of(case, device)?;
+    let (ready, tolerances) = (Ready::of(case, device)?, Tolerances::of(device));
     if case.has("out.losses") {
         return training(case, ready, outcome);
     }
@@ -28,13 +49,13 @@ pub(super) fn model(case: &Case, device: Device, outcome: &mut Outcome) -> Resul
     let (images, texts) = (ready.model.encode_images(images)?, ready.model.encode_texts(texts)?);
     let scores = ready.model.comparison()?.scores(&images, &texts)?;
     let scores: Vec<f64> = scores.into_iter().map(f64::from).collect();
-    outcome.within("sims", &scores, &case.floats("out.sims")?, SIMILARITY)?;
+    outcome.within("sims", &scores, &case.floats("out.sims")?, tolerances.similarity)?;
     for (violation, name) in [(Violation::Max, "max"), (Violation::Sum, "sum")] {
         let pass = Pass::new(ready.model.weights(), Mode::Train(0));
         let objective = Objective::Hinge { margin: ready.margin, violation };
         let found = batch_loss(&ready.model, &pass, &ready.square, objective)?;
         let expected = case.floats(&format!("out.loss_{name}"))?;
-        outcome.within("loss", &[found.loss], &expected, LOSS * expected[0].abs())?;
+        outcome.within("loss", &[found.loss], &expected, tolerances.loss * expected[0].abs())?;
         gradients(case, &ready.model, &found, name, outcome)?;
     }
     Ok(())
@@ -47,6 +68,7 @@ fn gradients(
     name: &str,
     outcome: &mut Outcome,
 ) -> Result<()> {
+    let tolerances = Tolerances::of(model.device());
     if !case.has(&format!("out.grad_norm_{name}")) {
         return Ok(());
     }
@@ -59,15 +81,16 @@ fn gradients(
         let found = found.to_f64s()?;
         let expected = case.floats(&reference)?;
         let largest = expected.iter().fold(0.0, |largest: f64, g| largest.max(g.abs()));
-        outcome.within(&reference, &found, &expected, GRADIENT * largest)?;
+        outcome.within(&reference, &found, &expected, tolerances.gradient * largest)?;
         squares += found.iter().map(|g| g * g).sum::<f64>();
     }
     let expected = case.floats(&format!("out.grad_norm_{name}"))?;
-    outcome.within("gradient norm", &[squares.sqrt()], &expected, GRADIENT * expected[0])
+    outcome.within("gradient norm", &[squares.sqrt()], &expected, tolerances.gradient * expected[0])
 }
 
 /// Runs training steps on one batch, from the given weights.
 fn training(case: &Case, ready: Ready, outcome: &mut Outcome) -> Result<()> {
+    let tolerances = Tolerances::of(ready.model.device());
     let number = |key: &str| case.config[key].as_f64().with_context(|| format!("no {key}"));
     let (rate, clip) = (number("lr")?, number("grad_clip")?);
     let training = Training { margin: ready.margin, clip, ..Training::default() };
@@ -76,13 +99,18 @@ fn training(case: &Case, ready: Ready, outcome: &mut Outcome) -> Result<()> {
     for (number, (&loss, &norm)) in losses.iter().zip(&norms).enumerate() {
         let step = trainer.step(&ready.square, rate, number as u64)?;
         let name = format!("loss before step {}", number + 1);
-        outcome.within(&name, &[step.loss], &[loss], WEIGHT * loss)?;
-        outcome.within("gradient norm", &[step.gradient.value()?], &[norm], GRADIENT * norm)?;
+        outcome.within(&name, &[step.loss], &[loss], tolerances.weight * loss)?;
+        outcome.within(
+            "gradient norm",
+            &[step.gradient.value()?],
+            &[norm],
+            tolerances.gradient * norm,
+        )?;
         for (weight, tensor) in trainer.model().weights().iter() {
             let reference = format!("after_step{}.{weight}", number + 1);
             if case.has(&reference) {
                 let found = tensor.to_f64s()?;
-                outcome.within(&reference, &found, &case.floats(&reference)?, WEIGHT)?;
+                outcome.within(&reference, &found, &case.floats(&reference)?, tolerances.weight)?;
             }
         }
     }
@@ -100,7 +128,7 @@ pub(super) fn losses(case: &Case, outcome: &mut Outcome) -> Result<()> {
         for (violation, name) in [(Violation::Max, "max"), (Violation::Sum, "sum")] {
             let found = loss(&scores, batch, margin.context("no margin")?, violation);
             let expected = case.floats(&format!("{key}.loss_{name}"))?;
-            let tolerance = LOSS * expected[0].abs().max(1e-3);
+            let tolerance = Tolerances::SINGLE.loss * expected[0].abs().max(1e-3);
             outcome.within(&format!("{key} {name}"), &[found.value], &expected, tolerance)?;
             let mut gradient = vec![0.0; batch * batch];
             for ((i, j), factor) in found.pairs {

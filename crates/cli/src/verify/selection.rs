@@ -5,14 +5,14 @@ use std::sync::Arc;
 use anyhow::{Context, Result, ensure};
 use nextpair::data::Matrix;
 use nextpair::engine::{
-    Embeddings, Fill, Given, Metric, Problem, Scope, Settings, Similarity, StrategyName, Vectors,
-    Weight, histograms, k_center, mean_features, nearest,
+    Device, Embeddings, Fill, Given, Metric, Problem, Scope, Settings, Similarity, StrategyName,
+    Vectors, Weight, histograms, k_center, mean_features, nearest,
 };
 
 use super::{Case, Outcome};
 
 /// Checks a selection on similarity matrices, and on embeddings if the case has them.
-pub(super) fn selection(case: &Case, outcome: &mut Outcome) -> Result<()> {
+pub(super) fn selection(case: &Case, device: &Device, outcome: &mut Outcome) -> Result<()> {
     let (own, pairs) = case.table("in.own")?;
     let (cross, columns) = case.table("in.cross")?;
     ensure!(own.len() == pairs * pairs && columns == pairs, "in.own and in.cross do not fit");
@@ -29,9 +29,9 @@ pub(super) fn selection(case: &Case, outcome: &mut Outcome) -> Result<()> {
         Ok(Matrix::from_f64(dim, &values))
     };
     let (rivals, anchors, pool) = (matrix(names[0])?, matrix(names[1])?, matrix(names[2])?);
-    let rivals = Vectors::new(rivals, "the rivals")?;
-    let anchors = Vectors::new(anchors, "the anchors")?;
-    let pool = Vectors::new(pool, "the pool")?;
+    let rivals = Vectors::new(rivals, "the rivals")?.on(device);
+    let anchors = Vectors::new(anchors, "the anchors")?.on(device);
+    let pool = Vectors::new(pool, "the pool")?.on(device);
     let own = Embeddings::new(rivals, anchors.clone(), Metric::Dot)?;
     let cross = Embeddings::new(pool, anchors, Metric::Dot)?;
     settings(case, &(Arc::new(own) as _), &(Arc::new(cross) as _), outcome)
@@ -117,11 +117,11 @@ fn one_setting(
     Ok(())
 }
 
-pub(super) fn core_set(case: &Case, outcome: &mut Outcome) -> Result<()> {
+pub(super) fn core_set(case: &Case, device: &Device, outcome: &mut Outcome) -> Result<()> {
     let (centres, dim) = case.table("in.centers")?;
     let (items, items_dim) = case.table("in.pool")?;
-    let centres_v = Vectors::new(Matrix::from_f64(dim, &centres), "the centres")?;
-    let items_v = Vectors::new(Matrix::from_f64(items_dim, &items), "the pool")?;
+    let centres_v = Vectors::new(Matrix::from_f64(dim, &centres), "the centres")?.on(device);
+    let items_v = Vectors::new(Matrix::from_f64(items_dim, &items), "the pool")?.on(device);
     let selected = case.integers("out.selected")?;
     let picks = k_center(&centres_v, &items_v, selected.len(), &())?;
     let indices: Vec<i64> = picks.iter().map(|&(index, _)| index as i64).collect();
@@ -142,14 +142,14 @@ pub(super) fn core_set(case: &Case, outcome: &mut Outcome) -> Result<()> {
     outcome.close("final distance", &distances, &case.floats("out.final_min_distance")?)
 }
 
-pub(super) fn features(case: &Case, outcome: &mut Outcome) -> Result<()> {
+pub(super) fn features(case: &Case, device: &Device, outcome: &mut Outcome) -> Result<()> {
     let (shape, regions) = case.file.f64s("in.regions")?;
     let [_, locals, dim] = shape[..] else { anyhow::bail!("in.regions has shape {shape:?}") };
     ensure!(locals > 0 && dim > 0, "in.regions has shape {shape:?}");
     let items = Matrix::from_f64(dim, &regions).with_locals(locals);
     let (centroids, centroids_dim) = case.table("in.centroids")?;
     let centroids = Matrix::from_f64(centroids_dim, &centroids);
-    let regions = Vectors::new(items.flattened(), "the regions")?;
+    let regions = Vectors::new(items.flattened(), "the regions")?.on(device);
     let near = nearest(&Vectors::new(centroids.clone(), "the centroids")?, &regions, &())?;
     let words: Vec<i64> = near.into_iter().map(|(word, _)| word as i64).collect();
     outcome.equal("assignment", &words, &case.integers("out.assignment")?)?;

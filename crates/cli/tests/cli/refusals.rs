@@ -38,6 +38,8 @@ fn flags_that_ask_the_impossible() {
         ("--queries texts.npy", "--queries is for herding and novelty"),
         ("--strategy herding --queries texts.npy --pool-side text", "is for pools of images"),
         ("--usable nowhere.jsonl", "nowhere.jsonl"),
+        ("--device gpu", "there are cpu, cuda, cuda:N and auto"),
+        ("--device cuda:4096", "--device cuda:4096: "),
     ] {
         world.select_refused(flags, &[expected]);
     }

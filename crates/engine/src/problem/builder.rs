@@ -6,7 +6,9 @@ use std::sync::Arc;
 use nextpair_core::{Matrix, Side};
 
 use super::{Features, Matching, Problem, Queries, Sources, check_within, rows_of, steady};
-use crate::{Embeddings, Error, Metric, Route, Rule, Settings, Similarity, Stored, Vectors};
+use crate::{
+    Device, Embeddings, Error, Metric, Route, Rule, Settings, Similarity, Stored, Vectors,
+};
 
 /// Names of the pool and of the two sides of the pairs in errors.
 const POOL: &str = "the pool items";
@@ -21,6 +23,7 @@ pub struct ProblemBuilder {
     source: Source,
     metric: Metric,
     route: Route,
+    device: Device,
     settings: Settings,
     features: Option<Features>,
     queries: Option<Asked>,
@@ -60,6 +63,19 @@ struct Tables {
     paired: Matrix,
 }
 
+/// How to compare embeddings, and how to search them.
+struct Compare {
+    metric: Metric,
+    route: Route,
+    device: Device,
+}
+
+impl Compare {
+    fn with(&self, rows: Vectors, columns: Vectors) -> Result<Arc<dyn Similarity>, Error> {
+        Ok(Arc::new(Embeddings::new(rows, columns, self.metric)?.with_route(self.route)))
+    }
+}
+
 /// Embeddings by role.
 struct Sides {
     pool: Matrix,
@@ -94,6 +110,7 @@ impl ProblemBuilder {
             source,
             metric: Metric::default(),
             route: Route::Auto,
+            device: Device::default(),
             settings: Settings::default(),
             features: None,
             queries: None,
@@ -110,6 +127,11 @@ impl ProblemBuilder {
     /// How to rule out pairs of embeddings. Only the time depends on it.
     pub fn route(self, route: Route) -> Self {
         ProblemBuilder { route, ..self }
+    }
+
+    /// Where to rule out pairs of embeddings: on the CPU by default. Only the time depends on it.
+    pub fn on(self, device: Device) -> Self {
+        ProblemBuilder { device, ..self }
     }
 
     /// Which pairs take part, how hits count, and the seed of every draw.
@@ -220,6 +242,7 @@ impl ProblemBuilder {
         let whole = 0..pool as u32;
         let items = self.items.unwrap_or(here.clone());
         let base = here.start;
+        let compare = Compare { metric: self.metric, route: self.route, device: self.device };
         let mut inputs = Vec::new();
         let mut features_checked = false;
         let mut features = self.features;
@@ -230,7 +253,7 @@ impl ProblemBuilder {
             (Some(Asked::Similarities(queries)), _) => Some(queries),
             (Some(Asked::Embeddings(queries)), Source::Embeddings(sides)) => {
                 inputs.push(queries.clone());
-                Some(steady(&inputs, || sides.queries(queries, self.metric, self.route))?)
+                Some(steady(&inputs, || sides.queries(queries, &compare))?)
             }
             (Some(Asked::Embeddings(_)), _) => return Err(Error::QueriesWithoutEmbeddings),
         };
@@ -257,8 +280,7 @@ impl ProblemBuilder {
                     features =
                         Some(Features { pool: sides.pool.clone(), paired: sides.rivals.clone() });
                 }
-                let (metric, route) = (self.metric, self.route);
-                Some(steady(&inputs, || sides.similarities(items.clone(), base, metric, route))?)
+                Some(steady(&inputs, || sides.similarities(items.clone(), base, &compare))?)
             }
         };
         if let Some(Features { pool, paired }) = &features
@@ -279,6 +301,7 @@ impl ProblemBuilder {
             queries,
             sources,
             settings: Arc::new(self.settings),
+            device: compare.device,
             inputs,
         })
     }
@@ -337,29 +360,27 @@ impl Sides {
         &self,
         items: Range<u32>,
         base: u32,
-        metric: Metric,
-        route: Route,
+        compare: &Compare,
     ) -> Result<Similarities, Error> {
-        let rivals = Vectors::new(self.rivals.clone(), self.rivals_name)?;
-        let anchors = Vectors::new(self.anchors.clone(), self.anchors_name)?;
+        let device = &compare.device;
+        let rivals = Vectors::new(self.rivals.clone(), self.rivals_name)?.on(device);
+        let anchors = Vectors::new(self.anchors.clone(), self.anchors_name)?.on(device);
         let first = items.start as usize;
         let pool = Vectors::new(self.pool.slice(rows_of(&items, base)), POOL);
-        let pool = pool.map_err(|error| error.in_rows_from(first))?;
-        if metric == Metric::Cosine {
+        let pool = pool.map_err(|error| error.in_rows_from(first))?.on(device);
+        if compare.metric == Metric::Cosine {
             // Checked here, where the row of the pool is known.
             pool.require_directions().map_err(|error| error.in_rows_from(first))?;
         }
-        let pool = Embeddings::new(pool, anchors.clone(), metric)?.with_route(route);
-        let paired = Embeddings::new(rivals, anchors, metric)?.with_route(route);
-        Ok(Similarities { pool: Arc::new(pool), paired: Arc::new(paired) })
+        let pool = compare.with(pool, anchors.clone())?;
+        Ok(Similarities { pool, paired: compare.with(rivals, anchors)? })
     }
 
     /// Similarities of all pool items, and of the rivals, to queries.
-    fn queries(&self, queries: Matrix, metric: Metric, route: Route) -> Result<Queries, Error> {
+    fn queries(&self, queries: Matrix, compare: &Compare) -> Result<Queries, Error> {
         let queries = Vectors::new(queries, QUERIES)?;
         let against = |own: &Matrix, name: &'static str| {
-            let own = Embeddings::new(Vectors::new(own.clone(), name)?, queries.clone(), metric)?;
-            Ok::<Arc<dyn Similarity>, Error>(Arc::new(own.with_route(route)))
+            compare.with(Vectors::new(own.clone(), name)?, queries.clone())
         };
         Ok(Queries {
             pool: against(&self.pool, POOL)?,

@@ -6,6 +6,8 @@ use super::axes::{Basis, principal_axes};
 use super::kernel::has_int8;
 use super::mixer::Mixer;
 use super::{Scale, Screen, Source, product, read_units};
+use crate::device::{Device, GpuSieve};
+use crate::{Error, Sieve};
 
 /// How to search for high inner products. Results never depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,8 +54,26 @@ impl Planner {
     }
 
     /// Prepares the search for products of `rows` (all `count` of them, in the end) with `columns`
-    /// of `source` that are above about `expected`.
-    pub(crate) fn screen<'a>(
+    /// of `source` that are above about `expected`, on the device where these vectors are searched.
+    pub(crate) fn sieve<'a>(
+        &self,
+        (rows, count): (&'a dyn Source, usize),
+        source: &dyn Source,
+        columns: &[u32],
+        scale: Scale,
+        expected: Option<&[f64]>,
+    ) -> Result<Box<dyn Sieve + 'a>, Error> {
+        if let Some(card) = Device::for_search(rows, source, (count, columns.len())) {
+            match GpuSieve::new(card, rows, source, columns, scale) {
+                // Columns that find no room there are searched here.
+                Err(Error::Gpu(nextpair_cuda::Error::OutOfMemory { .. })) => {}
+                sieve => return Ok(Box::new(sieve?)),
+            }
+        }
+        Ok(Box::new(self.screen((rows, count), source, columns, scale, expected)))
+    }
+
+    fn screen<'a>(
         &self,
         (rows, count): (&'a dyn Source, usize),
         source: &dyn Source,

@@ -45,7 +45,7 @@ pub(super) fn far_apart(
     progress: &dyn Progress,
 ) -> Result<Vec<(u32, f64)>, Error> {
     let features = problem.features()?;
-    let pool = Vectors::new(features.pool.clone(), POOL_FEATURES)?;
-    let centres = Vectors::new(features.paired.clone(), PAIRED_FEATURES)?;
+    let pool = Vectors::new(features.pool.clone(), POOL_FEATURES)?.on(problem.device());
+    let centres = Vectors::new(features.paired.clone(), PAIRED_FEATURES)?.on(problem.device());
     k_center(&centres, &pool, count, progress)
 }

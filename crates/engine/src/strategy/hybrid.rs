@@ -57,8 +57,8 @@ impl Sharded for Hybrid {
         candidates.sort_by_key(|pick| pick.index);
         let indices: Vec<u32> = candidates.iter().map(|pick| pick.index).collect();
         let gathered = features.pool.gather(&indices);
-        let pool = Vectors::new(gathered, "the candidates' features")?;
-        let centres = Vectors::new(features.paired.clone(), PAIRED_FEATURES)?;
+        let pool = Vectors::new(gathered, "the candidates' features")?.on(problem.device());
+        let centres = Vectors::new(features.paired.clone(), PAIRED_FEATURES)?.on(problem.device());
         let chosen = k_center(&centres, &pool, budget, progress)?;
         let pick = |(slot, score): (u32, f64)| Pick { score, ..candidates[slot as usize].clone() };
         Ok(Picks::of_hits(chosen.into_iter().map(pick).collect(), problem.pool(), whole))

@@ -42,8 +42,8 @@ impl Strategy for Typical {
         progress: &dyn Progress,
     ) -> Result<Picks, Error> {
         let features = problem.features()?;
-        let pool = Vectors::new(features.pool.clone(), POOL_FEATURES)?;
-        let paired = Vectors::new(features.paired.clone(), PAIRED_FEATURES)?;
+        let pool = Vectors::new(features.pool.clone(), POOL_FEATURES)?.on(problem.device());
+        let paired = Vectors::new(features.paired.clone(), PAIRED_FEATURES)?.on(problem.device());
         let count = CLUSTERS.min(paired.len() + budget);
         let clusters = Clusters::new(&[&pool, &paired], count, problem.seed(), progress)?;
         let of_pool = members(&clusters.assign(&pool, progress)?, clusters.len());

@@ -4,6 +4,7 @@
 
 mod case;
 mod cover;
+mod device;
 mod duplicates;
 mod findings;
 mod outside;
