@@ -26,8 +26,8 @@ impl DeviceArgs {
 
 #[derive(clap::Args, Clone, Copy, Debug)]
 struct PrecisionArgs {
-    /// Precision of models' products on a GPU: fp32, tf32, or bf16, which is bf16 for scores of all
-    /// pairs and tf32 for gradients [default: bf16; fp32 for verify]
+    /// Precision of models' products on a GPU: fp32, tf32, or fp16, which is fp16 for scores of all
+    /// pairs and tf32 for gradients [default: fp16; fp32 for verify]
     #[arg(long, value_name = "PRECISION")]
     precision: Option<Precision>,
 }

@@ -15,6 +15,11 @@ __device__ float warp_sum(float value) {
     return value;
 }
 
+__device__ double warp_sum_double(double value) {
+    for (int step = 16; step > 0; step /= 2) value += __shfl_xor_sync(~0u, value, step);
+    return value;
+}
+
 __device__ float warp_max(float value) {
     for (int step = 16; step > 0; step /= 2) value = fmaxf(value, __shfl_xor_sync(~0u, value, step));
     return value;
@@ -63,18 +68,19 @@ __device__ void attend(const Attending& how, float* x, u32 queries, u32 rows) {
 }
 
 // The parts of the cosines of every query and its attended vector: products and squared norms. The weights `a` and the
-// results lie in shared memory. `overlaps`, if given, receives the products of the weights with the Gram matrix.
+// results lie in shared memory; sums are in double precision, because norms near zero are differences of large
+// numbers. `overlaps`, if given, receives the products of the weights with the Gram matrix.
 __device__ void cosine_parts(
     const float* a, const float* first, u32 first_stride, const float* gram, u32 gram_stride, u32 queries, u32 rows,
     float* products, float* squares, float* overlaps) {
     u32 lane = threadIdx.x % 32;
     for (u32 w = 0; w < queries; w += 4) {
         u32 most = min(4u, queries - w);
-        float product[4] = {0, 0, 0, 0}, square[4] = {0, 0, 0, 0};
+        double product[4] = {0, 0, 0, 0}, square[4] = {0, 0, 0, 0};
         for (u32 c = lane; c < rows; c += 32) {
-            float sum[4] = {0, 0, 0, 0};
+            double sum[4] = {0, 0, 0, 0};
             for (u32 k = 0; k < rows; k++) {
-                float g = gram[k * gram_stride + c];
+                double g = gram[k * gram_stride + c];
 #pragma unroll
                 for (u32 i = 0; i < 4; i++) sum[i] += a[min(w + i, queries - 1) * rows + k] * g;
             }
@@ -84,13 +90,13 @@ __device__ void cosine_parts(
                     float weight = a[(w + i) * rows + c];
                     square[i] += weight * sum[i];
                     product[i] += weight * first[(size_t)(w + i) * first_stride + c];
-                    if (overlaps) overlaps[(w + i) * rows + c] = sum[i];
+                    if (overlaps) overlaps[(w + i) * rows + c] = (float)sum[i];
                 }
         }
 #pragma unroll
         for (u32 i = 0; i < 4; i++) {
-            float p = warp_sum(product[i]), s = warp_sum(square[i]);
-            if (i < most && lane == 0) products[w + i] = p, squares[w + i] = fmaxf(s, 0.0f);
+            double p = warp_sum_double(product[i]), s = warp_sum_double(square[i]);
+            if (i < most && lane == 0) products[w + i] = (float)p, squares[w + i] = fmaxf((float)s, 0.0f);
         }
     }
     __syncwarp();

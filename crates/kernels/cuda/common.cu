@@ -1,7 +1,7 @@
 // What kernels share.
 
 typedef unsigned int u32;
-typedef unsigned short bf16;
+typedef unsigned short f16;
 typedef unsigned long long u64;
 
 
@@ -30,12 +30,15 @@ __device__ double block_sum_double(double value) {
 
 __device__ size_t thread_index() { return (size_t)blockIdx.x * blockDim.x + threadIdx.x; }
 
-// Two numbers of 8 bits.
+// Two numbers in half precision, in one register.
 __device__ u32 pack(float low, float high) {
     u32 both;
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
     return both;
 }
-__device__ bf16 to_bf16(float value) { return (bf16)pack(value, 0.0f); }
-__device__ float low(u32 both) { return __uint_as_float(both << 16); }
-__device__ float high(u32 both) { return __uint_as_float(both & 0xffff0000u); }
+__device__ f16 to_f16(float value) { return (f16)pack(value, 0.0f); }
+__device__ float to_float(f16 value) {
+    float wide;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(wide) : "h"(value));
+    return wide;
+}

@@ -115,7 +115,8 @@ extern "C" __global__ void attend_pairs_back(
         __syncwarp();
         if (lane == 0) {
             radial[(size_t)pair * of.most + w] -= length > LEAST ? gained / (norm * norm) : 0.0f;
-            products[w] = -0.5f * by_context;
+            // Gram matrices are symmetric: their gradient counts twice.
+            products[w] = -by_context;
         }
     }
     __syncwarp();
@@ -128,16 +129,16 @@ extern "C" __global__ void attend_pairs_back(
         }
     // From weights to normalised scores.
     for (u32 w = 0; w < queries; w++) {
-        float along = 0;
-        for (u32 c = lane; c < rows; c += 32) along += a[w * rows + c] * g[w * rows + c];
-        along = warp_sum(along);
+        double sum = 0;
+        for (u32 c = lane; c < rows; c += 32) sum += (double)a[w * rows + c] * g[w * rows + c];
+        float along = (float)warp_sum_double(sum);
         for (u32 c = lane; c < rows; c += 32)
             g[w * rows + c] = how.temperature * a[w * rows + c] * (g[w * rows + c] - along);
     }
     __syncwarp();
     // From normalised scores to raw ones, column by column.
     for (u32 c = lane; c < rows; c += 32) {
-        float along = 0, total = 0;
+        double along = 0, total = 0;
         for (u32 w = 0; w < queries; w++) {
             float score = raw[at + w * of.rows + c];
             x[w * rows + c] = how.clips ? leaky(score) : score;
@@ -145,22 +146,22 @@ extern "C" __global__ void attend_pairs_back(
         if (how.normaliser == 3) normalise_column(how, x + c, queries, rows);
         for (u32 w = 0; w < queries; w++) {
             float value = x[w * rows + c];
-            along += value * g[w * rows + c];
-            total += how.normaliser == 1 ? value * value : fabsf(value);
+            along += (double)value * g[w * rows + c];
+            total += how.normaliser == 1 ? (double)value * value : fabs((double)value);
         }
         float own = 1.0f, of_norm = 0;
         if (how.normaliser == 1) {
-            float length = sqrtf(total);
-            own = 1.0f / (length + 1e-8f);
-            of_norm = length > 0 ? along / length * own * own : 0.0f;
+            double length = sqrt(total), scale = 1.0 / (length + 1e-8);
+            own = (float)scale;
+            of_norm = length > 0 ? (float)(along / length * scale * scale) : 0.0f;
         }
-        if (how.normaliser == 2) own = 1.0f / (total + 1e-8f), of_norm = along * own * own;
+        if (how.normaliser == 2) own = (float)(1.0 / (total + 1e-8)), of_norm = (float)(along * own * own);
         for (u32 w = 0; w < queries; w++) {
             float value = x[w * rows + c], gradient = g[w * rows + c];
             if (how.normaliser == 1) gradient = gradient * own - value * of_norm;
             if (how.normaliser == 2)
                 gradient = gradient * own - (value > 0 ? of_norm : value < 0 ? -of_norm : 0.0f);
-            if (how.normaliser == 3) gradient = value * (gradient - along);
+            if (how.normaliser == 3) gradient = value * (gradient - (float)along);
             if (how.clips && !(raw[at + w * of.rows + c] > 0)) gradient *= 0.1f;
             g[w * rows + c] = gradient;
         }
@@ -219,4 +220,43 @@ extern "C" __global__ void add_radial(float* gradient, const float* queries, con
     size_t row = blockIdx.x;
     float factor = radial[row];
     for (u32 at = threadIdx.x; at < dim; at += blockDim.x) gradient[row * dim + at] += factor * queries[row * dim + at];
+}
+
+// Adds products of pairs to what their contexts have: `out[context][row][column]` gets the sum of
+// `left[pair][query][row] * right[pair][query][column]` over the pairs of the context, in their order, and their queries.
+// Context `c` has the pairs `members[firsts[c]..firsts[c + 1]]`. A block has 12 rows, a thread one column.
+extern "C" __global__ void __launch_bounds__(128) add_to_contexts(
+    float* out, const float* left, const float* right, const u32* firsts, const u32* members, const Pairs* pairs,
+    u32 columns) {
+    extern __shared__ float shared[];
+    const u32 ROWS = 12;
+    Pairs of = *pairs;
+    u32 column = blockIdx.x * blockDim.x + threadIdx.x, row = blockIdx.y * ROWS, context = blockIdx.z;
+    u32 from = firsts[context], to = firsts[context + 1];
+    if (from == to) return;
+    float sums[ROWS] = {};
+    for (u32 member = from; member < to; member++) {
+        u32 pair = members[member], item = of.items[pair];
+        u32 queries = of.query_offsets[item + 1] - of.query_offsets[item];
+        __syncthreads();
+        for (u32 at = threadIdx.x; at < queries * ROWS; at += blockDim.x) {
+            u32 r = row + at % ROWS;
+            shared[at] = r < of.rows ? left[((size_t)pair * of.most + at / ROWS) * of.rows + r] : 0.0f;
+        }
+        __syncthreads();
+        if (column >= columns) continue;
+        const float* own = right + (size_t)pair * of.most * columns + column;
+        for (u32 w = 0; w < queries; w++) {
+            float value = own[(size_t)w * columns];
+            const float4* factors = (const float4*)(shared + w * ROWS);
+            float4 a = factors[0], b = factors[1], c = factors[2];
+            sums[0] += a.x * value, sums[1] += a.y * value, sums[2] += a.z * value, sums[3] += a.w * value;
+            sums[4] += b.x * value, sums[5] += b.y * value, sums[6] += b.z * value, sums[7] += b.w * value;
+            sums[8] += c.x * value, sums[9] += c.y * value, sums[10] += c.z * value, sums[11] += c.w * value;
+        }
+    }
+    if (column >= columns) return;
+#pragma unroll
+    for (u32 i = 0; i < ROWS; i++)
+        if (row + i < of.rows) out[((size_t)context * of.rows + row + i) * columns + column] += sums[i];
 }

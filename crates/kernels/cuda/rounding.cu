@@ -1,4 +1,4 @@
-// From single precision to bf16, for the kernels of `scoring.cu`.
+// From single to half precision, for the kernels of `scoring.cu`.
 //
 // Of the `dim` numbers of a query every 32 are stored in another order, so that what a thread of a matrix product owns
 // lies side by side: number 8 j + 2 t + e is stored at 8 t + 2 j + e.
@@ -6,19 +6,19 @@
 __device__ u32 stored(u32 at) { return (at & ~31u) | ((at & 6) << 2) | ((at & 24) >> 2) | (at & 1); }
 
 // Rows of items, padded to `most` with zeros. One block a padded row.
-extern "C" __global__ void pad_items_bf16(bf16* out, const float* rows, const u32* offsets, u32 most, u32 dim) {
+extern "C" __global__ void pad_items_f16(f16* out, const float* rows, const u32* offsets, u32 most, u32 dim) {
     u32 item = blockIdx.x / most, r = blockIdx.x % most, first = offsets[item], count = offsets[item + 1] - first;
     for (u32 at = threadIdx.x; at < dim; at += blockDim.x)
-        out[(size_t)blockIdx.x * dim + at] = to_bf16(r < count ? rows[(size_t)(first + r) * dim + at] : 0.0f);
+        out[(size_t)blockIdx.x * dim + at] = to_f16(r < count ? rows[(size_t)(first + r) * dim + at] : 0.0f);
 }
 
 // Rows in the order of numbers and, if wanted, in the stored order.
-extern "C" __global__ void round_rows(bf16* out, bf16* reordered, const float* rows, u32 dim, u32 count) {
+extern "C" __global__ void round_rows(f16* out, f16* reordered, const float* rows, u32 dim, u32 count) {
     size_t at = thread_index();
     if (at >= count) return;
     size_t row = at / dim;
     u32 column = at % dim;
-    bf16 value = to_bf16(rows[at]);
+    f16 value = to_f16(rows[at]);
     out[at] = value;
     if (reordered) reordered[row * dim + stored(column)] = value;
 }
@@ -26,22 +26,24 @@ extern "C" __global__ void round_rows(bf16* out, bf16* reordered, const float* r
 // The weights of a memory: both layers, one below the other. `of_first` applies to first queries and `of_refined` to
 // refined ones, whose numbers are in the stored order; the results of both are. `of_rows` applies to rows of contexts.
 extern "C" __global__ void round_memory(
-    bf16* of_first, bf16* of_refined, bf16* of_rows, const float* linear, const float* gate, u32 dim) {
+    f16* of_first, f16* of_refined, f16* of_rows, const float* linear, const float* gate, u32 dim) {
     u32 line = blockIdx.x, own = line % dim, to = line - own + stored(own);
     const float* weights = (line < dim ? linear : gate) + (size_t)own * 2 * dim;
+    // The layer of the gate is halved, which half precision does exactly.
+    float share = line < dim ? 1.0f : 0.5f;
     for (u32 at = threadIdx.x; at < dim; at += blockDim.x) {
-        bf16 value = to_bf16(weights[at]);
+        f16 value = to_f16(share * weights[at]);
         of_first[(size_t)to * dim + at] = value;
         of_refined[(size_t)to * dim + stored(at)] = value;
-        of_rows[(size_t)line * dim + at] = to_bf16(weights[dim + at]);
+        of_rows[(size_t)line * dim + at] = to_f16(share * weights[dim + at]);
     }
 }
 
 // Adds the biases of both layers to what they make of the rows of contexts. The weights of a query add up to 1, so that
 // every query gets them once.
-extern "C" __global__ void add_biases(bf16* projected, const float* linear_bias, const float* gate_bias, u32 dim) {
+extern "C" __global__ void add_biases(f16* projected, const float* linear_bias, const float* gate_bias, u32 dim) {
     for (u32 at = threadIdx.x; at < 2 * dim; at += blockDim.x) {
-        bf16* to = projected + (size_t)blockIdx.x * 2 * dim + at;
-        *to = to_bf16(low(*to) + (at < dim ? linear_bias[at] : gate_bias[at - dim]));
+        f16* to = projected + (size_t)blockIdx.x * 2 * dim + at;
+        *to = to_f16(to_float(*to) + (at < dim ? linear_bias[at] : 0.5f * gate_bias[at - dim]));
     }
 }

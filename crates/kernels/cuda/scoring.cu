@@ -1,14 +1,15 @@
-// Scores of all pairs of some contexts and some items of queries without gradients, on the matrix units: factors have
-// 8 bits (bf16), sums are in single precision. Rows of (context, query) lie context by context, and queries in the order
+// Scores of all pairs of some contexts and some items of queries without gradients, on the matrix units: factors have half
+// precision, sums single precision. Rows of (context, query) lie context by context, and queries in the order
 // of `rounding.cu`.
 //
-// Compiled for contexts of at most WIDTH rows, a multiple of 4, which are padded to TILES times 16.
+// Compiled for contexts of at most WIDTH rows, a multiple of 4, which are padded to TILES times 16, and for memories
+// that are NORMALISED or not.
 
 // One step of attention of some items and a context: a block has a group of items, and a thread each query of theirs.
 // The raw scores of a context and a query are at `raw + context * raw_context + query * raw_query`, and so are the
 // first ones. Writes weights, [context][query][rows], and adds to the scores, [context][item].
 extern "C" __global__ void __launch_bounds__(128) attend_all(
-    bf16* weights, float* scores, const float* raw, const float* first, const float* grams, const float* norms,
+    f16* weights, float* scores, const float* raw, const float* first, const float* grams, const float* norms,
     const u32* context_offsets, const u32* query_offsets, const u32* groups, const Attending* attending,
     u32 queries_of_all, u64 raw_context, u64 raw_query, u64 first_context, u64 first_query, u64 score_context, u32 adds) {
     const u32 ROWS = 16 * TILES, STRIDE = WIDTH + 1;
@@ -64,18 +65,17 @@ extern "C" __global__ void __launch_bounds__(128) attend_all(
             square += a[k] * of_row;
         }
         relevances[w] = product / fmaxf(norms[begin + w] * sqrtf(fmaxf(square, 0.0f)), LEAST);
-        if (weights) {
-            uint4* to = (uint4*)(weights + ((size_t)context * queries_of_all + begin + w) * ROWS);
+        if (!weights) continue;
+        uint4* to = (uint4*)(weights + ((size_t)context * queries_of_all + begin + w) * ROWS);
 #pragma unroll
-            for (u32 c = 0; c < ROWS; c += 8) {
-                u32 both[4];
+        for (u32 c = 0; c < ROWS; c += 8) {
+            u32 both[4];
 #pragma unroll
-                for (u32 i = 0; i < 4; i++) {
-                    u32 at = c + 2 * i;
-                    both[i] = at < WIDTH ? pack(a[at < WIDTH ? at : 0], a[at < WIDTH ? at + 1 : 0]) : 0;
-                }
-                to[c / 8] = make_uint4(both[0], both[1], both[2], both[3]);
+            for (u32 part = 0; part < 4; part++) {
+                u32 at = c + 2 * part;
+                both[part] = at < WIDTH ? pack(a[at < WIDTH ? at : 0], a[at < WIDTH ? at + 1 : 0]) : 0;
             }
+            to[c / 8] = make_uint4(both[0], both[1], both[2], both[3]);
         }
     }
     __syncthreads();
@@ -91,25 +91,35 @@ __device__ void copy_async(void* to, const void* from) {
     u32 address = (u32)__cvta_generic_to_shared(to);
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(address), "l"(from));
 }
-__device__ void load_matrices(u32* four, const bf16* row) {
+__device__ void load_matrices(u32* four, const f16* row) {
     u32 address = (u32)__cvta_generic_to_shared(row);
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
                  : "=r"(four[0]), "=r"(four[1]), "=r"(four[2]), "=r"(four[3]) : "r"(address));
 }
-__device__ void load_turned(u32* four, const bf16* row) {
+__device__ void load_turned(u32* four, const f16* row) {
     u32 address = (u32)__cvta_generic_to_shared(row);
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
                  : "=r"(four[0]), "=r"(four[1]), "=r"(four[2]), "=r"(four[3]) : "r"(address));
 }
 __device__ void multiply_add(float* out, const u32* a, u32 b0, u32 b1) {
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
                  : "+f"(out[0]), "+f"(out[1]), "+f"(out[2]), "+f"(out[3])
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
-__device__ float fast_tanh(float value) {
-    float result;
-    asm("tanh.approx.f32 %0, %1;" : "=f"(result) : "f"(value));
-    return result;
+__device__ void multiply(float* out, const u32* a, u32 b0, u32 b1) {
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%10,%10,%10};"
+                 : "=f"(out[0]), "=f"(out[1]), "=f"(out[2]), "=f"(out[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "f"(0.0f));
+}
+// On two numbers at once.
+__device__ u32 tanh_of(u32 x) { u32 y; asm("tanh.approx.f16x2 %0, %1;" : "=r"(y) : "r"(x)); return y; }
+__device__ u32 sum_of(u32 x, u32 y) { u32 z; asm("add.f16x2 %0, %1, %2;" : "=r"(z) : "r"(x), "r"(y)); return z; }
+__device__ u32 difference(u32 x, u32 y) { u32 z; asm("sub.f16x2 %0, %1, %2;" : "=r"(z) : "r"(x), "r"(y)); return z; }
+__device__ u32 product_of(u32 x, u32 y) { u32 z; asm("mul.f16x2 %0, %1, %2;" : "=r"(z) : "r"(x), "r"(y)); return z; }
+__device__ u32 product_and_sum(u32 x, u32 y, u32 z) {
+    u32 out;
+    asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(out) : "r"(x), "r"(y), "r"(z));
+    return out;
 }
 
 // Refines the queries of a context and scores them: with `a` the weights and P, V the tables of the context,
@@ -119,27 +129,33 @@ __device__ float fast_tanh(float value) {
 // Without `base_context`, the base of a query is the same for every context. `scale` is the factor of a row's base and
 // of its query (queries that are scaled to unit norm are stored as they were before); `new_scale` receives the next.
 extern "C" __global__ void __launch_bounds__(256, TILES <= 3 ? 2 : 1) refine_and_score(
-    float* raw, bf16* refined, float* new_scale, const bf16* weights, const bf16* base, const bf16* queries,
-    const float* scale, const bf16* projected, const bf16* contexts, u32 count, u32 dim,
+    float* raw, f16* refined, float* new_scale, const f16* weights, const f16* base, const f16* queries,
+    const float* scale, const f16* projected, const f16* contexts, u32 count, u32 dim,
     u64 base_context, u64 query_context) {
     const u32 ROWS = 16 * TILES, STRIDE = 40;
-    __shared__ bf16 tables[2][3][ROWS * STRIDE];
+    __shared__ f16 tables[2][3][ROWS * STRIDE];
     u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4, context = blockIdx.y;
     u32 own = blockIdx.x * (blockDim.x / 2) + warp * 16 + g;
     u32 at[2] = {min(own, count - 1), min(own + 8, count - 1)};
     projected += (size_t)context * ROWS * 2 * dim;
     contexts += (size_t)context * ROWS * dim;
-    const bf16 *base_of[2], *query_of[2];
-    float factor[2] = {1.0f, 1.0f};
+    const f16 *base_of[2], *query_of[2];
+#if NORMALISED
+    u32 factor[2];
+    float squares[2] = {0, 0};
+#endif
 #pragma unroll
     for (int half = 0; half < 2; half++) {
         base_of[half] = base + context * base_context + (size_t)at[half] * 2 * dim + 8 * t;
         query_of[half] = queries + context * query_context + (size_t)at[half] * dim + 8 * t;
-        if (scale) factor[half] = scale[(size_t)context * count + at[half]];
+#if NORMALISED
+        float own_scale = scale ? scale[(size_t)context * count + at[half]] : 1.0f;
+        factor[half] = pack(own_scale, own_scale);
+#endif
     }
     // The weights of this warp's queries stay in registers.
     u32 a[TILES][4];
-    const bf16* weight = weights + (size_t)context * count * ROWS;
+    const f16* weight = weights + (size_t)context * count * ROWS;
 #pragma unroll
     for (int k = 0; k < TILES; k++)
 #pragma unroll
@@ -151,12 +167,11 @@ extern "C" __global__ void __launch_bounds__(256, TILES <= 3 ? 2 : 1) refine_and
     for (int n = 0; n < EIGHTS; n++)
 #pragma unroll
         for (int i = 0; i < 4; i++) sums[n][i] = 0;
-    float squares[2] = {0, 0};
 
     auto fetch = [&](u32 stage, u32 first) {
         for (u32 each = threadIdx.x; each < 3 * ROWS * 4; each += blockDim.x) {
             u32 piece = each % 4, row = each / 4 % ROWS, table = each / 4 / ROWS;
-            const bf16* from = table < 2 ? projected + (size_t)row * 2 * dim + table * dim : contexts + (size_t)row * dim;
+            const f16* from = table < 2 ? projected + (size_t)row * 2 * dim + table * dim : contexts + (size_t)row * dim;
             copy_async(&tables[stage][table][row * STRIDE + 8 * piece], from + first + 8 * piece);
         }
         asm volatile("cp.async.commit_group;");
@@ -181,58 +196,57 @@ extern "C" __global__ void __launch_bounds__(256, TILES <= 3 ? 2 : 1) refine_and
             fetch(stage ^ 1, first + 32);
             load(first + 32);
         }
-        float linear[4][4], gate[4][4];
+        // Both layers and the mix, 16 columns at a time; the mix in half precision, two numbers at once. The gate's
+        // layer is half of what it is elsewhere: sigmoid(x) = tanh(x / 2) / 2 + 1 / 2.
+        const u32 HALF = 0x38003800;
+        u32 part = lane / 8, line = lane % 8, next[2][4];
 #pragma unroll
-        for (int half = 0; half < 2; half++) {
-            u32 l[4] = {lin[half].x, lin[half].y, lin[half].z, lin[half].w};
-            u32 s[4] = {gat[half].x, gat[half].y, gat[half].z, gat[half].w};
+        for (int pair = 0; pair < 2; pair++) {
+            float linear[2][4], gate[2][4];
+            // Rows of a table are summed over: matrices of 8 rows by 8 columns, turned.
 #pragma unroll
-            for (int j = 0; j < 4; j++) {
-                linear[j][2 * half] = factor[half] * low(l[j]);
-                linear[j][2 * half + 1] = factor[half] * high(l[j]);
-                gate[j][2 * half] = factor[half] * low(s[j]);
-                gate[j][2 * half + 1] = factor[half] * high(s[j]);
+            for (int k = 0; k < TILES; k++) {
+                u32 b[4], row = 16 * k + 8 * (part % 2) + line;
+                auto add = k == 0 ? multiply : multiply_add;
+                load_turned(b, &tables[stage][0][row * STRIDE + 16 * pair + 8 * (part / 2)]);
+                add(linear[0], a[k], b[0], b[1]);
+                add(linear[1], a[k], b[2], b[3]);
+                load_turned(b, &tables[stage][1][row * STRIDE + 16 * pair + 8 * (part / 2)]);
+                add(gate[0], a[k], b[0], b[1]);
+                add(gate[1], a[k], b[2], b[3]);
             }
-        }
-        // Rows of a table are summed over: matrices of 8 rows by 8 columns, turned.
-        u32 part = lane / 8, line = lane % 8;
 #pragma unroll
-        for (int k = 0; k < TILES; k++) {
-            u32 row = 16 * k + 8 * (part % 2) + line;
+            for (int half = 0; half < 2; half++) {
+                u32 q[2] = {pair ? old[half].z : old[half].x, pair ? old[half].w : old[half].y};
+                u32 l[2] = {pair ? lin[half].z : lin[half].x, pair ? lin[half].w : lin[half].y};
+                u32 s[2] = {pair ? gat[half].z : gat[half].x, pair ? gat[half].w : gat[half].y};
 #pragma unroll
-            for (int j = 0; j < 2; j++) {
-                u32 b[4];
-                load_turned(b, &tables[stage][0][row * STRIDE + 16 * j + 8 * (part / 2)]);
-                multiply_add(linear[2 * j], a[k], b[0], b[1]);
-                multiply_add(linear[2 * j + 1], a[k], b[2], b[3]);
-                load_turned(b, &tables[stage][1][row * STRIDE + 16 * j + 8 * (part / 2)]);
-                multiply_add(gate[2 * j], a[k], b[0], b[1]);
-                multiply_add(gate[2 * j + 1], a[k], b[2], b[3]);
-            }
-        }
-        u32 next[2][4];
-#pragma unroll
-        for (int half = 0; half < 2; half++) {
-            u32 q[4] = {old[half].x, old[half].y, old[half].z, old[half].w};
-#pragma unroll
-            for (int j = 0; j < 4; j++) {
-                float value[2];
-#pragma unroll
-                for (int e = 0; e < 2; e++) {
-                    float o = fast_tanh(linear[j][2 * half + e]);
-                    float s = 0.5f * fast_tanh(0.5f * gate[j][2 * half + e]) + 0.5f;
-                    float before = factor[half] * (e ? high(q[j]) : low(q[j]));
-                    value[e] = o + s * (before - o);
+                for (int j = 0; j < 2; j++) {
+                    u32 by_linear = pack(linear[j][2 * half], linear[j][2 * half + 1]);
+                    u32 by_gate = pack(gate[j][2 * half], gate[j][2 * half + 1]);
+#if NORMALISED
+                    by_linear = product_and_sum(factor[half], l[j], by_linear);
+                    by_gate = product_and_sum(factor[half], s[j], by_gate);
+                    q[j] = product_of(factor[half], q[j]);
+#else
+                    by_linear = sum_of(l[j], by_linear);
+                    by_gate = sum_of(s[j], by_gate);
+#endif
+                    u32 o = tanh_of(by_linear), open = product_and_sum(tanh_of(by_gate), HALF, HALF);
+                    u32 mixed = product_and_sum(open, difference(q[j], o), o);
+                    next[half][2 * pair + j] = mixed;
+#if NORMALISED
+                    float low = to_float((f16)mixed), high = to_float((f16)(mixed >> 16));
+                    squares[half] += low * low + high * high;
+#endif
                 }
-                next[half][j] = pack(value[0], value[1]);
-                squares[half] += value[0] * value[0] + value[1] * value[1];
             }
         }
         if (refined) {
 #pragma unroll
             for (int half = 0; half < 2; half++)
                 if (own + 8 * half < count) {
-                    bf16* to = refined + ((size_t)context * count + own + 8 * half) * dim + first + 8 * t;
+                    f16* to = refined + ((size_t)context * count + own + 8 * half) * dim + first + 8 * t;
                     *(uint4*)to = make_uint4(next[half][0], next[half][1], next[half][2], next[half][3]);
                 }
         }
@@ -250,13 +264,18 @@ extern "C" __global__ void __launch_bounds__(256, TILES <= 3 ? 2 : 1) refine_and
     }
 #pragma unroll
     for (int half = 0; half < 2; half++) {
+        float unit = 1.0f;
+#if NORMALISED
         float of_row = squares[half];
         of_row += __shfl_xor_sync(~0u, of_row, 1);
         of_row += __shfl_xor_sync(~0u, of_row, 2);
-        float unit = new_scale ? 1.0f / (sqrtf(of_row) + 1e-8f) : 1.0f;
+        unit = 1.0f / (sqrtf(of_row) + 1e-8f);
+#endif
         if (own + 8 * half >= count) continue;
         size_t row = (size_t)context * count + own + 8 * half;
-        if (new_scale && t == 0) new_scale[row] = unit;
+#if NORMALISED
+        if (t == 0) new_scale[row] = unit;
+#endif
 #pragma unroll
         for (int n = 0; n < EIGHTS; n++)
             *(float2*)(raw + row * ROWS + 8 * n + 2 * t) =

@@ -39,21 +39,21 @@ pub enum Precision {
     Fp32,
     /// By the matrix units, with factors of 10 bits.
     Tf32,
-    /// Scores of all pairs, which have no gradients, with factors and intermediate results of 8
-    /// bits; everything else as `Tf32`.
+    /// Scores of all pairs, which have no gradients, with factors and intermediate results in half
+    /// precision; everything else as `Tf32`.
     #[default]
-    Bf16,
+    Fp16,
 }
 
 impl Precision {
     /// All precisions.
-    pub const ALL: [Precision; 3] = [Precision::Fp32, Precision::Tf32, Precision::Bf16];
+    pub const ALL: [Precision; 3] = [Precision::Fp32, Precision::Tf32, Precision::Fp16];
 
     /// How cuBLAS multiplies numbers of single precision.
     pub(crate) fn of_products(self) -> nextpair_cuda::Precision {
         match self {
             Precision::Fp32 => nextpair_cuda::Precision::Single,
-            Precision::Tf32 | Precision::Bf16 => nextpair_cuda::Precision::Tf32,
+            Precision::Tf32 | Precision::Fp16 => nextpair_cuda::Precision::Tf32,
         }
     }
 }
@@ -63,7 +63,7 @@ impl fmt::Display for Precision {
         f.write_str(match self {
             Precision::Fp32 => "fp32",
             Precision::Tf32 => "tf32",
-            Precision::Bf16 => "bf16",
+            Precision::Fp16 => "fp16",
         })
     }
 }
@@ -75,7 +75,7 @@ impl FromStr for Precision {
         let found = Precision::ALL.into_iter().find(|precision| precision.to_string() == name);
         found.ok_or_else(|| Error::Device {
             name: name.to_owned(),
-            why: "the precisions are fp32, tf32 and bf16".to_owned(),
+            why: "the precisions are fp32, tf32 and fp16".to_owned(),
         })
     }
 }

@@ -69,7 +69,7 @@ fn main() {
             let comparison = model.comparison().unwrap();
             comparison.scores(&images_on, &texts_on).unwrap();
             let mut times = Vec::new();
-            for _ in 0..if precision == Precision::Bf16 { 20 } else { 3 } {
+            for _ in 0..if precision == Precision::Fp16 { 20 } else { 3 } {
                 let start = Instant::now();
                 comparison.scores(&images_on, &texts_on).unwrap();
                 times.push(start.elapsed().as_secs_f64() * 1e3);
@@ -81,7 +81,7 @@ fn main() {
                 65536.0 / ms / 1e3,
                 truth.iter().cloned().fold(0.0f32, f32::max)
             );
-            if profile.is_some() && precision == Precision::Bf16 {
+            if profile.is_some() && precision == Precision::Fp16 {
                 nextpair_cuda::start_profile();
                 comparison.scores(&images_on, &texts_on).unwrap();
                 for (name, count, time) in nextpair_cuda::end_profile() {
@@ -91,7 +91,7 @@ fn main() {
         }
         return;
     }
-    let lens = lengths(batch_size, &mut draws, false);
+    let lens = lengths(batch_size, &mut draws, std::env::var_os("EXACT").is_some());
     println!("words {}, longest {}", lens.iter().sum::<usize>(), lens.iter().max().unwrap());
     let features: Vec<f32> = tensor(&mut draws, &[batch_size * 36 * 2048], Device::Cpu)
         .to_f32s()

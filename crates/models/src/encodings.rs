@@ -263,7 +263,7 @@ mod tests {
             means.read_f64(place, &mut mean);
             assert_eq!(mean, *expected);
         }
-        let vectors = again.arranged(vec![1, 2]).matrix();
+        let vectors = again.arranged(vec![1, 2]).matrix().unwrap();
         vectors.read_f64(1, &mut mean);
         assert_eq!((vectors.rows(), mean), (2, [7.0, 9.0]));
     }

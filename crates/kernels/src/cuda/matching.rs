@@ -52,6 +52,9 @@ struct Pass {
     _named: [Array<u32>; 2],
     contexts: Vec<u32>,
     items: Vec<u32>,
+    /// The pairs of each context: where they begin among the members.
+    firsts: Array<u32>,
+    members: Array<u32>,
     /// Queries of every step.
     queries: Vec<Array<f32>>,
     /// Raw scores and weights of every step.
@@ -61,6 +64,13 @@ struct Pass {
     layers: Vec<Array<f32>>,
     norms: Vec<Option<Array<f32>>>,
     scores: Array<f32>,
+}
+
+impl Pass {
+    /// `(context, pair)` of all pairs.
+    fn by_context(&self) -> impl Iterator<Item = (u32, u32)> {
+        self.contexts.iter().enumerate().map(|(pair, &context)| (context, pair as u32))
+    }
 }
 
 /// Gradients of one direction while they are added up.
@@ -190,6 +200,11 @@ impl<'a> Matched<'a> {
             self.norms.pointer().bits(),
             most as u64 | (rows as u64) << 32,
         ])?;
+        let mut members: Vec<u32> = (0..count as u32).collect();
+        members.sort_by_key(|&pair| contexts[pair as usize]);
+        let mut firsts = vec![0u32; self.contexts.len() + 1];
+        contexts.iter().for_each(|&context| firsts[context as usize + 1] += 1);
+        (1..firsts.len()).for_each(|at| firsts[at] += firsts[at - 1]);
         let size = (count, most, dim);
         let first = pad(unit, self.queries.values, &self.query_offsets, Some(&named[1]), size)?;
         let mut pass = Pass {
@@ -197,6 +212,8 @@ impl<'a> Matched<'a> {
             described,
             contexts,
             items,
+            firsts: unit.array(&firsts)?,
+            members: unit.array(&members)?,
             queries: vec![first],
             raw: Vec::new(),
             weights: Vec::new(),
@@ -278,11 +295,7 @@ impl<'a> Matched<'a> {
         let of_first = unit.zeros::<f32>(lines * rows)?;
         let of_grams = unit.zeros::<f32>(count * rows * rows)?;
         let radial = unit.zeros::<f32>(lines)?;
-        let of_contexts = unit.zeros::<f32>(count * rows * dim)?;
-        let of_projected =
-            self.memory.map(|_| unit.zeros::<f32>(count * rows * 2 * dim)).transpose()?;
         let contexts = self.of_contexts(&pass, &self.padded, rows * dim, dim)?;
-        let to_contexts = self.of_pairs(&pass, &of_contexts, rows * dim, dim)?;
         // The gradient of the queries of the step, once it is known, and of its weights.
         let of_queries = unit.zeros::<f32>(lines * dim)?;
         let to_queries = self.of_pairs(&pass, &of_queries, most * dim, dim)?;
@@ -310,43 +323,53 @@ impl<'a> Matched<'a> {
                 let arguments = [(&of_raw).into(), (&of_first).into(), of_raw.len().into()];
                 unit.run("add", nextpair_cuda::Grid::each(of_raw.len()), &arguments)?;
             }
+            self.add_to_contexts(&pass, &of_raw, &pass.queries[step], dim, &sums.padded)?;
             let of_raw = self.of_pairs(&pass, &of_raw, most * rows, rows)?;
-            let queries = self.of_pairs(&pass, &pass.queries[step], most * dim, dim)?;
-            let size = (rows, dim, most);
-            let (left, right) = (of_raw.operand.turned(), queries.operand);
-            unit.multiply_at(count, size, left, right, 1.0, to_contexts.operand)?;
             let (left, right) = (of_raw.operand, contexts.operand);
             unit.multiply_at(count, (most, dim, rows), left, right, 1.0, to_queries.operand)?;
             if step > 0 {
-                let of_projected = of_projected.as_ref().expect("several steps have a memory");
-                let found = self.refine_back(&mut pass, step, &of_queries, of_projected, sums)?;
-                of_weights = Some(found);
+                of_weights = Some(self.refine_back(&mut pass, step, &of_queries, sums)?);
             }
         }
-        // Gram matrices are symmetric: their gradient counts twice.
-        let of_grams = self.of_pairs(&pass, &of_grams, rows * rows, rows)?;
-        for _ in 0..2 {
-            let (left, right) = (of_grams.operand, contexts.operand);
-            unit.multiply_at(count, (rows, dim, rows), left, right, 1.0, to_contexts.operand)?;
-        }
+        // The gradients of Gram matrices, of all pairs of a context together.
+        let places = self.contexts.len();
+        let of_grams = unit.add_rows(&of_grams, rows * rows, pass.by_context(), places)?;
+        let left = Operand::new(&of_grams, 0, rows).apart(rows * rows);
+        let right = Operand::new(&self.padded, 0, dim).apart(rows * dim);
+        let to = Operand::new(&sums.padded, 0, dim).apart(rows * dim);
+        unit.multiply_each(places, (rows, dim, rows), left, right, 1.0, to)?;
         let first = &pass.queries[0];
         let arguments = [(&of_queries).into(), first.into(), (&radial).into(), dim.into()];
         unit.run("add_radial", Unit::rows(lines), &arguments)?;
         let words = self.words_of(&pass);
         let found = unit.add_rows(&of_queries, dim, words, self.queries.values.len() / dim)?;
         unit.add(&mut sums.queries, &found)?;
-        let of = |pass: &Pass| {
-            let contexts = pass.contexts.clone();
-            contexts.into_iter().enumerate().map(|(pair, context)| (context, pair as u32))
-        };
-        let places = self.contexts.len();
-        let found = unit.add_rows(&of_contexts, rows * dim, of(&pass), places)?;
-        unit.add(&mut sums.padded, &found)?;
-        if let (Some(memory), Some(projected)) = (&mut sums.memory, of_projected) {
-            let found = unit.add_rows(&projected, rows * 2 * dim, of(&pass), places)?;
-            unit.add(&mut memory.projected, &found)?;
-        }
         Ok(())
+    }
+
+    /// Adds to the padded gradients of contexts the products of `left`, pairs by queries by rows, and
+    /// `right`, pairs by queries by columns.
+    fn add_to_contexts(
+        &self,
+        pass: &Pass,
+        left: &Array<f32>,
+        right: &Array<f32>,
+        columns: usize,
+        out: &Array<f32>,
+    ) -> Result<(), Error> {
+        let arguments = [
+            out.into(),
+            left.into(),
+            right.into(),
+            (&pass.firsts).into(),
+            (&pass.members).into(),
+            (&pass.described).into(),
+            columns.into(),
+        ];
+        let blocks = (columns.div_ceil(128), self.rows.div_ceil(12), self.contexts.len());
+        let blocks = (blocks.0 as u32, blocks.1 as u32, blocks.2 as u32);
+        let grid = nextpair_cuda::Grid { blocks, threads: 128, shared: 0 };
+        self.unit.run("add_to_contexts", grid.shared(4 * 12 * self.most), &arguments)
     }
 
     /// Goes back through the refinement that made the queries of `step`, whose gradient is replaced
@@ -356,7 +379,6 @@ impl<'a> Matched<'a> {
         pass: &mut Pass,
         step: usize,
         of_queries: &Array<f32>,
-        of_projected: &Array<f32>,
         sums: &mut Sums,
     ) -> Result<Array<f32>, Error> {
         let Matched { unit, dim, rows, most, .. } = *self;
@@ -379,14 +401,12 @@ impl<'a> Matched<'a> {
         unit.run("refine_back", Unit::rows(lines), &arguments)?;
         let of_layers = self.of_pairs(pass, layers, most * 2 * dim, 2 * dim)?;
         let table = self.of_contexts(pass, projected, rows * 2 * dim, 2 * dim)?;
-        let weights = self.of_pairs(pass, &pass.weights[step - 1], most * rows, rows)?;
-        let to_projected = self.of_pairs(pass, of_projected, rows * 2 * dim, 2 * dim)?;
         let of_weights = unit.empty(lines * rows)?;
         let to = self.of_pairs(pass, &of_weights, most * rows, rows)?;
         let (left, right) = (of_layers.operand, table.operand.turned());
         unit.multiply_at(count, (most, rows, 2 * dim), left, right, 0.0, to.operand)?;
-        let (left, right) = (weights.operand.turned(), of_layers.operand);
-        unit.multiply_at(count, (rows, 2 * dim, most), left, right, 1.0, to_projected.operand)?;
+        let (weights, to) = (&pass.weights[step - 1], &of_memory.projected);
+        self.add_to_contexts(pass, weights, layers, 2 * dim, to)?;
         if step == 1 {
             // What both layers make of a first query is the same for all its pairs.
             let words = self.queries.values.len() / dim;

@@ -1,4 +1,4 @@
-//! Scores of all pairs without gradients on the matrix units of a GPU, in bf16.
+//! Scores of all pairs without gradients on the matrix units of a GPU, in f16.
 //!
 //! What depends on a context or on an item alone is computed once ([`Contexts`], [`Queries`]). Then
 //! blocks of contexts and queries go through the steps: a product by cuBLAS for what the memory makes
@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use half::bf16;
+use half::f16;
 use nextpair_cuda::{Array, Grid, Kernels, Operand};
 
 use super::Unit;
@@ -28,11 +28,11 @@ const GROUP: usize = 128;
 /// Threads of a block that refines queries; a warp has 16.
 const REFINE_THREADS: u32 = 256;
 
-/// The weights of a memory in bf16, as the kernels take them.
+/// The weights of a memory in f16, as the kernels take them.
 struct Rounded {
-    of_first: Array<bf16>,
-    of_refined: Array<bf16>,
-    of_rows: Array<bf16>,
+    of_first: Array<f16>,
+    of_refined: Array<f16>,
+    of_rows: Array<f16>,
     biases: [Array<f32>; 2],
 }
 
@@ -54,31 +54,34 @@ pub(crate) struct Contexts {
     /// Kernels for contexts of so many rows.
     kernels: &'static Kernels,
     width: usize,
-    values: Array<bf16>,
+    values: Array<f16>,
     grams: Array<f32>,
-    projected: Option<Array<bf16>>,
+    projected: Option<Array<f16>>,
 }
 
 /// Items of queries, such as the words of captions, with what depends on them alone.
 pub(crate) struct Queries {
     /// The first query of each item, then the end of the last.
     offsets: Vec<usize>,
-    values: Array<bf16>,
+    values: Array<f16>,
     /// In the order in which refined queries are stored.
-    stored: Option<Array<bf16>>,
+    stored: Option<Array<f16>>,
     norms: Array<f32>,
-    projected: Option<Array<bf16>>,
+    projected: Option<Array<f16>>,
 }
 
 /// The kernels for contexts of at most `width` rows.
-fn kernels_of(width: usize) -> &'static Kernels {
-    static MADE: Mutex<BTreeMap<usize, &'static Kernels>> = Mutex::new(BTreeMap::new());
+fn kernels_of(width: usize, normalised: bool) -> &'static Kernels {
+    static MADE: Mutex<BTreeMap<(usize, bool), &'static Kernels>> = Mutex::new(BTreeMap::new());
     let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
-    made.entry(width).or_insert_with(|| {
-        let sizes = format!("#define WIDTH {width}\n#define TILES {}\n", width.div_ceil(TILE));
+    made.entry((width, normalised)).or_insert_with(|| {
+        let (tiles, normalised) = (width.div_ceil(TILE), u8::from(normalised));
+        let sizes = format!(
+            "#define WIDTH {width}\n#define TILES {tiles}\n#define NORMALISED {normalised}\n"
+        );
         // As many as there are widths, for as long as the process lives.
         Box::leak(Box::new(Kernels {
-            name: Box::leak(format!("nextpair-scoring-{width}").into_boxed_str()),
+            name: Box::leak(format!("nextpair-scoring-{width}-{normalised}").into_boxed_str()),
             sources: Box::leak(Box::new([
                 Box::leak(sizes.into_boxed_str()),
                 include_str!("../../cuda/common.cu"),
@@ -102,7 +105,7 @@ impl<'a> Scoring<'a> {
         memory: Option<MemoryArrays<'_>>,
     ) -> Result<Self, Error> {
         let memory = memory.filter(|_| attention.steps > 1).map(|memory| {
-            let weights = || unit.empty::<bf16>(2 * dim * dim);
+            let weights = || unit.empty::<f16>(2 * dim * dim);
             let rounded = Rounded {
                 of_first: weights()?,
                 of_refined: weights()?,
@@ -135,16 +138,16 @@ impl<'a> Scoring<'a> {
             false => rows,
         };
         let offsets = unit.offsets(contexts.offsets)?;
-        let values = unit.empty::<bf16>(count * rows * dim)?;
+        let values = unit.empty::<f16>(count * rows * dim)?;
         let arguments =
             [(&values).into(), contexts.values.into(), (&offsets).into(), rows.into(), dim.into()];
-        unit.run("pad_items_bf16", Unit::rows(count * rows), &arguments)?;
+        unit.run("pad_items_f16", Unit::rows(count * rows), &arguments)?;
         let grams = unit.empty::<f32>(count * rows * rows)?;
         let own = Operand::new(&values, 0, dim).apart(rows * dim);
         let to = Operand::new(&grams, 0, rows).apart(rows * rows);
         unit.multiply_each(count, (rows, rows, dim), own, own.turned(), 0.0, to)?;
         let projected = self.memory.as_ref().map(|memory| {
-            let out = unit.empty::<bf16>(count * rows * 2 * dim)?;
+            let out = unit.empty::<f16>(count * rows * 2 * dim)?;
             let left = Operand::new(&values, 0, dim);
             let right = Operand::new(&memory.of_rows, 0, dim).turned();
             let to = Operand::new(&out, 0, 2 * dim);
@@ -154,7 +157,8 @@ impl<'a> Scoring<'a> {
             unit.run("add_biases", Unit::rows(count * rows), &arguments)?;
             Ok::<_, Error>(out)
         });
-        let (kernels, projected) = (kernels_of(width), projected.transpose()?);
+        let (kernels, projected) =
+            (kernels_of(width, self.attention.normalise_memory), projected.transpose()?);
         Ok(Contexts { offsets, count, rows, kernels, width, values, grams, projected })
     }
 
@@ -162,8 +166,8 @@ impl<'a> Scoring<'a> {
     pub(crate) fn queries(&self, queries: Rows<'_>) -> Result<Queries, Error> {
         let (unit, dim) = (self.unit, self.dim);
         let count = queries.values.len() / dim;
-        let values = unit.empty::<bf16>(count * dim)?;
-        let stored = self.memory.as_ref().map(|_| unit.empty::<bf16>(count * dim)).transpose()?;
+        let values = unit.empty::<f16>(count * dim)?;
+        let stored = self.memory.as_ref().map(|_| unit.empty::<f16>(count * dim)).transpose()?;
         let arguments = [
             (&values).into(),
             stored.as_ref().into(),
@@ -173,7 +177,7 @@ impl<'a> Scoring<'a> {
         ];
         unit.run("round_rows", Grid::each(count * dim), &arguments)?;
         let projected = self.memory.as_ref().map(|memory| {
-            let out = unit.empty::<bf16>(count * 2 * dim)?;
+            let out = unit.empty::<f16>(count * 2 * dim)?;
             let left = Operand::new(&values, 0, dim);
             let right = Operand::new(&memory.of_first, 0, dim).turned();
             let to = Operand::new(&out, 0, 2 * dim);
@@ -227,9 +231,9 @@ impl<'a> Scoring<'a> {
         let to = Operand::new(&first, 0, width);
         unit.multiply((count, width, dim), left, right, 0.0, to)?;
         let weights =
-            (steps > 1).then(|| unit.empty::<bf16>(of.len() * count * rows)).transpose()?;
+            (steps > 1).then(|| unit.empty::<f16>(of.len() * count * rows)).transpose()?;
         let mut raw: Option<Array<f32>> = None;
-        let mut refined: Option<Array<bf16>> = None;
+        let mut refined: Option<Array<f16>> = None;
         let mut scale: Option<Array<f32>> = None;
         for step in 0..steps {
             let last = step + 1 == steps;
@@ -271,7 +275,7 @@ impl<'a> Scoring<'a> {
             };
             // What the memory makes of the queries: of first ones, the same for every context.
             let layers = refined.as_ref().map(|refined| {
-                let layers = unit.empty::<bf16>(of.len() * count * 2 * dim)?;
+                let layers = unit.empty::<f16>(of.len() * count * 2 * dim)?;
                 let left = Operand::new(refined, 0, dim);
                 let right = Operand::new(&memory.of_refined, 0, dim).turned();
                 let to = Operand::new(&layers, 0, 2 * dim);
@@ -292,7 +296,7 @@ impl<'a> Scoring<'a> {
             };
             // The queries of the last step are scored and not kept.
             let kept = (step + 2 < steps)
-                .then(|| unit.empty::<bf16>(of.len() * count * dim))
+                .then(|| unit.empty::<f16>(of.len() * count * dim))
                 .transpose()?;
             let next = unit.empty::<f32>(of.len() * count * rows)?;
             let new_scale = self

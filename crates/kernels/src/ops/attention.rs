@@ -166,7 +166,7 @@ impl Matching {
                     let (_, contexts) = direction.asking.own_and_other(images, texts);
                     longest = longest.max(contexts.longest());
                 }
-                let fast = unit.precision() == Precision::Bf16 && can_score(self.0.dim, longest);
+                let fast = unit.precision() == Precision::Fp16 && can_score(self.0.dim, longest);
                 if fast && !images.is_empty() && !texts.is_empty() {
                     return self.gpu_scores(&unit, images, texts);
                 }
@@ -552,7 +552,7 @@ mod tests {
                     let expected = scores(Device::Cpu);
                     let largest = expected.iter().fold(1.0, |m: f32, x| m.max(x.abs()));
                     for (precision, tolerance) in
-                        [(Precision::Fp32, 1e-5), (Precision::Tf32, 2e-3), (Precision::Bf16, 6e-2)]
+                        [(Precision::Fp32, 1e-5), (Precision::Tf32, 2e-3), (Precision::Fp16, 6e-2)]
                     {
                         let found = scores(cuda.with_precision(precision));
                         for (found, expected) in found.iter().zip(&expected) {
