@@ -54,11 +54,6 @@ pub trait Similarity: Send + Sync {
         Ok(())
     }
 
-    /// Best number of rows of a tile. Results do not depend on it.
-    fn rows_at_once(&self) -> usize {
-        ROW_BLOCK
-    }
-
     /// A high similarity, to which temperatures are relative: 1 for cosines.
     fn scale(&self) -> f64 {
         1.0
@@ -133,10 +128,6 @@ impl<S: Similarity + ?Sized> Sieve for TileSieve<'_, S> {
         }
         found.sort_unstable();
         Ok(found)
-    }
-
-    fn rows_at_once(&self) -> usize {
-        self.similarity.rows_at_once()
     }
 }
 

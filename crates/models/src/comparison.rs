@@ -171,9 +171,7 @@ impl Comparison for Matching {
         device: Device,
     ) -> Result<Box<dyn Similarity>, Error> {
         match device {
-            Device::Cuda(_) => {
-                Ok(Box::new(GpuTiles::new(*self, of_rows, (rows, columns), device)?))
-            }
+            Device::Cuda(_) => Ok(Box::new(GpuTiles::new(self, of_rows, (rows, columns), device))),
             _ => Ok(Box::new(Tiles { comparison: self, of_rows, rows, columns, device })),
         }
     }

@@ -8,9 +8,7 @@ use nextpair_cuda::Array;
 use crate::cross::{PlainMemory, steps};
 use crate::cuda::{Matched, MemoryArrays, Rows, Scoring, Unit, can_score};
 use crate::operation::{Operation, apply};
-use crate::{
-    Attention, Device, Encoded, Error, Matcher, Memory, Precision, Ragged, Real, Tensor, Values,
-};
+use crate::{Attention, Encoded, Error, Matcher, Memory, Precision, Ragged, Real, Tensor, Values};
 
 /// The weights of a gated memory.
 #[derive(Clone, Debug)]
@@ -109,23 +107,6 @@ impl Matching {
             }
         }
         Ok(Matching(Arc::new(Weights { dim, directions, matchers: OnceLock::new() })))
-    }
-
-    /// The same on the same device, in the precision of another.
-    pub fn in_precision_of(&self, device: Device) -> Self {
-        let of = |tensor: &Tensor| tensor.in_precision_of(device);
-        let memory = |memory: &MemoryWeights| MemoryWeights {
-            linear_weight: of(&memory.linear_weight),
-            linear_bias: of(&memory.linear_bias),
-            gate_weight: of(&memory.gate_weight),
-            gate_bias: of(&memory.gate_bias),
-        };
-        let directions = self.0.directions.iter().map(|direction| Direction {
-            memory: direction.memory.as_ref().map(memory),
-            ..direction.clone()
-        });
-        let (dim, directions) = (self.0.dim, directions.collect());
-        Matching(Arc::new(Weights { dim, directions, matchers: OnceLock::new() }))
     }
 
     fn matchers(&self) -> Result<&[Matcher], Error> {
@@ -425,7 +406,7 @@ mod tests {
     use super::*;
     use crate::ops::judge::{judge, tensor};
     use crate::ops::unit_rows;
-    use crate::{Aggregation, Normaliser};
+    use crate::{Aggregation, Device, Normaliser};
 
     const DIM: usize = 6;
 
