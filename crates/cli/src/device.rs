@@ -22,12 +22,18 @@ impl DeviceArgs {
     pub(crate) fn device(&self) -> Device {
         self.device.with_precision(self.precision.precision.unwrap_or_default())
     }
+
+    /// The precision that was asked for, or all.
+    pub(crate) fn precisions(&self) -> Vec<Precision> {
+        self.precision.precision.map_or_else(|| Precision::ALL.to_vec(), |one| vec![one])
+    }
 }
 
 #[derive(clap::Args, Clone, Copy, Debug)]
 struct PrecisionArgs {
     /// Precision of models' products on a GPU: fp32, tf32, or fp16, which is fp16 for scores of all
-    /// pairs and tf32 for gradients [default: fp16; fp32 for verify]
+    /// pairs and tf32 for gradients [default: fp16; fp32 for
+    /// verify, all for bench]
     #[arg(long, value_name = "PRECISION")]
     precision: Option<Precision>,
 }
