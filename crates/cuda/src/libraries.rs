@@ -5,6 +5,7 @@
 //! this crate calls is looked for before the first is called.
 
 use std::env;
+use std::error::Error as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -154,7 +155,11 @@ fn open(
                 return Ok(());
             }
             Err(error) if path.is_absolute() && path.exists() => {
-                broken.get_or_insert_with(|| error.to_string());
+                // What the loader said, which names the file, is the source of the error.
+                let said = error.source().map(ToString::to_string);
+                broken.get_or_insert_with(|| {
+                    said.unwrap_or_else(|| format!("{}: {error}", path.display()))
+                });
             }
             Err(_) => {}
         }
