@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use crate::error::unless_stopped;
 use crate::highest::nearest_misses;
 use crate::picks::{Pick, Reason, keep_best};
-use crate::similarity::{Sieve, exact_rows, exact_values, row_block};
+use crate::similarity::{Sieve, exact_rows, row_block};
 use crate::threshold::thresholds;
 use crate::{Error, Fill, Matching, Partial, Problem, Progress, ROW_BLOCK, Similarity, Weight};
 
@@ -222,8 +222,10 @@ pub(crate) fn own_pairs(
 ) -> Result<Vec<f64>, Error> {
     let of_block = |anchors: &[u32]| {
         unless_stopped(progress)?;
-        let own = |&anchor: &u32| Ok(exact_values(paired, anchor, &[anchor])?[0]);
-        anchors.iter().map(own).collect::<Result<Vec<f64>, Error>>()
+        let own: Vec<(u32, u32)> = (0..anchors.len() as u32).map(|at| (at, at)).collect();
+        let mut values = Vec::with_capacity(anchors.len());
+        exact_rows(paired, anchors, anchors, &own, |_, _, own| values.extend_from_slice(own))?;
+        Ok::<_, Error>(values)
     };
     let blocks: Result<Vec<_>, Error> = anchors.par_chunks(ROW_BLOCK).map(of_block).collect();
     Ok(blocks?.concat())

@@ -1,4 +1,4 @@
-// Attention between the queries of an item and the rows of a context; one warp a pair. Scores lie in shared memory,
+// Attention between the queries of an item and the rows of a context; one block a pair. Scores lie in shared memory,
 // a row for every query.
 
 // How raw scores become weights, and relevances one score.
@@ -49,14 +49,14 @@ __device__ void normalise_column(const Attending& how, float* x, u32 queries, u3
 
 // Replaces raw scores by weights.
 __device__ void attend(const Attending& how, float* x, u32 queries, u32 rows) {
-    u32 lane = threadIdx.x % 32;
-    for (u32 c = lane; c < rows; c += 32) {
+    u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
+    for (u32 c = threadIdx.x; c < rows; c += blockDim.x) {
         if (how.clips)
             for (u32 w = 0; w < queries; w++) x[w * rows + c] = leaky(x[w * rows + c]);
         normalise_column(how, x + c, queries, rows);
     }
-    __syncwarp();
-    for (u32 w = 0; w < queries; w++) {
+    __syncthreads();
+    for (u32 w = warp; w < queries; w += warps) {
         float most = -1e30f, sum = 0;
         for (u32 c = lane; c < rows; c += 32) most = fmaxf(most, how.temperature * x[w * rows + c]);
         most = warp_max(most);
@@ -64,7 +64,7 @@ __device__ void attend(const Attending& how, float* x, u32 queries, u32 rows) {
         float scale = 1.0f / warp_sum(sum);
         for (u32 c = lane; c < rows; c += 32) x[w * rows + c] *= scale;
     }
-    __syncwarp();
+    __syncthreads();
 }
 
 // The parts of the cosines of every query and its attended vector: products and squared norms. The weights `a` and the
@@ -73,8 +73,8 @@ __device__ void attend(const Attending& how, float* x, u32 queries, u32 rows) {
 __device__ void cosine_parts(
     const float* a, const float* first, u32 first_stride, const float* gram, u32 gram_stride, u32 queries, u32 rows,
     float* products, float* squares, float* overlaps) {
-    u32 lane = threadIdx.x % 32;
-    for (u32 w = 0; w < queries; w += 4) {
+    u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
+    for (u32 w = 4 * warp; w < queries; w += 4 * warps) {
         u32 most = min(4u, queries - w);
         double product[4] = {0, 0, 0, 0}, square[4] = {0, 0, 0, 0};
         for (u32 c = lane; c < rows; c += 32) {
@@ -99,7 +99,7 @@ __device__ void cosine_parts(
             if (i < most && lane == 0) products[w + i] = (float)p, squares[w + i] = fmaxf((float)s, 0.0f);
         }
     }
-    __syncwarp();
+    __syncthreads();
 }
 
 // A cosine is never divided by less.

@@ -180,10 +180,30 @@ extern "C" __global__ void order_backward(
     }
 }
 
-// Squares of a gradient, one sum a block.
-extern "C" __global__ void squares(double* out, const float* in, u32 count) {
+// A weight with its moments and its gradient, and the size of its step.
+struct Descending {
+    float *weight, *first, *second;
+    const float* gradient;
+    u64 count;
+    float size, unroot;
+};
+
+// All weights are handled by one launch: weight `i` has the blocks from `firsts[i]` on, with 8192 numbers each.
+#define OF_BLOCK 8192
+__device__ Descending descending(const Descending* all, const u32* firsts, u32 weights, size_t& begin) {
+    u32 at = 0;
+    while (at + 1 < weights && firsts[at + 1] <= blockIdx.x) at++;
+    begin = (size_t)(blockIdx.x - firsts[at]) * OF_BLOCK;
+    return all[at];
+}
+
+// The squares of gradients, one sum a block.
+extern "C" __global__ void squares(double* out, const Descending* all, const u32* firsts, u32 weights) {
+    size_t begin;
+    Descending own = descending(all, firsts, weights, begin);
     double sum = 0;
-    for (size_t at = thread_index(); at < count; at += (size_t)gridDim.x * blockDim.x) sum += (double)in[at] * in[at];
+    size_t end = begin + OF_BLOCK < own.count ? begin + OF_BLOCK : own.count;
+    for (size_t at = begin + threadIdx.x; at < end; at += blockDim.x) sum += (double)own.gradient[at] * own.gradient[at];
     sum = block_sum_double(sum);
     if (threadIdx.x == 0) out[blockIdx.x] = sum;
 }
@@ -197,18 +217,19 @@ extern "C" __global__ void root_of_sum(double* out, const double* parts, u32 cou
 }
 
 // One step of Adam, with gradients scaled so that their norm is at most `clip`.
-extern "C" __global__ void adam(
-    float* weight, float* first, float* second, const float* gradient, const double* norm, double clip, float size,
-    float unroot, u32 count) {
-    size_t at = thread_index();
-    if (at >= count) return;
+extern "C" __global__ void adam(const Descending* all, const u32* firsts, u32 weights, const double* norm, double clip) {
+    size_t begin;
+    Descending own = descending(all, firsts, weights, begin);
     float scale = (float)fmin(clip / (*norm + 1e-6), 1.0);
-    float g = scale * gradient[at];
-    float m = 0.9f * first[at] + (float)(1.0 - 0.9) * g;
-    float v = 0.999f * second[at] + (float)(1.0 - 0.999) * g * g;
-    first[at] = m;
-    second[at] = v;
-    weight[at] -= size * m / (sqrtf(v) * unroot + 1e-8f);
+    size_t end = begin + OF_BLOCK < own.count ? begin + OF_BLOCK : own.count;
+    for (size_t at = begin + threadIdx.x; at < end; at += blockDim.x) {
+        float g = scale * own.gradient[at];
+        float m = 0.9f * own.first[at] + (float)(1.0 - 0.9) * g;
+        float v = 0.999f * own.second[at] + (float)(1.0 - 0.999) * g * g;
+        own.first[at] = m;
+        own.second[at] = v;
+        own.weight[at] -= own.size * m / (sqrtf(v) * own.unroot + 1e-8f);
+    }
 }
 
 // Wide rows of a table: 1024 numbers a block.

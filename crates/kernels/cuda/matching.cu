@@ -38,34 +38,34 @@ struct Pairs {
     u32 rows;                    // rows of a context at most
 };
 
-// One step of attention; one warp a pair. Writes weights, and adds to the scores.
+// One step of attention; one block a pair. Writes weights, and adds to the scores.
 extern "C" __global__ void attend_pairs(
     float* weights, float* scores, const float* raw, const float* first, Pairs* pairs, Attending* attending) {
     extern __shared__ float shared[];
     Pairs of = *pairs;
     Attending how = *attending;
-    u32 pair = blockIdx.x, lane = threadIdx.x, item = of.items[pair], context = of.contexts[pair];
+    u32 pair = blockIdx.x, item = of.items[pair], context = of.contexts[pair];
     u32 begin = of.query_offsets[item], queries = of.query_offsets[item + 1] - begin;
     u32 rows = of.context_offsets[context + 1] - of.context_offsets[context];
     float *x = shared, *products = x + of.most * of.rows, *squares = products + of.most;
     size_t at = (size_t)pair * of.most * of.rows;
-    for (u32 w = 0; w < queries; w++)
-        for (u32 c = lane; c < rows; c += 32) x[w * rows + c] = raw[at + w * of.rows + c];
-    __syncwarp();
+    for (u32 i = threadIdx.x; i < queries * rows; i += blockDim.x) x[i] = raw[at + i / rows * of.rows + i % rows];
+    __syncthreads();
     attend(how, x, queries, rows);
     const float* gram = of.grams + (size_t)context * of.rows * of.rows;
     cosine_parts(x, first + at, of.rows, gram, of.rows, queries, rows, products, squares, 0);
-    for (u32 w = lane; w < queries; w += 32)
+    for (u32 w = threadIdx.x; w < queries; w += blockDim.x)
         products[w] = products[w] / fmaxf(of.norms[begin + w] * sqrtf(squares[w]), LEAST);
-    __syncwarp();
+    __syncthreads();
     float score = aggregate(how, products, queries);
-    if (lane == 0) scores[pair] += score;
-    for (u32 w = 0; w < of.most; w++)
-        for (u32 c = lane; c < of.rows; c += 32)
-            weights[at + w * of.rows + c] = w < queries && c < rows ? x[w * rows + c] : 0.0f;
+    if (threadIdx.x == 0) scores[pair] += score;
+    for (u32 i = threadIdx.x; i < of.most * of.rows; i += blockDim.x) {
+        u32 w = i / of.rows, c = i % of.rows;
+        weights[at + i] = w < queries && c < rows ? x[w * rows + c] : 0.0f;
+    }
 }
 
-// One step of attention, backwards; one warp a pair. `of_weights`, if given, is the gradient of the weights from the
+// One step of attention, backwards; one block a pair. `of_weights`, if given, is the gradient of the weights from the
 // memory. Writes the gradient of the raw scores, and adds to those of the first scores, of the Gram matrices, and to
 // the factors of the queries in their own gradients.
 extern "C" __global__ void attend_pairs_back(
@@ -74,70 +74,71 @@ extern "C" __global__ void attend_pairs_back(
     extern __shared__ float shared[];
     Pairs of = *pairs;
     Attending how = *attending;
-    u32 pair = blockIdx.x, lane = threadIdx.x, item = of.items[pair], context = of.contexts[pair];
+    u32 pair = blockIdx.x, item = of.items[pair], context = of.contexts[pair];
     u32 begin = of.query_offsets[item], queries = of.query_offsets[item + 1] - begin;
     u32 rows = of.context_offsets[context + 1] - of.context_offsets[context];
     u32 size = of.most * of.rows;
     float *a = shared, *g = a + size, *x = g + size, *products = x + size, *squares = products + of.most;
     float *relevances = squares + of.most, *gains = relevances + of.most;
     size_t at = (size_t)pair * size;
-    for (u32 w = 0; w < queries; w++)
-        for (u32 c = lane; c < rows; c += 32) a[w * rows + c] = weights[at + w * of.rows + c];
-    __syncwarp();
+    for (u32 i = threadIdx.x; i < queries * rows; i += blockDim.x) a[i] = weights[at + i / rows * of.rows + i % rows];
+    __syncthreads();
     const float* gram = of.grams + (size_t)context * of.rows * of.rows;
     cosine_parts(a, first + at, of.rows, gram, of.rows, queries, rows, products, squares, g);
-    for (u32 w = lane; w < queries; w += 32)
+    for (u32 w = threadIdx.x; w < queries; w += blockDim.x)
         relevances[w] = products[w] / fmaxf(of.norms[begin + w] * sqrtf(squares[w]), LEAST);
-    __syncwarp();
+    __syncthreads();
     // Gains of the relevances.
     float up = upstream[pair], score = aggregate(how, relevances, queries);
     u32 largest = queries;
     for (u32 w = queries; w-- > 0;)
         if (relevances[w] == score) largest = w;
-    for (u32 w = lane; w < queries; w += 32)
+    for (u32 w = threadIdx.x; w < queries; w += blockDim.x)
         gains[w] = how.aggregation == 0   ? up / queries
                    : how.aggregation == 1 ? up
                    : how.aggregation == 2 ? (w == largest ? up : 0.0f)
                                           : up * expf(how.factor * (relevances[w] - score));
-    __syncwarp();
+    __syncthreads();
     // From cosines to weights, first scores, Gram matrices and norms.
-    for (u32 w = 0; w < queries; w++) {
-        float norm = of.norms[begin + w], length = norm * sqrtf(squares[w]);
+    for (u32 i = threadIdx.x; i < queries * rows; i += blockDim.x) {
+        u32 w = i / rows;
+        float length = of.norms[begin + w] * sqrtf(squares[w]);
         float share = gains[w] / fmaxf(length, LEAST), gained = share * products[w];
         float by_context = length > LEAST ? gained / squares[w] : 0.0f;
-        for (u32 c = lane; c < rows; c += 32) {
-            size_t place = at + w * of.rows + c;
-            float value = share * first[place] - by_context * g[w * rows + c];
-            if (of_weights) value += of_weights[place];
-            g[w * rows + c] = value;
-            of_first[place] += share * a[w * rows + c];
-        }
-        __syncwarp();
-        if (lane == 0) {
-            radial[(size_t)pair * of.most + w] -= length > LEAST ? gained / (norm * norm) : 0.0f;
-            // Gram matrices are symmetric: their gradient counts twice.
-            products[w] = -by_context;
-        }
+        size_t place = at + w * of.rows + i % rows;
+        float value = share * first[place] - by_context * g[i];
+        if (of_weights) value += of_weights[place];
+        g[i] = value;
+        of_first[place] += share * a[i];
     }
-    __syncwarp();
+    __syncthreads();
+    for (u32 w = threadIdx.x; w < queries; w += blockDim.x) {
+        float norm = of.norms[begin + w], length = norm * sqrtf(squares[w]);
+        float gained = gains[w] / fmaxf(length, LEAST) * products[w];
+        radial[(size_t)pair * of.most + w] -= length > LEAST ? gained / (norm * norm) : 0.0f;
+        // Gram matrices are symmetric: their gradient counts twice.
+        products[w] = length > LEAST ? -gained / squares[w] : 0.0f;
+    }
+    __syncthreads();
     float* of_gram = of_grams + (size_t)pair * of.rows * of.rows;
-    for (u32 c = lane; c < rows; c += 32)
-        for (u32 k = 0; k < rows; k++) {
-            float sum = 0;
-            for (u32 w = 0; w < queries; w++) sum += products[w] * a[w * rows + c] * a[w * rows + k];
-            of_gram[k * of.rows + c] += sum;
-        }
+    for (u32 i = threadIdx.x; i < rows * rows; i += blockDim.x) {
+        u32 k = i / rows, c = i % rows;
+        float sum = 0;
+        for (u32 w = 0; w < queries; w++) sum += products[w] * a[w * rows + c] * a[w * rows + k];
+        of_gram[k * of.rows + c] += sum;
+    }
     // From weights to normalised scores.
-    for (u32 w = 0; w < queries; w++) {
+    u32 lane = threadIdx.x % 32;
+    for (u32 w = threadIdx.x / 32; w < queries; w += blockDim.x / 32) {
         double sum = 0;
         for (u32 c = lane; c < rows; c += 32) sum += (double)a[w * rows + c] * g[w * rows + c];
         float along = (float)warp_sum_double(sum);
         for (u32 c = lane; c < rows; c += 32)
             g[w * rows + c] = how.temperature * a[w * rows + c] * (g[w * rows + c] - along);
     }
-    __syncwarp();
+    __syncthreads();
     // From normalised scores to raw ones, column by column.
-    for (u32 c = lane; c < rows; c += 32) {
+    for (u32 c = threadIdx.x; c < rows; c += blockDim.x) {
         double along = 0, total = 0;
         for (u32 w = 0; w < queries; w++) {
             float score = raw[at + w * of.rows + c];
@@ -166,10 +167,11 @@ extern "C" __global__ void attend_pairs_back(
             g[w * rows + c] = gradient;
         }
     }
-    __syncwarp();
-    for (u32 w = 0; w < of.most; w++)
-        for (u32 c = lane; c < of.rows; c += 32)
-            of_raw[at + w * of.rows + c] = w < queries && c < rows ? g[w * rows + c] : 0.0f;
+    __syncthreads();
+    for (u32 i = threadIdx.x; i < of.most * of.rows; i += blockDim.x) {
+        u32 w = i / of.rows, c = i % of.rows;
+        of_raw[at + i] = w < queries && c < rows ? g[w * rows + c] : 0.0f;
+    }
 }
 
 // Refines queries: `layers` is [row][2 dim], the proposal and the gate before their functions, and keeps their values.

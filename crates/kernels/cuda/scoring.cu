@@ -87,20 +87,30 @@ extern "C" __global__ void __launch_bounds__(128) attend_all(
     }
 }
 
-__device__ void copy_async(void* to, const void* from) {
-    u32 address = (u32)__cvta_generic_to_shared(to);
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(address), "l"(from));
+// The tables of contexts in the order in which the threads of a matrix product read them: for every 32 columns, what
+// both layers make of the rows, then the rows themselves, in pieces of 16 by 16 numbers, four registers a thread.
+#define PIECES (6 * TILES)
+extern "C" __global__ void order_tables(uint4* out, const f16* projected, const f16* contexts, u32 dim) {
+    const u32 ROWS = 16 * TILES;
+    u32 lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, column = 32 * blockIdx.x, context = blockIdx.y;
+    projected += (size_t)context * ROWS * 2 * dim;
+    contexts += (size_t)context * ROWS * dim;
+    for (u32 piece = threadIdx.x / 32; piece < PIECES; piece += blockDim.x / 32) {
+        u32 four[4];
+        for (u32 part = 0; part < 4; part++) {
+            if (piece < 4 * TILES) {
+                u32 layer = piece / 2 / TILES, row = 16 * (piece / 2 % TILES) + 8 * (part % 2) + 2 * t;
+                const f16* from = projected + (size_t)row * 2 * dim + layer * dim + column + 16 * (piece % 2) + 8 * (part / 2) + g;
+                four[part] = from[0] | (u32)from[2 * dim] << 16;
+            } else {
+                u32 rest = piece - 4 * TILES, row = 16 * (rest % TILES) + 8 * (part / 2) + g;
+                four[part] = *(const u32*)(contexts + (size_t)row * dim + column + 16 * (rest / TILES) + 8 * (part % 2) + 2 * t);
+            }
+        }
+        out[(((size_t)context * gridDim.x + blockIdx.x) * PIECES + piece) * 32 + lane] = make_uint4(four[0], four[1], four[2], four[3]);
+    }
 }
-__device__ void load_matrices(u32* four, const f16* row) {
-    u32 address = (u32)__cvta_generic_to_shared(row);
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(four[0]), "=r"(four[1]), "=r"(four[2]), "=r"(four[3]) : "r"(address));
-}
-__device__ void load_turned(u32* four, const f16* row) {
-    u32 address = (u32)__cvta_generic_to_shared(row);
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(four[0]), "=r"(four[1]), "=r"(four[2]), "=r"(four[3]) : "r"(address));
-}
+
 __device__ void multiply_add(float* out, const u32* a, u32 b0, u32 b1) {
     asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
                  : "+f"(out[0]), "+f"(out[1]), "+f"(out[2]), "+f"(out[3])
@@ -124,21 +134,18 @@ __device__ u32 product_and_sum(u32 x, u32 y, u32 z) {
 
 // Refines the queries of a context and scores them: with `a` the weights and P, V the tables of the context,
 // `layers = base + a P`, `refined = g q + (1 - g) o` and `raw = refined V^T`. A block has queries of one context,
-// each warp 16 of them; it goes through the dimensions 32 at a time, and tables and refined queries stay on chip.
+// each warp 16 of them; it goes through the dimensions 32 at a time, and refined queries stay on chip.
 //
 // Without `base_context`, the base of a query is the same for every context. `scale` is the factor of a row's base and
 // of its query (queries that are scaled to unit norm are stored as they were before); `new_scale` receives the next.
 extern "C" __global__ void __launch_bounds__(256, TILES <= 3 ? 2 : 1) refine_and_score(
     float* raw, f16* refined, float* new_scale, const f16* weights, const f16* base, const f16* queries,
-    const float* scale, const f16* projected, const f16* contexts, u32 count, u32 dim,
-    u64 base_context, u64 query_context) {
-    const u32 ROWS = 16 * TILES, STRIDE = 40;
-    __shared__ f16 tables[2][3][ROWS * STRIDE];
+    const float* scale, const uint4* tables, u32 count, u32 dim, u64 base_context, u64 query_context) {
+    const u32 ROWS = 16 * TILES;
     u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4, context = blockIdx.y;
     u32 own = blockIdx.x * (blockDim.x / 2) + warp * 16 + g;
     u32 at[2] = {min(own, count - 1), min(own + 8, count - 1)};
-    projected += (size_t)context * ROWS * 2 * dim;
-    contexts += (size_t)context * ROWS * dim;
+    const uint4* table = tables + (size_t)context * (dim / 32) * PIECES * 32 + lane;
     const f16 *base_of[2], *query_of[2];
 #if NORMALISED
     u32 factor[2];
@@ -168,14 +175,6 @@ extern "C" __global__ void __launch_bounds__(256, TILES <= 3 ? 2 : 1) refine_and
 #pragma unroll
         for (int i = 0; i < 4; i++) sums[n][i] = 0;
 
-    auto fetch = [&](u32 stage, u32 first) {
-        for (u32 each = threadIdx.x; each < 3 * ROWS * 4; each += blockDim.x) {
-            u32 piece = each % 4, row = each / 4 % ROWS, table = each / 4 / ROWS;
-            const f16* from = table < 2 ? projected + (size_t)row * 2 * dim + table * dim : contexts + (size_t)row * dim;
-            copy_async(&tables[stage][table][row * STRIDE + 8 * piece], from + first + 8 * piece);
-        }
-        asm volatile("cp.async.commit_group;");
-    };
     // What a row needs of the next columns is on its way while these are computed.
     uint4 next_old[2], next_lin[2], next_gat[2];
     auto load = [&](u32 first) {
@@ -186,34 +185,26 @@ extern "C" __global__ void __launch_bounds__(256, TILES <= 3 ? 2 : 1) refine_and
             next_gat[half] = *(const uint4*)(base_of[half] + dim + first);
         }
     };
-    fetch(0, 0);
     load(0);
-    for (u32 first = 0, stage = 0; first < dim; first += 32, stage ^= 1) {
+    for (u32 first = 0; first < dim; first += 32, table += PIECES * 32) {
         uint4 old[2] = {next_old[0], next_old[1]}, lin[2] = {next_lin[0], next_lin[1]}, gat[2] = {next_gat[0], next_gat[1]};
-        asm volatile("cp.async.wait_group 0;");
-        __syncthreads();
-        if (first + 32 < dim) {
-            fetch(stage ^ 1, first + 32);
-            load(first + 32);
-        }
+        if (first + 32 < dim) load(first + 32);
         // Both layers and the mix, 16 columns at a time; the mix in half precision, two numbers at once. The gate's
         // layer is half of what it is elsewhere: sigmoid(x) = tanh(x / 2) / 2 + 1 / 2.
         const u32 HALF = 0x38003800;
-        u32 part = lane / 8, line = lane % 8, next[2][4];
+        u32 next[2][4];
 #pragma unroll
         for (int pair = 0; pair < 2; pair++) {
             float linear[2][4], gate[2][4];
-            // Rows of a table are summed over: matrices of 8 rows by 8 columns, turned.
 #pragma unroll
             for (int k = 0; k < TILES; k++) {
-                u32 b[4], row = 16 * k + 8 * (part % 2) + line;
                 auto add = k == 0 ? multiply : multiply_add;
-                load_turned(b, &tables[stage][0][row * STRIDE + 16 * pair + 8 * (part / 2)]);
-                add(linear[0], a[k], b[0], b[1]);
-                add(linear[1], a[k], b[2], b[3]);
-                load_turned(b, &tables[stage][1][row * STRIDE + 16 * pair + 8 * (part / 2)]);
-                add(gate[0], a[k], b[0], b[1]);
-                add(gate[1], a[k], b[2], b[3]);
+                uint4 b = __ldg(table + (2 * k + pair) * 32);
+                add(linear[0], a[k], b.x, b.y);
+                add(linear[1], a[k], b.z, b.w);
+                b = __ldg(table + (2 * (TILES + k) + pair) * 32);
+                add(gate[0], a[k], b.x, b.y);
+                add(gate[1], a[k], b.z, b.w);
             }
 #pragma unroll
             for (int half = 0; half < 2; half++) {
@@ -255,10 +246,9 @@ extern "C" __global__ void __launch_bounds__(256, TILES <= 3 ? 2 : 1) refine_and
             u32 left[4] = {next[0][2 * k], next[1][2 * k], next[0][2 * k + 1], next[1][2 * k + 1]};
 #pragma unroll
             for (int n = 0; n < TILES; n++) {
-                u32 b[4], row = 16 * n + 8 * (part / 2) + line;
-                load_matrices(b, &tables[stage][2][row * STRIDE + 16 * k + 8 * (part % 2)]);
-                multiply_add(sums[2 * n], left, b[0], b[1]);
-                if (2 * n + 1 < EIGHTS) multiply_add(sums[2 * n + 1 < EIGHTS ? 2 * n + 1 : 0], left, b[2], b[3]);
+                uint4 b = __ldg(table + (4 * TILES + k * TILES + n) * 32);
+                multiply_add(sums[2 * n], left, b.x, b.y);
+                if (2 * n + 1 < EIGHTS) multiply_add(sums[2 * n + 1 < EIGHTS ? 2 * n + 1 : 0], left, b.z, b.w);
             }
         }
     }

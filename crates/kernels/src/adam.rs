@@ -1,11 +1,11 @@
 //! Adam (Kingma and Ba, ICLR 2015) with clipped gradients, as PyTorch computes it.
 
-use nextpair_cuda::{Array, Grid};
+mod gpu;
+
+use nextpair_cuda::Array;
 use pulp::Arch;
 use rayon::prelude::*;
 
-use crate::cuda::Unit;
-use crate::device::Cuda;
 use crate::{Error, Gradients, Tensor, Values};
 
 const FIRST_DECAY: f64 = 0.9;
@@ -79,7 +79,7 @@ impl Adam {
         let weights: Vec<&mut Tensor> = weights.into_iter().collect();
         Error::check_len("the weights of the optimiser", weights.len(), self.moments.len())?;
         let gradients: Vec<Option<&Values>> = weights.iter().map(|w| gradients.of(w)).collect();
-        let norm = norm_of(&gradients)?;
+        let mut steps = Vec::new();
         for ((weight, gradient), moments) in
             weights.into_iter().zip(gradients).zip(&mut self.moments)
         {
@@ -88,9 +88,17 @@ impl Adam {
             let correction = |decay: f64| 1.0 - decay.powi(moments.steps as i32);
             let size = rate / correction(FIRST_DECAY);
             let root = correction(SECOND_DECAY).sqrt();
-            Descent { norm: &norm, clip, size, root }.go(weight, moments, gradient)?;
+            steps.push(Descent { weight, moments, gradient, size, root });
         }
-        Ok(norm)
+        if let Some(Values::Cuda(cuda, _)) = steps.first().map(|step| step.gradient) {
+            return gpu::descend(*cuda, steps, clip).map(Norm::Pending);
+        }
+        let squares: Result<Vec<f64>, Error> =
+            steps.iter().map(|step| sum_of_squares(step.gradient)).collect();
+        let norm = squares?.iter().sum::<f64>().sqrt();
+        let scale = (clip / (norm + 1e-6)).min(1.0);
+        steps.into_iter().try_for_each(|step| step.go(scale))?;
+        Ok(Norm::Known(norm))
     }
 
     /// The moments of every weight.
@@ -108,43 +116,12 @@ impl Adam {
 /// depend on the number of threads.
 const CHUNK: usize = 1 << 15;
 
-/// The norm of all gradients together.
-fn norm_of(gradients: &[Option<&Values>]) -> Result<Norm, Error> {
-    let mut squares = 0.0;
-    let mut on_gpu = Vec::new();
-    for gradient in gradients.iter().flatten() {
-        match gradient {
-            Values::Cpu(gradient) => squares += sum_of_squares(gradient),
-            Values::Reference(gradient) => squares += gradient.iter().map(|g| g * g).sum::<f64>(),
-            Values::Cuda(cuda, gradient) => on_gpu.push((*cuda, gradient)),
-        }
-    }
-    match on_gpu.first() {
-        None => Ok(Norm::Known(squares.sqrt())),
-        Some(&(cuda, _)) => gpu_norm(cuda, &on_gpu),
-    }
-}
-
-/// Numbers that a block adds up, on a GPU.
-const OF_BLOCK: usize = 1 << 14;
-
-fn gpu_norm(cuda: Cuda, gradients: &[(Cuda, &Array<f32>)]) -> Result<Norm, Error> {
-    let unit = Unit::new(cuda)?;
-    let blocks = |gradient: &Array<f32>| gradient.len().div_ceil(OF_BLOCK);
-    let count = gradients.iter().map(|(_, gradient)| blocks(gradient)).sum();
-    let (parts, norm) = (unit.empty::<f64>(count)?, unit.empty::<f64>(1)?);
-    let mut first = 0;
-    for (_, gradient) in gradients {
-        let arguments = [parts.at(first).into(), (*gradient).into(), gradient.len().into()];
-        unit.run("squares", Grid::blocks(blocks(gradient), 256), &arguments)?;
-        first += blocks(gradient);
-    }
-    let arguments = [(&norm).into(), (&parts).into(), count.into()];
-    unit.run("root_of_sum", Grid::blocks(1, 1024), &arguments)?;
-    Ok(Norm::Pending(norm))
-}
-
-fn sum_of_squares(gradient: &[f32]) -> f64 {
+fn sum_of_squares(gradient: &Values) -> Result<f64, Error> {
+    let gradient = match gradient {
+        Values::Cpu(gradient) => gradient,
+        Values::Reference(gradient) => return Ok(gradient.iter().map(|g| g * g).sum()),
+        Values::Cuda(..) => return Err(Error::Devices),
+    };
     let of_chunk = |chunk: &[f32]| {
         let mut lanes = [0.0f64; 16];
         let whole = chunk.chunks_exact(16);
@@ -159,119 +136,79 @@ fn sum_of_squares(gradient: &[f32]) -> f64 {
     let vector = Arch::new();
     let sums: Vec<f64> =
         gradient.par_chunks(CHUNK).map(|chunk| vector.dispatch(|| of_chunk(chunk))).collect();
-    sums.iter().sum()
+    Ok(sums.iter().sum())
 }
 
 /// One step of one weight.
 struct Descent<'a> {
-    /// The norm of all gradients, and the norm that is allowed.
-    norm: &'a Norm,
-    clip: f64,
+    weight: &'a mut Tensor,
+    moments: &'a mut Moments,
+    gradient: &'a Values,
     size: f64,
     root: f64,
 }
 
 impl Descent<'_> {
-    /// The factor that clips gradients.
-    fn scale(&self) -> Result<f64, Error> {
-        Ok((self.clip / (self.norm.value()? + 1e-6)).min(1.0))
-    }
-
-    /// Updates a weight and its moments in one pass.
-    fn go(
-        &self,
-        weight: &mut Tensor,
-        moments: &mut Moments,
-        gradient: &Values,
-    ) -> Result<(), Error> {
+    /// Updates the weight and its moments in one pass, with gradients times `scale`.
+    fn go(self, scale: f64) -> Result<(), Error> {
+        let Descent { weight, moments, gradient, size, root } = self;
         let (first, second) = (moments.first.values_mut(), moments.second.values_mut());
         match (weight.values_mut(), first, second, gradient) {
             (Values::Cpu(p), Values::Cpu(m), Values::Cpu(v), Values::Cpu(g)) => {
-                self.cpu(self.scale()? as f32, p, m, v, g)
+                cpu([scale as f32, size as f32, (1.0 / root) as f32], p, m, v, g)
             }
             (
                 Values::Reference(p),
                 Values::Reference(m),
                 Values::Reference(v),
                 Values::Reference(g),
-            ) => self.plain(self.scale()?, p, m, v, g),
-            (Values::Cuda(cuda, p), Values::Cuda(_, m), Values::Cuda(_, v), Values::Cuda(_, g)) => {
-                self.gpu(*cuda, [p, m, v], g)?
-            }
+            ) => plain([scale, size, root], p, m, v, g),
             _ => return Err(Error::Devices),
         }
         Ok(())
     }
+}
 
-    fn gpu(
-        &self,
-        cuda: Cuda,
-        [weight, first, second]: [&mut Array<f32>; 3],
-        gradient: &Array<f32>,
-    ) -> Result<(), Error> {
-        let Norm::Pending(norm) = self.norm else { return Err(Error::Devices) };
-        let unit = Unit::new(cuda)?;
-        for numbers in [&mut *weight, &mut *first, &mut *second] {
-            numbers.make_own()?;
-        }
-        let arguments = [
-            (&*weight).into(),
-            (&*first).into(),
-            (&*second).into(),
-            gradient.into(),
-            norm.into(),
-            self.clip.into(),
-            (self.size as f32).into(),
-            ((1.0 / self.root) as f32).into(),
-            weight.len().into(),
-        ];
-        unit.run("adam", Grid::each(weight.len()), &arguments)
+fn plain(
+    [scale, size, root]: [f64; 3],
+    weight: &mut [f64],
+    first: &mut [f64],
+    second: &mut [f64],
+    gradient: &[f64],
+) {
+    let moments = first.iter_mut().zip(second);
+    for ((p, g), (m, v)) in weight.iter_mut().zip(gradient).zip(moments) {
+        let g = scale * g;
+        *m = FIRST_DECAY * *m + (1.0 - FIRST_DECAY) * g;
+        *v = SECOND_DECAY * *v + (1.0 - SECOND_DECAY) * g * g;
+        *p -= size * *m / (v.sqrt() / root + EPSILON);
     }
+}
 
-    fn plain(
-        &self,
-        scale: f64,
-        weight: &mut [f64],
-        first: &mut [f64],
-        second: &mut [f64],
-        gradient: &[f64],
-    ) {
-        let moments = first.iter_mut().zip(second);
-        for ((p, g), (m, v)) in weight.iter_mut().zip(gradient).zip(moments) {
-            let g = scale * g;
-            *m = FIRST_DECAY * *m + (1.0 - FIRST_DECAY) * g;
-            *v = SECOND_DECAY * *v + (1.0 - SECOND_DECAY) * g * g;
-            *p -= self.size * *m / (v.sqrt() / self.root + EPSILON);
-        }
-    }
-
-    fn cpu(
-        &self,
-        scale: f32,
-        weight: &mut [f32],
-        first: &mut [f32],
-        second: &mut [f32],
-        gradient: &[f32],
-    ) {
-        let size = self.size as f32;
-        let (unroot, epsilon) = ((1.0 / self.root) as f32, EPSILON as f32);
-        let (keep_first, take_first) = (FIRST_DECAY as f32, (1.0 - FIRST_DECAY) as f32);
-        let (keep_second, take_second) = (SECOND_DECAY as f32, (1.0 - SECOND_DECAY) as f32);
-        let vector = Arch::new();
-        let moments = first.par_chunks_mut(CHUNK).zip(second.par_chunks_mut(CHUNK));
-        let numbers = weight.par_chunks_mut(CHUNK).zip(gradient.par_chunks(CHUNK));
-        numbers.zip(moments).for_each(|((weight, gradient), (first, second))| {
-            vector.dispatch(|| {
-                let moments = first.iter_mut().zip(second.iter_mut());
-                for ((p, g), (m, v)) in weight.iter_mut().zip(gradient).zip(moments) {
-                    let g = scale * g;
-                    *m = keep_first * *m + take_first * g;
-                    *v = keep_second * *v + take_second * g * g;
-                    *p -= size * *m / (v.sqrt() * unroot + epsilon);
-                }
-            });
+fn cpu(
+    [scale, size, unroot]: [f32; 3],
+    weight: &mut [f32],
+    first: &mut [f32],
+    second: &mut [f32],
+    gradient: &[f32],
+) {
+    let epsilon = EPSILON as f32;
+    let (keep_first, take_first) = (FIRST_DECAY as f32, (1.0 - FIRST_DECAY) as f32);
+    let (keep_second, take_second) = (SECOND_DECAY as f32, (1.0 - SECOND_DECAY) as f32);
+    let vector = Arch::new();
+    let moments = first.par_chunks_mut(CHUNK).zip(second.par_chunks_mut(CHUNK));
+    let numbers = weight.par_chunks_mut(CHUNK).zip(gradient.par_chunks(CHUNK));
+    numbers.zip(moments).for_each(|((weight, gradient), (first, second))| {
+        vector.dispatch(|| {
+            let moments = first.iter_mut().zip(second.iter_mut());
+            for ((p, g), (m, v)) in weight.iter_mut().zip(gradient).zip(moments) {
+                let g = scale * g;
+                *m = keep_first * *m + take_first * g;
+                *v = keep_second * *v + take_second * g * g;
+                *p -= size * *m / (v.sqrt() * unroot + epsilon);
+            }
         });
-    }
+    });
 }
 
 #[cfg(test)]

@@ -12,6 +12,9 @@ use crate::{Attention, Error};
 /// Rows of queries computed together.
 const ROWS: usize = 1 << 14;
 
+/// Threads of a block that attends for a pair.
+const PAIR_THREADS: u32 = 128;
+
 /// Attention in one direction between contexts and queries that are on a GPU.
 pub(crate) struct Matched<'a> {
     unit: &'a Unit,
@@ -64,6 +67,43 @@ struct Pass {
     layers: Vec<Array<f32>>,
     norms: Vec<Option<Array<f32>>>,
     scores: Array<f32>,
+    /// Gradients of raw scores, of weights and of queries, of the step in hand.
+    of_raw: Array<f32>,
+    of_weights: Array<f32>,
+    of_queries: Array<f32>,
+    /// Addresses of the matrices of every pair, one buffer after the other.
+    addresses: Array<u64>,
+}
+
+/// A buffer of pairs.
+#[derive(Clone, Copy)]
+enum Buffer {
+    Contexts,
+    Projected,
+    OfRaw,
+    OfWeights,
+    OfQueries,
+    Queries(usize),
+    Raw(usize),
+    Weights(usize),
+    Layers(usize),
+}
+
+impl Buffer {
+    /// Its place among the addresses.
+    fn place(self, steps: usize) -> usize {
+        match self {
+            Buffer::Contexts => 0,
+            Buffer::Projected => 1,
+            Buffer::OfRaw => 2,
+            Buffer::OfWeights => 3,
+            Buffer::OfQueries => 4,
+            Buffer::Queries(step) => 5 + step,
+            Buffer::Raw(step) => 5 + steps + step,
+            Buffer::Weights(step) => 5 + 2 * steps + step,
+            Buffer::Layers(step) => 5 + 3 * steps + step,
+        }
+    }
 }
 
 impl Pass {
@@ -114,8 +154,10 @@ impl<'a> Matched<'a> {
             let projected = unit.empty(padded.len() * 2)?;
             let of_rows = (&padded, padded.len() / dim);
             project(unit, of_rows, dim, memory, dim, 0.0, &projected)?;
-            let of_queries = biased(unit, memory, queries.values.len() / dim)?;
-            let rows = (queries.values, queries.values.len() / dim);
+            let count = queries.values.len() / dim;
+            let of_queries = unit.empty(2 * queries.values.len())?;
+            biased(unit, memory, count, &of_queries)?;
+            let rows = (queries.values, count);
             project(unit, rows, dim, memory, 0, 1.0, &of_queries)?;
             Ok::<_, Error>((projected, of_queries))
         });
@@ -180,7 +222,7 @@ impl<'a> Matched<'a> {
         let mut first = 0;
         for pairs in pairs.chunks(self.at_once()) {
             let pass = self.forward(pairs)?;
-            self.backward(pass, upstream.at(first), &mut sums)?;
+            self.backward(&pass, upstream.at(first), &mut sums)?;
             first += pairs.len();
         }
         self.finish(sums)
@@ -205,34 +247,67 @@ impl<'a> Matched<'a> {
         let mut firsts = vec![0u32; self.contexts.len() + 1];
         contexts.iter().for_each(|&context| firsts[context as usize + 1] += 1);
         (1..firsts.len()).for_each(|at| firsts[at] += firsts[at - 1]);
+        let steps = self.attention.steps;
+        let each = |width: usize, count: usize| -> Result<Vec<Array<f32>>, Error> {
+            (0..count).map(|_| unit.empty(pairs.len() * most * width)).collect()
+        };
         let size = (count, most, dim);
-        let first = pad(unit, self.queries.values, &self.query_offsets, Some(&named[1]), size)?;
-        let mut pass = Pass {
+        let mut queries =
+            vec![pad(unit, self.queries.values, &self.query_offsets, Some(&named[1]), size)?];
+        queries.extend(each(dim, steps - 1)?);
+        let mut layers = Vec::new();
+        if let Some((_, of_queries)) = &self.tables {
+            let (size, items) = ((count, most, 2 * dim), Some(&named[1]));
+            layers.push(pad(unit, of_queries, &self.query_offsets, items, size)?);
+            layers.extend(each(2 * dim, steps - 2)?);
+        }
+        let (raw, weights) = (each(rows, steps)?, each(rows, steps)?);
+        let [of_raw, of_weights] =
+            [unit.empty(count * most * rows)?, unit.empty(count * most * rows)?];
+        let of_queries = unit.empty(count * most * dim)?;
+        let mut addresses: Vec<u64> = Vec::new();
+        let projected = self.tables.as_ref().map_or(&self.padded, |(projected, _)| projected);
+        let width = projected.len() / self.padded.len().max(1) * dim;
+        for (table, width) in [(&self.padded, dim), (projected, width)] {
+            let of = contexts.iter().map(|&context| table.at(context as usize * rows * width));
+            addresses.extend(of.map(Pointer::bits));
+        }
+        let buffers = [(&of_raw, rows), (&of_weights, rows), (&of_queries, dim)].into_iter();
+        let buffers = buffers.chain(queries.iter().map(|array| (array, dim)));
+        let buffers = buffers.chain(raw.iter().chain(&weights).map(|array| (array, rows)));
+        for (array, width) in buffers.chain(layers.iter().map(|array| (array, 2 * dim))) {
+            addresses.extend((0..count).map(|pair| array.at(pair * most * width).bits()));
+        }
+        let pass = Pass {
             count,
             described,
             contexts,
             items,
             firsts: unit.array(&firsts)?,
             members: unit.array(&members)?,
-            queries: vec![first],
-            raw: Vec::new(),
-            weights: Vec::new(),
-            layers: Vec::new(),
-            norms: Vec::new(),
+            queries,
+            raw,
+            weights,
+            layers,
+            norms: (0..steps)
+                .map(|_| {
+                    self.attention.normalise_memory.then(|| unit.empty(count * most)).transpose()
+                })
+                .collect::<Result<_, Error>>()?,
             scores: unit.zeros(count)?,
+            of_raw,
+            of_weights,
+            of_queries,
+            addresses: unit.array(&addresses)?,
             _named: named,
         };
-        for step in 0..self.attention.steps {
-            let raw = unit.empty(count * most * rows)?;
-            let queries = self.of_pairs(&pass, &pass.queries[step], most * dim, dim)?;
-            let contexts = self.of_contexts(&pass, &self.padded, rows * dim, dim)?;
-            let to = self.of_pairs(&pass, &raw, most * rows, rows)?;
-            let (left, right) = (queries.operand, contexts.operand.turned());
-            unit.multiply_at(count, (most, rows, dim), left, right, 0.0, to.operand)?;
-            let weights = unit.empty(count * most * rows)?;
-            pass.raw.push(raw);
+        for step in 0..steps {
+            let left = self.operand(&pass, Buffer::Queries(step));
+            let right = self.operand(&pass, Buffer::Contexts).turned();
+            let to = self.operand(&pass, Buffer::Raw(step));
+            unit.multiply_at(count, (most, rows, dim), left, right, 0.0, to)?;
             let arguments = [
-                (&weights).into(),
+                (&pass.weights[step]).into(),
                 (&pass.scores).into(),
                 (&pass.raw[step]).into(),
                 (&pass.raw[0]).into(),
@@ -240,95 +315,79 @@ impl<'a> Matched<'a> {
                 (&self.attending).into(),
             ];
             let shared = 4 * (most * rows + 2 * most);
-            let grid = nextpair_cuda::Grid::blocks(count, 32).shared(shared);
+            let grid = nextpair_cuda::Grid::blocks(count, PAIR_THREADS).shared(shared);
             unit.run("attend_pairs", grid, &arguments)?;
-            pass.weights.push(weights);
-            if step + 1 < self.attention.steps {
-                self.refine(&mut pass, step)?;
+            if step + 1 < steps {
+                self.refine(&pass, step)?;
             }
         }
         Ok(pass)
     }
 
     /// Refines the queries of a step.
-    fn refine(&self, pass: &mut Pass, step: usize) -> Result<(), Error> {
+    fn refine(&self, pass: &Pass, step: usize) -> Result<(), Error> {
         let Matched { unit, dim, rows, most, .. } = *self;
-        let (Some(memory), Some((projected, of_queries))) = (self.memory, &self.tables) else {
+        let Some(memory) = self.memory else {
             return Err(Error::NoMemory { steps: self.attention.steps });
         };
-        let (count, lines) = (pass.count, pass.count * most);
-        let layers = match step {
-            0 => {
-                let size = (count, most, 2 * dim);
-                pad(unit, of_queries, &self.query_offsets, Some(&pass._named[1]), size)?
-            }
-            _ => {
-                let out = biased(unit, memory, lines)?;
-                project(unit, (&pass.queries[step], lines), dim, memory, 0, 1.0, &out)?;
-                out
-            }
-        };
-        let weights = self.of_pairs(pass, &pass.weights[step], most * rows, rows)?;
-        let table = self.of_contexts(pass, projected, rows * 2 * dim, 2 * dim)?;
-        let to = self.of_pairs(pass, &layers, most * 2 * dim, 2 * dim)?;
-        let size = (most, 2 * dim, rows);
-        unit.multiply_at(count, size, weights.operand, table.operand, 1.0, to.operand)?;
-        let refined = unit.empty(lines * dim)?;
-        let norms = self.attention.normalise_memory.then(|| unit.empty(lines)).transpose()?;
+        let (count, lines, layers) = (pass.count, pass.count * most, &pass.layers[step]);
+        if step > 0 {
+            biased(unit, memory, lines, layers)?;
+            project(unit, (&pass.queries[step], lines), dim, memory, 0, 1.0, layers)?;
+        }
+        let weights = self.operand(pass, Buffer::Weights(step));
+        let table = self.operand(pass, Buffer::Projected);
+        let to = self.operand(pass, Buffer::Layers(step));
+        unit.multiply_at(count, (most, 2 * dim, rows), weights, table, 1.0, to)?;
         let arguments = [
-            (&refined).into(),
-            (&layers).into(),
+            (&pass.queries[step + 1]).into(),
+            layers.into(),
             (&pass.queries[step]).into(),
-            norms.as_ref().into(),
+            pass.norms[step].as_ref().into(),
             dim.into(),
         ];
-        unit.run("refine", Unit::rows(lines), &arguments)?;
-        pass.layers.push(layers);
-        pass.norms.push(norms);
-        pass.queries.push(refined);
-        Ok(())
+        unit.run("refine", Unit::rows(lines), &arguments)
     }
 
-    fn backward(&self, mut pass: Pass, upstream: Pointer, sums: &mut Sums) -> Result<(), Error> {
+    fn backward(&self, pass: &Pass, upstream: Pointer, sums: &mut Sums) -> Result<(), Error> {
         let Matched { unit, dim, rows, most, .. } = *self;
         let (count, lines) = (pass.count, pass.count * most);
         let of_first = unit.zeros::<f32>(lines * rows)?;
         let of_grams = unit.zeros::<f32>(count * rows * rows)?;
         let radial = unit.zeros::<f32>(lines)?;
-        let contexts = self.of_contexts(&pass, &self.padded, rows * dim, dim)?;
-        // The gradient of the queries of the step, once it is known, and of its weights.
-        let of_queries = unit.zeros::<f32>(lines * dim)?;
-        let to_queries = self.of_pairs(&pass, &of_queries, most * dim, dim)?;
-        let mut of_weights: Option<Array<f32>> = None;
-        for step in (0..self.attention.steps).rev() {
-            let of_raw = unit.empty::<f32>(lines * rows)?;
+        let last = self.attention.steps - 1;
+        for step in (0..=last).rev() {
             let arguments = [
-                (&of_raw).into(),
+                (&pass.of_raw).into(),
                 (&of_first).into(),
                 (&of_grams).into(),
                 (&radial).into(),
                 (&pass.weights[step]).into(),
                 (&pass.raw[step]).into(),
                 (&pass.raw[0]).into(),
-                of_weights.as_ref().into(),
+                Some(&pass.of_weights).filter(|_| step < last).into(),
                 upstream.into(),
                 (&pass.described).into(),
                 (&self.attending).into(),
             ];
             let shared = 4 * (3 * most * rows + 4 * most);
-            let grid = nextpair_cuda::Grid::blocks(count, 32).shared(shared);
+            let grid = nextpair_cuda::Grid::blocks(count, PAIR_THREADS).shared(shared);
             unit.run("attend_pairs_back", grid, &arguments)?;
             if step == 0 {
                 // The first raw scores are also factors of every cosine.
-                let arguments = [(&of_raw).into(), (&of_first).into(), of_raw.len().into()];
-                unit.run("add", nextpair_cuda::Grid::each(of_raw.len()), &arguments)?;
+                let length = lines * rows;
+                let arguments = [(&pass.of_raw).into(), (&of_first).into(), length.into()];
+                unit.run("add", nextpair_cuda::Grid::each(length), &arguments)?;
             }
-            self.add_to_contexts(&pass, &of_raw, &pass.queries[step], dim, &sums.padded)?;
-            let of_raw = self.of_pairs(&pass, &of_raw, most * rows, rows)?;
-            let (left, right) = (of_raw.operand, contexts.operand);
-            unit.multiply_at(count, (most, dim, rows), left, right, 1.0, to_queries.operand)?;
+            self.add_to_contexts(pass, &pass.of_raw, &pass.queries[step], dim, &sums.padded)?;
+            // The gradient of the step's queries: from its scores, and from the step after it.
+            let left = self.operand(pass, Buffer::OfRaw);
+            let right = self.operand(pass, Buffer::Contexts);
+            let to = self.operand(pass, Buffer::OfQueries);
+            let keep = if step == last { 0.0 } else { 1.0 };
+            unit.multiply_at(count, (most, dim, rows), left, right, keep, to)?;
             if step > 0 {
-                of_weights = Some(self.refine_back(&mut pass, step, &of_queries, sums)?);
+                self.refine_back(pass, step, sums)?;
             }
         }
         // The gradients of Gram matrices, of all pairs of a context together.
@@ -339,10 +398,11 @@ impl<'a> Matched<'a> {
         let to = Operand::new(&sums.padded, 0, dim).apart(rows * dim);
         unit.multiply_each(places, (rows, dim, rows), left, right, 1.0, to)?;
         let first = &pass.queries[0];
-        let arguments = [(&of_queries).into(), first.into(), (&radial).into(), dim.into()];
+        let of_queries = &pass.of_queries;
+        let arguments = [of_queries.into(), first.into(), (&radial).into(), dim.into()];
         unit.run("add_radial", Unit::rows(lines), &arguments)?;
-        let words = self.words_of(&pass);
-        let found = unit.add_rows(&of_queries, dim, words, self.queries.values.len() / dim)?;
+        let words = self.words_of(pass);
+        let found = unit.add_rows(of_queries, dim, words, self.queries.values.len() / dim)?;
         unit.add(&mut sums.queries, &found)?;
         Ok(())
     }
@@ -372,23 +432,15 @@ impl<'a> Matched<'a> {
         self.unit.run("add_to_contexts", grid.shared(4 * 12 * self.most), &arguments)
     }
 
-    /// Goes back through the refinement that made the queries of `step`, whose gradient is replaced
-    /// by that of the queries before. Returns the gradient of the weights before.
-    fn refine_back(
-        &self,
-        pass: &mut Pass,
-        step: usize,
-        of_queries: &Array<f32>,
-        sums: &mut Sums,
-    ) -> Result<Array<f32>, Error> {
+    /// Goes back through the refinement that made the queries of `step`: replaces their gradient by that
+    /// of the queries before, and the gradient of weights by that of the weights before.
+    fn refine_back(&self, pass: &Pass, step: usize, sums: &mut Sums) -> Result<(), Error> {
         let Matched { unit, dim, rows, most, .. } = *self;
-        let (Some(memory), Some((projected, _)), Some(of_memory)) =
-            (self.memory, &self.tables, &sums.memory)
-        else {
+        let (Some(memory), Some(of_memory)) = (self.memory, &sums.memory) else {
             return Err(Error::NoMemory { steps: self.attention.steps });
         };
         let (count, lines) = (pass.count, pass.count * most);
-        let layers = &pass.layers[step - 1];
+        let (layers, of_queries) = (&pass.layers[step - 1], &pass.of_queries);
         let arguments = [
             of_queries.into(),
             layers.into(),
@@ -399,27 +451,22 @@ impl<'a> Matched<'a> {
         ];
         // From here on the layers hold their gradients.
         unit.run("refine_back", Unit::rows(lines), &arguments)?;
-        let of_layers = self.of_pairs(pass, layers, most * 2 * dim, 2 * dim)?;
-        let table = self.of_contexts(pass, projected, rows * 2 * dim, 2 * dim)?;
-        let of_weights = unit.empty(lines * rows)?;
-        let to = self.of_pairs(pass, &of_weights, most * rows, rows)?;
-        let (left, right) = (of_layers.operand, table.operand.turned());
-        unit.multiply_at(count, (most, rows, 2 * dim), left, right, 0.0, to.operand)?;
+        let left = self.operand(pass, Buffer::Layers(step - 1));
+        let right = self.operand(pass, Buffer::Projected).turned();
+        let to = self.operand(pass, Buffer::OfWeights);
+        unit.multiply_at(count, (most, rows, 2 * dim), left, right, 0.0, to)?;
         let (weights, to) = (&pass.weights[step - 1], &of_memory.projected);
         self.add_to_contexts(pass, weights, layers, 2 * dim, to)?;
         if step == 1 {
             // What both layers make of a first query is the same for all its pairs.
             let words = self.queries.values.len() / dim;
             let of_words = unit.add_rows(layers, 2 * dim, self.words_of(pass), words)?;
-            let rows = (self.queries.values, words);
-            of_memory.add(unit, dim, rows, &of_words)?;
-            let to = &sums.queries;
-            add_projected(unit, dim, memory, 0, (&of_words, words), to)?;
+            of_memory.add(unit, dim, (self.queries.values, words), &of_words)?;
+            add_projected(unit, dim, memory, 0, (&of_words, words), &sums.queries)
         } else {
             of_memory.add(unit, dim, (&pass.queries[step - 1], lines), layers)?;
-            add_projected(unit, dim, memory, 0, (layers, lines), of_queries)?;
+            add_projected(unit, dim, memory, 0, (layers, lines), of_queries)
         }
-        Ok(of_weights)
     }
 
     fn finish(&self, sums: Sums) -> Result<Gradients, Error> {
@@ -470,45 +517,16 @@ impl<'a> Matched<'a> {
         })
     }
 
-    /// The matrices of pairs that lie `apart` numbers apart.
-    fn of_pairs(
-        &self,
-        pass: &Pass,
-        array: &Array<f32>,
-        apart: usize,
-        stride: usize,
-    ) -> Result<Addressed, Error> {
-        self.addressed((0..pass.count).map(|pair| array.at(pair * apart)), stride)
+    /// The matrices of all pairs in a buffer.
+    fn operand(&self, pass: &Pass, buffer: Buffer) -> Operand {
+        let stride = match buffer {
+            Buffer::Contexts | Buffer::Queries(_) | Buffer::OfQueries => self.dim,
+            Buffer::Projected | Buffer::Layers(_) => 2 * self.dim,
+            Buffer::Raw(_) | Buffer::Weights(_) | Buffer::OfRaw | Buffer::OfWeights => self.rows,
+        };
+        let first = buffer.place(self.attention.steps) * pass.count;
+        Operand::at::<f32>(pass.addresses.at(first), stride)
     }
-
-    /// The matrices of the pairs' contexts.
-    fn of_contexts(
-        &self,
-        pass: &Pass,
-        array: &Array<f32>,
-        apart: usize,
-        stride: usize,
-    ) -> Result<Addressed, Error> {
-        let of = pass.contexts.iter().map(|&context| array.at(context as usize * apart));
-        self.addressed(of, stride)
-    }
-
-    fn addressed(
-        &self,
-        pointers: impl Iterator<Item = Pointer>,
-        stride: usize,
-    ) -> Result<Addressed, Error> {
-        let bits: Vec<u64> = pointers.map(Pointer::bits).collect();
-        let addresses = self.unit.array(&bits)?;
-        let operand = Operand::at::<f32>(addresses.pointer(), stride);
-        Ok(Addressed { operand, _addresses: addresses })
-    }
-}
-
-/// Matrices at addresses, which live as long as this.
-struct Addressed {
-    operand: Operand,
-    _addresses: Array<u64>,
 }
 
 impl OfMemory {
@@ -544,13 +562,20 @@ fn pad(
     Ok(out)
 }
 
-/// The biases of both layers, for every row.
-fn biased(unit: &Unit, memory: MemoryArrays<'_>, count: usize) -> Result<Array<f32>, Error> {
+/// Writes the biases of both layers to every row.
+fn biased(
+    unit: &Unit,
+    memory: MemoryArrays<'_>,
+    count: usize,
+    out: &Array<f32>,
+) -> Result<(), Error> {
     let [_, linear, _, gate] = memory;
     let bias = unit.empty(linear.len() + gate.len())?;
     bias.copy_from(0, linear, 0, linear.len())?;
     bias.copy_from(linear.len(), gate, 0, gate.len())?;
-    unit.repeated(&bias, count)
+    let length = count * bias.len();
+    let arguments = [out.into(), (&bias).into(), bias.len().into(), length.into()];
+    unit.run("repeat_row", nextpair_cuda::Grid::each(length), &arguments)
 }
 
 /// What both layers make of rows, by the half of their weights that begins with column `half`.

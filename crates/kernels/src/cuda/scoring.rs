@@ -56,7 +56,8 @@ pub(crate) struct Contexts {
     width: usize,
     values: Array<f16>,
     grams: Array<f32>,
-    projected: Option<Array<f16>>,
+    /// What the memory makes of the rows, and the rows, as `refine_and_score` reads them.
+    tables: Option<Array<f16>>,
 }
 
 /// Items of queries, such as the words of captions, with what depends on them alone.
@@ -146,20 +147,24 @@ impl<'a> Scoring<'a> {
         let own = Operand::new(&values, 0, dim).apart(rows * dim);
         let to = Operand::new(&grams, 0, rows).apart(rows * rows);
         unit.multiply_each(count, (rows, rows, dim), own, own.turned(), 0.0, to)?;
-        let projected = self.memory.as_ref().map(|memory| {
-            let out = unit.empty::<f16>(count * rows * 2 * dim)?;
+        let kernels = kernels_of(width, self.attention.normalise_memory);
+        let tables = self.memory.as_ref().map(|memory| {
+            let projected = unit.empty::<f16>(count * rows * 2 * dim)?;
             let left = Operand::new(&values, 0, dim);
             let right = Operand::new(&memory.of_rows, 0, dim).turned();
-            let to = Operand::new(&out, 0, 2 * dim);
+            let to = Operand::new(&projected, 0, 2 * dim);
             unit.multiply((count * rows, 2 * dim, dim), left, right, 0.0, to)?;
             let [linear, gate] = &memory.biases;
-            let arguments = [(&out).into(), linear.into(), gate.into(), dim.into()];
+            let arguments = [(&projected).into(), linear.into(), gate.into(), dim.into()];
             unit.run("add_biases", Unit::rows(count * rows), &arguments)?;
+            let out = unit.empty::<f16>(count * rows * 3 * dim)?;
+            let arguments = [(&out).into(), (&projected).into(), (&values).into(), dim.into()];
+            let grid = Grid::plane(dim / COLUMNS, count, 128);
+            unit.run_of(kernels, "order_tables", grid, &arguments)?;
             Ok::<_, Error>(out)
         });
-        let (kernels, projected) =
-            (kernels_of(width, self.attention.normalise_memory), projected.transpose()?);
-        Ok(Contexts { offsets, count, rows, kernels, width, values, grams, projected })
+        let tables = tables.transpose()?;
+        Ok(Contexts { offsets, count, rows, kernels, width, values, grams, tables })
     }
 
     /// Prepares items of queries.
@@ -268,8 +273,8 @@ impl<'a> Scoring<'a> {
             if last {
                 break;
             }
-            let (Some(memory), Some(projected), Some(weights)) =
-                (&self.memory, &contexts.projected, &weights)
+            let (Some(memory), Some(tables), Some(weights)) =
+                (&self.memory, &contexts.tables, &weights)
             else {
                 return Err(Error::NoMemory { steps });
             };
@@ -312,8 +317,7 @@ impl<'a> Scoring<'a> {
                 base.into(),
                 query.into(),
                 scale.as_ref().into(),
-                projected.at(of.start * rows * 2 * dim).into(),
-                contexts.values.at(of.start * rows * dim).into(),
+                tables.at(of.start * rows * 3 * dim).into(),
                 count.into(),
                 dim.into(),
                 (base_apart as u64).into(),

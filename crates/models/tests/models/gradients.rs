@@ -93,7 +93,9 @@ fn sparse_gradients_are_those_of_all_pairs() {
                 assert!(value > 0.1, "{name}: a loss of {value} shows nothing");
                 let what = format!("{name} {violation:?} on {device}");
                 let expected = (&exact, &expected.gradients);
-                compare(&what, (&model, &sparse.gradients), expected, 1e-4);
+                // Sums of all hinges are small differences of large numbers: the order of sums shows.
+                let tolerance = if device == Device::Cpu { 1e-4 } else { 3e-4 };
+                compare(&what, (&model, &sparse.gradients), expected, tolerance);
             }
         }
     }
