@@ -5,6 +5,7 @@ mod answers;
 mod case;
 mod ceiling;
 mod embed;
+mod gpu;
 mod machine;
 mod matching;
 mod memory;
@@ -41,12 +42,13 @@ const COARSE_RIVAL: &str = "lightly-mundig";
 /// A rival whose every pick depends on the ones before.
 const GREEDY_RIVAL: &str = "numpy-herding";
 
-/// Runs `cargo xtask bench select|core-set|herding|embed|train|score|annotate [FLAGS]`.
+/// Runs `cargo xtask bench select|core-set|herding|embed|train|score|gpu|annotate [FLAGS]`.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let (name, flags) = arguments.split_first().context(options::USAGE)?;
     match name.as_str() {
         "annotate" => return annotate::run(flags),
         "embed" => return embed::run(flags),
+        "gpu" => return gpu::run(flags),
         "train" => return train::run(flags),
         "score" => return score::run(flags),
         _ => {}

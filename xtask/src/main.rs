@@ -10,6 +10,7 @@ mod crowd;
 #[cfg(test)]
 mod dependencies;
 mod fuzz;
+mod gpu;
 mod package;
 mod python;
 mod schemathesis;
@@ -24,12 +25,14 @@ use anyhow::{Context, Result, bail, ensure};
 
 const USAGE: &str =
     "cargo xtask test [STEP]       format, clippy, all tests, Python, faults, API, documentation, book
+cargo xtask test gpu [ORACLE] what a machine with a GPU must pass; ORACLE is a folder of reference vectors
 cargo xtask book              write the pages of the book that are made of the program
 cargo xtask bench select      selection against NumPy and PyTorch
 cargo xtask bench core-set    k-center against scikit-activeml and lightly-mundig
 cargo xtask bench embed       features of images and captions against ONNX Runtime
 cargo xtask bench train       a training step of Text-IMRAM against PyTorch
 cargo xtask bench score       a tile of its similarities against PyTorch
+cargo xtask bench gpu         training and scores on a GPU against PyTorch
 cargo xtask bench annotate    the annotation app with 200 annotators and 20,000 tasks
 cargo xtask soak [JOB] [KILLS]
                               kill long work at random moments and compare how it ends;

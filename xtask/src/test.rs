@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, ensure};
 
 use crate::servers::{self, Postgres};
-use crate::{axe, book, cargo, package, schemathesis, soak, succeed};
+use crate::{axe, book, cargo, gpu, package, schemathesis, soak, succeed};
 
 /// The work of a step.
 type Work = fn() -> Result<()>;
@@ -21,13 +21,16 @@ const STEPS: [(&str, Work); 9] = [
     ("book", book::run),
 ];
 
-/// Runs `cargo xtask test [STEP]`: all steps, or one.
+/// Runs `cargo xtask test [STEP]`: all steps, or one. `gpu` is none of them: it needs a GPU.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
+    if let Some(("gpu", rest)) = arguments.split_first().map(|(name, rest)| (name.as_str(), rest)) {
+        return gpu::test(rest);
+    }
     ensure!(arguments.len() <= 1, "cargo xtask test takes a step at most");
     let chosen = arguments.first();
     let wanted = |name: &str| chosen.is_none_or(|chosen| chosen == name);
     let names = STEPS.map(|(name, _)| name);
-    ensure!(names.into_iter().any(wanted), "no such step; there are {}", names.join(", "));
+    ensure!(names.into_iter().any(wanted), "no such step; there are {}, gpu", names.join(", "));
     for (name, work) in STEPS.into_iter().filter(|(name, _)| wanted(name)) {
         eprintln!("== {name}");
         work().with_context(|| format!("the step '{name}' failed"))?;

@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Once;
 
 use anyhow::{Context, Result};
 use nextpair::models::{Device, Precision};
@@ -11,23 +12,59 @@ use nextpair::models::{Device, Precision};
 pub(crate) struct DeviceArgs {
     /// Where models compute: cpu, cuda, cuda:N, or auto, which takes the fastest there is
     #[arg(long, value_name = "DEVICE", default_value = "auto")]
-    device: Device,
+    device: Chosen,
 
     #[command(flatten)]
     precision: PrecisionArgs,
 }
 
+/// A device that exists, and whether it was chosen by its name.
+#[derive(Clone, Copy, Debug)]
+struct Chosen {
+    device: Device,
+    by_name: bool,
+}
+
+impl FromStr for Chosen {
+    type Err = nextpair::kernels::Error;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        Ok(Chosen { device: name.parse()?, by_name: name != "auto" })
+    }
+}
+
+impl Chosen {
+    /// The device. Says once why a GPU that is there is not it.
+    fn device(self) -> Device {
+        static SAID: Once = Once::new();
+        if !self.by_name && self.device == Device::Cpu {
+            SAID.call_once(|| {
+                if let (_, Some(why)) = Device::fastest() {
+                    say!("the GPU is not used: {why}");
+                }
+            });
+        }
+        self.device
+    }
+}
+
 impl DeviceArgs {
     /// The device, in the precision that was asked for.
     pub(crate) fn device(&self) -> Device {
-        self.device.with_precision(self.precision.precision.unwrap_or_default())
+        self.device.device().with_precision(self.precision.precision.unwrap_or_default())
+    }
+
+    /// The precision that was asked for, or all.
+    pub(crate) fn precisions(&self) -> Vec<Precision> {
+        self.precision.precision.map_or_else(|| Precision::ALL.to_vec(), |one| vec![one])
     }
 }
 
 #[derive(clap::Args, Clone, Copy, Debug)]
 struct PrecisionArgs {
     /// Precision of models' products on a GPU: fp32, tf32, or fp16, which is fp16 for scores of all
-    /// pairs and tf32 for gradients [default: fp16; fp32 for verify]
+    /// pairs and tf32 for gradients [default: fp16; fp32 for
+    /// verify, all for bench]
     #[arg(long, value_name = "PRECISION")]
     precision: Option<Precision>,
 }
@@ -48,8 +85,8 @@ pub(crate) struct SelectionDeviceArgs {
 impl SelectionDeviceArgs {
     /// Returns the device of models.
     pub(crate) fn of_models(&self) -> Result<Device> {
-        let device: Device = self.device.0.parse()?;
-        Ok(device.with_precision(self.precision.precision.unwrap_or_default()))
+        let chosen: Chosen = self.device.0.parse()?;
+        Ok(chosen.device().with_precision(self.precision.precision.unwrap_or_default()))
     }
 
     /// Returns the same for a command that compares answers: in single precision, unless another one

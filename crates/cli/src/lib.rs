@@ -8,6 +8,7 @@ mod streams;
 
 mod add;
 mod annotate;
+mod bench;
 mod completions;
 mod convert;
 mod device;
@@ -126,6 +127,8 @@ enum Command {
     Merge(merge::Args),
     /// Check this program against reference files
     Verify(verify::Args),
+    /// Measure how fast a device trains and scores, after its answers were compared with the CPU's
+    Bench(bench::Args),
     /// Print what a shell needs to complete commands and flags
     Completions(completions::Args),
     /// Write manual pages
@@ -220,6 +223,7 @@ fn do_command(command: Command) -> Result<ExitCode> {
         Command::Score(args) => score::run(&args),
         Command::Merge(args) => merge::run(&args),
         Command::Verify(args) => verify::run(&args),
+        Command::Bench(args) => bench::run(&args),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),
     }

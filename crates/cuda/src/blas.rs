@@ -139,8 +139,8 @@ impl Gpu {
         }
         let (left, right, one) = (product.left, product.right, 1.0f32);
         // Row by row is column by column of the transposed: the factors change places.
-        // SAFETY: operands lie within their arrays, which the callers in this workspace size.
         let handle = self.blas()?;
+        // SAFETY: operands lie within their arrays, which the callers in this workspace size.
         let launched = || unsafe {
             blas::cublasGemmStridedBatchedEx(
                 handle,
@@ -181,8 +181,8 @@ impl Gpu {
             return Ok(());
         }
         let (left, right, one) = (product.left, product.right, 1.0f32);
-        // SAFETY: as above, for every address.
         let handle = self.blas()?;
+        // SAFETY: as above, for every address.
         let launched = || unsafe {
             blas::cublasGemmBatchedEx(
                 handle,

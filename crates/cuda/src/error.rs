@@ -1,5 +1,7 @@
 //! Errors of GPUs. Each says what failed and what can be done.
 
+use crate::libraries::THE_DRIVER;
+
 /// Why a GPU cannot be used, or failed.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
@@ -11,7 +13,18 @@ pub enum Error {
         /// What to install, or where to point to.
         advice: String,
     },
-    /// A driver without devices, or one that is too old.
+    /// A library that does not load, or lacks functions.
+    #[error("{library} cannot be used: {why}")]
+    BadLibrary {
+        /// Its name.
+        library: &'static str,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A machine whose driver finds no device.
+    #[error("the CUDA driver sees no GPU")]
+    NoGpu,
+    /// A driver or a device that is too old.
     #[error("{why}")]
     Unusable {
         /// What is missing.
@@ -56,4 +69,15 @@ pub enum Error {
         /// What the compiler said.
         log: String,
     },
+}
+
+impl Error {
+    /// Whether there is no GPU at all, rather than one that cannot be used.
+    pub fn is_absence(&self) -> bool {
+        match self {
+            Error::NoGpu => true,
+            Error::NoLibrary { library, .. } => *library == THE_DRIVER,
+            _ => false,
+        }
+    }
 }

@@ -311,11 +311,14 @@ fn count_devices() -> Result<usize, Error> {
     let mut count = 0;
     // SAFETY: the driver is loaded; it writes one number.
     unsafe {
-        check("starting the driver", driver::cuInit(0))?;
+        match driver::cuInit(0) {
+            driver::CUresult::CUDA_ERROR_NO_DEVICE => return Err(Error::NoGpu),
+            status => check("starting the driver", status)?,
+        }
         check("counting devices", driver::cuDeviceGetCount(&mut count))?;
     }
     match count {
-        0 => Err(Error::Unusable { why: "the CUDA driver sees no GPU".to_owned() }),
+        0 => Err(Error::NoGpu),
         count => Ok(count as usize),
     }
 }

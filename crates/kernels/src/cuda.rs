@@ -95,7 +95,8 @@ impl Unit {
         arguments: &[Argument],
     ) -> Result<(), Error> {
         // SAFETY: each caller passes what its kernel declares, and arrays of the sizes it passes.
-        Ok(unsafe { self.gpu.launch(kernels, kernel, grid, arguments)? })
+        unsafe { self.gpu.launch(kernels, kernel, grid, arguments)? };
+        Ok(())
     }
 
     /// `out = left right + keep * out` in the precision of this unit.

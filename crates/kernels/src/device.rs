@@ -88,6 +88,15 @@ impl Device {
         [Device::Cpu].into_iter().chain(gpu).collect()
     }
 
+    /// The fastest device, and if there is a GPU that cannot be used, why not.
+    pub fn fastest() -> (Device, Option<Error>) {
+        match Cuda::default().gpu() {
+            Ok(_) => (Device::Cuda(Cuda::default()), None),
+            Err(Error::Gpu(error)) if error.is_absence() => (Device::Cpu, None),
+            Err(error) => (Device::Cpu, Some(error)),
+        }
+    }
+
     /// The same device with another precision. Only GPUs have several.
     pub fn with_precision(self, precision: Precision) -> Self {
         match self {
@@ -166,7 +175,7 @@ impl FromStr for Device {
         };
         match name.split_once(':') {
             None if name == "cpu" => Ok(Device::Cpu),
-            None if name == "auto" => Ok(cuda("0").unwrap_or(Device::Cpu)),
+            None if name == "auto" => Ok(Device::fastest().0),
             None if name == "cuda" => cuda("0"),
             Some(("cuda", number)) => cuda(number),
             _ => Err(refused("there are cpu, cuda, cuda:N and auto")),

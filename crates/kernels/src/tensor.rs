@@ -1,6 +1,8 @@
 //! Tensors that record how they were computed, for gradients.
 
-use std::collections::{BTreeMap, HashMap};
+mod gradients;
+mod values;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -9,21 +11,12 @@ use nextpair_cuda::Array;
 use crate::cuda::Unit;
 use crate::device::Cuda;
 use crate::{Device, Error};
+pub use gradients::Gradients;
+pub use values::Values;
 
 /// Numbers with a shape, on a device. Clones share the numbers.
 #[derive(Clone, Debug)]
 pub struct Tensor(Arc<Node>);
-
-/// The numbers of a tensor, as its device keeps them.
-#[derive(Clone, Debug)]
-pub enum Values {
-    /// [`Device::Cpu`].
-    Cpu(Vec<f32>),
-    /// [`Device::Reference`].
-    Reference(Vec<f64>),
-    /// [`Device::Cuda`]. Clones share the numbers.
-    Cuda(Cuda, Array<f32>),
-}
 
 #[derive(Clone, Debug)]
 struct Node {
@@ -281,139 +274,6 @@ impl Tensor {
             }
         };
         Ok(Self::leaf(values, self.shape().to_vec(), false))
-    }
-
-    /// The gradients of a loss for all weights that this tensor was computed from, where `upstream`
-    /// holds the derivatives of the loss by these numbers.
-    ///
-    /// # Errors
-    /// If the number of derivatives does not match.
-    pub fn backward(&self, upstream: &[f32]) -> Result<Gradients, Error> {
-        Self::backward_of(&[(self, upstream)])
-    }
-
-    /// Gradients of the sum of several losses, in one pass: each tensor comes with the derivatives
-    /// of its loss.
-    ///
-    /// # Errors
-    /// If derivatives and numbers differ in number, or tensors in their device.
-    pub fn backward_of(losses: &[(&Tensor, &[f32])]) -> Result<Gradients, Error> {
-        let mut gradients = Gradients::default();
-        // No tensor is older than its inputs: taken youngest first, a gradient is complete before it
-        // is passed on.
-        let mut open: BTreeMap<u64, (Tensor, Values)> = BTreeMap::new();
-        for &(tensor, upstream) in losses {
-            Error::check_len("the derivatives", upstream.len(), tensor.len())?;
-            pass_on(&mut open, tensor, Values::on(tensor.device(), upstream.to_vec())?)?;
-        }
-        while let Some((age, (tensor, gradient))) = open.pop_last() {
-            let Some(origin) = &tensor.0.origin else {
-                if tensor.is_tracked() {
-                    gradients.by_age.insert(age, gradient);
-                }
-                continue;
-            };
-            let passed = origin.operation.backward(&origin.inputs, &gradient)?;
-            Error::check_len("the gradients of an operation", passed.len(), origin.inputs.len())?;
-            for (input, gradient) in origin.inputs.iter().zip(passed) {
-                let Some(gradient) = gradient.filter(|_| input.is_tracked()) else { continue };
-                Error::check_len("the gradient of an input", gradient.len(), input.len())?;
-                pass_on(&mut open, input, gradient)?;
-            }
-        }
-        Ok(gradients)
-    }
-}
-
-/// Adds to the gradient of a tensor that is still to be passed on.
-fn pass_on(
-    open: &mut BTreeMap<u64, (Tensor, Values)>,
-    tensor: &Tensor,
-    gradient: Values,
-) -> Result<(), Error> {
-    match open.get_mut(&tensor.0.age) {
-        Some((_, sum)) => sum.add(&gradient),
-        None => {
-            open.insert(tensor.0.age, (tensor.clone(), gradient));
-            Ok(())
-        }
-    }
-}
-
-impl Values {
-    /// The numbers as a device keeps them.
-    pub(crate) fn on(device: Device, values: Vec<f32>) -> Result<Self, Error> {
-        Ok(match device {
-            Device::Cpu => Values::Cpu(values),
-            Device::Reference => Values::Reference(values.into_iter().map(f64::from).collect()),
-            Device::Cuda(cuda) => Values::Cuda(cuda, Array::of(&cuda.gpu()?, &values)?),
-        })
-    }
-
-    /// Number of values.
-    pub fn len(&self) -> usize {
-        match self {
-            Values::Cpu(values) => values.len(),
-            Values::Reference(values) => values.len(),
-            Values::Cuda(_, values) => values.len(),
-        }
-    }
-
-    /// Whether there are no values.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// A copy in single precision.
-    ///
-    /// # Errors
-    /// If the device, or work on it, failed.
-    pub fn to_f32s(&self) -> Result<Vec<f32>, Error> {
-        Ok(match self {
-            Values::Cpu(values) => values.clone(),
-            Values::Reference(values) => values.iter().map(|&value| value as f32).collect(),
-            Values::Cuda(_, values) => values.to_vec()?,
-        })
-    }
-
-    /// A copy in double precision.
-    ///
-    /// # Errors
-    /// If the device, or work on it, failed.
-    pub fn to_f64s(&self) -> Result<Vec<f64>, Error> {
-        Ok(match self {
-            Values::Reference(values) => values.clone(),
-            other => other.to_f32s()?.into_iter().map(f64::from).collect(),
-        })
-    }
-
-    fn add(&mut self, other: &Values) -> Result<(), Error> {
-        match (self, other) {
-            (Values::Cpu(sum), Values::Cpu(part)) => {
-                sum.iter_mut().zip(part).for_each(|(sum, part)| *sum += part);
-            }
-            (Values::Reference(sum), Values::Reference(part)) => {
-                sum.iter_mut().zip(part).for_each(|(sum, part)| *sum += part);
-            }
-            (Values::Cuda(cuda, sum), Values::Cuda(other, part)) if cuda == other => {
-                Unit::new(*cuda)?.add(sum, part)?;
-            }
-            _ => return Err(Error::Devices),
-        }
-        Ok(())
-    }
-}
-
-/// The gradients of a loss, one for every weight it depends on.
-#[derive(Debug, Default)]
-pub struct Gradients {
-    by_age: HashMap<u64, Values>,
-}
-
-impl Gradients {
-    /// The gradient of a weight, if the loss depends on it.
-    pub fn of(&self, weight: &Tensor) -> Option<&Values> {
-        self.by_age.get(&weight.0.age)
     }
 }
 

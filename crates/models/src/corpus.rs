@@ -25,6 +25,7 @@ pub struct Corpus {
 }
 
 /// Captions in the form a model takes.
+#[expect(clippy::large_enum_variant, reason = "a corpus has one")]
 enum Captions {
     /// Word ids of all captions, and the offset of each.
     Words { ids: Vec<u32>, offsets: Vec<usize>, known: usize },

@@ -99,6 +99,20 @@ pub enum Error {
         /// Which number, and where.
         what: String,
     },
+    /// A device whose answers are not the CPU's.
+    #[error(
+        "{what} on {device} is off by {off:.1e}, more than {tolerance:.0e}: a wrong answer is not timed"
+    )]
+    WrongAnswer {
+        /// Which answer.
+        what: &'static str,
+        /// The device.
+        device: String,
+        /// The difference from the CPU's answer.
+        off: f64,
+        /// The difference that its precision may make.
+        tolerance: f64,
+    },
     /// A model that another version or another vector unit has trained.
     #[error(
         "{}: made by {made_by}, and this is {here}: numbers may differ in their last digits, so that \

@@ -6,6 +6,7 @@
 mod architecture;
 mod average;
 mod batch;
+pub mod bench;
 mod comparison;
 mod config;
 mod corpus;

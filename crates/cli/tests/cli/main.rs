@@ -12,6 +12,7 @@ mod datasets;
 mod duplicates;
 mod embed;
 mod formats;
+mod gpu;
 mod guards;
 mod logs;
 mod manners;

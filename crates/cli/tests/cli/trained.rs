@@ -83,12 +83,12 @@ impl Opened {
 
     pub fn images(&self, items: &[usize]) -> Vec<f32> {
         let features = self.corpus.features(items, Device::Cpu).unwrap();
-        self.model.encode_images(&features).unwrap().to_f32s()
+        self.model.encode_images(&features).unwrap().to_f32s().unwrap()
     }
 
     pub fn texts(&self, captions: &[usize]) -> Vec<f32> {
         let texts = self.corpus.texts(captions, Device::Cpu).unwrap();
-        self.model.encode_texts(&texts).unwrap().to_f32s()
+        self.model.encode_texts(&texts).unwrap().to_f32s().unwrap()
     }
 
     /// Returns the items of the pool: the training items that are not paired.

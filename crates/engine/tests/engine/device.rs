@@ -10,16 +10,27 @@ use proptest::strategy::{Strategy, ValueTree};
 
 use crate::case::{Case, Numbers, cases, vectors};
 
-/// Every GPU, each in a few ways to cut its work.
-#[allow(clippy::print_stderr)]
-fn gpus() -> Vec<Device> {
-    let ways = [
-        Tiles::default(),
-        Tiles { keep: false, ..Tiles::default() },
-        // Many tiles, one queue, and lists that overflow.
+/// Every GPU as it is used, with vectors that stay on it and that do not.
+fn gpus_in_large_tiles() -> Vec<Device> {
+    gpus_in([Tiles::default(), Tiles { keep: false, ..Tiles::default() }])
+}
+
+/// Every GPU with tiles so small that few items are many.
+fn gpus_in_small_tiles() -> Vec<Device> {
+    gpus_in([
+        // One queue, and lists that overflow.
         Tiles { rows: 24, columns: 40, lanes: 1, found: 1, keep: true },
         Tiles { rows: 7, columns: 8, lanes: 3, found: 50, keep: false },
-    ];
+    ])
+}
+
+/// Every GPU, each in a few ways to cut its work.
+fn gpus() -> Vec<Device> {
+    [gpus_in_large_tiles(), gpus_in_small_tiles()].concat()
+}
+
+#[allow(clippy::print_stderr)]
+fn gpus_in(ways: [Tiles; 2]) -> Vec<Device> {
     let count = Device::gpus().len();
     if count == 0 {
         eprintln!("there is no GPU here; nothing is compared");
@@ -57,10 +68,14 @@ fn every_strategy_picks_the_same() {
     }
 }
 
-/// Several blocks, tiles and waves, sizes that divide by nothing.
+/// Several blocks, tiles and waves, sizes that divide by nothing: more items than a tile and two blocks
+/// have, more pairs than a tile has columns.
 #[test]
 fn large_problems_pick_the_same() {
-    let devices = gpus();
+    let whole = gpus_in_large_tiles();
+    let wide = Tiles { rows: 1000, columns: 256, lanes: 2, ..Tiles::default() };
+    let cut = gpus_in([wide, Tiles { keep: false, ..wide }]);
+    let small = gpus_in_small_tiles();
     for (numbers, metric, dim) in [
         (Numbers::Falling, Metric::Cosine, 67),
         (Numbers::Isotropic, Metric::Cosine, 512),
@@ -68,38 +83,53 @@ fn large_problems_pick_the_same() {
         (Numbers::Whole, Metric::Dot, 9),
         (Numbers::Extreme, Metric::Cosine, 33),
     ] {
-        let (pairs, items) = (1303, 9001);
-        let mut draws = Draws::new(3);
-        let rivals = vectors(&mut draws, numbers, pairs, dim);
-        let noise = vectors(&mut draws, numbers, pairs, dim);
-        let anchors = rivals.iter().zip(noise).map(|(r, n)| (r + n) as f32 as f64).collect();
-        let case = Case {
-            metric,
-            dim,
-            anchors,
-            rivals,
-            pool: vectors(&mut draws, numbers, items, dim),
-            settings: Settings { top_k: 3, ..Settings::default() },
-            route: nextpair_engine::Route::Auto,
-            budget: 400,
-        };
-        for device in &devices {
-            for strategy in [StrategyName::HardNegative, StrategyName::CoreSet] {
-                let here = case.select(strategy, 400).unwrap();
-                let problem = case.builder().on(device.clone()).build().unwrap();
-                // The second time with what the first left on the GPU.
-                for time in 0..2 {
-                    let there = problem.select(strategy, 400, &()).unwrap();
-                    assert!(here == there, "{numbers:?} {strategy} {device} {time}");
-                }
-                let part = case.builder().on(device.clone()).only(4001..6002).build().unwrap();
-                let whole = case.builder().only(4001..6002).build().unwrap();
-                if strategy == StrategyName::HardNegative {
-                    let score = |problem: &Problem| problem.score(&strategy, 400, &()).unwrap();
-                    assert!(score(&part) == score(&whole), "{numbers:?} {device}");
-                }
+        picks_are_the_same(numbers, metric, dim, (603, 9001), &whole);
+        picks_are_the_same(numbers, metric, dim, (603, 2101), &cut);
+        picks_are_the_same(numbers, metric, dim.min(67), (91, 307), &small);
+    }
+}
+
+fn picks_are_the_same(
+    numbers: Numbers,
+    metric: Metric,
+    dim: usize,
+    (pairs, items): (usize, usize),
+    devices: &[Device],
+) {
+    if devices.is_empty() {
+        return;
+    }
+    let mut draws = Draws::new(3);
+    let rivals = vectors(&mut draws, numbers, pairs, dim);
+    let noise = vectors(&mut draws, numbers, pairs, dim);
+    let budget = 40;
+    let case = Case {
+        metric,
+        dim,
+        anchors: rivals.iter().zip(noise).map(|(r, n)| (r + n) as f32 as f64).collect(),
+        rivals,
+        pool: vectors(&mut draws, numbers, items, dim),
+        settings: Settings { top_k: 3, ..Settings::default() },
+        route: nextpair_engine::Route::Auto,
+        budget,
+    };
+    let some = items as u32 / 3 + 1..2 * items as u32 / 3 + 2;
+    let score = |problem: Problem| problem.score(&StrategyName::HardNegative, budget, &()).unwrap();
+    let part = score(case.builder().only(some.clone()).build().unwrap());
+    for strategy in [StrategyName::HardNegative, StrategyName::CoreSet] {
+        let here = case.select(strategy, budget).unwrap();
+        for device in devices {
+            let problem = case.builder().on(device.clone()).build().unwrap();
+            // The second time with what the first left on the GPU.
+            for time in 0..2 {
+                let there = problem.select(strategy, budget, &()).unwrap();
+                assert!(here == there, "{numbers:?} {strategy} {device} {time}");
             }
         }
+    }
+    for device in devices {
+        let there = case.builder().on(device.clone()).only(some.clone()).build().unwrap();
+        assert!(score(there) == part, "{numbers:?} {device}");
     }
 }
 
@@ -123,10 +153,21 @@ fn hard_to_round(draws: &mut Draws, count: usize, dim: usize) -> Vec<f64> {
 /// have, next to them, and at the ends.
 #[test]
 fn sieves_lose_no_pair() {
-    let devices = gpus();
+    // Blocks of threads have 64 rows and 256 columns, small tiles at most 24 and 40.
+    let (large, small) = (gpus_in_large_tiles(), gpus_in_small_tiles());
     let mut draws = Draws::new(11);
-    for (count, columns, dim) in [(1, 1, 1), (33, 70, 8), (300, 257, 13), (130, 515, 96)] {
+    for (devices, (count, columns, dim)) in [
+        (&large, (1, 1, 1)),
+        (&large, (131, 257, 13)),
+        (&large, (70, 515, 96)),
+        (&small, (1, 1, 1)),
+        (&small, (33, 70, 8)),
+        (&small, (26, 83, 29)),
+    ] {
         for kind in 0..7 {
+            if devices.is_empty() {
+                continue;
+            }
             let mut make = |count: usize| -> Vec<f64> {
                 match kind {
                     0 => vectors(&mut draws, Numbers::Isotropic, count, dim),
@@ -154,7 +195,7 @@ fn sieves_lose_no_pair() {
                 // Some numbers are beyond the shorter types.
                 let (Ok(x), Ok(y)) = (made(&rows), made(&cols)) else { continue };
                 for metric in [Metric::Cosine, Metric::Dot] {
-                    for device in &devices {
+                    for device in devices {
                         let (x, y) = (x.clone().on(device), y.clone().on(device));
                         match Embeddings::new(x, y, metric) {
                             Ok(embeddings) => check_sieve(&embeddings, &mut draws, device),
@@ -197,10 +238,11 @@ fn check_sieve(embeddings: &Embeddings, draws: &mut Draws, device: &Device) {
                 let inside =
                     |&(r, c): &(u32, u32)| (r as usize) < rows.len() && (c as usize) < cuts.len();
                 assert!(found.iter().all(inside));
+                let mut found = found.into_iter().peekable();
                 for (r, &row) in rows.iter().enumerate() {
                     for (c, &cut) in cuts.iter().enumerate() {
                         let value = values[row as usize * columns.len() + c];
-                        let listed = found.binary_search(&(r as u32, c as u32)).is_ok();
+                        let listed = found.next_if_eq(&(r as u32, c as u32)).is_some();
                         assert!(listed || value <= cut, "{device}: row {row}, {value} > {cut}");
                     }
                 }

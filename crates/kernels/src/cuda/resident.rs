@@ -1,6 +1,7 @@
 //! Rows of features that stay on a GPU.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::{Mutex, PoisonError};
 
 use nextpair_cuda::Array;
@@ -55,10 +56,11 @@ impl Resident {
         };
         let unit = Unit::new(cuda)?;
         let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
-        if !tables.contains_key(&cuda.index) {
-            tables.insert(cuda.index, self.table(&unit)?);
-        }
-        let Some(Table::Kept { values, there }) = tables.get_mut(&cuda.index) else {
+        let table = match tables.entry(cuda.index) {
+            Entry::Occupied(table) => table.into_mut(),
+            Entry::Vacant(room) => room.insert(self.table(&unit)?),
+        };
+        let Table::Kept { values, there } = table else {
             drop(tables);
             return Ok(Tensor::new(read(which)?, shape, device)?);
         };

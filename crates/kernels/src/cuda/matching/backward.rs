@@ -1,0 +1,216 @@
+//! From the gradients of scores back to those of queries, contexts and memory.
+
+use nextpair_cuda::{Array, Grid, Operand, Pointer};
+
+use super::layers::add_projected;
+use super::pass::{Buffer, Pass};
+use super::{Gradients, Matched, PAIR_THREADS};
+use crate::Error;
+use crate::cuda::Unit;
+
+/// Gradients of one direction while they are added up.
+pub(super) struct Sums {
+    pub(super) padded: Array<f32>,
+    pub(super) queries: Array<f32>,
+    /// Those of the tables, of the two weights and of both biases.
+    pub(super) memory: Option<OfMemory>,
+}
+
+pub(super) struct OfMemory {
+    pub(super) projected: Array<f32>,
+    pub(super) weights: [Array<f32>; 2],
+    pub(super) bias: Array<f32>,
+}
+
+impl Matched<'_> {
+    pub(super) fn backward(
+        &self,
+        pass: &Pass,
+        upstream: Pointer,
+        sums: &mut Sums,
+    ) -> Result<(), Error> {
+        let Matched { unit, dim, rows, most, .. } = *self;
+        let (count, lines) = (pass.count, pass.count * most);
+        let of_first = unit.zeros::<f32>(lines * rows)?;
+        let of_grams = unit.zeros::<f32>(count * rows * rows)?;
+        let radial = unit.zeros::<f32>(lines)?;
+        let last = self.attention.steps - 1;
+        for step in (0..=last).rev() {
+            let arguments = [
+                (&pass.of_raw).into(),
+                (&of_first).into(),
+                (&of_grams).into(),
+                (&radial).into(),
+                (&pass.weights[step]).into(),
+                (&pass.raw[step]).into(),
+                (&pass.raw[0]).into(),
+                Some(&pass.of_weights).filter(|_| step < last).into(),
+                upstream.into(),
+                (&pass.described).into(),
+                (&self.attending).into(),
+            ];
+            let shared = 4 * (3 * most * rows + 4 * most);
+            let grid = Grid::blocks(count, PAIR_THREADS).shared(shared);
+            unit.run("attend_pairs_back", grid, &arguments)?;
+            if step == 0 {
+                // The first raw scores are also factors of every cosine.
+                let length = lines * rows;
+                let arguments = [(&pass.of_raw).into(), (&of_first).into(), length.into()];
+                unit.run("add", Grid::each(length), &arguments)?;
+            }
+            self.add_to_contexts(pass, &pass.of_raw, &pass.queries[step], dim, &sums.padded)?;
+            // The gradient of the step's queries: from its scores, and from the step after it.
+            let left = self.operand(pass, Buffer::OfRaw);
+            let right = self.operand(pass, Buffer::Contexts);
+            let to = self.operand(pass, Buffer::OfQueries);
+            let keep = if step == last { 0.0 } else { 1.0 };
+            unit.multiply_at(count, (most, dim, rows), left, right, keep, to)?;
+            if step > 0 {
+                self.refine_back(pass, step, sums)?;
+            }
+        }
+        // The gradients of Gram matrices, of all pairs of a context together.
+        let places = self.contexts.len();
+        let of_grams = unit.add_rows(&of_grams, rows * rows, pass.by_context(), places)?;
+        let left = Operand::new(&of_grams, 0, rows).apart(rows * rows);
+        let right = Operand::new(&self.padded, 0, dim).apart(rows * dim);
+        let to = Operand::new(&sums.padded, 0, dim).apart(rows * dim);
+        unit.multiply_each(places, (rows, dim, rows), left, right, 1.0, to)?;
+        let first = &pass.queries[0];
+        let of_queries = &pass.of_queries;
+        let arguments = [of_queries.into(), first.into(), (&radial).into(), dim.into()];
+        unit.run("add_radial", Unit::rows(lines), &arguments)?;
+        let words = self.words_of(pass);
+        let found = unit.add_rows(of_queries, dim, words, self.queries.values.len() / dim)?;
+        unit.add(&mut sums.queries, &found)?;
+        Ok(())
+    }
+
+    /// Adds to the padded gradients of contexts the products of `left`, pairs by queries by rows, and
+    /// `right`, pairs by queries by columns.
+    fn add_to_contexts(
+        &self,
+        pass: &Pass,
+        left: &Array<f32>,
+        right: &Array<f32>,
+        columns: usize,
+        out: &Array<f32>,
+    ) -> Result<(), Error> {
+        let arguments = [
+            out.into(),
+            left.into(),
+            right.into(),
+            (&pass.firsts).into(),
+            (&pass.members).into(),
+            (&pass.described).into(),
+            columns.into(),
+        ];
+        let blocks = (columns.div_ceil(128), self.rows.div_ceil(12), self.contexts.len());
+        let blocks = (blocks.0 as u32, blocks.1 as u32, blocks.2 as u32);
+        let grid = Grid { blocks, threads: 128, shared: 0 };
+        self.unit.run("add_to_contexts", grid.shared(4 * 12 * self.most), &arguments)
+    }
+
+    /// Goes back through the refinement that made the queries of `step`: replaces their gradient by that
+    /// of the queries before, and the gradient of weights by that of the weights before.
+    fn refine_back(&self, pass: &Pass, step: usize, sums: &mut Sums) -> Result<(), Error> {
+        let Matched { unit, dim, rows, most, .. } = *self;
+        let (Some(memory), Some(of_memory)) = (self.memory, &sums.memory) else {
+            return Err(Error::NoMemory { steps: self.attention.steps });
+        };
+        let (count, lines) = (pass.count, pass.count * most);
+        let (layers, of_queries) = (&pass.layers[step - 1], &pass.of_queries);
+        let arguments = [
+            of_queries.into(),
+            layers.into(),
+            (&pass.queries[step]).into(),
+            (&pass.queries[step - 1]).into(),
+            pass.norms[step - 1].as_ref().into(),
+            dim.into(),
+        ];
+        // From here on the layers hold their gradients.
+        unit.run("refine_back", Unit::rows(lines), &arguments)?;
+        let left = self.operand(pass, Buffer::Layers(step - 1));
+        let right = self.operand(pass, Buffer::Projected).turned();
+        let to = self.operand(pass, Buffer::OfWeights);
+        unit.multiply_at(count, (most, rows, 2 * dim), left, right, 0.0, to)?;
+        let (weights, to) = (&pass.weights[step - 1], &of_memory.projected);
+        self.add_to_contexts(pass, weights, layers, 2 * dim, to)?;
+        if step == 1 {
+            // What both layers make of a first query is the same for all its pairs.
+            let words = self.queries.values.len() / dim;
+            let of_words = unit.add_rows(layers, 2 * dim, self.words_of(pass), words)?;
+            of_memory.add(unit, dim, (self.queries.values, words), &of_words)?;
+            add_projected(unit, dim, memory, 0, (&of_words, words), &sums.queries)
+        } else {
+            of_memory.add(unit, dim, (&pass.queries[step - 1], lines), layers)?;
+            add_projected(unit, dim, memory, 0, (layers, lines), of_queries)
+        }
+    }
+
+    pub(super) fn finish(&self, sums: Sums) -> Result<Gradients, Error> {
+        let Matched { unit, dim, rows, .. } = *self;
+        let Sums { padded: of_padded, queries, memory: of_memory } = sums;
+        let memory = match (self.memory, of_memory) {
+            (Some(memory), Some(OfMemory { projected, weights, bias })) => {
+                let lines = self.padded.len() / dim;
+                for (gate, weight) in weights.iter().enumerate() {
+                    let left = Operand::new(&projected, gate * dim, 2 * dim).turned();
+                    let right = Operand::new(&self.padded, 0, dim);
+                    let to = Operand::new(weight, dim, 2 * dim);
+                    unit.multiply((dim, dim, lines), left, right, 1.0, to)?;
+                }
+                add_projected(unit, dim, memory, dim, (&projected, lines), &of_padded)?;
+                let [linear, gate] = weights;
+                let (of_linear, of_gate) = (unit.empty(dim)?, unit.empty(dim)?);
+                of_linear.copy_from(0, &bias, 0, dim)?;
+                of_gate.copy_from(0, &bias, dim, dim)?;
+                Some([linear, of_linear, gate, of_gate])
+            }
+            _ => None,
+        };
+        let contexts = if self.contexts.is_uniform() {
+            of_padded
+        } else {
+            let spans = self.contexts.offsets.windows(2).enumerate();
+            let places: Vec<u32> = spans
+                .flat_map(|(context, span)| {
+                    (0..span[1] - span[0]).map(move |row| (context * rows + row) as u32)
+                })
+                .collect();
+            let out = unit.empty(places.len() * dim)?;
+            let of = unit.array(&places)?;
+            let arguments = [(&out).into(), (&of_padded).into(), (&of).into(), dim.into()];
+            unit.run("unpad_rows", Unit::rows(places.len()), &arguments)?;
+            out
+        };
+        Ok(Gradients { contexts, queries, memory })
+    }
+
+    /// `(query, padded row)` of all queries of the pairs.
+    fn words_of(&self, pass: &Pass) -> impl Iterator<Item = (u32, u32)> + use<> {
+        let (offsets, most) = (self.queries.offsets.to_vec(), self.most);
+        pass.items.clone().into_iter().enumerate().flat_map(move |(pair, item)| {
+            let (first, end) = (offsets[item as usize], offsets[item as usize + 1]);
+            (first..end).map(move |word| (word as u32, (pair * most + word - first) as u32))
+        })
+    }
+}
+
+impl OfMemory {
+    /// Adds the gradients of the half of both weights that applies to queries, and of the biases.
+    fn add(
+        &self,
+        unit: &Unit,
+        dim: usize,
+        (queries, count): (&Array<f32>, usize),
+        of_layers: &Array<f32>,
+    ) -> Result<(), Error> {
+        for (gate, weight) in self.weights.iter().enumerate() {
+            let left = Operand::new(of_layers, gate * dim, 2 * dim).turned();
+            let (right, to) = (Operand::new(queries, 0, dim), Operand::new(weight, 0, 2 * dim));
+            unit.multiply((dim, dim, count), left, right, 1.0, to)?;
+        }
+        unit.column_sums(of_layers, 2 * dim, 1.0, &self.bias)
+    }
+}

@@ -1,0 +1,136 @@
+//! The same on a GPU.
+
+use nextpair_core::Side;
+use nextpair_cuda::Array;
+
+use super::{Direction, Matching, MemoryWeights, PairScores};
+use crate::cuda::{Matched, MemoryArrays, Rows, Scoring, Unit, can_score};
+use crate::{Encoded, Error, Precision, Tensor, Values};
+
+/// The numbers of a tensor that is on a GPU.
+fn gpu_array(tensor: &Tensor) -> Result<&Array<f32>, Error> {
+    match tensor.values() {
+        Values::Cuda(_, array) => Ok(array),
+        _ => Err(Error::Devices),
+    }
+}
+
+/// Encoded items that are on a GPU.
+fn gpu_rows(items: &Encoded) -> Result<Rows<'_>, Error> {
+    Ok(Rows { values: gpu_array(&items.rows)?, offsets: &items.offsets })
+}
+
+impl MemoryWeights {
+    /// Its weights, which are on a GPU.
+    fn gpu(&self) -> Result<MemoryArrays<'_>, Error> {
+        let [a, b, c, d] = self.parts().map(gpu_array);
+        Ok([a?, b?, c?, d?])
+    }
+}
+
+impl Direction {
+    /// The weights of its memory on a GPU.
+    fn gpu_memory(&self) -> Result<Option<MemoryArrays<'_>>, Error> {
+        self.memory.as_ref().map(MemoryWeights::gpu).transpose()
+    }
+}
+
+impl Matching {
+    /// Whether the matrix units score these items.
+    pub(super) fn has_matrix_units(&self, unit: &Unit, images: &Encoded, texts: &Encoded) -> bool {
+        let contexts = |direction: &Direction| direction.asking.own_and_other(images, texts).1;
+        let longest = self.0.directions.iter().map(|direction| contexts(direction).longest());
+        let longest = longest.max().unwrap_or(0);
+        unit.precision() == Precision::Fp16
+            && can_score(self.0.dim, longest)
+            && !images.is_empty()
+            && !texts.is_empty()
+    }
+
+    /// The scores of all pairs by the matrix units.
+    pub(super) fn gpu_scores(
+        &self,
+        unit: &Unit,
+        images: &Encoded,
+        texts: &Encoded,
+    ) -> Result<Vec<f32>, Error> {
+        self.check_items(images, texts)?;
+        let (rows, columns) = (images.len(), texts.len());
+        let mut out = vec![0.0; rows * columns];
+        for direction in &self.0.directions {
+            let memory = direction.gpu_memory()?;
+            let scoring = Scoring::new(unit, self.0.dim, direction.attention, memory)?;
+            let (queries, contexts) = direction.asking.own_and_other(images, texts);
+            let (queries, contexts) = (gpu_rows(queries)?, gpu_rows(contexts)?);
+            let queries = scoring.queries(queries)?;
+            let part = scoring.scores(&scoring.contexts(contexts)?, &queries)?.to_vec()?;
+            direction.add_scores(&part, (rows, columns), &mut out);
+        }
+        Ok(out)
+    }
+}
+
+impl PairScores {
+    /// Visits every direction on a GPU; the last argument says whether it has a memory.
+    fn matched(
+        &self,
+        unit: &Unit,
+        inputs: &[&Array<f32>],
+        mut visit: impl FnMut(Side, &Matched<'_>, bool) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let images = Rows { values: inputs[0], offsets: &self.image_offsets };
+        let texts = Rows { values: inputs[1], offsets: &self.text_offsets };
+        let mut memories = inputs[2..].chunks_exact(4);
+        for direction in &self.matching.0.directions {
+            let memory = direction.memory.as_ref().and_then(|_| memories.next());
+            let memory = memory.map(|parts| [parts[0], parts[1], parts[2], parts[3]]);
+            let (queries, contexts) = direction.asking.own_and_other(images, texts);
+            let (dim, attention) = (self.matching.0.dim, direction.attention);
+            let matched = Matched::new(unit, dim, attention, memory, contexts, queries)?;
+            visit(direction.asking, &matched, memory.is_some())?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn forward_on(
+        &self,
+        unit: &Unit,
+        inputs: &[&Array<f32>],
+    ) -> Result<Array<f32>, Error> {
+        if let Some(known) = &self.known {
+            return unit.array(known);
+        }
+        let mut out = unit.zeros(self.pairs.len())?;
+        self.matched(unit, inputs, |asking, matched, _| {
+            matched.add_scores(&self.pairs_of(asking), &mut out)
+        })?;
+        Ok(out)
+    }
+
+    pub(super) fn backward_on(
+        &self,
+        unit: &Unit,
+        inputs: &[&Array<f32>],
+        upstream: &Array<f32>,
+    ) -> Result<Vec<Option<Array<f32>>>, Error> {
+        let mut of_items: [Option<Array<f32>>; 2] = [None, None];
+        let mut of_memories = Vec::new();
+        self.matched(unit, inputs, |asking, matched, has_memory| {
+            let found = matched.gradients(&self.pairs_of(asking), upstream)?;
+            let (images, texts) = asking.image_and_text(found.queries, found.contexts);
+            for (sum, part) in of_items.iter_mut().zip([images, texts]) {
+                match sum {
+                    Some(sum) => unit.add(sum, &part)?,
+                    None => *sum = Some(part),
+                }
+            }
+            if has_memory {
+                // A memory that a single step does not use has no gradient.
+                let parts = found.memory.map(|parts| parts.map(Some));
+                of_memories.extend(parts.unwrap_or_default());
+            }
+            Ok(())
+        })?;
+        Ok(of_items.into_iter().chain(of_memories).collect())
+    }
+}
