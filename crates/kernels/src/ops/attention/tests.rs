@@ -3,7 +3,7 @@
 use super::*;
 use crate::ops::judge::{judge, tensor};
 use crate::ops::unit_rows;
-use crate::{Aggregation, Normaliser, Precision};
+use crate::{Aggregation, Device, Normaliser, Precision};
 
 const DIM: usize = 6;
 
