@@ -210,6 +210,8 @@ fn card(rank: usize, pick: &ShownPick, pictures: &Pictures, bars: &Bars) -> Stri
         None => pictures.frame(&pick.id),
     };
     let hits = match pick.hits {
+        // Picked because the hits ran out.
+        Some(0) => ", confused with no pair: it fills the batch".to_owned(),
         Some(1) => ", confused with 1 pair".to_owned(),
         Some(hits) => format!(", confused with {hits} pairs"),
         None => String::new(),

@@ -91,7 +91,8 @@ function enhanceGallery(root) {
 
   function card(pick, bars) {
     const [item, score, hits, reasons, text] = pick;
-    const confused = hits == null ? "" : `, confused with ${hits} ${hits === 1 ? "pair" : "pairs"}`;
+    const pairs = hits === 0 ? "no pair: it fills the batch" : hits === 1 ? "1 pair" : `${hits} pairs`;
+    const confused = hits == null ? "" : `, confused with ${pairs}`;
     return el("li", { class: "pick" },
       text == null ? frame(item) : el("blockquote", {}, data.texts[text]),
       el("p", { class: "name" }, el("span", { class: "rank" }, String(pick.rank)), ` ${data.items[item]}`),
