@@ -183,9 +183,20 @@ impl Unit {
     /// One row, `count` times.
     pub(crate) fn repeated(&self, row: &Array<f32>, count: usize) -> Result<Array<f32>, Error> {
         let out = self.empty(row.len() * count)?;
-        let arguments = [(&out).into(), row.into(), row.len().into(), out.len().into()];
-        self.run("repeat_row", Grid::each(out.len()), &arguments)?;
+        self.repeat(row, count, &out)?;
         Ok(out)
+    }
+
+    /// Writes one row `count` times.
+    pub(crate) fn repeat(
+        &self,
+        row: &Array<f32>,
+        count: usize,
+        out: &Array<f32>,
+    ) -> Result<(), Error> {
+        let length = row.len() * count;
+        let arguments = [out.into(), row.into(), row.len().into(), length.into()];
+        self.run("repeat_row", Grid::each(length), &arguments)
     }
 
     /// Adds the sums of the columns of a matrix to `keep` times what is there.

@@ -210,51 +210,6 @@ impl Drop for Search<'_> {
     }
 }
 
-/// Scores of all pairs that are computed already: those of an evaluation.
-pub(crate) struct Computed {
-    columns: usize,
-    values: Vec<f32>,
-}
-
-impl Computed {
-    /// Scores row by row.
-    pub(crate) fn new(columns: usize, values: Vec<f32>) -> Self {
-        Computed { columns, values }
-    }
-
-    fn row(&self, row: u32) -> &[f32] {
-        &self.values[row as usize * self.columns..][..self.columns]
-    }
-}
-
-impl Similarity for Computed {
-    fn rows(&self) -> usize {
-        self.values.len() / self.columns.max(1)
-    }
-
-    fn columns(&self) -> usize {
-        self.columns
-    }
-
-    fn tile(&self, rows: &[u32], columns: &[u32], out: &mut [f32]) -> Result<(), engine::Error> {
-        for (&row, out) in rows.iter().zip(out.chunks_exact_mut(columns.len())) {
-            let row = self.row(row);
-            out.iter_mut().zip(columns).for_each(|(out, &column)| *out = row[column as usize]);
-        }
-        Ok(())
-    }
-
-    fn tile_error(&self, _: &[u32], _: &[u32]) -> f64 {
-        0.0
-    }
-
-    fn exact(&self, row: u32, columns: &[u32], out: &mut [f64]) -> Result<(), engine::Error> {
-        let row = self.row(row);
-        out.iter_mut().zip(columns).for_each(|(out, &column)| *out = row[column as usize].into());
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use nextpair_data::{Progress, Side};
-use nextpair_engine::Similarity;
+use nextpair_data::{Matrix, Progress, Side};
+use nextpair_engine::{self as engine, Similarity};
 use nextpair_kernels::{Device, Encoded, Tensor};
 
-use crate::gpu_tiles::Computed;
 use crate::tensor_file::{self, Stored};
 use crate::{Architecture, Comparison, Encodings, Error, Inputs, Mode, Pass, Texts, Weights};
 
@@ -185,11 +184,12 @@ impl Model {
         let mut values = Vec::with_capacity(images.len() * texts.len());
         for items in every(images.len()).chunks(EVALUATED) {
             if progress.stopped() {
-                return Err(nextpair_engine::Error::Stopped.into());
+                return Err(engine::Error::Stopped.into());
             }
             let of_images = images.gather(items, self.device)?;
             values.extend(comparison.scores(&of_images, &of_texts)?);
         }
-        Ok(Box::new(Computed::new(texts.len(), values)))
+        let scores = Matrix::from_vec(texts.len(), values);
+        Ok(Box::new(engine::Stored::new(scores, "the scores of the model")?))
     }
 }

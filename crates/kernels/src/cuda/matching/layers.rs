@@ -1,6 +1,6 @@
 //! Rows through the two layers of a memory, and padded rows.
 
-use nextpair_cuda::{Array, Grid, Operand};
+use nextpair_cuda::{Array, Operand};
 
 use crate::Error;
 use crate::cuda::Unit;
@@ -32,9 +32,7 @@ pub(super) fn biased(
     let bias = unit.empty(linear.len() + gate.len())?;
     bias.copy_from(0, linear, 0, linear.len())?;
     bias.copy_from(linear.len(), gate, 0, gate.len())?;
-    let length = count * bias.len();
-    let arguments = [out.into(), (&bias).into(), bias.len().into(), length.into()];
-    unit.run("repeat_row", Grid::each(length), &arguments)
+    unit.repeat(&bias, count, out)
 }
 
 /// What both layers make of rows, by the half of their weights that begins with column `half`.
