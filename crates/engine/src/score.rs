@@ -40,6 +40,8 @@ pub(crate) struct Scores {
     /// once that is known.
     surplus: Vec<f64>,
     hits: Vec<u32>,
+    /// Whether items without a hit are told apart already.
+    filled: bool,
 }
 
 impl<'a> Scorer<'a> {
@@ -132,22 +134,34 @@ impl<'a> Scorer<'a> {
 
     /// The score `h_i` of every item (Eqs. 4 to 6 of the paper).
     pub(crate) fn score(&self) -> Result<Scores, Error> {
+        let by_miss = self.problem.settings().fill != Fill::Index;
         let blocks = self.sweep(|items| {
             let mut block = vec![(0.0, 0); items.len()];
             self.visit_hits(items, |at, hits| {
                 block[at] = (self.surplus(hits), hits.len() as u32);
             })?;
-            Ok(block)
+            // Another pass over all pairs is saved if this one has seen their similarities.
+            let rows: Vec<u32> = items.iter().map(|&item| self.problem.row(item)).collect();
+            let known = by_miss.then(|| self.sieve.nearest_misses(&rows, &self.thresholds));
+            let misses = known.flatten();
+            let filled = misses.is_some();
+            for (own, miss) in block.iter_mut().zip(misses.into_iter().flatten()) {
+                if own.1 == 0 {
+                    own.0 = miss;
+                }
+            }
+            Ok((block, filled))
         })?;
-        let (surplus, hits) = blocks.into_iter().flatten().unzip();
-        Ok(Scores { first: self.problem.items().start, surplus, hits })
+        let filled = blocks.iter().all(|(_, filled)| *filled);
+        let (surplus, hits) = blocks.into_iter().flat_map(|(block, _)| block).unzip();
+        Ok(Scores { first: self.problem.items().start, surplus, hits, filled })
     }
 
     /// Tells items without a hit apart, if `keep` are wanted and fewer have one: how far each is
     /// from its nearest hit.
     pub(crate) fn fill(&self, scores: &mut Scores, keep: usize) -> Result<(), Error> {
         let fill = self.problem.settings().fill;
-        if fill == Fill::Index || scores.hard_negatives() >= keep as u64 {
+        if fill == Fill::Index || scores.filled || scores.hard_negatives() >= keep as u64 {
             return Ok(());
         }
         let items = self.problem.items().zip(&scores.hits);
@@ -187,7 +201,12 @@ impl Scores {
     /// Scores of items without hits.
     pub(crate) fn none(items: Range<u32>) -> Self {
         let count = items.len();
-        Scores { first: items.start, surplus: vec![0.0; count], hits: vec![0; count] }
+        Scores {
+            first: items.start,
+            surplus: vec![0.0; count],
+            hits: vec![0; count],
+            filled: false,
+        }
     }
 
     pub(crate) fn set(&mut self, item: u32, surplus: f64, hits: usize) {

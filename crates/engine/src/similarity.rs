@@ -80,6 +80,13 @@ pub trait Sieve: Sync {
     /// exact similarity is above `cuts[column position]`, and possibly others.
     fn above(&self, rows: &[u32], cuts: &[f64]) -> Result<Vec<(u32, u32)>, Error>;
 
+    /// The nearest misses of the rows that this thread has just searched, if the sieve still knows
+    /// all their similarities: for each, its similarity to the column whose threshold it misses by
+    /// least, less that threshold. So at most 0, or the lowest number if nothing misses.
+    fn nearest_misses(&self, _rows: &[u32], _thresholds: &[f64]) -> Option<Vec<f64>> {
+        None
+    }
+
     /// Best number of rows per call. Results do not depend on it.
     fn rows_at_once(&self) -> usize {
         ROW_BLOCK

@@ -2,7 +2,7 @@
 //! search has computed it remembers until it is asked for.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 
 use nextpair_data::Side;
@@ -22,7 +22,7 @@ pub(crate) struct GpuTiles {
     /// One call at a time: more would need more memory, and the queue is one.
     alone: Mutex<()>,
     /// The last tile of every thread that searches. What it finds it asks for next.
-    last: Mutex<HashMap<ThreadId, Tile>>,
+    last: Mutex<HashMap<ThreadId, Arc<Tile>>>,
 }
 
 /// The scores of some rows and columns, row by row.
@@ -56,11 +56,16 @@ impl GpuTiles {
 
     /// All pairs of rows and columns.
     fn scores(&self, rows: &[u32], columns: &[u32]) -> Result<Vec<f32>, Error> {
-        let _alone = self.one_at_a_time();
-        let of_rows = self.rows.gather(rows, self.device)?;
-        let of_columns = self.columns.gather(columns, self.device)?;
-        let (images, texts) = self.of_rows.image_and_text(&of_rows, &of_columns);
-        let scores = self.comparison.scores(images, texts)?;
+        let scores = {
+            let _alone = self.one_at_a_time();
+            let of_rows = self.rows.gather(rows, self.device)?;
+            let of_columns = self.columns.gather(columns, self.device)?;
+            let (images, texts) = self.of_rows.image_and_text(&of_rows, &of_columns);
+            self.comparison.scores(images, texts)?
+        };
+        if self.of_rows == Side::Image {
+            return Ok(scores);
+        }
         let mut out = vec![0.0; scores.len()];
         turn(self.of_rows, &scores, columns.len(), &mut out);
         Ok(out)
@@ -89,7 +94,13 @@ impl GpuTiles {
         Ok(found)
     }
 
-    fn last(&self) -> MutexGuard<'_, HashMap<ThreadId, Tile>> {
+    /// The last tile of this thread, if it has these rows and columns.
+    fn remembered(&self, rows: &[u32], columns: &[u32]) -> Option<Arc<Tile>> {
+        let own = self.last().get(&thread::current().id()).cloned();
+        own.filter(|tile| tile.rows == rows && tile.columns == columns)
+    }
+
+    fn last(&self) -> MutexGuard<'_, HashMap<ThreadId, Arc<Tile>>> {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -145,6 +156,17 @@ impl Similarity for GpuTiles {
         Ok(())
     }
 
+    fn exact_tile(
+        &self,
+        rows: &[u32],
+        columns: &[u32],
+        out: &mut [f64],
+    ) -> Result<(), engine::Error> {
+        let scores = self.scores(rows, columns).map_err(failed)?;
+        out.iter_mut().zip(scores).for_each(|(out, score)| *out = f64::from(score));
+        Ok(())
+    }
+
     fn exact_pairs(
         &self,
         rows: &[u32],
@@ -152,10 +174,7 @@ impl Similarity for GpuTiles {
         pairs: &[(u32, u32)],
         out: &mut [f64],
     ) -> Result<(), engine::Error> {
-        if let Some(tile) = self.last().get(&thread::current().id())
-            && tile.rows == rows
-            && tile.columns == columns
-        {
+        if let Some(tile) = self.remembered(rows, columns) {
             for (out, &(row, column)) in out.iter_mut().zip(pairs) {
                 *out = tile.scores[row as usize * columns.len() + column as usize].into();
             }
@@ -194,8 +213,19 @@ impl Sieve for Search<'_> {
             }
         }
         let (rows, columns) = (rows.to_vec(), self.columns.to_vec());
-        self.tiles.last().insert(thread::current().id(), Tile { rows, columns, scores });
+        let tile = Arc::new(Tile { rows, columns, scores });
+        self.tiles.last().insert(thread::current().id(), tile);
         Ok(found)
+    }
+
+    fn nearest_misses(&self, rows: &[u32], thresholds: &[f64]) -> Option<Vec<f64>> {
+        let tile = self.tiles.remembered(rows, self.columns)?;
+        let of_row = |scores: &[f32]| {
+            let misses =
+                scores.iter().zip(thresholds).map(|(&s, threshold)| f64::from(s) - threshold);
+            misses.filter(|miss| *miss <= 0.0).fold(f64::MIN, f64::max)
+        };
+        Some(tile.scores.chunks_exact(self.columns.len().max(1)).map(of_row).collect())
     }
 
     fn rows_at_once(&self) -> usize {
@@ -250,6 +280,14 @@ mod tests {
                     let at = row as usize * every.len() + column as usize;
                     assert_eq!(f64::from(expected[at]), *value);
                 }
+                let thresholds = vec![cut; every.len()];
+                let misses = sieve.nearest_misses(&some, &thresholds).unwrap();
+                for (miss, scores) in misses.iter().zip(expected.chunks_exact(every.len())) {
+                    let misses = scores.iter().map(|&score| f64::from(score) - cut);
+                    let nearest = misses.filter(|miss| *miss <= 0.0).fold(f64::MIN, f64::max);
+                    assert_eq!(*miss, nearest);
+                }
+                assert!(sieve.nearest_misses(&some[1..], &thresholds).is_none());
                 found
             };
             let above = expected.iter().filter(|&&score| f64::from(score) >= cut).count();

@@ -197,15 +197,18 @@ fn features_and_ranks_can_be_stopped() {
     assert!(asks(|progress| ranks(&given, &all, &all, &all, progress)) >= 4);
 }
 
-/// The similarities of another, searched in blocks of its own size.
+/// The similarities of another, searched in blocks of its own size. Its searches may remember
+/// what they have computed.
 struct InBlocks {
     inner: Arc<dyn Similarity>,
     rows: usize,
+    remembers: bool,
 }
 
 struct Blocks<'a> {
+    of: &'a InBlocks,
+    columns: &'a [u32],
     inner: Box<dyn Sieve + 'a>,
-    rows: usize,
 }
 
 impl Similarity for InBlocks {
@@ -239,30 +242,42 @@ impl Similarity for InBlocks {
         expected: Option<&[f64]>,
     ) -> Result<Box<dyn Sieve + 'a>, Error> {
         let inner = self.inner.sieve(columns, expected)?;
-        Ok(Box::new(Blocks { inner, rows: self.rows }))
+        Ok(Box::new(Blocks { of: self, columns, inner }))
     }
 }
 
 impl Sieve for Blocks<'_> {
     fn above(&self, rows: &[u32], cuts: &[f64]) -> Result<Vec<(u32, u32)>, Error> {
-        assert!(rows.len() <= self.rows.max(1), "{} rows at once", rows.len());
+        assert!(rows.len() <= self.of.rows.max(1), "{} rows at once", rows.len());
         self.inner.above(rows, cuts)
     }
 
+    fn nearest_misses(&self, rows: &[u32], thresholds: &[f64]) -> Option<Vec<f64>> {
+        let of_row = |&row: &u32| {
+            let mut values = vec![0.0; self.columns.len()];
+            self.of.inner.exact(row, self.columns, &mut values).unwrap();
+            let misses = values.iter().zip(thresholds).map(|(value, threshold)| value - threshold);
+            misses.filter(|miss| *miss <= 0.0).fold(f64::MIN, f64::max)
+        };
+        self.of.remembers.then(|| rows.iter().map(of_row).collect())
+    }
+
     fn rows_at_once(&self) -> usize {
-        self.rows
+        self.of.rows
     }
 }
 
 #[test]
-fn picks_do_not_depend_on_how_many_rows_a_sieve_takes_at_once() {
+fn picks_do_not_depend_on_the_rows_a_sieve_takes_at_once_or_on_what_it_remembers() {
     for case in some_cases(12) {
         let problem = case.problem().unwrap();
         let matching = problem.matching().unwrap();
         let features = problem.features().unwrap();
-        for rows in [0, 1, 7, 100_000, usize::MAX] {
+        for (rows, remembers) in
+            [(0, false), (1, true), (7, false), (7, true), (100_000, true), (usize::MAX, false)]
+        {
             let in_blocks = |inner: &Arc<dyn Similarity>| -> Arc<dyn Similarity> {
-                Arc::new(InBlocks { inner: inner.clone(), rows })
+                Arc::new(InBlocks { inner: inner.clone(), rows, remembers })
             };
             let blocks =
                 Problem::of_similarities(in_blocks(&matching.pool), in_blocks(&matching.paired))
