@@ -55,11 +55,6 @@ impl Operand {
         Operand { pointer: array.at(first), stride, apart: 0, turned: false, of: T::TYPE }
     }
 
-    /// Matrices at these addresses, an array on the device.
-    pub fn at<T: Number>(addresses: Pointer, stride: usize) -> Self {
-        Operand { pointer: addresses, stride, apart: 0, turned: false, of: T::TYPE }
-    }
-
     /// The same, where those of a batch are `apart` numbers apart.
     pub fn apart(self, apart: usize) -> Self {
         Operand { apart, ..self }
@@ -169,44 +164,5 @@ impl Gpu {
             )
         };
         self.profiled(|| product.name(count), || check("a product", launched()))
-    }
-
-    /// `count` products of matrices anywhere: every operand is at the addresses of an array on the
-    /// device ([`Operand::at`]).
-    ///
-    /// # Errors
-    /// If the device refuses.
-    pub fn multiply_at(&self, product: Product, out: Operand, count: usize) -> Result<(), Error> {
-        if product.is_empty() || count == 0 {
-            return Ok(());
-        }
-        let (left, right, one) = (product.left, product.right, 1.0f32);
-        let handle = self.blas()?;
-        // SAFETY: as above, for every address.
-        let launched = || unsafe {
-            blas::cublasGemmBatchedEx(
-                handle,
-                right.operation(),
-                left.operation(),
-                product.columns as i32,
-                product.rows as i32,
-                product.depth as i32,
-                (&raw const one).cast(),
-                right.pointer.0 as *const *const c_void,
-                right.of,
-                right.stride as i32,
-                left.pointer.0 as *const *const c_void,
-                left.of,
-                left.stride as i32,
-                (&raw const product.keep).cast(),
-                out.pointer.0 as *const *mut c_void,
-                out.of,
-                out.stride as i32,
-                count as i32,
-                product.compute(),
-                ALGORITHM,
-            )
-        };
-        self.profiled(|| product.name(count), || check("products", launched()))
     }
 }

@@ -37,6 +37,8 @@ pub(crate) struct Device {
     processors: usize,
     /// The most shared memory that a block can have, in bytes.
     pub(crate) shared_memory: usize,
+    /// All bytes.
+    memory: usize,
     driver_version: i32,
     pub(crate) loaded: Mutex<HashMap<&'static str, Arc<Loaded>>>,
 }
@@ -128,6 +130,16 @@ impl Gpu {
     /// Its multiprocessors.
     pub fn processors(&self) -> usize {
         self.device.processors
+    }
+
+    /// The most shared memory that a block can have, in bytes.
+    pub fn shared_memory(&self) -> usize {
+        self.device.shared_memory
+    }
+
+    /// All bytes of the device.
+    pub fn all_memory(&self) -> usize {
+        self.device.memory
     }
 
     /// The version of CUDA that its driver knows, such as `13.0`.
@@ -384,16 +396,20 @@ impl Device {
         // SAFETY: the driver writes the handle of the context that programs of a device share.
         let status = unsafe { driver::cuDevicePrimaryCtxRetain(&mut context, device) };
         check("opening the device", status)?;
-        Ok(Device {
+        let mut device = Device {
             index,
             context,
             name,
             capability,
             processors: processors as usize,
             shared_memory: shared as usize,
+            memory: 0,
             driver_version,
             loaded: Mutex::default(),
-        })
+        };
+        device.make_current()?;
+        device.memory = available()?.1;
+        Ok(device)
     }
 
     /// Makes the device that of this thread.

@@ -70,7 +70,6 @@ const NVRTC_FUNCTIONS: &[&str] = &[
 const BLAS_FUNCTIONS: &[&str] = &[
     "cublasCreate_v2",
     "cublasDestroy_v2",
-    "cublasGemmBatchedEx",
     "cublasGemmStridedBatchedEx",
     "cublasSetMathMode",
     "cublasSetStream_v2",

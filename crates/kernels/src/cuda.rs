@@ -125,20 +125,6 @@ impl Unit {
         Ok(self.gpu.multiply_each(product, out, count)?)
     }
 
-    /// The same for `count` matrices each, at addresses on the device.
-    pub(crate) fn multiply_at(
-        &self,
-        count: usize,
-        size: (usize, usize, usize),
-        left: Operand,
-        right: Operand,
-        keep: f32,
-        out: Operand,
-    ) -> Result<(), Error> {
-        let product = self.product(size, left, right, keep);
-        Ok(self.gpu.multiply_at(product, out, count)?)
-    }
-
     fn product(
         &self,
         (rows, columns, depth): (usize, usize, usize),

@@ -44,37 +44,35 @@ pub struct Loss {
 /// If the scores are not a square.
 pub fn loss(scores: &[f32], batch: usize, margin: f64, violation: Violation) -> Loss {
     assert_eq!(scores.len(), batch * batch, "the scores are a square");
-    let score = |i: usize, j: usize| f64::from(scores[i * batch + j]);
+    let hinge = |i: usize, j: usize, own: usize| {
+        margin + f64::from(scores[i * batch + j]) - f64::from(scores[own * batch + own])
+    };
     let mut gradient = vec![0i32; batch * batch];
     let mut value = 0.0;
-    for own in 0..batch {
-        let positive = score(own, own);
-        // Images against captions first, then captions against images.
-        for place in [|own: usize, other: usize| (own, other), |own, other| (other, own)] {
-            let hinge = |other: usize| {
-                let (i, j) = place(own, other);
-                margin + score(i, j) - positive
-            };
-            let mut count = |other: usize| {
-                let (i, j) = place(own, other);
-                value += hinge(other).max(0.0);
-                if other != own && hinge(other) >= 0.0 {
-                    gradient[i * batch + j] += 1;
-                    gradient[own * batch + own] -= 1;
+    let mut count = |i: usize, j: usize, own: usize| {
+        value += hinge(i, j, own).max(0.0);
+        if i != j && hinge(i, j, own) >= 0.0 {
+            gradient[i * batch + j] += 1;
+            gradient[own * batch + own] -= 1;
+        }
+    };
+    match violation {
+        Violation::Max => {
+            let (of_images, of_texts) = first_largest(scores, batch, margin);
+            for own in 0..batch {
+                let (text, image) = (of_images[own], of_texts[own]);
+                if text != own {
+                    count(own, text, own);
                 }
-            };
-            match violation {
-                Violation::Max => {
-                    let violated =
-                        |other: usize| if other == own { 0.0 } else { hinge(other).max(0.0) };
-                    let first_largest = (1..batch).fold(0, |best, other| {
-                        if violated(other) > violated(best) { other } else { best }
-                    });
-                    if first_largest != own {
-                        count(first_largest);
-                    }
+                if image != own {
+                    count(image, own, own);
                 }
-                Violation::Sum => (0..batch).filter(|&other| other != own).for_each(&mut count),
+            }
+        }
+        Violation::Sum => {
+            for own in 0..batch {
+                (0..batch).filter(|&other| other != own).for_each(|text| count(own, text, own));
+                (0..batch).filter(|&other| other != own).for_each(|image| count(image, own, own));
             }
         }
     }
@@ -82,6 +80,29 @@ pub fn loss(scores: &[f32], batch: usize, margin: f64, violation: Violation) -> 
     let pairs =
         pairs.map(|(at, &factor)| (((at / batch) as u32, (at % batch) as u32), factor as f32));
     Loss { value, pairs: pairs.collect() }
+}
+
+/// The caption that violates each image most, and the image that violates each caption most: of equal
+/// ones the first. Own pairs count as 0.
+fn first_largest(scores: &[f32], batch: usize, margin: f64) -> (Vec<usize>, Vec<usize>) {
+    let own: Vec<f64> = (0..batch).map(|at| scores[at * batch + at].into()).collect();
+    let mut of_images = vec![0; batch];
+    let mut of_texts = vec![(f64::NEG_INFINITY, 0); batch];
+    for (image, row) in scores.chunks_exact(batch).enumerate() {
+        let mut largest = f64::NEG_INFINITY;
+        for (text, &score) in row.iter().enumerate() {
+            let (score, apart) = (f64::from(score), image != text);
+            let by_text = if apart { (margin + score - own[image]).max(0.0) } else { 0.0 };
+            let by_image = if apart { (margin + score - own[text]).max(0.0) } else { 0.0 };
+            if by_text > largest {
+                (largest, of_images[image]) = (by_text, text);
+            }
+            if by_image > of_texts[text].0 {
+                of_texts[text] = (by_image, image);
+            }
+        }
+    }
+    (of_images, of_texts.into_iter().map(|(_, image)| image).collect())
 }
 
 #[cfg(test)]

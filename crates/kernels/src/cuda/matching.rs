@@ -13,7 +13,7 @@ use super::Unit;
 use super::tables::{MemoryArrays, Rows};
 use crate::{Attention, Error};
 use backward::{OfMemory, Sums};
-use layers::{biased, pad, project};
+use layers::{Layers, pad};
 
 /// Rows of queries computed together.
 const ROWS: usize = 1 << 14;
@@ -27,7 +27,7 @@ pub(crate) struct Matched<'a> {
     dim: usize,
     attention: Attention,
     attending: Array<u32>,
-    memory: Option<MemoryArrays<'a>>,
+    memory: Option<Layers>,
     contexts: Rows<'a>,
     queries: Rows<'a>,
     context_offsets: Array<u32>,
@@ -75,15 +75,14 @@ impl<'a> Matched<'a> {
         unit.multiply_each(contexts.len(), (rows, rows, dim), own, own.turned(), 0.0, to)?;
         let norms = unit.norms(queries.values, dim)?;
         let memory = memory.filter(|_| attention.steps > 1);
-        let tables = memory.map(|memory| {
+        let memory = memory.map(|memory| Layers::new(unit, dim, memory)).transpose()?;
+        let tables = memory.as_ref().map(|memory| {
             let projected = unit.empty(padded.len() * 2)?;
-            let of_rows = (&padded, padded.len() / dim);
-            project(unit, of_rows, dim, memory, dim, 0.0, &projected)?;
+            memory.project(unit, (&padded, padded.len() / dim), dim, 0.0, &projected)?;
             let count = queries.values.len() / dim;
             let of_queries = unit.empty(2 * queries.values.len())?;
-            biased(unit, memory, count, &of_queries)?;
-            let rows = (queries.values, count);
-            project(unit, rows, dim, memory, 0, 1.0, &of_queries)?;
+            memory.biased(unit, count, &of_queries)?;
+            memory.project(unit, (queries.values, count), 0, 1.0, &of_queries)?;
             Ok::<_, Error>((projected, of_queries))
         });
         Ok(Matched {
@@ -133,11 +132,10 @@ impl<'a> Matched<'a> {
         upstream: &Array<f32>,
     ) -> Result<Gradients, Error> {
         let (unit, dim) = (self.unit, self.dim);
-        let memory = self.memory.map(|_| {
-            let weight = || unit.zeros(2 * dim * dim);
-            let weights = [weight()?, weight()?];
+        let memory = self.memory.as_ref().map(|_| {
             let projected = unit.zeros(self.padded.len() * 2)?;
-            Ok::<_, Error>(OfMemory { projected, weights, bias: unit.zeros(2 * dim)? })
+            let (weights, bias) = (unit.zeros(4 * dim * dim)?, unit.zeros(2 * dim)?);
+            Ok::<_, Error>(OfMemory { projected, weights, bias })
         });
         let mut sums = Sums {
             padded: unit.zeros(self.padded.len())?,

@@ -5,6 +5,7 @@
 //! of refined queries, one kernel for everything around it, and one for the attention.
 
 use std::collections::BTreeMap;
+use std::ops::{Range, RangeInclusive};
 use std::sync::{Mutex, PoisonError};
 
 use half::f16;
@@ -14,8 +15,10 @@ use super::Unit;
 use super::tables::{MemoryArrays, Rows};
 use crate::{Attention, Error};
 
-/// Rows of (context, query) computed together: enough to fill a device.
-const ROWS: usize = 1 << 16;
+/// Rows of (context, query) computed together: enough to fill a device, as memory allows.
+const ROWS: RangeInclusive<usize> = 1 << 14..=1 << 18;
+/// The share of a device's memory that they may take, as one part of so many.
+const PARTS_OF_MEMORY: usize = 16;
 /// Queries of a block at most, unless one item has more.
 const QUERIES: usize = 1 << 12;
 /// Dimensions are taken so many at a time.
@@ -25,8 +28,8 @@ const TILE: usize = 16;
 const TILES: usize = 6;
 /// Queries of a group of items at most, unless one item has more: the threads of a block.
 const GROUP: usize = 128;
-/// Threads of a block that refines queries; a warp has 16.
-const REFINE_THREADS: u32 = 256;
+/// Blocks of columns that are on their way or computed at a time, as the kernel has it.
+const STAGES: usize = 3;
 
 /// The weights of a memory in f16, as the kernels take them.
 struct Rounded {
@@ -207,7 +210,10 @@ impl<'a> Scoring<'a> {
             let fits = queries.offsets[first..].partition_point(|end| end - begin <= QUERIES);
             let end = (first + fits - 1).clamp(first + 1, items);
             let block = Block::new(self.unit, queries, first..end)?;
-            let at_once = (ROWS / block.count.max(1)).max(1);
+            let at_once = (self.rows_at_once() / block.count.max(1)).max(1);
+            // Blocks of one size: a small last one would leave the device idle.
+            let blocks = contexts.count.div_ceil(at_once).max(1);
+            let at_once = contexts.count.div_ceil(blocks).max(1);
             for from in (0..contexts.count).step_by(at_once) {
                 let to = contexts.count.min(from + at_once);
                 self.score_block(contexts, from..to, queries, &block, items, &out)?;
@@ -217,10 +223,17 @@ impl<'a> Scoring<'a> {
         Ok(out)
     }
 
+    fn rows_at_once(&self) -> usize {
+        // What the layers make of a row, twice as long, and the row itself, in f16.
+        let of_row = 3 * 2 * self.dim;
+        let fit = self.unit.gpu().all_memory() / PARTS_OF_MEMORY / of_row;
+        fit.clamp(*ROWS.start(), *ROWS.end())
+    }
+
     fn score_block(
         &self,
         contexts: &Contexts,
-        of: std::ops::Range<usize>,
+        of: Range<usize>,
         queries: &Queries,
         block: &Block,
         items: usize,
@@ -267,7 +280,9 @@ impl<'a> Scoring<'a> {
                 (step > 0).into(),
             ];
             let width = contexts.width;
-            let shared = 4 * (width * width + block.widest * (width + 2));
+            // The kernel keeps rows an odd number of 16 bytes apart.
+            let stride = if width % 8 == 0 { width + 4 } else { width };
+            let shared = 4 * (width * width + block.widest * (2 * stride + 1));
             let grid = Grid::plane(block.groups.len() - 1, of.len(), GROUP as u32).shared(shared);
             unit.run_of(contexts.kernels, "attend_all", grid, &arguments)?;
             if last {
@@ -323,13 +338,24 @@ impl<'a> Scoring<'a> {
                 (base_apart as u64).into(),
                 (query_apart as u64).into(),
             ];
-            let blocks = count.div_ceil(REFINE_THREADS as usize / 2);
-            let grid = Grid::plane(blocks, of.len(), REFINE_THREADS);
+            let (threads, shared) = refining_block(unit, rows / TILE);
+            let grid = Grid::plane(count.div_ceil(threads), of.len(), threads as u32);
+            let grid = grid.shared(shared);
             unit.run_of(contexts.kernels, "refine_and_score", grid, &arguments)?;
             (raw, refined, scale) = (Some(next), kept, new_scale);
         }
         Ok(())
     }
+}
+
+/// The threads of a block that refines queries, and its shared memory: as many as there is room for.
+/// There are as many queries as threads.
+fn refining_block(unit: &Unit, tiles: usize) -> (usize, usize) {
+    // Twelve pieces of 16 bytes a thread, and tables.
+    let shared = |threads: usize| STAGES * (12 * 16 * threads + 6 * tiles * 32 * 16);
+    let fits = |threads: &usize| shared(*threads) <= unit.gpu().shared_memory();
+    let threads = [128, 64].into_iter().find(fits).unwrap_or(32);
+    (threads, shared(threads))
 }
 
 /// Some items of queries, computed together.
@@ -347,7 +373,7 @@ struct Block {
 }
 
 impl Block {
-    fn new(unit: &Unit, queries: &Queries, items: std::ops::Range<usize>) -> Result<Self, Error> {
+    fn new(unit: &Unit, queries: &Queries, items: Range<usize>) -> Result<Self, Error> {
         let offsets = &queries.offsets[items.start..=items.end];
         let begin = offsets[0];
         let (mut groups, mut widest) = (vec![0u32], 0);

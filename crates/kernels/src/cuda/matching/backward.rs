@@ -2,8 +2,7 @@
 
 use nextpair_cuda::{Array, Grid, Operand, Pointer};
 
-use super::layers::add_projected;
-use super::pass::{Buffer, Pass};
+use super::pass::{PIECE, Pass};
 use super::{Gradients, Matched, PAIR_THREADS};
 use crate::Error;
 use crate::cuda::Unit;
@@ -12,13 +11,13 @@ use crate::cuda::Unit;
 pub(super) struct Sums {
     pub(super) padded: Array<f32>,
     pub(super) queries: Array<f32>,
-    /// Those of the tables, of the two weights and of both biases.
+    /// Those of the tables and of both layers.
     pub(super) memory: Option<OfMemory>,
 }
 
 pub(super) struct OfMemory {
     pub(super) projected: Array<f32>,
-    pub(super) weights: [Array<f32>; 2],
+    pub(super) weights: Array<f32>,
     pub(super) bias: Array<f32>,
 }
 
@@ -60,11 +59,8 @@ impl Matched<'_> {
             }
             self.add_to_contexts(pass, &pass.of_raw, &pass.queries[step], dim, &sums.padded)?;
             // The gradient of the step's queries: from its scores, and from the step after it.
-            let left = self.operand(pass, Buffer::OfRaw);
-            let right = self.operand(pass, Buffer::Contexts);
-            let to = self.operand(pass, Buffer::OfQueries);
             let keep = if step == last { 0.0 } else { 1.0 };
-            unit.multiply_at(count, (most, dim, rows), left, right, keep, to)?;
+            self.add_rows(pass, &pass.of_raw, (&self.padded, dim), keep, &pass.of_queries)?;
             if step > 0 {
                 self.refine_back(pass, step, sums)?;
             }
@@ -96,29 +92,47 @@ impl Matched<'_> {
         columns: usize,
         out: &Array<f32>,
     ) -> Result<(), Error> {
+        let (unit, pieces) = (self.unit, pass.pieces.len() / 4);
+        let size = self.rows * columns;
+        let places = unit.empty::<f32>(pass.placed * size)?;
         let arguments = [
             out.into(),
+            (&places).into(),
             left.into(),
             right.into(),
-            (&pass.firsts).into(),
+            (&pass.pieces).into(),
             (&pass.members).into(),
             (&pass.described).into(),
             columns.into(),
         ];
-        let blocks = (columns.div_ceil(128), self.rows.div_ceil(12), self.contexts.len());
-        let blocks = (blocks.0 as u32, blocks.1 as u32, blocks.2 as u32);
-        let grid = Grid { blocks, threads: 128, shared: 0 };
-        self.unit.run("add_to_contexts", grid.shared(4 * 12 * self.most), &arguments)
+        // A block has 128 columns and 12 rows.
+        let blocks = (columns.div_ceil(128) as u32, self.rows.div_ceil(12) as u32, pieces as u32);
+        let grid = Grid { blocks, threads: PAIR_THREADS, shared: 0 };
+        let of_pair = 4 * 13 * self.most;
+        unit.run("add_to_contexts", grid.shared(PIECE * of_pair), &arguments)?;
+        if pass.placed == 0 {
+            return Ok(());
+        }
+        let arguments = [
+            out.into(),
+            (&places).into(),
+            pass.pieces.at(4 * (pieces - pass.placed)).into(),
+            pass.placed.into(),
+            size.into(),
+        ];
+        unit.run("add_places", Grid::plane(size.div_ceil(256), pass.placed, 256), &arguments)
     }
 
     /// Goes back through the refinement that made the queries of `step`: replaces their gradient by that
     /// of the queries before, and the gradient of weights by that of the weights before.
     fn refine_back(&self, pass: &Pass, step: usize, sums: &mut Sums) -> Result<(), Error> {
-        let Matched { unit, dim, rows, most, .. } = *self;
-        let (Some(memory), Some(of_memory)) = (self.memory, &sums.memory) else {
+        let Matched { unit, dim, most, .. } = *self;
+        let (Some(memory), Some((projected, _)), Some(of_memory)) =
+            (&self.memory, &self.tables, &sums.memory)
+        else {
             return Err(Error::NoMemory { steps: self.attention.steps });
         };
-        let (count, lines) = (pass.count, pass.count * most);
+        let lines = pass.count * most;
         let (layers, of_queries) = (&pass.layers[step - 1], &pass.of_queries);
         let arguments = [
             of_queries.into(),
@@ -130,10 +144,7 @@ impl Matched<'_> {
         ];
         // From here on the layers hold their gradients.
         unit.run("refine_back", Unit::rows(lines), &arguments)?;
-        let left = self.operand(pass, Buffer::Layers(step - 1));
-        let right = self.operand(pass, Buffer::Projected).turned();
-        let to = self.operand(pass, Buffer::OfWeights);
-        unit.multiply_at(count, (most, rows, 2 * dim), left, right, 0.0, to)?;
+        self.multiply_by_rows(pass, layers, (projected, 2 * dim), &pass.of_weights)?;
         let (weights, to) = (&pass.weights[step - 1], &of_memory.projected);
         self.add_to_contexts(pass, weights, layers, 2 * dim, to)?;
         if step == 1 {
@@ -141,31 +152,30 @@ impl Matched<'_> {
             let words = self.queries.values.len() / dim;
             let of_words = unit.add_rows(layers, 2 * dim, self.words_of(pass), words)?;
             of_memory.add(unit, dim, (self.queries.values, words), &of_words)?;
-            add_projected(unit, dim, memory, 0, (&of_words, words), &sums.queries)
+            memory.add_projected(unit, 0, (&of_words, words), &sums.queries)
         } else {
             of_memory.add(unit, dim, (&pass.queries[step - 1], lines), layers)?;
-            add_projected(unit, dim, memory, 0, (layers, lines), of_queries)
+            memory.add_projected(unit, 0, (layers, lines), of_queries)
         }
     }
 
     pub(super) fn finish(&self, sums: Sums) -> Result<Gradients, Error> {
         let Matched { unit, dim, rows, .. } = *self;
         let Sums { padded: of_padded, queries, memory: of_memory } = sums;
-        let memory = match (self.memory, of_memory) {
+        let memory = match (&self.memory, of_memory) {
             (Some(memory), Some(OfMemory { projected, weights, bias })) => {
                 let lines = self.padded.len() / dim;
-                for (gate, weight) in weights.iter().enumerate() {
-                    let left = Operand::new(&projected, gate * dim, 2 * dim).turned();
-                    let right = Operand::new(&self.padded, 0, dim);
-                    let to = Operand::new(weight, dim, 2 * dim);
-                    unit.multiply((dim, dim, lines), left, right, 1.0, to)?;
-                }
-                add_projected(unit, dim, memory, dim, (&projected, lines), &of_padded)?;
-                let [linear, gate] = weights;
-                let (of_linear, of_gate) = (unit.empty(dim)?, unit.empty(dim)?);
-                of_linear.copy_from(0, &bias, 0, dim)?;
-                of_gate.copy_from(0, &bias, dim, dim)?;
-                Some([linear, of_linear, gate, of_gate])
+                let left = Operand::new(&projected, 0, 2 * dim).turned();
+                let right = Operand::new(&self.padded, 0, dim);
+                let to = Operand::new(&weights, dim, 2 * dim);
+                unit.multiply((2 * dim, dim, lines), left, right, 1.0, to)?;
+                memory.add_projected(unit, dim, (&projected, lines), &of_padded)?;
+                let half = |both: &Array<f32>, second: usize| {
+                    let (half, length) = (unit.empty(both.len() / 2)?, both.len() / 2);
+                    half.copy_from(0, both, second * length, length)?;
+                    Ok::<_, Error>(half)
+                };
+                Some([half(&weights, 0)?, half(&bias, 0)?, half(&weights, 1)?, half(&bias, 1)?])
             }
             _ => None,
         };
@@ -206,11 +216,9 @@ impl OfMemory {
         (queries, count): (&Array<f32>, usize),
         of_layers: &Array<f32>,
     ) -> Result<(), Error> {
-        for (gate, weight) in self.weights.iter().enumerate() {
-            let left = Operand::new(of_layers, gate * dim, 2 * dim).turned();
-            let (right, to) = (Operand::new(queries, 0, dim), Operand::new(weight, 0, 2 * dim));
-            unit.multiply((dim, dim, count), left, right, 1.0, to)?;
-        }
+        let left = Operand::new(of_layers, 0, 2 * dim).turned();
+        let (right, to) = (Operand::new(queries, 0, dim), Operand::new(&self.weights, 0, 2 * dim));
+        unit.multiply((2 * dim, dim, count), left, right, 1.0, to)?;
         unit.column_sums(of_layers, 2 * dim, 1.0, &self.bias)
     }
 }

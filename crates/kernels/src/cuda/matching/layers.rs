@@ -21,51 +21,58 @@ pub(super) fn pad(
     Ok(out)
 }
 
-/// Writes the biases of both layers to every row.
-pub(super) fn biased(
-    unit: &Unit,
-    memory: MemoryArrays<'_>,
-    count: usize,
-    out: &Array<f32>,
-) -> Result<(), Error> {
-    let [_, linear, _, gate] = memory;
-    let bias = unit.empty(linear.len() + gate.len())?;
-    bias.copy_from(0, linear, 0, linear.len())?;
-    bias.copy_from(linear.len(), gate, 0, gate.len())?;
-    unit.repeat(&bias, count, out)
+/// Both layers of a memory, one below the other: one product has both.
+pub(super) struct Layers {
+    dim: usize,
+    /// `2 dim` rows of `2 dim` numbers: the first half of a row is for queries, the second for
+    /// contexts.
+    weights: Array<f32>,
+    bias: Array<f32>,
 }
 
-/// What both layers make of rows, by the half of their weights that begins with column `half`.
-pub(super) fn project(
-    unit: &Unit,
-    (rows, count): (&Array<f32>, usize),
-    dim: usize,
-    memory: MemoryArrays<'_>,
-    half: usize,
-    keep: f32,
-    out: &Array<f32>,
-) -> Result<(), Error> {
-    for (gate, weight) in [memory[0], memory[2]].into_iter().enumerate() {
-        let (left, right) = (Operand::new(rows, 0, dim), Operand::new(weight, half, 2 * dim));
-        let to = Operand::new(out, gate * dim, 2 * dim);
-        unit.multiply((count, dim, dim), left, right.turned(), keep, to)?;
+impl Layers {
+    pub(super) fn new(unit: &Unit, dim: usize, memory: MemoryArrays<'_>) -> Result<Self, Error> {
+        let [linear, of_linear, gate, of_gate] = memory;
+        let stacked = |first: &Array<f32>, second: &Array<f32>| {
+            let both = unit.empty(first.len() + second.len())?;
+            both.copy_from(0, first, 0, first.len())?;
+            both.copy_from(first.len(), second, 0, second.len())?;
+            Ok::<_, Error>(both)
+        };
+        Ok(Layers { dim, weights: stacked(linear, gate)?, bias: stacked(of_linear, of_gate)? })
     }
-    Ok(())
-}
 
-/// Adds the gradient of rows whose projection has the gradient `of_layers`.
-pub(super) fn add_projected(
-    unit: &Unit,
-    dim: usize,
-    memory: MemoryArrays<'_>,
-    half: usize,
-    (of_layers, count): (&Array<f32>, usize),
-    out: &Array<f32>,
-) -> Result<(), Error> {
-    for (gate, weight) in [memory[0], memory[2]].into_iter().enumerate() {
-        let left = Operand::new(of_layers, gate * dim, 2 * dim);
-        let (right, to) = (Operand::new(weight, half, 2 * dim), Operand::new(out, 0, dim));
-        unit.multiply((count, dim, dim), left, right, 1.0, to)?;
+    /// Writes the biases to every row.
+    pub(super) fn biased(&self, unit: &Unit, count: usize, out: &Array<f32>) -> Result<(), Error> {
+        unit.repeat(&self.bias, count, out)
     }
-    Ok(())
+
+    /// What the layers make of rows, by the half of their weights that begins with column `half`.
+    pub(super) fn project(
+        &self,
+        unit: &Unit,
+        (rows, count): (&Array<f32>, usize),
+        half: usize,
+        keep: f32,
+        out: &Array<f32>,
+    ) -> Result<(), Error> {
+        let dim = self.dim;
+        let right = Operand::new(&self.weights, half, 2 * dim).turned();
+        let (left, to) = (Operand::new(rows, 0, dim), Operand::new(out, 0, 2 * dim));
+        unit.multiply((count, 2 * dim, dim), left, right, keep, to)
+    }
+
+    /// Adds the gradient of rows whose projection has the gradient `of_layers`.
+    pub(super) fn add_projected(
+        &self,
+        unit: &Unit,
+        half: usize,
+        (of_layers, count): (&Array<f32>, usize),
+        out: &Array<f32>,
+    ) -> Result<(), Error> {
+        let dim = self.dim;
+        let right = Operand::new(&self.weights, half, 2 * dim);
+        let (left, to) = (Operand::new(of_layers, 0, 2 * dim), Operand::new(out, 0, dim));
+        unit.multiply((count, dim, 2 * dim), left, right, 1.0, to)
+    }
 }

@@ -1,11 +1,14 @@
 //! The steps of some pairs, one after the other, with what the way back needs.
 
-use nextpair_cuda::{Array, Grid, Operand, Pointer};
+use nextpair_cuda::{Array, Grid};
 
-use super::layers::{biased, pad, project};
+use super::layers::pad;
 use super::{Matched, PAIR_THREADS};
 use crate::Error;
 use crate::cuda::Unit;
+
+/// Pairs of a piece at most. Some contexts are in many pairs: their pieces are added side by side.
+pub(super) const PIECE: usize = 8;
 
 /// The buffers of some pairs, of every step.
 pub(super) struct Pass {
@@ -16,9 +19,11 @@ pub(super) struct Pass {
     pub(super) _named: [Array<u32>; 2],
     pub(super) contexts: Vec<u32>,
     pub(super) items: Vec<u32>,
-    /// The pairs of each context: where they begin among the members.
-    pub(super) firsts: Array<u32>,
+    /// The pairs by context, and pieces of them: first those that are added to their contexts, then
+    /// those with places of their own.
     pub(super) members: Array<u32>,
+    pub(super) pieces: Array<u32>,
+    pub(super) placed: usize,
     /// Queries of every step.
     pub(super) queries: Vec<Array<f32>>,
     /// Raw scores and weights of every step.
@@ -32,39 +37,6 @@ pub(super) struct Pass {
     pub(super) of_raw: Array<f32>,
     pub(super) of_weights: Array<f32>,
     pub(super) of_queries: Array<f32>,
-    /// Addresses of the matrices of every pair, one buffer after the other.
-    pub(super) addresses: Array<u64>,
-}
-
-/// A buffer of pairs.
-#[derive(Clone, Copy)]
-pub(super) enum Buffer {
-    Contexts,
-    Projected,
-    OfRaw,
-    OfWeights,
-    OfQueries,
-    Queries(usize),
-    Raw(usize),
-    Weights(usize),
-    Layers(usize),
-}
-
-impl Buffer {
-    /// Its place among the addresses.
-    fn place(self, steps: usize) -> usize {
-        match self {
-            Buffer::Contexts => 0,
-            Buffer::Projected => 1,
-            Buffer::OfRaw => 2,
-            Buffer::OfWeights => 3,
-            Buffer::OfQueries => 4,
-            Buffer::Queries(step) => 5 + step,
-            Buffer::Raw(step) => 5 + steps + step,
-            Buffer::Weights(step) => 5 + 2 * steps + step,
-            Buffer::Layers(step) => 5 + 3 * steps + step,
-        }
-    }
 }
 
 impl Pass {
@@ -89,11 +61,7 @@ impl Matched<'_> {
             self.norms.pointer().bits(),
             most as u64 | (rows as u64) << 32,
         ])?;
-        let mut members: Vec<u32> = (0..count as u32).collect();
-        members.sort_by_key(|&pair| contexts[pair as usize]);
-        let mut firsts = vec![0u32; self.contexts.len() + 1];
-        contexts.iter().for_each(|&context| firsts[context as usize + 1] += 1);
-        (1..firsts.len()).for_each(|at| firsts[at] += firsts[at - 1]);
+        let (members, pieces, placed) = pieces(&contexts);
         let steps = self.attention.steps;
         let each = |width: usize, count: usize| -> Result<Vec<Array<f32>>, Error> {
             (0..count).map(|_| unit.empty(pairs.len() * most * width)).collect()
@@ -112,26 +80,14 @@ impl Matched<'_> {
         let [of_raw, of_weights] =
             [unit.empty(count * most * rows)?, unit.empty(count * most * rows)?];
         let of_queries = unit.empty(count * most * dim)?;
-        let mut addresses: Vec<u64> = Vec::new();
-        let projected = self.tables.as_ref().map_or(&self.padded, |(projected, _)| projected);
-        let width = projected.len() / self.padded.len().max(1) * dim;
-        for (table, width) in [(&self.padded, dim), (projected, width)] {
-            let of = contexts.iter().map(|&context| table.at(context as usize * rows * width));
-            addresses.extend(of.map(Pointer::bits));
-        }
-        let buffers = [(&of_raw, rows), (&of_weights, rows), (&of_queries, dim)].into_iter();
-        let buffers = buffers.chain(queries.iter().map(|array| (array, dim)));
-        let buffers = buffers.chain(raw.iter().chain(&weights).map(|array| (array, rows)));
-        for (array, width) in buffers.chain(layers.iter().map(|array| (array, 2 * dim))) {
-            addresses.extend((0..count).map(|pair| array.at(pair * most * width).bits()));
-        }
         let pass = Pass {
             count,
             described,
             contexts,
             items,
-            firsts: unit.array(&firsts)?,
             members: unit.array(&members)?,
+            pieces: unit.array(&pieces)?,
+            placed,
             queries,
             raw,
             weights,
@@ -145,14 +101,11 @@ impl Matched<'_> {
             of_raw,
             of_weights,
             of_queries,
-            addresses: unit.array(&addresses)?,
             _named: named,
         };
         for step in 0..steps {
-            let left = self.operand(&pass, Buffer::Queries(step));
-            let right = self.operand(&pass, Buffer::Contexts).turned();
-            let to = self.operand(&pass, Buffer::Raw(step));
-            unit.multiply_at(count, (most, rows, dim), left, right, 0.0, to)?;
+            let queries = &pass.queries[step];
+            self.multiply_by_rows(&pass, queries, (&self.padded, dim), &pass.raw[step])?;
             let arguments = [
                 (&pass.weights[step]).into(),
                 (&pass.scores).into(),
@@ -173,19 +126,16 @@ impl Matched<'_> {
 
     /// Refines the queries of a step.
     fn refine(&self, pass: &Pass, step: usize) -> Result<(), Error> {
-        let Matched { unit, dim, rows, most, .. } = *self;
-        let Some(memory) = self.memory else {
+        let Matched { unit, dim, most, .. } = *self;
+        let (Some(memory), Some((projected, _))) = (&self.memory, &self.tables) else {
             return Err(Error::NoMemory { steps: self.attention.steps });
         };
-        let (count, lines, layers) = (pass.count, pass.count * most, &pass.layers[step]);
+        let (lines, layers) = (pass.count * most, &pass.layers[step]);
         if step > 0 {
-            biased(unit, memory, lines, layers)?;
-            project(unit, (&pass.queries[step], lines), dim, memory, 0, 1.0, layers)?;
+            memory.biased(unit, lines, layers)?;
+            memory.project(unit, (&pass.queries[step], lines), 0, 1.0, layers)?;
         }
-        let weights = self.operand(pass, Buffer::Weights(step));
-        let table = self.operand(pass, Buffer::Projected);
-        let to = self.operand(pass, Buffer::Layers(step));
-        unit.multiply_at(count, (most, 2 * dim, rows), weights, table, 1.0, to)?;
+        self.add_rows(pass, &pass.weights[step], (projected, 2 * dim), 1.0, layers)?;
         let arguments = [
             (&pass.queries[step + 1]).into(),
             layers.into(),
@@ -196,14 +146,88 @@ impl Matched<'_> {
         unit.run("refine", Unit::rows(lines), &arguments)
     }
 
-    /// The matrices of all pairs in a buffer.
-    pub(super) fn operand(&self, pass: &Pass, buffer: Buffer) -> Operand {
-        let stride = match buffer {
-            Buffer::Contexts | Buffer::Queries(_) | Buffer::OfQueries => self.dim,
-            Buffer::Projected | Buffer::Layers(_) => 2 * self.dim,
-            Buffer::Raw(_) | Buffer::Weights(_) | Buffer::OfRaw | Buffer::OfWeights => self.rows,
-        };
-        let first = buffer.place(self.attention.steps) * pass.count;
-        Operand::at::<f32>(pass.addresses.at(first), stride)
+    /// Products of `left`, pairs by queries by numbers, with the rows of the contexts of the pairs in
+    /// a table: pairs by queries by rows.
+    pub(super) fn multiply_by_rows(
+        &self,
+        pass: &Pass,
+        left: &Array<f32>,
+        (table, width): (&Array<f32>, usize),
+        out: &Array<f32>,
+    ) -> Result<(), Error> {
+        let arguments =
+            [out.into(), left.into(), table.into(), (&pass.described).into(), width.into()];
+        // A warp has 3 rows, and a block 36: the numbers of queries come to its cache once.
+        let grid = Grid::plane(pass.count, self.rows.div_ceil(36), 12 * 32);
+        self.unit.run("multiply_by_rows", grid, &arguments)
+    }
+
+    /// Adds, to `keep` times what is there, the rows of the contexts of the pairs in a table, with the
+    /// factors `left`, pairs by queries by rows.
+    pub(super) fn add_rows(
+        &self,
+        pass: &Pass,
+        left: &Array<f32>,
+        (table, width): (&Array<f32>, usize),
+        keep: f32,
+        out: &Array<f32>,
+    ) -> Result<(), Error> {
+        let arguments = [
+            out.into(),
+            left.into(),
+            table.into(),
+            (&pass.described).into(),
+            width.into(),
+            keep.into(),
+        ];
+        let grid = Grid::plane(width.div_ceil(4 * PAIR_THREADS as usize), pass.count, PAIR_THREADS);
+        self.unit.run("add_rows_of_contexts", grid.shared(4 * 12 * self.rows), &arguments)
+    }
+}
+
+/// The pairs by context, their pieces as the kernels have them, and how many of these have a place of
+/// their own.
+fn pieces(contexts: &[u32]) -> (Vec<u32>, Vec<u32>, usize) {
+    let mut members: Vec<u32> = (0..contexts.len() as u32).collect();
+    members.sort_by_key(|&pair| contexts[pair as usize]);
+    let (mut firsts, mut others, mut from, mut placed) = (Vec::new(), Vec::new(), 0, 0);
+    for of_context in members.chunk_by(|&a, &b| contexts[a as usize] == contexts[b as usize]) {
+        let context = contexts[of_context[0] as usize];
+        for (piece, pairs) in of_context.chunks(PIECE).enumerate() {
+            let to = from + pairs.len() as u32;
+            if piece == 0 {
+                firsts.extend([context, from, to, 0]);
+            } else {
+                placed += 1;
+                others.extend([context, from, to, placed]);
+            }
+            from = to;
+        }
+    }
+    firsts.extend(others);
+    (members, firsts, placed as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_have_every_pair_once() {
+        let contexts: Vec<u32> =
+            (0..40).map(|pair| if pair % 2 == 0 { 7 } else { 100 + pair }).collect();
+        let (members, pieces, placed) = pieces(&contexts);
+        let pieces: Vec<&[u32]> = pieces.chunks(4).collect();
+        assert_eq!((placed, pieces.len()), (2, 21 + 2));
+        let mut seen = Vec::new();
+        for (at, piece) in pieces.iter().enumerate() {
+            let of_piece = &members[piece[1] as usize..piece[2] as usize];
+            assert!((1..=PIECE).contains(&of_piece.len()));
+            assert!(of_piece.iter().all(|&pair| contexts[pair as usize] == piece[0]));
+            assert_eq!(piece[3] as usize, at.saturating_sub(20), "{piece:?}");
+            seen.extend_from_slice(of_piece);
+        }
+        seen.sort();
+        assert_eq!(seen, (0..40).collect::<Vec<u32>>());
     }
 }
