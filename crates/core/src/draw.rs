@@ -39,6 +39,16 @@ impl Draws {
         Draws(mix(seed.wrapping_add(STEP)))
     }
 
+    /// The stream that begins in this state.
+    pub fn of_state(state: u64) -> Self {
+        Draws(state)
+    }
+
+    /// The state of the stream when `count` more numbers are drawn: draws can be taken from anywhere.
+    pub fn state_after(&self, count: u64) -> u64 {
+        self.0.wrapping_add(STEP.wrapping_mul(count))
+    }
+
     /// 64 random bits.
     pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(STEP);
@@ -76,6 +86,15 @@ mod tests {
         assert_ne!(a, sample(1, 1, 100, 30));
         assert_eq!(sample(1, 0, 5, 5), [0, 1, 2, 3, 4]);
         assert_eq!(sample(1, 0, 2, 5), [0, 1]);
+    }
+
+    #[test]
+    fn a_stream_can_be_taken_up_anywhere() {
+        let mut draws = Draws::new(3);
+        let mut later = Draws::of_state(draws.state_after(5));
+        (0..5).for_each(|_| drop(draws.bits()));
+        assert_eq!(draws.bits(), later.bits());
+        assert_eq!(draws.state_after(0), later.state_after(0));
     }
 
     #[test]

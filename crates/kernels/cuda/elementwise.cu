@@ -30,9 +30,40 @@ extern "C" __global__ void absolute_backward(float* out, const float* in, const 
     if (at < count) out[at] = in[at] > 0 ? upstream[at] : in[at] < 0 ? -upstream[at] : 0.0f;
 }
 
-extern "C" __global__ void multiply(float* out, const float* in, const float* factors, u32 count) {
-    size_t at = thread_index();
-    if (at < count) out[at] = in[at] * factors[at];
+// The number that a stream of draws gives `count` draws after a state: SplitMix64 (Steele, Lea and Flood, 2014).
+__device__ u64 drawn(u64 state, u64 count) {
+    u64 z = state + count * 0x9e3779b97f4a7c15ull;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+    return z ^ (z >> 31);
+}
+
+// Drops the numbers of a row whose draws are below a number; one block a row. A row of which all are dropped keeps
+// the number with the largest draw, the last of equal ones.
+extern "C" __global__ void dropout(float* out, const float* in, const u64* streams, u64 below, float kept, u32 dim) {
+    __shared__ u64 of_thread[128];
+    __shared__ u32 at_thread[128];
+    size_t first = (size_t)blockIdx.x * dim;
+    u64 stream = streams[blockIdx.x], largest = 0;
+    u32 place = 0;
+    int keeps = 0;
+    for (u32 at = threadIdx.x; at < dim; at += blockDim.x) {
+        u64 draw = drawn(stream, (u64)at + 1);
+        if (draw >= largest) largest = draw, place = at;
+        if (draw >= below) keeps = 1;
+        out[first + at] = in[first + at] * (draw < below ? 0.0f : kept);
+    }
+    if (__syncthreads_or(keeps)) return;
+    of_thread[threadIdx.x] = largest, at_thread[threadIdx.x] = place;
+    __syncthreads();
+    if (threadIdx.x == 0 && dim > 0) {
+        u32 threads = min(blockDim.x, dim);
+        for (u32 thread = 1; thread < threads; thread++) {
+            bool later = of_thread[thread] == largest && at_thread[thread] > place;
+            if (of_thread[thread] > largest || later) largest = of_thread[thread], place = at_thread[thread];
+        }
+        out[first + place] = in[first + place] * kept;
+    }
 }
 
 // A row, again and again.

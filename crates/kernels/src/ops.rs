@@ -2,12 +2,12 @@
 
 mod attention;
 mod columns;
+mod dropout;
 mod gather;
 mod gru;
 #[cfg(test)]
 pub(crate) mod judge;
 mod linear;
-mod masked;
 mod pairs;
 mod pointwise;
 mod scale;
@@ -16,10 +16,10 @@ mod unit_rows;
 
 pub use attention::{Direction, Matching, MemoryWeights};
 pub use columns::{concat, mean_rows};
+pub use dropout::dropout;
 pub use gather::gather;
 pub use gru::gru;
 pub use linear::linear;
-pub use masked::masked;
 pub use pairs::{dot_pairs, dot_scores, order_pairs};
 pub use pointwise::{abs, relu};
 pub use scale::weight_norm;

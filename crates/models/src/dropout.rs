@@ -7,8 +7,7 @@
 
 use nextpair_data::{Draws, Side, draw};
 use nextpair_kernels::Tensor;
-use nextpair_kernels::ops::masked;
-use rayon::prelude::*;
+use nextpair_kernels::ops;
 
 use crate::{Error, Pair};
 
@@ -73,16 +72,13 @@ impl Masks<'_> {
                 expected: format!("those of {} pairs", self.pairs.len()),
             });
         }
-        let mut mask = vec![0.0; count * dim];
-        let mut rest = &mut mask[..];
-        let mut parts = Vec::with_capacity(self.pairs.len());
+        let mut streams = Vec::with_capacity(count);
         for (span, pair) in offsets.windows(2).zip(self.pairs) {
-            let (own, others) = rest.split_at_mut((span[1] - span[0]) * dim);
-            parts.push((own, self.draws(layer, side, pair)));
-            rest = others;
+            let draws = self.draws(layer, side, pair);
+            let rows = 0..span[1].saturating_sub(span[0]);
+            streams.extend(rows.map(|row| draws.state_after((row * dim) as u64)));
         }
-        parts.into_par_iter().for_each(|(own, draws)| fill(own, dim, share, draws));
-        Ok(masked(rows, mask)?)
+        Ok(ops::dropout(rows, streams, share)?)
     }
 
     /// The draws of an image or a caption.
@@ -90,22 +86,6 @@ impl Masks<'_> {
         let (item, _) = side.own_and_other(pair.item, pair.caption);
         let purpose = 2 * layer as u64 + side as u64;
         Draws::new(draw::draw_of(self.seed, purpose, item as u64))
-    }
-}
-
-/// Draws the factors of an item's rows. Each row keeps at least one number: a row of zeros has no
-/// direction.
-fn fill(mask: &mut [f32], dim: usize, share: f64, mut draws: Draws) {
-    let below = (share * 2f64.powi(64)) as u64;
-    let kept = (1.0 / (1.0 - share)) as f32;
-    for row in mask.chunks_exact_mut(dim) {
-        let mut largest = (0, 0);
-        for (at, factor) in row.iter_mut().enumerate() {
-            let drawn = draws.bits();
-            largest = largest.max((drawn, at));
-            *factor = if drawn < below { 0.0 } else { kept };
-        }
-        row[largest.1] = kept;
     }
 }
 
@@ -160,13 +140,6 @@ mod tests {
                 found.iter().all(|&x| x == 0.0 || (x - 1.0 / (1.0 - share) as f32).abs() < 1e-6)
             );
         }
-    }
-
-    #[test]
-    fn no_row_is_dropped_whole() {
-        let mut mask = vec![0.0; 300];
-        fill(&mut mask, 3, 0.999, Draws::new(1));
-        assert!(mask.chunks_exact(3).all(|row| row.iter().filter(|&&x| x > 0.0).count() >= 1));
     }
 
     #[test]
