@@ -10,6 +10,11 @@ extern "C" __global__ void divide(float* out, const float* in, double divisor, u
     if (at < count) out[at] = (float)(in[at] / divisor);
 }
 
+extern "C" __global__ void bound(float* values, float low, float high, u32 count) {
+    size_t at = thread_index();
+    if (at < count) values[at] = values[at] < low ? low : values[at] > high ? high : values[at];
+}
+
 extern "C" __global__ void relu(float* out, const float* in, u32 count) {
     size_t at = thread_index();
     if (at < count) out[at] = fmaxf(in[at], 0.0f);
@@ -72,9 +77,16 @@ extern "C" __global__ void repeat_row(float* out, const float* row, u32 columns,
     if (at < count) out[at] = row[at % columns];
 }
 
-// The sum of every column, 32 columns a block, each in 32 parts.
+// Each of several rows, again and again, to `each` numbers.
+extern "C" __global__ void repeat_rows(float* out, const float* rows, u32 columns, u64 each, u64 count) {
+    size_t at = thread_index();
+    if (at < count) out[at] = rows[at / each * columns + at % columns];
+}
+
+// The sum of every column, 32 columns a block, each in 32 parts; of several matrices, one `y` each.
 extern "C" __global__ void column_sums(float* out, const float* in, u32 rows, u32 columns, float keep) {
     __shared__ double parts[32][33];
+    out += (size_t)blockIdx.y * columns, in += (size_t)blockIdx.y * rows * columns;
     u32 lane = threadIdx.x % 32, part = threadIdx.x / 32, column = blockIdx.x * 32 + lane;
     double sum = 0;
     if (column < columns)
@@ -211,27 +223,32 @@ extern "C" __global__ void order_backward(
     }
 }
 
-// A weight with its moments and its gradient, and the size of its step.
+// A weight of a member with its moments and its gradient, and the size of its step.
 struct Descending {
     float *weight, *first, *second;
     const float* gradient;
     u64 count;
     float size, unroot;
+    u64 member;
 };
 
-// All weights are handled by one launch: weight `i` has the blocks from `firsts[i]` on, with 8192 numbers each.
+// All weights are handled by one launch: entry `i` has the blocks from `firsts[i]` on, with 8192 numbers each.
 #define OF_BLOCK 8192
-__device__ Descending descending(const Descending* all, const u32* firsts, u32 weights, size_t& begin) {
-    u32 at = 0;
-    while (at + 1 < weights && firsts[at + 1] <= blockIdx.x) at++;
-    begin = (size_t)(blockIdx.x - firsts[at]) * OF_BLOCK;
-    return all[at];
+__device__ Descending descending(const Descending* all, const u32* firsts, u32 entries, size_t& begin) {
+    u32 low = 0, high = entries;
+    while (low + 1 < high) {
+        u32 middle = (low + high) / 2;
+        if (firsts[middle] <= blockIdx.x) low = middle;
+        else high = middle;
+    }
+    begin = (size_t)(blockIdx.x - firsts[low]) * OF_BLOCK;
+    return all[low];
 }
 
 // The squares of gradients, one sum a block.
-extern "C" __global__ void squares(double* out, const Descending* all, const u32* firsts, u32 weights) {
+extern "C" __global__ void squares(double* out, const Descending* all, const u32* firsts, u32 entries) {
     size_t begin;
-    Descending own = descending(all, firsts, weights, begin);
+    Descending own = descending(all, firsts, entries, begin);
     double sum = 0;
     size_t end = begin + OF_BLOCK < own.count ? begin + OF_BLOCK : own.count;
     for (size_t at = begin + threadIdx.x; at < end; at += blockDim.x) sum += (double)own.gradient[at] * own.gradient[at];
@@ -239,19 +256,19 @@ extern "C" __global__ void squares(double* out, const Descending* all, const u32
     if (threadIdx.x == 0) out[blockIdx.x] = sum;
 }
 
-// The root of the sum of all of them.
-extern "C" __global__ void root_of_sum(double* out, const double* parts, u32 count) {
+// The root of the sum of those of a member, which has the blocks from `bounds[member]` to the next.
+extern "C" __global__ void roots_of_sums(double* out, const double* parts, const u32* bounds) {
     double sum = 0;
-    for (u32 at = threadIdx.x; at < count; at += blockDim.x) sum += parts[at];
+    for (u32 at = bounds[blockIdx.x] + threadIdx.x; at < bounds[blockIdx.x + 1]; at += blockDim.x) sum += parts[at];
     sum = block_sum_double(sum);
-    if (threadIdx.x == 0) *out = sqrt(sum);
+    if (threadIdx.x == 0) out[blockIdx.x] = sqrt(sum);
 }
 
-// One step of Adam, with gradients scaled so that their norm is at most `clip`.
-extern "C" __global__ void adam(const Descending* all, const u32* firsts, u32 weights, const double* norm, double clip) {
+// One step of Adam, with the gradients of each member scaled so that their norm is at most `clip`.
+extern "C" __global__ void adam(const Descending* all, const u32* firsts, u32 entries, const double* norms, double clip) {
     size_t begin;
-    Descending own = descending(all, firsts, weights, begin);
-    float scale = (float)fmin(clip / (*norm + 1e-6), 1.0);
+    Descending own = descending(all, firsts, entries, begin);
+    float scale = (float)fmin(clip / (norms[own.member] + 1e-6), 1.0);
     size_t end = begin + OF_BLOCK < own.count ? begin + OF_BLOCK : own.count;
     for (size_t at = begin + threadIdx.x; at < end; at += blockDim.x) {
         float g = scale * own.gradient[at];

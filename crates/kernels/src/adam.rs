@@ -13,8 +13,12 @@ const SECOND_DECAY: f64 = 0.999;
 const EPSILON: f64 = 1e-8;
 
 /// The optimizer: the moments of every weight.
+///
+/// The weights may be those of several members of an ensemble, which have equal shapes: then every
+/// weight has a leading axis of members, and each member's gradients have a norm of their own.
 pub struct Adam {
     moments: Vec<Moments>,
+    members: usize,
 }
 
 /// The first and second moments of a weight.
@@ -28,24 +32,33 @@ pub struct Moments {
     pub steps: u32,
 }
 
-/// A norm of gradients. On a GPU it is known once the work before it is done.
+/// The norms of the gradients of every member. On a GPU they are known once the work before them is
+/// done.
 #[derive(Clone, Debug)]
 pub enum Norm {
-    /// A number.
-    Known(f64),
-    /// A number on a GPU.
+    /// Numbers.
+    Known(Vec<f64>),
+    /// Numbers on a GPU.
     Pending(Array<f64>),
 }
 
 impl Norm {
-    /// The number. Waits for it.
+    /// The norm of the first member. Waits for it.
     ///
     /// # Errors
     /// If the device, or work on it, failed.
     pub fn value(&self) -> Result<f64, Error> {
+        Ok(self.values()?.first().copied().unwrap_or(0.0))
+    }
+
+    /// The norms of all members. Waits for them.
+    ///
+    /// # Errors
+    /// If the device, or work on it, failed.
+    pub fn values(&self) -> Result<Vec<f64>, Error> {
         match self {
-            Norm::Known(norm) => Ok(*norm),
-            Norm::Pending(norm) => Ok(norm.to_vec()?[0]),
+            Norm::Known(norms) => Ok(norms.clone()),
+            Norm::Pending(norms) => Ok(norms.to_vec()?),
         }
     }
 }
@@ -57,15 +70,21 @@ impl Adam {
     /// If a device has no memory left.
     pub fn new<'a>(weights: impl IntoIterator<Item = &'a Tensor>) -> Result<Self, Error> {
         let moments = weights.into_iter().map(|weight| {
-            let zeros = || Tensor::new(vec![0.0; weight.len()], weight.shape(), weight.device());
+            let zeros = || Tensor::zeros(weight.shape(), weight.device());
             Ok(Moments { first: zeros()?, second: zeros()?, steps: 0 })
         });
-        Ok(Adam { moments: moments.collect::<Result<_, Error>>()? })
+        Ok(Self::of_members(moments.collect::<Result<_, Error>>()?, 1))
     }
 
-    /// Takes one step with learning rate `rate` along the gradients of a loss, clipped to a total
-    /// norm of `clip`. Returns their norm before clipping. The weights are those of [`Adam::new`],
-    /// in the same order.
+    /// Goes on with the moments of the weights of so many members, whose first axis has a part for
+    /// each.
+    pub fn of_members(moments: Vec<Moments>, members: usize) -> Self {
+        Adam { moments, members }
+    }
+
+    /// Takes one step with learning rate `rate` along the gradients of a loss, those of each member
+    /// clipped to a norm of `clip`. Returns the norms before clipping. The weights are those of
+    /// [`Adam::new`], in the same order.
     ///
     /// # Errors
     /// If weights and gradients are on different devices.
@@ -76,6 +95,7 @@ impl Adam {
         rate: f64,
         clip: f64,
     ) -> Result<Norm, Error> {
+        let members = self.members;
         let weights: Vec<&mut Tensor> = weights.into_iter().collect();
         Error::check_len("the weights of the optimiser", weights.len(), self.moments.len())?;
         let gradients: Vec<Option<&Values>> = weights.iter().map(|w| gradients.of(w)).collect();
@@ -84,6 +104,8 @@ impl Adam {
             weights.into_iter().zip(gradients).zip(&mut self.moments)
         {
             let Some(gradient) = gradient else { continue };
+            let whole = weight.len() / members * members;
+            Error::check_len("a weight of several members", weight.len(), whole)?;
             moments.steps += 1;
             let correction = |decay: f64| 1.0 - decay.powi(moments.steps as i32);
             let size = rate / correction(FIRST_DECAY);
@@ -91,14 +113,16 @@ impl Adam {
             steps.push(Descent { weight, moments, gradient, size, root });
         }
         if let Some(Values::Cuda(cuda, _)) = steps.first().map(|step| step.gradient) {
-            return gpu::descend(*cuda, steps, clip).map(Norm::Pending);
+            return gpu::descend(*cuda, steps, members, clip).map(Norm::Pending);
         }
-        let squares: Result<Vec<f64>, Error> =
-            steps.iter().map(|step| sum_of_squares(step.gradient)).collect();
-        let norm = squares?.iter().sum::<f64>().sqrt();
-        let scale = (clip / (norm + 1e-6)).min(1.0);
-        steps.into_iter().try_for_each(|step| step.go(scale))?;
-        Ok(Norm::Known(norm))
+        let norm = |member: usize| {
+            let squares = steps.iter().map(|step| sum_of_squares(step.gradient, member, members));
+            Ok(squares.collect::<Result<Vec<f64>, Error>>()?.iter().sum::<f64>().sqrt())
+        };
+        let norms = (0..members).map(norm).collect::<Result<Vec<f64>, Error>>()?;
+        let scales: Vec<f64> = norms.iter().map(|norm| (clip / (norm + 1e-6)).min(1.0)).collect();
+        steps.into_iter().try_for_each(|step| step.go(&scales))?;
+        Ok(Norm::Known(norms))
     }
 
     /// The moments of every weight.
@@ -116,10 +140,13 @@ impl Adam {
 /// depend on the number of threads.
 const CHUNK: usize = 1 << 15;
 
-fn sum_of_squares(gradient: &Values) -> Result<f64, Error> {
+/// The squares of the gradient of a member.
+fn sum_of_squares(gradient: &Values, member: usize, members: usize) -> Result<f64, Error> {
     let gradient = match gradient {
-        Values::Cpu(gradient) => gradient,
-        Values::Reference(gradient) => return Ok(gradient.iter().map(|g| g * g).sum()),
+        Values::Cpu(gradient) => part(gradient, member, members),
+        Values::Reference(gradient) => {
+            return Ok(part(gradient, member, members).iter().map(|g| g * g).sum());
+        }
         Values::Cuda(..) => return Err(Error::Devices),
     };
     let of_chunk = |chunk: &[f32]| {
@@ -139,6 +166,12 @@ fn sum_of_squares(gradient: &Values) -> Result<f64, Error> {
     Ok(sums.iter().sum())
 }
 
+/// The numbers of a member.
+fn part<N>(numbers: &[N], member: usize, members: usize) -> &[N] {
+    let each = numbers.len() / members;
+    &numbers[member * each..][..each]
+}
+
 /// One step of one weight.
 struct Descent<'a> {
     weight: &'a mut Tensor,
@@ -149,20 +182,35 @@ struct Descent<'a> {
 }
 
 impl Descent<'_> {
-    /// Updates the weight and its moments in one pass, with gradients times `scale`.
-    fn go(self, scale: f64) -> Result<(), Error> {
+    /// Updates the weight and its moments in one pass, with the gradients of each member times its
+    /// scale.
+    fn go(self, scales: &[f64]) -> Result<(), Error> {
         let Descent { weight, moments, gradient, size, root } = self;
+        let each = weight.len() / scales.len();
+        if each == 0 {
+            return Ok(());
+        }
         let (first, second) = (moments.first.values_mut(), moments.second.values_mut());
         match (weight.values_mut(), first, second, gradient) {
             (Values::Cpu(p), Values::Cpu(m), Values::Cpu(v), Values::Cpu(g)) => {
-                cpu([scale as f32, size as f32, (1.0 / root) as f32], p, m, v, g)
+                let moments = m.chunks_exact_mut(each).zip(v.chunks_exact_mut(each));
+                let numbers = p.chunks_exact_mut(each).zip(g.chunks_exact(each)).zip(moments);
+                for (((p, g), (m, v)), &scale) in numbers.zip(scales) {
+                    cpu([scale as f32, size as f32, (1.0 / root) as f32], p, m, v, g);
+                }
             }
             (
                 Values::Reference(p),
                 Values::Reference(m),
                 Values::Reference(v),
                 Values::Reference(g),
-            ) => plain([scale, size, root], p, m, v, g),
+            ) => {
+                let moments = m.chunks_exact_mut(each).zip(v.chunks_exact_mut(each));
+                let numbers = p.chunks_exact_mut(each).zip(g.chunks_exact(each)).zip(moments);
+                for (((p, g), (m, v)), &scale) in numbers.zip(scales) {
+                    plain([scale, size, root], p, m, v, g);
+                }
+            }
             _ => return Err(Error::Devices),
         }
         Ok(())
@@ -246,6 +294,65 @@ mod tests {
             let numbers = found.iter().flatten().chain(&norms);
             for (found, expected) in numbers.zip(expected.iter().flatten().chain(&expected_norms)) {
                 assert!((found - expected).abs() < 1e-4, "{device}: {found} {expected}");
+            }
+        }
+    }
+
+    /// Members of an ensemble take the steps that they take alone.
+    #[test]
+    fn members_take_their_own_steps() {
+        let (seeds, steps) = ([1, 5, 9], 4);
+        let weights = |seed: u64| [tensor(seed, &[3, 5]), tensor(seed + 1, &[3])];
+        let rows = |seed: u64, step: u64| tensor(100 * seed + step, &[7, 5]);
+        // Members with large gradients are clipped, others are not.
+        let slopes = |seed: u64, step: u64| {
+            let all = tensor(1000 * seed + step, &[21]).to_f32s().unwrap();
+            all.iter().map(|x| x * seed as f32 * 0.05).collect::<Vec<f32>>()
+        };
+        for device in Device::available() {
+            let on = |t: &Tensor| t.to_device(device).unwrap();
+            let alone = seeds.map(|seed| {
+                let mut own = weights(seed).map(|w| on(&w).into_weight());
+                let mut adam = Adam::new(own.iter()).unwrap();
+                let mut norms = Vec::new();
+                for step in 0..steps {
+                    let out = linear(&on(&rows(seed, step)), &own[0], &own[1]).unwrap();
+                    let gradients = out.backward(&slopes(seed, step)).unwrap();
+                    let norm = adam.step(own.iter_mut(), &gradients, 0.1, 2.0).unwrap();
+                    norms.push(norm.value().unwrap());
+                }
+                (own.map(|w| w.to_f32s().unwrap()), norms)
+            });
+            let stacked = |of: &dyn Fn(u64) -> Tensor, shape: &[usize]| {
+                let all: Vec<f32> = seeds.iter().flat_map(|&s| of(s).to_f32s().unwrap()).collect();
+                Tensor::new(all, shape, device).unwrap()
+            };
+            let mut all = [
+                stacked(&|seed| weights(seed)[0].clone(), &[3, 3, 5]).into_weight(),
+                stacked(&|seed| weights(seed)[1].clone(), &[3, 3]).into_weight(),
+            ];
+            let moments = Adam::new(all.iter()).unwrap().moments().to_vec();
+            let mut adam = Adam::of_members(moments, seeds.len());
+            for step in 0..steps {
+                let rows = stacked(&|seed| rows(seed, step), &[21, 5]);
+                let out = linear(&rows, &all[0], &all[1]).unwrap();
+                let slopes: Vec<f32> = seeds.iter().flat_map(|&s| slopes(s, step)).collect();
+                let norms = adam.step(all.iter_mut(), &out.backward(&slopes).unwrap(), 0.1, 2.0);
+                for (member, norm) in norms.unwrap().values().unwrap().iter().enumerate() {
+                    assert!((norm - alone[member].1[step as usize]).abs() < 1e-5 * norm);
+                }
+            }
+            for (weight, all) in all.iter().enumerate() {
+                let all = all.to_f32s().unwrap();
+                for (member, (own, _)) in alone.iter().enumerate() {
+                    let found = part(&all, member, 3);
+                    if device == Device::Cpu {
+                        assert_eq!(found, own[weight], "the same bits");
+                    }
+                    for (found, own) in found.iter().zip(&own[weight]) {
+                        assert!((found - own).abs() < 1e-4, "{device}: {found} {own}");
+                    }
+                }
             }
         }
     }

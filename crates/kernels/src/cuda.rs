@@ -25,6 +25,7 @@ static KERNELS: Kernels = Kernels {
         include_str!("../cuda/common.cu"),
         include_str!("../cuda/elementwise.cu"),
         include_str!("../cuda/gru.cu"),
+        include_str!("../cuda/losses.cu"),
         include_str!("../cuda/attention.cu"),
         include_str!("../cuda/matching.cu"),
         include_str!("../cuda/rounding.cu"),
@@ -166,6 +167,29 @@ impl Unit {
         Ok(out)
     }
 
+    /// Raises and lowers numbers in place to be from `low` to `high`.
+    pub(crate) fn bound(&self, values: &mut Array<f32>, low: f32, high: f32) -> Result<(), Error> {
+        values.make_own()?;
+        let count = values.len();
+        let arguments = [(&*values).into(), low.into(), high.into(), count.into()];
+        self.run("bound", Grid::each(count), &arguments)
+    }
+
+    /// Each of some rows of `columns` numbers, `count` times, one after the other.
+    pub(crate) fn each_repeated(
+        &self,
+        rows: &Array<f32>,
+        columns: usize,
+        count: usize,
+    ) -> Result<Array<f32>, Error> {
+        let length = rows.len() * count;
+        let out = self.empty(length)?;
+        let (each, count) = ((columns * count) as u64, length as u64);
+        let arguments = [(&out).into(), rows.into(), columns.into(), each.into(), count.into()];
+        self.run("repeat_rows", Grid::each(length), &arguments)?;
+        Ok(out)
+    }
+
     /// One row, `count` times.
     pub(crate) fn repeated(&self, row: &Array<f32>, count: usize) -> Result<Array<f32>, Error> {
         let out = self.empty(row.len() * count)?;
@@ -193,9 +217,21 @@ impl Unit {
         keep: f32,
         out: &Array<f32>,
     ) -> Result<(), Error> {
-        let rows = matrix.len() / columns.max(1);
-        let arguments = [out.into(), matrix.into(), rows.into(), columns.into(), keep.into()];
-        self.run("column_sums", Grid::blocks(columns.div_ceil(32), 1024), &arguments)
+        self.column_sums_of_each(1, matrix, columns, keep, out)
+    }
+
+    /// The same for `count` matrices of equal size, one after the other.
+    pub(crate) fn column_sums_of_each(
+        &self,
+        count: usize,
+        matrices: &Array<f32>,
+        columns: usize,
+        keep: f32,
+        out: &Array<f32>,
+    ) -> Result<(), Error> {
+        let rows = matrices.len() / (count * columns).max(1);
+        let arguments = [out.into(), matrices.into(), rows.into(), columns.into(), keep.into()];
+        self.run("column_sums", Grid::plane(columns.div_ceil(32), count, 1024), &arguments)
     }
 
     /// The sums of some rows of a matrix for every place that `members` names: `(place, row)`, in any

@@ -8,10 +8,12 @@ mod gru;
 #[cfg(test)]
 pub(crate) mod judge;
 mod linear;
+mod losses;
 mod pairs;
 mod pointwise;
 mod scale;
 mod spans;
+mod tally;
 mod unit_rows;
 
 pub use attention::{Direction, Matching, MemoryWeights};
@@ -20,8 +22,10 @@ pub use dropout::dropout;
 pub use gather::gather;
 pub use gru::gru;
 pub use linear::linear;
+pub use losses::{hinges, info_nce};
 pub use pairs::{dot_pairs, dot_scores, order_pairs};
 pub use pointwise::{abs, relu};
 pub use scale::weight_norm;
 pub use spans::mean_spans;
+pub use tally::{Counted, Tally};
 pub use unit_rows::unit_rows;

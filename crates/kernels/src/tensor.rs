@@ -3,6 +3,7 @@
 mod gradients;
 mod values;
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -72,6 +73,19 @@ impl Tensor {
         Ok(Self::leaf(values, shape.to_vec(), false))
     }
 
+    /// A tensor of zeros.
+    ///
+    /// # Errors
+    /// If the device has no memory left, or failed.
+    pub fn zeros(shape: &[usize], device: Device) -> Result<Self, Error> {
+        let count = shape.iter().product();
+        let values = match device {
+            Device::Cuda(cuda) => Values::Cuda(cuda, Array::zeros(&cuda.gpu()?, count)?),
+            other => Values::on(other, vec![0.0; count])?,
+        };
+        Ok(Self::leaf(values, shape.to_vec(), false))
+    }
+
     /// A tensor of numbers that are on their device already.
     pub(crate) fn of_values(values: Values, shape: &[usize]) -> Result<Self, Error> {
         Error::check_len("a tensor", values.len(), shape.iter().product())?;
@@ -131,23 +145,32 @@ impl Tensor {
     /// # Errors
     /// If there are fewer rows.
     pub fn first_rows(&self, count: usize) -> Result<Self, Error> {
+        self.some_rows(0..count)
+    }
+
+    /// Some rows, detached from the graph.
+    ///
+    /// # Errors
+    /// If there are fewer rows.
+    pub fn some_rows(&self, which: Range<usize>) -> Result<Self, Error> {
         let rows = self.shape().first().copied().unwrap_or(0);
-        if count > rows {
-            let (set, len) = ("rows", rows);
-            return Err(Error::IndexOutOfRange { set, position: 0, index: count, len });
+        if which.end > rows || which.start > which.end {
+            let (set, index) = ("rows", which.end.max(which.start));
+            return Err(Error::IndexOutOfRange { set, position: 0, index, len: rows });
         }
         let each = self.len() / rows.max(1);
+        let (first, count) = (which.start * each, which.len() * each);
         let values = match self.values() {
-            Values::Cpu(values) => Values::Cpu(values[..count * each].to_vec()),
-            Values::Reference(values) => Values::Reference(values[..count * each].to_vec()),
+            Values::Cpu(values) => Values::Cpu(values[first..][..count].to_vec()),
+            Values::Reference(values) => Values::Reference(values[first..][..count].to_vec()),
             Values::Cuda(cuda, values) => {
-                let first = Array::empty(values.gpu(), count * each)?;
-                first.copy_from(0, values, 0, count * each)?;
-                Values::Cuda(*cuda, first)
+                let some = Array::empty(values.gpu(), count)?;
+                some.copy_from(0, values, first, count)?;
+                Values::Cuda(*cuda, some)
             }
         };
         let mut shape = self.shape().to_vec();
-        shape[0] = count;
+        shape[0] = which.len();
         Ok(Self::leaf(values, shape, false))
     }
 
@@ -257,6 +280,21 @@ impl Tensor {
         self.values_mut().add(other.values())
     }
 
+    /// Raises and lowers its numbers in place to be from `low` to `high`.
+    ///
+    /// # Errors
+    /// If its device failed.
+    pub fn bound(&mut self, low: f32, high: f32) -> Result<(), Error> {
+        match self.values_mut() {
+            Values::Cpu(values) => values.iter_mut().for_each(|v| *v = v.clamp(low, high)),
+            Values::Reference(values) => {
+                values.iter_mut().for_each(|v| *v = v.clamp(low.into(), high.into()));
+            }
+            Values::Cuda(cuda, values) => Unit::new(*cuda)?.bound(values, low, high)?,
+        }
+        Ok(())
+    }
+
     /// The same numbers divided by `divisor`, detached from the graph.
     ///
     /// # Errors
@@ -315,5 +353,19 @@ mod tests {
         assert_eq!(third.to_f32s().unwrap(), weight.to_f32s().unwrap());
         assert!(sum.accumulate(&tensor(&[1.0], &[1])).is_err());
         assert!(a.backward(&[1.0]).is_err());
+    }
+
+    #[test]
+    fn rows_zeros_and_bounds_are_the_same_on_every_device() {
+        for device in Device::available() {
+            let numbers = tensor(&[-2.0, -1.0, 0.0, 1.0, 2.0, 3.0], &[3, 2]);
+            let mut numbers = numbers.to_device(device).unwrap();
+            let middle = numbers.some_rows(1..2).unwrap();
+            assert_eq!((middle.shape(), middle.to_f32s().unwrap()), (&[1, 2][..], vec![0.0, 1.0]));
+            assert!(numbers.some_rows(2..4).is_err());
+            numbers.bound(-1.5, 1.5).unwrap();
+            assert_eq!(numbers.to_f32s().unwrap(), [-1.5, -1.0, 0.0, 1.0, 1.5, 1.5]);
+            assert_eq!(Tensor::zeros(&[2, 2], device).unwrap().to_f32s().unwrap(), [0.0; 4]);
+        }
     }
 }
