@@ -190,13 +190,6 @@ impl Unit {
         Ok(out)
     }
 
-    /// One row, `count` times.
-    pub(crate) fn repeated(&self, row: &Array<f32>, count: usize) -> Result<Array<f32>, Error> {
-        let out = self.empty(row.len() * count)?;
-        self.repeat(row, count, &out)?;
-        Ok(out)
-    }
-
     /// Writes one row `count` times.
     pub(crate) fn repeat(
         &self,

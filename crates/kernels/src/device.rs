@@ -125,6 +125,28 @@ impl Device {
         }
     }
 
+    /// Bytes of memory of a GPU. Other devices have that of the machine.
+    ///
+    /// # Errors
+    /// If the device failed.
+    pub fn memory(self) -> Result<Option<usize>, Error> {
+        match self {
+            Device::Cuda(cuda) => Ok(Some(cuda.gpu()?.available()?.1)),
+            _ => Ok(None),
+        }
+    }
+
+    /// Bytes of a GPU that are free. Other devices have memory of the machine.
+    ///
+    /// # Errors
+    /// If the device failed.
+    pub fn free_memory(self) -> Result<Option<usize>, Error> {
+        match self {
+            Device::Cuda(cuda) => Ok(Some(cuda.gpu()?.available()?.0)),
+            _ => Ok(None),
+        }
+    }
+
     /// A queue of the same device for work beside that of other queues. Only GPUs have several.
     pub fn with_queue(self, queue: u16) -> Self {
         match self {

@@ -66,6 +66,13 @@ pub trait Architecture: Debug + Send + Sync {
         Ok(None)
     }
 
+    /// Whether several models of it can train together, with weights that have a leading axis of
+    /// members and batches that lie one after the other. Then it encodes with operations that know
+    /// such weights, and has neither buffers nor an auxiliary loss.
+    fn trains_together(&self) -> bool {
+        false
+    }
+
     /// The training that was published with it, unless it is the default.
     fn training(&self) -> Training {
         Training::default()
@@ -155,11 +162,23 @@ impl<'a> Pass<'a> {
     }
 
     /// The same pass with dropout, for a batch of these pairs. Evaluation drops nothing.
-    pub fn with_dropout(mut self, dropout: Dropout, pairs: &'a [Pair]) -> Self {
-        self.masks = match self.mode {
-            Mode::Train(seed) if !dropout.is_none() => Some(Masks { dropout, seed, pairs }),
-            _ => None,
+    pub fn with_dropout(self, dropout: Dropout, pairs: &'a [Pair]) -> Self {
+        let seeds = match self.mode {
+            Mode::Train(seed) => vec![seed],
+            Mode::Evaluate => Vec::new(),
         };
+        self.with_dropout_by(dropout, seeds, pairs)
+    }
+
+    /// The same for members that have a seed each, and equally many pairs.
+    pub(crate) fn with_dropout_by(
+        mut self,
+        dropout: Dropout,
+        seeds: Vec<u64>,
+        pairs: &'a [Pair],
+    ) -> Self {
+        let drops = self.mode != Mode::Evaluate && !dropout.is_none();
+        self.masks = drops.then_some(Masks { dropout, seeds, pairs });
         self
     }
 

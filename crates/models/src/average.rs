@@ -12,10 +12,14 @@ pub(crate) struct WeightSum {
 }
 
 impl WeightSum {
+    /// These sums, in the order of the weights.
+    pub(crate) fn of(sums: Vec<Tensor>) -> Self {
+        WeightSum { sums }
+    }
+
     /// A sum of nothing.
     pub(crate) fn new(model: &Model) -> Result<Self, Error> {
-        let zeros =
-            |weight: &Tensor| Tensor::new(vec![0.0; weight.len()], weight.shape(), weight.device());
+        let zeros = |weight: &Tensor| Tensor::zeros(weight.shape(), weight.device());
         let sums = model.weights().iter().map(|(_, weight)| Ok(zeros(weight)?));
         Ok(WeightSum { sums: sums.collect::<Result<_, Error>>()? })
     }

@@ -1,12 +1,16 @@
 //! The loss of a batch and its gradients.
 
-use nextpair_kernels::{Gradients, Tensor};
+use std::ops::Range;
+
+use nextpair_kernels::ops::{self, Counted, Tally};
+use nextpair_kernels::{Encoded, Gradients, Tensor};
 
 use crate::info_nce::info_nce;
 use crate::loss::loss;
-use crate::{Error, Model, Pair, Pass, Texts, Violation};
+use crate::{Comparison, Error, Model, Pair, Pass, Texts, Violation};
 
-/// A batch: images and captions, row `i` of both for pair `i`.
+/// A batch: images and captions, row `i` of both for pair `i`. One of several members has the pairs of
+/// the first, of the second, and so on: equally many of each.
 #[derive(Clone, Debug)]
 pub struct Batch {
     /// Features: images by regions by numbers.
@@ -38,7 +42,8 @@ pub enum Objective<'a> {
     },
     /// InfoNCE; see [`info_nce`].
     InfoNce {
-        /// The logarithm of the temperature, as one number. It has a gradient if it is a weight.
+        /// The logarithm of the temperature, one number for each member. It has a gradient if it is a
+        /// weight.
         log_temperature: &'a Tensor,
     },
 }
@@ -53,17 +58,27 @@ pub struct BatchLoss {
     pub gradients: Gradients,
 }
 
-/// The scores that a loss depends on, and its derivatives by them.
+/// The losses of the members of a batch and their gradients.
+pub(crate) struct MemberLosses {
+    /// The losses of the scores. On a GPU nobody waits for them, and a score that is NaN or infinite
+    /// is found when they are read.
+    pub(crate) tally: Tally,
+    /// The loss of the architecture.
+    pub(crate) auxiliary: f64,
+    pub(crate) gradients: Gradients,
+}
+
+/// The scores that losses depend on, and the derivatives by them.
 struct Scored<'a> {
-    value: f64,
-    active: usize,
-    /// Tensors with the derivatives of the loss by their numbers.
+    tally: Tally,
+    /// Tensors with the derivatives of the losses by their numbers.
     parts: Vec<(Tensor, Vec<f32>)>,
-    temperature: Option<(&'a Tensor, f32)>,
+    temperature: Option<(&'a Tensor, Vec<f32>)>,
 }
 
 /// The loss of a batch and its gradients. Hinges go by the exact sparse procedure: all pairs are
-/// scored without gradients, then those that the loss depends on with gradients.
+/// scored without gradients, then those that the loss depends on with gradients. Where gradients of
+/// all scores are sooner there, they have them all.
 ///
 /// # Errors
 /// If the batch does not match the model, or a score is NaN or infinite.
@@ -73,12 +88,41 @@ pub fn batch_loss(
     batch: &Batch,
     objective: Objective<'_>,
 ) -> Result<BatchLoss, Error> {
+    let MemberLosses { tally, auxiliary, gradients } =
+        member_losses(model, pass, batch, objective)?;
+    let counted = tally.read()?;
+    let each = batch.pairs.len() / counted.len().max(1);
+    if let Some(error) = bad_score(&counted, each) {
+        return Err(error);
+    }
+    let loss = counted.iter().map(|own| own.loss).sum::<f64>() + auxiliary;
+    let active = counted.iter().map(|own| own.active).sum();
+    Ok(BatchLoss { loss, active, gradients })
+}
+
+/// The first score that is NaN or infinite, if there is one, in batches of `each` pairs.
+pub(crate) fn bad_score(counted: &[Counted], each: usize) -> Option<Error> {
+    counted.iter().enumerate().find_map(|(member, own)| {
+        let (at, value) = own.bad?;
+        let (image, caption) = (member * each + at / each, member * each + at % each);
+        Some(Error::Score { image, caption, value })
+    })
+}
+
+/// The losses of the members of a batch, and their gradients.
+pub(crate) fn member_losses(
+    model: &Model,
+    pass: &Pass<'_>,
+    batch: &Batch,
+    objective: Objective<'_>,
+) -> Result<MemberLosses, Error> {
     let architecture = model.architecture();
+    let members = pass.weights().members();
     // 1. Encode images and captions.
     let images = architecture.encode_images(pass, &batch.images)?;
     let texts = architecture.encode_texts(pass, &batch.texts)?;
     let (count, of_texts, pairs) = (images.len(), texts.len(), batch.pairs.len());
-    if count != of_texts || count != pairs || count == 0 {
+    if count != of_texts || count != pairs || count == 0 || !count.is_multiple_of(members) {
         return Err(Error::Shape {
             what: "the batch".to_owned(),
             found: format!("{count} images and {of_texts} captions of {pairs} pairs"),
@@ -86,57 +130,122 @@ pub fn batch_loss(
         });
     }
     // 2. Score every image with every caption.
-    let comparison = architecture.comparison(pass.weights())?;
-    let scores = comparison.scores(&images, &texts)?;
-    if let Some(bad) = scores.iter().position(|score| !score.is_finite()) {
-        return Err(Error::Score { image: bad / count, caption: bad % count, value: scores[bad] });
-    }
     // 3. Compute the loss, and its derivatives by the scores.
     // 4. Score those with a derivative again, with gradients.
-    let scored = match objective {
-        Objective::Hinge { margin, violation } => {
-            let hinges = loss(&scores, count, margin, violation);
-            let (mut pairs, mut factors): (Vec<(u32, u32)>, Vec<f32>) =
-                hinges.pairs.into_iter().unzip();
-            let active = pairs.len();
-            if pairs.is_empty() {
-                // The gradients are zeros, not missing: momentum still moves the weights.
-                (pairs, factors) = (vec![(0, 0)], vec![0.0]);
-            }
-            let known = pairs.iter().map(|&(i, j)| scores[i as usize * count + j as usize]);
-            let known = Some(known.collect());
-            let tensor = comparison.pair_scores(&images, &texts, &pairs, known)?;
-            let parts = vec![(tensor, factors)];
-            Scored { value: hinges.value, active, parts, temperature: None }
-        }
-        Objective::InfoNce { log_temperature } => {
-            let [log] = log_temperature.to_f64s()?[..] else {
-                return Err(one_number("the temperature", log_temperature));
-            };
-            let found = info_nce(&scores, &batch.pairs, log.exp());
-            let active = found.by_scores.iter().filter(|&&slope| slope != 0.0).count();
-            let parts =
-                vec![(comparison.all_scores(&images, &texts, Some(scores))?, found.by_scores)];
-            let temperature = Some((log_temperature, found.by_log_temperature as f32));
-            Scored { value: found.value, active, parts, temperature }
-        }
+    let comparison = architecture.comparison(pass.weights())?;
+    let scored = match comparison.is_dense_on(images.rows.device()) {
+        true => dense(&*comparison, (&images, &texts), &batch.pairs, members, objective)?,
+        false => sparse(&*comparison, (&images, &texts), &batch.pairs, members, objective)?,
     };
-    let Scored { mut value, active, mut parts, temperature } = scored;
+    let Scored { tally, mut parts, temperature } = scored;
     // 5. Add the architecture's own loss, if it has one.
-    if let Some(auxiliary) = architecture.auxiliary_loss(pass, batch, &images, &texts)? {
-        match auxiliary.to_f64s()?[..] {
-            [own] if own.is_finite() => value += own,
+    let mut auxiliary = 0.0;
+    if let Some(found) = architecture.auxiliary_loss(pass, batch, &images, &texts)? {
+        match found.to_f64s()?[..] {
+            [own] if own.is_finite() => auxiliary = own,
             [own] => return Err(Error::NotFinite { what: format!("the auxiliary loss is {own}") }),
-            _ => return Err(one_number("the auxiliary loss", &auxiliary)),
+            _ => return Err(one_number("the auxiliary loss", &found)),
         }
-        parts.push((auxiliary, vec![1.0]));
+        parts.push((found, vec![1.0]));
     }
     // 6. Back-propagate the derivatives to the weights.
-    let slope = temperature.map(|(tensor, slope)| (tensor, [slope]));
     let parts = parts.iter().map(|(tensor, slopes)| (tensor, &slopes[..]));
-    let all = parts.chain(slope.iter().map(|(tensor, slope)| (*tensor, &slope[..])));
-    let gradients = Tensor::backward_of(&all.collect::<Vec<_>>())?;
-    Ok(BatchLoss { loss: value, active, gradients })
+    let temperature = temperature.iter().map(|(tensor, slopes)| (*tensor, &slopes[..]));
+    let gradients = Tensor::backward_of(&parts.chain(temperature).collect::<Vec<_>>())?;
+    Ok(MemberLosses { tally, auxiliary, gradients })
+}
+
+/// The losses with gradients of all scores.
+fn dense<'a>(
+    comparison: &dyn Comparison,
+    (images, texts): (&Encoded, &Encoded),
+    pairs: &[Pair],
+    members: usize,
+    objective: Objective<'a>,
+) -> Result<Scored<'a>, Error> {
+    let scores = comparison.all_scores(images, texts, members, None)?;
+    let scores = scores.reshaped(&[pairs.len(), pairs.len() / members])?;
+    let (losses, tally) = match objective {
+        Objective::Hinge { margin, violation } => {
+            ops::hinges(&scores, members, margin, violation == Violation::Max)?
+        }
+        Objective::InfoNce { log_temperature } => {
+            let pairs = pairs.iter().map(|pair| (pair.item as u32, pair.caption as u32));
+            ops::info_nce(&scores, log_temperature, pairs.collect())?
+        }
+    };
+    Ok(Scored { tally, parts: vec![(losses, vec![1.0; members])], temperature: None })
+}
+
+/// The losses with gradients of the scores that they depend on, member after member.
+fn sparse<'a>(
+    comparison: &dyn Comparison,
+    (images, texts): (&Encoded, &Encoded),
+    pairs: &[Pair],
+    members: usize,
+    objective: Objective<'a>,
+) -> Result<Scored<'a>, Error> {
+    let each = pairs.len() / members;
+    let mut scores = Vec::with_capacity(members * each * each);
+    for member in 0..members {
+        let own = member * each..(member + 1) * each;
+        let found = comparison.scores(&some(images, own.clone())?, &some(texts, own.clone())?)?;
+        if let Some(bad) = found.iter().position(|score| !score.is_finite()) {
+            let (image, caption) = (own.start + bad / each, own.start + bad % each);
+            return Err(Error::Score { image, caption, value: found[bad] });
+        }
+        scores.extend(found);
+    }
+    let squares = scores.chunks_exact(each * each);
+    let (mut counted, mut temperature) = (Vec::with_capacity(members), None);
+    let count = |loss: f64, active: usize| Counted { loss, active, bad: None };
+    let part = match objective {
+        Objective::Hinge { margin, violation } => {
+            let (mut chosen, mut factors, mut known) = (Vec::new(), Vec::new(), Vec::new());
+            for (member, scores) in squares.enumerate() {
+                let mut hinges = loss(scores, each, margin, violation);
+                counted.push(count(hinges.value, hinges.pairs.len()));
+                if hinges.pairs.is_empty() {
+                    // The gradients are zeros, not missing: momentum still moves the weights.
+                    hinges.pairs.push(((0, 0), 0.0));
+                }
+                let first = (member * each) as u32;
+                for ((i, j), factor) in hinges.pairs {
+                    chosen.push((first + i, first + j));
+                    known.push(scores[i as usize * each + j as usize]);
+                    factors.push(factor);
+                }
+            }
+            (comparison.pair_scores(images, texts, &chosen, Some(known))?, factors)
+        }
+        Objective::InfoNce { log_temperature } => {
+            let logs = log_temperature.to_f64s()?;
+            if logs.len() != members {
+                return Err(one_number("the temperature", log_temperature));
+            }
+            let (mut slopes, mut by_logs) = (Vec::new(), Vec::new());
+            for ((scores, pairs), log) in squares.zip(pairs.chunks_exact(each)).zip(logs) {
+                let found = info_nce(scores, pairs, log.exp());
+                let active = found.by_scores.iter().filter(|&&slope| slope != 0.0).count();
+                counted.push(count(found.value, active));
+                slopes.extend(found.by_scores);
+                by_logs.push(found.by_log_temperature as f32);
+            }
+            temperature = Some((log_temperature, by_logs));
+            (comparison.all_scores(images, texts, members, Some(scores))?, slopes)
+        }
+    };
+    Ok(Scored { tally: Tally::Known(counted), parts: vec![part], temperature })
+}
+
+/// Some items, detached from the graph, or all of them.
+fn some(items: &Encoded, which: Range<usize>) -> Result<Encoded, Error> {
+    if which.len() == items.len() {
+        return Ok(items.clone());
+    }
+    let offsets = &items.offsets[which.start..=which.end];
+    let rows = items.rows.some_rows(offsets[0]..offsets[which.len()])?;
+    Ok(Encoded { rows, offsets: offsets.iter().map(|offset| offset - offsets[0]).collect() })
 }
 
 fn one_number(what: &str, found: &Tensor) -> Error {
@@ -144,5 +253,95 @@ fn one_number(what: &str, found: &Tensor) -> Error {
         what: what.to_owned(),
         found: format!("{} numbers", found.len()),
         expected: "one".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Config, Device, Dot, Heads, Inputs, Mode};
+
+    /// Gradients of all scores are those of the scores that matter, for every member.
+    #[test]
+    fn dense_losses_are_sparse_losses() {
+        let (members, each, dim) = (3, 7, 5);
+        let numbers = |seed: usize, count: usize| {
+            let number = |at: usize| ((at * 7919 + seed * 104_729) % 1009) as f32 / 1009.0 - 0.5;
+            (0..count).map(number).collect::<Vec<f32>>()
+        };
+        let count = members * each;
+        let encoded = |seed: usize| {
+            let rows = Tensor::new(numbers(seed, count * dim), &[count, dim], Device::Cpu);
+            Encoded::uniform(rows.unwrap().into_weight(), 1).unwrap()
+        };
+        let (images, texts) = (encoded(1), encoded(2));
+        let pairs: Vec<Pair> = (0..count).map(|row| Pair { item: row / 2, caption: row }).collect();
+        let logs = Tensor::new(vec![-1.0, -0.5, -2.0], &[3, 1], Device::Cpu).unwrap();
+        let logs = logs.into_weight();
+        let hinge = |violation| Objective::Hinge { margin: 0.2, violation };
+        let ways = [
+            hinge(Violation::Max),
+            hinge(Violation::Sum),
+            Objective::InfoNce { log_temperature: &logs },
+        ];
+        for objective in ways {
+            let both = (&images, &texts);
+            let found = [
+                dense(&Dot, both, &pairs, members, objective).unwrap(),
+                sparse(&Dot, both, &pairs, members, objective).unwrap(),
+            ];
+            let [dense, sparse] = found.map(|Scored { tally, parts, temperature }| {
+                let parts = parts.iter().map(|(tensor, slopes)| (tensor, &slopes[..]));
+                let logs = temperature.iter().map(|(tensor, slopes)| (*tensor, &slopes[..]));
+                let gradients = Tensor::backward_of(&parts.chain(logs).collect::<Vec<_>>());
+                let gradients = gradients.unwrap();
+                let of = |weight: &Tensor| gradients.of(weight).map(|g| g.to_f32s().unwrap());
+                let all = [of(&images.rows), of(&texts.rows), of(&logs_of(objective, &images))];
+                (tally.read().unwrap(), all)
+            });
+            for (dense, sparse) in dense.0.iter().zip(&sparse.0) {
+                assert!((dense.loss - sparse.loss).abs() < 1e-5 * sparse.loss, "{objective:?}");
+                assert_eq!(dense.active, sparse.active, "{objective:?}");
+            }
+            for (dense, sparse) in dense.1.iter().zip(&sparse.1) {
+                assert_eq!(dense.is_some(), sparse.is_some());
+                for (dense, sparse) in dense.iter().flatten().zip(sparse.iter().flatten()) {
+                    assert!((dense - sparse).abs() < 1e-5, "{objective:?}: {dense} {sparse}");
+                }
+            }
+        }
+    }
+
+    /// The temperatures of an objective, or a tensor that has no gradient.
+    fn logs_of(objective: Objective<'_>, images: &Encoded) -> Tensor {
+        match objective {
+            Objective::InfoNce { log_temperature } => log_temperature.clone(),
+            Objective::Hinge { .. } => images.rows.detached(),
+        }
+    }
+
+    #[test]
+    fn a_bad_score_is_that_of_its_member() {
+        let good = Counted { loss: 1.0, active: 2, bad: None };
+        let bad = Counted { bad: Some((4 * 5 + 3, f32::NAN)), ..good };
+        let Some(Error::Score { image, caption, value }) = bad_score(&[good, bad], 5) else {
+            panic!("there is one")
+        };
+        assert!((image, caption) == (9, 8) && value.is_nan());
+        assert!(bad_score(&[good], 5).is_none());
+    }
+
+    #[test]
+    fn members_must_have_equally_many_pairs() {
+        let model = |seed| {
+            let (config, inputs) = (Config::Heads(Heads::default()), Inputs { image: 3, text: 2 });
+            Model::new(config, inputs, seed, Device::Cpu).unwrap()
+        };
+        let both = Model::stacked(&[&model(1), &model(2)], Device::Cpu).unwrap();
+        let images = Tensor::zeros(&[3, 1, 3], Device::Cpu).unwrap();
+        let texts = Texts::vectors(vec![0.0; 6], 2, Device::Cpu).unwrap();
+        let pass = Pass::new(both.weights(), Mode::Train(0));
+        let objective = Objective::Hinge { margin: 0.2, violation: Violation::Max };
+        assert!(member_losses(&both, &pass, &Batch::new(images, texts), objective).is_err());
     }
 }

@@ -36,8 +36,8 @@ pub trait Comparison: Send + Sync {
         Ok(self.pair_scores(&images, &texts, &pairs, None)?.to_f32s()?)
     }
 
-    /// The scores of all pairs, images by captions, with gradients. Scores that are `known` need not
-    /// be computed again.
+    /// The scores of all pairs of each of `members` equal parts of the items, with gradients: images by
+    /// captions, one part after the other. Scores that are `known` need not be computed again.
     ///
     /// # Errors
     /// If images and captions do not match.
@@ -45,9 +45,18 @@ pub trait Comparison: Send + Sync {
         &self,
         images: &Encoded,
         texts: &Encoded,
+        members: usize,
         known: Option<Vec<f32>>,
     ) -> Result<Tensor, Error> {
-        self.pair_scores(images, texts, &Encoded::all_pairs(images, texts), known)
+        let each = (texts.len() / members.max(1)).max(1) as u32;
+        let own = |i: u32| i / each * each..(i / each + 1) * each;
+        let pairs = (0..images.len() as u32).flat_map(|i| own(i).map(move |j| (i, j)));
+        self.pair_scores(images, texts, &pairs.collect::<Vec<_>>(), known)
+    }
+
+    /// Whether a device computes all gradients of all scores sooner than it finds out which are needed.
+    fn is_dense_on(&self, _device: Device) -> bool {
+        false
     }
 
     /// Whether a score takes about as long as an encoding.
@@ -90,11 +99,18 @@ impl Comparison for Dot {
         &self,
         images: &Encoded,
         texts: &Encoded,
+        members: usize,
         _known: Option<Vec<f32>>,
     ) -> Result<Tensor, Error> {
         // A product of two matrices, like a layer whose weights are the captions.
-        let nothing = Tensor::new(vec![0.0; texts.len()], &[texts.len()], texts.rows.device())?;
-        Ok(linear(&images.rows, &texts.rows, &nothing)?)
+        let ((rows, dim), members) = (texts.rows.matrix_shape()?, members.max(1));
+        let captions = texts.rows.reshaped(&[members, rows / members, dim])?;
+        let nothing = Tensor::zeros(&[rows], texts.rows.device())?;
+        Ok(linear(&images.rows, &captions, &nothing)?)
+    }
+
+    fn is_dense_on(&self, device: Device) -> bool {
+        matches!(device, Device::Cuda(_))
     }
 
     fn is_costly(&self) -> bool {

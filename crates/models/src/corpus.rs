@@ -185,6 +185,19 @@ impl Corpus {
         Inputs { image: self.images.matrix().dim(), text }
     }
 
+    /// Whether captions are words, rather than vectors.
+    pub(crate) fn reads_words(&self) -> bool {
+        matches!(&*self.texts, Captions::Words { .. })
+    }
+
+    /// Whether models can learn from both together: they have the same features, and what models take
+    /// has the same size.
+    pub fn shares_features(&self, other: &Corpus) -> bool {
+        let texts = self.reads_words() || Arc::ptr_eq(&self.texts, &other.texts);
+        let images = Arc::ptr_eq(&self.resident, &other.resident);
+        images && texts && self.inputs() == other.inputs()
+    }
+
     /// Regions per image.
     pub fn regions(&self) -> usize {
         self.images.matrix().locals()

@@ -42,8 +42,9 @@ pub enum Layer {
 /// What to drop from a batch of pairs.
 pub(crate) struct Masks<'a> {
     pub(crate) dropout: Dropout,
-    /// The seed of the epoch.
-    pub(crate) seed: u64,
+    /// The seed of the epoch, for each member.
+    pub(crate) seeds: Vec<u64>,
+    /// The pairs of the first member, of the second, and so on: equally many of each.
     pub(crate) pairs: &'a [Pair],
 }
 
@@ -73,20 +74,22 @@ impl Masks<'_> {
             });
         }
         let mut streams = Vec::with_capacity(count);
-        for (span, pair) in offsets.windows(2).zip(self.pairs) {
-            let draws = self.draws(layer, side, pair);
+        let each = self.pairs.len().div_ceil(self.seeds.len().max(1)).max(1);
+        let seeds = self.seeds.iter().flat_map(|&seed| std::iter::repeat_n(seed, each));
+        for ((span, pair), seed) in offsets.windows(2).zip(self.pairs).zip(seeds) {
+            let draws = draws(seed, layer, side, pair);
             let rows = 0..span[1].saturating_sub(span[0]);
             streams.extend(rows.map(|row| draws.state_after((row * dim) as u64)));
         }
         Ok(ops::dropout(rows, streams, share)?)
     }
+}
 
-    /// The draws of an image or a caption.
-    fn draws(&self, layer: Layer, side: Side, pair: &Pair) -> Draws {
-        let (item, _) = side.own_and_other(pair.item, pair.caption);
-        let purpose = 2 * layer as u64 + side as u64;
-        Draws::new(draw::draw_of(self.seed, purpose, item as u64))
-    }
+/// The draws of an image or a caption.
+fn draws(seed: u64, layer: Layer, side: Side, pair: &Pair) -> Draws {
+    let (item, _) = side.own_and_other(pair.item, pair.caption);
+    let purpose = 2 * layer as u64 + side as u64;
+    Draws::new(draw::draw_of(seed, purpose, item as u64))
 }
 
 #[cfg(test)]
@@ -106,7 +109,7 @@ mod tests {
         let rows = offsets[lengths.len()];
         let ones = Tensor::new(vec![1.0; rows * 50], &[rows, 50], Device::Cpu).unwrap();
         let dropout = Dropout { inputs: 0.4, states: 0.2 };
-        let masks = Masks { dropout, seed, pairs: of };
+        let masks = Masks { dropout, seeds: vec![seed], pairs: of };
         let found = masks.applied(layer, side, &ones, &offsets).unwrap().to_f32s().unwrap();
         offsets.windows(2).map(|span| found[span[0] * 50..span[1] * 50].to_vec()).collect()
     }
@@ -147,7 +150,7 @@ mod tests {
         let rows = Tensor::new(vec![1.0; 6], &[3, 2], Device::Cpu).unwrap();
         let pairs = pairs(&[(0, 0), (1, 1)]);
         let dropout = Dropout { inputs: 0.5, states: 0.0 };
-        let masks = Masks { dropout, seed: 0, pairs: &pairs };
+        let masks = Masks { dropout, seeds: vec![0], pairs: &pairs };
         for offsets in [vec![0, 1, 2, 3], vec![0, 1, 2]] {
             assert!(masks.applied(Layer::Inputs, Side::Image, &rows, &offsets).is_err());
         }

@@ -169,7 +169,8 @@ pub(crate) fn layer(
     side: &str,
     each: &str,
 ) -> Result<Tensor, Error> {
-    let ((_, found), (_, expected)) = (rows.matrix_shape()?, weight.matrix_shape()?);
+    // A weight of several members has three axes.
+    let (found, expected) = (rows.matrix_shape()?.1, weight.shape().last().copied().unwrap_or(0));
     if found != expected {
         return Err(Error::Shape {
             what: format!("the {side} features"),

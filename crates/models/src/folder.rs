@@ -34,6 +34,7 @@ use crate::{Admission, Config, Error, Inputs, Mixing, Model, Origin};
 pub(crate) use files::PAIRS;
 use files::{SPEC, VOCABULARY, WEIGHTS, lock, push_line, refuse_strangers, spec_path, write};
 pub use spec::Spec;
+pub(crate) use state::Position;
 pub use state::epochs_of;
 
 /// An opened folder of a model.

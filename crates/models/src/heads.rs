@@ -108,6 +108,10 @@ impl Architecture for Heads {
         Ok(Box::new(Dot))
     }
 
+    fn trains_together(&self) -> bool {
+        true
+    }
+
     fn set(&mut self, setting: Setting) -> bool {
         match setting {
             Setting::Dim(dim) => self.dim = dim,

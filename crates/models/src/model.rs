@@ -103,6 +103,21 @@ impl Model {
         Ok(Model { architecture, inputs, weights: self.weights.to_device(device)?, device })
     }
 
+    /// Models of one architecture as one, on a device.
+    pub(crate) fn stacked(members: &[&Model], device: Device) -> Result<Self, Error> {
+        let [first, ..] = members else {
+            return Err(Error::setting("members", "there are none"));
+        };
+        let weights: Vec<&Weights> = members.iter().map(|model| &model.weights).collect();
+        let (architecture, inputs) = (first.architecture.clone(), first.inputs);
+        Ok(Model { architecture, inputs, weights: Weights::stacked(&weights, device)?, device })
+    }
+
+    /// One of the models that are one.
+    pub(crate) fn member(&self, member: usize) -> Result<Self, Error> {
+        Ok(Model { weights: self.weights.member(member)?, ..self.clone() })
+    }
+
     /// Its architecture with its settings.
     pub fn architecture(&self) -> &dyn Architecture {
         &*self.architecture

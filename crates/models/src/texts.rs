@@ -37,6 +37,23 @@ impl Texts {
         Ok(Texts::Words { ids, offsets })
     }
 
+    /// Captions that are words, one part after the other.
+    pub(crate) fn joined(parts: Vec<Texts>) -> Result<Self, Error> {
+        let (mut all, mut offsets) = (Vec::new(), vec![0]);
+        for part in parts {
+            let Texts::Words { ids, offsets: own } = part else {
+                return Err(Error::Shape {
+                    what: "the captions of several models".to_owned(),
+                    found: "vectors".to_owned(),
+                    expected: "words".to_owned(),
+                });
+            };
+            offsets.extend(own.iter().skip(1).map(|offset| all.len() + offset));
+            all.extend(ids);
+        }
+        Ok(Texts::Words { ids: all, offsets })
+    }
+
     /// Captions from vectors of `dim` numbers each.
     pub fn vectors(values: Vec<f32>, dim: usize, device: Device) -> Result<Self, Error> {
         let count = values.len() / dim.max(1);

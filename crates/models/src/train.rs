@@ -1,22 +1,45 @@
-//! Trains a model in its folder: epochs, a checkpoint after each; the best on dev is kept, or the mean
-//! of the last.
+//! Trains models in their folders: epochs, a checkpoint after each; the best on dev is kept, or the mean
+//! of the last. Several models of one architecture can train together, each as it would alone.
 
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use nextpair_data::dataset::DEV;
-use nextpair_data::{Progress, Within};
+use nextpair_data::{Progress, Silent, Within};
 use nextpair_kernels::Device;
+use rayon::prelude::*;
 
-use crate::corpus::Corpus;
+use crate::corpus::{Corpus, Pair};
 use crate::evaluate::evaluate;
-use crate::folder::ModelFolder;
-use crate::trainer::Trainer;
-use crate::training::Epoch;
-use crate::{Error, Model};
+use crate::folder::{ModelFolder, Position};
+use crate::trainer::{Lesson, Trainer};
+use crate::training::{Epoch, Training};
+use crate::{Config, Error, Inputs, Model};
 
 /// Minimum training time between two writes of the state, as a multiple of the time of the last
 /// write. Epochs repeated after a kill end with the same bytes.
 const WORTH_WRITING: u32 = 30;
+
+/// A guess of how many bytes are written in a second, before several states are written for the first
+/// time.
+const WRITING_SPEED: f64 = 256e6;
+
+/// One of several models that train together.
+#[derive(Clone, Copy)]
+pub struct Member<'a> {
+    /// Its folder. Without one it is trained along, and nothing of it is written: what a member learns
+    /// may depend, in the last digits, on how many train together.
+    pub folder: Option<&'a ModelFolder>,
+    /// The dataset as it takes it. All of them share their features ([`Corpus::shares_features`]).
+    pub corpus: &'a Corpus,
+    /// Its pairs, as many as every other has.
+    pub pairs: &'a [Pair],
+    /// Its seed.
+    pub seed: u64,
+}
+
+/// Hears of the epochs of each member, by its number.
+type Report<'a> = &'a (dyn Fn(usize, &Epoch) + Sync);
 
 /// Trains the model of a folder up to its last epoch, from where it stopped. Calls `report` after
 /// every epoch.
@@ -30,57 +53,246 @@ pub fn train(
     progress: &dyn Progress,
     report: impl FnMut(&Epoch) + Send,
 ) -> Result<Model, Error> {
+    let report = Mutex::new(report);
+    let report = |_, epoch: &Epoch| report.lock().unwrap_or_else(PoisonError::into_inner)(epoch);
+    let pairs = corpus.steady(|| folder.pairs(corpus))?;
+    let seed = folder.spec().training.seed;
+    let member = Member { folder: Some(folder), corpus, pairs: &pairs, seed };
+    train_together(&[member], device, progress, &report)?;
+    folder.model(device)
+}
+
+/// Trains several models together up to their last epoch, each as it would alone. Their folders have
+/// the same settings but for the seed, and the architecture allows it
+/// ([`Architecture::trains_together`](crate::Architecture::trains_together)). They go on from where all
+/// of them stopped, or begin again.
+///
+/// # Errors
+/// If members do not fit together, or something cannot be read, computed or written.
+pub fn train_together(
+    members: &[Member<'_>],
+    device: Device,
+    progress: &dyn Progress,
+    report: Report<'_>,
+) -> Result<(), Error> {
     // Runs on a thread of the pool itself. From outside, every parallel call would first have to
     // wake the pool, and one more thread would compete for the cores.
-    rayon::scope(|_| train_here(folder, corpus, device, progress, report))
+    rayon::scope(|_| train_here(members, device, progress, report))
+}
+
+/// How many models of an architecture train together at most on a device: a fixed rule of sizes, so
+/// that the same models always do.
+///
+/// # Errors
+/// If the device failed.
+pub fn together_at_most(
+    model: &Config,
+    inputs: Inputs,
+    (regions, batch): (usize, usize),
+    device: Device,
+) -> Result<usize, Error> {
+    if !model.architecture().trains_together() {
+        return Ok(1);
+    }
+    // Weights, and of a batch the features and some vectors for each of the words of a caption.
+    let each = model.weights(inputs) + batch * (regions * inputs.image + 64 * model.dim());
+    // A number has moments and a gradient, and kernels count to 2^32.
+    let most = device.memory()?.map_or(1 << 28, |bytes| bytes / 64).min(1 << 30);
+    Ok((most / each.max(1)).max(1))
+}
+
+/// A member while it trains.
+struct Trainee<'a> {
+    member: Member<'a>,
+    dev: Vec<usize>,
+    position: Position,
+    /// The best weights, with their epoch, until they are written.
+    best: Option<(Model, usize)>,
 }
 
 fn train_here(
-    folder: &ModelFolder,
-    corpus: &Corpus,
+    members: &[Member<'_>],
     device: Device,
     progress: &dyn Progress,
-    mut report: impl FnMut(&Epoch),
-) -> Result<Model, Error> {
-    let _lock = folder.lock()?;
-    let spec = folder.spec();
-    let training = &spec.training;
-    let pairs = corpus.steady(|| folder.pairs(corpus))?;
-    let dev = match training.validate_last {
+    report: Report<'_>,
+) -> Result<(), Error> {
+    let Some(leader) = members.iter().find_map(|member| member.folder) else { return Ok(()) };
+    let training = &leader.spec().training;
+    let corpus = members[0].corpus;
+    check(members, leader)?;
+    let folders = members.iter().filter_map(|member| member.folder);
+    let _locks = folders.map(ModelFolder::lock).collect::<Result<Vec<_>, Error>>()?;
+    let dev = |member: &Member<'_>| match training.validate_last {
         0 => Vec::new(),
-        _ => corpus.dev_items(training.validate_images),
+        _ => member.corpus.dev_items(training.validate_images),
     };
-    corpus.steady(|| corpus.check_numbers(&pairs, &dev, progress))?;
-    let model = Model::new(spec.model.clone(), spec.inputs, training.seed, device)?;
-    let mut trainer = Trainer::new(model, training.clone())?;
-    let mut position = folder.read_state(&mut trainer)?;
-    folder.check_weights(&mut position)?;
-    folder.cut_log(position.epochs)?;
-    let worth = evaluation_work(trainer.model(), corpus, &dev, training.batch)?;
-    let left = training.epochs.saturating_sub(position.epochs);
+    let devs: Vec<Vec<usize>> = members.iter().map(dev).collect();
+    let pairs: Vec<Pair> = members.iter().flat_map(|member| member.pairs).copied().collect();
+    corpus.steady(|| corpus.check_numbers(&pairs, &devs.concat(), progress))?;
+    let (mut trainer, positions) = begin(members, leader, device)?;
+    let mut trainees: Vec<Trainee<'_>> = members
+        .iter()
+        .zip(devs)
+        .zip(positions)
+        .map(|((&member, dev), position)| Trainee { member, dev, position, best: None })
+        .collect();
+    trainees.par_iter_mut().try_for_each(Trainee::take_up)?;
+    let mut done = trainees[0].position.epochs;
+    let dev = &trainees[0].dev;
+    let worth = evaluation_work(trainer.model(), corpus, dev, training.batch)?;
+    let left = training.epochs.saturating_sub(done);
     let evaluations = (0..left).filter(|ahead| training.validates(training.epochs - ahead));
-    let evaluations = evaluations.count() as u64;
     let evaluating: u64 = worth.iter().map(|(_, pairs)| pairs).sum();
-    progress.start("training", left as u64 * pairs.len() as u64 + evaluations * evaluating);
+    let evaluating = evaluations.count() as u64 * evaluating * members.len() as u64;
+    progress.start("training", left as u64 * pairs.len() as u64 + evaluating);
+    let lessons: Vec<Lesson<'_>> =
+        members.iter().map(|&Member { corpus, pairs, .. }| Lesson { corpus, pairs }).collect();
+    let together = members.len() > 1;
     let (mut written, mut writing) = (Instant::now(), Duration::ZERO);
-    while position.epochs < training.epochs {
+    if together {
+        // Weights and moments of all of them: too much to write after the first epoch.
+        let bytes = 16 * trainer.model().weights().count();
+        writing = Duration::from_secs_f64(bytes as f64 / WRITING_SPEED);
+    }
+    while done < training.epochs {
         // Fail before anything of the epoch is written.
-        let mut epoch =
-            corpus.steady(|| trainer.epoch(corpus, &pairs, position.epochs, progress))?;
-        position.epochs += 1;
+        let mut epochs = corpus.steady(|| trainer.epoch_of_each(&lessons, done, progress))?;
+        done += 1;
         // The mean is that of the last epochs only when the last is done.
-        let last = position.epochs == training.epochs;
+        let last = done == training.epochs;
         let mean = if last { trainer.averaged()? } else { None };
         let model = mean.as_ref().unwrap_or(trainer.model());
-        if training.validates(position.epochs) && !dev.is_empty() {
-            let start = Instant::now();
-            let within = Within::new(progress, DEV, &worth);
-            epoch.dev = Some(evaluate(model, corpus, &dev, 1, &within)?);
-            epoch.dev_seconds = start.elapsed().as_secs_f64();
+        if training.validates(done) {
+            let evaluated = epochs.par_iter_mut().zip(&trainees).enumerate();
+            evaluated.try_for_each(|(at, (epoch, trainee))| {
+                let within: &dyn Progress = match together {
+                    true => &Silent(progress),
+                    false => &Within::new(progress, DEV, &worth),
+                };
+                trainee.evaluate(epoch, &model.member(at)?, within)?;
+                if together {
+                    progress.advance(worth.iter().map(|(_, pairs)| pairs).sum());
+                }
+                Ok::<_, Error>(())
+            })?;
         }
         let worth = written.elapsed() > WORTH_WRITING * writing;
-        let due = worth || last;
-        let begun = Instant::now();
+        let (due, begun) = (worth || last, Instant::now());
+        let each = trainees.par_iter_mut().zip(&epochs).enumerate();
+        each.try_for_each(|(at, (trainee, epoch))| {
+            trainee.keep_best(epoch, model, at, due, together)?;
+            trainee.write(epoch, due)?;
+            // Of several, the older states are those that all go on from after a kill.
+            if due && !(last && together) {
+                trainee.write_state(&trainer, at)?;
+            }
+            report(at, epoch);
+            Ok::<_, Error>(())
+        })?;
+        if due {
+            (written, writing) = (Instant::now(), begun.elapsed());
+        }
+    }
+    Ok(())
+}
+
+/// Refuses members that do not fit together.
+fn check(members: &[Member<'_>], leader: &ModelFolder) -> Result<(), Error> {
+    let (spec, first) = (leader.spec(), &members[0]);
+    let settings = |training: &Training| Training { seed: 0, ..training.clone() };
+    let fits = |member: &Member<'_>| {
+        let same = member.folder.is_none_or(|folder| {
+            let own = folder.spec();
+            (&own.model, own.inputs, settings(&own.training), own.training.seed)
+                == (&spec.model, spec.inputs, settings(&spec.training), member.seed)
+        });
+        let alike = member.pairs.len() == first.pairs.len();
+        same && alike && member.corpus.shares_features(first.corpus)
+    };
+    let can = members.len() == 1 || spec.model.architecture().trains_together();
+    if can && members.iter().all(fits) {
+        return Ok(());
+    }
+    let what =
+        "they differ in more than their seeds and pairs, or cannot train together".to_owned();
+    Err(Error::Dataset { what })
+}
+
+/// The trainer of all members, and how far each has come.
+fn begin(
+    members: &[Member<'_>],
+    leader: &ModelFolder,
+    device: Device,
+) -> Result<(Trainer, Vec<Position>), Error> {
+    let spec = leader.spec();
+    let first = |member: &Member<'_>, device: Device| {
+        let model = Model::new(spec.model.clone(), spec.inputs, member.seed, device)?;
+        Trainer::new(model, Training { seed: member.seed, ..spec.training.clone() })
+    };
+    if let [Member { folder: Some(folder), .. }] = members {
+        let mut trainer = first(&members[0], device)?;
+        let position = folder.read_state(&mut trainer)?;
+        return Ok((trainer, vec![position]));
+    }
+    let resumed = |member: &Member<'_>| {
+        let mut trainer = first(member, Device::Cpu)?;
+        let position = member.folder.map(|folder| folder.read_state(&mut trainer)).transpose()?;
+        Ok((trainer, position))
+    };
+    let resumed = members.par_iter().map(resumed).collect::<Result<Vec<_>, Error>>()?;
+    let (trainers, positions): (Vec<Trainer>, Vec<Option<Position>>) = resumed.into_iter().unzip();
+    let epochs = |position: &Option<Position>| position.as_ref().map(|position| position.epochs);
+    let reached = epochs(&positions[0]);
+    if reached.is_some() && positions.iter().all(|position| epochs(position) == reached) {
+        let positions = positions.into_iter().flatten().collect();
+        return Ok((Trainer::stacked(&trainers, device)?, positions));
+    }
+    drop(trainers);
+    // One was trained along, or a kill came while the states were written.
+    let fresh = members.par_iter().map(|member| first(member, Device::Cpu));
+    let fresh = fresh.collect::<Result<Vec<Trainer>, Error>>()?;
+    Ok((Trainer::stacked(&fresh, device)?, vec![Position::default(); members.len()]))
+}
+
+impl Trainee<'_> {
+    /// Makes the folder ready to go on.
+    fn take_up(&mut self) -> Result<(), Error> {
+        let Some(folder) = self.member.folder else { return Ok(()) };
+        folder.check_weights(&mut self.position)?;
+        folder.cut_log(self.position.epochs)
+    }
+
+    /// Evaluates the model after an epoch on dev, if there are items in it.
+    fn evaluate(
+        &self,
+        epoch: &mut Epoch,
+        model: &Model,
+        progress: &dyn Progress,
+    ) -> Result<(), Error> {
+        if self.dev.is_empty() || self.member.folder.is_none() {
+            return Ok(());
+        }
+        let start = Instant::now();
+        epoch.dev = Some(evaluate(model, self.member.corpus, &self.dev, 1, progress)?);
+        epoch.dev_seconds = start.elapsed().as_secs_f64();
+        Ok(())
+    }
+
+    /// Takes the weights after an epoch, those of the member `at` of a model, if they are the best so
+    /// far. Those of several models are kept in memory until a write is `due`.
+    fn keep_best(
+        &mut self,
+        epoch: &Epoch,
+        model: &Model,
+        at: usize,
+        due: bool,
+        together: bool,
+    ) -> Result<(), Error> {
+        let position = &mut self.position;
+        position.epochs = epoch.epoch;
+        if self.member.folder.is_none() {
+            return Ok(());
+        }
         let rsum = epoch.dev.map(|dev| dev.rsum);
         // Before the first evaluation, the last weights count as the best.
         let newest = rsum.is_none() && position.best.is_none();
@@ -88,17 +300,28 @@ fn train_here(
             position.best = rsum;
             position.best_epoch = position.epochs;
             if due || !newest {
-                position.weights = Some(folder.write_weights(model, position.epochs)?);
+                let own = model.member(at)?;
+                let own = if together { own.to_device(Device::Cpu)? } else { own };
+                self.best = Some((own, position.epochs));
             }
         }
-        folder.log(&epoch, due)?;
-        if due {
-            folder.write_state(&trainer, &mut position)?;
-            (written, writing) = (Instant::now(), begun.elapsed());
+        let Some(folder) = self.member.folder.filter(|_| due || !together) else { return Ok(()) };
+        if let Some((best, epoch)) = self.best.take() {
+            position.weights = Some(folder.write_weights(&best, epoch)?);
         }
-        report(&epoch);
+        Ok(())
     }
-    folder.model(device)
+
+    /// Writes the log of an epoch, to disk if it is `due`.
+    fn write(&self, epoch: &Epoch, due: bool) -> Result<(), Error> {
+        self.member.folder.map_or(Ok(()), |folder| folder.log(epoch, due))
+    }
+
+    /// Writes the state of the member `at`.
+    fn write_state(&mut self, trainer: &Trainer, at: usize) -> Result<(), Error> {
+        let Some(folder) = self.member.folder else { return Ok(()) };
+        folder.write_state(&trainer.member(at)?, &mut self.position)
+    }
 }
 
 /// The work of an evaluation on dev by phase, in training pairs, to estimate the remaining time.
@@ -114,3 +337,6 @@ fn evaluation_work(
     // A caption is encoded without gradients, which is a third of the work.
     Ok([("captions", captions as u64 / 3), ("ranks", scored as u64)])
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,24 +3,44 @@
 use std::time::Instant;
 
 use nextpair_data::{Progress, draw};
-use nextpair_kernels::{Adam, Norm, Tensor};
+use nextpair_kernels::ops::{Counted, Tally};
+use nextpair_kernels::{Adam, Device, Moments, Norm, Tensor};
 
 use crate::average::WeightSum;
-use crate::batch::{Batch, BatchLoss, Objective, batch_loss};
+use crate::batch::{Batch, MemberLosses, Objective, bad_score, member_losses};
 use crate::corpus::{Corpus, Pair};
 use crate::info_nce::{COLDEST, HOTTEST};
+use crate::members::{part, stacked};
 use crate::training::{Criterion, Epoch, Training};
-use crate::{Error, Mode, Model, Pass};
+use crate::{Error, Mode, Model, Pass, Texts};
 
-/// A model, its optimiser and the settings of its training.
+/// A model, its optimiser and the settings of its training; or several models that train together, each
+/// as it would alone, with a leading axis of members in every tensor.
 pub struct Trainer {
     model: Model,
     adam: Adam,
+    /// The settings of the first member. Others differ in their seed alone.
     training: Training,
-    /// The logarithm of the temperature of InfoNCE: a weight if it is learned.
+    /// The seed of every member.
+    seeds: Vec<u64>,
+    /// The logarithm of the temperature of InfoNCE, of every member: a weight if it is learned.
     log_temperature: Tensor,
     /// The sum over the last epochs, if it is wanted.
     sum: Option<WeightSum>,
+}
+
+/// What a member learns from.
+#[derive(Clone, Copy)]
+pub(crate) struct Lesson<'a> {
+    pub(crate) corpus: &'a Corpus,
+    pub(crate) pairs: &'a [Pair],
+}
+
+/// Results of a step of every member, which nobody has waited for.
+struct Taken {
+    tally: Tally,
+    auxiliary: f64,
+    gradient: Norm,
 }
 
 /// Results of a step.
@@ -60,7 +80,79 @@ impl Trainer {
         let learned = training.learn_temperature.then_some(&log_temperature);
         let adam = Adam::new(weights.chain(learned))?;
         let sum = (training.average_last > 0).then(|| WeightSum::new(&model)).transpose()?;
-        Ok(Trainer { model, adam, training, log_temperature, sum })
+        let seeds = vec![training.seed];
+        Ok(Trainer { model, adam, training, seeds, log_temperature, sum })
+    }
+
+    /// Trainers of models of one architecture as one, on a device. They have the same settings but for
+    /// their seeds, and have taken equally many steps.
+    pub(crate) fn stacked(members: &[Trainer], device: Device) -> Result<Self, Error> {
+        let [first, ..] = members else {
+            return Err(Error::setting("members", "there are none"));
+        };
+        let models: Vec<&Model> = members.iter().map(|trainer| &trainer.model).collect();
+        let model = Model::stacked(&models, device)?;
+        let all = |tensor: &dyn Fn(&Trainer) -> Tensor| {
+            let parts: Vec<Tensor> = members.iter().map(tensor).collect();
+            stacked(&parts.iter().collect::<Vec<_>>(), device)
+        };
+        let moments = first.adam.moments().iter().enumerate().map(|(at, own)| {
+            let (first, second) = match own.steps {
+                // Nothing but zeros: no need to send them.
+                0 => {
+                    let mut shape = vec![members.len()];
+                    shape.extend(own.first.shape());
+                    (Tensor::zeros(&shape, device)?, Tensor::zeros(&shape, device)?)
+                }
+                _ => (
+                    all(&|trainer| trainer.adam.moments()[at].first.clone())?,
+                    all(&|trainer| trainer.adam.moments()[at].second.clone())?,
+                ),
+            };
+            Ok(Moments { first, second, steps: own.steps })
+        });
+        let adam = Adam::of_members(moments.collect::<Result<_, Error>>()?, members.len());
+        let sum = first.sum.as_ref().map(|_| {
+            let sums = (0..first.sums().len()).map(|at| all(&|trainer| trainer.sums()[at].clone()));
+            Ok::<_, Error>(WeightSum::of(sums.collect::<Result<_, Error>>()?))
+        });
+        Ok(Trainer {
+            model,
+            adam,
+            training: first.training.clone(),
+            seeds: members.iter().flat_map(|trainer| trainer.seeds.iter().copied()).collect(),
+            log_temperature: all(&|trainer| trainer.log_temperature.clone())?,
+            sum: sum.transpose()?,
+        })
+    }
+
+    /// The sums over the last epochs.
+    fn sums(&self) -> &[Tensor] {
+        self.sum.as_ref().map_or(&[], WeightSum::tensors)
+    }
+
+    /// The trainer of a member.
+    pub(crate) fn member(&self, member: usize) -> Result<Self, Error> {
+        let members = self.seeds.len();
+        let own = |tensor: &Tensor| part(tensor, member, members);
+        let moments = self.adam.moments().iter().map(|moments| {
+            let (first, second) = (own(&moments.first)?, own(&moments.second)?);
+            Ok(Moments { first, second, steps: moments.steps })
+        });
+        let adam = Adam::of_members(moments.collect::<Result<_, Error>>()?, 1);
+        let sum = self.sum.as_ref().map(|_| {
+            let sums = self.sums().iter().map(own);
+            Ok::<_, Error>(WeightSum::of(sums.collect::<Result<_, Error>>()?))
+        });
+        let seed = self.seeds[member];
+        Ok(Trainer {
+            model: self.model.member(member)?,
+            adam,
+            training: Training { seed, ..self.training.clone() },
+            seeds: vec![seed],
+            log_temperature: own(&self.log_temperature)?,
+            sum: sum.transpose()?,
+        })
     }
 
     /// The current model.
@@ -88,12 +180,19 @@ impl Trainer {
     /// # Errors
     /// If the device failed.
     pub fn temperature(&self) -> Result<Option<f64>, Error> {
-        let learned = self.training.learn_temperature;
-        let log = learned.then(|| self.log_temperature.to_f64s()).transpose()?;
-        Ok(log.map(|log| log[0].exp()))
+        Ok(self.temperatures()?[0])
     }
 
-    /// The tensors that the next step depends on, by the names they are stored under.
+    /// The temperature of every member, if it is learned.
+    fn temperatures(&self) -> Result<Vec<Option<f64>>, Error> {
+        if !self.training.learn_temperature {
+            return Ok(vec![None; self.seeds.len()]);
+        }
+        Ok(self.log_temperature.to_f64s()?.into_iter().map(|log| Some(log.exp())).collect())
+    }
+
+    /// The tensors that the next step depends on, by the names they are stored under. They are those of a
+    /// single model.
     pub(crate) fn state(&self) -> Vec<(String, &Tensor)> {
         let weights = self.model.weights();
         let mut all: Vec<_> = weights.iter().map(|(name, w)| (name.to_owned(), w)).collect();
@@ -148,20 +247,36 @@ impl Trainer {
     }
 
     /// One optimiser step on a batch, with learning rate `rate`. Dropout draws from `seed`, which is
-    /// that of the epoch, and from the pairs of the batch.
+    /// that of the epoch, and from the pairs of the batch. The results are those of the first member.
     ///
     /// # Errors
     /// If the batch does not match the model, or a score is NaN or infinite.
     pub fn step(&mut self, batch: &Batch, rate: f64, seed: u64) -> Result<Step, Error> {
+        let Taken { tally, auxiliary, gradient } = self.take(batch, rate, &[seed])?;
+        let counted = tally.read()?;
+        match bad_score(&counted, batch.pairs.len()) {
+            Some(error) => Err(error),
+            None => {
+                let Counted { loss, active, .. } = counted[0];
+                Ok(Step { loss: loss + auxiliary, active, gradient })
+            }
+        }
+    }
+
+    /// One step of every member, with the seed of its epoch. On a GPU, waits for nothing.
+    fn take(&mut self, batch: &Batch, rate: f64, seeds: &[u64]) -> Result<Taken, Error> {
         let Training { loss, margin, violation, clip, .. } = self.training;
         let objective = match loss {
             Criterion::Hinge => Objective::Hinge { margin, violation },
             Criterion::InfoNce => Objective::InfoNce { log_temperature: &self.log_temperature },
         };
-        let pass = Pass::new(self.model.weights(), Mode::Train(seed))
-            .with_dropout(self.training.dropout(), &batch.pairs);
-        let BatchLoss { loss, active, gradients } =
-            batch_loss(&self.model, &pass, batch, objective)?;
+        let pass = Pass::new(self.model.weights(), Mode::Train(seeds[0])).with_dropout_by(
+            self.training.dropout(),
+            seeds.to_vec(),
+            &batch.pairs,
+        );
+        let MemberLosses { tally, auxiliary, gradients } =
+            member_losses(&self.model, &pass, batch, objective)?;
         let observed = pass.into_observed();
         // Before the weights change, so that a refused step changes nothing.
         observed
@@ -173,20 +288,10 @@ impl Trainer {
         let gradient = self.adam.step(all, &gradients, rate, clip)?;
         observed.into_iter().try_for_each(|(buffer, value)| weights.set(&buffer, value))?;
         if self.training.learn_temperature {
-            self.bound_temperature()?;
+            let bounds = [COLDEST, HOTTEST].map(|temperature| temperature.ln() as f32);
+            self.log_temperature.bound(bounds[0], bounds[1])?;
         }
-        Ok(Step { loss, active, gradient })
-    }
-
-    /// Keeps a learned temperature within its bounds.
-    fn bound_temperature(&mut self) -> Result<(), Error> {
-        let log = self.log_temperature.to_f32s()?[0];
-        let bounded = log.clamp(COLDEST.ln() as f32, HOTTEST.ln() as f32);
-        if bounded != log {
-            let device = self.model.device();
-            self.log_temperature = Tensor::new(vec![bounded], &[1], device)?.into_weight();
-        }
-        Ok(())
+        Ok(Taken { tally, auxiliary, gradient })
     }
 
     /// One pass over the pairs, in the order of epoch `number`, which counts from 0.
@@ -200,28 +305,52 @@ impl Trainer {
         number: usize,
         progress: &dyn Progress,
     ) -> Result<Epoch, Error> {
-        let (start, device) = (Instant::now(), self.model.device());
-        let (seed, rate) = (self.training.seed, self.training.rate_at(number));
-        let order = shuffled(pairs, seed, number);
-        let drawn = draw::draw_of(seed, DROPOUT + ((number as u64) << 8), 0);
-        let (mut loss, mut active, mut scores, mut norms) = (0.0, 0, 0, Vec::new());
-        for pairs in order.chunks(self.training.batch) {
-            let items: Vec<usize> = pairs.iter().map(|pair| pair.item).collect();
-            let captions: Vec<usize> = pairs.iter().map(|pair| pair.caption).collect();
-            let images = corpus.features(&items, device)?;
-            let texts = corpus.texts(&captions, device)?;
-            let batch = Batch { images, texts, pairs: pairs.to_vec() };
-            let step = self.step(&batch, rate, drawn);
-            let step = step.map_err(|error| named(error, corpus, pairs, self.training.rate))?;
-            loss += step.loss;
-            active += step.active;
-            scores += pairs.len() * pairs.len();
-            norms.push(step.gradient);
-            progress.advance(pairs.len() as u64);
+        let lesson = Lesson { corpus, pairs };
+        let found = self.epoch_of_each(&vec![lesson; self.seeds.len()], number, progress)?;
+        Ok(found.into_iter().next().expect("one for each member"))
+    }
+
+    /// One pass of every member over its pairs, equally many of each.
+    ///
+    /// # Errors
+    /// Those of a step, with the items concerned.
+    pub(crate) fn epoch_of_each(
+        &mut self,
+        lessons: &[Lesson<'_>],
+        number: usize,
+        progress: &dyn Progress,
+    ) -> Result<Vec<Epoch>, Error> {
+        let start = Instant::now();
+        let (members, rate) = (self.seeds.len(), self.training.rate_at(number));
+        let each = |lesson: (&Lesson<'_>, &u64)| shuffled(lesson.0.pairs, *lesson.1, number);
+        let orders: Vec<Vec<Pair>> = lessons.iter().zip(&self.seeds).map(each).collect();
+        let drawn = |&seed: &u64| draw::draw_of(seed, DROPOUT + ((number as u64) << 8), 0);
+        let drawn: Vec<u64> = self.seeds.iter().map(drawn).collect();
+        let (mut taken, mut scores) = (Vec::new(), 0);
+        for first in (0..orders[0].len()).step_by(self.training.batch) {
+            let end = (first + self.training.batch).min(orders[0].len());
+            let parts: Vec<&[Pair]> = orders.iter().map(|order| &order[first..end]).collect();
+            let batch = together(lessons, &parts, self.model.device())?;
+            let step = self.take(&batch, rate, &drawn);
+            let named = |error| named(error, lessons[0].corpus, &batch.pairs, self.training.rate);
+            let step = step.map_err(named)?;
+            scores += (end - first) * (end - first);
+            progress.advance(batch.pairs.len() as u64);
+            taken.push((step, batch.pairs));
         }
         // Read after the last step: a GPU would have to wait in between.
-        let norms = norms.iter().map(Norm::value).collect::<Result<Vec<f64>, _>>()?;
-        if norms.iter().any(|norm| !norm.is_finite()) {
+        let mut sums = vec![(0.0, 0, 0.0); members];
+        for (step, pairs) in &taken {
+            let counted = step.tally.read()?;
+            if let Some(error) = bad_score(&counted, pairs.len() / members) {
+                return Err(named(error, lessons[0].corpus, pairs, self.training.rate));
+            }
+            let norms = step.gradient.values()?;
+            for ((sum, own), norm) in sums.iter_mut().zip(&counted).zip(norms) {
+                *sum = (sum.0 + (own.loss + step.auxiliary), sum.1 + own.active, sum.2 + norm);
+            }
+        }
+        if sums.iter().any(|(_, _, norms)| !norms.is_finite()) {
             let what = format!(
                 "the loss went to infinity: the gradients of epoch {} are not finite; take a \
                  smaller rate than {}",
@@ -233,18 +362,39 @@ impl Trainer {
         if let Some(sum) = self.sum.as_mut().filter(|_| self.training.averages(number)) {
             sum.add(&self.model)?;
         }
-        Ok(Epoch {
-            epoch: number + 1,
-            loss: loss / pairs.len() as f64,
-            rate,
-            active: active as f64 / scores.max(1) as f64,
-            temperature: self.temperature()?,
-            gradient: norms.iter().sum::<f64>() / norms.len().max(1) as f64,
-            seconds: start.elapsed().as_secs_f64(),
-            dev: None,
-            dev_seconds: 0.0,
-        })
+        let temperatures = self.temperatures()?;
+        // Members share the time of their steps.
+        let seconds = start.elapsed().as_secs_f64() / members as f64;
+        let epoch =
+            |((loss, active, norms), temperature): ((f64, usize, f64), Option<f64>)| Epoch {
+                epoch: number + 1,
+                loss: loss / orders[0].len() as f64,
+                rate,
+                active: active as f64 / scores.max(1) as f64,
+                temperature,
+                gradient: norms / taken.len().max(1) as f64,
+                seconds,
+                dev: None,
+                dev_seconds: 0.0,
+            };
+        Ok(sums.into_iter().zip(temperatures).map(epoch).collect())
     }
+}
+
+/// The batches of all members, one after the other. All corpora have the same features.
+fn together(lessons: &[Lesson<'_>], parts: &[&[Pair]], device: Device) -> Result<Batch, Error> {
+    let pairs = parts.concat();
+    let items: Vec<usize> = pairs.iter().map(|pair| pair.item).collect();
+    let images = lessons[0].corpus.features(&items, device)?;
+    let captions = |part: &[Pair]| part.iter().map(|pair| pair.caption).collect::<Vec<usize>>();
+    let texts = if lessons[0].corpus.reads_words() {
+        let own = lessons.iter().zip(parts);
+        let own = own.map(|(lesson, part)| lesson.corpus.texts(&captions(part), device));
+        Texts::joined(own.collect::<Result<Vec<_>, Error>>()?)?
+    } else {
+        lessons[0].corpus.texts(&captions(&pairs), device)?
+    };
+    Ok(Batch { images, texts, pairs })
 }
 
 /// The pairs in the order of an epoch: a shuffle by a draw for each pair, from the seed, the epoch,

@@ -6,6 +6,7 @@ use nextpair_data::{Draws, draw};
 use nextpair_kernels::{Device, Tensor};
 
 use crate::Error;
+use crate::members::{part, stacked};
 use crate::tensor_file::Stored;
 
 /// How to initialise a weight.
@@ -54,12 +55,14 @@ impl Declared {
     }
 }
 
-/// Named weights in the order of their declaration.
+/// Named weights in the order of their declaration: those of a model, or of several that train
+/// together, which then have a leading axis of members.
 #[derive(Clone, Debug)]
 pub struct Weights {
     names: Vec<String>,
     kinds: Vec<Kind>,
     tensors: Vec<Tensor>,
+    members: usize,
 }
 
 /// Purpose of the initial draws, which keeps them apart from other draws of the same seed.
@@ -133,14 +136,42 @@ impl Weights {
             names: declared.iter().map(|weight| weight.name.clone()).collect(),
             kinds: declared.iter().map(|weight| weight.kind).collect(),
             tensors: tensors.collect(),
+            members: 1,
         }
+    }
+
+    /// The weights of several models of one architecture, on a device.
+    pub(crate) fn stacked(members: &[&Weights], device: Device) -> Result<Self, Error> {
+        let [first, ..] = members else {
+            return Err(Error::setting("members", "there are none"));
+        };
+        let tensors = (0..first.tensors.len()).map(|at| {
+            let parts: Vec<&Tensor> = members.iter().map(|weights| &weights.tensors[at]).collect();
+            stacked(&parts, device)
+        });
+        Ok(first.with(tensors.collect::<Result<_, Error>>()?, members.len()))
+    }
+
+    /// The weights of a member.
+    pub(crate) fn member(&self, member: usize) -> Result<Self, Error> {
+        let parts = self.tensors.iter().map(|tensor| part(tensor, member, self.members));
+        Ok(self.with(parts.collect::<Result<_, Error>>()?, 1))
+    }
+
+    /// Number of models whose weights these are.
+    pub fn members(&self) -> usize {
+        self.members
+    }
+
+    /// Other numbers by the same names.
+    fn with(&self, tensors: Vec<Tensor>, members: usize) -> Self {
+        Weights { names: self.names.clone(), kinds: self.kinds.clone(), tensors, members }
     }
 
     /// A copy on another device.
     pub(crate) fn to_device(&self, device: Device) -> Result<Self, Error> {
         let tensors = self.tensors.iter().map(|tensor| tensor.to_device(device));
-        let tensors = tensors.collect::<Result<_, _>>()?;
-        Ok(Weights { names: self.names.clone(), kinds: self.kinds.clone(), tensors })
+        Ok(self.with(tensors.collect::<Result<_, _>>()?, self.members))
     }
 
     /// The weight called `name`.
@@ -184,7 +215,7 @@ impl Weights {
     /// The same numbers without gradients.
     pub(crate) fn detached(&self) -> Self {
         let tensors = self.tensors.iter().map(Tensor::detached).collect();
-        Weights { names: self.names.clone(), kinds: self.kinds.clone(), tensors }
+        self.with(tensors, self.members)
     }
 
     fn place(&self, name: &str) -> Result<usize, Error> {

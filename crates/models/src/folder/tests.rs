@@ -10,8 +10,7 @@ use nextpair_data::scenes::Settings;
 use nextpair_data::text::Vocabulary;
 use nextpair_kernels::{Device, Tensor};
 
-use super::state::Position;
-use super::{ModelFolder, Spec};
+use super::{ModelFolder, Position, Spec};
 use crate::{
     Choice, Config, Corpus, Error, Evaluation, Retrieval, Setting, Training, evaluate,
     evaluate_ranks, tensor_file, train,
