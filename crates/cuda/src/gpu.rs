@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::ffi::c_void;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use cudarc::cublas::sys as blas;
@@ -20,7 +21,12 @@ pub struct Gpu {
     stream: driver::CUstream,
     blas: blas::cublasHandle_t,
     memory: Memory,
+    /// Comes after the work that somebody waits for without keeping a core busy.
+    reached: driver::CUevent,
 }
+
+/// Whether who waits leaves its core to others.
+static QUIET: AtomicBool = AtomicBool::new(false);
 
 // SAFETY: the driver takes calls from any thread; handles are only read after they were made, and
 // cuBLAS allows one handle in several threads as long as its settings stay, which they do.
@@ -99,17 +105,21 @@ impl Gpu {
         let device = Device::open(index)?;
         device.make_current()?;
         let (mut stream, mut handle) = (std::ptr::null_mut(), std::ptr::null_mut());
+        let mut reached = std::ptr::null_mut();
         // SAFETY: driver and cuBLAS write handles; the stream lives as long as the handle.
         unsafe {
             let apart = driver::CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
             check("making a queue", driver::cuStreamCreate(&mut stream, apart))?;
+            let quiet = driver::CUevent_flags::CU_EVENT_DISABLE_TIMING as u32
+                | driver::CUevent_flags::CU_EVENT_BLOCKING_SYNC as u32;
+            check("making an event", driver::cuEventCreate(&mut reached, quiet))?;
             check("starting cuBLAS", blas::cublasCreate_v2(&mut handle))?;
             check("starting cuBLAS", blas::cublasSetStream_v2(handle, stream.cast()))?;
             // Sums stay in single precision where results are shorter, however they are split.
             let mode = blas::cublasMath_t::CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION;
             check("starting cuBLAS", blas::cublasSetMathMode(handle, mode))?;
         }
-        Ok(Arc::new(Gpu { device, stream, blas: handle, memory: Memory::default() }))
+        Ok(Arc::new(Gpu { device, stream, blas: handle, memory: Memory::default(), reached }))
     }
 
     /// Name of the device.
@@ -157,12 +167,26 @@ impl Gpu {
         available()
     }
 
+    /// Whether those who wait leave their cores to others, as they should where many wait. Who wakes up
+    /// later otherwise loses some time.
+    pub fn wait_quietly(quiet: bool) {
+        QUIET.store(quiet, Ordering::Relaxed);
+    }
+
     /// Waits for all work of this queue.
     ///
     /// # Errors
     /// If any of it failed.
     pub fn wait(&self) -> Result<(), Error> {
         self.device.make_current()?;
+        if QUIET.load(Ordering::Relaxed) {
+            // SAFETY: stream and event are this queue's own. Where several threads wait, one may wait for
+            // what another has launched since.
+            unsafe {
+                check("the work", driver::cuEventRecord(self.reached, self.stream))?;
+                return check("the work", driver::cuEventSynchronize(self.reached));
+            }
+        }
         // SAFETY: the stream is this queue's own.
         check("the work", unsafe { driver::cuStreamSynchronize(self.stream) })
     }
@@ -305,6 +329,7 @@ impl Drop for Gpu {
         if self.release().is_ok() {
             // SAFETY: the handles are this queue's own, and no array of it is left.
             unsafe {
+                driver::cuEventDestroy_v2(self.reached);
                 blas::cublasDestroy_v2(self.blas);
                 driver::cuStreamDestroy_v2(self.stream);
             }

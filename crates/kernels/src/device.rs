@@ -125,6 +125,13 @@ impl Device {
         }
     }
 
+    /// Whether those who wait for a GPU leave their cores to others, as they should where many wait.
+    pub fn wait_quietly(self, quiet: bool) {
+        if let Device::Cuda(_) = self {
+            Gpu::wait_quietly(quiet);
+        }
+    }
+
     /// Bytes of memory of a GPU. Other devices have that of the machine.
     ///
     /// # Errors

@@ -9,6 +9,7 @@
 //!   vocabulary.json        the vocabulary, for models that read words
 //!   seed-0/vocabulary.json the same, if every seed has its own
 //!   rounds.jsonl           one line per finished round, sealed together with those before it
+//!   ensembles.jsonl        which models trained together, if any did
 //!   seed-0/round-0/        the model that all strategies of a seed share
 //!   seed-0/ranks-0.npy     the rank of every test query with that model
 //!   seed-0/random/
@@ -80,6 +81,11 @@ impl ExperimentFolder {
     /// Returns the path of the finished rounds.
     pub fn rounds(&self) -> PathBuf {
         self.0.join("rounds.jsonl")
+    }
+
+    /// Returns the path of the record of models that train together.
+    pub fn ensembles(&self) -> PathBuf {
+        self.0.join("ensembles.jsonl")
     }
 
     /// Returns the path of the dataset of a world.

@@ -6,7 +6,7 @@ use nextpair_data::dataset::FeatureSource;
 use nextpair_models::{Device, LogFormat, Mixing};
 
 /// Options to run an experiment. They are not stored, and change no result, except that another
-/// device may round the last digits differently.
+/// device, or training together on a GPU, may round the last digits differently.
 #[derive(Clone)]
 pub struct Options {
     /// The device of the models.
@@ -17,12 +17,15 @@ pub struct Options {
     pub mixing: Mixing,
     /// The logs for other tools that are written beside the results.
     pub logs: Vec<LogFormat>,
+    /// Whether the models of a round train together, if their architecture can and annotators are
+    /// simulated. By default they do on a GPU.
+    pub together: Option<bool>,
 }
 
 impl Default for Options {
     /// Returns options for the CPU, without encoders, mixing and logs.
     fn default() -> Self {
         let (device, mixing) = (Device::Cpu, Mixing::Refuse);
-        Options { device, source: None, mixing, logs: Vec::new() }
+        Options { device, source: None, mixing, logs: Vec::new(), together: None }
     }
 }

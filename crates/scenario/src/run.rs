@@ -4,6 +4,7 @@ mod choose;
 mod clock;
 mod create;
 mod encoded;
+mod ensembles;
 mod fingerprints;
 mod lane;
 mod learn;
@@ -12,6 +13,7 @@ mod people;
 mod queries;
 mod schedule;
 mod strategies;
+mod together;
 mod words;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -7,15 +7,26 @@ use crate::memory::Watch;
 
 /// Measures the phases of a round.
 pub(super) struct Clock {
-    began: Instant,
+    /// When it began, or was taken up again; `None` while the round waits for others.
+    began: Option<Instant>,
     phases: Vec<Phase>,
-    /// Seconds of phases from an earlier process.
+    /// Seconds of phases from an earlier process, and before the last pause.
     before: f64,
 }
 
 impl Clock {
     pub(super) fn start() -> Self {
-        Clock { began: Instant::now(), phases: Vec::new(), before: 0.0 }
+        Clock { began: Some(Instant::now()), phases: Vec::new(), before: 0.0 }
+    }
+
+    /// Stops counting, while others work.
+    pub(super) fn pause(&mut self) {
+        self.before += self.began.take().map_or(0.0, |began| began.elapsed().as_secs_f64());
+    }
+
+    /// Counts again.
+    pub(super) fn resume(&mut self) {
+        self.began = Some(Instant::now());
     }
 
     /// Runs a phase and measures it.
@@ -55,7 +66,8 @@ impl Clock {
 
     /// Returns all phases, and the time between them as `other`.
     pub(super) fn finish(mut self) -> Vec<Phase> {
-        let whole = self.began.elapsed().as_secs_f64() + self.before;
+        self.pause();
+        let whole = self.before;
         let known: f64 = self.phases.iter().map(|phase| phase.seconds).sum();
         let seconds = (whole - known).max(0.0);
         self.phases.push(Phase { name: "other".to_owned(), seconds, memory: None });
@@ -82,6 +94,23 @@ mod tests {
         let names: Vec<&str> = phases.iter().map(|phase| phase.name.as_str()).collect();
         assert_eq!(names, ["selection", "other"], "what failed is no part");
         assert!(phases.iter().all(|phase| phase.seconds >= 0.0));
+    }
+
+    #[test]
+    fn a_pause_is_no_part() {
+        let mut clock = Clock::start();
+        clock.pause();
+        let before = clock.before;
+        clock.pause();
+        assert_eq!(clock.before, before, "paused twice");
+        clock.remember(Phase { name: "training".to_owned(), seconds: 7.0, memory: None });
+        let phases = clock.finish();
+        assert_eq!(seconds(&phases, "training"), 7.0);
+        assert!((seconds(&phases, "other") - before).abs() < 1e-9, "{phases:?}");
+        let mut clock = Clock::start();
+        clock.pause();
+        clock.resume();
+        assert!(clock.began.is_some());
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use nextpair_data::dataset::{NewImages, NewRows};
 use nextpair_data::queue::{Answer, Task};
-use nextpair_models::{Corpus, Device, Pair};
+use nextpair_models::{Corpus, Device, Origin, Pair};
 
 use super::choose::Choice;
 use super::clock::Clock;
@@ -14,7 +14,10 @@ use super::people::{Picked, Waiting};
 use super::{Observer, Scenario};
 use crate::annotator::{Annotated, noisy, oracle};
 use crate::plan::text_of;
-use crate::{Annotator, Arm, Error};
+use crate::{Annotator, Arm, Batch, Error};
+
+/// Tasks and their items, the batch, and the origin of the picks.
+pub(super) type Picks = ((Vec<Task>, Vec<usize>), Batch, Option<Origin>);
 
 /// The state of a lane after some rounds.
 pub(super) struct Known {
@@ -49,19 +52,8 @@ impl Scenario {
             return Ok(());
         }
         let clock = Clock::start();
-        let Known { gone, paired, pairs, .. } = self.start(seed);
-        let pool = self.plan.pool(seed, &gone).len();
-        let (corpus, pairs) = (self.reading(seed)?.corpus, &pairs);
-        let before = Before {
-            corpus,
-            paired,
-            bought: None,
-            pool,
-            pairs,
-            batch: None,
-            picked_by: None,
-            clock,
-        };
+        let (corpus, known) = (self.reading(seed)?.corpus, self.start(seed));
+        let before = self.before(place, corpus, &known, None, None, clock);
         self.learn(place, before, observer)
     }
 
@@ -106,13 +98,8 @@ impl Scenario {
             }
             let mut clock = Clock::start();
             let place = Place { seed, strategy: Some(strategy), round, device };
-            let corpus = known.corpus.as_ref().unwrap_or(own);
-            let Known { pairs, gone, refused, .. } = &known;
-            let choice = Choice { corpus, pairs, gone, refused };
-            let (tasks, mut batch, picked_by) =
-                self.choose(place, strategy, &choice, &mut clock, observer)?;
-            let picked = self.items_of(&tasks, seed, &self.folder.picks(seed, strategy, round))?;
-            known.gone.extend(&picked);
+            let ((tasks, picked), mut batch, picked_by) =
+                self.pick(place, strategy, &mut known, &mut clock, observer)?;
             match self.experiment.annotator {
                 Annotator::Human => {
                     let picked = Picked { tasks: &tasks, items: &picked };
@@ -122,31 +109,67 @@ impl Scenario {
                         return Ok(waiting);
                     }
                 }
-                _ => {
-                    let can = self.plan.captionable(seed);
-                    let can = |item: &usize| can.binary_search(item).is_ok();
-                    let (captioned, refused): (Vec<usize>, Vec<usize>) =
-                        picked.iter().copied().partition(can);
-                    let annotated = self.simulated(&captioned, seed);
-                    batch.wrong = annotated.wrong;
-                    batch.skipped = refused.len();
-                    known.refused.extend(refused);
-                    known.paired += captioned.len();
-                    known.pairs.extend(annotated.pairs);
-                }
+                _ => self.pair(seed, &picked, &mut known, &mut batch),
             }
             if self.finished(place).is_none() {
                 let corpus = known.corpus.as_ref().unwrap_or(own);
-                let pool = self.plan.pool(seed, &known.gone).len();
-                let (paired, pairs) = (known.paired, &known.pairs);
-                let batch = Some(batch);
-                let bought = self.bought(&known);
-                let before =
-                    Before { corpus, paired, bought, pool, pairs, batch, picked_by, clock };
+                let before = self.before(place, corpus, &known, Some(batch), picked_by, clock);
                 self.learn(place, before, observer)?;
             }
         }
         Ok(None)
+    }
+
+    /// Picks the batch of a round, or reads it if it exists: tasks and their items, which leave the pool,
+    /// and the origin of the picks.
+    pub(super) fn pick(
+        &self,
+        place: Place<'_>,
+        strategy: &Arm,
+        known: &mut Known,
+        clock: &mut Clock,
+        observer: &dyn Observer,
+    ) -> Result<Picks, Error> {
+        let corpus = match &known.corpus {
+            Some(corpus) => corpus,
+            None => self.reading(place.seed)?.corpus,
+        };
+        let Known { pairs, gone, refused, .. } = &*known;
+        let choice = Choice { corpus, pairs, gone, refused };
+        let (tasks, batch, picked_by) = self.choose(place, strategy, &choice, clock, observer)?;
+        let path = self.folder.picks(place.seed, strategy, place.round);
+        let picked = self.items_of(&tasks, place.seed, &path)?;
+        known.gone.extend(&picked);
+        Ok(((tasks, picked), batch, picked_by))
+    }
+
+    /// Pairs picked items with a simulated annotator.
+    pub(super) fn pair(&self, seed: u64, picked: &[usize], known: &mut Known, batch: &mut Batch) {
+        let can = self.plan.captionable(seed);
+        let can = |item: &usize| can.binary_search(item).is_ok();
+        let (captioned, refused): (Vec<usize>, Vec<usize>) = picked.iter().copied().partition(can);
+        let annotated = self.simulated(&captioned, seed);
+        batch.wrong = annotated.wrong;
+        batch.skipped = refused.len();
+        known.refused.extend(refused);
+        known.paired += captioned.len();
+        known.pairs.extend(annotated.pairs);
+    }
+
+    /// Returns a round before training.
+    pub(super) fn before<'a>(
+        &self,
+        place: Place<'_>,
+        corpus: &'a Corpus,
+        known: &'a Known,
+        batch: Option<Batch>,
+        picked_by: Option<Origin>,
+        clock: Clock,
+    ) -> Before<'a> {
+        let (paired, pairs) = (known.paired, &known.pairs[..]);
+        let pool = self.plan.pool(place.seed, &known.gone).len();
+        let bought = self.bought(known);
+        Before { corpus, paired, bought, pool, pairs, batch, picked_by, clock }
     }
 
     /// Pairs a batch with a simulated annotator.

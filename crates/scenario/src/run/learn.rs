@@ -57,10 +57,10 @@ impl Scenario {
     pub(super) fn learn(
         &self,
         place: Place<'_>,
-        before: Before<'_>,
+        mut before: Before<'_>,
         observer: &dyn Observer,
     ) -> Result<(), Error> {
-        let Before { corpus, paired, bought, pool, pairs, batch, picked_by, mut clock } = before;
+        let Before { corpus, pairs, ref mut clock, .. } = before;
         let worth = [("training", self.work(place.round))];
         let progress = Within::new(observer, place.to_string(), &worth);
         let run = corpus.steady(|| self.training_run(corpus, place, pairs))?;
@@ -70,13 +70,27 @@ impl Scenario {
         let training = epochs.iter().map(|epoch| epoch.seconds).sum();
         let on_dev = epochs.iter().map(|epoch| epoch.dev_seconds).sum();
         clock.split_last(&[("training", training), ("evaluation", on_dev)]);
+        self.conclude(place, before, (&run, &model), progress, observer)
+    }
+
+    /// Evaluates the trained model of a round and appends the round to the journal.
+    pub(super) fn conclude(
+        &self,
+        place: Place<'_>,
+        before: Before<'_>,
+        (run, model): (&ModelFolder, &Model),
+        progress: Within<'_>,
+        observer: &dyn Observer,
+    ) -> Result<(), Error> {
+        let Before { paired, bought, pool, pairs, batch, picked_by, mut clock, .. } = before;
+        let epochs = run.epochs()?;
         let own = self.reading(place.seed)?.corpus;
         let (mut test, mut ranks) = (Vec::new(), Vec::new());
         let items = &self.plan.test(place.seed)[..];
         for &folds in &self.experiment.evaluation.folds {
             let (evaluation, of_queries) = clock.time("evaluation", || {
                 // New captions must not change the test.
-                evaluate_ranks(&model, own, items, folds, &progress)
+                evaluate_ranks(model, own, items, folds, &progress)
             })?;
             test.push(evaluation);
             ranks.push(of_queries);
@@ -99,7 +113,7 @@ impl Scenario {
             epoch,
             weights: run.weights_fingerprint()?,
             ranks: Some(ranks),
-            made_by: made_by(&run, picked_by, place.device),
+            made_by: made_by(run, picked_by, place.device),
             phases: clock.finish(),
         };
         // Before the journal: a finished round is not opened again.
@@ -122,7 +136,7 @@ impl Scenario {
     }
 
     /// Opens the training of a round, or creates it.
-    fn training_run(
+    pub(super) fn training_run(
         &self,
         corpus: &Corpus,
         place: Place<'_>,
@@ -162,9 +176,11 @@ impl Scenario {
         pairs: &[Pair],
         observer: &dyn Observer,
     ) -> Result<Model, Error> {
-        // Two strategies must not train it at the same time.
+        // Two strategies must not make or train it at the same time.
         let shared = || self.shared.lock().unwrap_or_else(PoisonError::into_inner);
-        let _alone = place.strategy.is_none().then(shared);
+        let path = self.folder.model(place.seed, place.strategy, place.round);
+        let ready = ModelFolder::is_there(&path) && ModelFolder::open(&path)?.is_finished()?;
+        let _alone = (place.strategy.is_none() && !ready).then(shared);
         let run = corpus.steady(|| self.training_run(corpus, place, pairs))?;
         if !run.is_finished()? {
             let progress = Within::new(observer, place.to_string(), &[]);

@@ -16,6 +16,10 @@ impl Scenario {
     pub fn run(&self, jobs: usize, observer: &dyn Observer) -> Result<Option<Waiting>, Error> {
         self.write_logs()?;
         observer.start("rounds", self.work_left());
+        self.options.device.wait_quietly(jobs > 1);
+        if self.trains_together() {
+            return self.run_together(jobs, observer).map(|()| None);
+        }
         let seeds = &self.experiment.seeds;
         // Every job has a queue of its own, so that their work runs side by side on a GPU too.
         let device = |job: usize| self.options.device.with_queue(job as u16);
@@ -42,7 +46,11 @@ impl Scenario {
         let corpus = corpus.map_or(&self.corpus, |reading| reading.corpus);
         let weights = self.experiment.model.weights(corpus.inputs()) as u64;
         let each = weights * 4 * 8 + (256 << 20) + self.words_memory();
-        let fit = available().map_or(usize::MAX, |bytes| (bytes / each) as usize);
+        let mut fit = available().map_or(usize::MAX, |bytes| (bytes / each) as usize);
+        if let Ok(Some(free)) = self.options.device.free_memory() {
+            // On the device a model is not saved, but a batch may need as much again.
+            fit = fit.min((free as u64 / each) as usize);
+        }
         rayon::current_num_threads().min(fit).max(1)
     }
 
@@ -86,7 +94,7 @@ fn available() -> Option<u64> {
 
 /// Runs tasks in order, `jobs` at a time, each with its own threads. After an error, no task
 /// starts, and running tasks are told to stop.
-fn side_by_side<T: Sync>(
+pub(super) fn side_by_side<T: Sync>(
     tasks: &[T],
     jobs: usize,
     work: impl Fn(&T, usize, &dyn Fn() -> bool) -> Result<(), Error> + Sync,
