@@ -8,6 +8,7 @@ mod tables;
 use std::sync::Arc;
 
 use nextpair_cuda::{Argument, Array, Element, Gpu, Grid, Kernels, Operand, Product};
+use rayon::prelude::*;
 
 use crate::device::Cuda;
 use crate::{Error, Precision};
@@ -26,6 +27,7 @@ static KERNELS: Kernels = Kernels {
         include_str!("../cuda/elementwise.cu"),
         include_str!("../cuda/gru.cu"),
         include_str!("../cuda/losses.cu"),
+        include_str!("../cuda/members.cu"),
         include_str!("../cuda/attention.cu"),
         include_str!("../cuda/matching.cu"),
         include_str!("../cuda/rounding.cu"),
@@ -237,7 +239,7 @@ impl Unit {
         places: usize,
     ) -> Result<Array<f32>, Error> {
         let mut members: Vec<(u32, u32)> = members.collect();
-        members.sort_unstable();
+        members.par_sort_unstable();
         let mut firsts = vec![0u32];
         let mut named = Vec::new();
         for run in members.chunk_by(|a, b| a.0 == b.0) {

@@ -1,7 +1,12 @@
 //! Encoders: from features and words to vectors of the joint space.
 
+use std::ops::Range;
+
 use nextpair_data::Side;
-use nextpair_kernels::ops::{concat, gather, gru, linear, mean_rows, unit_rows, weight_norm};
+use nextpair_kernels::ops::{
+    concat, gather, gru, gru_of_members, linear, linear_of_members, mean_rows, unit_rows,
+    weight_norm,
+};
 use nextpair_kernels::{Encoded, Tensor};
 use serde::{Deserialize, Serialize};
 
@@ -195,7 +200,10 @@ pub(crate) fn word_states(
         });
     };
     let table = pass.weight("embed.weight")?;
-    let (known, _) = table.matrix_shape()?;
+    // A table of several members has three axes.
+    let [.., known, word_dim] = *table.shape() else {
+        return Err(nextpair_kernels::Error::NotAMatrix { shape: table.shape().to_vec() }.into());
+    };
     for (caption, span) in offsets.windows(2).enumerate() {
         if span[0] == span[1] {
             return Err(Error::NoWords { caption });
@@ -203,6 +211,12 @@ pub(crate) fn word_states(
         if let Some(&id) = ids[span[0]..span[1]].iter().find(|&&id| id as usize >= known) {
             return Err(Error::UnknownWord { caption, id, words: known });
         }
+    }
+    let members = pass.weights().members();
+    if members > 1 {
+        let table = table.reshaped(&[members * known, word_dim])?;
+        let states = member_states(pass, &table, known, ids, offsets)?;
+        return Ok((states, offsets.clone()));
     }
     let words = pass.dropout_of_words(Layer::Inputs, &gather(table, ids)?, offsets)?;
     let all = |name: &str| {
@@ -212,4 +226,35 @@ pub(crate) fn word_states(
     };
     let inputs = linear(&words, &all("weight_ih")?, &all("bias_ih")?)?;
     Ok((gru(&inputs, &all("weight_hh")?, &all("bias_hh")?, offsets)?, offsets.clone()))
+}
+
+/// The states of the recurrent units of several members, which read captions forwards: equally many of
+/// each. The words of all of them are in one table, with `known` of each.
+fn member_states(
+    pass: &Pass<'_>,
+    table: &Tensor,
+    known: usize,
+    ids: &[u32],
+    offsets: &[usize],
+) -> Result<Tensor, Error> {
+    let members = pass.weights().members();
+    let captions = (offsets.len() - 1) / members;
+    let spans: Vec<Range<usize>> = (0..members)
+        .map(|member| offsets[member * captions]..offsets[(member + 1) * captions])
+        .collect();
+    let own = spans.iter().enumerate().flat_map(|(member, span)| {
+        ids[span.clone()].iter().map(move |&id| (member * known) as u32 + id)
+    });
+    let words = gather(table, &own.collect::<Vec<u32>>())?;
+    let words = pass.dropout_of_words(Layer::Inputs, &words, offsets)?;
+    // Members have the rows of the longest; what is missing is another word, which nobody reads.
+    let longest = spans.iter().map(ExactSizeIterator::len).max().unwrap_or(0);
+    let padded = spans.iter().flat_map(|span| {
+        (0..longest).map(|row| (span.start + row.min(span.len().saturating_sub(1))) as u32)
+    });
+    let words = gather(&words, &padded.collect::<Vec<u32>>())?;
+    let used = spans.iter().map(ExactSizeIterator::len).collect();
+    let weight = |name: &str| pass.weight(&format!("gru.{name}_l0"));
+    let inputs = linear_of_members(&words, weight("weight_ih")?, weight("bias_ih")?, used)?;
+    Ok(gru_of_members(&inputs, weight("weight_hh")?, weight("bias_hh")?, offsets)?)
 }

@@ -129,6 +129,10 @@ impl Architecture for Vse {
         })
     }
 
+    fn trains_together(&self) -> bool {
+        true
+    }
+
     fn training(&self) -> Training {
         let violation = if self.normalise_images { Violation::Max } else { Violation::Sum };
         Training { violation, ..Training::default() }

@@ -10,6 +10,7 @@
 //! longest first, so that those still running at a step are the first rows: nothing is padded.
 
 mod gpu;
+mod members;
 mod pass;
 
 use std::sync::OnceLock;
@@ -20,6 +21,7 @@ use crate::cuda::Unit;
 use crate::operation::{Operation, apply};
 use crate::{Error, Real, Tensor};
 use gpu::{Kept, Size};
+pub use members::gru_of_members;
 use pass::{Pass, Schedule};
 
 /// The hidden states of every word, averaged over the directions: words by `dim`.
@@ -44,13 +46,9 @@ pub fn gru(
         return Err(Error::Offsets);
     }
     Error::check_len("the bias of a recurrent unit", bias.len(), stacked)?;
-    let schedule = Schedule::new(offsets);
-    Error::check_len("the words of captions", words, schedule.word_count())?;
-    let (passes, kept) = (OnceLock::new(), OnceLock::new());
-    apply(
-        Gru { schedule, offsets: offsets.to_vec(), dim, directions, passes, kept },
-        &[inputs, weight, bias],
-    )
+    let gru = Gru::new(offsets.to_vec(), dim, directions);
+    Error::check_len("the words of captions", words, gru.words())?;
+    apply(gru, &[inputs, weight, bias])
 }
 
 struct Gru {
@@ -65,6 +63,16 @@ struct Gru {
 }
 
 impl Gru {
+    fn new(offsets: Vec<usize>, dim: usize, directions: usize) -> Self {
+        let (passes, kept) = (OnceLock::new(), OnceLock::new());
+        Gru { schedule: Schedule::new(&offsets), offsets, dim, directions, passes, kept }
+    }
+
+    /// Words of all captions.
+    fn words(&self) -> usize {
+        self.schedule.word_count()
+    }
+
     fn part<'a>(&self, values: &'a [f32], direction: usize, width: usize) -> &'a [f32] {
         &values[direction * 3 * self.dim * width..][..3 * self.dim * width]
     }

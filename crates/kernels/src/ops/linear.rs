@@ -15,6 +15,29 @@ use crate::{Error, Left, Packed, Real, Tensor};
 /// # Errors
 /// If the shapes do not match.
 pub fn linear(rows: &Tensor, weight: &Tensor, bias: &Tensor) -> Result<Tensor, Error> {
+    layer(rows, weight, bias, None)
+}
+
+/// The same for members of which each uses its first rows alone: `used` says how many. The others are
+/// padding, whose results mean nothing, and must have no gradient.
+///
+/// # Errors
+/// If the shapes do not match.
+pub fn linear_of_members(
+    rows: &Tensor,
+    weight: &Tensor,
+    bias: &Tensor,
+    used: Vec<usize>,
+) -> Result<Tensor, Error> {
+    layer(rows, weight, bias, Some(used))
+}
+
+fn layer(
+    rows: &Tensor,
+    weight: &Tensor,
+    bias: &Tensor,
+    used: Option<Vec<usize>>,
+) -> Result<Tensor, Error> {
     let (all, depth) = rows.matrix_shape()?;
     let (members, columns, of_weight) = match *weight.shape() {
         [members, columns, depth] => (members, columns, depth),
@@ -24,13 +47,18 @@ pub fn linear(rows: &Tensor, weight: &Tensor, bias: &Tensor) -> Result<Tensor, E
     Error::check_len("the bias of a layer", bias.len(), members * columns)?;
     let count = all / members.max(1);
     Error::check_len("the rows of members", all, members * count)?;
-    apply(Linear { members, count, depth, columns }, &[rows, weight, bias])
+    let used = used.unwrap_or_else(|| vec![count; members]);
+    Error::check_len("the members of a layer", used.len(), members)?;
+    let most = used.iter().copied().max().unwrap_or(0);
+    Error::check_len("the rows of a member", count, count.max(most))?;
+    apply(Linear { members, count, used, depth, columns }, &[rows, weight, bias])
 }
 
 struct Linear {
     members: usize,
-    /// Rows of each member.
+    /// Rows of each member, and how many of them it uses.
     count: usize,
+    used: Vec<usize>,
     depth: usize,
     columns: usize,
 }
@@ -45,10 +73,11 @@ impl Linear {
     }
 
     /// The result of a member.
-    fn forward_of(&self, [rows, weight, bias]: [&[f32]; 3]) -> Vec<f32> {
-        let mut out = bias.repeat(self.count);
+    fn forward_of(&self, [rows, weight, bias]: [&[f32]; 3], used: usize) -> Vec<f32> {
+        let mut out = bias.repeat(used);
         let weight = Packed::transposed(self.columns, self.depth, weight);
-        weight.par_multiply_add(Left::rows(rows, self.depth), &mut out);
+        weight.par_multiply_add(Left::rows(&rows[..used * self.depth], self.depth), &mut out);
+        out.resize(self.count * self.columns, 0.0);
         out
     }
 
@@ -58,13 +87,15 @@ impl Linear {
         [rows, weight, _]: [&[f32]; 3],
         upstream: &[f32],
         wanted: &[bool],
+        used: usize,
     ) -> [Option<Vec<f32>>; 3] {
         let &Linear { count, depth, columns, .. } = self;
+        let (rows, upstream) = (&rows[..used * depth], &upstream[..used * columns]);
         // Features are as large as everything else together, and need no gradient.
         let of_rows = wanted[0].then(|| {
             let mut out = vec![0.0; count * depth];
             let weight = Packed::new(columns, depth, weight);
-            weight.par_multiply(Left::rows(upstream, columns), &mut out);
+            weight.par_multiply(Left::rows(upstream, columns), &mut out[..used * depth]);
             out
         });
         let of_weight = outer(upstream, columns, rows, depth);
@@ -93,7 +124,8 @@ impl Operation for Linear {
     }
 
     fn forward(&self, inputs: &[&[f32]]) -> Result<Vec<f32>, Error> {
-        let member = |member: usize| self.forward_of(self.inputs(inputs, member));
+        let member =
+            |member: usize| self.forward_of(self.inputs(inputs, member), self.used[member]);
         Ok(match self.members {
             1 => member(0),
             members => (0..members).flat_map(member).collect(),
@@ -109,7 +141,7 @@ impl Operation for Linear {
         let each = self.count * self.columns;
         let member = |member: usize| {
             let upstream = &upstream[member * each..][..each];
-            self.backward_of(self.inputs(inputs, member), upstream, wanted)
+            self.backward_of(self.inputs(inputs, member), upstream, wanted, self.used[member])
         };
         let mut all = member(0);
         for next in (1..self.members).map(member) {
@@ -121,7 +153,7 @@ impl Operation for Linear {
     }
 
     fn gpu_forward(&self, unit: &Unit, inputs: &[&Array<f32>]) -> Result<Array<f32>, Error> {
-        let &Linear { members, count, depth, columns } = self;
+        let &Linear { members, count, depth, columns, .. } = self;
         let out = unit.each_repeated(inputs[2], columns, count)?;
         let rows = Operand::new(inputs[0], 0, depth).apart(count * depth);
         let weight = Operand::new(inputs[1], 0, depth).apart(columns * depth).turned();
@@ -137,7 +169,7 @@ impl Operation for Linear {
         upstream: &Array<f32>,
         wanted: &[bool],
     ) -> Result<Vec<Option<Array<f32>>>, Error> {
-        let &Linear { members, count, depth, columns } = self;
+        let &Linear { members, count, depth, columns, .. } = self;
         let up = Operand::new(upstream, 0, columns).apart(count * columns);
         let of_rows = wanted[0].then(|| {
             let out = unit.empty(members * count * depth)?;
@@ -193,6 +225,7 @@ fn outer(left: &[f32], columns: usize, right: &[f32], depth: usize) -> Vec<f32> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ops::gather;
     use crate::ops::judge::{judge, tensor};
 
     #[test]
@@ -213,6 +246,18 @@ mod tests {
     }
 
     #[test]
+    fn padding_has_no_part() {
+        let inputs = [tensor(1, &[10, 7]), tensor(2, &[2, 6, 7]), tensor(3, &[2, 6])];
+        judge(&inputs, 1e-5, |inputs| {
+            let all = linear_of_members(&inputs[0], &inputs[1], &inputs[2], vec![3, 5])?;
+            gather(&all, &[0, 1, 2, 5, 6, 7, 8, 9])
+        });
+        let refused =
+            |used: Vec<usize>| linear_of_members(&inputs[0], &inputs[1], &inputs[2], used);
+        assert!(refused(vec![3]).is_err() && refused(vec![3, 6]).is_err());
+    }
+
+    #[test]
     fn members_are_layers_of_their_own() {
         let (rows, weight, bias) =
             (tensor(1, &[12, 70]), tensor(2, &[3, 40, 70]), tensor(3, &[3, 40]));
@@ -228,7 +273,7 @@ mod tests {
 
     #[test]
     fn what_is_not_tracked_costs_no_gradient() {
-        let layer = Linear { members: 1, count: 2, depth: 1, columns: 1 };
+        let layer = Linear { members: 1, count: 2, used: vec![2], depth: 1, columns: 1 };
         let inputs: [&[f32]; 3] = [&[1.0, 2.0], &[3.0], &[0.0]];
         let gradients = layer.backward(&inputs, &[1.0, 1.0], &[false, true, true]).unwrap();
         assert_eq!(gradients, [None, Some(vec![3.0]), Some(vec![2.0])]);

@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use nextpair_data::dataset::{Dataset, FeatureSet, Per};
 use nextpair_data::import::import_scenes;
 use nextpair_data::scenes::Settings;
+use nextpair_data::text::Vocabulary;
 use nextpair_data::{Side, npy};
 
 use super::*;
-use crate::{Criterion, Heads, Spec, Violation};
+use crate::{Criterion, Heads, Measure, Pooling, Spec, Violation, Vse};
 
 const DIM: usize = 6;
 const SEEDS: [u64; 3] = [4, 1, 8];
@@ -19,6 +20,7 @@ struct World {
     folder: tempfile::TempDir,
     corpus: Corpus,
     config: Config,
+    words: Option<Vocabulary>,
 }
 
 impl World {
@@ -46,8 +48,12 @@ impl World {
         };
         dataset.add_features(&lock, set).unwrap();
         drop(lock);
-        let corpus = Corpus::of_vectors(dataset, None, None).unwrap();
-        World { folder, corpus, config }
+        let words = config.reads_words().then(|| Vocabulary::build(&captions, 4));
+        let corpus = match &words {
+            Some(words) => Corpus::of_words(dataset, None, words).unwrap(),
+            None => Corpus::of_vectors(dataset, None, None).unwrap(),
+        };
+        World { folder, corpus, config, words }
     }
 
     /// The pairs of a member: each has others, but equally many.
@@ -69,11 +75,13 @@ impl World {
     fn models(&self, way: &str, training: &Training) -> Vec<ModelFolder> {
         let create = |(member, &seed): (usize, &u64)| {
             let training = Training { seed, ..training.clone() };
-            let features = ("regions".to_owned(), Some("letters".to_owned()));
+            let letters = self.words.is_none().then(|| "letters".to_owned());
+            let features = ("regions".to_owned(), letters);
             let (dataset, inputs) = (self.corpus.dataset(), self.corpus.inputs());
             let spec = Spec::new(dataset, self.config.clone(), inputs, features, training);
             let path = self.path(way, member);
-            ModelFolder::create(&path, spec, None, &self.corpus, &self.pairs(member)).unwrap()
+            let (words, pairs) = (self.words.clone(), self.pairs(member));
+            ModelFolder::create(&path, spec, words, &self.corpus, &pairs).unwrap()
         };
         SEEDS.iter().enumerate().map(create).collect()
     }
@@ -135,10 +143,24 @@ fn trainings() -> [Training; 3] {
     [first, info_nce, average]
 }
 
+/// Every architecture that trains together.
+fn configs() -> Vec<Config> {
+    let vse = Vse { dim: 5, word_dim: 4, ..Vse::default() };
+    let order = Vse { measure: Measure::Order, absolute: true, ..vse.clone() };
+    vec![
+        Config::Heads(Heads { dim: 5, hidden: 0 }),
+        Config::Heads(Heads { dim: 5, hidden: 7 }),
+        Config::Vse(vse.clone()),
+        Config::Vse(Vse { pooling: Pooling::Mean, normalise_images: false, ..vse }),
+        Config::Vse(order),
+    ]
+}
+
 #[test]
 fn members_learn_what_they_learn_alone() {
-    for hidden in [0, 7] {
-        let world = World::new(Config::Heads(Heads { dim: 5, hidden }));
+    for config in configs() {
+        assert!(config.architecture().trains_together());
+        let world = World::new(config);
         for (at, training) in trainings().iter().enumerate() {
             let alone = world.models(&format!("alone-{at}"), training);
             let together = world.models(&format!("together-{at}"), training);
@@ -157,22 +179,29 @@ fn members_learn_what_they_learn_alone() {
 /// On other devices, up to rounding.
 #[test]
 fn members_learn_the_same_on_every_device() {
-    let world = World::new(Config::Heads(Heads { dim: 5, hidden: 7 }));
-    for (at, training) in trainings().iter().enumerate() {
-        let alone = world.models(&format!("alone-{at}"), training);
-        world.alone(&alone, Device::Cpu);
-        for device in Device::available() {
-            let models = world.models(&format!("{device}-{at}"), training);
-            let folders: Vec<_> = models.iter().map(Some).collect();
-            world.together(&folders, device).unwrap();
-            for (alone, model) in alone.iter().zip(&models) {
-                let [alone, model] = [alone, model].map(|f| f.model(Device::Cpu).unwrap());
-                for ((name, a), (_, b)) in alone.weights().iter().zip(model.weights().iter()) {
-                    for (a, b) in a.to_f32s().unwrap().iter().zip(b.to_f32s().unwrap()) {
-                        assert!((a - b).abs() < 2e-3, "{device}, {name}: {a} {b}");
-                    }
+    for config in configs() {
+        let world = World::new(config);
+        for (at, training) in trainings().iter().enumerate() {
+            // A rounded score may make another hinge the largest, and Adam makes much of little.
+            let training = Training { rate: 5e-4, ..training.clone() };
+            let alone = world.models(&format!("alone-{at}"), &training);
+            world.alone(&alone, Device::Cpu);
+            for device in Device::available() {
+                let models = world.models(&format!("{device}-{at}"), &training);
+                world.together(&models.iter().map(Some).collect::<Vec<_>>(), device).unwrap();
+                for (alone, model) in alone.iter().zip(&models) {
+                    let [alone, model] = [alone, model].map(|f| f.model(Device::Cpu).unwrap());
+                    close(&alone, &model, &format!("{device}, {:?}", world.config));
                 }
             }
+        }
+    }
+}
+
+fn close(expected: &Model, found: &Model, what: &str) {
+    for ((name, a), (_, b)) in expected.weights().iter().zip(found.weights().iter()) {
+        for (a, b) in a.to_f32s().unwrap().iter().zip(b.to_f32s().unwrap()) {
+            assert!((a - b).abs() < 1e-3, "{what}, {name}: {a} {b}");
         }
     }
 }

@@ -9,7 +9,7 @@ use nextpair_data::dataset::{Dataset, FeatureSet, Per};
 use nextpair_data::import::import_scenes;
 use nextpair_data::scenes::Settings;
 use nextpair_data::{Progress, Side, npy};
-use nextpair_models::{Config, Heads, Training};
+use nextpair_models::{Config, Heads, Training, Vse};
 
 use super::*;
 use crate::{Amount, Experiment, ExperimentKeys, Options, Round};
@@ -160,7 +160,8 @@ impl Observer for Until {
 }
 
 fn models() -> Vec<Config> {
-    vec![Config::Heads(Heads { dim: 5, hidden: 4 })]
+    let vse = Vse { dim: 4, word_dim: 4, ..Vse::default() };
+    vec![Config::Heads(Heads { dim: 5, hidden: 4 }), Config::Vse(vse)]
 }
 
 fn same(found: &BTreeMap<String, Vec<u8>>, expected: &BTreeMap<String, Vec<u8>>, what: &str) {
