@@ -6,6 +6,7 @@
 
 mod card;
 mod codes;
+mod farthest;
 mod search;
 
 use std::fmt;
@@ -16,6 +17,7 @@ use crate::Error;
 use crate::screen::Source;
 use card::{Card, LONGEST};
 use codes::Codes;
+pub(crate) use farthest::{Far, Farthest};
 pub(crate) use search::GpuSieve;
 
 /// Where pairs of vectors are ruled out. Results never depend on it. Clones share a GPU.

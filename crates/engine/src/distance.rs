@@ -5,7 +5,7 @@ use std::sync::Arc;
 use nextpair_core::Matrix;
 use rayon::prelude::*;
 
-use crate::device::Residence;
+use crate::device::{Device, Farthest, Residence};
 use crate::screen::{Planner, Route, Scale, Source};
 use crate::similarity::{Sieve, Similarity};
 use crate::{Error, Vectors};
@@ -91,6 +91,19 @@ impl NegativeDistance {
         let (rows, columns) = (Shifted::new(rows, &shift), Shifted::new(columns, &shift));
         let reach = rows.longest() + columns.longest();
         NegativeDistance { rows, columns, reach, planner: Planner::new(Route::Auto) }
+    }
+
+    /// Looks for the columns that are farthest on a GPU, if `budget` of them are worth it there;
+    /// `squares` has their distances to their nearest rows.
+    pub(crate) fn farthest(
+        &self,
+        squares: &[f64],
+        budget: usize,
+    ) -> Result<Option<Farthest<'_>>, Error> {
+        match Device::for_search(&self.columns, &self.columns, (squares.len(), budget)) {
+            Some(card) => Farthest::new(card, &self.columns, squares),
+            None => Ok(None),
+        }
     }
 
     /// The same distances, searched on another route.

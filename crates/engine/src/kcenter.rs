@@ -3,16 +3,21 @@
 //! Distances to the nearest centre only fall as centres are added, so an old distance is an upper
 //! bound. Only the item with the largest bound is updated. If it stays on top, it is the farthest,
 //! and no other item needs an update.
+//!
+//! Where many items lie near each other, many are on top for a while before a pick is found near
+//! them. A GPU compares all items with new picks at once, and lists the few that may be farthest.
 
 use std::collections::BinaryHeap;
 
 use nextpair_core::Dtype;
 use rayon::prelude::*;
 
+use crate::device::{Far, Farthest};
 use crate::distance::NegativeDistance;
 use crate::error::unless_stopped;
 use crate::lazy::Bound;
 use crate::screen::{Source, squared_distance};
+use crate::similarity::Similarity;
 use crate::top::{Field, kth_largest};
 use crate::{Error, Progress, Vectors};
 
@@ -25,43 +30,28 @@ pub fn k_center(
     budget: usize,
     progress: &dyn Progress,
 ) -> Result<Vec<(u32, f64)>, Error> {
-    let nearest = nearest(centres, items, progress)?;
-    let mut heap: BinaryHeap<Bound> = nearest
-        .into_iter()
-        .zip(0..)
-        .map(|((_, square), item)| Bound { value: square, item, seen: 0 })
-        .collect();
-    let mut chosen = Chosen { items, indices: Vec::new(), rounded: Vec::new() };
-    let mut picks = Vec::with_capacity(budget);
+    progress.start("nearest centres", centres.len() as u64 * items.len() as u64);
+    let distance = distance_between(centres, items)?;
+    let nearest = nearest_by(&distance, progress)?;
+    let squares: Vec<f64> = nearest.into_iter().map(|(_, square)| square).collect();
     progress.start("k-center", budget as u64);
-    let mut stale = Vec::new();
-    while picks.len() < budget {
-        unless_stopped(progress)?;
-        let Some(top) = heap.pop() else { break };
-        if top.seen == picks.len() {
-            picks.push((top.item, top.value.sqrt()));
-            chosen.push(top.item);
-            progress.advance(1);
-            continue;
-        }
-        // Update a batch at once: the next few on top are likely old as well.
-        stale.push(top);
-        while stale.len() < BATCH
-            && heap.peek().is_some_and(|next| next.seen < picks.len())
-            && let Some(next) = heap.pop()
-        {
-            stale.push(next);
-        }
-        let update = |candidate: &mut Bound| chosen.update(candidate);
-        let work: usize = stale.iter().map(|c| picks.len() - c.seen).sum();
-        if work * items.dim() > WORTH_THREADS {
-            stale.par_iter_mut().for_each(update);
-        } else {
-            stale.iter_mut().for_each(update);
-        }
-        heap.extend(stale.drain(..));
+    let farthest = fits(distance.farthest(&squares, budget))?.flatten();
+    let known = squares.into_iter().zip(0..).map(|(value, item)| Bound { value, item, seen: 0 });
+    let chosen = Chosen { items, indices: Vec::new(), rounded: Vec::new() };
+    let mut greedy = Greedy { known: known.collect(), chosen, picks: Vec::new(), budget, progress };
+    if let Some(farthest) = farthest {
+        fits(greedy.pick_by(&farthest))?;
     }
-    Ok(picks)
+    greedy.pick_among(Among::All)?;
+    Ok(greedy.picks)
+}
+
+/// Nothing if a GPU has no room: the CPU does the work, or what is left of it.
+fn fits<T>(result: Result<T, Error>) -> Result<Option<T>, Error> {
+    match result {
+        Err(Error::Gpu(nextpair_cuda::Error::OutOfMemory { .. })) => Ok(None),
+        result => result.map(Some),
+    }
 }
 
 /// The nearest centre of every item and its squared distance; ties go to the lower centre.
@@ -80,6 +70,10 @@ pub(crate) fn nearest_within(
     items: &Vectors,
     progress: &dyn Progress,
 ) -> Result<Vec<(u32, f64)>, Error> {
+    nearest_by(&distance_between(centres, items)?, progress)
+}
+
+fn distance_between(centres: &Vectors, items: &Vectors) -> Result<NegativeDistance, Error> {
     if centres.dim() != items.dim() {
         return Err(Error::DimensionMismatch {
             left: "the centres",
@@ -91,16 +85,106 @@ pub(crate) fn nearest_within(
     if centres.is_empty() {
         return Err(Error::EmptyPaired);
     }
-    let rows: Vec<u32> = (0..centres.len() as u32).collect();
-    let columns: Vec<u32> = (0..items.len() as u32).collect();
+    Ok(NegativeDistance::new(centres, items))
+}
+
+fn nearest_by(
+    distance: &NegativeDistance,
+    progress: &dyn Progress,
+) -> Result<Vec<(u32, f64)>, Error> {
+    let rows: Vec<u32> = (0..distance.rows() as u32).collect();
+    let columns: Vec<u32> = (0..distance.columns() as u32).collect();
     let field = Field { rows: &rows, group_of_row: &|row| row, barred: &|_| None };
-    let distance = NegativeDistance::new(centres, items);
-    let entries = kth_largest(&distance, &field, &columns, 1, progress)?;
+    let entries = kth_largest(distance, &field, &columns, 1, progress)?;
     Ok(entries
         .into_iter()
         .map(|entry| entry.expect("there is at least one centre"))
         .map(|entry| (entry.row, -entry.value))
         .collect())
+}
+
+/// The picks so far, and the next ones.
+struct Greedy<'a> {
+    /// The distance of every item when it was last looked at. One that is picked is below all.
+    known: Vec<Bound>,
+    chosen: Chosen<'a>,
+    picks: Vec<(u32, f64)>,
+    budget: usize,
+    progress: &'a dyn Progress,
+}
+
+/// Items to pick from.
+enum Among {
+    /// All that are left.
+    All,
+    /// Some, as long as they are farther than all others, and until so much has been multiplied.
+    Some(Far, usize),
+}
+
+/// Items that a GPU lists for each pick that is left: some are near each other.
+const LISTED: usize = 4;
+
+impl Greedy<'_> {
+    /// Picks by lists of a GPU, while they are shorter than the pool.
+    fn pick_by(&mut self, farthest: &Farthest<'_>) -> Result<(), Error> {
+        let (mut added, mut least) = (0, farthest.at_least());
+        while self.picks.len() < self.budget {
+            unless_stopped(self.progress)?;
+            farthest.add(&self.chosen.indices[added..])?;
+            added = self.picks.len();
+            let wanted = least.max(LISTED * (self.budget - self.picks.len()));
+            let Some(far) = farthest.farthest(wanted)? else { break };
+            self.pick_among(Among::Some(far, farthest.patience()))?;
+            if self.picks.len() == added {
+                // All that were listed are nearer than their bounds said: the farthest is not there.
+                least = LISTED * wanted;
+            }
+        }
+        Ok(())
+    }
+
+    fn pick_among(&mut self, among: Among) -> Result<(), Error> {
+        let left = |bound: &Bound| bound.value >= 0.0;
+        let (mut heap, floor, patience): (BinaryHeap<Bound>, f64, usize) = match among {
+            Among::All => (self.known.iter().copied().filter(left).collect(), 0.0, usize::MAX),
+            Among::Some(Far { floor, items }, patience) => {
+                let known = items.into_iter().map(|item| self.known[item as usize]);
+                (known.filter(left).collect(), floor, patience)
+            }
+        };
+        let (before, mut done) = (self.picks.len(), 0);
+        let mut stale = Vec::new();
+        while self.picks.len() < self.budget {
+            unless_stopped(self.progress)?;
+            let Some(top) = heap.pop() else { break };
+            let tired = done > patience && self.picks.len() > before;
+            if top.value < floor || tired {
+                heap.push(top);
+                break;
+            }
+            if top.seen == self.picks.len() {
+                self.picks.push((top.item, top.value.sqrt()));
+                self.chosen.push(top.item);
+                self.known[top.item as usize].value = f64::NEG_INFINITY;
+                self.progress.advance(1);
+                continue;
+            }
+            // Update a batch at once: the next few on top are likely old as well.
+            stale.push(top);
+            while stale.len() < BATCH
+                && heap.peek().is_some_and(|next| next.seen < self.picks.len())
+                && let Some(next) = heap.pop()
+            {
+                stale.push(next);
+            }
+            done += self.chosen.update_all(&mut stale);
+            heap.extend(stale.drain(..));
+        }
+        for bound in heap {
+            self.known[bound.item as usize] = bound;
+        }
+        Ok(())
+    }
 }
 
 /// Candidates updated together.
@@ -123,6 +207,18 @@ impl Chosen<'_> {
         let start = self.rounded.len();
         self.rounded.resize(start + dim, 0.0);
         self.items.read(index, 1.0, &mut self.rounded[start..]);
+    }
+
+    /// Updates candidates with the picks they have not seen; says how much it multiplied.
+    fn update_all(&self, candidates: &mut [Bound]) -> usize {
+        let unseen: usize = candidates.iter().map(|c| self.indices.len() - c.seen).sum();
+        let work = unseen * self.items.dim();
+        if work > WORTH_THREADS {
+            candidates.par_iter_mut().for_each(|candidate| self.update(candidate));
+        } else {
+            candidates.iter_mut().for_each(|candidate| self.update(candidate));
+        }
+        work
     }
 
     /// Updates `candidate` with the picks it has not seen.

@@ -335,7 +335,7 @@ fn square(values: &[f32]) -> f64 {
     sums.iter().sum()
 }
 
-fn round_up(value: f64) -> f32 {
+pub(crate) fn round_up(value: f64) -> f32 {
     let rounded = value as f32;
     if (rounded as f64) < value { rounded.next_up() } else { rounded }
 }

@@ -10,8 +10,10 @@ use super::Tiles;
 use crate::Error;
 use crate::screen::Source;
 
-pub(super) const KERNELS: Kernels =
-    Kernels { name: "search", sources: &[include_str!("../../cuda/search.cu")] };
+pub(super) const KERNELS: Kernels = Kernels {
+    name: "search",
+    sources: &[include_str!("../../cuda/search.cu"), include_str!("../../cuda/farthest.cu")],
+};
 
 /// Bytes of the host that a queue copies at once.
 const STAGED: usize = 40 << 20;

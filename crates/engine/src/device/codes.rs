@@ -23,7 +23,7 @@ pub(super) struct Codes {
 }
 
 /// Vectors that are put there together.
-const BLOCK: usize = 4096;
+pub(super) const BLOCK: usize = 4096;
 /// The share of the GPU's memory that is left for everything else.
 const LEFT: usize = 8;
 
@@ -72,6 +72,12 @@ impl Codes {
         for block in loaded.0 {
             self.there[block].store(true, Ordering::Release);
         }
+    }
+
+    /// Whether there is nothing to put there of some rows.
+    pub(super) fn has(&self, rows: Range<usize>) -> bool {
+        let mut blocks = rows.start / BLOCK..rows.end.div_ceil(BLOCK);
+        self.kept.is_none() || blocks.all(|block| self.there[block].load(Ordering::Acquire))
     }
 
     /// All codes, if these rows are there.

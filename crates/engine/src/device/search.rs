@@ -41,13 +41,13 @@ struct Rows {
 /// The scale of a product of codes, as in the kernels.
 const SCALE: f32 = 64.0 * 64.0;
 /// Numbers of all rows of a call: 16,384 rows of 512.
-const AT_ONCE: usize = 1 << 23;
+pub(super) const AT_ONCE: usize = 1 << 23;
 /// Pairs that are fetched with their number. Mostly there are not more.
 const FETCHED: usize = 1 << 15;
 
 /// A bound on the norm of what coding loses of a direction: the rounding to half precision and before
 /// it to single precision, and what is too small for a normal number.
-fn coding_error(dim: usize) -> f64 {
+pub(super) fn coding_error(dim: usize) -> f64 {
     let smallest = 1.0 / (1u64 << 20) as f64;
     1.01 * (1.0 / 2048.0 + U) + smallest * (dim as f64).sqrt()
 }
@@ -59,7 +59,7 @@ fn coding_error(dim: usize) -> f64 {
 /// sum of all magnitudes, at most 1, for each of `n + 1` terms and for the result (Fasi, Higham,
 /// Mikaitis and Pranesh, Numerical behavior of NVIDIA tensor cores, 2021). That makes less than `3 n U`;
 /// sums of a few parts in single precision are less than the rest.
-fn summing_error(width: usize) -> f64 {
+pub(super) fn summing_error(width: usize) -> f64 {
     4.0 * (width + 8) as f64 * U
 }
 

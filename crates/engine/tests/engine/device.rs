@@ -295,6 +295,62 @@ fn distances_are_the_same_at_any_scale() {
     }
 }
 
+/// Clusters, copies, ties and lengths of all sizes: picks near each other, and far more than a list of
+/// the GPU has.
+#[test]
+fn farthest_items_are_the_same() {
+    let (large, small) = (gpus_in_large_tiles(), gpus_in_small_tiles());
+    let mut draws = Draws::new(21);
+    for (kind, dim) in (0..7).flat_map(|kind| [1, 3, 40].map(|dim| (kind, dim))) {
+        if small.is_empty() {
+            continue;
+        }
+        let mut make = |count: usize| -> Vec<f64> {
+            let at = |item: usize, k: usize, draws: &mut Draws| match kind {
+                0 => draws.normal(),
+                // Five clusters, and tight ones.
+                1 => ((item % 5 * (k + 3)) % 7) as f64 + 0.05 * draws.normal(),
+                2 => ((item % 5 * (k + 3)) % 7) as f64 + 1e-9 * draws.normal(),
+                // Copies of a few, far from the origin.
+                3 => 1000.0 + ((item % 11 * (k + 5)) % 13) as f64,
+                4 => (draws.normal() * 2.0).round(),
+                // One that is far from everything, and lengths of all sizes.
+                5 if item == 17 => 1e6,
+                5 => draws.normal(),
+                _ => draws.normal() * 10f64.powi(-((item % 9) as i32)),
+            };
+            (0..count * dim).map(|place| at(place / dim, place % dim, &mut draws)).collect()
+        };
+        for (devices, count, budgets) in
+            [(&large, 700, vec![3, 90]), (&small, 500, vec![1, 9, 60, 300, 500])]
+        {
+            let (centres, items) = (make(20), make(count));
+            for dtype in 0..3 {
+                let vectors = |values: &[f64]| {
+                    let matrix = match dtype {
+                        0 => Matrix::from_f64(dim, values),
+                        1 => Matrix::from_vec(dim, values.iter().map(|&v| v as f32).collect()),
+                        _ => {
+                            let halves = values.iter().map(|&v| f16::from_f64(v.min(6e4)));
+                            Matrix::from_vec(dim, halves.collect())
+                        }
+                    };
+                    Vectors::new(matrix, "vectors").unwrap()
+                };
+                let (centres, items) = (vectors(&centres), vectors(&items));
+                for &budget in &budgets {
+                    let here = k_center(&centres, &items, budget, &()).unwrap();
+                    for device in devices {
+                        let (a, b) = (centres.clone().on(device), items.clone().on(device));
+                        let there = k_center(&a, &b, budget, &()).unwrap();
+                        assert!(here == there, "kind {kind} {dim} {dtype} {budget} {device}");
+                    }
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn bad_numbers_are_refused_as_on_the_cpu() {
     for device in gpus() {
