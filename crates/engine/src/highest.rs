@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 
 use crate::error::unless_stopped;
-use crate::similarity::exact_values;
+use crate::similarity::exact_rows;
 use crate::{Error, Progress, ROW_BLOCK, Similarity};
 
 /// Columns of a tile.
@@ -46,16 +46,22 @@ fn of_block(
             }
         }
     }
-    let exact = |(candidates, &row): (Candidates, &u32)| {
-        let places = candidates.places();
-        let wanted: Vec<u32> = places.iter().map(|&at| columns[at as usize]).collect();
-        let values = exact_values(similarity, row, &wanted)?;
-        let mut found: Vec<(u32, f64)> = places.into_iter().zip(values).collect();
+    let mut found = vec![Vec::new(); rows.len()];
+    exact_rows(similarity, rows, columns, &pairs_of(candidates), |row, pairs, values| {
+        let found: &mut Vec<(u32, f64)> = &mut found[row as usize];
+        found.extend(pairs.iter().zip(values).map(|(&(_, at), &value)| (at, value)));
         found.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
         found.truncate(count);
-        Ok(found)
+    })?;
+    Ok(found)
+}
+
+/// The pairs to compare exactly, by positions in rows and columns, in ascending order.
+fn pairs_of(candidates: Vec<Candidates>) -> Vec<(u32, u32)> {
+    let of_row = |(row, candidates): (u32, Candidates)| {
+        candidates.places().into_iter().map(move |at| (row, at))
     };
-    candidates.into_iter().zip(rows).map(exact).collect()
+    (0..).zip(candidates).flat_map(of_row).collect()
 }
 
 /// For each row, its similarity to the column whose threshold it misses by least, less that
@@ -103,14 +109,13 @@ fn misses_of_block(
             }
         }
     }
-    let exact = |(candidates, &row): (Candidates, &u32)| {
-        let places = candidates.places();
-        let wanted: Vec<u32> = places.iter().map(|&at| columns[at as usize]).collect();
-        let values = exact_values(similarity, row, &wanted)?;
-        let misses = places.iter().zip(values).map(|(&at, value)| value - thresholds[at as usize]);
-        Ok(misses.filter(|miss| *miss <= 0.0).fold(f64::MIN, f64::max))
-    };
-    candidates.into_iter().zip(rows).map(exact).collect()
+    let mut nearest = vec![f64::MIN; rows.len()];
+    exact_rows(similarity, rows, columns, &pairs_of(candidates), |row, pairs, values| {
+        let misses =
+            pairs.iter().zip(values).map(|(&(_, at), value)| value - thresholds[at as usize]);
+        nearest[row as usize] = misses.filter(|miss| *miss <= 0.0).fold(f64::MIN, f64::max);
+    })?;
+    Ok(nearest)
 }
 
 /// Columns that may be among the highest of a row, by approximate values.

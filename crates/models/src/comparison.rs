@@ -3,9 +3,9 @@
 use nextpair_data::Side;
 use nextpair_engine::{self as engine, Embeddings, Metric, Similarity, Vectors};
 use nextpair_kernels::ops::{Matching, dot_pairs, dot_scores, linear, order_pairs};
-use nextpair_kernels::{Device, Encoded, Tensor};
+use nextpair_kernels::{Device, Encoded, Precision, Tensor};
 
-use crate::gpu_tiles::GpuTiles;
+use crate::gpu_tiles::{GpuTiles, Scorer};
 use crate::{Encodings, Error};
 
 /// How a model compares images and captions.
@@ -187,7 +187,15 @@ impl Comparison for Matching {
         device: Device,
     ) -> Result<Box<dyn Similarity>, Error> {
         match device {
-            Device::Cuda(_) => Ok(Box::new(GpuTiles::new(self, of_rows, (rows, columns), device))),
+            Device::Cuda(_) => {
+                let exact = device.with_precision(Precision::Fp32);
+                let canonical = (exact != device).then(|| {
+                    let comparison = Box::new(self.in_precision_of(exact));
+                    Scorer { comparison, device: exact }
+                });
+                let fast = Scorer { comparison: self, device };
+                Ok(Box::new(GpuTiles::new(fast, canonical, of_rows, (rows, columns))))
+            }
             _ => Ok(Box::new(Tiles { comparison: self, of_rows, rows, columns, device })),
         }
     }

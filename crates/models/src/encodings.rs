@@ -60,7 +60,7 @@ impl Vectors {
 const CHUNK: usize = 128;
 
 impl Encodings {
-    /// Encodes images of a corpus.
+    /// Encodes images of a corpus, in single precision whatever the model compares in.
     pub fn of_images(
         model: &Model,
         corpus: &Corpus,
@@ -68,6 +68,7 @@ impl Encodings {
         progress: &dyn Progress,
     ) -> Result<Self, Error> {
         progress.start("images", items.len() as u64);
+        let model = model.in_single_precision();
         corpus.steady(|| {
             Self::collect(items, progress, |items| {
                 model.encode_images(&corpus.features(items, model.device())?)
@@ -75,7 +76,7 @@ impl Encodings {
         })
     }
 
-    /// Encodes captions of a corpus.
+    /// Encodes captions of a corpus, in single precision whatever the model compares in.
     pub fn of_texts(
         model: &Model,
         corpus: &Corpus,
@@ -83,6 +84,7 @@ impl Encodings {
         progress: &dyn Progress,
     ) -> Result<Self, Error> {
         progress.start("captions", captions.len() as u64);
+        let model = model.in_single_precision();
         corpus.steady(|| {
             Self::collect(captions, progress, |captions| {
                 model.encode_texts(&corpus.texts(captions, model.device())?)

@@ -113,6 +113,20 @@ pub enum Error {
         /// The difference that its precision may make.
         tolerance: f64,
     },
+    /// Scores of a fast precision that are farther from those of single precision than a sample of
+    /// them led to expect, so that they rule nothing out.
+    #[error(
+        "a score on {device} is off by {off:.1e}, where a sample allows for {margin:.1e}: select with \
+         --precision fp32"
+    )]
+    TooRough {
+        /// The device and its precision.
+        device: String,
+        /// The difference from single precision.
+        off: f64,
+        /// The largest difference that was allowed for.
+        margin: f64,
+    },
     /// A model that another version or another vector unit has trained.
     #[error(
         "{}: made by {made_by}, and this is {here}: numbers may differ in their last digits, so that \

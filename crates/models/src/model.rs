@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use nextpair_data::{Matrix, Progress, Side};
 use nextpair_engine::{self as engine, Similarity};
-use nextpair_kernels::{Device, Encoded, Tensor};
+use nextpair_kernels::{Device, Encoded, Precision, Tensor};
 
 use crate::tensor_file::{self, Stored};
 use crate::{Architecture, Comparison, Encodings, Error, Inputs, Mode, Pass, Texts, Weights};
@@ -116,6 +116,13 @@ impl Model {
     /// One of the models that are one.
     pub(crate) fn member(&self, member: usize) -> Result<Self, Error> {
         Ok(Model { weights: self.weights.member(member)?, ..self.clone() })
+    }
+
+    /// The same model, which computes in single precision. Copies nothing.
+    pub(crate) fn in_single_precision(&self) -> Self {
+        let device = self.device.with_precision(Precision::Fp32);
+        let (architecture, inputs) = (self.architecture.clone(), self.inputs);
+        Model { architecture, inputs, weights: self.weights.in_precision_of(device), device }
     }
 
     /// Its architecture with its settings.

@@ -174,6 +174,12 @@ impl Weights {
         Ok(self.with(tensors.collect::<Result<_, _>>()?, self.members))
     }
 
+    /// The same weights for computations in the precision of another device. Copies nothing.
+    pub(crate) fn in_precision_of(&self, device: Device) -> Self {
+        let tensors = self.tensors.iter().map(|tensor| tensor.in_precision_of(device)).collect();
+        Weights { names: self.names.clone(), kinds: self.kinds.clone(), tensors }
+    }
+
     /// The weight called `name`.
     ///
     /// # Errors

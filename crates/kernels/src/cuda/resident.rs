@@ -72,9 +72,9 @@ impl Resident {
             for (&row, new) in missing.iter().zip(new.chunks_exact(self.width)) {
                 // On the queue that owns the table, and waited for: other queues read it too.
                 values.write(row * self.width, new).map_err(Error::from)?;
-                there[row] = true;
             }
             values.gpu().wait().map_err(Error::from)?;
+            missing.iter().for_each(|&row| there[row] = true);
         }
         let rows = unit.array(&which.iter().map(|&row| row as u32).collect::<Vec<_>>())?;
         let out = unit.empty(which.len() * self.width)?;
@@ -90,7 +90,10 @@ impl Resident {
         if (4 * count) as f64 > SHARE * free as f64 {
             return Ok(Table::TooLarge);
         }
-        let (values, there) = (unit.empty(count)?, vec![false; self.rows]);
-        Ok(Table::Kept { values, there })
+        match unit.empty(count) {
+            // Others were faster.
+            Err(Error::Gpu(nextpair_cuda::Error::OutOfMemory { .. })) => Ok(Table::TooLarge),
+            values => Ok(Table::Kept { values: values?, there: vec![false; self.rows] }),
+        }
     }
 }

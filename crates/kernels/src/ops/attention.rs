@@ -11,7 +11,7 @@ use nextpair_core::Side;
 
 use crate::cuda::Unit;
 use crate::operation::apply;
-use crate::{Attention, Encoded, Error, Matcher, Memory, Ragged, Tensor, Values};
+use crate::{Attention, Device, Encoded, Error, Matcher, Memory, Ragged, Tensor, Values};
 use pair_scores::PairScores;
 
 /// The weights of a gated memory.
@@ -87,6 +87,22 @@ impl Matching {
             }
         }
         Ok(Matching(Arc::new(Weights { dim, directions, matchers: OnceLock::new() })))
+    }
+
+    /// The same weights, compared in the precision of another device. Only GPUs have several.
+    pub fn in_precision_of(&self, device: Device) -> Self {
+        let turned = |memory: &MemoryWeights| MemoryWeights {
+            linear_weight: memory.linear_weight.in_precision_of(device),
+            linear_bias: memory.linear_bias.in_precision_of(device),
+            gate_weight: memory.gate_weight.in_precision_of(device),
+            gate_bias: memory.gate_bias.in_precision_of(device),
+        };
+        let directions = self.0.directions.iter().map(|direction| Direction {
+            memory: direction.memory.as_ref().map(turned),
+            ..direction.clone()
+        });
+        let (dim, directions) = (self.0.dim, directions.collect());
+        Matching(Arc::new(Weights { dim, directions, matchers: OnceLock::new() }))
     }
 
     fn matchers(&self) -> Result<&[Matcher], Error> {

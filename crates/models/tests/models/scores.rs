@@ -1,7 +1,11 @@
 //! Scores of all pairs, of some pairs and of the engine's similarity are the same.
 
+use std::ops::Range;
+use std::sync::Arc;
+
 use nextpair_data::Side;
-use nextpair_models::{Device, Encodings};
+use nextpair_engine::{Picks, Problem, Similarity, StrategyName};
+use nextpair_models::{Config, Device, Directions, Encoders, Encodings, Imram, Precision, Scan};
 
 use crate::small;
 
@@ -45,6 +49,55 @@ fn every_way_to_a_score_gives_the_same() {
                         let (image, text) = side.image_and_text(row as usize, column);
                         let score = f64::from(all[image * 5 + text]);
                         assert!((score - exact).abs() <= 1e-6, "{name} {side} {score} {exact}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The picks of a selection with a model of the size that matrix units take, in a precision of a GPU.
+fn picks(config: &Config, device: Device, strategy: StrategyName) -> Picks {
+    let (pairs, pool) = (60, 90);
+    // As for every selection, encoders run in single precision.
+    let exact = device.with_precision(Precision::Fp32);
+    let encoder = small::model(config, 1, exact);
+    let batch = small::batch(config, (pairs + pool) as usize, 2, exact);
+    let images = Encodings::of(&encoder.encode_images(&batch.images).unwrap()).unwrap();
+    let texts = Encodings::of(&encoder.encode_texts(&batch.texts).unwrap()).unwrap();
+    let model = small::model(config, 1, device);
+    let anchors = texts.arranged((0..pairs).collect());
+    let rows = |items: Range<u32>| -> Arc<dyn Similarity> {
+        let rows = images.clone().arranged(items.collect());
+        model.similarity(Side::Image, &rows, &anchors).unwrap().into()
+    };
+    let problem = Problem::of_similarities(rows(pairs..pairs + pool), rows(0..pairs));
+    problem.build().unwrap().select(strategy, 20, &()).unwrap()
+}
+
+/// Picks of a GPU are those of its single precision, whatever its precision. Its sums are in another
+/// order for other tiles, which changes the last digits.
+#[test]
+fn every_precision_picks_as_single_precision() {
+    let encoders = || Encoders { dim: 256, word_dim: 9, ..Encoders::default() };
+    let imram = |mode| Config::Imram(Imram { encoders: encoders(), mode, ..Imram::default() });
+    let scan = Config::Scan(Scan { encoders: encoders(), ..Scan::default() });
+    let gpus = Device::available().into_iter().filter(|device| matches!(device, Device::Cuda(_)));
+    for device in gpus {
+        for config in [imram(Directions::Text), imram(Directions::Full), scan.clone()] {
+            for strategy in [
+                StrategyName::HardNegative,
+                StrategyName::Coverage,
+                StrategyName::Margin,
+                StrategyName::Entropy,
+            ] {
+                let exact = picks(&config, device, strategy);
+                for precision in [Precision::Tf32, Precision::Fp16] {
+                    let found = picks(&config, device.with_precision(precision), strategy);
+                    assert_eq!(found.picks.len(), exact.picks.len());
+                    for (found, exact) in found.picks.iter().zip(&exact.picks) {
+                        let near = (found.score - exact.score).abs() <= 2e-5;
+                        assert!(near, "{strategy} {precision}: {found:?} {exact:?}");
                     }
                 }
             }
