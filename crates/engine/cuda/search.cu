@@ -12,6 +12,13 @@ __device__ unsigned short to_half(float single) {
     return half;
 }
 
+// A number as it is stored, in `size` bytes.
+__device__ double number(const unsigned char *numbers, unsigned size, unsigned long long at) {
+    if (size == 2) return to_single(((const unsigned short *)numbers)[at]);
+    if (size == 4) return ((const float *)numbers)[at];
+    return ((const double *)numbers)[at];
+}
+
 // Units are multiplied by this, a power of two, so that hardly any is below the normal range.
 #define SCALE 64.0f
 // The smallest normal number. Smaller codes are zero, whatever the hardware does with them.
@@ -31,10 +38,7 @@ extern "C" __global__ void code(
     for (unsigned k = threadIdx.x % 32; k < width; k += 32) {
         unsigned short bits = 0;
         if (k < dim) {
-            double value;
-            if (size == 2) value = to_single(((const unsigned short *)vectors)[first + k]);
-            else if (size == 4) value = ((const float *)vectors)[first + k];
-            else value = ((const double *)vectors)[first + k];
+            double value = number(vectors, size, first + k);
             if (shift) value -= shift[k];
             float scaled = (float)(value * inverse) * SCALE;
             // What is no direction, because its norm lost digits, rules nothing out.

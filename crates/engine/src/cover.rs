@@ -8,25 +8,29 @@
 //!
 //! The gain is monotone and submodular, so old gains are upper bounds (Minoux, 1978). Bounds come
 //! from single-precision products, and are renewed for items on top of the heap; exact gains are
-//! computed only for items that are still on top then.
+//! computed only for items that are still on top then. A GPU computes bounds of more items at once.
+
+mod panel;
 
 use std::collections::{BinaryHeap, HashMap};
 
 use rayon::prelude::*;
 
 use crate::canonical::exp;
-use crate::centred::{Cosines, cosine, direction_error};
+use crate::centred::{Cosines, cosine};
+use crate::device::{Gains, Levels, if_it_fits};
 use crate::error::unless_stopped;
 use crate::lazy::Bound;
 use crate::packed::{Packed, ROWS};
 use crate::points::Points;
 use crate::screen::product;
 use crate::top::{Field, kth_largest};
-use crate::widest::widest;
 use crate::{Error, Progress, ROW_BLOCK};
+pub(crate) use panel::cosine_error;
+use panel::{Panel, gain_above, rounded};
 
-/// An item and how far it covers each point beyond what was covered: ascending points.
-type Gains = Vec<(u32, f64)>;
+/// How far an item covers points beyond what was covered: ascending points.
+type Covered = Vec<(u32, f64)>;
 
 /// A picked item.
 pub(crate) struct Chosen {
@@ -50,9 +54,10 @@ pub(crate) struct Cover<'a> {
     points: &'a Points,
     weights: &'a Weights,
     packed: Packed,
+    gpu: Option<Gains<'a>>,
     levels: Vec<f64>,
     /// What items on top of the heap covered when they were last looked at.
-    known: HashMap<u32, Gains>,
+    known: HashMap<u32, Covered>,
     /// Entries in `known`.
     entries: usize,
 }
@@ -82,7 +87,8 @@ impl<'a> Cover<'a> {
         let level = |entry: &crate::top::Entry| weights.paired * points.kernel(entry.value);
         let levels = nearest.iter().map(|entry| entry.as_ref().map_or(0.0, level)).collect();
         let packed = points.vectors.packed(&all);
-        Ok(Cover { points, weights, packed, levels, known: HashMap::new(), entries: 0 })
+        let gpu = if_it_fits(points.gains())?.flatten();
+        Ok(Cover { points, weights, packed, gpu, levels, known: HashMap::new(), entries: 0 })
     }
 
     /// Picks `budget` items, ties to the lower index.
@@ -105,7 +111,7 @@ impl<'a> Cover<'a> {
                     continue;
                 }
                 State::Bounded | State::Known => EXACT,
-                State::Old => RENEWED,
+                State::Old => RENEWED.max(self.at_once() / 4),
             };
             // The next few on top are likely in the same state.
             let mut batch = vec![top];
@@ -116,7 +122,7 @@ impl<'a> Cover<'a> {
                 batch.push(next);
             }
             match state {
-                State::Old => self.renew(&mut batch, chosen.len()),
+                State::Old => self.renew(&mut batch, chosen.len())?,
                 _ => self.compute(&mut batch, chosen.len()),
             }
             heap.extend(batch);
@@ -156,7 +162,7 @@ impl<'a> Cover<'a> {
     /// Computes the exact gains of some items, all of them known before or none.
     fn compute(&mut self, batch: &mut [Bound], picks: usize) {
         let known = |bound: &Bound| self.known.remove(&bound.item);
-        let mut gains: Vec<Gains> = batch.iter().filter_map(known).collect();
+        let mut gains: Vec<Covered> = batch.iter().filter_map(known).collect();
         self.entries -= gains.iter().map(Vec::len).sum::<usize>();
         if gains.is_empty() {
             let items: Vec<u32> = batch.iter().map(|bound| bound.item).collect();
@@ -180,7 +186,7 @@ impl<'a> Cover<'a> {
     }
 
     /// What some items cover beyond the levels, exactly.
-    fn covered(&self, items: &[u32]) -> Vec<Gains> {
+    fn covered(&self, items: &[u32]) -> Vec<Covered> {
         let (pool, vectors) = (&self.points.pool, &self.points.vectors);
         let mut products = vec![0.0; items.len() * self.packed.len()];
         self.packed.products(&pool.differences(items), &mut products);
@@ -197,17 +203,36 @@ impl<'a> Cover<'a> {
     }
 
     /// Renews the bounds of some items.
-    fn renew(&self, batch: &mut [Bound], picks: usize) {
-        let panels = self.panels();
-        let block = batch.len().div_ceil(rayon::current_num_threads()).clamp(1, ROW_BLOCK);
-        batch.par_chunks_mut(block).for_each(|batch| {
+    fn renew(&self, batch: &mut [Bound], picks: usize) -> Result<(), Error> {
+        let screen = self.screen()?;
+        let share = batch.len().div_ceil(rayon::current_num_threads());
+        let block = share.clamp(1, self.at_once().max(ROW_BLOCK));
+        batch.par_chunks_mut(block).try_for_each(|batch| {
             let items: Vec<u32> = batch.iter().map(|bound| bound.item).collect();
-            for (bound, value) in batch.iter_mut().zip(self.block(&items, &panels)) {
+            for (bound, value) in batch.iter_mut().zip(self.block(&items, &screen)?) {
                 // A gain never grows, so the lower of two bounds holds.
                 bound.value = value.min(bound.value);
                 bound.seen = bounded(picks);
             }
-        });
+            Ok(())
+        })
+    }
+
+    /// Items whose bounds are computed at once: more of a GPU.
+    fn at_once(&self) -> usize {
+        self.gpu.as_ref().map_or(ROW_BLOCK, Gains::at_once)
+    }
+
+    /// Points and levels, where bounds are computed.
+    fn screen(&self) -> Result<Screen, Error> {
+        let all: Vec<u32> = (0..self.points.len() as u32).collect();
+        if let Some(gpu) = &self.gpu {
+            let (levels, weights) = rounded(self.points, &self.levels, &all);
+            if let Some(levels) = if_it_fits(gpu.levels(&levels, &weights))? {
+                return Ok(Screen::Gpu(levels));
+            }
+        }
+        Ok(Screen::Cpu(self.panels()))
     }
 
     fn panels(&self) -> Vec<Panel> {
@@ -220,22 +245,39 @@ impl<'a> Cover<'a> {
     fn bounds(&self, progress: &dyn Progress) -> Result<Vec<Bound>, Error> {
         let Points { pool, vectors, .. } = self.points;
         progress.start("kernel", pool.len() as u64 * vectors.len() as u64);
-        let panels = self.panels();
+        let screen = self.screen()?;
         let items: Vec<u32> = (0..pool.len() as u32).collect();
         let block = |items: &[u32]| {
             unless_stopped(progress)?;
-            let values = self.block(items, &panels);
+            let values = self.block(items, &screen)?;
             progress.advance(items.len() as u64 * vectors.len() as u64);
             let bound = |(&item, value)| Bound { value, item, seen: bounded(0) };
             Ok(items.iter().zip(values).map(bound).collect())
         };
         let blocks: Result<Vec<Vec<Bound>>, Error> =
-            items.par_chunks(ROW_BLOCK).map(block).collect();
+            items.par_chunks(self.at_once()).map(block).collect();
         Ok(blocks?.concat())
     }
 
     /// Upper bounds on the gains of some items.
-    fn block(&self, items: &[u32], panels: &[Panel]) -> Vec<f64> {
+    fn block(&self, items: &[u32], screen: &Screen) -> Result<Vec<f64>, Error> {
+        let found = match (screen, &self.gpu) {
+            (Screen::Cpu(panels), _) => Some(self.block_here(items, panels)),
+            (Screen::Gpu(levels), Some(gpu)) => {
+                let weights: Vec<f32> = items.iter().map(|&i| self.weight(i) as f32).collect();
+                if_it_fits(gpu.above(items, &weights, levels))?
+                    .map(|gains| gains.into_iter().map(f64::from).collect())
+            }
+            (Screen::Gpu(_), None) => None,
+        };
+        let mut bounds = found.unwrap_or_else(|| self.block_here(items, &self.panels()));
+        // Sums of up to 32 lanes in single precision, and the weight that was rounded.
+        bounds.iter_mut().for_each(|gain| *gain = *gain * (1.0 + 1e-4) + 1e-30);
+        Ok(bounds)
+    }
+
+    /// At least the gains of some items, but for the rounding of sums.
+    fn block_here(&self, items: &[u32], panels: &[Panel]) -> Vec<f64> {
         let directions = self.points.pool.directions(items);
         let dim = directions.len() / items.len();
         let mut bounds = vec![0.0; items.len()];
@@ -252,10 +294,14 @@ impl<'a> Cover<'a> {
                 *bound += f64::from(gain_above(cosines, panel, weight, self.points.slope()));
             }
         }
-        // Sums of up to 32 lanes in single precision, and the weight that was rounded.
-        bounds.iter_mut().for_each(|gain| *gain = *gain * (1.0 + 1e-4) + 1e-30);
         bounds
     }
+}
+
+/// Where bounds are computed, with the points or their levels.
+enum Screen {
+    Cpu(Vec<Panel>),
+    Gpu(Levels),
 }
 
 /// What is known of an item on the heap.
@@ -281,71 +327,6 @@ fn exact(picks: usize) -> usize {
     2 * picks + 1
 }
 
-/// Some points in single precision, rounded towards larger gains.
-pub(crate) struct Panel {
-    directions: Vec<f32>,
-    levels: Vec<f32>,
-    weights: Vec<f32>,
-    /// Bound on the error of a cosine.
-    error: f32,
-}
-
-impl Panel {
-    fn new(points: &Points, levels: &[f64], which: &[u32]) -> Self {
-        let directions = points.vectors.directions(which);
-        let down = |&point: &u32| ((levels[point as usize] * (1.0 - 1e-6)) as f32).max(0.0);
-        let up = |&point: &u32| (points.weight(point) * (1.0 + 1e-6)) as f32;
-        Panel {
-            levels: which.iter().map(down).collect(),
-            weights: which.iter().map(up).collect(),
-            // With the rounding of a sum near 1.
-            error: (direction_error(directions.len() / which.len()) * 1.001 + 5e-7) as f32,
-            directions,
-        }
-    }
-}
-
-widest! {
-    /// At least the gain of an item at some points, from its cosines; `slope` is `2 / s`.
-    gain_above(cosines: &[f32], panel: &Panel, weight: f32, slope: f32) -> f32 {
-        const LANES: usize = 32;
-        let term = |cosine: f32, level: f32, weight_of_point: f32| {
-            let exponent = ((cosine + panel.error - 1.0) * slope).clamp(-80.0, 0.0);
-            weight_of_point * (weight * exp_above(exponent) - level).max(0.0)
-        };
-        let mut sums = [0.0f32; LANES];
-        let (cosines, last) = cosines.as_chunks::<LANES>();
-        let (levels, last_levels) = panel.levels.as_chunks::<LANES>();
-        let (weights, last_weights) = panel.weights.as_chunks::<LANES>();
-        for ((cosines, levels), weights) in cosines.iter().zip(levels).zip(weights) {
-            for lane in 0..LANES {
-                sums[lane] += term(cosines[lane], levels[lane], weights[lane]);
-            }
-        }
-        let mut sum: f32 = sums.iter().sum();
-        for ((&cosine, &level), &weight_of_point) in last.iter().zip(last_levels).zip(last_weights) {
-            sum += term(cosine, level, weight_of_point);
-        }
-        sum
-    }
-}
-
-/// At least `exp(x)` for `x` in [-80, 0], and at most 0.002 % more.
-#[inline(always)]
-fn exp_above(x: f32) -> f32 {
-    const ROUNDER: f32 = 12_582_912.0;
-    let shifted = x * std::f32::consts::LOG2_E + ROUNDER;
-    let power = shifted - ROUNDER;
-    let rest = x - power * 0.693_359_4 + power * 2.121_944_4e-4;
-    let mut sum = 1.0 / 720.0;
-    for factor in [1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5, 1.0, 1.0] {
-        sum = sum * rest + factor;
-    }
-    let scale = f32::from_bits(shifted.to_bits().wrapping_add(127) << 23);
-    // The series, the rounding of `x` and its product are within 1e-5.
-    sum * scale * (1.0 + 1e-5)
-}
-
 /// The kernel of a cosine: `exp(-|f_v - f_i|² / s)`, where `|f_v - f_i|² = 2 - 2 cos`.
 pub(crate) fn kernel(cosine: f64, bandwidth: f64) -> f64 {
     exp(-squared_distance(cosine) / bandwidth)
@@ -354,18 +335,4 @@ pub(crate) fn kernel(cosine: f64, bandwidth: f64) -> f64 {
 /// The squared distance of two directions.
 pub(crate) fn squared_distance(cosine: f64) -> f64 {
     (2.0 - 2.0 * cosine).max(0.0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_rough_exponential_is_never_below() {
-        for step in 0..=80_000 {
-            let x = -step as f32 * 0.001;
-            let (above, exact) = (f64::from(exp_above(x)), f64::from(x).exp());
-            assert!(above >= exact && above <= exact * (1.0 + 2e-5), "exp({x}): {above} {exact}");
-        }
-    }
 }

@@ -7,6 +7,7 @@
 mod card;
 mod codes;
 mod farthest;
+mod gains;
 mod search;
 
 use std::fmt;
@@ -18,6 +19,7 @@ use crate::screen::Source;
 use card::{Card, LONGEST};
 use codes::Codes;
 pub(crate) use farthest::{Far, Farthest};
+pub(crate) use gains::{Gains, Levels};
 pub(crate) use search::GpuSieve;
 
 /// Where pairs of vectors are ruled out. Results never depend on it. Clones share a GPU.
@@ -121,6 +123,14 @@ impl Device {
         let device = [rows, columns].map(|side| &side.residence().device);
         let chosen = device.into_iter().find(|device| !matches!(device.0, Choice::Cpu))?;
         chosen.card(row_count as f64 * column_count as f64 * rows.dim() as f64)
+    }
+}
+
+/// Nothing if a GPU has no room: the CPU does the work, or what is left of it.
+pub(crate) fn if_it_fits<T>(result: Result<T, Error>) -> Result<Option<T>, Error> {
+    match result {
+        Err(Error::Gpu(error)) if error.is_out_of_memory() => Ok(None),
+        result => result.map(Some),
     }
 }
 

@@ -12,7 +12,7 @@ use std::collections::BinaryHeap;
 use nextpair_core::Dtype;
 use rayon::prelude::*;
 
-use crate::device::{Far, Farthest};
+use crate::device::{Far, Farthest, if_it_fits};
 use crate::distance::NegativeDistance;
 use crate::error::unless_stopped;
 use crate::lazy::Bound;
@@ -35,23 +35,15 @@ pub fn k_center(
     let nearest = nearest_by(&distance, progress)?;
     let squares: Vec<f64> = nearest.into_iter().map(|(_, square)| square).collect();
     progress.start("k-center", budget as u64);
-    let farthest = fits(distance.farthest(&squares, budget))?.flatten();
+    let farthest = if_it_fits(distance.farthest(&squares, budget))?.flatten();
     let known = squares.into_iter().zip(0..).map(|(value, item)| Bound { value, item, seen: 0 });
     let chosen = Chosen { items, indices: Vec::new(), rounded: Vec::new() };
     let mut greedy = Greedy { known: known.collect(), chosen, picks: Vec::new(), budget, progress };
     if let Some(farthest) = farthest {
-        fits(greedy.pick_by(&farthest))?;
+        if_it_fits(greedy.pick_by(&farthest))?;
     }
     greedy.pick_among(Among::All)?;
     Ok(greedy.picks)
-}
-
-/// Nothing if a GPU has no room: the CPU does the work, or what is left of it.
-fn fits<T>(result: Result<T, Error>) -> Result<Option<T>, Error> {
-    match result {
-        Err(Error::Gpu(nextpair_cuda::Error::OutOfMemory { .. })) => Ok(None),
-        result => result.map(Some),
-    }
 }
 
 /// The nearest centre of every item and its squared distance; ties go to the lower centre.

@@ -4,10 +4,12 @@ use nextpair_core::{Matrix, Silent, draw};
 
 use crate::canonical::exp;
 use crate::centred::{Centred, Cosines, mean_of};
-use crate::cover::{kernel, squared_distance};
+use crate::cover::{cosine_error, kernel, squared_distance};
+use crate::device::{Device, Gains};
 use crate::error::unless_stopped;
 use crate::highest::highest;
 use crate::problem::{PAIRED_FEATURES, POOL_FEATURES, Queries};
+use crate::screen::Source;
 use crate::top::{Field, kth_largest};
 use crate::{Error, Problem, Progress, Vectors};
 
@@ -105,6 +107,17 @@ impl Points {
     /// The kernel of a cosine.
     pub(crate) fn kernel(&self, cosine: f64) -> f64 {
         kernel(cosine, self.bandwidth)
+    }
+
+    /// Bounds gains on a GPU, if the pool is worth it there.
+    pub(crate) fn gains(&self) -> Result<Option<Gains<'_>>, Error> {
+        let sizes = (self.pool.len(), self.len());
+        let Some(card) = Device::for_search(&self.pool, &self.vectors, sizes) else {
+            return Ok(None);
+        };
+        let points = (&self.vectors as &dyn Source, self.len());
+        let rounding = (cosine_error(self.pool.dim()), self.slope());
+        Gains::new(card, &self.pool, points, rounding).map(Some)
     }
 
     /// The slope of the kernel's exponent: `2 / s`.

@@ -4,7 +4,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use half::f16;
-use nextpair_cuda::{Argument, Array, Gpu, Grid, Kernels, Staging};
+use nextpair_cuda::{Argument, Array, Element, Gpu, Grid, Kernels, Staging};
 
 use super::Tiles;
 use crate::Error;
@@ -12,7 +12,11 @@ use crate::screen::Source;
 
 pub(super) const KERNELS: Kernels = Kernels {
     name: "search",
-    sources: &[include_str!("../../cuda/search.cu"), include_str!("../../cuda/farthest.cu")],
+    sources: &[
+        include_str!("../../cuda/search.cu"),
+        include_str!("../../cuda/farthest.cu"),
+        include_str!("../../cuda/gains.cu"),
+    ],
 };
 
 /// Bytes of the host that a queue copies at once.
@@ -29,11 +33,17 @@ pub(crate) struct Card {
     freed: Condvar,
 }
 
-/// Queues that wait for work, and how many there are in all.
-#[derive(Default)]
+/// Queues that wait for work, how many there are in all, and how many there can be.
 struct Lanes {
     free: Vec<Lane>,
     made: usize,
+    most: usize,
+}
+
+impl Default for Lanes {
+    fn default() -> Self {
+        Lanes { free: Vec::new(), made: 0, most: usize::MAX }
+    }
 }
 
 /// A queue of work and its memory of the host.
@@ -63,14 +73,22 @@ impl Card {
             if let Some(lane) = lanes.free.pop() {
                 return Ok(Borrowed { card: self, lane: Some(lane) });
             }
-            if lanes.made < self.tiles.lanes {
+            if lanes.made < self.tiles.lanes.min(lanes.most) {
                 lanes.made += 1;
                 drop(lanes);
-                let lane = Lane::open(self.queue.index()).inspect_err(|_| {
-                    self.lanes().made -= 1;
+                let opened = Lane::open(self.queue.index());
+                if let Ok(lane) = opened {
+                    return Ok(Borrowed { card: self, lane: Some(lane) });
+                }
+                lanes = self.lanes();
+                lanes.made -= 1;
+                // Another program may have taken the memory for more: there are those that work.
+                if lanes.made == 0 {
                     self.freed.notify_one();
-                })?;
-                return Ok(Borrowed { card: self, lane: Some(lane) });
+                    opened?;
+                }
+                lanes.most = lanes.made;
+                continue;
             }
             lanes = self.freed.wait(lanes).unwrap_or_else(PoisonError::into_inner);
         }
@@ -127,6 +145,29 @@ impl Lane {
         codes: &Array<f16>,
         first: usize,
     ) -> Result<(), Error> {
+        self.convert("code", source, vectors, codes, first)
+    }
+
+    /// Copies vectors as they are stored and writes their directions in single precision, one after
+    /// the other.
+    pub(super) fn direct(
+        &mut self,
+        source: &dyn Source,
+        vectors: &[u32],
+        directions: &Array<f32>,
+    ) -> Result<(), Error> {
+        self.convert("direct", source, vectors, directions, 0)
+    }
+
+    /// Copies vectors as they are stored, for a kernel that makes codes of them.
+    fn convert<T: Element>(
+        &mut self,
+        kernel: &'static str,
+        source: &dyn Source,
+        vectors: &[u32],
+        codes: &Array<T>,
+        first: usize,
+    ) -> Result<(), Error> {
         let (matrix, width) = (source.matrix(), width(source.dim()));
         let shift = source.shift().unwrap_or_default();
         let size = matrix.dtype().size();
@@ -163,9 +204,9 @@ impl Lane {
             ];
             let grid = Grid::blocks(vectors.len().div_ceil(8), 256);
             assert!((first + part * at_once + vectors.len()) * width <= codes.len());
-            // SAFETY: the kernel takes these; it reads what was copied, `raw` having all of it, and
-            // writes so many codes, for which there is room.
-            unsafe { self.gpu.launch(&KERNELS, "code", grid, &arguments)? };
+            // SAFETY: both kernels take these; they read what was copied, `raw` having all of it, and
+            // write so many codes of their type, for which there is room.
+            unsafe { self.gpu.launch(&KERNELS, kernel, grid, &arguments)? };
         }
         Ok(())
     }

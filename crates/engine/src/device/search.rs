@@ -113,7 +113,7 @@ impl<'a> GpuSieve<'a> {
             tilts: if tilted { Some(of(&tilts)?) } else { None },
             stride,
             products: Array::empty(&gpu, rows.len().min(self.card.tiles.rows) * stride)?,
-            found: Array::empty(&gpu, 1 + self.card.tiles.found.max(self.columns.count))?,
+            found: Array::empty(&gpu, 1 + self.room(rows.len()))?,
         };
         let mut found = Vec::new();
         job.sift(&mut lane, 0..rows.len(), &mut found)?;
@@ -121,6 +121,12 @@ impl<'a> GpuSieve<'a> {
             self.rows.done(loaded);
         }
         Ok(found)
+    }
+
+    /// Pairs of so many rows that are listed at once: those of one row always are.
+    fn room(&self, rows: usize) -> usize {
+        let columns = self.columns.count;
+        self.card.tiles.found.max(columns).min(rows * columns)
     }
 
     /// The codes of some rows, which have been loaded if they follow each other and there is room.
@@ -154,7 +160,17 @@ impl Sieve for GpuSieve<'_> {
         }
         let largest = self.target.largest(rows);
         let aim = self.target.aim(rows, cuts, largest, 0.0);
-        let mut found = self.search(rows, &aim, largest)?;
+        let mut found = match self.search(rows, &aim, largest) {
+            // Fewer rows need less.
+            Err(Error::Gpu(error)) if error.is_out_of_memory() && rows.len() > 1 => {
+                let (first, rest) = rows.split_at(rows.len() / 2);
+                let mut found = self.above(first, cuts)?;
+                let after = |(row, column)| (row + first.len() as u32, column);
+                found.extend(self.above(rest, cuts)?.into_iter().map(after));
+                return Ok(found);
+            }
+            found => found?,
+        };
         found.sort_unstable();
         Ok(found.into_iter().map(|pair| ((pair >> 32) as u32, pair as u32)).collect())
     }

@@ -6,7 +6,7 @@ use super::axes::{Basis, principal_axes};
 use super::kernel::has_int8;
 use super::mixer::Mixer;
 use super::{Scale, Screen, Source, product, read_units};
-use crate::device::{Device, GpuSieve};
+use crate::device::{Device, GpuSieve, if_it_fits};
 use crate::{Error, Sieve};
 
 /// How to search for high inner products. Results never depend on it.
@@ -64,10 +64,9 @@ impl Planner {
         expected: Option<&[f64]>,
     ) -> Result<Box<dyn Sieve + 'a>, Error> {
         if let Some(card) = Device::for_search(rows, source, (count, columns.len())) {
-            match GpuSieve::new(card, rows, source, columns, scale) {
-                // Columns that find no room there are searched here.
-                Err(Error::Gpu(nextpair_cuda::Error::OutOfMemory { .. })) => {}
-                sieve => return Ok(Box::new(sieve?)),
+            // Columns that find no room there are searched here.
+            if let Some(sieve) = if_it_fits(GpuSieve::new(card, rows, source, columns, scale))? {
+                return Ok(Box::new(sieve));
             }
         }
         Ok(Box::new(self.screen((rows, count), source, columns, scale, expected)))

@@ -39,12 +39,13 @@ fn gpus_in(ways: [Tiles; 2]) -> Vec<Device> {
     all.map(Result::unwrap).collect()
 }
 
-const STRATEGIES: [StrategyName; 6] = [
+const STRATEGIES: [StrategyName; 7] = [
     StrategyName::HardNegative,
     StrategyName::Coverage,
     StrategyName::CoreSet,
     StrategyName::Hybrid,
     StrategyName::Herding,
+    StrategyName::Novelty,
     StrategyName::Typical,
 ];
 
@@ -116,7 +117,7 @@ fn picks_are_the_same(
     let some = items as u32 / 3 + 1..2 * items as u32 / 3 + 2;
     let score = |problem: Problem| problem.score(&StrategyName::HardNegative, budget, &()).unwrap();
     let part = score(case.builder().only(some.clone()).build().unwrap());
-    for strategy in [StrategyName::HardNegative, StrategyName::CoreSet] {
+    for strategy in [StrategyName::HardNegative, StrategyName::CoreSet, StrategyName::Herding] {
         let here = case.select(strategy, budget).unwrap();
         for device in devices {
             let problem = case.builder().on(device.clone()).build().unwrap();
