@@ -72,6 +72,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether the device has no memory for something, and may have some for less.
+    pub fn is_out_of_memory(&self) -> bool {
+        matches!(self, Error::OutOfMemory { .. })
+    }
+
     /// Whether there is no GPU at all, rather than one that cannot be used.
     pub fn is_absence(&self) -> bool {
         match self {

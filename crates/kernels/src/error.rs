@@ -108,6 +108,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether a GPU has no memory for something, and may have some for less.
+    pub fn is_out_of_memory(&self) -> bool {
+        matches!(self, Error::Gpu(error) if error.is_out_of_memory())
+    }
+
     /// Fails if the dimensions differ.
     pub(crate) fn check_dims(
         left: &'static str,

@@ -103,36 +103,18 @@ impl Encodings {
         progress: &dyn Progress,
         encode: impl Fn(&[usize]) -> Result<Encoded, Error>,
     ) -> Result<Self, Error> {
-        let mut offsets = vec![0];
-        let mut dim = 1;
-        let mut chunks = Vec::new();
-        let mut spill: Option<Spill> = None;
+        let mut kept = Kept { dim: 1, offsets: vec![0], chunks: Vec::new(), spill: None };
         for chunk in items.chunks(CHUNK) {
-            let encoded = encode(chunk)?;
-            dim = encoded.dim()?;
-            let before = offsets.last().copied().unwrap_or(0);
-            offsets.extend(encoded.offsets[1..].iter().map(|offset| before + offset));
-            chunks.push(encoded.rows);
-            // A GPU keeps them while there is room for them and a copy.
-            let kept: usize = chunks.iter().map(|rows| 4 * rows.len()).sum();
-            let stays = spill.is_none() && chunks[0].device().has_room(2 * kept)?;
-            if !stays {
-                let mut file = spill.take().map_or_else(Spill::new, Ok)?;
-                for rows in chunks.drain(..) {
-                    file.append_f32(&rows.to_f32s()?)?;
+            match encode(chunk) {
+                Err(error) if error.is_out_of_memory() => {
+                    kept.spill()?;
+                    in_parts(&encode, chunk, &mut |encoded| kept.add(encoded))?;
                 }
-                spill = Some(file);
+                encoded => kept.add(encoded?)?,
             }
             progress.advance(chunk.len() as u64);
         }
-        let vectors = match spill {
-            Some(spill) => Vectors::Mapped(spill.finish(dim, Dtype::F32)?),
-            None if chunks.is_empty() => Vectors::Mapped(Spill::new()?.finish(dim, Dtype::F32)?),
-            None => {
-                let rows = ops::concat(&chunks.iter().collect::<Vec<_>>())?.detached();
-                Vectors::OnGpu { rows, mapped: Arc::default() }
-            }
-        };
+        let (vectors, offsets) = kept.finish()?;
         Ok(Encodings { vectors, offsets: offsets.into(), order: None })
     }
 
@@ -239,6 +221,68 @@ impl Encodings {
         let (values, offsets) = self.numbers(items)?;
         let shape = [values.len() / self.vectors.dim(), self.vectors.dim()];
         Ok(Encoded { rows: Tensor::new(values, &shape, device)?, offsets })
+    }
+}
+
+/// Encodes items of which there are too many for the memory of a GPU: in halves, and those in halves.
+fn in_parts(
+    encode: &impl Fn(&[usize]) -> Result<Encoded, Error>,
+    items: &[usize],
+    add: &mut impl FnMut(Encoded) -> Result<(), Error>,
+) -> Result<(), Error> {
+    match encode(items) {
+        Err(error) if error.is_out_of_memory() && items.len() > 1 => {
+            let (first, rest) = items.split_at(items.len() / 2);
+            in_parts(encode, first, add)?;
+            in_parts(encode, rest, add)
+        }
+        encoded => add(encoded?),
+    }
+}
+
+/// What has been encoded: on a GPU while there is room, and in a file from then on.
+struct Kept {
+    dim: usize,
+    offsets: Vec<usize>,
+    chunks: Vec<Tensor>,
+    spill: Option<Spill>,
+}
+
+impl Kept {
+    fn add(&mut self, encoded: Encoded) -> Result<(), Error> {
+        self.dim = encoded.dim()?;
+        let before = self.offsets.last().copied().unwrap_or(0);
+        self.offsets.extend(encoded.offsets[1..].iter().map(|offset| before + offset));
+        self.chunks.push(encoded.rows);
+        // A GPU keeps them while there is room for them and a copy.
+        let bytes: usize = self.chunks.iter().map(|rows| 4 * rows.len()).sum();
+        let stays = self.spill.is_none() && self.chunks[0].device().has_room(2 * bytes)?;
+        if stays { Ok(()) } else { self.spill() }
+    }
+
+    /// Writes what a GPU has to a file.
+    fn spill(&mut self) -> Result<(), Error> {
+        let mut file = self.spill.take().map_or_else(Spill::new, Ok)?;
+        for rows in self.chunks.drain(..) {
+            file.append_f32(&rows.to_f32s()?)?;
+        }
+        self.spill = Some(file);
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<(Vectors, Vec<usize>), Error> {
+        if !self.chunks.is_empty() {
+            match ops::concat(&self.chunks.iter().collect::<Vec<_>>()) {
+                // Others have taken the room for the copy.
+                Err(error) if error.is_out_of_memory() => self.spill()?,
+                rows => {
+                    let rows = rows?.detached();
+                    return Ok((Vectors::OnGpu { rows, mapped: Arc::default() }, self.offsets));
+                }
+            }
+        }
+        let spill = self.spill.take().map_or_else(Spill::new, Ok)?;
+        Ok((Vectors::Mapped(spill.finish(self.dim, Dtype::F32)?), self.offsets))
     }
 }
 

@@ -151,6 +151,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether a GPU has no memory for something, and may have some for less.
+    pub(crate) fn is_out_of_memory(&self) -> bool {
+        matches!(self, Error::Kernels(error) if error.is_out_of_memory())
+    }
+
     pub(crate) fn file(path: &Path, what: impl Into<String>) -> Self {
         Error::File { path: path.to_path_buf(), what: what.into() }
     }

@@ -83,8 +83,28 @@ impl GpuTiles {
         self.canonical.as_ref().unwrap_or(&self.fast)
     }
 
-    /// All pairs of rows and columns.
+    /// All pairs of rows and columns, in smaller tiles where there is no memory for one.
     fn scores(&self, by: &Scorer, rows: &[u32], columns: &[u32]) -> Result<Vec<f32>, Error> {
+        match self.scores_at_once(by, rows, columns) {
+            Err(error) if error.is_out_of_memory() && rows.len().max(columns.len()) > 1 => {}
+            scores => return scores,
+        }
+        if rows.len() >= columns.len() {
+            let (first, rest) = rows.split_at(rows.len() / 2);
+            return Ok([self.scores(by, first, columns)?, self.scores(by, rest, columns)?].concat());
+        }
+        let (first, rest) = columns.split_at(columns.len() / 2);
+        let (left, right) = (self.scores(by, rows, first)?, self.scores(by, rows, rest)?);
+        let both = left.chunks_exact(first.len()).zip(right.chunks_exact(rest.len()));
+        Ok(both.flat_map(|(left, right)| [left, right].concat()).collect())
+    }
+
+    fn scores_at_once(
+        &self,
+        by: &Scorer,
+        rows: &[u32],
+        columns: &[u32],
+    ) -> Result<Vec<f32>, Error> {
         let _alone = self.one_at_a_time();
         let of_rows = self.rows.gather(rows, by.device)?;
         let of_columns = self.columns.gather(columns, by.device)?;
@@ -95,8 +115,25 @@ impl GpuTiles {
         Ok(out)
     }
 
-    /// The canonical scores of some pairs, by their positions in rows and columns.
+    /// The canonical scores of some pairs, by their positions in rows and columns; of fewer at once
+    /// where there is no memory for more.
     fn pairs(
+        &self,
+        rows: &[u32],
+        columns: &[u32],
+        pairs: &[(u32, u32)],
+    ) -> Result<Vec<f32>, Error> {
+        if pairs.len() <= PAIRS {
+            match self.pairs_at_once(rows, columns, pairs) {
+                Err(error) if error.is_out_of_memory() && pairs.len() > 1 => {}
+                scores => return scores,
+            }
+        }
+        let (first, rest) = pairs.split_at(pairs.len() / 2);
+        Ok([self.pairs(rows, columns, first)?, self.pairs(rows, columns, rest)?].concat())
+    }
+
+    fn pairs_at_once(
         &self,
         rows: &[u32],
         columns: &[u32],
@@ -104,19 +141,15 @@ impl GpuTiles {
     ) -> Result<Vec<f32>, Error> {
         let _alone = self.one_at_a_time();
         let Scorer { comparison, device } = self.canonical();
-        let mut found = Vec::with_capacity(pairs.len());
-        for pairs in pairs.chunks(PAIRS) {
-            let (used_rows, of_row) = used(rows, pairs.iter().map(|pair| pair.0));
-            let (used_columns, of_column) = used(columns, pairs.iter().map(|pair| pair.1));
-            let of_rows = self.rows.gather(&used_rows, *device)?;
-            let of_columns = self.columns.gather(&used_columns, *device)?;
-            let (images, texts) = self.of_rows.image_and_text(&of_rows, &of_columns);
-            let both = of_row.into_iter().zip(of_column);
-            let turned: Vec<(u32, u32)> =
-                both.map(|(row, column)| self.of_rows.image_and_text(row, column)).collect();
-            found.extend(comparison.pair_scores(images, texts, &turned, None)?.to_f32s()?);
-        }
-        Ok(found)
+        let (used_rows, of_row) = used(rows, pairs.iter().map(|pair| pair.0));
+        let (used_columns, of_column) = used(columns, pairs.iter().map(|pair| pair.1));
+        let of_rows = self.rows.gather(&used_rows, *device)?;
+        let of_columns = self.columns.gather(&used_columns, *device)?;
+        let (images, texts) = self.of_rows.image_and_text(&of_rows, &of_columns);
+        let both = of_row.into_iter().zip(of_column);
+        let turned: Vec<(u32, u32)> =
+            both.map(|(row, column)| self.of_rows.image_and_text(row, column)).collect();
+        Ok(comparison.pair_scores(images, texts, &turned, None)?.to_f32s()?)
     }
 
     /// How far fast scores may be from canonical ones.

@@ -204,12 +204,25 @@ impl Model {
         let every = |count: usize| (0..count as u32).collect::<Vec<_>>();
         let of_texts = texts.gather(&every(texts.len()), self.device)?;
         let mut values = Vec::with_capacity(images.len() * texts.len());
-        for items in every(images.len()).chunks(EVALUATED) {
+        let (mut rest, mut at_once) = (&every(images.len())[..], EVALUATED);
+        while !rest.is_empty() {
             if progress.stopped() {
                 return Err(engine::Error::Stopped.into());
             }
-            let of_images = images.gather(items, self.device)?;
-            values.extend(comparison.scores(&of_images, &of_texts)?);
+            let (items, later) = rest.split_at(at_once.min(rest.len()));
+            let scores = images
+                .gather(items, self.device)
+                .and_then(|of_images| comparison.scores(&of_images, &of_texts));
+            match scores {
+                // Fewer need less.
+                Err(error) if error.is_out_of_memory() && items.len() > 1 => {
+                    at_once = items.len() / 2;
+                }
+                scores => {
+                    values.extend(scores?);
+                    rest = later;
+                }
+            }
         }
         let scores = Matrix::from_vec(texts.len(), values);
         Ok(Box::new(engine::Stored::new(scores, "the scores of the model")?))

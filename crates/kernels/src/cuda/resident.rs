@@ -92,7 +92,7 @@ impl Resident {
         }
         match unit.empty(count) {
             // Others were faster.
-            Err(Error::Gpu(nextpair_cuda::Error::OutOfMemory { .. })) => Ok(Table::TooLarge),
+            Err(error) if error.is_out_of_memory() => Ok(Table::TooLarge),
             values => Ok(Table::Kept { values: values?, there: vec![false; self.rows] }),
         }
     }
