@@ -7,6 +7,8 @@
 
 use std::collections::BinaryHeap;
 
+use rayon::prelude::*;
+
 use super::{Needs, Sharded, Strategy};
 use crate::error::unless_stopped;
 use crate::lazy::Bound;
@@ -74,18 +76,19 @@ impl Sharded for Coverage {
             let slot = whole.hits.binary_search_by_key(&item, |(item, _)| *item);
             slot.map_or(&[][..], |slot| &whole.hits[slot].1)
         };
-        let first_gain = |(item, hits): &(u32, Vec<Hit>)| Bound {
-            value: covered.gain(hits, &whole.thresholds),
-            item: *item,
-            seen: 0,
+        // Items with hits, by their place: ascending, so that ties go to the lower item.
+        let first_gain = |(place, (_, hits)): (usize, &(u32, Vec<Hit>))| {
+            let value = covered.gain(hits, &whole.thresholds);
+            Bound { value, item: place as u32, seen: 0 }
         };
-        let mut heap: BinaryHeap<Bound> = whole.hits.iter().map(first_gain).collect();
+        let gains: Vec<Bound> = whole.hits.par_iter().enumerate().map(first_gain).collect();
+        let mut heap = BinaryHeap::from(gains);
         let mut picks: Vec<Pick> = Vec::with_capacity(budget);
         while picks.len() < budget
             && let Some(mut top) = heap.pop()
         {
             unless_stopped(progress)?;
-            let hits = hits_of(top.item);
+            let (item, hits) = &whole.hits[top.item as usize];
             if top.seen < picks.len() {
                 // The gain is old; the new one can only be smaller.
                 top.value = covered.gain(hits, &whole.thresholds);
@@ -97,7 +100,7 @@ impl Sharded for Coverage {
             }
             covered.add(hits);
             let count = Some(hits.len() as u32);
-            picks.push(Pick { hits: count, why: why(hits), ..Pick::new(top.item, top.value) });
+            picks.push(Pick { hits: count, why: why(hits), ..Pick::new(*item, top.value) });
             progress.advance(1);
         }
         let mut taken: Vec<u32> = picks.iter().map(|pick| pick.index).collect();

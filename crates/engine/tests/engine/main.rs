@@ -10,6 +10,7 @@ mod findings;
 mod outside;
 mod recall;
 mod rejections;
+mod rough;
 mod selection;
 mod shards;
 mod stored;
