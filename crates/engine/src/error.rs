@@ -319,7 +319,7 @@ pub enum Error {
     Parts(String),
     /// A caller's own similarity failed.
     #[error("the similarity failed: {0}")]
-    Similarity(#[source] Box<dyn std::error::Error + Send + Sync>),
+    Similarity(Box<dyn std::error::Error + Send + Sync>),
     /// A name that is none of a device.
     #[error("device {name}: there are cpu, cuda, cuda:N and auto")]
     NoSuchDevice {

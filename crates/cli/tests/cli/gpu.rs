@@ -4,6 +4,8 @@
 //! libraries that `cc` builds here; the program loads them like NVIDIA's.
 #![cfg(target_os = "linux")]
 
+mod faults;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -37,15 +39,25 @@ fn refused(run: &Run, expected: &str) {
 }
 
 /// A folder of libraries.
-struct Libraries(tempfile::TempDir);
+struct Libraries {
+    folder: PathBuf,
+    /// Goes with them if it is theirs alone.
+    _own: Option<tempfile::TempDir>,
+}
 
 impl Libraries {
     fn new() -> Self {
-        Libraries(tempfile::tempdir().unwrap())
+        let own = tempfile::tempdir().unwrap();
+        Libraries { folder: own.path().to_owned(), _own: Some(own) }
+    }
+
+    /// In a folder that is there.
+    fn at(folder: &Path) -> Self {
+        Libraries { folder: folder.to_owned(), _own: None }
     }
 
     fn path(&self) -> &Path {
-        self.0.path()
+        &self.folder
     }
 
     /// Builds a library with every function that the program calls, which all fail but those of
