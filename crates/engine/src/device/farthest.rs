@@ -187,7 +187,8 @@ impl<'a> Farthest<'a> {
         let grid = Grid::each(rows.len() * (stride / 8));
         // SAFETY: the kernel takes these; there are as many products as items and centres, and norms
         // and bounds of all items.
-        Ok(unsafe { lane.gpu.launch(&KERNELS, "approach", grid, &arguments)? })
+        unsafe { lane.gpu.launch(&KERNELS, "approach", grid, &arguments)? };
+        Ok(())
     }
 
     /// About `wanted` items that may be farthest. Nothing if those are so many that the CPU may as
