@@ -68,7 +68,7 @@ impl Dropout {
             let rows = out.chunks_exact_mut(dim).zip(values.chunks_exact(dim));
             for ((out, values), &stream) in rows.zip(streams) {
                 self.fill(stream, out);
-                out.iter_mut().zip(values).for_each(|(factor, value)| *factor = value * *factor);
+                out.iter_mut().zip(values).for_each(|(factor, value)| *factor *= value);
             }
         });
         out
