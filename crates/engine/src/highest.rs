@@ -92,23 +92,53 @@ fn misses_of_block(
 ) -> Result<Vec<f64>, Error> {
     let mut candidates = vec![Candidates::new(1); rows.len()];
     let mut values = vec![0.0; rows.len() * COLUMNS.min(columns.len())];
-    for (part, columns) in columns.chunks(COLUMNS).enumerate() {
-        let values = &mut values[..rows.len() * columns.len()];
-        similarity.tile(rows, columns, values)?;
-        // With the rounding of the difference.
-        let error = |threshold: f64| {
-            let rounding = f64::EPSILON * threshold.abs();
-            similarity.tile_error(rows, columns) * (1.0 + f64::EPSILON) + 2.0 * rounding
-        };
-        let limits: Vec<(f64, f64)> =
-            thresholds[part * COLUMNS..][..columns.len()].iter().map(|&t| (t, error(t))).collect();
-        for (candidates, values) in candidates.iter_mut().zip(values.chunks_exact(columns.len())) {
-            for (at, (&value, &(threshold, error))) in values.iter().zip(&limits).enumerate() {
-                let at = (part * COLUMNS + at) as u32;
-                candidates.offer_miss(at, f64::from(value) - threshold, error);
-            }
+    for (part, of_part) in columns.chunks(COLUMNS).enumerate() {
+        let values = &mut values[..rows.len() * of_part.len()];
+        similarity.tile(rows, of_part, values)?;
+        let (first, error) = (part * COLUMNS, similarity.tile_error(rows, of_part));
+        let limits = limits(&thresholds[first..][..of_part.len()], error);
+        for (candidates, values) in candidates.iter_mut().zip(values.chunks_exact(of_part.len())) {
+            candidates.offer_misses(first, values, &limits);
         }
     }
+    nearest_of(similarity, rows, columns, thresholds, candidates)
+}
+
+/// The same for the rows that are wanted, whose similarities to all columns are `seen`, as good as
+/// tiles. Other rows get the lowest number.
+pub(crate) fn misses_seen(
+    similarity: &dyn Similarity,
+    (rows, wanted): (&[u32], &[bool]),
+    columns: &[u32],
+    thresholds: &[f64],
+    seen: &[f32],
+) -> Result<Vec<f64>, Error> {
+    let mut candidates = vec![Candidates::new(1); rows.len()];
+    let limits = limits(thresholds, similarity.tile_error(rows, columns));
+    let of_rows = candidates.iter_mut().zip(seen.chunks_exact(columns.len().max(1)));
+    for ((candidates, values), _) in of_rows.zip(wanted).filter(|(_, wanted)| **wanted) {
+        candidates.offer_misses(0, values, &limits);
+    }
+    nearest_of(similarity, rows, columns, thresholds, candidates)
+}
+
+/// Thresholds with the error of differences to them, rounding included.
+fn limits(thresholds: &[f64], error: f64) -> Vec<(f64, f64)> {
+    let error = |threshold: f64| {
+        let rounding = f64::EPSILON * threshold.abs();
+        error * (1.0 + f64::EPSILON) + 2.0 * rounding
+    };
+    thresholds.iter().map(|&threshold| (threshold, error(threshold))).collect()
+}
+
+/// The nearest misses among candidates, exactly.
+fn nearest_of(
+    similarity: &dyn Similarity,
+    rows: &[u32],
+    columns: &[u32],
+    thresholds: &[f64],
+    candidates: Vec<Candidates>,
+) -> Result<Vec<f64>, Error> {
     let mut nearest = vec![f64::MIN; rows.len()];
     exact_rows(similarity, rows, columns, &pairs_of(candidates), |row, pairs, values| {
         let misses =
@@ -146,6 +176,13 @@ impl Candidates {
         let place = self.lowest.partition_point(|&other| other >= low);
         self.lowest.insert(place, low);
         self.lowest.truncate(self.count);
+    }
+
+    /// Takes the similarities of consecutive columns from `first` on into account.
+    fn offer_misses(&mut self, first: usize, values: &[f32], limits: &[(f64, f64)]) {
+        for (at, (&value, &(threshold, error))) in (first..).zip(values.iter().zip(limits)) {
+            self.offer_miss(at as u32, f64::from(value) - threshold, error);
+        }
     }
 
     /// Like [`offer`](Self::offer), for values that count only if they are at most 0.

@@ -5,7 +5,7 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use crate::error::unless_stopped;
-use crate::highest::nearest_misses;
+use crate::highest::{misses_seen, nearest_misses};
 use crate::picks::{Pick, Reason, keep_best};
 use crate::similarity::{Sieve, exact_rows, row_block};
 use crate::threshold::thresholds;
@@ -140,15 +140,17 @@ impl<'a> Scorer<'a> {
             self.visit_hits(items, |at, hits| {
                 block[at] = (self.surplus(hits), hits.len() as u32);
             })?;
-            // Another pass over all pairs is saved if this one has seen their similarities.
             let rows: Vec<u32> = items.iter().map(|&item| self.problem.row(item)).collect();
-            let known = by_miss.then(|| self.sieve.nearest_misses(&rows, &self.thresholds));
-            let misses = known.flatten();
-            let filled = misses.is_some();
-            for (own, miss) in block.iter_mut().zip(misses.into_iter().flatten()) {
-                if own.1 == 0 {
-                    own.0 = miss;
-                }
+            // Another pass over all pairs is saved if this one has seen their similarities.
+            let seen = by_miss.then(|| self.sieve.seen(&rows)).flatten();
+            let filled = seen.is_some();
+            if let Some(seen) = seen {
+                let without: Vec<bool> = block.iter().map(|&(_, hits)| hits == 0).collect();
+                let (pool, anchors) = (&*self.matching.pool, self.anchors());
+                let misses =
+                    misses_seen(pool, (&rows, &without), anchors, &self.thresholds, &seen)?;
+                let wanted = block.iter_mut().zip(misses).filter(|(own, _)| own.1 == 0);
+                wanted.for_each(|(own, miss)| own.0 = miss);
             }
             Ok((block, filled))
         })?;

@@ -1,5 +1,7 @@
 //! The interface through which models reach the engine.
 
+use std::sync::Arc;
+
 use crate::{Error, ROW_BLOCK};
 
 /// Similarities between rows (pool items or rivals) and columns (anchors).
@@ -80,10 +82,9 @@ pub trait Sieve: Sync {
     /// exact similarity is above `cuts[column position]`, and possibly others.
     fn above(&self, rows: &[u32], cuts: &[f64]) -> Result<Vec<(u32, u32)>, Error>;
 
-    /// The nearest misses of the rows that this thread has just searched, if the sieve still knows
-    /// all their similarities: for each, its similarity to the column whose threshold it misses by
-    /// least, less that threshold. So at most 0, or the lowest number if nothing misses.
-    fn nearest_misses(&self, _rows: &[u32], _thresholds: &[f64]) -> Option<Vec<f64>> {
+    /// The similarities of the rows that this thread has just searched to all columns, row by row and
+    /// as good as [tiles](Similarity::tile), if the sieve still knows them: that saves another pass.
+    fn seen(&self, _rows: &[u32]) -> Option<Arc<[f32]>> {
         None
     }
 

@@ -9,7 +9,7 @@
 mod tests;
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, ThreadId};
 
 use nextpair_data::Side;
@@ -44,7 +44,7 @@ pub(crate) struct Scorer {
 struct Tile {
     rows: Vec<u32>,
     columns: Vec<u32>,
-    scores: Vec<f32>,
+    scores: Arc<[f32]>,
 }
 
 /// Rows of a tile at most: enough work to fill a device.
@@ -105,11 +105,15 @@ impl GpuTiles {
         rows: &[u32],
         columns: &[u32],
     ) -> Result<Vec<f32>, Error> {
-        let _alone = self.one_at_a_time();
+        let alone = self.one_at_a_time();
         let of_rows = self.rows.gather(rows, by.device)?;
         let of_columns = self.columns.gather(columns, by.device)?;
         let (images, texts) = self.of_rows.image_and_text(&of_rows, &of_columns);
         let scores = by.comparison.scores(images, texts)?;
+        drop(alone);
+        if self.of_rows == Side::Image {
+            return Ok(scores);
+        }
         let mut out = vec![0.0; scores.len()];
         turn(self.of_rows, &scores, columns.len(), &mut out);
         Ok(out)
@@ -189,6 +193,14 @@ impl GpuTiles {
         }
         let device = self.fast.device.to_string();
         Err(Error::TooRough { device, off, margin })
+    }
+
+    /// The scores of the last tile of this thread, if it has these rows and columns.
+    fn remembered(&self, rows: &[u32], columns: &[u32]) -> Option<Arc<[f32]>> {
+        let last = self.last();
+        let tile = last.get(&thread::current().id());
+        let tile = tile.filter(|tile| tile.rows == rows && tile.columns == columns);
+        tile.map(|tile| tile.scores.clone())
     }
 
     fn last(&self) -> MutexGuard<'_, HashMap<ThreadId, Tile>> {
@@ -271,14 +283,10 @@ impl Similarity for GpuTiles {
         pairs: &[(u32, u32)],
         out: &mut [f64],
     ) -> Result<(), engine::Error> {
-        let last = self.last();
-        let tile = last.get(&thread::current().id());
-        let tile = tile.filter(|tile| tile.rows == rows && tile.columns == columns);
-        let known: Option<Vec<f32>> = tile.map(|tile| {
+        let known: Option<Vec<f32>> = self.remembered(rows, columns).map(|scores| {
             let at = |&(row, column): &(u32, u32)| row as usize * columns.len() + column as usize;
-            pairs.iter().map(|pair| tile.scores[at(pair)]).collect()
+            pairs.iter().map(|pair| scores[at(pair)]).collect()
         });
-        drop(last);
         let scores = match (known, &self.canonical) {
             (Some(known), None) => known,
             (known, _) => {
@@ -329,8 +337,13 @@ impl Sieve for Search<'_> {
             }
         }
         let (rows, columns) = (rows.to_vec(), self.columns.to_vec());
-        self.tiles.last().insert(thread::current().id(), Tile { rows, columns, scores });
+        let tile = Tile { rows, columns, scores: scores.into() };
+        self.tiles.last().insert(thread::current().id(), tile);
         Ok(found)
+    }
+
+    fn seen(&self, rows: &[u32]) -> Option<Arc<[f32]>> {
+        self.tiles.remembered(rows, self.columns)
     }
 
     fn rows_at_once(&self) -> usize {

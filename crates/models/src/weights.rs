@@ -177,7 +177,7 @@ impl Weights {
     /// The same weights for computations in the precision of another device. Copies nothing.
     pub(crate) fn in_precision_of(&self, device: Device) -> Self {
         let tensors = self.tensors.iter().map(|tensor| tensor.in_precision_of(device)).collect();
-        Weights { names: self.names.clone(), kinds: self.kinds.clone(), tensors }
+        self.with(tensors, self.members)
     }
 
     /// The weight called `name`.

@@ -252,14 +252,10 @@ impl Sieve for Blocks<'_> {
         self.inner.above(rows, cuts)
     }
 
-    fn nearest_misses(&self, rows: &[u32], thresholds: &[f64]) -> Option<Vec<f64>> {
-        let of_row = |&row: &u32| {
-            let mut values = vec![0.0; self.columns.len()];
-            self.of.inner.exact(row, self.columns, &mut values).unwrap();
-            let misses = values.iter().zip(thresholds).map(|(value, threshold)| value - threshold);
-            misses.filter(|miss| *miss <= 0.0).fold(f64::MIN, f64::max)
-        };
-        self.of.remembers.then(|| rows.iter().map(of_row).collect())
+    fn seen(&self, rows: &[u32]) -> Option<Arc<[f32]>> {
+        let mut values = vec![0.0; rows.len() * self.columns.len()];
+        self.of.inner.tile(rows, self.columns, &mut values).unwrap();
+        self.of.remembers.then(|| values.into())
     }
 
     fn rows_at_once(&self) -> usize {

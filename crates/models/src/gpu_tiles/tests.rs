@@ -42,6 +42,8 @@ fn a_search_remembers_what_it_found() {
                 let at = row as usize * every.len() + column as usize;
                 assert_eq!(f64::from(expected[at]), *value);
             }
+            assert_eq!(sieve.seen(&some).unwrap()[..], expected);
+            assert!(sieve.seen(&some[1..]).is_none());
             found
         };
         let above = expected.iter().filter(|&&score| f64::from(score) >= cut).count();
