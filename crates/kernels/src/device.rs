@@ -154,6 +154,17 @@ impl Device {
         }
     }
 
+    /// Waits for the work of a queue of a GPU, and gives memory that it does not use back to others.
+    ///
+    /// # Errors
+    /// If the device, or work on it, failed.
+    pub fn release(self) -> Result<(), Error> {
+        match self {
+            Device::Cuda(cuda) => Ok(cuda.gpu()?.release()?),
+            _ => Ok(()),
+        }
+    }
+
     /// A queue of the same device for work beside that of other queues. Only GPUs have several.
     pub fn with_queue(self, queue: u16) -> Self {
         match self {

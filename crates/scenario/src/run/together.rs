@@ -197,6 +197,8 @@ impl Scenario {
             let log = |at: usize, _: &_| self.log_epoch(places[at]);
             train_together(&members, device, &progress, &log)?;
         }
+        // What follows works in other queues.
+        device.release().map_err(nextpair_models::Error::from)?;
         Ok(())
     }
 }

@@ -43,13 +43,14 @@ fn dataset(path: &Path) {
 struct Lab {
     folder: tempfile::TempDir,
     model: Config,
+    device: Device,
 }
 
 impl Lab {
     fn new(model: Config) -> Self {
         let folder = tempfile::tempdir().unwrap();
         dataset(&folder.path().join("ds"));
-        Lab { folder, model }
+        Lab { folder, model, device: Device::Cpu }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -86,7 +87,8 @@ impl Lab {
         (together, jobs): (bool, usize),
         observer: &dyn Observer,
     ) -> Result<(), Error> {
-        let options = Options { together: Some(together), ..Options::default() };
+        let device = self.device;
+        let options = Options { device, together: Some(together), ..Options::default() };
         let (path, experiment) = (self.path(name), self.experiment(seeds));
         let scenario = match path.exists() {
             true => Scenario::resume(&path, Some(experiment), &options)?,
@@ -98,7 +100,8 @@ impl Lab {
     /// The rounds without their times, the picks and the weights, by name.
     fn results(&self, name: &str) -> BTreeMap<String, Vec<u8>> {
         let mut all = BTreeMap::new();
-        let scenario = Scenario::resume(&self.path(name), None, &Options::default()).unwrap();
+        let options = Options { device: self.device, ..Options::default() };
+        let scenario = Scenario::resume(&self.path(name), None, &options).unwrap();
         for round in scenario.rounds() {
             let strategy = round.strategy.map(|arm| arm.to_string()).unwrap_or_default();
             let lane = format!("{} {strategy} {}", round.seed, round.round);
@@ -215,6 +218,23 @@ fn what_was_stopped_or_lost_is_found_again() {
         assert!(!lab.path("deleted/seed-0/round-0").exists());
         fs::rename(lab.path("whole/seed-0/round-0"), lab.path("deleted/seed-0/round-0")).unwrap();
         same(&lab.results("deleted"), &expected, "deleted");
+    }
+}
+
+/// The same bytes on the same device, whatever was stopped; and what lanes alone find, but for rounding.
+#[test]
+fn every_device_goes_on_to_the_same_bytes() {
+    for model in models() {
+        for device in Device::available() {
+            let lab = Lab { device, ..Lab::new(model.clone()) };
+            lab.run("whole", &[0, 1], (true, 2), &()).unwrap();
+            let expected = lab.results("whole");
+            lab.run("stopped", &[0, 1], (true, 1), &Until::rounds(4)).unwrap_err();
+            lab.run("stopped", &[0, 1], (true, 2), &()).unwrap();
+            same(&lab.results("stopped"), &expected, &device.to_string());
+            lab.run("lanes", &[0, 1], (false, 1), &()).unwrap();
+            assert_eq!(lab.results("lanes").len(), expected.len());
+        }
     }
 }
 
