@@ -8,11 +8,12 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::{bench, cargo, succeed};
 
 /// Packages whose tests run on every device, and the filter of those that do.
-const TESTED: [(&str, &str); 4] = [
+const TESTED: [(&str, &str); 5] = [
     ("nextpair-cuda", ""),
     ("nextpair-kernels", ""),
     ("nextpair-models", ""),
     ("nextpair-engine", "device"),
+    ("nextpair-scenario", "together"),
 ];
 
 const PRECISIONS: [&str; 3] = ["fp32", "tf32", "fp16"];
