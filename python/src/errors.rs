@@ -63,6 +63,7 @@ fn of_engine(error: &Engine) -> (&'static str, Option<&'static str>) {
             ("SettingError", Some("queries"))
         }
         Engine::BadPicks { .. } => ("StrategyError", None),
+        Engine::Gpu(_) | Engine::NoSuchDevice { .. } => ("SettingError", Some("device")),
         Engine::Parts(_) => ("PartsError", None),
         Engine::Stopped => ("NextpairError", None),
         Engine::Data(_) => ("FileError", None),

@@ -27,6 +27,8 @@ pub(crate) struct Given {
     dedupe: Option<String>,
     /// The first item, and the items of the whole pool.
     part: Option<(u32, usize)>,
+    /// `auto`, `cpu`, `cuda` or `cuda:N`.
+    device: String,
     settings: GivenSettings,
 }
 
@@ -64,6 +66,7 @@ pub(crate) struct Inputs {
     queries: Option<Matrix>,
     dedupe: Option<Alike>,
     part: Option<(u32, usize)>,
+    device: String,
     settings: GivenSettings,
 }
 
@@ -86,6 +89,7 @@ impl Given {
             queries: one(self.queries)?,
             dedupe: dedupe.map_err(|said| errors::setting(py, format!("dedupe: {said}")))?,
             part: self.part,
+            device: self.device,
             settings: self.settings,
         })
     }
@@ -205,7 +209,7 @@ impl Inputs {
                 }
             }
         };
-        let mut builder = builder.settings(settings.settings(pairs)?);
+        let mut builder = builder.settings(settings.settings(pairs)?).on(self.device.parse()?);
         if let Some((pool, paired)) = features {
             builder = builder.features(pool, paired);
         }

@@ -19,11 +19,11 @@ mod _engine {
     #[pymodule_export]
     use crate::command::run_command;
     #[pymodule_export]
-    use crate::partial::{finish, items_of};
+    use crate::partial::{candidates, finish, items_of, join};
     #[pymodule_export]
     use crate::picks::write_jsonl;
     #[pymodule_export]
-    use crate::problem::{Problem, strategies};
+    use crate::problem::{Problem, predicted_peak, strategies};
     #[pymodule_export]
     use crate::recall::recall;
     #[pymodule_export]

@@ -1,7 +1,10 @@
 //! Parts of a selection that were scored elsewhere.
 
+use std::collections::BTreeSet;
+
 use nextpair::{Error, Known, Partial, PartialFile};
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 
 use crate::given::Given;
 use crate::picks::{Names, RawPicks};
@@ -46,6 +49,24 @@ fn merged(parts: Vec<Vec<u8>>) -> Result<Partial, Error> {
         return Err(nextpair::engine::Error::Parts("there are none".to_owned()).into());
     };
     parts.try_fold(first?, |all, part| Ok(all.merge(part?)?))
+}
+
+/// Parts as one.
+#[pyfunction]
+pub(crate) fn join<'py>(py: Python<'py>, parts: Vec<Vec<u8>>) -> PyResult<Bound<'py, PyBytes>> {
+    let joined = py.detach(|| merged(parts)?.to_bytes());
+    Ok(PyBytes::new(py, &joined.map_err(|error| crate::errors::raise(py, &error))?))
+}
+
+/// The items that may be picked of a part, ascending.
+#[pyfunction]
+pub(crate) fn candidates(py: Python<'_>, part: Vec<u8>) -> PyResult<Vec<u32>> {
+    let partial = py
+        .detach(|| Partial::from_bytes(part))
+        .map_err(|error| crate::errors::raise(py, &error))?;
+    let best = partial.best.iter().map(|pick| pick.index);
+    let items: BTreeSet<u32> = best.chain(partial.hits.iter().map(|(item, _)| *item)).collect();
+    Ok(items.into_iter().collect())
 }
 
 /// The items that a part covers, as ranges.

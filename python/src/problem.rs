@@ -1,11 +1,14 @@
 //! A problem that Python holds, and what can be asked of it.
 
 use nextpair::engine::{self, Distinct, Pick, Picks};
-use nextpair::{Finding, Needs, PartialFile, Problem as Stated, Progress, Strategy, StrategyName};
+use nextpair::{
+    Finding, Needs, Partial, PartialFile, Problem as Stated, Progress, Size, Strategy, StrategyName,
+};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::errors;
+use crate::findings::{Said, said};
 use crate::given::Given;
 use crate::picks::{Names, RawPicks};
 use crate::work::How;
@@ -106,17 +109,30 @@ impl Problem {
         how.work(py, move |progress| Ok(engine::thresholds(stated.matching()?, progress)?))
     }
 
-    /// Scores the items that are here, for a selection from the whole pool.
+    /// Looks for what is wrong with the pairs and the pool.
+    fn inspect(&self, py: Python<'_>, names: Names<'_>, how: How<'_>) -> PyResult<Vec<Said>> {
+        let stated = self.stated.clone();
+        let findings = how.work(py, move |progress| Ok(stated.inspect_inputs(progress)?))?;
+        findings.iter().map(|finding| said(finding, &names)).collect()
+    }
+
+    /// Scores the items that are here, for a selection from the whole pool, with the thresholds of
+    /// another part if there is one.
     fn score<'py>(
         &self,
         py: Python<'py>,
         strategy: &str,
         budget: usize,
+        thresholds: Option<Vec<u8>>,
         how: How<'_>,
     ) -> PyResult<Bound<'py, PyBytes>> {
-        let (stated, strategy) = (self.stated.clone(), by_name(py, strategy)?);
-        let bytes =
-            how.work(py, move |progress| stated.score(&strategy, budget, progress)?.to_bytes())?;
+        let (mut stated, strategy) = (self.stated.clone(), by_name(py, strategy)?);
+        let bytes = how.work(py, move |progress| {
+            if let Some(part) = thresholds {
+                stated = stated.with_thresholds_of(&Partial::from_bytes(part)?, progress)?;
+            }
+            stated.score(&strategy, budget, progress)?.to_bytes()
+        })?;
         Ok(PyBytes::new(py, &bytes))
     }
 }
@@ -177,6 +193,21 @@ impl Problem {
 /// A strategy of the engine.
 pub(crate) fn by_name(py: Python<'_>, name: &str) -> PyResult<StrategyName> {
     name.parse().map_err(|said| errors::setting(py, format!("strategy: {said}")))
+}
+
+/// The predicted peak of memory of a selection, in bytes.
+#[pyfunction]
+pub(crate) fn predicted_peak(
+    py: Python<'_>,
+    strategy: &str,
+    pool: usize,
+    pairs: usize,
+    dim: usize,
+    budget: usize,
+    threads: usize,
+) -> PyResult<u64> {
+    let size = Size { pool, pairs, dim, budget, threads };
+    Ok(by_name(py, strategy)?.predicted_peak(&size))
 }
 
 /// Every strategy of the engine: its name, and whether it needs similarities, vectors, and looks at

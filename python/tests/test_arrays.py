@@ -162,3 +162,14 @@ def test_local_vectors_count_by_their_mean() -> None:
         world.select(9, "hybrid", features=(regions[1:], paired))
     with pytest.raises(nextpair.InputError, match="^features: two arrays"):
         world.select(9, "hybrid", features=regions[0, 0])  # type: ignore[arg-type]
+
+
+def test_lists_of_one_length_and_tensors_of_arrow(world: World) -> None:
+    flat = pa.array(world.pool.reshape(-1))
+    lists = pa.ListArray.from_arrays(pa.array(np.arange(0, flat.__len__() + 1, 12, dtype=np.int32)), flat)
+    assert shares(lists, flat.to_numpy())
+    assert world._replace(pool=lists).select(6) == world.select(6)
+    tensors = pa.FixedShapeTensorArray.from_numpy_ndarray(world.pool)
+    assert world._replace(pool=tensors).select(6) == world.select(6)
+    with pytest.raises(nextpair.InputError, match="^pool: lists of one length"):
+        world._replace(pool=pa.array([[1.0, 2.0], [3.0]])).select(1)

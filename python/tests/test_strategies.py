@@ -153,13 +153,40 @@ def test_shards_give_the_same_picks(name: str, world: World) -> None:
     except nextpair.SettingError as error:
         assert "cannot be split into shards" in str(error)
         return
+    nothing = nextpair.score(world.images, world.texts, world.pool[:0], 20, name, of=200)
+    told = [
+        nextpair.score(world.images, world.texts, world.pool[a:b], 20, name, first=a, of=200, thresholds=nothing)
+        for a, b in zip(cuts, cuts[1:], strict=False)
+    ]
     features = (world.pool, world.images)
     assert nextpair.merge(reversed(parts), features=features, guard="off") == whole
+    assert nextpair.merge([*told, nothing], features=features, guard="off") == whole
     with pytest.raises(nextpair.PartsError, match="items 50 to 50 of 200 are in none"):
         nextpair.merge([parts[0], parts[2]], features=features)
     with pytest.raises(nextpair.PartsError, match="part 1 is of another selection"):
         other = nextpair.score(world.images, world.texts, world.pool[50:], 21, name, first=50, of=200)
         nextpair.merge([parts[0], other], features=features)
+
+
+def test_thresholds_of_other_pairs_are_refused(world: World) -> None:
+    def score(texts: Any = world.texts, **options: Any) -> nextpair.Partial:
+        return nextpair.score(world.images, texts, world.pool, 5, **options)
+
+    part = score()
+    assert nextpair.merge([score(thresholds=part)], guard="off") == world.select(5)
+    with pytest.raises(nextpair.PartsError, match="^thresholds: they are of another selection"):
+        score(thresholds=part, top_k=2)
+    for other in ({"texts": world.texts[::-1]}, {"groups": [0] * 30 + list(range(1, 31))}):
+        with pytest.raises(nextpair.PartsError, match="of other pairs or settings: pair "):
+            score(thresholds=part, **other)
+
+
+def test_devices(world: World) -> None:
+    assert world.select(5, device="cpu") == world.select(5)
+    with pytest.raises(nextpair.SettingError, match="^device: 'tpu' is none of auto"):
+        world.select(5, device="tpu")
+    with pytest.raises(nextpair.SettingError, match="^device: "):
+        world.select(5, device="cuda:999")
 
 
 def test_parameters_reach_the_engine(world: World) -> None:

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
-use nextpair::Shard;
+use anyhow::{Result, bail, ensure};
 use nextpair::data::AtomicFile;
+use nextpair::{Part, Shard};
 
 use crate::flag_file::FlagFileArgs;
 use crate::inputs::SelectionArgs;
@@ -22,6 +22,9 @@ pub(crate) struct Args {
     /// Which shard of how many: 0/n to n-1/n, or 1/n to n/n (n/n is the same shard as 0/n)
     #[arg(long, value_name = "I/N")]
     shard: Shard,
+    /// Take the thresholds from a part of the same selection instead of computing them again
+    #[arg(long, value_name = "PART")]
+    thresholds: Option<PathBuf>,
     /// Where the part goes
     #[arg(long, value_name = "PART")]
     out: PathBuf,
@@ -35,13 +38,15 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     interrupt::on_stop(interrupt::nothing_kept);
     args.selection.strategy.check_shardable()?;
     args.selection.set_threads()?;
-    let Selection::Files(selection) = args.selection.open()? else {
+    let Selection::Files(mut selection) = args.selection.open()? else {
         bail!(
             "shards are scored from files of embeddings; `nextpair select --model` takes the \
              whole pool at once"
         );
     };
     AtomicFile::check(&args.out)?;
+    selection.thresholds =
+        args.thresholds.as_deref().map(|path| thresholds(path, &selection)).transpose()?;
     announce(&selection);
     let bar = Bar::new();
     let part = match args.guards.look() {
@@ -63,6 +68,17 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     say!("written     {}", args.out.display());
     merge(&args.out, args.shard).say();
     Ok(ExitCode::SUCCESS)
+}
+
+/// The part whose thresholds are taken.
+fn thresholds(path: &Path, selection: &nextpair::Selection) -> Result<Part> {
+    let part = Part::load(path)?;
+    let path = path.display();
+    ensure!(
+        part.is_of(selection),
+        "--thresholds: {path} was made with different settings or files"
+    );
+    Ok(part)
 }
 
 /// Joins the parts: all of them if they lie beside this one.

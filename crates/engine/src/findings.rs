@@ -14,6 +14,7 @@ use nextpair_core::Matrix;
 
 use crate::duplicates::first_copies;
 use crate::score::Scorer;
+use crate::threshold::Measures;
 use crate::{Error, Pick, Picks, Problem, Progress};
 pub use chance::Chance;
 use pairs::Sample;
@@ -228,7 +229,8 @@ impl Known<'_> {
     fn explained(&self, picks: &Picks, progress: &dyn Progress) -> Result<Vec<Pick>, Error> {
         let mut explained = picks.picks.clone();
         if let Some(problem) = self.problem.filter(|problem| problem.explain() < chance::REASONS) {
-            let known = (picks.thresholds.clone(), picks.own.clone());
+            let (thresholds, own) = (picks.thresholds.clone(), picks.own.clone());
+            let known = Measures { thresholds, own };
             Scorer::known(problem, known, progress)?.explain(&mut explained, chance::REASONS)?;
         }
         Ok(explained)

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use nextpair_core::{Matrix, Side};
 
 use crate::error::unless_stopped;
+use crate::threshold::Measures;
 use crate::{
     Device, Error, Partial, Picks, Progress, Rule, Settings, Shard, Sharded, Similarity, Strategy,
     StrategyName, Weight, require_finite,
@@ -34,6 +35,8 @@ pub struct Problem {
     /// Whether every number of the features has been checked.
     features_checked: bool,
     queries: Option<Queries>,
+    /// Thresholds that somebody computed before.
+    measures: Option<Arc<Measures>>,
     /// The numbers that guards look at.
     sources: Sources,
     settings: Arc<Settings>,
@@ -202,6 +205,33 @@ impl Problem {
     /// If this problem does not cover the shard.
     pub fn shard(&self, shard: Shard) -> Result<Problem, Error> {
         self.only(shard.items(self.pool))
+    }
+
+    /// The same problem with the thresholds of a part that was scored before, so that they are not
+    /// computed again. A part of no items will do.
+    ///
+    /// # Errors
+    /// If the part is of other pairs or settings: anchors, own pairs and some of the thresholds are
+    /// compared.
+    pub fn with_thresholds_of(
+        &self,
+        part: &Partial,
+        progress: &dyn Progress,
+    ) -> Result<Problem, Error> {
+        // A strategy that looks at no hits has no thresholds.
+        if part.anchors.is_empty() {
+            return Ok(self.clone());
+        }
+        let measures = self.steady(|| Measures::of_part(part, self.matching()?, progress))?;
+        Ok(Problem { measures: Some(Arc::new(measures)), ..self.clone() })
+    }
+
+    /// What hits are measured by.
+    pub(crate) fn measures(&self, progress: &dyn Progress) -> Result<Measures, Error> {
+        match &self.measures {
+            Some(measures) => Ok(Measures::clone(measures)),
+            None => Measures::of(self.matching()?, progress),
+        }
     }
 
     /// Picks `budget` items, most wanted first.

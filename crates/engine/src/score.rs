@@ -8,7 +8,7 @@ use crate::error::unless_stopped;
 use crate::highest::{misses_seen, nearest_misses};
 use crate::picks::{Pick, Reason, keep_best};
 use crate::similarity::{Sieve, exact_rows, row_block};
-use crate::threshold::thresholds;
+use crate::threshold::Measures;
 use crate::{Error, Fill, Matching, Partial, Problem, Progress, ROW_BLOCK, Similarity, Weight};
 
 /// One hit of a pool item.
@@ -46,16 +46,13 @@ pub(crate) struct Scores {
 
 impl<'a> Scorer<'a> {
     pub(crate) fn new(problem: &'a Problem, progress: &'a dyn Progress) -> Result<Self, Error> {
-        let matching = problem.matching()?;
-        let thresholds = thresholds(matching, progress)?;
-        let own = own_pairs(&*matching.paired, matching.rule.anchors(), progress)?;
-        Self::known(problem, (thresholds, own), progress)
+        Self::known(problem, problem.measures(progress)?, progress)
     }
 
     /// With thresholds and similarities of own pairs that are known already.
     pub(crate) fn known(
         problem: &'a Problem,
-        (thresholds, own): (Vec<f64>, Vec<f64>),
+        Measures { thresholds, own }: Measures,
         progress: &'a dyn Progress,
     ) -> Result<Self, Error> {
         let matching = problem.matching()?;

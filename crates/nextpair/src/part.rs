@@ -22,6 +22,9 @@ pub struct Part {
     partial: Partial,
 }
 
+/// The complaint about a part of another selection.
+pub(crate) const OTHER_SELECTION: &str = "they were made with different settings or files";
+
 /// Names of the items or pairs that a part mentions.
 type Names = BTreeMap<u32, String>;
 
@@ -109,14 +112,19 @@ impl Part {
             == (&other.header.fingerprint, other.header.pool)
     }
 
+    /// Whether it is a part of this selection.
+    pub fn is_of(&self, selection: &Selection) -> bool {
+        (&self.header.fingerprint, self.header.pool)
+            == (&fingerprint(selection), selection.files.items())
+    }
+
     /// Merges two parts into one.
     ///
     /// # Errors
     /// If they overlap, or come from different selections.
     pub fn merge(self, other: Part) -> Result<Part, nextpair_engine::Error> {
         if !self.belongs_with(&other) {
-            let what = "they were made with different settings or files";
-            return Err(nextpair_engine::Error::Parts(what.into()));
+            return Err(nextpair_engine::Error::Parts(OTHER_SELECTION.into()));
         }
         let Part { mut header, partial } = self;
         let partial = partial.merge(other.partial)?;

@@ -11,6 +11,7 @@ use nextpair_engine::{
 };
 
 use crate::files::{POOL, paired_names};
+use crate::part::OTHER_SELECTION;
 use crate::{Error, Files, Part};
 
 /// The files, strategy and settings of a selection.
@@ -40,6 +41,9 @@ pub struct Selection {
     /// Where pairs of embeddings are ruled out: on a GPU by default where there is one and the work is
     /// worth it. Only the time depends on it.
     pub device: Device,
+    /// A part of this selection, whose thresholds [`score`](Selection::score) takes, so that they are
+    /// not computed for every shard.
+    pub thresholds: Option<Part>,
 }
 
 impl Selection {
@@ -57,6 +61,7 @@ impl Selection {
             dedupe: None,
             queries: None,
             device: Device::auto(),
+            thresholds: None,
         }
     }
 
@@ -162,6 +167,8 @@ impl Selection {
             refused: self.refused.clone(),
             queries: self.queries.clone(),
             device: self.device.clone(),
+            // Shards are scored of whole pools alone.
+            thresholds: None,
             ..*self
         }
     }
@@ -251,9 +258,17 @@ impl Selection {
                         pool before it is split, or select from the whole pool";
             return Err(Error::Files(what.to_owned()));
         }
+        if let Some(part) = &self.thresholds
+            && !part.is_of(self)
+        {
+            return Err(engine::Error::Parts(OTHER_SELECTION.to_owned()).into());
+        }
         let items = shard.items(self.files.items());
         let (partial, chance, found) = self.steady(|| {
-            let problem = self.problem(items, progress)?;
+            let mut problem = self.problem(items, progress)?;
+            if let Some(part) = &self.thresholds {
+                problem = problem.with_thresholds_of(part.partial(), progress)?;
+            }
             let partial = problem.score(&self.strategy, self.budget, progress)?;
             let chance = problem.chance(self.budget, progress)?;
             let found = if inspect { problem.inspect_inputs(progress)? } else { Vec::new() };

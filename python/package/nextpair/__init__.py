@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ._parts import Partial, merge, score
 from ._picks import Finding, Pick, Picks, Reason
+from ._plan import Plan, Rates, measure, plan
 from ._problem import Problem
 from ._recall import Direction, Recall, recall
 from ._select import CustomStrategy, select, thresholds
@@ -72,8 +73,10 @@ __all__ = [
     "PartsError",
     "Pick",
     "Picks",
+    "Plan",
     "Problem",
     "Random",
+    "Rates",
     "Reason",
     "Recall",
     "SelectionWarning",
@@ -83,7 +86,9 @@ __all__ = [
     "Stratified",
     "Typical",
     "as_skactiveml",
+    "measure",
     "merge",
+    "plan",
     "recall",
     "score",
     "select",

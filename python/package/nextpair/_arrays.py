@@ -28,7 +28,7 @@ def as_array(given: Any, name: str) -> Array:
         return given
     if hasattr(given, "detach"):  # a tensor of PyTorch may belong to a graph
         given = given.detach()
-    if hasattr(given, "type") and hasattr(given.type, "list_size"):
+    if _is_lists_of_arrow(given):
         return _of_arrow(given, name)
     if hasattr(given, "__dlpack__") and not hasattr(given, "__array_interface__"):
         try:
@@ -43,15 +43,27 @@ def as_array(given: Any, name: str) -> Array:
         raise InputError(f"{name}: {error}") from error
 
 
+def _is_lists_of_arrow(given: Any) -> bool:
+    """Whether it has a type of Arrow's: lists, or tensors that are stored as lists."""
+    kind = getattr(given, "type", None)
+    return hasattr(kind, "value_field") or hasattr(kind, "storage_type")
+
+
 def _of_arrow(given: Any, name: str) -> Array:
     """The numbers of an Arrow array of lists of one length."""
     if hasattr(given, "combine_chunks"):
         given = given.combine_chunks()  # one chunk stays where it is
         if hasattr(given, "num_chunks"):
             given = given.chunk(0)
+    given = getattr(given, "storage", given)
     if given.null_count:
         raise InputError(f"{name}: {given.null_count} of the lists are null")
-    width = given.type.list_size
+    width = getattr(given.type, "list_size", None)
+    if width is None:
+        widths = set(np.diff(given.offsets.to_numpy()).tolist()) if hasattr(given, "offsets") else set()
+        if len(widths) != 1:
+            raise InputError(f"{name}: lists of one length are needed, not {given.type}")
+        (width,) = widths
     numbers = given.flatten()
     if numbers.null_count:
         raise InputError(f"{name}: {numbers.null_count} of the numbers are null")

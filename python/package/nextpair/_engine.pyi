@@ -1,6 +1,6 @@
 """The engine, as the modules beside this file call it. Nothing here is for others."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from typing import Any, TypeAlias, TypedDict
 
@@ -9,7 +9,9 @@ from ._arrays import Lent
 # Threads, and who hears how far the work is.
 How: TypeAlias = tuple[int | None, Callable[[str, int, int], object] | None]
 # Names of pool items and of pairs.
-Names: TypeAlias = tuple[Sequence[Any] | None, Sequence[Any] | None]
+Names: TypeAlias = tuple[
+    Sequence[Any] | Mapping[int, Any] | None, Sequence[Any] | Mapping[int, Any] | None
+]
 Reason: TypeAlias = tuple[int, float, float, float, float]
 Direction: TypeAlias = tuple[float, float, float, float, float, float, float, list[int]]
 
@@ -41,6 +43,7 @@ class Given(TypedDict):
     queries: Lent | None
     dedupe: str | None
     part: tuple[int, int] | None
+    device: str
     settings: Settings
 
 class RawPicks(TypedDict):
@@ -72,12 +75,20 @@ class Problem:
     ) -> RawPicks: ...
     def similarities(self, items: list[int], pairs: list[int], how: How) -> bytes: ...
     def thresholds(self, how: How) -> list[float]: ...
-    def score(self, strategy: str, budget: int, how: How) -> bytes: ...
+    def inspect(self, names: Names, how: How) -> list[tuple[str, str, str]]: ...
+    def score(
+        self, strategy: str, budget: int, thresholds: bytes | None, how: How
+    ) -> bytes: ...
 
+def predicted_peak(
+    strategy: str, pool: int, pairs: int, dim: int, budget: int, threads: int
+) -> int: ...
 def strategies() -> list[tuple[str, bool, bool, bool]]: ...
 def finish(
     parts: list[bytes], strategy: str, budget: int, given: Given, names: Names, how: How
 ) -> RawPicks: ...
+def join(parts: list[bytes]) -> bytes: ...
+def candidates(part: bytes) -> list[int]: ...
 def items_of(part: bytes) -> list[tuple[int, int]]: ...
 def recall(
     embeddings: tuple[Lent, Lent] | None,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Unpack
 
 from . import _engine
-from ._picks import Picks
+from ._picks import Names, Picks
 from ._problem import Metric, Problem, Side, settings_of, state
 from ._progress import Listener, listening
 from ._select import Guard, Parameters, strategy_of, guarded, names_of, thread_count
@@ -35,6 +35,10 @@ class Partial:
         """The items covered, as ranges: the first, and the one after the last."""
         return _engine.items_of(self.data)
 
+    def _selection(self) -> tuple[Any, ...]:
+        """What parts of one selection share."""
+        return (self.strategy.name, self.strategy.get_params(), self.budget, self.pool, self.explain)
+
 
 def score(
     images: Any,
@@ -46,18 +50,22 @@ def score(
     *,
     first: int = 0,
     of: int | None = None,
+    thresholds: Partial | None = None,
     similarities: Any = None,
     metric: Metric = "cosine",
     groups: Any = None,
     seed: int | None = None,
     explain: int = 3,
     progress: bool | Listener | None = None,
+    device: str = "auto",
     threads: int | None = None,
     **parameters: Unpack[Parameters],
 ) -> Partial:
     """Scores a part of a pool, for `merge`: the rows `first` and following of a pool of `of` items.
 
     `pool` (or the first of `similarities`) holds these rows alone, so that nobody needs the whole pool.
+    `thresholds` is another part of the same selection, one of no rows will do (`pool[:0]`): its
+    thresholds are taken and not computed again.
     """
     chosen, custom = strategy_of(strategy, parameters)
     if custom is not None:
@@ -68,6 +76,9 @@ def score(
     rows = len(pool if similarities is None else similarities[0])
     first = whole("first", first)
     of = first + rows if of is None else whole("of", of)
+    part = Partial(b"", chosen, whole("budget", budget), of, whole("explain", explain))
+    if thresholds is not None and thresholds._selection() != part._selection():
+        raise PartsError("thresholds: they are of another selection")
     with listening(progress) as listener:
         how: _engine.How = (thread_count(threads), listener)
         given = state(
@@ -79,9 +90,11 @@ def score(
             metric=metric,
             similarities=similarities,
             part=(first, of),
+            device=device,
         )
-        data = Problem(given, how)._engine.score(chosen.name, whole("budget", budget), how)
-    return Partial(data, chosen, whole("budget", budget), of, whole("explain", explain))
+        known = None if thresholds is None else thresholds.data
+        data = Problem(given, how)._engine.score(chosen.name, part.budget, known, how)
+    return dataclasses.replace(part, data=data)
 
 
 def merge(
@@ -101,17 +114,32 @@ def merge(
     and the guards look for near duplicates in them.
     """
     every = list(parts)
+    pool = every[0].pool if every else 0
+    names = (names_of("ids", ids, pool), None if pair_ids is None else list(pair_ids))
+    return finish(every, names, names_of("pictures", pictures, pool), features, guard, progress, threads)
+
+
+def finish(
+    every: list[Partial],
+    names: tuple[Names | None, Names | None],
+    pictures: Names | None,
+    features: tuple[Any, Any] | None,
+    guard: Guard,
+    progress: bool | Listener | None,
+    threads: int | None,
+    found: Sequence[tuple[str, str, str]] = (),
+) -> Picks:
+    """Picks from parts; names are by item and by pair, and `found` is what looked wrong before."""
     if not every:
         raise PartsError("there are no parts")
     chosen, budget, pool, explain = every[0].strategy, every[0].budget, every[0].pool, every[0].explain
-    wanted = (chosen.name, chosen.get_params(), budget, pool, explain)
     for at, part in enumerate(every):
-        if (part.strategy.name, part.strategy.get_params(), part.budget, part.pool, part.explain) != wanted:
+        if part._selection() != every[0]._selection():
             raise PartsError(f"part {at} is of another selection than part 0")
     settings = settings_of(chosen, seed_of(chosen.random_state), explain, None)
     with listening(progress) as listener:
         how: _engine.How = (thread_count(threads), listener)
         given = state(None, None, None, settings, features=features, part=(0, pool))
-        names = (names_of("ids", ids, pool), None if pair_ids is None else list(pair_ids))
         raw = _engine.finish([part.data for part in every], chosen.name, budget, given, names, how)
-    return guarded(Picks(raw, chosen.name, *names, names_of("pictures", pictures, pool)), guard)
+    raw["warnings"] = [*found, *raw["warnings"]]
+    return guarded(Picks(raw, chosen.name, *names, pictures), guard, 4)

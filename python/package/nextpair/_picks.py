@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,10 @@ from . import _engine
 if TYPE_CHECKING:
     import pandas
     import pyarrow
+
+
+Names: TypeAlias = Sequence[Any] | Mapping[int, Any]
+"""Names of items: of all, or of those that may be asked for."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -87,9 +91,9 @@ class Picks(Sequence[Pick]):
         self,
         raw: _engine.RawPicks,
         strategy: str,
-        ids: Sequence[Any] | None = None,
-        pair_ids: Sequence[Any] | None = None,
-        pictures: Sequence[Any] | None = None,
+        ids: Names | None = None,
+        pair_ids: Names | None = None,
+        pictures: Names | None = None,
     ) -> None:
         def reason(raw: _engine.Reason) -> Reason:
             return Reason(raw[0], _name(pair_ids, raw[0]), *raw[1:])
@@ -215,5 +219,5 @@ class Picks(Sequence[Pick]):
         return table(self, self._pictures)
 
 
-def _name(ids: Sequence[Any] | None, index: int) -> Any:
+def _name(ids: Names | None, index: int) -> Any:
     return str(index) if ids is None else ids[index]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeAlias
@@ -98,6 +99,7 @@ def state(
     features: Any = None,
     dedupe: Any = None,
     part: tuple[int, int] | None = None,
+    device: str = "auto",
     progress: Listener | None = None,
 ) -> _engine.Given:
     """What the engine takes, of what people give."""
@@ -128,6 +130,7 @@ def state(
         "queries": None if queries is None else lend(queries, "queries"),
         "dedupe": _dedupe(dedupe),
         "part": part,
+        "device": _device(device),
         "settings": settings,
     }
 
@@ -146,6 +149,12 @@ def _numbered(labels: Any) -> list[int]:
         return [known.setdefault(label, len(known)) for label in labels]
     except TypeError:
         raise InputError("groups: one label per pair is needed, or a tuple of several such lists") from None
+
+
+def _device(given: Any) -> str:
+    if not isinstance(given, str) or not re.fullmatch("auto|cpu|cuda(:[0-9]+)?", given):
+        raise SettingError(f"device: {given!r} is none of auto, cpu, cuda, cuda:N")
+    return given
 
 
 def _dedupe(given: Any) -> str | None:

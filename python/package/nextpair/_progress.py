@@ -64,7 +64,9 @@ class _Bar:
         self._bar: Any = None
 
     def __call__(self, phase: str, done: int, total: int) -> None:
-        if phase != self._phase or self._bar is None or self._bar.total != total:
+        if phase == self._phase and self._bar is not None:
+            self._bar.total = total  # of some work, more becomes known while it is done
+        else:
             self.close()
             self._phase = phase
             self._bar = _tqdm()(total=total, desc=phase, leave=False, unit_scale=True)

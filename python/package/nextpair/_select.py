@@ -67,6 +67,7 @@ def select(
     explain: int = 3,
     guard: Guard = "warn",
     progress: bool | Listener | None = None,
+    device: str = "auto",
     threads: int | None = None,
     **parameters: Unpack[Parameters],
 ) -> Picks:
@@ -97,6 +98,8 @@ def select(
       found is in `Picks.warnings` too.
     - `progress`: a function of phase, steps done and all steps; `True` or `False` for a bar of tqdm, which
       is shown where somebody can see it by default.
+    - `device`: "auto" takes a GPU where there is one and the work is worth it; or "cpu", "cuda", "cuda:N".
+      The picks are the same.
     - `threads`: all cores by default.
     """
     chosen, custom = strategy_of(strategy, parameters)
@@ -118,6 +121,7 @@ def select(
             batch=batch,
             features=features,
             dedupe=dedupe,
+            device=device,
             progress=listener,
         )
         problem = Problem(given, how)
@@ -166,13 +170,13 @@ def _chosen(custom: CustomStrategy, problem: Problem, budget: int) -> list[tuple
     return list(zip(items, scores, strict=True))
 
 
-def guarded(picks: Picks, guard: Guard) -> Picks:
+def guarded(picks: Picks, guard: Guard, depth: int = 3) -> Picks:
+    """Warns of what was found, at the caller of whoever people call."""
     if guard == "raise" and picks.warnings:
         raise GuardError("; ".join(map(str, picks.warnings)))
     if guard == "warn":
         for finding in picks.warnings:
-            # The caller of the caller: select, and what calls it.
-            warnings.warn(str(finding), SelectionWarning, stacklevel=3)
+            warnings.warn(str(finding), SelectionWarning, stacklevel=depth)
     return picks
 
 

@@ -90,6 +90,34 @@ fn settings_travel_with_the_parts() {
 }
 
 #[test]
+fn thresholds_are_taken_from_another_part() {
+    let world = world();
+    world.write_lines("groups.txt", (0..30).map(|pair| pair / 2));
+    for flags in
+        ["--strategy coverage --groups groups.txt", "--top-k 3 --explain 5", "--strategy margin"]
+    {
+        world.select(flags);
+        score(&world, flags, "0/3", "part-0");
+        for shard in [1, 2] {
+            let told = format!("{flags} --thresholds part-0");
+            score(&world, &told, &format!("{shard}/3"), &format!("part-{shard}"));
+        }
+        merge(&world, "part-0 part-1 part-2", "out/merged.jsonl");
+        assert!(world.read("out/merged.jsonl") == world.read("out/picks.jsonl"), "{flags}");
+    }
+    let before = listed(&world.path("out"));
+    let other = "was made with different settings or files";
+    score(&world, "--top-k 2", "0/3", "part-0");
+    for flags in ["", "--top-k 2 --budget 3", "--top-k 2 --groups groups.txt"] {
+        let words = format!("{flags} --shard 1/3 --thresholds part-0 --out out/part");
+        let run = world.ask("score", &words);
+        assert_eq!(run.code, Some(2), "{flags}");
+        assert!(run.stderr.contains(other), "{}", run.stderr);
+    }
+    assert_eq!(listed(&world.path("out")), before);
+}
+
+#[test]
 fn ids_of_a_table_travel_too() {
     let world = world();
     let ids: Vec<String> = (0..50).map(|item| format!("{item:032x}")).collect();

@@ -116,6 +116,11 @@ const FILES: &[(&str, &str, &str)] = &[
     ),
     ("score pool", "score SELECT --pool {} --shard 0/1", "npy"),
     (
+        "score thresholds",
+        "score SELECT --pool world/pool.npy --shard 0/1 --thresholds {}",
+        "safetensors",
+    ),
+    (
         "score sample_indices",
         "score SELECT --pool world/pool.npy --scope mini --sample-indices {} --shard 0/1",
         "txt",

@@ -299,6 +299,7 @@ impl ProblemBuilder {
             features,
             features_checked,
             queries,
+            measures: None,
             sources,
             settings: Arc::new(self.settings),
             device: compare.device,

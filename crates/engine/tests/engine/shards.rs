@@ -1,6 +1,7 @@
 //! A selection split over shards is the selection.
 
-use nextpair_engine::{Error, Partial, StrategyName};
+use nextpair_core::{Draws, Matrix, Side};
+use nextpair_engine::{Error, Partial, Problem, Settings, StrategyName};
 use proptest::prelude::*;
 
 use crate::case::cases;
@@ -31,6 +32,10 @@ proptest! {
                     let alone = case.alone(items.clone())?;
                     assert_eq!(alone.items(), items);
                     assert_eq!(alone.score(&strategy, case.budget, &())?, part);
+                    // And so do thresholds that a part of no items brings.
+                    let nothing = case.alone(0..0)?.score(&strategy, case.budget, &())?;
+                    let told = alone.with_thresholds_of(&nothing, &())?;
+                    assert_eq!(told.score(&strategy, case.budget, &())?, part);
                     Ok(part)
                 })
                 .collect();
@@ -80,4 +85,31 @@ fn parts_that_do_not_fit_are_refused() {
     assert!(gap.contains("items 3 to 4 of 8 are in none"), "{gap}");
     let tail = part(0..3).check_complete(8).unwrap_err().to_string();
     assert!(tail.contains("items 3 to 7 of 8"), "{tail}");
+}
+
+#[test]
+fn thresholds_of_other_pairs_or_settings_are_refused() {
+    let world = |seed: u64, top_k: usize| {
+        let mut draws = Draws::new(seed);
+        let mut matrix = |rows: usize| {
+            Matrix::from_vec(4, (0..4 * rows).map(|_| draws.normal() as f32).collect::<Vec<_>>())
+        };
+        let (images, texts, pool) = (matrix(40), matrix(40), matrix(9));
+        let problem = Problem::of_embeddings(images, texts, pool, Side::Image);
+        problem.settings(Settings { top_k, ..Settings::default() }).build().unwrap()
+    };
+    let part = world(1, 1).score(&StrategyName::HardNegative, 3, &()).unwrap();
+    assert!(world(1, 1).with_thresholds_of(&part, &()).is_ok());
+    let other_pairs = Partial { anchors: (0..39).collect(), ..part.clone() };
+    let cut = Partial { thresholds: part.thresholds[1..].to_vec(), ..part.clone() };
+    for (problem, part, says) in [
+        (world(2, 1), &part, "pair 0 has the similarity"),
+        (world(1, 2), &part, "pair 0 has the threshold"),
+        (world(1, 1), &other_pairs, "they have 39 anchors"),
+        (world(1, 1), &cut, "they have 40 anchors, or not these 40"),
+    ] {
+        let error = problem.with_thresholds_of(part, &()).err().unwrap().to_string();
+        assert!(error.contains("of other pairs or settings"), "{error}");
+        assert!(error.contains(says), "{error}");
+    }
 }
