@@ -46,6 +46,6 @@ impl Lent {
             return Err(errors::input(py, "the array is not contiguous".to_owned()));
         }
         Matrix::lent(Arc::new(Holder(buffer)), rows, locals, dim, dtype)
-            .map_err(|error| errors::raise(py, &error.into()))
+            .map_err(|error| errors::raise(py, error))
     }
 }

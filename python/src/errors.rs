@@ -1,23 +1,117 @@
 //! Errors as Python exceptions: this is the only place that chooses their class (`nextpair/errors.py`).
 
-use nextpair::Error;
 use nextpair::engine::Error as Engine;
+use nextpair::{Error, annotate, core, encode, models, report, scenario};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
-/// The exception for an error.
-pub(crate) fn raise(py: Python<'_>, error: &Error) -> PyErr {
-    let (class, argument) = match error {
-        Error::Selection(error) | Error::Misfit { source: error, .. } => of_engine(error),
-        Error::File(_) => ("FileError", None),
-        Error::NotAPart { .. } | Error::NotAPartial { .. } => ("PartsError", None),
-        Error::Files(_) => ("InputError", None),
+/// Whatever can fail.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    Selection(Error),
+    Experiment(scenario::Error),
+    Report(report::Error),
+    Encoder(encode::Error),
+    App(annotate::Error),
+    /// A setting, and what is wrong with it.
+    Setting(String),
+}
+
+macro_rules! failures {
+    ($($variant:ident($error:ty),)*) => {
+        $(impl From<$error> for Failure {
+            fn from(error: $error) -> Self {
+                Failure::$variant(error.into())
+            }
+        })*
     };
-    let mut said = with_sources(error);
+}
+
+failures! {
+    Selection(Error),
+    Selection(Engine),
+    Selection(core::Error),
+    Experiment(scenario::Error),
+    Experiment(models::Error),
+    Report(report::Error),
+    Encoder(encode::Error),
+    App(annotate::Error),
+}
+
+/// The exception for a failure.
+pub(crate) fn raise(py: Python<'_>, failure: impl Into<Failure>) -> PyErr {
+    let failure = failure.into();
+    let (class, argument) = failure.class();
+    let mut said = match &failure {
+        Failure::Selection(error) => with_sources(error),
+        Failure::Experiment(error) => with_sources(error),
+        Failure::Report(error) => with_sources(error),
+        Failure::Encoder(error) => with_sources(error),
+        Failure::App(error) => with_sources(error),
+        Failure::Setting(said) => said.clone(),
+    };
     if let Some(argument) = argument {
         said = format!("{argument}: {said}");
     }
     of_class(py, class, said)
+}
+
+impl Failure {
+    /// The class of the exception, and the argument that it is about.
+    fn class(&self) -> (&'static str, Option<&'static str>) {
+        match self {
+            Failure::Selection(error) => of_selection(error),
+            Failure::Experiment(error) => (of_experiment(error), None),
+            Failure::Report(report::Error::Scenario(error)) => (of_experiment(error), None),
+            Failure::Report(report::Error::Data(error)) => (of_data(error), None),
+            Failure::Report(report::Error::Models(error)) => (of_models(error), None),
+            Failure::Encoder(encode::Error::Data(error)) => (of_data(error), None),
+            Failure::Encoder(_) => ("FileError", None),
+            Failure::App(annotate::Error::Settings(_)) | Failure::Setting(_) => {
+                ("SettingError", None)
+            }
+            Failure::App(annotate::Error::Data(error)) => (of_data(error), None),
+            Failure::App(_) => ("FileError", None),
+        }
+    }
+}
+
+fn of_selection(error: &Error) -> (&'static str, Option<&'static str>) {
+    match error {
+        Error::Selection(error) | Error::Misfit { source: error, .. } => of_engine(error),
+        Error::File(error) => (of_data(error), None),
+        Error::NotAPart { .. } | Error::NotAPartial { .. } => ("PartsError", None),
+        Error::Files(_) => ("InputError", None),
+    }
+}
+
+fn of_data(error: &core::Error) -> &'static str {
+    match error {
+        core::Error::Argument { .. } => "SettingError",
+        core::Error::Stopped => "NextpairError",
+        _ => "FileError",
+    }
+}
+
+fn of_experiment(error: &scenario::Error) -> &'static str {
+    match error {
+        scenario::Error::Setting { .. } => "SettingError",
+        scenario::Error::Answer { .. } => "InputError",
+        scenario::Error::Data(error) => of_data(error),
+        scenario::Error::Engine(error) => of_engine(error).0,
+        scenario::Error::Models(error) => of_models(error),
+        _ => "FileError",
+    }
+}
+
+fn of_models(error: &models::Error) -> &'static str {
+    match error {
+        models::Error::Setting { .. } | models::Error::NoSuchSetting { .. } => "SettingError",
+        models::Error::Data(error) => of_data(error),
+        models::Error::Engine(error) => of_engine(error).0,
+        models::Error::File { .. } | models::Error::Weights { .. } => "FileError",
+        _ => "InputError",
+    }
 }
 
 /// An error with all that caused it.

@@ -55,15 +55,14 @@ fn merged(parts: Vec<Vec<u8>>) -> Result<Partial, Error> {
 #[pyfunction]
 pub(crate) fn join<'py>(py: Python<'py>, parts: Vec<Vec<u8>>) -> PyResult<Bound<'py, PyBytes>> {
     let joined = py.detach(|| merged(parts)?.to_bytes());
-    Ok(PyBytes::new(py, &joined.map_err(|error| crate::errors::raise(py, &error))?))
+    Ok(PyBytes::new(py, &joined.map_err(|error| crate::errors::raise(py, error))?))
 }
 
 /// The items that may be picked of a part, ascending.
 #[pyfunction]
 pub(crate) fn candidates(py: Python<'_>, part: Vec<u8>) -> PyResult<Vec<u32>> {
-    let partial = py
-        .detach(|| Partial::from_bytes(part))
-        .map_err(|error| crate::errors::raise(py, &error))?;
+    let partial =
+        py.detach(|| Partial::from_bytes(part)).map_err(|error| crate::errors::raise(py, error))?;
     let best = partial.best.iter().map(|pick| pick.index);
     let items: BTreeSet<u32> = best.chain(partial.hits.iter().map(|(item, _)| *item)).collect();
     Ok(items.into_iter().collect())
@@ -72,8 +71,7 @@ pub(crate) fn candidates(py: Python<'_>, part: Vec<u8>) -> PyResult<Vec<u32>> {
 /// The items that a part covers, as ranges.
 #[pyfunction]
 pub(crate) fn items_of(py: Python<'_>, part: Vec<u8>) -> PyResult<Vec<(u32, u32)>> {
-    let partial = py
-        .detach(|| Partial::from_bytes(part))
-        .map_err(|error| crate::errors::raise(py, &error))?;
+    let partial =
+        py.detach(|| Partial::from_bytes(part)).map_err(|error| crate::errors::raise(py, error))?;
     Ok(partial.items.iter().map(|range| (range.start, range.end)).collect())
 }

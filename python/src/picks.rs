@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
+use nextpair::Finding;
 use nextpair::core::AtomicFile;
 use nextpair::data::queue::{PicksFormat, Task, Why};
 use nextpair::engine::{Pick, Picks, Reason};
-use nextpair::{Error, Finding};
 use pyo3::prelude::*;
 
 use crate::errors;
@@ -86,7 +86,7 @@ pub(crate) fn write_jsonl(py: Python<'_>, path: PathBuf, picks: Vec<NamedPick>) 
         written.map_err(|error| nextpair::core::Error::io(&path, error))?;
         file.commit()
     });
-    written.map_err(|error| errors::raise(py, &Error::File(error)))
+    written.map_err(|error| errors::raise(py, error))
 }
 
 fn task((rank, (index, id, score, hits, why, facts)): (usize, NamedPick)) -> Task {

@@ -26,7 +26,7 @@ impl Problem {
     #[new]
     fn new(py: Python<'_>, given: Given, how: How<'_>) -> PyResult<Self> {
         let inputs = given.inputs(py)?;
-        let (stated, distinct) = how.work(py, move |progress| inputs.problem(progress))?;
+        let (stated, distinct) = how.work(py, move |progress| Ok(inputs.problem(progress)?))?;
         Ok(Problem { stated, distinct })
     }
 
@@ -75,7 +75,7 @@ impl Problem {
     ) -> PyResult<RawPicks> {
         let picks = chosen.into_iter().map(|(item, score)| Ok(Pick::new(self.place(item)?, score)));
         let picks = picks.collect::<Result<_, engine::Error>>();
-        let picks = picks.map_err(|error| errors::raise(py, &error.into()))?;
+        let picks = picks.map_err(|error| errors::raise(py, error))?;
         self.answer(py, Chosen { picks }, budget, names, guarded, how)
     }
 
@@ -93,7 +93,7 @@ impl Problem {
         }
         let rows = items.into_iter().map(|item| self.place(item));
         let rows = rows.collect::<Result<Vec<_>, _>>();
-        let rows = rows.map_err(|error| errors::raise(py, &error.into()))?;
+        let rows = rows.map_err(|error| errors::raise(py, error))?;
         let stated = self.stated.clone();
         let values = how.work(py, move |_| {
             let mut values = vec![0.0; rows.len() * pairs.len()];
@@ -131,7 +131,7 @@ impl Problem {
             if let Some(part) = thresholds {
                 stated = stated.with_thresholds_of(&Partial::from_bytes(part)?, progress)?;
             }
-            stated.score(&strategy, budget, progress)?.to_bytes()
+            Ok(stated.score(&strategy, budget, progress)?.to_bytes()?)
         })?;
         Ok(PyBytes::new(py, &bytes))
     }

@@ -7,10 +7,10 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use nextpair::{Error, Progress};
+use nextpair::Progress;
 use pyo3::prelude::*;
 
-use crate::errors;
+use crate::errors::{self, Failure};
 
 /// Time between looks at signals.
 const TICK: Duration = Duration::from_millis(50);
@@ -72,7 +72,7 @@ impl How<'_> {
     pub(crate) fn work<T: Send + 'static>(
         &self,
         py: Python<'_>,
-        job: impl FnOnce(&dyn Progress) -> Result<T, Error> + Send + 'static,
+        job: impl FnOnce(&dyn Progress) -> Result<T, Failure> + Send + 'static,
     ) -> PyResult<T> {
         let told = Arc::new(Told::default());
         let (send, results) = mpsc::channel();
@@ -106,7 +106,7 @@ impl How<'_> {
         };
         match (stopped_by, result) {
             (Some(reason), _) => Err(reason),
-            (None, Ok(result)) => result.map_err(|error| errors::raise(py, &error)),
+            (None, Ok(result)) => result.map_err(|error| errors::raise(py, error)),
             (None, Err(_)) => {
                 let said = PANIC.lock().map(|said| said.clone()).unwrap_or_default();
                 Err(errors::panicked(py, &said))

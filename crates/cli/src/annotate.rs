@@ -1,8 +1,6 @@
 //! `nextpair annotate EXPERIMENT` or `nextpair annotate PICKS --dataset DATASET`: the annotation
 //! app.
 
-mod of_picks;
-
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -10,7 +8,6 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use nextpair::ExperimentSource;
 use nextpair::annotate::{Log, Project, Quota, Server, Settings};
 use nextpair::data::dataset::Dataset;
 use nextpair::data::queue::{
@@ -19,6 +16,7 @@ use nextpair::data::queue::{
 use nextpair::data::{Side, ordinary, read_ids};
 use nextpair::kernels::prepare_process;
 use nextpair::scenario::Inbox;
+use nextpair::{ExperimentSource, PicksSource};
 use tokio::net::TcpListener;
 
 use crate::inputs::sides;
@@ -26,7 +24,6 @@ use crate::listen::ListenArgs;
 use crate::next::{self, Next};
 use crate::run::encoders;
 use crate::signals::told_to_stop;
-use of_picks::PicksSource;
 
 const MIB: u64 = 1 << 20;
 /// The most threads that read and write files at once. Each one takes memory.
@@ -223,6 +220,8 @@ impl Args {
             picks = picks.with_ids(&read_ids(ids)?)?;
         }
         let source = PicksSource::open(&self.target, picks, &dataset, pool)?;
+        let (folder, place) = (dataset.folder().to_path_buf(), source.answers().to_path_buf());
+        let source = source.when_answered(move || next::add(&folder, &place, pool).say());
         let answers = source.answers().display();
         if source.is_answered() {
             say!("{answers} has an answer to every pick; delete it to ask again");

@@ -124,17 +124,13 @@ pub(crate) fn resolve(
     training: &TrainingArgs,
     place: &str,
 ) -> Result<(Config, Training)> {
-    let config = match (&model.model, file.model) {
-        (Some(name), _) => Config::named(name).context("clap knows the names")?,
-        (None, Some(config)) => config,
-        (None, None) => bail!("give --model, or {place} with a table [model]"),
-    };
-    let published = config.architecture().training();
-    let mut settings = file.training.unwrap_or_else(|| published.clone());
-    if !file.says_violation {
-        settings.violation = published.violation;
+    let mut file = file;
+    if let Some(name) = &model.model {
+        file.model = Some(Config::named(name).context("clap knows the names")?);
     }
-    let mut config = config;
+    let Some((mut config, mut settings)) = file.with_published() else {
+        bail!("give --model, or {place} with a table [model]");
+    };
     model.settings().into_iter().flatten().try_for_each(|setting| config.set(setting))?;
     training.change(&mut settings);
     config.check()?;

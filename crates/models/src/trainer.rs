@@ -258,6 +258,9 @@ impl Trainer {
         let drawn: Vec<u64> = self.seeds.iter().map(drawn).collect();
         let (mut taken, mut scores) = (Vec::new(), 0);
         for first in (0..orders[0].len()).step_by(self.training.batch) {
+            if progress.stopped() {
+                return Err(nextpair_engine::Error::Stopped.into());
+            }
             let end = (first + self.training.batch).min(orders[0].len());
             let parts: Vec<&[Pair]> = orders.iter().map(|order| &order[first..end]).collect();
             let batch = together(lessons, &parts, self.model.device())?;

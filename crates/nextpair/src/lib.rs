@@ -253,7 +253,7 @@
 //! Without default features, this crate is the selection alone: `engine`, `data` and `core`.
 //! `models` adds retrieval models, `scenario` experiments, `report` pages about them, `encode` ONNX
 //! encoders, and `annotate` the app in which people pair; it takes an experiment as an
-//! `ExperimentSource`. `watch` serves the report of an experiment while it runs. All are on by default.
+//! `ExperimentSource`, and picks as a `PicksSource`. `watch` serves the report of an experiment while it runs. All are on by default.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
@@ -264,6 +264,8 @@ mod experiment_source;
 mod files;
 mod part;
 mod partial_file;
+#[cfg(feature = "annotate")]
+mod picks_source;
 mod selection;
 mod tensors;
 #[cfg(feature = "watch")]
@@ -283,6 +285,8 @@ pub use nextpair_engine::{
 };
 pub use part::{Finished, Part};
 pub use partial_file::PartialFile;
+#[cfg(feature = "annotate")]
+pub use picks_source::PicksSource;
 pub use selection::Selection;
 
 #[cfg(feature = "annotate")]

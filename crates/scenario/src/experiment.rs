@@ -39,7 +39,7 @@ use crate::{ExperimentFolder, Round, World};
 pub use amount::Amount;
 pub(crate) use amount::floor;
 pub use arm::{Arm, MiniBatch, expand};
-pub use file::{ExperimentKeys, SettingsFile, read_experiment};
+pub use file::{ExperimentKeys, SettingsFile, parse_experiment, read_experiment};
 
 /// An experiment with all settings resolved.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -47,7 +47,7 @@ pub use cautions::cautions;
 pub use error::Error;
 pub use experiment::{
     Amount, Annotator, Arm, Bow, Experiment, ExperimentKeys, MiniBatch, Noise, SettingsFile,
-    Splits, Test, VocabularyOf, expand, read_experiment,
+    Splits, Test, VocabularyOf, expand, parse_experiment, read_experiment,
 };
 pub use folder::ExperimentFolder;
 pub use forecast::{Backtest, Forecast, Spread, backtest, forecast};

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ._annotate import Annotation, annotate
+from ._dataset import Dataset
+from ._experiment import Experiment, Rehearsal, Results, load, rehearse
 from ._parts import Partial, merge, score
 from ._picks import Finding, Pick, Picks, Reason
 from ._plan import Plan, Rates, measure, plan
@@ -50,13 +53,16 @@ if TYPE_CHECKING:
 
 __all__ = [
     "STRATEGIES",
+    "Annotation",
     "ArrayTypeError",
     "CoreSet",
     "CoreSetMargin",
     "Coverage",
     "CustomStrategy",
+    "Dataset",
     "Direction",
     "Entropy",
+    "Experiment",
     "FileError",
     "Finding",
     "GuardError",
@@ -79,17 +85,22 @@ __all__ = [
     "Rates",
     "Reason",
     "Recall",
+    "Rehearsal",
+    "Results",
     "SelectionWarning",
     "SettingError",
     "Strategy",
     "StrategyError",
     "Stratified",
     "Typical",
+    "annotate",
     "as_skactiveml",
+    "load",
     "measure",
     "merge",
     "plan",
     "recall",
+    "rehearse",
     "score",
     "select",
     "thresholds",

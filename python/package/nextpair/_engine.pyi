@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
+from pathlib import Path
 from typing import Any, TypeAlias, TypedDict
 
 from ._arrays import Lent
@@ -110,5 +111,120 @@ def write_jsonl(
         ]
     ],
 ) -> None: ...
+class GivenSource(TypedDict):
+    kind: str
+    source: Path
+    out: Path
+    skip_bad: bool
+    images_optional: bool
+    image_dir: Path | None
+    image: str | None
+    caption: str | None
+    id: str | None
+    split_column: str | None
+    split: str
+    side: str
+    other: Path | None
+    ids: Path | None
+    captions: Path | None
+    max_captions: int
+
+class GivenEncoder(TypedDict):
+    side: str
+    model: Path
+    name: str
+    dtype: str
+    components: int | None
+    replace: bool
+    output: str | None
+    preprocess: str | None
+    regions: int | None
+    tokenizer: Path | None
+    cls: bool
+    l2: bool
+
+class Dataset:
+    def __new__(cls, folder: Path) -> Dataset: ...
+    @property
+    def folder(self) -> Path: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def synthetic(self) -> bool: ...
+    @property
+    def len(self) -> int: ...
+    @property
+    def captions(self) -> int: ...
+    @property
+    def feature_sets(self) -> list[tuple[str, str]]: ...
+    def items(
+        self, first: int, last: int
+    ) -> list[tuple[str, str | None, str | None, Path | None, list[str]]]: ...
+    def features(
+        self, side: str, name: str | None
+    ) -> tuple[bytes, int, int, int, str, list[int | None]]: ...
+    def add_features(
+        self, name: str, side: str, per: str, array: Lent, rows: list[int] | None, how: How
+    ) -> None: ...
+    def embed(self, encoder: GivenEncoder, how: How) -> tuple[int, int, int]: ...
+    def enlarge(
+        self, answers: list[Path], pool_side: str, images: list[Path], out: Path, how: How
+    ) -> tuple[int, int, int, int, list[tuple[str, int]]]: ...
+
+def import_dataset(given: GivenSource, how: How) -> list[str]: ...
+def import_scenes(out: Path, images: int, seed: int, how: How) -> None: ...
+def to_toml(json: str) -> str: ...
+def run_experiment(
+    given: tuple[str, Path],
+    folder: Path,
+    resume: bool,
+    jobs: int | None,
+    device: str,
+    how: How,
+) -> tuple[int, int, int, Path] | None: ...
+def read_experiments(folders: list[Path], price: float | None) -> tuple[str, str, str]: ...
+def write_report(folders: list[Path], out: Path, how: How) -> Path: ...
+def rehearse(
+    given: tuple[str, Path],
+    budget: int,
+    seeds: int,
+    folder: Path,
+    jobs: int | None,
+    device: str,
+    how: How,
+) -> tuple[str, str, str, str]: ...
+
+class GivenApp(TypedDict):
+    target: Path
+    dataset: Path | None
+    pool_side: str
+    address: str
+    public_url: str | None
+    database: str | None
+    sign_in: bool
+    invite: list[str]
+    reviewers: list[str]
+    review: float | None
+    captions: int
+    annotators: int
+    language: str | None
+    guidelines: str | None
+    price: float | None
+    grace: float | None
+    images: Path | None
+
+class App:
+    def __new__(cls, given: GivenApp, how: How) -> App: ...
+    @property
+    def address(self) -> str: ...
+    @property
+    def invitations(self) -> list[tuple[str, str]]: ...
+    @property
+    def answers(self) -> Path: ...
+    @property
+    def is_running(self) -> bool: ...
+    def answered(self) -> tuple[int, int]: ...
+    def stop(self) -> None: ...
+
 def run_command(arguments: list[str]) -> int: ...
 def panic_on_purpose(how: How) -> None: ...

@@ -281,7 +281,7 @@ impl<'a> Scoring<'a> {
             ];
             let width = contexts.width;
             // The kernel keeps rows an odd number of 16 bytes apart.
-            let stride = if width % 8 == 0 { width + 4 } else { width };
+            let stride = if width.is_multiple_of(8) { width + 4 } else { width };
             let shared = 4 * (width * width + block.widest * (2 * stride + 1));
             let grid = Grid::plane(block.groups.len() - 1, of.len(), GROUP as u32).shared(shared);
             unit.run_of(contexts.kernels, "attend_all", grid, &arguments)?;

@@ -110,6 +110,18 @@ impl From<toml::de::Error> for Wrong {
 }
 
 impl SettingsFile {
+    /// Returns the model and its training, with what was published where the file says nothing, or
+    /// `None` if it names no model. They are not checked.
+    pub fn with_published(self) -> Option<(Config, Training)> {
+        let config = self.model?;
+        let published = config.architecture().training();
+        let mut training = self.training.unwrap_or_else(|| published.clone());
+        if !self.says_violation {
+            training.violation = published.violation;
+        }
+        Some((config, training))
+    }
+
     /// Reads a file with the tables `[model]` and `[training]`.
     pub fn read(path: &Path) -> Result<Self, Error> {
         read(path, |tables| {
@@ -128,7 +140,12 @@ impl SettingsFile {
 
 /// Reads an experiment file.
 pub fn read_experiment(path: &Path) -> Result<(ExperimentKeys, SettingsFile), Error> {
-    read(path, |tables| {
+    parse_experiment(&ordinary::read_text(path)?, path)
+}
+
+/// Reads the text of an experiment file; errors call it `path`.
+pub fn parse_experiment(text: &str, path: &Path) -> Result<(ExperimentKeys, SettingsFile), Error> {
+    parse(text, path, |tables| {
         // A resolved experiment has a seed of 0.
         let seed = |table: &Spanned<DeValue<'_>>| {
             let seed = table.get_ref().get("seed");
@@ -161,8 +178,15 @@ fn read<T>(
     path: &Path,
     parse: impl FnOnce(&mut DeTable<'_>) -> Result<T, Wrong>,
 ) -> Result<T, Error> {
-    let text = ordinary::read_text(path)?;
-    let parsed = DeTable::parse(&text).map_err(Wrong::from);
+    self::parse(&ordinary::read_text(path)?, path, parse)
+}
+
+fn parse<T>(
+    text: &str,
+    path: &Path,
+    parse: impl FnOnce(&mut DeTable<'_>) -> Result<T, Wrong>,
+) -> Result<T, Error> {
+    let parsed = DeTable::parse(text).map_err(Wrong::from);
     let parsed = parsed.and_then(|tables| parse(&mut tables.into_inner()));
     parsed.map_err(|Wrong { at, what }| {
         let line = 1 + text.bytes().take(at).filter(|&byte| byte == b'\n').count();

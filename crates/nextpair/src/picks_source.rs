@@ -1,56 +1,62 @@
 //! A file of picks, as a source of the annotation app.
 
-use std::error::Error;
+use std::error::Error as StdError;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use anyhow::Result;
-use nextpair::annotate::{Batch, HandOver, Source};
-use nextpair::data::Side;
-use nextpair::data::dataset::Dataset;
-use nextpair::data::queue::{Answer, AnswerLog, PicksFile, Task, same_picks};
+use nextpair_annotate::{Batch, HandOver, Source};
+use nextpair_core::{Error, Side};
+use nextpair_data::dataset::Dataset;
+use nextpair_data::queue::{Answer, AnswerLog, PicksFile, Task, same_picks};
 
-use crate::next;
-
-/// All picks form a single batch. Answers go to a file beside the picks.
-pub(super) struct PicksSource {
+/// Gives the annotation app a file of picks as a single batch. Answers go to a file beside it, with the
+/// extension `.answers.jsonl`, when there is one to every pick.
+pub struct PicksSource {
     tasks: Vec<Task>,
     answers: PathBuf,
     is_answered: AtomicBool,
-    /// The folder of the dataset.
-    dataset: PathBuf,
-    pool: Side,
+    when_answered: Box<dyn Fn() + Send + Sync>,
 }
 
 impl PicksSource {
     /// Takes picks about items of a dataset.
-    pub(super) fn open(
+    pub fn open(
         path: &Path,
         picks: PicksFile,
         dataset: &Dataset,
         pool: Side,
-    ) -> Result<Self> {
+    ) -> Result<Self, Error> {
         let tasks = picks.about(dataset, pool)?;
         let answers = path.with_extension("answers.jsonl");
         let log = AnswerLog::open(&answers)?;
         let is_answered = tasks.iter().all(|task| log.of(&task.id).next().is_some());
         let is_answered = AtomicBool::new(is_answered);
-        Ok(PicksSource { tasks, answers, is_answered, dataset: dataset.folder().into(), pool })
+        Ok(PicksSource { tasks, answers, is_answered, when_answered: Box::new(|| ()) })
     }
 
-    /// Returns the path of the answers.
-    pub(super) fn answers(&self) -> &Path {
+    /// Calls `told` when every pick has been answered.
+    pub fn when_answered(self, told: impl Fn() + Send + Sync + 'static) -> Self {
+        PicksSource { when_answered: Box::new(told), ..self }
+    }
+
+    /// The picks.
+    pub fn tasks(&self) -> &[Task] {
+        &self.tasks
+    }
+
+    /// The path of the answers.
+    pub fn answers(&self) -> &Path {
         &self.answers
     }
 
-    /// Returns whether every pick has an answer.
-    pub(super) fn is_answered(&self) -> bool {
+    /// Whether every pick has an answer.
+    pub fn is_answered(&self) -> bool {
         self.is_answered.load(Ordering::Relaxed)
     }
 }
 
 impl Source for PicksSource {
-    fn batch(&self) -> Result<Option<Batch>, Box<dyn Error + Send + Sync>> {
+    fn batch(&self) -> Result<Option<Batch>, Box<dyn StdError + Send + Sync>> {
         let batch = || Batch { round: 1, tasks: self.tasks.clone() };
         Ok((!self.is_answered()).then(batch))
     }
@@ -63,12 +69,12 @@ impl Source for PicksSource {
         &self,
         batch: &Batch,
         answers: &[Answer],
-    ) -> Result<HandOver, Box<dyn Error + Send + Sync>> {
+    ) -> Result<HandOver, Box<dyn StdError + Send + Sync>> {
         // Keep answers that are there already: they may be about earlier picks.
         AnswerLog::open(&self.answers)?.append(answers)?;
         if same_picks(&batch.tasks, &self.tasks) {
             self.is_answered.store(true, Ordering::Relaxed);
-            next::add(&self.dataset, &self.answers, self.pool).say();
+            (self.when_answered)();
         }
         Ok(HandOver::Taken)
     }
@@ -79,7 +85,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use nextpair::data::queue::Said;
+    use nextpair_data::queue::Said;
 
     const ITEMS: &str = concat!(
         "{\"id\":\"a\",\"image\":\"a.jpg\"}\n",
@@ -90,7 +96,12 @@ mod tests {
     const MANIFEST: &str =
         "nextpair_dataset = 1\nname = \"x\"\nsource = \"x\"\nitems = 4\ncaptions = 3\n";
 
-    fn open(name: &str, text: &str, pool: Side, test: impl FnOnce(Result<PicksSource>, &Path)) {
+    fn open(
+        name: &str,
+        text: &str,
+        pool: Side,
+        test: impl FnOnce(Result<PicksSource, Error>, &Path),
+    ) {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("items.jsonl"), ITEMS).unwrap();
         fs::write(folder.path().join("dataset.toml"), MANIFEST).unwrap();

@@ -1,0 +1,171 @@
+//! Experiments: run, read, rehearsed.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use nextpair::encode::DatasetEncoders;
+use nextpair::models::Device;
+use nextpair::report;
+use nextpair::scenario::{
+    Analysis, Experiment, Observer, Options, Rehearsal, RehearsalSettings, Round, Scenario, Study,
+    Waiting, parse_experiment,
+};
+use nextpair::{Progress, scenario};
+use pyo3::prelude::*;
+
+use crate::errors::{self, Failure};
+use crate::work::How;
+
+/// What people are waited for: the round, picks, answers, and the file of the queue.
+type RawWaiting = (usize, usize, usize, PathBuf);
+
+/// Settings of an experiment, the text of a TOML file, and what errors call it.
+#[derive(FromPyObject)]
+pub(crate) struct Given(String, PathBuf);
+
+impl Given {
+    fn resolve(&self) -> Result<Experiment, Failure> {
+        let Given(text, place) = self;
+        let (keys, settings) = parse_experiment(text, place)?;
+        let says_captions = settings.says_captions;
+        let Some((model, mut training)) = settings.with_published() else {
+            let what = "model: an experiment needs a table [model] with an architecture";
+            return Err(Failure::Setting(what.to_owned()));
+        };
+        if !says_captions {
+            training.captions = Experiment::default_captions();
+        }
+        model.check()?;
+        training.check()?;
+        Ok(Experiment::resolve(keys, model, training)?)
+    }
+}
+
+/// Settings of Python, which came as JSON, as TOML.
+#[pyfunction]
+pub(crate) fn to_toml(py: Python<'_>, json: &str) -> PyResult<String> {
+    let wrong = |said: String| errors::setting(py, said);
+    let table: toml::Table =
+        serde_json::from_str(json).map_err(|error| wrong(error.to_string()))?;
+    toml::to_string(&table).map_err(|error| wrong(error.to_string()))
+}
+
+/// Runs an experiment in its folder, or what is left of it. Returns what people are waited for, if any.
+#[pyfunction]
+pub(crate) fn run_experiment(
+    py: Python<'_>,
+    given: Given,
+    folder: PathBuf,
+    resume: bool,
+    jobs: Option<usize>,
+    device: String,
+    how: How<'_>,
+) -> PyResult<Option<RawWaiting>> {
+    let waiting = how.work(py, move |progress| {
+        let experiment = given.resolve()?;
+        let options = options(&device)?;
+        let scenario = match resume {
+            true => Scenario::resume(&folder, Some(experiment), &options)?,
+            false => Scenario::create(&folder, experiment, &options, progress)?,
+        };
+        let jobs = jobs.unwrap_or_else(|| scenario.jobs());
+        Ok(scenario.run(jobs, &Told(progress))?)
+    })?;
+    let raw = |Waiting { round, picked, answered, queue }| (round, picked, answered, queue);
+    Ok(waiting.map(raw))
+}
+
+/// Reads experiments: their finished rounds, and their analysis, both as JSON, and the table that the
+/// program prints.
+#[pyfunction]
+pub(crate) fn read_experiments(
+    py: Python<'_>,
+    folders: Vec<PathBuf>,
+    price: Option<f64>,
+) -> PyResult<(String, String, String)> {
+    let read = py.detach(|| {
+        let studies = open_all(&folders)?;
+        let rounds: Vec<&Round> = studies.iter().flat_map(|study| &study.rounds).collect();
+        let analysis = Analysis::of(&studies, false, price)?;
+        let text = analysis.runs.iter().map(|run| format!("{}\n{}", run.summary(), run.table()));
+        Ok((json(&rounds)?, json(&analysis.runs)?, text.collect::<String>()))
+    });
+    read.map_err(|failure: Failure| errors::raise(py, failure))
+}
+
+/// Writes the report of experiments into a folder, and returns its page.
+#[pyfunction]
+pub(crate) fn write_report(
+    py: Python<'_>,
+    folders: Vec<PathBuf>,
+    out: PathBuf,
+    how: How<'_>,
+) -> PyResult<PathBuf> {
+    how.work(py, move |progress| {
+        let options = report::Options::default();
+        Ok(report::write(&open_all(&folders)?, &options, &out, progress)?.page)
+    })
+}
+
+/// Rehearses in a folder, or what is left of it. Returns the advice as JSON, the strategy to take, a
+/// sentence, and the text that the program prints.
+#[pyfunction]
+pub(crate) fn rehearse(
+    py: Python<'_>,
+    given: Given,
+    budget: usize,
+    seeds: usize,
+    folder: PathBuf,
+    jobs: Option<usize>,
+    device: String,
+    how: How<'_>,
+) -> PyResult<(String, String, String, String)> {
+    how.work(py, move |progress| {
+        let settings = RehearsalSettings { experiment: given.resolve()?, budget, seeds };
+        let mut rehearsal = Rehearsal::open(&folder, settings, &options(&device)?)?;
+        while let Some(scenario) = rehearsal.next(progress)? {
+            scenario.run(jobs.unwrap_or_else(|| scenario.jobs()), &Told(progress))?;
+        }
+        let advice = rehearsal.advice()?;
+        report::write_rehearsal(&advice, &folder, progress)?;
+        advice.write(&folder)?;
+        let strategy = advice.strategy().to_string();
+        Ok((json(&advice)?, strategy, advice.sentence(), advice.text()))
+    })
+}
+
+/// The device of models, and the encoders that datasets name.
+fn options(device: &str) -> Result<Options, Failure> {
+    let device: Device =
+        device.parse().map_err(|error| Failure::Setting(format!("device: {error}")))?;
+    Ok(Options { device, source: Some(Arc::new(DatasetEncoders)), ..Options::default() })
+}
+
+fn open_all(folders: &[PathBuf]) -> Result<Vec<Study>, scenario::Error> {
+    folders.iter().map(|folder| Study::open(Path::new(folder))).collect()
+}
+
+fn json(value: &impl serde::Serialize) -> Result<String, Failure> {
+    serde_json::to_string(value).map_err(|error| Failure::Setting(error.to_string()))
+}
+
+/// Progress alone: rounds are read afterwards.
+struct Told<'a>(&'a dyn Progress);
+
+impl Progress for Told<'_> {
+    fn start(&self, phase: &'static str, total: u64) {
+        self.0.start(phase, total);
+    }
+
+    fn advance(&self, steps: u64) {
+        self.0.advance(steps);
+    }
+
+    fn stopped(&self) -> bool {
+        self.0.stopped()
+    }
+}
+
+impl Observer for Told<'_> {
+    fn finished(&self, _: &Round, _: &[Round]) {}
+}
