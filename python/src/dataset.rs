@@ -117,21 +117,20 @@ impl Dataset {
         Ok((bytes, matrix.rows(), matrix.locals(), matrix.dim(), dtype, rows))
     }
 
-    /// Adds features that were made elsewhere, a row for every item or caption, or for those that
-    /// `rows` names.
+    /// Adds features that were made elsewhere: their name, side, and whether items or captions have them. There
+    /// is a row for each, or for those that `rows` names.
     fn add_features(
         &self,
         py: Python<'_>,
-        name: String,
-        side: &str,
-        per: &str,
+        about: (String, String, String),
         array: Lent,
         rows: Option<Vec<i64>>,
         how: How<'_>,
     ) -> PyResult<()> {
         let matrix = array.matrix(py)?;
         let mut opened = self.opened.clone();
-        let side = side_of(side);
+        let (name, side, per) = about;
+        let side = side_of(&side);
         let per = if per == "caption" { Per::Caption } else { Per::Item };
         let owners = self.owners(per);
         how.work(py, move |_| {

@@ -23,6 +23,10 @@ type RawWaiting = (usize, usize, usize, PathBuf);
 #[derive(FromPyObject)]
 pub(crate) struct Given(String, PathBuf);
 
+/// Where it runs: its folder, how many trainings side by side, and their device.
+#[derive(FromPyObject)]
+pub(crate) struct Place(PathBuf, Option<usize>, String);
+
 impl Given {
     fn resolve(&self) -> Result<Experiment, Failure> {
         let Given(text, place) = self;
@@ -55,12 +59,11 @@ pub(crate) fn to_toml(py: Python<'_>, json: &str) -> PyResult<String> {
 pub(crate) fn run_experiment(
     py: Python<'_>,
     given: Given,
-    folder: PathBuf,
+    place: Place,
     resume: bool,
-    jobs: Option<usize>,
-    device: String,
     how: How<'_>,
 ) -> PyResult<Option<RawWaiting>> {
+    let Place(folder, jobs, device) = place;
     let waiting = how.work(py, move |progress| {
         let experiment = given.resolve()?;
         let options = options(&device)?;
@@ -115,11 +118,10 @@ pub(crate) fn rehearse(
     given: Given,
     budget: usize,
     seeds: usize,
-    folder: PathBuf,
-    jobs: Option<usize>,
-    device: String,
+    place: Place,
     how: How<'_>,
 ) -> PyResult<(String, String, String, String)> {
+    let Place(folder, jobs, device) = place;
     how.work(py, move |progress| {
         let settings = RehearsalSettings { experiment: given.resolve()?, budget, seeds };
         let mut rehearsal = Rehearsal::open(&folder, settings, &options(&device)?)?;

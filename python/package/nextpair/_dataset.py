@@ -272,7 +272,7 @@ class Dataset:
         if missing is not None and missing.any():
             rows = np.where(missing, -1, np.cumsum(~missing) - 1).tolist()
             numbers = numbers[~missing]
-        self._engine.add_features(name, side, wanted, lend(numbers, "array", 3), rows, (None, None))
+        self._engine.add_features((name, side, wanted), lend(numbers, "array", 3), rows, (None, None))
         self._engine = _engine.Dataset(self.folder)
 
     def embed(

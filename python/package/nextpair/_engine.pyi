@@ -164,7 +164,7 @@ class Dataset:
         self, side: str, name: str | None
     ) -> tuple[bytes, int, int, int, str, list[int | None]]: ...
     def add_features(
-        self, name: str, side: str, per: str, array: Lent, rows: list[int] | None, how: How
+        self, about: tuple[str, str, str], array: Lent, rows: list[int] | None, how: How
     ) -> None: ...
     def embed(self, encoder: GivenEncoder, how: How) -> tuple[int, int, int]: ...
     def enlarge(
@@ -176,10 +176,8 @@ def import_scenes(out: Path, images: int, seed: int, how: How) -> None: ...
 def to_toml(json: str) -> str: ...
 def run_experiment(
     given: tuple[str, Path],
-    folder: Path,
+    place: tuple[Path, int | None, str],
     resume: bool,
-    jobs: int | None,
-    device: str,
     how: How,
 ) -> tuple[int, int, int, Path] | None: ...
 def read_experiments(folders: list[Path], price: float | None) -> tuple[str, str, str]: ...
@@ -188,9 +186,7 @@ def rehearse(
     given: tuple[str, Path],
     budget: int,
     seeds: int,
-    folder: Path,
-    jobs: int | None,
-    device: str,
+    place: tuple[Path, int | None, str],
     how: How,
 ) -> tuple[str, str, str, str]: ...
 

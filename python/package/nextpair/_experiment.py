@@ -51,10 +51,11 @@ class Experiment:
     def __init__(self, **settings: Any) -> None:
         self.settings = _plain(settings)
         self._source: tuple[str, Path] | None = None
+        self._name: str | None = None
 
     @classmethod
     def from_toml(cls, path: Place, **changes: Any) -> Self:
-        """The experiment of a file, with some settings changed."""
+        """The experiment of a file, with some settings changed; in the tables `model` and `training`, one by one."""
         place = Path(path)
         try:
             text = place.read_text(encoding="utf-8")
@@ -63,18 +64,15 @@ class Experiment:
             raise FileError(f"{place}: {error.strerror}") from error
         except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise FileError(f"{place}: {error}") from error
+        for table in ("model", "training"):
+            if isinstance(changes.get(table), dict):
+                changes[table] = {**settings.get(table, {}), **changes[table]}
         experiment = cls(**{**settings, **changes})
+        experiment._name = place.stem
         if not changes:
             # As it stands, so that errors know the line.
             experiment._source = (text, place)
-        elif "model" in changes and isinstance(changes["model"], dict):
-            experiment.settings["model"] = {**settings.get("model", {}), **experiment.settings["model"]}
-        if isinstance(changes.get("training"), dict):
-            experiment.settings["training"] = {**settings.get("training", {}), **experiment.settings["training"]}
-        experiment._name = place.stem
         return experiment
-
-    _name: str | None = None
 
     def run(
         self,
@@ -98,7 +96,7 @@ class Experiment:
         with listening(progress) as listener:
             how: _engine.How = (thread_count(threads), listener)
             number = None if jobs is None else _at_least_one("jobs", jobs)
-            waiting = _engine.run_experiment(self._toml(), folder, resume, number, device, how)
+            waiting = _engine.run_experiment(self._toml(), (folder, number, device), resume, how)
         results = load(folder)
         results.waiting = None if waiting is None else Waiting(*waiting)
         return results
@@ -303,7 +301,7 @@ def rehearse(
     with listening(progress) as listener:
         how: _engine.How = (thread_count(threads), listener)
         number = None if jobs is None else _at_least_one("jobs", jobs)
-        raw = _engine.rehearse(given, whole("budget", budget), whole("seeds", seeds), folder, number, device, how)
+        raw = _engine.rehearse(given, whole("budget", budget), whole("seeds", seeds), (folder, number, device), how)
     return Rehearsal(raw, folder / "rehearsal.html")
 
 
