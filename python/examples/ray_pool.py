@@ -39,6 +39,6 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    ray.init(log_to_driver=False, logging_level=logging.ERROR)
+    ray.init(include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
     ray.data.DataContext.get_current().enable_progress_bars = False
     main(Path(sys.argv[1] if len(sys.argv) > 1 else "."))

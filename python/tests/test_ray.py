@@ -91,6 +91,8 @@ def test_tensors_pictures_actors_and_settings(cluster: Any, world: World) -> Non
     assert found._pictures == [f"{pick.index}.png" for pick in found]
     assert told[-1] == ("scores", 200, 200)
     assert dataset.context.execution_options.preserve_order is False
+    some = nextpair.ray.select(dataset.limit(150), world.images, world.texts, 7, column="vector", guard="off", gpus=0)
+    assert some == world._replace(pool=world.pool[:150]).select(7)
 
 
 def test_what_is_wrong_is_said_with_its_place(cluster: Any, world: World) -> None:
@@ -115,6 +117,8 @@ def test_what_is_wrong_is_said_with_its_place(cluster: Any, world: World) -> Non
     for strategy in ("core-set", "hybrid", "herding"):
         with pytest.raises(nextpair.SettingError, match=strategy):
             ask(world.pool, 5, strategy)
+    with pytest.raises(nextpair.SettingError, match="^threads: "):
+        ask(world.pool, 5, threads=0)
     with pytest.raises(nextpair.SettingError, match="^gpus: 2 of them"):
         dataset = ray.data.from_items([{"embedding": row} for row in world.pool])
         nextpair.ray.select(dataset, world.images, world.texts, 5, gpus=2)
@@ -138,8 +142,8 @@ def workers(cluster: Any) -> list[int]:
     return found
 
 
-def test_a_worker_is_killed(cluster: Any, tmp_path: Path) -> None:
-    """1,000,000 x 256 items in 8 shards."""
+def test_a_worker_is_killed_and_then_a_machine(cluster: Any, tmp_path: Path) -> None:
+    """1,000,000 x 256 items in 8 shards. It is the last test: one machine is left."""
     import nextpair.ray
 
     rng = np.random.default_rng(0)
@@ -150,14 +154,19 @@ def test_a_worker_is_killed(cluster: Any, tmp_path: Path) -> None:
     folder = write(tmp_path, pool, 8)
     del pool
     killed: list[int] = []
+    gone: list[Any] = []
 
-    def kill(_: str, done: int, all_rows: int) -> None:
+    def kill(_: str, done: int, seen: int) -> None:
         if not killed and 0 < done < 1_000_000:
             killed.extend(workers(cluster)[:1])
             for worker in killed:
                 os.kill(worker, signal.SIGKILL)
+        elif not gone and done < 1_000_000:
+            gone.extend(node for node in cluster.list_all_nodes() if not node.head)
+            for node in gone:
+                cluster.remove_node(node, allow_graceful=False)
 
     dataset = ray.data.read_parquet(folder, override_num_blocks=8)
     found = nextpair.ray.select(dataset, images, texts, 100, gpus=0, guard="off", progress=kill)
-    assert killed, "nobody was scoring"
+    assert killed and gone, "nobody was scoring"
     assert found == local

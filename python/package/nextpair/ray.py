@@ -104,7 +104,9 @@ def select(
     if custom is not None:
         raise SettingError("strategy: one of Python cannot be split")
     if any(name == chosen.name and features for name, _, features, _ in _engine.strategies()):
-        raise SettingError(f"strategy: {chosen.name} measures distances in the whole pool, which is nowhere as a whole")
+        raise SettingError(f"strategy: {chosen.name} measures distances in the whole pool; Ray has it in blocks")
+    if whole("threads", threads) == 0:
+        raise SettingError("threads: at least 1 is needed")
     seed = seed_of(chosen.random_state if seed is None else seed)
     chosen = type(chosen)(**{**chosen.get_params(), "random_state": seed})
     images, texts = readable(images, "images"), readable(texts, "texts")
@@ -116,7 +118,7 @@ def select(
         "explain": explain,
         "of": _MOST_ITEMS,
         "budget": whole("budget", budget),
-        "threads": whole("threads", threads),
+        "threads": threads,
     }
     named = None if pair_ids is None else names_of("pair_ids", pair_ids, len(images))
     with listening(progress) as listener:
