@@ -228,7 +228,7 @@ pub(super) fn survivors(
     }
     #[cfg(not(target_arch = "x86_64"))]
     {
-        let _ = (found, wanted);
+        let _ = (found, wanted, spread, tilt, cut);
         unreachable!("has_int8 holds on x86-64 alone");
     }
 }
