@@ -89,6 +89,8 @@ def plan(
     - reading = n b / (k read_rate), scoring = n / (k c rates.rows); the slower of the two counts;
     - memory of a node: the pairs, 2 m b, once, and for every core a block and what scoring it needs;
     - transfer: n b from storage; (k - 1) (2 m b + 20 m) to the nodes; p rates.part back.
+
+    Cores are yours alone, and the work of Ray itself is not counted: expect more.
     """
     rows, nodes, cores = (whole(*given) for given in (("pool_rows", pool_rows), ("nodes", nodes), ("cores", cores)))
     dim, anchors, budget = (whole(*given) for given in (("dim", dim), ("anchors", anchors), ("budget", budget)))
