@@ -28,6 +28,8 @@ pub(crate) struct GpuTiles {
     rows: Encodings,
     columns: Encodings,
     margin: OnceLock<f64>,
+    /// Whether pairs are scored again.
+    looks_again: OnceLock<bool>,
     /// One call at a time: more would need more memory, and the queue is one.
     alone: Mutex<()>,
     /// The last tile of every thread that searches. What it finds it asks for next.
@@ -57,6 +59,8 @@ const PAIRS: usize = 1 << 15;
 const SAMPLED: usize = 64;
 /// The margin, in units of the largest error of the sample.
 const SAFETY: f64 = 16.0;
+/// Pairs that may be scored again, by the sample: some twenty seconds of an H200.
+const AFFORDED: f64 = 8e6;
 /// How much a score in single precision may depend on what else is in a call, because cuBLAS sums in
 /// another order then; about ten times what was seen.
 const ORDER: f64 = 4e-6;
@@ -70,8 +74,9 @@ impl GpuTiles {
         of_rows: Side,
         (rows, columns): (Encodings, Encodings),
     ) -> Self {
-        let (alone, last, margin) = (Mutex::default(), Mutex::default(), OnceLock::new());
-        GpuTiles { fast, canonical, of_rows, rows, columns, margin, alone, last }
+        let (margin, looks_again) = (OnceLock::new(), OnceLock::new());
+        let (alone, last) = (Mutex::default(), Mutex::default());
+        GpuTiles { fast, canonical, of_rows, rows, columns, margin, looks_again, alone, last }
     }
 
     fn one_at_a_time(&self) -> MutexGuard<'_, ()> {
@@ -171,13 +176,41 @@ impl GpuTiles {
         Ok(*self.margin.get_or_init(|| margin))
     }
 
-    /// The largest error of fast scores among a sample of pairs.
-    fn sampled_error(&self) -> Result<f64, Error> {
+    /// Whether pairs that could matter are scored again. Not if so many could that it would take
+    /// minutes: a model whose scores hardly differ ranks by chance, in any precision.
+    fn looks_again(&self) -> Result<bool, Error> {
+        if self.canonical.is_none() {
+            return Ok(false);
+        }
+        if let Some(looks) = self.looks_again.get() {
+            return Ok(*looks);
+        }
+        let (rows, columns) = self.sample();
+        let (margin, scores) = (self.margin()?, self.scores(&self.fast, &rows, &columns)?);
+        let mut near = 0;
+        for column in 0..columns.len() {
+            let of_column = || scores.iter().skip(column).step_by(columns.len());
+            let highest = f64::from(of_column().copied().fold(f32::MIN, f32::max));
+            let as_high = |score: &&f32| f64::from(**score) >= highest - margin;
+            near += of_column().filter(as_high).count().saturating_sub(1);
+        }
+        let share = near as f64 / scores.len().saturating_sub(columns.len()).max(1) as f64;
+        let looks = share * self.rows.len() as f64 * self.columns.len() as f64 <= AFFORDED;
+        Ok(*self.looks_again.get_or_init(|| looks))
+    }
+
+    /// Some rows and columns, spread over all.
+    fn sample(&self) -> (Vec<u32>, Vec<u32>) {
         let spread = |count: usize| -> Vec<u32> {
             let step = count.div_ceil(SAMPLED).max(1);
             (0..count as u32).step_by(step).collect()
         };
-        let (rows, columns) = (spread(self.rows.len()), spread(self.columns.len()));
+        (spread(self.rows.len()), spread(self.columns.len()))
+    }
+
+    /// The largest error of fast scores among a sample of pairs.
+    fn sampled_error(&self) -> Result<f64, Error> {
+        let (rows, columns) = self.sample();
         let of_row = |row: u32| (0..columns.len() as u32).map(move |column| (row, column));
         let all: Vec<(u32, u32)> = (0..rows.len() as u32).flat_map(of_row).collect();
         let fast = self.scores(&self.fast, &rows, &columns)?;
@@ -254,7 +287,10 @@ impl Similarity for GpuTiles {
 
     fn tile_error(&self, _: &[u32], _: &[u32]) -> f64 {
         // Nothing is ruled out by scores of which nothing is known. What failed fails again.
-        self.margin().unwrap_or(f64::INFINITY)
+        match self.looks_again() {
+            Ok(false) if self.canonical.is_some() => 0.0,
+            _ => self.margin().unwrap_or(f64::INFINITY),
+        }
     }
 
     fn exact(&self, row: u32, columns: &[u32], out: &mut [f64]) -> Result<(), engine::Error> {
@@ -287,8 +323,8 @@ impl Similarity for GpuTiles {
             let at = |&(row, column): &(u32, u32)| row as usize * columns.len() + column as usize;
             pairs.iter().map(|pair| scores[at(pair)]).collect()
         });
-        let scores = match (known, &self.canonical) {
-            (Some(known), None) => known,
+        let scores = match (known, self.looks_again().map_err(failed)?) {
+            (Some(known), false) => known,
             (known, _) => {
                 let scores = self.pairs(rows, columns, pairs).map_err(failed)?;
                 for (fast, score) in known.iter().flatten().zip(&scores) {
@@ -307,9 +343,9 @@ impl Similarity for GpuTiles {
         _expected: Option<&[f64]>,
     ) -> Result<Box<dyn Sieve + 'a>, engine::Error> {
         // Scores that are canonical are compared as they are.
-        let margin = match self.canonical {
-            Some(_) => self.margin().map_err(failed)?,
-            None => 0.0,
+        let margin = match self.looks_again().map_err(failed)? {
+            true => self.margin().map_err(failed)?,
+            false => 0.0,
         };
         Ok(Box::new(Search { tiles: self, columns, margin }))
     }

@@ -229,3 +229,31 @@ fn the_margin_follows_the_errors_of_a_sample() {
         assert_eq!(tiles.tile_error(&[], &[]), margin);
     }
 }
+
+/// Of a model whose scores hardly differ, nearly all pairs could matter.
+#[test]
+fn scores_that_hardly_differ_are_taken_as_they_are() {
+    let (model, images, texts) = small_world(2600, 90);
+    let scorer = |comparison| Scorer { comparison, device: Device::Cpu };
+    let tiles = |noise: fn(f32) -> f32, copies: usize| {
+        let fast = scorer(Box::new(Rough { inner: model.comparison().unwrap(), noise }));
+        let canonical = Some(scorer(model.comparison().unwrap()));
+        let many = |of: &Encodings| {
+            of.clone().arranged((0..of.len() as u32).collect::<Vec<_>>().repeat(copies))
+        };
+        GpuTiles::new(fast, canonical, Side::Image, (many(&images), many(&texts)))
+    };
+    assert!(tiles(|score| 1e-7 * hash(score), 10).looks_again().unwrap());
+    assert!(!tiles(|score| 0.1 * hash(score), 10).looks_again().unwrap());
+    // Few pairs are worth it however close they are.
+    assert!(tiles(|score| 0.1 * hash(score), 1).looks_again().unwrap());
+    let rough = tiles(|score| 0.1 * hash(score), 10);
+    let (rows, columns): (Vec<u32>, Vec<u32>) = ((0..40).collect(), (0..90).collect());
+    let sieve = rough.sieve(&columns, None).unwrap();
+    let found = sieve.above(&rows, &vec![f64::MIN; 90]).unwrap();
+    let mut values = vec![0.0; found.len()];
+    rough.exact_pairs(&rows, &columns, &found, &mut values).unwrap();
+    let seen = sieve.seen(&rows).unwrap();
+    assert!(values.iter().zip(&seen[..]).all(|(value, seen)| *value == f64::from(*seen)));
+    assert_eq!((found.len(), rough.tile_error(&rows, &columns)), (3600, 0.0));
+}
