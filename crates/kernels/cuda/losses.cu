@@ -154,8 +154,8 @@ extern "C" __global__ void info_nce_slopes(
     if (threadIdx.x == 0) actives[begin + image] = (u32)active, by_logs[begin + image] = -along;
 }
 
-// What is known of each member: the loss, the number of scores with a derivative, the place of the first bad score or
-// -1, and that score. One block a member. With `by_logs`, the derivative by the logarithm of the temperature too.
+// What is known of each member: the loss, the number of scores with a derivative, the place of the first score that
+// is not finite, and that score or 0. One block a member. With `by_logs`, the derivative by the logarithm of the temperature too.
 extern "C" __global__ void tally(
     float* losses, double* out, float* of_logs, const double* values, const u32* actives, const u32* bads,
     const double* by_logs, const float* scores, u32 batch) {
@@ -172,7 +172,7 @@ extern "C" __global__ void tally(
     if (threadIdx.x > 0) return;
     size_t bad = row == NONE ? 0 : (size_t)row * batch + bads[begin + row];
     double* own = out + 4 * (size_t)blockIdx.x;
-    own[0] = value, own[1] = active, own[2] = row == NONE ? -1.0 : (double)bad;
+    own[0] = value, own[1] = active, own[2] = (double)bad;
     own[3] = row == NONE ? 0.0 : (double)scores[begin * batch + bad];
     losses[blockIdx.x] = (float)value;
     if (by_logs) of_logs[blockIdx.x] = (float)by_log;

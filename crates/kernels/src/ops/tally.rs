@@ -39,7 +39,7 @@ impl Tally {
         let counted = |of: &[f64]| Counted {
             loss: of[0],
             active: of[1] as usize,
-            bad: (of[2] >= 0.0).then_some((of[2] as usize, of[3] as f32)),
+            bad: (!of[3].is_finite()).then_some((of[2] as usize, of[3] as f32)),
         };
         Ok(numbers.chunks_exact(4).map(counted).collect())
     }
