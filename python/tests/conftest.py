@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,6 +10,9 @@ import pytest
 
 import nextpair
 from nextpair import _engine
+
+# A shell that runs the tests in the background has it ignored, and Python takes that over.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 NEEDS = {name: (matching, features) for name, matching, features, _ in _engine.strategies()}
 
