@@ -63,7 +63,7 @@ impl DeviceArgs {
 #[derive(clap::Args, Clone, Copy, Debug)]
 struct PrecisionArgs {
     /// Precision of models' products on a GPU: fp32, tf32, or fp16, which is fp16 for scores of all
-    /// pairs and tf32 for gradients [default: fp16; fp32 for
+    /// pairs, bf16 for gradients of layers and tf32 elsewhere [default: fp16; fp32 for
     /// verify, all for bench]
     #[arg(long, value_name = "PRECISION")]
     precision: Option<Precision>,

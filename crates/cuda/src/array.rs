@@ -8,7 +8,7 @@ use cudarc::driver::sys::CUdeviceptr;
 use half::{bf16, f16};
 
 use crate::memory::block_size;
-use crate::{Error, Gpu};
+use crate::{Error, Gpu, Mark};
 
 /// A number that arrays can hold.
 pub trait Element: Copy + Default + Send + Sync + 'static {}
@@ -53,6 +53,11 @@ impl Pointer {
     /// No array.
     pub const NULL: Pointer = Pointer(0);
 
+    /// The address so many numbers further on.
+    pub fn after<T: Element>(self, count: usize) -> Self {
+        Pointer(self.0 + (count * size_of::<T>()) as u64)
+    }
+
     /// Its bits, for arrays of addresses.
     pub fn bits(self) -> u64 {
         self.0
@@ -65,8 +70,10 @@ impl<T: Element> Array<T> {
     /// # Errors
     /// If the device has no such memory.
     pub fn empty(gpu: &Arc<Gpu>, len: usize) -> Result<Self, Error> {
-        let size = if len == 0 { 0 } else { block_size(len * size_of::<T>()) };
-        let address = if size == 0 { 0 } else { gpu.take(size)? };
+        let (address, size) = match len {
+            0 => (0, 0),
+            _ => gpu.take(block_size(len * size_of::<T>()))?,
+        };
         let block = Arc::new(Block { gpu: gpu.clone(), address, size });
         Ok(Array { block, len, numbers: PhantomData })
     }
@@ -121,7 +128,18 @@ impl<T: Element> Array<T> {
     pub fn read(&self, first: usize, count: usize) -> Result<Vec<T>, Error> {
         assert!(first + count <= self.len, "numbers beyond the array");
         let mut values = vec![T::default(); count];
-        self.gpu().copy_out(self.at(first), &mut values)?;
+        self.gpu().copy_out(self.at(first), &mut values, None)?;
+        Ok(values)
+    }
+
+    /// A copy of all numbers, as the work before a mark has left them. Work after it goes on, and must
+    /// not change them.
+    ///
+    /// # Errors
+    /// If the device, or work before the mark, failed.
+    pub fn read_at(&self, mark: &Mark) -> Result<Vec<T>, Error> {
+        let mut values = vec![T::default(); self.len];
+        self.gpu().copy_out(self.at(0), &mut values, Some(mark))?;
         Ok(values)
     }
 

@@ -19,6 +19,8 @@ use crate::{Argument, Error, Kernels, libraries};
 pub struct Gpu {
     device: Arc<Device>,
     stream: driver::CUstream,
+    /// Copies to the host beside the work of the queue.
+    beside: driver::CUstream,
     blas: blas::cublasHandle_t,
     memory: Memory,
     /// Comes after the work that somebody waits for without keeping a core busy.
@@ -105,11 +107,12 @@ impl Gpu {
         let device = Device::open(index)?;
         device.make_current()?;
         let (mut stream, mut handle) = (std::ptr::null_mut(), std::ptr::null_mut());
-        let mut reached = std::ptr::null_mut();
+        let (mut beside, mut reached) = (std::ptr::null_mut(), std::ptr::null_mut());
         // SAFETY: driver and cuBLAS write handles; the stream lives as long as the handle.
         unsafe {
             let apart = driver::CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
             check("making a queue", driver::cuStreamCreate(&mut stream, apart))?;
+            check("making a queue", driver::cuStreamCreate(&mut beside, apart))?;
             let quiet = driver::CUevent_flags::CU_EVENT_DISABLE_TIMING as u32
                 | driver::CUevent_flags::CU_EVENT_BLOCKING_SYNC as u32;
             check("making an event", driver::cuEventCreate(&mut reached, quiet))?;
@@ -119,7 +122,8 @@ impl Gpu {
             let mode = blas::cublasMath_t::CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION;
             check("starting cuBLAS", blas::cublasSetMathMode(handle, mode))?;
         }
-        Ok(Arc::new(Gpu { device, stream, blas: handle, memory: Memory::default(), reached }))
+        let memory = Memory::default();
+        Ok(Arc::new(Gpu { device, stream, beside, blas: handle, memory, reached }))
     }
 
     /// Name of the device.
@@ -179,16 +183,37 @@ impl Gpu {
     /// If any of it failed.
     pub fn wait(&self) -> Result<(), Error> {
         self.device.make_current()?;
+        self.wait_for(self.stream)
+    }
+
+    /// Waits for a stream of this queue, whose device is that of this thread.
+    fn wait_for(&self, stream: driver::CUstream) -> Result<(), Error> {
         if QUIET.load(Ordering::Relaxed) {
             // SAFETY: stream and event are this queue's own. Where several threads wait, one may wait for
             // what another has launched since.
             unsafe {
-                check("the work", driver::cuEventRecord(self.reached, self.stream))?;
+                check("the work", driver::cuEventRecord(self.reached, stream))?;
                 return check("the work", driver::cuEventSynchronize(self.reached));
             }
         }
         // SAFETY: the stream is this queue's own.
-        check("the work", unsafe { driver::cuStreamSynchronize(self.stream) })
+        check("the work", unsafe { driver::cuStreamSynchronize(stream) })
+    }
+
+    /// Marks what is launched now as done, for [`Array::read_at`](crate::Array::read_at).
+    ///
+    /// # Errors
+    /// If the device failed.
+    pub fn mark(self: &Arc<Self>) -> Result<Mark, Error> {
+        self.device.make_current()?;
+        let mut event = std::ptr::null_mut();
+        let untimed = driver::CUevent_flags::CU_EVENT_DISABLE_TIMING as u32;
+        // SAFETY: the driver writes a handle, which the mark owns from then on.
+        check("making an event", unsafe { driver::cuEventCreate(&mut event, untimed) })?;
+        let mark = Mark { gpu: self.clone(), event };
+        // SAFETY: both are alive.
+        check("an event", unsafe { driver::cuEventRecord(event, self.stream) })?;
+        Ok(mark)
     }
 
     /// Waits for all work, and gives memory that nobody uses back to the driver.
@@ -258,7 +283,7 @@ impl Gpu {
         &self.memory
     }
 
-    pub(crate) fn take(&self, size: usize) -> Result<driver::CUdeviceptr, Error> {
+    pub(crate) fn take(&self, size: usize) -> Result<(driver::CUdeviceptr, usize), Error> {
         self.device.make_current()?;
         self.memory.take(size, || self.wait())
     }
@@ -300,26 +325,50 @@ impl Gpu {
         check("a copy to the device", status)
     }
 
+    /// Copies numbers when the work before a mark is done, or all work.
     pub(crate) fn copy_out<T: Element>(
         &self,
         from: Pointer,
         values: &mut [T],
+        mark: Option<&Mark>,
     ) -> Result<(), Error> {
-        if values.is_empty() {
-            return self.wait();
-        }
         self.device.make_current()?;
-        // SAFETY: the array has so many numbers, and the copy is waited for while they are borrowed.
-        let status = unsafe {
-            driver::cuMemcpyDtoHAsync_v2(
-                values.as_mut_ptr().cast(),
-                from.0,
-                size_of_val(values),
-                self.stream,
-            )
-        };
-        check("a copy from the device", status)?;
-        self.wait()
+        let stream = if mark.is_some() { self.beside } else { self.stream };
+        if let Some(mark) = mark {
+            // SAFETY: stream and event are this queue's own.
+            check("the work", unsafe { driver::cuStreamWaitEvent(stream, mark.event, 0) })?;
+        }
+        if !values.is_empty() {
+            let (to, bytes) = (values.as_mut_ptr().cast(), size_of_val(values));
+            // SAFETY: the array has so many numbers, and the copy is waited for while they are borrowed.
+            let status = unsafe { driver::cuMemcpyDtoHAsync_v2(to, from.0, bytes, stream) };
+            check("a copy from the device", status)?;
+        }
+        self.wait_for(stream)
+    }
+}
+
+/// A place in a queue, after what was launched before it.
+pub struct Mark {
+    gpu: Arc<Gpu>,
+    event: driver::CUevent,
+}
+
+// SAFETY: the event belongs to this value alone, and the driver takes calls from any thread.
+unsafe impl Send for Mark {}
+
+impl Drop for Mark {
+    fn drop(&mut self) {
+        if self.gpu.device.make_current().is_ok() {
+            // SAFETY: the event is this value's own; the driver keeps it for as long as it is waited for.
+            unsafe { driver::cuEventDestroy_v2(self.event) };
+        }
+    }
+}
+
+impl fmt::Debug for Mark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a place in {:?}", self.gpu)
     }
 }
 
@@ -331,6 +380,7 @@ impl Drop for Gpu {
             unsafe {
                 driver::cuEventDestroy_v2(self.reached);
                 blas::cublasDestroy_v2(self.blas);
+                driver::cuStreamDestroy_v2(self.beside);
                 driver::cuStreamDestroy_v2(self.stream);
             }
         }

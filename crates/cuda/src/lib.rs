@@ -23,7 +23,7 @@ mod staging;
 pub use array::{Array, Element, Pointer};
 pub use blas::{Number, Operand, Precision, Product};
 pub use error::Error;
-pub use gpu::{Gpu, Grid};
+pub use gpu::{Gpu, Grid, Mark};
 pub use kernels::{Argument, Kernels};
 pub use libraries::LIBRARIES_VARIABLE;
 pub use profile::{end_profile, start_profile};

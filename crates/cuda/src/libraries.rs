@@ -56,6 +56,7 @@ const DRIVER_FUNCTIONS: &[&str] = &[
     "cuStreamCreate",
     "cuStreamDestroy_v2",
     "cuStreamSynchronize",
+    "cuStreamWaitEvent",
 ];
 const NVRTC_FUNCTIONS: &[&str] = &[
     "nvrtcCompileProgram",

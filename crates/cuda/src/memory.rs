@@ -21,15 +21,16 @@ pub(crate) fn block_size(bytes: usize) -> usize {
 }
 
 impl Memory {
-    /// A block of this size, as [`block_size`] says. The caller has made the context current.
+    /// A block of this size, as [`block_size`] says, or one that is kept and a quarter larger at most:
+    /// where sizes change a little from step to step, the driver is not asked every time. Returns its
+    /// address and its size. The caller has made the context current.
     pub(crate) fn take(
         &self,
         size: usize,
         wait: impl Fn() -> Result<(), Error>,
-    ) -> Result<driver::CUdeviceptr, Error> {
-        let kept = self.blocks().get_mut(&size).and_then(Vec::pop);
-        if let Some(block) = kept {
-            return Ok(block);
+    ) -> Result<(driver::CUdeviceptr, usize), Error> {
+        if let Some(kept) = self.take_kept(size) {
+            return Ok(kept);
         }
         let mut block = 0;
         for attempt in 0..2 {
@@ -41,11 +42,17 @@ impl Memory {
                     self.give_all_back();
                 }
                 driver::CUresult::CUDA_ERROR_OUT_OF_MEMORY => break,
-                status => return check("taking memory", status).map(|()| block),
+                status => return check("taking memory", status).map(|()| (block, size)),
             }
         }
         let (free, total) = available()?;
         Err(Error::OutOfMemory { bytes: size, free, total })
+    }
+
+    fn take_kept(&self, size: usize) -> Option<(driver::CUdeviceptr, usize)> {
+        let mut blocks = self.blocks();
+        let mut fit = blocks.range_mut(size..=size + size / 4);
+        fit.find_map(|(&size, kept)| kept.pop().map(|block| (block, size)))
     }
 
     /// Keeps a block for later.
@@ -77,6 +84,18 @@ pub(crate) fn available() -> Result<(usize, usize), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_kept_block_that_is_little_too_large_will_do() {
+        let memory = Memory::default();
+        memory.keep(1 << 20, 3);
+        memory.keep(5 << 18, 4);
+        let too_small = (1 << 20) + (1 << 16);
+        assert_eq!(memory.take_kept(too_small), Some((4, 5 << 18)));
+        assert_eq!(memory.take_kept(too_small), None);
+        assert_eq!(memory.take_kept(1 << 19), None, "twice as large");
+        assert_eq!(memory.take_kept(1 << 20), Some((3, 1 << 20)));
+    }
 
     #[test]
     fn blocks_are_at_most_an_eighth_too_large() {

@@ -69,35 +69,35 @@ __device__ void attend(const Attending& how, float* x, u32 queries, u32 rows) {
 
 // The parts of the cosines of every query and its attended vector: products and squared norms. The weights `a` and the
 // results lie in shared memory; sums are in double precision, because norms near zero are differences of large
-// numbers. `overlaps`, if given, receives the products of the weights with the Gram matrix.
+// numbers. `overlaps` receives the products of the weights with the Gram matrix.
 __device__ void cosine_parts(
-    const float* a, const float* first, u32 first_stride, const float* gram, u32 gram_stride, u32 queries, u32 rows,
-    float* products, float* squares, float* overlaps) {
+    const float* a, const float* __restrict__ first, u32 first_stride, const float* __restrict__ gram, u32 gram_stride,
+    u32 queries, u32 rows, float* products, float* squares, double* overlaps) {
     u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
-    for (u32 w = 4 * warp; w < queries; w += 4 * warps) {
-        u32 most = min(4u, queries - w);
-        double product[4] = {0, 0, 0, 0}, square[4] = {0, 0, 0, 0};
+    // A thread has a row and four queries at a time.
+    for (u32 at = threadIdx.x; at < (queries + 3) / 4 * rows; at += blockDim.x) {
+        u32 w = at / rows * 4, c = at % rows;
+        double sum[4] = {0, 0, 0, 0};
+#pragma unroll 6
+        for (u32 k = 0; k < rows; k++) {
+            double g = gram[k * gram_stride + c];
+#pragma unroll
+            for (u32 i = 0; i < 4; i++) sum[i] += a[min(w + i, queries - 1) * rows + k] * g;
+        }
+#pragma unroll
+        for (u32 i = 0; i < 4; i++)
+            if (w + i < queries) overlaps[(w + i) * rows + c] = sum[i];
+    }
+    __syncthreads();
+    for (u32 w = warp; w < queries; w += warps) {
+        double product = 0, square = 0;
         for (u32 c = lane; c < rows; c += 32) {
-            double sum[4] = {0, 0, 0, 0};
-            for (u32 k = 0; k < rows; k++) {
-                double g = gram[k * gram_stride + c];
-#pragma unroll
-                for (u32 i = 0; i < 4; i++) sum[i] += a[min(w + i, queries - 1) * rows + k] * g;
-            }
-#pragma unroll
-            for (u32 i = 0; i < 4; i++)
-                if (i < most) {
-                    float weight = a[(w + i) * rows + c];
-                    square[i] += weight * sum[i];
-                    product[i] += weight * first[(size_t)(w + i) * first_stride + c];
-                    if (overlaps) overlaps[(w + i) * rows + c] = (float)sum[i];
-                }
+            float weight = a[w * rows + c];
+            square += weight * overlaps[w * rows + c];
+            product += weight * first[(size_t)w * first_stride + c];
         }
-#pragma unroll
-        for (u32 i = 0; i < 4; i++) {
-            double p = warp_sum_double(product[i]), s = warp_sum_double(square[i]);
-            if (i < most && lane == 0) products[w + i] = (float)p, squares[w + i] = fmaxf((float)s, 0.0f);
-        }
+        product = warp_sum_double(product), square = warp_sum_double(square);
+        if (lane == 0) products[w] = (float)product, squares[w] = fmaxf((float)square, 0.0f);
     }
     __syncthreads();
 }

@@ -71,12 +71,6 @@ extern "C" __global__ void dropout(float* out, const float* in, const u64* strea
     }
 }
 
-// A row, again and again.
-extern "C" __global__ void repeat_row(float* out, const float* row, u32 columns, u32 count) {
-    size_t at = thread_index();
-    if (at < count) out[at] = row[at % columns];
-}
-
 // Each of several rows, again and again, to `each` numbers.
 extern "C" __global__ void repeat_rows(float* out, const float* rows, u32 columns, u64 each, u64 count) {
     size_t at = thread_index();

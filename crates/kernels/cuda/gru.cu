@@ -43,24 +43,30 @@ extern "C" __global__ void gru_means(float* out, const float* states, const u32*
     }
 }
 
-// One step back. `carried` is [direction][caption][dim], the gradient of the state after this step from later steps,
-// and becomes that part of the gradient of the state before which does not go through products.
+// One step back. The gradient of the state after this step from later steps has four parts: `carried`, [direction][caption]
+// [dim], does not go through products, and becomes that of the state before; `by_gates`, [direction][gate][caption][dim], are
+// the products of the gradients of gates, `of_gates`, [direction][gate][word][dim].
 extern "C" __global__ void gru_step_back(
-    float* carried, float* of_gates, float* of_given, const float* kept, const float* before, const float* upstream,
-    const u32* word_of, u32 words, u32 first, u32 captions, u32 continued, u32 dim, u32 directions) {
+    float* carried, const float* by_gates, float* of_gates, float* of_given, const float* kept, const float* before,
+    const float* upstream, const u32* word_of, u32 words, u32 first, u32 captions, u32 continued, u32 dim, u32 directions) {
     u32 at = blockIdx.x * blockDim.x + threadIdx.x, caption = blockIdx.y, direction = blockIdx.z;
     if (at >= dim) return;
     size_t place = (size_t)direction * words + first + caption;
     u32 word = word_of[place];
     float* carry = carried + ((size_t)direction * captions + caption) * dim + at;
-    float of_state = upstream[(size_t)word * dim + at] / directions + (caption < continued ? *carry : 0.0f);
+    float of_state = upstream[(size_t)word * dim + at] / directions;
+    if (caption < continued) {
+        const float* part = by_gates + ((size_t)direction * 3 * captions + caption) * dim + at;
+        of_state += *carry + part[0] + part[(size_t)captions * dim] + part[(size_t)2 * captions * dim];
+    }
     const float* keep = kept + place * 4 * dim;
     float r = keep[at], z = keep[dim + at], c = keep[2 * dim + at], r_c = keep[3 * dim + at];
     float of_c = of_state * (1.0f - z) * (1.0f - c * c);
     float of_z = of_state * (before[place * dim + at] - c) * z * (1.0f - z);
     float of_r = of_c * r_c * r * (1.0f - r);
-    float* gates = of_gates + place * 3 * dim;
-    gates[at] = of_r, gates[dim + at] = of_z, gates[2 * dim + at] = of_c * r;
+    size_t gate = (size_t)words * dim;
+    float* gates = of_gates + direction * 3 * gate + (size_t)(first + caption) * dim + at;
+    gates[0] = of_r, gates[gate] = of_z, gates[2 * gate] = of_c * r;
     float* in = of_given + ((size_t)word * directions + direction) * 3 * dim;
     in[at] = of_r, in[dim + at] = of_z, in[2 * dim + at] = of_c;
     *carry = of_state * z;

@@ -1,7 +1,24 @@
-// From single to half precision, for the kernels of `scoring.cu`.
+// From single to half precision.
 //
-// Of the `dim` numbers of a query every 32 are stored in another order, so that what a thread of a matrix product owns
+// For the kernels of `scoring.cu`: of the `dim` numbers of a query every 32 are stored in another order, so that what a thread of a matrix product owns
 // lies side by side: number 8 j + 2 t + e is stored at 8 t + 2 j + e.
+
+// To bf16, two numbers in one register.
+__device__ u32 pack_bf16(float low, float high) {
+    u32 both;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+    return both;
+}
+
+// `count` numbers, then zeros; both are multiples of eight, and a thread has eight.
+extern "C" __global__ void round_to_bf16(uint4* out, const float* in, u64 count, u64 all) {
+    u64 at = 8 * (u64)thread_index();
+    if (at >= all) return;
+    float4 low = {}, high = {};
+    if (at < count) low = *(const float4*)(in + at), high = *(const float4*)(in + at + 4);
+    out[at / 8] = make_uint4(
+        pack_bf16(low.x, low.y), pack_bf16(low.z, low.w), pack_bf16(high.x, high.y), pack_bf16(high.z, high.w));
+}
 
 __device__ u32 stored(u32 at) { return (at & ~31u) | ((at & 6) << 2) | ((at & 24) >> 2) | (at & 1); }
 
@@ -36,14 +53,5 @@ extern "C" __global__ void round_memory(
         of_first[(size_t)to * dim + at] = value;
         of_refined[(size_t)to * dim + stored(at)] = value;
         of_rows[(size_t)line * dim + at] = to_f16(share * weights[dim + at]);
-    }
-}
-
-// Adds the biases of both layers to what they make of the rows of contexts. The weights of a query add up to 1, so that
-// every query gets them once.
-extern "C" __global__ void add_biases(f16* projected, const float* linear_bias, const float* gate_bias, u32 dim) {
-    for (u32 at = threadIdx.x; at < 2 * dim; at += blockDim.x) {
-        f16* to = projected + (size_t)blockIdx.x * 2 * dim + at;
-        *to = to_f16(to_float(*to) + (at < dim ? linear_bias[at] : 0.5f * gate_bias[at - dim]));
     }
 }

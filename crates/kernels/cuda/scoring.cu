@@ -109,9 +109,11 @@ extern "C" __global__ void __launch_bounds__(128) attend_all(
 }
 
 // The tables of contexts in the order in which the threads of a matrix product read them: for every 32 columns, what
-// both layers make of the rows, then the rows themselves, in pieces of 16 by 16 numbers, four registers a thread.
+// both layers make of the rows, then the rows themselves, in pieces of 16 by 16 numbers, four registers a thread. The
+// layers get their biases, half of that of the gate: the weights of a query add up to 1, so that it gets them once.
 #define PIECES (6 * TILES)
-extern "C" __global__ void order_tables(uint4* out, const f16* projected, const f16* contexts, u32 dim) {
+extern "C" __global__ void order_tables(
+    uint4* out, const f16* projected, const f16* contexts, const float* linear_bias, const float* gate_bias, u32 dim) {
     const u32 ROWS = 16 * TILES;
     u32 lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, column = 32 * blockIdx.x, context = blockIdx.y;
     projected += (size_t)context * ROWS * 2 * dim;
@@ -121,8 +123,10 @@ extern "C" __global__ void order_tables(uint4* out, const f16* projected, const 
         for (u32 part = 0; part < 4; part++) {
             if (piece < 4 * TILES) {
                 u32 layer = piece / 2 / TILES, row = 16 * (piece / 2 % TILES) + 8 * (part % 2) + 2 * t;
-                const f16* from = projected + (size_t)row * 2 * dim + layer * dim + column + 16 * (piece % 2) + 8 * (part / 2) + g;
-                four[part] = from[0] | (u32)from[2 * dim] << 16;
+                u32 own = column + 16 * (piece % 2) + 8 * (part / 2) + g;
+                const f16* from = projected + (size_t)row * 2 * dim + layer * dim + own;
+                float bias = layer ? 0.5f * gate_bias[own] : linear_bias[own];
+                four[part] = pack(to_float(from[0]) + bias, to_float(from[2 * dim]) + bias);
             } else {
                 u32 rest = piece - 4 * TILES, row = 16 * (rest % TILES) + 8 * (part / 2) + g;
                 four[part] = *(const u32*)(contexts + (size_t)row * dim + column + 16 * (rest / TILES) + 8 * (part % 2) + 2 * t);

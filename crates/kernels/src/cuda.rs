@@ -1,5 +1,6 @@
 //! Forms of the operations for NVIDIA GPUs: kernels of this crate in CUDA C, and products by cuBLAS.
 
+mod factor;
 mod matching;
 mod resident;
 mod scoring;
@@ -13,7 +14,7 @@ use rayon::prelude::*;
 use crate::device::Cuda;
 use crate::{Error, Precision};
 
-pub(crate) use matching::Matched;
+pub(crate) use matching::{Matched, Prepared};
 pub use resident::Resident;
 pub(crate) use scoring::{Scoring, can_score};
 pub(crate) use tables::{MemoryArrays, Rows};
@@ -30,6 +31,8 @@ static KERNELS: Kernels = Kernels {
         include_str!("../cuda/members.cu"),
         include_str!("../cuda/attention.cu"),
         include_str!("../cuda/matching.cu"),
+        include_str!("../cuda/pair_products.cu"),
+        include_str!("../cuda/pair_products_tf32.cu"),
         include_str!("../cuda/rounding.cu"),
     ],
 };
@@ -39,6 +42,9 @@ pub struct Unit {
     gpu: Arc<Gpu>,
     precision: Precision,
 }
+
+/// Pairs of numbers that several threads sort.
+const MANY: usize = 1 << 16;
 
 /// Threads of a block that handles a row.
 const ROW_THREADS: u32 = 128;
@@ -192,18 +198,6 @@ impl Unit {
         Ok(out)
     }
 
-    /// Writes one row `count` times.
-    pub(crate) fn repeat(
-        &self,
-        row: &Array<f32>,
-        count: usize,
-        out: &Array<f32>,
-    ) -> Result<(), Error> {
-        let length = row.len() * count;
-        let arguments = [out.into(), row.into(), row.len().into(), length.into()];
-        self.run("repeat_row", Grid::each(length), &arguments)
-    }
-
     /// Adds the sums of the columns of a matrix to `keep` times what is there.
     pub(crate) fn column_sums(
         &self,
@@ -239,7 +233,11 @@ impl Unit {
         places: usize,
     ) -> Result<Array<f32>, Error> {
         let mut members: Vec<(u32, u32)> = members.collect();
-        members.par_sort_unstable();
+        // Waking other threads takes longer than sorting some thousand pairs.
+        match members.len() {
+            0..MANY => members.sort_unstable(),
+            _ => members.par_sort_unstable(),
+        }
         let mut firsts = vec![0u32];
         let mut named = Vec::new();
         for run in members.chunk_by(|a, b| a.0 == b.0) {

@@ -40,7 +40,8 @@ pub enum Precision {
     /// By the matrix units, with factors of 10 bits.
     Tf32,
     /// Scores of all pairs, which have no gradients, with factors and intermediate results in half
-    /// precision; everything else as `Tf32`.
+    /// precision; gradients of large layers with factors in bf16; everything else with factors of 10
+    /// bits.
     #[default]
     Fp16,
 }

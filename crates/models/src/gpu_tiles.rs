@@ -187,13 +187,8 @@ impl GpuTiles {
         }
         let (rows, columns) = self.sample();
         let (margin, scores) = (self.margin()?, self.scores(&self.fast, &rows, &columns)?);
-        let mut near = 0;
-        for column in 0..columns.len() {
-            let of_column = || scores.iter().skip(column).step_by(columns.len());
-            let highest = f64::from(of_column().copied().fold(f32::MIN, f32::max));
-            let as_high = |score: &&f32| f64::from(**score) >= highest - margin;
-            near += of_column().filter(as_high).count().saturating_sub(1);
-        }
+        let near = near_rivals(&scores, columns.len(), margin)
+            + near_misses(&scores, columns.len(), margin);
         let share = near as f64 / scores.len().saturating_sub(columns.len()).max(1) as f64;
         let looks = share * self.rows.len() as f64 * self.columns.len() as f64 <= AFFORDED;
         Ok(*self.looks_again.get_or_init(|| looks))
@@ -239,6 +234,40 @@ impl GpuTiles {
     fn last(&self) -> MutexGuard<'_, HashMap<ThreadId, Tile>> {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The highest score of every column.
+fn highest_of_columns(scores: &[f32], columns: usize) -> Vec<f64> {
+    let of_column = |column: usize| scores.iter().skip(column).step_by(columns);
+    let highest = |column| f64::from(of_column(column).copied().fold(f32::MIN, f32::max));
+    (0..columns).map(highest).collect()
+}
+
+/// How many scores could be the highest of their column, within a margin, beside one in each.
+fn near_rivals(scores: &[f32], columns: usize, margin: f64) -> usize {
+    let highest = highest_of_columns(scores, columns);
+    let near = |row: &[f32]| {
+        let both = row.iter().zip(&highest);
+        both.filter(|(score, highest)| f64::from(**score) >= **highest - margin).count()
+    };
+    let all: usize = scores.chunks_exact(columns).map(near).sum();
+    all.saturating_sub(columns)
+}
+
+/// How many scores of rows that are the highest in no column could miss that by least, beside one in
+/// each row: rows without a hit are told apart by their nearest miss.
+fn near_misses(scores: &[f32], columns: usize, margin: f64) -> usize {
+    let highest = highest_of_columns(scores, columns);
+    let near = |row: &[f32]| {
+        let misses =
+            || row.iter().zip(&highest).map(|(score, highest)| f64::from(*score) - highest);
+        match misses().fold(f64::MIN, f64::max) {
+            0.0.. => 0,
+            // Both of two scores may be off.
+            nearest => misses().filter(|&miss| miss >= nearest - 2.0 * margin).count() - 1,
+        }
+    };
+    scores.chunks_exact(columns).map(near).sum()
 }
 
 /// How far a fast score is from the canonical one. One that is not finite rules nothing out, so that

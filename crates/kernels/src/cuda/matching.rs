@@ -1,11 +1,15 @@
-//! Scores of some pairs and their gradients on a GPU, in single precision.
+//! Scores of some pairs and their gradients on a GPU, stored in single precision.
 //!
-//! The pairs of a call are taken some at a time. Their queries are padded to the longest, and so are
-//! contexts: products of many small matrices are one call. Names are those of `cross`.
+//! The pairs of a call are taken some at a time. Their queries stand one pair after the other, and
+//! contexts are padded to the longest: products of many small matrices are one call. Names are those
+//! of `cross`.
 
 mod backward;
 mod layers;
 mod pass;
+mod products;
+
+use std::sync::Arc;
 
 use nextpair_cuda::{Array, Grid, Operand};
 
@@ -15,34 +19,38 @@ use crate::{Attention, Error};
 use backward::{OfMemory, Sums};
 use layers::{Layers, pad};
 
-/// Rows of queries computed together.
+/// Queries computed together.
 const ROWS: usize = 1 << 14;
 
 /// Threads of a block that attends for a pair.
 const PAIR_THREADS: u32 = 128;
 
-/// Attention in one direction between contexts and queries that are on a GPU.
-pub(crate) struct Matched<'a> {
-    unit: &'a Unit,
-    dim: usize,
-    attention: Attention,
+/// What all pairs of some contexts and queries share, in one direction.
+pub(crate) struct Prepared {
     attending: Array<u32>,
     memory: Option<Layers>,
-    contexts: Rows<'a>,
-    queries: Rows<'a>,
     context_offsets: Array<u32>,
-    query_offsets: Array<u32>,
-    /// Rows of a context at most, and queries of an item.
-    rows: usize,
-    most: usize,
     /// Contexts, padded.
     padded: Array<f32>,
     /// Gram matrices of the contexts.
     grams: Array<f32>,
     /// Norms of the queries.
     norms: Array<f32>,
-    /// What both layers make of the rows of contexts, and of queries with the biases.
+    /// What both layers make of the rows of contexts, and of queries.
     tables: Option<(Array<f32>, Array<f32>)>,
+}
+
+/// Attention in one direction between contexts and queries that are on a GPU.
+pub(crate) struct Matched<'a> {
+    unit: &'a Unit,
+    dim: usize,
+    attention: Attention,
+    contexts: Rows<'a>,
+    queries: Rows<'a>,
+    /// Rows of a context at most, and queries of an item.
+    rows: usize,
+    most: usize,
+    prepared: Arc<Prepared>,
 }
 
 /// The gradients of one direction.
@@ -52,22 +60,21 @@ pub(crate) struct Gradients {
     pub(crate) memory: Option<[Array<f32>; 4]>,
 }
 
-impl<'a> Matched<'a> {
+impl Prepared {
     pub(crate) fn new(
-        unit: &'a Unit,
+        unit: &Unit,
         dim: usize,
         attention: Attention,
-        memory: Option<MemoryArrays<'a>>,
-        contexts: Rows<'a>,
-        queries: Rows<'a>,
+        memory: Option<MemoryArrays<'_>>,
+        contexts: Rows<'_>,
+        queries: Rows<'_>,
     ) -> Result<Self, Error> {
-        let (rows, most) = (contexts.longest(), queries.longest());
+        let rows = contexts.longest();
         let context_offsets = unit.offsets(contexts.offsets)?;
-        let query_offsets = unit.offsets(queries.offsets)?;
         let padded = if contexts.is_uniform() {
             contexts.values.clone()
         } else {
-            pad(unit, contexts.values, &context_offsets, None, (contexts.len(), rows, dim))?
+            pad(unit, contexts.values, &context_offsets, (contexts.len(), rows, dim))?
         };
         let grams = unit.empty(contexts.len() * rows * rows)?;
         let own = Operand::new(&padded, 0, dim).apart(rows * dim);
@@ -78,30 +85,28 @@ impl<'a> Matched<'a> {
         let memory = memory.map(|memory| Layers::new(unit, dim, memory)).transpose()?;
         let tables = memory.as_ref().map(|memory| {
             let projected = unit.empty(padded.len() * 2)?;
-            memory.project(unit, (&padded, padded.len() / dim), dim, 0.0, &projected)?;
+            memory.project(unit, (&padded, padded.len() / dim), dim, &projected)?;
             let count = queries.values.len() / dim;
             let of_queries = unit.empty(2 * queries.values.len())?;
-            memory.biased(unit, count, &of_queries)?;
-            memory.project(unit, (queries.values, count), 0, 1.0, &of_queries)?;
+            memory.project(unit, (queries.values, count), 0, &of_queries)?;
             Ok::<_, Error>((projected, of_queries))
         });
-        Ok(Matched {
-            unit,
-            dim,
-            attention,
-            attending: unit.attending(&attention)?,
-            memory,
-            contexts,
-            queries,
-            context_offsets,
-            query_offsets,
-            rows,
-            most,
-            padded,
-            grams,
-            norms,
-            tables: tables.transpose()?,
-        })
+        let (attending, tables) = (unit.attending(&attention)?, tables.transpose()?);
+        Ok(Prepared { attending, memory, context_offsets, padded, grams, norms, tables })
+    }
+}
+
+impl<'a> Matched<'a> {
+    pub(crate) fn new(
+        unit: &'a Unit,
+        dim: usize,
+        attention: Attention,
+        contexts: Rows<'a>,
+        queries: Rows<'a>,
+        prepared: Arc<Prepared>,
+    ) -> Self {
+        let (rows, most) = (contexts.longest(), queries.longest());
+        Matched { unit, dim, attention, contexts, queries, rows, most, prepared }
     }
 
     /// Pairs computed together.
@@ -132,13 +137,13 @@ impl<'a> Matched<'a> {
         upstream: &Array<f32>,
     ) -> Result<Gradients, Error> {
         let (unit, dim) = (self.unit, self.dim);
-        let memory = self.memory.as_ref().map(|_| {
-            let projected = unit.zeros(self.padded.len() * 2)?;
+        let memory = self.prepared.memory.as_ref().map(|_| {
+            let projected = unit.zeros(self.prepared.padded.len() * 2)?;
             let (weights, bias) = (unit.zeros(4 * dim * dim)?, unit.zeros(2 * dim)?);
             Ok::<_, Error>(OfMemory { projected, weights, bias })
         });
         let mut sums = Sums {
-            padded: unit.zeros(self.padded.len())?,
+            padded: unit.zeros(self.prepared.padded.len())?,
             queries: unit.zeros(self.queries.values.len())?,
             memory: memory.transpose()?,
         };

@@ -157,11 +157,16 @@ impl<'a> Scoring<'a> {
             let right = Operand::new(&memory.of_rows, 0, dim).turned();
             let to = Operand::new(&projected, 0, 2 * dim);
             unit.multiply((count * rows, 2 * dim, dim), left, right, 0.0, to)?;
-            let [linear, gate] = &memory.biases;
-            let arguments = [(&projected).into(), linear.into(), gate.into(), dim.into()];
-            unit.run("add_biases", Unit::rows(count * rows), &arguments)?;
             let out = unit.empty::<f16>(count * rows * 3 * dim)?;
-            let arguments = [(&out).into(), (&projected).into(), (&values).into(), dim.into()];
+            let [linear, gate] = &memory.biases;
+            let arguments = [
+                (&out).into(),
+                (&projected).into(),
+                (&values).into(),
+                linear.into(),
+                gate.into(),
+                dim.into(),
+            ];
             let grid = Grid::plane(dim / COLUMNS, count, 128);
             unit.run_of(kernels, "order_tables", grid, &arguments)?;
             Ok::<_, Error>(out)

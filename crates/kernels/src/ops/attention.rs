@@ -5,13 +5,14 @@ mod pair_scores;
 #[cfg(test)]
 mod tests;
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use nextpair_core::Side;
 
 use crate::cuda::Unit;
 use crate::operation::apply;
 use crate::{Attention, Device, Encoded, Error, Matcher, Memory, Ragged, Tensor, Values};
+use gpu::Ahead;
 use pair_scores::PairScores;
 
 /// The weights of a gated memory.
@@ -69,6 +70,14 @@ struct Weights {
     directions: Vec<Direction>,
     /// Packed for the CPU on first use.
     matchers: OnceLock<Vec<Matcher>>,
+    /// Computed ahead on a GPU.
+    ahead: Mutex<Option<Ahead>>,
+}
+
+impl Weights {
+    fn new(dim: usize, directions: Vec<Direction>) -> Self {
+        Weights { dim, directions, matchers: OnceLock::new(), ahead: Mutex::new(None) }
+    }
 }
 
 impl Matching {
@@ -86,7 +95,7 @@ impl Matching {
                 return Err(Error::NoMemory { steps: attention.steps });
             }
         }
-        Ok(Matching(Arc::new(Weights { dim, directions, matchers: OnceLock::new() })))
+        Ok(Matching(Arc::new(Weights::new(dim, directions))))
     }
 
     /// The same weights, compared in the precision of another device. Only GPUs have several.
@@ -102,7 +111,7 @@ impl Matching {
             ..direction.clone()
         });
         let (dim, directions) = (self.0.dim, directions.collect());
-        Matching(Arc::new(Weights { dim, directions, matchers: OnceLock::new() }))
+        Matching(Arc::new(Weights::new(dim, directions)))
     }
 
     fn matchers(&self) -> Result<&[Matcher], Error> {

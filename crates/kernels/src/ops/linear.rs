@@ -170,17 +170,20 @@ impl Operation for Linear {
         wanted: &[bool],
     ) -> Result<Vec<Option<Array<f32>>>, Error> {
         let &Linear { members, count, depth, columns, .. } = self;
-        let up = Operand::new(upstream, 0, columns).apart(count * columns);
+        let of_out = unit.factor(upstream, columns, depth)?;
+        let up = of_out.operand(0, columns).apart(count * columns);
         let of_rows = wanted[0].then(|| {
-            let out = unit.empty(members * count * depth)?;
-            let weight = Operand::new(inputs[1], 0, depth).apart(columns * depth);
+            let (out, weight) =
+                (unit.empty(members * count * depth)?, unit.factor(inputs[1], depth, columns)?);
+            let weight = weight.operand(0, depth).apart(columns * depth);
             let to = Operand::new(&out, 0, depth).apart(count * depth);
             unit.multiply_each(members, (count, depth, columns), up, weight, 0.0, to)?;
             Ok::<_, Error>(out)
         });
         let of_weight = wanted[1].then(|| {
-            let out = unit.empty(members * columns * depth)?;
-            let rows = Operand::new(inputs[0], 0, depth).apart(count * depth);
+            let (out, rows) =
+                (unit.empty(members * columns * depth)?, unit.factor(inputs[0], depth, columns)?);
+            let rows = rows.operand(0, depth).apart(count * depth);
             let to = Operand::new(&out, 0, depth).apart(columns * depth);
             unit.multiply_each(members, (columns, depth, count), up.turned(), rows, 0.0, to)?;
             Ok::<_, Error>(out)

@@ -230,6 +230,21 @@ fn the_margin_follows_the_errors_of_a_sample() {
     }
 }
 
+/// Where one row is the highest everywhere and the others hardly differ, no other could be the highest,
+/// and nearly all could be nearest to it.
+#[test]
+fn rows_that_miss_by_about_as_much_are_counted() {
+    let (rows, columns) = (10, 8);
+    let score = |at: usize| if at / columns == 3 { 0.9 } else { 0.1 + 1e-5 * (at % 7) as f32 };
+    let scores: Vec<f32> = (0..rows * columns).map(score).collect();
+    assert_eq!(near_rivals(&scores, columns, 1e-3), 0);
+    assert_eq!(near_misses(&scores, columns, 1e-3), (rows - 1) * (columns - 1));
+    assert_eq!(near_rivals(&scores, columns, 1.0), (rows - 1) * columns);
+    let apart: Vec<f32> =
+        (0..rows * columns).map(|at| if at < columns { 0.9 } else { 0.01 * at as f32 }).collect();
+    assert_eq!(near_misses(&apart, columns, 1e-3), 0);
+}
+
 /// Of a model whose scores hardly differ, nearly all pairs could matter.
 #[test]
 fn scores_that_hardly_differ_are_taken_as_they_are() {

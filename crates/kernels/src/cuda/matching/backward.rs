@@ -2,10 +2,11 @@
 
 use nextpair_cuda::{Array, Grid, Operand, Pointer};
 
-use super::pass::{PIECE, Pass};
+use super::pass::Pass;
 use super::{Gradients, Matched, PAIR_THREADS};
 use crate::Error;
 use crate::cuda::Unit;
+use crate::cuda::factor::Factor;
 
 /// Gradients of one direction while they are added up.
 pub(super) struct Sums {
@@ -29,7 +30,7 @@ impl Matched<'_> {
         sums: &mut Sums,
     ) -> Result<(), Error> {
         let Matched { unit, dim, rows, most, .. } = *self;
-        let (count, lines) = (pass.count, pass.count * most);
+        let Pass { count, lines, .. } = *pass;
         let of_first = unit.zeros::<f32>(lines * rows)?;
         let of_grams = unit.zeros::<f32>(count * rows * rows)?;
         let radial = unit.zeros::<f32>(lines)?;
@@ -46,9 +47,9 @@ impl Matched<'_> {
                 Some(&pass.of_weights).filter(|_| step < last).into(),
                 upstream.into(),
                 (&pass.described).into(),
-                (&self.attending).into(),
+                (&self.prepared.attending).into(),
             ];
-            let shared = 4 * (3 * most * rows + 4 * most);
+            let shared = 8 * most * rows + 4 * (3 * most * rows + 4 * most);
             let grid = Grid::blocks(count, PAIR_THREADS).shared(shared);
             unit.run("attend_pairs_back", grid, &arguments)?;
             if step == 0 {
@@ -60,7 +61,13 @@ impl Matched<'_> {
             self.add_to_contexts(pass, &pass.of_raw, &pass.queries[step], dim, &sums.padded)?;
             // The gradient of the step's queries: from its scores, and from the step after it.
             let keep = if step == last { 0.0 } else { 1.0 };
-            self.add_rows(pass, &pass.of_raw, (&self.padded, dim), keep, &pass.of_queries)?;
+            self.add_rows(
+                pass,
+                &pass.of_raw,
+                (&self.prepared.padded, dim),
+                keep,
+                &pass.of_queries,
+            )?;
             if step > 0 {
                 self.refine_back(pass, step, sums)?;
             }
@@ -69,70 +76,29 @@ impl Matched<'_> {
         let places = self.contexts.len();
         let of_grams = unit.add_rows(&of_grams, rows * rows, pass.by_context(), places)?;
         let left = Operand::new(&of_grams, 0, rows).apart(rows * rows);
-        let right = Operand::new(&self.padded, 0, dim).apart(rows * dim);
+        let right = Operand::new(&self.prepared.padded, 0, dim).apart(rows * dim);
         let to = Operand::new(&sums.padded, 0, dim).apart(rows * dim);
         unit.multiply_each(places, (rows, dim, rows), left, right, 1.0, to)?;
         let first = &pass.queries[0];
         let of_queries = &pass.of_queries;
         let arguments = [of_queries.into(), first.into(), (&radial).into(), dim.into()];
         unit.run("add_radial", Unit::rows(lines), &arguments)?;
-        let words = self.words_of(pass);
-        let found = unit.add_rows(of_queries, dim, words, self.queries.values.len() / dim)?;
+        let words = self.queries.values.len() / dim;
+        let found = unit.add_rows(of_queries, dim, pass.by_word(), words)?;
         unit.add(&mut sums.queries, &found)?;
         Ok(())
-    }
-
-    /// Adds to the padded gradients of contexts the products of `left`, pairs by queries by rows, and
-    /// `right`, pairs by queries by columns.
-    fn add_to_contexts(
-        &self,
-        pass: &Pass,
-        left: &Array<f32>,
-        right: &Array<f32>,
-        columns: usize,
-        out: &Array<f32>,
-    ) -> Result<(), Error> {
-        let (unit, pieces) = (self.unit, pass.pieces.len() / 4);
-        let size = self.rows * columns;
-        let places = unit.empty::<f32>(pass.placed * size)?;
-        let arguments = [
-            out.into(),
-            (&places).into(),
-            left.into(),
-            right.into(),
-            (&pass.pieces).into(),
-            (&pass.members).into(),
-            (&pass.described).into(),
-            columns.into(),
-        ];
-        // A block has 128 columns and 12 rows.
-        let blocks = (columns.div_ceil(128) as u32, self.rows.div_ceil(12) as u32, pieces as u32);
-        let grid = Grid { blocks, threads: PAIR_THREADS, shared: 0 };
-        let of_pair = 4 * 13 * self.most;
-        unit.run("add_to_contexts", grid.shared(PIECE * of_pair), &arguments)?;
-        if pass.placed == 0 {
-            return Ok(());
-        }
-        let arguments = [
-            out.into(),
-            (&places).into(),
-            pass.pieces.at(4 * (pieces - pass.placed)).into(),
-            pass.placed.into(),
-            size.into(),
-        ];
-        unit.run("add_places", Grid::plane(size.div_ceil(256), pass.placed, 256), &arguments)
     }
 
     /// Goes back through the refinement that made the queries of `step`: replaces their gradient by that
     /// of the queries before, and the gradient of weights by that of the weights before.
     fn refine_back(&self, pass: &Pass, step: usize, sums: &mut Sums) -> Result<(), Error> {
-        let Matched { unit, dim, most, .. } = *self;
+        let Matched { unit, dim, .. } = *self;
         let (Some(memory), Some((projected, _)), Some(of_memory)) =
-            (&self.memory, &self.tables, &sums.memory)
+            (&self.prepared.memory, &self.prepared.tables, &sums.memory)
         else {
             return Err(Error::NoMemory { steps: self.attention.steps });
         };
-        let lines = pass.count * most;
+        let lines = pass.lines;
         let (layers, of_queries) = (&pass.layers[step - 1], &pass.of_queries);
         let arguments = [
             of_queries.into(),
@@ -150,26 +116,26 @@ impl Matched<'_> {
         if step == 1 {
             // What both layers make of a first query is the same for all its pairs.
             let words = self.queries.values.len() / dim;
-            let of_words = unit.add_rows(layers, 2 * dim, self.words_of(pass), words)?;
-            of_memory.add(unit, dim, (self.queries.values, words), &of_words)?;
-            memory.add_projected(unit, 0, (&of_words, words), &sums.queries)
+            let of_words = unit.add_rows(layers, 2 * dim, pass.by_word(), words)?;
+            let factor = of_memory.add(unit, dim, self.queries.values, &of_words)?;
+            memory.add_projected(unit, 0, &factor, &sums.queries)
         } else {
-            of_memory.add(unit, dim, (&pass.queries[step - 1], lines), layers)?;
-            memory.add_projected(unit, 0, (layers, lines), of_queries)
+            let factor = of_memory.add(unit, dim, &pass.queries[step - 1], layers)?;
+            memory.add_projected(unit, 0, &factor, of_queries)
         }
     }
 
     pub(super) fn finish(&self, sums: Sums) -> Result<Gradients, Error> {
         let Matched { unit, dim, rows, .. } = *self;
         let Sums { padded: of_padded, queries, memory: of_memory } = sums;
-        let memory = match (&self.memory, of_memory) {
+        let memory = match (&self.prepared.memory, of_memory) {
             (Some(memory), Some(OfMemory { projected, weights, bias })) => {
-                let lines = self.padded.len() / dim;
-                let left = Operand::new(&projected, 0, 2 * dim).turned();
-                let right = Operand::new(&self.padded, 0, dim);
-                let to = Operand::new(&weights, dim, 2 * dim);
-                unit.multiply((2 * dim, dim, lines), left, right, 1.0, to)?;
-                memory.add_projected(unit, dim, (&projected, lines), &of_padded)?;
+                let projected = unit.factor(&projected, 2 * dim, dim)?;
+                let padded = unit.factor(&self.prepared.padded, dim, 2 * dim)?;
+                let left = projected.operand(0, 2 * dim).turned();
+                let (right, to) = (padded.operand(0, dim), Operand::new(&weights, dim, 2 * dim));
+                unit.multiply((2 * dim, dim, padded.rows), left, right, 1.0, to)?;
+                memory.add_projected(unit, dim, &projected, &of_padded)?;
                 let half = |both: &Array<f32>, second: usize| {
                     let (half, length) = (unit.empty(both.len() / 2)?, both.len() / 2);
                     half.copy_from(0, both, second * length, length)?;
@@ -196,29 +162,24 @@ impl Matched<'_> {
         };
         Ok(Gradients { contexts, queries, memory })
     }
-
-    /// `(query, padded row)` of all queries of the pairs.
-    fn words_of(&self, pass: &Pass) -> impl Iterator<Item = (u32, u32)> + use<> {
-        let (offsets, most) = (self.queries.offsets.to_vec(), self.most);
-        pass.items.clone().into_iter().enumerate().flat_map(move |(pair, item)| {
-            let (first, end) = (offsets[item as usize], offsets[item as usize + 1]);
-            (first..end).map(move |word| (word as u32, (pair * most + word - first) as u32))
-        })
-    }
 }
 
 impl OfMemory {
     /// Adds the gradients of the half of both weights that applies to queries, and of the biases.
+    /// Returns the gradients of the layers as a factor.
     fn add(
         &self,
         unit: &Unit,
         dim: usize,
-        (queries, count): (&Array<f32>, usize),
+        queries: &Array<f32>,
         of_layers: &Array<f32>,
-    ) -> Result<(), Error> {
-        let left = Operand::new(of_layers, 0, 2 * dim).turned();
-        let (right, to) = (Operand::new(queries, 0, dim), Operand::new(&self.weights, 0, 2 * dim));
-        unit.multiply((2 * dim, dim, count), left, right, 1.0, to)?;
-        unit.column_sums(of_layers, 2 * dim, 1.0, &self.bias)
+    ) -> Result<Factor, Error> {
+        unit.column_sums(of_layers, 2 * dim, 1.0, &self.bias)?;
+        let of_layers = unit.factor(of_layers, 2 * dim, dim)?;
+        let queries = unit.factor(queries, dim, 2 * dim)?;
+        let left = of_layers.operand(0, 2 * dim).turned();
+        let (right, to) = (queries.operand(0, dim), Operand::new(&self.weights, 0, 2 * dim));
+        unit.multiply((2 * dim, dim, queries.rows), left, right, 1.0, to)?;
+        Ok(of_layers)
     }
 }

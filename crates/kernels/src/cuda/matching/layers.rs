@@ -1,22 +1,23 @@
 //! Rows through the two layers of a memory, and padded rows.
 
+use std::sync::OnceLock;
+
 use nextpair_cuda::{Array, Operand};
 
 use crate::Error;
 use crate::cuda::Unit;
+use crate::cuda::factor::Factor;
 use crate::cuda::tables::MemoryArrays;
 
-/// Rows of items, padded to as many.
+/// The rows of items, padded to as many.
 pub(super) fn pad(
     unit: &Unit,
     rows: &Array<f32>,
     offsets: &Array<u32>,
-    items: Option<&Array<u32>>,
     (count, most, dim): (usize, usize, usize),
 ) -> Result<Array<f32>, Error> {
     let out = unit.empty(count * most * dim)?;
-    let arguments =
-        [(&out).into(), rows.into(), offsets.into(), items.into(), most.into(), dim.into()];
+    let arguments = [(&out).into(), rows.into(), offsets.into(), most.into(), dim.into()];
     unit.run("pad_items", Unit::rows(count * most), &arguments)?;
     Ok(out)
 }
@@ -27,7 +28,9 @@ pub(super) struct Layers {
     /// `2 dim` rows of `2 dim` numbers: the first half of a row is for queries, the second for
     /// contexts.
     weights: Array<f32>,
-    bias: Array<f32>,
+    pub(super) bias: Array<f32>,
+    /// The weights as a factor, once that is wanted.
+    factor: OnceLock<Factor>,
 }
 
 impl Layers {
@@ -39,27 +42,23 @@ impl Layers {
             both.copy_from(first.len(), second, 0, second.len())?;
             Ok::<_, Error>(both)
         };
-        Ok(Layers { dim, weights: stacked(linear, gate)?, bias: stacked(of_linear, of_gate)? })
+        let (weights, bias) = (stacked(linear, gate)?, stacked(of_linear, of_gate)?);
+        Ok(Layers { dim, weights, bias, factor: OnceLock::new() })
     }
 
-    /// Writes the biases to every row.
-    pub(super) fn biased(&self, unit: &Unit, count: usize, out: &Array<f32>) -> Result<(), Error> {
-        unit.repeat(&self.bias, count, out)
-    }
-
-    /// What the layers make of rows, by the half of their weights that begins with column `half`.
+    /// What the layers make of rows, by the half of their weights that begins with column `half` and
+    /// without the biases.
     pub(super) fn project(
         &self,
         unit: &Unit,
         (rows, count): (&Array<f32>, usize),
         half: usize,
-        keep: f32,
         out: &Array<f32>,
     ) -> Result<(), Error> {
         let dim = self.dim;
         let right = Operand::new(&self.weights, half, 2 * dim).turned();
         let (left, to) = (Operand::new(rows, 0, dim), Operand::new(out, 0, 2 * dim));
-        unit.multiply((count, 2 * dim, dim), left, right, keep, to)
+        unit.multiply((count, 2 * dim, dim), left, right, 0.0, to)
     }
 
     /// Adds the gradient of rows whose projection has the gradient `of_layers`.
@@ -67,12 +66,19 @@ impl Layers {
         &self,
         unit: &Unit,
         half: usize,
-        (of_layers, count): (&Array<f32>, usize),
+        of_layers: &Factor,
         out: &Array<f32>,
     ) -> Result<(), Error> {
-        let dim = self.dim;
-        let right = Operand::new(&self.weights, half, 2 * dim);
-        let (left, to) = (Operand::new(of_layers, 0, 2 * dim), Operand::new(out, 0, dim));
+        let (dim, count) = (self.dim, out.len() / self.dim);
+        let weights = match self.factor.get() {
+            Some(factor) => factor,
+            None => {
+                let factor = unit.factor(&self.weights, 2 * dim, 2 * dim)?;
+                self.factor.get_or_init(|| factor)
+            }
+        };
+        let right = weights.operand(half, 2 * dim);
+        let (left, to) = (of_layers.operand(0, 2 * dim), Operand::new(out, 0, dim));
         unit.multiply((count, dim, 2 * dim), left, right, 1.0, to)
     }
 }

@@ -1,10 +1,12 @@
 //! The same on a GPU.
 
+use std::sync::{Arc, PoisonError};
+
 use nextpair_core::Side;
 use nextpair_cuda::Array;
 
 use super::{Direction, Matching, MemoryWeights, PairScores};
-use crate::cuda::{Matched, MemoryArrays, Rows, Scoring, Unit, can_score};
+use crate::cuda::{Matched, MemoryArrays, Prepared, Rows, Scoring, Unit, can_score};
 use crate::{Encoded, Error, Precision, Tensor, Values};
 
 /// The numbers of a tensor that is on a GPU.
@@ -57,17 +59,58 @@ impl Matching {
         self.check_items(images, texts)?;
         let (rows, columns) = (images.len(), texts.len());
         let mut out = vec![0.0; rows * columns];
+        let mut parts = Vec::new();
         for direction in &self.0.directions {
             let memory = direction.gpu_memory()?;
             let scoring = Scoring::new(unit, self.0.dim, direction.attention, memory)?;
             let (queries, contexts) = direction.asking.own_and_other(images, texts);
             let (queries, contexts) = (gpu_rows(queries)?, gpu_rows(contexts)?);
             let queries = scoring.queries(queries)?;
-            let part = scoring.scores(&scoring.contexts(contexts)?, &queries)?.to_vec()?;
-            direction.add_scores(&part, (rows, columns), &mut out);
+            parts.push(scoring.scores(&scoring.contexts(contexts)?, &queries)?);
+        }
+        let scored = unit.gpu().mark()?;
+        if images.rows.is_tracked() || texts.rows.is_tracked() {
+            // Some of the pairs will need gradients: the device goes on while the host looks at scores.
+            self.prepare(unit, gpu_rows(images)?, gpu_rows(texts)?)?;
+        }
+        for (direction, part) in self.0.directions.iter().zip(parts) {
+            direction.add_scores(&part.read_at(&scored)?, (rows, columns), &mut out);
         }
         Ok(out)
     }
+
+    /// Prepares gradients of pairs of these items.
+    fn prepare(&self, unit: &Unit, images: Rows<'_>, texts: Rows<'_>) -> Result<(), Error> {
+        let each = self.0.directions.iter().map(|direction| {
+            let (queries, contexts) = direction.asking.own_and_other(images, texts);
+            let memory = direction.gpu_memory()?;
+            Prepared::new(unit, self.0.dim, direction.attention, memory, contexts, queries)
+                .map(Arc::new)
+        });
+        let items = [images.values.clone(), texts.values.clone()];
+        let ahead = Ahead { items, each: each.collect::<Result<_, _>>()? };
+        *self.0.ahead.lock().unwrap_or_else(PoisonError::into_inner) = Some(ahead);
+        Ok(())
+    }
+
+    /// What was prepared for these items, direction by direction.
+    fn prepared(&self, images: &Array<f32>, texts: &Array<f32>) -> Option<Vec<Arc<Prepared>>> {
+        let ahead = self.0.ahead.lock().unwrap_or_else(PoisonError::into_inner);
+        let same = |ahead: &&Ahead| {
+            // Arrays are not changed while somebody shares them.
+            let [own_images, own_texts] = &ahead.items;
+            own_images.pointer() == images.pointer() && own_texts.pointer() == texts.pointer()
+        };
+        ahead.as_ref().filter(same).map(|ahead| ahead.each.clone())
+    }
+}
+
+/// What gradients of pairs of some items need, computed before the pairs are known.
+pub(super) struct Ahead {
+    /// Images and captions.
+    items: [Array<f32>; 2],
+    /// Of every direction.
+    each: Vec<Arc<Prepared>>,
 }
 
 impl PairScores {
@@ -81,12 +124,17 @@ impl PairScores {
         let images = Rows { values: inputs[0], offsets: &self.image_offsets };
         let texts = Rows { values: inputs[1], offsets: &self.text_offsets };
         let mut memories = inputs[2..].chunks_exact(4);
-        for direction in &self.matching.0.directions {
+        let ahead = self.matching.prepared(inputs[0], inputs[1]);
+        for (at, direction) in self.matching.0.directions.iter().enumerate() {
             let memory = direction.memory.as_ref().and_then(|_| memories.next());
             let memory = memory.map(|parts| [parts[0], parts[1], parts[2], parts[3]]);
             let (queries, contexts) = direction.asking.own_and_other(images, texts);
             let (dim, attention) = (self.matching.0.dim, direction.attention);
-            let matched = Matched::new(unit, dim, attention, memory, contexts, queries)?;
+            let prepared = match &ahead {
+                Some(each) => each[at].clone(),
+                None => Arc::new(Prepared::new(unit, dim, attention, memory, contexts, queries)?),
+            };
+            let matched = Matched::new(unit, dim, attention, contexts, queries, prepared);
             visit(direction.asking, &matched, memory.is_some())?;
         }
         Ok(())

@@ -98,13 +98,16 @@ pub(super) fn backward(
     let Size { dim, directions } = size;
     let (words, captions) = (schedule.word_count(), schedule.captions());
     let of_given = unit.empty::<f32>(words * directions * 3 * dim)?;
-    let of_gates = unit.empty::<f32>(directions * words * 3 * dim)?;
+    // Gate by gate, so that a step has six products side by side, which fill a device.
+    let of_gates = unit.empty::<f32>(directions * 3 * words * dim)?;
+    let by_gates = unit.empty::<f32>(directions * 3 * captions * dim)?;
     let carried = unit.empty::<f32>(directions * captions * dim)?;
     for step in (0..schedule.steps()).rev() {
         let (first, active) = (schedule.first(step), schedule.active(step));
         let continued = if step + 1 < schedule.steps() { schedule.active(step + 1) } else { 0 };
         let arguments = [
             (&carried).into(),
+            (&by_gates).into(),
             (&of_gates).into(),
             (&of_given).into(),
             (&kept.gates).into(),
@@ -120,28 +123,23 @@ pub(super) fn backward(
         ];
         unit.run("gru_step_back", size.grid(active), &arguments)?;
         if step > 0 {
-            let gates = Operand::new(&of_gates, first * 3 * dim, 3 * dim).apart(words * 3 * dim);
-            let weight = Operand::new(weight, 0, dim).apart(3 * dim * dim);
-            let out = Operand::new(&carried, 0, dim).apart(captions * dim);
-            unit.multiply_each(directions, (active, dim, 3 * dim), gates, weight, 1.0, out)?;
+            let gates = Operand::new(&of_gates, first * dim, dim).apart(words * dim);
+            let weight = Operand::new(weight, 0, dim).apart(dim * dim);
+            let out = Operand::new(&by_gates, 0, dim).apart(captions * dim);
+            unit.multiply_each(3 * directions, (active, dim, dim), gates, weight, 0.0, out)?;
         }
     }
     let of_weight = unit.empty::<f32>(directions * 3 * dim * dim)?;
-    let gates = Operand::new(&of_gates, 0, 3 * dim).apart(words * 3 * dim).turned();
-    let before = Operand::new(&kept.before, 0, dim).apart(words * dim);
-    let out = Operand::new(&of_weight, 0, dim).apart(3 * dim * dim);
-    unit.multiply_each(directions, (3 * dim, dim, words), gates, before, 0.0, out)?;
-    let of_bias = unit.empty::<f32>(directions * 3 * dim)?;
+    let (gates_factor, before) =
+        (unit.factor(&of_gates, dim, dim)?, unit.factor(&kept.before, dim, dim)?);
     for direction in 0..directions {
-        let arguments = [
-            of_bias.at(direction * 3 * dim).into(),
-            of_gates.at(direction * words * 3 * dim).into(),
-            words.into(),
-            (3 * dim).into(),
-            0.0f32.into(),
-        ];
-        unit.run("column_sums", Grid::blocks((3 * dim).div_ceil(32), 1024), &arguments)?;
+        let gates = gates_factor.operand(direction * 3 * words * dim, dim).apart(words * dim);
+        let before = before.operand(direction * words * dim, dim);
+        let out = Operand::new(&of_weight, direction * 3 * dim * dim, dim).apart(dim * dim);
+        unit.multiply_each(3, (dim, dim, words), gates.turned(), before, 0.0, out)?;
     }
+    let of_bias = unit.empty::<f32>(directions * 3 * dim)?;
+    unit.column_sums_of_each(3 * directions, &of_gates, dim, 0.0, &of_bias)?;
     Ok([of_given, of_weight, of_bias])
 }
 
