@@ -35,6 +35,19 @@ class Dlpack:
         return self.array.__dlpack_device__()
 
 
+class OnGpu:
+    """A tensor on a GPU, as PyTorch has it (`cpu`) or CuPy (`get`): its numbers cannot be read in place."""
+
+    def __init__(self, array: Any, copy: str) -> None:
+        self.is_cuda = copy == "cpu"
+        if copy == "get":
+            self.__cuda_array_interface__ = {"version": 3}
+        self.__setattr__(copy, lambda: array.copy())
+
+    def __dlpack__(self, **_: Any) -> Any:
+        raise BufferError("on a GPU")
+
+
 class Interface:
     """An array of somebody else, with NumPy's older interface."""
 
@@ -92,6 +105,13 @@ def test_tensors_of_torch(world: World) -> None:
 @pytest.mark.parametrize("kind", [Dlpack, Interface, lambda a: pa.FixedSizeListArray.from_arrays(pa.array(a.reshape(-1)), a.shape[1])])
 def test_other_peoples_arrays_give_the_same_picks(kind: Any, world: World) -> None:
     assert world.each(kind).select(6) == world.select(6)
+
+
+@pytest.mark.parametrize("copy", ["cpu", "get"])
+def test_tensors_on_a_gpu_are_copied_to_the_host(copy: str, world: World) -> None:
+    assert world.each(lambda array: OnGpu(array, copy)).select(6) == world.select(6)
+    with pytest.raises(nextpair.ArrayTypeError, match="^pool: .*on a GPU"):
+        world._replace(pool=OnGpu(world.pool, "nowhere")).select(6)
 
 
 def test_chunks_of_arrow_and_nulls(world: World) -> None:

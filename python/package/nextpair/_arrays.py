@@ -2,7 +2,8 @@
 
 The rule: numbers of float16, float32 or float64 in C order and in the byte order of the machine are read
 where they lie. Everything else is copied once: other layouts and byte orders in their own type, integers
-and truth values as float32 where that is exact (8 and 16 bits) and as float64 otherwise.
+and truth values as float32 where that is exact (8 and 16 bits) and as float64 otherwise, and what is on a
+GPU to the host, where float64 decides about every pick.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ def as_array(given: Any, name: str) -> Array:
         return given
     if hasattr(given, "detach"):  # a tensor of PyTorch may belong to a graph
         given = given.detach()
+    given = _on_the_host(given)
     if _is_lists_of_arrow(given):
         return _of_arrow(given, name)
     if hasattr(given, "__dlpack__") and not hasattr(given, "__array_interface__"):
@@ -41,6 +43,17 @@ def as_array(given: Any, name: str) -> Array:
         return np.asarray(given)
     except (TypeError, ValueError) as error:
         raise InputError(f"{name}: {error}") from error
+
+
+def _on_the_host(given: Any) -> Any:
+    """A copy of a tensor of PyTorch or an array of CuPy that is on a GPU; everything else as it is."""
+    # The first question is safe for every tensor of PyTorch; the second is for everybody else.
+    if not (getattr(given, "is_cuda", False) or hasattr(given, "__cuda_array_interface__")):
+        return given
+    for copy in ("cpu", "get"):  # of PyTorch, of CuPy
+        if hasattr(given, copy):
+            return getattr(given, copy)()
+    return given
 
 
 def _is_lists_of_arrow(given: Any) -> bool:
