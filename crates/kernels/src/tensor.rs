@@ -73,6 +73,18 @@ impl Tensor {
         Ok(Self::leaf(values, shape.to_vec(), false))
     }
 
+    /// Other numbers in the shape and on the device of this tensor, detached from the graph.
+    ///
+    /// # Errors
+    /// If there are more or fewer, or the device has no memory left.
+    pub fn like(&self, numbers: Vec<f64>) -> Result<Self, Error> {
+        let values = match self.device() {
+            Device::Reference => Values::Reference(numbers),
+            other => Values::on(other, numbers.into_iter().map(|x| x as f32).collect())?,
+        };
+        Self::of_values(values, self.shape())
+    }
+
     /// A tensor of zeros.
     ///
     /// # Errors

@@ -13,12 +13,17 @@ use crate::{Error, Real, Tensor};
 /// If an item has no rows, or the items have more or fewer rows than there are.
 pub fn mean_spans(rows: &Tensor, offsets: &[usize]) -> Result<Tensor, Error> {
     let (count, dim) = rows.matrix_shape()?;
+    check("rows to average", count, offsets)?;
+    apply(MeanSpans { offsets: offsets.to_vec(), dim }, &[rows])
+}
+
+/// Refuses offsets that do not divide so many rows into items of at least one row.
+pub(super) fn check(what: &'static str, rows: usize, offsets: &[usize]) -> Result<(), Error> {
     if let Some(item) = offsets.windows(2).position(|span| span[0] >= span[1]) {
-        return Err(Error::EmptyItem { what: "rows to average", item });
+        return Err(Error::EmptyItem { what, item });
     }
     let (first, last) = (offsets.first().copied(), offsets.last().copied());
-    Error::check_len("the rows of all items", count, last.unwrap_or(0) - first.unwrap_or(0))?;
-    apply(MeanSpans { offsets: offsets.to_vec(), dim }, &[rows])
+    Error::check_len("the rows of all items", rows, last.unwrap_or(0) - first.unwrap_or(0))
 }
 
 struct MeanSpans {
