@@ -19,7 +19,6 @@
 //! # Ok::<(), nextpair_kernels::Error>(())
 //! ```
 
-mod adam;
 mod cross;
 mod cuda;
 mod device;
@@ -29,13 +28,13 @@ mod error;
 mod measure;
 mod operation;
 pub mod ops;
+mod optimiser;
 mod packed;
 mod process;
 mod real;
 mod tensor;
 mod unit;
 
-pub use adam::{Adam, Moments, Norm};
 pub use cross::{Aggregation, Attention, Matcher, Memory, Normaliser, PairGradients, Ragged};
 pub use cuda::{Resident, Unit};
 pub use device::{Cuda, Device, Precision};
@@ -43,6 +42,7 @@ pub use encoded::Encoded;
 pub use error::Error;
 pub use measure::{Spent, profile, time_products};
 pub use operation::{Operation, apply};
+pub use optimiser::{Method, Moments, Norm, Optimiser};
 pub use packed::{Left, Packed};
 pub use process::prepare_process;
 pub use real::Real;

@@ -1,9 +1,10 @@
 //! The interface of architectures, for those of this crate and for your own.
 
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::{Mutex, PoisonError};
 
-use nextpair_data::Side;
+use nextpair_data::{Draws, Side};
 use nextpair_kernels::{Aggregation, Encoded, Normaliser, Tensor};
 use serde::{Deserialize, Serialize};
 
@@ -147,18 +148,23 @@ pub enum Mode {
     Train(u64),
 }
 
+/// Where the purposes of models' own draws begin, after those of the layers.
+const OWN: u64 = 16;
+
 /// One pass of a batch through a model.
 pub struct Pass<'a> {
     weights: &'a Weights,
     mode: Mode,
     masks: Option<Masks<'a>>,
     observed: Mutex<Vec<(String, Tensor)>>,
+    remembered: Mutex<BTreeMap<String, Tensor>>,
 }
 
 impl<'a> Pass<'a> {
     /// A pass with these weights.
     pub fn new(weights: &'a Weights, mode: Mode) -> Self {
-        Pass { weights, mode, masks: None, observed: Mutex::default() }
+        let (observed, remembered) = (Mutex::default(), Mutex::default());
+        Pass { weights, mode, masks: None, observed, remembered }
     }
 
     /// The same pass with dropout, for a batch of these pairs. Evaluation drops nothing.
@@ -177,8 +183,8 @@ impl<'a> Pass<'a> {
         seeds: Vec<u64>,
         pairs: &'a [Pair],
     ) -> Self {
-        let drops = self.mode != Mode::Evaluate && !dropout.is_none();
-        self.masks = drops.then_some(Masks { dropout, seeds, pairs });
+        let trains = self.mode != Mode::Evaluate;
+        self.masks = trains.then_some(Masks { dropout, seeds, pairs });
         self
     }
 
@@ -189,9 +195,7 @@ impl<'a> Pass<'a> {
     /// If there are rows of more or fewer items.
     pub fn dropout(&self, layer: Layer, side: Side, rows: &Tensor) -> Result<Tensor, Error> {
         let Some(masks) = &self.masks else { return Ok(rows.clone()) };
-        let (count, items) = (rows.matrix_shape()?.0, masks.pairs.len());
-        let each = (count / items.max(1)).max(1);
-        masks.applied(layer, side, rows, &(0..=count).step_by(each).collect::<Vec<_>>())
+        masks.applied(layer, side, rows, &masks.equal_spans(rows)?)
     }
 
     /// Applies dropout to rows of the captions of the batch; `offsets` has the first row of each
@@ -209,6 +213,28 @@ impl<'a> Pass<'a> {
             Some(masks) => masks.applied(layer, Side::Text, rows, offsets),
             None => Ok(rows.clone()),
         }
+    }
+
+    /// Drops a `share` of the numbers of rows, which is part of the model rather than a setting of
+    /// training. Images or captions have equally many rows each; `purpose` tells its layers apart.
+    ///
+    /// # Errors
+    /// If there are rows of more or fewer items.
+    pub fn dropout_of_share(
+        &self,
+        (share, purpose): (f64, u64),
+        side: Side,
+        rows: &Tensor,
+    ) -> Result<Tensor, Error> {
+        let Some(masks) = &self.masks else { return Ok(rows.clone()) };
+        masks.dropped((share, OWN + purpose), side, rows, &masks.equal_spans(rows)?)
+    }
+
+    /// The draws of image or caption `row` of the batch for a `purpose` of the model's own. `None` in
+    /// evaluation, and where nobody said which pairs the batch has.
+    pub fn draws(&self, purpose: u64, side: Side, row: usize) -> Option<Draws> {
+        let masks = self.masks.as_ref()?;
+        masks.draws(OWN + purpose, side, row)
     }
 
     /// Purpose of the pass.
@@ -234,6 +260,25 @@ impl<'a> Pass<'a> {
         let mut observed = self.observed.lock().unwrap_or_else(PoisonError::into_inner);
         // Detached: the graph must be gone when the optimiser changes the weights in place.
         observed.push((buffer.into(), value.detached()));
+    }
+
+    /// Keeps a tensor with its gradients for the [auxiliary
+    /// loss](Architecture::auxiliary_loss) of this pass.
+    pub fn remember(&self, name: impl Into<String>, value: Tensor) {
+        let mut remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
+        remembered.insert(name.into(), value);
+    }
+
+    /// What was remembered under a name.
+    ///
+    /// # Errors
+    /// If it was not.
+    pub fn recall(&self, name: &str) -> Result<Tensor, Error> {
+        let remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
+        remembered.get(name).cloned().ok_or_else(|| Error::Weights {
+            origin: "the pass".to_owned(),
+            listing: vec![format!("  {name} was not remembered")],
+        })
     }
 
     /// The recorded values, in order.

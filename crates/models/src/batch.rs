@@ -7,7 +7,7 @@ use nextpair_kernels::{Encoded, Gradients, Tensor};
 
 use crate::info_nce::info_nce;
 use crate::loss::loss;
-use crate::{Comparison, Error, Model, Pair, Pass, Texts, Violation};
+use crate::{Comparison, Error, Model, Pair, Pass, Reduction, Texts, Violation};
 
 /// A batch: images and captions, row `i` of both for pair `i`. One of several members has the pairs of
 /// the first, of the second, and so on: equally many of each.
@@ -39,18 +39,35 @@ pub enum Objective<'a> {
         margin: f64,
         /// Which hinges count.
         violation: Violation,
+        /// Whether they are added up or averaged.
+        reduction: Reduction,
     },
     /// InfoNCE; see [`info_nce`].
     InfoNce {
         /// The logarithm of the temperature, one number for each member. It has a gradient if it is a
         /// weight.
         log_temperature: &'a Tensor,
+        /// Whether the losses of pairs are added up or averaged.
+        reduction: Reduction,
     },
+}
+
+impl Objective<'_> {
+    /// The factor of a sum over a batch of so many pairs.
+    fn factor(self, pairs: usize) -> f64 {
+        let pairs = pairs.max(1) as f64;
+        match self {
+            Objective::Hinge { reduction: Reduction::Sum, .. }
+            | Objective::InfoNce { reduction: Reduction::Sum, .. } => 1.0,
+            Objective::Hinge { violation: Violation::Sum, .. } => 1.0 / (pairs * pairs),
+            Objective::Hinge { .. } | Objective::InfoNce { .. } => 1.0 / pairs,
+        }
+    }
 }
 
 /// The loss of a batch and its gradients.
 pub struct BatchLoss {
-    /// The loss, summed over the batch.
+    /// The loss of the batch.
     pub loss: f64,
     /// Number of pairs with a gradient.
     pub active: usize,
@@ -63,6 +80,8 @@ pub(crate) struct MemberLosses {
     /// The losses of the scores. On a GPU nobody waits for them, and a score that is NaN or infinite
     /// is found when they are read.
     pub(crate) tally: Tally,
+    /// The factor of the losses: tallies are sums.
+    pub(crate) factor: f64,
     /// The loss of the architecture.
     pub(crate) auxiliary: f64,
     pub(crate) gradients: Gradients,
@@ -88,14 +107,14 @@ pub fn batch_loss(
     batch: &Batch,
     objective: Objective<'_>,
 ) -> Result<BatchLoss, Error> {
-    let MemberLosses { tally, auxiliary, gradients } =
+    let MemberLosses { tally, factor, auxiliary, gradients } =
         member_losses(model, pass, batch, objective)?;
     let counted = tally.read()?;
     let each = batch.pairs.len() / counted.len().max(1);
     if let Some(error) = bad_score(&counted, each) {
         return Err(error);
     }
-    let loss = counted.iter().map(|own| own.loss).sum::<f64>() + auxiliary;
+    let loss = factor * counted.iter().map(|own| own.loss).sum::<f64>() + auxiliary;
     let active = counted.iter().map(|own| own.active).sum();
     Ok(BatchLoss { loss, active, gradients })
 }
@@ -152,7 +171,8 @@ pub(crate) fn member_losses(
     let parts = parts.iter().map(|(tensor, slopes)| (tensor, &slopes[..]));
     let temperature = temperature.iter().map(|(tensor, slopes)| (*tensor, &slopes[..]));
     let gradients = Tensor::backward_of(&parts.chain(temperature).collect::<Vec<_>>())?;
-    Ok(MemberLosses { tally, auxiliary, gradients })
+    let factor = objective.factor(count / members);
+    Ok(MemberLosses { tally, factor, auxiliary, gradients })
 }
 
 /// The losses with gradients of all scores.
@@ -166,15 +186,16 @@ fn dense<'a>(
     let scores = comparison.all_scores(images, texts, members, None)?;
     let scores = scores.reshaped(&[pairs.len(), pairs.len() / members])?;
     let (losses, tally) = match objective {
-        Objective::Hinge { margin, violation } => {
+        Objective::Hinge { margin, violation, .. } => {
             ops::hinges(&scores, members, margin, violation == Violation::Max)?
         }
-        Objective::InfoNce { log_temperature } => {
+        Objective::InfoNce { log_temperature, .. } => {
             let pairs = pairs.iter().map(|pair| (pair.item as u32, pair.caption as u32));
             ops::info_nce(&scores, log_temperature, pairs.collect())?
         }
     };
-    Ok(Scored { tally, parts: vec![(losses, vec![1.0; members])], temperature: None })
+    let factor = objective.factor(pairs.len() / members) as f32;
+    Ok(Scored { tally, parts: vec![(losses, vec![factor; members])], temperature: None })
 }
 
 /// The losses with gradients of the scores that they depend on, member after member.
@@ -186,6 +207,7 @@ fn sparse<'a>(
     objective: Objective<'a>,
 ) -> Result<Scored<'a>, Error> {
     let each = pairs.len() / members;
+    let scale = objective.factor(each) as f32;
     let mut scores = Vec::with_capacity(members * each * each);
     for member in 0..members {
         let own = member * each..(member + 1) * each;
@@ -200,7 +222,7 @@ fn sparse<'a>(
     let (mut counted, mut temperature) = (Vec::with_capacity(members), None);
     let count = |loss: f64, active: usize| Counted { loss, active, bad: None };
     let part = match objective {
-        Objective::Hinge { margin, violation } => {
+        Objective::Hinge { margin, violation, .. } => {
             let (mut chosen, mut factors, mut known) = (Vec::new(), Vec::new(), Vec::new());
             for (member, scores) in squares.enumerate() {
                 let mut hinges = loss(scores, each, margin, violation);
@@ -213,12 +235,12 @@ fn sparse<'a>(
                 for ((i, j), factor) in hinges.pairs {
                     chosen.push((first + i, first + j));
                     known.push(scores[i as usize * each + j as usize]);
-                    factors.push(factor);
+                    factors.push(factor * scale);
                 }
             }
             (comparison.pair_scores(images, texts, &chosen, Some(known))?, factors)
         }
-        Objective::InfoNce { log_temperature } => {
+        Objective::InfoNce { log_temperature, .. } => {
             let logs = log_temperature.to_f64s()?;
             if logs.len() != members {
                 return Err(one_number("the temperature", log_temperature));
@@ -228,8 +250,8 @@ fn sparse<'a>(
                 let found = info_nce(scores, pairs, log.exp());
                 let active = found.by_scores.iter().filter(|&&slope| slope != 0.0).count();
                 counted.push(count(found.value, active));
-                slopes.extend(found.by_scores);
-                by_logs.push(found.by_log_temperature as f32);
+                slopes.extend(found.by_scores.into_iter().map(|slope| slope * scale));
+                by_logs.push(found.by_log_temperature as f32 * scale);
             }
             temperature = Some((log_temperature, by_logs));
             (comparison.all_scores(images, texts, members, Some(scores))?, slopes)
@@ -278,11 +300,15 @@ mod tests {
         let pairs: Vec<Pair> = (0..count).map(|row| Pair { item: row / 2, caption: row }).collect();
         let logs = Tensor::new(vec![-1.0, -0.5, -2.0], &[3, 1], Device::Cpu).unwrap();
         let logs = logs.into_weight();
-        let hinge = |violation| Objective::Hinge { margin: 0.2, violation };
+        let hinge = |violation, reduction| Objective::Hinge { margin: 0.2, violation, reduction };
+        let (sum, mean) = (Reduction::Sum, Reduction::Mean);
         let ways = [
-            hinge(Violation::Max),
-            hinge(Violation::Sum),
-            Objective::InfoNce { log_temperature: &logs },
+            hinge(Violation::Max, sum),
+            hinge(Violation::Sum, sum),
+            hinge(Violation::Max, mean),
+            hinge(Violation::Sum, mean),
+            Objective::InfoNce { log_temperature: &logs, reduction: sum },
+            Objective::InfoNce { log_temperature: &logs, reduction: mean },
         ];
         for objective in ways {
             let both = (&images, &texts);
@@ -315,7 +341,7 @@ mod tests {
     /// The temperatures of an objective, or a tensor that has no gradient.
     fn logs_of(objective: Objective<'_>, images: &Encoded) -> Tensor {
         match objective {
-            Objective::InfoNce { log_temperature } => log_temperature.clone(),
+            Objective::InfoNce { log_temperature, .. } => log_temperature.clone(),
             Objective::Hinge { .. } => images.rows.detached(),
         }
     }
@@ -341,7 +367,8 @@ mod tests {
         let images = Tensor::zeros(&[3, 1, 3], Device::Cpu).unwrap();
         let texts = Texts::vectors(vec![0.0; 6], 2, Device::Cpu).unwrap();
         let pass = Pass::new(both.weights(), Mode::Train(0));
-        let objective = Objective::Hinge { margin: 0.2, violation: Violation::Max };
+        let (violation, reduction) = (Violation::Max, Reduction::Sum);
+        let objective = Objective::Hinge { margin: 0.2, violation, reduction };
         assert!(member_losses(&both, &pass, &Batch::new(images, texts), objective).is_err());
     }
 }

@@ -62,6 +62,17 @@ impl Masks<'_> {
             Layer::Inputs => self.dropout.inputs,
             Layer::Hidden | Layer::States => self.dropout.states,
         };
+        self.dropped((share, layer as u64), side, rows, offsets)
+    }
+
+    /// The same for any share and purpose.
+    pub(crate) fn dropped(
+        &self,
+        (share, purpose): (f64, u64),
+        side: Side,
+        rows: &Tensor,
+        offsets: &[usize],
+    ) -> Result<Tensor, Error> {
         if share == 0.0 {
             return Ok(rows.clone());
         }
@@ -77,18 +88,32 @@ impl Masks<'_> {
         let each = self.pairs.len().div_ceil(self.seeds.len().max(1)).max(1);
         let seeds = self.seeds.iter().flat_map(|&seed| std::iter::repeat_n(seed, each));
         for ((span, pair), seed) in offsets.windows(2).zip(self.pairs).zip(seeds) {
-            let draws = draws(seed, layer, side, pair);
+            let draws = draws(seed, purpose, side, pair);
             let rows = 0..span[1].saturating_sub(span[0]);
             streams.extend(rows.map(|row| draws.state_after((row * dim) as u64)));
         }
         Ok(ops::dropout(rows, streams, share)?)
     }
+
+    /// The offsets of items that have equally many rows each.
+    pub(crate) fn equal_spans(&self, rows: &Tensor) -> Result<Vec<usize>, Error> {
+        let count = rows.matrix_shape()?.0;
+        let each = (count / self.pairs.len().max(1)).max(1);
+        Ok((0..=count).step_by(each).collect())
+    }
+
+    /// The draws of image or caption `row` of the batch.
+    pub(crate) fn draws(&self, purpose: u64, side: Side, row: usize) -> Option<Draws> {
+        let each = self.pairs.len().div_ceil(self.seeds.len().max(1)).max(1);
+        let (seed, pair) = (self.seeds.get(row / each)?, self.pairs.get(row)?);
+        Some(draws(*seed, purpose, side, pair))
+    }
 }
 
 /// The draws of an image or a caption.
-fn draws(seed: u64, layer: Layer, side: Side, pair: &Pair) -> Draws {
+fn draws(seed: u64, purpose: u64, side: Side, pair: &Pair) -> Draws {
     let (item, _) = side.own_and_other(pair.item, pair.caption);
-    let purpose = 2 * layer as u64 + side as u64;
+    let purpose = 2 * purpose + side as u64;
     Draws::new(draw::draw_of(seed, purpose, item as u64))
 }
 

@@ -86,7 +86,7 @@ impl Encoders {
 }
 
 /// The regions of all images as rows, and the number of regions per image.
-fn region_rows(features: &Tensor) -> Result<(Tensor, usize), Error> {
+pub(crate) fn region_rows(features: &Tensor) -> Result<(Tensor, usize), Error> {
     match *features.shape() {
         [_, 0, _] => Err(Error::NoRegions { what: "every image".to_owned() }),
         [images, regions, dim] => Ok((features.reshaped(&[images * regions, dim])?, regions)),
@@ -143,15 +143,45 @@ pub(crate) fn word_layers(
     reading: Reading,
 ) -> Vec<Declared> {
     let mut all = vec![Declared::new("embed.weight", &[words, word_dim], Start::Uniform(0.1))];
+    all.extend(recurrent_layers("gru", word_dim, dim, reading));
+    all
+}
+
+/// The weights of a recurrent unit called `name`.
+pub(crate) fn recurrent_layers(
+    name: &str,
+    inputs: usize,
+    dim: usize,
+    reading: Reading,
+) -> Vec<Declared> {
+    let mut all = Vec::new();
     let bound = Start::Uniform(1.0 / (dim as f64).sqrt());
     for suffix in reading.suffixes() {
-        let of = |name: &str| format!("gru.{name}_l0{suffix}");
-        all.push(Declared::new(of("weight_ih"), &[3 * dim, word_dim], bound));
+        let of = |part: &str| format!("{name}.{part}_l0{suffix}");
+        all.push(Declared::new(of("weight_ih"), &[3 * dim, inputs], bound));
         all.push(Declared::new(of("weight_hh"), &[3 * dim, dim], bound));
         all.push(Declared::new(of("bias_ih"), &[3 * dim], bound));
         all.push(Declared::new(of("bias_hh"), &[3 * dim], bound));
     }
     all
+}
+
+/// The states of the recurrent unit called `name` at every row, averaged over its directions; `offsets`
+/// has the first row of each item, then the end of the last.
+pub(crate) fn recurrent_states(
+    pass: &Pass<'_>,
+    name: &str,
+    rows: &Tensor,
+    offsets: &[usize],
+    reading: Reading,
+) -> Result<Tensor, Error> {
+    let all = |part: &str| {
+        let suffixes = reading.suffixes().iter();
+        let parts = suffixes.map(|suffix| pass.weight(&format!("{name}.{part}_l0{suffix}")));
+        Ok::<_, Error>(concat(&parts.collect::<Result<Vec<_>, Error>>()?)?)
+    };
+    let inputs = linear(rows, &all("weight_ih")?, &all("bias_ih")?)?;
+    Ok(gru(&inputs, &all("weight_hh")?, &all("bias_hh")?, offsets)?)
 }
 
 /// `X W^T + b` for rows of features, with dropout on both sides of it.
@@ -192,17 +222,30 @@ pub(crate) fn word_states(
     texts: &Texts,
     reading: Reading,
 ) -> Result<(Tensor, Vec<usize>), Error> {
+    let table = pass.weight("embed.weight")?;
+    // A table of several members has three axes.
+    let [.., known, word_dim] = *table.shape() else {
+        return Err(nextpair_kernels::Error::NotAMatrix { shape: table.shape().to_vec() }.into());
+    };
+    let (ids, offsets) = checked_words(texts, known)?;
+    let members = pass.weights().members();
+    if members > 1 {
+        let table = table.reshaped(&[members * known, word_dim])?;
+        let states = member_states(pass, &table, known, ids, offsets)?;
+        return Ok((states, offsets.to_vec()));
+    }
+    let words = pass.dropout_of_words(Layer::Inputs, &gather(table, ids)?, offsets)?;
+    Ok((recurrent_states(pass, "gru", &words, offsets, reading)?, offsets.to_vec()))
+}
+
+/// The ids of the words of captions, and the first word of each: all of them below `known`.
+pub(crate) fn checked_words(texts: &Texts, known: usize) -> Result<(&[u32], &[usize]), Error> {
     let Texts::Words { ids, offsets } = texts else {
         return Err(Error::Shape {
             what: "the captions".to_owned(),
             found: "vectors".to_owned(),
             expected: "words".to_owned(),
         });
-    };
-    let table = pass.weight("embed.weight")?;
-    // A table of several members has three axes.
-    let [.., known, word_dim] = *table.shape() else {
-        return Err(nextpair_kernels::Error::NotAMatrix { shape: table.shape().to_vec() }.into());
     };
     for (caption, span) in offsets.windows(2).enumerate() {
         if span[0] == span[1] {
@@ -212,20 +255,7 @@ pub(crate) fn word_states(
             return Err(Error::UnknownWord { caption, id, words: known });
         }
     }
-    let members = pass.weights().members();
-    if members > 1 {
-        let table = table.reshaped(&[members * known, word_dim])?;
-        let states = member_states(pass, &table, known, ids, offsets)?;
-        return Ok((states, offsets.clone()));
-    }
-    let words = pass.dropout_of_words(Layer::Inputs, &gather(table, ids)?, offsets)?;
-    let all = |name: &str| {
-        let suffixes = reading.suffixes().iter();
-        let parts = suffixes.map(|suffix| pass.weight(&format!("gru.{name}_l0{suffix}")));
-        Ok::<_, Error>(concat(&parts.collect::<Result<Vec<_>, Error>>()?)?)
-    };
-    let inputs = linear(&words, &all("weight_ih")?, &all("bias_ih")?)?;
-    Ok((gru(&inputs, &all("weight_hh")?, &all("bias_hh")?, offsets)?, offsets.clone()))
+    Ok((ids, offsets))
 }
 
 /// The states of the recurrent units of several members, which read captions forwards: equally many of

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{Criterion, Epoch, Evaluation, Training, Violation};
+use crate::{Criterion, Epoch, Evaluation, Reduction, Training, Violation};
 
 /// How far below the loss of equal scores a loss has to be, as a share of it.
 const NEAR: f64 = 0.01;
@@ -63,7 +63,10 @@ fn loss_of_equal_scores(training: &Training, pairs: usize) -> f64 {
         let size = size as f64;
         match (training.loss, training.violation) {
             (Criterion::Hinge, Violation::Max) => 2.0 * training.margin * size,
-            (Criterion::Hinge, Violation::Sum) => 2.0 * training.margin * size * (size - 1.0),
+            (Criterion::Hinge, Violation::Sum) => {
+                let all = 2.0 * training.margin * size * (size - 1.0);
+                if training.reduction == Reduction::Mean { all / size } else { all }
+            }
             (Criterion::InfoNce, _) => size * size.ln(),
         }
     };

@@ -6,20 +6,20 @@ use std::time::Instant;
 
 use nextpair_data::{Progress, draw};
 use nextpair_kernels::ops::{Counted, Tally};
-use nextpair_kernels::{Adam, Device, Norm, Tensor};
+use nextpair_kernels::{Device, Norm, Optimiser, Tensor};
 
 use crate::average::WeightSum;
 use crate::batch::{Batch, MemberLosses, Objective, bad_score, member_losses};
 use crate::corpus::{Corpus, Pair};
 use crate::info_nce::{COLDEST, HOTTEST};
-use crate::training::{Criterion, Epoch, Training};
-use crate::{Error, Mode, Model, Pass, Texts};
+use crate::training::{Criterion, Epoch, Reduction, Training};
+use crate::{Error, Mode, Model, Pass, Texts, Violation};
 
 /// A model, its optimiser and the settings of its training; or several models that train together, each
 /// as it would alone, with a leading axis of members in every tensor.
 pub struct Trainer {
     model: Model,
-    adam: Adam,
+    optimiser: Optimiser,
     /// The settings of the first member. Others differ in their seed alone.
     training: Training,
     /// The seed of every member.
@@ -40,6 +40,8 @@ pub(crate) struct Lesson<'a> {
 /// Results of a step of every member, which nobody has waited for.
 struct Taken {
     tally: Tally,
+    /// The factor of its losses.
+    factor: f64,
     auxiliary: f64,
     gradient: Norm,
 }
@@ -47,7 +49,7 @@ struct Taken {
 /// Results of a step.
 #[derive(Clone, Debug)]
 pub struct Step {
-    /// The loss before the step, summed over the batch.
+    /// The loss of the batch before the step.
     pub loss: f64,
     /// Number of pairs with a gradient.
     pub active: usize,
@@ -59,30 +61,34 @@ pub struct Step {
 const SHUFFLE: u64 = 0x5f;
 const DROPOUT: u64 = 0xd0;
 
-/// The name of a learned temperature in the state, and prefixes of moments and sums.
+/// The name of a learned temperature in the state, and the prefix of sums.
 const TEMPERATURE: &str = "loss.log_temperature";
-const FIRST: &str = "adam.first.";
-const SECOND: &str = "adam.second.";
 const SUM: &str = "sum.";
 
 impl Trainer {
     /// A trainer before the first step.
     ///
     /// # Errors
-    /// If the settings of the training are invalid.
-    pub fn new(model: Model, training: Training) -> Result<Self, Error> {
+    /// If the settings of the training are invalid, or speak of weights that the model does not have.
+    pub fn new(mut model: Model, training: Training) -> Result<Self, Error> {
         training.check()?;
         let first = vec![training.loss_temperature.ln() as f32];
         let mut log_temperature = Tensor::new(first, &[1], model.device())?;
         if training.learn_temperature {
             log_temperature = log_temperature.into_weight();
         }
+        let mut factors = rate_factors(&model, &training)?;
+        for (name, _) in factors.iter().filter(|(_, factor)| *factor == 0.0) {
+            model.weights_mut().freeze(name)?;
+        }
         let weights = model.weights().trained().map(|(_, weight)| weight);
         let learned = training.learn_temperature.then_some(&log_temperature);
-        let adam = Adam::new(weights.chain(learned))?;
+        factors.extend(learned.map(|_| (TEMPERATURE.to_owned(), 1.0)));
+        let optimiser = Optimiser::new(training.method(), weights.chain(learned))?
+            .with_factors(factors.into_iter().map(|(_, factor)| factor).collect())?;
         let sum = (training.average_last > 0).then(|| WeightSum::new(&model)).transpose()?;
         let seeds = vec![training.seed];
-        Ok(Trainer { model, adam, training, seeds, log_temperature, sum })
+        Ok(Trainer { model, optimiser, training, seeds, log_temperature, sum })
     }
 
     /// The current model.
@@ -129,9 +135,10 @@ impl Trainer {
         if self.training.learn_temperature {
             all.push((TEMPERATURE.to_owned(), &self.log_temperature));
         }
-        for (name, moments) in self.optimised().iter().zip(self.adam.moments()) {
-            all.push((format!("{FIRST}{name}"), &moments.first));
-            all.push((format!("{SECOND}{name}"), &moments.second));
+        let kinds = self.optimiser.method().moments();
+        for (name, moments) in self.optimised().iter().zip(self.optimiser.moments()) {
+            let names = kinds.iter().map(|kind| format!("{kind}.{name}"));
+            all.extend(names.zip(&moments.kept));
         }
         if let Some(sum) = &self.sum {
             let names = weights.iter().map(|(name, _)| format!("{SUM}{name}"));
@@ -149,9 +156,10 @@ impl Trainer {
         if self.training.learn_temperature {
             all.push((TEMPERATURE.to_owned(), &mut self.log_temperature));
         }
-        for (name, moments) in optimised.iter().zip(self.adam.moments_mut()) {
-            all.push((format!("{FIRST}{name}"), &mut moments.first));
-            all.push((format!("{SECOND}{name}"), &mut moments.second));
+        let kinds = self.optimiser.method().moments();
+        for (name, moments) in optimised.iter().zip(self.optimiser.moments_mut()) {
+            let names = kinds.iter().map(|kind| format!("{kind}.{name}"));
+            all.extend(names.zip(&mut moments.kept));
         }
         if let Some(sum) = &mut self.sum {
             all.extend(sums.into_iter().zip(sum.tensors_mut()));
@@ -168,12 +176,13 @@ impl Trainer {
 
     /// How many steps the optimiser has taken, for each of its weights.
     pub(crate) fn steps(&self) -> Vec<u32> {
-        self.adam.moments().iter().map(|moments| moments.steps).collect()
+        self.optimiser.moments().iter().map(|moments| moments.steps).collect()
     }
 
     /// The same, to resume from a stored state.
     pub(crate) fn set_steps(&mut self, steps: &[u32]) {
-        self.adam.moments_mut().iter_mut().zip(steps).for_each(|(m, &steps)| m.steps = steps);
+        let moments = self.optimiser.moments_mut().iter_mut();
+        moments.zip(steps).for_each(|(moments, &steps)| moments.steps = steps);
     }
 
     /// One optimiser step on a batch, with learning rate `rate`. Dropout draws from `seed`, which is
@@ -182,30 +191,40 @@ impl Trainer {
     /// # Errors
     /// If the batch does not match the model, or a score is NaN or infinite.
     pub fn step(&mut self, batch: &Batch, rate: f64, seed: u64) -> Result<Step, Error> {
-        let Taken { tally, auxiliary, gradient } = self.take(batch, rate, &[seed])?;
+        let violation = self.training.violation;
+        let Taken { tally, factor, auxiliary, gradient } =
+            self.take(batch, rate, violation, &[seed])?;
         let counted = tally.read()?;
         match bad_score(&counted, batch.pairs.len()) {
             Some(error) => Err(error),
             None => {
                 let Counted { loss, active, .. } = counted[0];
-                Ok(Step { loss: loss + auxiliary, active, gradient })
+                Ok(Step { loss: factor * loss + auxiliary, active, gradient })
             }
         }
     }
 
     /// One step of every member, with the seed of its epoch. On a GPU, waits for nothing.
-    fn take(&mut self, batch: &Batch, rate: f64, seeds: &[u64]) -> Result<Taken, Error> {
-        let Training { loss, margin, violation, clip, .. } = self.training;
+    fn take(
+        &mut self,
+        batch: &Batch,
+        rate: f64,
+        violation: Violation,
+        seeds: &[u64],
+    ) -> Result<Taken, Error> {
+        let Training { loss, margin, reduction, clip, .. } = self.training;
         let objective = match loss {
-            Criterion::Hinge => Objective::Hinge { margin, violation },
-            Criterion::InfoNce => Objective::InfoNce { log_temperature: &self.log_temperature },
+            Criterion::Hinge => Objective::Hinge { margin, violation, reduction },
+            Criterion::InfoNce => {
+                Objective::InfoNce { log_temperature: &self.log_temperature, reduction }
+            }
         };
         let pass = Pass::new(self.model.weights(), Mode::Train(seeds[0])).with_dropout_by(
             self.training.dropout(),
             seeds.to_vec(),
             &batch.pairs,
         );
-        let MemberLosses { tally, auxiliary, gradients } =
+        let MemberLosses { tally, factor, auxiliary, gradients } =
             member_losses(&self.model, &pass, batch, objective)?;
         let observed = pass.into_observed();
         // Before the weights change, so that a refused step changes nothing.
@@ -215,13 +234,13 @@ impl Trainer {
         let weights = self.model.weights_mut();
         let learned = self.training.learn_temperature.then_some(&mut self.log_temperature);
         let all = weights.trained_mut().chain(learned);
-        let gradient = self.adam.step(all, &gradients, rate, clip)?;
+        let gradient = self.optimiser.step(all, &gradients, rate, clip)?;
         observed.into_iter().try_for_each(|(buffer, value)| weights.set(&buffer, value))?;
         if self.training.learn_temperature {
             let bounds = [COLDEST, HOTTEST].map(|temperature| temperature.ln() as f32);
             self.log_temperature.bound(bounds[0], bounds[1])?;
         }
-        Ok(Taken { tally, auxiliary, gradient })
+        Ok(Taken { tally, factor, auxiliary, gradient })
     }
 
     /// One pass over the pairs, in the order of epoch `number`, which counts from 0.
@@ -256,15 +275,21 @@ impl Trainer {
         let orders: Vec<Vec<Pair>> = lessons.iter().zip(&self.seeds).map(each).collect();
         let drawn = |&seed: &u64| draw::draw_of(seed, DROPOUT + ((number as u64) << 8), 0);
         let drawn: Vec<u64> = self.seeds.iter().map(drawn).collect();
-        let (mut taken, mut scores) = (Vec::new(), 0);
+        let violation = self.training.violation_at(number);
+        let (mut taken, mut scores, mut seen) = (Vec::new(), 0, 0);
         for first in (0..orders[0].len()).step_by(self.training.batch) {
             if progress.stopped() {
                 return Err(nextpair_engine::Error::Stopped.into());
             }
             let end = (first + self.training.batch).min(orders[0].len());
+            if self.training.drop_last && first > 0 && end - first < self.training.batch {
+                progress.advance((members * (end - first)) as u64);
+                break;
+            }
+            seen = end;
             let parts: Vec<&[Pair]> = orders.iter().map(|order| &order[first..end]).collect();
             let batch = together(lessons, &parts, self.model.device())?;
-            let step = self.take(&batch, rate, &drawn);
+            let step = self.take(&batch, rate, violation, &drawn);
             let named = |error| named(error, lessons[0].corpus, &batch.pairs, self.training.rate);
             let step = step.map_err(named)?;
             scores += (end - first) * (end - first);
@@ -279,8 +304,14 @@ impl Trainer {
                 return Err(named(error, lessons[0].corpus, pairs, self.training.rate));
             }
             let norms = step.gradient.values()?;
+            // A mean counts for all pairs of its batch.
+            let weight = match self.training.reduction {
+                Reduction::Sum => 1.0,
+                Reduction::Mean => (pairs.len() / members) as f64,
+            };
             for ((sum, own), norm) in sums.iter_mut().zip(&counted).zip(norms) {
-                *sum = (sum.0 + (own.loss + step.auxiliary), sum.1 + own.active, sum.2 + norm);
+                let loss = weight * (step.factor * own.loss + step.auxiliary);
+                *sum = (sum.0 + loss, sum.1 + own.active, sum.2 + norm);
             }
         }
         if sums.iter().any(|(_, _, norms)| !norms.is_finite()) {
@@ -301,7 +332,7 @@ impl Trainer {
         let epoch =
             |((loss, active, norms), temperature): ((f64, usize, f64), Option<f64>)| Epoch {
                 epoch: number + 1,
-                loss: loss / orders[0].len() as f64,
+                loss: loss / seen as f64,
                 rate,
                 active: active as f64 / scores.max(1) as f64,
                 temperature,
@@ -312,6 +343,17 @@ impl Trainer {
             };
         Ok(sums.into_iter().zip(temperatures).map(epoch).collect())
     }
+}
+
+/// The factor of the rate of every trained weight, by its name.
+fn rate_factors(model: &Model, training: &Training) -> Result<Vec<(String, f64)>, Error> {
+    let names: Vec<&str> = model.weights().trained().map(|(name, _)| name).collect();
+    let unknown = |start: &&String| !names.iter().any(|name| name.starts_with(*start));
+    if let Some(start) = training.rate_factors.keys().find(unknown) {
+        let what = format!("no trained weight has a name that begins with '{start}'");
+        return Err(Error::setting("rate-factors", what));
+    }
+    Ok(names.iter().map(|name| ((*name).to_owned(), training.rate_factor(name))).collect())
 }
 
 /// The batches of all members, one after the other. All corpora have the same features.

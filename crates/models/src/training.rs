@@ -1,5 +1,8 @@
 //! Settings of training, and results of an epoch.
 
+use std::collections::BTreeMap;
+
+use nextpair_kernels::Method;
 use serde::{Deserialize, Serialize};
 
 use crate::corpus::Choice;
@@ -19,6 +22,32 @@ pub enum Criterion {
     InfoNce,
 }
 
+/// Whether the losses of a batch are added up or averaged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reduction {
+    /// Their sum, as in the paper.
+    #[default]
+    Sum,
+    /// Their mean: over the pairs, or over all scores if all hinges count.
+    Mean,
+}
+
+/// How weights follow their gradients; see [`Method`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OptimiserName {
+    /// Adam.
+    #[default]
+    Adam,
+    /// Adam with decoupled weight decay.
+    Adamw,
+    /// Adam with the largest second moment so far.
+    Amsgrad,
+    /// Gradient descent with Nesterov's momentum.
+    Sgd,
+}
+
 /// Settings of training. The defaults are those of the paper.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -29,14 +58,36 @@ pub struct Training {
     pub batch: usize,
     /// Initial learning rate.
     pub rate: f64,
-    /// Epochs after which the learning rate falls to a tenth, repeatedly.
+    /// Epochs after which the learning rate falls, repeatedly.
     pub decay_every: usize,
+    /// What the learning rate is multiplied by then.
+    #[serde(skip_serializing_if = "is_tenth")]
+    pub decay_factor: f64,
+    /// The optimiser.
+    #[serde(skip_serializing_if = "is_default")]
+    pub optimiser: OptimiserName,
+    /// Decay of weights: they shrink by it times the rate in every step. AdamW and SGD have one.
+    #[serde(skip_serializing_if = "is_default")]
+    pub weight_decay: f64,
+    /// Factors of the learning rate for weights whose names begin so, such as `gru.`; the longest
+    /// beginning counts. 0 leaves weights as they are.
+    #[serde(skip_serializing_if = "is_default")]
+    pub rate_factors: BTreeMap<String, f64>,
     /// The kind of loss.
     pub loss: Criterion,
     /// Margin of the hinges.
     pub margin: f64,
     /// Which hinges count.
     pub violation: Violation,
+    /// First epochs in which all hinges count, whatever comes later.
+    #[serde(skip_serializing_if = "is_default")]
+    pub sum_epochs: usize,
+    /// Whether losses are added up or averaged.
+    #[serde(skip_serializing_if = "is_default")]
+    pub reduction: Reduction,
+    /// Whether the last batch of an epoch is left out if it has fewer pairs than the others.
+    #[serde(skip_serializing_if = "is_default")]
+    pub drop_last: bool,
     /// Temperature of InfoNCE, from 0.01 to 1; the first one if it is learned.
     pub loss_temperature: f64,
     /// Whether the temperature of InfoNCE is learned.
@@ -60,6 +111,18 @@ pub struct Training {
     pub seed: u64,
 }
 
+/// What the learning rate falls to by default.
+const TENTH: f64 = 0.1;
+
+fn is_tenth(factor: &f64) -> bool {
+    *factor == TENTH
+}
+
+/// Settings of later versions are stored only if they are used, so that files stay what they were.
+fn is_default<T: Default + PartialEq>(setting: &T) -> bool {
+    *setting == T::default()
+}
+
 /// The temperature that CLIP begins with.
 const DEFAULT_TEMPERATURE: f64 = 0.07;
 
@@ -70,9 +133,16 @@ impl Default for Training {
             batch: 64,
             rate: 2e-4,
             decay_every: 20,
+            decay_factor: TENTH,
+            optimiser: OptimiserName::Adam,
+            weight_decay: 0.0,
+            rate_factors: BTreeMap::new(),
             loss: Criterion::Hinge,
             margin: 0.2,
             violation: Violation::Max,
+            sum_epochs: 0,
+            reduction: Reduction::Sum,
+            drop_last: false,
             loss_temperature: DEFAULT_TEMPERATURE,
             learn_temperature: false,
             clip: 2.0,
@@ -112,6 +182,7 @@ impl Training {
             let what = format!("{} is more than the {} epochs", self.average_last, self.epochs);
             return Err(Error::setting("average-last", what));
         }
+        self.check_optimiser()?;
         self.check_temperature()?;
         let Dropout { inputs, states } = self.dropout();
         for (name, share) in [("dropout-inputs", inputs), ("dropout-states", states)] {
@@ -120,6 +191,52 @@ impl Training {
             }
         }
         Ok(())
+    }
+
+    fn check_optimiser(&self) -> Result<(), Error> {
+        let (decay, factor) = (self.weight_decay, self.decay_factor);
+        if !(decay.is_finite() && decay >= 0.0) {
+            return Err(Error::setting("weight-decay", format!("{decay} is not at least 0")));
+        }
+        let decays = matches!(self.optimiser, OptimiserName::Adamw | OptimiserName::Sgd);
+        if decay > 0.0 && !decays {
+            let what = "the optimiser has none; adamw and sgd have one";
+            return Err(Error::setting("weight-decay", what));
+        }
+        if !(factor > 0.0 && factor <= 1.0) {
+            let what = format!("{factor} is not above 0 and at most 1");
+            return Err(Error::setting("decay-factor", what));
+        }
+        match self.rate_factors.iter().find(|(_, factor)| !(factor.is_finite() && **factor >= 0.0))
+        {
+            Some((name, factor)) => {
+                let what = format!("{factor} of {name} is not at least 0");
+                Err(Error::setting("rate-factors", what))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// How weights follow their gradients.
+    pub fn method(&self) -> Method {
+        let decay = self.weight_decay;
+        match self.optimiser {
+            OptimiserName::Adam => Method::Adam,
+            OptimiserName::Adamw => Method::AdamW { decay },
+            OptimiserName::Amsgrad => Method::AmsGrad,
+            OptimiserName::Sgd => Method::Sgd { decay },
+        }
+    }
+
+    /// The factor of the rate of a weight.
+    pub(crate) fn rate_factor(&self, weight: &str) -> f64 {
+        let known = self.rate_factors.iter().filter(|(start, _)| weight.starts_with(*start));
+        known.max_by_key(|(start, _)| start.len()).map_or(1.0, |(_, factor)| *factor)
+    }
+
+    /// Which hinges count in an epoch, counted from 0.
+    pub fn violation_at(&self, epoch: usize) -> Violation {
+        if epoch < self.sum_epochs { Violation::Sum } else { self.violation }
     }
 
     fn check_temperature(&self) -> Result<(), Error> {
@@ -160,7 +277,7 @@ impl Training {
 
     /// The learning rate of an epoch, counted from 0.
     pub fn rate_at(&self, epoch: usize) -> f64 {
-        self.rate * 0.1f64.powi((epoch / self.decay_every) as i32)
+        self.rate * self.decay_factor.powi((epoch / self.decay_every) as i32)
     }
 }
 

@@ -14,6 +14,8 @@ use crate::tensor_file::Stored;
 pub enum Start {
     /// Uniform between minus and plus this number.
     Uniform(f64),
+    /// Normal with mean 0 and this standard deviation.
+    Normal(f64),
     /// This number everywhere.
     Constant(f64),
     /// The Frobenius norm of the weight declared just before (the scale of a weight norm).
@@ -27,6 +29,8 @@ pub enum Kind {
     Trained,
     /// By the model itself during training, such as the running means of batch norm.
     Buffer,
+    /// By nobody: it stays what it was at first, or was loaded as.
+    Fixed,
 }
 
 /// A weight that a model declares.
@@ -46,6 +50,11 @@ impl Declared {
     /// A trained weight.
     pub fn new(name: impl Into<String>, shape: &[usize], start: Start) -> Self {
         Declared { name: name.into(), shape: shape.to_vec(), start, kind: Kind::Trained }
+    }
+
+    /// A weight that stays what it is.
+    pub fn fixed(name: impl Into<String>, shape: &[usize], start: Start) -> Self {
+        Declared { name: name.into(), shape: shape.to_vec(), start, kind: Kind::Fixed }
     }
 
     /// A buffer, initialised with one value everywhere.
@@ -80,6 +89,9 @@ impl Weights {
             let values: Vec<f32> = match weight.start {
                 Start::Uniform(bound) => {
                     (0..count).map(|_| ((2.0 * draws.unit() - 1.0) * bound) as f32).collect()
+                }
+                Start::Normal(deviation) => {
+                    (0..count).map(|_| (draws.normal() * deviation) as f32).collect()
                 }
                 Start::Constant(value) => vec![value as f32; count],
                 Start::NormOfPrevious => vec![norm as f32; count],
@@ -130,7 +142,7 @@ impl Weights {
     fn of(declared: &[Declared], tensors: Vec<Tensor>) -> Self {
         let tensors = declared.iter().zip(tensors).map(|(weight, tensor)| match weight.kind {
             Kind::Trained => tensor.into_weight(),
-            Kind::Buffer => tensor,
+            Kind::Buffer | Kind::Fixed => tensor,
         });
         Weights {
             names: declared.iter().map(|weight| weight.name.clone()).collect(),
@@ -198,8 +210,15 @@ impl Weights {
         let at = self.place(name)?;
         self.tensors[at] = match self.kinds[at] {
             Kind::Trained => tensor.into_weight(),
-            Kind::Buffer => tensor.detached(),
+            Kind::Buffer | Kind::Fixed => tensor.detached(),
         };
+        Ok(())
+    }
+
+    /// Keeps a weight from being trained: it has no gradient from now on.
+    pub(crate) fn freeze(&mut self, name: &str) -> Result<(), Error> {
+        let at = self.place(name)?;
+        self.tensors[at] = self.tensors[at].detached();
         Ok(())
     }
 
@@ -214,6 +233,7 @@ impl Weights {
         let listing = match kind {
             Kind::Buffer => format!("  {name} is {:?}, not {:?}", value.shape(), own.shape()),
             Kind::Trained => format!("  {name} is trained, not a buffer"),
+            Kind::Fixed => format!("  {name} is fixed, not a buffer"),
         };
         Err(Error::Weights { origin: "the model".to_owned(), listing: vec![listing] })
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result, ensure};
 use nextpair::models::{
     Batch, BatchLoss, Config, Cuda, Device, Inputs, Mode, Model, Objective, Pass, Precision,
-    Tensor, Texts, Trainer, Training, Violation, batch_loss, loss,
+    Reduction, Tensor, Texts, Trainer, Training, Violation, batch_loss, loss,
 };
 
 use super::{Case, Outcome};
@@ -66,7 +66,8 @@ pub(super) fn model(case: &Case, device: Device, outcome: &mut Outcome) -> Resul
     outcome.within("sims", &scores, &case.floats("out.sims")?, tolerances.similarity)?;
     for (violation, name) in [(Violation::Max, "max"), (Violation::Sum, "sum")] {
         let pass = Pass::new(ready.model.weights(), Mode::Train(0));
-        let objective = Objective::Hinge { margin: ready.margin, violation };
+        let objective =
+            Objective::Hinge { margin: ready.margin, violation, reduction: Reduction::Sum };
         let found = batch_loss(&ready.model, &pass, &ready.square, objective)?;
         let expected = case.floats(&format!("out.loss_{name}"))?;
         outcome.within("loss", &[found.loss], &expected, tolerances.loss * expected[0].abs())?;

@@ -1,8 +1,8 @@
 //! The sparse procedure on every device against all pairs by the plain formulas.
 
 use nextpair_models::{
-    Batch, BatchLoss, Device, Dropout, Encoded, Gradients, Mode, Model, Objective, Pass, Violation,
-    batch_loss, loss,
+    Batch, BatchLoss, Device, Dropout, Encoded, Gradients, Mode, Model, Objective, Pass, Reduction,
+    Violation, batch_loss, loss,
 };
 
 use crate::small;
@@ -15,7 +15,8 @@ const SOME: Dropout = Dropout { inputs: 0.3, states: 0.2 };
 
 fn sparse(model: &Model, batch: &Batch, violation: Violation, dropout: Dropout) -> BatchLoss {
     let pass = Pass::new(model.weights(), Mode::Train(3)).with_dropout(dropout, &batch.pairs);
-    batch_loss(model, &pass, batch, Objective::Hinge { margin: MARGIN, violation }).unwrap()
+    let objective = Objective::Hinge { margin: MARGIN, violation, reduction: Reduction::Sum };
+    batch_loss(model, &pass, batch, objective).unwrap()
 }
 
 /// The loss over all pairs: scores in double precision, each with a gradient.
@@ -149,7 +150,8 @@ fn a_batch_that_does_not_fit_together_is_refused() {
     let mut batch = small::batch(&config, BATCH, 6, Device::Cpu);
     batch.texts = small::batch(&config, 2, 6, Device::Cpu).texts;
     let pass = Pass::new(model.weights(), Mode::Train(0));
-    let hinge = Objective::Hinge { margin: MARGIN, violation: Violation::Max };
+    let (violation, reduction) = (Violation::Max, Reduction::Sum);
+    let hinge = Objective::Hinge { margin: MARGIN, violation, reduction };
     let refused = batch_loss(&model, &pass, &batch, hinge).err().unwrap();
     assert!(refused.to_string().contains("6 images and 2 captions"), "{refused}");
 }

@@ -2,7 +2,7 @@
 
 use nextpair_models::{
     Architecture, Batch, BatchLoss, Criterion, Device, Encoded, Mode, Model, Objective, Pair, Pass,
-    Tensor, Trainer, Training, batch_loss,
+    Reduction, Tensor, Trainer, Training, batch_loss,
 };
 
 use crate::{gradients, small};
@@ -63,7 +63,8 @@ fn gradients_are_those_of_the_formula() {
             let log = log.into_weight();
             let pass = Pass::new(model.weights(), Mode::Train(0));
             let of = |log_temperature: &Tensor| {
-                let objective = Objective::InfoNce { log_temperature };
+                let reduction = Reduction::Sum;
+                let objective = Objective::InfoNce { log_temperature, reduction };
                 batch_loss(&model, &pass, &batch, objective).unwrap()
             };
             let found = of(&log);

@@ -1,6 +1,9 @@
-//! Adam (Kingma and Ba, ICLR 2015) with clipped gradients, as PyTorch computes it.
+//! The optimisers that published models are trained with, with clipped gradients, as PyTorch computes
+//! them: Adam (Kingma and Ba, ICLR 2015), AdamW (Loshchilov and Hutter, ICLR 2019), AMSGrad (Reddi,
+//! Kale and Kumar, ICLR 2018) and gradient descent with Nesterov's momentum.
 
 mod gpu;
+mod update;
 
 use nextpair_cuda::Array;
 use pulp::Arch;
@@ -11,23 +14,57 @@ use crate::{Error, Gradients, Tensor, Values};
 const FIRST_DECAY: f64 = 0.9;
 const SECOND_DECAY: f64 = 0.999;
 const EPSILON: f64 = 1e-8;
+/// Momentum of gradient descent.
+const MOMENTUM: f64 = 0.9;
 
-/// The optimizer: the moments of every weight.
+/// How weights follow their gradients.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Method {
+    /// Adam.
+    #[default]
+    Adam,
+    /// Adam, after every weight has shrunk by `rate * decay`.
+    AdamW {
+        /// Decay of weights.
+        decay: f64,
+    },
+    /// Adam with the largest second moment so far.
+    AmsGrad,
+    /// Gradient descent with Nesterov's momentum of 0.9.
+    Sgd {
+        /// Decay of weights, added to the clipped gradients.
+        decay: f64,
+    },
+}
+
+impl Method {
+    /// The names of the moments it keeps of every weight.
+    pub fn moments(self) -> &'static [&'static str] {
+        match self {
+            Method::Adam | Method::AdamW { .. } => &["adam.first", "adam.second"],
+            Method::AmsGrad => &["adam.first", "adam.second", "adam.largest"],
+            Method::Sgd { .. } => &["sgd.momentum"],
+        }
+    }
+}
+
+/// The optimiser: a method, and its moments of every weight.
 ///
 /// The weights may be those of several members of an ensemble, which have equal shapes: then every
 /// weight has a leading axis of members, and each member's gradients have a norm of their own.
-pub struct Adam {
+pub struct Optimiser {
+    method: Method,
     moments: Vec<Moments>,
+    /// Factors of the rate, one for each weight.
+    factors: Vec<f64>,
     members: usize,
 }
 
-/// The first and second moments of a weight.
+/// The moments of a weight.
 #[derive(Clone, Debug)]
 pub struct Moments {
-    /// Running mean of the gradients.
-    pub first: Tensor,
-    /// Running mean of their squares.
-    pub second: Tensor,
+    /// As many as the method has, in the order of [`Method::moments`].
+    pub kept: Vec<Tensor>,
     /// Steps taken by the weight. A weight without a gradient takes none.
     pub steps: u32,
 }
@@ -63,28 +100,42 @@ impl Norm {
     }
 }
 
-impl Adam {
+impl Optimiser {
     /// Starts with zero moments for these weights.
     ///
     /// # Errors
     /// If a device has no memory left.
-    pub fn new<'a>(weights: impl IntoIterator<Item = &'a Tensor>) -> Result<Self, Error> {
+    pub fn new<'a>(
+        method: Method,
+        weights: impl IntoIterator<Item = &'a Tensor>,
+    ) -> Result<Self, Error> {
         let moments = weights.into_iter().map(|weight| {
-            let zeros = || Tensor::zeros(weight.shape(), weight.device());
-            Ok(Moments { first: zeros()?, second: zeros()?, steps: 0 })
+            let zeros = |_: &&str| Tensor::zeros(weight.shape(), weight.device());
+            let kept = method.moments().iter().map(zeros).collect::<Result<_, Error>>()?;
+            Ok(Moments { kept, steps: 0 })
         });
-        Ok(Self::of_members(moments.collect::<Result<_, Error>>()?, 1))
+        Ok(Self::of_members(method, moments.collect::<Result<_, Error>>()?, 1))
     }
 
     /// Goes on with the moments of the weights of so many members, whose first axis has a part for
     /// each.
-    pub fn of_members(moments: Vec<Moments>, members: usize) -> Self {
-        Adam { moments, members }
+    pub fn of_members(method: Method, moments: Vec<Moments>, members: usize) -> Self {
+        let factors = vec![1.0; moments.len()];
+        Optimiser { method, moments, factors, members }
+    }
+
+    /// The same with a factor of the rate for each weight.
+    ///
+    /// # Errors
+    /// If there are more or fewer.
+    pub fn with_factors(self, factors: Vec<f64>) -> Result<Self, Error> {
+        Error::check_len("the factors of the rate", factors.len(), self.moments.len())?;
+        Ok(Optimiser { factors, ..self })
     }
 
     /// Takes one step with learning rate `rate` along the gradients of a loss, those of each member
     /// clipped to a norm of `clip`. Returns the norms before clipping. The weights are those of
-    /// [`Adam::new`], in the same order.
+    /// [`Optimiser::new`], in the same order.
     ///
     /// # Errors
     /// If weights and gradients are on different devices.
@@ -95,24 +146,26 @@ impl Adam {
         rate: f64,
         clip: f64,
     ) -> Result<Norm, Error> {
-        let members = self.members;
+        let (method, members) = (self.method, self.members);
         let weights: Vec<&mut Tensor> = weights.into_iter().collect();
         Error::check_len("the weights of the optimiser", weights.len(), self.moments.len())?;
         let gradients: Vec<Option<&Values>> = weights.iter().map(|w| gradients.of(w)).collect();
         let mut steps = Vec::new();
-        for ((weight, gradient), moments) in
-            weights.into_iter().zip(gradients).zip(&mut self.moments)
-        {
+        let own = self.moments.iter_mut().zip(&self.factors);
+        for ((weight, gradient), (moments, factor)) in weights.into_iter().zip(gradients).zip(own) {
             let Some(gradient) = gradient else { continue };
             let whole = weight.len() / members * members;
             Error::check_len("a weight of several members", weight.len(), whole)?;
             moments.steps += 1;
             let correction = |decay: f64| 1.0 - decay.powi(moments.steps as i32);
+            let rate = rate * factor;
             let size = rate / correction(FIRST_DECAY);
             let root = correction(SECOND_DECAY).sqrt();
-            steps.push(Descent { weight, moments, gradient, size, root });
+            steps.push(Descent { weight, moments, gradient, rate, size, root });
         }
-        if let Some(Values::Cuda(cuda, _)) = steps.first().map(|step| step.gradient) {
+        if let (Some(Values::Cuda(cuda, _)), Method::Adam) =
+            (steps.first().map(|step| step.gradient), method)
+        {
             return gpu::descend(*cuda, steps, members, clip).map(Norm::Pending);
         }
         let norm = |member: usize| {
@@ -121,8 +174,18 @@ impl Adam {
         };
         let norms = (0..members).map(norm).collect::<Result<Vec<f64>, Error>>()?;
         let scales: Vec<f64> = norms.iter().map(|norm| (clip / (norm + 1e-6)).min(1.0)).collect();
-        steps.into_iter().try_for_each(|step| step.go(&scales))?;
+        steps.into_iter().try_for_each(|step| step.go(method, &scales))?;
         Ok(Norm::Known(norms))
+    }
+
+    /// Its method.
+    pub fn method(&self) -> Method {
+        self.method
+    }
+
+    /// The factors of the rate, one for each weight.
+    pub fn factors(&self) -> &[f64] {
+        &self.factors
     }
 
     /// The moments of every weight.
@@ -147,7 +210,10 @@ fn sum_of_squares(gradient: &Values, member: usize, members: usize) -> Result<f6
         Values::Reference(gradient) => {
             return Ok(part(gradient, member, members).iter().map(|g| g * g).sum());
         }
-        Values::Cuda(..) => return Err(Error::Devices),
+        Values::Cuda(..) => {
+            let own = Values::Cpu(gradient.to_f32s()?);
+            return sum_of_squares(&own, member, members);
+        }
     };
     let of_chunk = |chunk: &[f32]| {
         let mut lanes = [0.0f64; 16];
@@ -177,86 +243,11 @@ struct Descent<'a> {
     weight: &'a mut Tensor,
     moments: &'a mut Moments,
     gradient: &'a Values,
+    rate: f64,
+    /// The rate over the bias of the first moment.
     size: f64,
+    /// The root of the bias of the second.
     root: f64,
-}
-
-impl Descent<'_> {
-    /// Updates the weight and its moments in one pass, with the gradients of each member times its
-    /// scale.
-    fn go(self, scales: &[f64]) -> Result<(), Error> {
-        let Descent { weight, moments, gradient, size, root } = self;
-        let each = weight.len() / scales.len();
-        if each == 0 {
-            return Ok(());
-        }
-        let (first, second) = (moments.first.values_mut(), moments.second.values_mut());
-        match (weight.values_mut(), first, second, gradient) {
-            (Values::Cpu(p), Values::Cpu(m), Values::Cpu(v), Values::Cpu(g)) => {
-                let moments = m.chunks_exact_mut(each).zip(v.chunks_exact_mut(each));
-                let numbers = p.chunks_exact_mut(each).zip(g.chunks_exact(each)).zip(moments);
-                for (((p, g), (m, v)), &scale) in numbers.zip(scales) {
-                    cpu([scale as f32, size as f32, (1.0 / root) as f32], p, m, v, g);
-                }
-            }
-            (
-                Values::Reference(p),
-                Values::Reference(m),
-                Values::Reference(v),
-                Values::Reference(g),
-            ) => {
-                let moments = m.chunks_exact_mut(each).zip(v.chunks_exact_mut(each));
-                let numbers = p.chunks_exact_mut(each).zip(g.chunks_exact(each)).zip(moments);
-                for (((p, g), (m, v)), &scale) in numbers.zip(scales) {
-                    plain([scale, size, root], p, m, v, g);
-                }
-            }
-            _ => return Err(Error::Devices),
-        }
-        Ok(())
-    }
-}
-
-fn plain(
-    [scale, size, root]: [f64; 3],
-    weight: &mut [f64],
-    first: &mut [f64],
-    second: &mut [f64],
-    gradient: &[f64],
-) {
-    let moments = first.iter_mut().zip(second);
-    for ((p, g), (m, v)) in weight.iter_mut().zip(gradient).zip(moments) {
-        let g = scale * g;
-        *m = FIRST_DECAY * *m + (1.0 - FIRST_DECAY) * g;
-        *v = SECOND_DECAY * *v + (1.0 - SECOND_DECAY) * g * g;
-        *p -= size * *m / (v.sqrt() / root + EPSILON);
-    }
-}
-
-fn cpu(
-    [scale, size, unroot]: [f32; 3],
-    weight: &mut [f32],
-    first: &mut [f32],
-    second: &mut [f32],
-    gradient: &[f32],
-) {
-    let epsilon = EPSILON as f32;
-    let (keep_first, take_first) = (FIRST_DECAY as f32, (1.0 - FIRST_DECAY) as f32);
-    let (keep_second, take_second) = (SECOND_DECAY as f32, (1.0 - SECOND_DECAY) as f32);
-    let vector = Arch::new();
-    let moments = first.par_chunks_mut(CHUNK).zip(second.par_chunks_mut(CHUNK));
-    let numbers = weight.par_chunks_mut(CHUNK).zip(gradient.par_chunks(CHUNK));
-    numbers.zip(moments).for_each(|((weight, gradient), (first, second))| {
-        vector.dispatch(|| {
-            let moments = first.iter_mut().zip(second.iter_mut());
-            for ((p, g), (m, v)) in weight.iter_mut().zip(gradient).zip(moments) {
-                let g = scale * g;
-                *m = keep_first * *m + take_first * g;
-                *v = keep_second * *v + take_second * g * g;
-                *p -= size * *m / (v.sqrt() * unroot + epsilon);
-            }
-        });
-    });
 }
 
 #[cfg(test)]
@@ -268,13 +259,14 @@ mod tests {
 
     #[test]
     fn every_device_takes_the_steps_of_the_reference() {
-        let trained = |device: Device| {
+        let trained = |method: Method, device: Device| {
             let weights = [tensor(1, &[3, 5]), tensor(2, &[3])];
             let mut weights = weights.map(|weight| weight.to_device(device).unwrap().into_weight());
             // Has no part in the loss, so it must not change.
             let mut unused = tensor(3, &[2]).to_device(device).unwrap().into_weight();
             let rows = tensor(4, &[7, 5]).to_device(device).unwrap();
-            let mut adam = Adam::new(weights.iter().chain([&unused])).unwrap();
+            let all = weights.iter().chain([&unused]);
+            let mut adam = Optimiser::new(method, all).unwrap();
             let mut norms = Vec::new();
             for step in 0..5 {
                 let out = linear(&rows, &weights[0], &weights[1]).unwrap();
@@ -288,14 +280,57 @@ mod tests {
             assert_eq!(unused.to_f32s().unwrap(), tensor(3, &[2]).to_f32s().unwrap());
             (weights.map(|weight| weight.to_f64s().unwrap()), norms)
         };
-        let (expected, expected_norms) = trained(Device::Reference);
-        for device in Device::available() {
-            let (found, norms) = trained(device);
-            let numbers = found.iter().flatten().chain(&norms);
-            for (found, expected) in numbers.zip(expected.iter().flatten().chain(&expected_norms)) {
-                assert!((found - expected).abs() < 1e-4, "{device}: {found} {expected}");
+        let (amsgrad, adamw) = (Method::AmsGrad, Method::AdamW { decay: 0.3 });
+        for method in [Method::Adam, adamw, amsgrad, Method::Sgd { decay: 0.01 }] {
+            let (expected, expected_norms) = trained(method, Device::Reference);
+            for device in Device::available() {
+                let (found, norms) = trained(method, device);
+                let numbers = found.iter().flatten().chain(&norms);
+                let truth = expected.iter().flatten().chain(&expected_norms);
+                for (found, expected) in numbers.zip(truth) {
+                    assert!((found - expected).abs() < 1e-4, "{device}: {found} {expected}");
+                }
             }
         }
+    }
+
+    /// One number with the gradients 8, 0.1 and 0.1, by hand.
+    #[test]
+    fn methods_are_those_of_their_papers() {
+        let path = |method: Method, factor: f64| {
+            let device = Device::Reference;
+            let mut weight = Tensor::new(vec![1.0], &[1, 1], device).unwrap().into_weight();
+            let (one, nothing) = (
+                Tensor::new(vec![1.0], &[1, 1], device).unwrap(),
+                Tensor::new(vec![0.0], &[1], device).unwrap(),
+            );
+            let optimiser = Optimiser::new(method, [&weight]).unwrap();
+            let mut optimiser = optimiser.with_factors(vec![factor]).unwrap();
+            [8.0f32, 0.1, 0.1].map(|slope| {
+                let out = linear(&one, &weight, &nothing).unwrap();
+                let gradients = out.backward(&[slope]).unwrap();
+                optimiser.step([&mut weight], &gradients, 0.1, 100.0).unwrap();
+                weight.to_f64s().unwrap()[0]
+            })
+        };
+        let adam = path(Method::Adam, 1.0);
+        assert!((adam[0] - 0.9).abs() < 1e-8, "the first step has the size of the rate");
+        assert!((path(Method::Adam, 0.5)[0] - 0.95).abs() < 1e-8, "or of its part");
+        let adamw = path(Method::AdamW { decay: 0.5 }, 1.0);
+        assert!((adamw[0] - (0.95 - 0.1)).abs() < 1e-8, "a weight shrinks by rate times decay");
+        // The second moments are 0.064, 0.063946 and 0.063892: their largest is the first.
+        let slope = f64::from(0.1f32);
+        let first: f64 = 0.9 * (0.9 * 0.8 + 0.1 * slope) + 0.1 * slope;
+        let size = 0.1 / (1.0 - 0.9f64.powi(3));
+        let step = size * first / (0.064f64.sqrt() / (1.0 - 0.999f64.powi(3)).sqrt() + 1e-8);
+        let amsgrad = path(Method::AmsGrad, 1.0);
+        assert!((amsgrad[1] - amsgrad[2] - step).abs() < 1e-9, "{amsgrad:?} {step}");
+        // g = 8 + 0.01, buffer g, w = 1 - 0.1 (g + 0.9 g).
+        let sgd = path(Method::Sgd { decay: 0.01 }, 1.0);
+        assert!((sgd[0] - (1.0 - 0.1 * 1.9 * 8.01)).abs() < 1e-9);
+        let (g, before) = (slope + 0.01 * sgd[0], 8.01);
+        let buffer = 0.9 * before + g;
+        assert!((sgd[1] - (sgd[0] - 0.1 * (g + 0.9 * buffer))).abs() < 1e-9);
     }
 
     /// Members of an ensemble take the steps that they take alone.
@@ -313,7 +348,7 @@ mod tests {
             let on = |t: &Tensor| t.to_device(device).unwrap();
             let alone = seeds.map(|seed| {
                 let mut own = weights(seed).map(|w| on(&w).into_weight());
-                let mut adam = Adam::new(own.iter()).unwrap();
+                let mut adam = Optimiser::new(Method::Adam, own.iter()).unwrap();
                 let mut norms = Vec::new();
                 for step in 0..steps {
                     let out = linear(&on(&rows(seed, step)), &own[0], &own[1]).unwrap();
@@ -331,8 +366,8 @@ mod tests {
                 stacked(&|seed| weights(seed)[0].clone(), &[3, 3, 5]).into_weight(),
                 stacked(&|seed| weights(seed)[1].clone(), &[3, 3]).into_weight(),
             ];
-            let moments = Adam::new(all.iter()).unwrap().moments().to_vec();
-            let mut adam = Adam::of_members(moments, seeds.len());
+            let moments = Optimiser::new(Method::Adam, all.iter()).unwrap().moments().to_vec();
+            let mut adam = Optimiser::of_members(Method::Adam, moments, seeds.len());
             for step in 0..steps {
                 let rows = stacked(&|seed| rows(seed, step), &[21, 5]);
                 let out = linear(&rows, &all[0], &all[1]).unwrap();

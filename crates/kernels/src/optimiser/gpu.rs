@@ -20,8 +20,9 @@ pub(super) fn descend(
 ) -> Result<Array<f64>, Error> {
     let unit = Unit::new(cuda)?;
     let mut weights = Vec::with_capacity(steps.len());
-    for Descent { weight, moments, gradient, size, root } in steps {
-        let (first, second) = (moments.first.values_mut(), moments.second.values_mut());
+    for Descent { weight, moments, gradient, size, root, .. } in steps {
+        let [first, second] = &mut moments.kept[..] else { return Err(Error::Devices) };
+        let (first, second) = (first.values_mut(), second.values_mut());
         let (
             Values::Cuda(_, weight),
             Values::Cuda(_, first),
