@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::{Architecture, Error, Heads, Imram, Inputs, Scan, Setting, Vse};
+use crate::{Architecture, Error, Heads, Imram, Inputs, Scan, Setting, Vse, VseInfinity};
 
 /// The largest layer size, and the most steps, that settings may ask for.
 const LARGEST: usize = 1 << 16;
@@ -92,6 +92,8 @@ architectures! {
     Scan(Scan) = "scan": "scan-t2i", "scan-i2t";
     /// One vector per side, a recurrent unit for captions.
     Vse(Vse) = "vse": "vse++", "vse0";
+    /// One vector per side, pooled by rank.
+    VseInfinity(VseInfinity) = "vse-infinity": ;
     /// Layers on frozen embeddings.
     Heads(Heads) = "heads": ;
 }

@@ -51,11 +51,11 @@ impl Model {
         origin: &str,
         device: Device,
     ) -> Result<Self, Error> {
-        let stored = tensors
-            .iter()
-            .map(|(name, tensor)| Ok((name.clone(), Stored::try_from(tensor)?)))
-            .collect::<Result<_, Error>>()?;
-        Self::from_stored(architecture.into(), inputs, stored, origin, device)
+        let architecture = architecture.into();
+        architecture.check()?;
+        let declared = architecture.declare(inputs);
+        let weights = Weights::from_tensors(&declared, tensors, origin, device)?;
+        Ok(Model { architecture, inputs, weights, device })
     }
 
     /// Reads the weights from a safetensors file.

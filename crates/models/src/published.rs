@@ -7,21 +7,56 @@ use crate::encoder::Encoders;
 use crate::imram::{Directions, Imram};
 use crate::scan::{Asks, Scan};
 use crate::vse::{Measure, Vse};
+use crate::vse_infinity::VseInfinity;
 use crate::{Config, Error};
 
 /// Name of the options in errors.
 const OPTIONS: &str = "options of the checkpoint";
 
+/// Options of a published training.
+pub(crate) struct Options<'a>(pub(crate) &'a Value);
+
+impl Options<'_> {
+    /// A text, empty if there is none.
+    pub(crate) fn text(&self, key: &str) -> &str {
+        self.0[key].as_str().unwrap_or("")
+    }
+
+    /// A flag, off if there is none.
+    pub(crate) fn flag(&self, key: &str) -> bool {
+        self.0[key].as_bool().unwrap_or(false)
+    }
+
+    /// A number.
+    pub(crate) fn number(&self, key: &str) -> Result<f64, Error> {
+        let what = || format!("{key} is missing or no number");
+        self.0[key].as_f64().ok_or_else(|| Error::setting(OPTIONS, what()))
+    }
+
+    /// A number of things.
+    pub(crate) fn size(&self, key: &str) -> Result<usize, Error> {
+        self.number(key).map(|number| number as usize)
+    }
+
+    /// A number of a list, if there is one.
+    pub(crate) fn list(&self, key: &str, at: usize) -> Option<usize> {
+        self.0[key][at].as_u64().map(|number| number as usize)
+    }
+}
+
 impl Config {
-    /// The model of a `family` (`VSE++`, `SCAN` or `IMRAM`) trained with these options, which have
-    /// the names of the published implementations.
+    /// The model of a `family`, such as `SCAN` or `VSRN`, trained with these options, which have the
+    /// names of the published implementations.
     pub fn from_published(family: &str, options: &Value) -> Result<Self, Error> {
+        let options = &Options(options);
+        match family {
+            "VSE_INF" => return VseInfinity::from_published(options).map(Config::VseInfinity),
+            _ => {}
+        }
         let unknown = |what: String| Error::setting(OPTIONS, what);
-        let text = |key: &str| options[key].as_str().unwrap_or("");
-        let flag = |key: &str| options[key].as_bool().unwrap_or(false);
-        let number = |key: &str| {
-            options[key].as_f64().ok_or_else(|| unknown(format!("{key} is missing or no number")))
-        };
+        let text = |key: &str| options.text(key);
+        let flag = |key: &str| options.flag(key);
+        let number = |key: &str| options.number(key);
         let (dim, word_dim) = (number("embed_size")? as usize, number("word_dim")? as usize);
         if family == "VSE++" {
             let measure = match text("measure") {

@@ -103,6 +103,23 @@ impl Weights {
         Ok(Self::of(declared, tensors))
     }
 
+    /// Takes these weights, which must be exactly those declared. Errors name `origin`.
+    ///
+    /// # Errors
+    /// If they are not, with a line for each wrong one.
+    pub fn from_tensors(
+        declared: &[Declared],
+        tensors: &BTreeMap<String, Tensor>,
+        origin: &str,
+        device: Device,
+    ) -> Result<Self, Error> {
+        let stored = tensors
+            .iter()
+            .map(|(name, tensor)| Ok((name.clone(), Stored::try_from(tensor)?)))
+            .collect::<Result<_, Error>>()?;
+        Self::load(declared, stored, origin, device)
+    }
+
     /// Loads weights, which must be exactly those declared. Errors name `origin`.
     pub(crate) fn load(
         declared: &[Declared],

@@ -12,27 +12,27 @@ use super::{Case, Outcome};
 
 /// By how much answers may differ from the references.
 #[derive(Clone, Copy)]
-struct Tolerances {
+pub(super) struct Tolerances {
     /// Of similarities.
-    similarity: f64,
+    pub(super) similarity: f64,
     /// Of a loss, relative to it.
-    loss: f64,
+    pub(super) loss: f64,
     /// Of a gradient, relative to the largest gradient of the same weight.
-    gradient: f64,
+    pub(super) gradient: f64,
     /// Whether that is said of the norm of a gradient and of its difference, rather than of numbers:
     /// rounding to few bits may make another wrong pair the hardest.
-    by_norm: bool,
+    pub(super) by_norm: bool,
     /// Of weights after ten steps.
-    weight: f64,
+    pub(super) weight: f64,
 }
 
 impl Tolerances {
     /// Single precision, on the CPU and on a GPU; there, gradients of sums of hinges, which are small
     /// differences of large numbers, need twice as much.
-    const SINGLE: Self =
+    pub(super) const SINGLE: Self =
         Tolerances { similarity: 2e-6, loss: 1e-5, gradient: 1e-4, by_norm: false, weight: 1e-4 };
 
-    fn of(device: Device) -> Self {
+    pub(super) fn of(device: Device) -> Self {
         match device {
             Device::Cuda(Cuda { precision: Precision::Tf32, .. }) => Tolerances {
                 similarity: 3e-3,
@@ -71,25 +71,37 @@ pub(super) fn model(case: &Case, device: Device, outcome: &mut Outcome) -> Resul
         let found = batch_loss(&ready.model, &pass, &ready.square, objective)?;
         let expected = case.floats(&format!("out.loss_{name}"))?;
         outcome.within("loss", &[found.loss], &expected, tolerances.loss * expected[0].abs())?;
-        gradients(case, &ready.model, &found, name, outcome)?;
+        let norm = format!("out.grad_norm_{name}");
+        if case.has(&norm) {
+            let compared = Compared { prefix: &format!("grad_{name}"), norm: &norm, nothing: 0.0 };
+            gradients(case, &ready.model, &found, compared, tolerances, outcome)?;
+        }
     }
     Ok(())
 }
 
-fn gradients(
+/// The gradients of a case that are compared.
+pub(super) struct Compared<'a> {
+    /// What their names begin with.
+    pub(super) prefix: &'a str,
+    /// The name of their norm; empty if the case has none.
+    pub(super) norm: &'a str,
+    /// Gradients below this are rounding of zeros.
+    pub(super) nothing: f64,
+}
+
+pub(super) fn gradients(
     case: &Case,
     model: &Model,
     found: &BatchLoss,
-    name: &str,
+    compared: Compared<'_>,
+    tolerances: Tolerances,
     outcome: &mut Outcome,
 ) -> Result<()> {
-    let tolerances = Tolerances::of(model.device());
-    if !case.has(&format!("out.grad_norm_{name}")) {
-        return Ok(());
-    }
+    let Compared { prefix, norm, nothing } = compared;
     let mut squares = 0.0;
     for (weight, tensor) in model.weights().iter() {
-        let reference = format!("grad_{name}.{weight}");
+        let reference = format!("{prefix}.{weight}");
         let found = found.gradients.of(tensor);
         ensure!(found.is_some() == case.has(&reference), "{reference}: one side has no gradient");
         let Some(found) = found else { continue };
@@ -102,11 +114,16 @@ fn gradients(
             outcome.within(&reference, &[off], &[0.0], tolerances.gradient * whole)?;
         } else {
             let largest = expected.iter().fold(0.0, |largest: f64, g| largest.max(g.abs()));
-            outcome.within(&reference, &found, &expected, tolerances.gradient * largest)?;
+            // Zeros are compared with what gradients of this size round to.
+            let size = if largest < nothing { 1.0 } else { largest };
+            outcome.within(&reference, &found, &expected, tolerances.gradient * size)?;
         }
         squares += found.iter().map(|g| g * g).sum::<f64>();
     }
-    let expected = case.floats(&format!("out.grad_norm_{name}"))?;
+    if norm.is_empty() {
+        return Ok(());
+    }
+    let expected = case.floats(norm)?;
     outcome.within("gradient norm", &[squares.sqrt()], &expected, tolerances.gradient * expected[0])
 }
 
@@ -164,21 +181,17 @@ pub(super) fn losses(case: &Case, outcome: &mut Outcome) -> Result<()> {
 }
 
 /// A case ready to run.
-struct Ready {
-    model: Model,
-    all: Batch,
+pub(super) struct Ready {
+    pub(super) model: Model,
+    pub(super) all: Batch,
     /// The images and captions of the loss: the first ones, as a square batch.
-    square: Batch,
-    margin: f64,
+    pub(super) square: Batch,
+    pub(super) margin: f64,
 }
 
 impl Ready {
-    fn of(case: &Case, device: Device) -> Result<Self> {
-        let singles = |name: &str| -> Result<(Vec<usize>, Vec<f32>)> {
-            let (shape, values) = case.file.f64s(name)?;
-            Ok((shape, values.into_iter().map(|v| v as f32).collect()))
-        };
-        let (shape, values) = singles("in.images")?;
+    pub(super) fn of(case: &Case, device: Device) -> Result<Self> {
+        let (shape, values) = singles(case, "in.images")?;
         let images = Tensor::new(values, &shape, device)?;
         let (shape, ids) = case.file.i64s("in.captions")?;
         let width = shape.get(1).copied().context("in.captions is not a matrix")?;
@@ -193,10 +206,15 @@ impl Ready {
             Ok::<_, anyhow::Error>(size as usize)
         };
         let inputs = Inputs { image: size("img_dim")?, text: size("vocab_size")? };
-        let mut weights = BTreeMap::new();
-        for name in case.file.names().iter().filter_map(|name| name.strip_prefix("param.")) {
-            let (shape, values) = singles(&format!("param.{name}"))?;
-            weights.insert(name.to_owned(), Tensor::new(values, &shape, Device::Cpu)?);
+        let mut weights = tensors(case, "param.")?;
+        weights.extend(tensors(case, "buffer.")?);
+        // Convolutions over one place are stored with an axis of 1.
+        for declared in config.architecture().declare(inputs) {
+            if let Some(found) = weights.get_mut(&declared.name) {
+                let count: usize = declared.shape.iter().product();
+                ensure!(found.len() == count, "{}: {:?}", declared.name, found.shape());
+                *found = found.reshaped(&declared.shape)?;
+            }
         }
         let model = Model::from_tensors(config, inputs, &weights, "the case", device)?;
         let block = case.config["loss_block"].as_u64().map_or(captions.len(), |n| n as usize);
@@ -207,4 +225,19 @@ impl Ready {
         let all = Batch::new(images, Texts::words(&captions)?);
         Ok(Ready { model, all, square, margin })
     }
+}
+
+fn singles(case: &Case, name: &str) -> Result<(Vec<usize>, Vec<f32>)> {
+    let (shape, values) = case.file.f64s(name)?;
+    Ok((shape, values.into_iter().map(|v| v as f32).collect()))
+}
+
+/// The tensors whose names begin with `prefix`, by the rest of their names.
+pub(super) fn tensors(case: &Case, prefix: &str) -> Result<BTreeMap<String, Tensor>> {
+    let mut found = BTreeMap::new();
+    for name in case.file.names().iter().filter_map(|name| name.strip_prefix(prefix)) {
+        let (shape, values) = singles(case, &format!("{prefix}{name}"))?;
+        found.insert(name.to_owned(), Tensor::new(values, &shape, Device::Cpu)?);
+    }
+    Ok(found)
 }

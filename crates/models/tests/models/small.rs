@@ -3,8 +3,8 @@
 use nextpair_data::Draws;
 use nextpair_kernels::{Aggregation, Normaliser};
 use nextpair_models::{
-    Asks, Batch, Config, Device, Directions, Encoders, Heads, Imram, Inputs, Measure, Model,
-    Pooling, Scan, Tensor, Texts, Vse,
+    Asks, Batch, Config, Device, Directions, Encoders, Heads, Imram, Inputs, Kind, Measure, Model,
+    Pooling, Scan, Tensor, Texts, Vse, VseInfinity,
 };
 
 pub const DIM: usize = 24;
@@ -62,10 +62,29 @@ pub fn configs() -> Vec<(String, Config)> {
     all.push(("order".to_owned(), Config::Vse(order)));
     let mean = Vse { pooling: Pooling::Mean, ..vse };
     all.push(("vse++ of means".to_owned(), Config::Vse(mean)));
+    for normalised in [true, false] {
+        let vse = VseInfinity {
+            dim: DIM,
+            word_dim: 9,
+            rank_code: 6,
+            rank_dim: 5,
+            normalise_images: normalised,
+            normalise_texts: normalised,
+            augmentation: 0.0,
+            ..VseInfinity::default()
+        };
+        all.push((format!("vse-infinity normalised={normalised}"), Config::VseInfinity(vse)));
+    }
     for hidden in [0, 13] {
         all.push((format!("heads {hidden}"), Config::Heads(Heads { dim: DIM, hidden })));
     }
     all
+}
+
+/// Whether the encoding of an image depends on its batch in training: models with batch norm.
+pub fn depends_on_batch(config: &Config) -> bool {
+    let declared = config.architecture().declare(INPUTS);
+    declared.iter().any(|weight| weight.kind == Kind::Buffer)
 }
 
 /// A model with initial weights.
