@@ -118,6 +118,10 @@ pub enum Setting {
     Hidden(usize),
     /// How the states of words become one vector.
     Pooling(Pooling),
+    /// Vectors of an item.
+    Heads(usize),
+    /// Whether training also learns to write captions.
+    CaptionLoss(bool),
 }
 
 impl Setting {
@@ -134,6 +138,8 @@ impl Setting {
             Setting::WeightNorm(_) => "--weight-norm",
             Setting::Hidden(_) => "--hidden",
             Setting::Pooling(_) => "--pooling",
+            Setting::Heads(_) => "--heads",
+            Setting::CaptionLoss(_) => "--caption-loss",
         }
     }
 }

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::{Architecture, Error, Heads, Imram, Inputs, Scan, Setting, Vse, VseInfinity};
+use crate::{
+    Architecture, Error, Heads, Imram, Inputs, Pvse, Scan, Setting, Vse, VseInfinity, Vsrn,
+};
 
 /// The largest layer size, and the most steps, that settings may ask for.
 const LARGEST: usize = 1 << 16;
@@ -94,6 +96,10 @@ architectures! {
     Vse(Vse) = "vse": "vse++", "vse0";
     /// One vector per side, pooled by rank.
     VseInfinity(VseInfinity) = "vse-infinity": ;
+    /// Graph layers over regions, and captions that are written.
+    Vsrn(Vsrn) = "vsrn": ;
+    /// Several vectors per item, with a head of attention each.
+    Pvse(Pvse) = "pvse": ;
     /// Layers on frozen embeddings.
     Heads(Heads) = "heads": ;
 }

@@ -19,7 +19,8 @@ pub fn batch_norm_layer(name: &str, channels: usize, gain: f64) -> [Declared; 4]
 
 impl Pass<'_> {
     /// Normalises rows with the layer of [`batch_norm_layer`] called `name`: by the statistics of the
-    /// batch in training, which moves the running values, and by these in evaluation.
+    /// batch in training, which moves the running values, and by these in evaluation. A single row has
+    /// no statistics of its columns, and takes the running values in training too.
     ///
     /// # Errors
     /// If the layer was not declared, or does not fit the groups.
@@ -27,7 +28,8 @@ impl Pass<'_> {
         let part = |part: &str| self.weight(&format!("{name}.{part}"));
         let (gain, shift) = (part("weight")?, part("bias")?);
         let (means, variances) = (part("running_mean")?, part("running_var")?);
-        if self.mode() == Mode::Evaluate {
+        let alone = *groups == Groups::Columns && rows.matrix_shape()?.0 == 1;
+        if self.mode() == Mode::Evaluate || alone {
             return Ok(normalise(rows, gain, shift, groups, (means, variances))?);
         }
         let (out, statistics) = batch_norm(rows, gain, shift, groups)?;

@@ -5,9 +5,11 @@ use serde_json::Value;
 
 use crate::encoder::Encoders;
 use crate::imram::{Directions, Imram};
+use crate::pvse::Pvse;
 use crate::scan::{Asks, Scan};
 use crate::vse::{Measure, Vse};
 use crate::vse_infinity::VseInfinity;
+use crate::vsrn::Vsrn;
 use crate::{Config, Error};
 
 /// Name of the options in errors.
@@ -51,6 +53,8 @@ impl Config {
         let options = &Options(options);
         match family {
             "VSE_INF" => return VseInfinity::from_published(options).map(Config::VseInfinity),
+            "VSRN" => return Vsrn::from_published(options).map(Config::Vsrn),
+            "PVSE" => return Pvse::from_published(options).map(Config::Pvse),
             _ => {}
         }
         let unknown = |what: String| Error::setting(OPTIONS, what);
@@ -59,10 +63,7 @@ impl Config {
         let number = |key: &str| options.number(key);
         let (dim, word_dim) = (number("embed_size")? as usize, number("word_dim")? as usize);
         if family == "VSE++" {
-            let measure = match text("measure") {
-                "order" => Measure::Order,
-                _ => Measure::Cosine,
-            };
+            let measure = Measure::from_published(options);
             let normalise_images = !flag("no_imgnorm");
             let absolute = flag("use_abs");
             let vse = Vse { dim, word_dim, normalise_images, absolute, measure, ..Vse::default() };

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::check_size;
 use crate::encoder::{Reading, image_layer, image_states, mean_regions, word_layers, word_states};
+use crate::published::Options;
 use crate::{
     Architecture, Comparison, Declared, Dot, Error, Inputs, Layer, Order, Pass, Setting, Texts,
     Training, Violation, Weights,
@@ -52,6 +53,15 @@ pub enum Measure {
     Cosine,
     /// Order embeddings: `-|max(0, t - u)|`.
     Order,
+}
+
+impl Measure {
+    pub(crate) fn from_published(options: &Options<'_>) -> Self {
+        match options.text("measure") {
+            "order" => Measure::Order,
+            _ => Measure::Cosine,
+        }
+    }
 }
 
 impl Default for Vse {

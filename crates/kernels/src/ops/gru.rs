@@ -9,6 +9,7 @@
 //! `i` are the products with the inputs, computed for all words at once. Captions are processed
 //! longest first, so that those still running at a step are the first rows: nothing is padded.
 
+mod cell;
 mod gpu;
 mod members;
 mod pass;
@@ -20,6 +21,7 @@ use nextpair_cuda::Array;
 use crate::cuda::Unit;
 use crate::operation::{Operation, apply};
 use crate::{Error, Real, Tensor};
+pub use cell::gru_cell;
 use gpu::{Kept, Size};
 pub use members::gru_of_members;
 use pass::{Pass, Schedule};

@@ -1,4 +1,6 @@
-//! Joins the columns of matrices.
+//! Joins the columns of matrices, and takes some of them.
+
+use std::ops::Range;
 
 use crate::operation::{Operation, apply};
 use crate::{Error, Real, Tensor};
@@ -17,6 +19,60 @@ pub fn concat_columns(parts: &[&Tensor]) -> Result<Tensor, Error> {
         widths.push(width);
     }
     apply(Join { rows, widths }, parts)
+}
+
+/// Some columns of a matrix.
+///
+/// # Errors
+/// If there are fewer.
+pub fn columns(matrix: &Tensor, which: Range<usize>) -> Result<Tensor, Error> {
+    let (rows, width) = matrix.matrix_shape()?;
+    if which.start > which.end || which.end > width {
+        let index = which.end.max(which.start);
+        return Err(Error::IndexOutOfRange { set: "columns", position: 0, index, len: width });
+    }
+    apply(Columns { rows, width, which }, &[matrix])
+}
+
+struct Columns {
+    rows: usize,
+    width: usize,
+    which: Range<usize>,
+}
+
+impl Columns {
+    fn of<N: Copy>(&self, matrix: &[N]) -> Vec<N> {
+        let rows = matrix.chunks_exact(self.width.max(1));
+        rows.flat_map(|row| &row[self.which.clone()]).copied().collect()
+    }
+}
+
+impl Operation for Columns {
+    fn shape(&self) -> Vec<usize> {
+        vec![self.rows, self.which.len()]
+    }
+
+    fn formula<R: Real>(&self, inputs: &[&[R]]) -> Vec<R> {
+        self.of(inputs[0])
+    }
+
+    fn forward(&self, inputs: &[&[f32]]) -> Result<Vec<f32>, Error> {
+        Ok(self.of(inputs[0]))
+    }
+
+    fn backward(
+        &self,
+        inputs: &[&[f32]],
+        upstream: &[f32],
+        _wanted: &[bool],
+    ) -> Result<Vec<Option<Vec<f32>>>, Error> {
+        let mut out = vec![0.0; inputs[0].len()];
+        let rows = out.chunks_exact_mut(self.width.max(1));
+        for (out, row) in rows.zip(upstream.chunks_exact(self.which.len().max(1))) {
+            out[self.which.clone()].copy_from_slice(row);
+        }
+        Ok(vec![Some(out)])
+    }
 }
 
 struct Join {
@@ -78,5 +134,7 @@ mod tests {
         judge(&parts, 1e-6, |inputs| concat_columns(&inputs.iter().collect::<Vec<_>>()));
         assert!(concat_columns(&[&parts[0], &tensor(1, &[3, 3])]).is_err());
         assert!(concat_columns(&[]).is_err());
+        judge(&parts[..1], 1e-6, |inputs| columns(&inputs[0], 1..3));
+        assert!(columns(&parts[0], 1..4).is_err());
     }
 }

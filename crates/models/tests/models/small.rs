@@ -3,8 +3,8 @@
 use nextpair_data::Draws;
 use nextpair_kernels::{Aggregation, Normaliser};
 use nextpair_models::{
-    Asks, Batch, Config, Device, Directions, Encoders, Heads, Imram, Inputs, Kind, Measure, Model,
-    Pooling, Scan, Tensor, Texts, Vse, VseInfinity,
+    Asks, Batch, Captioner, Config, Device, Directions, Encoders, Heads, Imram, Inputs, Kind,
+    Measure, Model, Pooling, Pvse, Scan, Tensor, Texts, Vse, VseInfinity, Vsrn,
 };
 
 pub const DIM: usize = 24;
@@ -75,6 +75,26 @@ pub fn configs() -> Vec<(String, Config)> {
         };
         all.push((format!("vse-infinity normalised={normalised}"), Config::VseInfinity(vse)));
     }
+    for flickr30k in [true, false] {
+        let vsrn = Vsrn {
+            dim: DIM,
+            word_dim: 9,
+            layers: 2,
+            unit_regions: !flickr30k,
+            batch_norm: flickr30k,
+            ..Vsrn::default()
+        };
+        all.push((format!("vsrn flickr30k={flickr30k}"), Config::Vsrn(vsrn)));
+    }
+    let pvse = Pvse { dim: DIM, word_dim: 9, heads: 1, ..Pvse::default() };
+    let plain = Pvse { attend_images: false, attend_texts: false, ..pvse.clone() };
+    all.push(("pvse without attention".to_owned(), Config::Pvse(plain)));
+    for legacy in [true, false] {
+        let name = format!("pvse of one head legacy={legacy}");
+        all.push((name, Config::Pvse(Pvse { legacy, ..pvse.clone() })));
+    }
+    let many = Pvse { heads: 3, diversity: 0.0, discrepancy: 0.0, ..pvse };
+    all.push(("pvse of three heads".to_owned(), Config::Pvse(many)));
     for hidden in [0, 13] {
         all.push((format!("heads {hidden}"), Config::Heads(Heads { dim: DIM, hidden })));
     }
@@ -87,9 +107,30 @@ pub fn depends_on_batch(config: &Config) -> bool {
     declared.iter().any(|weight| weight.kind == Kind::Buffer)
 }
 
-/// A model with initial weights.
+/// Models with a loss of their own, by name.
+pub fn with_own_losses() -> Vec<(String, Config)> {
+    let captioner = Captioner { dim: 11, word_dim: 6, longest: 7, dropout: 0.0 };
+    let vsrn = Vsrn { dim: DIM, word_dim: 9, layers: 1, ..Vsrn::default() };
+    let writes = Config::Vsrn(Vsrn { captioner: Some(captioner), ..vsrn });
+    let pvse = Pvse { dim: DIM, word_dim: 9, diversity: 0.5, discrepancy: 0.3, ..Pvse::default() };
+    [("vsrn that writes", writes), ("pvse of two heads", Config::Pvse(pvse))]
+        .map(|(name, config)| (name.to_owned(), config))
+        .into()
+}
+
+/// A model with initial weights, but for gains of batch norm, which may be zeros that hide a layer.
 pub fn model(config: &Config, seed: u64, device: Device) -> Model {
-    Model::new(config.clone(), INPUTS, seed, device).unwrap()
+    let first = Model::new(config.clone(), INPUTS, seed, Device::Cpu).unwrap();
+    let mut draws = Draws::new(seed);
+    let weights = first.weights().iter().map(|(name, weight)| {
+        let mut numbers = weight.to_f32s().unwrap();
+        if name.contains("bn") && name.ends_with(".weight") {
+            numbers.iter_mut().for_each(|gain| *gain = 0.5 + draws.unit() as f32);
+        }
+        (name.to_owned(), Tensor::new(numbers, weight.shape(), Device::Cpu).unwrap())
+    });
+    let weights = weights.collect();
+    Model::from_tensors(config.clone(), INPUTS, &weights, "the test", device).unwrap()
 }
 
 /// Images and captions of different lengths, for a model.
