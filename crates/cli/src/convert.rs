@@ -11,7 +11,7 @@ use crate::next::Next;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// A model_best.pth.tar of the published VSE++, SCAN or IMRAM code
+    /// A model_best.pth.tar of the published code of VSE++, SCAN, IMRAM or a model that the paper cites
     checkpoint: PathBuf,
     /// The vocabulary it was trained with, such as f30k_precomp_vocab.json
     #[arg(long, value_name = "FILE")]

@@ -1,7 +1,8 @@
-//! Checkpoints of the published code of VSE++, SCAN and IMRAM: `model_best.pth.tar`.
+//! Checkpoints of the published code of VSE++, SCAN, IMRAM and the models that the paper cites:
+//! `model_best.pth.tar`.
 //!
-//! Such a file is a pickle of a dictionary: `model` has the parameters, `opt` the options of the
-//! training. This module reads both formats of PyTorch, that of 1.6 and later and the older one,
+//! Such a file is a pickle of a dictionary: `model` has the parameters, `opt` or `args` the options of
+//! the training. This module reads both formats of PyTorch, that of 1.6 and later and the older one,
 //! written by Python 2 or 3. It never executes anything in a file, and a damaged or hostile file
 //! gives an error. Sizes are checked before anything is allocated, and the tensors of a file
 //! together take no more memory than the file (twice as much if it has half precision).
@@ -10,6 +11,7 @@ mod archive;
 mod legacy;
 mod names;
 mod pickle;
+mod releases;
 #[cfg(test)]
 mod tests;
 mod view;
@@ -19,15 +21,18 @@ use std::path::Path;
 
 use nextpair_kernels::{Device, Tensor};
 
-use crate::{Config, Error, Inputs, Model};
+use crate::{Config, Error, Inputs, Model, VseInfinity};
 use archive::Archive;
 use legacy::Storages;
 use pickle::{Pickle, Value};
+use releases::{Place, Release, release_of, whole_name};
 use view::View;
 
 /// Contents of a published checkpoint.
 #[derive(Debug)]
 pub struct Checkpoint {
+    /// The release of a cited model; `None` for VSE++, SCAN and IMRAM.
+    release: Option<&'static Release>,
     /// The parameters under our names, in single precision, on the CPU.
     pub parameters: BTreeMap<String, Tensor>,
     /// Options of the training, such as `embed_size` or `raw_feature_norm`: booleans, numbers,
@@ -47,10 +52,11 @@ impl Checkpoint {
     /// If the settings or the weights are not those of a published model.
     pub fn model(&self, path: &Path, device: Device) -> Result<(Config, Model), Error> {
         let has = |part: &str| self.parameters.keys().any(|name| name.contains(part));
-        let family = match (has("mem_"), has("_reverse")) {
-            (true, _) => "IMRAM",
-            (false, true) => "SCAN",
-            (false, false) => "VSE++",
+        let family = match (self.release, has("mem_"), has("_reverse")) {
+            (Some(release), ..) => release.family,
+            (None, true, _) => "IMRAM",
+            (None, false, true) => "SCAN",
+            (None, false, false) => "VSE++",
         };
         let size = |names: &[&str], axis: usize| {
             let tensor = names.iter().find_map(|&name| self.parameters.get(name));
@@ -65,9 +71,31 @@ impl Checkpoint {
         // The sizes of the tensors take precedence over the options.
         options.insert("embed_size".to_owned(), size(&["img_fc.bias"], 0).into());
         options.insert("word_dim".to_owned(), size(&["embed.weight"], 1).into());
-        let config = Config::from_published(family, &serde_json::Value::Object(options))?;
+        match family {
+            "VSE_INF" => {
+                let unit = |axis: usize| size(&["img_gpo.gru.weight_ih_l0"], axis);
+                options.insert("gpo_dims".to_owned(), vec![unit(1), unit(0) / 3].into());
+            }
+            "VSRN" => {
+                let data = if has("img_bn.") { "f30k_precomp" } else { "coco_precomp" };
+                options.insert("data_name".to_owned(), data.into());
+            }
+            "PVSE" => {
+                options.insert("num_embeds".to_owned(), size(&["img_pie.w2.weight"], 0).into());
+                options.insert("img_attention".to_owned(), true.into());
+                options.insert("txt_attention".to_owned(), has("txt_pie.").into());
+                // Checkpoints from before the option were made as it says.
+                options.entry("legacy").or_insert(true.into());
+            }
+            _ => {}
+        }
+        let mut config = Config::from_published(family, &serde_json::Value::Object(options))?;
         let image = size(&["img_fc.weight", "img_fc.weight_v"], 1);
-        let inputs = Inputs { image, text: size(&["embed.weight"], 0) };
+        let mut inputs = Inputs { image, text: size(&["embed.weight"], 0) };
+        if let Config::VseInfinity(VseInfinity { mask_word, .. }) = &mut config {
+            // The release adds a word to the vocabulary of its file.
+            (*mask_word, inputs.text) = (true, inputs.text.saturating_sub(1));
+        }
         let origin = path.display().to_string();
         let model = Model::from_tensors(config.clone(), inputs, &self.parameters, &origin, device)?;
         Ok((config, model))
@@ -85,7 +113,7 @@ pub fn from_bytes(path: &Path, bytes: &[u8]) -> Result<Checkpoint, Error> {
     let (pickle, mut source) = Source::read(bytes).map_err(fail)?;
     let checkpoint = pickle.root();
     let model = checkpoint.get("model").ok_or_else(|| fail("has no entry 'model'".into()))?;
-    let views = views(path, model)?;
+    let (release, views) = views(path, model)?;
     let mut parameters = BTreeMap::new();
     let mut allowance = bytes.len();
     for (name, view) in views {
@@ -93,17 +121,20 @@ pub fn from_bytes(path: &Path, bytes: &[u8]) -> Result<Checkpoint, Error> {
         let tensor = tensor.and_then(|tensor| match name.as_str() {
             // One number for the whole matrix, stored by PyTorch with no axis or with one.
             "img_fc.weight_g" => tensor.reshaped(&[1]).map_err(|e| e.to_string()),
-            _ => Ok(tensor),
+            _ => without_last_axis(&name, tensor),
         });
         let tensor = tensor.map_err(|what| fail(format!("{name}: {what}")))?;
         parameters.insert(name, tensor);
     }
     let number = |key| checkpoint.get(key).and_then(Value::plain);
+    let options = checkpoint.get("opt").or_else(|| checkpoint.get("args"));
+    let best_rsum = number("best_rsum").or_else(|| number("best_score"));
     Ok(Checkpoint {
+        release,
         parameters,
-        settings: settings(checkpoint.get("opt"), bytes.len()).map_err(fail)?,
+        settings: settings(options, bytes.len()).map_err(fail)?,
         epoch: number("epoch").and_then(|epoch| epoch.as_i64()),
-        best_rsum: number("best_rsum").and_then(|rsum| rsum.as_f64()),
+        best_rsum: best_rsum.and_then(|rsum| rsum.as_f64()),
     })
 }
 
@@ -137,8 +168,25 @@ impl<'a> Source<'a> {
     }
 }
 
-/// The parameters by our names: exactly those a model needs.
-fn views<'a>(path: &Path, model: Value<'a>) -> Result<BTreeMap<String, &'a View>, Error> {
+/// A convolution over one place as the matrix that it is.
+fn without_last_axis(name: &str, tensor: Tensor) -> Result<Tensor, String> {
+    match *tensor.shape() {
+        [rows, columns, 1] if name.starts_with("gcn.") => {
+            tensor.reshaped(&[rows, columns]).map_err(|e| e.to_string())
+        }
+        _ => Ok(tensor),
+    }
+}
+
+/// Parameters by our names.
+type Views<'a> = BTreeMap<String, &'a View>;
+
+/// The parameters by our names, and the release of a cited model: exactly those that VSE++, SCAN and
+/// IMRAM need; of others, the model knows.
+fn views<'a>(
+    path: &Path,
+    model: Value<'a>,
+) -> Result<(Option<&'static Release>, Views<'a>), Error> {
     let fail = |what: String| Error::file(path, what);
     // IMRAM has one state dict, the others a list of one per encoder.
     let state_dicts: Vec<_> = match model.items() {
@@ -148,32 +196,50 @@ fn views<'a>(path: &Path, model: Value<'a>) -> Result<BTreeMap<String, &'a View>
     if state_dicts.len() > 2 {
         return Err(fail(format!("'model' has {} parts, expected 2", state_dicts.len())));
     }
-    let mut views = BTreeMap::new();
-    let mut unknown = BTreeSet::new();
-    for state_dict in state_dicts {
+    let mut found = Vec::new();
+    for (part, state_dict) in state_dicts.iter().enumerate() {
         let entries = state_dict.entries();
         for (key, value) in entries.ok_or_else(|| fail("'model' is no state dict".into()))? {
             let theirs = key.text().ok_or_else(|| fail("a parameter has no name".into()))?;
-            match (names::ours(theirs), value.tensor()) {
-                (None, _) => {
-                    unknown.insert(theirs);
-                }
-                (_, None) => return Err(fail(format!("{theirs} is not a tensor"))),
-                (Some(ours), Some(view)) => {
-                    if views.insert(ours, view).is_some() {
-                        return Err(fail(format!("{theirs} is there twice")));
-                    }
+            found.push((theirs, whole_name(theirs, part, state_dicts.len()), value));
+        }
+    }
+    let release = release_of(found.iter().map(|(_, whole, _)| whole.as_str()));
+    let mut views = BTreeMap::new();
+    let mut unknown = BTreeSet::new();
+    for (theirs, whole, value) in found {
+        let place = match release {
+            Some(release) => release.place(&whole),
+            None => names::ours(theirs).map_or(Place::Unknown, Place::Ours),
+        };
+        match (place, value.tensor()) {
+            (Place::LeftOut, _) => {}
+            (Place::Unknown, _) => {
+                unknown.insert(theirs);
+            }
+            (_, None) => return Err(fail(format!("{theirs} is not a tensor"))),
+            (Place::Ours(ours), Some(view)) => {
+                if views.insert(ours, view).is_some() {
+                    return Err(fail(format!("{theirs} is there twice")));
                 }
             }
         }
     }
+    if release.is_some() && unknown.is_empty() {
+        return Ok((release, views));
+    }
     let mut missing = names::required(|name| views.contains_key(name));
-    unknown.extend(
-        views.keys().map(String::as_str).filter(|&name| !missing.iter().any(|m| m == name)),
-    );
+    if release.is_none() {
+        unknown.extend(
+            views.keys().map(String::as_str).filter(|&name| !missing.iter().any(|m| m == name)),
+        );
+    }
     missing.retain(|name| !views.contains_key(name));
+    if release.is_some() {
+        missing.clear();
+    }
     if missing.is_empty() && unknown.is_empty() {
-        return Ok(views);
+        return Ok((None, views));
     }
     let listing = missing.iter().map(|name| format!("  {name} is missing"));
     let listing =

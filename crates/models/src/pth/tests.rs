@@ -76,6 +76,44 @@ fn both_formats_give_the_parameters() {
 }
 
 #[test]
+fn checkpoints_of_cited_models_become_models() {
+    for (name, called) in [("vse_infinity", "vse-infinity"), ("vsrn", "vsrn"), ("pvse", "pvse")] {
+        for format in ["zip", "legacy"] {
+            let path = fixture(&format!("{name}.{format}.pth.tar"));
+            let checkpoint = read(&path).unwrap();
+            assert_eq!((checkpoint.epoch, checkpoint.best_rsum), (Some(7), Some(412.5)));
+            let expected = tensor_file::read(&fixture(&format!("{name}.safetensors"))).unwrap();
+            let (config, model) = checkpoint.model(&path, Device::Cpu).unwrap();
+            assert_eq!(config.name(), called);
+            let found: Vec<(&str, &Tensor)> = model.weights().iter().collect();
+            assert_eq!(found.len(), expected.len(), "{name}.{format}");
+            for (weight, tensor) in found {
+                assert_eq!(tensor.shape(), expected[weight].shape, "{name}.{format} {weight}");
+                let values = Some(tensor.to_f32s().unwrap());
+                assert_eq!(values, expected[weight].values, "{name}.{format} {weight}");
+            }
+            match config {
+                // The last row of the table is no word of the vocabulary.
+                Config::VseInfinity(vse) => {
+                    assert!(vse.mask_word && model.inputs().text == 3);
+                    assert_eq!((vse.rank_code, vse.rank_dim), (2, 3));
+                }
+                Config::Vsrn(vsrn) => assert!(vsrn.batch_norm && !vsrn.unit_regions),
+                Config::Pvse(pvse) => assert!(pvse.legacy && pvse.heads == 2),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_cited_checkpoint_with_other_names_is_refused_by_name() {
+    let whole = bytes("vsrn.legacy.pth.tar");
+    let what = parse(&edit(&whole, b"img_rnn", b"img_run")).unwrap_err().to_string();
+    assert!(what.contains("img_run.weight_ih_l0 is unknown"), "{what}");
+}
+
+#[test]
 fn every_truncation_is_an_error() {
     for (model, format) in FILES {
         let whole = bytes(&format!("{model}.{format}.pth.tar"));
