@@ -205,7 +205,7 @@ impl Args {
             Some(path) => SettingsFile::read(path)?,
             None => SettingsFile::default(),
         };
-        let says_captions = file.says_captions || self.training.says_captions();
+        let says_captions = file.says("captions") || self.training.says_captions();
         let (model, mut training) = match self.model.as_deref() {
             Some(folder) if ModelFolder::is_there(Path::new(folder)) => {
                 ensure!(self.config.is_none(), "--config: {folder} has its settings");

@@ -281,7 +281,7 @@ impl Args {
             self.experiment.clone()
         };
         let (keys, settings) = read_experiment(&file)?;
-        let says_captions = settings.says_captions || self.training.says_captions();
+        let says_captions = settings.says("captions") || self.training.says_captions();
         let (model, mut training) =
             settings::resolve(settings, &self.model, &self.training, "a file")?;
         if !says_captions {

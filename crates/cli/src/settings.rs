@@ -8,7 +8,9 @@ use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use nextpair::kernels::{Aggregation, Normaliser};
-use nextpair::models::{Choice, Config, Criterion, Pooling, Setting, Training, Violation};
+use nextpair::models::{
+    Choice, Config, Criterion, OptimiserName, Pooling, Reduction, Setting, Training, Violation,
+};
 use nextpair::scenario::SettingsFile;
 
 #[derive(clap::Args, Default)]
@@ -18,7 +20,10 @@ pub(crate) struct ModelArgs {
     /// A model with its published settings
     #[arg(long, value_name = "NAME", value_parser = model_names())]
     model: Option<String>,
-    /// Dimensions of the joint space [default: 1024; heads 256]
+    /// With --model: the settings that were published with it for a dataset
+    #[arg(long, value_name = "flickr30k|coco", value_parser = preset_names(), hide_possible_values = true)]
+    preset: Option<String>,
+    /// Dimensions of the joint space [default: 1024; vsrn 2048, heads 256]
     #[arg(long, value_name = "N")]
     dim: Option<usize>,
     /// Dimensions of a word before the recurrent unit [default: 300]
@@ -51,13 +56,20 @@ pub(crate) struct ModelArgs {
     /// [default: last]
     #[arg(long, value_name = "last|mean", hide_possible_values = true)]
     pooling: Option<PoolingName>,
+    /// PVSE: vectors of an image or a caption [default: 2]
+    #[arg(long, value_name = "K")]
+    heads: Option<usize>,
+    /// VSRN: also learn to write captions [default: true]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    caption_loss: Option<bool>,
 }
 
 #[derive(clap::Args)]
 #[group(id = "training-settings")]
 #[command(next_help_heading = "Training")]
 pub(crate) struct TrainingArgs {
-    /// Passes over the pairs [default: 40]
+    /// Passes over the pairs. What is not given here is as it was published with the model
+    /// [default: 40]
     #[arg(long, value_name = "N")]
     epochs: Option<usize>,
     /// Pairs of a batch [default: 64]
@@ -66,9 +78,22 @@ pub(crate) struct TrainingArgs {
     /// The learning rate at first [default: 2e-4]
     #[arg(long, value_name = "X", value_parser = finite)]
     rate: Option<f64>,
-    /// Epochs after which the rate falls to a tenth, again and again [default: 20]
+    /// Epochs after which the rate falls, again and again [default: 20]
     #[arg(long, value_name = "N")]
     decay_every: Option<usize>,
+    /// What the rate is multiplied by then [default: 0.1]
+    #[arg(long, value_name = "X", value_parser = finite)]
+    decay_factor: Option<f64>,
+    /// How weights follow their gradients; sgd has Nesterov's momentum [default: adam]
+    #[arg(long, value_name = "adam|adamw|amsgrad|sgd", hide_possible_values = true)]
+    optimiser: Option<OptimiserValue>,
+    /// adamw, sgd: the decay of weights [default: 0]
+    #[arg(long, value_name = "X", value_parser = finite)]
+    weight_decay: Option<f64>,
+    /// A factor of the rate for weights whose names begin so, such as gru.=0.1; 0 leaves them as they
+    /// are. May be given again
+    #[arg(long, value_name = "NAME=X", value_parser = rate_factor)]
+    rate_factor: Vec<(String, f64)>,
     /// The loss: hinges, or InfoNCE in both directions [default: hinge]
     #[arg(long, value_name = "hinge|info-nce", hide_possible_values = true)]
     loss: Option<CriterionName>,
@@ -78,6 +103,15 @@ pub(crate) struct TrainingArgs {
     /// Which violations count: the hardest, or all [default: max; sum for vse0]
     #[arg(long, value_name = "max|sum", hide_possible_values = true)]
     violation: Option<ViolationName>,
+    /// First epochs in which all violations count [default: 0; vse-infinity 1]
+    #[arg(long, value_name = "N")]
+    sum_epochs: Option<usize>,
+    /// Add up the losses of a batch, or average them [default: sum; mean for pvse]
+    #[arg(long, value_name = "sum|mean", hide_possible_values = true)]
+    reduction: Option<ReductionName>,
+    /// Leave out the last batch of an epoch if it is not full [default: true for vse-infinity]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    drop_last: Option<bool>,
     /// The temperature of InfoNCE, from 0.01 to 1 [default: 0.07]
     #[arg(long, value_name = "X", value_parser = finite)]
     loss_temperature: Option<f64>,
@@ -117,7 +151,12 @@ fn model_names() -> PossibleValuesParser {
     PossibleValuesParser::new(names.chain(families))
 }
 
-/// Resolves and checks the settings. Flags override the file.
+/// Parses names of datasets with presets.
+fn preset_names() -> PossibleValuesParser {
+    PossibleValuesParser::new(SettingsFile::preset_names())
+}
+
+/// Resolves and checks the settings. Flags override the file, and the file a preset.
 pub(crate) fn resolve(
     file: SettingsFile,
     model: &ModelArgs,
@@ -128,7 +167,9 @@ pub(crate) fn resolve(
     if let Some(name) = &model.model {
         file.model = Some(Config::named(name).context("clap knows the names")?);
     }
-    let Some((mut config, mut settings)) = file.with_published() else {
+    let preset = model.preset()?.and_then(SettingsFile::with_published);
+    let preset = preset.map(|(config, training)| (config, file.training_over(training)));
+    let Some((mut config, mut settings)) = preset.or_else(|| file.with_published()) else {
         bail!("give --model, or {place} with a table [model]");
     };
     model.settings().into_iter().flatten().try_for_each(|setting| config.set(setting))?;
@@ -144,6 +185,14 @@ impl ModelArgs {
         ModelArgs { model: Some(name.to_owned()), ..ModelArgs::default() }
     }
 
+    /// Returns the settings that were published for a dataset, if they are asked for.
+    pub(crate) fn preset(&self) -> Result<Option<SettingsFile>> {
+        let Some(dataset) = &self.preset else { return Ok(None) };
+        let model = self.model.as_deref().and_then(Config::named);
+        let model = model.context("--preset needs --model, whose settings it says")?;
+        Ok(Some(SettingsFile::preset(dataset, model.name())?))
+    }
+
     /// Returns a model with the settings that were given as flags. `--model` keeps the other
     /// settings of a model of that name.
     pub(crate) fn changed(&self, model: Config) -> Result<Config> {
@@ -154,8 +203,8 @@ impl ModelArgs {
     }
 
     /// Returns the model settings that were given as flags.
-    fn settings(&self) -> [Option<Setting>; 10] {
-        [
+    fn settings(&self) -> Vec<Option<Setting>> {
+        vec![
             self.dim.map(Setting::Dim),
             self.word_dim.map(Setting::WordDim),
             self.steps.map(Setting::Steps),
@@ -166,6 +215,8 @@ impl ModelArgs {
             self.weight_norm.map(Setting::WeightNorm),
             self.hidden.map(Setting::Hidden),
             self.pooling.map(|name| Setting::Pooling(name.0)),
+            self.heads.map(Setting::Heads),
+            self.caption_loss.map(Setting::CaptionLoss),
         ]
     }
 }
@@ -185,9 +236,16 @@ impl TrainingArgs {
         set(&mut settings.batch, self.batch);
         set(&mut settings.rate, self.rate);
         set(&mut settings.decay_every, self.decay_every);
+        set(&mut settings.decay_factor, self.decay_factor);
+        set(&mut settings.optimiser, self.optimiser.map(|name| name.0));
+        set(&mut settings.weight_decay, self.weight_decay);
+        settings.rate_factors.extend(self.rate_factor.iter().cloned());
         set(&mut settings.loss, self.loss.map(|name| name.0));
         set(&mut settings.margin, self.margin);
         set(&mut settings.violation, self.violation.map(|name| name.0));
+        set(&mut settings.sum_epochs, self.sum_epochs);
+        set(&mut settings.reduction, self.reduction.map(|name| name.0));
+        set(&mut settings.drop_last, self.drop_last);
         set(&mut settings.loss_temperature, self.loss_temperature);
         set(&mut settings.learn_temperature, self.learn_temperature);
         set(&mut settings.clip, self.clip);
@@ -238,6 +296,15 @@ values_of!(CriterionName(Criterion) {
     "info-nce" = Criterion::InfoNce,
 });
 
+values_of!(OptimiserValue(OptimiserName) {
+    "adam" = OptimiserName::Adam,
+    "adamw" = OptimiserName::Adamw,
+    "amsgrad" = OptimiserName::Amsgrad,
+    "sgd" = OptimiserName::Sgd,
+});
+
+values_of!(ReductionName(Reduction) { "sum" = Reduction::Sum, "mean" = Reduction::Mean });
+
 values_of!(ViolationName(Violation) { "max" = Violation::Max, "sum" = Violation::Sum });
 
 values_of!(ChoiceName(Choice) {
@@ -251,6 +318,13 @@ fn finite(text: &str) -> Result<f64, String> {
         Ok(number) if number.is_finite() => Ok(number),
         Ok(_) => Err("not a finite number".to_owned()),
         Err(e) => Err(e.to_string()),
+    }
+}
+
+fn rate_factor(text: &str) -> Result<(String, f64), String> {
+    match text.split_once('=') {
+        Some((start, factor)) if !start.is_empty() => Ok((start.to_owned(), finite(factor)?)),
+        _ => Err("not the beginning of names, = and a factor".to_owned()),
     }
 }
 

@@ -61,17 +61,14 @@ pub struct Training {
     /// Epochs after which the learning rate falls, repeatedly.
     pub decay_every: usize,
     /// What the learning rate is multiplied by then.
-    #[serde(skip_serializing_if = "is_tenth")]
     pub decay_factor: f64,
     /// The optimiser.
-    #[serde(skip_serializing_if = "is_default")]
     pub optimiser: OptimiserName,
     /// Decay of weights: they shrink by it times the rate in every step. AdamW and SGD have one.
-    #[serde(skip_serializing_if = "is_default")]
     pub weight_decay: f64,
     /// Factors of the learning rate for weights whose names begin so, such as `gru.`; the longest
     /// beginning counts. 0 leaves weights as they are.
-    #[serde(skip_serializing_if = "is_default")]
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub rate_factors: BTreeMap<String, f64>,
     /// The kind of loss.
     pub loss: Criterion,
@@ -80,13 +77,10 @@ pub struct Training {
     /// Which hinges count.
     pub violation: Violation,
     /// First epochs in which all hinges count, whatever comes later.
-    #[serde(skip_serializing_if = "is_default")]
     pub sum_epochs: usize,
     /// Whether losses are added up or averaged.
-    #[serde(skip_serializing_if = "is_default")]
     pub reduction: Reduction,
     /// Whether the last batch of an epoch is left out if it has fewer pairs than the others.
-    #[serde(skip_serializing_if = "is_default")]
     pub drop_last: bool,
     /// Temperature of InfoNCE, from 0.01 to 1; the first one if it is learned.
     pub loss_temperature: f64,
@@ -113,15 +107,6 @@ pub struct Training {
 
 /// What the learning rate falls to by default.
 const TENTH: f64 = 0.1;
-
-fn is_tenth(factor: &f64) -> bool {
-    *factor == TENTH
-}
-
-/// Settings of later versions are stored only if they are used, so that files stay what they were.
-fn is_default<T: Default + PartialEq>(setting: &T) -> bool {
-    *setting == T::default()
-}
 
 /// The temperature that CLIP begins with.
 const DEFAULT_TEMPERATURE: f64 = 0.07;

@@ -43,9 +43,10 @@ pub struct Vsrn {
     pub absolute: bool,
     /// How to compare images and captions.
     pub measure: Measure,
-    /// The part that learns to write captions, if there is one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub captioner: Option<Captioner>,
+    /// Whether training also learns to write captions.
+    pub caption_loss: bool,
+    /// The part that does so.
+    pub captioner: Captioner,
 }
 
 impl Default for Vsrn {
@@ -59,7 +60,8 @@ impl Default for Vsrn {
             normalise_images: true,
             absolute: false,
             measure: Measure::Cosine,
-            captioner: None,
+            caption_loss: true,
+            captioner: Captioner::default(),
         }
     }
 }
@@ -72,13 +74,18 @@ const GRAPH: [&str; 4] = ["g", "theta", "phi", "out"];
 
 impl Vsrn {
     pub(crate) fn presets() -> [(&'static str, Self); 1] {
-        [("vsrn", Vsrn { captioner: Some(Captioner::default()), ..Vsrn::default() })]
+        [("vsrn", Vsrn::default())]
     }
 
     /// The settings of the published implementation, where the name of the data decides.
     pub(crate) fn from_published(options: &Options<'_>) -> Result<Self, Error> {
         let flickr30k = options.text("data_name") == "f30k_precomp";
-        let captioner = options.flag("caption_loss").then(|| Captioner::from_published(options));
+        // Checkpoints have no captioner.
+        let caption_loss = options.flag("caption_loss");
+        let captioner = match caption_loss {
+            true => Captioner::from_published(options)?,
+            false => Captioner::default(),
+        };
         Ok(Vsrn {
             dim: options.size("embed_size")?,
             word_dim: options.size("word_dim")?,
@@ -87,7 +94,8 @@ impl Vsrn {
             normalise_images: !options.flag("no_imgnorm"),
             absolute: options.flag("use_abs"),
             measure: Measure::from_published(options),
-            captioner: captioner.transpose()?,
+            caption_loss,
+            captioner,
             ..Vsrn::default()
         })
     }
@@ -131,7 +139,7 @@ impl Architecture for Vsrn {
         check_size("dim", self.dim)?;
         check_size("word_dim", self.word_dim)?;
         check_size("layers", self.layers)?;
-        self.captioner.as_ref().map_or(Ok(()), Captioner::check)
+        self.captioner.check()
     }
 
     fn declare(&self, inputs: Inputs) -> Vec<Declared> {
@@ -152,8 +160,8 @@ impl Architecture for Vsrn {
             all.extend(batch_norm_layer("img_bn", dim, 1.0));
         }
         all.extend(word_layers(inputs.text, self.word_dim, dim, Reading::Forwards));
-        if let Some(captioner) = &self.captioner {
-            all.extend(captioner.declare(dim, inputs.text));
+        if self.caption_loss {
+            all.extend(self.captioner.declare(dim, inputs.text));
         }
         all
     }
@@ -174,7 +182,7 @@ impl Architecture for Vsrn {
         let count = rows.matrix_shape()?.0;
         let offsets: Vec<usize> = (0..=count).step_by(each).collect();
         let states = recurrent_states(pass, "img_gru", &rows, &offsets, Reading::Forwards)?;
-        if self.captioner.is_some() {
+        if self.caption_loss {
             pass.remember(REGIONS, rows);
         }
         let last: Vec<u32> = offsets[1..].iter().map(|&end| end as u32 - 1).collect();
@@ -208,8 +216,10 @@ impl Architecture for Vsrn {
         _images: &Encoded,
         _texts: &Encoded,
     ) -> Result<Option<Tensor>, Error> {
-        let Some(captioner) = &self.captioner else { return Ok(None) };
-        captioner.loss(pass, &pass.recall(REGIONS)?, &batch.texts).map(Some)
+        if !self.caption_loss {
+            return Ok(None);
+        }
+        self.captioner.loss(pass, &pass.recall(REGIONS)?, &batch.texts).map(Some)
     }
 
     fn training(&self) -> Training {
@@ -220,10 +230,7 @@ impl Architecture for Vsrn {
         match setting {
             Setting::Dim(dim) => self.dim = dim,
             Setting::WordDim(dim) => self.word_dim = dim,
-            Setting::CaptionLoss(on) => {
-                let kept = self.captioner.take();
-                self.captioner = on.then(|| kept.unwrap_or_default());
-            }
+            Setting::CaptionLoss(on) => self.caption_loss = on,
             _ => return false,
         }
         true

@@ -25,6 +25,7 @@
 mod amount;
 mod arm;
 mod file;
+mod preset;
 mod resolve;
 
 use std::path::PathBuf;

@@ -73,6 +73,32 @@ fn files_say_all_that_flags_say() {
 }
 
 #[test]
+fn what_is_not_said_was_published_with_the_model() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.toml");
+    std::fs::write(&path, "[training]\nepochs = 3\noptimiser = \"adam\"\nweight_decay = 0.0\n")
+        .unwrap();
+    let file = SettingsFile::read(&path).unwrap();
+    let typed = Typed::try_parse_from(["train", "--model", "vse-infinity"]).unwrap();
+    let (_, training) = resolve(file, &typed.model, &typed.training, "--config").unwrap();
+    assert_eq!((training.epochs, training.batch, training.sum_epochs), (3, 128, 1));
+    assert_eq!(training.optimiser, OptimiserName::Adam);
+    let (_, training) = resolved("--model pvse --rate-factor gru.=0.1 --optimiser sgd").unwrap();
+    assert_eq!((training.margin, training.reduction), (0.1, Reduction::Mean));
+    assert_eq!(training.rate_factors["gru."], 0.1);
+}
+
+#[test]
+fn presets_are_those_of_a_dataset() {
+    let (config, training) = resolved("--model vsrn --preset flickr30k --dim 8").unwrap();
+    let value = serde_json::to_value(config).unwrap();
+    assert_eq!((&value["batch_norm"], &value["dim"]), (&true.into(), &8.into()));
+    assert_eq!(training.decay_every, 10);
+    let (_, training) = resolved("--model vsrn --preset coco --epochs 2").unwrap();
+    assert_eq!((training.decay_every, training.epochs), (15, 2));
+}
+
+#[test]
 fn vse0_takes_the_sum_unless_it_is_told_otherwise() {
     assert_eq!(resolved("--model vse0").unwrap().1.violation, Violation::Sum);
     assert_eq!(resolved("--model vse++").unwrap().1.violation, Violation::Max);
@@ -109,6 +135,14 @@ fn what_cannot_be_meant_is_refused() {
             "--model vse++ --loss info-nce --loss-temperature 2",
             "loss-temperature: 2 is not from 0.01 to 1",
         ),
+        ("--model vse++ --weight-decay 0.1", "weight-decay: the optimiser has none"),
+        ("--model vse++ --decay-factor 0", "decay-factor: 0 is not above 0"),
+        ("--model vse++ --rate-factor gru", "not the beginning of names"),
+        ("--model vse++ --heads 2", "--heads is not a setting of vse++"),
+        ("--model vse-infinity --caption-loss", "--caption-loss is not a setting of vse-inf"),
+        ("--preset coco", "--preset needs --model"),
+        ("--model heads --preset coco", "nothing was published for heads on coco"),
+        ("--model heads --preset mars", "possible values: flickr30k, coco"),
         ("--model vse++ --dropout-inputs 1", "dropout-inputs: 1 is not from 0 to below 1"),
         ("--model vse++ --dropout-states=-0.1", "dropout-states: -0.1 is not from 0"),
     ] {

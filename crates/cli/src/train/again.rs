@@ -19,14 +19,13 @@ pub(super) fn check(
 ) -> Result<()> {
     let spec = run.spec();
     let file = args.config.as_deref().map(SettingsFile::read).transpose()?.unwrap_or_default();
-    let mut training = file.training.unwrap_or_else(|| spec.training.clone());
-    if !file.says_violation {
-        training.violation = spec.training.violation;
-    }
+    let preset = args.model.preset()?.and_then(SettingsFile::with_published);
+    let (model, training) = preset.unwrap_or((spec.model.clone(), spec.training.clone()));
+    let mut training = file.training_over(training);
     args.training.change(&mut training);
-    training.seed =
-        args.seed.unwrap_or(if args.config.is_some() { training.seed } else { spec.training.seed });
-    let model = args.model.changed(file.model.unwrap_or_else(|| spec.model.clone()))?;
+    let seeded = args.seed.is_some() || file.says("seed");
+    training.seed = if seeded { args.seed.unwrap_or(training.seed) } else { spec.training.seed };
+    let model = args.model.changed(file.model.unwrap_or(model))?;
     let table = |model, training| -> Result<toml::Table> {
         Ok([
             ("model".to_owned(), toml::Value::try_from(model)?),

@@ -82,6 +82,7 @@ pub fn configs() -> Vec<(String, Config)> {
             layers: 2,
             unit_regions: !flickr30k,
             batch_norm: flickr30k,
+            caption_loss: false,
             ..Vsrn::default()
         };
         all.push((format!("vsrn flickr30k={flickr30k}"), Config::Vsrn(vsrn)));
@@ -111,7 +112,7 @@ pub fn depends_on_batch(config: &Config) -> bool {
 pub fn with_own_losses() -> Vec<(String, Config)> {
     let captioner = Captioner { dim: 11, word_dim: 6, longest: 7, dropout: 0.0 };
     let vsrn = Vsrn { dim: DIM, word_dim: 9, layers: 1, ..Vsrn::default() };
-    let writes = Config::Vsrn(Vsrn { captioner: Some(captioner), ..vsrn });
+    let writes = Config::Vsrn(Vsrn { captioner, ..vsrn });
     let pvse = Pvse { dim: DIM, word_dim: 9, diversity: 0.5, discrepancy: 0.3, ..Pvse::default() };
     [("vsrn that writes", writes), ("pvse of two heads", Config::Pvse(pvse))]
         .map(|(name, config)| (name.to_owned(), config))

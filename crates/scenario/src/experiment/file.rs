@@ -1,5 +1,6 @@
 //! Settings in TOML files: `[model]` and `[training]`, and the other keys of experiments.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use nextpair_data::{Side, ordinary};
@@ -19,10 +20,8 @@ pub struct SettingsFile {
     pub model: Option<Config>,
     /// The training settings.
     pub training: Option<Training>,
-    /// Whether the file sets which violations count. The default depends on the model.
-    pub says_violation: bool,
-    /// Whether the file sets which captions make pairs. Experiments have another default.
-    pub says_captions: bool,
+    /// The keys that the table of training has. What it does not say was published with the model.
+    said: BTreeSet<String>,
 }
 
 /// The keys of an experiment as written. Missing keys have defaults.
@@ -113,29 +112,53 @@ impl SettingsFile {
     /// Returns the model and its training, with what was published where the file says nothing, or
     /// `None` if it names no model. They are not checked.
     pub fn with_published(self) -> Option<(Config, Training)> {
-        let config = self.model?;
-        let published = config.architecture().training();
-        let mut training = self.training.unwrap_or_else(|| published.clone());
-        if !self.says_violation {
-            training.violation = published.violation;
-        }
+        let config = self.model.clone()?;
+        let training = self.training_over(config.architecture().training());
         Some((config, training))
+    }
+
+    /// Whether the table of training has a key.
+    pub fn says(&self, key: &str) -> bool {
+        self.said.contains(key)
+    }
+
+    /// Returns these settings of training, with what the file says in place of them.
+    pub fn training_over(&self, settings: Training) -> Training {
+        let Some(training) = &self.training else { return settings };
+        let table = |training: &Training| match serde_json::to_value(training) {
+            Ok(serde_json::Value::Object(table)) => table,
+            _ => unreachable!("settings are a table"),
+        };
+        let (mut merged, mut given) = (table(&settings), table(training));
+        for key in &self.said {
+            // What is at its default may not be written.
+            match given.remove(key) {
+                Some(value) => merged.insert(key.clone(), value),
+                None => merged.remove(key),
+            };
+        }
+        let merged = serde_json::from_value(serde_json::Value::Object(merged));
+        merged.expect("both are settings of training")
     }
 
     /// Reads a file with the tables `[model]` and `[training]`.
     pub fn read(path: &Path) -> Result<Self, Error> {
-        read(path, |tables| {
-            let file = settings_of(tables)?;
-            match tables.keys().next() {
-                None => Ok(file),
-                Some(key) => {
-                    let what =
-                        format!("unknown {}; there are [model] and [training]", key.get_ref());
-                    Err(Wrong { at: key.span().start, what })
-                }
-            }
-        })
+        parse_settings(&ordinary::read_text(path)?, path)
     }
+}
+
+/// Reads the text of a file with the tables `[model]` and `[training]`; errors call it `path`.
+pub(super) fn parse_settings(text: &str, path: &Path) -> Result<SettingsFile, Error> {
+    parse(text, path, |tables| {
+        let file = settings_of(tables)?;
+        match tables.keys().next() {
+            None => Ok(file),
+            Some(key) => {
+                let what = format!("unknown {}; there are [model] and [training]", key.get_ref());
+                Err(Wrong { at: key.span().start, what })
+            }
+        }
+    })
 }
 
 /// Reads an experiment file.
@@ -174,13 +197,6 @@ pub fn parse_experiment(text: &str, path: &Path) -> Result<(ExperimentKeys, Sett
     })
 }
 
-fn read<T>(
-    path: &Path,
-    parse: impl FnOnce(&mut DeTable<'_>) -> Result<T, Wrong>,
-) -> Result<T, Error> {
-    self::parse(&ordinary::read_text(path)?, path, parse)
-}
-
 fn parse<T>(
     text: &str,
     path: &Path,
@@ -197,13 +213,16 @@ fn parse<T>(
 /// Takes the tables of model and training out of a file.
 fn settings_of(tables: &mut DeTable<'_>) -> Result<SettingsFile, Wrong> {
     let training = tables.remove("training");
-    let says = |key: &str| training.as_ref().is_some_and(|t| t.get_ref().get(key).is_some());
-    let (says_violation, says_captions) = (says("violation"), says("captions"));
+    let said = match training.as_ref().map(Spanned::get_ref) {
+        Some(DeValue::Table(table)) => {
+            table.keys().map(|key| key.get_ref().as_ref().to_owned()).collect()
+        }
+        _ => BTreeSet::new(),
+    };
     Ok(SettingsFile {
         model: tables.remove("model").map(model).transpose()?,
         training: training.map(settings).transpose()?,
-        says_violation,
-        says_captions,
+        said,
     })
 }
 
@@ -244,7 +263,9 @@ fn model(mut table: Spanned<DeValue<'_>>) -> Result<Config, Wrong> {
 fn fill<'a>(table: &mut DeTable<'a>, usual: DeTable<'a>) {
     for (key, value) in usual {
         match (table.get_mut(key.get_ref().as_ref()).map(Spanned::get_mut), value.into_inner()) {
-            (Some(DeValue::Table(inner)), DeValue::Table(usual)) if key.get_ref() == "encoders" => {
+            (Some(DeValue::Table(inner)), DeValue::Table(usual))
+                if matches!(key.get_ref().as_ref(), "encoders" | "captioner") =>
+            {
                 fill(inner, usual);
             }
             (Some(_), _) => {}
@@ -278,12 +299,12 @@ mod tests {
              [training]\nepochs = 3\nviolation = \"sum\"\n",
         )
         .unwrap();
+        assert!(file.says("violation") && !file.says("captions"));
         let config = file.model.unwrap();
         assert_eq!((config.name(), config.dim()), ("scan-i2t", 16));
         assert_eq!(file.training.unwrap().epochs, 3);
-        assert!(file.says_violation);
         let file = read_text("").unwrap();
-        assert!(file.model.is_none() && file.training.is_none() && !file.says_violation);
+        assert!(file.model.is_none() && file.training.is_none() && !file.says("violation"));
     }
 
     #[test]
