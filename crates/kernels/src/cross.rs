@@ -13,6 +13,7 @@
 //! The score of a pair has the same bits, whatever else is scored with it.
 
 mod aggregation;
+pub(crate) mod aligned;
 mod all_pairs;
 mod attention;
 mod backward;
@@ -23,17 +24,23 @@ mod gradients;
 mod lengths;
 mod memory;
 mod ragged;
+mod reasoning;
 mod reference;
+pub(crate) mod rows;
 mod some_pairs;
 mod spans;
+mod thresholds;
 mod update;
 
 pub use aggregation::Aggregation;
 pub use attention::{Attention, Normaliser};
 pub use gradients::PairGradients;
+pub(crate) use gradients::split_rows;
 pub use memory::Memory;
 pub use ragged::Ragged;
-pub(crate) use reference::{PlainMemory, steps};
+pub(crate) use reasoning::{Filter, Graph, Head, Reasoner};
+pub(crate) use reference::{PlainMemory, attend, steps};
+pub(crate) use thresholds::{LEAST, Products, Thresholds, likeness};
 
 use crate::Error;
 use memory::Gated;

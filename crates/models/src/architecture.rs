@@ -52,6 +52,22 @@ pub trait Architecture: Debug + Send + Sync {
     /// If a weight is missing.
     fn comparison(&self, weights: &Weights) -> Result<Box<dyn Comparison>, Error>;
 
+    /// How it compares the images and captions of a batch in training, if that differs: where scores
+    /// depend on the batch as a whole, or buffers on the scores. Of several comparisons each has a loss
+    /// of its own, and training makes their sum small.
+    ///
+    /// # Errors
+    /// If a weight is missing.
+    fn training_comparisons<'a>(
+        &self,
+        pass: &'a Pass<'_>,
+    ) -> Result<Vec<Box<dyn Comparison + 'a>>, Error> {
+        Ok(vec![self.comparison(pass.weights())?])
+    }
+
+    /// Adapts to images of so many regions, where weights depend on their number.
+    fn fit(&mut self, _regions: usize) {}
+
     /// A loss in addition to that of the scores, as one number: for generated captions, say. It gets
     /// the batch and what was encoded of it.
     ///
@@ -160,6 +176,8 @@ const OWN: u64 = 16;
 /// One pass of a batch through a model.
 pub struct Pass<'a> {
     weights: &'a Weights,
+    /// How the names of all weights begin.
+    prefix: String,
     mode: Mode,
     masks: Option<Masks<'a>>,
     observed: Mutex<Vec<(String, Tensor)>>,
@@ -170,7 +188,8 @@ impl<'a> Pass<'a> {
     /// A pass with these weights.
     pub fn new(weights: &'a Weights, mode: Mode) -> Self {
         let (observed, remembered) = (Mutex::default(), Mutex::default());
-        Pass { weights, mode, masks: None, observed, remembered }
+        let prefix = String::new();
+        Pass { weights, prefix, mode, masks: None, observed, remembered }
     }
 
     /// The same pass with dropout, for a batch of these pairs. Evaluation drops nothing.
@@ -258,14 +277,42 @@ impl<'a> Pass<'a> {
     /// # Errors
     /// If it was not declared.
     pub fn weight(&self, name: &str) -> Result<&'a Tensor, Error> {
-        self.weights.get(name)
+        match self.prefix.is_empty() {
+            true => self.weights.get(name),
+            false => self.weights.get(&format!("{}{name}", self.prefix)),
+        }
+    }
+
+    /// Runs a part of the model, the names of whose weights and buffers begin with `prefix`.
+    ///
+    /// # Errors
+    /// Those of the part.
+    pub fn within<T>(
+        &self,
+        prefix: &str,
+        part: impl FnOnce(&Pass<'a>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let pass = Pass {
+            weights: self.weights,
+            prefix: format!("{}{prefix}", self.prefix),
+            mode: self.mode,
+            masks: self.masks.clone(),
+            observed: Mutex::default(),
+            remembered: Mutex::default(),
+        };
+        let found = part(&pass)?;
+        let remembered = pass.remembered.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        self.remembered.lock().unwrap_or_else(PoisonError::into_inner).extend(remembered);
+        let observed = pass.into_observed();
+        self.observed.lock().unwrap_or_else(PoisonError::into_inner).extend(observed);
+        Ok(found)
     }
 
     /// Records new values for a buffer, which the training step stores when it ends.
     pub fn observe(&self, buffer: impl Into<String>, value: Tensor) {
         let mut observed = self.observed.lock().unwrap_or_else(PoisonError::into_inner);
         // Detached: the graph must be gone when the optimiser changes the weights in place.
-        observed.push((buffer.into(), value.detached()));
+        observed.push((format!("{}{}", self.prefix, buffer.into()), value.detached()));
     }
 
     /// Keeps a tensor with its gradients for the [auxiliary

@@ -7,7 +7,7 @@ use nextpair_kernels::{Encoded, Gradients, Tensor};
 
 use crate::info_nce::info_nce;
 use crate::loss::loss;
-use crate::{Comparison, Error, Model, Pair, Pass, Reduction, Texts, Violation};
+use crate::{Comparison, Error, Mode, Model, Pair, Pass, Reduction, Texts, Violation};
 
 /// A batch: images and captions, row `i` of both for pair `i`. One of several members has the pairs of
 /// the first, of the second, and so on: equally many of each.
@@ -92,7 +92,8 @@ struct Scored<'a> {
     tally: Tally,
     /// Tensors with the derivatives of the losses by their numbers.
     parts: Vec<(Tensor, Vec<f32>)>,
-    temperature: Option<(&'a Tensor, Vec<f32>)>,
+    /// Temperatures, with the derivatives by their logarithms.
+    temperature: Vec<(&'a Tensor, Vec<f32>)>,
 }
 
 /// The loss of a batch and its gradients. Hinges go by the exact sparse procedure: all pairs are
@@ -151,12 +152,18 @@ pub(crate) fn member_losses(
     // 2. Score every image with every caption.
     // 3. Compute the loss, and its derivatives by the scores.
     // 4. Score those with a derivative again, with gradients.
-    let comparison = architecture.comparison(pass.weights())?;
-    let scored = match comparison.is_dense_on(images.rows.device()) {
-        true => dense(&*comparison, (&images, &texts), &batch.pairs, members, objective)?,
-        false => sparse(&*comparison, (&images, &texts), &batch.pairs, members, objective)?,
+    let comparisons = match pass.mode() {
+        Mode::Train(_) => architecture.training_comparisons(pass)?,
+        Mode::Evaluate => vec![architecture.comparison(pass.weights())?],
     };
-    let Scored { tally, mut parts, temperature } = scored;
+    let scored = comparisons.iter().map(|comparison| {
+        let (comparison, both) = (&**comparison, (&images, &texts));
+        match comparison.is_dense_on(images.rows.device()) {
+            true => dense(comparison, both, &batch.pairs, members, objective),
+            false => sparse(comparison, both, &batch.pairs, members, objective),
+        }
+    });
+    let Scored { tally, mut parts, temperature } = together(scored)?;
     // 5. Add the architecture's own loss, if it has one.
     let mut auxiliary = 0.0;
     if let Some(found) = architecture.auxiliary_loss(pass, batch, &images, &texts)? {
@@ -173,6 +180,27 @@ pub(crate) fn member_losses(
     let gradients = Tensor::backward_of(&parts.chain(temperature).collect::<Vec<_>>())?;
     let factor = objective.factor(count / members);
     Ok(MemberLosses { tally, factor, auxiliary, gradients })
+}
+
+/// The sum of the losses of several comparisons.
+fn together<'a>(
+    mut all: impl Iterator<Item = Result<Scored<'a>, Error>>,
+) -> Result<Scored<'a>, Error> {
+    let nothing = || Error::setting("comparisons", "training compares nothing");
+    let mut sum = all.next().ok_or_else(nothing)??;
+    for next in all {
+        let Scored { tally, parts, temperature } = next?;
+        let mut counted = sum.tally.read()?;
+        for (own, next) in counted.iter_mut().zip(tally.read()?) {
+            own.loss += next.loss;
+            own.active += next.active;
+            own.bad = own.bad.or(next.bad);
+        }
+        sum.tally = Tally::Known(counted);
+        sum.parts.extend(parts);
+        sum.temperature.extend(temperature);
+    }
+    Ok(sum)
 }
 
 /// The losses with gradients of all scores.
@@ -195,7 +223,7 @@ fn dense<'a>(
         }
     };
     let factor = objective.factor(pairs.len() / members) as f32;
-    Ok(Scored { tally, parts: vec![(losses, vec![factor; members])], temperature: None })
+    Ok(Scored { tally, parts: vec![(losses, vec![factor; members])], temperature: Vec::new() })
 }
 
 /// The losses with gradients of the scores that they depend on, member after member.
@@ -219,7 +247,7 @@ fn sparse<'a>(
         scores.extend(found);
     }
     let squares = scores.chunks_exact(each * each);
-    let (mut counted, mut temperature) = (Vec::with_capacity(members), None);
+    let (mut counted, mut temperature) = (Vec::with_capacity(members), Vec::new());
     let count = |loss: f64, active: usize| Counted { loss, active, bad: None };
     let part = match objective {
         Objective::Hinge { margin, violation, .. } => {
@@ -253,7 +281,7 @@ fn sparse<'a>(
                 slopes.extend(found.by_scores.into_iter().map(|slope| slope * scale));
                 by_logs.push(found.by_log_temperature as f32 * scale);
             }
-            temperature = Some((log_temperature, by_logs));
+            temperature.push((log_temperature, by_logs));
             (comparison.all_scores(images, texts, members, Some(scores))?, slopes)
         }
     };

@@ -77,6 +77,11 @@ pub trait Comparison: Send + Sync {
     ) -> Result<Box<dyn Similarity>, Error>;
 }
 
+/// The error of a comparison of the images and captions of a batch: they cannot be compared in tiles.
+pub(crate) fn of_batch() -> Error {
+    Error::setting("similarity", "training compares the images and captions of a batch together")
+}
+
 /// The dot product of one vector per item.
 pub struct Dot;
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{
-    Architecture, Error, Heads, Imram, Inputs, Pvse, Scan, Setting, Vse, VseInfinity, Vsrn,
+    Architecture, Error, Heads, Imram, Inputs, Naaf, Pvse, Scan, Setting, Sgraf, Vse, VseInfinity,
+    Vsrn,
 };
 
 /// The largest layer size, and the most steps, that settings may ask for.
@@ -92,6 +93,10 @@ architectures! {
     Imram(Imram) = "imram": "text-imram", "image-imram", "full-imram";
     /// One pass of attention.
     Scan(Scan) = "scan": "scan-t2i", "scan-i2t";
+    /// Graph reasoning over similarity vectors, attention that filters them, or both.
+    Sgraf(Sgraf) = "sgraf": "sgr", "saf";
+    /// Attention above a threshold, and a penalty below it.
+    Naaf(Naaf) = "naaf": ;
     /// One vector per side, a recurrent unit for captions.
     Vse(Vse) = "vse": "vse++", "vse0";
     /// One vector per side, pooled by rank.
@@ -147,6 +152,11 @@ impl Config {
             return Ok(());
         }
         Err(Error::NoSuchSetting { flag: setting.flag(), model: self.name().to_owned() })
+    }
+
+    /// Adapts to images of so many regions, where weights depend on their number.
+    pub fn fit(&mut self, regions: usize) {
+        self.architecture_mut().fit(regions);
     }
 
     /// Rejects invalid settings.

@@ -40,6 +40,7 @@ pub enum Layer {
 }
 
 /// What to drop from a batch of pairs.
+#[derive(Clone)]
 pub(crate) struct Masks<'a> {
     pub(crate) dropout: Dropout,
     /// The seed of the epoch, for each member.

@@ -15,7 +15,7 @@ use crate::weights::{Declared, Start};
 use crate::{Error, Inputs, Layer, Pass, Setting, Texts};
 
 /// Added to norms, as in SCAN and IMRAM.
-const EPSILON: f32 = 1e-8;
+pub(crate) const EPSILON: f32 = 1e-8;
 
 /// Settings that the encoders of SCAN and IMRAM share.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

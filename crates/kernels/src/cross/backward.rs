@@ -1,6 +1,6 @@
 //! Back-propagates a chunk's scores through all of its steps.
 
-mod attention;
+pub(super) mod attention;
 mod gates;
 mod queries;
 mod relevance;

@@ -140,7 +140,7 @@ impl Matcher {
 }
 
 /// The products of the rows of a context with the queries of a span.
-fn score(context: &Context, queries: &Packed, span: &Span, scores: &mut Packed) {
+pub(super) fn score(context: &Context, queries: &Packed, span: &Span, scores: &mut Packed) {
     scores.shape(context.rows, span.lanes.end);
     for (i, panel) in span.panels.clone().enumerate() {
         let panel = queries.panel(panel);

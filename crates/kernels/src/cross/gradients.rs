@@ -164,7 +164,11 @@ fn add_items(own: &[f32], items: &[usize], all: Ragged<'_>, to: &mut [f32]) {
 }
 
 /// Cuts rows of `size` numbers at the offsets.
-fn split_rows<'a>(mut values: &'a mut [f32], offsets: &[usize], size: usize) -> Vec<&'a mut [f32]> {
+pub(crate) fn split_rows<'a>(
+    mut values: &'a mut [f32],
+    offsets: &[usize],
+    size: usize,
+) -> Vec<&'a mut [f32]> {
     let lengths = offsets.windows(2).map(|pair| (pair[1] - pair[0]) * size);
     lengths
         .map(|length| values.split_off_mut(..length).expect("the offsets are those of the rows"))

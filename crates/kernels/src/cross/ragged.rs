@@ -27,39 +27,39 @@ impl<'a> Ragged<'a> {
     }
 
     /// The first row of the first item. It is not 0 in a slice of more items.
-    pub(super) fn first_row(&self) -> usize {
+    pub(crate) fn first_row(&self) -> usize {
         self.offsets.first().copied().unwrap_or(0)
     }
 
     /// The numbers of all items.
-    pub(super) fn all_values(&self) -> &'a [f32] {
+    pub(crate) fn all_values(&self) -> &'a [f32] {
         let end = self.offsets.last().copied().unwrap_or(0);
         &self.values[self.first_row() * self.dim..end * self.dim]
     }
 
     /// Some neighbouring items; rows keep their places.
-    pub(super) fn slice(&self, items: Range<usize>) -> Ragged<'a> {
+    pub(crate) fn slice(&self, items: Range<usize>) -> Ragged<'a> {
         Ragged { offsets: &self.offsets[items.start..items.end + 1], ..*self }
     }
 
     /// The rows of an item.
-    pub(super) fn rows_of(&self, item: usize) -> Range<usize> {
+    pub(crate) fn rows_of(&self, item: usize) -> Range<usize> {
         self.offsets[item]..self.offsets[item + 1]
     }
 
     /// The numbers of an item.
-    pub(super) fn values_of(&self, item: usize) -> &'a [f32] {
+    pub(crate) fn values_of(&self, item: usize) -> &'a [f32] {
         let Range { start, end } = self.rows_of(item);
         &self.values[start * self.dim..end * self.dim]
     }
 
     /// The numbers of a row.
-    pub(super) fn row(&self, row: usize) -> &'a [f32] {
+    pub(crate) fn row(&self, row: usize) -> &'a [f32] {
         &self.values[row * self.dim..][..self.dim]
     }
 
     /// Fails unless all rows have `dim` numbers, none is missing, and every item has one.
-    pub(super) fn check(&self, what: &'static str, dim: usize) -> Result<(), Error> {
+    pub(crate) fn check(&self, what: &'static str, dim: usize) -> Result<(), Error> {
         if self.dim != dim {
             let (left_dim, right, right_dim) = (self.dim, "the matcher's vectors", dim);
             return Err(Error::DimensionMismatch { left: what, left_dim, right, right_dim });

@@ -43,7 +43,12 @@ pub(crate) fn steps<R: Real>(
     steps
 }
 
-fn attend<R: Real>(attention: &Attention, context: &[&[R]], queries: &[Vec<R>]) -> Vec<Vec<R>> {
+/// What queries attend to.
+pub(crate) fn attend<R: Real>(
+    attention: &Attention,
+    context: &[&[R]],
+    queries: &[Vec<R>],
+) -> Vec<Vec<R>> {
     let score = |query: &Vec<R>| context.iter().map(|c| R::dot(query, c)).collect();
     let mut scores: Vec<Vec<R>> = queries.iter().map(score).collect();
     if attention.normaliser.clips() {

@@ -1,8 +1,8 @@
 //! The sparse procedure on every device against all pairs by the plain formulas.
 
 use nextpair_models::{
-    Batch, BatchLoss, Device, Dropout, Encoded, Gradients, Mode, Model, Objective, Pass, Reduction,
-    Tensor, Violation, batch_loss, loss,
+    Batch, BatchLoss, Device, Dropout, Gradients, Mode, Model, Objective, Pass, Reduction, Tensor,
+    Violation, batch_loss, loss,
 };
 
 use crate::small;
@@ -19,16 +19,36 @@ fn sparse(model: &Model, batch: &Batch, violation: Violation, dropout: Dropout) 
     batch_loss(model, &pass, batch, objective).unwrap()
 }
 
-/// The loss over all pairs: scores in double precision, each with a gradient.
+/// The loss over all pairs of every comparison of training: scores in double precision, each with a
+/// gradient.
 fn dense(model: &Model, batch: &Batch, violation: Violation, dropout: Dropout) -> BatchLoss {
     let pass = Pass::new(model.weights(), Mode::Train(3)).with_dropout(dropout, &batch.pairs);
     let images = model.architecture().encode_images(&pass, &batch.images).unwrap();
     let texts = model.architecture().encode_texts(&pass, &batch.texts).unwrap();
-    let pairs = Encoded::all_pairs(&images, &texts);
-    let comparison = model.comparison().unwrap();
-    let scores = comparison.pair_scores(&images, &texts, &pairs, None).unwrap();
+    let comparisons = model.architecture().training_comparisons(&pass).unwrap();
+    let all: Vec<(Tensor, f64, Vec<f32>)> = comparisons
+        .iter()
+        .map(|comparison| {
+            let scores = comparison.all_scores(&images, &texts, 1, None).unwrap();
+            let (value, factors) = hinges(&scores.to_f64s().unwrap(), violation);
+            (scores, value, factors)
+        })
+        .collect();
+    let mut parts: Vec<_> = all.iter().map(|(scores, _, factors)| (scores, &factors[..])).collect();
+    let mut loss = all.iter().map(|(_, value, _)| value).sum();
+    let own = model.architecture().auxiliary_loss(&pass, batch, &images, &texts).unwrap();
+    if let Some(own) = &own {
+        loss += own.to_f64s().unwrap()[0];
+        parts.push((own, &[1.0]));
+    }
+    let gradients = Tensor::backward_of(&parts).unwrap();
+    BatchLoss { loss, active: parts.len() * BATCH * BATCH, gradients }
+}
+
+/// The hinges of a square of scores, and their derivatives.
+fn hinges(scores: &[f64], violation: Violation) -> (f64, Vec<f32>) {
     let (mut value, mut factors) = (0.0, vec![0.0; BATCH * BATCH]);
-    let score = |i: usize, j: usize| scores.to_f64s().unwrap()[i * BATCH + j];
+    let score = |i: usize, j: usize| scores[i * BATCH + j];
     for own in 0..BATCH {
         for place in [|own: usize, other: usize| (own, other), |own, other| (other, own)] {
             let hinge = |&other: &usize| {
@@ -48,14 +68,7 @@ fn dense(model: &Model, batch: &Batch, violation: Violation, dropout: Dropout) -
             }
         }
     }
-    let own = model.architecture().auxiliary_loss(&pass, batch, &images, &texts).unwrap();
-    let mut losses = vec![(&scores, &factors[..])];
-    if let Some(own) = &own {
-        value += own.to_f64s().unwrap()[0];
-        losses.push((own, &[1.0]));
-    }
-    let gradients = Tensor::backward_of(&losses).unwrap();
-    BatchLoss { loss: value, active: factors.len(), gradients }
+    (value, factors)
 }
 
 /// Asserts that the gradients of a model are those of the same model in double precision.

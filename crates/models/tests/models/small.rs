@@ -4,7 +4,7 @@ use nextpair_data::Draws;
 use nextpair_kernels::{Aggregation, Normaliser};
 use nextpair_models::{
     Asks, Batch, Captioner, Config, Device, Directions, Encoders, Heads, Imram, Inputs, Kind,
-    Measure, Model, Pooling, Pvse, Scan, Tensor, Texts, Vse, VseInfinity, Vsrn,
+    Measure, Model, Module, Naaf, Pooling, Pvse, Scan, Sgraf, Tensor, Texts, Vse, VseInfinity, Vsrn,
 };
 
 pub const DIM: usize = 24;
@@ -54,6 +54,26 @@ pub fn configs() -> Vec<(String, Config)> {
             let scan = Scan { encoders: encoders(), direction, aggregation, ..Scan::default() };
             all.push((format!("scan {direction:?} {aggregation:?}"), Config::Scan(scan)));
         }
+    }
+    for module in [Module::Graph, Module::Filter, Module::Both] {
+        let sgraf = Sgraf {
+            module,
+            dim: DIM,
+            word_dim: 9,
+            similarity_dim: 11,
+            regions: REGIONS,
+            ..Sgraf::default()
+        };
+        all.push((format!("sgraf {module:?}"), Config::Sgraf(sgraf.clone())));
+        if module != Module::Both {
+            let (normalise_images, normalise_texts) = (false, false);
+            let unusual = Sgraf { steps: 1, normalise_images, normalise_texts, ..sgraf };
+            all.push((format!("sgraf {module:?} without norms"), Config::Sgraf(unusual)));
+        }
+    }
+    for temperature in [4.0, 20.0] {
+        let naaf = Naaf { encoders: encoders(), temperature, ..Naaf::default() };
+        all.push((format!("naaf {temperature}"), Config::Naaf(naaf)));
     }
     let vse = Vse { dim: DIM, word_dim: 9, ..Vse::default() };
     all.push(("vse++".to_owned(), Config::Vse(vse.clone())));

@@ -10,20 +10,20 @@ use super::super::Normaliser;
 use super::super::attention::{EPSILON, SLOPE, every, normalise, pieces};
 
 /// Replaces the gradient of the weights by the gradient of the scores.
-pub(super) struct AttendBackward<'a> {
-    pub(super) normaliser: Normaliser,
-    pub(super) temperature: f32,
+pub(in super::super) struct AttendBackward<'a> {
+    pub(in super::super) normaliser: Normaliser,
+    pub(in super::super) temperature: f32,
     /// The lanes of every item's queries.
-    pub(super) items: &'a [Range<usize>],
-    pub(super) scores: &'a Packed,
-    pub(super) weights: &'a Packed,
-    pub(super) gradient: &'a mut Packed,
+    pub(in super::super) items: &'a [Range<usize>],
+    pub(in super::super) scores: &'a Packed,
+    pub(in super::super) weights: &'a Packed,
+    pub(in super::super) gradient: &'a mut Packed,
     /// Scratch memory for the normaliser's input or output.
-    pub(super) normalised: &'a mut Packed,
+    pub(in super::super) normalised: &'a mut Packed,
 }
 
 impl AttendBackward<'_> {
-    pub(super) fn run(self) {
+    pub(in super::super) fn run(self) {
         self.normalised.shape(self.scores.depth(), self.scores.columns());
         Arch::new().dispatch(self);
     }

@@ -1,0 +1,209 @@
+//! NAAF (Zhang, Mao, Wang and Zhang, CVPR 2022, <https://arxiv.org/abs/2203.16239>): words that no
+//! region matches count against a caption. What matches is above a threshold, which training finds
+//! between the products of words with matched and with mismatched images.
+
+mod mining;
+
+use std::sync::{Mutex, PoisonError};
+
+use nextpair_data::Side;
+use nextpair_engine::Similarity;
+use nextpair_kernels::ops::{Penalty, Thresholded};
+use nextpair_kernels::{Device, Encoded, Tensor};
+use serde::{Deserialize, Serialize};
+
+use crate::comparison::{Tiles, of_batch};
+use crate::config::check_positive;
+use crate::encoder::Encoders;
+use crate::{
+    Architecture, Comparison, Declared, Encodings, Error, Inputs, Pass, Setting, Texts, Training,
+    Weights,
+};
+use mining::Found;
+
+/// Settings of NAAF.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Naaf {
+    /// The encoders.
+    pub encoders: Encoders,
+    /// Temperature of both attentions, lambda.
+    pub temperature: f32,
+    /// How much worse it is to take a mismatch for a match than the other way round, alpha.
+    pub penalty: f32,
+}
+
+impl Default for Naaf {
+    fn default() -> Self {
+        Naaf { encoders: Encoders::default(), temperature: 20.0, penalty: 2.0 }
+    }
+}
+
+/// The threshold of training and that of evaluation.
+const THRESHOLDS: [&str; 2] = ["thres", "thres_safe"];
+
+impl Naaf {
+    pub(crate) fn presets() -> [(&'static str, Self); 1] {
+        [("naaf", Naaf::default())]
+    }
+}
+
+impl Architecture for Naaf {
+    fn name(&self) -> &str {
+        "naaf"
+    }
+
+    fn dim(&self) -> usize {
+        self.encoders.dim
+    }
+
+    fn reads_words(&self) -> bool {
+        true
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        self.encoders.check()?;
+        check_positive("temperature", self.temperature)?;
+        check_positive("penalty", self.penalty)
+    }
+
+    fn declare(&self, inputs: Inputs) -> Vec<Declared> {
+        let mut all = self.encoders.declare(inputs);
+        all.extend(THRESHOLDS.map(|name| Declared::buffer(name, &[1], 0.0)));
+        all
+    }
+
+    fn encode_images(&self, pass: &Pass<'_>, features: &Tensor) -> Result<Encoded, Error> {
+        self.encoders.images(pass, features)
+    }
+
+    fn encode_texts(&self, pass: &Pass<'_>, texts: &Texts) -> Result<Encoded, Error> {
+        self.encoders.texts(pass, texts)
+    }
+
+    fn comparison(&self, weights: &Weights) -> Result<Box<dyn Comparison>, Error> {
+        let threshold = weights.get(THRESHOLDS[1])?.to_f32s()?[0];
+        Ok(Box::new(Fixed { comparison: Thresholded::new(self.temperature)?, threshold }))
+    }
+
+    fn training_comparisons<'a>(
+        &self,
+        pass: &'a Pass<'_>,
+    ) -> Result<Vec<Box<dyn Comparison + 'a>>, Error> {
+        let comparison = Thresholded::new(self.temperature)?;
+        let penalty = f64::from(self.penalty);
+        Ok(vec![Box::new(Mined { pass, comparison, penalty, thresholds: Mutex::default() })])
+    }
+
+    fn training(&self) -> Training {
+        Training { epochs: 20, batch: 128, rate: 5e-4, decay_every: 10, ..Training::default() }
+    }
+
+    fn set(&mut self, setting: Setting) -> bool {
+        match setting {
+            Setting::Temperature(temperature) => self.temperature = temperature,
+            other => return self.encoders.set(other),
+        }
+        true
+    }
+}
+
+/// Comparison in evaluation, with one threshold.
+struct Fixed {
+    comparison: Thresholded,
+    threshold: f32,
+}
+
+impl Comparison for Fixed {
+    fn pair_scores(
+        &self,
+        images: &Encoded,
+        texts: &Encoded,
+        pairs: &[(u32, u32)],
+        known: Option<Vec<f32>>,
+    ) -> Result<Tensor, Error> {
+        let thresholds = vec![self.threshold; texts.len()];
+        let how = (&thresholds[..], Penalty::Smoothed);
+        Ok(self.comparison.pair_scores(images, texts, pairs, how, known)?)
+    }
+
+    fn scores(&self, images: &Encoded, texts: &Encoded) -> Result<Vec<f32>, Error> {
+        if images.rows.device() == Device::Reference {
+            let pairs = Encoded::all_pairs(images, texts);
+            let (images, texts) = (images.detached(), texts.detached());
+            return Ok(self.pair_scores(&images, &texts, &pairs, None)?.to_f32s()?);
+        }
+        Ok(self.comparison.scores(images, texts, self.threshold)?)
+    }
+
+    fn similarity(
+        self: Box<Self>,
+        of_rows: Side,
+        rows: Encodings,
+        columns: Encodings,
+        _device: Device,
+    ) -> Result<Box<dyn Similarity>, Error> {
+        Ok(Box::new(Tiles { comparison: self, of_rows, rows, columns, device: Device::Cpu }))
+    }
+}
+
+/// Comparison in training, where every caption has a threshold, which depends on those before it.
+struct Mined<'a> {
+    pass: &'a Pass<'a>,
+    comparison: Thresholded,
+    penalty: f64,
+    /// The threshold of every caption of the batch, once it is known.
+    thresholds: Mutex<Option<Vec<f32>>>,
+}
+
+impl Mined<'_> {
+    /// The scores of a batch. Thresholds move on.
+    fn mine(&self, images: &Encoded, texts: &Encoded) -> Result<Vec<f32>, Error> {
+        let [threshold, safe] = THRESHOLDS.map(|name| self.pass.weight(name));
+        let (threshold, safe) = (threshold?, safe?);
+        let before = [threshold.to_f64s()?[0], safe.to_f64s()?[0]];
+        let batch = self.comparison.batch(images, texts)?;
+        let lengths: Vec<usize> = texts.offsets.windows(2).map(|span| span[1] - span[0]).collect();
+        let Found { scores, thresholds, after } =
+            mining::mine(&batch, images.len(), &lengths, self.penalty, before);
+        for (name, (tensor, value)) in
+            THRESHOLDS.into_iter().zip([threshold, safe].into_iter().zip(after))
+        {
+            self.pass.observe(name, tensor.like(vec![value])?);
+        }
+        *self.thresholds.lock().unwrap_or_else(PoisonError::into_inner) = Some(thresholds);
+        Ok(scores)
+    }
+}
+
+impl Comparison for Mined<'_> {
+    fn pair_scores(
+        &self,
+        images: &Encoded,
+        texts: &Encoded,
+        pairs: &[(u32, u32)],
+        known: Option<Vec<f32>>,
+    ) -> Result<Tensor, Error> {
+        let found = || self.thresholds.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if found().is_none() {
+            self.mine(images, texts)?;
+        }
+        let thresholds = found().expect("found just now");
+        let how = (&thresholds[..], Penalty::Own);
+        Ok(self.comparison.pair_scores(images, texts, pairs, how, known)?)
+    }
+
+    fn scores(&self, images: &Encoded, texts: &Encoded) -> Result<Vec<f32>, Error> {
+        self.mine(images, texts)
+    }
+
+    fn similarity(
+        self: Box<Self>,
+        _of_rows: Side,
+        _rows: Encodings,
+        _columns: Encodings,
+        _device: Device,
+    ) -> Result<Box<dyn Similarity>, Error> {
+        Err(of_batch())
+    }
+}
