@@ -94,8 +94,9 @@ pub(crate) struct TrainingArgs {
     /// are. May be given again
     #[arg(long, value_name = "NAME=X", value_parser = rate_factor)]
     rate_factor: Vec<(String, f64)>,
-    /// The loss: hinges, or InfoNCE in both directions [default: hinge]
-    #[arg(long, value_name = "hinge|info-nce", hide_possible_values = true)]
+    /// The loss: hinges, InfoNCE in both directions, or cross entropy of scores that are probabilities
+    /// [default: hinge; camp cross-entropy]
+    #[arg(long, value_name = "hinge|info-nce|cross-entropy", hide_possible_values = true)]
     loss: Option<CriterionName>,
     /// By how much a right pair should beat a wrong one [default: 0.2]
     #[arg(long, value_name = "X", value_parser = finite)]
@@ -294,6 +295,7 @@ values_of!(PoolingName(Pooling) { "last" = Pooling::Last, "mean" = Pooling::Mean
 values_of!(CriterionName(Criterion) {
     "hinge" = Criterion::Hinge,
     "info-nce" = Criterion::InfoNce,
+    "cross-entropy" = Criterion::CrossEntropy,
 });
 
 values_of!(OptimiserValue(OptimiserName) {

@@ -192,7 +192,10 @@ fn check_tensors(
         "coreset_features" => selection::features(case, search, outcome)?,
         "eval" => eval::eval(case, outcome)?,
         "loss" => models::losses(case, outcome)?,
-        "VSE_INF" | "VSRN" | "PVSE" => cited::model(case, device.of_exact_models()?, outcome)?,
+        "VSE_INF" | "VSRN" | "PVSE" | "SGRAF" | "CAMP" => {
+            cited::model(case, device.of_exact_models()?, outcome)?;
+        }
+        "NAAF" => cited::naaf(case, device.of_exact_models()?, outcome)?,
         "VSE_INF_GPO" => cited::pooling(case, device.of_exact_models()?, outcome)?,
         "VSE++" | "SCAN" | "IMRAM" => models::model(case, device.of_exact_models()?, outcome)?,
         _ => return Ok(false),

@@ -35,7 +35,9 @@ mod real;
 mod tensor;
 mod unit;
 
-pub use cross::{Aggregation, Attention, Matcher, Memory, Normaliser, PairGradients, Ragged};
+pub use cross::{
+    Aggregation, Attention, Matcher, Memory, MessageForm, Normaliser, PairGradients, Ragged,
+};
 pub use cuda::{Resident, Unit};
 pub use device::{Cuda, Device, Precision};
 pub use encoded::Encoded;

@@ -6,7 +6,7 @@ use nextpair_kernels::ops::{self, Counted, Tally};
 use nextpair_kernels::{Encoded, Gradients, Tensor};
 
 use crate::info_nce::info_nce;
-use crate::loss::loss;
+use crate::loss::{cross_entropy, loss};
 use crate::{Comparison, Error, Mode, Model, Pair, Pass, Reduction, Texts, Violation};
 
 /// A batch: images and captions, row `i` of both for pair `i`. One of several members has the pairs of
@@ -50,6 +50,11 @@ pub enum Objective<'a> {
         /// Whether the losses of pairs are added up or averaged.
         reduction: Reduction,
     },
+    /// Cross entropy; see [`cross_entropy`].
+    CrossEntropy {
+        /// Which wrong pairs count.
+        violation: Violation,
+    },
 }
 
 impl Objective<'_> {
@@ -58,7 +63,8 @@ impl Objective<'_> {
         let pairs = pairs.max(1) as f64;
         match self {
             Objective::Hinge { reduction: Reduction::Sum, .. }
-            | Objective::InfoNce { reduction: Reduction::Sum, .. } => 1.0,
+            | Objective::InfoNce { reduction: Reduction::Sum, .. }
+            | Objective::CrossEntropy { .. } => 1.0,
             Objective::Hinge { violation: Violation::Sum, .. } => 1.0 / (pairs * pairs),
             Objective::Hinge { .. } | Objective::InfoNce { .. } => 1.0 / pairs,
         }
@@ -221,9 +227,27 @@ fn dense<'a>(
             let pairs = pairs.iter().map(|pair| (pair.item as u32, pair.caption as u32));
             ops::info_nce(&scores, log_temperature, pairs.collect())?
         }
+        Objective::CrossEntropy { violation } => return judged(scores, members, violation),
     };
     let factor = objective.factor(pairs.len() / members) as f32;
     Ok(Scored { tally, parts: vec![(losses, vec![factor; members])], temperature: Vec::new() })
+}
+
+/// The cross entropy of scores that have gradients.
+fn judged<'a>(scores: Tensor, members: usize, violation: Violation) -> Result<Scored<'a>, Error> {
+    let (rows, each) = scores.matrix_shape()?;
+    let mut slopes = vec![0.0; rows * each];
+    let mut counted = Vec::with_capacity(members);
+    for (member, scores) in scores.to_f32s()?.chunks_exact(each * each).enumerate() {
+        let bad = scores.iter().position(|score| !score.is_finite()).map(|at| (at, scores[at]));
+        let found = cross_entropy(scores, each, violation);
+        counted.push(Counted { loss: found.value, active: found.pairs.len(), bad });
+        for ((i, j), slope) in found.pairs {
+            slopes[(member * each + i as usize) * each + j as usize] = slope;
+        }
+    }
+    let tally = Tally::Known(counted);
+    Ok(Scored { tally, parts: vec![(scores, slopes)], temperature: Vec::new() })
 }
 
 /// The losses with gradients of the scores that they depend on, member after member.
@@ -250,17 +274,20 @@ fn sparse<'a>(
     let (mut counted, mut temperature) = (Vec::with_capacity(members), Vec::new());
     let count = |loss: f64, active: usize| Counted { loss, active, bad: None };
     let part = match objective {
-        Objective::Hinge { margin, violation, .. } => {
+        Objective::Hinge { violation, .. } | Objective::CrossEntropy { violation } => {
             let (mut chosen, mut factors, mut known) = (Vec::new(), Vec::new(), Vec::new());
             for (member, scores) in squares.enumerate() {
-                let mut hinges = loss(scores, each, margin, violation);
-                counted.push(count(hinges.value, hinges.pairs.len()));
-                if hinges.pairs.is_empty() {
+                let mut found = match objective {
+                    Objective::Hinge { margin, .. } => loss(scores, each, margin, violation),
+                    _ => cross_entropy(scores, each, violation),
+                };
+                counted.push(count(found.value, found.pairs.len()));
+                if found.pairs.is_empty() {
                     // The gradients are zeros, not missing: momentum still moves the weights.
-                    hinges.pairs.push(((0, 0), 0.0));
+                    found.pairs.push(((0, 0), 0.0));
                 }
                 let first = (member * each) as u32;
-                for ((i, j), factor) in hinges.pairs {
+                for ((i, j), factor) in found.pairs {
                     chosen.push((first + i, first + j));
                     known.push(scores[i as usize * each + j as usize]);
                     factors.push(factor * scale);
@@ -337,6 +364,8 @@ mod tests {
             hinge(Violation::Sum, mean),
             Objective::InfoNce { log_temperature: &logs, reduction: sum },
             Objective::InfoNce { log_temperature: &logs, reduction: mean },
+            Objective::CrossEntropy { violation: Violation::Max },
+            Objective::CrossEntropy { violation: Violation::Sum },
         ];
         for objective in ways {
             let both = (&images, &texts);
@@ -370,7 +399,7 @@ mod tests {
     fn logs_of(objective: Objective<'_>, images: &Encoded) -> Tensor {
         match objective {
             Objective::InfoNce { log_temperature, .. } => log_temperature.clone(),
-            Objective::Hinge { .. } => images.rows.detached(),
+            Objective::Hinge { .. } | Objective::CrossEntropy { .. } => images.rows.detached(),
         }
     }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{
-    Architecture, Error, Heads, Imram, Inputs, Naaf, Pvse, Scan, Setting, Sgraf, Vse, VseInfinity,
-    Vsrn,
+    Architecture, Camp, Error, Heads, Imram, Inputs, Naaf, Pvse, Scan, Setting, Sgraf, Vse,
+    VseInfinity, Vsrn,
 };
 
 /// The largest layer size, and the most steps, that settings may ask for.
@@ -97,6 +97,8 @@ architectures! {
     Sgraf(Sgraf) = "sgraf": "sgr", "saf";
     /// Attention above a threshold, and a penalty below it.
     Naaf(Naaf) = "naaf": ;
+    /// Messages between regions and words, fused through gates.
+    Camp(Camp) = "camp": "camp-cross", "camp-old", "camp-cross-old";
     /// One vector per side, a recurrent unit for captions.
     Vse(Vse) = "vse": "vse++", "vse0";
     /// One vector per side, pooled by rank.

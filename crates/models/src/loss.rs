@@ -82,6 +82,70 @@ pub fn loss(scores: &[f32], batch: usize, margin: f64, violation: Violation) -> 
     Loss { value, pairs: pairs.collect() }
 }
 
+/// The smallest score that cross entropy tells from 0, and its distance to 1.
+const EDGE: f64 = 1e-6;
+
+/// The cross entropy of a square of scores, which are probabilities of pairs to be right:
+///
+/// ```text
+/// max violation:  -(2 sum_i ln S_ii + sum_i min_j ln(1 - S_ij) + sum_j min_i ln(1 - S_ij))
+/// otherwise:      -(sum_i ln S_ii / B + sum_ij ln(1 - S_ij) / B^2)
+/// ```
+///
+/// over wrong pairs `i != j`. Scores are cut at `1e-6` and `1 - 1e-6`, beyond which nothing is learned.
+///
+/// # Panics
+/// If the scores are not a square.
+pub fn cross_entropy(scores: &[f32], batch: usize, violation: Violation) -> Loss {
+    assert_eq!(scores.len(), batch * batch, "the scores are a square");
+    let mut slopes = vec![0.0; batch * batch];
+    let mut value = 0.0;
+    let mut count = |i: usize, j: usize, weight: f64| {
+        let score = f64::from(scores[i * batch + j]);
+        let cut = score.clamp(EDGE, 1.0 - EDGE);
+        let (right, slope) = match i == j {
+            true => (cut.ln(), 1.0 / cut),
+            false => ((1.0 - cut).ln(), -1.0 / (1.0 - cut)),
+        };
+        value -= weight * right;
+        if (EDGE..=1.0 - EDGE).contains(&score) {
+            slopes[i * batch + j] -= weight * slope;
+        }
+    };
+    match violation {
+        Violation::Max => {
+            // Of equal scores the first counts.
+            let largest = |places: &mut dyn Iterator<Item = (usize, usize)>| {
+                let first = |best: Option<(usize, usize)>, at: (usize, usize)| match best {
+                    Some(best)
+                        if scores[at.0 * batch + at.1] <= scores[best.0 * batch + best.1] =>
+                    {
+                        Some(best)
+                    }
+                    _ => Some(at),
+                };
+                places.filter(|(i, j)| i != j).fold(None, first)
+            };
+            for own in 0..batch {
+                count(own, own, 2.0);
+                let row = largest(&mut (0..batch).map(|other| (own, other)));
+                let column = largest(&mut (0..batch).map(|other| (other, own)));
+                row.into_iter().chain(column).for_each(|(i, j)| count(i, j, 1.0));
+            }
+        }
+        Violation::Sum => {
+            let pairs = batch as f64;
+            for (i, j) in (0..batch).flat_map(|i| (0..batch).map(move |j| (i, j))) {
+                count(i, j, if i == j { 1.0 / pairs } else { 1.0 / (pairs * pairs) });
+            }
+        }
+    }
+    let pairs = slopes.iter().enumerate().filter(|&(_, &slope)| slope != 0.0);
+    let pairs =
+        pairs.map(|(at, &slope)| (((at / batch) as u32, (at % batch) as u32), slope as f32));
+    Loss { value, pairs: pairs.collect() }
+}
+
 /// The caption that violates each image most, and the image that violates each caption most: of equal
 /// ones the first. Own pairs count as 0.
 fn first_largest(scores: &[f32], batch: usize, margin: f64) -> (Vec<usize>, Vec<usize>) {
@@ -120,6 +184,28 @@ mod tests {
         let sum = loss_of(Violation::Sum);
         assert!((sum.value - 0.375).abs() < 1e-6);
         assert_eq!(sum.pairs, [((0, 0), -2.0), ((0, 1), 1.0), ((0, 2), 1.0)]);
+    }
+
+    #[test]
+    fn cross_entropy_has_the_slopes_of_its_value() {
+        let scores = [0.6f32, 0.3, 0.8, 0.2, 0.7, 0.4, 0.1, 0.9, -0.5];
+        for violation in [Violation::Max, Violation::Sum] {
+            let found = cross_entropy(&scores, 3, violation);
+            let mut slopes = [0.0; 9];
+            found.pairs.iter().for_each(|&((i, j), slope)| slopes[(i * 3 + j) as usize] = slope);
+            for at in 0..9 {
+                let near = |step: f32| {
+                    let mut scores = scores;
+                    scores[at] += step;
+                    cross_entropy(&scores, 3, violation).value
+                };
+                let slope = (near(1e-3) - near(-1e-3)) / 2e-3;
+                assert!((slope - f64::from(slopes[at])).abs() < 2e-3 * slope.abs() + 1e-4, "{at}");
+            }
+            assert_eq!(slopes[8], 0.0, "out of range");
+        }
+        let alone = cross_entropy(&[0.5], 1, Violation::Max);
+        assert!((alone.value - 2.0 * 2.0f64.ln()).abs() < 1e-12);
     }
 
     #[test]

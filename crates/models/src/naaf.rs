@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::comparison::{Tiles, of_batch};
 use crate::config::check_positive;
 use crate::encoder::Encoders;
+use crate::published::Options;
 use crate::{
     Architecture, Comparison, Declared, Encodings, Error, Inputs, Pass, Setting, Texts, Training,
     Weights,
@@ -45,6 +46,21 @@ const THRESHOLDS: [&str; 2] = ["thres", "thres_safe"];
 impl Naaf {
     pub(crate) fn presets() -> [(&'static str, Self); 1] {
         [("naaf", Naaf::default())]
+    }
+
+    /// Settings of a published training.
+    pub(crate) fn from_published(options: &Options<'_>) -> Result<Self, Error> {
+        let default = Naaf::default();
+        let number = |key: &str, or: f32| options.number(key).map_or(or, |number| number as f32);
+        let encoders = Encoders {
+            dim: options.size("embed_size")?,
+            word_dim: options.size("word_dim")?,
+            normalise_images: !options.flag("no_imgnorm"),
+            normalise_texts: !options.flag("no_txtnorm"),
+            weight_norm: false,
+        };
+        let temperature = number("lambda_softmax", default.temperature);
+        Ok(Naaf { encoders, temperature, penalty: number("alpha", default.penalty) })
     }
 }
 

@@ -68,6 +68,12 @@ fn loss_of_equal_scores(training: &Training, pairs: usize) -> f64 {
                 if training.reduction == Reduction::Mean { all / size } else { all }
             }
             (Criterion::InfoNce, _) => size * size.ln(),
+            // The one probability that costs least.
+            (Criterion::CrossEntropy, Violation::Max) => size * 4.0 * 2.0f64.ln(),
+            (Criterion::CrossEntropy, Violation::Sum) => {
+                let (wrong, right) = ((size - 1.0) / size, size / (2.0 * size - 1.0));
+                -right.ln() - wrong * (1.0 - right).ln()
+            }
         }
     };
     let rest = match pairs % batch {

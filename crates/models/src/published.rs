@@ -10,7 +10,7 @@ use crate::scan::{Asks, Scan};
 use crate::vse::{Measure, Vse};
 use crate::vse_infinity::VseInfinity;
 use crate::vsrn::Vsrn;
-use crate::{Config, Error};
+use crate::{Camp, Config, Error, Naaf, Sgraf};
 
 /// Name of the options in errors.
 const OPTIONS: &str = "options of the checkpoint";
@@ -40,6 +40,11 @@ impl Options<'_> {
         self.number(key).map(|number| number as usize)
     }
 
+    /// The error of an option.
+    pub(crate) fn refused(what: impl Into<String>) -> Error {
+        Error::setting(OPTIONS, what)
+    }
+
     /// A number of a list, if there is one.
     pub(crate) fn list(&self, key: &str, at: usize) -> Option<usize> {
         self.0[key][at].as_u64().map(|number| number as usize)
@@ -55,6 +60,9 @@ impl Config {
             "VSE_INF" => return VseInfinity::from_published(options).map(Config::VseInfinity),
             "VSRN" => return Vsrn::from_published(options).map(Config::Vsrn),
             "PVSE" => return Pvse::from_published(options).map(Config::Pvse),
+            "SGRAF" => return Sgraf::from_published(options).map(Config::Sgraf),
+            "NAAF" => return Naaf::from_published(options).map(Config::Naaf),
+            "CAMP" => return Camp::from_published(options).map(Config::Camp),
             _ => {}
         }
         let unknown = |what: String| Error::setting(OPTIONS, what);

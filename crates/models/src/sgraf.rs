@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::config::check_size;
 use crate::encoder::{EPSILON, Reading, image_layer, layer, region_rows, word_layers, word_states};
 use crate::normalise::batch_norm_layer;
+use crate::published::Options;
 use crate::weights::Start;
 use crate::{
     Architecture, Comparison, Declared, Error, Inputs, Pass, Setting, Texts, Training, Weights,
@@ -83,6 +84,29 @@ impl Sgraf {
         // The whole family is called as the model of both.
         [("sgraf", Module::Both), ("sgr", Module::Graph), ("saf", Module::Filter)]
             .map(|(name, module)| (name, Sgraf { module, ..Sgraf::default() }))
+    }
+
+    /// Settings of a published training of SGR or SAF.
+    pub(crate) fn from_published(options: &Options<'_>) -> Result<Self, Error> {
+        let default = Sgraf::default();
+        let module = match options.text("module_name") {
+            "SGR" => Module::Graph,
+            "SAF" => Module::Filter,
+            other => return Err(Options::refused(format!("module_name is '{other}'"))),
+        };
+        if options.0["bi_gru"] == false {
+            return Err(Options::refused("bi_gru is off: captions are read in one direction"));
+        }
+        Ok(Sgraf {
+            module,
+            dim: options.size("embed_size")?,
+            word_dim: options.size("word_dim")?,
+            similarity_dim: options.size("sim_dim").unwrap_or(default.similarity_dim),
+            steps: options.size("sgr_step").unwrap_or(default.steps),
+            regions: options.size("num_region").unwrap_or(default.regions),
+            normalise_images: !options.flag("no_imgnorm"),
+            normalise_texts: !options.flag("no_txtnorm"),
+        })
     }
 
     /// The models it consists of, and how the names of their weights begin.

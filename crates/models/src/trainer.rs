@@ -218,6 +218,7 @@ impl Trainer {
             Criterion::InfoNce => {
                 Objective::InfoNce { log_temperature: &self.log_temperature, reduction }
             }
+            Criterion::CrossEntropy => Objective::CrossEntropy { violation },
         };
         let pass = Pass::new(self.model.weights(), Mode::Train(seeds[0])).with_dropout_by(
             self.training.dropout(),

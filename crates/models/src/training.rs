@@ -20,6 +20,8 @@ pub enum Criterion {
     Hinge,
     /// InfoNCE, in both directions.
     InfoNce,
+    /// Cross entropy of scores that are probabilities.
+    CrossEntropy,
 }
 
 /// Whether the losses of a batch are added up or averaged.
@@ -230,16 +232,17 @@ impl Training {
             let what = format!("{temperature} is not from {COLDEST} to {HOTTEST}");
             return Err(Error::setting(name, what));
         }
-        let without = "the hinge loss has no temperature; info-nce has one";
-        match self.loss {
-            Criterion::InfoNce => Ok(()),
-            Criterion::Hinge if self.learn_temperature => {
-                Err(Error::setting("learn-temperature", without))
-            }
-            Criterion::Hinge if temperature != DEFAULT_TEMPERATURE => {
-                Err(Error::setting(name, without))
-            }
-            Criterion::Hinge => Ok(()),
+        let without = match self.loss {
+            Criterion::InfoNce => return Ok(()),
+            Criterion::Hinge => "the hinge loss has no temperature; info-nce has one",
+            Criterion::CrossEntropy => "cross entropy has no temperature; info-nce has one",
+        };
+        if self.learn_temperature {
+            return Err(Error::setting("learn-temperature", without));
+        }
+        match temperature == DEFAULT_TEMPERATURE {
+            true => Ok(()),
+            false => Err(Error::setting(name, without)),
         }
     }
 

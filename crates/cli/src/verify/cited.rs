@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
 use nextpair::models::{
-    Device, Gpo, Mode, Objective, OptimiserName, Pass, Tensor, Trainer, Training, Violation,
-    Weights, batch_loss,
+    Batch, Criterion, Device, Gpo, Mode, Model, Objective, OptimiserName, Pass, Tensor, Trainer,
+    Training, Violation, Weights, batch_loss,
 };
 
 use super::models::{Compared, Ready, Tolerances, gradients};
@@ -21,7 +21,12 @@ const NOTHING: f64 = 1e-9;
 
 pub(super) fn model(case: &Case, device: Device, outcome: &mut Outcome) -> Result<()> {
     for device in [device, Device::Reference] {
-        let check = Check { case, ready: Ready::of(case, device)?, tolerances: tolerances(device) };
+        let (ready, mut tolerances) = (Ready::of(case, device)?, tolerances(device));
+        if ready.model.architecture().training().loss == Criterion::CrossEntropy {
+            // Its slopes follow from scores, which are singles on every device, and may cancel out.
+            tolerances.gradient = tolerances.gradient.max(1e-5);
+        }
+        let check = Check { case, ready, tolerances };
         check.evaluation(outcome)?;
         check.training_mode(outcome)?;
         check.steps(outcome)?;
@@ -41,15 +46,19 @@ struct Check<'a> {
 }
 
 impl Check<'_> {
-    /// The published training of the model, with the margin of the case.
+    /// The published training of the model, with the margin of the case. References drop nothing.
     fn training(&self) -> Training {
         let published = self.ready.model.architecture().training();
-        Training { margin: self.ready.margin, ..published }
+        let margin = self.ready.margin;
+        Training { margin, dropout_inputs: 0.0, dropout_states: 0.0, ..published }
     }
 
     fn objective(&self, violation: Violation) -> Objective<'static> {
-        let Training { margin, reduction, .. } = self.training();
-        Objective::Hinge { margin, violation, reduction }
+        let Training { margin, reduction, loss, .. } = self.training();
+        match loss {
+            Criterion::CrossEntropy => Objective::CrossEntropy { violation },
+            _ => Objective::Hinge { margin, violation, reduction },
+        }
     }
 
     /// Similarities of all items, and losses and gradients of the first, with running values.
@@ -85,7 +94,7 @@ impl Check<'_> {
         let pass = Pass::new(model.weights(), Mode::Train(0));
         let images = architecture.encode_images(&pass, &square.images)?;
         let texts = architecture.encode_texts(&pass, &square.texts)?;
-        let scores = doubles(model.comparison()?.scores(&images, &texts)?);
+        let scores = doubles(architecture.training_comparisons(&pass)?[0].scores(&images, &texts)?);
         let (name, tolerance) = ("train.sims", self.tolerances.similarity);
         outcome.within(name, &scores, &case.floats(name)?, tolerance)?;
         let pass = Pass::new(model.weights(), Mode::Train(0));
@@ -194,6 +203,67 @@ impl Check<'_> {
 
 fn doubles(scores: Vec<f32>) -> Vec<f64> {
     scores.into_iter().map(f64::from).collect()
+}
+
+/// NAAF, which scores otherwise in training, with thresholds that move within a batch.
+pub(super) fn naaf(case: &Case, device: Device, outcome: &mut Outcome) -> Result<()> {
+    for device in [device, Device::Reference] {
+        let tolerances = tolerances(device);
+        let check = Check { case, ready: Ready::of(case, device)?, tolerances };
+        let thresholds = case.floats("in.eval_thres_safe")?;
+        let expected = case.floats("out.sims_eval")?;
+        let each = expected.len() / thresholds.len().max(1);
+        for (threshold, expected) in thresholds.into_iter().zip(expected.chunks(each)) {
+            let model = with_threshold(&check.ready, threshold)?;
+            let Batch { images, texts, .. } = &check.ready.all;
+            let (images, texts) = (model.encode_images(images)?, model.encode_texts(texts)?);
+            let scores = doubles(model.comparison()?.scores(&images, &texts)?);
+            let what = format!("sims above {threshold}");
+            outcome.within(&what, &scores, expected, tolerances.similarity)?;
+        }
+        let (model, square) = (&check.ready.model, &check.ready.square);
+        let pass = Pass::new(model.weights(), Mode::Train(0));
+        let images = model.architecture().encode_images(&pass, &square.images)?;
+        let texts = model.architecture().encode_texts(&pass, &square.texts)?;
+        let comparisons = model.architecture().training_comparisons(&pass)?;
+        let scores = doubles(comparisons[0].scores(&images, &texts)?);
+        // A threshold that is found in a batch moves with the rounding of its words.
+        let expected = case.floats("out.sims_train")?;
+        outcome.within("sims_train", &scores, &expected, 5.0 * tolerances.similarity)?;
+        for (violation, name) in [(Violation::Max, "max"), (Violation::Sum, "sum")] {
+            let pass = Pass::new(model.weights(), Mode::Train(0));
+            let found = batch_loss(model, &pass, square, check.objective(violation))?;
+            check.loss(&format!("out.loss_{name}"), found.loss, outcome)?;
+            let compared = Compared {
+                prefix: &format!("grad_{name}"),
+                norm: &format!("out.grad_norm_{name}"),
+                nothing: NOTHING,
+            };
+            gradients(case, model, &found, compared, tolerances, outcome)?;
+        }
+        let mut trainer = Trainer::new(model.clone(), check.training())?;
+        let rate = case.config["lr"].as_f64().context("no lr")?;
+        for expected in case.floats("out.thres_after_step")?.chunks_exact(2) {
+            trainer.step(square, rate, 0)?;
+            let weights = trainer.model().weights();
+            let found =
+                [weights.get("thres")?.to_f64s()?[0], weights.get("thres_safe")?.to_f64s()?[0]];
+            outcome.within("thresholds after a step", &found, expected, tolerances.weight)?;
+        }
+        check.steps(outcome)?;
+    }
+    Ok(())
+}
+
+/// The model of a case with another threshold of evaluation.
+fn with_threshold(ready: &Ready, threshold: f64) -> Result<Model> {
+    let model = &ready.model;
+    let mut weights: BTreeMap<String, Tensor> =
+        model.weights().iter().map(|(name, weight)| (name.to_owned(), weight.clone())).collect();
+    let threshold = Tensor::new(vec![threshold as f32], &[1], Device::Cpu)?;
+    weights.insert("thres_safe".to_owned(), threshold);
+    let config = ready.config.clone();
+    Ok(Model::from_tensors(config, model.inputs(), &weights, "the case", model.device())?)
 }
 
 /// The pooling of VSE-infinity alone.

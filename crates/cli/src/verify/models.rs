@@ -182,6 +182,7 @@ pub(super) fn losses(case: &Case, outcome: &mut Outcome) -> Result<()> {
 
 /// A case ready to run.
 pub(super) struct Ready {
+    pub(super) config: Config,
     pub(super) model: Model,
     pub(super) all: Batch,
     /// The images and captions of the loss: the first ones, as a square batch.
@@ -208,6 +209,12 @@ impl Ready {
         let inputs = Inputs { image: size("img_dim")?, text: size("vocab_size")? };
         let mut weights = tensors(case, "param.")?;
         weights.extend(tensors(case, "buffer.")?);
+        for (buffer, key) in [("thres", "thres_before"), ("thres_safe", "thres_safe_before")] {
+            if let Some(threshold) = case.config[key].as_f64() {
+                let threshold = Tensor::new(vec![threshold as f32], &[1], Device::Cpu)?;
+                weights.insert(buffer.to_owned(), threshold);
+            }
+        }
         // Convolutions over one place are stored with an axis of 1.
         for declared in config.architecture().declare(inputs) {
             if let Some(found) = weights.get_mut(&declared.name) {
@@ -216,14 +223,14 @@ impl Ready {
                 *found = found.reshaped(&declared.shape)?;
             }
         }
-        let model = Model::from_tensors(config, inputs, &weights, "the case", device)?;
+        let model = Model::from_tensors(config.clone(), inputs, &weights, "the case", device)?;
         let block = case.config["loss_block"].as_u64().map_or(captions.len(), |n| n as usize);
         ensure!(block <= captions.len() && block <= images.shape()[0], "loss_block is too large");
         let first = Texts::words(&captions[..block])?;
         let square = Batch::new(images.first_rows(block)?, first);
         let margin = case.config["margin"].as_f64().context("no margin")?;
         let all = Batch::new(images, Texts::words(&captions)?);
-        Ok(Ready { model, all, square, margin })
+        Ok(Ready { config, model, all, square, margin })
     }
 }
 

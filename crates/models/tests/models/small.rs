@@ -3,8 +3,9 @@
 use nextpair_data::Draws;
 use nextpair_kernels::{Aggregation, Normaliser};
 use nextpair_models::{
-    Asks, Batch, Captioner, Config, Device, Directions, Encoders, Heads, Imram, Inputs, Kind,
-    Measure, Model, Module, Naaf, Pooling, Pvse, Scan, Sgraf, Tensor, Texts, Vse, VseInfinity, Vsrn,
+    Asks, Batch, Camp, Captioner, Config, Device, Directions, Encoders, Heads, Imram, Inputs, Kind,
+    Measure, Messages, Model, Module, Naaf, Pooling, Pvse, Scan, Sgraf, Tensor, Texts, Vse,
+    VseInfinity, Vsrn,
 };
 
 pub const DIM: usize = 24;
@@ -74,6 +75,15 @@ pub fn configs() -> Vec<(String, Config)> {
     for temperature in [4.0, 20.0] {
         let naaf = Naaf { encoders: encoders(), temperature, ..Naaf::default() };
         all.push((format!("naaf {temperature}"), Config::Naaf(naaf)));
+    }
+    for messages in [
+        Messages::GateFusionNew,
+        Messages::CrossAttentionNew,
+        Messages::GateFusion,
+        Messages::CrossAttention,
+    ] {
+        let camp = Camp { messages, dim: DIM, word_dim: 9, heads: 4, padded: 9 };
+        all.push((format!("camp {messages:?}"), Config::Camp(camp)));
     }
     let vse = Vse { dim: DIM, word_dim: 9, ..Vse::default() };
     all.push(("vse++".to_owned(), Config::Vse(vse.clone())));
