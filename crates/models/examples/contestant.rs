@@ -90,12 +90,21 @@ struct Training {
 impl Training {
     fn new(input: &Input) -> Result<Self, Anything> {
         let mut weights = BTreeMap::new();
-        for name in input.file.names().iter().filter_map(|name| name.strip_prefix("param.")) {
-            let (shape, values) = input.floats(&format!("param.{name}"))?;
-            let tensor = Tensor::new(values, &shape, Device::Cpu)?;
-            weights.insert(name.to_owned(), tensor);
+        for stored in input.file.names() {
+            let parts = ["param.", "buffer."].iter().find_map(|part| stored.strip_prefix(part));
+            let Some(name) = parts else { continue };
+            let (shape, values) = input.floats(&stored)?;
+            weights.insert(name.to_owned(), Tensor::new(values, &shape, Device::Cpu)?);
         }
-        let config = Config::from_published("IMRAM", &input.config)?;
+        for (buffer, key) in [("thres", "thres_before"), ("thres_safe", "thres_safe_before")] {
+            if let Ok(threshold) = input.number(key) {
+                let threshold = Tensor::new(vec![threshold as f32], &[1], Device::Cpu)?;
+                weights.insert(buffer.to_owned(), threshold);
+            }
+        }
+        let family = input.config["family"].as_str().unwrap_or("IMRAM");
+        let config = Config::from_published(family, &input.config)?;
+        let published = config.architecture().training();
         let size = |key: &str| Ok::<_, Anything>(input.number(key)? as usize);
         let inputs = Inputs { image: size("img_dim")?, text: size("vocab_size")? };
         let model = Model::from_tensors(config, inputs, &weights, "the input", Device::Cpu)?;
@@ -111,6 +120,8 @@ impl Training {
         let training = nextpair_models::Training {
             margin: input.number("margin")?,
             clip: input.number("grad_clip")?,
+            loss: published.loss,
+            reduction: published.reduction,
             ..Default::default()
         };
         Ok(Training {
