@@ -55,6 +55,8 @@ impl Checkpoint {
         let family = match (self.release, has("mem_"), has("_reverse")) {
             (Some(release), ..) => release.family,
             (None, true, _) => "IMRAM",
+            // Its parameters have the names of SCAN's.
+            (None, false, true) if self.settings.contains_key("thres_safe") => "NAAF",
             (None, false, true) => "SCAN",
             (None, false, false) => "VSE++",
         };
@@ -87,7 +89,45 @@ impl Checkpoint {
                 // Checkpoints from before the option were made as it says.
                 options.entry("legacy").or_insert(true.into());
             }
+            "SGRAF" => {
+                let module = if has("saf.") { "SAF" } else { "SGR" };
+                options.insert("module_name".to_owned(), module.into());
+                let sizes = [("sim_dim", "sim_loc.bias"), ("num_region", "v_sa.local_bn.bias")];
+                for (option, name) in sizes {
+                    options.insert(option.to_owned(), size(&[name], 0).into());
+                }
+                let steps = (0..).take_while(|step| has(&format!("sgr.{step}."))).count();
+                options.insert("sgr_step".to_owned(), steps.max(1).into());
+                // The release turns it off where it is given, and checks nothing.
+                options.insert("bi_gru".to_owned(), has("_reverse").into());
+            }
+            "NAAF" if self.release.is_some() => {
+                // Its encoder of GloVe's words always normalises.
+                options.insert("no_txtnorm".to_owned(), false.into());
+            }
+            "CAMP" => {
+                let measure = match (has("msg_"), has("fuse_")) {
+                    (true, true) => "gate_fusion_new",
+                    (true, false) => "cross_attention_new",
+                    (false, true) => "gate_fusion",
+                    (false, false) => "cross_attention",
+                };
+                options.insert("measure".to_owned(), measure.into());
+                let heads = size(&["pool_img.l2.bias"], 0);
+                if heads > 0 {
+                    options.insert("heads".to_owned(), heads.into());
+                }
+            }
             _ => {}
+        }
+        let mut parameters = self.parameters.clone();
+        if family == "NAAF" {
+            // Options that training moves.
+            for name in ["thres", "thres_safe"] {
+                let threshold = options.get(name).and_then(serde_json::Value::as_f64);
+                let threshold = vec![threshold.unwrap_or(0.0) as f32];
+                parameters.insert(name.to_owned(), Tensor::new(threshold, &[1], Device::Cpu)?);
+            }
         }
         let mut config = Config::from_published(family, &serde_json::Value::Object(options))?;
         let image = size(&["img_fc.weight", "img_fc.weight_v"], 1);
@@ -97,7 +137,7 @@ impl Checkpoint {
             (*mask_word, inputs.text) = (true, inputs.text.saturating_sub(1));
         }
         let origin = path.display().to_string();
-        let model = Model::from_tensors(config.clone(), inputs, &self.parameters, &origin, device)?;
+        let model = Model::from_tensors(config.clone(), inputs, &parameters, &origin, device)?;
         Ok((config, model))
     }
 }
@@ -188,13 +228,13 @@ fn views<'a>(
     model: Value<'a>,
 ) -> Result<(Option<&'static Release>, Views<'a>), Error> {
     let fail = |what: String| Error::file(path, what);
-    // IMRAM has one state dict, the others a list of one per encoder.
+    // IMRAM has one state dict, the others a list of one per encoder, and one for the similarity.
     let state_dicts: Vec<_> = match model.items() {
         Some(items) => items.collect(),
         None => vec![model],
     };
-    if state_dicts.len() > 2 {
-        return Err(fail(format!("'model' has {} parts, expected 2", state_dicts.len())));
+    if state_dicts.len() > 3 {
+        return Err(fail(format!("'model' has {} parts, expected 2 or 3", state_dicts.len())));
     }
     let mut found = Vec::new();
     for (part, state_dict) in state_dicts.iter().enumerate() {

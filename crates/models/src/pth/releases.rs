@@ -1,6 +1,6 @@
 //! The releases of the models that the paper cites: the names of their layers, and ours.
 //!
-//! Names begin with `img_enc.` or `txt_enc.` here, as they do where a release keeps one state dict for
+//! Names begin with `img_enc.`, `txt_enc.` or `sim_enc.` here, as they do where a release keeps one state dict for
 //! the whole model. Those of one state dict per encoder are completed ([`whole_name`]).
 
 /// A release.
@@ -14,10 +14,12 @@ pub(super) struct Release {
     layers: &'static [(&'static str, &'static str)],
     /// Beginnings of names that are no part of the model here.
     left_out: &'static [&'static str],
+    /// Parts of what follows, and ours.
+    parts: &'static [(&'static str, &'static str)],
 }
 
 /// All of them. A new one is an entry.
-const RELEASES: [Release; 3] = [
+const RELEASES: [Release; 6] = [
     Release {
         family: "VSE_INF",
         sign: "img_enc.gpool.",
@@ -33,6 +35,7 @@ const RELEASES: [Release; 3] = [
             ("txt_enc.gpool", "txt_gpo"),
         ],
         left_out: &[],
+        parts: &[],
     },
     Release {
         family: "VSRN",
@@ -57,6 +60,7 @@ const RELEASES: [Release; 3] = [
             ("txt_enc.rnn", "gru"),
         ],
         left_out: &[],
+        parts: &[],
     },
     Release {
         family: "PVSE",
@@ -76,6 +80,74 @@ const RELEASES: [Release; 3] = [
         ],
         // The network that makes the features.
         left_out: &["img_enc.cnn."],
+        parts: &[],
+    },
+    Release {
+        family: "SGRAF",
+        sign: "sim_enc.sim_tranloc_w.",
+        layers: &[
+            ("img_enc.fc", "img_fc"),
+            ("txt_enc.embed", "embed"),
+            ("txt_enc.cap_rnn", "gru"),
+            ("sim_enc.v_global_w.embedding_local.0", "v_sa.local"),
+            ("sim_enc.v_global_w.embedding_local.1", "v_sa.local_bn"),
+            ("sim_enc.v_global_w.embedding_global.0", "v_sa.global"),
+            ("sim_enc.v_global_w.embedding_global.1", "v_sa.global_bn"),
+            ("sim_enc.v_global_w.embedding_common.0", "v_sa.common"),
+            ("sim_enc.t_global_w.embedding_local.0", "t_sa.local"),
+            ("sim_enc.t_global_w.embedding_global.0", "t_sa.global"),
+            ("sim_enc.t_global_w.embedding_common.0", "t_sa.common"),
+            ("sim_enc.sim_tranloc_w", "sim_loc"),
+            ("sim_enc.sim_tranglo_w", "sim_glo"),
+            ("sim_enc.sim_eval_w", "sim_eval"),
+            ("sim_enc.SGR_module", "sgr"),
+            ("sim_enc.SAF_module.attn_sim_w", "saf.attn"),
+            ("sim_enc.SAF_module.bn", "saf.bn"),
+        ],
+        left_out: &[],
+        parts: &[("graph_query_w", "query"), ("graph_key_w", "key"), ("sim_graph_w", "graph")],
+    },
+    Release {
+        family: "NAAF",
+        sign: "txt_enc.embed.glove.",
+        layers: &[
+            ("img_enc.fc", "img_fc"),
+            ("txt_enc.embed.glove", "embed"),
+            ("txt_enc.rnn", "gru"),
+        ],
+        left_out: &[],
+        parts: &[],
+    },
+    Release {
+        family: "CAMP",
+        sign: "sim_enc.img_key_fc.",
+        layers: &[
+            ("img_enc.fc", "img_fc"),
+            ("txt_enc.embed", "embed"),
+            ("txt_enc.rnn", "gru"),
+            ("sim_enc.img_key_fc", "img_key"),
+            ("sim_enc.txt_key_fc", "txt_key"),
+            ("sim_enc.img_query_fc", "img_query"),
+            ("sim_enc.txt_query_fc", "txt_query"),
+            ("sim_enc.weighted_img_key_fc", "msg_img_key"),
+            ("sim_enc.weighted_txt_key_fc", "msg_txt_key"),
+            ("sim_enc.weighted_img_query_fc", "msg_img_query"),
+            ("sim_enc.weighted_txt_query_fc", "msg_txt_query"),
+            ("sim_enc.fc_1.0", "fuse_img"),
+            ("sim_enc.fc_2.0", "fuse_txt"),
+            ("sim_enc.fc_out.0", "score1"),
+            ("sim_enc.fc_out.3", "score2"),
+            ("sim_enc.reduce_layer_1.linear.0", "pool_img.l1"),
+            ("sim_enc.reduce_layer_1.linear.2", "pool_img.l2"),
+            ("sim_enc.reduce_layer_2.linear.0", "pool_txt.l1"),
+            ("sim_enc.reduce_layer_2.linear.2", "pool_txt.l2"),
+            ("sim_enc.final_reduce_1.linear.0", "pool_img.l1"),
+            ("sim_enc.final_reduce_1.linear.2", "pool_img.l2"),
+            ("sim_enc.final_reduce_2.linear.0", "pool_txt.l1"),
+            ("sim_enc.final_reduce_2.linear.2", "pool_txt.l2"),
+        ],
+        left_out: &[],
+        parts: &[],
     },
 ];
 
@@ -93,8 +165,8 @@ pub(super) enum Place {
 /// The name of a parameter in a state dict of the whole model, given that of the encoder.
 pub(super) fn whole_name(theirs: &str, part: usize, parts: usize) -> String {
     let rest = theirs.strip_prefix("module.").unwrap_or(theirs);
-    let encoder = ["img_enc.", "txt_enc."];
-    let complete = parts != 2 || encoder.iter().any(|prefix| rest.starts_with(prefix));
+    let encoder = ["img_enc.", "txt_enc.", "sim_enc."];
+    let complete = parts < 2 || encoder.iter().any(|prefix| rest.starts_with(prefix));
     if complete { rest.to_owned() } else { format!("{}{rest}", encoder[part]) }
 }
 
@@ -114,6 +186,8 @@ impl Release {
         }
         let ours = |(theirs, ours): &(&str, &str)| {
             let rest = whole_name.strip_prefix(theirs)?.strip_prefix('.')?;
+            let parts = self.parts.iter();
+            let rest = parts.fold(rest.to_owned(), |rest, (from, to)| rest.replace(from, to));
             Some(format!("{ours}.{rest}"))
         };
         self.layers.iter().find_map(ours).map_or(Place::Unknown, Place::Ours)

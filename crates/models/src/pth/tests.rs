@@ -77,7 +77,17 @@ fn both_formats_give_the_parameters() {
 
 #[test]
 fn checkpoints_of_cited_models_become_models() {
-    for (name, called) in [("vse_infinity", "vse-infinity"), ("vsrn", "vsrn"), ("pvse", "pvse")] {
+    for (name, called) in [
+        ("vse_infinity", "vse-infinity"),
+        ("vsrn", "vsrn"),
+        ("pvse", "pvse"),
+        ("sgr", "sgr"),
+        ("saf", "saf"),
+        ("naaf", "naaf"),
+        ("naaf_glove", "naaf"),
+        ("camp", "camp"),
+        ("camp_cross", "camp-cross"),
+    ] {
         for format in ["zip", "legacy"] {
             let path = fixture(&format!("{name}.{format}.pth.tar"));
             let checkpoint = read(&path).unwrap();
@@ -100,6 +110,12 @@ fn checkpoints_of_cited_models_become_models() {
                 }
                 Config::Vsrn(vsrn) => assert!(vsrn.batch_norm && !vsrn.unit_regions),
                 Config::Pvse(pvse) => assert!(pvse.legacy && pvse.heads == 2),
+                Config::Sgraf(sgraf) => {
+                    assert_eq!((sgraf.similarity_dim, sgraf.regions), (3, 5));
+                    assert!(sgraf.steps == if name == "sgr" { 2 } else { 1 });
+                }
+                Config::Naaf(naaf) => assert_eq!(naaf.temperature, 20.0),
+                Config::Camp(camp) => assert_eq!(camp.heads, 4),
                 other => panic!("{other:?}"),
             }
         }

@@ -75,7 +75,7 @@ fn broken_programs_are_errors() {
         (b"ccollections\nOrderedDict\n])a\x85R.", "not a pair"),
         (b"N.", "has no entry 'model'"),
         (b"}U\x05modelNs.", "'model' is no state dict"),
-        (b"}U\x05model](NNNes.", "'model' has 3 parts"),
+        (b"}U\x05model](NNNNes.", "'model' has 4 parts"),
         (b"}U\x05model}NNss.", "a parameter has no name"),
         (b"}U\x05model}U\x0cembed.weightNss.", "embed.weight is not a tensor"),
     ] {
