@@ -15,8 +15,8 @@ macro_rules! presets {
 
 /// Dataset, model and text of every preset. A new one is a file and a word.
 const PRESETS: &[(&str, &str, &str)] = presets! {
-    "flickr30k": "vse-infinity", "vsrn";
-    "coco": "vse-infinity", "vsrn", "pvse";
+    "flickr30k": "vse-infinity", "vsrn", "sgr", "saf", "sgraf", "naaf", "camp", "camp-cross";
+    "coco": "vse-infinity", "vsrn", "pvse", "sgr", "saf", "sgraf", "naaf";
 };
 
 impl SettingsFile {
@@ -59,6 +59,16 @@ mod tests {
         assert_eq!(SettingsFile::preset_names(), ["flickr30k", "coco"]);
         let error = SettingsFile::preset("flickr30k", "pvse").unwrap_err().to_string();
         assert!(error.contains("nothing was published for pvse on flickr30k"), "{error}");
+    }
+
+    #[test]
+    fn defaults_are_the_settings_for_flickr30k() {
+        for model in ["sgr", "saf", "sgraf", "naaf", "camp-cross"] {
+            let (config, training) =
+                SettingsFile::preset("flickr30k", model).unwrap().with_published().unwrap();
+            assert_eq!(Some(&config), nextpair_models::Config::named(model).as_ref());
+            assert_eq!(training, config.architecture().training());
+        }
     }
 
     #[test]
