@@ -11,6 +11,7 @@ mod damaged;
 mod datasets;
 mod duplicates;
 mod embed;
+mod every_model;
 mod formats;
 mod gpu;
 mod guards;

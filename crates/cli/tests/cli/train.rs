@@ -18,7 +18,7 @@ fn world(images: usize) -> tempfile::TempDir {
     folder
 }
 
-fn succeeds(path: &Path, words: &str, says: &[&str]) -> Run {
+pub(crate) fn succeeds(path: &Path, words: &str, says: &[&str]) -> Run {
     let run = nextpair(path, words);
     assert_eq!(run.code, Some(0), "{words}: {}", run.stderr);
     for part in says {
@@ -45,7 +45,7 @@ fn log(run: &Path) -> Vec<Value> {
     epochs
 }
 
-fn assert_same_run(one: &Path, other: &Path) {
+pub(crate) fn assert_same_run(one: &Path, other: &Path) {
     for name in ["model.safetensors", "state.safetensors", "pairs.jsonl", "vocabulary.json"] {
         let same = fs::read(one.join(name)).unwrap() == fs::read(other.join(name)).unwrap();
         assert!(same, "{name} of {} and {}", one.display(), other.display());
@@ -157,22 +157,17 @@ fn started(path: &Path, words: &str) -> Child {
         .unwrap()
 }
 
-#[test]
-fn killed_and_resumed_it_ends_with_the_same_bytes() {
-    let folder = world(40);
-    let path = folder.path();
-    let words = "--model text-imram --dim 16 --batch 16 --epochs 5 --validate-last 3 --seed 5";
-    succeeds(path, &format!("train ds {words} --out whole"), &[]);
-    let (first, run) = (format!("train ds {words} --out killed"), path.join("killed"));
+/// Trains a model in the folder `out`, killed at random up to `most` times and resumed. Returns how often
+/// it was killed.
+pub(crate) fn trained_through_kills(path: &Path, words: &str, out: &str, most: usize) -> usize {
+    let (first, run) = (format!("train ds {words} --out {out}"), path.join(out));
+    let resume = format!("train ds --out {out} --resume --threads 1");
     let mut draws = Draws::new(11);
     let mut kills = 0;
     loop {
         // Resume only once the folder exists.
-        let mut child = if run.join("model.json").exists() {
-            started(path, "train ds --out killed --resume --threads 1")
-        } else {
-            started(path, &first)
-        };
+        let again = run.join("model.json").exists();
+        let mut child = started(path, if again { &resume } else { &first });
         // Kill it some time after its next write.
         let written = |name: &str| fs::metadata(run.join(name)).and_then(|m| m.modified()).ok();
         let state = || ["model.json", "log.jsonl", "state.safetensors"].map(written);
@@ -182,7 +177,7 @@ fn killed_and_resumed_it_ends_with_the_same_bytes() {
                 break Some(status);
             }
             if state() != before {
-                if polls == 0 && kills < 4 {
+                if polls == 0 && kills < most {
                     child.kill().unwrap();
                     child.wait().unwrap();
                     kills += 1;
@@ -193,9 +188,19 @@ fn killed_and_resumed_it_ends_with_the_same_bytes() {
         };
         if let Some(status) = ended {
             assert!(status.success());
-            break;
+            return kills;
         }
     }
+}
+
+#[test]
+fn killed_and_resumed_it_ends_with_the_same_bytes() {
+    let folder = world(40);
+    let path = folder.path();
+    let words = "--model text-imram --dim 16 --batch 16 --epochs 5 --validate-last 3 --seed 5";
+    succeeds(path, &format!("train ds {words} --out whole"), &[]);
+    let run = path.join("killed");
+    let kills = trained_through_kills(path, words, "killed", 4);
     assert!(kills > 0, "no process was killed in the middle");
     assert_same_run(&path.join("whole"), &run);
     let names = listed(&run);
