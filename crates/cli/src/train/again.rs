@@ -20,11 +20,16 @@ pub(super) fn check(
     let spec = run.spec();
     let file = args.config.as_deref().map(SettingsFile::read).transpose()?.unwrap_or_default();
     let preset = args.model.preset()?.and_then(SettingsFile::with_published);
-    let (model, training) = preset.unwrap_or((spec.model.clone(), spec.training.clone()));
+    let own = || match args.config {
+        // A file says all of it, or what was published.
+        Some(_) => spec.model.architecture().training(),
+        None => spec.training.clone(),
+    };
+    let (model, training) = preset.unwrap_or_else(|| (spec.model.clone(), own()));
     let mut training = file.training_over(training);
     args.training.change(&mut training);
-    let seeded = args.seed.is_some() || file.says("seed");
-    training.seed = if seeded { args.seed.unwrap_or(training.seed) } else { spec.training.seed };
+    let seed = if args.config.is_some() { training.seed } else { spec.training.seed };
+    training.seed = args.seed.unwrap_or(seed);
     let model = args.model.changed(file.model.unwrap_or(model))?;
     let table = |model, training| -> Result<toml::Table> {
         Ok([
