@@ -316,7 +316,7 @@ def stored(model, batch, rate, file):
         if "running" in name:
             tensors[f"buffer.{name}"] = buffer
     tensors |= {"in.images": images, "in.captions": captions, "in.lengths": lengths}
-    config = model.config | {
+    config = {
         "img_dim": FEATURES,
         "embed_size": DIM,
         "word_dim": WORD_DIM,
@@ -324,7 +324,7 @@ def stored(model, batch, rate, file):
         "margin": 0.2,
         "grad_clip": 2.0,
         "lr": rate,
-    }
+    } | model.config
     tensors = {name: tensor.contiguous() for name, tensor in tensors.items()}
     save_file(tensors, file, {"config": json.dumps(config)})
 
