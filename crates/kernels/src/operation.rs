@@ -50,8 +50,7 @@ pub trait Operation: Send + Sync + 'static {
     /// # Errors
     /// If the operation rejects its inputs, or the device failed.
     fn gpu_forward(&self, unit: &Unit, inputs: &[&Array<f32>]) -> Result<Array<f32>, Error> {
-        let inputs = to_host(inputs)?;
-        unit.array(&self.forward(&as_slices(&inputs))?)
+        forward_on_host(self, unit, inputs)
     }
 
     /// Computes the gradients of the inputs on a GPU. By default the CPU computes, and the GPU
@@ -66,11 +65,32 @@ pub trait Operation: Send + Sync + 'static {
         upstream: &Array<f32>,
         wanted: &[bool],
     ) -> Result<Vec<Option<Array<f32>>>, Error> {
-        let inputs = to_host(inputs)?;
-        let found = self.backward(&as_slices(&inputs), &upstream.to_vec()?, wanted)?;
-        let on_device = |gradient: Option<Vec<f32>>| gradient.map(|g| unit.array(&g)).transpose();
-        found.into_iter().map(on_device).collect()
+        backward_on_host(self, unit, inputs, upstream, wanted)
     }
+}
+
+/// The result of an operation for a GPU, which waits for the CPU.
+pub(crate) fn forward_on_host<O: Operation + ?Sized>(
+    operation: &O,
+    unit: &Unit,
+    inputs: &[&Array<f32>],
+) -> Result<Array<f32>, Error> {
+    let inputs = to_host(inputs)?;
+    unit.array(&operation.forward(&as_slices(&inputs))?)
+}
+
+/// The gradients of an operation for a GPU, which waits for the CPU.
+pub(crate) fn backward_on_host<O: Operation + ?Sized>(
+    operation: &O,
+    unit: &Unit,
+    inputs: &[&Array<f32>],
+    upstream: &Array<f32>,
+    wanted: &[bool],
+) -> Result<Vec<Option<Array<f32>>>, Error> {
+    let inputs = to_host(inputs)?;
+    let found = operation.backward(&as_slices(&inputs), &upstream.to_vec()?, wanted)?;
+    let on_device = |gradient: Option<Vec<f32>>| gradient.map(|g| unit.array(&g)).transpose();
+    found.into_iter().map(on_device).collect()
 }
 
 fn to_host(inputs: &[&Array<f32>]) -> Result<Vec<Vec<f32>>, Error> {

@@ -44,7 +44,7 @@ pub use columns::{concat, mean_rows};
 pub use cross_entropy::cross_entropy;
 pub use dropout::dropout;
 pub use gather::gather;
-pub use gru::{gru, gru_cell, gru_of_members};
+pub use gru::{gru, gru_cell, gru_of_members, gru_side_by_side};
 pub use join::{columns, concat_columns};
 pub use layer_norm::layer_norm;
 pub use linear::{linear, linear_of_members};

@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use nextpair_data::Side;
 use nextpair_kernels::ops::{
-    concat, gather, gru, gru_of_members, linear, linear_of_members, mean_rows, unit_rows,
-    weight_norm,
+    concat, gather, gru, gru_of_members, gru_side_by_side, linear, linear_of_members, mean_rows,
+    unit_rows, weight_norm,
 };
 use nextpair_kernels::{Encoded, Tensor};
 use serde::{Deserialize, Serialize};
@@ -175,13 +175,36 @@ pub(crate) fn recurrent_states(
     offsets: &[usize],
     reading: Reading,
 ) -> Result<Tensor, Error> {
+    let [inputs, weight, bias] = recurrent_inputs(pass, name, rows, reading)?;
+    Ok(gru(&inputs, &weight, &bias, offsets)?)
+}
+
+/// The same with the states of both directions side by side.
+pub(crate) fn recurrent_halves(
+    pass: &Pass<'_>,
+    name: &str,
+    rows: &Tensor,
+    offsets: &[usize],
+) -> Result<Tensor, Error> {
+    let [inputs, weight, bias] = recurrent_inputs(pass, name, rows, Reading::BothWays)?;
+    Ok(gru_side_by_side(&inputs, &weight, &bias, offsets)?)
+}
+
+/// The products of rows with the inputs' weights, and the weights and biases of states, of all
+/// directions.
+fn recurrent_inputs(
+    pass: &Pass<'_>,
+    name: &str,
+    rows: &Tensor,
+    reading: Reading,
+) -> Result<[Tensor; 3], Error> {
     let all = |part: &str| {
         let suffixes = reading.suffixes().iter();
         let parts = suffixes.map(|suffix| pass.weight(&format!("{name}.{part}_l0{suffix}")));
         Ok::<_, Error>(concat(&parts.collect::<Result<Vec<_>, Error>>()?)?)
     };
     let inputs = linear(rows, &all("weight_ih")?, &all("bias_ih")?)?;
-    Ok(gru(&inputs, &all("weight_hh")?, &all("bias_hh")?, offsets)?)
+    Ok([inputs, all("weight_hh")?, all("bias_hh")?])
 }
 
 /// `X W^T + b` for rows of features, with dropout on both sides of it.

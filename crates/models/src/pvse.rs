@@ -4,14 +4,16 @@
 
 use nextpair_data::Side;
 use nextpair_kernels::ops::{
-    add, attend, concat_columns, discrepancy, gather, gru, layer_norm, linear, mean_rows, overlap,
-    scale, sigmoid, softmax_spans, tanh, unit_rows,
+    add, attend, columns, concat_columns, discrepancy, gather, layer_norm, linear, mean_rows,
+    overlap, scale, sigmoid, softmax_spans, tanh, unit_rows,
 };
 use nextpair_kernels::{Encoded, Tensor};
 use serde::{Deserialize, Serialize};
 
 use crate::config::check_size;
-use crate::encoder::{Reading, checked_words, layer, recurrent_layers, region_rows};
+use crate::encoder::{
+    Reading, checked_words, layer, recurrent_halves, recurrent_layers, region_rows,
+};
 use crate::max_dot::MaxDot;
 use crate::published::Options;
 use crate::training::{OptimiserName, Reduction};
@@ -131,23 +133,15 @@ impl Pvse {
         words: &Tensor,
         offsets: &[usize],
     ) -> Result<Tensor, Error> {
-        let states = |rows: &Tensor, offsets: &[usize], suffix: &str| {
-            let weight = |part: &str| pass.weight(&format!("gru.{part}_l0{suffix}"));
-            let inputs = linear(rows, weight("weight_ih")?, weight("bias_ih")?)?;
-            let states = gru(&inputs, weight("weight_hh")?, weight("bias_hh")?, offsets)?;
-            let last: Vec<u32> = offsets[1..].iter().map(|&end| end as u32 - 1).collect();
-            Ok::<_, Error>(gather(&states, &last)?)
-        };
-        let spans = offsets.windows(2);
-        let backwards = if self.legacy {
-            let last: Vec<u32> = spans.map(|span| span[1] as u32 - 1).collect();
-            states(&gather(words, &last)?, &(0..offsets.len()).collect::<Vec<_>>(), "_reverse")?
-        } else {
-            let turned: Vec<u32> =
-                spans.flat_map(|span| (span[0]..span[1]).rev().map(|at| at as u32)).collect();
-            states(&gather(words, &turned)?, offsets, "_reverse")?
-        };
-        Ok(concat_columns(&[&states(words, offsets, "")?, &backwards])?)
+        let states = recurrent_halves(pass, "gru", words, offsets)?;
+        let last: Vec<u32> = offsets[1..].iter().map(|&end| end as u32 - 1).collect();
+        let last = gather(&states, &last)?;
+        if self.legacy {
+            return Ok(last);
+        }
+        let first: Vec<u32> = offsets.iter().rev().skip(1).rev().map(|&at| at as u32).collect();
+        let (first, half) = (gather(&states, &first)?, self.dim / 2);
+        Ok(concat_columns(&[&columns(&last, 0..half)?, &columns(&first, half..self.dim)?])?)
     }
 }
 

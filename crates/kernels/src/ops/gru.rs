@@ -19,12 +19,12 @@ use std::sync::OnceLock;
 use nextpair_cuda::Array;
 
 use crate::cuda::Unit;
-use crate::operation::{Operation, apply};
+use crate::operation::{Operation, apply, backward_on_host, forward_on_host};
 use crate::{Error, Real, Tensor};
 pub use cell::gru_cell;
 use gpu::{Kept, Size};
 pub use members::gru_of_members;
-use pass::{Pass, Schedule};
+use pass::{Pass, Schedule, Target};
 
 /// The hidden states of every word, averaged over the directions: words by `dim`.
 ///
@@ -40,6 +40,29 @@ pub fn gru(
     bias: &Tensor,
     offsets: &[usize],
 ) -> Result<Tensor, Error> {
+    states(inputs, weight, bias, offsets, false)
+}
+
+/// The same with the states of the directions side by side: words by `directions * dim`.
+///
+/// # Errors
+/// If the shapes do not match.
+pub fn gru_side_by_side(
+    inputs: &Tensor,
+    weight: &Tensor,
+    bias: &Tensor,
+    offsets: &[usize],
+) -> Result<Tensor, Error> {
+    states(inputs, weight, bias, offsets, true)
+}
+
+fn states(
+    inputs: &Tensor,
+    weight: &Tensor,
+    bias: &Tensor,
+    offsets: &[usize],
+    side_by_side: bool,
+) -> Result<Tensor, Error> {
     let ((words, width), (stacked, dim)) = (inputs.matrix_shape()?, weight.matrix_shape()?);
     let directions = stacked / (3 * dim).max(1);
     Error::check_dims("the inputs of a recurrent unit", width, "its weights", stacked)?;
@@ -48,7 +71,7 @@ pub fn gru(
         return Err(Error::Offsets);
     }
     Error::check_len("the bias of a recurrent unit", bias.len(), stacked)?;
-    let gru = Gru::new(offsets.to_vec(), dim, directions);
+    let gru = Gru { side_by_side, ..Gru::new(offsets.to_vec(), dim, directions) };
     Error::check_len("the words of captions", words, gru.words())?;
     apply(gru, &[inputs, weight, bias])
 }
@@ -58,6 +81,8 @@ struct Gru {
     offsets: Vec<usize>,
     dim: usize,
     directions: usize,
+    /// Whether the states of directions lie side by side, rather than being averaged.
+    side_by_side: bool,
     /// State that the forward pass keeps for the backward pass, one per direction.
     passes: OnceLock<Vec<Pass>>,
     /// The same on a GPU.
@@ -67,7 +92,8 @@ struct Gru {
 impl Gru {
     fn new(offsets: Vec<usize>, dim: usize, directions: usize) -> Self {
         let (passes, kept) = (OnceLock::new(), OnceLock::new());
-        Gru { schedule: Schedule::new(&offsets), offsets, dim, directions, passes, kept }
+        let schedule = Schedule::new(&offsets);
+        Gru { schedule, offsets, dim, directions, side_by_side: false, passes, kept }
     }
 
     /// Words of all captions.
@@ -77,6 +103,19 @@ impl Gru {
 
     fn part<'a>(&self, values: &'a [f32], direction: usize, width: usize) -> &'a [f32] {
         &values[direction * 3 * self.dim * width..][..3 * self.dim * width]
+    }
+
+    /// Numbers of a row of the result.
+    fn width(&self) -> usize {
+        if self.side_by_side { self.directions * self.dim } else { self.dim }
+    }
+
+    /// Where the states of a direction go.
+    fn target(&self, direction: usize) -> Target {
+        match self.side_by_side {
+            true => Target { width: self.width(), first: direction * self.dim, scale: 1.0 },
+            false => Target { width: self.dim, first: 0, scale: 1.0 / self.directions as f32 },
+        }
     }
 
     fn size(&self) -> Size {
@@ -94,13 +133,13 @@ impl Gru {
 
 impl Operation for Gru {
     fn shape(&self) -> Vec<usize> {
-        vec![self.schedule.word_count(), self.dim]
+        vec![self.schedule.word_count(), self.width()]
     }
 
     fn formula<R: Real>(&self, inputs: &[&[R]]) -> Vec<R> {
         let &[given, weight, bias] = inputs else { unreachable!("inputs, weight and bias") };
         let (dim, directions) = (self.dim, self.directions);
-        let mut states = vec![R::of(0.0); self.schedule.word_count() * dim];
+        let mut states = vec![R::of(0.0); self.schedule.word_count() * self.width()];
         for direction in 0..directions {
             let first = direction * 3 * dim;
             for caption in self.offsets.windows(2) {
@@ -123,8 +162,10 @@ impl Operation for Gru {
                         let candidate = (input(2) + reset * recurrent(2, at)).tanh();
                         *state = (R::of(1.0) - keep) * candidate + keep * before[at];
                     }
-                    let out = &mut states[word * dim..][..dim];
-                    let share = R::of(1.0 / directions as f64);
+                    let target = self.target(direction);
+                    let out = &mut states[word * target.width + target.first..][..dim];
+                    let share =
+                        R::of(if self.side_by_side { 1.0 } else { 1.0 / directions as f64 });
                     out.iter_mut()
                         .zip(&state)
                         .for_each(|(out, &state)| *out = *out + share * state);
@@ -141,9 +182,9 @@ impl Operation for Gru {
             let of = (self.directions, direction);
             Pass::forward(&self.schedule, inputs[0], of, weight, bias, self.dim)
         });
-        let mut out = vec![0.0; self.schedule.word_count() * self.dim];
-        for pass in &passes {
-            pass.add_states(&self.schedule, 1.0 / self.directions as f32, &mut out);
+        let mut out = vec![0.0; self.schedule.word_count() * self.width()];
+        for (direction, pass) in passes.iter().enumerate() {
+            pass.add_states(&self.schedule, self.target(direction), &mut out);
         }
         self.passes.get_or_init(|| passes);
         Ok(out)
@@ -156,10 +197,9 @@ impl Operation for Gru {
         _wanted: &[bool],
     ) -> Result<Vec<Option<Vec<f32>>>, Error> {
         let passes = self.passes.get().map_or(&[][..], Vec::as_slice);
-        let scale = 1.0 / self.directions as f32;
         let gradients = self.each(|direction| {
             let weight = self.part(inputs[1], direction, self.dim);
-            passes[direction].backward(&self.schedule, weight, upstream, scale)
+            passes[direction].backward(&self.schedule, weight, upstream, self.target(direction))
         });
         let of_weight = gradients.iter().flat_map(|g| g.weight.iter().copied()).collect();
         let of_bias = gradients.iter().flat_map(|g| g.bias.iter().copied()).collect();
@@ -168,6 +208,9 @@ impl Operation for Gru {
     }
 
     fn gpu_forward(&self, unit: &Unit, inputs: &[&Array<f32>]) -> Result<Array<f32>, Error> {
+        if self.side_by_side {
+            return forward_on_host(self, unit, inputs);
+        }
         let (out, kept) = gpu::forward(unit, &self.schedule, self.size(), inputs)?;
         self.kept.get_or_init(|| kept);
         Ok(out)
@@ -178,8 +221,11 @@ impl Operation for Gru {
         unit: &Unit,
         inputs: &[&Array<f32>],
         upstream: &Array<f32>,
-        _wanted: &[bool],
+        wanted: &[bool],
     ) -> Result<Vec<Option<Array<f32>>>, Error> {
+        if self.side_by_side {
+            return backward_on_host(self, unit, inputs, upstream, wanted);
+        }
         let kept = self.kept.get().expect("the forward pass comes first");
         let found = gpu::backward(unit, &self.schedule, self.size(), inputs[1], kept, upstream)?;
         Ok(found.map(Some).into())
@@ -198,6 +244,9 @@ mod tests {
             let inputs = [tensor(1, &[16, width]), tensor(2, &[width, dim]), tensor(3, &[width])];
             judge(&inputs, 1e-5, |inputs| {
                 gru(&inputs[0], &inputs[1], &inputs[2], &[0, 3, 4, 11, 13, 16])
+            });
+            judge(&inputs, 1e-5, |inputs| {
+                gru_side_by_side(&inputs[0], &inputs[1], &inputs[2], &[0, 3, 4, 11, 13, 16])
             });
         }
     }

@@ -121,6 +121,21 @@ impl Discrepancy {
         if (one < self.count) == (other < self.count) { 1.0 } else { -1.0 }
     }
 
+    /// All rows of both sets, less their mean: distances are the same, and dot products of vectors that
+    /// lie close together say more about them.
+    fn centred(&self, inputs: &[&[f32]]) -> Vec<f32> {
+        let mut rows = inputs.concat();
+        let mut mean = vec![0.0f64; self.dim];
+        for row in rows.chunks_exact(self.dim) {
+            mean.iter_mut().zip(row).for_each(|(sum, &x)| *sum += f64::from(x));
+        }
+        let count = (2 * self.count).max(1) as f64;
+        for row in rows.chunks_exact_mut(self.dim) {
+            row.iter_mut().zip(&mean).for_each(|(x, sum)| *x -= (sum / count) as f32);
+        }
+        rows
+    }
+
     /// The distances of all rows of both sets.
     fn distances(&self, rows: &[f32]) -> Vec<f32> {
         let (all, dim) = (2 * self.count, self.dim);
@@ -164,7 +179,7 @@ impl Operation for Discrepancy {
 
     fn forward(&self, inputs: &[&[f32]]) -> Result<Vec<f32>, Error> {
         let all = 2 * self.count;
-        let distances = self.distances(&inputs.concat());
+        let distances = self.distances(&self.centred(inputs));
         let of_row = |(one, row): (usize, &[f32])| {
             let kernel = |(other, &far): (usize, &f32)| {
                 self.sign(one, other) * (-0.5 * f64::from(far)).exp()
@@ -183,7 +198,7 @@ impl Operation for Discrepancy {
         _wanted: &[bool],
     ) -> Result<Vec<Option<Vec<f32>>>, Error> {
         let (all, dim) = (2 * self.count, self.dim);
-        let rows = inputs.concat();
+        let rows = self.centred(inputs);
         let mut factors = self.distances(&rows);
         let scale = f64::from(upstream[0]) / (self.count * self.count) as f64;
         let sums = factors.par_chunks_exact_mut(all).enumerate().map(|(one, row)| {

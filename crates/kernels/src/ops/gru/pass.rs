@@ -52,6 +52,14 @@ impl Schedule {
     }
 }
 
+/// Where the states of a direction go: into rows of `width` numbers from `first` on, times `scale`.
+#[derive(Clone, Copy)]
+pub(super) struct Target {
+    pub(super) width: usize,
+    pub(super) first: usize,
+    pub(super) scale: f32,
+}
+
 /// Results of one direction, in the order of the schedule.
 pub(super) struct Pass {
     dim: usize,
@@ -117,13 +125,14 @@ impl Pass {
         Pass { dim, reverse, alone: directions == 1, states, gates }
     }
 
-    /// Adds the states, times `scale`, to the rows of their words.
-    pub(super) fn add_states(&self, schedule: &Schedule, scale: f32, out: &mut [f32]) {
-        let dim = self.dim;
+    /// Adds the states to the rows of their words.
+    pub(super) fn add_states(&self, schedule: &Schedule, target: Target, out: &mut [f32]) {
+        let (dim, Target { width, first, scale }) = (self.dim, target);
         for step in 0..schedule.steps() {
             for row in 0..schedule.active(step) {
                 let state = &self.states[(schedule.first[step] + row) * dim..][..dim];
-                let out = &mut out[schedule.word(step, row, self.reverse) * dim..][..dim];
+                let word = schedule.word(step, row, self.reverse);
+                let out = &mut out[word * width + first..][..dim];
                 out.iter_mut().zip(state).for_each(|(out, state)| *out += scale * state);
             }
         }
@@ -136,7 +145,7 @@ impl Pass {
         schedule: &Schedule,
         weight: &[f32],
         upstream: &[f32],
-        scale: f32,
+        Target { width, first: column, scale }: Target,
     ) -> Gradients {
         let (dim, words) = (self.dim, schedule.word_count());
         let weight = Packed::new(3 * dim, dim, weight);
@@ -150,7 +159,7 @@ impl Pass {
             for row in 0..active {
                 let word = schedule.word(step, row, self.reverse);
                 let carried = &mut carried[row * dim..][..dim];
-                let given = &upstream[word * dim..][..dim];
+                let given = &upstream[word * width + column..][..dim];
                 carried.iter_mut().zip(given).for_each(|(sum, given)| *sum += scale * given);
                 let before = match step {
                     0 => nothing.as_slice(),
