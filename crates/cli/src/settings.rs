@@ -52,6 +52,9 @@ pub(crate) struct ModelArgs {
     /// Heads: units of a hidden layer; 0 for none
     #[arg(long, value_name = "N")]
     hidden: Option<usize>,
+    /// Heads: add what they say to the vectors, of as many numbers as --dim
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    adapter: Option<bool>,
     /// VSE++, VSE0: a caption is the state at its last word, or the mean of all states
     /// [default: last]
     #[arg(long, value_name = "last|mean", hide_possible_values = true)]
@@ -215,6 +218,7 @@ impl ModelArgs {
             self.normalise_memory.map(Setting::NormaliseMemory),
             self.weight_norm.map(Setting::WeightNorm),
             self.hidden.map(Setting::Hidden),
+            self.adapter.map(Setting::Adapter),
             self.pooling.map(|name| Setting::Pooling(name.0)),
             self.heads.map(Setting::Heads),
             self.caption_loss.map(Setting::CaptionLoss),

@@ -132,6 +132,8 @@ pub enum Setting {
     WeightNorm(bool),
     /// Units of a hidden layer.
     Hidden(usize),
+    /// Whether a head adds to its vectors.
+    Adapter(bool),
     /// How the states of words become one vector.
     Pooling(Pooling),
     /// Vectors of an item.
@@ -153,6 +155,7 @@ impl Setting {
             Setting::NormaliseMemory(_) => "--normalise-memory",
             Setting::WeightNorm(_) => "--weight-norm",
             Setting::Hidden(_) => "--hidden",
+            Setting::Adapter(_) => "--adapter",
             Setting::Pooling(_) => "--pooling",
             Setting::Heads(_) => "--heads",
             Setting::CaptionLoss(_) => "--caption-loss",

@@ -1,8 +1,10 @@
 //! Heads on frozen embeddings, for vectors of CLIP, SigLIP, MiniLM or any other encoder. One linear
-//! layer or a small perceptron per side, then the cosine.
+//! layer or a small perceptron per side, then the cosine. Adapters (after Gao et al., 2021,
+//! <https://arxiv.org/abs/2110.04544>) add what the perceptron says to the vectors, which already have a
+//! joint space: at first they change nothing.
 
 use nextpair_data::Side;
-use nextpair_kernels::ops::{relu, unit_rows};
+use nextpair_kernels::ops::{add, relu, unit_rows};
 use nextpair_kernels::{Encoded, Tensor};
 use serde::{Deserialize, Serialize};
 
@@ -21,11 +23,14 @@ pub struct Heads {
     pub dim: usize,
     /// Units of a hidden layer between features and joint space; 0 for a linear head.
     pub hidden: usize,
+    /// Whether what the head says is added to the vectors, which then have the dimensions of the joint
+    /// space.
+    pub adapter: bool,
 }
 
 impl Default for Heads {
     fn default() -> Self {
-        Heads { dim: 256, hidden: 0 }
+        Heads { dim: 256, hidden: 0, adapter: false }
     }
 }
 
@@ -40,13 +45,33 @@ impl Heads {
             let weight = pass.weight(&format!("{of}.{name}.weight"))?;
             layer(rows, weight, pass.weight(&format!("{of}.{name}.bias"))?, &of, "each")
         };
+        let given = rows;
         let rows = pass.dropout(Layer::Inputs, side, rows)?;
         let rows = match self.hidden {
             0 => rows,
             _ => pass.dropout(Layer::Hidden, side, &relu(&layer(&rows, "hidden")?)?)?,
         };
-        let states = pass.dropout(Layer::States, side, &layer(&rows, "out")?)?;
+        let mut states = pass.dropout(Layer::States, side, &layer(&rows, "out")?)?;
+        if self.adapter {
+            self.check_dim(&of, given)?;
+            states = add(&states, given)?;
+        }
         Ok(Encoded::uniform(unit_rows(&states, 1e-8)?, 1)?)
+    }
+}
+
+impl Heads {
+    /// Refuses vectors that nothing can be added to.
+    fn check_dim(&self, side: &str, rows: &Tensor) -> Result<(), Error> {
+        let found = rows.matrix_shape()?.1;
+        if found == self.dim {
+            return Ok(());
+        }
+        Err(Error::Shape {
+            what: format!("the {side} features of an adapter"),
+            found: format!("{found} numbers each"),
+            expected: format!("{}, the dimensions of the joint space (--dim)", self.dim),
+        })
     }
 }
 
@@ -72,8 +97,11 @@ impl Architecture for Heads {
         let mut all = Vec::new();
         for (side, features) in [("image", inputs.image), ("text", inputs.text)] {
             let mut layer = |name: &str, from: usize, to: usize| {
-                let bound = Start::Uniform((6.0 / (from + to) as f64).sqrt());
                 let zero = Start::Constant(0.0);
+                let bound = match self.adapter && name == "out" {
+                    true => zero,
+                    false => Start::Uniform((6.0 / (from + to) as f64).sqrt()),
+                };
                 all.push(Declared::new(format!("{side}.{name}.weight"), &[to, from], bound));
                 all.push(Declared::new(format!("{side}.{name}.bias"), &[to], zero));
             };
@@ -116,8 +144,32 @@ impl Architecture for Heads {
         match setting {
             Setting::Dim(dim) => self.dim = dim,
             Setting::Hidden(units) => self.hidden = units,
+            Setting::Adapter(on) => self.adapter = on,
             _ => return false,
         }
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Device, Model};
+
+    #[test]
+    fn an_adapter_changes_nothing_at_first_and_needs_vectors_of_the_joint_space() {
+        let heads = Heads { dim: 3, hidden: 4, adapter: true };
+        let model = |text: usize| {
+            let inputs = Inputs { image: 3, text };
+            Model::new(crate::Config::Heads(heads.clone()), inputs, 1, Device::Cpu).unwrap()
+        };
+        let images = Tensor::new(vec![0.6, 0.0, 0.8], &[1, 1, 3], Device::Cpu).unwrap();
+        let found = model(3).encode_images(&images).unwrap().to_f32s().unwrap();
+        for (found, expected) in found.iter().zip([0.6, 0.0, 0.8]) {
+            assert!((found - expected).abs() < 1e-6, "{found} {expected}");
+        }
+        let texts = Texts::vectors(vec![0.0; 5], 5, Device::Cpu).unwrap();
+        let error = model(5).encode_texts(&texts).unwrap_err().to_string();
+        assert!(error.contains("the text features of an adapter"), "{error}");
     }
 }

@@ -148,8 +148,8 @@ fn configs() -> Vec<Config> {
     let vse = Vse { dim: 5, word_dim: 4, ..Vse::default() };
     let order = Vse { measure: Measure::Order, absolute: true, ..vse.clone() };
     vec![
-        Config::Heads(Heads { dim: 5, hidden: 0 }),
-        Config::Heads(Heads { dim: 5, hidden: 7 }),
+        Config::Heads(Heads { dim: 5, hidden: 0, adapter: false }),
+        Config::Heads(Heads { dim: 5, hidden: 7, adapter: false }),
         Config::Vse(vse.clone()),
         Config::Vse(Vse { pooling: Pooling::Mean, normalise_images: false, ..vse }),
         Config::Vse(order),
@@ -208,7 +208,7 @@ fn close(expected: &Model, found: &Model, what: &str) {
 
 #[test]
 fn they_go_on_from_where_all_of_them_stopped() {
-    let world = World::new(Config::Heads(Heads { dim: 5, hidden: 0 }));
+    let world = World::new(Config::Heads(Heads { dim: 5, hidden: 0, adapter: false }));
     // Without an evaluation, half of a training is a training of half.
     let whole = &Training { validate_last: 0, ..trainings()[1].clone() };
     let half = Training { epochs: 2, ..whole.clone() };
@@ -241,7 +241,7 @@ fn they_go_on_from_where_all_of_them_stopped() {
 
 #[test]
 fn one_that_is_trained_along_is_not_written() {
-    let world = World::new(Config::Heads(Heads { dim: 5, hidden: 0 }));
+    let world = World::new(Config::Heads(Heads { dim: 5, hidden: 0, adapter: false }));
     let training = &trainings()[0];
     let (expected, found) = (world.models("expected", training), world.models("found", training));
     world.alone(&expected, Device::Cpu);
@@ -254,7 +254,7 @@ fn one_that_is_trained_along_is_not_written() {
 
 #[test]
 fn members_that_do_not_fit_are_refused() {
-    let world = World::new(Config::Heads(Heads { dim: 5, hidden: 0 }));
+    let world = World::new(Config::Heads(Heads { dim: 5, hidden: 0, adapter: false }));
     let [first, other, _] = trainings();
     let (models, others) = (world.models("models", &first), world.models("others", &other));
     let refused = world.together(&[Some(&models[0]), Some(&others[1]), None], Device::Cpu);

@@ -70,7 +70,7 @@ impl Architecture for Counting {
 }
 
 fn trainer(buffer: &'static str) -> (Trainer, Batch) {
-    let heads = Heads { dim: small::DIM, hidden: 0 };
+    let heads = Heads { dim: small::DIM, hidden: 0, adapter: false };
     let batch = small::batch(&Config::Heads(heads.clone()), 4, 1, Device::Cpu);
     let architecture: Arc<dyn Architecture> = Arc::new(Counting { heads, buffer });
     let model = Model::new(architecture, small::INPUTS, 3, Device::Cpu).unwrap();
@@ -81,7 +81,7 @@ fn trainer(buffer: &'static str) -> (Trainer, Batch) {
 fn buffers_move_in_training_alone_and_own_losses_count() {
     let (mut trainer, batch) = trainer("seen");
     let plain = {
-        let heads = Config::Heads(Heads { dim: small::DIM, hidden: 0 });
+        let heads = Config::Heads(Heads { dim: small::DIM, hidden: 0, adapter: false });
         let model = small::model(&heads, 3, Device::Cpu);
         let images = model.encode_images(&batch.images).unwrap();
         let texts = model.encode_texts(&batch.texts).unwrap();
@@ -99,7 +99,7 @@ fn buffers_move_in_training_alone_and_own_losses_count() {
     let path = folder.path().join("weights.safetensors");
     let model = trainer.into_model();
     model.save(&path).unwrap();
-    let heads = Heads { dim: small::DIM, hidden: 0 };
+    let heads = Heads { dim: small::DIM, hidden: 0, adapter: false };
     let architecture: Arc<dyn Architecture> = Arc::new(Counting { heads, buffer: "seen" });
     let loaded = Model::load(architecture, small::INPUTS, &path, Device::Cpu).unwrap();
     for ((name, one), (_, other)) in model.weights().iter().zip(loaded.weights().iter()) {

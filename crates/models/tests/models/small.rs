@@ -127,7 +127,8 @@ pub fn configs() -> Vec<(String, Config)> {
     let many = Pvse { heads: 3, diversity: 0.0, discrepancy: 0.0, ..pvse };
     all.push(("pvse of three heads".to_owned(), Config::Pvse(many)));
     for hidden in [0, 13] {
-        all.push((format!("heads {hidden}"), Config::Heads(Heads { dim: DIM, hidden })));
+        let heads = Heads { dim: DIM, hidden, ..Heads::default() };
+        all.push((format!("heads {hidden}"), Config::Heads(heads)));
     }
     all
 }

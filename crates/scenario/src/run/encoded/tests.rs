@@ -91,7 +91,7 @@ fn experiment(dataset: &Path) -> Experiment {
         strategies: Some(vec!["random".to_owned()]),
         ..ExperimentKeys::default()
     };
-    let model = Config::Heads(Heads { dim: 4, hidden: 0 });
+    let model = Config::Heads(Heads { dim: 4, hidden: 0, adapter: false });
     let training = Training { epochs: 1, batch: 4, validate_last: 0, ..Training::default() };
     Experiment::resolve(keys, model, training).unwrap()
 }

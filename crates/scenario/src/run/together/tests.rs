@@ -164,7 +164,7 @@ impl Observer for Until {
 
 fn models() -> Vec<Config> {
     let vse = Vse { dim: 4, word_dim: 4, ..Vse::default() };
-    vec![Config::Heads(Heads { dim: 5, hidden: 4 }), Config::Vse(vse)]
+    vec![Config::Heads(Heads { dim: 5, hidden: 4, adapter: false }), Config::Vse(vse)]
 }
 
 fn same(found: &BTreeMap<String, Vec<u8>>, expected: &BTreeMap<String, Vec<u8>>, what: &str) {
