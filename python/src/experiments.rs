@@ -31,7 +31,7 @@ impl Given {
     fn resolve(&self) -> Result<Experiment, Failure> {
         let Given(text, place) = self;
         let (keys, settings) = parse_experiment(text, place)?;
-        let says_captions = settings.says_captions;
+        let says_captions = settings.says("captions");
         let Some((model, mut training)) = settings.with_published() else {
             let what = "model: an experiment needs a table [model] with an architecture";
             return Err(Failure::Setting(what.to_owned()));

@@ -117,10 +117,17 @@ fn the_weights_do_not_depend_on_the_threads() {
     let folder = world(60);
     let path = folder.path();
     // Enough data for more than one chunk in every parallel sum.
-    for model in
-        ["vse++ --dim 256", "text-imram --dim 64", "full-imram --dim 16", "scan-i2t --dim 48"]
-    {
-        let name = |threads: usize| format!("{}-{threads}", &model[..4]);
+    let models = [
+        "vse++ --dim 256",
+        "text-imram --dim 64",
+        "full-imram --dim 16",
+        "scan-i2t --dim 48",
+        "vse-infinity --dim 96",
+        "vsrn --dim 64",
+        "pvse --dim 128",
+    ];
+    for model in models {
+        let name = |threads: usize| format!("{}-{threads}", model.split(' ').next().unwrap());
         for threads in [1, 2, 5] {
             let words = format!("--model {model} --epochs 1 --batch 100 --validate-last 0");
             let out = name(threads);

@@ -92,8 +92,8 @@ impl Operation for LayerNorm {
                     let gained = |at: usize| inputs[1][at] * up[at];
                     let plain = sum_of(dim, gained) / dim as f32;
                     let along = sum_of(dim, |at| gained(at) * row[at]) / dim as f32;
-                    for at in 0..dim {
-                        row[at] = (gained(at) - plain - row[at] * along) * inverse;
+                    for (at, x) in row.iter_mut().enumerate() {
+                        *x = (gained(at) - plain - *x * along) * inverse;
                     }
                 }
                 [of_gain, of_shift]
