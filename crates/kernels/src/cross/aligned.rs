@@ -15,7 +15,7 @@ use crate::packed::{Left, Packed};
 use super::chunk::{Chunk, LANES, cuts};
 use super::context::Context;
 use super::forward::score;
-use super::rows::unit_difference;
+use super::rows::{square, unit_difference};
 use super::{Attention, Ragged};
 pub(crate) use backward::{Task, Turned};
 
@@ -176,8 +176,8 @@ impl Aligner {
         out: &mut [f32],
     ) {
         self.differ(picture, (group, texts), trace);
-        trace.rows.iter_mut().for_each(|x| *x *= *x);
-        trace.wholes.iter_mut().for_each(|x| *x *= *x);
+        square(&mut trace.rows);
+        square(&mut trace.wholes);
         let size = self.size;
         repeat(&self.local_bias, group.words(), &mut trace.vectors);
         self.local.multiply_add(Left::rows(&trace.rows, self.dim), &mut trace.vectors);

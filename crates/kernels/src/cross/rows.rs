@@ -1,32 +1,31 @@
-//! Vectors that lie one after the other: norms, differences, and their gradients.
-
-use pulp::Arch;
+//! Vectors that lie one after the other: products, norms, differences, and their gradients.
 
 use super::attention::EPSILON;
 
-/// The dot product of a vector with every row.
-pub(crate) fn dots(vector: &[f32], rows: &[f32], out: &mut Vec<f32>) {
-    out.clear();
-    Arch::new().dispatch(
-        #[inline(always)]
-        || out.extend(rows.chunks_exact(vector.len()).map(|row| dot(vector, row))),
-    );
-}
-
-/// The sum of rows, each times its weight.
-pub(crate) fn weighted_sum(rows: &[f32], weights: &[f32], out: &mut [f32]) {
-    Arch::new().dispatch(
-        #[inline(always)]
-        || {
-            out.fill(0.0);
-            for (row, &weight) in rows.chunks_exact(out.len()).zip(weights) {
-                out.iter_mut().zip(row).for_each(|(sum, x)| *sum = x.mul_add(weight, *sum));
+/// Defines functions that are compiled for the vector unit in use. What they call must be inlined.
+macro_rules! vectorised {
+    ($($(#[$doc:meta])* $vis:vis fn $name:ident($($arg:ident: $type:ty),* $(,)?) $body:block)*) => {$(
+        $(#[$doc])*
+        $vis fn $name<'a>($($arg: $type),*) {
+            struct Call<'a> {
+                $($arg: $type,)*
+                lifetime: std::marker::PhantomData<&'a ()>,
             }
-        },
-    );
+            impl pulp::WithSimd for Call<'_> {
+                type Output = ();
+
+                #[inline(always)]
+                fn with_simd<S: pulp::Simd>(self, _simd: S) {
+                    let Call { $($arg,)* .. } = self;
+                    $body
+                }
+            }
+            pulp::Arch::new().dispatch(Call { $($arg,)* lifetime: std::marker::PhantomData });
+        }
+    )*};
 }
 
-/// The dot product in sixteen lanes, which are then added. Fast where it is compiled for a vector unit.
+/// The dot product in sixteen lanes, which are then added.
 #[inline(always)]
 fn dot(a: &[f32], b: &[f32]) -> f32 {
     let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<16>(), b.as_chunks::<16>());
@@ -36,7 +35,10 @@ fn dot(a: &[f32], b: &[f32]) -> f32 {
             lanes[lane] = a[lane].mul_add(b[lane], lanes[lane]);
         }
     }
-    let rest = a_rest.iter().zip(b_rest).fold(0.0f32, |sum, (a, b)| a.mul_add(*b, sum));
+    let mut rest = 0.0f32;
+    for (a, b) in a_rest.iter().zip(b_rest) {
+        rest = a.mul_add(*b, rest);
+    }
     for half in [8, 4, 2, 1] {
         for lane in 0..half {
             lanes[lane] += lanes[lane + half];
@@ -45,63 +47,105 @@ fn dot(a: &[f32], b: &[f32]) -> f32 {
     lanes[0] + rest
 }
 
-/// Scales every row of `dim` numbers to unit norm.
-pub(crate) fn unit(rows: &mut [f32], dim: usize) {
-    Arch::new().dispatch(
-        #[inline(always)]
-        || {
-            for row in rows.chunks_exact_mut(dim) {
-                let scale = 1.0 / (dot(row, row).sqrt() + EPSILON);
-                row.iter_mut().for_each(|x| *x *= scale);
-            }
-        },
-    );
+/// Adds a row times a factor to a sum.
+#[inline(always)]
+fn add_scaled(sum: &mut [f32], row: &[f32], factor: f32) {
+    for (sum, x) in sum.iter_mut().zip(row) {
+        *sum = x.mul_add(factor, *sum);
+    }
 }
 
-/// Replaces every row `f` by `f / (|f| + ε) - e`, with `e` the row of `others`. Writes the norms.
-pub(super) fn unit_difference(rows: &mut [f32], others: &[f32], dim: usize, norms: &mut [f32]) {
-    Arch::new().dispatch(
-        #[inline(always)]
-        || {
-            let rows = rows.chunks_exact_mut(dim).zip(others.chunks_exact(dim));
-            for ((row, other), norm) in rows.zip(norms) {
-                *norm = dot(row, row).sqrt();
-                let scale = 1.0 / (*norm + EPSILON);
-                row.iter_mut().zip(other).for_each(|(x, e)| *x = *x * scale - e);
-            }
-        },
-    );
-}
+vectorised! {
+    /// The dot product of a vector with every row.
+    pub(crate) fn dots(vector: &'a [f32], rows: &'a [f32], out: &'a mut Vec<f32>) {
+        out.clear();
+        for row in rows.chunks_exact(vector.len()) {
+            out.push(dot(vector, row));
+        }
+    }
 
-/// From the gradients of the squares of differences to those of `e`, in `others`, and of `f`, in place;
-/// `differences` and `norms` are those of [`unit_difference`].
-pub(super) fn unit_difference_backward(
-    (differences, own): (&[f32], &[f32]),
-    norms: &[f32],
-    dim: usize,
-    gradient: &mut [f32],
-    others: &mut [f32],
-) {
-    Arch::new().dispatch(
-        #[inline(always)]
-        || {
-            let given = differences.chunks_exact(dim).zip(own.chunks_exact(dim)).zip(norms);
-            let out = gradient.chunks_exact_mut(dim).zip(others.chunks_exact_mut(dim));
-            for (((difference, own), &norm), (gradient, other)) in given.zip(out) {
-                let mut along = 0.0;
-                for at in 0..dim {
-                    gradient[at] *= 2.0 * difference[at];
-                    other[at] = -gradient[at];
-                }
-                // The attended vector at unit norm is the difference and the word.
-                along += dot(gradient, difference) + dot(gradient, own);
-                let scale = 1.0 / (norm + EPSILON);
-                let radial = if norm > 0.0 { along * (norm + EPSILON) / norm } else { 0.0 };
-                for at in 0..dim {
-                    let unit = difference[at] + own[at];
-                    gradient[at] = (gradient[at] - unit * radial) * scale;
-                }
+    /// The sum of rows, each times its weight.
+    pub(crate) fn weighted_sum(rows: &'a [f32], weights: &'a [f32], out: &'a mut [f32]) {
+        out.fill(0.0);
+        for (row, &weight) in rows.chunks_exact(out.len()).zip(weights) {
+            add_scaled(out, row, weight);
+        }
+    }
+
+    /// The product of a matrix with rows of `depth` numbers and one with rows of `columns`.
+    pub(crate) fn small_product(
+        left: &'a [f32],
+        depth: usize,
+        right: &'a [f32],
+        columns: usize,
+        out: &'a mut [f32],
+    ) {
+        for (left, out) in left.chunks_exact(depth).zip(out.chunks_exact_mut(columns)) {
+            out.fill(0.0);
+            for (row, &factor) in right.chunks_exact(columns).zip(left) {
+                add_scaled(out, row, factor);
             }
-        },
-    );
+        }
+    }
+
+    /// Scales every row of `dim` numbers to unit norm.
+    pub(crate) fn unit(rows: &'a mut [f32], dim: usize) {
+        for row in rows.chunks_exact_mut(dim) {
+            let scale = 1.0 / (dot(row, row).sqrt() + EPSILON);
+            for x in row {
+                *x *= scale;
+            }
+        }
+    }
+
+    /// Replaces every row `f` by `f / (|f| + ε) - e`, with `e` the row of `others`. Writes the norms.
+    pub(super) fn unit_difference(
+        rows: &'a mut [f32],
+        others: &'a [f32],
+        dim: usize,
+        norms: &'a mut [f32],
+    ) {
+        let rows = rows.chunks_exact_mut(dim).zip(others.chunks_exact(dim));
+        for ((row, other), norm) in rows.zip(norms) {
+            *norm = dot(row, row).sqrt();
+            let scale = 1.0 / (*norm + EPSILON);
+            for (x, e) in row.iter_mut().zip(other) {
+                *x = *x * scale - e;
+            }
+        }
+    }
+
+    /// From the gradients of the squares of differences to those of `e`, in `others`, and of `f`, in
+    /// place; `differences`, `own` and `norms` are those of [`unit_difference`].
+    pub(super) fn unit_difference_backward(
+        differences: &'a [f32],
+        own: &'a [f32],
+        norms: &'a [f32],
+        dim: usize,
+        gradient: &'a mut [f32],
+        others: &'a mut [f32],
+    ) {
+        let given = differences.chunks_exact(dim).zip(own.chunks_exact(dim)).zip(norms);
+        let out = gradient.chunks_exact_mut(dim).zip(others.chunks_exact_mut(dim));
+        for (((difference, own), &norm), (gradient, other)) in given.zip(out) {
+            for ((g, other), difference) in gradient.iter_mut().zip(other).zip(difference) {
+                *g *= 2.0 * difference;
+                *other = -*g;
+            }
+            // The attended vector at unit norm is the difference and the word.
+            let along = dot(gradient, difference) + dot(gradient, own);
+            let scale = 1.0 / (norm + EPSILON);
+            let radial = if norm > 0.0 { along * (norm + EPSILON) / norm } else { 0.0 };
+            for ((g, difference), own) in gradient.iter_mut().zip(difference).zip(own) {
+                *g = (*g - (difference + own) * radial) * scale;
+            }
+        }
+    }
+
+    /// Replaces every number by its square.
+    pub(super) fn square(values: &'a mut [f32]) {
+        for x in values {
+            *x *= *x;
+        }
+    }
 }

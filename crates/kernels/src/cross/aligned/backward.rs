@@ -201,8 +201,8 @@ impl Aligner {
         // The words, up to what they attend to.
         let (mut attended, mut words) = (vec![0.0; count * dim], vec![0.0; count * dim]);
         given.turned.local.multiply(Left::rows(room.upstream, size), &mut attended);
-        let differences = (&trace.rows[..], &own[..]);
-        unit_difference_backward(differences, &trace.norms, dim, &mut attended, &mut words);
+        let (rows, norms) = (&trace.rows, &trace.norms);
+        unit_difference_backward(rows, &own, norms, dim, &mut attended, &mut words);
         // The regions, through the weighted sums and through the weights.
         let regions_of = picture.context.rows;
         let mut regions = vec![0.0; regions_of * dim];

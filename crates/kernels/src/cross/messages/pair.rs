@@ -2,12 +2,10 @@
 
 use std::ops::Range;
 
-use pulp::Arch;
-
 use crate::elementwise::exp_all;
 use crate::packed::Left;
 
-use super::super::rows::dots;
+use super::super::rows::{dots, small_product};
 use super::MessageForm;
 use super::items::{Items, SideWeights};
 
@@ -88,10 +86,10 @@ impl Pair<'_> {
         if length > words {
             let asked = column_means(affinity, regions, regions as f32);
             let mut weights = vec![0.0; words];
-            product(&asked, 1, regions, &turned(&first, regions), words, &mut weights);
+            small_product(&asked, regions, &turned(&first, regions), words, &mut weights);
             softmax(&mut weights, words, self.scale);
             let mut row = vec![0.0; regions];
-            product(&weights, 1, words, &first, regions, &mut row);
+            small_product(&weights, words, &first, regions, &mut row);
             let share = (length - words) as f32 / length as f32;
             from_regions.iter_mut().zip(row).for_each(|(sum, x)| *sum += share * x);
         }
@@ -115,7 +113,7 @@ impl Pair<'_> {
             pool.second.multiply(Left::rows(&hidden, self.images.dim), &mut logits);
             let mut row = vec![0.0; weights.len() / count];
             let width = row.len();
-            product(&shares(&logits, pool.heads), 1, count, weights, width, &mut row);
+            small_product(&shares(&logits, pool.heads), count, weights, width, &mut row);
             row
         };
         let from_words = from(&seen.of_regions, regions, (self.texts, self.caption), image);
@@ -127,10 +125,10 @@ impl Pair<'_> {
     fn cosine(&self, seen: &Seen, of_words: &[f32], of_regions: &[f32]) -> f32 {
         let (regions, words) = self.sizes();
         let mut row = vec![0.0; words];
-        product(of_regions, 1, regions, &seen.products, words, &mut row);
+        small_product(of_regions, regions, &seen.products, words, &mut row);
         let norm = |weights: &[f32], gram: &[f32]| {
             let (mut row, count) = (vec![0.0; weights.len()], weights.len());
-            product(weights, 1, count, gram, count, &mut row);
+            small_product(weights, count, gram, count, &mut row);
             sum(weights, &row).max(0.0).sqrt() + EPSILON
         };
         let of_text = norm(of_words, &self.texts.grams[self.caption]);
@@ -163,10 +161,9 @@ impl Pair<'_> {
     /// How far each row lets its message in. Where messages attend to each other, weights become those of
     /// messages at unit norm.
     fn gates(&self, weights: &mut [f32], count: usize, gram: &[f32], products: &[f32]) -> Vec<f32> {
-        let rows = weights.len() / count;
         if self.form.is_new() {
             let mut overlaps = vec![0.0; weights.len()];
-            product(weights, rows, count, gram, count, &mut overlaps);
+            small_product(weights, count, gram, count, &mut overlaps);
             for (weights, overlaps) in weights.chunks_exact_mut(count).zip(overlaps.chunks(count)) {
                 let scale = 1.0 / (sum(weights, overlaps).max(0.0).sqrt() + EPSILON);
                 weights.iter_mut().for_each(|x| *x *= scale);
@@ -213,10 +210,10 @@ fn mixed(
     scale: f32,
 ) -> Vec<f32> {
     let (mut asked, mut found) = (vec![0.0; rows * count], vec![0.0; rows * rows]);
-    product(weights, rows, count, affinities, count, &mut asked);
-    product(&asked, rows, count, &turned(weights, count), rows, &mut found);
+    small_product(weights, count, affinities, count, &mut asked);
+    small_product(&asked, count, &turned(weights, count), rows, &mut found);
     softmax(&mut found, rows, scale);
-    product(&found, rows, rows, weights, count, &mut asked);
+    small_product(&found, rows, weights, count, &mut asked);
     asked
 }
 
@@ -260,28 +257,4 @@ fn sum(a: &[f32], b: &[f32]) -> f32 {
     let mut out = Vec::new();
     dots(a, b, &mut out);
     out[0]
-}
-
-/// The product of a matrix of `rows` by `depth` and one of `depth` by `columns`.
-fn product(
-    left: &[f32],
-    rows: usize,
-    depth: usize,
-    right: &[f32],
-    columns: usize,
-    out: &mut [f32],
-) {
-    Arch::new().dispatch(
-        #[inline(always)]
-        || {
-            for row in 0..rows {
-                let out = &mut out[row * columns..][..columns];
-                out.fill(0.0);
-                for (k, &factor) in left[row * depth..][..depth].iter().enumerate() {
-                    let from = &right[k * columns..][..columns];
-                    out.iter_mut().zip(from).for_each(|(sum, x)| *sum = x.mul_add(factor, *sum));
-                }
-            }
-        },
-    );
 }
