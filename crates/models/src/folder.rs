@@ -64,7 +64,7 @@ impl ModelFolder {
         corpus: &Corpus,
         pairs: &[Pair],
     ) -> Result<Self, Error> {
-        spec.model.fit(corpus.image_features().1.matrix().locals());
+        spec.model.fit(corpus.regions());
         spec.model.check()?;
         spec.training.check()?;
         if pairs.len() < 2 {

@@ -30,7 +30,8 @@ pub(super) fn check(
     args.training.change(&mut training);
     let seed = if args.config.is_some() { training.seed } else { spec.training.seed };
     training.seed = args.seed.unwrap_or(seed);
-    let model = args.model.changed(file.model.unwrap_or(model))?;
+    let mut model = args.model.changed(file.model.unwrap_or(model))?;
+    model.fit(corpus.regions());
     let table = |model, training| -> Result<toml::Table> {
         Ok([
             ("model".to_owned(), toml::Value::try_from(model)?),

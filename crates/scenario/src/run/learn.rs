@@ -144,10 +144,11 @@ impl Scenario {
     ) -> Result<ModelFolder, Error> {
         let path = self.folder.model(place.seed, place.strategy, place.round);
         let training = Training { seed: place.seed, ..self.experiment.training.clone() };
+        let mut model = self.experiment.model.clone();
+        model.fit(corpus.regions());
         if !ModelFolder::is_there(&path) {
             let images = corpus.image_features().0.name.clone();
             let texts = corpus.text_features().map(|(set, _)| set.name.clone());
-            let model = self.experiment.model.clone();
             let spec =
                 Spec::new(corpus.dataset(), model, corpus.inputs(), (images, texts), training)
                     .made_on(place.device);
@@ -159,7 +160,7 @@ impl Scenario {
             // Opening the experiment has checked whether this process may continue it.
             run.admit(place.device, Mixing::Accept)?;
         }
-        let same = (&run.spec().model, &run.spec().training) == (&self.experiment.model, &training);
+        let same = (&run.spec().model, &run.spec().training) == (&model, &training);
         if !same || run.pairs(corpus)? != pairs {
             let what = "learned from other pairs or in another way than this round does; delete the \
                         folder to train it again";
