@@ -29,10 +29,10 @@ pub(crate) struct ModelArgs {
     /// Dimensions of a word before the recurrent unit [default: 300]
     #[arg(long, value_name = "N")]
     word_dim: Option<usize>,
-    /// IMRAM: steps of attention [default: 3]
+    /// IMRAM: steps of attention; SGR, SGRAF: of graph reasoning [default: 3]
     #[arg(long, value_name = "K")]
     steps: Option<usize>,
-    /// SCAN, IMRAM: the temperature of the attention [default: 9; scan-i2t 4]
+    /// SCAN, IMRAM, NAAF: the temperature of the attention [default: 9; scan-i2t 4; naaf 20]
     #[arg(long, value_name = "X", value_parser = finite)]
     temperature: Option<f64>,
     /// SCAN, IMRAM: how raw scores are normalised: clipped_l2norm, l2norm, clipped_l1norm, l1norm,
