@@ -129,15 +129,18 @@ impl Captioner {
         let nothing = [Tensor::zeros(&[self.dim], device)?, Tensor::zeros(&[1], device)?];
         let item_of: Vec<u32> = (0..items * each).map(|row| (row / each) as u32).collect();
         let steps = lessons.iter().map(|(words, _)| words.len()).max().unwrap_or(0);
+        // All words at once: a gradient of the table for every step would cost more than the step.
+        let word = |step: usize, words: &[u32]| words.get(step).copied().unwrap_or(PADDING);
+        let given = (0..steps).flat_map(|step| lessons.iter().map(move |(own, _)| word(step, own)));
+        let given = gather(weight("cap_dec.embed.weight")?, &given.collect::<Vec<_>>())?;
         let (mut states, mut places, mut targets) = (Vec::new(), Vec::new(), Vec::new());
         for step in 0..steps {
             let asked = gather(&linear(&state, &of_state, &nothing[0])?, &item_of)?;
             let scores = tanh(&add(&keys, &asked)?)?;
             let scores = linear(&scores, weight("cap_dec.att2.weight")?, &nothing[1])?;
             let seen = attend(&softmax_spans(&scores, &offsets)?, &read, &offsets)?;
-            let word = |lesson: &(Vec<u32>, Vec<u32>)| *lesson.0.get(step).unwrap_or(&PADDING);
-            let words: Vec<u32> = lessons.iter().map(word).collect();
-            let words = gather(weight("cap_dec.embed.weight")?, &words)?;
+            let own: Vec<u32> = (0..items).map(|item| (step * items + item) as u32).collect();
+            let words = gather(&given, &own)?;
             let inputs = concat_columns(&[&words, &seen])?;
             let purpose = OF_STEPS + step as u64;
             let inputs = pass.dropout_of_share((self.dropout, purpose), Side::Text, &inputs)?;
