@@ -34,7 +34,7 @@ impl Plateau {
         if tested.and_then(Evaluation::is_near_chance) == Some(false) {
             return None;
         }
-        let loss = epochs.last()?.loss;
+        let loss = epochs.last().map(|epoch| epoch.loss - epoch.auxiliary)?;
         let alike = loss_of_equal_scores(training, pairs);
         let stuck = alike > 0.0 && loss >= (1.0 - NEAR) * alike;
         stuck.then_some(Plateau { loss, alike, rate: training.rate })
@@ -93,6 +93,7 @@ mod tests {
         let epoch = |(at, &loss): (usize, &f64)| Epoch {
             epoch: at + 1,
             loss,
+            auxiliary: 0.0,
             rate: 0.1,
             active: 0.5,
             temperature: None,

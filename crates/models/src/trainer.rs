@@ -299,6 +299,7 @@ impl Trainer {
         }
         // Read after the last step: a GPU would have to wait in between.
         let mut sums = vec![(0.0, 0, 0.0); members];
+        let mut auxiliary = 0.0;
         for (step, pairs) in &taken {
             let counted = step.tally.read()?;
             if let Some(error) = bad_score(&counted, pairs.len() / members) {
@@ -310,6 +311,7 @@ impl Trainer {
                 Reduction::Sum => 1.0,
                 Reduction::Mean => (pairs.len() / members) as f64,
             };
+            auxiliary += weight * step.auxiliary;
             for ((sum, own), norm) in sums.iter_mut().zip(&counted).zip(norms) {
                 let loss = weight * (step.factor * own.loss + step.auxiliary);
                 *sum = (sum.0 + loss, sum.1 + own.active, sum.2 + norm);
@@ -334,6 +336,7 @@ impl Trainer {
             |((loss, active, norms), temperature): ((f64, usize, f64), Option<f64>)| Epoch {
                 epoch: number + 1,
                 loss: loss / seen as f64,
+                auxiliary: auxiliary / seen as f64,
                 rate,
                 active: active as f64 / scores.max(1) as f64,
                 temperature,

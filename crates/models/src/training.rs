@@ -269,6 +269,10 @@ impl Training {
     }
 }
 
+fn is_zero(number: &f64) -> bool {
+    *number == 0.0
+}
+
 /// Results of an epoch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Epoch {
@@ -276,6 +280,9 @@ pub struct Epoch {
     pub epoch: usize,
     /// The loss, averaged over the pairs.
     pub loss: f64,
+    /// The part of it that is the model's own, such as that of written captions.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub auxiliary: f64,
     /// The learning rate.
     pub rate: f64,
     /// The share of scores that had a gradient.
