@@ -2,13 +2,10 @@
 //! and words send each other messages, gates say how much of them is taken in, and a pair is judged
 //! right or wrong by cross entropy.
 
-use nextpair_data::Side;
-use nextpair_engine::Similarity;
 use nextpair_kernels::ops::{MessagePassing, MessageWeights};
-use nextpair_kernels::{Device, Encoded, MessageForm, Tensor};
+use nextpair_kernels::{Encoded, MessageForm, Tensor};
 use serde::{Deserialize, Serialize};
 
-use crate::comparison::Tiles;
 use crate::config::check_size;
 use crate::corpus::Choice;
 use crate::encoder::Encoders;
@@ -16,8 +13,7 @@ use crate::published::Options;
 use crate::training::Criterion;
 use crate::weights::Start;
 use crate::{
-    Architecture, Comparison, Declared, Encodings, Error, Inputs, Pass, Setting, Texts, Training,
-    Weights,
+    Architecture, Comparison, Declared, Error, Inputs, Pass, Setting, Texts, Training, Weights,
 };
 
 /// Settings of CAMP.
@@ -265,7 +261,6 @@ impl Architecture for Camp {
     }
 }
 
-/// Tiles are scored on the CPU, whatever the device of the model.
 impl Comparison for MessagePassing {
     fn pair_scores(
         &self,
@@ -279,15 +274,5 @@ impl Comparison for MessagePassing {
 
     fn scores(&self, images: &Encoded, texts: &Encoded) -> Result<Vec<f32>, Error> {
         Ok(MessagePassing::scores(self, images, texts)?)
-    }
-
-    fn similarity(
-        self: Box<Self>,
-        of_rows: Side,
-        rows: Encodings,
-        columns: Encodings,
-        _device: Device,
-    ) -> Result<Box<dyn Similarity>, Error> {
-        Ok(Box::new(Tiles { comparison: self, of_rows, rows, columns, device: Device::Cpu }))
     }
 }

@@ -64,7 +64,8 @@ pub trait Comparison: Send + Sync {
         true
     }
 
-    /// The similarity of encoded `rows` of the side `of_rows` and `columns` of the other side.
+    /// The similarity of encoded `rows` of the side `of_rows` and `columns` of the other side. By default
+    /// all tiles are scored, on the CPU.
     ///
     /// # Errors
     /// If they cannot be compared.
@@ -73,13 +74,13 @@ pub trait Comparison: Send + Sync {
         of_rows: Side,
         rows: Encodings,
         columns: Encodings,
-        device: Device,
-    ) -> Result<Box<dyn Similarity>, Error>;
-}
-
-/// The error of a comparison of the images and captions of a batch: they cannot be compared in tiles.
-pub(crate) fn of_batch() -> Error {
-    Error::setting("similarity", "training compares the images and captions of a batch together")
+        _device: Device,
+    ) -> Result<Box<dyn Similarity>, Error>
+    where
+        Self: 'static,
+    {
+        Ok(Box::new(Tiles { comparison: self, of_rows, rows, columns, device: Device::Cpu }))
+    }
 }
 
 /// The dot product of one vector per item.
@@ -208,7 +209,7 @@ impl Comparison for Matching {
 
 /// The similarity of a comparison that has no faster way than to compute all tiles. A score has the
 /// same bits in every tile, so tiles are exact.
-pub struct Tiles<C> {
+pub struct Tiles<C: ?Sized> {
     /// How to compare pairs.
     pub comparison: Box<C>,
     /// The side of the rows.
@@ -221,7 +222,7 @@ pub struct Tiles<C> {
     pub device: Device,
 }
 
-impl<C: Comparison> Similarity for Tiles<C> {
+impl<C: Comparison + ?Sized> Similarity for Tiles<C> {
     fn rows(&self) -> usize {
         self.rows.len()
     }

@@ -6,19 +6,15 @@ mod mining;
 
 use std::sync::{Mutex, PoisonError};
 
-use nextpair_data::Side;
-use nextpair_engine::Similarity;
 use nextpair_kernels::ops::{Penalty, Thresholded};
 use nextpair_kernels::{Device, Encoded, Tensor};
 use serde::{Deserialize, Serialize};
 
-use crate::comparison::{Tiles, of_batch};
 use crate::config::check_positive;
 use crate::encoder::Encoders;
 use crate::published::Options;
 use crate::{
-    Architecture, Comparison, Declared, Encodings, Error, Inputs, Pass, Setting, Texts, Training,
-    Weights,
+    Architecture, Comparison, Declared, Error, Inputs, Pass, Setting, Texts, Training, Weights,
 };
 use mining::Found;
 
@@ -151,16 +147,6 @@ impl Comparison for Fixed {
         }
         Ok(self.comparison.scores(images, texts, self.threshold)?)
     }
-
-    fn similarity(
-        self: Box<Self>,
-        of_rows: Side,
-        rows: Encodings,
-        columns: Encodings,
-        _device: Device,
-    ) -> Result<Box<dyn Similarity>, Error> {
-        Ok(Box::new(Tiles { comparison: self, of_rows, rows, columns, device: Device::Cpu }))
-    }
 }
 
 /// Comparison in training, where every caption has a threshold, which depends on those before it.
@@ -211,15 +197,5 @@ impl Comparison for Mined<'_> {
 
     fn scores(&self, images: &Encoded, texts: &Encoded) -> Result<Vec<f32>, Error> {
         self.mine(images, texts)
-    }
-
-    fn similarity(
-        self: Box<Self>,
-        _of_rows: Side,
-        _rows: Encodings,
-        _columns: Encodings,
-        _device: Device,
-    ) -> Result<Box<dyn Similarity>, Error> {
-        Err(of_batch())
     }
 }

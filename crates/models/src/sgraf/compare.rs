@@ -1,14 +1,10 @@
 //! How SGR, SAF and both compare, in evaluation and in training.
 
-use nextpair_data::Side;
-use nextpair_engine::Similarity;
 use nextpair_kernels::ops::{Groups, Reasoning, add, concat, gather, linear, scale};
 use nextpair_kernels::{Device, Encoded, Tensor};
 
-use crate::comparison::{Tiles, of_batch};
-use crate::{Comparison, Encodings, Error, Pass};
+use crate::{Comparison, Error, Pass};
 
-/// Tiles are scored on the CPU, whatever the device of the model.
 impl Comparison for Reasoning {
     fn pair_scores(
         &self,
@@ -22,16 +18,6 @@ impl Comparison for Reasoning {
 
     fn scores(&self, images: &Encoded, texts: &Encoded) -> Result<Vec<f32>, Error> {
         Ok(Reasoning::scores(self, images, texts)?)
-    }
-
-    fn similarity(
-        self: Box<Self>,
-        of_rows: Side,
-        rows: Encodings,
-        columns: Encodings,
-        _device: Device,
-    ) -> Result<Box<dyn Similarity>, Error> {
-        Ok(Box::new(Tiles { comparison: self, of_rows, rows, columns, device: Device::Cpu }))
     }
 }
 
@@ -68,16 +54,6 @@ impl Comparison for Mean {
         }
         sum.iter_mut().for_each(|sum| *sum /= self.0.len() as f32);
         Ok(sum)
-    }
-
-    fn similarity(
-        self: Box<Self>,
-        of_rows: Side,
-        rows: Encodings,
-        columns: Encodings,
-        _device: Device,
-    ) -> Result<Box<dyn Similarity>, Error> {
-        Ok(Box::new(Tiles { comparison: self, of_rows, rows, columns, device: Device::Cpu }))
     }
 }
 
@@ -118,16 +94,6 @@ impl Comparison for Part<'_> {
 
     fn is_dense_on(&self, device: Device) -> bool {
         self.comparison.is_dense_on(device)
-    }
-
-    fn similarity(
-        self: Box<Self>,
-        _of_rows: Side,
-        _rows: Encodings,
-        _columns: Encodings,
-        _device: Device,
-    ) -> Result<Box<dyn Similarity>, Error> {
-        Err(of_batch())
     }
 }
 
@@ -192,16 +158,6 @@ impl Comparison for InTraining<'_> {
 
     fn is_dense_on(&self, _device: Device) -> bool {
         true
-    }
-
-    fn similarity(
-        self: Box<Self>,
-        _of_rows: Side,
-        _rows: Encodings,
-        _columns: Encodings,
-        _device: Device,
-    ) -> Result<Box<dyn Similarity>, Error> {
-        Err(of_batch())
     }
 }
 
