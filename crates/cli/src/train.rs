@@ -43,6 +43,10 @@ pub(crate) struct Args {
     /// Settings in TOML, with the tables [model] and [training]; flags override them
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// Begin with the weights of this model, and with its words, where names and shapes are the same; the
+    /// other weights are drawn as ever
+    #[arg(long, value_name = "MODEL", conflicts_with_all = ["vocabulary", "min_count"])]
+    start: Option<PathBuf>,
     /// Other first weights, shuffles and draws [default: 0]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
@@ -127,11 +131,23 @@ fn start(args: &Args, bar: &Bar) -> Result<(ModelFolder, Corpus, Vec<Pair>)> {
     let (config, mut training) = settings::resolve(file, &args.model, &args.training, "--config")?;
     training.seed = args.seed.unwrap_or(training.seed);
     let dataset = Dataset::open(&args.dataset)?;
+    let begun = args.start.as_deref().map(ModelFolder::open).transpose()?;
+    let words = begun.as_ref().and_then(ModelFolder::vocabulary);
     let Source { corpus, vocabulary, features, pairs } =
-        args.data.open(dataset, &config, &training, bar)?;
+        args.data.open(dataset, &config, &training, words, bar)?;
     let spec = Spec::new(corpus.dataset(), config, corpus.inputs(), features, training)
         .made_on(args.device.device());
-    let run = ModelFolder::create(&args.out, spec, vocabulary, &corpus, &pairs)?;
+    let Some(begun) = begun else {
+        let run = ModelFolder::create(&args.out, spec, vocabulary, &corpus, &pairs)?;
+        return Ok((run, corpus, pairs));
+    };
+    let (run, left) =
+        ModelFolder::create_from(&args.out, spec, vocabulary, &corpus, &pairs, &begun)?;
+    let from = begun.folder().display();
+    match &left[..] {
+        [] => say!("begins with the weights of {from}"),
+        left => say!("begins with the weights of {from} but for {}", left.join(", ")),
+    }
     Ok((run, corpus, pairs))
 }
 

@@ -5,6 +5,7 @@
 //!   model.json          the resolved settings: model, training, data, version
 //!   vocabulary.json     the vocabulary, for models that read words
 //!   pairs.jsonl         the training pairs: item and caption
+//!   start.safetensors   the first weights, if another model gave some of them
 //!   log.jsonl           one line per epoch
 //!   model.safetensors   the weights to use: the best so far, or the mean of the last
 //!   state.safetensors   everything that training needs to resume after the last epoch
@@ -32,7 +33,9 @@ use serde::{Deserialize, Serialize};
 use crate::corpus::{Corpus, Pair};
 use crate::{Admission, Config, Error, Inputs, Mixing, Model, Origin};
 pub(crate) use files::PAIRS;
-use files::{SPEC, VOCABULARY, WEIGHTS, lock, push_line, refuse_strangers, spec_path, write};
+use files::{
+    SPEC, START, VOCABULARY, WEIGHTS, lock, push_line, refuse_strangers, spec_path, write,
+};
 pub use spec::Spec;
 pub(crate) use state::Position;
 pub use state::epochs_of;
@@ -64,23 +67,46 @@ impl ModelFolder {
         corpus: &Corpus,
         pairs: &[Pair],
     ) -> Result<Self, Error> {
-        spec.model.fit(corpus.regions());
-        spec.model.check()?;
-        spec.training.check()?;
-        if pairs.len() < 2 {
-            return Err(too_few(pairs.len()));
-        }
-        let mut lines = Vec::new();
-        let items = corpus.dataset().items();
-        for pair in pairs {
-            let owner = items.item_of_caption(pair.caption);
-            let caption = pair.caption - items.captions_of(owner).start;
-            let item = items.get(pair.item).id;
-            let caption_of = (owner != pair.item).then(|| items.get(owner).id);
-            push_line(&mut lines, &PairLine { item, caption, caption_of }, folder)?;
-        }
-        spec.files.insert(DATASET.to_owned(), fingerprint(&corpus.sample(pairs)));
+        let lines = prepared(folder, &mut spec, corpus, pairs)?;
         Self::make(folder, spec, vocabulary, &lines, |_| Ok(()))
+    }
+
+    /// The same, with the weights of another model where names and shapes are the same. Returns the
+    /// names of the others too.
+    pub fn create_from(
+        folder: &Path,
+        mut spec: Spec,
+        vocabulary: Option<Vocabulary>,
+        corpus: &Corpus,
+        pairs: &[Pair],
+        start: &ModelFolder,
+    ) -> Result<(Self, Vec<String>), Error> {
+        let words = |known: Option<&Vocabulary>| known.map(|known| known.words().to_vec());
+        if spec.model.reads_words() && words(start.vocabulary()) != words(vocabulary.as_ref()) {
+            return Err(Error::file(&start.folder, "it knows other words than the new model"));
+        }
+        let lines = prepared(folder, &mut spec, corpus, pairs)?;
+        spec.start = Some(start.folder.display().to_string());
+        let seed = spec.training.seed;
+        let mut first = Model::new(spec.model.clone(), spec.inputs, seed, Device::Cpu)?;
+        let left = first.begin_with(&start.model(Device::Cpu)?)?;
+        let path = folder.join(START);
+        let made = Self::make(folder, spec, vocabulary, &lines, |made| {
+            first.save(&path)?;
+            made.spec.files.insert(START.to_owned(), fingerprint(&ordinary::read(&path)?));
+            Ok(())
+        })?;
+        Ok((made, left))
+    }
+
+    /// The model before its first step.
+    pub(crate) fn first_model(&self, device: Device) -> Result<Model, Error> {
+        let Spec { model, inputs, training, files, .. } = &self.spec;
+        if !files.contains_key(START) {
+            return Model::new(model.clone(), *inputs, training.seed, device);
+        }
+        self.read_unchanged(START)?;
+        Model::load(model.clone(), *inputs, &self.folder.join(START), device)
     }
 
     /// Creates the folder of a model that was trained elsewhere, for `epochs`. It has no pairs.
@@ -105,7 +131,7 @@ impl ModelFolder {
         mut spec: Spec,
         vocabulary: Option<Vocabulary>,
         pairs: &[u8],
-        more: impl FnOnce(&Self) -> Result<(), Error>,
+        more: impl FnOnce(&mut Self) -> Result<(), Error>,
     ) -> Result<Self, Error> {
         fs::create_dir_all(folder).map_err(|e| nextpair_data::Error::io(folder, e))?;
         if !spec_path(folder).exists() {
@@ -128,8 +154,8 @@ impl ModelFolder {
         }
         write(&folder.join(PAIRS), pairs)?;
         spec.files.insert(PAIRS.to_owned(), fingerprint(pairs));
-        let made = ModelFolder { folder: folder.to_path_buf(), spec, vocabulary };
-        more(&made)?;
+        let mut made = ModelFolder { folder: folder.to_path_buf(), spec, vocabulary };
+        more(&mut made)?;
         // The spec comes last: a folder with a spec has everything else.
         made.spec.write(&folder.join(SPEC))?;
         Ok(made)
@@ -311,6 +337,32 @@ impl ModelFolder {
         }
         Model::load(self.spec.model.clone(), self.spec.inputs, &path, device)
     }
+}
+
+/// Completes and checks the settings of a new model. Returns the lines of its pairs.
+fn prepared(
+    folder: &Path,
+    spec: &mut Spec,
+    corpus: &Corpus,
+    pairs: &[Pair],
+) -> Result<Vec<u8>, Error> {
+    spec.model.fit(corpus.regions());
+    spec.model.check()?;
+    spec.training.check()?;
+    if pairs.len() < 2 {
+        return Err(too_few(pairs.len()));
+    }
+    let mut lines = Vec::new();
+    let items = corpus.dataset().items();
+    for pair in pairs {
+        let owner = items.item_of_caption(pair.caption);
+        let caption = pair.caption - items.captions_of(owner).start;
+        let item = items.get(pair.item).id;
+        let caption_of = (owner != pair.item).then(|| items.get(owner).id);
+        push_line(&mut lines, &PairLine { item, caption, caption_of }, folder)?;
+    }
+    spec.files.insert(DATASET.to_owned(), fingerprint(&corpus.sample(pairs)));
+    Ok(lines)
 }
 
 /// Key of the dataset's fingerprint among those of files.

@@ -94,6 +94,31 @@ impl Model {
         Ok(Model { architecture, inputs, weights, device })
     }
 
+    /// Takes the weights of another model where names and shapes are the same. Returns the names of
+    /// the others.
+    ///
+    /// # Errors
+    /// If it has none of them, or a device failed.
+    pub(crate) fn begin_with(&mut self, start: &Model) -> Result<Vec<String>, Error> {
+        let mut left = Vec::new();
+        let own: Vec<String> = self.weights.iter().map(|(name, _)| name.to_owned()).collect();
+        let count = own.len();
+        for name in own {
+            match start.weights.get(&name) {
+                Ok(found) if found.shape() == self.weights.get(&name)?.shape() => {
+                    self.weights.set(&name, found.to_device(self.device)?)?;
+                }
+                _ => left.push(name),
+            }
+        }
+        if left.len() < count {
+            return Ok(left);
+        }
+        let (own, other) = (self.architecture.name(), start.architecture.name());
+        let what = format!("no weight of {other} has name and shape of one of {own}");
+        Err(Error::setting("start", what))
+    }
+
     /// A copy on another device.
     ///
     /// # Errors

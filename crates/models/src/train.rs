@@ -226,7 +226,10 @@ fn begin(
 ) -> Result<(Trainer, Vec<Position>), Error> {
     let spec = leader.spec();
     let first = |member: &Member<'_>, device: Device| {
-        let model = Model::new(spec.model.clone(), spec.inputs, member.seed, device)?;
+        let model = match member.folder {
+            Some(folder) => folder.first_model(device)?,
+            None => Model::new(spec.model.clone(), spec.inputs, member.seed, device)?,
+        };
         Trainer::new(model, Training { seed: member.seed, ..spec.training.clone() })
     };
     if let [Member { folder: Some(folder), .. }] = members {

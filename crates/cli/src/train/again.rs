@@ -42,8 +42,13 @@ pub(super) fn check(
     };
     let differs =
         first_difference(&table(&spec.model, &spec.training)?, &table(&model, &training)?, "");
+    let start = args.start.as_ref().map(|start| start.display().to_string());
     let differs = match differs {
         Some(differs) => Some(differs),
+        None if start.is_some() && start != spec.start => {
+            let of = |name: Option<String>| name.unwrap_or_else(|| "not set".to_owned());
+            Some(format!("start is {} and not {}", of(start), of(spec.start.clone())))
+        }
         None => args.data.difference(run, corpus, pairs, bar)?,
     };
     ensure!(

@@ -45,11 +45,13 @@ pub(super) struct Source {
 }
 
 impl DataArgs {
+    /// Opens a dataset for a model. Words that are `known` take the place of its own.
     pub(super) fn open(
         &self,
         dataset: Dataset,
         config: &Config,
         training: &Training,
+        known: Option<&Vocabulary>,
         progress: &dyn Progress,
     ) -> Result<Source> {
         let images = self.features.as_deref();
@@ -62,7 +64,10 @@ impl DataArgs {
             if self.text_features.is_some() {
                 bail!("--text-features: {} reads words", config.name());
             }
-            let vocabulary = self.vocabulary(&dataset, words.as_ref(), progress)?;
+            let vocabulary = match known {
+                Some(known) => known.clone(),
+                None => self.vocabulary(&dataset, words.as_ref(), progress)?,
+            };
             (Corpus::of_words(dataset, images, &vocabulary)?, Some(vocabulary), None)
         } else {
             if self.vocabulary.is_some() || self.min_count.is_some() {

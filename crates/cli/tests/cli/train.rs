@@ -215,6 +215,29 @@ fn killed_and_resumed_it_ends_with_the_same_bytes() {
 }
 
 #[test]
+fn a_training_begins_with_another_model() {
+    let folder = world(40);
+    let path = folder.path();
+    let sizes = "--dim 16 --word-dim 8 --batch 16 --epochs 2 --validate-last 1";
+    succeeds(path, &format!("train ds --model camp-cross {sizes} --out first"), &[]);
+    let words = format!("--model camp {sizes} --start first --rate-factor gru.=0");
+    let says = ["begins with the weights of first but for ", "epoch 2/2"];
+    succeeds(path, &format!("train ds {words} --out second"), &says);
+    let kills = trained_through_kills(path, &words, "killed", 3);
+    assert!(kills > 0, "no process was killed in the middle");
+    assert_same_run(&path.join("second"), &path.join("killed"));
+    succeeds(path, "train ds --model camp --start first --out second --resume", &[]);
+    for (words, says) in [
+        ("train ds --start second --out second --resume", "start is second and not first"),
+        ("train ds --model vse++ --start none --out x", "none: not a model"),
+        ("train ds --model vse++ --start first --min-count 2 --out x", "cannot be used with"),
+    ] {
+        refused(path, words, says);
+    }
+    assert!(!path.join("x").exists());
+}
+
+#[test]
 fn one_process_trains_a_run_at_a_time() {
     let folder = world(40);
     let path = folder.path();

@@ -14,6 +14,7 @@ pub(super) const OLD_SPEC: &str = "run.json";
 pub(super) const VOCABULARY: &str = "vocabulary.json";
 pub(crate) const PAIRS: &str = "pairs.jsonl";
 pub(super) const WEIGHTS: &str = "model.safetensors";
+pub(super) const START: &str = "start.safetensors";
 
 /// The path of a folder's spec, whether it exists or not.
 pub(super) fn spec_path(folder: &Path) -> PathBuf {
@@ -27,7 +28,7 @@ pub(super) fn refuse_strangers(folder: &Path) -> Result<(), Error> {
     for entry in fs::read_dir(folder).map_err(io)? {
         let name = entry.map_err(io)?.file_name();
         let name = name.to_string_lossy();
-        if ![VOCABULARY, PAIRS].contains(&&*name) && !name.starts_with('.') {
+        if ![VOCABULARY, PAIRS, START].contains(&&*name) && !name.starts_with('.') {
             let what = format!("holds {name}, which is not of a model; name a new folder");
             return Err(Error::file(folder, what));
         }

@@ -43,6 +43,9 @@ pub struct Spec {
     pub adopted: bool,
     /// Settings of the training.
     pub training: Training,
+    /// The model whose weights it began with, by the name it was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start: Option<String>,
     /// Fingerprints of the files beside it that must not change.
     pub files: BTreeMap<String, String>,
 }
@@ -85,6 +88,7 @@ impl Spec {
             text_features,
             adopted: false,
             training,
+            start: None,
             files: BTreeMap::new(),
         }
     }

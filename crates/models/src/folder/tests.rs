@@ -12,7 +12,7 @@ use nextpair_kernels::{Device, Tensor};
 
 use super::{ModelFolder, Position, Spec};
 use crate::{
-    Choice, Config, Corpus, Error, Evaluation, Retrieval, Setting, Training, evaluate,
+    Choice, Config, Corpus, Error, Evaluation, Model, Retrieval, Setting, Training, evaluate,
     evaluate_ranks, tensor_file, train,
 };
 
@@ -349,4 +349,53 @@ fn the_rate_falls_to_a_tenth_again_and_again() {
     for (epoch, expected) in [(0, 2e-4), (19, 2e-4), (20, 2e-5), (39, 2e-5), (40, 2e-6)] {
         assert!((training.rate_at(epoch) - expected).abs() < 1e-18);
     }
+}
+
+#[test]
+fn a_model_begins_with_the_weights_of_another() {
+    let training = Training { epochs: 2, validate_last: 0, ..Training::default() };
+    let world = World::with("camp-cross", training);
+    world.trained().unwrap();
+    let start = ModelFolder::open(&world.path("run")).unwrap();
+    let corpus = start.training_corpus(world.dataset()).unwrap();
+    let pairs = start.pairs(&corpus).unwrap();
+    // A rate that moves nothing, so that the first weights can be seen.
+    let training =
+        Training { rate: 1e-20, weight_decay: 0.0, seed: 9, ..start.spec().training.clone() };
+    let mut model = Config::named("camp").unwrap();
+    model.set(Setting::Dim(4)).unwrap();
+    let spec = Spec { model, training, ..start.spec().clone() };
+    let words = start.vocabulary().cloned();
+    let create = |name: &str, spec: Spec, words| {
+        ModelFolder::create_from(&world.path(name), spec, words, &corpus, &pairs, &start)
+    };
+    let (next, left) = create("next", spec.clone(), words.clone()).unwrap();
+    assert_eq!(next.spec().start, Some(world.path("run").display().to_string()));
+    let trained = train(&next, &corpus, Device::Cpu, &(), |_| ()).unwrap();
+    let (first, begun) = (
+        Model::new(spec.model.clone(), spec.inputs, 9, Device::Cpu).unwrap(),
+        start.model(Device::Cpu).unwrap(),
+    );
+    assert!(!left.is_empty() && left.len() < first.weights().iter().count(), "{left:?}");
+    for (name, weight) in trained.weights().iter() {
+        let from = if left.iter().any(|own| own == name) { &first } else { &begun };
+        let expected = from.weights().get(name).unwrap().to_f32s().unwrap();
+        let found = weight.to_f32s().unwrap();
+        let same = found.iter().zip(&expected).all(|(found, own)| (found - own).abs() < 1e-15);
+        assert!(same && found.len() == expected.len(), "{name}");
+    }
+    // It needs the other model no longer, and its first weights must stay what they were.
+    fs::remove_dir_all(world.path("run")).unwrap();
+    copy(&world.path("next"), &world.path("run"));
+    fs::remove_file(world.path("run").join("state.safetensors")).unwrap();
+    fs::write(world.path("run").join("log.jsonl"), "").unwrap();
+    assert_eq!(world.trained().unwrap(), [1, 2]);
+    world.edit_tensors("start.safetensors", |tensors| drop(tensors.pop_first()), None);
+    fs::remove_file(world.path("run").join("state.safetensors")).unwrap();
+    world.refused("start.safetensors: was changed after the model was made");
+    // Nothing is made of models that share nothing, or that know other words.
+    let few = Vocabulary::build(&["a dog".to_owned()], 1);
+    let error = create("other", spec.clone(), Some(few)).err().unwrap().to_string();
+    assert!(error.contains("it knows other words"), "{error}");
+    assert!(!world.path("other").exists());
 }
