@@ -105,7 +105,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     trained?;
     run.write_logs(formats)?;
     finish(args, &run, began)?;
-    if let Some(plateau) = Plateau::of(&run.spec().training, pairs.len(), &run.epochs()?, None) {
+    let (spec, epochs) = (run.spec(), run.epochs()?);
+    let model = spec.model.architecture();
+    if let Some(plateau) = Plateau::of(model, &spec.training, pairs.len(), &epochs, None) {
         alert!("warning: {plateau}");
     }
     if !args.json {

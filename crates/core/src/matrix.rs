@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use half::f16;
+use half::{bf16, f16};
 
 use crate::Error;
 use crate::mapping::{Bytes, Holder};
@@ -12,6 +12,8 @@ use crate::mapping::{Bytes, Holder};
 pub enum Dtype {
     /// IEEE half precision.
     F16,
+    /// The upper half of single precision.
+    Bf16,
     /// IEEE single precision.
     F32,
     /// IEEE double precision.
@@ -22,9 +24,17 @@ impl Dtype {
     /// Bytes of one number.
     pub fn size(self) -> usize {
         match self {
-            Dtype::F16 => 2,
+            Dtype::F16 | Dtype::Bf16 => 2,
             Dtype::F32 => 4,
             Dtype::F64 => 8,
+        }
+    }
+
+    /// The type of a `.npy` file that holds such numbers exactly.
+    pub fn in_npy(self) -> Self {
+        match self {
+            Dtype::Bf16 => Dtype::F32,
+            other => other,
         }
     }
 }
@@ -48,6 +58,15 @@ impl Element for f16 {
     #[inline(always)]
     fn decode(bytes: &[u8]) -> f64 {
         half_to_single(u16::from_le_bytes(first(bytes))) as f64
+    }
+}
+
+impl Element for bf16 {
+    const SIZE: usize = 2;
+    const DTYPE: Dtype = Dtype::Bf16;
+    #[inline(always)]
+    fn decode(bytes: &[u8]) -> f64 {
+        f32::from_bits(u32::from(u16::from_le_bytes(first(bytes))) << 16) as f64
     }
 }
 
@@ -348,6 +367,7 @@ impl Matrix {
         let bytes = self.row_bytes(row);
         match self.dtype {
             Dtype::F16 => decode::<f16>(bytes, out),
+            Dtype::Bf16 => decode::<bf16>(bytes, out),
             Dtype::F32 => decode::<f32>(bytes, out),
             Dtype::F64 => decode::<f64>(bytes, out),
         }
@@ -361,6 +381,11 @@ impl Matrix {
             Dtype::F16 => {
                 for (value, bytes) in out.iter_mut().zip(bytes.chunks_exact(2)) {
                     *value = half_to_single(u16::from_le_bytes(first(bytes)));
+                }
+            }
+            Dtype::Bf16 => {
+                for (value, bytes) in out.iter_mut().zip(bytes.chunks_exact(2)) {
+                    *value = f32::from_bits(u32::from(u16::from_le_bytes(first(bytes))) << 16);
                 }
             }
             Dtype::F32 => {
@@ -392,9 +417,13 @@ mod tests {
         let values = [1.5, -2.0, 0.25, 4.0, 0.0, -0.5];
         let single = values.map(|v| v as f32);
         let half = values.map(f16::from_f64);
-        for matrix in
-            [Matrix::from_f64(2, &values), Matrix::from_f32(2, &single), Matrix::from_f16(2, &half)]
-        {
+        let brain = Matrix::from_vec(2, values.map(bf16::from_f64).to_vec());
+        for matrix in [
+            Matrix::from_f64(2, &values),
+            Matrix::from_f32(2, &single),
+            Matrix::from_f16(2, &half),
+            brain,
+        ] {
             let mut row = [0.0; 2];
             for (r, expected) in values.chunks(2).enumerate() {
                 matrix.read_f64(r, &mut row);

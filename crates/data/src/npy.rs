@@ -103,19 +103,27 @@ pub fn read_u32(bytes: Vec<u8>) -> Result<(usize, Vec<u32>), String> {
     Ok((*dim, numbers.iter().map(|number| u32::from_le_bytes(*number)).collect()))
 }
 
-/// Writes a matrix in its storage type, as `(rows, dim)` or `(rows, locals, dim)`.
+/// Writes a matrix in its storage type ([`Dtype::in_npy`]), as `(rows, dim)` or `(rows, locals, dim)`.
 pub fn write_matrix(writer: &mut impl Write, matrix: &Matrix) -> io::Result<()> {
     let (rows, locals, dim) = (matrix.rows(), matrix.locals(), matrix.dim());
     writer.write_all(&header_of(rows, locals, dim, matrix.dtype()))?;
-    (0..rows).try_for_each(|row| writer.write_all(matrix.row_bytes(row)))
+    if matrix.dtype().in_npy() == matrix.dtype() {
+        return (0..rows).try_for_each(|row| writer.write_all(matrix.row_bytes(row)));
+    }
+    let mut numbers = vec![0f32; locals * dim];
+    (0..rows).try_for_each(|row| {
+        matrix.read_f32(row, &mut numbers);
+        let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+        writer.write_all(&bytes)
+    })
 }
 
-/// The header of a matrix. Its length does not depend on `rows`, so a file may grow and get its
+/// The header of a matrix of this type ([`Dtype::in_npy`]). Its length does not depend on `rows`, so a file may grow and get its
 /// header last.
 pub fn header_of(rows: usize, locals: usize, dim: usize, dtype: Dtype) -> Vec<u8> {
     let descr = match dtype {
         Dtype::F16 => "'<f2'",
-        Dtype::F32 => "'<f4'",
+        Dtype::F32 | Dtype::Bf16 => "'<f4'",
         Dtype::F64 => "'<f8'",
     };
     let shape = [rows, locals, dim];

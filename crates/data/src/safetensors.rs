@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use ::safetensors::tensor::{Dtype as Stored, Metadata, SafeTensors, TensorInfo};
-use half::f16;
+use half::{bf16, f16};
 
 use crate::guard::guard;
 use crate::mapping::{self, Bytes};
@@ -71,9 +71,10 @@ impl SafetensorsFile {
         let info = self.info(name)?;
         let dtype = match info.dtype {
             Stored::F16 => Dtype::F16,
+            Stored::BF16 => Dtype::Bf16,
             Stored::F32 => Dtype::F32,
             Stored::F64 => Dtype::F64,
-            other => return Err(self.refused(name, other, "F16, F32 and F64")),
+            other => return Err(self.refused(name, other, "F16, BF16, F32 and F64")),
         };
         let extent = shape::extent(&info.shape, dtype)
             .map_err(|what| self.error(format!("tensor '{name}': {what}")))?;
@@ -82,15 +83,16 @@ impl SafetensorsFile {
         Ok(Matrix::over(bytes, extent.rows, extent.locals, extent.dim, dtype))
     }
 
-    /// The shape and the numbers of a tensor of any rank stored as F16, F32 or F64.
+    /// The shape and the numbers of a tensor of any rank stored as F16, BF16, F32 or F64.
     pub fn f64s(&self, name: &str) -> Result<(Vec<usize>, Vec<f64>), Error> {
         let info = self.info(name)?;
         let bytes = self.data(info);
         let numbers = match info.dtype {
             Stored::F16 => floats::<f16>(bytes),
+            Stored::BF16 => floats::<bf16>(bytes),
             Stored::F32 => floats::<f32>(bytes),
             Stored::F64 => floats::<f64>(bytes),
-            other => return Err(self.refused(name, other, "F16, F32 and F64")),
+            other => return Err(self.refused(name, other, "F16, BF16, F32 and F64")),
         };
         self.bytes.check_unchanged()?;
         Ok((info.shape.clone(), numbers))
@@ -220,7 +222,7 @@ mod tests {
         for (what, expected) in [
             (file.i64s("big").unwrap_err(), "row 0: the integer is larger"),
             (file.i64s("h").unwrap_err(), "'h' has dtype F16; accepted are I32, I64"),
-            (file.f64s("i").unwrap_err(), "'i' has dtype I64; accepted are F16, F32 and F64"),
+            (file.f64s("i").unwrap_err(), "'i' has dtype I64; accepted are F16, BF16, F32 and F64"),
             (file.matrix(Some("i")).unwrap_err(), "'i' has dtype I64; accepted are F16"),
             (file.matrix(Some("h")).unwrap_err(), "tensor 'h': shape (2,) has 1 dimensions"),
         ] {

@@ -263,7 +263,7 @@ impl Shape {
 
     fn rows_in(&self, files: &Growing) -> usize {
         let bytes = files.recorded(NUMBERS).saturating_sub(self.header(0).len() as u64);
-        bytes as usize / (self.locals * self.dim * self.dtype.size())
+        bytes as usize / (self.locals * self.dim * self.dtype.in_npy().size())
     }
 }
 
@@ -274,7 +274,7 @@ fn encoded(numbers: &[f32], dtype: Dtype) -> Result<Vec<u8>, String> {
             check_f16(numbers)?;
             Ok(numbers.iter().flat_map(|&n| f16::from_f32(n).to_le_bytes()).collect())
         }
-        Dtype::F32 => Ok(numbers.iter().flat_map(|n| n.to_le_bytes()).collect()),
+        Dtype::F32 | Dtype::Bf16 => Ok(numbers.iter().flat_map(|n| n.to_le_bytes()).collect()),
         Dtype::F64 => Ok(numbers.iter().flat_map(|&n| f64::from(n).to_le_bytes()).collect()),
     }
 }

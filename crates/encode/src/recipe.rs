@@ -295,7 +295,7 @@ impl Finish {
         let rows = rows.collect::<Result<Vec<_>, Error>>()?.concat();
         let matrix = match self.dtype {
             Dtype::F16 => Matrix::from_vec(dim, rows.into_iter().map(f16::from_f32).collect()),
-            Dtype::F32 => Matrix::from_vec(dim, rows),
+            Dtype::F32 | Dtype::Bf16 => Matrix::from_vec(dim, rows),
             Dtype::F64 => Matrix::from_vec(dim, rows.into_iter().map(f64::from).collect()),
         };
         Ok(matrix.with_locals(locals))

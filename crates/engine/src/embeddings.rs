@@ -1,6 +1,6 @@
 //! Similarity of embeddings: cosine or dot product.
 
-use half::f16;
+use half::{bf16, f16};
 use nextpair_core::{Dtype, Element, Matrix};
 
 use crate::device::Residence;
@@ -171,6 +171,7 @@ impl Source for Vectors {
         let bytes = Vectors::matrix(self).row_bytes(item as usize);
         match Vectors::matrix(self).dtype() {
             Dtype::F16 => scaled::<f16>(bytes, factor, out),
+            Dtype::Bf16 => scaled::<bf16>(bytes, factor, out),
             Dtype::F32 => scaled::<f32>(bytes, factor, out),
             Dtype::F64 => scaled::<f64>(bytes, factor, out),
         }

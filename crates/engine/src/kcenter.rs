@@ -218,7 +218,7 @@ impl Chosen<'_> {
         let close = match self.items.matrix().dtype() {
             // Single precision does not hold them, so a rough distance proves nothing.
             Dtype::F64 => self.indices[candidate.seen..].to_vec(),
-            Dtype::F16 | Dtype::F32 => self.maybe_closer(candidate),
+            Dtype::F16 | Dtype::Bf16 | Dtype::F32 => self.maybe_closer(candidate),
         };
         if !close.is_empty() {
             let mut x = vec![0.0; self.items.dim()];

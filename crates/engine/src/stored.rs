@@ -1,6 +1,6 @@
 //! Similarities that another model computed: a matrix on disk or in memory.
 
-use half::f16;
+use half::{bf16, f16};
 use nextpair_core::{Dtype, Element, Matrix};
 use rayon::prelude::*;
 
@@ -31,6 +31,7 @@ impl Stored {
             let bytes = matrix.row_bytes(row);
             match matrix.dtype() {
                 Dtype::F16 => largest::<f16>(bytes),
+                Dtype::Bf16 => largest::<bf16>(bytes),
                 Dtype::F32 => largest::<f32>(bytes),
                 Dtype::F64 => largest::<f64>(bytes),
             }
@@ -84,6 +85,7 @@ impl Similarity for Stored {
             let bytes = self.matrix.row_bytes(row as usize);
             match self.matrix.dtype() {
                 Dtype::F16 => read::<f16, f32>(bytes, columns, out, |value| value as f32),
+                Dtype::Bf16 => read::<bf16, f32>(bytes, columns, out, |value| value as f32),
                 Dtype::F32 => read::<f32, f32>(bytes, columns, out, |value| value as f32),
                 Dtype::F64 => read::<f64, f32>(bytes, columns, out, |value| value as f32),
             }
@@ -94,7 +96,7 @@ impl Similarity for Stored {
     fn tile_error(&self, _: &[u32], _: &[u32]) -> f64 {
         match self.matrix.dtype() {
             // Single precision holds them.
-            Dtype::F16 | Dtype::F32 => 0.0,
+            Dtype::F16 | Dtype::Bf16 | Dtype::F32 => 0.0,
             Dtype::F64 => self.largest * f32::EPSILON as f64 + f32::MIN_POSITIVE as f64,
         }
     }
@@ -104,6 +106,7 @@ impl Similarity for Stored {
         // No negative zero, so that equal values have equal bits.
         match self.matrix.dtype() {
             Dtype::F16 => read::<f16, f64>(bytes, columns, out, |value| value + 0.0),
+            Dtype::Bf16 => read::<bf16, f64>(bytes, columns, out, |value| value + 0.0),
             Dtype::F32 => read::<f32, f64>(bytes, columns, out, |value| value + 0.0),
             Dtype::F64 => read::<f64, f64>(bytes, columns, out, |value| value + 0.0),
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use half::f16;
+use half::{bf16, f16};
 use nextpair_core::{Dtype, Element, Matrix};
 use rayon::prelude::*;
 
@@ -38,6 +38,7 @@ impl Vectors {
             let rows = std::array::from_fn(|l| matrix.row_bytes((first + l).min(last)));
             let squares: [f64; LANES] = match matrix.dtype() {
                 Dtype::F16 => squares::<f16>(rows),
+                Dtype::Bf16 => squares::<bf16>(rows),
                 Dtype::F32 => squares::<f32>(rows),
                 Dtype::F64 => squares::<f64>(rows),
             };
@@ -136,6 +137,7 @@ impl Vectors {
             let rows = std::array::from_fn(|l| self.matrix.row_bytes(items[l.min(last)] as usize));
             let sums: [f64; LANES] = match self.matrix.dtype() {
                 Dtype::F16 => fold::<f16>(x, rows, &term),
+                Dtype::Bf16 => fold::<bf16>(x, rows, &term),
                 Dtype::F32 => fold::<f32>(x, rows, &term),
                 Dtype::F64 => fold::<f64>(x, rows, &term),
             };
@@ -153,6 +155,7 @@ pub fn require_finite(matrix: &Matrix, what: &'static str) -> Result<(), Error> 
         let bytes = matrix.row_bytes(row);
         !match matrix.dtype() {
             Dtype::F16 => all_finite::<f16>(bytes),
+            Dtype::Bf16 => all_finite::<bf16>(bytes),
             Dtype::F32 => all_finite::<f32>(bytes),
             Dtype::F64 => all_finite::<f64>(bytes),
         }

@@ -65,6 +65,11 @@ pub trait Architecture: Debug + Send + Sync {
         Ok(vec![self.comparison(pass.weights())?])
     }
 
+    /// How many comparisons have a loss of their own in training.
+    fn losses(&self) -> usize {
+        1
+    }
+
     /// Adapts to images of so many regions, where weights depend on their number.
     fn fit(&mut self, _regions: usize) {}
 

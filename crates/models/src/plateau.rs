@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{Criterion, Epoch, Evaluation, Reduction, Training, Violation};
+use crate::{Architecture, Criterion, Epoch, Evaluation, Reduction, Training, Violation};
 
 /// How far below the loss of equal scores a loss has to be, as a share of it.
 const NEAR: f64 = 0.01;
@@ -18,13 +18,16 @@ pub struct Plateau {
     pub alike: f64,
     /// The learning rate at first.
     pub rate: f64,
+    /// Whether the hardest negatives counted alone from the first epoch on.
+    pub hardest_at_once: bool,
 }
 
 impl Plateau {
-    /// Looks at the losses of a training on `pairs` pairs, and at what the model finds: in `tested`, or
+    /// Looks at the losses of the training of a model on `pairs` pairs, and at what the model finds: in `tested`, or
     /// on dev. `None` if it has learned something: the loss of the hardest negatives may stay high
     /// while recalls rise.
     pub fn of(
+        model: &dyn Architecture,
         training: &Training,
         pairs: usize,
         epochs: &[Epoch],
@@ -35,23 +38,30 @@ impl Plateau {
             return None;
         }
         let loss = epochs.last().map(|epoch| epoch.loss - epoch.auxiliary)?;
-        let alike = loss_of_equal_scores(training, pairs);
+        let alike = model.losses() as f64 * loss_of_equal_scores(training, pairs);
         let stuck = alike > 0.0 && loss >= (1.0 - NEAR) * alike;
-        stuck.then_some(Plateau { loss, alike, rate: training.rate })
+        let hardest_at_once = training.violation_at(0) == Violation::Max
+            && matches!(training.loss, Criterion::Hinge | Criterion::CrossEntropy);
+        stuck.then_some(Plateau { loss, alike, rate: training.rate, hardest_at_once })
     }
 }
 
 impl fmt::Display for Plateau {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Plateau { loss, alike, rate } = self;
+        let Plateau { loss, alike, rate, hardest_at_once } = self;
         write!(
             out,
             "the loss ended at {loss:.3}, and a model to which all pairs are alike has {alike:.3}: \
              hardly anything was learned; "
         )?;
-        match *rate > HIGH_RATE {
-            true => write!(out, "take a smaller rate than {rate}, such as 2e-4"),
-            false => write!(out, "train for more epochs, or try another rate than {rate}"),
+        match (*rate > HIGH_RATE, hardest_at_once) {
+            (true, _) => write!(out, "take a smaller rate than {rate}, such as 2e-4"),
+            (false, false) => write!(out, "train for more epochs, or try another rate than {rate}"),
+            (false, true) => write!(
+                out,
+                "train for more epochs, try another rate than {rate}, or let all negatives count at \
+                 first, with --sum-epochs 1"
+            ),
         }
     }
 }
@@ -86,8 +96,16 @@ fn loss_of_equal_scores(training: &Training, pairs: usize) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::LazyLock;
+
     use super::*;
-    use crate::{Pair, info_nce, loss};
+    use crate::{Config, Pair, info_nce, loss};
+
+    /// A model with one loss.
+    fn model() -> &'static dyn Architecture {
+        static MODEL: LazyLock<Config> = LazyLock::new(|| Config::named("vse++").unwrap());
+        MODEL.architecture()
+    }
 
     fn epochs(losses: &[f64]) -> Vec<Epoch> {
         let epoch = |(at, &loss): (usize, &f64)| Epoch {
@@ -122,14 +140,25 @@ mod tests {
     #[test]
     fn a_loss_that_falls_is_not_a_plateau() {
         let training = Training { batch: 10, ..Training::default() };
-        let of = |losses: &[f64]| Plateau::of(&training, 100, &epochs(losses), None);
+        let of = |losses: &[f64]| Plateau::of(model(), &training, 100, &epochs(losses), None);
         assert_eq!(of(&[]), None);
         assert_eq!(of(&[0.6, 0.41, 0.3]), None);
         let said = of(&[0.6, 0.4001]).unwrap().to_string();
         assert!(said.starts_with("the loss ended at 0.400, and a model"), "{said}");
-        assert!(said.ends_with("try another rate than 0.0002"), "{said}");
+        assert!(
+            said.contains("try another rate than 0.0002, or let all negatives count"),
+            "{said}"
+        );
+        let training = Training { sum_epochs: 1, ..training };
+        let said = Plateau::of(model(), &training, 100, &epochs(&[0.4]), None).unwrap().to_string();
+        assert!(said.ends_with("or try another rate than 0.0002"), "{said}");
+        // A model of two losses has learned something when their sum is below twice the loss.
+        let both = Config::named("sgraf").unwrap();
+        let of = |loss| Plateau::of(both.architecture(), &training, 100, &epochs(&[loss]), None);
+        assert!(of(0.8).is_some() && of(0.5).is_none());
         let training = Training { batch: 10, rate: 99.0, ..Training::default() };
-        let said = Plateau::of(&training, 100, &epochs(&[0.9, 0.7]), None).unwrap().to_string();
+        let said =
+            Plateau::of(model(), &training, 100, &epochs(&[0.9, 0.7]), None).unwrap().to_string();
         assert!(said.ends_with("take a smaller rate than 99, such as 2e-4"), "{said}");
     }
 
@@ -149,12 +178,12 @@ mod tests {
 
         let training = Training { batch: 10, ..Training::default() };
         let stuck = |tested: Option<Evaluation>| {
-            Plateau::of(&training, 100, &epochs(&[0.6, 0.4]), tested.as_ref()).is_some()
+            Plateau::of(model(), &training, 100, &epochs(&[0.6, 0.4]), tested.as_ref()).is_some()
         };
         assert!(stuck(None) && stuck(Some(tested(0.1, 480.0, 1000))));
         assert!(!stuck(Some(tested(9.0, 120.0, 1000))), "the loss is high, and it finds things");
         let mut on_dev = epochs(&[0.6, 0.4]);
         on_dev[1].dev = Some(tested(9.0, 120.0, 1000));
-        assert_eq!(Plateau::of(&training, 100, &on_dev, None), None);
+        assert_eq!(Plateau::of(model(), &training, 100, &on_dev, None), None);
     }
 }

@@ -291,6 +291,10 @@ impl Architecture for Sgraf {
         })
     }
 
+    fn losses(&self) -> usize {
+        self.halves().len()
+    }
+
     fn training_comparisons<'a>(
         &self,
         pass: &'a Pass<'_>,

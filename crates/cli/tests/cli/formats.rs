@@ -40,7 +40,7 @@ fn safetensors_by_tensor() {
     let world = World::small();
     let expected = world.expected(&Asked::usual());
     let tensors = [("images", &world.images), ("texts", &world.texts), ("a:pool", &world.pool)];
-    for numbers in [Numbers::F16, Numbers::F32, Numbers::F64] {
+    for numbers in [Numbers::F16, Numbers::Bf16, Numbers::F32, Numbers::F64] {
         world.write("all.safetensors", &files::safetensors(&tensors, numbers));
         world.write("one.safetensors", &files::safetensors(&tensors[2..], numbers));
         for pool in ["all.safetensors:a:pool", "one.safetensors"] {

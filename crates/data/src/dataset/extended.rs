@@ -130,7 +130,7 @@ fn write_rows(
     row: &(dyn Fn(usize, &mut [f64]) + Sync),
     progress: &dyn Progress,
 ) -> Result<(), Error> {
-    let (locals, dim, dtype) = (like.locals(), like.dim(), like.dtype());
+    let (locals, dim, dtype) = (like.locals(), like.dim(), like.dtype().in_npy());
     progress.start("features", count as u64);
     write_file(path, |file| {
         file.write_all(&npy::header_of(count, locals, dim, dtype))?;
@@ -155,7 +155,9 @@ fn stored(numbers: &[f64], dtype: Dtype) -> Vec<u8> {
     let numbers = numbers.iter();
     match dtype {
         Dtype::F16 => numbers.flat_map(|&value| f16::from_f64(value).to_le_bytes()).collect(),
-        Dtype::F32 => numbers.flat_map(|&value| (value as f32).to_le_bytes()).collect(),
+        Dtype::F32 | Dtype::Bf16 => {
+            numbers.flat_map(|&value| (value as f32).to_le_bytes()).collect()
+        }
         Dtype::F64 => numbers.flat_map(|&value| value.to_le_bytes()).collect(),
     }
 }

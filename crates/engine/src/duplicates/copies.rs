@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use half::f16;
+use half::{bf16, f16};
 use nextpair_core::{Dtype, Element, Matrix};
 use rayon::prelude::*;
 
@@ -75,6 +75,7 @@ fn fingerprint(matrix: &Matrix, row: usize, read: usize) -> u64 {
     for piece in pieces(width, read) {
         match matrix.dtype() {
             Dtype::F16 => mix::<f16>(&bytes[piece.start * 2..piece.end * 2], &mut lanes),
+            Dtype::Bf16 => mix::<bf16>(&bytes[piece.start * 2..piece.end * 2], &mut lanes),
             Dtype::F32 => mix::<f32>(&bytes[piece.start * 4..piece.end * 4], &mut lanes),
             Dtype::F64 => mix::<f64>(&bytes[piece.start * 8..piece.end * 8], &mut lanes),
         }

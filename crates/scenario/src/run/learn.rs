@@ -127,8 +127,9 @@ impl Scenario {
         drop(progress);
         self.log_round(place)?;
         observer.finished(&round, &rounds);
+        let model = run.spec().model.architecture();
         if let Some(why) =
-            Plateau::of(&run.spec().training, pairs.len(), &epochs, round.test.first())
+            Plateau::of(model, &run.spec().training, pairs.len(), &epochs, round.test.first())
         {
             observer.learned_nothing(&round, &why);
         }

@@ -15,6 +15,7 @@ use super::Vectors;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Numbers {
     F16,
+    Bf16,
     F32,
     F64,
 }
@@ -23,6 +24,11 @@ impl Numbers {
     pub fn encode(self, values: &[f64]) -> Vec<u8> {
         match self {
             Numbers::F16 => values.iter().flat_map(|&v| half(v).to_le_bytes()).collect(),
+            Numbers::Bf16 => {
+                let upper = |v: f64| ((v as f32).to_bits() >> 16) as u16;
+                assert!(values.iter().all(|&v| (v as f32).to_bits() << 16 == 0), "cut off");
+                values.iter().flat_map(|&v| upper(v).to_le_bytes()).collect()
+            }
             Numbers::F32 => values.iter().flat_map(|&v| (v as f32).to_le_bytes()).collect(),
             Numbers::F64 => values.iter().flat_map(|v| v.to_le_bytes()).collect(),
         }
@@ -31,6 +37,7 @@ impl Numbers {
     fn descr(self) -> &'static str {
         match self {
             Numbers::F16 => "<f2",
+            Numbers::Bf16 => unreachable!("NumPy has no such type"),
             Numbers::F32 => "<f4",
             Numbers::F64 => "<f8",
         }
@@ -39,6 +46,7 @@ impl Numbers {
     fn dtype(self) -> Dtype {
         match self {
             Numbers::F16 => Dtype::F16,
+            Numbers::Bf16 => Dtype::BF16,
             Numbers::F32 => Dtype::F32,
             Numbers::F64 => Dtype::F64,
         }
