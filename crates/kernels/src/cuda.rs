@@ -198,6 +198,28 @@ impl Unit {
         Ok(out)
     }
 
+    /// Copies `length` numbers of each of `count` parts. Arrays come with the first number and the distance
+    /// between parts.
+    pub(crate) fn copy_parts(
+        &self,
+        count: usize,
+        length: usize,
+        (from, from_first, from_apart): (&Array<f32>, usize, usize),
+        (to, to_first, to_apart): (&Array<f32>, usize, usize),
+    ) -> Result<(), Error> {
+        if count == 1 {
+            return Ok(to.copy_from(to_first, from, from_first, length)?);
+        }
+        let arguments = [
+            to.at(to_first).into(),
+            from.at(from_first).into(),
+            (to_apart as u64).into(),
+            (from_apart as u64).into(),
+            length.into(),
+        ];
+        self.run("copy_parts", Grid::plane(count, length.div_ceil(1024), 256), &arguments)
+    }
+
     /// Adds the sums of the columns of a matrix to `keep` times what is there.
     pub(crate) fn column_sums(
         &self,
