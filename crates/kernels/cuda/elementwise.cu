@@ -116,28 +116,30 @@ extern "C" __global__ void unit_rows_backward(float* out, const float* in, const
         out[first + at] = (upstream[first + at] - in[first + at] * radial) * scale;
 }
 
-// One number: the squares or products of two arrays, added up by one block.
+// One number for each part of `count` numbers: the squares or products of two arrays, added up by one block.
 extern "C" __global__ void dot_all(float* out, const float* a, const float* b, u32 count) {
+    a += (size_t)blockIdx.x * count, b += (size_t)blockIdx.x * count;
     double sum = 0;
     for (size_t at = threadIdx.x; at < count; at += blockDim.x) sum += (double)a[at] * b[at];
     sum = block_sum_double(sum);
-    if (threadIdx.x == 0) *out = (float)sum;
+    if (threadIdx.x == 0) out[blockIdx.x] = (float)sum;
 }
 
+// A weight of `count` numbers from its direction and its scale, for the member `blockIdx.y`.
 extern "C" __global__ void weight_norm(float* out, const float* direction, const float* scale, const float* squares, u32 count) {
-    size_t at = thread_index();
-    if (at < count) out[at] = direction[at] * (*scale / sqrtf(*squares));
+    size_t at = thread_index(), member = blockIdx.y, place = member * count + at;
+    if (at < count) out[place] = direction[place] * (scale[member] / sqrtf(squares[member]));
 }
 
 extern "C" __global__ void weight_norm_backward(
     float* of_direction, float* of_scale, const float* direction, const float* scale, const float* upstream,
     const float* squares, const float* along, u32 count) {
-    size_t at = thread_index();
-    float norm = sqrtf(*squares);
-    if (at == 0) *of_scale = *along / norm;
+    size_t at = thread_index(), member = blockIdx.y, place = member * count + at;
+    float norm = sqrtf(squares[member]);
+    if (at == 0) of_scale[member] = along[member] / norm;
     if (at < count) {
-        float of_squares = -(*along * *scale) / (norm * norm) / norm * 0.5f;
-        of_direction[at] = direction[at] * of_squares * 2.0f + upstream[at] * (*scale / norm);
+        float of_squares = -(along[member] * scale[member]) / (norm * norm) / norm * 0.5f;
+        of_direction[place] = direction[place] * of_squares * 2.0f + upstream[place] * (scale[member] / norm);
     }
 }
 
@@ -279,4 +281,10 @@ extern "C" __global__ void gather_wide(float* out, const float* table, const u32
     const float* from = table + (size_t)rows[blockIdx.x] * dim;
     for (u32 at = blockIdx.y * 1024 + threadIdx.x; at < min(dim, (blockIdx.y + 1) * 1024); at += blockDim.x)
         out[(size_t)blockIdx.x * dim + at] = from[at];
+}
+
+// Some numbers of each of several parts, which are `from_apart` and `to_apart` numbers apart: 1024 numbers a block.
+extern "C" __global__ void copy_parts(float* to, const float* from, u64 to_apart, u64 from_apart, u32 length) {
+    to += blockIdx.x * to_apart, from += blockIdx.x * from_apart;
+    for (u32 at = blockIdx.y * 1024 + threadIdx.x; at < min(length, (blockIdx.y + 1) * 1024); at += blockDim.x) to[at] = from[at];
 }

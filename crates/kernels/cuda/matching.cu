@@ -27,7 +27,8 @@ extern "C" __global__ void row_norms(float* out, const float* rows, u32 dim) {
 // What describes the pairs.
 struct Pairs {
     const u32* contexts;         // of each pair
-    const u32* firsts;           // line of each pair, then the end of the last
+    const u32* firsts;           // line of each pair
+    const u32* ends;             // of the lines of each pair
     const u32* words;            // query of each line
     const u32* context_offsets;  // of all contexts
     const float* grams;          // [context][rows][rows]
@@ -42,7 +43,7 @@ extern "C" __global__ void attend_pairs(
     extern __shared__ float shared[];
     Pairs of = *pairs;
     Attending how = *attending;
-    u32 pair = blockIdx.x, line = of.firsts[pair], queries = of.firsts[pair + 1] - line, context = of.contexts[pair];
+    u32 pair = blockIdx.x, line = of.firsts[pair], queries = of.ends[pair] - line, context = of.contexts[pair];
     const float* norms = of.norms + of.words[line];
     u32 rows = of.context_offsets[context + 1] - of.context_offsets[context];
     double* overlaps = (double*)shared;
@@ -73,7 +74,7 @@ extern "C" __global__ void attend_pairs_back(
     extern __shared__ float shared[];
     Pairs of = *pairs;
     Attending how = *attending;
-    u32 pair = blockIdx.x, line = of.firsts[pair], queries = of.firsts[pair + 1] - line, context = of.contexts[pair];
+    u32 pair = blockIdx.x, line = of.firsts[pair], queries = of.ends[pair] - line, context = of.contexts[pair];
     const float* norms = of.norms + of.words[line];
     u32 rows = of.context_offsets[context + 1] - of.context_offsets[context];
     u32 size = of.most * of.rows;
@@ -175,9 +176,12 @@ extern "C" __global__ void attend_pairs_back(
 }
 
 // Refines queries: `layers` is [row][2 dim], the proposal and the gate before biases and functions, and keeps their values.
-// With `norms`, queries are scaled to unit norm, and the norms kept. One block a row.
-extern "C" __global__ void refine(float* refined, float* layers, const float* bias, const float* queries, float* norms, u32 dim) {
+// With `norms`, queries are scaled to unit norm, and the norms kept. One block a row, and `each` rows have the biases of one
+// member.
+extern "C" __global__ void refine(
+    float* refined, float* layers, const float* bias, const float* queries, float* norms, u32 each, u32 dim) {
     size_t row = blockIdx.x;
+    bias += (size_t)(blockIdx.x / each) * 2 * dim;
     float squares = 0;
     for (u32 at = threadIdx.x; at < dim; at += blockDim.x) {
         float proposal = tanhf(layers[row * 2 * dim + at] + bias[at]);
@@ -222,4 +226,15 @@ extern "C" __global__ void add_radial(float* gradient, const float* queries, con
     size_t row = blockIdx.x;
     float factor = radial[row];
     for (u32 at = threadIdx.x; at < dim; at += blockDim.x) gradient[row * dim + at] += factor * queries[row * dim + at];
+}
+
+// Sets some rows to zero.
+extern "C" __global__ void clear_rows(float* out, const u32* rows, u32 dim) {
+    for (u32 at = threadIdx.x; at < dim; at += blockDim.x) out[(size_t)rows[blockIdx.x] * dim + at] = 0.0f;
+}
+
+// Adds numbers that stand elsewhere.
+extern "C" __global__ void add_picked(float* out, const float* in, const u32* places, u32 count) {
+    size_t at = thread_index();
+    if (at < count) out[at] += in[places[at]];
 }

@@ -31,7 +31,7 @@ extern "C" __global__ void __launch_bounds__(384) multiply_by_rows(
     const u32 QUERIES = 12, ROWS = 3;
     Pairs of = *pairs;
     u32 lane = threadIdx.x % 32, pair = blockIdx.x, row = (blockIdx.y * (blockDim.x / 32) + threadIdx.x / 32) * ROWS;
-    u32 line = of.firsts[pair], queries = of.firsts[pair + 1] - line;
+    u32 line = of.firsts[pair], queries = of.ends[pair] - line;
     if (row >= of.rows) return;
     bool whole = dim % 4 == 0;
     const float *row_of[ROWS], *own = left + (size_t)line * dim;
@@ -70,7 +70,7 @@ extern "C" __global__ void __launch_bounds__(128) add_rows_of_contexts(
     extern __shared__ float shared[];
     Pairs of = *pairs;
     u32 column = 4 * (blockIdx.x * blockDim.x + threadIdx.x), pair = blockIdx.y;
-    u32 line = of.firsts[pair], queries = of.firsts[pair + 1] - line;
+    u32 line = of.firsts[pair], queries = of.ends[pair] - line;
     bool whole = columns % 4 == 0;
     const float* rows = table + (size_t)of.contexts[pair] * of.rows * columns + column;
     for (u32 first = 0; first < queries; first += QUERIES) {

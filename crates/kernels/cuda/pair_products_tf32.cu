@@ -22,7 +22,7 @@ __device__ void multiply_by_rows_of(
     float parts[8][16][40], float* out, const float* __restrict__ left, const float* __restrict__ table, const Pairs& of, u32 dim) {
     const u32 QUERIES = 16, EIGHTS = 5, ROWS = 8 * EIGHTS, WARPS = 8;
     u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4, pair = blockIdx.x, row = blockIdx.y * ROWS;
-    u32 line = of.firsts[pair], queries = of.firsts[pair + 1] - line;
+    u32 line = of.firsts[pair], queries = of.ends[pair] - line;
     const float *row_of[EIGHTS], *own = left + (size_t)line * dim;
 #pragma unroll
     for (u32 n = 0; n < EIGHTS; n++)
@@ -116,7 +116,7 @@ __device__ void add_32_columns(
 template <bool WHOLE>
 __device__ void add_rows_of(float* out, const float* left, const float* table, const Pairs& of, u32 columns, float keep) {
     u32 lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, pair = blockIdx.y;
-    u32 line = of.firsts[pair], queries = of.firsts[pair + 1] - line;
+    u32 line = of.firsts[pair], queries = of.ends[pair] - line;
     u32 first_column = (blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32) * 64;
     if (first_column >= columns) return;
     const u32 column[2] = {first_column, first_column + 32};
@@ -145,16 +145,18 @@ extern "C" __global__ void __launch_bounds__(128) add_rows_of_contexts_tf32(
 }
 
 // Sums of the rows of contexts as above, and what they are for at once: `refine` without norms. With `words`, the layers
-// of line `i` begin with row `words[i]` of `base`, else with its row `i`. A warp has 32 columns of either layer.
+// of line `i` begin with row `words[i]` of `base`, else with its row `i`. Pairs of `each` contexts have the biases of one
+// member. A warp has 32 columns of either layer.
 template <bool WHOLE>
 __device__ void refine_by_rows_of(
     float* refined, float* layers, const float* base, const u32* words, const float* bias, const float* left, const float* table,
-    const float* queries_before, const Pairs& of, u32 dim) {
+    const float* queries_before, const Pairs& of, u32 each, u32 dim) {
     u32 lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, pair = blockIdx.y;
-    u32 line = of.firsts[pair], queries = of.firsts[pair + 1] - line;
+    u32 line = of.firsts[pair], queries = of.ends[pair] - line;
     u32 own = (blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32) * 32;
     if (own >= dim) return;
     const u32 column[2] = {own, dim + own};
+    bias += (size_t)(of.contexts[pair] / each) * 2 * dim;
     const float* rows = table + (size_t)of.contexts[pair] * of.rows * 2 * dim;
     for (u32 first = 0; first < queries; first += 16) {
         float sums[2][4][4] = {};
@@ -185,9 +187,9 @@ __device__ void refine_by_rows_of(
 }
 extern "C" __global__ void __launch_bounds__(128) refine_by_rows_tf32(
     float* refined, float* layers, const float* base, const u32* words, const float* bias, const float* left, const float* table,
-    const float* queries, const Pairs* pairs, u32 dim) {
-    if (dim % 4 == 0) refine_by_rows_of<true>(refined, layers, base, words, bias, left, table, queries, *pairs, dim);
-    else refine_by_rows_of<false>(refined, layers, base, words, bias, left, table, queries, *pairs, dim);
+    const float* queries, const Pairs* pairs, u32 each, u32 dim) {
+    if (dim % 4 == 0) refine_by_rows_of<true>(refined, layers, base, words, bias, left, table, queries, *pairs, each, dim);
+    else refine_by_rows_of<false>(refined, layers, base, words, bias, left, table, queries, *pairs, each, dim);
 }
 
 // Adds products of pairs to what their contexts have. A block has a piece and 48 rows, and each of its warps 32 columns.

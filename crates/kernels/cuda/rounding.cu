@@ -41,17 +41,19 @@ extern "C" __global__ void round_rows(f16* out, f16* reordered, const float* row
 }
 
 // The weights of a memory: both layers, one below the other. `of_first` applies to first queries and `of_refined` to
-// refined ones, whose numbers are in the stored order; the results of both are. `of_rows` applies to rows of contexts.
+// refined ones, whose numbers are in the stored order; the results of both are. `of_rows` applies to rows of contexts. Every
+// member has `2 dim` lines.
 extern "C" __global__ void round_memory(
     f16* of_first, f16* of_refined, f16* of_rows, const float* linear, const float* gate, u32 dim) {
-    u32 line = blockIdx.x, own = line % dim, to = line - own + stored(own);
-    const float* weights = (line < dim ? linear : gate) + (size_t)own * 2 * dim;
+    u32 line = blockIdx.x % (2 * dim), own = line % dim, to = line - own + stored(own);
+    size_t member = blockIdx.x / (2 * dim) * (2 * (size_t)dim * dim);
+    const float* weights = (line < dim ? linear : gate) + member + (size_t)own * 2 * dim;
     // The layer of the gate is halved, which half precision does exactly.
     float share = line < dim ? 1.0f : 0.5f;
     for (u32 at = threadIdx.x; at < dim; at += blockDim.x) {
         f16 value = to_f16(share * weights[at]);
-        of_first[(size_t)to * dim + at] = value;
-        of_refined[(size_t)to * dim + stored(at)] = value;
-        of_rows[(size_t)line * dim + at] = to_f16(share * weights[dim + at]);
+        of_first[member + (size_t)to * dim + at] = value;
+        of_refined[member + (size_t)to * dim + stored(at)] = value;
+        of_rows[member + (size_t)line * dim + at] = to_f16(share * weights[dim + at]);
     }
 }

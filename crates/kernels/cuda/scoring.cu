@@ -15,20 +15,27 @@ template <int LEFT> __device__ void wait_for_all_but() { asm volatile("cp.async.
 // One step of attention of some items and a context: a block has a group of items, and a thread each query of theirs.
 // The raw scores of a context and a query are at `raw + context * raw_context + query * raw_query`, and so are the
 // first ones; both are multiples of 16 bytes apart. Writes weights, [context][query][rows], and adds to the scores, [context][item].
+//
+// Every `each` contexts are those of a member, which has queries, items and groups of its own; its scores are `raw_member` and
+// `first_member` further on. Some have fewer groups than others: their last ones are empty.
 extern "C" __global__ void __launch_bounds__(128) attend_all(
     f16* weights, float* scores, const float* raw, const float* first, const float* grams, const float* norms,
     const u32* context_offsets, const u32* query_offsets, const u32* groups, const Attending* attending,
-    u32 queries_of_all, u64 raw_context, u64 raw_query, u64 first_context, u64 first_query, u64 score_context, u32 adds) {
+    u32 queries_of_all, u64 raw_context, u64 raw_query, u64 raw_member, u64 first_context, u64 first_query, u64 first_member,
+    u64 score_context, u32 each, u32 adds) {
     // An odd number of 16 bytes apart: threads that read rows of their own meet in no bank.
     const u32 ROWS = 16 * TILES, FOURS = WIDTH / 4, STRIDE = FOURS % 2 ? WIDTH : WIDTH + 4;
     extern __shared__ float shared[];
     Attending how = *attending;
-    u32 context = blockIdx.y, item = groups[blockIdx.x], items = groups[blockIdx.x + 1] - item;
+    u32 context = blockIdx.y, member = context / each;
+    groups += member * (gridDim.x + 1), query_offsets += member * (score_context + 1), norms += (size_t)member * queries_of_all;
+    u32 item = groups[blockIdx.x], items = groups[blockIdx.x + 1] - item;
+    if (items == 0) return;
     u32 rows = context_offsets[context + 1] - context_offsets[context];
     u32 begin = query_offsets[item], queries = query_offsets[item + items] - begin;
     float *gram = shared, *x = gram + WIDTH * WIDTH, *firsts = x + queries * STRIDE, *relevances = firsts + queries * STRIDE;
-    raw += context * raw_context + begin * raw_query;
-    first += context * first_context + begin * first_query;
+    raw += context * raw_context + begin * raw_query + member * raw_member;
+    first += context * first_context + begin * first_query + member * first_member;
     grams += (size_t)context * ROWS * ROWS;
     for (u32 at = threadIdx.x; at < queries * FOURS; at += blockDim.x) {
         u32 w = at / FOURS, c = 4 * (at % FOURS);
@@ -110,12 +117,14 @@ extern "C" __global__ void __launch_bounds__(128) attend_all(
 
 // The tables of contexts in the order in which the threads of a matrix product read them: for every 32 columns, what
 // both layers make of the rows, then the rows themselves, in pieces of 16 by 16 numbers, four registers a thread. The
-// layers get their biases, half of that of the gate: the weights of a query add up to 1, so that it gets them once.
+// layers get their biases, half of that of the gate: the weights of a query add up to 1, so that it gets them once. Every
+// `each` contexts have the biases of a member.
 #define PIECES (6 * TILES)
 extern "C" __global__ void order_tables(
-    uint4* out, const f16* projected, const f16* contexts, const float* linear_bias, const float* gate_bias, u32 dim) {
+    uint4* out, const f16* projected, const f16* contexts, const float* linear_bias, const float* gate_bias, u32 each, u32 dim) {
     const u32 ROWS = 16 * TILES;
-    u32 lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, column = 32 * blockIdx.x, context = blockIdx.y;
+    u32 lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, column = 32 * blockIdx.y, context = blockIdx.x;
+    linear_bias += (size_t)(context / each) * dim, gate_bias += (size_t)(context / each) * dim;
     projected += (size_t)context * ROWS * 2 * dim;
     contexts += (size_t)context * ROWS * dim;
     for (u32 piece = threadIdx.x / 32; piece < PIECES; piece += blockDim.x / 32) {
@@ -132,7 +141,7 @@ extern "C" __global__ void order_tables(
                 four[part] = *(const u32*)(contexts + (size_t)row * dim + column + 16 * (rest / TILES) + 8 * (part % 2) + 2 * t);
             }
         }
-        out[(((size_t)context * gridDim.x + blockIdx.x) * PIECES + piece) * 32 + lane] = make_uint4(four[0], four[1], four[2], four[3]);
+        out[(((size_t)context * gridDim.y + blockIdx.y) * PIECES + piece) * 32 + lane] = make_uint4(four[0], four[1], four[2], four[3]);
     }
 }
 
@@ -165,13 +174,14 @@ __device__ u32 product_and_sum(u32 x, u32 y, u32 z) {
 // What the next columns need is on its way to shared memory while these are computed: [stage], then what each thread
 // needs of its rows, [piece][thread], and the tables.
 //
-// Without `base_context`, the base of a query is the same for every context. `scale` is the factor of a row's base and
+// The base and the query of a row are those of query `context * by_context + member * by_member` further on: without
+// `by_context`, they are the same for every one of the `each` contexts of a member. `scale` is the factor of a row's base and
 // of its query (queries that are scaled to unit norm are stored as they were before); `new_scale` receives the next.
 #define STAGES 3
 #define HALVES 4
 extern "C" __global__ void __launch_bounds__(128, TILES <= 3 ? 2 : 1) refine_and_score(
     float* raw, f16* refined, float* new_scale, const f16* weights, const f16* base, const f16* queries,
-    const float* scale, const uint4* tables, u32 count, u32 dim, u64 base_context, u64 query_context) {
+    const float* scale, const uint4* tables, u32 count, u32 dim, u64 by_context, u64 by_member, u32 each) {
     const u32 ROWS = 16 * TILES;
     u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4, context = blockIdx.y;
     u32 own = blockIdx.x * (blockDim.x / 4 * HALVES) + warp * 8 * HALVES + g;
@@ -189,8 +199,9 @@ extern "C" __global__ void __launch_bounds__(128, TILES <= 3 ? 2 : 1) refine_and
 #pragma unroll
     for (int half = 0; half < HALVES; half++) {
         u32 at = min(own + 8 * half, count - 1);
-        base_of[half] = base + context * base_context + (size_t)at * 2 * dim + 8 * t;
-        query_of[half] = queries + context * query_context + (size_t)at * dim + 8 * t;
+        size_t query = context * by_context + context / each * by_member + at;
+        base_of[half] = base + query * 2 * dim + 8 * t;
+        query_of[half] = queries + query * dim + 8 * t;
 #if NORMALISED
         float own_scale = scale ? scale[(size_t)context * count + at] : 1.0f;
         factor[half] = pack(own_scale, own_scale);

@@ -1,6 +1,7 @@
 //! Forms of the operations for NVIDIA GPUs: kernels of this crate in CUDA C, and products by cuBLAS.
 
 mod factor;
+mod grouping;
 mod matching;
 mod resident;
 mod scoring;
@@ -9,7 +10,6 @@ mod tables;
 use std::sync::Arc;
 
 use nextpair_cuda::{Argument, Array, Element, Gpu, Grid, Kernels, Operand, Product};
-use rayon::prelude::*;
 
 use crate::device::Cuda;
 use crate::{Error, Precision};
@@ -17,7 +17,7 @@ use crate::{Error, Precision};
 pub(crate) use matching::{Matched, Prepared};
 pub use resident::Resident;
 pub(crate) use scoring::{Scoring, can_score};
-pub(crate) use tables::{MemoryArrays, Rows};
+pub(crate) use tables::{EvenRows, MemoryArrays, Rows};
 
 /// The kernels of this crate, but for those of `scoring`. The first source declares what the others
 /// use.
@@ -42,9 +42,6 @@ pub struct Unit {
     gpu: Arc<Gpu>,
     precision: Precision,
 }
-
-/// Pairs of numbers that several threads sort.
-const MANY: usize = 1 << 16;
 
 /// Threads of a block that handles a row.
 const ROW_THREADS: u32 = 128;
@@ -167,6 +164,19 @@ impl Unit {
         self.run("add", Grid::each(count), &[(&*sum).into(), part.into(), count.into()])
     }
 
+    /// Adds, to each number, the one of `part` at its place.
+    pub(crate) fn add_picked(
+        &self,
+        sum: &mut Array<f32>,
+        part: &Array<f32>,
+        places: &[u32],
+    ) -> Result<(), Error> {
+        sum.make_own()?;
+        let (places, count) = (self.array(places)?, places.len());
+        let arguments = [(&*sum).into(), part.into(), (&places).into(), count.into()];
+        self.run("add_picked", Grid::each(count), &arguments)
+    }
+
     /// Numbers divided by one.
     pub(crate) fn divided(&self, values: &Array<f32>, by: f64) -> Result<Array<f32>, Error> {
         let (out, count) = (self.empty(values.len())?, values.len());
@@ -198,18 +208,30 @@ impl Unit {
         Ok(out)
     }
 
-    /// Adds the sums of the columns of a matrix to `keep` times what is there.
-    pub(crate) fn column_sums(
+    /// Copies `length` numbers of each of `count` parts. Arrays come with the first number and the distance
+    /// between parts.
+    pub(crate) fn copy_parts(
         &self,
-        matrix: &Array<f32>,
-        columns: usize,
-        keep: f32,
-        out: &Array<f32>,
+        count: usize,
+        length: usize,
+        (from, from_first, from_apart): (&Array<f32>, usize, usize),
+        (to, to_first, to_apart): (&Array<f32>, usize, usize),
     ) -> Result<(), Error> {
-        self.column_sums_of_each(1, matrix, columns, keep, out)
+        if count == 1 {
+            return Ok(to.copy_from(to_first, from, from_first, length)?);
+        }
+        let arguments = [
+            to.at(to_first).into(),
+            from.at(from_first).into(),
+            (to_apart as u64).into(),
+            (from_apart as u64).into(),
+            length.into(),
+        ];
+        self.run("copy_parts", Grid::plane(count, length.div_ceil(1024), 256), &arguments)
     }
 
-    /// The same for `count` matrices of equal size, one after the other.
+    /// Adds the sums of the columns of each of `count` matrices of equal size, one after the other, to
+    /// `keep` times what is there.
     pub(crate) fn column_sums_of_each(
         &self,
         count: usize,
@@ -221,46 +243,6 @@ impl Unit {
         let rows = matrices.len() / (count * columns).max(1);
         let arguments = [out.into(), matrices.into(), rows.into(), columns.into(), keep.into()];
         self.run("column_sums", Grid::plane(columns.div_ceil(32), count, 1024), &arguments)
-    }
-
-    /// The sums of some rows of a matrix for every place that `members` names: `(place, row)`, in any
-    /// order; other places get zeros.
-    pub(crate) fn add_rows(
-        &self,
-        rows: &Array<f32>,
-        dim: usize,
-        members: impl Iterator<Item = (u32, u32)>,
-        places: usize,
-    ) -> Result<Array<f32>, Error> {
-        let mut members: Vec<(u32, u32)> = members.collect();
-        // Waking other threads takes longer than sorting some thousand pairs.
-        match members.len() {
-            0..MANY => members.sort_unstable(),
-            _ => members.par_sort_unstable(),
-        }
-        let mut firsts = vec![0u32];
-        let mut named = Vec::new();
-        for run in members.chunk_by(|a, b| a.0 == b.0) {
-            named.push(run[0].0);
-            firsts.push(firsts.last().copied().unwrap_or(0) + run.len() as u32);
-        }
-        let out = match named.len() == places {
-            true => self.empty(places * dim)?,
-            false => self.zeros(places * dim)?,
-        };
-        let rows_of: Vec<u32> = members.into_iter().map(|(_, row)| row).collect();
-        let (of_places, firsts, rows_of) =
-            (self.array(&named)?, self.array(&firsts)?, self.array(&rows_of)?);
-        let arguments = [
-            (&out).into(),
-            rows.into(),
-            (&of_places).into(),
-            (&firsts).into(),
-            (&rows_of).into(),
-            dim.into(),
-        ];
-        self.run("add_rows", Grid::plane(named.len(), dim.div_ceil(256), 256), &arguments)?;
-        Ok(out)
     }
 
     /// One block for each of `count` rows.

@@ -75,7 +75,17 @@ impl Encoded {
 
     /// Every image with every caption.
     pub fn all_pairs(images: &Encoded, texts: &Encoded) -> Vec<(u32, u32)> {
-        let texts = texts.len() as u32;
-        (0..images.len() as u32).flat_map(|i| (0..texts).map(move |j| (i, j))).collect()
+        Self::pairs_of_members(images, texts, 1)
+    }
+
+    /// Every image with every caption of its member, where images and captions are those of the first of
+    /// `members`, of the second, and so on: equally many of each.
+    pub fn pairs_of_members(images: &Encoded, texts: &Encoded, members: usize) -> Vec<(u32, u32)> {
+        let [rows, columns] = [images, texts].map(|items| (items.len() / members.max(1)) as u32);
+        let of_image = |image: u32| {
+            let member = image / rows.max(1);
+            (member * columns..(member + 1) * columns).map(move |text| (image, text))
+        };
+        (0..images.len() as u32).flat_map(of_image).collect()
     }
 }

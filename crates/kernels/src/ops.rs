@@ -40,7 +40,7 @@ pub use attend::{attend, relate};
 pub use attend_spans::attend_spans;
 pub use attention::{Direction, Matching, MemoryWeights};
 pub use batch_norm::{Groups, Statistics, batch_norm, normalise};
-pub use columns::{concat, mean_rows};
+pub use columns::{concat, concat_of_members, mean_rows};
 pub use cross_entropy::cross_entropy;
 pub use dropout::dropout;
 pub use gather::gather;

@@ -95,6 +95,13 @@ pub trait Architecture: Debug + Send + Sync {
         false
     }
 
+    /// Memory that a training step needs for each pair of its batch, whose images have so many regions: in
+    /// vectors of the joint space, each counted as 64 bytes a dimension. An estimate, so that models that
+    /// train together fit a device.
+    fn vectors_of_pair(&self, _regions: usize) -> usize {
+        64
+    }
+
     /// The training that was published with it, unless it is the default.
     fn training(&self) -> Training {
         Training::default()

@@ -1,12 +1,11 @@
 //! The loss of a batch and its gradients.
 
-use std::ops::Range;
-
 use nextpair_kernels::ops::{self, Counted, Tally};
 use nextpair_kernels::{Encoded, Gradients, Tensor};
+use rayon::prelude::*;
 
 use crate::info_nce::info_nce;
-use crate::loss::{cross_entropy, loss};
+use crate::loss::{Loss, cross_entropy, loss};
 use crate::{Comparison, Error, Mode, Model, Pair, Pass, Reduction, Texts, Violation};
 
 /// A batch: images and captions, row `i` of both for pair `i`. One of several members has the pairs of
@@ -250,7 +249,7 @@ fn judged<'a>(scores: Tensor, members: usize, violation: Violation) -> Result<Sc
     Ok(Scored { tally, parts: vec![(scores, slopes)], temperature: Vec::new() })
 }
 
-/// The losses with gradients of the scores that they depend on, member after member.
+/// The losses with gradients of the scores that they depend on.
 fn sparse<'a>(
     comparison: &dyn Comparison,
     (images, texts): (&Encoded, &Encoded),
@@ -260,27 +259,24 @@ fn sparse<'a>(
 ) -> Result<Scored<'a>, Error> {
     let each = pairs.len() / members;
     let scale = objective.factor(each) as f32;
-    let mut scores = Vec::with_capacity(members * each * each);
-    for member in 0..members {
-        let own = member * each..(member + 1) * each;
-        let found = comparison.scores(&some(images, own.clone())?, &some(texts, own.clone())?)?;
-        if let Some(bad) = found.iter().position(|score| !score.is_finite()) {
-            let (image, caption) = (own.start + bad / each, own.start + bad % each);
-            return Err(Error::Score { image, caption, value: found[bad] });
-        }
-        scores.extend(found);
+    let scores = comparison.scores_of_members(images, texts, members)?;
+    if let Some(bad) = scores.iter().position(|score| !score.is_finite()) {
+        let (first, at) = (bad / (each * each) * each, bad % (each * each));
+        let (image, caption) = (first + at / each, first + at % each);
+        return Err(Error::Score { image, caption, value: scores[bad] });
     }
-    let squares = scores.chunks_exact(each * each);
+    let squares = scores.par_chunks_exact(each * each);
     let (mut counted, mut temperature) = (Vec::with_capacity(members), Vec::new());
     let count = |loss: f64, active: usize| Counted { loss, active, bad: None };
     let part = match objective {
         Objective::Hinge { violation, .. } | Objective::CrossEntropy { violation } => {
             let (mut chosen, mut factors, mut known) = (Vec::new(), Vec::new(), Vec::new());
-            for (member, scores) in squares.enumerate() {
-                let mut found = match objective {
-                    Objective::Hinge { margin, .. } => loss(scores, each, margin, violation),
-                    _ => cross_entropy(scores, each, violation),
-                };
+            let losses = squares.map(|scores| match objective {
+                Objective::Hinge { margin, .. } => loss(scores, each, margin, violation),
+                _ => cross_entropy(scores, each, violation),
+            });
+            let losses: Vec<Loss> = losses.collect();
+            for (member, mut found) in losses.into_iter().enumerate() {
                 counted.push(count(found.value, found.pairs.len()));
                 if found.pairs.is_empty() {
                     // The gradients are zeros, not missing: momentum still moves the weights.
@@ -289,7 +285,7 @@ fn sparse<'a>(
                 let first = (member * each) as u32;
                 for ((i, j), factor) in found.pairs {
                     chosen.push((first + i, first + j));
-                    known.push(scores[i as usize * each + j as usize]);
+                    known.push(scores[(first + i) as usize * each + j as usize]);
                     factors.push(factor * scale);
                 }
             }
@@ -301,8 +297,9 @@ fn sparse<'a>(
                 return Err(one_number("the temperature", log_temperature));
             }
             let (mut slopes, mut by_logs) = (Vec::new(), Vec::new());
-            for ((scores, pairs), log) in squares.zip(pairs.chunks_exact(each)).zip(logs) {
-                let found = info_nce(scores, pairs, log.exp());
+            let squares = squares.zip(pairs.par_chunks_exact(each)).zip(logs);
+            let losses = squares.map(|((scores, pairs), log)| info_nce(scores, pairs, log.exp()));
+            for found in losses.collect::<Vec<_>>() {
                 let active = found.by_scores.iter().filter(|&&slope| slope != 0.0).count();
                 counted.push(count(found.value, active));
                 slopes.extend(found.by_scores.into_iter().map(|slope| slope * scale));
@@ -313,16 +310,6 @@ fn sparse<'a>(
         }
     };
     Ok(Scored { tally: Tally::Known(counted), parts: vec![part], temperature })
-}
-
-/// Some items, detached from the graph, or all of them.
-fn some(items: &Encoded, which: Range<usize>) -> Result<Encoded, Error> {
-    if which.len() == items.len() {
-        return Ok(items.clone());
-    }
-    let offsets = &items.offsets[which.start..=which.end];
-    let rows = items.rows.some_rows(offsets[0]..offsets[which.len()])?;
-    Ok(Encoded { rows, offsets: offsets.iter().map(|offset| offset - offsets[0]).collect() })
 }
 
 fn one_number(what: &str, found: &Tensor) -> Error {

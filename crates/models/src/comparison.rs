@@ -1,5 +1,7 @@
 //! Similarities of encoded images and captions: all pairs without gradients, or some with.
 
+use std::ops::Range;
+
 use nextpair_data::Side;
 use nextpair_engine::{self as engine, Embeddings, Metric, Similarity, Vectors};
 use nextpair_kernels::ops::{Matching, dot_pairs, dot_scores, linear, order_pairs};
@@ -36,6 +38,20 @@ pub trait Comparison: Send + Sync {
         Ok(self.pair_scores(&images, &texts, &pairs, None)?.to_f32s()?)
     }
 
+    /// The scores of all pairs of each of `members` equal parts of the items, without gradients: images by
+    /// captions, one part after the other.
+    ///
+    /// # Errors
+    /// If images and captions do not match.
+    fn scores_of_members(
+        &self,
+        images: &Encoded,
+        texts: &Encoded,
+        members: usize,
+    ) -> Result<Vec<f32>, Error> {
+        one_by_one(self, images, texts, members)
+    }
+
     /// The scores of all pairs of each of `members` equal parts of the items, with gradients: images by
     /// captions, one part after the other. Scores that are `known` need not be computed again.
     ///
@@ -48,10 +64,8 @@ pub trait Comparison: Send + Sync {
         members: usize,
         known: Option<Vec<f32>>,
     ) -> Result<Tensor, Error> {
-        let each = (texts.len() / members.max(1)).max(1) as u32;
-        let own = |i: u32| i / each * each..(i / each + 1) * each;
-        let pairs = (0..images.len() as u32).flat_map(|i| own(i).map(move |j| (i, j)));
-        self.pair_scores(images, texts, &pairs.collect::<Vec<_>>(), known)
+        let pairs = Encoded::pairs_of_members(images, texts, members);
+        self.pair_scores(images, texts, &pairs, known)
     }
 
     /// Whether a device computes all gradients of all scores sooner than it finds out which are needed.
@@ -81,6 +95,33 @@ pub trait Comparison: Send + Sync {
     {
         Ok(Box::new(Tiles { comparison: self, of_rows, rows, columns, device: Device::Cpu }))
     }
+}
+
+/// The scores of all pairs of each of `members` equal parts of the items, part after part.
+fn one_by_one<C: Comparison + ?Sized>(
+    comparison: &C,
+    images: &Encoded,
+    texts: &Encoded,
+    members: usize,
+) -> Result<Vec<f32>, Error> {
+    let [rows, columns] = [images, texts].map(|items| items.len() / members);
+    let mut scores = Vec::with_capacity(members * rows * columns);
+    for member in 0..members {
+        let images = some(images, member * rows..(member + 1) * rows)?;
+        let texts = some(texts, member * columns..(member + 1) * columns)?;
+        scores.extend(comparison.scores(&images, &texts)?);
+    }
+    Ok(scores)
+}
+
+/// Some items, detached from the graph, or all of them.
+fn some(items: &Encoded, which: Range<usize>) -> Result<Encoded, Error> {
+    if which.len() == items.len() {
+        return Ok(items.clone());
+    }
+    let offsets = &items.offsets[which.start..=which.end];
+    let rows = items.rows.some_rows(offsets[0]..offsets[which.len()])?;
+    Ok(Encoded { rows, offsets: offsets.iter().map(|offset| offset - offsets[0]).collect() })
 }
 
 /// The dot product of one vector per item.
@@ -183,6 +224,18 @@ impl Comparison for Matching {
 
     fn scores(&self, images: &Encoded, texts: &Encoded) -> Result<Vec<f32>, Error> {
         Ok(Matching::scores(self, images, texts)?)
+    }
+
+    fn scores_of_members(
+        &self,
+        images: &Encoded,
+        texts: &Encoded,
+        members: usize,
+    ) -> Result<Vec<f32>, Error> {
+        match self.members() == members {
+            true => Ok(Matching::scores(self, images, texts)?),
+            false => one_by_one(self, images, texts, members),
+        }
     }
 
     fn similarity(

@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use nextpair_data::Side;
 use nextpair_kernels::ops::{
-    concat, gather, gru, gru_of_members, gru_side_by_side, linear, linear_of_members, mean_rows,
-    unit_rows, weight_norm,
+    concat, concat_of_members, gather, gru, gru_of_members, gru_side_by_side, linear,
+    linear_of_members, mean_rows, unit_rows, weight_norm,
 };
 use nextpair_kernels::{Encoded, Tensor};
 use serde::{Deserialize, Serialize};
@@ -254,7 +254,7 @@ pub(crate) fn word_states(
     let members = pass.weights().members();
     if members > 1 {
         let table = table.reshaped(&[members * known, word_dim])?;
-        let states = member_states(pass, &table, known, ids, offsets)?;
+        let states = member_states(pass, &table, known, (ids, offsets), reading)?;
         return Ok((states, offsets.to_vec()));
     }
     let words = pass.dropout_of_words(Layer::Inputs, &gather(table, ids)?, offsets)?;
@@ -281,14 +281,14 @@ pub(crate) fn checked_words(texts: &Texts, known: usize) -> Result<(&[u32], &[us
     Ok((ids, offsets))
 }
 
-/// The states of the recurrent units of several members, which read captions forwards: equally many of
-/// each. The words of all of them are in one table, with `known` of each.
+/// The states of the recurrent units of several members at every word of their captions: equally many
+/// captions of each. The words of all of them are in one table, with `known` of each.
 fn member_states(
     pass: &Pass<'_>,
     table: &Tensor,
     known: usize,
-    ids: &[u32],
-    offsets: &[usize],
+    (ids, offsets): (&[u32], &[usize]),
+    reading: Reading,
 ) -> Result<Tensor, Error> {
     let members = pass.weights().members();
     let captions = (offsets.len() - 1) / members;
@@ -307,7 +307,11 @@ fn member_states(
     });
     let words = gather(&words, &padded.collect::<Vec<u32>>())?;
     let used = spans.iter().map(ExactSizeIterator::len).collect();
-    let weight = |name: &str| pass.weight(&format!("gru.{name}_l0"));
-    let inputs = linear_of_members(&words, weight("weight_ih")?, weight("bias_ih")?, used)?;
-    Ok(gru_of_members(&inputs, weight("weight_hh")?, weight("bias_hh")?, offsets)?)
+    let all = |part: &str| {
+        let suffixes = reading.suffixes().iter();
+        let parts = suffixes.map(|suffix| pass.weight(&format!("gru.{part}_l0{suffix}")));
+        Ok::<_, Error>(concat_of_members(&parts.collect::<Result<Vec<_>, Error>>()?)?)
+    };
+    let inputs = linear_of_members(&words, &all("weight_ih")?, &all("bias_ih")?, used)?;
+    Ok(gru_of_members(&inputs, &all("weight_hh")?, &all("bias_hh")?, offsets)?)
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::{check_positive, check_size};
 use crate::encoder::Encoders;
-use crate::scan::NormaliserName;
+use crate::scan::{NormaliserName, vectors_of_attention};
 use crate::weights::Start;
 use crate::{Architecture, Comparison, Declared, Error, Inputs, Pass, Setting, Texts, Weights};
 
@@ -68,6 +68,15 @@ impl Imram {
             ("full-imram", Directions::Full),
         ]
         .map(|(name, mode)| (name, Imram { mode, ..Imram::default() }))
+    }
+
+    /// The sides that ask, one for each direction.
+    fn asking(&self) -> &'static [Side] {
+        match self.mode {
+            Directions::Text => &[Side::Text],
+            Directions::Image => &[Side::Image],
+            Directions::Full => &[Side::Text, Side::Image],
+        }
     }
 
     fn direction(&self, weights: &Weights, asking: Side) -> Result<Direction, Error> {
@@ -141,14 +150,17 @@ impl Architecture for Imram {
     }
 
     fn comparison(&self, weights: &Weights) -> Result<Box<dyn Comparison>, Error> {
-        let asking: &[Side] = match self.mode {
-            Directions::Text => &[Side::Text],
-            Directions::Image => &[Side::Image],
-            Directions::Full => &[Side::Text, Side::Image],
-        };
-        let directions = asking.iter().map(|&side| self.direction(weights, side));
+        let directions = self.asking().iter().map(|&side| self.direction(weights, side));
         let directions = directions.collect::<Result<_, Error>>()?;
-        Ok(Box::new(Matching::new(self.encoders.dim, directions)?))
+        Ok(Box::new(Matching::of_members(self.encoders.dim, weights.members(), directions)?))
+    }
+
+    fn trains_together(&self) -> bool {
+        true
+    }
+
+    fn vectors_of_pair(&self, regions: usize) -> usize {
+        vectors_of_attention(regions, self.asking().len(), self.steps)
     }
 
     fn set(&mut self, setting: Setting) -> bool {

@@ -104,6 +104,13 @@ impl Scan {
     }
 }
 
+/// [`Architecture::vectors_of_pair`] of attention in some directions.
+pub(crate) fn vectors_of_attention(regions: usize, directions: usize, steps: usize) -> usize {
+    // Encoders; then, of a direction, rows of contexts with what a memory makes of them and their
+    // gradients, and the queries of about three pairs at every step.
+    64 + directions * (regions + 10 * steps)
+}
+
 impl Architecture for Scan {
     fn name(&self) -> &str {
         match self.direction {
@@ -140,7 +147,15 @@ impl Architecture for Scan {
         self.encoders.texts(pass, texts)
     }
 
-    fn comparison(&self, _weights: &Weights) -> Result<Box<dyn Comparison>, Error> {
+    fn trains_together(&self) -> bool {
+        true
+    }
+
+    fn vectors_of_pair(&self, regions: usize) -> usize {
+        vectors_of_attention(regions, 1, 1)
+    }
+
+    fn comparison(&self, weights: &Weights) -> Result<Box<dyn Comparison>, Error> {
         let attention = Attention {
             temperature: self.temperature,
             normaliser: self.normaliser,
@@ -149,7 +164,7 @@ impl Architecture for Scan {
             normalise_memory: false,
         };
         let direction = Direction { asking: self.direction.side(), attention, memory: None };
-        Ok(Box::new(Matching::new(self.encoders.dim, vec![direction])?))
+        Ok(Box::new(Matching::of_members(self.encoders.dim, weights.members(), vec![direction])?))
     }
 
     fn set(&mut self, setting: Setting) -> bool {

@@ -94,8 +94,9 @@ pub fn together_at_most(
     if !model.architecture().trains_together() {
         return Ok(1);
     }
-    // Weights, and of a batch the features and some vectors for each of the words of a caption.
-    let each = model.weights(inputs) + batch * (regions * inputs.image + 64 * model.dim());
+    // Weights, and of a batch the features and what is made of them.
+    let vectors = model.architecture().vectors_of_pair(regions);
+    let each = model.weights(inputs) + batch * (regions * inputs.image + vectors * model.dim());
     // A number has moments and a gradient, and kernels count to 2^32.
     let most = device.memory()?.map_or(1 << 28, |bytes| bytes / 64).min(1 << 30);
     Ok((most / each.max(1)).max(1))

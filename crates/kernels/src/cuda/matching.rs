@@ -3,9 +3,13 @@
 //! The pairs of a call are taken some at a time. Their queries stand one pair after the other, and
 //! contexts are padded to the longest: products of many small matrices are one call. Names are those
 //! of `cross`.
+//!
+//! Several members of an ensemble have equally many contexts each, and their lines are padded to equally
+//! many: what their memories make of rows is one product with as many matrices as there are members.
 
 mod backward;
 mod layers;
+mod lines;
 mod pass;
 mod products;
 
@@ -14,13 +18,11 @@ use std::sync::Arc;
 use nextpair_cuda::{Array, Grid, Operand};
 
 use super::Unit;
-use super::tables::{MemoryArrays, Rows};
+use super::tables::{EvenRows, MemoryArrays, Rows};
 use crate::{Attention, Error};
 use backward::{OfMemory, Sums};
-use layers::{Layers, pad};
-
-/// Queries computed together.
-const ROWS: usize = 1 << 14;
+use layers::Layers;
+use lines::Portions;
 
 /// Threads of a block that attends for a pair.
 const PAIR_THREADS: u32 = 128;
@@ -34,6 +36,7 @@ pub(crate) struct Prepared {
     padded: Array<f32>,
     /// Gram matrices of the contexts.
     grams: Array<f32>,
+    queries: EvenRows,
     /// Norms of the queries.
     norms: Array<f32>,
     /// What both layers make of the rows of contexts, and of queries.
@@ -46,7 +49,6 @@ pub(crate) struct Matched<'a> {
     dim: usize,
     attention: Attention,
     contexts: Rows<'a>,
-    queries: Rows<'a>,
     /// Rows of a context at most, and queries of an item.
     rows: usize,
     most: usize,
@@ -67,32 +69,31 @@ impl Prepared {
         attention: Attention,
         memory: Option<MemoryArrays<'_>>,
         contexts: Rows<'_>,
-        queries: Rows<'_>,
+        queries: EvenRows,
     ) -> Result<Self, Error> {
         let rows = contexts.longest();
         let context_offsets = unit.offsets(contexts.offsets)?;
         let padded = if contexts.is_uniform() {
             contexts.values.clone()
         } else {
-            pad(unit, contexts.values, &context_offsets, (contexts.len(), rows, dim))?
+            unit.padded(contexts.values, &context_offsets, (contexts.len(), rows, dim))?
         };
         let grams = unit.empty(contexts.len() * rows * rows)?;
         let own = Operand::new(&padded, 0, dim).apart(rows * dim);
         let to = Operand::new(&grams, 0, rows).apart(rows * rows);
         unit.multiply_each(contexts.len(), (rows, rows, dim), own, own.turned(), 0.0, to)?;
-        let norms = unit.norms(queries.values, dim)?;
-        let memory = memory.filter(|_| attention.steps > 1);
-        let memory = memory.map(|memory| Layers::new(unit, dim, memory)).transpose()?;
+        let norms = unit.norms(&queries.values, dim)?;
+        let (members, memory) = (queries.members, memory.filter(|_| attention.steps > 1));
+        let memory = memory.map(|memory| Layers::new(unit, dim, members, memory)).transpose()?;
         let tables = memory.as_ref().map(|memory| {
             let projected = unit.empty(padded.len() * 2)?;
-            memory.project(unit, (&padded, padded.len() / dim), dim, &projected)?;
-            let count = queries.values.len() / dim;
+            memory.project(unit, &padded, dim, &projected)?;
             let of_queries = unit.empty(2 * queries.values.len())?;
-            memory.project(unit, (queries.values, count), 0, &of_queries)?;
+            memory.project(unit, &queries.values, 0, &of_queries)?;
             Ok::<_, Error>((projected, of_queries))
         });
         let (attending, tables) = (unit.attending(&attention)?, tables.transpose()?);
-        Ok(Prepared { attending, memory, context_offsets, padded, grams, norms, tables })
+        Ok(Prepared { attending, memory, context_offsets, padded, grams, queries, norms, tables })
     }
 }
 
@@ -102,16 +103,14 @@ impl<'a> Matched<'a> {
         dim: usize,
         attention: Attention,
         contexts: Rows<'a>,
-        queries: Rows<'a>,
         prepared: Arc<Prepared>,
     ) -> Self {
-        let (rows, most) = (contexts.longest(), queries.longest());
-        Matched { unit, dim, attention, contexts, queries, rows, most, prepared }
+        let (rows, most) = (contexts.longest(), prepared.queries.longest());
+        Matched { unit, dim, attention, contexts, rows, most, prepared }
     }
 
-    /// Pairs computed together.
-    fn at_once(&self) -> usize {
-        (ROWS / self.most.max(1)).max(1)
+    fn members(&self) -> usize {
+        self.prepared.queries.members
     }
 
     /// Adds the scores of `(context, item)` pairs to `out`.
@@ -120,14 +119,21 @@ impl<'a> Matched<'a> {
         pairs: &[(u32, u32)],
         out: &mut Array<f32>,
     ) -> Result<(), Error> {
+        let portions = self.portions(pairs);
         let mut first = 0;
-        for pairs in pairs.chunks(self.at_once()) {
+        // Where the order is another, the scores are put in order at the end.
+        let ordered = portions.order.as_ref().map(|_| self.unit.zeros(pairs.len())).transpose()?;
+        let sums = ordered.as_ref().unwrap_or(out);
+        for pairs in &portions.pairs {
             let pass = self.forward(pairs)?;
-            let arguments = [out.at(first).into(), (&pass.scores).into(), pairs.len().into()];
+            let arguments = [sums.at(first).into(), (&pass.scores).into(), pairs.len().into()];
             self.unit.run("add", Grid::each(pairs.len()), &arguments)?;
             first += pairs.len();
         }
-        Ok(())
+        match (&ordered, portions.places()) {
+            (Some(ordered), Some(places)) => self.unit.add_picked(out, ordered, &places),
+            _ => Ok(()),
+        }
     }
 
     /// The gradients of the scores of pairs, with `upstream` those of the scores.
@@ -136,19 +142,28 @@ impl<'a> Matched<'a> {
         pairs: &[(u32, u32)],
         upstream: &Array<f32>,
     ) -> Result<Gradients, Error> {
-        let (unit, dim) = (self.unit, self.dim);
+        let (unit, dim, members) = (self.unit, self.dim, self.members());
         let memory = self.prepared.memory.as_ref().map(|_| {
             let projected = unit.zeros(self.prepared.padded.len() * 2)?;
-            let (weights, bias) = (unit.zeros(4 * dim * dim)?, unit.zeros(2 * dim)?);
-            Ok::<_, Error>(OfMemory { projected, weights, bias })
+            let weights = unit.zeros(members * 4 * dim * dim)?;
+            let bias = unit.zeros(members * 2 * dim)?;
+            Ok::<_, Error>(OfMemory { members, projected, weights, bias })
         });
         let mut sums = Sums {
             padded: unit.zeros(self.prepared.padded.len())?,
-            queries: unit.zeros(self.queries.values.len())?,
+            queries: unit.zeros(self.prepared.queries.values.len())?,
             memory: memory.transpose()?,
         };
+        let Portions { pairs, order } = self.portions(pairs);
+        let ordered = order.map(|order| {
+            let mut ordered = unit.zeros(order.len())?;
+            unit.add_picked(&mut ordered, upstream, &order)?;
+            Ok::<_, Error>(ordered)
+        });
+        let ordered = ordered.transpose()?;
+        let upstream = ordered.as_ref().unwrap_or(upstream);
         let mut first = 0;
-        for pairs in pairs.chunks(self.at_once()) {
+        for pairs in &pairs {
             let pass = self.forward(pairs)?;
             self.backward(&pass, upstream.at(first), &mut sums)?;
             first += pairs.len();

@@ -3,33 +3,27 @@
 //! What depends on a context or on an item alone is computed once ([`Contexts`], [`Queries`]). Then
 //! blocks of contexts and queries go through the steps: a product by cuBLAS for what the memory makes
 //! of refined queries, one kernel for everything around it, and one for the attention.
+//!
+//! Several members of an ensemble have equally many contexts and items each, and products have as many
+//! matrices as there are members.
+
+mod blocks;
 
 use std::collections::BTreeMap;
-use std::ops::{Range, RangeInclusive};
 use std::sync::{Mutex, PoisonError};
 
 use half::f16;
 use nextpair_cuda::{Array, Grid, Kernels, Operand};
 
 use super::Unit;
-use super::tables::{MemoryArrays, Rows};
+use super::tables::{EvenRows, MemoryArrays, Rows};
 use crate::{Attention, Error};
 
-/// Rows of (context, query) computed together: enough to fill a device, as memory allows.
-const ROWS: RangeInclusive<usize> = 1 << 14..=1 << 18;
-/// The share of a device's memory that they may take, as one part of so many.
-const PARTS_OF_MEMORY: usize = 16;
-/// Queries of a block at most, unless one item has more.
-const QUERIES: usize = 1 << 12;
 /// Dimensions are taken so many at a time.
 const COLUMNS: usize = 32;
 /// Rows of a context are padded to a multiple of this, and are at most six times as many.
 const TILE: usize = 16;
 const TILES: usize = 6;
-/// Queries of a group of items at most, unless one item has more: the threads of a block.
-const GROUP: usize = 128;
-/// Blocks of columns that are on their way or computed at a time, as the kernel has it.
-const STAGES: usize = 3;
 
 /// The weights of a memory in f16, as the kernels take them.
 struct Rounded {
@@ -43,6 +37,7 @@ struct Rounded {
 pub(crate) struct Scoring<'a> {
     unit: &'a Unit,
     dim: usize,
+    members: usize,
     attention: Attention,
     attending: Array<u32>,
     memory: Option<Rounded>,
@@ -65,8 +60,8 @@ pub(crate) struct Contexts {
 
 /// Items of queries, such as the words of captions, with what depends on them alone.
 pub(crate) struct Queries {
-    /// The first query of each item, then the end of the last.
-    offsets: Vec<usize>,
+    /// Which queries are whose, in single precision.
+    rows: EvenRows,
     values: Array<f16>,
     /// In the order in which refined queries are stored.
     stored: Option<Array<f16>>,
@@ -104,12 +99,12 @@ pub(crate) fn can_score(dim: usize, longest_context: usize) -> bool {
 impl<'a> Scoring<'a> {
     pub(crate) fn new(
         unit: &'a Unit,
-        dim: usize,
+        (dim, members): (usize, usize),
         attention: Attention,
         memory: Option<MemoryArrays<'_>>,
     ) -> Result<Self, Error> {
         let memory = memory.filter(|_| attention.steps > 1).map(|memory| {
-            let weights = || unit.empty::<f16>(2 * dim * dim);
+            let weights = || unit.empty::<f16>(members * 2 * dim * dim);
             let rounded = Rounded {
                 of_first: weights()?,
                 of_refined: weights()?,
@@ -125,11 +120,11 @@ impl<'a> Scoring<'a> {
                 gate.into(),
                 dim.into(),
             ];
-            unit.run("round_memory", Unit::rows(2 * dim), &arguments)?;
+            unit.run("round_memory", Unit::rows(members * 2 * dim), &arguments)?;
             Ok::<_, Error>(rounded)
         });
         let attending = unit.attending(&attention)?;
-        Ok(Scoring { unit, dim, attention, attending, memory: memory.transpose()? })
+        Ok(Scoring { unit, dim, members, attention, attending, memory: memory.transpose()? })
     }
 
     /// Prepares contexts.
@@ -153,10 +148,11 @@ impl<'a> Scoring<'a> {
         let kernels = kernels_of(width, self.attention.normalise_memory);
         let tables = self.memory.as_ref().map(|memory| {
             let projected = unit.empty::<f16>(count * rows * 2 * dim)?;
-            let left = Operand::new(&values, 0, dim);
-            let right = Operand::new(&memory.of_rows, 0, dim).turned();
-            let to = Operand::new(&projected, 0, 2 * dim);
-            unit.multiply((count * rows, 2 * dim, dim), left, right, 0.0, to)?;
+            let (members, each) = (self.members, count / self.members);
+            let left = Operand::new(&values, 0, dim).apart(each * rows * dim);
+            let right = Operand::new(&memory.of_rows, 0, dim).apart(2 * dim * dim).turned();
+            let to = Operand::new(&projected, 0, 2 * dim).apart(each * rows * 2 * dim);
+            unit.multiply_each(members, (each * rows, 2 * dim, dim), left, right, 0.0, to)?;
             let out = unit.empty::<f16>(count * rows * 3 * dim)?;
             let [linear, gate] = &memory.biases;
             let arguments = [
@@ -165,9 +161,10 @@ impl<'a> Scoring<'a> {
                 (&values).into(),
                 linear.into(),
                 gate.into(),
+                each.into(),
                 dim.into(),
             ];
-            let grid = Grid::plane(dim / COLUMNS, count, 128);
+            let grid = Grid::plane(count, dim / COLUMNS, 128);
             unit.run_of(kernels, "order_tables", grid, &arguments)?;
             Ok::<_, Error>(out)
         });
@@ -176,229 +173,28 @@ impl<'a> Scoring<'a> {
     }
 
     /// Prepares items of queries.
-    pub(crate) fn queries(&self, queries: Rows<'_>) -> Result<Queries, Error> {
-        let (unit, dim) = (self.unit, self.dim);
+    pub(crate) fn queries(&self, queries: &EvenRows) -> Result<Queries, Error> {
+        let (unit, dim, width) = (self.unit, self.dim, queries.width);
         let count = queries.values.len() / dim;
         let values = unit.empty::<f16>(count * dim)?;
         let stored = self.memory.as_ref().map(|_| unit.empty::<f16>(count * dim)).transpose()?;
         let arguments = [
             (&values).into(),
             stored.as_ref().into(),
-            queries.values.into(),
+            (&queries.values).into(),
             dim.into(),
             (count * dim).into(),
         ];
         unit.run("round_rows", Grid::each(count * dim), &arguments)?;
         let projected = self.memory.as_ref().map(|memory| {
             let out = unit.empty::<f16>(count * 2 * dim)?;
-            let left = Operand::new(&values, 0, dim);
-            let right = Operand::new(&memory.of_first, 0, dim).turned();
-            let to = Operand::new(&out, 0, 2 * dim);
-            unit.multiply((count, 2 * dim, dim), left, right, 0.0, to)?;
+            let left = Operand::new(&values, 0, dim).apart(width * dim);
+            let right = Operand::new(&memory.of_first, 0, dim).apart(2 * dim * dim).turned();
+            let to = Operand::new(&out, 0, 2 * dim).apart(width * 2 * dim);
+            unit.multiply_each(self.members, (width, 2 * dim, dim), left, right, 0.0, to)?;
             Ok::<_, Error>(out)
         });
-        let (offsets, norms) = (queries.offsets.to_vec(), unit.norms(queries.values, dim)?);
-        Ok(Queries { offsets, values, stored, norms, projected: projected.transpose()? })
-    }
-
-    /// The scores of all pairs: one row per context, one number per item.
-    pub(crate) fn scores(
-        &self,
-        contexts: &Contexts,
-        queries: &Queries,
-    ) -> Result<Array<f32>, Error> {
-        let items = queries.offsets.len() - 1;
-        let out = self.unit.empty::<f32>(contexts.count * items)?;
-        let mut first = 0;
-        while first < items {
-            let begin = queries.offsets[first];
-            let fits = queries.offsets[first..].partition_point(|end| end - begin <= QUERIES);
-            let end = (first + fits - 1).clamp(first + 1, items);
-            let block = Block::new(self.unit, queries, first..end)?;
-            let at_once = (self.rows_at_once() / block.count.max(1)).max(1);
-            // Blocks of one size: a small last one would leave the device idle.
-            let blocks = contexts.count.div_ceil(at_once).max(1);
-            let at_once = contexts.count.div_ceil(blocks).max(1);
-            for from in (0..contexts.count).step_by(at_once) {
-                let to = contexts.count.min(from + at_once);
-                self.score_block(contexts, from..to, queries, &block, items, &out)?;
-            }
-            first = end;
-        }
-        Ok(out)
-    }
-
-    fn rows_at_once(&self) -> usize {
-        // What the layers make of a row, twice as long, and the row itself, in f16.
-        let of_row = 3 * 2 * self.dim;
-        let fit = self.unit.gpu().all_memory() / PARTS_OF_MEMORY / of_row;
-        fit.clamp(*ROWS.start(), *ROWS.end())
-    }
-
-    fn score_block(
-        &self,
-        contexts: &Contexts,
-        of: Range<usize>,
-        queries: &Queries,
-        block: &Block,
-        items: usize,
-        out: &Array<f32>,
-    ) -> Result<(), Error> {
-        let (unit, dim, rows, count) = (self.unit, self.dim, contexts.rows, block.count);
-        let steps = self.attention.steps;
-        // The first raw scores of all contexts are one product: query by context by row.
-        let width = of.len() * rows;
-        let first = unit.empty::<f32>(count * width)?;
-        let left = Operand::new(&queries.values, block.begin * dim, dim);
-        let right = Operand::new(&contexts.values, of.start * rows * dim, dim).turned();
-        let to = Operand::new(&first, 0, width);
-        unit.multiply((count, width, dim), left, right, 0.0, to)?;
-        let weights =
-            (steps > 1).then(|| unit.empty::<f16>(of.len() * count * rows)).transpose()?;
-        let mut raw: Option<Array<f32>> = None;
-        let mut refined: Option<Array<f16>> = None;
-        let mut scale: Option<Array<f32>> = None;
-        for step in 0..steps {
-            let last = step + 1 == steps;
-            // Refined queries stand context by context.
-            let (scores, by_context, by_query) = match &raw {
-                None => (&first, rows, width),
-                Some(raw) => (raw, count * rows, rows),
-            };
-            let arguments = [
-                weights.as_ref().filter(|_| !last).into(),
-                out.at(of.start * items + block.first).into(),
-                scores.into(),
-                (&first).into(),
-                contexts.grams.at(of.start * rows * rows).into(),
-                queries.norms.at(block.begin).into(),
-                contexts.offsets.at(of.start).into(),
-                (&block.offsets).into(),
-                (&block.groups).into(),
-                (&self.attending).into(),
-                count.into(),
-                (by_context as u64).into(),
-                (by_query as u64).into(),
-                (rows as u64).into(),
-                (width as u64).into(),
-                (items as u64).into(),
-                (step > 0).into(),
-            ];
-            let width = contexts.width;
-            // The kernel keeps rows an odd number of 16 bytes apart.
-            let stride = if width.is_multiple_of(8) { width + 4 } else { width };
-            let shared = 4 * (width * width + block.widest * (2 * stride + 1));
-            let grid = Grid::plane(block.groups.len() - 1, of.len(), GROUP as u32).shared(shared);
-            unit.run_of(contexts.kernels, "attend_all", grid, &arguments)?;
-            if last {
-                break;
-            }
-            let (Some(memory), Some(tables), Some(weights)) =
-                (&self.memory, &contexts.tables, &weights)
-            else {
-                return Err(Error::NoMemory { steps });
-            };
-            // What the memory makes of the queries: of first ones, the same for every context.
-            let layers = refined.as_ref().map(|refined| {
-                let layers = unit.empty::<f16>(of.len() * count * 2 * dim)?;
-                let left = Operand::new(refined, 0, dim);
-                let right = Operand::new(&memory.of_refined, 0, dim).turned();
-                let to = Operand::new(&layers, 0, 2 * dim);
-                unit.multiply((of.len() * count, 2 * dim, dim), left, right, 0.0, to)?;
-                Ok::<_, Error>(layers)
-            });
-            let layers = layers.transpose()?;
-            let (base, query, base_apart, query_apart) = match (&layers, &refined) {
-                (Some(layers), Some(refined)) => {
-                    (layers.pointer(), refined.pointer(), count * 2 * dim, count * dim)
-                }
-                _ => match (&queries.projected, &queries.stored) {
-                    (Some(projected), Some(stored)) => {
-                        (projected.at(block.begin * 2 * dim), stored.at(block.begin * dim), 0, 0)
-                    }
-                    _ => return Err(Error::NoMemory { steps }),
-                },
-            };
-            // The queries of the last step are scored and not kept.
-            let kept = (step + 2 < steps)
-                .then(|| unit.empty::<f16>(of.len() * count * dim))
-                .transpose()?;
-            let next = unit.empty::<f32>(of.len() * count * rows)?;
-            let new_scale = self
-                .attention
-                .normalise_memory
-                .then(|| unit.empty::<f32>(of.len() * count))
-                .transpose()?;
-            let arguments = [
-                (&next).into(),
-                kept.as_ref().into(),
-                new_scale.as_ref().into(),
-                weights.into(),
-                base.into(),
-                query.into(),
-                scale.as_ref().into(),
-                tables.at(of.start * rows * 3 * dim).into(),
-                count.into(),
-                dim.into(),
-                (base_apart as u64).into(),
-                (query_apart as u64).into(),
-            ];
-            let (threads, shared) = refining_block(unit, rows / TILE);
-            let grid = Grid::plane(count.div_ceil(threads), of.len(), threads as u32);
-            let grid = grid.shared(shared);
-            unit.run_of(contexts.kernels, "refine_and_score", grid, &arguments)?;
-            (raw, refined, scale) = (Some(next), kept, new_scale);
-        }
-        Ok(())
-    }
-}
-
-/// The threads of a block that refines queries, and its shared memory: as many as there is room for.
-/// There are as many queries as threads.
-fn refining_block(unit: &Unit, tiles: usize) -> (usize, usize) {
-    // Twelve pieces of 16 bytes a thread, and tables.
-    let shared = |threads: usize| STAGES * (12 * 16 * threads + 6 * tiles * 32 * 16);
-    let fits = |threads: &usize| shared(*threads) <= unit.gpu().shared_memory();
-    let threads = [128, 64].into_iter().find(fits).unwrap_or(32);
-    (threads, shared(threads))
-}
-
-/// Some items of queries, computed together.
-struct Block {
-    /// The first item.
-    first: usize,
-    /// The first query, and the number of queries.
-    begin: usize,
-    count: usize,
-    /// Offsets from the first query on.
-    offsets: Array<u32>,
-    /// The first item of each group, then the end of the last, and the most queries of a group.
-    groups: Array<u32>,
-    widest: usize,
-}
-
-impl Block {
-    fn new(unit: &Unit, queries: &Queries, items: Range<usize>) -> Result<Self, Error> {
-        let offsets = &queries.offsets[items.start..=items.end];
-        let begin = offsets[0];
-        let (mut groups, mut widest) = (vec![0u32], 0);
-        for item in 0..items.len() {
-            let first = offsets[groups[groups.len() - 1] as usize];
-            if offsets[item + 1] - first > GROUP && offsets[item] > first {
-                groups.push(item as u32);
-            }
-            let first = offsets[groups[groups.len() - 1] as usize];
-            widest = widest.max(offsets[item + 1] - first);
-        }
-        groups.push(items.len() as u32);
-        let from_here: Vec<usize> = offsets.iter().map(|offset| offset - begin).collect();
-        Ok(Block {
-            first: items.start,
-            begin,
-            count: from_here[items.len()],
-            offsets: unit.offsets(&from_here)?,
-            groups: unit.array(&groups)?,
-            widest,
-        })
+        let (rows, norms) = (queries.clone(), unit.norms(&queries.values, dim)?);
+        Ok(Queries { rows, values, stored, norms, projected: projected.transpose()? })
     }
 }

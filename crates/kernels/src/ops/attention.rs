@@ -1,6 +1,7 @@
 //! Attention between items of several vectors, as one differentiable operation.
 
 mod gpu;
+mod members;
 mod pair_scores;
 #[cfg(test)]
 mod tests;
@@ -11,11 +12,11 @@ use nextpair_core::Side;
 
 use crate::cuda::Unit;
 use crate::operation::apply;
-use crate::{Attention, Device, Encoded, Error, Matcher, Memory, Ragged, Tensor, Values};
+use crate::{Attention, Device, Encoded, Error, Matcher, Memory, Tensor, Values};
 use gpu::Ahead;
 use pair_scores::PairScores;
 
-/// The weights of a gated memory.
+/// The weights of a gated memory. Those of several members of an ensemble have a leading axis of members.
 #[derive(Clone, Debug)]
 pub struct MemoryWeights {
     /// Weights of the proposal, `dim` by `2 dim`: the query's half, then that of the attended
@@ -33,6 +34,11 @@ impl MemoryWeights {
     fn parts(&self) -> [&Tensor; 4] {
         [&self.linear_weight, &self.linear_bias, &self.gate_weight, &self.gate_bias]
     }
+}
+
+/// Numbers of each part of the memory of a member.
+fn sizes(dim: usize) -> [usize; 4] {
+    [2 * dim * dim, dim, 2 * dim * dim, dim]
 }
 
 /// One direction of attention.
@@ -67,16 +73,17 @@ pub struct Matching(Arc<Weights>);
 
 struct Weights {
     dim: usize,
+    members: usize,
     directions: Vec<Direction>,
-    /// Packed for the CPU on first use.
-    matchers: OnceLock<Vec<Matcher>>,
+    /// Packed for the CPU on first use: those of every direction, member by member.
+    matchers: OnceLock<Vec<Vec<Matcher>>>,
     /// Computed ahead on a GPU.
     ahead: Mutex<Option<Ahead>>,
 }
 
 impl Weights {
-    fn new(dim: usize, directions: Vec<Direction>) -> Self {
-        Weights { dim, directions, matchers: OnceLock::new(), ahead: Mutex::new(None) }
+    fn new(dim: usize, members: usize, directions: Vec<Direction>) -> Self {
+        Weights { dim, members, directions, matchers: OnceLock::new(), ahead: Mutex::new(None) }
     }
 }
 
@@ -84,8 +91,22 @@ impl Matching {
     /// Matches vectors of `dim` dimensions with the current weights.
     ///
     /// # Errors
-    /// If there is no direction, or several steps without a memory.
+    /// If there is no direction, several steps without a memory, or a memory of another size.
     pub fn new(dim: usize, directions: Vec<Direction>) -> Result<Self, Error> {
+        Matching::of_members(dim, 1, directions)
+    }
+
+    /// The same for so many members of an ensemble. Images and captions are those of the first member, of
+    /// the second, and so on: equally many of each.
+    ///
+    /// # Errors
+    /// If there is no direction, several steps without a memory, or a memory of another size.
+    pub fn of_members(
+        dim: usize,
+        members: usize,
+        directions: Vec<Direction>,
+    ) -> Result<Self, Error> {
+        let members = members.max(1);
         if directions.is_empty() {
             return Err(Error::NoDirection);
         }
@@ -94,8 +115,16 @@ impl Matching {
             if attention.steps > 1 && memory.is_none() {
                 return Err(Error::NoMemory { steps: attention.steps });
             }
+            for (part, each) in memory.iter().flat_map(MemoryWeights::parts).zip(sizes(dim)) {
+                Error::check_len("a part of a memory", part.len(), members * each)?;
+            }
         }
-        Ok(Matching(Arc::new(Weights::new(dim, directions))))
+        Ok(Matching(Arc::new(Weights::new(dim, members, directions))))
+    }
+
+    /// Number of members of the ensemble.
+    pub fn members(&self) -> usize {
+        self.0.members
     }
 
     /// The same weights, compared in the precision of another device. Only GPUs have several.
@@ -110,41 +139,50 @@ impl Matching {
             memory: direction.memory.as_ref().map(turned),
             ..direction.clone()
         });
-        let (dim, directions) = (self.0.dim, directions.collect());
-        Matching(Arc::new(Weights::new(dim, directions)))
+        let (dim, members) = (self.0.dim, self.0.members);
+        Matching(Arc::new(Weights::new(dim, members, directions.collect())))
     }
 
-    fn matchers(&self) -> Result<&[Matcher], Error> {
+    /// The matchers of every member, direction by direction.
+    fn matchers(&self) -> Result<&[Vec<Matcher>], Error> {
         if let Some(matchers) = self.0.matchers.get() {
             return Ok(matchers);
         }
-        let packed =
-            self.0.directions.iter().map(|direction| {
-                let parts = direction.memory.as_ref().map(|memory| {
-                    let [a, b, c, d] = memory.parts().map(Tensor::to_f32s);
-                    Ok::<_, Error>([a?, b?, c?, d?])
-                });
-                let parts = parts.transpose()?;
-                let memory =
-                    parts.as_ref().map(|[linear_weight, linear_bias, gate_weight, gate_bias]| {
-                        Memory { linear_weight, linear_bias, gate_weight, gate_bias }
-                    });
-                Matcher::new(self.0.dim, direction.attention, memory)
+        let memories = self.0.directions.iter().map(|direction| {
+            let parts = direction.memory.iter().flat_map(MemoryWeights::parts);
+            parts.map(Tensor::to_f32s).collect::<Result<Vec<_>, Error>>()
+        });
+        let memories = memories.collect::<Result<Vec<_>, Error>>()?;
+        let matcher = |direction: &Direction, parts: &[Vec<f32>], member: usize| {
+            let own = |at: usize| {
+                let each = sizes(self.0.dim)[at];
+                &parts[at][member * each..][..each]
+            };
+            let memory = direction.memory.as_ref().map(|_| Memory {
+                linear_weight: own(0),
+                linear_bias: own(1),
+                gate_weight: own(2),
+                gate_bias: own(3),
             });
+            Matcher::new(self.0.dim, direction.attention, memory)
+        };
+        let packed = (0..self.0.members).map(|member| {
+            let directions = self.0.directions.iter().zip(&memories);
+            directions.map(|(direction, parts)| matcher(direction, parts, member)).collect()
+        });
         let packed = packed.collect::<Result<Vec<_>, Error>>()?;
         Ok(self.0.matchers.get_or_init(|| packed))
     }
 
-    /// The scores of all pairs, images by captions, without gradients. A score has the same bits
-    /// whatever else is scored with it.
+    /// The scores of all pairs, images by captions, without gradients: of several members, those of the
+    /// images and captions of each, one after the other. A score has the same bits whatever else is
+    /// scored with it.
     ///
     /// # Errors
     /// If an item has no vectors, or vectors of other dimensions.
     pub fn scores(&self, images: &Encoded, texts: &Encoded) -> Result<Vec<f32>, Error> {
         match (images.rows.values(), texts.rows.values()) {
-            (Values::Cpu(_), Values::Cpu(_)) => {
-                return self.cpu_scores(images.ragged()?, texts.ragged()?);
-            }
+            (Values::Cpu(_), Values::Cpu(_)) => return self.cpu_scores(images, texts),
             (Values::Cuda(cuda, _), Values::Cuda(other, _)) if cuda == other => {
                 let unit = Unit::new(*cuda)?;
                 if self.has_matrix_units(&unit, images, texts) {
@@ -153,21 +191,27 @@ impl Matching {
             }
             _ => {}
         }
-        let pairs = Encoded::all_pairs(images, texts);
+        let pairs = Encoded::pairs_of_members(images, texts, self.0.members);
         self.pair_scores(&images.detached(), &texts.detached(), &pairs, None)?.to_f32s()
     }
 
-    fn cpu_scores(&self, images: Ragged<'_>, texts: Ragged<'_>) -> Result<Vec<f32>, Error> {
-        let (rows, columns) = (images.len(), texts.len());
-        let mut out = vec![0.0; rows * columns];
+    fn cpu_scores(&self, images: &Encoded, texts: &Encoded) -> Result<Vec<f32>, Error> {
+        let shares = self.shares(&images.offsets, &texts.offsets)?;
+        let (images, texts) = (images.ragged()?, texts.ragged()?);
+        let (rows, columns) = (images.len() / shares.len(), texts.len() / shares.len());
+        let mut out = vec![0.0; rows * columns * shares.len()];
         if out.is_empty() {
             return Ok(out);
         }
         let mut part = vec![0.0; rows * columns];
-        for (direction, matcher) in self.0.directions.iter().zip(self.matchers()?) {
-            let (queries, contexts) = direction.asking.own_and_other(images, texts);
-            matcher.scores(contexts, queries, &mut part)?;
-            direction.add_scores(&part, (rows, columns), &mut out);
+        let members = out.chunks_exact_mut(rows * columns).zip(&shares).zip(self.matchers()?);
+        for ((out, share), matchers) in members {
+            let (images, texts) = (share.images.of(images), share.texts.of(texts));
+            for (direction, matcher) in self.0.directions.iter().zip(matchers) {
+                let (queries, contexts) = direction.asking.own_and_other(images, texts);
+                matcher.scores(contexts, queries, &mut part)?;
+                direction.add_scores(&part, (rows, columns), out);
+            }
         }
         Ok(out)
     }
@@ -187,7 +231,8 @@ impl Matching {
     /// [`scores`](Self::scores), are not computed again.
     ///
     /// # Errors
-    /// If there is no such pair, an item has no vectors, or vectors of other dimensions.
+    /// If there is no such pair, or it belongs to no member, an item has no vectors, or vectors of other
+    /// dimensions.
     pub fn pair_scores(
         &self,
         images: &Encoded,
@@ -199,6 +244,7 @@ impl Matching {
         Error::check_indices("images of the pairs", &of_images, images.len())?;
         Error::check_indices("captions of the pairs", &of_captions, texts.len())?;
         self.check_items(images, texts)?;
+        self.check_pairs(images, texts, pairs)?;
         let memories = self.0.directions.iter().filter_map(|direction| direction.memory.as_ref());
         let memories = memories.flat_map(MemoryWeights::parts);
         let inputs: Vec<&Tensor> =

@@ -11,28 +11,65 @@ use crate::{Error, Real, Tensor};
 /// # Errors
 /// If other dimensions differ, or there are no tensors.
 pub fn concat(parts: &[&Tensor]) -> Result<Tensor, Error> {
+    concat_from(parts, 0)
+}
+
+/// Concatenates tensors of several members of an ensemble, whose first dimension is that of the members,
+/// along their second dimension.
+///
+/// # Errors
+/// If other dimensions differ, or there are no tensors.
+pub fn concat_of_members(parts: &[&Tensor]) -> Result<Tensor, Error> {
+    concat_from(parts, 1)
+}
+
+/// Concatenates along an axis.
+fn concat_from(parts: &[&Tensor], axis: usize) -> Result<Tensor, Error> {
     let first = parts.first().ok_or(Error::EmptyItem { what: "a concatenation", item: 0 })?;
     let mut shape = first.shape().to_vec();
-    let [count, ..] = &mut shape[..] else {
+    let Some(count) = shape.get_mut(axis) else {
         return Err(Error::NotAMatrix { shape });
     };
     *count = 0;
     for part in parts {
-        if part.shape().get(1..) != first.shape().get(1..) {
-            return Err(Error::NotAMatrix { shape: part.shape().to_vec() });
+        let own = part.shape();
+        let alike = own.get(..axis) == first.shape().get(..axis)
+            && own.get(axis + 1..) == first.shape().get(axis + 1..);
+        if !alike {
+            return Err(Error::NotAMatrix { shape: own.to_vec() });
         }
-        shape[0] += part.shape()[0];
+        shape[axis] += own[axis];
     }
     if let [only] = parts {
         return Ok((*only).clone());
     }
-    let lengths = parts.iter().map(|part| part.len()).collect();
-    apply(Concat { shape, lengths }, parts)
+    let members: usize = shape[..axis].iter().product();
+    let lengths = parts.iter().map(|part| part.len() / members.max(1)).collect();
+    apply(Concat { shape, members, lengths }, parts)
 }
 
 struct Concat {
     shape: Vec<usize>,
+    members: usize,
+    /// The numbers that each part has of a member.
     lengths: Vec<usize>,
+}
+
+impl Concat {
+    fn joined<N: Copy>(&self, inputs: &[&[N]]) -> Vec<N> {
+        let mut out = Vec::with_capacity(inputs.iter().map(|input| input.len()).sum());
+        for member in 0..self.members {
+            for (input, &length) in inputs.iter().zip(&self.lengths) {
+                out.extend_from_slice(&input[member * length..][..length]);
+            }
+        }
+        out
+    }
+
+    /// Numbers of a member.
+    fn whole(&self) -> usize {
+        self.lengths.iter().sum()
+    }
 }
 
 impl Operation for Concat {
@@ -41,33 +78,36 @@ impl Operation for Concat {
     }
 
     fn formula<R: Real>(&self, inputs: &[&[R]]) -> Vec<R> {
-        inputs.concat()
+        self.joined(inputs)
     }
 
     fn forward(&self, inputs: &[&[f32]]) -> Result<Vec<f32>, Error> {
-        Ok(inputs.concat())
+        Ok(self.joined(inputs))
     }
 
     fn backward(
         &self,
         _inputs: &[&[f32]],
-        mut upstream: &[f32],
+        upstream: &[f32],
         _wanted: &[bool],
     ) -> Result<Vec<Option<Vec<f32>>>, Error> {
+        let mut first = 0;
         let part = |&length: &usize| {
-            let (own, rest) = upstream.split_at(length);
-            upstream = rest;
-            Some(own.to_vec())
+            let members = upstream.chunks_exact(self.whole().max(1));
+            let own = members.flat_map(|member| &member[first..][..length]).copied().collect();
+            first += length;
+            Some(own)
         };
         Ok(self.lengths.iter().map(part).collect())
     }
 
     fn gpu_forward(&self, unit: &Unit, inputs: &[&Array<f32>]) -> Result<Array<f32>, Error> {
-        let out = unit.empty(self.lengths.iter().sum())?;
+        let out = unit.empty(self.members * self.whole())?;
         let mut first = 0;
-        for input in inputs {
-            out.copy_from(first, input, 0, input.len())?;
-            first += input.len();
+        for (input, &length) in inputs.iter().zip(&self.lengths) {
+            let to = (&out, first, self.whole());
+            unit.copy_parts(self.members, length, (input, 0, length), to)?;
+            first += length;
         }
         Ok(out)
     }
@@ -81,8 +121,9 @@ impl Operation for Concat {
     ) -> Result<Vec<Option<Array<f32>>>, Error> {
         let mut first = 0;
         let part = |&length: &usize| {
-            let own = unit.empty(length)?;
-            own.copy_from(0, upstream, first, length)?;
+            let own = unit.empty(self.members * length)?;
+            let from = (upstream, first, self.whole());
+            unit.copy_parts(self.members, length, from, (&own, 0, length))?;
             first += length;
             Ok(Some(own))
         };
@@ -199,5 +240,9 @@ mod tests {
         judge(&[tensor(1, &[6, 5])], 1e-6, |inputs| mean_rows(&inputs[0], 3));
         assert!(mean_rows(&tensor(1, &[6, 5]), 4).is_err());
         assert!(concat(&[&parts[0], &tensor(2, &[1, 4])]).is_err());
+        let parts = [tensor(1, &[2, 3, 5]), tensor(2, &[2, 1, 5]), tensor(3, &[2, 400, 5])];
+        judge(&parts, 1e-6, |inputs| concat_of_members(&inputs.iter().collect::<Vec<_>>()));
+        assert!(concat_of_members(&[&parts[0], &tensor(2, &[3, 1, 5])]).is_err());
+        assert!(concat_of_members(&[&tensor(2, &[3])]).is_err());
     }
 }

@@ -8,9 +8,13 @@ use nextpair_data::import::import_scenes;
 use nextpair_data::scenes::Settings;
 use nextpair_data::text::Vocabulary;
 use nextpair_data::{Side, npy};
+use nextpair_kernels::{Aggregation, Normaliser, Precision};
 
 use super::*;
-use crate::{Criterion, Heads, Measure, Pooling, Spec, Violation, Vse};
+use crate::{
+    Asks, Criterion, Directions, Encoders, Heads, Imram, Measure, Pooling, Scan, Spec, Violation,
+    Vse,
+};
 
 const DIM: usize = 6;
 const SEEDS: [u64; 3] = [4, 1, 8];
@@ -147,13 +151,29 @@ fn trainings() -> [Training; 3] {
 fn configs() -> Vec<Config> {
     let vse = Vse { dim: 5, word_dim: 4, ..Vse::default() };
     let order = Vse { measure: Measure::Order, absolute: true, ..vse.clone() };
-    vec![
+    let mut all = vec![
         Config::Heads(Heads { dim: 5, hidden: 0, adapter: false }),
         Config::Heads(Heads { dim: 5, hidden: 7, adapter: false }),
         Config::Vse(vse.clone()),
         Config::Vse(Vse { pooling: Pooling::Mean, normalise_images: false, ..vse }),
         Config::Vse(order),
-    ]
+    ];
+    all.extend(attending(5));
+    all
+}
+
+/// Those that attend, with vectors of `dim` dimensions.
+fn attending(dim: usize) -> Vec<Config> {
+    let encoders = Encoders { dim, word_dim: 4, ..Encoders::default() };
+    let unusual = Encoders { normalise_texts: false, weight_norm: true, ..encoders.clone() };
+    let imram = Imram { encoders: encoders.clone(), ..Imram::default() };
+    let image = Imram { mode: Directions::Image, normalise_memory: true, ..imram.clone() };
+    let full = Imram { mode: Directions::Full, steps: 2, encoders: unusual, ..imram.clone() };
+    let one = Imram { steps: 1, normaliser: Normaliser::Softmax, ..imram.clone() };
+    let scan = Scan { encoders, aggregation: Aggregation::Max, ..Scan::default() };
+    let regions = Scan { direction: Asks::Regions, aggregation: Aggregation::Mean, ..scan.clone() };
+    let all = [imram, image, full, one].into_iter().map(Config::Imram);
+    all.chain([scan, regions].map(Config::Scan)).collect()
 }
 
 #[test]
@@ -206,9 +226,38 @@ fn close(expected: &Model, found: &Model, what: &str) {
     }
 }
 
+/// In every precision of a GPU, what is learned alone there.
+#[test]
+fn members_learn_the_same_in_every_precision() {
+    let gpus = Device::available().into_iter().filter(|device| *device != Device::Cpu);
+    for gpu in gpus {
+        // Large enough for the matrix units.
+        for config in attending(32) {
+            let world = World::new(config);
+            let training = Training { rate: 5e-4, epochs: 2, ..trainings()[2].clone() };
+            for precision in Precision::ALL {
+                let device = gpu.with_precision(precision);
+                let alone = world.models(&format!("alone-{precision}"), &training);
+                world.alone(&alone, device);
+                let models = world.models(&format!("together-{precision}"), &training);
+                world.together(&models.iter().map(Some).collect::<Vec<_>>(), device).unwrap();
+                for (alone, model) in alone.iter().zip(&models) {
+                    let [alone, model] = [alone, model].map(|f| f.model(Device::Cpu).unwrap());
+                    close(&alone, &model, &format!("{precision}, {:?}", world.config));
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn they_go_on_from_where_all_of_them_stopped() {
-    let world = World::new(Config::Heads(Heads { dim: 5, hidden: 0, adapter: false }));
+    go_on(Config::Heads(Heads { dim: 5, hidden: 0, adapter: false }));
+    attending(5).into_iter().step_by(2).for_each(go_on);
+}
+
+fn go_on(config: Config) {
+    let world = World::new(config);
     // Without an evaluation, half of a training is a training of half.
     let whole = &Training { validate_last: 0, ..trainings()[1].clone() };
     let half = Training { epochs: 2, ..whole.clone() };
@@ -264,5 +313,7 @@ fn members_that_do_not_fit_are_refused() {
     let inputs = world.corpus.inputs();
     let most = |config: &Config| together_at_most(config, inputs, (1, 8), Device::Cpu).unwrap();
     assert!(most(&world.config) > 1000);
-    assert_eq!(most(&Config::named("scan").unwrap()), 1);
+    let attending = most(&Config::named("text-imram").unwrap());
+    assert!((2..most(&Config::named("vse++").unwrap())).contains(&attending), "{attending}");
+    assert_eq!(most(&Config::named("saf").unwrap()), 1);
 }

@@ -7,6 +7,7 @@ use super::{Gradients, Matched, PAIR_THREADS};
 use crate::Error;
 use crate::cuda::Unit;
 use crate::cuda::factor::Factor;
+use crate::cuda::grouping::Grouping;
 
 /// Gradients of one direction while they are added up.
 pub(super) struct Sums {
@@ -17,6 +18,7 @@ pub(super) struct Sums {
 }
 
 pub(super) struct OfMemory {
+    pub(super) members: usize,
     pub(super) projected: Array<f32>,
     pub(super) weights: Array<f32>,
     pub(super) bias: Array<f32>,
@@ -35,6 +37,8 @@ impl Matched<'_> {
         let of_grams = unit.zeros::<f32>(count * rows * rows)?;
         let radial = unit.zeros::<f32>(lines)?;
         let last = self.attention.steps - 1;
+        let words = self.prepared.queries.values.len() / dim;
+        let by_word = unit.grouping(pass.by_word(), words)?;
         for step in (0..=last).rev() {
             let arguments = [
                 (&pass.of_raw).into(),
@@ -69,7 +73,7 @@ impl Matched<'_> {
                 &pass.of_queries,
             )?;
             if step > 0 {
-                self.refine_back(pass, step, sums)?;
+                self.refine_back(pass, step, &by_word, sums)?;
             }
         }
         // The gradients of Gram matrices, of all pairs of a context together.
@@ -83,15 +87,20 @@ impl Matched<'_> {
         let of_queries = &pass.of_queries;
         let arguments = [of_queries.into(), first.into(), (&radial).into(), dim.into()];
         unit.run("add_radial", Unit::rows(lines), &arguments)?;
-        let words = self.queries.values.len() / dim;
-        let found = unit.add_rows(of_queries, dim, pass.by_word(), words)?;
+        let found = unit.add_grouped(of_queries, dim, &by_word)?;
         unit.add(&mut sums.queries, &found)?;
         Ok(())
     }
 
     /// Goes back through the refinement that made the queries of `step`: replaces their gradient by that
     /// of the queries before, and the gradient of weights by that of the weights before.
-    fn refine_back(&self, pass: &Pass, step: usize, sums: &mut Sums) -> Result<(), Error> {
+    fn refine_back(
+        &self,
+        pass: &Pass,
+        step: usize,
+        by_word: &Grouping,
+        sums: &mut Sums,
+    ) -> Result<(), Error> {
         let Matched { unit, dim, .. } = *self;
         let (Some(memory), Some((projected, _)), Some(of_memory)) =
             (&self.prepared.memory, &self.prepared.tables, &sums.memory)
@@ -110,16 +119,17 @@ impl Matched<'_> {
         ];
         // From here on the layers hold their gradients.
         unit.run("refine_back", Unit::rows(lines), &arguments)?;
+        pass.clear_unused(unit, layers, 2 * dim)?;
         self.multiply_by_rows(pass, layers, (projected, 2 * dim), &pass.of_weights)?;
         let (weights, to) = (&pass.weights[step - 1], &of_memory.projected);
         self.add_to_contexts(pass, weights, layers, 2 * dim, to)?;
         if step == 1 {
             // What both layers make of a first query is the same for all its pairs.
-            let words = self.queries.values.len() / dim;
-            let of_words = unit.add_rows(layers, 2 * dim, pass.by_word(), words)?;
-            let factor = of_memory.add(unit, dim, self.queries.values, &of_words)?;
+            let of_words = unit.add_grouped(layers, 2 * dim, by_word)?;
+            let factor = of_memory.add(unit, dim, &self.prepared.queries.values, &of_words)?;
             memory.add_projected(unit, 0, &factor, &sums.queries)
         } else {
+            pass.clear_unused(unit, &pass.queries[step - 1], dim)?;
             let factor = of_memory.add(unit, dim, &pass.queries[step - 1], layers)?;
             memory.add_projected(unit, 0, &factor, of_queries)
         }
@@ -129,16 +139,15 @@ impl Matched<'_> {
         let Matched { unit, dim, rows, .. } = *self;
         let Sums { padded: of_padded, queries, memory: of_memory } = sums;
         let memory = match (&self.prepared.memory, of_memory) {
-            (Some(memory), Some(OfMemory { projected, weights, bias })) => {
-                let projected = unit.factor(&projected, 2 * dim, dim)?;
-                let padded = unit.factor(&self.prepared.padded, dim, 2 * dim)?;
-                let left = projected.operand(0, 2 * dim).turned();
-                let (right, to) = (padded.operand(0, dim), Operand::new(&weights, dim, 2 * dim));
-                unit.multiply((2 * dim, dim, padded.rows), left, right, 1.0, to)?;
+            (Some(memory), Some(of_memory)) => {
+                let (padded, projected) = (&self.prepared.padded, &of_memory.projected);
+                let projected = of_memory.add_half(unit, dim, dim, padded, projected)?;
                 memory.add_projected(unit, dim, &projected, &of_padded)?;
+                let OfMemory { members, weights, bias, .. } = of_memory;
                 let half = |both: &Array<f32>, second: usize| {
-                    let (half, length) = (unit.empty(both.len() / 2)?, both.len() / 2);
-                    half.copy_from(0, both, second * length, length)?;
+                    let (half, each) = (unit.empty(both.len() / 2)?, both.len() / 2 / members);
+                    let from = (both, second * each, 2 * each);
+                    unit.copy_parts(members, each, from, (&half, 0, each))?;
                     Ok::<_, Error>(half)
                 };
                 Some([half(&weights, 0)?, half(&bias, 0)?, half(&weights, 1)?, half(&bias, 1)?])
@@ -154,12 +163,9 @@ impl Matched<'_> {
                     (0..span[1] - span[0]).map(move |row| (context * rows + row) as u32)
                 })
                 .collect();
-            let out = unit.empty(places.len() * dim)?;
-            let of = unit.array(&places)?;
-            let arguments = [(&out).into(), (&of_padded).into(), (&of).into(), dim.into()];
-            unit.run("unpad_rows", Unit::rows(places.len()), &arguments)?;
-            out
+            unit.unpadded(&of_padded, &places, dim)?
         };
+        let queries = self.prepared.queries.given(unit, queries, dim)?;
         Ok(Gradients { contexts, queries, memory })
     }
 }
@@ -174,12 +180,29 @@ impl OfMemory {
         queries: &Array<f32>,
         of_layers: &Array<f32>,
     ) -> Result<Factor, Error> {
-        unit.column_sums(of_layers, 2 * dim, 1.0, &self.bias)?;
+        unit.column_sums_of_each(self.members, of_layers, 2 * dim, 1.0, &self.bias)?;
+        self.add_half(unit, dim, 0, queries, of_layers)
+    }
+
+    /// Adds the gradients of the half of both weights that begins with column `half`, from rows and the
+    /// gradients of what the layers make of them. Returns these as a factor.
+    fn add_half(
+        &self,
+        unit: &Unit,
+        dim: usize,
+        half: usize,
+        rows: &Array<f32>,
+        of_layers: &Array<f32>,
+    ) -> Result<Factor, Error> {
+        let of_each = rows.len() / (self.members * dim);
         let of_layers = unit.factor(of_layers, 2 * dim, dim)?;
-        let queries = unit.factor(queries, dim, 2 * dim)?;
-        let left = of_layers.operand(0, 2 * dim).turned();
-        let (right, to) = (queries.operand(0, dim), Operand::new(&self.weights, 0, 2 * dim));
-        unit.multiply((2 * dim, dim, queries.rows), left, right, 1.0, to)?;
+        let rows = unit.factor(rows, dim, 2 * dim)?;
+        // The zeros at the end of a factor are those of the last member.
+        let depth = if self.members == 1 { rows.rows } else { of_each };
+        let left = of_layers.operand(0, 2 * dim).apart(of_each * 2 * dim).turned();
+        let right = rows.operand(0, dim).apart(of_each * dim);
+        let to = Operand::new(&self.weights, half, 2 * dim).apart(4 * dim * dim);
+        unit.multiply_each(self.members, (2 * dim, dim, depth), left, right, 1.0, to)?;
         Ok(of_layers)
     }
 }

@@ -1,4 +1,4 @@
-//! Rows through the two layers of a memory, and padded rows.
+//! Rows through the two layers of a memory.
 
 use std::sync::OnceLock;
 
@@ -9,23 +9,11 @@ use crate::cuda::Unit;
 use crate::cuda::factor::Factor;
 use crate::cuda::tables::MemoryArrays;
 
-/// The rows of items, padded to as many.
-pub(super) fn pad(
-    unit: &Unit,
-    rows: &Array<f32>,
-    offsets: &Array<u32>,
-    (count, most, dim): (usize, usize, usize),
-) -> Result<Array<f32>, Error> {
-    let out = unit.empty(count * most * dim)?;
-    let arguments = [(&out).into(), rows.into(), offsets.into(), most.into(), dim.into()];
-    unit.run("pad_items", Unit::rows(count * most), &arguments)?;
-    Ok(out)
-}
-
 /// Both layers of a memory, one below the other: one product has both.
 pub(super) struct Layers {
     dim: usize,
-    /// `2 dim` rows of `2 dim` numbers: the first half of a row is for queries, the second for
+    members: usize,
+    /// Of each member, `2 dim` rows of `2 dim` numbers: the first half of a row is for queries, the second for
     /// contexts.
     weights: Array<f32>,
     pub(super) bias: Array<f32>,
@@ -34,31 +22,39 @@ pub(super) struct Layers {
 }
 
 impl Layers {
-    pub(super) fn new(unit: &Unit, dim: usize, memory: MemoryArrays<'_>) -> Result<Self, Error> {
+    pub(super) fn new(
+        unit: &Unit,
+        dim: usize,
+        members: usize,
+        memory: MemoryArrays<'_>,
+    ) -> Result<Self, Error> {
         let [linear, of_linear, gate, of_gate] = memory;
         let stacked = |first: &Array<f32>, second: &Array<f32>| {
             let both = unit.empty(first.len() + second.len())?;
-            both.copy_from(0, first, 0, first.len())?;
-            both.copy_from(first.len(), second, 0, second.len())?;
+            let each = first.len() / members;
+            unit.copy_parts(members, each, (first, 0, each), (&both, 0, 2 * each))?;
+            unit.copy_parts(members, each, (second, 0, each), (&both, each, 2 * each))?;
             Ok::<_, Error>(both)
         };
         let (weights, bias) = (stacked(linear, gate)?, stacked(of_linear, of_gate)?);
-        Ok(Layers { dim, weights, bias, factor: OnceLock::new() })
+        Ok(Layers { dim, members, weights, bias, factor: OnceLock::new() })
     }
 
-    /// What the layers make of rows, by the half of their weights that begins with column `half` and
-    /// without the biases.
+    /// What the layers make of rows, equally many of each member, by the half of their weights that begins
+    /// with column `half` and without the biases.
     pub(super) fn project(
         &self,
         unit: &Unit,
-        (rows, count): (&Array<f32>, usize),
+        rows: &Array<f32>,
         half: usize,
         out: &Array<f32>,
     ) -> Result<(), Error> {
-        let dim = self.dim;
-        let right = Operand::new(&self.weights, half, 2 * dim).turned();
-        let (left, to) = (Operand::new(rows, 0, dim), Operand::new(out, 0, 2 * dim));
-        unit.multiply((count, 2 * dim, dim), left, right, 0.0, to)
+        let &Layers { dim, members, .. } = self;
+        let count = rows.len() / (members * dim);
+        let right = Operand::new(&self.weights, half, 2 * dim).apart(4 * dim * dim).turned();
+        let left = Operand::new(rows, 0, dim).apart(count * dim);
+        let to = Operand::new(out, 0, 2 * dim).apart(count * 2 * dim);
+        unit.multiply_each(members, (count, 2 * dim, dim), left, right, 0.0, to)
     }
 
     /// Adds the gradient of rows whose projection has the gradient `of_layers`.
@@ -69,7 +65,8 @@ impl Layers {
         of_layers: &Factor,
         out: &Array<f32>,
     ) -> Result<(), Error> {
-        let (dim, count) = (self.dim, out.len() / self.dim);
+        let &Layers { dim, members, .. } = self;
+        let count = out.len() / (members * dim);
         let weights = match self.factor.get() {
             Some(factor) => factor,
             None => {
@@ -77,8 +74,9 @@ impl Layers {
                 self.factor.get_or_init(|| factor)
             }
         };
-        let right = weights.operand(half, 2 * dim);
-        let (left, to) = (of_layers.operand(0, 2 * dim), Operand::new(out, 0, dim));
-        unit.multiply((count, dim, 2 * dim), left, right, 1.0, to)
+        let right = weights.operand(half, 2 * dim).apart(4 * dim * dim);
+        let left = of_layers.operand(0, 2 * dim).apart(count * 2 * dim);
+        let to = Operand::new(out, 0, dim).apart(count * dim);
+        unit.multiply_each(members, (count, dim, 2 * dim), left, right, 1.0, to)
     }
 }

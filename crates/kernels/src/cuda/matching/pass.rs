@@ -2,6 +2,7 @@
 
 use nextpair_cuda::{Array, Grid, Pointer};
 
+use super::lines::Lines;
 use super::products::Pieces;
 use super::{Matched, PAIR_THREADS};
 use crate::Error;
@@ -13,12 +14,14 @@ pub(super) struct Pass {
     pub(super) lines: usize,
     /// The pairs, as kernels read them.
     pub(super) described: Array<u64>,
-    /// What the description points to: contexts, first lines and words; then lines by context, and
-    /// pieces of them.
+    /// What the description points to: contexts, first lines, their ends and words; then lines by
+    /// context, and pieces of them.
     indices: Array<u32>,
     pub(super) contexts: Vec<u32>,
-    /// The query of each line.
-    pub(super) words: Vec<u32>,
+    /// Where the lines of pairs are.
+    of_lines: Lines,
+    /// Lines that no pair has, which still are in products of all lines of a member.
+    unused: Option<Array<u32>>,
     /// The lines by context.
     pub(super) pieces: Pieces,
     /// Queries of every step.
@@ -42,20 +45,34 @@ impl Pass {
         self.contexts.iter().enumerate().map(|(pair, &context)| (context, pair as u32))
     }
 
-    /// `(query, line)` of all lines.
+    /// `(query, line)` of all lines of pairs.
     pub(super) fn by_word(&self) -> impl Iterator<Item = (u32, u32)> {
-        self.words.iter().enumerate().map(|(line, &word)| (word, line as u32))
+        let Lines { firsts, ends, words, .. } = &self.of_lines;
+        let lines = firsts.iter().zip(ends).flat_map(|(&first, &end)| first..end);
+        lines.map(|line| (words[line as usize], line))
+    }
+
+    /// Sets the lines that no pair has to zero.
+    pub(super) fn clear_unused(
+        &self,
+        unit: &Unit,
+        lines: &Array<f32>,
+        width: usize,
+    ) -> Result<(), Error> {
+        let Some(unused) = &self.unused else { return Ok(()) };
+        let arguments = [lines.into(), unused.into(), width.into()];
+        unit.run("clear_rows", Unit::rows(unused.len()), &arguments)
     }
 
     /// Where the query of each line is on the device.
     fn words_on_device(&self) -> Pointer {
-        self.indices.at(2 * self.count + 1)
+        self.indices.at(3 * self.count)
     }
 
     /// Where the lines by context are on the device, and their pieces.
     pub(super) fn pieces_on_device(&self) -> (Pointer, Pointer) {
-        let lines = 2 * self.count + 1 + self.lines;
-        (self.indices.at(lines), self.indices.at(lines + self.lines))
+        let lines = 3 * self.count + self.lines;
+        (self.indices.at(lines), self.indices.at(lines + self.pieces.lines.len()))
     }
 }
 
@@ -64,19 +81,17 @@ impl Matched<'_> {
         let Matched { unit, dim, rows, most, .. } = *self;
         let count = pairs.len();
         let contexts: Vec<u32> = pairs.iter().map(|&(context, _)| context).collect();
-        let (mut firsts, mut words) = (vec![0], Vec::new());
-        for &(_, item) in pairs {
-            let item = item as usize;
-            words.extend(self.queries.offsets[item] as u32..self.queries.offsets[item + 1] as u32);
-            firsts.push(words.len() as u32);
-        }
-        let (lines, pieces) = (words.len(), Pieces::new(&contexts, &firsts));
-        let indices = [&contexts, &firsts, &words, &pieces.lines, &pieces.described];
+        let of_lines = self.lines(pairs);
+        let Lines { firsts, ends, words, unused, .. } = &of_lines;
+        let (lines, pieces) = (words.len(), Pieces::new(&contexts, firsts, ends));
+        let indices = [&contexts, firsts, ends, words, &pieces.lines, &pieces.described];
         let indices = unit.array(&indices.map(Vec::as_slice).concat())?;
+        let unused = (!unused.is_empty()).then(|| unit.array(unused)).transpose()?;
         let described = unit.array(&[
             indices.at(0).bits(),
             indices.at(count).bits(),
-            indices.at(2 * count + 1).bits(),
+            indices.at(2 * count).bits(),
+            indices.at(3 * count).bits(),
             self.prepared.context_offsets.pointer().bits(),
             self.prepared.grams.pointer().bits(),
             self.prepared.norms.pointer().bits(),
@@ -95,7 +110,8 @@ impl Matched<'_> {
             described,
             indices,
             contexts,
-            words,
+            of_lines,
+            unused,
             pieces,
             queries,
             raw,
@@ -107,7 +123,7 @@ impl Matched<'_> {
             of_weights: unit.empty(lines * rows)?,
             of_queries: unit.empty(lines * dim)?,
         };
-        self.gather_words(&pass, self.queries.values, &pass.queries[0])?;
+        self.gather_words(&pass, &self.prepared.queries.values, &pass.queries[0])?;
         for step in 0..steps {
             let queries = &pass.queries[step];
             self.multiply_by_rows(&pass, queries, (&self.prepared.padded, dim), &pass.raw[step])?;
@@ -141,7 +157,7 @@ impl Matched<'_> {
         let [queries, refined] = [&pass.queries[step], &pass.queries[step + 1]];
         let (weights, norms) = (&pass.weights[step], pass.norms[step].as_ref());
         if step > 0 {
-            memory.project(unit, (queries, lines), 0, layers)?;
+            memory.project(unit, queries, 0, layers)?;
         }
         if self.by_matrix_units() && norms.is_none() {
             let (base, words) = match step {
@@ -158,6 +174,7 @@ impl Matched<'_> {
                 projected.into(),
                 queries.into(),
                 (&pass.described).into(),
+                self.contexts_of_member().into(),
                 dim.into(),
             ];
             // A warp has 32 columns.
@@ -174,6 +191,7 @@ impl Matched<'_> {
             (&memory.bias).into(),
             queries.into(),
             norms.into(),
+            pass.of_lines.of_member.into(),
             dim.into(),
         ];
         unit.run("refine", Unit::rows(lines), &arguments)
@@ -181,7 +199,7 @@ impl Matched<'_> {
 
     /// Copies the rows of a table that has one for each query to the lines.
     fn gather_words(&self, pass: &Pass, table: &Array<f32>, out: &Array<f32>) -> Result<(), Error> {
-        let width = table.len() / (self.queries.values.len() / self.dim).max(1);
+        let width = table.len() / (self.prepared.queries.values.len() / self.dim).max(1);
         let arguments = [out.into(), table.into(), pass.words_on_device().into(), width.into()];
         self.unit.run("gather", Unit::rows(pass.lines), &arguments)
     }

@@ -25,15 +25,15 @@ pub(super) struct Pieces {
 }
 
 impl Pieces {
-    /// Of pairs with these contexts, whose lines begin at `firsts`.
-    pub(super) fn new(contexts: &[u32], firsts: &[u32]) -> Self {
+    /// Of pairs with these contexts, whose lines begin at `firsts` and end at `ends`.
+    pub(super) fn new(contexts: &[u32], firsts: &[u32], ends: &[u32]) -> Self {
         let mut pairs: Vec<u32> = (0..contexts.len() as u32).collect();
         pairs.sort_by_key(|&pair| contexts[pair as usize]);
         let (mut lines, mut pieces) = (Vec::new(), Vec::<[u32; 4]>::new());
         let mut placed = 0;
         for pair in pairs.into_iter().map(|pair| pair as usize) {
             let (context, from) = (contexts[pair], lines.len() as u32);
-            lines.extend(firsts[pair]..firsts[pair + 1]);
+            lines.extend(firsts[pair]..ends[pair]);
             let to = lines.len() as u32;
             match pieces.last_mut() {
                 Some([own, first, end, _]) if *own == context => {
@@ -167,7 +167,8 @@ mod tests {
             context_of.extend(std::iter::repeat_n(context, count));
             firsts.push(context_of.len() as u32);
         }
-        let Pieces { lines, described, placed, longest } = Pieces::new(&contexts, &firsts);
+        let Pieces { lines, described, placed, longest } =
+            Pieces::new(&contexts, &firsts, &firsts[1..]);
         let pieces: Vec<&[u32]> = described.chunks(4).collect();
         assert_eq!((longest, pieces.len()), (LINES + 5, 21 + placed));
         assert!(placed >= 2);

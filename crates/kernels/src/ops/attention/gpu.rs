@@ -4,9 +4,10 @@ use std::sync::{Arc, PoisonError};
 
 use nextpair_core::Side;
 use nextpair_cuda::Array;
+use rayon::prelude::*;
 
 use super::{Direction, Matching, MemoryWeights, PairScores};
-use crate::cuda::{Matched, MemoryArrays, Prepared, Rows, Scoring, Unit, can_score};
+use crate::cuda::{EvenRows, Matched, MemoryArrays, Prepared, Rows, Scoring, Unit, can_score};
 use crate::{Encoded, Error, Precision, Tensor, Values};
 
 /// The numbers of a tensor that is on a GPU.
@@ -49,7 +50,7 @@ impl Matching {
             && !texts.is_empty()
     }
 
-    /// The scores of all pairs by the matrix units.
+    /// The scores of all pairs of every member by the matrix units.
     pub(super) fn gpu_scores(
         &self,
         unit: &Unit,
@@ -57,32 +58,44 @@ impl Matching {
         texts: &Encoded,
     ) -> Result<Vec<f32>, Error> {
         self.check_items(images, texts)?;
-        let (rows, columns) = (images.len(), texts.len());
-        let mut out = vec![0.0; rows * columns];
-        let mut parts = Vec::new();
+        let (rows, columns) = self.items_of_each(images.len(), texts.len())?;
+        let (dim, members) = (self.0.dim, self.0.members);
+        let (mut parts, mut asked) = (Vec::new(), Vec::new());
         for direction in &self.0.directions {
             let memory = direction.gpu_memory()?;
-            let scoring = Scoring::new(unit, self.0.dim, direction.attention, memory)?;
+            let scoring = Scoring::new(unit, (dim, members), direction.attention, memory)?;
             let (queries, contexts) = direction.asking.own_and_other(images, texts);
-            let (queries, contexts) = (gpu_rows(queries)?, gpu_rows(contexts)?);
-            let queries = scoring.queries(queries)?;
-            parts.push(scoring.scores(&scoring.contexts(contexts)?, &queries)?);
+            let queries = gpu_rows(queries)?.even(unit, dim, members)?;
+            let contexts = scoring.contexts(gpu_rows(contexts)?)?;
+            parts.push(scoring.scores(&contexts, &scoring.queries(&queries)?)?);
+            asked.push(queries);
         }
         let scored = unit.gpu().mark()?;
         if images.rows.is_tracked() || texts.rows.is_tracked() {
             // Some of the pairs will need gradients: the device goes on while the host looks at scores.
-            self.prepare(unit, gpu_rows(images)?, gpu_rows(texts)?)?;
+            self.prepare(unit, gpu_rows(images)?, gpu_rows(texts)?, asked)?;
         }
+        let mut out = vec![0.0; members * rows * columns];
         for (direction, part) in self.0.directions.iter().zip(parts) {
-            direction.add_scores(&part.read_at(&scored)?, (rows, columns), &mut out);
+            let part = part.read_at(&scored)?;
+            let members = out.par_chunks_exact_mut(rows * columns);
+            members.zip(part.par_chunks_exact(rows * columns)).for_each(|(out, part)| {
+                direction.add_scores(part, (rows, columns), out);
+            });
         }
         Ok(out)
     }
 
-    /// Prepares gradients of pairs of these items.
-    fn prepare(&self, unit: &Unit, images: Rows<'_>, texts: Rows<'_>) -> Result<(), Error> {
-        let each = self.0.directions.iter().map(|direction| {
-            let (queries, contexts) = direction.asking.own_and_other(images, texts);
+    /// Prepares gradients of pairs of these items, of which some ask in every direction.
+    fn prepare(
+        &self,
+        unit: &Unit,
+        images: Rows<'_>,
+        texts: Rows<'_>,
+        asked: Vec<EvenRows>,
+    ) -> Result<(), Error> {
+        let each = self.0.directions.iter().zip(asked).map(|(direction, queries)| {
+            let (_, contexts) = direction.asking.own_and_other(images, texts);
             let memory = direction.gpu_memory()?;
             Prepared::new(unit, self.0.dim, direction.attention, memory, contexts, queries)
                 .map(Arc::new)
@@ -132,9 +145,12 @@ impl PairScores {
             let (dim, attention) = (self.matching.0.dim, direction.attention);
             let prepared = match &ahead {
                 Some(each) => each[at].clone(),
-                None => Arc::new(Prepared::new(unit, dim, attention, memory, contexts, queries)?),
+                None => {
+                    let queries = queries.even(unit, dim, self.matching.0.members)?;
+                    Arc::new(Prepared::new(unit, dim, attention, memory, contexts, queries)?)
+                }
             };
-            let matched = Matched::new(unit, dim, attention, contexts, queries, prepared);
+            let matched = Matched::new(unit, dim, attention, contexts, prepared);
             visit(direction.asking, &matched, memory.is_some())?;
         }
         Ok(())

@@ -145,3 +145,163 @@ fn scores_by_matrix_units_are_those_of_the_cpu() {
         }
     }
 }
+
+/// Three members with two images and two captions each, whose captions have other lengths.
+const IMAGES: [usize; 7] = [0, 3, 5, 8, 9, 11, 14];
+const TEXTS: [usize; 7] = [0, 2, 3, 7, 12, 13, 15];
+
+/// The weights of memories of so many members, of vectors of `dim` dimensions.
+fn memories(members: usize, dim: usize) -> Vec<Tensor> {
+    let each = sizes(dim).into_iter().enumerate();
+    let part = |(part, each): (usize, usize)| {
+        let weights = tensor(10 + part as u64, &[members, each]);
+        weights.divided((dim as f64).sqrt()).unwrap()
+    };
+    each.map(part).collect()
+}
+
+fn of_members(inputs: &[Tensor], dim: usize, asking: &[Side], steps: usize) -> Matching {
+    let members = inputs.get(2).map_or(3, |weights| weights.shape()[0]);
+    let own = asking.iter().map(|&side| direction(side, steps, &inputs[2..])).collect();
+    Matching::of_members(dim, members, own).unwrap()
+}
+
+fn items_of_members(inputs: &[Tensor]) -> (Encoded, Encoded) {
+    let [images, texts] = [0, 1].map(|at| unit_rows(&inputs[at], 1e-8).unwrap());
+    (
+        Encoded { rows: images, offsets: IMAGES.to_vec() },
+        Encoded { rows: texts, offsets: TEXTS.to_vec() },
+    )
+}
+
+/// Pairs within members, the first of which has most and the second one, in no order.
+const PAIRS: [(u32, u32); 8] = [(4, 5), (1, 0), (0, 1), (3, 2), (0, 0), (5, 5), (1, 1), (4, 4)];
+
+const WAYS: [&[Side]; 3] = [&[Side::Text], &[Side::Image], &[Side::Text, Side::Image]];
+
+#[test]
+fn members_follow_the_formula_on_every_device() {
+    for asking in WAYS {
+        for steps in 1..=4 {
+            let mut inputs = vec![tensor(1, &[14, DIM]), tensor(2, &[15, DIM])];
+            if steps > 1 {
+                inputs.extend(memories(3, DIM));
+            }
+            judge(&inputs, 2e-5, |inputs| {
+                let (images, texts) = items_of_members(inputs);
+                let matching = of_members(inputs, DIM, asking, steps);
+                matching.pair_scores(&images, &texts, &PAIRS, None)
+            });
+        }
+    }
+    let inputs = [tensor(1, &[14, DIM]), tensor(2, &[15, DIM])];
+    let (images, texts) = items_of_members(&inputs);
+    let matching = of_members(&inputs, DIM, WAYS[0], 1);
+    let refused = matching.pair_scores(&images, &texts, &[(0, 1), (1, 2)], None).unwrap_err();
+    assert!(refused.to_string().contains("of the member of the image"), "{refused}");
+    let fewer = Encoded { rows: texts.rows.some_rows(0..13).unwrap(), offsets: vec![0, 2, 3, 13] };
+    assert!(matching.scores(&images, &fewer).is_ok());
+    let fewer = Encoded { offsets: vec![0, 13], ..fewer };
+    assert!(matching.scores(&images, &fewer).is_err());
+    let memory = memories(2, DIM);
+    let two = vec![direction(Side::Text, 2, &memory)];
+    assert!(Matching::of_members(DIM, 3, two).is_err());
+}
+
+/// The gradients and scores of a matching of members, and those of each of them alone.
+#[test]
+fn members_are_matchings_of_their_own() {
+    // Large enough for the matrix units.
+    let dim = 32;
+    let devices = Device::available().into_iter().flat_map(|device| match device {
+        Device::Cuda(_) => {
+            Precision::ALL.map(|precision| device.with_precision(precision)).to_vec()
+        }
+        other => vec![other],
+    });
+    for device in devices {
+        // Products of other sizes are added up in another order.
+        let tolerance = match device {
+            Device::Cpu => 0.0,
+            Device::Cuda(cuda) if cuda.precision != Precision::Fp32 => 1e-3,
+            _ => 1e-5,
+        };
+        for (asking, steps) in WAYS.into_iter().flat_map(|asking| (1..=4).map(move |k| (asking, k)))
+        {
+            let mut inputs = vec![tensor(1, &[14, dim]), tensor(2, &[15, dim])];
+            if steps > 1 {
+                inputs.extend(memories(3, dim));
+            }
+            let what = format!("{device:?} {asking:?} {steps}");
+            let (expected, found) = alone_and_together(&inputs, dim, (asking, steps), device);
+            assert_eq!(expected.len(), found.len(), "{what}");
+            for (at, (expected, found)) in expected.iter().zip(&found).enumerate() {
+                assert_eq!(expected.len(), found.len(), "{what}");
+                let largest = expected.iter().fold(1.0, |m: f32, x| m.max(x.abs()));
+                for (a, b) in expected.iter().zip(found) {
+                    assert!((a - b).abs() <= tolerance * largest, "{what}, result {at}: {a} {b}");
+                }
+            }
+        }
+    }
+}
+
+/// All scores, those of pairs and the gradients of all inputs: of three members one after the other, and
+/// together.
+fn alone_and_together(
+    inputs: &[Tensor],
+    dim: usize,
+    (asking, steps): (&[Side], usize),
+    device: Device,
+) -> (Vec<Vec<f32>>, Vec<Vec<f32>>) {
+    let inputs: Vec<Tensor> =
+        inputs.iter().map(|input| input.to_device(device).unwrap().into_weight()).collect();
+    let upstream = tensor(99, &[PAIRS.len()]).to_f32s().unwrap();
+    let results =
+        |inputs: &[Tensor], matching: &Matching, items: (Encoded, Encoded), pairs: &[_]| {
+            let of_pairs: Vec<(u32, u32)> = pairs.iter().map(|&(_, pair)| pair).collect();
+            let all = matching.scores(&items.0, &items.1).unwrap();
+            let some = matching.pair_scores(&items.0, &items.1, &of_pairs, None).unwrap();
+            let slopes: Vec<f32> = pairs.iter().map(|&(place, _)| upstream[place]).collect();
+            let gradients = some.backward(&slopes).unwrap();
+            let mut found = vec![all, some.to_f32s().unwrap()];
+            found.extend(inputs.iter().map(|input| {
+                let found = gradients.of(input).map(|g| g.to_f64s().unwrap()).unwrap_or_default();
+                found.into_iter().map(|x| x as f32).collect::<Vec<f32>>()
+            }));
+            found
+        };
+    let every: Vec<(usize, (u32, u32))> = PAIRS.into_iter().enumerate().collect();
+    let matching = of_members(&inputs, dim, asking, steps);
+    let together = results(&inputs, &matching, items_of_members(&inputs), &every);
+    let mut alone: Vec<Vec<f32>> = vec![Vec::new(); together.len()];
+    alone[1] = vec![0.0; PAIRS.len()];
+    for member in 0..3 {
+        let spans = [&IMAGES, &TEXTS].map(|offsets| &offsets[2 * member..=2 * member + 2]);
+        let mut own: Vec<Tensor> = spans
+            .iter()
+            .zip(&inputs)
+            .map(|(span, rows)| rows.some_rows(span[0]..span[2]).unwrap().into_weight())
+            .collect();
+        let weights = inputs[2..].iter();
+        own.extend(weights.map(|w| w.some_rows(member..member + 1).unwrap().into_weight()));
+        let moved = spans.map(|span| span.iter().map(|row| row - span[0]).collect::<Vec<_>>());
+        let [images, texts] = [0, 1].map(|at| Encoded {
+            rows: unit_rows(&own[at], 1e-8).unwrap(),
+            offsets: moved[at].clone(),
+        });
+        let first = 2 * member as u32;
+        let pairs = every.iter().filter(|(_, pair)| pair.0 / 2 == member as u32);
+        let pairs: Vec<_> = pairs.map(|&(at, (i, j))| (at, (i - first, j - first))).collect();
+        let directions = asking.iter().map(|&side| direction(side, steps, &own[2..])).collect();
+        let matching = Matching::new(dim, directions).unwrap();
+        let found = results(&own, &matching, (images, texts), &pairs);
+        for (at, found) in found.into_iter().enumerate() {
+            match at {
+                1 => pairs.iter().zip(found).for_each(|(&(place, _), x)| alone[1][place] = x),
+                _ => alone[at].extend(found),
+            }
+        }
+    }
+    (alone, together)
+}

@@ -10,14 +10,15 @@ use super::{Gru, pass::Schedule};
 use crate::cuda::Unit;
 use crate::operation::{Operation, apply};
 use crate::{Error, Real, Tensor};
-use gpu::Kept;
+use gpu::{Kept, Size};
 
-/// The hidden states of every word, words by `dim`, of several members in one direction.
+/// The hidden states of every word, words by `dim`, of several members, averaged over the directions.
 ///
 /// The captions are those of the first member, of the second, and so on: equally many of each. Caption
-/// `c` has the words from `offsets[c]` to `offsets[c + 1]`. `inputs` has equally many rows of `3 dim`
-/// numbers for every member, at least as many as it has words; the rest is padding, which has no
-/// gradient. `weight` is members by `3 dim` by `dim`, and `bias` has `3 dim` numbers for each.
+/// `c` has the words from `offsets[c]` to `offsets[c + 1]`. `inputs` has equally many rows of
+/// `directions * 3 dim` numbers for every member, at least as many as it has words; the rest is padding,
+/// which has no gradient. `weight` is members by `directions * 3 dim` by `dim`, and `bias` has
+/// `directions * 3 dim` numbers for each. The second direction reads every caption from its end.
 ///
 /// # Errors
 /// If the shapes do not match.
@@ -31,9 +32,9 @@ pub fn gru_of_members(
     let [members, stacked, dim] = *weight.shape() else {
         return Err(Error::NotAMatrix { shape: weight.shape().to_vec() });
     };
-    let members = members.max(1);
+    let (members, directions) = (members.max(1), stacked / (3 * dim).max(1));
     Error::check_dims("the inputs of a recurrent unit", width, "its weights", stacked)?;
-    Error::check_len("the weights of a recurrent unit", stacked, 3 * dim)?;
+    Error::check_len("the weights of a recurrent unit", stacked, directions.clamp(1, 2) * 3 * dim)?;
     Error::check_len("the bias of a recurrent unit", bias.len(), members * stacked)?;
     if offsets.first() != Some(&0) || offsets.windows(2).any(|pair| pair[0] > pair[1]) {
         return Err(Error::Offsets);
@@ -45,19 +46,18 @@ pub fn gru_of_members(
     let each = (0..members).map(|member| {
         let own = &offsets[member * captions..=(member + 1) * captions];
         let own: Vec<usize> = own.iter().map(|offset| offset - own[0]).collect();
-        Gru::new(own, dim, 1)
+        Gru::new(own, dim, directions)
     });
     let each: Vec<Gru> = each.collect();
     let longest = each.iter().map(Gru::words).max().unwrap_or(0);
     Error::check_len("the words of a member", padded, padded.max(longest))?;
-    apply(Members { each, padded, dim, kept: OnceLock::new() }, &[inputs, weight, bias])
+    let size = Size { padded, dim, directions };
+    apply(Members { each, size, kept: OnceLock::new() }, &[inputs, weight, bias])
 }
 
 struct Members {
     each: Vec<Gru>,
-    /// Rows of the inputs of each.
-    padded: usize,
-    dim: usize,
+    size: Size,
     /// What the way back needs, on a GPU.
     kept: OnceLock<Kept>,
 }
@@ -65,11 +65,11 @@ struct Members {
 impl Members {
     /// The inputs of a member.
     fn inputs<'a, N>(&self, inputs: &[&'a [N]], member: usize) -> [&'a [N]; 3] {
-        let width = 3 * self.dim;
+        let (Size { padded, dim, .. }, width) = (self.size, self.size.width());
         let &[given, weight, bias] = inputs else { unreachable!("inputs, weight and bias") };
         [
-            &given[member * self.padded * width..][..self.each[member].words() * width],
-            &weight[member * width * self.dim..][..width * self.dim],
+            &given[member * padded * width..][..self.each[member].words() * width],
+            &weight[member * width * dim..][..width * dim],
             &bias[member * width..][..width],
         ]
     }
@@ -81,7 +81,7 @@ impl Members {
 
 impl Operation for Members {
     fn shape(&self) -> Vec<usize> {
-        vec![self.each.iter().map(Gru::words).sum(), self.dim]
+        vec![self.each.iter().map(Gru::words).sum(), self.size.dim]
     }
 
     fn formula<R: Real>(&self, inputs: &[&[R]]) -> Vec<R> {
@@ -105,20 +105,19 @@ impl Operation for Members {
     ) -> Result<Vec<Option<Vec<f32>>>, Error> {
         let mut all = [Vec::new(), Vec::new(), Vec::new()];
         for (member, gru) in self.each.iter().enumerate() {
-            let (own, rest) = upstream.split_at(gru.words() * self.dim);
+            let (own, rest) = upstream.split_at(gru.words() * self.size.dim);
             upstream = rest;
             let found = gru.backward(&self.inputs(inputs, member), own, wanted)?;
             for (all, found) in all.iter_mut().zip(found) {
                 all.extend(found.unwrap_or_default());
             }
-            all[0].resize((member + 1) * self.padded * 3 * self.dim, 0.0);
+            all[0].resize((member + 1) * self.size.padded * self.size.width(), 0.0);
         }
         Ok(all.map(Some).into())
     }
 
     fn gpu_forward(&self, unit: &Unit, inputs: &[&Array<f32>]) -> Result<Array<f32>, Error> {
-        let size = (self.padded, self.dim);
-        let (out, kept) = gpu::forward(unit, &self.schedules(), size, inputs)?;
+        let (out, kept) = gpu::forward(unit, &self.schedules(), self.size, inputs)?;
         self.kept.get_or_init(|| kept);
         Ok(out)
     }
@@ -131,8 +130,7 @@ impl Operation for Members {
         _wanted: &[bool],
     ) -> Result<Vec<Option<Array<f32>>>, Error> {
         let kept = self.kept.get().expect("the forward pass comes first");
-        let size = (self.padded, self.dim);
-        let found = gpu::backward(unit, &self.schedules(), size, inputs[1], kept, upstream)?;
+        let found = gpu::backward(unit, &self.schedules(), self.size, inputs[1], kept, upstream)?;
         Ok(found.map(Some).into())
     }
 }
@@ -148,9 +146,9 @@ mod tests {
 
     #[test]
     fn every_device_follows_the_formula() {
-        for dim in [3, 40] {
+        for (dim, directions) in [(3, 1), (40, 1), (3, 2), (40, 2)] {
             for padded in [11, 13] {
-                let width = 3 * dim;
+                let width = directions * 3 * dim;
                 let inputs = [
                     tensor(1, &[2 * padded, width]),
                     tensor(2, &[2, width, dim]),
@@ -172,20 +170,22 @@ mod tests {
 
     #[test]
     fn members_are_units_of_their_own() {
-        let (dim, padded) = (5, 12);
-        let inputs = tensor(1, &[2 * padded, 15]);
-        let (weight, bias) = (tensor(2, &[2, 15, dim]), tensor(3, &[2, 15]));
-        let all = gru_of_members(&inputs, &weight, &bias, &OFFSETS).unwrap().to_f32s().unwrap();
-        let mut alone = Vec::new();
-        for (member, words) in [11, 9].into_iter().enumerate() {
-            let own = inputs.some_rows(member * padded..member * padded + words).unwrap();
-            let weight =
-                weight.some_rows(member..member + 1).unwrap().reshaped(&[15, dim]).unwrap();
-            let bias = bias.some_rows(member..member + 1).unwrap();
-            let offsets = &OFFSETS[3 * member..=3 * (member + 1)];
-            let offsets: Vec<usize> = offsets.iter().map(|offset| offset - offsets[0]).collect();
-            alone.extend(gru(&own, &weight, &bias, &offsets).unwrap().to_f32s().unwrap());
+        for directions in [1, 2] {
+            let (dim, padded, width) = (5, 12, 15 * directions);
+            let inputs = tensor(1, &[2 * padded, width]);
+            let (weight, bias) = (tensor(2, &[2, width, dim]), tensor(3, &[2, width]));
+            let all = gru_of_members(&inputs, &weight, &bias, &OFFSETS).unwrap();
+            let mut alone = Vec::new();
+            for (member, words) in [11, 9].into_iter().enumerate() {
+                let own = inputs.some_rows(member * padded..member * padded + words).unwrap();
+                let weight = weight.some_rows(member..member + 1).unwrap();
+                let weight = weight.reshaped(&[width, dim]).unwrap();
+                let bias = bias.some_rows(member..member + 1).unwrap();
+                let offsets = &OFFSETS[3 * member..=3 * (member + 1)];
+                let offsets: Vec<usize> = offsets.iter().map(|o| o - offsets[0]).collect();
+                alone.extend(gru(&own, &weight, &bias, &offsets).unwrap().to_f32s().unwrap());
+            }
+            assert_eq!(all.to_f32s().unwrap(), alone);
         }
-        assert_eq!(all, alone);
     }
 }

@@ -9,7 +9,7 @@ use nextpair_data::dataset::{Dataset, FeatureSet, Per};
 use nextpair_data::import::import_scenes;
 use nextpair_data::scenes::Settings;
 use nextpair_data::{Progress, Side, npy};
-use nextpair_models::{Config, Heads, Training, Vse};
+use nextpair_models::{Config, Directions, Encoders, Heads, Imram, Training, Vse};
 
 use super::*;
 use crate::{Amount, Experiment, ExperimentKeys, Options, Round};
@@ -164,7 +164,10 @@ impl Observer for Until {
 
 fn models() -> Vec<Config> {
     let vse = Vse { dim: 4, word_dim: 4, ..Vse::default() };
-    vec![Config::Heads(Heads { dim: 5, hidden: 4, adapter: false }), Config::Vse(vse)]
+    let encoders = Encoders { dim: 4, word_dim: 4, ..Encoders::default() };
+    let imram = Imram { encoders, mode: Directions::Full, steps: 2, ..Imram::default() };
+    let heads = Heads { dim: 5, hidden: 4, adapter: false };
+    vec![Config::Heads(heads), Config::Vse(vse), Config::Imram(imram)]
 }
 
 fn same(found: &BTreeMap<String, Vec<u8>>, expected: &BTreeMap<String, Vec<u8>>, what: &str) {
