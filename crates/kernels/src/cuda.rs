@@ -1,10 +1,12 @@
 //! Forms of the operations for NVIDIA GPUs: kernels of this crate in CUDA C, and products by cuBLAS.
 
 mod factor;
+mod lines;
 mod matching;
 mod resident;
 mod scoring;
 mod tables;
+mod tiles;
 
 use std::sync::Arc;
 

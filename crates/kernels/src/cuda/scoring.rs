@@ -5,7 +5,7 @@
 //! of refined queries, one kernel for everything around it, and one for the attention.
 
 use std::collections::BTreeMap;
-use std::ops::{Range, RangeInclusive};
+use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use half::f16;
@@ -13,14 +13,9 @@ use nextpair_cuda::{Array, Grid, Kernels, Operand};
 
 use super::Unit;
 use super::tables::{MemoryArrays, Rows};
+use super::tiles::{context_blocks, item_blocks};
 use crate::{Attention, Error};
 
-/// Rows of (context, query) computed together: enough to fill a device, as memory allows.
-const ROWS: RangeInclusive<usize> = 1 << 14..=1 << 18;
-/// The share of a device's memory that they may take, as one part of so many.
-const PARTS_OF_MEMORY: usize = 16;
-/// Queries of a block at most, unless one item has more.
-const QUERIES: usize = 1 << 12;
 /// Dimensions are taken so many at a time.
 const COLUMNS: usize = 32;
 /// Rows of a context are padded to a multiple of this, and are at most six times as many.
@@ -209,30 +204,15 @@ impl<'a> Scoring<'a> {
     ) -> Result<Array<f32>, Error> {
         let items = queries.offsets.len() - 1;
         let out = self.unit.empty::<f32>(contexts.count * items)?;
-        let mut first = 0;
-        while first < items {
-            let begin = queries.offsets[first];
-            let fits = queries.offsets[first..].partition_point(|end| end - begin <= QUERIES);
-            let end = (first + fits - 1).clamp(first + 1, items);
-            let block = Block::new(self.unit, queries, first..end)?;
-            let at_once = (self.rows_at_once() / block.count.max(1)).max(1);
-            // Blocks of one size: a small last one would leave the device idle.
-            let blocks = contexts.count.div_ceil(at_once).max(1);
-            let at_once = contexts.count.div_ceil(blocks).max(1);
-            for from in (0..contexts.count).step_by(at_once) {
-                let to = contexts.count.min(from + at_once);
-                self.score_block(contexts, from..to, queries, &block, items, &out)?;
+        // What the layers make of a row, twice as long, and the row itself, in f16.
+        let rows_at_once = self.unit.rows_at_once(3 * 2 * self.dim);
+        for items_of in item_blocks(&queries.offsets) {
+            let block = Block::new(self.unit, queries, items_of)?;
+            for contexts_of in context_blocks(contexts.count, block.count, rows_at_once) {
+                self.score_block(contexts, contexts_of, queries, &block, items, &out)?;
             }
-            first = end;
         }
         Ok(out)
-    }
-
-    fn rows_at_once(&self) -> usize {
-        // What the layers make of a row, twice as long, and the row itself, in f16.
-        let of_row = 3 * 2 * self.dim;
-        let fit = self.unit.gpu().all_memory() / PARTS_OF_MEMORY / of_row;
-        fit.clamp(*ROWS.start(), *ROWS.end())
     }
 
     fn score_block(

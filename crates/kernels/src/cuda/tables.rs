@@ -1,6 +1,6 @@
 //! What attention on a GPU needs of settings, items and weights.
 
-use nextpair_cuda::Array;
+use nextpair_cuda::{Array, Operand};
 
 use super::Unit;
 use crate::{Aggregation, Attention, Error, Normaliser};
@@ -58,6 +58,71 @@ impl Unit {
             aggregation,
             factor.to_bits(),
         ])
+    }
+
+    /// The rows of items but for the first ones that are `skipped`, padded to `most` of each.
+    pub(crate) fn padded(
+        &self,
+        items: Rows<'_>,
+        skipped: usize,
+        (most, dim): (usize, usize),
+    ) -> Result<Array<f32>, Error> {
+        let count = items.len() * most;
+        let (out, offsets) = (self.empty(count * dim)?, self.offsets(items.offsets)?);
+        let arguments = [
+            (&out).into(),
+            items.values.into(),
+            (&offsets).into(),
+            skipped.into(),
+            most.into(),
+            dim.into(),
+        ];
+        self.run("pad_items", Unit::rows(count), &arguments)?;
+        Ok(out)
+    }
+
+    /// The rows of items that were padded to `most` of each.
+    pub(crate) fn unpadded(
+        &self,
+        padded: Array<f32>,
+        items: Rows<'_>,
+        (most, dim): (usize, usize),
+    ) -> Result<Array<f32>, Error> {
+        if items.is_uniform() {
+            return Ok(padded);
+        }
+        let spans = items.offsets.windows(2).enumerate();
+        let places = spans.flat_map(|(item, span)| {
+            (0..span[1] - span[0]).map(move |row| (item * most + row) as u32)
+        });
+        self.gathered(&padded, places.collect(), dim)
+    }
+
+    /// Some rows of a table, one after the other.
+    pub(crate) fn gathered(
+        &self,
+        table: &Array<f32>,
+        rows: Vec<u32>,
+        dim: usize,
+    ) -> Result<Array<f32>, Error> {
+        let (out, places) = (self.empty(rows.len() * dim)?, self.array(&rows)?);
+        let arguments = [(&out).into(), table.into(), (&places).into(), dim.into()];
+        self.run("gather", Unit::rows(rows.len()), &arguments)?;
+        Ok(out)
+    }
+
+    /// Products of the rows of each of `count` items, which have `rows` of `dim` numbers.
+    pub(crate) fn grams(
+        &self,
+        padded: &Array<f32>,
+        count: usize,
+        (rows, dim): (usize, usize),
+    ) -> Result<Array<f32>, Error> {
+        let out = self.empty(count * rows * rows)?;
+        let own = Operand::new(padded, 0, dim).apart(rows * dim);
+        let to = Operand::new(&out, 0, rows).apart(rows * rows);
+        self.multiply_each(count, (rows, rows, dim), own, own.turned(), 0.0, to)?;
+        Ok(out)
     }
 
     /// The norms of rows.

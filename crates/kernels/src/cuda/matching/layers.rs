@@ -1,4 +1,4 @@
-//! Rows through the two layers of a memory, and padded rows.
+//! Rows through the two layers of a memory.
 
 use std::sync::OnceLock;
 
@@ -8,19 +8,6 @@ use crate::Error;
 use crate::cuda::Unit;
 use crate::cuda::factor::Factor;
 use crate::cuda::tables::MemoryArrays;
-
-/// The rows of items, padded to as many.
-pub(super) fn pad(
-    unit: &Unit,
-    rows: &Array<f32>,
-    offsets: &Array<u32>,
-    (count, most, dim): (usize, usize, usize),
-) -> Result<Array<f32>, Error> {
-    let out = unit.empty(count * most * dim)?;
-    let arguments = [(&out).into(), rows.into(), offsets.into(), most.into(), dim.into()];
-    unit.run("pad_items", Unit::rows(count * most), &arguments)?;
-    Ok(out)
-}
 
 /// Both layers of a memory, one below the other: one product has both.
 pub(super) struct Layers {

@@ -2,25 +2,14 @@
 
 use nextpair_cuda::{Array, Grid, Pointer};
 
-use super::products::Pieces;
-use super::{Matched, PAIR_THREADS};
+use super::{Matched, Prepared};
 use crate::Error;
 use crate::cuda::Unit;
+use crate::cuda::lines::{Lines, PAIR_THREADS, Padded, Paired};
 
 /// The buffers of some pairs, of every step. They have a line for each query of a pair.
 pub(super) struct Pass {
-    pub(super) count: usize,
-    pub(super) lines: usize,
-    /// The pairs, as kernels read them.
-    pub(super) described: Array<u64>,
-    /// What the description points to: contexts, first lines and words; then lines by context, and
-    /// pieces of them.
-    indices: Array<u32>,
-    pub(super) contexts: Vec<u32>,
-    /// The query of each line.
-    pub(super) words: Vec<u32>,
-    /// The lines by context.
-    pub(super) pieces: Pieces,
+    pub(super) lines: Lines,
     /// Queries of every step.
     pub(super) queries: Vec<Array<f32>>,
     /// Raw scores and weights of every step.
@@ -36,52 +25,15 @@ pub(super) struct Pass {
     pub(super) of_queries: Array<f32>,
 }
 
-impl Pass {
-    /// `(context, pair)` of all pairs.
-    pub(super) fn by_context(&self) -> impl Iterator<Item = (u32, u32)> {
-        self.contexts.iter().enumerate().map(|(pair, &context)| (context, pair as u32))
-    }
-
-    /// `(query, line)` of all lines.
-    pub(super) fn by_word(&self) -> impl Iterator<Item = (u32, u32)> {
-        self.words.iter().enumerate().map(|(line, &word)| (word, line as u32))
-    }
-
-    /// Where the query of each line is on the device.
-    fn words_on_device(&self) -> Pointer {
-        self.indices.at(2 * self.count + 1)
-    }
-
-    /// Where the lines by context are on the device, and their pieces.
-    pub(super) fn pieces_on_device(&self) -> (Pointer, Pointer) {
-        let lines = 2 * self.count + 1 + self.lines;
-        (self.indices.at(lines), self.indices.at(lines + self.lines))
-    }
-}
-
 impl Matched<'_> {
     pub(super) fn forward(&self, pairs: &[(u32, u32)]) -> Result<Pass, Error> {
         let Matched { unit, dim, rows, most, .. } = *self;
-        let count = pairs.len();
-        let contexts: Vec<u32> = pairs.iter().map(|&(context, _)| context).collect();
-        let (mut firsts, mut words) = (vec![0], Vec::new());
-        for &(_, item) in pairs {
-            let item = item as usize;
-            words.extend(self.queries.offsets[item] as u32..self.queries.offsets[item + 1] as u32);
-            firsts.push(words.len() as u32);
-        }
-        let (lines, pieces) = (words.len(), Pieces::new(&contexts, &firsts));
-        let indices = [&contexts, &firsts, &words, &pieces.lines, &pieces.described];
-        let indices = unit.array(&indices.map(Vec::as_slice).concat())?;
-        let described = unit.array(&[
-            indices.at(0).bits(),
-            indices.at(count).bits(),
-            indices.at(2 * count + 1).bits(),
-            self.prepared.context_offsets.pointer().bits(),
-            self.prepared.grams.pointer().bits(),
-            self.prepared.norms.pointer().bits(),
-            most as u64 | (rows as u64) << 32,
-        ])?;
+        let of_item = |item: usize| self.queries.offsets[item]..self.queries.offsets[item + 1];
+        let Prepared { context_offsets, grams, norms, .. } = &*self.prepared;
+        let padded = Padded { offsets: context_offsets, grams: Some(grams), rows };
+        let paired = Paired::new(pairs, of_item);
+        let described = Lines::new(unit, paired, padded, Some(norms), most)?;
+        let (count, lines) = (described.count, described.len);
         let steps = self.attention.steps;
         let each = |width: usize, count: usize| -> Result<Vec<Array<f32>>, Error> {
             (0..count).map(|_| unit.empty(lines * width)).collect()
@@ -90,13 +42,7 @@ impl Matched<'_> {
         let (raw, weights) = (each(rows, steps)?, each(rows, steps)?);
         let norms = || self.attention.normalise_memory.then(|| unit.empty(lines)).transpose();
         let pass = Pass {
-            count,
-            lines,
-            described,
-            indices,
-            contexts,
-            words,
-            pieces,
+            lines: described,
             queries,
             raw,
             weights,
@@ -107,16 +53,17 @@ impl Matched<'_> {
             of_weights: unit.empty(lines * rows)?,
             of_queries: unit.empty(lines * dim)?,
         };
-        self.gather_words(&pass, self.queries.values, &pass.queries[0])?;
+        pass.lines.gather(unit, (self.queries.values, dim), &pass.queries[0])?;
         for step in 0..steps {
             let queries = &pass.queries[step];
-            self.multiply_by_rows(&pass, queries, (&self.prepared.padded, dim), &pass.raw[step])?;
+            let contexts = (&self.prepared.padded, dim);
+            pass.lines.multiply_by_rows(unit, queries, contexts, &pass.raw[step])?;
             let arguments = [
                 (&pass.weights[step]).into(),
                 (&pass.scores).into(),
                 (&pass.raw[step]).into(),
                 (&pass.raw[0]).into(),
-                (&pass.described).into(),
+                (&pass.lines.described).into(),
                 (&self.prepared.attending).into(),
             ];
             let shared = 8 * most * rows + 4 * (most * rows + 2 * most);
@@ -137,15 +84,15 @@ impl Matched<'_> {
         else {
             return Err(Error::NoMemory { steps: self.attention.steps });
         };
-        let (lines, layers) = (pass.lines, &pass.layers[step]);
+        let (lines, layers) = (pass.lines.len, &pass.layers[step]);
         let [queries, refined] = [&pass.queries[step], &pass.queries[step + 1]];
         let (weights, norms) = (&pass.weights[step], pass.norms[step].as_ref());
         if step > 0 {
             memory.project(unit, (queries, lines), 0, layers)?;
         }
-        if self.by_matrix_units() && norms.is_none() {
+        if unit.has_matrix_units() && norms.is_none() {
             let (base, words) = match step {
-                0 => (of_queries, pass.words_on_device()),
+                0 => (of_queries, pass.lines.words_on_device()),
                 _ => (layers, Pointer::NULL),
             };
             let arguments = [
@@ -157,17 +104,17 @@ impl Matched<'_> {
                 weights.into(),
                 projected.into(),
                 queries.into(),
-                (&pass.described).into(),
+                (&pass.lines.described).into(),
                 dim.into(),
             ];
             // A warp has 32 columns.
-            let grid = Grid::plane(dim.div_ceil(4 * 32), pass.count, 128);
+            let grid = Grid::plane(dim.div_ceil(4 * 32), pass.lines.count, 128);
             return unit.run("refine_by_rows_tf32", grid, &arguments);
         }
         if step == 0 {
-            self.gather_words(pass, of_queries, layers)?;
+            pass.lines.gather(unit, (of_queries, 2 * dim), layers)?;
         }
-        self.add_rows(pass, weights, (projected, 2 * dim), 1.0, layers)?;
+        pass.lines.add_rows(unit, weights, (projected, 2 * dim), 1.0, layers)?;
         let arguments = [
             refined.into(),
             layers.into(),
@@ -177,12 +124,5 @@ impl Matched<'_> {
             dim.into(),
         ];
         unit.run("refine", Unit::rows(lines), &arguments)
-    }
-
-    /// Copies the rows of a table that has one for each query to the lines.
-    fn gather_words(&self, pass: &Pass, table: &Array<f32>, out: &Array<f32>) -> Result<(), Error> {
-        let width = table.len() / (self.queries.values.len() / self.dim).max(1);
-        let arguments = [out.into(), table.into(), pass.words_on_device().into(), width.into()];
-        self.unit.run("gather", Unit::rows(pass.lines), &arguments)
     }
 }

@@ -7,25 +7,12 @@ use nextpair_cuda::Array;
 
 use super::{Direction, Matching, MemoryWeights, PairScores};
 use crate::cuda::{Matched, MemoryArrays, Prepared, Rows, Scoring, Unit, can_score};
-use crate::{Encoded, Error, Precision, Tensor, Values};
-
-/// The numbers of a tensor that is on a GPU.
-fn gpu_array(tensor: &Tensor) -> Result<&Array<f32>, Error> {
-    match tensor.values() {
-        Values::Cuda(_, array) => Ok(array),
-        _ => Err(Error::Devices),
-    }
-}
-
-/// Encoded items that are on a GPU.
-fn gpu_rows(items: &Encoded) -> Result<Rows<'_>, Error> {
-    Ok(Rows { values: gpu_array(&items.rows)?, offsets: &items.offsets })
-}
+use crate::{Encoded, Error, Precision, Tensor};
 
 impl MemoryWeights {
     /// Its weights, which are on a GPU.
     fn gpu(&self) -> Result<MemoryArrays<'_>, Error> {
-        let [a, b, c, d] = self.parts().map(gpu_array);
+        let [a, b, c, d] = self.parts().map(Tensor::array);
         Ok([a?, b?, c?, d?])
     }
 }
@@ -64,14 +51,14 @@ impl Matching {
             let memory = direction.gpu_memory()?;
             let scoring = Scoring::new(unit, self.0.dim, direction.attention, memory)?;
             let (queries, contexts) = direction.asking.own_and_other(images, texts);
-            let (queries, contexts) = (gpu_rows(queries)?, gpu_rows(contexts)?);
+            let (queries, contexts) = (queries.gpu_rows()?, contexts.gpu_rows()?);
             let queries = scoring.queries(queries)?;
             parts.push(scoring.scores(&scoring.contexts(contexts)?, &queries)?);
         }
         let scored = unit.gpu().mark()?;
         if images.rows.is_tracked() || texts.rows.is_tracked() {
             // Some of the pairs will need gradients: the device goes on while the host looks at scores.
-            self.prepare(unit, gpu_rows(images)?, gpu_rows(texts)?)?;
+            self.prepare(unit, images.gpu_rows()?, texts.gpu_rows()?)?;
         }
         for (direction, part) in self.0.directions.iter().zip(parts) {
             direction.add_scores(&part.read_at(&scored)?, (rows, columns), &mut out);
