@@ -1,5 +1,6 @@
 //! Forms of the operations for NVIDIA GPUs: kernels of this crate in CUDA C, and products by cuBLAS.
 
+mod alignment;
 mod factor;
 mod lines;
 mod matching;
@@ -16,6 +17,7 @@ use rayon::prelude::*;
 use crate::device::Cuda;
 use crate::{Error, Precision};
 
+pub(crate) use alignment::{Aligned, AllAligned};
 pub(crate) use matching::{Matched, Prepared};
 pub use resident::Resident;
 pub(crate) use scoring::{Scoring, can_score};
@@ -36,6 +38,7 @@ static KERNELS: Kernels = Kernels {
         include_str!("../cuda/pair_products.cu"),
         include_str!("../cuda/pair_products_tf32.cu"),
         include_str!("../cuda/rounding.cu"),
+        include_str!("../cuda/alignment.cu"),
     ],
 };
 
@@ -54,6 +57,11 @@ const ROW_THREADS: u32 = 128;
 impl Unit {
     pub(crate) fn new(cuda: Cuda) -> Result<Self, Error> {
         Ok(Unit { gpu: cuda.gpu()?, precision: cuda.precision })
+    }
+
+    /// The same queue with products in single precision.
+    pub(crate) fn in_single_precision(&self) -> Self {
+        Unit { gpu: self.gpu.clone(), precision: Precision::Fp32 }
     }
 
     /// The queue.

@@ -2,7 +2,10 @@
 
 use std::ops::{Range, RangeInclusive};
 
+use nextpair_cuda::{Array, Grid};
+
 use super::Unit;
+use crate::Error;
 
 /// Queries of a block at most, unless one item has more.
 const QUERIES: usize = 1 << 12;
@@ -41,6 +44,19 @@ impl Unit {
     pub(super) fn rows_at_once(&self, bytes_of_row: usize) -> usize {
         let fit = self.gpu().all_memory() / PARTS_OF_MEMORY / bytes_of_row;
         fit.clamp(*ROWS.start(), *ROWS.end())
+    }
+
+    /// Writes rows of `width` numbers to their place in a matrix, from row and column `first` on.
+    pub(super) fn place_tile(
+        &self,
+        (tile, width): (&Array<f32>, usize),
+        (out, columns): (&Array<f32>, usize),
+        first: (usize, usize),
+    ) -> Result<(), Error> {
+        let rows = tile.len() / width.max(1);
+        let to = out.at(first.0 * columns + first.1);
+        let arguments = [to.into(), tile.into(), columns.into(), width.into()];
+        self.run("place_tile", Grid::plane(rows, width.div_ceil(256), 256), &arguments)
     }
 }
 
