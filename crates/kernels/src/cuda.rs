@@ -7,6 +7,7 @@ mod matching;
 mod resident;
 mod scoring;
 mod tables;
+mod thresholds;
 mod tiles;
 
 use std::sync::Arc;
@@ -22,6 +23,7 @@ pub(crate) use matching::{Matched, Prepared};
 pub use resident::Resident;
 pub(crate) use scoring::{Scoring, can_score};
 pub(crate) use tables::{MemoryArrays, Rows};
+pub(crate) use thresholds::{ThresholdedPairs, ThresholdedRows};
 
 /// The kernels of this crate, but for those of `scoring`. The first source declares what the others
 /// use.
@@ -39,6 +41,7 @@ static KERNELS: Kernels = Kernels {
         include_str!("../cuda/pair_products_tf32.cu"),
         include_str!("../cuda/rounding.cu"),
         include_str!("../cuda/alignment.cu"),
+        include_str!("../cuda/thresholds.cu"),
     ],
 };
 
