@@ -4,6 +4,7 @@ mod alignment;
 mod factor;
 mod lines;
 mod matching;
+mod messages;
 mod resident;
 mod scoring;
 mod tables;
@@ -20,6 +21,7 @@ use crate::{Error, Precision};
 
 pub(crate) use alignment::{Aligned, AllAligned};
 pub(crate) use matching::{Matched, Prepared};
+pub(crate) use messages::{AllMessages, MessageArrays, PoolArrays};
 pub use resident::Resident;
 pub(crate) use scoring::{Scoring, can_score};
 pub(crate) use tables::{MemoryArrays, Rows};
@@ -42,6 +44,7 @@ static KERNELS: Kernels = Kernels {
         include_str!("../cuda/rounding.cu"),
         include_str!("../cuda/alignment.cu"),
         include_str!("../cuda/thresholds.cu"),
+        include_str!("../cuda/messages.cu"),
     ],
 };
 

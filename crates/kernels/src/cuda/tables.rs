@@ -116,12 +116,23 @@ impl Unit {
         &self,
         padded: &Array<f32>,
         count: usize,
+        size: (usize, usize),
+    ) -> Result<Array<f32>, Error> {
+        self.products_of_items((padded, padded), count, size)
+    }
+
+    /// Products of the rows that two tables have of each of `count` items.
+    pub(crate) fn products_of_items(
+        &self,
+        (left, right): (&Array<f32>, &Array<f32>),
+        count: usize,
         (rows, dim): (usize, usize),
     ) -> Result<Array<f32>, Error> {
         let out = self.empty(count * rows * rows)?;
-        let own = Operand::new(padded, 0, dim).apart(rows * dim);
+        let item = |table: &Array<f32>| Operand::new(table, 0, dim).apart(rows * dim);
         let to = Operand::new(&out, 0, rows).apart(rows * rows);
-        self.multiply_each(count, (rows, rows, dim), own, own.turned(), 0.0, to)?;
+        let (left, right) = (item(left), item(right).turned());
+        self.multiply_each(count, (rows, rows, dim), left, right, 0.0, to)?;
         Ok(out)
     }
 
