@@ -67,6 +67,53 @@ __device__ void attend(const Attending& how, float* x, u32 queries, u32 rows) {
     __syncthreads();
 }
 
+// From the gradient `g` of the weights `a` to that of the raw scores, in place. Both and the scratch `x` lie in shared
+// memory; raw scores have rows of `stride` numbers.
+__device__ void attend_back(
+    const Attending& how, float* g, const float* a, float* x, const float* raw, u32 stride, u32 queries, u32 rows) {
+    // From weights to normalised scores.
+    u32 lane = threadIdx.x % 32;
+    for (u32 w = threadIdx.x / 32; w < queries; w += blockDim.x / 32) {
+        double sum = 0;
+        for (u32 c = lane; c < rows; c += 32) sum += (double)a[w * rows + c] * g[w * rows + c];
+        float along = (float)warp_sum_double(sum);
+        for (u32 c = lane; c < rows; c += 32)
+            g[w * rows + c] = how.temperature * a[w * rows + c] * (g[w * rows + c] - along);
+    }
+    __syncthreads();
+    // From normalised scores to raw ones, column by column.
+    for (u32 c = threadIdx.x; c < rows; c += blockDim.x) {
+        double along = 0, total = 0;
+        for (u32 w = 0; w < queries; w++) {
+            float score = raw[(size_t)w * stride + c];
+            x[w * rows + c] = how.clips ? leaky(score) : score;
+        }
+        if (how.normaliser == 3) normalise_column(how, x + c, queries, rows);
+        for (u32 w = 0; w < queries; w++) {
+            float value = x[w * rows + c];
+            along += (double)value * g[w * rows + c];
+            total += how.normaliser == 1 ? (double)value * value : fabs((double)value);
+        }
+        float own = 1.0f, of_norm = 0;
+        if (how.normaliser == 1) {
+            double length = sqrt(total), scale = 1.0 / (length + 1e-8);
+            own = (float)scale;
+            of_norm = length > 0 ? (float)(along / length * scale * scale) : 0.0f;
+        }
+        if (how.normaliser == 2) own = (float)(1.0 / (total + 1e-8)), of_norm = (float)(along * own * own);
+        for (u32 w = 0; w < queries; w++) {
+            float value = x[w * rows + c], gradient = g[w * rows + c];
+            if (how.normaliser == 1) gradient = gradient * own - value * of_norm;
+            if (how.normaliser == 2)
+                gradient = gradient * own - (value > 0 ? of_norm : value < 0 ? -of_norm : 0.0f);
+            if (how.normaliser == 3) gradient = value * (gradient - (float)along);
+            if (how.clips && !(raw[(size_t)w * stride + c] > 0)) gradient *= 0.1f;
+            g[w * rows + c] = gradient;
+        }
+    }
+    __syncthreads();
+}
+
 // The parts of the cosines of every query and its attended vector: products and squared norms. The weights `a` and the
 // results lie in shared memory; sums are in double precision, because norms near zero are differences of large
 // numbers. `overlaps` receives the products of the weights with the Gram matrix.

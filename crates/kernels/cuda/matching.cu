@@ -1,17 +1,11 @@
 // Scores of some pairs of a context and an item of queries, and their gradients. Buffers of pairs have a line for each
 // query, one pair after the other. Contexts are padded: [context][rows at most][...].
 
-// The rows of every item, then zeros.
-extern "C" __global__ void pad_items(float* out, const float* rows, const u32* offsets, u32 most, u32 dim) {
-    u32 item = blockIdx.x / most, w = blockIdx.x % most, first = offsets[item], count = offsets[item + 1] - first;
+// The rows of every item but for the first ones that are `skipped`, then zeros.
+extern "C" __global__ void pad_items(float* out, const float* rows, const u32* offsets, u32 skipped, u32 most, u32 dim) {
+    u32 item = blockIdx.x / most, w = blockIdx.x % most, first = offsets[item] + skipped, count = offsets[item + 1] - first;
     for (u32 at = threadIdx.x; at < dim; at += blockDim.x)
         out[(size_t)blockIdx.x * dim + at] = w < count ? rows[(size_t)(first + w) * dim + at] : 0.0f;
-}
-
-// The rows of items from a padded buffer.
-extern "C" __global__ void unpad_rows(float* out, const float* padded, const u32* places, u32 dim) {
-    for (u32 at = threadIdx.x; at < dim; at += blockDim.x)
-        out[(size_t)blockIdx.x * dim + at] = padded[(size_t)places[blockIdx.x] * dim + at];
 }
 
 extern "C" __global__ void row_norms(float* out, const float* rows, u32 dim) {
@@ -128,47 +122,7 @@ extern "C" __global__ void attend_pairs_back(
         for (u32 w = 0; w < queries; w++) sum += products[w] * a[w * rows + c] * a[w * rows + k];
         of_gram[k * of.rows + c] += sum;
     }
-    // From weights to normalised scores.
-    u32 lane = threadIdx.x % 32;
-    for (u32 w = threadIdx.x / 32; w < queries; w += blockDim.x / 32) {
-        double sum = 0;
-        for (u32 c = lane; c < rows; c += 32) sum += (double)a[w * rows + c] * g[w * rows + c];
-        float along = (float)warp_sum_double(sum);
-        for (u32 c = lane; c < rows; c += 32)
-            g[w * rows + c] = how.temperature * a[w * rows + c] * (g[w * rows + c] - along);
-    }
-    __syncthreads();
-    // From normalised scores to raw ones, column by column.
-    for (u32 c = threadIdx.x; c < rows; c += blockDim.x) {
-        double along = 0, total = 0;
-        for (u32 w = 0; w < queries; w++) {
-            float score = raw[at + w * of.rows + c];
-            x[w * rows + c] = how.clips ? leaky(score) : score;
-        }
-        if (how.normaliser == 3) normalise_column(how, x + c, queries, rows);
-        for (u32 w = 0; w < queries; w++) {
-            float value = x[w * rows + c];
-            along += (double)value * g[w * rows + c];
-            total += how.normaliser == 1 ? (double)value * value : fabs((double)value);
-        }
-        float own = 1.0f, of_norm = 0;
-        if (how.normaliser == 1) {
-            double length = sqrt(total), scale = 1.0 / (length + 1e-8);
-            own = (float)scale;
-            of_norm = length > 0 ? (float)(along / length * scale * scale) : 0.0f;
-        }
-        if (how.normaliser == 2) own = (float)(1.0 / (total + 1e-8)), of_norm = (float)(along * own * own);
-        for (u32 w = 0; w < queries; w++) {
-            float value = x[w * rows + c], gradient = g[w * rows + c];
-            if (how.normaliser == 1) gradient = gradient * own - value * of_norm;
-            if (how.normaliser == 2)
-                gradient = gradient * own - (value > 0 ? of_norm : value < 0 ? -of_norm : 0.0f);
-            if (how.normaliser == 3) gradient = value * (gradient - (float)along);
-            if (how.clips && !(raw[at + w * of.rows + c] > 0)) gradient *= 0.1f;
-            g[w * rows + c] = gradient;
-        }
-    }
-    __syncthreads();
+    attend_back(how, g, a, x, raw + at, of.rows, queries, rows);
     for (u32 i = threadIdx.x; i < queries * of.rows; i += blockDim.x) {
         u32 c = i % of.rows;
         of_raw[at + i] = c < rows ? g[i / of.rows * rows + c] : 0.0f;

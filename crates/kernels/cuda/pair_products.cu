@@ -24,19 +24,18 @@ template <bool WHOLE> __device__ void write_four(float* row, u32 at, u32 width, 
     for (u32 i = 0; i < 4 && at + i < width; i++) row[at + i] = numbers[i];
 }
 
-// Products with the rows of contexts: `out[line][row] = left[line] * table[context][row]`, of `dim` numbers each. A warp
-// has 3 rows and 12 queries at a time, and its threads share the numbers.
-extern "C" __global__ void __launch_bounds__(384) multiply_by_rows(
-    float* out, const float* __restrict__ left, const float* __restrict__ table, const Pairs* pairs, u32 dim) {
+// Products of rows of `dim` numbers: `out[query][row] = own[query] * table[row]`, with rows of `apart` numbers in `out`. A
+// warp has 3 rows of the table, those from `row` on, and 12 queries at a time, and its threads share the numbers. A product
+// has the same bits wherever its rows stand.
+__device__ void multiply_rows(
+    float* out, size_t apart, const float* __restrict__ own, u32 queries, const float* __restrict__ table, u32 row, u32 rows,
+    u32 dim) {
     const u32 QUERIES = 12, ROWS = 3;
-    Pairs of = *pairs;
-    u32 lane = threadIdx.x % 32, pair = blockIdx.x, row = (blockIdx.y * (blockDim.x / 32) + threadIdx.x / 32) * ROWS;
-    u32 line = of.firsts[pair], queries = of.ends[pair] - line;
-    if (row >= of.rows) return;
+    u32 lane = threadIdx.x % 32;
     bool whole = dim % 4 == 0;
-    const float *row_of[ROWS], *own = left + (size_t)line * dim;
+    const float* row_of[ROWS];
 #pragma unroll
-    for (u32 r = 0; r < ROWS; r++) row_of[r] = table + ((size_t)of.contexts[pair] * of.rows + min(row + r, of.rows - 1)) * dim;
+    for (u32 r = 0; r < ROWS; r++) row_of[r] = table + (size_t)min(row + r, rows - 1) * dim;
     for (u32 first = 0; first < queries; first += QUERIES) {
         float sums[QUERIES][ROWS] = {};
         for (u32 at = 4 * lane; at < dim; at += 128) {
@@ -56,10 +55,41 @@ extern "C" __global__ void __launch_bounds__(384) multiply_by_rows(
 #pragma unroll
             for (u32 r = 0; r < ROWS; r++) {
                 float sum = warp_sum(sums[w][r]);
-                if (lane == (w * ROWS + r) % 32 && first + w < queries && row + r < of.rows)
-                    out[((size_t)line + first + w) * of.rows + row + r] = sum;
+                if (lane == (w * ROWS + r) % 32 && first + w < queries && row + r < rows)
+                    out[(first + w) * apart + row + r] = sum;
             }
     }
+}
+
+// The first of the rows of a warp, where `y` counts blocks.
+__device__ u32 first_row_of_warp() { return (blockIdx.y * (blockDim.x / 32) + threadIdx.x / 32) * 3; }
+
+// Products with the rows of contexts: `out[line][row] = left[line] * table[context][row]`; one pair a block (x).
+extern "C" __global__ void __launch_bounds__(384) multiply_by_rows(
+    float* out, const float* __restrict__ left, const float* __restrict__ table, const Pairs* pairs, u32 dim) {
+    Pairs of = *pairs;
+    u32 pair = blockIdx.x, row = first_row_of_warp(), line = of.firsts[pair], queries = of.ends[pair] - line;
+    if (row >= of.rows) return;
+    const float* rows = table + (size_t)of.contexts[pair] * of.rows * dim;
+    multiply_rows(out + (size_t)line * of.rows, of.rows, left + (size_t)line * dim, queries, rows, row, of.rows, dim);
+}
+
+// Products of all queries with the rows of all contexts, [query][context][row]; a context (x) and an item of queries (z) a
+// block.
+extern "C" __global__ void __launch_bounds__(384) multiply_all_rows(
+    float* out, const float* __restrict__ left, const u32* offsets, const float* __restrict__ table, u32 rows, u32 dim) {
+    u32 row = first_row_of_warp(), first = offsets[blockIdx.z] - offsets[0], queries = offsets[blockIdx.z + 1] - offsets[0] - first;
+    if (row >= rows) return;
+    size_t apart = (size_t)gridDim.x * rows, context = (size_t)blockIdx.x * rows;
+    multiply_rows(out + first * apart + context, apart, left + (size_t)first * dim, queries, table + context * dim, row, rows, dim);
+}
+
+// Products of the rows of each context, [context][row][row]; a context (x) a block.
+extern "C" __global__ void __launch_bounds__(384) multiply_own_rows(float* out, const float* __restrict__ table, u32 rows, u32 dim) {
+    u32 row = first_row_of_warp();
+    if (row >= rows) return;
+    const float* own = table + (size_t)blockIdx.x * rows * dim;
+    multiply_rows(out + (size_t)blockIdx.x * rows * rows, rows, own, rows, own, row, rows, dim);
 }
 
 // Sums of the rows of contexts: `out[line] = keep * out[line] + sum of left[line][row] * table[context][row]`, of `columns`

@@ -1,5 +1,6 @@
 //! Items with several vectors each: the regions of images, the words of captions.
 
+use crate::cuda::Rows;
 use crate::{Error, Ragged, Tensor, Values};
 
 /// Encoded images or captions: the vectors of all items, one after the other.
@@ -71,6 +72,11 @@ impl Encoded {
     pub(crate) fn ragged(&self) -> Result<Ragged<'_>, Error> {
         let Values::Cpu(values) = self.rows.values() else { return Err(Error::Devices) };
         Ok(Ragged { dim: self.dim()?, values, offsets: &self.offsets })
+    }
+
+    /// The vectors for a GPU, or an error if they are on another device.
+    pub(crate) fn gpu_rows(&self) -> Result<Rows<'_>, Error> {
+        Ok(Rows { values: self.rows.array()?, offsets: &self.offsets })
     }
 
     /// Every image with every caption.

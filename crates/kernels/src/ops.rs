@@ -62,6 +62,6 @@ pub use similarity_vectors::{SimilarityWeights, similarity_vectors};
 pub use softmax::softmax_spans;
 pub use spans::mean_spans;
 pub use tally::{Counted, Tally};
-pub use thresholds::{BatchProducts, Penalty, Thresholded};
+pub use thresholds::{MinedBatch, Penalty, Thresholded};
 pub use unit_columns::unit_columns;
 pub use unit_rows::unit_rows;

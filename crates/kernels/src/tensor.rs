@@ -253,6 +253,14 @@ impl Tensor {
         &self.0.values
     }
 
+    /// Its numbers, which are on a GPU.
+    pub(crate) fn array(&self) -> Result<&Array<f32>, Error> {
+        match self.values() {
+            Values::Cuda(_, array) => Ok(array),
+            _ => Err(Error::Devices),
+        }
+    }
+
     /// A copy of its numbers in single precision.
     ///
     /// # Errors

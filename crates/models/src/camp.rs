@@ -2,10 +2,13 @@
 //! and words send each other messages, gates say how much of them is taken in, and a pair is judged
 //! right or wrong by cross entropy.
 
+use nextpair_data::Side;
+use nextpair_engine::Similarity;
 use nextpair_kernels::ops::{MessagePassing, MessageWeights};
-use nextpair_kernels::{Encoded, MessageForm, Tensor};
+use nextpair_kernels::{Device, Encoded, MessageForm, Tensor};
 use serde::{Deserialize, Serialize};
 
+use crate::comparison::tiles;
 use crate::config::check_size;
 use crate::corpus::Choice;
 use crate::encoder::Encoders;
@@ -13,7 +16,8 @@ use crate::published::Options;
 use crate::training::Criterion;
 use crate::weights::Start;
 use crate::{
-    Architecture, Comparison, Declared, Error, Inputs, Pass, Setting, Texts, Training, Weights,
+    Architecture, Comparison, Declared, Encodings, Error, Inputs, Pass, Setting, Texts, Training,
+    Weights,
 };
 
 /// Settings of CAMP.
@@ -274,5 +278,16 @@ impl Comparison for MessagePassing {
 
     fn scores(&self, images: &Encoded, texts: &Encoded) -> Result<Vec<f32>, Error> {
         Ok(MessagePassing::scores(self, images, texts)?)
+    }
+
+    fn similarity(
+        self: Box<Self>,
+        of_rows: Side,
+        rows: Encodings,
+        columns: Encodings,
+        device: Device,
+    ) -> Result<Box<dyn Similarity>, Error> {
+        let own = Box::new(self.detached());
+        tiles(own, MessagePassing::in_precision_of, of_rows, (rows, columns), device)
     }
 }

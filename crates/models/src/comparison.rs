@@ -245,19 +245,29 @@ impl Comparison for Matching {
         columns: Encodings,
         device: Device,
     ) -> Result<Box<dyn Similarity>, Error> {
-        match device {
-            Device::Cuda(_) => {
-                let exact = device.with_precision(Precision::Fp32);
-                let canonical = (exact != device).then(|| {
-                    let comparison = Box::new(self.in_precision_of(exact));
-                    Scorer { comparison, device: exact }
-                });
-                let fast = Scorer { comparison: self, device };
-                Ok(Box::new(GpuTiles::new(fast, canonical, of_rows, (rows, columns))))
-            }
-            _ => Ok(Box::new(Tiles { comparison: self, of_rows, rows, columns, device })),
-        }
+        tiles(self, Matching::in_precision_of, of_rows, (rows, columns), device)
     }
+}
+
+/// The similarity by tiles that are scored on the device. On a GPU in a fast precision the pairs that could
+/// matter are scored again in single precision, by the comparison that `in_precision_of` makes.
+pub(crate) fn tiles<C: Comparison + 'static>(
+    comparison: Box<C>,
+    in_precision_of: impl Fn(&C, Device) -> C,
+    of_rows: Side,
+    (rows, columns): (Encodings, Encodings),
+    device: Device,
+) -> Result<Box<dyn Similarity>, Error> {
+    let Device::Cuda(_) = device else {
+        return Ok(Box::new(Tiles { comparison, of_rows, rows, columns, device }));
+    };
+    let exact = device.with_precision(Precision::Fp32);
+    let canonical = (exact != device).then(|| {
+        let comparison = Box::new(in_precision_of(&comparison, exact));
+        Scorer { comparison, device: exact }
+    });
+    let fast = Scorer { comparison, device };
+    Ok(Box::new(GpuTiles::new(fast, canonical, of_rows, (rows, columns))))
 }
 
 /// The similarity of a comparison that has no faster way than to compute all tiles. A score has the

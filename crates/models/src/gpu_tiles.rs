@@ -132,6 +132,9 @@ impl GpuTiles {
         columns: &[u32],
         pairs: &[(u32, u32)],
     ) -> Result<Vec<f32>, Error> {
+        if pairs.is_empty() {
+            return Ok(Vec::new());
+        }
         if pairs.len() <= PAIRS {
             match self.pairs_at_once(rows, columns, pairs) {
                 Err(error) if error.is_out_of_memory() && pairs.len() > 1 => {}

@@ -2,21 +2,22 @@
 //! region matches count against a caption. What matches is above a threshold, which training finds
 //! between the products of words with matched and with mismatched images.
 
-mod mining;
-
 use std::sync::{Mutex, PoisonError};
 
-use nextpair_kernels::ops::{Penalty, Thresholded};
-use nextpair_kernels::{Device, Encoded, Tensor};
+use nextpair_data::Side;
+use nextpair_engine::Similarity;
+use nextpair_kernels::ops::{MinedBatch, Penalty, Thresholded};
+use nextpair_kernels::{Device, Encoded, Precision, Tensor};
 use serde::{Deserialize, Serialize};
 
+use crate::comparison::tiles;
 use crate::config::check_positive;
 use crate::encoder::Encoders;
 use crate::published::Options;
 use crate::{
-    Architecture, Comparison, Declared, Error, Inputs, Pass, Setting, Texts, Training, Weights,
+    Architecture, Comparison, Declared, Encodings, Error, Inputs, Pass, Setting, Texts, Training,
+    Weights,
 };
-use mining::Found;
 
 /// Settings of NAAF.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -121,6 +122,7 @@ impl Architecture for Naaf {
 }
 
 /// Comparison in evaluation, with one threshold.
+#[derive(Clone)]
 struct Fixed {
     comparison: Thresholded,
     threshold: f32,
@@ -147,6 +149,18 @@ impl Comparison for Fixed {
         }
         Ok(self.comparison.scores(images, texts, self.threshold)?)
     }
+
+    fn similarity(
+        self: Box<Self>,
+        of_rows: Side,
+        rows: Encodings,
+        columns: Encodings,
+        device: Device,
+    ) -> Result<Box<dyn Similarity>, Error> {
+        // Its scores are in single precision in any case.
+        let device = device.with_precision(Precision::Fp32);
+        tiles(self, |own, _| own.clone(), of_rows, (rows, columns), device)
+    }
 }
 
 /// Comparison in training, where every caption has a threshold, which depends on those before it.
@@ -164,10 +178,8 @@ impl Mined<'_> {
         let [threshold, safe] = THRESHOLDS.map(|name| self.pass.weight(name));
         let (threshold, safe) = (threshold?, safe?);
         let before = [threshold.to_f64s()?[0], safe.to_f64s()?[0]];
-        let batch = self.comparison.batch(images, texts)?;
-        let lengths: Vec<usize> = texts.offsets.windows(2).map(|span| span[1] - span[0]).collect();
-        let Found { scores, thresholds, after } =
-            mining::mine(&batch, images.len(), &lengths, self.penalty, before);
+        let MinedBatch { scores, thresholds, after } =
+            self.comparison.mine(images, texts, self.penalty, before)?;
         for (name, (tensor, value)) in
             THRESHOLDS.into_iter().zip([threshold, safe].into_iter().zip(after))
         {

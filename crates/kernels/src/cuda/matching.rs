@@ -9,23 +9,19 @@
 
 mod backward;
 mod layers;
-mod lines;
 mod pass;
-mod products;
+mod portions;
 
 use std::sync::Arc;
 
-use nextpair_cuda::{Array, Grid, Operand};
+use nextpair_cuda::{Array, Grid};
 
 use super::Unit;
 use super::tables::{EvenRows, MemoryArrays, Rows};
 use crate::{Attention, Error};
 use backward::{OfMemory, Sums};
 use layers::Layers;
-use lines::Portions;
-
-/// Threads of a block that attends for a pair.
-const PAIR_THREADS: u32 = 128;
+use portions::Portions;
 
 /// What all pairs of some contexts and queries share, in one direction.
 pub(crate) struct Prepared {
@@ -76,12 +72,9 @@ impl Prepared {
         let padded = if contexts.is_uniform() {
             contexts.values.clone()
         } else {
-            unit.padded(contexts.values, &context_offsets, (contexts.len(), rows, dim))?
+            unit.padded(contexts, 0, (rows, dim))?
         };
-        let grams = unit.empty(contexts.len() * rows * rows)?;
-        let own = Operand::new(&padded, 0, dim).apart(rows * dim);
-        let to = Operand::new(&grams, 0, rows).apart(rows * rows);
-        unit.multiply_each(contexts.len(), (rows, rows, dim), own, own.turned(), 0.0, to)?;
+        let grams = unit.grams(&padded, contexts.len(), (rows, dim))?;
         let norms = unit.norms(&queries.values, dim)?;
         let (members, memory) = (queries.members, memory.filter(|_| attention.steps > 1));
         let memory = memory.map(|memory| Layers::new(unit, dim, members, memory)).transpose()?;

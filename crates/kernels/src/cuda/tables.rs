@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use nextpair_cuda::Array;
+use nextpair_cuda::{Array, Operand};
 
 use super::Unit;
 use crate::{Aggregation, Attention, Error, Normaliser};
@@ -69,7 +69,7 @@ impl Rows<'_> {
         });
         let spans = spans.collect();
         let values = match padded {
-            true => unit.padded(self.values, &unit.offsets(&firsts)?, (members, width, dim))?,
+            true => unit.padded(Rows { values: self.values, offsets: &firsts }, 0, (width, dim))?,
             false => self.values.clone(),
         };
         Ok(EvenRows { members, width, values, spans, padded })
@@ -98,37 +98,11 @@ impl EvenRows {
             return Ok(values);
         }
         let places = self.spans.iter().flat_map(|span| span.start as u32..span.end as u32);
-        unit.unpadded(&values, &places.collect::<Vec<_>>(), dim)
+        unit.gathered(&values, places.collect(), dim)
     }
 }
 
 impl Unit {
-    /// The rows of items, padded with zeros to as many.
-    pub(crate) fn padded(
-        &self,
-        rows: &Array<f32>,
-        offsets: &Array<u32>,
-        (count, most, dim): (usize, usize, usize),
-    ) -> Result<Array<f32>, Error> {
-        let out = self.empty(count * most * dim)?;
-        let arguments = [(&out).into(), rows.into(), offsets.into(), most.into(), dim.into()];
-        self.run("pad_items", Unit::rows(count * most), &arguments)?;
-        Ok(out)
-    }
-
-    /// Rows that lie at some places of a padded buffer.
-    pub(crate) fn unpadded(
-        &self,
-        padded: &Array<f32>,
-        places: &[u32],
-        dim: usize,
-    ) -> Result<Array<f32>, Error> {
-        let (out, of) = (self.empty(places.len() * dim)?, self.array(places)?);
-        let arguments = [(&out).into(), padded.into(), (&of).into(), dim.into()];
-        self.run("unpad_rows", Unit::rows(places.len()), &arguments)?;
-        Ok(out)
-    }
-
     /// The settings of attention, as kernels read them.
     pub(crate) fn attending(&self, attention: &Attention) -> Result<Array<u32>, Error> {
         let normaliser = match attention.normaliser {
@@ -150,6 +124,82 @@ impl Unit {
             aggregation,
             factor.to_bits(),
         ])
+    }
+
+    /// The rows of items but for the first ones that are `skipped`, padded to `most` of each.
+    pub(crate) fn padded(
+        &self,
+        items: Rows<'_>,
+        skipped: usize,
+        (most, dim): (usize, usize),
+    ) -> Result<Array<f32>, Error> {
+        let count = items.len() * most;
+        let (out, offsets) = (self.empty(count * dim)?, self.offsets(items.offsets)?);
+        let arguments = [
+            (&out).into(),
+            items.values.into(),
+            (&offsets).into(),
+            skipped.into(),
+            most.into(),
+            dim.into(),
+        ];
+        self.run("pad_items", Unit::rows(count), &arguments)?;
+        Ok(out)
+    }
+
+    /// The rows of items that were padded to `most` of each.
+    pub(crate) fn unpadded(
+        &self,
+        padded: Array<f32>,
+        items: Rows<'_>,
+        (most, dim): (usize, usize),
+    ) -> Result<Array<f32>, Error> {
+        if items.is_uniform() {
+            return Ok(padded);
+        }
+        let spans = items.offsets.windows(2).enumerate();
+        let places = spans.flat_map(|(item, span)| {
+            (0..span[1] - span[0]).map(move |row| (item * most + row) as u32)
+        });
+        self.gathered(&padded, places.collect(), dim)
+    }
+
+    /// Some rows of a table, one after the other.
+    pub(crate) fn gathered(
+        &self,
+        table: &Array<f32>,
+        rows: Vec<u32>,
+        dim: usize,
+    ) -> Result<Array<f32>, Error> {
+        let (out, places) = (self.empty(rows.len() * dim)?, self.array(&rows)?);
+        let arguments = [(&out).into(), table.into(), (&places).into(), dim.into()];
+        self.run("gather", Unit::rows(rows.len()), &arguments)?;
+        Ok(out)
+    }
+
+    /// Products of the rows of each of `count` items, which have `rows` of `dim` numbers.
+    pub(crate) fn grams(
+        &self,
+        padded: &Array<f32>,
+        count: usize,
+        size: (usize, usize),
+    ) -> Result<Array<f32>, Error> {
+        self.products_of_items((padded, padded), count, size)
+    }
+
+    /// Products of the rows that two tables have of each of `count` items.
+    pub(crate) fn products_of_items(
+        &self,
+        (left, right): (&Array<f32>, &Array<f32>),
+        count: usize,
+        (rows, dim): (usize, usize),
+    ) -> Result<Array<f32>, Error> {
+        let out = self.empty(count * rows * rows)?;
+        let item = |table: &Array<f32>| Operand::new(table, 0, dim).apart(rows * dim);
+        let to = Operand::new(&out, 0, rows).apart(rows * rows);
+        let (left, right) = (item(left), item(right).turned());
+        self.multiply_each(count, (rows, rows, dim), left, right, 0.0, to)?;
+        Ok(out)
     }
 
     /// The norms of rows.

@@ -2,7 +2,7 @@
 
 use nextpair_core::Draws;
 
-use crate::{Device, Error, Gradients, Tensor};
+use crate::{Device, Error, Gradients, Precision, Tensor};
 
 /// A tensor of normal draws.
 pub(crate) fn tensor(seed: u64, shape: &[usize]) -> Tensor {
@@ -19,6 +19,27 @@ pub(crate) fn judge(
     tolerance: f64,
     compute: impl Fn(&[Tensor]) -> Result<Tensor, Error>,
 ) {
+    judge_on(&Device::available(), inputs, tolerance, compute);
+}
+
+/// The same in the fast precisions of a GPU.
+pub(crate) fn judge_fast(
+    inputs: &[Tensor],
+    tolerance: f64,
+    compute: impl Fn(&[Tensor]) -> Result<Tensor, Error>,
+) {
+    let gpus = Device::available().into_iter().filter(|device| matches!(device, Device::Cuda(_)));
+    let fast =
+        |gpu: Device| [Precision::Tf32, Precision::Fp16].map(|fast| gpu.with_precision(fast));
+    judge_on(&gpus.flat_map(fast).collect::<Vec<_>>(), inputs, tolerance, compute);
+}
+
+fn judge_on(
+    devices: &[Device],
+    inputs: &[Tensor],
+    tolerance: f64,
+    compute: impl Fn(&[Tensor]) -> Result<Tensor, Error>,
+) {
     let on = |device: Device| -> (Vec<Tensor>, Tensor, Gradients) {
         let inputs: Vec<Tensor> =
             inputs.iter().map(|input| input.to_device(device).unwrap().into_weight()).collect();
@@ -28,7 +49,7 @@ pub(crate) fn judge(
         (inputs, result, gradients)
     };
     let (expected_inputs, expected, expected_gradients) = on(Device::Reference);
-    for device in Device::available() {
+    for &device in devices {
         let (inputs, result, gradients) = on(device);
         assert_eq!(result.shape(), expected.shape());
         let (found, truth) = (result.to_f64s().unwrap(), expected.to_f64s().unwrap());

@@ -1,5 +1,6 @@
 //! Comparison of images and captions by CAMP: all pairs without gradients, or some with.
 
+mod gpu;
 mod pack;
 mod pairs;
 
@@ -81,11 +82,20 @@ impl MessagePassing {
         if missing {
             return Err(Error::NoDirection);
         }
-        let packed = OnceLock::new();
-        Ok(MessagePassing(Arc::new(Weights { dim, form, image, text, score, packed })))
+        Ok(MessagePassing::of(dim, form, [image, text], score))
     }
 
-    /// The scores of all pairs, images by captions, without gradients. A score has the same bits
+    fn of(
+        dim: usize,
+        form: MessageForm,
+        [image, text]: [MessageWeights; 2],
+        score: Option<[Tensor; 4]>,
+    ) -> Self {
+        let packed = OnceLock::new();
+        MessagePassing(Arc::new(Weights { dim, form, image, text, score, packed }))
+    }
+
+    /// The scores of all pairs, images by captions, without gradients. On the CPU a score has the same bits
     /// whatever else is scored with it.
     ///
     /// # Errors
@@ -96,10 +106,11 @@ impl MessagePassing {
             return self.pair_scores(&images.detached(), &texts.detached(), &pairs)?.to_f32s();
         }
         self.check(images, texts)?;
-        let (images, texts) = (images.on_cpu()?, texts.on_cpu()?);
         let mut out = vec![0.0; images.len() * texts.len()];
-        if !out.is_empty() {
-            self.packed()?.scores(images.ragged()?, texts.ragged()?, &mut out);
+        match images.rows.values() {
+            _ if out.is_empty() => {}
+            Values::Cuda(cuda, _) => out = self.gpu_scores(*cuda, images, texts)?,
+            _ => self.packed()?.scores(images.ragged()?, texts.ragged()?, &mut out),
         }
         Ok(out)
     }
@@ -126,7 +137,8 @@ impl MessagePassing {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ops::judge::{judge, tensor};
+    use crate::Device;
+    use crate::ops::judge::{judge, judge_fast, tensor};
 
     const DIM: usize = 20;
 
@@ -178,13 +190,23 @@ mod tests {
         let images = items(1, vec![0, 5, 9, 20]);
         let texts = items(2, vec![0, 3, 5, 20, 29, 61, 300]);
         let pairs = Encoded::all_pairs(&images, &texts);
-        for form in FORMS {
+        for (device, form) in Device::available()
+            .into_iter()
+            .flat_map(|device| FORMS.into_iter().map(move |form| (device, form)))
+        {
             let (image, text, score) = weights(50, form);
             let passing = MessagePassing::new(form, image, text, score).unwrap();
+            let exact = passing.pair_scores(&images, &texts, &pairs).unwrap().to_f32s().unwrap();
+            let passing = passing.each(|weight| weight.to_device(device).unwrap());
+            let [images, texts] = [&images, &texts].map(|items| Encoded {
+                rows: items.rows.to_device(device).unwrap(),
+                offsets: items.offsets.clone(),
+            });
             let all = passing.scores(&images, &texts).unwrap();
             let some = passing.pair_scores(&images, &texts, &pairs).unwrap().to_f32s().unwrap();
-            for (all, some) in all.iter().zip(some) {
-                assert!((all - some).abs() < 2e-6, "{form:?}: {all} {some}");
+            for ((all, some), exact) in all.iter().zip(some).zip(exact) {
+                assert!((all - some).abs() < 2e-6, "{form:?} on {device}: {all} {some}");
+                assert!((all - exact).abs() < 3e-6, "{form:?} on {device}: {all} {exact}");
             }
             for (at, &(image, text)) in pairs.iter().enumerate() {
                 let one = |items: &Encoded, item: u32| {
@@ -193,7 +215,11 @@ mod tests {
                     Encoded { rows: items.rows.some_rows(span).unwrap(), offsets }
                 };
                 let alone = passing.scores(&one(&images, image), &one(&texts, text)).unwrap();
-                assert_eq!(alone[0].to_bits(), all[at].to_bits(), "{form:?} {at}");
+                let same = match device {
+                    Device::Cpu => alone[0].to_bits() == all[at].to_bits(),
+                    _ => (alone[0] - all[at]).abs() < 2e-6,
+                };
+                assert!(same, "{form:?} {at} on {device}: {} {}", alone[0], all[at]);
             }
         }
     }
@@ -203,23 +229,17 @@ mod tests {
         let inputs = [tensor(1, &[9, DIM]), tensor(2, &[8, DIM])];
         let pairs = [(1, 0), (0, 2), (0, 0), (1, 2), (0, 1), (1, 2)];
         for form in FORMS {
-            judge(&inputs, 3e-5, |inputs| {
-                let (mut image, mut text, mut score) = weights(70, form);
+            let compare = |inputs: &[Tensor]| {
+                let (image, text, score) = weights(70, form);
+                let passing = MessagePassing::new(form, image, text, score)?;
                 let device = inputs[0].device();
-                let mut all: Vec<&mut Tensor> = score.iter_mut().flatten().collect();
-                for side in [&mut image, &mut text] {
-                    all.push(&mut side.key);
-                    all.extend(side.query.iter_mut().chain(side.message.iter_mut().flatten()));
-                    all.extend(side.pool.iter_mut().flatten());
-                    if let Some((weight, bias)) = &mut side.fuse {
-                        all.extend([weight].into_iter().chain(bias));
-                    }
-                }
-                all.into_iter().for_each(|weight| *weight = weight.to_device(device).unwrap());
+                let passing = passing.each(|weight| weight.to_device(device).unwrap());
                 let images = Encoded { rows: inputs[0].clone(), offsets: vec![0, 4, 9] };
-                let texts = Encoded { rows: inputs[1].clone(), offsets: vec![0, 3, 5, 8] };
-                MessagePassing::new(form, image, text, score)?.pair_scores(&images, &texts, &pairs)
-            });
+                let texts = Encoded { rows: inputs[1].clone(), offsets: vec![0, 3, 4, 8] };
+                passing.pair_scores(&images, &texts, &pairs)
+            };
+            judge(&inputs, 3e-5, compare);
+            judge_fast(&inputs, 2e-2, compare);
         }
     }
 

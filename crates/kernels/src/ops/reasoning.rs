@@ -1,5 +1,8 @@
 //! Comparison of images and captions by SGRAF: all pairs without gradients, or some with.
 
+mod gpu;
+mod pack;
+
 use std::sync::{Arc, OnceLock};
 
 use super::similarity_vectors::check_wholes;
@@ -7,16 +10,12 @@ use super::{
     SimilarityWeights, attend, attend_spans, gather, linear, normalise, relu, share_spans, sigmoid,
     similarity_vectors, unit_rows,
 };
-use crate::cross::aligned::{AlignedWeights, Aligner};
-use crate::cross::{Filter, Graph, Head, Reasoner};
+use crate::cross::Reasoner;
 use crate::ops::Groups;
 use crate::{Attention, Encoded, Error, Tensor, Values};
 
 /// Added to norms.
 const EPSILON: f32 = 1e-8;
-
-/// Added to variances.
-const VARIANCE: f64 = 1e-5;
 
 /// Weights and biases of a step of graph reasoning, each of as many outputs as inputs.
 #[derive(Clone, Debug)]
@@ -83,10 +82,14 @@ impl Reasoning {
             ReasoningHead::Filter { attention, .. } => check(attention, 1)?,
         }
         check(&score, 1)?;
-        Ok(Reasoning(Arc::new(Weights { similarity, head, score, packed: OnceLock::new() })))
+        Ok(Reasoning::of(similarity, head, score))
     }
 
-    /// The scores of all pairs, images by captions, without gradients. A score has the same bits
+    fn of(similarity: SimilarityWeights, head: ReasoningHead, score: [Tensor; 2]) -> Self {
+        Reasoning(Arc::new(Weights { similarity, head, score, packed: OnceLock::new() }))
+    }
+
+    /// The scores of all pairs, images by captions, without gradients. On the CPU a score has the same bits
     /// whatever else is scored with it.
     ///
     /// # Errors
@@ -97,10 +100,11 @@ impl Reasoning {
             return self.pair_scores(&images.detached(), &texts.detached(), &pairs)?.to_f32s();
         }
         check_wholes(images, texts, self.0.similarity.sizes()?.0)?;
-        let (images, texts) = (images.on_cpu()?, texts.on_cpu()?);
         let mut out = vec![0.0; images.len() * texts.len()];
-        if !out.is_empty() {
-            self.packed()?.scores(images.ragged()?, texts.ragged()?, &mut out);
+        match images.rows.values() {
+            _ if out.is_empty() => {}
+            Values::Cuda(cuda, _) => out = self.gpu_scores(*cuda, images, texts)?,
+            _ => self.packed()?.scores(images.ragged()?, texts.ragged()?, &mut out),
         }
         Ok(out)
     }
@@ -116,15 +120,11 @@ impl Reasoning {
         pairs: &[(u32, u32)],
     ) -> Result<Tensor, Error> {
         let (nodes, offsets) = self.nodes(images, texts, pairs)?;
-        let vectors = match &self.0.head {
-            ReasoningHead::Graph(steps) => reasoned(steps, nodes, &offsets)?,
-            ReasoningHead::Filter { attention, norm: [gain, shift], running: [mean, variance] } => {
-                let asked = linear(&nodes, &attention[0], &attention[1])?;
-                let asked = normalise(&asked, gain, shift, &Groups::Columns, (mean, variance))?;
-                filtered(&nodes, &asked, &offsets)?
-            }
+        let steps: Vec<Step> = match &self.0.head {
+            ReasoningHead::Graph(steps) => steps.iter().map(Step::of).collect(),
+            ReasoningHead::Filter { .. } => Vec::new(),
         };
-        self.scored(&vectors)
+        self.scored(&self.headed(&steps, nodes, &offsets)?)
     }
 
     /// The similarity vectors of pairs at unit norm, and the first of each pair, then the end of the
@@ -158,6 +158,18 @@ impl Reasoning {
         self.scored(&filtered(nodes, normalised, offsets)?)
     }
 
+    /// What the head makes of the nodes of every pair; a graph takes these steps.
+    fn headed(&self, steps: &[Step], nodes: Tensor, offsets: &[usize]) -> Result<Tensor, Error> {
+        match &self.0.head {
+            ReasoningHead::Graph(_) => reasoned(steps, nodes, offsets),
+            ReasoningHead::Filter { attention, norm: [gain, shift], running: [mean, variance] } => {
+                let asked = linear(&nodes, &attention[0], &attention[1])?;
+                let asked = normalise(&asked, gain, shift, &Groups::Columns, (mean, variance))?;
+                filtered(&nodes, &asked, offsets)
+            }
+        }
+    }
+
     fn scored(&self, vectors: &Tensor) -> Result<Tensor, Error> {
         let scores = linear(vectors, &self.0.score[0], &self.0.score[1])?;
         sigmoid(&scores.reshaped(&[scores.len()])?)
@@ -167,58 +179,42 @@ impl Reasoning {
         if let Some(packed) = self.0.packed.get() {
             return Ok(packed);
         }
-        let packed = self.pack()?;
+        let packed = pack::pack(&self.0)?;
         Ok(self.0.packed.get_or_init(|| packed))
     }
+}
 
-    fn pack(&self) -> Result<Reasoner, Error> {
-        let Weights { similarity, head, score, .. } = &*self.0;
-        let numbers =
-            |layer: &[Tensor; 2]| Ok::<_, Error>((layer[0].to_f32s()?, layer[1].to_f32s()?));
-        let (local, global) = (numbers(&similarity.local)?, numbers(&similarity.global)?);
-        let sizes @ (_, size) = similarity.sizes()?;
-        let weights = AlignedWeights {
-            local: &local.0,
-            local_bias: &local.1,
-            global: &global.0,
-            global_bias: &global.1,
-        };
-        let aligner = Aligner::new(sizes, Attention::alignment(), weights);
-        let head = match head {
-            ReasoningHead::Graph(steps) => {
-                let packed = |step: &ReasoningStep| {
-                    let (query, graph) = (numbers(&step.query)?, numbers(&step.graph)?);
-                    let key = step.key[0].to_f32s()?;
-                    Ok(Graph::new(size, (&query.0, &query.1), &key, (&graph.0, &graph.1)))
-                };
-                Head::Graph(steps.iter().map(packed).collect::<Result<_, Error>>()?)
-            }
-            ReasoningHead::Filter { attention, norm, running } => {
-                let (weight, bias) = numbers(attention)?;
-                let one = |tensor: &Tensor| Ok::<_, Error>(tensor.to_f64s()?[0]);
-                let [gain, shift] = [one(&norm[0])?, one(&norm[1])?];
-                let [mean, variance] = [one(&running[0])?, one(&running[1])?];
-                let scale = gain / (variance + VARIANCE).sqrt();
-                let shift = (f64::from(bias[0]) - mean) * scale + shift;
-                Head::Filter(Filter { weight, scale: scale as f32, shift: shift as f32 })
-            }
-        };
-        let (weight, bias) = numbers(score)?;
-        Ok(Reasoner { aligner, head, score: (weight, bias[0]) })
+/// A step of graph reasoning on its way through nodes.
+struct Step {
+    query: [Tensor; 2],
+    keys: Keys,
+    graph: [Tensor; 2],
+}
+
+/// Whom queries are compared with.
+enum Keys {
+    /// Nodes as they are.
+    Nodes,
+    /// Nodes through a layer.
+    Layer([Tensor; 2]),
+}
+
+impl Step {
+    fn of(ReasoningStep { query, key, graph }: &ReasoningStep) -> Self {
+        Step { query: query.clone(), keys: Keys::Layer(key.clone()), graph: graph.clone() }
     }
 }
 
 /// The first node of every pair after all steps.
-fn reasoned(
-    steps: &[ReasoningStep],
-    mut nodes: Tensor,
-    offsets: &[usize],
-) -> Result<Tensor, Error> {
+fn reasoned(steps: &[Step], mut nodes: Tensor, offsets: &[usize]) -> Result<Tensor, Error> {
     let pairs = offsets.len() - 1;
     let firsts: Vec<u32> = offsets[..pairs].iter().map(|&at| at as u32).collect();
     let ones: Vec<usize> = (0..=pairs).collect();
-    for (at, ReasoningStep { query, key, graph }) in steps.iter().enumerate() {
-        let keys = linear(&nodes, &key[0], &key[1])?;
+    for (at, Step { query, keys, graph }) in steps.iter().enumerate() {
+        let keys = match keys {
+            Keys::Nodes => nodes.clone(),
+            Keys::Layer(key) => linear(&nodes, &key[0], &key[1])?,
+        };
         // Nobody reads other nodes of the last step.
         let last = at + 1 == steps.len();
         let (asking, asking_offsets) = match last {
@@ -280,14 +276,24 @@ mod tests {
         let images = items(1, vec![0, 5, 9, 20]);
         let texts = items(2, vec![0, 3, 5, 20, 29, 61, 300]);
         let pairs = Encoded::all_pairs(&images, &texts);
-        for head in heads() {
-            let similarity =
-                SimilarityWeights { local: layer(3, SIZE, DIM), global: layer(5, SIZE, DIM) };
-            let reasoning = Reasoning::new(similarity, head, layer(7, 1, SIZE)).unwrap();
+        let similarity =
+            SimilarityWeights { local: layer(3, SIZE, DIM), global: layer(5, SIZE, DIM) };
+        for (device, head) in Device::available()
+            .into_iter()
+            .flat_map(|device| heads().into_iter().map(move |head| (device, head)))
+        {
+            let reasoning = Reasoning::new(similarity.clone(), head, layer(7, 1, SIZE)).unwrap();
+            let exact = reasoning.pair_scores(&images, &texts, &pairs).unwrap().to_f32s().unwrap();
+            let reasoning = reasoning.each(|weight| weight.to_device(device).unwrap());
+            let [images, texts] = [&images, &texts].map(|items| Encoded {
+                rows: items.rows.to_device(device).unwrap(),
+                offsets: items.offsets.clone(),
+            });
             let all = reasoning.scores(&images, &texts).unwrap();
             let some = reasoning.pair_scores(&images, &texts, &pairs).unwrap();
-            for (all, some) in all.iter().zip(some.to_f32s().unwrap()) {
-                assert!((all - some).abs() < 1e-6, "{all} {some}");
+            for ((all, some), exact) in all.iter().zip(some.to_f32s().unwrap()).zip(exact) {
+                assert!((all - some).abs() < 1e-6, "{device}: {all} {some}");
+                assert!((all - exact).abs() < 2e-6, "{device}: {all} {exact}");
             }
             for (at, &(image, text)) in pairs.iter().enumerate() {
                 let one = |items: &Encoded, item: u32| {
@@ -296,7 +302,11 @@ mod tests {
                     Encoded { rows: items.rows.some_rows(span).unwrap(), offsets }
                 };
                 let alone = reasoning.scores(&one(&images, image), &one(&texts, text)).unwrap();
-                assert_eq!(alone[0].to_bits(), all[at].to_bits(), "{image} {text}");
+                let same = match device {
+                    Device::Cpu => alone[0].to_bits() == all[at].to_bits(),
+                    _ => (alone[0] - all[at]).abs() < 1e-6,
+                };
+                assert!(same, "{image} {text} on {device}: {} {}", alone[0], all[at]);
             }
         }
     }

@@ -1,5 +1,8 @@
 //! Rows times rows, and rows times numbers.
 
+use nextpair_cuda::Array;
+
+use crate::cuda::Unit;
 use crate::operation::{Operation, apply};
 use crate::{Error, Real, Tensor};
 
@@ -58,6 +61,21 @@ impl Operation for RowDots {
         let by = |other: &[f32]| scaled(other, upstream, self.dim);
         Ok(vec![Some(by(inputs[1])), Some(by(inputs[0]))])
     }
+
+    fn gpu_forward(&self, unit: &Unit, inputs: &[&Array<f32>]) -> Result<Array<f32>, Error> {
+        dots_on(unit, inputs[0], inputs[1], self.dim)
+    }
+
+    fn gpu_backward(
+        &self,
+        unit: &Unit,
+        inputs: &[&Array<f32>],
+        upstream: &Array<f32>,
+        wanted: &[bool],
+    ) -> Result<Vec<Option<Array<f32>>>, Error> {
+        let by = |other: usize| scaled_on(unit, inputs[other], upstream, self.dim);
+        Ok(vec![wanted[0].then(|| by(1)).transpose()?, wanted[1].then(|| by(0)).transpose()?])
+    }
 }
 
 struct ScaleRows {
@@ -89,6 +107,42 @@ impl Operation for ScaleRows {
             RowDots { rows: self.rows, dim: self.dim }.forward(&[inputs[0], upstream])?;
         Ok(vec![Some(scaled(upstream, inputs[1], self.dim)), Some(of_factors)])
     }
+
+    fn gpu_forward(&self, unit: &Unit, inputs: &[&Array<f32>]) -> Result<Array<f32>, Error> {
+        scaled_on(unit, inputs[0], inputs[1], self.dim)
+    }
+
+    fn gpu_backward(
+        &self,
+        unit: &Unit,
+        inputs: &[&Array<f32>],
+        upstream: &Array<f32>,
+        wanted: &[bool],
+    ) -> Result<Vec<Option<Array<f32>>>, Error> {
+        let of_rows = wanted[0].then(|| scaled_on(unit, upstream, inputs[1], self.dim));
+        let of_factors = wanted[1].then(|| dots_on(unit, inputs[0], upstream, self.dim));
+        Ok(vec![of_rows.transpose()?, of_factors.transpose()?])
+    }
+}
+
+fn dots_on(unit: &Unit, a: &Array<f32>, b: &Array<f32>, dim: usize) -> Result<Array<f32>, Error> {
+    let count = a.len() / dim.max(1);
+    let out = unit.empty(count)?;
+    let arguments = [(&out).into(), a.into(), b.into(), dim.into()];
+    unit.run("row_dots", Unit::rows(count), &arguments)?;
+    Ok(out)
+}
+
+fn scaled_on(
+    unit: &Unit,
+    rows: &Array<f32>,
+    factors: &Array<f32>,
+    dim: usize,
+) -> Result<Array<f32>, Error> {
+    let out = unit.empty(rows.len())?;
+    let arguments = [(&out).into(), rows.into(), factors.into(), dim.into()];
+    unit.run("scale_rows", Unit::rows(factors.len()), &arguments)?;
+    Ok(out)
 }
 
 fn scaled(rows: &[f32], factors: &[f32], dim: usize) -> Vec<f32> {
@@ -103,9 +157,13 @@ mod tests {
 
     #[test]
     fn every_device_follows_the_formula() {
-        let (a, b, factors) = (tensor(1, &[5, 20]), tensor(2, &[5, 20]), tensor(3, &[5, 1]));
-        judge(&[a.clone(), b.clone()], 1e-5, |inputs| row_dots(&inputs[0], &inputs[1]));
-        judge(&[a.clone(), factors], 1e-5, |inputs| scale_rows(&inputs[0], &inputs[1]));
+        for dim in [300, 20] {
+            let (a, b) = (tensor(1, &[5, dim]), tensor(2, &[5, dim]));
+            judge(&[a.clone(), b], 1e-5, |inputs| row_dots(&inputs[0], &inputs[1]));
+            let inputs = [a, tensor(3, &[5, 1])];
+            judge(&inputs, 1e-5, |inputs| scale_rows(&inputs[0], &inputs[1]));
+        }
+        let a = tensor(1, &[5, 20]);
         assert!(row_dots(&a, &tensor(1, &[4, 20])).is_err());
         assert!(scale_rows(&a, &tensor(1, &[4])).is_err());
     }

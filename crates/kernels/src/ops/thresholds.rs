@@ -1,10 +1,14 @@
 //! Comparison of images and captions by NAAF: all pairs without gradients, or some with.
 
+mod mining;
 mod pairs;
 
-use crate::cross::{Products, Thresholds};
+use crate::cross::Thresholds;
+use crate::cuda::{ThresholdedRows, Unit};
+use crate::device::Cuda;
 use crate::operation::apply;
-use crate::{Aggregation, Attention, Encoded, Error, Normaliser, Tensor};
+use crate::{Aggregation, Attention, Encoded, Error, Normaliser, Tensor, Values};
+pub use mining::MinedBatch;
 use pairs::Pairs;
 
 /// Which words are penalised.
@@ -20,13 +24,6 @@ pub enum Penalty {
 #[derive(Clone, Copy, Debug)]
 pub struct Thresholded {
     attention: Attention,
-}
-
-/// The products of the words and regions of a batch, to be compared with thresholds that are found on
-/// the way.
-pub struct BatchProducts {
-    comparison: Thresholded,
-    products: Products,
 }
 
 impl Thresholded {
@@ -46,8 +43,19 @@ impl Thresholded {
         Thresholds { attention: self.attention }
     }
 
-    /// The scores of all pairs in evaluation, images by captions, without gradients. A score has the
-    /// same bits whatever else is scored with it.
+    /// Images and captions on a GPU.
+    fn on_gpu<'a>(
+        &self,
+        cuda: Cuda,
+        images: &'a Encoded,
+        texts: &'a Encoded,
+    ) -> Result<ThresholdedRows<'a>, Error> {
+        let (unit, both) = (Unit::new(cuda)?, (images.gpu_rows()?, texts.gpu_rows()?));
+        ThresholdedRows::new(&unit, images.dim()?, &self.attention, both.0, both.1)
+    }
+
+    /// The scores of all pairs in evaluation, images by captions, without gradients. A score has the same
+    /// bits whatever else is scored with it.
     ///
     /// # Errors
     /// If an item has no rows, or rows of other dimensions.
@@ -58,23 +66,44 @@ impl Thresholded {
         threshold: f32,
     ) -> Result<Vec<f32>, Error> {
         check(images, texts)?;
-        let (images, texts) = (images.on_cpu()?, texts.on_cpu()?);
         let mut out = vec![0.0; images.len() * texts.len()];
-        if !out.is_empty() {
-            self.kernel().scores(images.ragged()?, texts.ragged()?, threshold, &mut out);
+        if out.is_empty() {
+            return Ok(out);
         }
+        if let Values::Cuda(cuda, _) = images.rows.values() {
+            return Ok(self.on_gpu(*cuda, images, texts)?.scores(threshold)?.to_vec()?);
+        }
+        let (images, texts) = (images.on_cpu()?, texts.on_cpu()?);
+        self.kernel().scores(images.ragged()?, texts.ragged()?, threshold, &mut out);
         Ok(out)
     }
 
-    /// The products of a batch.
+    /// The scores of the pairs of a batch in training, where the threshold of a caption depends on those
+    /// before it: `penalty` says how much worse it is to take a mismatch for a match than the other way
+    /// round, and `before` has the thresholds of training and of evaluation so far.
     ///
     /// # Errors
     /// If an item has no rows, or rows of other dimensions.
-    pub fn batch(&self, images: &Encoded, texts: &Encoded) -> Result<BatchProducts, Error> {
+    pub fn mine(
+        &self,
+        images: &Encoded,
+        texts: &Encoded,
+        penalty: f64,
+        before: [f64; 2],
+    ) -> Result<MinedBatch, Error> {
         check(images, texts)?;
+        let lengths: Vec<usize> = texts.offsets.windows(2).map(|span| span[1] - span[0]).collect();
+        if let Values::Cuda(cuda, _) = images.rows.values() {
+            return self.on_gpu(*cuda, images, texts)?.mine(
+                &mining::order(&lengths),
+                penalty,
+                before,
+            );
+        }
         let (images, texts) = (images.on_cpu()?, texts.on_cpu()?);
         let products = self.kernel().batch(images.ragged()?, texts.ragged()?);
-        Ok(BatchProducts { comparison: *self, products })
+        let both = (self.kernel(), &products);
+        Ok(mining::mine(both, images.len(), &lengths, penalty, before))
     }
 
     /// The scores of some `(image, caption)` pairs, with gradients; every caption has a threshold.
@@ -97,7 +126,7 @@ impl Thresholded {
         Error::check_indices("captions of the pairs", &of_captions, texts.len())?;
         let operation = Pairs {
             dim: images.dim()?,
-            temperature: self.attention.temperature,
+            attention: self.attention,
             image_offsets: images.offsets.clone(),
             text_offsets: texts.offsets.clone(),
             pairs: pairs.to_vec(),
@@ -106,14 +135,6 @@ impl Thresholded {
             known,
         };
         apply(operation, &[&images.rows, &texts.rows])
-    }
-}
-
-impl BatchProducts {
-    /// The scores of all images with a caption in training, and the largest product of every word of
-    /// it, image after image.
-    pub fn column(&self, caption: usize, threshold: f32) -> (Vec<f32>, Vec<f32>) {
-        self.comparison.kernel().column(&self.products, caption, threshold)
     }
 }
 
@@ -131,76 +152,121 @@ fn check(images: &Encoded, texts: &Encoded) -> Result<(), Error> {
 mod tests {
     use super::*;
     use crate::Device;
-    use crate::ops::judge::{judge, tensor};
+    use crate::ops::judge::{judge, judge_fast, tensor};
     use crate::ops::unit_rows;
 
-    fn items(seed: u64, offsets: Vec<usize>, device: Device) -> Encoded {
-        let rows = tensor(seed, &[offsets[offsets.len() - 1], 24]).to_device(device).unwrap();
+    fn items(seed: u64, lengths: &[usize]) -> Encoded {
+        let offsets = lengths.iter().fold(vec![0], |mut offsets, length| {
+            offsets.push(offsets[offsets.len() - 1] + length);
+            offsets
+        });
+        let rows = tensor(seed, &[offsets[lengths.len()], 24]);
         Encoded { rows: unit_rows(&rows, 1e-8).unwrap(), offsets }
     }
 
     #[test]
     fn every_device_follows_the_formula() {
-        let (inputs, pairs) = (
-            [tensor(1, &[9, 12]), tensor(2, &[8, 12])],
-            [(1, 0), (0, 2), (0, 0), (1, 2), (0, 1), (1, 2)],
-        );
+        let pairs = [(1, 0), (0, 2), (0, 0), (1, 2), (0, 1), (1, 2)];
         let comparison = Thresholded::new(6.0).unwrap();
-        for penalty in [Penalty::Own, Penalty::Smoothed] {
-            judge(&inputs, 3e-5, |inputs| {
-                let rows = [0, 1].map(|at| unit_rows(&inputs[at], 1e-8).unwrap());
-                let [images, texts] = rows;
-                let images = Encoded { rows: images, offsets: vec![0, 4, 9] };
-                let texts = Encoded { rows: texts, offsets: vec![0, 3, 5, 8] };
-                let thresholds = [0.1, 0.9, -0.1];
-                comparison.pair_scores(&images, &texts, &pairs, (&thresholds, penalty), None)
-            });
+        // Captions of one word, and images of more regions than a warp has threads.
+        for (dim, image_offsets) in [(12, vec![0, 4, 9]), (33, vec![0, 3, 41])] {
+            let inputs = [tensor(1, &[image_offsets[2], dim]), tensor(2, &[22, dim])];
+            for penalty in [Penalty::Own, Penalty::Smoothed] {
+                let compare = |inputs: &[Tensor]| {
+                    let [images, texts] = [0, 1].map(|at| unit_rows(&inputs[at], 1e-8).unwrap());
+                    let images = Encoded { rows: images, offsets: image_offsets.clone() };
+                    let texts = Encoded { rows: texts, offsets: vec![0, 3, 4, 22] };
+                    let thresholds = [0.1, 0.9, -0.1];
+                    comparison.pair_scores(&images, &texts, &pairs, (&thresholds, penalty), None)
+                };
+                judge(&inputs, 3e-5, compare);
+                // It is exact in every precision.
+                judge_fast(&inputs, 3e-5, compare);
+            }
         }
+    }
+
+    fn on(items: &Encoded, device: Device) -> Encoded {
+        Encoded { rows: items.rows.to_device(device).unwrap(), offsets: items.offsets.clone() }
     }
 
     #[test]
     fn all_scores_are_those_of_pairs_in_any_company() {
-        let (image_offsets, text_offsets) = (vec![0, 5, 9, 20], vec![0, 3, 5, 20, 29, 61, 300]);
-        let on = |device: Device| {
-            (items(1, image_offsets.clone(), device), items(2, text_offsets.clone(), device))
-        };
         let comparison = Thresholded::new(20.0).unwrap();
-        let (images, texts) = on(Device::Cpu);
+        let (images, texts) = (items(1, &[5, 4, 11]), items(2, &[3, 2, 15, 9, 32, 239]));
         let pairs = Encoded::all_pairs(&images, &texts);
         for threshold in [0.0, 0.3, 0.8] {
             let scored = |device: Device, penalty: Penalty| {
-                let (images, texts) = on(device);
-                let thresholds = [threshold; 6];
+                let (images, texts, thresholds) =
+                    (on(&images, device), on(&texts, device), [threshold; 6]);
                 let scores =
                     comparison.pair_scores(&images, &texts, &pairs, (&thresholds, penalty), None);
                 scores.unwrap().to_f32s().unwrap()
             };
-            let all = comparison.scores(&images, &texts, threshold).unwrap();
-            for device in [Device::Cpu, Device::Reference] {
-                for (all, some) in all.iter().zip(scored(device, Penalty::Smoothed)) {
+            let exact = scored(Device::Reference, Penalty::Smoothed);
+            for device in Device::available() {
+                let (images, texts) = (on(&images, device), on(&texts, device));
+                let all = comparison.scores(&images, &texts, threshold).unwrap();
+                let some = scored(device, Penalty::Smoothed);
+                for ((all, some), exact) in all.iter().zip(some).zip(&exact) {
                     assert!((all - some).abs() < 2e-6, "{threshold} {device}: {all} {some}");
+                    assert!((all - exact).abs() < 2e-6, "{threshold} {device}: {all} {exact}");
+                }
+                for (at, &(image, text)) in pairs.iter().enumerate() {
+                    let one = |items: &Encoded, item: u32| {
+                        let span = items.offsets[item as usize]..items.offsets[item as usize + 1];
+                        let offsets = vec![0, span.len()];
+                        Encoded { rows: items.rows.some_rows(span).unwrap(), offsets }
+                    };
+                    let (image, text) = (one(&images, image), one(&texts, text));
+                    let alone = comparison.scores(&image, &text, threshold).unwrap();
+                    assert_eq!(alone[0].to_bits(), all[at].to_bits(), "{at} on {device}");
                 }
             }
             let own = scored(Device::Reference, Penalty::Own);
-            let batch = comparison.batch(&images, &texts).unwrap();
-            for caption in 0..6 {
-                let (scores, tops) = batch.column(caption, threshold);
-                assert_eq!(tops.len(), 3 * (text_offsets[caption + 1] - text_offsets[caption]));
+            let products =
+                comparison.kernel().batch(images.ragged().unwrap(), texts.ragged().unwrap());
+            for (caption, span) in texts.offsets.windows(2).enumerate() {
+                let (scores, tops) = comparison.kernel().column(&products, caption, threshold);
+                assert_eq!(tops.len(), 3 * (span[1] - span[0]));
                 for (image, score) in scores.iter().enumerate() {
                     let expected = own[image * 6 + caption];
                     assert!((score - expected).abs() < 2e-6, "{image} {caption}: {score}");
                 }
             }
-            for (at, &(image, text)) in pairs.iter().enumerate() {
-                let one = |items: &Encoded, item: u32| {
-                    let span = items.offsets[item as usize]..items.offsets[item as usize + 1];
-                    let offsets = vec![0, span.len()];
-                    Encoded { rows: items.rows.some_rows(span).unwrap(), offsets }
-                };
-                let (image, text) = (one(&images, image), one(&texts, text));
-                let alone = comparison.scores(&image, &text, threshold).unwrap();
-                assert_eq!(alone[0].to_bits(), all[at].to_bits(), "{at}");
-            }
+        }
+    }
+
+    /// Regions are noisy copies of words, so that most captions rank their own image first.
+    #[test]
+    fn every_device_finds_the_thresholds_of_the_cpu() {
+        let lengths: Vec<usize> = (0..37).map(|caption| 2 + caption * 7 % 12).collect();
+        let texts = items(3, &lengths);
+        let (words, noise) = (texts.to_f32s().unwrap(), tensor(4, &[texts.rows.len()]));
+        let both = words.iter().zip(noise.to_f32s().unwrap());
+        let regions: Vec<f32> = both.map(|(word, noise)| word + 0.2 * noise).collect();
+        let regions = Tensor::new(regions, texts.rows.shape(), Device::Cpu).unwrap();
+        let images =
+            Encoded { rows: unit_rows(&regions, 1e-8).unwrap(), offsets: texts.offsets.clone() };
+        let comparison = Thresholded::new(9.0).unwrap();
+        let mined = |device: Device| {
+            let (images, texts) = (on(&images, device), on(&texts, device));
+            comparison.mine(&images, &texts, 2.0, [0.4, 0.2]).unwrap()
+        };
+        let exact = mined(Device::Cpu);
+        assert!(exact.thresholds.iter().any(|&threshold| threshold > 0.1));
+        assert!(exact.thresholds.contains(&0.4) && exact.thresholds.contains(&0.0));
+        for device in Device::available() {
+            let found = mined(device);
+            let close = |found: &[f32], exact: &[f32]| {
+                assert_eq!(found.len(), exact.len());
+                for (found, exact) in found.iter().zip(exact) {
+                    assert!((found - exact).abs() < 3e-6, "{device}: {found} {exact}");
+                }
+            };
+            close(&found.scores, &exact.scores);
+            close(&found.thresholds, &exact.thresholds);
+            close(&found.after.map(|x| x as f32), &exact.after.map(|x| x as f32));
         }
     }
 }

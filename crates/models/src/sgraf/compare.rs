@@ -1,9 +1,12 @@
 //! How SGR, SAF and both compare, in evaluation and in training.
 
+use nextpair_data::Side;
+use nextpair_engine::Similarity;
 use nextpair_kernels::ops::{Groups, Reasoning, add, concat, gather, linear, scale};
 use nextpair_kernels::{Device, Encoded, Tensor};
 
-use crate::{Comparison, Error, Pass};
+use crate::comparison::tiles;
+use crate::{Comparison, Encodings, Error, Pass};
 
 impl Comparison for Reasoning {
     fn pair_scores(
@@ -18,6 +21,22 @@ impl Comparison for Reasoning {
 
     fn scores(&self, images: &Encoded, texts: &Encoded) -> Result<Vec<f32>, Error> {
         Ok(Reasoning::scores(self, images, texts)?)
+    }
+
+    fn similarity(
+        self: Box<Self>,
+        of_rows: Side,
+        rows: Encodings,
+        columns: Encodings,
+        device: Device,
+    ) -> Result<Box<dyn Similarity>, Error> {
+        tiles(
+            Box::new(self.detached()),
+            Reasoning::in_precision_of,
+            of_rows,
+            (rows, columns),
+            device,
+        )
     }
 }
 
@@ -54,6 +73,20 @@ impl Comparison for Mean {
         }
         sum.iter_mut().for_each(|sum| *sum /= self.0.len() as f32);
         Ok(sum)
+    }
+
+    fn similarity(
+        self: Box<Self>,
+        of_rows: Side,
+        rows: Encodings,
+        columns: Encodings,
+        device: Device,
+    ) -> Result<Box<dyn Similarity>, Error> {
+        let in_precision_of = |mean: &Mean, device| {
+            Mean(mean.0.iter().map(|own| own.in_precision_of(device)).collect())
+        };
+        let own = Box::new(Mean(self.0.iter().map(Reasoning::detached).collect()));
+        tiles(own, in_precision_of, of_rows, (rows, columns), device)
     }
 }
 

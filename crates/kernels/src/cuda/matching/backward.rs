@@ -3,11 +3,12 @@
 use nextpair_cuda::{Array, Grid, Operand, Pointer};
 
 use super::pass::Pass;
-use super::{Gradients, Matched, PAIR_THREADS};
+use super::{Gradients, Matched};
 use crate::Error;
 use crate::cuda::Unit;
 use crate::cuda::factor::Factor;
 use crate::cuda::grouping::Grouping;
+use crate::cuda::lines::PAIR_THREADS;
 
 /// Gradients of one direction while they are added up.
 pub(super) struct Sums {
@@ -32,13 +33,13 @@ impl Matched<'_> {
         sums: &mut Sums,
     ) -> Result<(), Error> {
         let Matched { unit, dim, rows, most, .. } = *self;
-        let Pass { count, lines, .. } = *pass;
+        let (count, lines) = (pass.lines.count, pass.lines.len);
         let of_first = unit.zeros::<f32>(lines * rows)?;
         let of_grams = unit.zeros::<f32>(count * rows * rows)?;
         let radial = unit.zeros::<f32>(lines)?;
         let last = self.attention.steps - 1;
         let words = self.prepared.queries.values.len() / dim;
-        let by_word = unit.grouping(pass.by_word(), words)?;
+        let by_word = unit.grouping(pass.lines.by_word(), words)?;
         for step in (0..=last).rev() {
             let arguments = [
                 (&pass.of_raw).into(),
@@ -50,7 +51,7 @@ impl Matched<'_> {
                 (&pass.raw[0]).into(),
                 Some(&pass.of_weights).filter(|_| step < last).into(),
                 upstream.into(),
-                (&pass.described).into(),
+                (&pass.lines.described).into(),
                 (&self.prepared.attending).into(),
             ];
             let shared = 8 * most * rows + 4 * (3 * most * rows + 4 * most);
@@ -62,23 +63,19 @@ impl Matched<'_> {
                 let arguments = [(&pass.of_raw).into(), (&of_first).into(), length.into()];
                 unit.run("add", Grid::each(length), &arguments)?;
             }
-            self.add_to_contexts(pass, &pass.of_raw, &pass.queries[step], dim, &sums.padded)?;
+            let (of_raw, queries) = (&pass.of_raw, &pass.queries[step]);
+            pass.lines.add_to_contexts(unit, of_raw, queries, dim, &sums.padded)?;
             // The gradient of the step's queries: from its scores, and from the step after it.
             let keep = if step == last { 0.0 } else { 1.0 };
-            self.add_rows(
-                pass,
-                &pass.of_raw,
-                (&self.prepared.padded, dim),
-                keep,
-                &pass.of_queries,
-            )?;
+            let contexts = (&self.prepared.padded, dim);
+            pass.lines.add_rows(unit, of_raw, contexts, keep, &pass.of_queries)?;
             if step > 0 {
                 self.refine_back(pass, step, &by_word, sums)?;
             }
         }
         // The gradients of Gram matrices, of all pairs of a context together.
         let places = self.contexts.len();
-        let of_grams = unit.add_rows(&of_grams, rows * rows, pass.by_context(), places)?;
+        let of_grams = unit.add_rows(&of_grams, rows * rows, pass.lines.by_context(), places)?;
         let left = Operand::new(&of_grams, 0, rows).apart(rows * rows);
         let right = Operand::new(&self.prepared.padded, 0, dim).apart(rows * dim);
         let to = Operand::new(&sums.padded, 0, dim).apart(rows * dim);
@@ -107,7 +104,7 @@ impl Matched<'_> {
         else {
             return Err(Error::NoMemory { steps: self.attention.steps });
         };
-        let lines = pass.lines;
+        let lines = &pass.lines;
         let (layers, of_queries) = (&pass.layers[step - 1], &pass.of_queries);
         let arguments = [
             of_queries.into(),
@@ -118,18 +115,18 @@ impl Matched<'_> {
             dim.into(),
         ];
         // From here on the layers hold their gradients.
-        unit.run("refine_back", Unit::rows(lines), &arguments)?;
-        pass.clear_unused(unit, layers, 2 * dim)?;
-        self.multiply_by_rows(pass, layers, (projected, 2 * dim), &pass.of_weights)?;
+        unit.run("refine_back", Unit::rows(lines.len), &arguments)?;
+        lines.clear_unused(unit, layers, 2 * dim)?;
+        lines.multiply_by_rows(unit, layers, (projected, 2 * dim), &pass.of_weights)?;
         let (weights, to) = (&pass.weights[step - 1], &of_memory.projected);
-        self.add_to_contexts(pass, weights, layers, 2 * dim, to)?;
+        lines.add_to_contexts(unit, weights, layers, 2 * dim, to)?;
         if step == 1 {
             // What both layers make of a first query is the same for all its pairs.
             let of_words = unit.add_grouped(layers, 2 * dim, by_word)?;
             let factor = of_memory.add(unit, dim, &self.prepared.queries.values, &of_words)?;
             memory.add_projected(unit, 0, &factor, &sums.queries)
         } else {
-            pass.clear_unused(unit, &pass.queries[step - 1], dim)?;
+            lines.clear_unused(unit, &pass.queries[step - 1], dim)?;
             let factor = of_memory.add(unit, dim, &pass.queries[step - 1], layers)?;
             memory.add_projected(unit, 0, &factor, of_queries)
         }
@@ -154,17 +151,7 @@ impl Matched<'_> {
             }
             _ => None,
         };
-        let contexts = if self.contexts.is_uniform() {
-            of_padded
-        } else {
-            let spans = self.contexts.offsets.windows(2).enumerate();
-            let places: Vec<u32> = spans
-                .flat_map(|(context, span)| {
-                    (0..span[1] - span[0]).map(move |row| (context * rows + row) as u32)
-                })
-                .collect();
-            unit.unpadded(&of_padded, &places, dim)?
-        };
+        let contexts = unit.unpadded(of_padded, self.contexts, (rows, dim))?;
         let queries = self.prepared.queries.given(unit, queries, dim)?;
         Ok(Gradients { contexts, queries, memory })
     }

@@ -8,25 +8,12 @@ use rayon::prelude::*;
 
 use super::{Direction, Matching, MemoryWeights, PairScores};
 use crate::cuda::{EvenRows, Matched, MemoryArrays, Prepared, Rows, Scoring, Unit, can_score};
-use crate::{Encoded, Error, Precision, Tensor, Values};
-
-/// The numbers of a tensor that is on a GPU.
-fn gpu_array(tensor: &Tensor) -> Result<&Array<f32>, Error> {
-    match tensor.values() {
-        Values::Cuda(_, array) => Ok(array),
-        _ => Err(Error::Devices),
-    }
-}
-
-/// Encoded items that are on a GPU.
-fn gpu_rows(items: &Encoded) -> Result<Rows<'_>, Error> {
-    Ok(Rows { values: gpu_array(&items.rows)?, offsets: &items.offsets })
-}
+use crate::{Encoded, Error, Precision, Tensor};
 
 impl MemoryWeights {
     /// Its weights, which are on a GPU.
     fn gpu(&self) -> Result<MemoryArrays<'_>, Error> {
-        let [a, b, c, d] = self.parts().map(gpu_array);
+        let [a, b, c, d] = self.parts().map(Tensor::array);
         Ok([a?, b?, c?, d?])
     }
 }
@@ -65,15 +52,15 @@ impl Matching {
             let memory = direction.gpu_memory()?;
             let scoring = Scoring::new(unit, (dim, members), direction.attention, memory)?;
             let (queries, contexts) = direction.asking.own_and_other(images, texts);
-            let queries = gpu_rows(queries)?.even(unit, dim, members)?;
-            let contexts = scoring.contexts(gpu_rows(contexts)?)?;
+            let queries = queries.gpu_rows()?.even(unit, dim, members)?;
+            let contexts = scoring.contexts(contexts.gpu_rows()?)?;
             parts.push(scoring.scores(&contexts, &scoring.queries(&queries)?)?);
             asked.push(queries);
         }
         let scored = unit.gpu().mark()?;
         if images.rows.is_tracked() || texts.rows.is_tracked() {
             // Some of the pairs will need gradients: the device goes on while the host looks at scores.
-            self.prepare(unit, gpu_rows(images)?, gpu_rows(texts)?, asked)?;
+            self.prepare(unit, images.gpu_rows()?, texts.gpu_rows()?, asked)?;
         }
         let mut out = vec![0.0; members * rows * columns];
         for (direction, part) in self.0.directions.iter().zip(parts) {

@@ -1,17 +1,19 @@
 //! The scores of pairs as an operation: its formula, and its form for the CPU.
 
+use nextpair_cuda::Array;
 use rayon::prelude::*;
 
 use super::Penalty;
 use crate::cross::{LEAST, likeness};
+use crate::cuda::{Rows, ThresholdedPairs, ThresholdedRows, Unit};
 use crate::elementwise::exp_all;
 use crate::operation::Operation;
-use crate::{Error, Left, Packed, Ragged, Real};
+use crate::{Attention, Error, Left, Packed, Ragged, Real};
 
 /// Its inputs are images and captions.
 pub(super) struct Pairs {
     pub(super) dim: usize,
-    pub(super) temperature: f32,
+    pub(super) attention: Attention,
     pub(super) image_offsets: Vec<usize>,
     pub(super) text_offsets: Vec<usize>,
     pub(super) pairs: Vec<(u32, u32)>,
@@ -56,6 +58,19 @@ impl Pairs {
         )
     }
 
+    fn on_gpu<'a>(
+        &'a self,
+        unit: &Unit,
+        inputs: &[&'a Array<f32>],
+    ) -> Result<(ThresholdedRows<'a>, ThresholdedPairs<'a>), Error> {
+        let images = Rows { values: inputs[0], offsets: &self.image_offsets };
+        let texts = Rows { values: inputs[1], offsets: &self.text_offsets };
+        let rows = ThresholdedRows::new(unit, self.dim, &self.attention, images, texts)?;
+        let smoothed = self.penalty == Penalty::Smoothed;
+        let of = ThresholdedPairs { pairs: &self.pairs, thresholds: &self.thresholds, smoothed };
+        Ok((rows, of))
+    }
+
     fn see<'a>(&self, (images, texts): (Ragged<'a>, Ragged<'a>), pair: (u32, u32)) -> Seen<'a> {
         let (image, text) = (pair.0 as usize, pair.1 as usize);
         let (regions, words, dim) = (images.values_of(image), texts.values_of(text), self.dim);
@@ -81,7 +96,7 @@ impl Pairs {
         let penalised = penalised.collect();
         let mut above = scores.clone();
         for (row, &(_, top)) in above.chunks_exact_mut(count).zip(&tops) {
-            row.iter_mut().for_each(|x| *x = self.temperature * (*x - top));
+            row.iter_mut().for_each(|x| *x = self.attention.temperature * (*x - top));
         }
         exp_all(&mut above);
         for (above, &score) in above.iter_mut().zip(&scores) {
@@ -100,7 +115,7 @@ impl Pairs {
         let mut weights = scores.clone();
         for row in weights.chunks_exact_mut(count) {
             for (x, length) in row.iter_mut().zip(&lengths) {
-                *x = self.temperature * leaky(*x) / (length + EPSILON);
+                *x = self.attention.temperature * leaky(*x) / (length + EPSILON);
             }
             let largest = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
             row.iter_mut().for_each(|x| *x -= largest);
@@ -154,10 +169,10 @@ impl Pairs {
             let along = dot(slopes, above);
             let mean = dot(scores, weights);
             for at in 0..count {
-                let through = self.temperature * above[at] * (slopes[at] - along);
+                let through = self.attention.temperature * above[at] * (slopes[at] - along);
                 slopes[at] = through + gain * weights[at];
                 regular[place.start + at] =
-                    self.temperature * gain * weights[at] * (scores[at] - mean);
+                    self.attention.temperature * gain * weights[at] * (scores[at] - mean);
             }
             if let Some(region) = seen.penalised[word] {
                 slopes[region] += gain;
@@ -183,7 +198,7 @@ impl Pairs {
 
     /// The score of a pair as published.
     fn plain<R: Real>(&self, regions: &[&[R]], words: &[&[R]], threshold: f64) -> R {
-        let (temperature, tau) = (R::of(self.temperature.into()), R::of(threshold));
+        let (temperature, tau) = (R::of(self.attention.temperature.into()), R::of(threshold));
         let scores: Vec<Vec<R>> = words
             .iter()
             .map(|word| regions.iter().map(|region| R::dot(word, region)).collect())
@@ -287,6 +302,25 @@ impl Operation for Pairs {
             }
         }
         Ok(found.map(Some).into())
+    }
+
+    fn gpu_forward(&self, unit: &Unit, inputs: &[&Array<f32>]) -> Result<Array<f32>, Error> {
+        if let Some(known) = &self.known {
+            return unit.array(known);
+        }
+        let (rows, of) = self.on_gpu(unit, inputs)?;
+        rows.pair_scores(of)
+    }
+
+    fn gpu_backward(
+        &self,
+        unit: &Unit,
+        inputs: &[&Array<f32>],
+        upstream: &Array<f32>,
+        _wanted: &[bool],
+    ) -> Result<Vec<Option<Array<f32>>>, Error> {
+        let (rows, of) = self.on_gpu(unit, inputs)?;
+        Ok(rows.gradients(of, upstream)?.map(Some).into())
     }
 }
 

@@ -1,10 +1,10 @@
 //! Small products of the queries of pairs with their contexts: on matrix units where scores are in half
 //! precision, and in single precision elsewhere.
 
-use nextpair_cuda::{Array, Grid};
+use nextpair_cuda::{Array, Grid, Pointer};
 
-use super::Matched;
-use super::pass::Pass;
+use super::Lines;
+use crate::cuda::Unit;
 use crate::{Error, Precision};
 
 /// Lines of a piece at most, unless one pair has more. Some contexts are in many pairs: their pieces
@@ -58,36 +58,83 @@ impl Pieces {
     }
 }
 
-impl Matched<'_> {
-    pub(super) fn by_matrix_units(&self) -> bool {
-        self.unit.precision() == Precision::Fp16
+impl Unit {
+    /// Whether small products of pairs are computed by the matrix units.
+    pub(in crate::cuda) fn has_matrix_units(&self) -> bool {
+        self.precision() == Precision::Fp16
+    }
+}
+
+/// Blocks for products in single precision with so many contexts of `rows` and so many items. A warp has 3
+/// rows, and a block 36: the numbers of queries come to its cache once.
+fn rows_grid(contexts: usize, rows: usize, items: usize) -> Grid {
+    let blocks = (contexts as u32, rows.div_ceil(36) as u32, items as u32);
+    Grid { blocks, threads: 12 * 32, shared: 0 }
+}
+
+/// Products in single precision, each with the same bits whatever else is in a call.
+impl Unit {
+    /// Of queries and the padded rows of some contexts: queries by contexts by rows. Offsets are those of
+    /// items of queries, on the host and on the device; queries and rows are arrays from some place on.
+    pub(in crate::cuda) fn multiply_all_rows(
+        &self,
+        queries: (Pointer, &[usize], &Array<u32>),
+        contexts: (Pointer, usize),
+        (rows, dim): (usize, usize),
+    ) -> Result<Array<f32>, Error> {
+        let (values, offsets, on_device) = queries;
+        let items = offsets.len() - 1;
+        let out = self.empty((offsets[items] - offsets[0]) * contexts.1 * rows)?;
+        let arguments = [
+            (&out).into(),
+            values.into(),
+            on_device.into(),
+            contexts.0.into(),
+            rows.into(),
+            dim.into(),
+        ];
+        self.run("multiply_all_rows", rows_grid(contexts.1, rows, items), &arguments)?;
+        Ok(out)
     }
 
+    /// Of the padded rows of each of `count` contexts.
+    pub(in crate::cuda) fn multiply_own_rows(
+        &self,
+        padded: &Array<f32>,
+        count: usize,
+        (rows, dim): (usize, usize),
+    ) -> Result<Array<f32>, Error> {
+        let out = self.empty(count * rows * rows)?;
+        let arguments = [(&out).into(), padded.into(), rows.into(), dim.into()];
+        self.run("multiply_own_rows", rows_grid(count, rows, 1), &arguments)?;
+        Ok(out)
+    }
+}
+
+impl Lines {
     /// Products of `left`, lines of numbers, with the rows of the contexts of the pairs in a table:
     /// lines by rows.
-    pub(super) fn multiply_by_rows(
+    pub(in crate::cuda) fn multiply_by_rows(
         &self,
-        pass: &Pass,
+        unit: &Unit,
         left: &Array<f32>,
         (table, width): (&Array<f32>, usize),
         out: &Array<f32>,
     ) -> Result<(), Error> {
         let arguments =
-            [out.into(), left.into(), table.into(), (&pass.described).into(), width.into()];
-        if self.by_matrix_units() {
-            let grid = Grid::plane(pass.count, self.rows.div_ceil(40), 256);
-            return self.unit.run("multiply_by_rows_tf32", grid, &arguments);
+            [out.into(), left.into(), table.into(), (&self.described).into(), width.into()];
+        if unit.has_matrix_units() {
+            let grid = Grid::plane(self.count, self.rows.div_ceil(40), 256);
+            return unit.run("multiply_by_rows_tf32", grid, &arguments);
         }
-        // A warp has 3 rows, and a block 36: the numbers of queries come to its cache once.
-        let grid = Grid::plane(pass.count, self.rows.div_ceil(36), 12 * 32);
-        self.unit.run("multiply_by_rows", grid, &arguments)
+        unit.run("multiply_by_rows", rows_grid(self.count, self.rows, 1), &arguments)
     }
 
     /// Adds, to `keep` times what is there, the rows of the contexts of the pairs in a table, with the
     /// factors `left`, lines by rows.
-    pub(super) fn add_rows(
+    pub(in crate::cuda) fn add_rows(
         &self,
-        pass: &Pass,
+        unit: &Unit,
         left: &Array<f32>,
         (table, width): (&Array<f32>, usize),
         keep: f32,
@@ -97,33 +144,33 @@ impl Matched<'_> {
             out.into(),
             left.into(),
             table.into(),
-            (&pass.described).into(),
+            (&self.described).into(),
             width.into(),
             keep.into(),
         ];
-        if self.by_matrix_units() {
+        if unit.has_matrix_units() {
             // A warp has 64 columns.
-            let grid = Grid::plane(width.div_ceil(4 * 64), pass.count, 128);
-            return self.unit.run("add_rows_of_contexts_tf32", grid, &arguments);
+            let grid = Grid::plane(width.div_ceil(4 * 64), self.count, 128);
+            return unit.run("add_rows_of_contexts_tf32", grid, &arguments);
         }
-        let grid = Grid::plane(width.div_ceil(4 * 128), pass.count, 128);
-        self.unit.run("add_rows_of_contexts", grid.shared(4 * 12 * self.rows), &arguments)
+        let grid = Grid::plane(width.div_ceil(4 * 128), self.count, 128);
+        unit.run("add_rows_of_contexts", grid.shared(4 * 12 * self.rows), &arguments)
     }
 
     /// Adds to the padded gradients of contexts the products of `left`, lines by rows, and `right`,
     /// lines by columns.
-    pub(super) fn add_to_contexts(
+    pub(in crate::cuda) fn add_to_contexts(
         &self,
-        pass: &Pass,
+        unit: &Unit,
         left: &Array<f32>,
         right: &Array<f32>,
         columns: usize,
         out: &Array<f32>,
     ) -> Result<(), Error> {
-        let (unit, placed) = (self.unit, pass.pieces.placed);
-        let (size, count) = (self.rows * columns, pass.pieces.len());
+        let placed = self.pieces.placed;
+        let (size, count) = (self.rows * columns, self.pieces.len());
         let places = unit.empty::<f32>(placed * size)?;
-        let (lines, pieces) = pass.pieces_on_device();
+        let (lines, pieces) = self.pieces_on_device();
         let arguments = [
             out.into(),
             (&places).into(),
@@ -131,16 +178,16 @@ impl Matched<'_> {
             right.into(),
             pieces.into(),
             lines.into(),
-            (&pass.described).into(),
+            (&self.described).into(),
             columns.into(),
         ];
         // Rows of a block, and the numbers it keeps of a line.
-        let (kernel, rows, kept) = match self.by_matrix_units() {
+        let (kernel, rows, kept) = match unit.has_matrix_units() {
             true => ("add_to_contexts_tf32", 48, 56),
             false => ("add_to_contexts", 12, 12),
         };
         let blocks = (columns.div_ceil(128) as u32, self.rows.div_ceil(rows) as u32, count as u32);
-        let shared = 4 * kept * pass.pieces.longest;
+        let shared = 4 * kept * self.pieces.longest;
         let grid = Grid { blocks, threads: 128, shared: 0 }.shared(shared);
         unit.run(kernel, grid, &arguments)?;
         if placed == 0 {

@@ -1,6 +1,7 @@
 //! Which pairs are computed together, and where their queries stand.
 
 use super::Matched;
+use crate::cuda::lines::Paired;
 
 /// Queries computed together.
 const ROWS: usize = 1 << 14;
@@ -60,19 +61,6 @@ impl Portions {
     }
 }
 
-/// The lines of some pairs: one for each query.
-pub(super) struct Lines {
-    /// The first line of each pair, and the end of its lines.
-    pub(super) firsts: Vec<u32>,
-    pub(super) ends: Vec<u32>,
-    /// The query of each line. Unused lines have any query of their member.
-    pub(super) words: Vec<u32>,
-    /// Lines of a member.
-    pub(super) of_member: usize,
-    /// Lines that no pair has.
-    pub(super) unused: Vec<u32>,
-}
-
 impl Matched<'_> {
     /// Contexts of a member.
     pub(super) fn contexts_of_member(&self) -> usize {
@@ -92,8 +80,8 @@ impl Matched<'_> {
         Portions::of_members(pairs, (self.members(), self.contexts_of_member()), lines, most)
     }
 
-    /// The lines of pairs that stand member by member.
-    pub(super) fn lines(&self, pairs: &[(u32, u32)]) -> Lines {
+    /// The lines of pairs that stand member by member, and how many a member has.
+    pub(super) fn paired(&self, pairs: &[(u32, u32)]) -> (Paired, usize) {
         // Without a memory nothing has to be even.
         let members = if self.prepared.memory.is_some() { self.members() } else { 1 };
         let queries = &self.prepared.queries;
@@ -121,7 +109,8 @@ impl Matched<'_> {
             unused.extend(words.len() as u32..end as u32);
             words.resize(end, (member * queries.width) as u32);
         }
-        Lines { firsts, ends, words, of_member, unused }
+        let contexts = pairs.iter().map(|&(context, _)| context).collect();
+        (Paired { contexts, firsts, ends, words, unused }, of_member)
     }
 }
 

@@ -1,6 +1,6 @@
 //! The threshold between matched and mismatched words, found on the way through a batch.
 
-use nextpair_kernels::ops::BatchProducts;
+use crate::cross::{Products, Thresholds};
 
 /// Words of correctly ranked captions that a threshold needs.
 const WORDS: usize = 200;
@@ -9,37 +9,43 @@ const WORDS: usize = 200;
 const MOVE: f64 = 0.7;
 
 /// The scores of a batch, and the thresholds on the way.
-pub(super) struct Found {
+#[derive(Clone, Debug)]
+pub struct MinedBatch {
     /// Images by captions.
-    pub(super) scores: Vec<f32>,
+    pub scores: Vec<f32>,
     /// Of every caption.
-    pub(super) thresholds: Vec<f32>,
+    pub thresholds: Vec<f32>,
     /// The thresholds of training and of evaluation after the batch.
-    pub(super) after: [f64; 2],
+    pub after: [f64; 2],
+}
+
+/// The captions of a batch, longest first.
+pub(super) fn order(lengths: &[usize]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..lengths.len()).collect();
+    order.sort_by_key(|&caption| std::cmp::Reverse(lengths[caption]));
+    order
 }
 
 /// Scores the captions of a batch, longest first. The threshold of a caption is that of the words of
 /// the captions before it that rank their own image first, and 0 while these have too few words.
 pub(super) fn mine(
-    batch: &BatchProducts,
+    (kernel, products): (Thresholds, &Products),
     images: usize,
     lengths: &[usize],
     penalty: f64,
     before: [f64; 2],
-) -> Found {
+) -> MinedBatch {
     let captions = lengths.len();
-    let mut found = Found {
+    let mut found = MinedBatch {
         scores: vec![0.0; images * captions],
         thresholds: vec![0.0; captions],
         after: before,
     };
     let (mut matched, mut mismatched) = (Vec::new(), Vec::new());
-    let mut order: Vec<usize> = (0..captions).collect();
-    order.sort_by_key(|&caption| std::cmp::Reverse(lengths[caption]));
-    for caption in order {
+    for caption in order(lengths) {
         let threshold = found.after[0] as f32;
         found.thresholds[caption] = threshold;
-        let (column, tops) = batch.column(caption, threshold);
+        let (column, tops) = kernel.column(products, caption, threshold);
         for (image, &score) in column.iter().enumerate() {
             found.scores[image * captions + caption] = score;
         }
