@@ -26,6 +26,7 @@ static KERNELS: Kernels = Kernels {
     sources: &[
         include_str!("../cuda/common.cu"),
         include_str!("../cuda/elementwise.cu"),
+        include_str!("../cuda/optimiser.cu"),
         include_str!("../cuda/gru.cu"),
         include_str!("../cuda/losses.cu"),
         include_str!("../cuda/members.cu"),
