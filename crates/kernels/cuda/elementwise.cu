@@ -35,6 +35,67 @@ extern "C" __global__ void absolute_backward(float* out, const float* in, const 
     if (at < count) out[at] = in[at] > 0 ? upstream[at] : in[at] < 0 ? -upstream[at] : 0.0f;
 }
 
+extern "C" __global__ void tanh_each(float* out, const float* in, u32 count) {
+    size_t at = thread_index();
+    if (at < count) out[at] = tanhf(in[at]);
+}
+
+extern "C" __global__ void tanh_backward(float* out, const float* in, const float* upstream, u32 count) {
+    size_t at = thread_index();
+    if (at >= count) return;
+    float y = tanhf(in[at]);
+    out[at] = upstream[at] * (1.0f - y * y);
+}
+
+extern "C" __global__ void sigmoid_each(float* out, const float* in, u32 count) {
+    size_t at = thread_index();
+    if (at < count) out[at] = 1.0f / (1.0f + expf(-in[at]));
+}
+
+extern "C" __global__ void sigmoid_backward(float* out, const float* in, const float* upstream, u32 count) {
+    size_t at = thread_index();
+    if (at >= count) return;
+    float y = 1.0f / (1.0f + expf(-in[at]));
+    out[at] = upstream[at] * y * (1.0f - y);
+}
+
+extern "C" __global__ void square_each(float* out, const float* in, u32 count) {
+    size_t at = thread_index();
+    if (at < count) out[at] = in[at] * in[at];
+}
+
+extern "C" __global__ void square_backward(float* out, const float* in, const float* upstream, u32 count) {
+    size_t at = thread_index();
+    if (at < count) out[at] = 2.0f * in[at] * upstream[at];
+}
+
+extern "C" __global__ void sum_each(float* out, const float* a, const float* b, u32 count) {
+    size_t at = thread_index();
+    if (at < count) out[at] = a[at] + b[at];
+}
+
+extern "C" __global__ void difference_each(float* out, const float* a, const float* b, u32 count) {
+    size_t at = thread_index();
+    if (at < count) out[at] = a[at] - b[at];
+}
+
+extern "C" __global__ void product_each(float* out, const float* a, const float* b, u32 count) {
+    size_t at = thread_index();
+    if (at < count) out[at] = a[at] * b[at];
+}
+
+extern "C" __global__ void times(float* out, const float* in, float factor, u32 count) {
+    size_t at = thread_index();
+    if (at < count) out[at] = in[at] * factor;
+}
+
+// Some columns of a matrix, written as columns of another; one thread for each of `count` numbers.
+extern "C" __global__ void copy_columns(
+    float* out, const float* in, u32 to_width, u32 to, u32 from_width, u32 from, u32 width, u64 count) {
+    size_t at = thread_index();
+    if (at < count) out[at / width * to_width + to + at % width] = in[at / width * from_width + from + at % width];
+}
+
 // The number that a stream of draws gives `count` draws after a state: SplitMix64 (Steele, Lea and Flood, 2014).
 __device__ u64 drawn(u64 state, u64 count) {
     u64 z = state + count * 0x9e3779b97f4a7c15ull;

@@ -176,6 +176,14 @@ impl Unit {
         Ok(out)
     }
 
+    /// Numbers times one.
+    pub(crate) fn times(&self, values: &Array<f32>, factor: f32) -> Result<Array<f32>, Error> {
+        let (out, count) = (self.empty(values.len())?, values.len());
+        let arguments = [(&out).into(), values.into(), factor.into(), count.into()];
+        self.run("times", Grid::each(count), &arguments)?;
+        Ok(out)
+    }
+
     /// Raises and lowers numbers in place to be from `low` to `high`.
     pub(crate) fn bound(&self, values: &mut Array<f32>, low: f32, high: f32) -> Result<(), Error> {
         values.make_own()?;
