@@ -31,6 +31,7 @@ static KERNELS: Kernels = Kernels {
         include_str!("../cuda/losses.cu"),
         include_str!("../cuda/members.cu"),
         include_str!("../cuda/attention.cu"),
+        include_str!("../cuda/spans.cu"),
         include_str!("../cuda/matching.cu"),
         include_str!("../cuda/pair_products.cu"),
         include_str!("../cuda/pair_products_tf32.cu"),
@@ -270,6 +271,16 @@ impl Unit {
         ];
         self.run("add_rows", Grid::plane(named.len(), dim.div_ceil(256), 256), &arguments)?;
         Ok(out)
+    }
+
+    /// A warp for each of `count` columns.
+    pub(crate) fn warps(count: usize) -> Grid {
+        Grid::blocks(count.div_ceil((ROW_THREADS / 32) as usize), ROW_THREADS)
+    }
+
+    /// A thread for each number of `count` rows.
+    pub(crate) fn numbers(count: usize, dim: usize) -> Grid {
+        Grid::plane(count, dim.div_ceil(ROW_THREADS as usize), ROW_THREADS)
     }
 
     /// One block for each of `count` rows.
