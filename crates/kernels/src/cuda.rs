@@ -31,6 +31,7 @@ static KERNELS: Kernels = Kernels {
         include_str!("../cuda/losses.cu"),
         include_str!("../cuda/members.cu"),
         include_str!("../cuda/attention.cu"),
+        include_str!("../cuda/norms.cu"),
         include_str!("../cuda/spans.cu"),
         include_str!("../cuda/matching.cu"),
         include_str!("../cuda/pair_products.cu"),
