@@ -33,6 +33,7 @@ static KERNELS: Kernels = Kernels {
         include_str!("../cuda/attention.cu"),
         include_str!("../cuda/norms.cu"),
         include_str!("../cuda/spans.cu"),
+        include_str!("../cuda/sets.cu"),
         include_str!("../cuda/matching.cu"),
         include_str!("../cuda/pair_products.cu"),
         include_str!("../cuda/pair_products_tf32.cu"),
@@ -175,6 +176,14 @@ impl Unit {
         let (out, count) = (self.empty(values.len())?, values.len());
         let arguments = [(&out).into(), values.into(), by.into(), count.into()];
         self.run("divide", Grid::each(count), &arguments)?;
+        Ok(out)
+    }
+
+    /// A number: `factor` times the sum of parts.
+    pub(crate) fn total(&self, parts: &Array<f64>, factor: f64) -> Result<Array<f32>, Error> {
+        let out = self.empty(1)?;
+        let arguments = [(&out).into(), parts.into(), parts.len().into(), factor.into()];
+        self.run("total", Grid::blocks(1, 1024), &arguments)?;
         Ok(out)
     }
 
