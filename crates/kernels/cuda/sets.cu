@@ -1,4 +1,4 @@
-// Losses of predicted words and of sets of vectors.
+// Losses of predicted words and of sets of vectors, and the largest products of sets.
 
 // `factor` times the sum of the parts of a loss; one block.
 extern "C" __global__ void total(float* out, const double* parts, u32 count, double factor) {
@@ -138,4 +138,35 @@ extern "C" __global__ void discrepancy_backward(
         u32 place = first + row;
         (place < count ? of_a + (size_t)place * dim : of_b + (size_t)(place - count) * dim)[at] = sums[row];
     }
+}
+
+// The place of the first largest of the products of two sets of `each` vectors; one that is NaN is larger than any.
+__device__ u32 largest_of(const float* products, u32 each, u32 width) {
+    float largest = products[0];
+    u32 place = 0;
+    for (u32 at = 1; at < each * each; at++) {
+        float product = products[(size_t)(at / each) * width + at % each];
+        if (largest == largest && !(product <= largest)) largest = product, place = at;
+    }
+    return place;
+}
+
+// The largest product of every two sets: `products` is [set][each][other set][each].
+extern "C" __global__ void largest_products(float* out, const float* products, u32 columns, u32 each) {
+    u32 row = blockIdx.x, column = blockIdx.y * blockDim.x + threadIdx.x, width = columns * each;
+    if (column >= columns) return;
+    const float* own = products + (size_t)row * each * width + column * each;
+    u32 place = largest_of(own, each, width);
+    out[(size_t)row * columns + column] = own[(size_t)(place / each) * width + place % each];
+}
+
+extern "C" __global__ void largest_products_backward(
+    float* out, const float* products, const float* upstream, u32 columns, u32 each) {
+    u32 row = blockIdx.x, column = blockIdx.y * blockDim.x + threadIdx.x, width = columns * each;
+    if (column >= columns) return;
+    size_t first = (size_t)row * each * width + column * each;
+    u32 place = largest_of(products + first, each, width);
+    for (u32 at = 0; at < each * each; at++)
+        out[first + (size_t)(at / each) * width + at % each] =
+            at == place ? upstream[(size_t)row * columns + column] : 0.0f;
 }

@@ -15,6 +15,7 @@ mod gru;
 mod join;
 #[cfg(test)]
 pub(crate) mod judge;
+mod largest;
 mod layer_norm;
 mod linear;
 mod losses;
@@ -49,6 +50,7 @@ pub use dropout::dropout;
 pub use gather::gather;
 pub use gru::{gru, gru_cell, gru_of_members, gru_side_by_side};
 pub use join::{columns, concat_columns};
+pub use largest::largest_products;
 pub use layer_norm::layer_norm;
 pub use linear::{linear, linear_of_members};
 pub use losses::{hinges, info_nce};

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use nextpair_data::Side;
 use nextpair_engine::{Picks, Problem, Similarity, StrategyName};
-use nextpair_models::{Config, Device, Directions, Encoders, Encodings, Imram, Precision, Scan};
+use nextpair_models::{
+    Config, Device, Directions, Encoders, Encodings, Imram, Precision, Pvse, Scan,
+};
 
 use crate::small;
 
@@ -82,9 +84,12 @@ fn every_precision_picks_as_single_precision() {
     let encoders = || Encoders { dim: 256, word_dim: 9, ..Encoders::default() };
     let imram = |mode| Config::Imram(Imram { encoders: encoders(), mode, ..Imram::default() });
     let scan = Config::Scan(Scan { encoders: encoders(), ..Scan::default() });
+    let pvse = Config::Pvse(Pvse { dim: 256, word_dim: 9, ..Pvse::default() });
     let gpus = Device::available().into_iter().filter(|device| matches!(device, Device::Cuda(_)));
     for device in gpus {
-        for config in [imram(Directions::Text), imram(Directions::Full), scan.clone()] {
+        let configs =
+            [imram(Directions::Text), imram(Directions::Full), scan.clone(), pvse.clone()];
+        for config in configs {
             for strategy in [
                 StrategyName::HardNegative,
                 StrategyName::Coverage,
