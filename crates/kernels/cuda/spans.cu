@@ -248,3 +248,12 @@ extern "C" __global__ void ranked_weights(
     }
     out[at] = sum;
 }
+
+// How many numbers of every row come before the zeros at its end; one block a row.
+extern "C" __global__ void filled(u32* out, const float* rows, u32 width) {
+    u32 last = 0;
+    for (u32 at = threadIdx.x; at < width; at += blockDim.x)
+        if (rows[(size_t)blockIdx.x * width + at] != 0) last = at + 1;
+    last = NONE - block_min(NONE - last);
+    if (threadIdx.x == 0) out[blockIdx.x] = last;
+}

@@ -20,13 +20,16 @@ pub struct Batch {
     /// Which image and which caption each row is: dropout draws by it, and InfoNCE does not take pairs
     /// that share one for wrong.
     pub pairs: Vec<Pair>,
+    /// How many regions of each image come before those that are all zeros, where that is known:
+    /// else who wants to know looks at the features, and a GPU waits.
+    pub regions: Option<Vec<usize>>,
 }
 
 impl Batch {
     /// A batch of images and captions that are all different.
     pub fn new(images: Tensor, texts: Texts) -> Self {
         let pairs = (0..texts.len()).map(|row| Pair { item: row, caption: row }).collect();
-        Batch { images, texts, pairs }
+        Batch { images, texts, pairs, regions: None }
     }
 }
 

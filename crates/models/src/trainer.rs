@@ -222,11 +222,9 @@ impl Trainer {
             }
             Criterion::CrossEntropy => Objective::CrossEntropy { violation },
         };
-        let pass = Pass::new(self.model.weights(), Mode::Train(seeds[0])).with_dropout_by(
-            self.training.dropout(),
-            seeds.to_vec(),
-            &batch.pairs,
-        );
+        let pass = Pass::new(self.model.weights(), Mode::Train(seeds[0]))
+            .with_dropout_by(self.training.dropout(), seeds.to_vec(), &batch.pairs)
+            .with_regions(batch.regions.as_deref());
         let MemberLosses { tally, factor, auxiliary, gradients } =
             member_losses(&self.model, &pass, batch, objective)?;
         let observed = pass.into_observed();
@@ -376,7 +374,8 @@ fn together(lessons: &[Lesson<'_>], parts: &[&[Pair]], device: Device) -> Result
     } else {
         lessons[0].corpus.texts(&captions(&pairs), device)?
     };
-    Ok(Batch { images, texts, pairs })
+    let regions = lessons[0].corpus.filled_regions(&items, device);
+    Ok(Batch { images, texts, pairs, regions })
 }
 
 /// The pairs in the order of an epoch: a shuffle by a draw for each pair, from the seed, the epoch,
