@@ -35,6 +35,67 @@ extern "C" __global__ void absolute_backward(float* out, const float* in, const 
     if (at < count) out[at] = in[at] > 0 ? upstream[at] : in[at] < 0 ? -upstream[at] : 0.0f;
 }
 
+extern "C" __global__ void tanh_each(float* out, const float* in, u32 count) {
+    size_t at = thread_index();
+    if (at < count) out[at] = tanhf(in[at]);
+}
+
+extern "C" __global__ void tanh_backward(float* out, const float* in, const float* upstream, u32 count) {
+    size_t at = thread_index();
+    if (at >= count) return;
+    float y = tanhf(in[at]);
+    out[at] = upstream[at] * (1.0f - y * y);
+}
+
+extern "C" __global__ void sigmoid_each(float* out, const float* in, u32 count) {
+    size_t at = thread_index();
+    if (at < count) out[at] = 1.0f / (1.0f + expf(-in[at]));
+}
+
+extern "C" __global__ void sigmoid_backward(float* out, const float* in, const float* upstream, u32 count) {
+    size_t at = thread_index();
+    if (at >= count) return;
+    float y = 1.0f / (1.0f + expf(-in[at]));
+    out[at] = upstream[at] * y * (1.0f - y);
+}
+
+extern "C" __global__ void square_each(float* out, const float* in, u32 count) {
+    size_t at = thread_index();
+    if (at < count) out[at] = in[at] * in[at];
+}
+
+extern "C" __global__ void square_backward(float* out, const float* in, const float* upstream, u32 count) {
+    size_t at = thread_index();
+    if (at < count) out[at] = 2.0f * in[at] * upstream[at];
+}
+
+extern "C" __global__ void sum_each(float* out, const float* a, const float* b, u32 count) {
+    size_t at = thread_index();
+    if (at < count) out[at] = a[at] + b[at];
+}
+
+extern "C" __global__ void difference_each(float* out, const float* a, const float* b, u32 count) {
+    size_t at = thread_index();
+    if (at < count) out[at] = a[at] - b[at];
+}
+
+extern "C" __global__ void product_each(float* out, const float* a, const float* b, u32 count) {
+    size_t at = thread_index();
+    if (at < count) out[at] = a[at] * b[at];
+}
+
+extern "C" __global__ void times(float* out, const float* in, float factor, u32 count) {
+    size_t at = thread_index();
+    if (at < count) out[at] = in[at] * factor;
+}
+
+// Some columns of a matrix, written as columns of another; one thread for each of `count` numbers.
+extern "C" __global__ void copy_columns(
+    float* out, const float* in, u32 to_width, u32 to, u32 from_width, u32 from, u32 width, u64 count) {
+    size_t at = thread_index();
+    if (at < count) out[at / width * to_width + to + at % width] = in[at / width * from_width + from + at % width];
+}
+
 // The number that a stream of draws gives `count` draws after a state: SplitMix64 (Steele, Lea and Flood, 2014).
 __device__ u64 drawn(u64 state, u64 count) {
     u64 z = state + count * 0x9e3779b97f4a7c15ull;
@@ -216,63 +277,6 @@ extern "C" __global__ void order_backward(
             sum += side ? slope : -slope;
         }
         out[(size_t)blockIdx.x * dim + at] = sum;
-    }
-}
-
-// A weight of a member with its moments and its gradient, and the size of its step.
-struct Descending {
-    float *weight, *first, *second;
-    const float* gradient;
-    u64 count;
-    float size, unroot;
-    u64 member;
-};
-
-// All weights are handled by one launch: entry `i` has the blocks from `firsts[i]` on, with 8192 numbers each.
-#define OF_BLOCK 8192
-__device__ Descending descending(const Descending* all, const u32* firsts, u32 entries, size_t& begin) {
-    u32 low = 0, high = entries;
-    while (low + 1 < high) {
-        u32 middle = (low + high) / 2;
-        if (firsts[middle] <= blockIdx.x) low = middle;
-        else high = middle;
-    }
-    begin = (size_t)(blockIdx.x - firsts[low]) * OF_BLOCK;
-    return all[low];
-}
-
-// The squares of gradients, one sum a block.
-extern "C" __global__ void squares(double* out, const Descending* all, const u32* firsts, u32 entries) {
-    size_t begin;
-    Descending own = descending(all, firsts, entries, begin);
-    double sum = 0;
-    size_t end = begin + OF_BLOCK < own.count ? begin + OF_BLOCK : own.count;
-    for (size_t at = begin + threadIdx.x; at < end; at += blockDim.x) sum += (double)own.gradient[at] * own.gradient[at];
-    sum = block_sum_double(sum);
-    if (threadIdx.x == 0) out[blockIdx.x] = sum;
-}
-
-// The root of the sum of those of a member, which has the blocks from `bounds[member]` to the next.
-extern "C" __global__ void roots_of_sums(double* out, const double* parts, const u32* bounds) {
-    double sum = 0;
-    for (u32 at = bounds[blockIdx.x] + threadIdx.x; at < bounds[blockIdx.x + 1]; at += blockDim.x) sum += parts[at];
-    sum = block_sum_double(sum);
-    if (threadIdx.x == 0) out[blockIdx.x] = sqrt(sum);
-}
-
-// One step of Adam, with the gradients of each member scaled so that their norm is at most `clip`.
-extern "C" __global__ void adam(const Descending* all, const u32* firsts, u32 entries, const double* norms, double clip) {
-    size_t begin;
-    Descending own = descending(all, firsts, entries, begin);
-    float scale = (float)fmin(clip / (norms[own.member] + 1e-6), 1.0);
-    size_t end = begin + OF_BLOCK < own.count ? begin + OF_BLOCK : own.count;
-    for (size_t at = begin + threadIdx.x; at < end; at += blockDim.x) {
-        float g = scale * own.gradient[at];
-        float m = 0.9f * own.first[at] + (float)(1.0 - 0.9) * g;
-        float v = 0.999f * own.second[at] + (float)(1.0 - 0.999) * g * g;
-        own.first[at] = m;
-        own.second[at] = v;
-        own.weight[at] -= own.size * m / (sqrtf(v) * own.unroot + 1e-8f);
     }
 }
 

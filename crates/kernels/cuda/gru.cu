@@ -32,9 +32,18 @@ extern "C" __global__ void gru_step(
     }
 }
 
-// The states of every word, averaged over the directions.
-extern "C" __global__ void gru_means(float* out, const float* states, const u32* place_of, u32 words, u32 dim, u32 directions) {
+// The states of every word, averaged over the directions, or those of the directions side by side.
+extern "C" __global__ void gru_means(
+    float* out, const float* states, const u32* place_of, u32 words, u32 dim, u32 directions, u32 side_by_side) {
     u32 word = blockIdx.x;
+    if (side_by_side) {
+        for (u32 at = threadIdx.x; at < directions * dim; at += blockDim.x) {
+            u32 direction = at / dim;
+            size_t place = (size_t)direction * words + place_of[direction * words + word];
+            out[(size_t)word * directions * dim + at] = states[place * dim + at % dim];
+        }
+        return;
+    }
     for (u32 at = threadIdx.x; at < dim; at += blockDim.x) {
         float sum = 0;
         for (u32 direction = 0; direction < directions; direction++)
@@ -48,13 +57,15 @@ extern "C" __global__ void gru_means(float* out, const float* states, const u32*
 // the products of the gradients of gates, `of_gates`, [direction][gate][word][dim].
 extern "C" __global__ void gru_step_back(
     float* carried, const float* by_gates, float* of_gates, float* of_given, const float* kept, const float* before,
-    const float* upstream, const u32* word_of, u32 words, u32 first, u32 captions, u32 continued, u32 dim, u32 directions) {
+    const float* upstream, const u32* word_of, u32 words, u32 first, u32 captions, u32 continued, u32 dim, u32 directions,
+    u32 side_by_side) {
     u32 at = blockIdx.x * blockDim.x + threadIdx.x, caption = blockIdx.y, direction = blockIdx.z;
     if (at >= dim) return;
     size_t place = (size_t)direction * words + first + caption;
     u32 word = word_of[place];
     float* carry = carried + ((size_t)direction * captions + caption) * dim + at;
-    float of_state = upstream[(size_t)word * dim + at] / directions;
+    float of_state = side_by_side ? upstream[((size_t)word * directions + direction) * dim + at]
+                                  : upstream[(size_t)word * dim + at] / directions;
     if (caption < continued) {
         const float* part = by_gates + ((size_t)direction * 3 * captions + caption) * dim + at;
         of_state += *carry + part[0] + part[(size_t)captions * dim] + part[(size_t)2 * captions * dim];
@@ -70,4 +81,33 @@ extern "C" __global__ void gru_step_back(
     float* in = of_given + ((size_t)word * directions + direction) * 3 * dim;
     in[at] = of_r, in[dim + at] = of_z, in[2 * dim + at] = of_c;
     *carry = of_state * z;
+}
+
+// One step of items on their own: `given` and `recurrent` are [item][3 dim], biases included.
+extern "C" __global__ void gru_cell(
+    float* out, const float* given, const float* recurrent, const float* before, u32 dim, u32 count) {
+    size_t at = thread_index();
+    if (at >= count) return;
+    size_t place = at / dim * 3 * dim + at % dim;
+    float r = 1.0f / (1.0f + expf(-(given[place] + recurrent[place])));
+    float z = 1.0f / (1.0f + expf(-(given[place + dim] + recurrent[place + dim])));
+    float c = tanhf(given[place + 2 * dim] + r * recurrent[place + 2 * dim]);
+    out[at] = c + z * (before[at] - c);
+}
+
+extern "C" __global__ void gru_cell_back(
+    float* of_given, float* of_recurrent, float* of_before, const float* given, const float* recurrent,
+    const float* before, const float* upstream, u32 dim, u32 count) {
+    size_t at = thread_index();
+    if (at >= count) return;
+    size_t place = at / dim * 3 * dim + at % dim;
+    float r = 1.0f / (1.0f + expf(-(given[place] + recurrent[place])));
+    float z = 1.0f / (1.0f + expf(-(given[place + dim] + recurrent[place + dim])));
+    float c = tanhf(given[place + 2 * dim] + r * recurrent[place + 2 * dim]);
+    float of_c = upstream[at] * (1.0f - z) * (1.0f - c * c);
+    float of_r = of_c * recurrent[place + 2 * dim] * r * (1.0f - r);
+    float of_z = upstream[at] * (before[at] - c) * z * (1.0f - z);
+    of_given[place] = of_r, of_given[place + dim] = of_z, of_given[place + 2 * dim] = of_c;
+    of_recurrent[place] = of_r, of_recurrent[place + dim] = of_z, of_recurrent[place + 2 * dim] = of_c * r;
+    of_before[at] = upstream[at] * z;
 }

@@ -34,10 +34,14 @@ static KERNELS: Kernels = Kernels {
     sources: &[
         include_str!("../cuda/common.cu"),
         include_str!("../cuda/elementwise.cu"),
+        include_str!("../cuda/optimiser.cu"),
         include_str!("../cuda/gru.cu"),
         include_str!("../cuda/losses.cu"),
         include_str!("../cuda/members.cu"),
         include_str!("../cuda/attention.cu"),
+        include_str!("../cuda/norms.cu"),
+        include_str!("../cuda/spans.cu"),
+        include_str!("../cuda/sets.cu"),
         include_str!("../cuda/matching.cu"),
         include_str!("../cuda/pair_products.cu"),
         include_str!("../cuda/pair_products_tf32.cu"),
@@ -201,6 +205,22 @@ impl Unit {
         Ok(out)
     }
 
+    /// A number: `factor` times the sum of parts.
+    pub(crate) fn total(&self, parts: &Array<f64>, factor: f64) -> Result<Array<f32>, Error> {
+        let out = self.empty(1)?;
+        let arguments = [(&out).into(), parts.into(), parts.len().into(), factor.into()];
+        self.run("total", Grid::blocks(1, 1024), &arguments)?;
+        Ok(out)
+    }
+
+    /// Numbers times one.
+    pub(crate) fn times(&self, values: &Array<f32>, factor: f32) -> Result<Array<f32>, Error> {
+        let (out, count) = (self.empty(values.len())?, values.len());
+        let arguments = [(&out).into(), values.into(), factor.into(), count.into()];
+        self.run("times", Grid::each(count), &arguments)?;
+        Ok(out)
+    }
+
     /// Raises and lowers numbers in place to be from `low` to `high`.
     pub(crate) fn bound(&self, values: &mut Array<f32>, low: f32, high: f32) -> Result<(), Error> {
         values.make_own()?;
@@ -259,6 +279,16 @@ impl Unit {
         let rows = matrices.len() / (count * columns).max(1);
         let arguments = [out.into(), matrices.into(), rows.into(), columns.into(), keep.into()];
         self.run("column_sums", Grid::plane(columns.div_ceil(32), count, 1024), &arguments)
+    }
+
+    /// A warp for each of `count` columns.
+    pub(crate) fn warps(count: usize) -> Grid {
+        Grid::blocks(count.div_ceil((ROW_THREADS / 32) as usize), ROW_THREADS)
+    }
+
+    /// A thread for each number of `count` rows.
+    pub(crate) fn numbers(count: usize, dim: usize) -> Grid {
+        Grid::plane(count, dim.div_ceil(ROW_THREADS as usize), ROW_THREADS)
     }
 
     /// One block for each of `count` rows.

@@ -46,6 +46,14 @@ impl Method {
             Method::Sgd { .. } => &["sgd.momentum"],
         }
     }
+
+    /// What a weight is multiplied by before a step.
+    fn kept_share(self, rate: f64) -> f64 {
+        match self {
+            Method::AdamW { decay } => 1.0 - rate * decay,
+            _ => 1.0,
+        }
+    }
 }
 
 /// The optimiser: a method, and its moments of every weight.
@@ -163,10 +171,8 @@ impl Optimiser {
             let root = correction(SECOND_DECAY).sqrt();
             steps.push(Descent { weight, moments, gradient, rate, size, root });
         }
-        if let (Some(Values::Cuda(cuda, _)), Method::Adam) =
-            (steps.first().map(|step| step.gradient), method)
-        {
-            return gpu::descend(*cuda, steps, members, clip).map(Norm::Pending);
+        if let Some(Values::Cuda(cuda, _)) = steps.first().map(|step| step.gradient) {
+            return gpu::descend(*cuda, method, steps, members, clip).map(Norm::Pending);
         }
         let norm = |member: usize| {
             let squares = steps.iter().map(|step| sum_of_squares(step.gradient, member, members));
@@ -210,10 +216,7 @@ fn sum_of_squares(gradient: &Values, member: usize, members: usize) -> Result<f6
         Values::Reference(gradient) => {
             return Ok(part(gradient, member, members).iter().map(|g| g * g).sum());
         }
-        Values::Cuda(..) => {
-            let own = Values::Cpu(gradient.to_f32s()?);
-            return sum_of_squares(&own, member, members);
-        }
+        Values::Cuda(..) => return Err(Error::Devices),
     };
     let of_chunk = |chunk: &[f32]| {
         let mut lanes = [0.0f64; 16];

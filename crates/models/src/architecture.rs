@@ -195,6 +195,8 @@ pub struct Pass<'a> {
     prefix: String,
     mode: Mode,
     masks: Option<Masks<'a>>,
+    /// Regions of every image before those that are all zeros, where that is known.
+    regions: Option<&'a [usize]>,
     observed: Mutex<Vec<(String, Tensor)>>,
     remembered: Mutex<BTreeMap<String, Tensor>>,
 }
@@ -204,7 +206,7 @@ impl<'a> Pass<'a> {
     pub fn new(weights: &'a Weights, mode: Mode) -> Self {
         let (observed, remembered) = (Mutex::default(), Mutex::default());
         let prefix = String::new();
-        Pass { weights, prefix, mode, masks: None, observed, remembered }
+        Pass { weights, prefix, mode, masks: None, regions: None, observed, remembered }
     }
 
     /// The same pass with dropout, for a batch of these pairs. Evaluation drops nothing.
@@ -226,6 +228,17 @@ impl<'a> Pass<'a> {
         let trains = self.mode != Mode::Evaluate;
         self.masks = trains.then_some(Masks { dropout, seeds, pairs });
         self
+    }
+
+    /// The same pass, for a batch of images of which it is known how many regions come before those
+    /// that are all zeros.
+    pub(crate) fn with_regions(self, regions: Option<&'a [usize]>) -> Self {
+        Pass { regions, ..self }
+    }
+
+    /// How many regions of every image come before those that are all zeros, where that is known.
+    pub(crate) fn regions(&self) -> Option<&'a [usize]> {
+        self.regions
     }
 
     /// Applies dropout to rows of the images or captions of the batch, which have equally many
@@ -312,6 +325,7 @@ impl<'a> Pass<'a> {
             prefix: format!("{}{prefix}", self.prefix),
             mode: self.mode,
             masks: self.masks.clone(),
+            regions: self.regions,
             observed: Mutex::default(),
             remembered: Mutex::default(),
         };

@@ -1,7 +1,7 @@
 //! The loss of a batch and its gradients.
 
 use nextpair_kernels::ops::{self, Counted, Tally};
-use nextpair_kernels::{Encoded, Gradients, Tensor};
+use nextpair_kernels::{Device, Encoded, Gradients, Tensor};
 use rayon::prelude::*;
 
 use crate::info_nce::info_nce;
@@ -19,13 +19,16 @@ pub struct Batch {
     /// Which image and which caption each row is: dropout draws by it, and InfoNCE does not take pairs
     /// that share one for wrong.
     pub pairs: Vec<Pair>,
+    /// How many regions of each image come before those that are all zeros, where that is known:
+    /// else who wants to know looks at the features, and a GPU waits.
+    pub regions: Option<Vec<usize>>,
 }
 
 impl Batch {
     /// A batch of images and captions that are all different.
     pub fn new(images: Tensor, texts: Texts) -> Self {
         let pairs = (0..texts.len()).map(|row| Pair { item: row, caption: row }).collect();
-        Batch { images, texts, pairs }
+        Batch { images, texts, pairs, regions: None }
     }
 }
 
@@ -87,8 +90,9 @@ pub(crate) struct MemberLosses {
     pub(crate) tally: Tally,
     /// The factor of the losses: tallies are sums.
     pub(crate) factor: f64,
-    /// The loss of the architecture.
-    pub(crate) auxiliary: f64,
+    /// The loss of the architecture, if it has one. On a GPU nobody waits for it, and one that is NaN
+    /// or infinite is found when it is read.
+    pub(crate) auxiliary: Option<Tensor>,
     pub(crate) gradients: Gradients,
 }
 
@@ -120,7 +124,8 @@ pub fn batch_loss(
     if let Some(error) = bad_score(&counted, each) {
         return Err(error);
     }
-    let loss = factor * counted.iter().map(|own| own.loss).sum::<f64>() + auxiliary;
+    let loss = factor * counted.iter().map(|own| own.loss).sum::<f64>()
+        + auxiliary_value(auxiliary.as_ref())?;
     let active = counted.iter().map(|own| own.active).sum();
     Ok(BatchLoss { loss, active, gradients })
 }
@@ -132,6 +137,16 @@ pub(crate) fn bad_score(counted: &[Counted], each: usize) -> Option<Error> {
         let (image, caption) = (member * each + at / each, member * each + at % each);
         Some(Error::Score { image, caption, value })
     })
+}
+
+/// The value of the loss of an architecture, which may have none. Waits for it.
+pub(crate) fn auxiliary_value(loss: Option<&Tensor>) -> Result<f64, Error> {
+    let Some(loss) = loss else { return Ok(0.0) };
+    match loss.to_f64s()?[..] {
+        [own] if own.is_finite() => Ok(own),
+        [own] => Err(Error::NotFinite { what: format!("the auxiliary loss is {own}") }),
+        _ => Err(one_number("the auxiliary loss", loss)),
+    }
 }
 
 /// The losses of the members of a batch, and their gradients.
@@ -170,14 +185,14 @@ pub(crate) fn member_losses(
     });
     let Scored { tally, mut parts, temperature } = together(scored)?;
     // 5. Add the architecture's own loss, if it has one.
-    let mut auxiliary = 0.0;
-    if let Some(found) = architecture.auxiliary_loss(pass, batch, &images, &texts)? {
-        match found.to_f64s()?[..] {
-            [own] if own.is_finite() => auxiliary = own,
-            [own] => return Err(Error::NotFinite { what: format!("the auxiliary loss is {own}") }),
-            _ => return Err(one_number("the auxiliary loss", &found)),
+    let own = architecture.auxiliary_loss(pass, batch, &images, &texts)?;
+    let auxiliary = own.as_ref().map(Tensor::detached);
+    if let Some(own) = own {
+        let waits = matches!(own.device(), Device::Cuda(_)) && own.len() == 1;
+        if !waits {
+            auxiliary_value(Some(&own))?;
         }
-        parts.push((found, vec![1.0]));
+        parts.push((own, vec![1.0]));
     }
     // 6. Back-propagate the derivatives to the weights.
     let parts = parts.iter().map(|(tensor, slopes)| (tensor, &slopes[..]));
@@ -323,7 +338,7 @@ fn one_number(what: &str, found: &Tensor) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Config, Device, Dot, Heads, Inputs, Mode};
+    use crate::{Config, Dot, Heads, Inputs, Mode};
 
     /// Gradients of all scores are those of the scores that matter, for every member.
     #[test]

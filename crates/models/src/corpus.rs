@@ -229,6 +229,14 @@ impl Corpus {
         self.on_device(&self.resident, &self.images, (items, "image"), &shape, device)
     }
 
+    /// For each of some images whose features were asked for, how many regions come before those
+    /// that are all zeros, if the device knows.
+    pub(crate) fn filled_regions(&self, items: &[usize], device: Device) -> Option<Vec<usize>> {
+        let dim = self.images.matrix().dim();
+        let numbers = self.resident.filled(device, items)?;
+        Some(numbers.into_iter().map(|numbers| numbers.div_ceil(dim)).collect())
+    }
+
     /// The captions as a model takes them.
     pub fn texts(&self, captions: &[usize], device: Device) -> Result<Texts, Error> {
         match &*self.texts {

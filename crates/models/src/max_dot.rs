@@ -2,13 +2,15 @@
 
 use nextpair_data::Side;
 use nextpair_engine::Similarity;
-use nextpair_kernels::ops::{dot_pairs, dot_scores};
-use nextpair_kernels::{Device, Encoded, Tensor};
+use nextpair_kernels::ops::{dot_pairs, dot_scores, largest_products};
+use nextpair_kernels::{Device, Encoded, Precision, Tensor};
 
-use crate::comparison::Tiles;
+use crate::comparison::{Dot, Tiles};
+use crate::gpu_tiles::{GpuTiles, Scorer};
 use crate::{Comparison, Encodings, Error};
 
 /// Compares items of `each` vectors by the largest dot product of any two.
+#[derive(Clone, Copy)]
 pub struct MaxDot {
     /// Vectors of an item.
     pub each: usize,
@@ -48,6 +50,10 @@ impl Comparison for MaxDot {
     }
 
     fn scores(&self, images: &Encoded, texts: &Encoded) -> Result<Vec<f32>, Error> {
+        if self.is_dense_on(images.rows.device()) {
+            let (images, texts) = (images.detached(), texts.detached());
+            return Ok(self.all_scores(&images, &texts, 1, None)?.to_f32s()?);
+        }
         let (rows, columns) = (images.len(), texts.len());
         let products = dot_scores(&self.vectors(images)?, &self.vectors(texts)?)?;
         let mut out = vec![f32::NEG_INFINITY; rows * columns];
@@ -63,6 +69,23 @@ impl Comparison for MaxDot {
         Ok(out)
     }
 
+    fn all_scores(
+        &self,
+        images: &Encoded,
+        texts: &Encoded,
+        members: usize,
+        _known: Option<Vec<f32>>,
+    ) -> Result<Tensor, Error> {
+        let (images, texts) = (self.vectors(images)?, self.vectors(texts)?);
+        let (rows, columns) = (images.len(), texts.len() / members.max(1));
+        let products = Dot.all_scores(&images, &texts, members, None)?;
+        Ok(largest_products(&products.reshaped(&[rows, columns])?, self.each)?)
+    }
+
+    fn is_dense_on(&self, device: Device) -> bool {
+        matches!(device, Device::Cuda(_))
+    }
+
     fn is_costly(&self) -> bool {
         false
     }
@@ -74,6 +97,13 @@ impl Comparison for MaxDot {
         columns: Encodings,
         device: Device,
     ) -> Result<Box<dyn Similarity>, Error> {
-        Ok(Box::new(Tiles { comparison: self, of_rows, rows, columns, device }))
+        let Device::Cuda(_) = device else {
+            return Ok(Box::new(Tiles { comparison: self, of_rows, rows, columns, device }));
+        };
+        let exact = device.with_precision(Precision::Fp32);
+        let canonical =
+            (exact != device).then(|| Scorer { comparison: Box::new(*self), device: exact });
+        let fast = Scorer { comparison: self, device };
+        Ok(Box::new(GpuTiles::new(fast, canonical, of_rows, (rows, columns))))
     }
 }

@@ -9,7 +9,7 @@ use nextpair_kernels::ops::{Counted, Tally};
 use nextpair_kernels::{Device, Norm, Optimiser, Tensor};
 
 use crate::average::WeightSum;
-use crate::batch::{Batch, MemberLosses, Objective, bad_score, member_losses};
+use crate::batch::{Batch, MemberLosses, Objective, auxiliary_value, bad_score, member_losses};
 use crate::corpus::{Corpus, Pair};
 use crate::info_nce::{COLDEST, HOTTEST};
 use crate::training::{Criterion, Epoch, Reduction, Training};
@@ -42,7 +42,8 @@ struct Taken {
     tally: Tally,
     /// The factor of its losses.
     factor: f64,
-    auxiliary: f64,
+    /// The loss of the architecture, if it has one.
+    auxiliary: Option<Tensor>,
     gradient: Norm,
 }
 
@@ -199,6 +200,7 @@ impl Trainer {
             Some(error) => Err(error),
             None => {
                 let Counted { loss, active, .. } = counted[0];
+                let auxiliary = auxiliary_value(auxiliary.as_ref())?;
                 Ok(Step { loss: factor * loss + auxiliary, active, gradient })
             }
         }
@@ -220,11 +222,9 @@ impl Trainer {
             }
             Criterion::CrossEntropy => Objective::CrossEntropy { violation },
         };
-        let pass = Pass::new(self.model.weights(), Mode::Train(seeds[0])).with_dropout_by(
-            self.training.dropout(),
-            seeds.to_vec(),
-            &batch.pairs,
-        );
+        let pass = Pass::new(self.model.weights(), Mode::Train(seeds[0]))
+            .with_dropout_by(self.training.dropout(), seeds.to_vec(), &batch.pairs)
+            .with_regions(batch.regions.as_deref());
         let MemberLosses { tally, factor, auxiliary, gradients } =
             member_losses(&self.model, &pass, batch, objective)?;
         let observed = pass.into_observed();
@@ -311,9 +311,10 @@ impl Trainer {
                 Reduction::Sum => 1.0,
                 Reduction::Mean => (pairs.len() / members) as f64,
             };
-            auxiliary += weight * step.auxiliary;
+            let own_loss = auxiliary_value(step.auxiliary.as_ref())?;
+            auxiliary += weight * own_loss;
             for ((sum, own), norm) in sums.iter_mut().zip(&counted).zip(norms) {
-                let loss = weight * (step.factor * own.loss + step.auxiliary);
+                let loss = weight * (step.factor * own.loss + own_loss);
                 *sum = (sum.0 + loss, sum.1 + own.active, sum.2 + norm);
             }
         }
@@ -373,7 +374,8 @@ fn together(lessons: &[Lesson<'_>], parts: &[&[Pair]], device: Device) -> Result
     } else {
         lessons[0].corpus.texts(&captions(&pairs), device)?
     };
-    Ok(Batch { images, texts, pairs })
+    let regions = lessons[0].corpus.filled_regions(&items, device);
+    Ok(Batch { images, texts, pairs, regions })
 }
 
 /// The pairs in the order of an epoch: a shuffle by a draw for each pair, from the seed, the epoch,

@@ -2,8 +2,8 @@
 //! features: VSE++ whose regions and words are pooled by [learned weights of their ranks](Gpo).
 
 use nextpair_data::{Draws, Side};
-use nextpair_kernels::ops::{Groups, add, concat, gather, linear, relu, unit_rows};
-use nextpair_kernels::{Encoded, Tensor, Values};
+use nextpair_kernels::ops::{Groups, add, concat, filled, gather, linear, relu, unit_rows};
+use nextpair_kernels::{Encoded, Tensor};
 use serde::{Deserialize, Serialize};
 
 use crate::config::check_size;
@@ -109,10 +109,9 @@ impl VseInfinity {
     fn regions(&self, pass: &Pass<'_>, features: &Tensor) -> Result<(Tensor, Vec<usize>), Error> {
         let (rows, regions) = region_rows(features)?;
         let (count, dim) = rows.matrix_shape()?;
-        let lengths = match rows.values() {
-            Values::Cpu(values) => lengths(values, regions * dim, dim),
-            Values::Reference(values) => lengths(values, regions * dim, dim),
-            Values::Cuda(..) => lengths(&rows.to_f32s()?, regions * dim, dim),
+        let lengths = match pass.regions() {
+            Some(known) => known.iter().map(|&length| length.max(1)).collect(),
+            None => lengths(&rows, regions)?,
         };
         if self.augmentation == 0.0 || pass.draws(AUGMENT, Side::Image, 0).is_none() {
             return Ok((rows, lengths));
@@ -136,14 +135,11 @@ impl VseInfinity {
 }
 
 /// Regions of every image before those that are all zeros; at least one.
-fn lengths<N: PartialEq + Default>(values: &[N], each: usize, dim: usize) -> Vec<usize> {
-    let zero = |row: &[N]| row.iter().all(|x| *x == N::default());
-    let of_image = |image: &[N]| {
-        let rows = image.len() / dim.max(1);
-        let last = (0..rows).rev().find(|&row| !zero(&image[row * dim..][..dim]));
-        last.map_or(1, |row| row + 1)
-    };
-    values.chunks_exact(each.max(1)).map(of_image).collect()
+fn lengths(rows: &Tensor, regions: usize) -> Result<Vec<usize>, Error> {
+    let (count, dim) = rows.matrix_shape()?;
+    let images = rows.reshaped(&[count / regions.max(1), regions * dim])?;
+    let numbers = filled(&images)?;
+    Ok(numbers.into_iter().map(|numbers| numbers.div_ceil(dim.max(1)).max(1)).collect())
 }
 
 /// The regions that are left if each is dropped with probability `share`: at least the one with the
@@ -303,7 +299,10 @@ fn without_padding(rows: &Tensor, lengths: &[usize]) -> Result<(Tensor, Vec<usiz
 
 #[cfg(test)]
 mod tests {
+    use nextpair_kernels::Device;
+
     use super::*;
+    use crate::{Config, Mode, Model};
 
     #[test]
     fn a_share_of_regions_and_words_is_changed() {
@@ -335,9 +334,29 @@ mod tests {
     }
 
     #[test]
+    fn regions_that_are_known_need_not_be_looked_for() {
+        let settings = VseInfinity { dim: 6, word_dim: 3, ..VseInfinity::default() };
+        let (inputs, mut numbers) = (Inputs { image: 4, text: 5 }, vec![0.5f32; 24]);
+        numbers[4..12].fill(0.0);
+        let features = Tensor::new(numbers, &[2, 3, 4], Device::Cpu).unwrap();
+        let model = Model::new(Config::VseInfinity(settings.clone()), inputs, 1, Device::Cpu);
+        let model = model.unwrap();
+        let encoded = |regions: Option<&[usize]>| {
+            let pass = Pass::new(model.weights(), Mode::Evaluate).with_regions(regions);
+            settings.encode_images(&pass, &features).unwrap().to_f32s().unwrap()
+        };
+        assert_eq!(encoded(None), encoded(Some(&[1, 3])));
+        assert_ne!(encoded(None), encoded(Some(&[3, 3])));
+    }
+
+    #[test]
     fn zeros_at_the_end_are_padding() {
-        let values = [1.0, 0.0, 0.0, 2.0, 0.0, 0.0, 0.0, 0.0, 3.0, 3.0, 0.0, 0.0, 0.0, 0.0, 0.0];
-        assert_eq!(lengths(&values[..12], 6, 2), [2, 2]);
-        assert_eq!(lengths(&[0.0f32; 6], 6, 2), [1]);
+        let rows = |values: Vec<f32>| {
+            let count = values.len() / 2;
+            Tensor::new(values, &[count, 2], Device::Cpu).unwrap()
+        };
+        let two = rows(vec![1.0, 0.0, 0.0, 2.0, 0.0, 0.0, 0.0, 0.0, 3.0, 3.0, 0.0, 0.0]);
+        assert_eq!(lengths(&two, 3).unwrap(), [2, 2]);
+        assert_eq!(lengths(&rows(vec![0.0; 6]), 3).unwrap(), [1]);
     }
 }

@@ -7,6 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use nextpair_cuda::Array;
 
 use super::Unit;
+use crate::ops::before_zeros;
 use crate::{Device, Error, Tensor, Values};
 
 /// The rows of a table, such as the features of images. On a GPU, those that were asked for stay,
@@ -23,7 +24,8 @@ enum Table {
     TooLarge,
     Kept {
         values: Array<f32>,
-        there: Vec<bool>,
+        /// Of rows that are there, how many numbers come before the zeros at their end.
+        filled: Vec<Option<u32>>,
     },
 }
 
@@ -60,11 +62,12 @@ impl Resident {
             Entry::Occupied(table) => table.into_mut(),
             Entry::Vacant(room) => room.insert(self.table(&unit)?),
         };
-        let Table::Kept { values, there } = table else {
+        let Table::Kept { values, filled } = table else {
             drop(tables);
             return Ok(Tensor::new(read(which)?, shape, device)?);
         };
-        let mut missing: Vec<usize> = which.iter().copied().filter(|&row| !there[row]).collect();
+        let is_missing = |&row: &usize| filled[row].is_none();
+        let mut missing: Vec<usize> = which.iter().copied().filter(is_missing).collect();
         missing.sort_unstable();
         missing.dedup();
         if !missing.is_empty() {
@@ -74,7 +77,9 @@ impl Resident {
                 values.write(row * self.width, new).map_err(Error::from)?;
             }
             values.gpu().wait().map_err(Error::from)?;
-            missing.iter().for_each(|&row| there[row] = true);
+            for (row, numbers) in missing.into_iter().zip(before_zeros(&new, self.width)) {
+                filled[row] = Some(numbers as u32);
+            }
         }
         let rows = unit.array(&which.iter().map(|&row| row as u32).collect::<Vec<_>>())?;
         let out = unit.empty(which.len() * self.width)?;
@@ -82,6 +87,15 @@ impl Resident {
         let columns = self.width.div_ceil(1024);
         unit.run("gather_wide", nextpair_cuda::Grid::plane(which.len(), columns, 256), &arguments)?;
         Ok(Tensor::of_values(Values::Cuda(cuda, out), shape)?)
+    }
+
+    /// For each of some rows that were gathered, how many numbers come before the zeros at its end.
+    /// Nothing if the device does not keep them.
+    pub fn filled(&self, device: Device, which: &[usize]) -> Option<Vec<usize>> {
+        let Device::Cuda(cuda) = device else { return None };
+        let tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
+        let Table::Kept { filled, .. } = tables.get(&cuda.index)? else { return None };
+        which.iter().map(|&row| filled[row].map(|numbers| numbers as usize)).collect()
     }
 
     fn table(&self, unit: &Unit) -> Result<Table, Error> {
@@ -93,7 +107,30 @@ impl Resident {
         match unit.empty(count) {
             // Others were faster.
             Err(error) if error.is_out_of_memory() => Ok(Table::TooLarge),
-            values => Ok(Table::Kept { values: values?, there: vec![false; self.rows] }),
+            values => Ok(Table::Kept { values: values?, filled: vec![None; self.rows] }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_those_that_were_read_and_their_zeros_are_known() {
+        let table = [[1.0, 0.0, 2.0, 0.0], [0.0; 4], [3.0, 0.0, 0.0, 4.0]];
+        for device in Device::available() {
+            let resident = Resident::new(3, 4);
+            assert_eq!(resident.filled(device, &[0]), None);
+            for which in [vec![2, 0, 2], vec![0, 1]] {
+                let read = |rows: &[usize]| -> Result<Vec<f32>, Error> {
+                    Ok(rows.iter().flat_map(|&row| table[row]).collect())
+                };
+                let found = resident.gather(device, &which, &[which.len(), 4], read).unwrap();
+                assert_eq!(found.to_f32s().unwrap(), read(&which).unwrap(), "{device}");
+            }
+            let known = matches!(device, Device::Cuda(_)).then(|| vec![0, 4, 3]);
+            assert_eq!(resident.filled(device, &[1, 2, 0]), known, "{device}");
         }
     }
 }

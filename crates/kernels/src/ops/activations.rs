@@ -1,8 +1,10 @@
 //! Smooth functions of every number: hyperbolic tangent, logistic function, square.
 
+use nextpair_cuda::Array;
 use rayon::prelude::*;
 
 use super::arithmetic::{mapped, zipped};
+use crate::cuda::Unit;
 use crate::elementwise::{sigmoid_all, tanh_all};
 use crate::operation::{Operation, apply};
 use crate::{Error, Real, Tensor};
@@ -94,6 +96,30 @@ impl Operation for Activation {
             Function::Square => zipped(inputs[0], upstream, |x, g| 2.0 * x * g),
         })])
     }
+
+    fn gpu_forward(&self, unit: &Unit, inputs: &[&Array<f32>]) -> Result<Array<f32>, Error> {
+        let kernel = match self.function {
+            Function::Tanh => "tanh_each",
+            Function::Sigmoid => "sigmoid_each",
+            Function::Square => "square_each",
+        };
+        unit.each(kernel, inputs)
+    }
+
+    fn gpu_backward(
+        &self,
+        unit: &Unit,
+        inputs: &[&Array<f32>],
+        upstream: &Array<f32>,
+        _wanted: &[bool],
+    ) -> Result<Vec<Option<Array<f32>>>, Error> {
+        let kernel = match self.function {
+            Function::Tanh => "tanh_backward",
+            Function::Sigmoid => "sigmoid_backward",
+            Function::Square => "square_backward",
+        };
+        Ok(vec![Some(unit.each(kernel, &[inputs[0], upstream])?)])
+    }
 }
 
 #[cfg(test)]
@@ -103,8 +129,9 @@ mod tests {
 
     #[test]
     fn every_device_follows_the_formula() {
-        for function in [tanh, sigmoid, square] {
-            judge(&[tensor(1, &[3, 7])], 1e-6, |inputs| function(&inputs[0]));
+        for (function, rows) in [tanh, sigmoid, square].into_iter().flat_map(|f| [(f, 3), (f, 90)])
+        {
+            judge(&[tensor(1, &[rows, 7])], 1e-6, |inputs| function(&inputs[0]));
         }
     }
 }

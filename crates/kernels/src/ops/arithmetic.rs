@@ -1,7 +1,9 @@
 //! Sums, differences and products of tensors of one shape, number by number.
 
+use nextpair_cuda::Array;
 use rayon::prelude::*;
 
+use crate::cuda::Unit;
 use crate::operation::{Operation, apply};
 use crate::{Error, Real, Tensor};
 
@@ -112,6 +114,33 @@ impl Operation for Arithmetic {
         };
         Ok(vec![of(0), of(1)])
     }
+
+    fn gpu_forward(&self, unit: &Unit, inputs: &[&Array<f32>]) -> Result<Array<f32>, Error> {
+        let kernel = match self.rule {
+            Rule::Add => "sum_each",
+            Rule::Subtract => "difference_each",
+            Rule::Multiply => "product_each",
+        };
+        unit.each(kernel, inputs)
+    }
+
+    fn gpu_backward(
+        &self,
+        unit: &Unit,
+        inputs: &[&Array<f32>],
+        upstream: &Array<f32>,
+        wanted: &[bool],
+    ) -> Result<Vec<Option<Array<f32>>>, Error> {
+        let of = |own: usize| {
+            let gradient = wanted[own].then(|| match self.rule {
+                Rule::Multiply => unit.each("product_each", &[upstream, inputs[1 - own]]),
+                Rule::Subtract if own == 1 => unit.times(upstream, -1.0),
+                _ => Ok(upstream.clone()),
+            });
+            gradient.transpose()
+        };
+        Ok(vec![of(0)?, of(1)?])
+    }
 }
 
 struct Scale {
@@ -142,6 +171,20 @@ impl Operation for Scale {
         let factor = self.factor as f32;
         Ok(vec![Some(mapped(upstream, |g| g * factor))])
     }
+
+    fn gpu_forward(&self, unit: &Unit, inputs: &[&Array<f32>]) -> Result<Array<f32>, Error> {
+        unit.times(inputs[0], self.factor as f32)
+    }
+
+    fn gpu_backward(
+        &self,
+        unit: &Unit,
+        _inputs: &[&Array<f32>],
+        upstream: &Array<f32>,
+        _wanted: &[bool],
+    ) -> Result<Vec<Option<Array<f32>>>, Error> {
+        Ok(vec![Some(unit.times(upstream, self.factor as f32)?)])
+    }
 }
 
 #[cfg(test)]
@@ -152,8 +195,13 @@ mod tests {
     #[test]
     fn every_device_follows_the_formula() {
         for combine in [add, subtract, multiply] {
+            for rows in [3, 90] {
+                let inputs = [tensor(1, &[rows, 7]), tensor(2, &[rows, 7])];
+                judge(&inputs, 1e-6, |inputs| combine(&inputs[0], &inputs[1]));
+                // Both gradients go to one tensor.
+                judge(&inputs[..1], 1e-6, |inputs| combine(&inputs[0], &inputs[0]));
+            }
             let inputs = [tensor(1, &[3, 7]), tensor(2, &[3, 7])];
-            judge(&inputs, 1e-6, |inputs| combine(&inputs[0], &inputs[1]));
             assert!(combine(&inputs[0], &tensor(2, &[7, 3])).is_err());
         }
         judge(&[tensor(1, &[3, 7])], 1e-6, |inputs| scale(&inputs[0], -2.5));

@@ -1,9 +1,12 @@
-//! Small products, one for each item: weighted sums of rows, and relations between them.
+//! Weighted sums of the rows of every item.
 
+use nextpair_cuda::{Array, Grid};
 use rayon::prelude::*;
 
+use super::spans::OnGpu;
+use crate::cuda::Unit;
 use crate::operation::{Operation, apply};
-use crate::{Error, Left, Packed, Real, Tensor};
+use crate::{Error, Real, Tensor};
 
 /// `sum_r weights[r, k] rows[r]` over the rows of every item, for each column `k` of the weights:
 /// items times columns by dimensions. `offsets` has the first row of each item, then the end of the
@@ -17,24 +20,33 @@ pub fn attend(weights: &Tensor, rows: &Tensor, offsets: &[usize]) -> Result<Tens
     super::spans::check("rows to attend to", count, offsets)?;
     let first = offsets.first().copied().unwrap_or(0);
     let offsets = offsets.iter().map(|offset| offset - first).collect();
-    apply(Attend { heads, dim, offsets }, &[weights, rows])
+    apply(Attend { heads, dim, offsets, on_gpu: OnGpu::default() }, &[weights, rows])
 }
 
 struct Attend {
     heads: usize,
     dim: usize,
     offsets: Vec<usize>,
+    on_gpu: OnGpu,
 }
 
 impl Attend {
+    /// Launches a kernel that makes an array of two: of weights, rows and gradients.
+    fn on_gpu(
+        &self,
+        unit: &Unit,
+        (kernel, grid): (&'static str, Grid),
+        [out, one, other]: [&Array<f32>; 3],
+    ) -> Result<(), Error> {
+        let [offsets, each] = self.on_gpu.arguments(unit, &self.offsets)?;
+        let (heads, dim) = (self.heads.into(), self.dim.into());
+        unit.run(kernel, grid, &[out.into(), one.into(), other.into(), offsets, each, heads, dim])
+    }
+
     /// The rows of every item.
     fn spans(&self) -> Vec<std::ops::Range<usize>> {
         self.offsets.windows(2).map(|span| span[0]..span[1]).collect()
     }
-}
-
-fn part<N>(of: &[N], rows: std::ops::Range<usize>, width: usize) -> &[N] {
-    &of[rows.start * width..rows.end * width]
 }
 
 impl Operation for Attend {
@@ -104,126 +116,34 @@ impl Operation for Attend {
         let (of_weights, of_rows): (Vec<_>, Vec<_>) = found.into_iter().unzip();
         Ok(vec![Some(of_weights.concat()), wanted[1].then(|| of_rows.concat())])
     }
-}
 
-/// `(Q Kᵀ / n) V` for every item of `n` rows: what each of its rows takes from the others. There is no
-/// softmax.
-///
-/// # Errors
-/// If the shapes differ, or the rows do not divide into items of `n`.
-pub fn relate(
-    queries: &Tensor,
-    keys: &Tensor,
-    values: &Tensor,
-    each: usize,
-) -> Result<Tensor, Error> {
-    let (rows, dim) = queries.matrix_shape()?;
-    for other in [keys, values] {
-        if other.shape() != queries.shape() {
-            return Err(Error::NotAMatrix { shape: other.shape().to_vec() });
-        }
-    }
-    if each == 0 {
-        return Err(Error::EmptyItem { what: "rows to relate", item: 0 });
-    }
-    Error::check_len("rows to relate", rows, rows / each * each)?;
-    apply(Relate { rows, dim, each }, &[queries, keys, values])
-}
-
-struct Relate {
-    rows: usize,
-    dim: usize,
-    each: usize,
-}
-
-impl Relate {
-    /// `Q Kᵀ / n` of an item.
-    fn affinity(&self, queries: &[f32], keys: &[f32]) -> Vec<f32> {
-        let mut affinity = vec![0.0; self.each * self.each];
-        Packed::transposed(self.each, self.dim, keys)
-            .multiply(Left::rows(queries, self.dim), &mut affinity);
-        let scale = 1.0 / self.each as f32;
-        affinity.iter_mut().for_each(|a| *a *= scale);
-        affinity
-    }
-
-    /// The gradients of an item.
-    fn of_item(&self, [queries, keys, values]: [&[f32]; 3], upstream: &[f32]) -> [Vec<f32>; 3] {
-        let &Relate { dim, each, .. } = self;
-        let affinity = self.affinity(queries, keys);
-        let mut slopes = vec![0.0; each * each];
-        Packed::transposed(each, dim, values).multiply(Left::rows(upstream, dim), &mut slopes);
-        let scale = 1.0 / each as f32;
-        slopes.iter_mut().for_each(|slope| *slope *= scale);
-        let product = |left: Left<'_>, right: &[f32]| {
-            let mut out = vec![0.0; each * dim];
-            Packed::new(each, dim, right).multiply(left, &mut out);
-            out
-        };
-        [
-            product(Left::rows(&slopes, each), keys),
-            product(Left::transposed(&slopes, each), queries),
-            product(Left::transposed(&affinity, each), upstream),
-        ]
-    }
-}
-
-impl Operation for Relate {
-    fn shape(&self) -> Vec<usize> {
-        vec![self.rows, self.dim]
-    }
-
-    fn formula<R: Real>(&self, inputs: &[&[R]]) -> Vec<R> {
-        let &Relate { dim, each, .. } = self;
-        let mut out = Vec::with_capacity(self.rows * dim);
-        for first in (0..self.rows).step_by(each) {
-            let row = |of: usize, row: usize| part(inputs[of], first + row..first + row + 1, dim);
-            for own in 0..each {
-                let affinity: Vec<R> = (0..each)
-                    .map(|other| R::dot(row(0, own), row(1, other)) / R::of(each as f64))
-                    .collect();
-                let value = |at: usize| {
-                    R::sum(affinity.iter().enumerate().map(|(other, &a)| a * row(2, other)[at]))
-                };
-                out.extend((0..dim).map(value));
-            }
-        }
-        out
-    }
-
-    fn forward(&self, inputs: &[&[f32]]) -> Result<Vec<f32>, Error> {
-        let item = self.each * self.dim;
-        let mut out = vec![0.0; self.rows * self.dim];
-        out.par_chunks_exact_mut(item).enumerate().for_each(|(at, out)| {
-            let [queries, keys, values] = [0, 1, 2].map(|of| &inputs[of][at * item..][..item]);
-            let affinity = self.affinity(queries, keys);
-            Packed::new(self.each, self.dim, values)
-                .multiply(Left::rows(&affinity, self.each), out);
-        });
+    fn gpu_forward(&self, unit: &Unit, inputs: &[&Array<f32>]) -> Result<Array<f32>, Error> {
+        let items = self.offsets.len() - 1;
+        let out = unit.empty(items * self.heads * self.dim)?;
+        let grid = Unit::numbers(items * self.heads, self.dim);
+        self.on_gpu(unit, ("attend_items", grid), [&out, inputs[0], inputs[1]])?;
         Ok(out)
     }
 
-    fn backward(
+    fn gpu_backward(
         &self,
-        inputs: &[&[f32]],
-        upstream: &[f32],
-        _wanted: &[bool],
-    ) -> Result<Vec<Option<Vec<f32>>>, Error> {
-        let item = self.each * self.dim;
-        let mut found = [0, 1, 2].map(|_| vec![0.0; self.rows * self.dim]);
-        let [of_queries, of_keys, of_values] = &mut found;
-        let out = of_queries
-            .par_chunks_exact_mut(item)
-            .zip(of_keys.par_chunks_exact_mut(item))
-            .zip(of_values.par_chunks_exact_mut(item));
-        out.enumerate().for_each(|(at, ((of_queries, of_keys), of_values))| {
-            let given = [0, 1, 2].map(|of| &inputs[of][at * item..][..item]);
-            let own = self.of_item(given, &upstream[at * item..][..item]);
-            for (out, own) in [of_queries, of_keys, of_values].into_iter().zip(own) {
-                out.copy_from_slice(&own);
-            }
+        unit: &Unit,
+        inputs: &[&Array<f32>],
+        upstream: &Array<f32>,
+        wanted: &[bool],
+    ) -> Result<Vec<Option<Array<f32>>>, Error> {
+        let items = self.offsets.len() - 1;
+        let of_weights = wanted[0].then(|| {
+            let (out, grid) = (unit.empty(inputs[0].len())?, Grid::blocks(items, 256));
+            self.on_gpu(unit, ("attend_items_weights", grid), [&out, inputs[1], upstream])?;
+            Ok::<_, Error>(out)
         });
-        Ok(found.map(Some).into())
+        let of_rows = wanted[1].then(|| {
+            let (out, grid) = (unit.empty(inputs[1].len())?, Unit::numbers(items, self.dim));
+            self.on_gpu(unit, ("attend_items_rows", grid), [&out, inputs[0], upstream])?;
+            Ok::<_, Error>(out)
+        });
+        Ok(vec![of_weights.transpose()?, of_rows.transpose()?])
     }
 }
 
@@ -236,11 +156,12 @@ mod tests {
     fn every_device_follows_the_formula() {
         for heads in [1, 3] {
             let inputs = [tensor(1, &[9, heads]), tensor(2, &[9, 5])];
-            judge(&inputs, 1e-5, |inputs| attend(&inputs[0], &inputs[1], &[0, 1, 5, 9]));
+            for offsets in [&[0, 1, 5, 9][..], &[0, 3, 6, 9]] {
+                judge(&inputs, 1e-5, |inputs| attend(&inputs[0], &inputs[1], offsets));
+            }
         }
-        let inputs = [tensor(1, &[12, 7]), tensor(2, &[12, 7]), tensor(3, &[12, 7])];
-        judge(&inputs, 1e-5, |inputs| relate(&inputs[0], &inputs[1], &inputs[2], 4));
-        assert!(relate(&inputs[0], &inputs[1], &inputs[2], 5).is_err());
-        assert!(attend(&inputs[0], &tensor(1, &[11, 2]), &[0, 12]).is_err());
+        let wide = [tensor(1, &[50, 2]), tensor(2, &[50, 150])];
+        judge(&wide, 1e-5, |inputs| attend(&inputs[0], &inputs[1], &[0, 40, 50]));
+        assert!(attend(&wide[0], &tensor(1, &[11, 2]), &[0, 11]).is_err());
     }
 }

@@ -1,11 +1,18 @@
 //! Attention between the rows of two items, for many pairs of items.
 
+mod gpu;
+
+use std::sync::OnceLock;
+
+use nextpair_cuda::Array;
 use rayon::prelude::*;
 
 use crate::cross::split_rows;
+use crate::cuda::Unit;
 use crate::elementwise::exp_all;
 use crate::operation::{Operation, apply};
 use crate::{Error, Left, Packed, Real, Tensor};
+use gpu::Kept;
 
 /// Rows of items: the first row of each item, then the end of the last.
 type Offsets<'a> = &'a [usize];
@@ -34,7 +41,8 @@ pub fn attend_spans(
         Error::check_len("the rows of all items", offsets.last().copied().unwrap_or(0), rows)?;
     }
     let (asking, asked) = (query_offsets.to_vec(), offsets.to_vec());
-    apply(AttendSpans { asking, asked, depth, dim, scale }, &[queries, keys, values])
+    let kept = OnceLock::new();
+    apply(AttendSpans { asking, asked, depth, dim, scale, kept }, &[queries, keys, values])
 }
 
 struct AttendSpans {
@@ -43,6 +51,8 @@ struct AttendSpans {
     depth: usize,
     dim: usize,
     scale: f32,
+    /// What the forward pass keeps on a GPU.
+    kept: OnceLock<Kept>,
 }
 
 impl AttendSpans {
@@ -156,6 +166,20 @@ impl Operation for AttendSpans {
         });
         Ok(found.map(Some).into())
     }
+
+    fn gpu_forward(&self, unit: &Unit, inputs: &[&Array<f32>]) -> Result<Array<f32>, Error> {
+        self.forward_on(unit, inputs)
+    }
+
+    fn gpu_backward(
+        &self,
+        unit: &Unit,
+        inputs: &[&Array<f32>],
+        upstream: &Array<f32>,
+        wanted: &[bool],
+    ) -> Result<Vec<Option<Array<f32>>>, Error> {
+        self.backward_on(unit, inputs, upstream, wanted)
+    }
 }
 
 #[cfg(test)]
@@ -169,6 +193,10 @@ mod tests {
         let (asking, asked) = ([0, 1, 4, 6], [0, 3, 7, 9]);
         judge(&inputs, 1e-5, |inputs| {
             attend_spans((&inputs[0], &asking), (&inputs[1], &inputs[2], &asked), 0.7)
+        });
+        let wide = [tensor(1, &[60, 140]), tensor(2, &[50, 140]), tensor(3, &[50, 150])];
+        judge(&wide, 1e-5, |inputs| {
+            attend_spans((&inputs[0], &[0, 20, 60]), (&inputs[1], &inputs[2], &[0, 37, 50]), 0.1)
         });
         let [queries, keys, values] = &inputs;
         for (asking, asked) in

@@ -9,9 +9,16 @@
 //! Evaluation takes running values, which are constants.
 
 mod cpu;
+mod gpu;
+mod groups;
 
+use nextpair_cuda::Array;
+
+use crate::cuda::Unit;
 use crate::operation::{Operation, apply};
-use crate::{Error, Real, Tensor, Values};
+use crate::{Device, Error, Real, Tensor, Values};
+pub use groups::Groups;
+use groups::Layout;
 
 /// Added to variances, as PyTorch does.
 const EPSILON: f64 = 1e-5;
@@ -19,26 +26,29 @@ const EPSILON: f64 = 1e-5;
 /// The weight of a batch in running values.
 const MOMENTUM: f64 = 0.1;
 
-/// Which numbers of a matrix have a mean and a variance together.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Groups {
-    /// Every column.
-    Columns,
-    /// Every `n`-th row: the same region of all images that have `n` regions.
-    Slots(usize),
-    /// The rows from each offset to the next: what belongs to one caption.
-    Spans(Vec<usize>),
+/// Mean and biased variance of every group of a batch. On a GPU nobody waits for them.
+#[derive(Clone, Debug)]
+pub struct Statistics {
+    moments: Moments,
+    /// The numbers in each group.
+    counts: Vec<usize>,
 }
 
-/// Mean and biased variance of every group of a batch.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Statistics {
-    /// The means.
-    pub means: Vec<f64>,
-    /// The variances, divided by the count.
-    pub variances: Vec<f64>,
-    /// The numbers in each group.
-    pub counts: Vec<usize>,
+/// Means and variances of groups, where their device keeps them.
+#[derive(Clone, Debug)]
+enum Moments {
+    Known { means: Vec<f64>, variances: Vec<f64> },
+    OnGpu(gpu::OnGpu),
+}
+
+impl Moments {
+    /// Those of a device that is no GPU.
+    fn known(&self) -> (&[f64], &[f64]) {
+        match self {
+            Moments::Known { means, variances } => (means, variances),
+            Moments::OnGpu(_) => unreachable!("a GPU has kernels of its own"),
+        }
+    }
 }
 
 impl Statistics {
@@ -48,15 +58,21 @@ impl Statistics {
     /// # Errors
     /// If a device failed.
     pub fn running(&self, means: &Tensor, variances: &Tensor) -> Result<(Tensor, Tensor), Error> {
+        let channels = means.len();
+        Error::check_len("running variances", variances.len(), channels)?;
+        if channels != 1 {
+            Error::check_len("running means", channels, self.counts.len())?;
+        }
+        let (own_means, own_variances) = match &self.moments {
+            Moments::OnGpu(moments) => return moments.running(means, variances),
+            known => known.known(),
+        };
         let (mut new_means, mut new_variances) = (means.to_f64s()?, variances.to_f64s()?);
-        let channels = new_means.len();
-        Error::check_len("running variances", new_variances.len(), channels)?;
-        for group in 0..self.means.len() {
+        for (group, &count) in self.counts.iter().enumerate() {
             let channel = if channels == 1 { 0 } else { group };
-            let count = self.counts[group];
-            let unbiased = self.variances[group] * count as f64 / (count.max(2) - 1) as f64;
+            let unbiased = own_variances[group] * count as f64 / (count.max(2) - 1) as f64;
             let follow = |old: &mut f64, new: f64| *old = (1.0 - MOMENTUM) * *old + MOMENTUM * new;
-            follow(&mut new_means[channel], self.means[group]);
+            follow(&mut new_means[channel], own_means[group]);
             follow(&mut new_variances[channel], unbiased);
         }
         Ok((means.like(new_means)?, variances.like(new_variances)?))
@@ -75,13 +91,16 @@ pub fn batch_norm(
     groups: &Groups,
 ) -> Result<(Tensor, Statistics), Error> {
     let layout = Layout::new(rows, groups)?;
-    let statistics = match rows.values() {
-        Values::Reference(values) => layout.statistics(values),
-        Values::Cpu(values) => cpu::statistics(&layout, values),
-        Values::Cuda(..) => cpu::statistics(&layout, &rows.to_f32s()?),
+    let moments = match rows.values() {
+        Values::Reference(values) => {
+            let (means, variances) = layout.moments(values);
+            Moments::Known { means, variances }
+        }
+        Values::Cpu(values) => cpu::moments(&layout, values),
+        Values::Cuda(cuda, values) => Moments::OnGpu(gpu::OnGpu::of_batch(*cuda, &layout, values)?),
     };
-    let (means, variances) = (statistics.means.clone(), statistics.variances.clone());
-    let operation = BatchNorm::new(layout, gain, shift, (means, variances), true)?;
+    let statistics = Statistics { moments: moments.clone(), counts: layout.counts.clone() };
+    let operation = BatchNorm::new(layout, gain, shift, moments, true)?;
     Ok((apply(operation, &[rows, gain, shift])?, statistics))
 }
 
@@ -97,6 +116,9 @@ pub fn normalise(
     (means, variances): (&Tensor, &Tensor),
 ) -> Result<Tensor, Error> {
     let layout = Layout::new(rows, groups)?;
+    let channels = if means.len() == 1 { 1 } else { layout.counts.len() };
+    Error::check_len("the means of groups", means.len(), channels)?;
+    Error::check_len("the variances of groups", variances.len(), channels)?;
     let each = |numbers: &Tensor| {
         let numbers = numbers.to_f64s()?;
         match numbers[..] {
@@ -104,84 +126,19 @@ pub fn normalise(
             _ => Ok::<_, Error>(numbers),
         }
     };
-    let given = (each(means)?, each(variances)?);
-    Error::check_len("the means of groups", given.0.len(), layout.counts.len())?;
-    Error::check_len("the variances of groups", given.1.len(), layout.counts.len())?;
-    let operation = BatchNorm::new(layout, gain, shift, given, false)?;
+    let moments = match rows.device() {
+        Device::Cuda(cuda) => Moments::OnGpu(gpu::OnGpu::given(cuda, &layout, means, variances)?),
+        _ => Moments::Known { means: each(means)?, variances: each(variances)? },
+    };
+    let operation = BatchNorm::new(layout, gain, shift, moments, false)?;
     apply(operation, &[rows, gain, shift])
-}
-
-/// The groups of a matrix.
-struct Layout {
-    rows: usize,
-    dim: usize,
-    /// The group of each row, unless groups are columns.
-    of_rows: Option<Vec<u32>>,
-    /// Numbers in each group.
-    counts: Vec<usize>,
-}
-
-impl Layout {
-    fn new(rows: &Tensor, groups: &Groups) -> Result<Self, Error> {
-        let (count, dim) = rows.matrix_shape()?;
-        let (of_rows, counts) = match groups {
-            Groups::Columns => (None, vec![count; dim]),
-            Groups::Slots(each) => {
-                let whole = count / (*each).max(1) * each;
-                Error::check_len("the rows of slots", count, whole)?;
-                let of_rows = (0..count).map(|row| (row % each) as u32).collect();
-                (Some(of_rows), vec![count / (*each).max(1) * dim; *each])
-            }
-            Groups::Spans(offsets) => {
-                super::spans::check("rows to normalise", count, offsets)?;
-                let lengths = offsets.windows(2).map(|span| span[1] - span[0]);
-                let of_rows = lengths.clone().enumerate();
-                let of_rows = of_rows.flat_map(|(group, n)| std::iter::repeat_n(group as u32, n));
-                (Some(of_rows.collect()), lengths.map(|length| length * dim).collect())
-            }
-        };
-        Ok(Layout { rows: count, dim, of_rows, counts })
-    }
-
-    fn group(&self, row: usize, column: usize) -> usize {
-        self.of_rows.as_ref().map_or(column, |groups| groups[row] as usize)
-    }
-
-    /// Sums of a number per place, for every group.
-    fn sums<R: Real>(&self, number: impl Fn(usize, usize) -> R) -> Vec<R> {
-        let mut sums = vec![R::of(0.0); self.counts.len()];
-        for at in 0..self.rows * self.dim {
-            let group = self.group(at / self.dim, at % self.dim);
-            sums[group] = sums[group] + number(at, group);
-        }
-        sums
-    }
-
-    /// Means and biased variances.
-    fn moments<R: Real>(&self, values: &[R]) -> (Vec<R>, Vec<R>) {
-        let mean = |sums: Vec<R>| -> Vec<R> {
-            let counts = self.counts.iter().map(|&count| R::of(count.max(1) as f64));
-            sums.into_iter().zip(counts).map(|(sum, count)| sum / count).collect()
-        };
-        let means = mean(self.sums(|at, _| values[at]));
-        let off = |at: usize, group: usize| values[at] - means[group];
-        let variances = mean(self.sums(|at, group| off(at, group) * off(at, group)));
-        (means, variances)
-    }
-
-    fn statistics(&self, values: &[f64]) -> Statistics {
-        let (means, variances) = self.moments(values);
-        Statistics { means, variances, counts: self.counts.clone() }
-    }
 }
 
 struct BatchNorm {
     layout: Layout,
     /// Whether gain and shift are one number for all groups.
     shared: bool,
-    means: Vec<f64>,
-    /// `1 / sqrt(variance + epsilon)`.
-    inverses: Vec<f64>,
+    moments: Moments,
     /// Whether means and variances are those of the batch, and have gradients.
     of_batch: bool,
 }
@@ -191,19 +148,28 @@ impl BatchNorm {
         layout: Layout,
         gain: &Tensor,
         shift: &Tensor,
-        (means, variances): (Vec<f64>, Vec<f64>),
+        moments: Moments,
         of_batch: bool,
     ) -> Result<Self, Error> {
-        let shared = gain.len() == 1;
-        let channels = if shared { 1 } else { layout.counts.len() };
-        Error::check_len("the gains of groups", gain.len(), channels)?;
-        Error::check_len("the shifts of groups", shift.len(), channels)?;
-        let inverses = variances.iter().map(|variance| 1.0 / (variance + EPSILON).sqrt()).collect();
-        Ok(BatchNorm { layout, shared, means, inverses, of_batch })
+        let norm = BatchNorm { layout, shared: gain.len() == 1, moments, of_batch };
+        Error::check_len("the gains of groups", gain.len(), norm.channels())?;
+        Error::check_len("the shifts of groups", shift.len(), norm.channels())?;
+        Ok(norm)
+    }
+
+    /// Gains and shifts.
+    fn channels(&self) -> usize {
+        if self.shared { 1 } else { self.layout.counts.len() }
     }
 
     fn channel(&self, group: usize) -> usize {
         if self.shared { 0 } else { group }
+    }
+
+    /// The means of all groups, and `1 / sqrt(variance + epsilon)`.
+    fn known(&self) -> (&[f64], Vec<f64>) {
+        let (means, variances) = self.moments.known();
+        (means, variances.iter().map(|variance| 1.0 / (variance + EPSILON).sqrt()).collect())
     }
 }
 
@@ -220,7 +186,8 @@ impl Operation for BatchNorm {
             let inverse = |&variance: &R| R::of(1.0) / (variance + R::of(EPSILON)).sqrt();
             (means, variances.iter().map(inverse).collect())
         } else {
-            (constant(&self.means), constant(&self.inverses))
+            let (means, inverses) = self.known();
+            (constant(means), constant(&inverses))
         };
         let number = |(at, &x): (usize, &R)| {
             let group = self.layout.group(at / self.layout.dim, at % self.layout.dim);
@@ -242,12 +209,31 @@ impl Operation for BatchNorm {
     ) -> Result<Vec<Option<Vec<f32>>>, Error> {
         Ok(cpu::backward(self, inputs[0], inputs[1], upstream, wanted[0]))
     }
+
+    fn gpu_forward(&self, unit: &Unit, inputs: &[&Array<f32>]) -> Result<Array<f32>, Error> {
+        match &self.moments {
+            Moments::OnGpu(moments) => gpu::forward(self, moments, unit, inputs),
+            Moments::Known { .. } => Err(Error::Devices),
+        }
+    }
+
+    fn gpu_backward(
+        &self,
+        unit: &Unit,
+        inputs: &[&Array<f32>],
+        upstream: &Array<f32>,
+        wanted: &[bool],
+    ) -> Result<Vec<Option<Array<f32>>>, Error> {
+        match &self.moments {
+            Moments::OnGpu(moments) => gpu::backward(self, moments, unit, inputs, upstream, wanted),
+            Moments::Known { .. } => Err(Error::Devices),
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Device;
     use crate::ops::judge::{judge, tensor};
 
     /// Groups of 12 rows of 5, and how many there are.
@@ -274,10 +260,14 @@ mod tests {
                 });
             }
         }
-        let many = [tensor(1, &[300, 70]), tensor(2, &[70]), tensor(3, &[70])];
-        judge(&many, 1e-5, |inputs| {
-            Ok(batch_norm(&inputs[0], &inputs[1], &inputs[2], &Groups::Columns)?.0)
-        });
+        // More numbers in a group than threads of a block.
+        let spans = Groups::Spans(vec![0, 40, 41, 300]);
+        for (groups, count) in [(Groups::Columns, 70), (Groups::Slots(6), 6), (spans, 3)] {
+            let many = [tensor(1, &[300, 70]), tensor(2, &[count]), tensor(3, &[count])];
+            judge(&many, 1e-5, |inputs| {
+                Ok(batch_norm(&inputs[0], &inputs[1], &inputs[2], &groups)?.0)
+            });
+        }
     }
 
     #[test]

@@ -1,7 +1,11 @@
 //! The loss of predicted words.
 
+use std::sync::OnceLock;
+
+use nextpair_cuda::{Array, Grid};
 use rayon::prelude::*;
 
+use crate::cuda::Unit;
 use crate::elementwise::{exp_all, sum_of};
 use crate::operation::{Operation, apply};
 use crate::{Error, Real, Tensor};
@@ -14,13 +18,19 @@ pub fn cross_entropy(rows: &Tensor, targets: &[u32]) -> Result<Tensor, Error> {
     let (count, columns) = rows.matrix_shape()?;
     Error::check_len("the targets of rows", targets.len(), count)?;
     Error::check_indices("targets of rows", targets, columns)?;
-    apply(CrossEntropy { columns, targets: targets.to_vec() }, &[rows])
+    let (targets, on_gpu) = (targets.to_vec(), OnceLock::new());
+    apply(CrossEntropy { columns, targets, on_gpu }, &[rows])
 }
 
 struct CrossEntropy {
     columns: usize,
     targets: Vec<u32>,
+    /// The targets on a GPU, for the way back.
+    on_gpu: OnceLock<Array<u32>>,
 }
+
+/// Threads for a row: it has a column for each word of a language.
+const THREADS: u32 = 256;
 
 impl Operation for CrossEntropy {
     fn shape(&self) -> Vec<usize> {
@@ -67,6 +77,30 @@ impl Operation for CrossEntropy {
         });
         Ok(vec![Some(out)])
     }
+
+    fn gpu_forward(&self, unit: &Unit, inputs: &[&Array<f32>]) -> Result<Array<f32>, Error> {
+        let (parts, targets) = (unit.empty(self.targets.len())?, unit.array(&self.targets)?);
+        let arguments = [(&parts).into(), inputs[0].into(), (&targets).into(), self.columns.into()];
+        unit.run("cross_entropy", Grid::blocks(parts.len(), THREADS), &arguments)?;
+        self.on_gpu.get_or_init(|| targets);
+        unit.total(&parts, 1.0)
+    }
+
+    fn gpu_backward(
+        &self,
+        unit: &Unit,
+        inputs: &[&Array<f32>],
+        upstream: &Array<f32>,
+        _wanted: &[bool],
+    ) -> Result<Vec<Option<Array<f32>>>, Error> {
+        let targets = self.on_gpu.get().expect("the forward pass comes first");
+        let out = unit.empty(inputs[0].len())?;
+        let arguments =
+            [(&out).into(), inputs[0].into(), targets.into(), upstream.into(), self.columns.into()];
+        let grid = Grid::blocks(self.targets.len(), THREADS);
+        unit.run("cross_entropy_backward", grid, &arguments)?;
+        Ok(vec![Some(out)])
+    }
 }
 
 #[cfg(test)]
@@ -77,7 +111,10 @@ mod tests {
     #[test]
     fn every_device_follows_the_formula() {
         let targets = [3, 0, 3, 6, 1];
-        judge(&[tensor(1, &[5, 7])], 1e-5, |inputs| cross_entropy(&inputs[0], &targets));
+        for columns in [7, 300] {
+            let inputs = [tensor(1, &[5, columns])];
+            judge(&inputs, 1e-5, |inputs| cross_entropy(&inputs[0], &targets));
+        }
         assert!(cross_entropy(&tensor(1, &[5, 7]), &targets[..4]).is_err());
         assert!(cross_entropy(&tensor(1, &[5, 7]), &[0, 1, 2, 3, 7]).is_err());
     }

@@ -19,7 +19,7 @@ use std::sync::OnceLock;
 use nextpair_cuda::Array;
 
 use crate::cuda::Unit;
-use crate::operation::{Operation, apply, backward_on_host, forward_on_host};
+use crate::operation::{Operation, apply};
 use crate::{Error, Real, Tensor};
 pub use cell::gru_cell;
 use gpu::{Kept, Size};
@@ -119,7 +119,8 @@ impl Gru {
     }
 
     fn size(&self) -> Size {
-        Size { dim: self.dim, directions: self.directions }
+        let &Gru { dim, directions, side_by_side, .. } = self;
+        Size { dim, directions, side_by_side }
     }
 
     /// Runs every direction, two in parallel.
@@ -208,9 +209,6 @@ impl Operation for Gru {
     }
 
     fn gpu_forward(&self, unit: &Unit, inputs: &[&Array<f32>]) -> Result<Array<f32>, Error> {
-        if self.side_by_side {
-            return forward_on_host(self, unit, inputs);
-        }
         let (out, kept) = gpu::forward(unit, &self.schedule, self.size(), inputs)?;
         self.kept.get_or_init(|| kept);
         Ok(out)
@@ -221,11 +219,8 @@ impl Operation for Gru {
         unit: &Unit,
         inputs: &[&Array<f32>],
         upstream: &Array<f32>,
-        wanted: &[bool],
+        _wanted: &[bool],
     ) -> Result<Vec<Option<Array<f32>>>, Error> {
-        if self.side_by_side {
-            return backward_on_host(self, unit, inputs, upstream, wanted);
-        }
         let kept = self.kept.get().expect("the forward pass comes first");
         let found = gpu::backward(unit, &self.schedule, self.size(), inputs[1], kept, upstream)?;
         Ok(found.map(Some).into())

@@ -1,7 +1,9 @@
 //! Layer normalisation (Ba, Kiros and Hinton, 2016, <https://arxiv.org/abs/1607.06450>).
 
+use nextpair_cuda::Array;
 use rayon::prelude::*;
 
+use crate::cuda::Unit;
 use crate::elementwise::sum_of;
 use crate::operation::{Operation, apply};
 use crate::{Error, Real, Tensor};
@@ -106,6 +108,37 @@ impl Operation for LayerNorm {
         }
         Ok(vec![Some(out), Some(of_gain), Some(of_shift)])
     }
+
+    fn gpu_forward(&self, unit: &Unit, inputs: &[&Array<f32>]) -> Result<Array<f32>, Error> {
+        let out = unit.empty(inputs[0].len())?;
+        let arguments =
+            [(&out).into(), inputs[0].into(), inputs[1].into(), inputs[2].into(), self.dim.into()];
+        unit.run("layer_norm", Unit::rows(self.count), &arguments)?;
+        Ok(out)
+    }
+
+    fn gpu_backward(
+        &self,
+        unit: &Unit,
+        inputs: &[&Array<f32>],
+        upstream: &Array<f32>,
+        _wanted: &[bool],
+    ) -> Result<Vec<Option<Array<f32>>>, Error> {
+        let (out, products) = (unit.empty(inputs[0].len())?, unit.empty(inputs[0].len())?);
+        let arguments = [
+            (&out).into(),
+            (&products).into(),
+            inputs[0].into(),
+            inputs[1].into(),
+            upstream.into(),
+            self.dim.into(),
+        ];
+        unit.run("layer_norm_backward", Unit::rows(self.count), &arguments)?;
+        let (of_gain, of_shift) = (unit.empty(self.dim)?, unit.empty(self.dim)?);
+        unit.column_sums_of_each(1, &products, self.dim, 0.0, &of_gain)?;
+        unit.column_sums_of_each(1, upstream, self.dim, 0.0, &of_shift)?;
+        Ok(vec![Some(out), Some(of_gain), Some(of_shift)])
+    }
 }
 
 #[cfg(test)]
@@ -115,8 +148,8 @@ mod tests {
 
     #[test]
     fn every_device_follows_the_formula() {
-        for rows in [3, 70] {
-            let inputs = [tensor(1, &[rows, 9]), tensor(2, &[9]), tensor(3, &[9])];
+        for (rows, dim) in [(3, 9), (70, 9), (5, 150)] {
+            let inputs = [tensor(1, &[rows, dim]), tensor(2, &[dim]), tensor(3, &[dim])];
             judge(&inputs, 1e-5, |inputs| layer_norm(&inputs[0], &inputs[1], &inputs[2]));
         }
         let (rows, gain) = (tensor(1, &[3, 9]), tensor(2, &[9]));

@@ -4,8 +4,11 @@
 use std::ops::Range;
 use std::sync::OnceLock;
 
+use nextpair_cuda::{Array, Grid};
 use rayon::prelude::*;
 
+use super::spans::OnGpu;
+use crate::cuda::Unit;
 use crate::operation::{Operation, apply};
 use crate::{Error, Real, Tensor};
 
@@ -36,7 +39,10 @@ pub fn ranked_sums(
             return Err(Error::IndexOutOfRange { set, position: item, index, len });
         }
     }
-    let operation = RankedSums { dim, spans, firsts: firsts.to_vec(), ranks: OnceLock::new() };
+    let (offsets, firsts) = (offsets.to_vec(), firsts.to_vec());
+    let (ranks, on_gpu) = (OnceLock::new(), OnceLock::new());
+    let operation =
+        RankedSums { dim, spans, offsets, firsts, ranks, rows_on_gpu: OnGpu::default(), on_gpu };
     apply(operation, &[rows, weights])
 }
 
@@ -44,9 +50,13 @@ struct RankedSums {
     dim: usize,
     /// The rows of every item.
     spans: Vec<Range<usize>>,
+    offsets: Vec<usize>,
     firsts: Vec<usize>,
     /// The rank of every number, which the forward pass keeps.
     ranks: OnceLock<Vec<Vec<u16>>>,
+    rows_on_gpu: OnGpu,
+    /// The same on a GPU, and the first weight of every item there.
+    on_gpu: OnceLock<(Array<u32>, Array<u32>)>,
 }
 
 /// Columns at a time: the rows of an item stay in the nearest cache.
@@ -152,6 +162,63 @@ impl Operation for RankedSums {
         let of_rows: Vec<Vec<f32>> = found.into_iter().map(|(of_rows, _)| of_rows).collect();
         Ok(vec![Some(of_rows.concat()), Some(of_weights)])
     }
+
+    fn gpu_forward(&self, unit: &Unit, inputs: &[&Array<f32>]) -> Result<Array<f32>, Error> {
+        let items = self.spans.len();
+        let (out, ranks) = (unit.empty(items * self.dim)?, unit.empty(inputs[0].len())?);
+        let firsts = unit.offsets(&self.firsts)?;
+        let [offsets, each] = self.rows_on_gpu.arguments(unit, &self.offsets)?;
+        let arguments = [
+            (&out).into(),
+            (&ranks).into(),
+            inputs[0].into(),
+            inputs[1].into(),
+            offsets,
+            each,
+            (&firsts).into(),
+            self.dim.into(),
+        ];
+        unit.run("ranked_sums", Unit::numbers(items, self.dim), &arguments)?;
+        self.on_gpu.get_or_init(|| (ranks, firsts));
+        Ok(out)
+    }
+
+    fn gpu_backward(
+        &self,
+        unit: &Unit,
+        inputs: &[&Array<f32>],
+        upstream: &Array<f32>,
+        wanted: &[bool],
+    ) -> Result<Vec<Option<Array<f32>>>, Error> {
+        let (ranks, firsts) = self.on_gpu.get().expect("the forward pass comes first");
+        let (items, count) = (self.spans.len(), inputs[0].len() / self.dim.max(1));
+        let [of_rows, products] = [unit.empty(inputs[0].len())?, unit.empty(inputs[0].len())?];
+        let [offsets, each] = self.rows_on_gpu.arguments(unit, &self.offsets)?;
+        let arguments = [
+            (&of_rows).into(),
+            (&products).into(),
+            ranks.into(),
+            inputs[0].into(),
+            inputs[1].into(),
+            upstream.into(),
+            offsets,
+            each,
+            firsts.into(),
+            self.dim.into(),
+        ];
+        unit.run("ranked_sums_backward", Unit::numbers(items, self.dim), &arguments)?;
+        let of_weights = wanted[1].then(|| {
+            let (parts, out) = (unit.empty::<f32>(count)?, unit.empty(inputs[1].len())?);
+            let arguments = [(&parts).into(), (&products).into(), self.dim.into()];
+            unit.run("row_sums", Unit::rows(count), &arguments)?;
+            let (of, length) = (firsts.into(), out.len().into());
+            let arguments =
+                [(&out).into(), (&parts).into(), offsets, each, of, items.into(), length];
+            unit.run("ranked_weights", Grid::each(out.len()), &arguments)?;
+            Ok::<_, Error>(out)
+        });
+        Ok(vec![Some(of_rows), of_weights.transpose()?])
+    }
 }
 
 #[cfg(test)]
@@ -164,9 +231,13 @@ mod tests {
     fn every_device_follows_the_formula() {
         // The first and the last item share their weights.
         let (offsets, firsts) = ([0, 3, 4, 9, 12], [0, 3, 4, 0]);
-        for dim in [3, 70] {
+        for dim in [3, 70, 150] {
             let inputs = [tensor(1, &[12, dim]), tensor(2, &[9])];
             judge(&inputs, 1e-5, |inputs| ranked_sums(&inputs[0], &inputs[1], &offsets, &firsts));
+            // Items of one length.
+            judge(&inputs, 1e-5, |inputs| {
+                ranked_sums(&inputs[0], &inputs[1], &[0, 4, 8, 12], &[2, 5, 2])
+            });
         }
         let (rows, weights) = (tensor(1, &[12, 3]), tensor(2, &[9]));
         assert!(ranked_sums(&rows, &weights, &offsets, &[0, 3, 5, 0]).is_err());
@@ -175,12 +246,14 @@ mod tests {
 
     #[test]
     fn equal_numbers_have_different_ranks() {
-        let rows = Tensor::new(vec![1.0, 2.0, 1.0, 2.0], &[4, 1], Device::Cpu).unwrap();
-        let weights = Tensor::new(vec![1.0, 10.0, 100.0, 1000.0], &[4], Device::Cpu).unwrap();
-        let weights = weights.into_weight();
-        let found = ranked_sums(&rows, &weights, &[0, 4], &[0]).unwrap();
-        assert_eq!(found.to_f32s().unwrap(), [2.0 + 20.0 + 100.0 + 1000.0]);
-        let gradients = found.backward(&[1.0]).unwrap();
-        assert_eq!(gradients.of(&weights).unwrap().to_f32s().unwrap(), [2.0, 2.0, 1.0, 1.0]);
+        for device in Device::available() {
+            let rows = Tensor::new(vec![1.0, 2.0, 1.0, 2.0], &[4, 1], device).unwrap();
+            let weights = Tensor::new(vec![1.0, 10.0, 100.0, 1000.0], &[4], device).unwrap();
+            let weights = weights.into_weight();
+            let found = ranked_sums(&rows, &weights, &[0, 4], &[0]).unwrap();
+            assert_eq!(found.to_f32s().unwrap(), [2.0 + 20.0 + 100.0 + 1000.0]);
+            let gradients = found.backward(&[1.0]).unwrap();
+            assert_eq!(gradients.of(&weights).unwrap().to_f32s().unwrap(), [2.0, 2.0, 1.0, 1.0]);
+        }
     }
 }

@@ -1,5 +1,9 @@
 //! Numbers as shares of their sum.
 
+use nextpair_cuda::Array;
+
+use super::spans::OnGpu;
+use crate::cuda::Unit;
 use crate::operation::{Operation, apply};
 use crate::{Error, Real, Tensor};
 
@@ -11,7 +15,7 @@ use crate::{Error, Real, Tensor};
 pub fn share_spans(rows: &Tensor, offsets: &[usize]) -> Result<Tensor, Error> {
     let (count, dim) = rows.matrix_shape()?;
     super::spans::check("rows to share", count, offsets)?;
-    apply(Shares { offsets: offsets.to_vec(), dim }, &[rows])
+    apply(Shares { offsets: offsets.to_vec(), dim, on_gpu: OnGpu::default() }, &[rows])
 }
 
 /// Added to sums.
@@ -20,6 +24,7 @@ const EPSILON: f64 = 1e-8;
 struct Shares {
     offsets: Vec<usize>,
     dim: usize,
+    on_gpu: OnGpu,
 }
 
 impl Shares {
@@ -75,6 +80,37 @@ impl Operation for Shares {
         }
         Ok(vec![Some(out)])
     }
+
+    fn gpu_forward(&self, unit: &Unit, inputs: &[&Array<f32>]) -> Result<Array<f32>, Error> {
+        let (out, items) = (unit.empty(inputs[0].len())?, self.offsets.len() - 1);
+        let [offsets, each] = self.on_gpu.arguments(unit, &self.offsets)?;
+        let arguments =
+            [(&out).into(), inputs[0].into(), offsets, each, items.into(), self.dim.into()];
+        unit.run("share_spans", Unit::warps(items * self.dim), &arguments)?;
+        Ok(out)
+    }
+
+    fn gpu_backward(
+        &self,
+        unit: &Unit,
+        inputs: &[&Array<f32>],
+        upstream: &Array<f32>,
+        _wanted: &[bool],
+    ) -> Result<Vec<Option<Array<f32>>>, Error> {
+        let (out, items) = (unit.empty(inputs[0].len())?, self.offsets.len() - 1);
+        let [offsets, each] = self.on_gpu.arguments(unit, &self.offsets)?;
+        let arguments = [
+            (&out).into(),
+            inputs[0].into(),
+            upstream.into(),
+            offsets,
+            each,
+            items.into(),
+            self.dim.into(),
+        ];
+        unit.run("share_spans_backward", Unit::warps(items * self.dim), &arguments)?;
+        Ok(vec![Some(out)])
+    }
 }
 
 #[cfg(test)]
@@ -85,10 +121,13 @@ mod tests {
 
     #[test]
     fn every_device_follows_the_formula() {
-        let numbers = tensor(2, &[7, 2]).to_f32s().unwrap();
-        let numbers = numbers.iter().map(|x| x.abs() + 0.3).collect();
-        let numbers = Tensor::new(numbers, &[7, 2], Device::Cpu).unwrap();
-        judge(&[numbers], 1e-5, |inputs| share_spans(&inputs[0], &[0, 1, 4, 7]));
+        for (rows, offsets) in [(7, vec![0, 1, 4, 7]), (90, vec![0, 45, 90]), (90, vec![0, 2, 90])]
+        {
+            let numbers = tensor(2, &[rows, 2]).to_f32s().unwrap();
+            let numbers = numbers.iter().map(|x| x.abs() + 0.3).collect();
+            let numbers = Tensor::new(numbers, &[rows, 2], Device::Cpu).unwrap();
+            judge(&[numbers], 1e-5, |inputs| share_spans(&inputs[0], &offsets));
+        }
         assert!(share_spans(&tensor(2, &[7, 2]), &[0, 4, 4, 7]).is_err());
     }
 }

@@ -1,7 +1,10 @@
 //! Softmax over the rows of every item.
 
+use nextpair_cuda::Array;
 use rayon::prelude::*;
 
+use super::spans::OnGpu;
+use crate::cuda::Unit;
 use crate::elementwise::exp_all;
 use crate::operation::{Operation, apply};
 use crate::{Error, Real, Tensor};
@@ -15,13 +18,15 @@ use crate::{Error, Real, Tensor};
 pub fn softmax_spans(rows: &Tensor, offsets: &[usize]) -> Result<Tensor, Error> {
     let (count, columns) = rows.matrix_shape()?;
     super::spans::check("rows of a softmax", count, offsets)?;
-    apply(Softmax { columns, offsets: offsets.to_vec(), count }, &[rows])
+    let (offsets, on_gpu) = (offsets.to_vec(), OnGpu::default());
+    apply(Softmax { columns, offsets, count, on_gpu }, &[rows])
 }
 
 struct Softmax {
     columns: usize,
     offsets: Vec<usize>,
     count: usize,
+    on_gpu: OnGpu,
 }
 
 impl Softmax {
@@ -97,6 +102,37 @@ impl Operation for Softmax {
         });
         Ok(vec![Some(shares)])
     }
+
+    fn gpu_forward(&self, unit: &Unit, inputs: &[&Array<f32>]) -> Result<Array<f32>, Error> {
+        let (out, items) = (unit.empty(inputs[0].len())?, self.offsets.len().saturating_sub(1));
+        let [offsets, each] = self.on_gpu.arguments(unit, &self.offsets)?;
+        let arguments =
+            [(&out).into(), inputs[0].into(), offsets, each, items.into(), self.columns.into()];
+        unit.run("softmax_spans", Unit::warps(items * self.columns), &arguments)?;
+        Ok(out)
+    }
+
+    fn gpu_backward(
+        &self,
+        unit: &Unit,
+        inputs: &[&Array<f32>],
+        upstream: &Array<f32>,
+        _wanted: &[bool],
+    ) -> Result<Vec<Option<Array<f32>>>, Error> {
+        let (out, items) = (unit.empty(inputs[0].len())?, self.offsets.len().saturating_sub(1));
+        let [offsets, each] = self.on_gpu.arguments(unit, &self.offsets)?;
+        let arguments = [
+            (&out).into(),
+            inputs[0].into(),
+            upstream.into(),
+            offsets,
+            each,
+            items.into(),
+            self.columns.into(),
+        ];
+        unit.run("softmax_spans_backward", Unit::warps(items * self.columns), &arguments)?;
+        Ok(vec![Some(out)])
+    }
 }
 
 #[cfg(test)]
@@ -108,8 +144,12 @@ mod tests {
     fn every_device_follows_the_formula() {
         for columns in [1, 3] {
             let inputs = [tensor(1, &[9, columns])];
-            judge(&inputs, 1e-6, |inputs| softmax_spans(&inputs[0], &[0, 1, 5, 9]));
+            for offsets in [&[0, 1, 5, 9][..], &[0, 3, 6, 9]] {
+                judge(&inputs, 1e-6, |inputs| softmax_spans(&inputs[0], offsets));
+            }
         }
+        // More rows than lanes of a warp.
+        judge(&[tensor(1, &[140, 5])], 1e-6, |inputs| softmax_spans(&inputs[0], &[0, 70, 75, 140]));
         assert!(softmax_spans(&tensor(1, &[9, 2]), &[0, 5, 5, 9]).is_err());
         assert!(softmax_spans(&tensor(1, &[9, 2]), &[0, 5]).is_err());
     }

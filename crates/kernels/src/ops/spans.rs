@@ -1,6 +1,8 @@
 //! Averages rows of items of different lengths.
 
-use nextpair_cuda::Array;
+use std::sync::OnceLock;
+
+use nextpair_cuda::{Argument, Array, Pointer};
 
 use crate::cuda::Unit;
 use crate::operation::{Operation, apply};
@@ -14,11 +16,15 @@ use crate::{Error, Real, Tensor};
 pub fn mean_spans(rows: &Tensor, offsets: &[usize]) -> Result<Tensor, Error> {
     let (count, dim) = rows.matrix_shape()?;
     check("rows to average", count, offsets)?;
-    apply(MeanSpans { offsets: offsets.to_vec(), dim }, &[rows])
+    apply(MeanSpans { offsets: offsets.to_vec(), dim, on_gpu: OnGpu::default() }, &[rows])
 }
 
 /// Refuses offsets that do not divide so many rows into items of at least one row.
-pub(super) fn check(what: &'static str, rows: usize, offsets: &[usize]) -> Result<(), Error> {
+pub(in crate::ops) fn check(
+    what: &'static str,
+    rows: usize,
+    offsets: &[usize],
+) -> Result<(), Error> {
     if let Some(item) = offsets.windows(2).position(|span| span[0] >= span[1]) {
         return Err(Error::EmptyItem { what, item });
     }
@@ -26,18 +32,34 @@ pub(super) fn check(what: &'static str, rows: usize, offsets: &[usize]) -> Resul
     Error::check_len("the rows of all items", rows, last.unwrap_or(0) - first.unwrap_or(0))
 }
 
+/// The offsets of items on a GPU, from the first row on, for the way there and back.
+#[derive(Default)]
+pub(super) struct OnGpu(OnceLock<Array<u32>>);
+
+impl OnGpu {
+    /// What kernels take: the offsets, or none and the number of rows that every item has.
+    pub(super) fn arguments(&self, unit: &Unit, offsets: &[usize]) -> Result<[Argument; 2], Error> {
+        let first = offsets.first().copied().unwrap_or(0);
+        let each = offsets.get(1).map_or(0, |end| end - first);
+        if offsets.windows(2).all(|span| span[1] - span[0] == each) {
+            return Ok([Pointer::NULL.into(), each.into()]);
+        }
+        if let Some(kept) = self.0.get() {
+            return Ok([kept.into(), 0u32.into()]);
+        }
+        let offsets: Vec<usize> = offsets.iter().map(|offset| offset - first).collect();
+        let offsets = unit.offsets(&offsets)?;
+        Ok([self.0.get_or_init(|| offsets).into(), 0u32.into()])
+    }
+}
+
 struct MeanSpans {
     offsets: Vec<usize>,
     dim: usize,
+    on_gpu: OnGpu,
 }
 
 impl MeanSpans {
-    /// The offsets from the first row on.
-    fn gpu_offsets(&self, unit: &Unit) -> Result<Array<u32>, Error> {
-        let first = self.offsets.first().copied().unwrap_or(0);
-        unit.offsets(&self.offsets.iter().map(|offset| offset - first).collect::<Vec<_>>())
-    }
-
     /// The range of every item among the numbers, and its scale.
     fn spans(&self) -> impl Iterator<Item = (std::ops::Range<usize>, f64)> {
         let dim = self.dim;
@@ -91,9 +113,9 @@ impl Operation for MeanSpans {
 
     fn gpu_forward(&self, unit: &Unit, inputs: &[&Array<f32>]) -> Result<Array<f32>, Error> {
         let items = self.offsets.len().saturating_sub(1);
-        let (out, offsets) = (unit.empty(items * self.dim)?, self.gpu_offsets(unit)?);
-        let arguments =
-            [(&out).into(), inputs[0].into(), (&offsets).into(), 0u32.into(), self.dim.into()];
+        let out = unit.empty(items * self.dim)?;
+        let [offsets, each] = self.on_gpu.arguments(unit, &self.offsets)?;
+        let arguments = [(&out).into(), inputs[0].into(), offsets, each, self.dim.into()];
         unit.run("mean_rows", Unit::rows(items), &arguments)?;
         Ok(out)
     }
@@ -106,9 +128,9 @@ impl Operation for MeanSpans {
         _wanted: &[bool],
     ) -> Result<Vec<Option<Array<f32>>>, Error> {
         let items = self.offsets.len().saturating_sub(1);
-        let (out, offsets) = (unit.empty(inputs[0].len())?, self.gpu_offsets(unit)?);
-        let arguments =
-            [(&out).into(), upstream.into(), (&offsets).into(), 0u32.into(), self.dim.into()];
+        let out = unit.empty(inputs[0].len())?;
+        let [offsets, each] = self.on_gpu.arguments(unit, &self.offsets)?;
+        let arguments = [(&out).into(), upstream.into(), offsets, each, self.dim.into()];
         unit.run("mean_rows_backward", Unit::rows(items), &arguments)?;
         Ok(vec![Some(out)])
     }
@@ -121,7 +143,9 @@ mod tests {
 
     #[test]
     fn every_device_follows_the_formula() {
-        judge(&[tensor(1, &[7, 5])], 1e-6, |inputs| mean_spans(&inputs[0], &[0, 1, 4, 7]));
+        for offsets in [&[0, 1, 4, 7][..], &[0, 7]] {
+            judge(&[tensor(1, &[7, 5])], 1e-6, |inputs| mean_spans(&inputs[0], offsets));
+        }
         let rows = tensor(1, &[7, 5]);
         assert!(mean_spans(&rows, &[0, 4, 4, 7]).is_err());
         assert!(mean_spans(&rows, &[0, 4, 6]).is_err());

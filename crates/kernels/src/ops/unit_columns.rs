@@ -1,7 +1,9 @@
 //! Columns of every item scaled to unit norm.
 
+use nextpair_cuda::Array;
 use rayon::prelude::*;
 
+use crate::cuda::Unit;
 use crate::operation::{Operation, apply};
 use crate::{Error, Real, Tensor};
 
@@ -93,6 +95,29 @@ impl Operation for UnitColumns {
         });
         Ok(vec![Some(out)])
     }
+
+    fn gpu_forward(&self, unit: &Unit, inputs: &[&Array<f32>]) -> Result<Array<f32>, Error> {
+        let out = unit.empty(inputs[0].len())?;
+        let arguments = [(&out).into(), inputs[0].into(), self.each.into(), self.dim.into()];
+        let grid = Unit::numbers(self.count / self.each, self.dim);
+        unit.run("unit_columns", grid, &arguments)?;
+        Ok(out)
+    }
+
+    fn gpu_backward(
+        &self,
+        unit: &Unit,
+        inputs: &[&Array<f32>],
+        upstream: &Array<f32>,
+        _wanted: &[bool],
+    ) -> Result<Vec<Option<Array<f32>>>, Error> {
+        let out = unit.empty(inputs[0].len())?;
+        let arguments =
+            [(&out).into(), inputs[0].into(), upstream.into(), self.each.into(), self.dim.into()];
+        let grid = Unit::numbers(self.count / self.each, self.dim);
+        unit.run("unit_columns_backward", grid, &arguments)?;
+        Ok(vec![Some(out)])
+    }
 }
 
 #[cfg(test)]
@@ -103,16 +128,24 @@ mod tests {
 
     #[test]
     fn every_device_follows_the_formula() {
-        judge(&[tensor(1, &[12, 7])], 1e-5, |inputs| unit_columns(&inputs[0], 4));
+        for dim in [7, 140] {
+            judge(&[tensor(1, &[12, dim])], 1e-5, |inputs| unit_columns(&inputs[0], 4));
+        }
         assert!(unit_columns(&tensor(1, &[12, 7]), 5).is_err());
         assert!(unit_columns(&tensor(1, &[12, 7]), 0).is_err());
     }
 
     #[test]
     fn zeros_stay_zeros() {
-        let rows = Tensor::new(vec![3.0, 0.0, 4.0, 0.0], &[2, 2], Device::Cpu).unwrap();
-        let found = unit_columns(&rows, 2).unwrap().to_f32s().unwrap();
-        assert!((found[0] - 0.6).abs() < 1e-6 && (found[2] - 0.8).abs() < 1e-6);
-        assert_eq!([found[1], found[3]], [0.0, 0.0]);
+        for device in Device::available() {
+            let rows = Tensor::new(vec![3.0, 0.0, 4.0, 0.0], &[2, 2], device).unwrap();
+            let rows = rows.into_weight();
+            let found = unit_columns(&rows, 2).unwrap();
+            let gradients = found.backward(&[1.0; 4]).unwrap().of(&rows).unwrap().to_f32s();
+            assert!(gradients.unwrap().iter().all(|g| g.is_finite()), "{device}");
+            let found = found.to_f32s().unwrap();
+            assert!((found[0] - 0.6).abs() < 1e-6 && (found[2] - 0.8).abs() < 1e-6);
+            assert_eq!([found[1], found[3]], [0.0, 0.0]);
+        }
     }
 }

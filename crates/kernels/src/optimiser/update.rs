@@ -3,8 +3,8 @@
 use pulp::Arch;
 use rayon::prelude::*;
 
-use super::{CHUNK, Descent, EPSILON, FIRST_DECAY, MOMENTUM, Method, Moments, SECOND_DECAY};
-use crate::{Device, Error, Tensor, Values};
+use super::{CHUNK, Descent, EPSILON, FIRST_DECAY, MOMENTUM, Method, SECOND_DECAY};
+use crate::{Error, Tensor, Values};
 
 /// The constants of a step.
 #[derive(Clone, Copy)]
@@ -21,9 +21,6 @@ impl Descent<'_> {
     /// Updates the weight and its moments in one pass, with the gradients of each member times its
     /// scale.
     pub(super) fn go(self, method: Method, scales: &[f64]) -> Result<(), Error> {
-        if matches!(self.gradient, Values::Cuda(..)) {
-            return self.on_host(method, scales);
-        }
         let Descent { weight, moments, gradient, rate, size, root } = self;
         let each = weight.len() / scales.len();
         if each == 0 {
@@ -55,38 +52,11 @@ impl Descent<'_> {
         }
         Ok(())
     }
-
-    /// The same for a GPU, which waits for the CPU.
-    fn on_host(self, method: Method, scales: &[f64]) -> Result<(), Error> {
-        let device = self.weight.device();
-        let move_all = |kept: &[Tensor], device: Device| {
-            kept.iter().map(|kept| kept.to_device(device)).collect::<Result<Vec<_>, _>>()
-        };
-        let mut weight = self.weight.to_device(Device::Cpu)?;
-        let kept = move_all(&self.moments.kept, Device::Cpu)?;
-        let mut moments = Moments { kept, steps: self.moments.steps };
-        let gradient = Values::Cpu(self.gradient.to_f32s()?);
-        let Descent { rate, size, root, .. } = self;
-        let (own, kept) = (&mut weight, &mut moments);
-        Descent { weight: own, moments: kept, gradient: &gradient, rate, size, root }
-            .go(method, scales)?;
-        *self.weight = weight.to_device(device)?;
-        self.moments.kept = move_all(&moments.kept, device)?;
-        Ok(())
-    }
-}
-
-/// What a weight is multiplied by before a step of Adam.
-fn kept_share(rule: &Rule) -> f64 {
-    match rule.method {
-        Method::AdamW { decay } => 1.0 - rule.rate * decay,
-        _ => 1.0,
-    }
 }
 
 fn plain(rule: Rule, weight: &mut [f64], mut kept: Vec<&mut [f64]>, gradient: &[f64]) {
     let Rule { scale, size, root, .. } = rule;
-    let share = kept_share(&rule);
+    let share = rule.method.kept_share(rule.rate);
     for (at, (p, g)) in weight.iter_mut().zip(gradient).enumerate() {
         let g = scale * g;
         if let Method::Sgd { decay } = rule.method {
@@ -132,7 +102,8 @@ fn moved(g: f32, m: &mut f32, v: &mut f32) {
 
 fn adam(rule: Rule, weight: &mut [f32], [first, second]: [&mut [f32]; 2], gradient: &[f32]) {
     let [scale, size, unroot] = [rule.scale, rule.size, 1.0 / rule.root].map(|x| x as f32);
-    let (share, epsilon, vector) = (kept_share(&rule) as f32, EPSILON as f32, Arch::new());
+    let (share, epsilon, vector) =
+        (rule.method.kept_share(rule.rate) as f32, EPSILON as f32, Arch::new());
     let moments = first.par_chunks_mut(CHUNK).zip(second.par_chunks_mut(CHUNK));
     let numbers = weight.par_chunks_mut(CHUNK).zip(gradient.par_chunks(CHUNK));
     numbers.zip(moments).for_each(|((weight, gradient), (first, second))| {

@@ -25,7 +25,7 @@ fn first(batch: &Batch, count: usize) -> Batch {
         Texts::Vectors(vectors) => Texts::Vectors(vectors.first_rows(count).unwrap()),
     };
     let images = batch.images.first_rows(count).unwrap();
-    Batch { images, texts, pairs: batch.pairs[..count].to_vec() }
+    Batch { images, texts, pairs: batch.pairs[..count].to_vec(), regions: None }
 }
 
 #[test]

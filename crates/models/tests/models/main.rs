@@ -8,3 +8,4 @@ mod info_nce;
 mod refusals;
 mod scores;
 mod small;
+mod steps;

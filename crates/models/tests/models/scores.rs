@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use nextpair_data::Side;
 use nextpair_engine::{Picks, Problem, Similarity, StrategyName};
-use nextpair_models::{Config, Device, Directions, Encoders, Encodings, Imram, Precision, Scan};
+use nextpair_models::{
+    Config, Device, Directions, Encoders, Encodings, Imram, Precision, Pvse, Scan,
+};
 
 use crate::small;
 
@@ -97,7 +99,8 @@ fn every_precision_picks_as_single_precision() {
     let encoders = || Encoders { dim: 256, word_dim: 9, ..Encoders::default() };
     let imram = |mode| Config::Imram(Imram { encoders: encoders(), mode, ..Imram::default() });
     let scan = Config::Scan(Scan { encoders: encoders(), ..Scan::default() });
-    for config in [imram(Directions::Text), imram(Directions::Full), scan] {
+    let pvse = Config::Pvse(Pvse { dim: 256, word_dim: 9, ..Pvse::default() });
+    for config in [imram(Directions::Text), imram(Directions::Full), scan, pvse] {
         let strategies = [
             StrategyName::HardNegative,
             StrategyName::Coverage,

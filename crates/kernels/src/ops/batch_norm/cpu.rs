@@ -3,7 +3,7 @@
 
 use rayon::prelude::*;
 
-use super::{BatchNorm, Layout, Statistics};
+use super::{BatchNorm, Layout, Moments};
 
 /// Rows of a band.
 const ROWS: usize = 64;
@@ -29,14 +29,15 @@ fn sums(
     all
 }
 
-pub(super) fn statistics(layout: &Layout, values: &[f32]) -> Statistics {
+/// Means and variances of the groups of a batch.
+pub(super) fn moments(layout: &Layout, values: &[f32]) -> Moments {
     let dim = layout.dim;
     let row = |row: usize| &values[row * dim..][..dim];
     let mean = |sums: Vec<f64>| -> Vec<f64> {
         let counts = layout.counts.iter().map(|&count| count.max(1) as f64);
         sums.into_iter().zip(counts).map(|(sum, count)| sum / count).collect()
     };
-    let (totals, _) = sums(layout, |at, totals, _| match &layout.of_rows {
+    let (totals, _) = sums(layout, |at, totals, _| match layout.of_rows() {
         None => totals.iter_mut().zip(row(at)).for_each(|(sum, &x)| *sum += f64::from(x)),
         Some(groups) => {
             totals[groups[at] as usize] += row(at).iter().map(|&x| f64::from(x)).sum::<f64>();
@@ -44,7 +45,7 @@ pub(super) fn statistics(layout: &Layout, values: &[f32]) -> Statistics {
     });
     let means = mean(totals);
     let square = |x: f32, mean: f64| (f64::from(x) - mean) * (f64::from(x) - mean);
-    let (squares, _) = sums(layout, |at, squares, _| match &layout.of_rows {
+    let (squares, _) = sums(layout, |at, squares, _| match layout.of_rows() {
         None => {
             let numbers = squares.iter_mut().zip(row(at)).zip(&means);
             numbers.for_each(|((sum, &x), &mean)| *sum += square(x, mean));
@@ -54,25 +55,27 @@ pub(super) fn statistics(layout: &Layout, values: &[f32]) -> Statistics {
             squares[group] += row(at).iter().map(|&x| square(x, means[group])).sum::<f64>();
         }
     });
-    Statistics { means, variances: mean(squares), counts: layout.counts.clone() }
+    Moments::Known { means, variances: mean(squares) }
 }
 
-/// Mean, factor and shift of every group in single precision.
-fn singles(norm: &BatchNorm, gain: &[f32]) -> (Vec<f32>, Vec<f32>) {
-    let means = norm.means.iter().map(|&mean| mean as f32).collect();
+/// Mean, inverse deviation and factor of every group in single precision.
+fn singles(norm: &BatchNorm, gain: &[f32]) -> [Vec<f32>; 3] {
+    let (means, inverses) = norm.known();
     let scale =
         |(group, &inverse): (usize, &f64)| (inverse * f64::from(gain[norm.channel(group)])) as f32;
-    (means, norm.inverses.iter().enumerate().map(scale).collect())
+    let scales = inverses.iter().enumerate().map(scale).collect();
+    let single = |numbers: &[f64]| numbers.iter().map(|&x| x as f32).collect();
+    [single(means), single(&inverses), scales]
 }
 
 pub(super) fn forward(norm: &BatchNorm, values: &[f32], gain: &[f32], shift: &[f32]) -> Vec<f32> {
     let dim = norm.layout.dim.max(1);
-    let (means, scales) = singles(norm, gain);
+    let [means, _, scales] = singles(norm, gain);
     let shifts: Vec<f32> = (0..means.len()).map(|group| shift[norm.channel(group)]).collect();
     let mut out = values.to_vec();
     out.par_chunks_mut(ROWS * dim).enumerate().for_each(|(band, out)| {
         for (row, out) in out.chunks_exact_mut(dim).enumerate() {
-            match &norm.layout.of_rows {
+            match norm.layout.of_rows() {
                 None => {
                     let groups = means.iter().zip(&scales).zip(&shifts);
                     for (x, ((mean, scale), shift)) in out.iter_mut().zip(groups) {
@@ -100,12 +103,11 @@ pub(super) fn backward(
     wanted: bool,
 ) -> Vec<Option<Vec<f32>>> {
     let dim = norm.layout.dim.max(1);
-    let (means, scales) = singles(norm, gain);
-    let inverses: Vec<f32> = norm.inverses.iter().map(|&inverse| inverse as f32).collect();
+    let [means, inverses, scales] = singles(norm, gain);
     let row = |row: usize| row * dim..(row + 1) * dim;
     let (of_shift, of_gain) = sums(&norm.layout, |at, plain, along| {
         let numbers = upstream[row(at)].iter().zip(&values[row(at)]);
-        match &norm.layout.of_rows {
+        match norm.layout.of_rows() {
             None => {
                 let groups = means.iter().zip(&inverses);
                 let sums = plain.iter_mut().zip(along);
@@ -139,7 +141,7 @@ pub(super) fn backward(
                     let normal = (x - means[group]) * inverses[group];
                     scales[group] * (g - plain[group] - normal * along[group])
                 };
-                match &norm.layout.of_rows {
+                match norm.layout.of_rows() {
                     None => {
                         let numbers = out.iter_mut().zip(own).enumerate();
                         numbers.for_each(|(column, (g, &x))| *g = slope(*g, x, column));

@@ -1,7 +1,9 @@
 //! One step of a recurrent unit, for decoders whose next input depends on their state.
 
+use nextpair_cuda::{Array, Grid};
 use rayon::prelude::*;
 
+use crate::cuda::Unit;
 use crate::elementwise::{sigmoid_all, tanh_all};
 use crate::operation::{Operation, apply};
 use crate::{Error, Real, Tensor};
@@ -108,6 +110,45 @@ impl Operation for Cell {
         });
         Ok(vec![Some(of_given), Some(of_recurrent), Some(of_before)])
     }
+
+    fn gpu_forward(&self, unit: &Unit, inputs: &[&Array<f32>]) -> Result<Array<f32>, Error> {
+        let (out, count) = (unit.empty(inputs[2].len())?, inputs[2].len());
+        let arguments = [
+            (&out).into(),
+            inputs[0].into(),
+            inputs[1].into(),
+            inputs[2].into(),
+            self.dim.into(),
+            count.into(),
+        ];
+        unit.run("gru_cell", Grid::each(count), &arguments)?;
+        Ok(out)
+    }
+
+    fn gpu_backward(
+        &self,
+        unit: &Unit,
+        inputs: &[&Array<f32>],
+        upstream: &Array<f32>,
+        _wanted: &[bool],
+    ) -> Result<Vec<Option<Array<f32>>>, Error> {
+        let count = inputs[2].len();
+        let [of_given, of_recurrent] = [unit.empty(3 * count)?, unit.empty(3 * count)?];
+        let of_before = unit.empty(count)?;
+        let arguments = [
+            (&of_given).into(),
+            (&of_recurrent).into(),
+            (&of_before).into(),
+            inputs[0].into(),
+            inputs[1].into(),
+            inputs[2].into(),
+            upstream.into(),
+            self.dim.into(),
+            count.into(),
+        ];
+        unit.run("gru_cell_back", Grid::each(count), &arguments)?;
+        Ok(vec![Some(of_given), Some(of_recurrent), Some(of_before)])
+    }
 }
 
 #[cfg(test)]
@@ -118,8 +159,13 @@ mod tests {
 
     #[test]
     fn every_device_follows_the_formula() {
+        for (items, dim) in [(4, 100), (9, 5)] {
+            let products = [1, 2].map(|seed| tensor(seed, &[items, 3 * dim]));
+            let [given, recurrent] = products;
+            let inputs = [given, recurrent, tensor(3, &[items, dim])];
+            judge(&inputs, 1e-5, |inputs| gru_cell(&inputs[0], &inputs[1], &inputs[2]));
+        }
         let inputs = [tensor(1, &[9, 15]), tensor(2, &[9, 15]), tensor(3, &[9, 5])];
-        judge(&inputs, 1e-5, |inputs| gru_cell(&inputs[0], &inputs[1], &inputs[2]));
         assert!(gru_cell(&inputs[0], &inputs[2], &inputs[2]).is_err());
     }
 

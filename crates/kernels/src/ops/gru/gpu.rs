@@ -21,6 +21,8 @@ pub(super) struct Kept {
 pub(super) struct Size {
     pub(super) dim: usize,
     pub(super) directions: usize,
+    /// Whether the states of directions lie side by side, rather than being averaged.
+    pub(super) side_by_side: bool,
 }
 
 impl Size {
@@ -31,14 +33,14 @@ impl Size {
     }
 }
 
-/// The states of every word, averaged over the directions, and what the way back needs.
+/// The states of every word, and what the way back needs.
 pub(super) fn forward(
     unit: &Unit,
     schedule: &Schedule,
     size: Size,
     inputs: &[&Array<f32>],
 ) -> Result<(Array<f32>, Kept), Error> {
-    let Size { dim, directions } = size;
+    let Size { dim, directions, side_by_side } = size;
     let &[given, weight, bias] = inputs else { unreachable!("inputs, weight and bias") };
     let words = schedule.word_count();
     let (word_of, place_of) = places(schedule, directions);
@@ -73,7 +75,7 @@ pub(super) fn forward(
         ];
         unit.run("gru_step", size.grid(active), &arguments)?;
     }
-    let out = unit.empty(words * dim)?;
+    let out = unit.empty(words * if side_by_side { directions * dim } else { dim })?;
     let arguments = [
         (&out).into(),
         (&states).into(),
@@ -81,6 +83,7 @@ pub(super) fn forward(
         words.into(),
         dim.into(),
         directions.into(),
+        side_by_side.into(),
     ];
     unit.run("gru_means", Unit::rows(words), &arguments)?;
     Ok((out, Kept { word_of, before, gates }))
@@ -95,7 +98,7 @@ pub(super) fn backward(
     kept: &Kept,
     upstream: &Array<f32>,
 ) -> Result<[Array<f32>; 3], Error> {
-    let Size { dim, directions } = size;
+    let Size { dim, directions, side_by_side } = size;
     let (words, captions) = (schedule.word_count(), schedule.captions());
     let of_given = unit.empty::<f32>(words * directions * 3 * dim)?;
     // Gate by gate, so that a step has six products side by side, which fill a device.
@@ -120,6 +123,7 @@ pub(super) fn backward(
             continued.into(),
             dim.into(),
             directions.into(),
+            side_by_side.into(),
         ];
         unit.run("gru_step_back", size.grid(active), &arguments)?;
         if step > 0 {
