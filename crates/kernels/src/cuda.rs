@@ -49,6 +49,7 @@ static KERNELS: Kernels = Kernels {
         include_str!("../cuda/alignment.cu"),
         include_str!("../cuda/thresholds.cu"),
         include_str!("../cuda/messages.cu"),
+        include_str!("../cuda/pools.cu"),
     ],
 };
 

@@ -7,10 +7,10 @@ use nextpair_cuda::{Array, Grid};
 use super::Unit;
 use crate::Error;
 
-/// Queries of a block at most, unless one item has more.
-const QUERIES: usize = 1 << 12;
+/// Queries of a block at most, unless one item has more. Tests see several blocks.
+const QUERIES: usize = if cfg!(test) { 1 << 6 } else { 1 << 12 };
 /// Rows of (context, query) computed together: enough to fill a device, as memory allows.
-const ROWS: RangeInclusive<usize> = 1 << 14..=1 << 18;
+const ROWS: RangeInclusive<usize> = if cfg!(test) { 1 << 7..=1 << 8 } else { 1 << 14..=1 << 18 };
 /// The share of a device's memory that they may take, as one part of so many.
 const PARTS_OF_MEMORY: usize = 16;
 
@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn blocks_have_every_item_once() {
-        let lengths = [1, 4000, 90, 6, 1, 9000, 2, 4096, 1];
+        let lengths = [1, QUERIES - 7, 6, 6, 1, 3 * QUERIES, 2, QUERIES, 1];
         let offsets: Vec<usize> = lengths.iter().fold(vec![0], |mut offsets, length| {
             offsets.push(offsets[offsets.len() - 1] + length);
             offsets
