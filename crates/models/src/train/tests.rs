@@ -232,10 +232,11 @@ fn members_learn_the_same_in_every_precision() {
     let gpus = Device::available().into_iter().filter(|device| *device != Device::Cpu);
     for gpu in gpus {
         // Large enough for the matrix units.
-        for config in attending(32) {
+        for config in attending(32).into_iter().take(3) {
             let world = World::new(config);
-            let training = Training { rate: 5e-4, epochs: 2, ..trainings()[2].clone() };
-            for precision in Precision::ALL {
+            let training = Training { rate: 5e-4, epochs: 1, ..trainings()[0].clone() };
+            let training = Training { violation: Violation::Max, ..training };
+            for precision in [Precision::Tf32, Precision::Fp16] {
                 let device = gpu.with_precision(precision);
                 let alone = world.models(&format!("alone-{precision}"), &training);
                 world.alone(&alone, device);
