@@ -6,8 +6,12 @@ use crate::cuda::lines::Paired;
 /// Queries computed together.
 const ROWS: usize = 1 << 14;
 
-/// Numbers of the queries of several members computed together. Tests have several portions of few.
+/// Numbers of the queries of several members computed together, as memory allows. Tests have several
+/// portions of few.
 const NUMBERS: usize = if cfg!(test) { 1 << 9 } else { 1 << 26 };
+
+/// Bytes of a device's memory for each of them: what a step makes of a number takes about a sixteenth.
+const BYTES: usize = 512;
 
 /// Blocks that a grid can have in its second and third direction.
 const BLOCKS: usize = (1 << 16) - 1;
@@ -76,7 +80,8 @@ impl Matched<'_> {
             return Portions { pairs, order: None };
         }
         let lines = |item: u32| self.prepared.queries.spans[item as usize].len();
-        let most = NUMBERS / self.dim.max(1);
+        let numbers = NUMBERS.min(self.unit.gpu().all_memory() / BYTES);
+        let most = numbers / self.dim.max(1);
         Portions::of_members(pairs, (self.members(), self.contexts_of_member()), lines, most)
     }
 
