@@ -26,6 +26,8 @@ enum class Over { NOTHING, OR, AND, COUNT };
 struct Block {
     // Waits for all threads of `mask` that have not ended, the last of which has the meeting.
     virtual void meet(unsigned mask, void* brought, Meeting meeting) = 0;
+    // The bits of another thread, when all threads of `mask` that have not ended are there. Those of one that is not are all set.
+    virtual unsigned long long shuffle(unsigned mask, unsigned long long bits, unsigned from) = 0;
     // Waits for all threads of the block that have not ended.
     virtual int wait(Over over, int value) = 0;
     // Accounts for a shared variable. Before the first thread of a block gets there, nothing is in it.

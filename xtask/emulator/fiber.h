@@ -68,8 +68,7 @@ emulated_switch:
     popq %r12
     popq %rbx
     popq %rbp
-    popq %rcx
-    jmp *%rcx
+    ret
 )");
 inline void switch_to(Fiber& from, Fiber& to) { emulated_switch(&from.place, to.place); }
 #else

@@ -17,14 +17,22 @@ LEAST_AND_MOST(unsigned long long, unsigned long long, unsigned long long)
 LEAST_AND_MOST(long long, unsigned long long, unsigned long long)
 LEAST_AND_MOST(unsigned long long, long long, unsigned long long)
 #undef LEAST_AND_MOST
-inline float min(float x, float y) { return fminf(x, y); }
-inline float max(float x, float y) { return fmaxf(x, y); }
-inline double min(double x, double y) { return fmin(x, y); }
-inline double max(double x, double y) { return fmax(x, y); }
-inline double min(float x, double y) { return fmin(x, y); }
-inline double max(float x, double y) { return fmax(x, y); }
-inline double min(double x, float y) { return fmin(x, y); }
-inline double max(double x, float y) { return fmax(x, y); }
+
+// What is no number gives way, as in C, whose own functions are never inlined.
+#define NUMBERS(type, least, most)                                                                                   \
+    inline type least(type x, type y) { return x < y || y != y ? x : y; }                                            \
+    inline type most(type x, type y) { return y < x || y != y ? x : y; }
+namespace kernels {
+NUMBERS(float, fminf, fmaxf)
+NUMBERS(double, fmin, fmax)
+}
+NUMBERS(float, min, max)
+NUMBERS(double, min, max)
+#undef NUMBERS
+inline double min(float x, double y) { return min((double)x, y); }
+inline double max(float x, double y) { return max((double)x, y); }
+inline double min(double x, float y) { return min(x, (double)y); }
+inline double max(double x, float y) { return max(x, (double)y); }
 
 inline float rsqrtf(float x) { return 1.0f / sqrtf(x); }
 inline double rsqrt(double x) { return 1.0 / sqrt(x); }

@@ -18,8 +18,7 @@ static uint3 position(size_t at, const dim3& size) {
 bool Processor::run(const Module& of, const Launch& what) {
     module = &of, launch = &what;
     failure.clear();
-    *of.block = this, *of.block_size = what.block, *of.grid_size = what.grid;
-    *of.dynamic = of.dynamic_end - (what.shared + 15) / 16 * 16;
+    begin_launch();
     current() = this;
     if (sigsetjmp(out, 1)) {
         // The stacks were left in the middle of something.
@@ -31,50 +30,31 @@ bool Processor::run(const Module& of, const Launch& what) {
     size_t blocks = (size_t)what.grid.x * what.grid.y * what.grid.z;
     for (size_t block = 0; block < blocks; block++) {
         begin_block(block);
-        Thread* thread = take_ready();
-        thread->fiber = take_fiber();
-        resume(thread);
-        switch_to(main, *thread->fiber);
+        take_ready();
+        take_fiber();
+        switch_to(main, *threads[running].fiber);
     }
     current() = nullptr;
     return true;
 }
 
+void Processor::begin_launch() {
+    *module->block = this, *module->block_size = launch->block, *module->grid_size = launch->grid;
+    *module->dynamic = module->dynamic_end - (launch->shared + 15) / 16 * 16;
+    threads.resize((size_t)launch->block.x * launch->block.y * launch->block.z);
+    warps.resize((threads.size() + 31) / 32);
+    for (size_t at = 0; at < threads.size(); at++) threads[at].index = position(at, launch->block);
+}
+
 void Processor::begin_block(size_t block) {
-    size_t size = (size_t)launch->block.x * launch->block.y * launch->block.z;
     *module->block_index = position(block, launch->grid);
     memset(*module->dynamic, 0xff, module->dynamic_end - *module->dynamic);
     declared.clear();
-    declared_bytes = 0, running = 0, alive = size, waiting = 0, any = 0, all = 1, count = 0;
-    if (threads.size() < size) threads.resize(size);
-    warps.assign((size + 31) / 32, {0, 0, 0});
-    for (size_t at = 0; at < size; at++) {
-        Thread& thread = threads[at];
-        thread.index = position(at, launch->block);
-        thread.fiber = nullptr, thread.group = 0;
-        warps[at / 32].alive |= 1u << at % 32;
-        warps[at / 32].ready |= 1u << at % 32;
-    }
-}
-
-// What a fiber does: it runs a thread, and the next that has not begun.
-void Processor::work() {
-    for (;;) {
-        Processor& own = *current();
-        own.launch->kernel->enter(own.launch->arguments);
-        Fiber* fiber = own.threads[own.running].fiber;
-        own.end_thread();
-        Thread* next = own.take_ready();
-        if (!next && own.alive > 0) own.fail("its threads wait for each other, and none can go on");
-        if (next && !next->fiber) {
-            next->fiber = fiber;
-            own.resume(next);
-            continue;
-        }
-        own.idle.push_back(fiber);
-        if (next) own.resume(next);
-        // Who comes back here has a thread for this fiber that has not begun.
-        switch_to(*fiber, next ? *next->fiber : own.main);
+    declared_bytes = 0, running = 0, alive = threads.size(), waiting = 0, any = 0, all = 1, count = 0;
+    for (size_t at = 0; at < warps.size(); at++) {
+        size_t lanes = std::min<size_t>(threads.size() - 32 * at, 32);
+        Warp& warp = warps[at];
+        warp.alive = warp.ready = ~0u >> (32 - lanes), warp.begun = warp.arrived = 0;
     }
 }
 
@@ -86,87 +66,122 @@ static uint64_t next_draw(uint64_t& state) {
     return z ^ (z >> 31);
 }
 
-// The next of the same warp if there is one: its threads meet more often than others. With draws, any.
-Thread* Processor::take_ready() {
-    size_t at = running / 32, count = warps.size();
+// Makes a thread that can run the one that runs: the next of the same warp if there is one, because its threads meet more
+// often than others. With draws, any.
+inline bool Processor::take_ready() {
+    size_t at = running / 32, tried = 0;
     unsigned turn = running % 32;
-    if (draws) at = next_draw(draws) % count, turn = next_draw(draws) % 32;
-    for (size_t tried = 0; tried < count; tried++, at = at + 1 < count ? at + 1 : 0) {
-        unsigned ready = warps[at].ready;
-        if (!ready) continue;
-        unsigned after = ready & (~0u << turn), lane = __builtin_ctz(after ? after : ready);
-        warps[at].ready &= ~(1u << lane);
-        return &threads[32 * at + lane];
-    }
-    return nullptr;
+    if (draws) at = next_draw(draws) % warps.size(), turn = next_draw(draws) % 32;
+    for (; !warps[at].ready; at = at + 1 < warps.size() ? at + 1 : 0)
+        if (++tried > warps.size()) return false;
+    unsigned ready = warps[at].ready, after = ready & (~0u << turn), lane = __builtin_ctz(after ? after : ready);
+    warps[at].ready = ready & ~(1u << lane);
+    running = 32 * at + lane;
+    *module->thread_index = threads[running].index;
+    return true;
 }
 
-// A fiber that runs a thread which has not begun.
-Fiber* Processor::take_fiber() {
+// What a fiber does: it runs a thread, and the next that has not begun.
+void Processor::work() {
+    Processor& own = *current();
+    for (;;) {
+        own.warps[own.running / 32].begun |= 1u << own.running % 32;
+        own.threads[own.running].group = 0;
+        own.launch->kernel->enter(own.launch->arguments);
+        Fiber* fiber = own.threads[own.running].fiber;
+        own.end_thread();
+        bool goes_on = own.take_ready();
+        if (!goes_on && own.alive > 0) own.fail("its threads wait for each other, and none can go on");
+        Thread& next = own.threads[own.running];
+        if (goes_on && !(own.warps[own.running / 32].begun >> own.running % 32 & 1)) {
+            next.fiber = fiber;
+            continue;
+        }
+        own.idle.push_back(fiber);
+        // Who comes back here has a thread for this fiber that has not begun.
+        switch_to(*fiber, goes_on ? *next.fiber : own.main);
+    }
+}
+
+// Gives the thread that runs a fiber, on which it has not begun.
+void Processor::take_fiber() {
     if (idle.empty()) {
         fibers.push_back(std::make_unique<Fiber>());
         fibers.back()->begin(work, fibers.size());
-        return fibers.back().get();
+        idle.push_back(fibers.back().get());
     }
-    Fiber* fiber = idle.back();
+    threads[running].fiber = idle.back();
     idle.pop_back();
-    return fiber;
-}
-
-void Processor::resume(Thread* thread) {
-    running = thread - threads.data();
-    *module->thread_index = thread->index;
 }
 
 // Leaves the thread that runs, which waits, to others.
 void Processor::yield() {
     Fiber* fiber = threads[running].fiber;
-    Thread* next = take_ready();
-    if (!next) fail("its threads wait for each other, and none can go on");
-    if (!next->fiber) next->fiber = take_fiber();
-    resume(next);
-    switch_to(*fiber, *next->fiber);
+    if (!take_ready()) fail("its threads wait for each other, and none can go on");
+    if (!(warps[running / 32].begun >> running % 32 & 1)) take_fiber();
+    switch_to(*fiber, *threads[running].fiber);
 }
 
 void Processor::end_thread() {
     Thread& thread = threads[running];
-    make_copies(thread, ~0u);
+    if (!thread.copies.empty()) make_copies(thread, ~0u);
     Warp& warp = warps[running / 32];
     warp.alive &= ~(1u << running % 32), alive--;
     // Others may have waited for this one alone.
-    for (unsigned lane = 0; lane < 32 && warp.arrived; lane++)
-        if (warp.arrived >> lane & 1) meet_if_complete(running / 32, lane);
+    for (unsigned lane = 0; warp.arrived && lane < 32; lane++)
+        if (warp.arrived >> lane & 1) meet_if_complete(warp, lane);
     pass_if_complete();
 }
 
 void Processor::meet(unsigned mask, void* brought, Meeting meeting) {
-    unsigned own = running, warp = own / 32, lane = own % 32;
-    if (!(mask >> lane & 1)) fail("a thread meets others with a mask that it is not in");
-    Thread& thread = threads[own];
-    thread.mask = mask, thread.brought = brought, thread.meeting = meeting;
-    warps[warp].arrived |= 1u << lane;
-    meet_if_complete(warp, lane);
-    if (warps[warp].arrived >> lane & 1) yield();
+    Warp& warp = warps[running / 32];
+    warp.brought[running % 32] = brought;
+    arrive(warp, mask, meeting);
+}
+
+unsigned long long Processor::shuffle(unsigned mask, unsigned long long bits, unsigned from) {
+    unsigned lane = running % 32;
+    Warp& warp = warps[running / 32];
+    warp.bits[lane] = bits, warp.from[lane] = from, warp.brought[lane] = &warp;
+    arrive(warp, mask, shuffle_all);
+    return warp.received[lane];
+}
+
+void Processor::shuffle_all(void* const* brought, unsigned lanes) {
+    Warp& warp = *(Warp*)brought[__builtin_ctz(lanes)];
+    for (unsigned lane = 0; lane < 32; lane++)
+        if (lanes >> lane & 1) {
+            unsigned from = warp.from[lane];
+            warp.received[lane] = lanes >> from & 1 ? warp.bits[from] : ~0ull;
+        }
+}
+
+// The thread that runs waits for others of its warp.
+inline void Processor::arrive(Warp& warp, unsigned mask, Meeting meeting) {
+    unsigned lane = running % 32, own = 1u << lane;
+    if (!(mask & own)) fail("a thread meets others with a mask that it is not in");
+    warp.mask[lane] = mask, warp.meeting[lane] = meeting;
+    unsigned first = warp.arrived ? __builtin_ctz(warp.arrived) : lane;
+    warp.same = (warp.same || !warp.arrived) && warp.mask[first] == mask && warp.meeting[first] == meeting;
+    warp.arrived |= own;
+    if (!(mask & warp.alive & ~warp.arrived)) meet_if_complete(warp, lane);
+    if (warp.arrived & own) yield();
 }
 
 // Has the meeting that a lane waits for, if nobody is missing.
-void Processor::meet_if_complete(unsigned at, unsigned lane) {
-    Warp& warp = warps[at];
-    Thread& one = threads[32 * at + lane];
-    unsigned lanes = one.mask & warp.alive;
+void Processor::meet_if_complete(Warp& warp, unsigned lane) {
+    unsigned lanes = warp.mask[lane] & warp.alive;
     if (lanes & ~warp.arrived) return;
-    void* brought[32] = {};
-    for (unsigned other = 0; other < 32; other++) {
+    for (unsigned other = 0; !warp.same && other < 32; other++) {
         if (!(lanes >> other & 1)) continue;
-        Thread& thread = threads[32 * at + other];
-        if (thread.mask != one.mask) return;
-        if (thread.meeting != one.meeting) fail("threads of a warp meet in different instructions");
-        brought[other] = thread.brought;
+        if (warp.mask[other] != warp.mask[lane]) return;
+        if (warp.meeting[other] != warp.meeting[lane]) fail("threads of a warp meet in different instructions");
     }
-    one.meeting(brought, lanes);
+    warp.meeting[lane](warp.brought, lanes);
     warp.arrived &= ~lanes, warp.ready |= lanes;
     // Who runs goes on.
-    if (running / 32 == at) warp.ready &= ~(1u << running % 32);
+    Warp& own = warps[running / 32];
+    own.ready &= ~(1u << running % 32);
 }
 
 int Processor::wait(Over over, int value) {

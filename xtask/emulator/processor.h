@@ -22,18 +22,22 @@ struct Copy {
 struct Thread {
     uint3 index;
     Fiber* fiber;
-    // The meeting that it waits for.
-    unsigned mask;
-    void* brought;
-    Meeting meeting;
     // Copies that are not made yet, and the group that is open.
     std::vector<Copy> copies;
     unsigned group;
 };
 
-// The threads of a warp, a bit for each: those that have not ended, that wait for a meeting, and that can run.
+// The threads of a warp, a bit for each: those that have begun, that have not ended, that can run, and that wait for a meeting.
 struct Warp {
-    unsigned alive, arrived, ready;
+    unsigned begun, alive, ready, arrived;
+    // The meeting that each waits for. `same` says that those who wait have the same mask and the same meeting.
+    bool same;
+    unsigned mask[32];
+    Meeting meeting[32];
+    void* brought[32];
+    // What each brings to a shuffle, from whom it wants something, and what it receives.
+    unsigned long long bits[32], received[32];
+    unsigned from[32];
 };
 
 struct Launch {
@@ -58,6 +62,7 @@ class Processor : public Block {
     std::string failure;
 
     void meet(unsigned mask, void* brought, Meeting meeting) override;
+    unsigned long long shuffle(unsigned mask, unsigned long long bits, unsigned from) override;
     int wait(Over over, int value) override;
     void declare(void* variable, size_t bytes) override;
     [[noreturn]] void fail(const char* why) override;
@@ -66,14 +71,16 @@ class Processor : public Block {
     void wait_for_copies(unsigned groups_left) override;
 
   private:
+    void begin_launch();
     void begin_block(size_t block);
     static void work();
-    Thread* take_ready();
-    Fiber* take_fiber();
-    void resume(Thread* thread);
+    bool take_ready();
+    void take_fiber();
     void yield();
     void end_thread();
-    void meet_if_complete(unsigned warp, unsigned lane);
+    static void shuffle_all(void* const* brought, unsigned lanes);
+    void arrive(Warp& warp, unsigned mask, Meeting meeting);
+    void meet_if_complete(Warp& warp, unsigned lane);
     void pass_if_complete();
     void make_copies(Thread& thread, unsigned before);
 

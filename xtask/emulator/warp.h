@@ -14,26 +14,13 @@ inline unsigned lane() {
     return (threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) % 32;
 }
 
-template <typename T> struct Shuffled {
-    T value;
-    int from;
-    T result;
-};
-
-template <typename T> void shuffle_all(void* const* brought, unsigned lanes) {
-    for (int lane = 0; lane < 32; lane++) {
-        if (!(lanes >> lane & 1)) continue;
-        auto* own = (Shuffled<T>*)brought[lane];
-        // Of a thread that is not there comes anything.
-        if (lanes >> own->from & 1) own->result = ((Shuffled<T>*)brought[own->from])->value;
-        else memset((void*)&own->result, 0xff, sizeof(T));
-    }
-}
-
 template <typename T> T shuffle(unsigned mask, T value, int from) {
-    Shuffled<T> own = {value, from, value};
-    block->meet(mask, &own, shuffle_all<T>);
-    return own.result;
+    static_assert(sizeof(T) <= sizeof(unsigned long long), "threads share 64 bits at most");
+    unsigned long long bits = 0;
+    memcpy(&bits, &value, sizeof value);
+    bits = block->shuffle(mask, bits, (unsigned)from);
+    memcpy(&value, &bits, sizeof value);
+    return value;
 }
 
 // The last of the lanes that share `width`, and the first.

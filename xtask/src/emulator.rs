@@ -24,11 +24,16 @@ const LIBRARIES: [(&str, &str, &[&str]); 4] = [
     ("libcublas.so.13", "libcublas.so", &["blas.cpp"]),
 ];
 
+/// Tests that take minutes so, of kernels that others run too.
+const TOO_LONG: [&str; 2] =
+    ["every_precision_picks_as_single_precision", "every_device_is_measured"];
+
 /// Runs the step `emulated`: what a machine with a GPU must pass, on one that is emulated.
 pub(crate) fn test() -> Result<()> {
     let emulator = Emulator::build()?;
     gpu::run_tests(|tests| {
-        emulator.lend(tests);
+        emulator.lend(tests).arg("--");
+        tests.args(TOO_LONG.iter().flat_map(|name| ["--skip", name]));
     })
 }
 
