@@ -1,4 +1,4 @@
-//! Tasks for CI and developers: `cargo xtask test | book | bench | fuzz | soak`.
+//! Tasks for CI and developers: `cargo xtask test | emulate | book | bench | fuzz | soak`.
 
 // Printing may panic if the reader is gone: these tasks may end with it.
 #![allow(clippy::print_stderr, clippy::print_stdout)]
@@ -9,6 +9,7 @@ mod book;
 mod crowd;
 #[cfg(test)]
 mod dependencies;
+mod emulator;
 mod fuzz;
 mod gpu;
 mod package;
@@ -24,7 +25,9 @@ use std::process::{Command, ExitCode};
 use anyhow::{Context, Result, bail, ensure};
 
 const USAGE: &str =
-    "cargo xtask test [STEP]       format, clippy, all tests, Python, faults, API, documentation, book
+    "cargo xtask test [STEP]       format, clippy, all tests, emulated GPU, Python, faults, API, documentation, book
+cargo xtask emulate PROGRAM [ARGUMENT...]
+                              run a program that finds a GPU, which is emulated
 cargo xtask test gpu [ORACLE] what a machine with a GPU must pass; ORACLE is a folder of reference vectors
 cargo xtask book              write the pages of the book that are made of the program
 cargo xtask bench select      selection against NumPy and PyTorch
@@ -57,6 +60,7 @@ fn run(arguments: &[String]) -> Result<()> {
     match arguments.split_first() {
         Some((task, [])) if task == "book" => book::write(),
         Some((task, rest)) if task == "bench" => bench::run(rest),
+        Some((task, rest)) if task == "emulate" => emulator::run(rest),
         Some((task, rest)) if task == "fuzz" => fuzz::run(rest),
         Some((task, rest)) if task == "soak" => soak::run(rest),
         Some((task, rest)) if task == "test" => test::run(rest),

@@ -1,4 +1,4 @@
-//! Debian packages for the tests: PostgreSQL, Chromium and its driver.
+//! Debian packages for the tests: PostgreSQL, Chromium and its driver, and g++.
 
 use std::net::TcpListener;
 use std::os::unix::fs::MetadataExt;
@@ -14,10 +14,11 @@ use crate::succeed;
 type Find = fn() -> Option<PathBuf>;
 
 /// Packages, and how to find their programs.
-const PACKAGES: [(&str, Find); 3] = [
+const PACKAGES: [(&str, Find); 4] = [
     ("postgresql", postgres_programs),
     ("chromium", || on_path("chromium")),
     ("chromium-driver", || on_path("chromedriver")),
+    ("g++", || on_path("g++")),
 ];
 /// Prefix of cluster folders. The id of the process that started the cluster follows.
 const FOLDER_PREFIX: &str = "nextpair-postgres-";

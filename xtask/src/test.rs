@@ -3,17 +3,18 @@
 use anyhow::{Context, Result, ensure};
 
 use crate::servers::{self, Postgres};
-use crate::{axe, book, cargo, gpu, package, schemathesis, soak, succeed};
+use crate::{axe, book, cargo, emulator, gpu, package, schemathesis, soak, succeed};
 
 /// The work of a step.
 type Work = fn() -> Result<()>;
 
 /// The steps in order. All use one profile, so that nothing is compiled twice.
-const STEPS: [(&str, Work); 9] = [
+const STEPS: [(&str, Work); 10] = [
     ("servers", servers::ensure_installed),
     ("format", || succeed(&mut cargo(&["fmt", "--all", "--check"]))),
     ("clippy", clippy),
     ("tests", tests),
+    ("emulated", emulator::test),
     ("python", package::test),
     ("faults", || soak::run_annotate(4, 2).and_then(|()| soak::run_disk(Some(12)))),
     ("api", schemathesis::run),
