@@ -147,10 +147,10 @@ impl<'a> Aligned<'a> {
         };
         let (images, texts): (Vec<u32>, Vec<u32>) = pairs.iter().copied().unzip();
         // Every pair has one vector more than words.
-        let spans = paired.firsts.windows(2).enumerate();
+        let spans = paired.firsts.iter().zip(&paired.ends).enumerate();
         let places_of_words = spans
-            .flat_map(|(pair, span)| (span[0]..span[1]).map(move |line| line + pair as u32 + 1));
-        let firsts = paired.firsts.iter().take(pairs.len()).enumerate();
+            .flat_map(|(pair, (&from, &to))| (from..to).map(move |line| line + pair as u32 + 1));
+        let firsts = paired.firsts.iter().enumerate();
         let places_of_wholes = firsts.map(|(pair, first)| first + pair as u32);
         let mut indices = paired.words.clone();
         indices.extend(wholes(of_texts, texts));
