@@ -98,20 +98,30 @@ impl Dataset {
         let matrix = features.matrix();
         let rows = (0..self.owners(set.per)).map(|owner| features.row(owner)).collect();
         let size = matrix.rows() * matrix.locals() * matrix.dim();
-        let size = size * matrix.dtype().size();
+        // NumPy has no bfloat16: single precision holds its numbers.
+        let stored = matrix.dtype().in_npy();
+        let size = size * stored.size();
         let bytes = PyBytes::new_with(py, size, |bytes| {
             py.detach(|| {
                 let each = bytes.len() / matrix.rows().max(1);
                 for (row, place) in bytes.chunks_exact_mut(each.max(1)).enumerate() {
-                    place.copy_from_slice(matrix.row_bytes(row));
+                    if stored == matrix.dtype() {
+                        place.copy_from_slice(matrix.row_bytes(row));
+                        continue;
+                    }
+                    let mut numbers = vec![0f32; matrix.locals() * matrix.dim()];
+                    matrix.read_f32(row, &mut numbers);
+                    for (place, number) in place.chunks_exact_mut(4).zip(numbers) {
+                        place.copy_from_slice(&number.to_le_bytes());
+                    }
                 }
             });
             Ok(())
         })?;
         matrix.check_unchanged().map_err(|error| errors::raise(py, error))?;
-        let dtype = match matrix.dtype() {
+        let dtype = match stored {
             Dtype::F16 => "float16",
-            Dtype::F32 => "float32",
+            Dtype::F32 | Dtype::Bf16 => "float32",
             Dtype::F64 => "float64",
         };
         Ok((bytes, matrix.rows(), matrix.locals(), matrix.dim(), dtype, rows))

@@ -11,7 +11,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use crate::{gpu, root, servers, succeed};
+use crate::{cargo, root, servers, succeed};
 
 const SOURCES: &str = "xtask/emulator";
 const FOLDER: &str = "target/emulator";
@@ -24,17 +24,13 @@ const LIBRARIES: [(&str, &str, &[&str]); 4] = [
     ("libcublas.so.13", "libcublas.so", &["blas.cpp"]),
 ];
 
-/// Tests that take minutes so, of kernels that others run too.
-const TOO_LONG: [&str; 2] =
-    ["every_precision_picks_as_single_precision", "every_device_is_measured"];
-
-/// Runs the step `emulated`: what a machine with a GPU must pass, on one that is emulated.
+/// Runs the step `emulated`: every operation on an emulated GPU. Whole models take many minutes so: `cargo xtask emulate
+/// cargo test --release -p nextpair-models` runs those.
 pub(crate) fn test() -> Result<()> {
     let emulator = Emulator::build()?;
-    gpu::run_tests(|tests| {
-        emulator.lend(tests).arg("--");
-        tests.args(TOO_LONG.iter().flat_map(|name| ["--skip", name]));
-    })
+    // As all tests are built, so that nothing is compiled again.
+    let mut tests = cargo(&["test", "--release", "--workspace", "--locked", "--lib", "ops::"]);
+    succeed(emulator.lend(&mut tests))
 }
 
 /// Runs `cargo xtask emulate PROGRAM [ARGUMENT...]`: a program that finds the emulated GPU.

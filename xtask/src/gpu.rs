@@ -36,7 +36,11 @@ pub(crate) fn test(arguments: &[String]) -> Result<()> {
         eprintln!("there is no GPU to test: {why}");
         return Ok(());
     }
-    run_tests(|_| ())?;
+    for (package, filter) in TESTED {
+        eprintln!("== {package}");
+        let mut tests = cargo(&["test", "--release", "--locked", "--package", package]);
+        succeed(tests.args((!filter.is_empty()).then_some(filter)))?;
+    }
     for (oracle, precision) in oracle.iter().flat_map(|&oracle| PRECISIONS.map(|p| (oracle, p))) {
         eprintln!("== verify in {precision}");
         let mut verify = Command::new(&binary);
@@ -45,18 +49,6 @@ pub(crate) fn test(arguments: &[String]) -> Result<()> {
     }
     eprintln!("== bench");
     succeed(Command::new(&binary).args(["bench", "--quick", "--device", "cuda"]))
-}
-
-/// Runs the tests that compute on every device, with whatever `prepare` adds to their environment.
-pub(crate) fn run_tests(prepare: impl Fn(&mut Command)) -> Result<()> {
-    for (package, filter) in TESTED {
-        eprintln!("== {package}");
-        // The whole workspace's features, as everywhere: others would be compiled again.
-        let mut tests = cargo(&["test", "--release", "--locked", "--package", package]);
-        prepare(tests.args((!filter.is_empty()).then_some(filter)));
-        succeed(&mut tests)?;
-    }
-    Ok(())
 }
 
 /// Returns why no GPU can be used here, if none can.

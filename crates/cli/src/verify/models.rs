@@ -35,7 +35,7 @@ impl Tolerances {
     pub(super) fn of(device: Device) -> Self {
         match device {
             Device::Cuda(Cuda { precision: Precision::Tf32, .. }) => Tolerances {
-                similarity: 3e-3,
+                similarity: 1e-2,
                 loss: 5e-3,
                 gradient: 0.2,
                 by_norm: true,
