@@ -59,8 +59,8 @@ impl fmt::Display for Plateau {
             (false, false) => write!(out, "train for more epochs, or try another rate than {rate}"),
             (false, true) => write!(
                 out,
-                "train for more epochs, try another rate than {rate}, or let all negatives count at \
-                 first, with --sum-epochs 1"
+                "train for more epochs, try another rate than {rate}, or let all negatives count, at \
+                 first (--sum-epochs 1) or always (--violation sum)"
             ),
         }
     }
