@@ -65,7 +65,7 @@ fn safetensors_that_cannot_be_read() {
         ("tiny.safetensors", "not a whole safetensors file"),
         ("empty.safetensors", "the file is empty"),
         ("garbage.safetensors", "not a whole safetensors file"),
-        ("integers.safetensors", "tensor 'i' has dtype I64; accepted are F16, F32 and F64"),
+        ("integers.safetensors", "tensor 'i' has dtype I64; accepted are F16, BF16, F32 and F64"),
         ("flat.safetensors:f", "tensor 'f': shape (6,) has 1 dimensions"),
         ("none.safetensors:a", "none.safetensors:a: No such file"),
     ] {

@@ -179,6 +179,7 @@ const FOLDERS: &[(&str, &str)] = &[
     ("score dataset", "score --model model {} --pool-side image --budget 1 --out x --shard 0/1"),
     ("score model", "score --model {} ds --pool-side image --budget 1 --out x --shard 0/1"),
     ("train dataset", "train {} --model vse++ --out new"),
+    ("train start", "train ds --model vse++ --start {} --out new"),
     ("vocab dataset", "vocab {} v2.json"),
     ("watch experiment", "watch {} --port 0"),
     ("watch dataset", "watch experiment --dataset {} --port 0"),

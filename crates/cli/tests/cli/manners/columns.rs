@@ -72,5 +72,8 @@ fn archives_of_numpy_are_read() {
         lab.succeeds(&format!("{} --out {out}", select(name, "")));
         assert_eq!(fs::read(lab.path(out)).unwrap(), fs::read(lab.path("a.jsonl")).unwrap());
     }
-    lab.refused(&format!("{} --out x.jsonl", select("s.npz:x", "")), "no array xpaired_images");
+    lab.refused(
+        &format!("{} --out x.jsonl", select("s.npz:x", "")),
+        "no array xpool; its arrays are paired_images, paired_texts, pool",
+    );
 }
