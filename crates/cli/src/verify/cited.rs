@@ -10,7 +10,7 @@ use nextpair::models::{
     Training, Violation, Weights, batch_loss,
 };
 
-use super::models::{Compared, Ready, Tolerances, gradients};
+use super::models::{Compared, Given, Ready, Tolerances, gradients};
 use super::{Case, Outcome};
 
 /// The reference in double precision. Scores and the derivatives by them are singles.
@@ -19,23 +19,23 @@ const DOUBLE: Tolerances = Tolerances { gradient: 1e-6, weight: 1e-7, ..Toleranc
 /// A gradient below this is zero in exact arithmetic: what is found there is rounding.
 const NOTHING: f64 = 1e-9;
 
-pub(super) fn model(case: &Case, device: Device, outcome: &mut Outcome) -> Result<()> {
-    for device in [device, Device::Reference] {
-        let (ready, mut tolerances) = (Ready::of(case, device)?, tolerances(device));
-        if ready.model.architecture().training().loss == Criterion::CrossEntropy {
-            // Its slopes follow from scores, which are singles on every device, and may cancel out.
-            tolerances.gradient = tolerances.gradient.max(1e-5);
-        }
-        let check = Check { case, ready, tolerances };
-        check.evaluation(outcome)?;
-        check.training_mode(outcome)?;
-        check.steps(outcome)?;
+pub(super) fn model(case: &Case, given: Given, outcome: &mut Outcome) -> Result<()> {
+    let (ready, mut tolerances) = (Ready::of(case, given)?, tolerances(given));
+    if ready.model.architecture().training().loss == Criterion::CrossEntropy {
+        // Its slopes follow from scores, which are singles on every device, and may cancel out.
+        tolerances.gradient = tolerances.gradient.max(1e-5);
     }
-    Ok(())
+    let check = Check { case, ready, tolerances };
+    check.evaluation(outcome)?;
+    check.training_mode(outcome)?;
+    check.steps(outcome)
 }
 
-fn tolerances(device: Device) -> Tolerances {
-    if device == Device::Reference { DOUBLE } else { Tolerances::of(device) }
+fn tolerances(given: Given) -> Tolerances {
+    match given {
+        Given { device: Device::Reference, rounded: false } => DOUBLE,
+        given => Tolerances::of(given),
+    }
 }
 
 /// A case on a device.
@@ -131,7 +131,7 @@ impl Check<'_> {
             let tolerance = tolerances.loss.max(tolerances.weight) * loss.abs();
             outcome.within(&what, &[step.loss], &[loss], tolerance)?;
             outcome.within(
-                "gradient norm",
+                &format!("gradient norm before step {}", number + 1),
                 &[found],
                 &[norm],
                 10.0 * tolerances.gradient * norm,
@@ -206,53 +206,49 @@ fn doubles(scores: Vec<f32>) -> Vec<f64> {
 }
 
 /// NAAF, which scores otherwise in training, with thresholds that move within a batch.
-pub(super) fn naaf(case: &Case, device: Device, outcome: &mut Outcome) -> Result<()> {
-    for device in [device, Device::Reference] {
-        let tolerances = tolerances(device);
-        let check = Check { case, ready: Ready::of(case, device)?, tolerances };
-        let thresholds = case.floats("in.eval_thres_safe")?;
-        let expected = case.floats("out.sims_eval")?;
-        let each = expected.len() / thresholds.len().max(1);
-        for (threshold, expected) in thresholds.into_iter().zip(expected.chunks(each)) {
-            let model = with_threshold(&check.ready, threshold)?;
-            let Batch { images, texts, .. } = &check.ready.all;
-            let (images, texts) = (model.encode_images(images)?, model.encode_texts(texts)?);
-            let scores = doubles(model.comparison()?.scores(&images, &texts)?);
-            let what = format!("sims above {threshold}");
-            outcome.within(&what, &scores, expected, tolerances.similarity)?;
-        }
-        let (model, square) = (&check.ready.model, &check.ready.square);
-        let pass = Pass::new(model.weights(), Mode::Train(0));
-        let images = model.architecture().encode_images(&pass, &square.images)?;
-        let texts = model.architecture().encode_texts(&pass, &square.texts)?;
-        let comparisons = model.architecture().training_comparisons(&pass)?;
-        let scores = doubles(comparisons[0].scores(&images, &texts)?);
-        // A threshold that is found in a batch moves with the rounding of its words.
-        let expected = case.floats("out.sims_train")?;
-        outcome.within("sims_train", &scores, &expected, 5.0 * tolerances.similarity)?;
-        for (violation, name) in [(Violation::Max, "max"), (Violation::Sum, "sum")] {
-            let pass = Pass::new(model.weights(), Mode::Train(0));
-            let found = batch_loss(model, &pass, square, check.objective(violation))?;
-            check.loss(&format!("out.loss_{name}"), found.loss, outcome)?;
-            let compared = Compared {
-                prefix: &format!("grad_{name}"),
-                norm: &format!("out.grad_norm_{name}"),
-                nothing: NOTHING,
-            };
-            gradients(case, model, &found, compared, tolerances, outcome)?;
-        }
-        let mut trainer = Trainer::new(model.clone(), check.training())?;
-        let rate = case.config["lr"].as_f64().context("no lr")?;
-        for expected in case.floats("out.thres_after_step")?.chunks_exact(2) {
-            trainer.step(square, rate, 0)?;
-            let weights = trainer.model().weights();
-            let found =
-                [weights.get("thres")?.to_f64s()?[0], weights.get("thres_safe")?.to_f64s()?[0]];
-            outcome.within("thresholds after a step", &found, expected, tolerances.weight)?;
-        }
-        check.steps(outcome)?;
+pub(super) fn naaf(case: &Case, given: Given, outcome: &mut Outcome) -> Result<()> {
+    let tolerances = tolerances(given);
+    let check = Check { case, ready: Ready::of(case, given)?, tolerances };
+    let thresholds = case.floats("in.eval_thres_safe")?;
+    let expected = case.floats("out.sims_eval")?;
+    let each = expected.len() / thresholds.len().max(1);
+    for (threshold, expected) in thresholds.into_iter().zip(expected.chunks(each)) {
+        let model = with_threshold(&check.ready, threshold)?;
+        let Batch { images, texts, .. } = &check.ready.all;
+        let (images, texts) = (model.encode_images(images)?, model.encode_texts(texts)?);
+        let scores = doubles(model.comparison()?.scores(&images, &texts)?);
+        let what = format!("sims above {threshold}");
+        outcome.within(&what, &scores, expected, tolerances.similarity)?;
     }
-    Ok(())
+    let (model, square) = (&check.ready.model, &check.ready.square);
+    let pass = Pass::new(model.weights(), Mode::Train(0));
+    let images = model.architecture().encode_images(&pass, &square.images)?;
+    let texts = model.architecture().encode_texts(&pass, &square.texts)?;
+    let comparisons = model.architecture().training_comparisons(&pass)?;
+    let scores = doubles(comparisons[0].scores(&images, &texts)?);
+    // A threshold that is found in a batch moves with the rounding of its words.
+    let expected = case.floats("out.sims_train")?;
+    outcome.within("sims_train", &scores, &expected, 5.0 * tolerances.similarity)?;
+    for (violation, name) in [(Violation::Max, "max"), (Violation::Sum, "sum")] {
+        let pass = Pass::new(model.weights(), Mode::Train(0));
+        let found = batch_loss(model, &pass, square, check.objective(violation))?;
+        check.loss(&format!("out.loss_{name}"), found.loss, outcome)?;
+        let compared = Compared {
+            prefix: &format!("grad_{name}"),
+            norm: &format!("out.grad_norm_{name}"),
+            nothing: NOTHING,
+        };
+        gradients(case, model, &found, compared, tolerances, outcome)?;
+    }
+    let mut trainer = Trainer::new(model.clone(), check.training())?;
+    let rate = case.config["lr"].as_f64().context("no lr")?;
+    for expected in case.floats("out.thres_after_step")?.chunks_exact(2) {
+        trainer.step(square, rate, 0)?;
+        let weights = trainer.model().weights();
+        let found = [weights.get("thres")?.to_f64s()?[0], weights.get("thres_safe")?.to_f64s()?[0]];
+        outcome.within("thresholds after a step", &found, expected, tolerances.weight)?;
+    }
+    check.steps(outcome)
 }
 
 /// The model of a case with another threshold of evaluation.
@@ -267,44 +263,41 @@ fn with_threshold(ready: &Ready, threshold: f64) -> Result<Model> {
 }
 
 /// The pooling of VSE-infinity alone.
-pub(super) fn pooling(case: &Case, device: Device, outcome: &mut Outcome) -> Result<()> {
-    for device in [device, Device::Reference] {
-        let tolerances = tolerances(device);
-        let size = |at: usize| case.config["gpo_dims"][at].as_u64().context("no gpo_dims");
-        let gpo = Gpo { name: "gpo", code: size(0)? as usize, dim: size(1)? as usize };
-        let weights = super::models::tensors(case, "param.")?;
-        let weights = Weights::from_tensors(&gpo.declare(), &weights, "the case", device)?;
-        let (shape, features) = case.file.f64s("in.features")?;
-        let [_, each, dim] = shape[..] else { anyhow::bail!("in.features has shape {shape:?}") };
-        let mut offsets = vec![0];
-        let mut places = Vec::new();
-        for (item, length) in case.integers("in.lengths")?.into_iter().enumerate() {
-            places.extend((0..length as usize).map(|at| item * each + at));
-            offsets.push(places.len());
-        }
-        let rows = places.iter().flat_map(|&row| &features[row * dim..][..dim]);
-        let rows = rows.map(|&x| x as f32).collect();
-        let rows = Tensor::new(rows, &[places.len(), dim], device)?.into_weight();
-        let pooled = gpo.pool(&Pass::new(&weights, Mode::Evaluate), &rows, &offsets)?;
-        let expected = case.floats("out.pooled")?;
-        outcome.within("pooled", &pooled.to_f64s()?, &expected, tolerances.loss)?;
-        let upstream: Vec<f32> =
-            case.floats("in.upstream")?.into_iter().map(|g| g as f32).collect();
-        let found = pooled.backward(&upstream)?;
-        let of_rows = case.floats("grad.in.features")?;
-        let of_rows: Vec<f64> =
-            places.iter().flat_map(|&row| &of_rows[row * dim..][..dim]).copied().collect();
-        let own = weights
-            .iter()
-            .map(|(name, weight)| Ok((name, weight, case.floats(&format!("grad.{name}"))?)));
-        let mut all = own.collect::<Result<Vec<_>>>()?;
-        all.push(("in.features", &rows, of_rows));
-        for (name, tensor, expected) in all {
-            let gradient = found.of(tensor).with_context(|| format!("{name} has no gradient"))?;
-            let largest = expected.iter().fold(0.0, |most: f64, g| most.max(g.abs()));
-            let tolerance = tolerances.gradient * largest;
-            outcome.within(name, &gradient.to_f64s()?, &expected, tolerance)?;
-        }
+pub(super) fn pooling(case: &Case, given: Given, outcome: &mut Outcome) -> Result<()> {
+    let (device, tolerances) = (given.device, tolerances(given));
+    let size = |at: usize| case.config["gpo_dims"][at].as_u64().context("no gpo_dims");
+    let gpo = Gpo { name: "gpo", code: size(0)? as usize, dim: size(1)? as usize };
+    let weights = super::models::tensors(case, "param.", given)?;
+    let weights = Weights::from_tensors(&gpo.declare(), &weights, "the case", device)?;
+    let (shape, features) = case.file.f64s("in.features")?;
+    let [_, each, dim] = shape[..] else { anyhow::bail!("in.features has shape {shape:?}") };
+    let mut offsets = vec![0];
+    let mut places = Vec::new();
+    for (item, length) in case.integers("in.lengths")?.into_iter().enumerate() {
+        places.extend((0..length as usize).map(|at| item * each + at));
+        offsets.push(places.len());
+    }
+    let rows = places.iter().flat_map(|&row| &features[row * dim..][..dim]);
+    let rows = rows.map(|&x| x as f32).collect();
+    let rows = Tensor::new(rows, &[places.len(), dim], device)?.into_weight();
+    let pooled = gpo.pool(&Pass::new(&weights, Mode::Evaluate), &rows, &offsets)?;
+    let expected = case.floats("out.pooled")?;
+    outcome.within("pooled", &pooled.to_f64s()?, &expected, tolerances.loss)?;
+    let upstream: Vec<f32> = case.floats("in.upstream")?.into_iter().map(|g| g as f32).collect();
+    let found = pooled.backward(&upstream)?;
+    let of_rows = case.floats("grad.in.features")?;
+    let of_rows: Vec<f64> =
+        places.iter().flat_map(|&row| &of_rows[row * dim..][..dim]).copied().collect();
+    let own = weights
+        .iter()
+        .map(|(name, weight)| Ok((name, weight, case.floats(&format!("grad.{name}"))?)));
+    let mut all = own.collect::<Result<Vec<_>>>()?;
+    all.push(("in.features", &rows, of_rows));
+    for (name, tensor, expected) in all {
+        let gradient = found.of(tensor).with_context(|| format!("{name} has no gradient"))?;
+        let largest = expected.iter().fold(0.0, |most: f64, g| most.max(g.abs()));
+        let tolerance = tolerances.gradient * largest;
+        outcome.within(name, &gradient.to_f64s()?, &expected, tolerance)?;
     }
     Ok(())
 }

@@ -10,6 +10,14 @@ use nextpair::models::{
 
 use super::{Case, Outcome};
 
+/// Where a model computes, and of what.
+#[derive(Clone, Copy)]
+pub(super) struct Given {
+    pub(super) device: Device,
+    /// Whether weights and features are rounded first to the 10 bits of a factor on matrix units.
+    pub(super) rounded: bool,
+}
+
 /// By how much answers may differ from the references.
 #[derive(Clone, Copy)]
 pub(super) struct Tolerances {
@@ -32,8 +40,9 @@ impl Tolerances {
     pub(super) const SINGLE: Self =
         Tolerances { similarity: 2e-6, loss: 1e-5, gradient: 1e-4, by_norm: false, weight: 1e-4 };
 
-    pub(super) fn of(device: Device) -> Self {
-        match device {
+    pub(super) fn of(given: Given) -> Self {
+        match given.device {
+            _ if given.rounded => Tolerances { by_norm: true, ..Tolerances::SINGLE },
             Device::Cuda(Cuda { precision: Precision::Tf32, .. }) => Tolerances {
                 similarity: 1e-2,
                 loss: 5e-3,
@@ -54,10 +63,15 @@ impl Tolerances {
     }
 }
 
-pub(super) fn model(case: &Case, device: Device, outcome: &mut Outcome) -> Result<()> {
-    let (ready, tolerances) = (Ready::of(case, device)?, Tolerances::of(device));
+/// Whether a device multiplies factors of few bits.
+pub(super) fn is_rounding(device: Device) -> bool {
+    matches!(device, Device::Cuda(Cuda { precision: Precision::Tf32 | Precision::Fp16, .. }))
+}
+
+pub(super) fn model(case: &Case, given: Given, outcome: &mut Outcome) -> Result<()> {
+    let (ready, tolerances) = (Ready::of(case, given)?, Tolerances::of(given));
     if case.has("out.losses") {
-        return training(case, ready, outcome);
+        return training(case, ready, tolerances, outcome);
     }
     let Batch { images, texts, .. } = &ready.all;
     let (images, texts) = (ready.model.encode_images(images)?, ready.model.encode_texts(texts)?);
@@ -70,7 +84,12 @@ pub(super) fn model(case: &Case, device: Device, outcome: &mut Outcome) -> Resul
             Objective::Hinge { margin: ready.margin, violation, reduction: Reduction::Sum };
         let found = batch_loss(&ready.model, &pass, &ready.square, objective)?;
         let expected = case.floats(&format!("out.loss_{name}"))?;
-        outcome.within("loss", &[found.loss], &expected, tolerances.loss * expected[0].abs())?;
+        outcome.within(
+            &format!("loss_{name}"),
+            &[found.loss],
+            &expected,
+            tolerances.loss * expected[0].abs(),
+        )?;
         let norm = format!("out.grad_norm_{name}");
         if case.has(&norm) {
             let compared = Compared { prefix: &format!("grad_{name}"), norm: &norm, nothing: 0.0 };
@@ -128,12 +147,16 @@ pub(super) fn gradients(
         return Ok(());
     }
     let expected = case.floats(norm)?;
-    outcome.within("gradient norm", &[squares.sqrt()], &expected, tolerances.gradient * expected[0])
+    outcome.within(norm, &[squares.sqrt()], &expected, tolerances.gradient * expected[0])
 }
 
 /// Runs training steps on one batch, from the given weights.
-fn training(case: &Case, ready: Ready, outcome: &mut Outcome) -> Result<()> {
-    let tolerances = Tolerances::of(ready.model.device());
+fn training(
+    case: &Case,
+    ready: Ready,
+    tolerances: Tolerances,
+    outcome: &mut Outcome,
+) -> Result<()> {
     let number = |key: &str| case.config[key].as_f64().with_context(|| format!("no {key}"));
     let (rate, clip) = (number("lr")?, number("grad_clip")?);
     let training = Training { margin: ready.margin, clip, ..Training::default() };
@@ -144,7 +167,7 @@ fn training(case: &Case, ready: Ready, outcome: &mut Outcome) -> Result<()> {
         let name = format!("loss before step {}", number + 1);
         outcome.within(&name, &[step.loss], &[loss], tolerances.weight * loss)?;
         outcome.within(
-            "gradient norm",
+            &format!("gradient norm before step {}", number + 1),
             &[step.gradient.value()?],
             &[norm],
             tolerances.gradient * norm,
@@ -195,8 +218,9 @@ pub(super) struct Ready {
 }
 
 impl Ready {
-    pub(super) fn of(case: &Case, device: Device) -> Result<Self> {
-        let (shape, values) = singles(case, "in.images")?;
+    pub(super) fn of(case: &Case, given: Given) -> Result<Self> {
+        let device = given.device;
+        let (shape, values) = singles(case, "in.images", given)?;
         let images = Tensor::new(values, &shape, device)?;
         let (shape, ids) = case.file.i64s("in.captions")?;
         let width = shape.get(1).copied().context("in.captions is not a matrix")?;
@@ -211,8 +235,8 @@ impl Ready {
             Ok::<_, anyhow::Error>(size as usize)
         };
         let inputs = Inputs { image: size("img_dim")?, text: size("vocab_size")? };
-        let mut weights = tensors(case, "param.")?;
-        weights.extend(tensors(case, "buffer.")?);
+        let mut weights = tensors(case, "param.", given)?;
+        weights.extend(tensors(case, "buffer.", given)?);
         for (buffer, key) in [("thres", "thres_before"), ("thres_safe", "thres_safe_before")] {
             if let Some(threshold) = case.config[key].as_f64() {
                 let threshold = Tensor::new(vec![threshold as f32], &[1], Device::Cpu)?;
@@ -238,16 +262,24 @@ impl Ready {
     }
 }
 
-fn singles(case: &Case, name: &str) -> Result<(Vec<usize>, Vec<f32>)> {
+fn singles(case: &Case, name: &str, given: Given) -> Result<(Vec<usize>, Vec<f32>)> {
     let (shape, values) = case.file.f64s(name)?;
-    Ok((shape, values.into_iter().map(|v| v as f32).collect()))
+    let rounded = |value: f64| if given.rounded { to_ten_bits(value as f32) } else { value as f32 };
+    Ok((shape, values.into_iter().map(rounded).collect()))
+}
+
+/// The nearest number whose fraction has 10 bits.
+fn to_ten_bits(value: f32) -> f32 {
+    const DROPPED: u32 = 13;
+    let half = 1 << (DROPPED - 1);
+    f32::from_bits((value.to_bits() + half) & !((1 << DROPPED) - 1))
 }
 
 /// The tensors whose names begin with `prefix`, by the rest of their names.
-pub(super) fn tensors(case: &Case, prefix: &str) -> Result<BTreeMap<String, Tensor>> {
+pub(super) fn tensors(case: &Case, prefix: &str, given: Given) -> Result<BTreeMap<String, Tensor>> {
     let mut found = BTreeMap::new();
     for name in case.file.names().iter().filter_map(|name| name.strip_prefix(prefix)) {
-        let (shape, values) = singles(case, &format!("{prefix}{name}"))?;
+        let (shape, values) = singles(case, &format!("{prefix}{name}"), given)?;
         found.insert(name.to_owned(), Tensor::new(values, &shape, Device::Cpu)?);
     }
     Ok(found)

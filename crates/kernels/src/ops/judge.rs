@@ -12,6 +12,15 @@ pub(crate) fn tensor(seed: u64, shape: &[usize]) -> Tensor {
     Tensor::new(values, shape, Device::Cpu).expect("as many as the shape says")
 }
 
+/// The tensor with numbers of 10 bits, as matrix units round them.
+pub(crate) fn rounded(tensor: &Tensor) -> Tensor {
+    const DROPPED: u32 = 13;
+    let to_ten_bits =
+        |x: f32| f32::from_bits((x.to_bits() + (1 << (DROPPED - 1))) & !((1 << DROPPED) - 1));
+    let values = tensor.to_f32s().expect("on the CPU").into_iter().map(to_ten_bits).collect();
+    Tensor::new(values, tensor.shape(), Device::Cpu).expect("as many as before")
+}
+
 /// Compares values and gradients of all inputs on every device with the reference. They may differ
 /// by `tolerance` times the largest value.
 pub(crate) fn judge(
