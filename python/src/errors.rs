@@ -80,6 +80,7 @@ fn of_selection(error: &Error) -> (&'static str, Option<&'static str>) {
     match error {
         Error::Selection(error) | Error::Misfit { source: error, .. } => of_engine(error),
         Error::File(error) => (of_data(error), None),
+        Error::NoModel => ("SettingError", None),
         Error::NotAPart { .. } | Error::NotAPartial { .. } => ("PartsError", None),
         Error::Files(_) => ("InputError", None),
     }

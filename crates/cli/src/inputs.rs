@@ -111,8 +111,8 @@ pub(crate) struct SelectionArgs {
     #[command(flatten)]
     columns: ColumnArgs,
     /// One vector per item from several, for distances: their mean, or a bag of 300 visual words.
-    /// With --model these are the features of the dataset; captions that the model reads word by
-    /// word have the mean of their encoded words
+    /// With --model these are the features of the dataset, or, encoded, what the model makes of
+    /// them; captions that the model reads word by word have the mean of their encoded words
     #[arg(long, value_enum, default_value_t = FeaturesName::Mean)]
     pub(crate) features: FeaturesName,
     /// --features bow: local vectors that k-means finds the visual words of [default: 30000]
@@ -258,6 +258,7 @@ enum SimilarityName {
 pub(crate) enum FeaturesName {
     Mean,
     Bow,
+    Encoded,
 }
 
 impl From<FeaturesName> for ItemFeatures {
@@ -265,6 +266,7 @@ impl From<FeaturesName> for ItemFeatures {
         match name {
             FeaturesName::Mean => ItemFeatures::Mean,
             FeaturesName::Bow => ItemFeatures::Bow,
+            FeaturesName::Encoded => ItemFeatures::Encoded,
         }
     }
 }

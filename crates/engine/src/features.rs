@@ -40,6 +40,8 @@ pub enum ItemFeatures {
     Mean,
     /// A histogram of 300 visual words.
     Bow,
+    /// The mean of what a model makes of them, in the space where it compares items.
+    Encoded,
 }
 
 /// How [`bag_of_words`] finds its visual words.

@@ -8,6 +8,9 @@ pub enum Error {
     /// Invalid settings, or invalid numbers in an input.
     #[error(transparent)]
     Selection(#[from] nextpair_engine::Error),
+    /// Encoded features of files, which have no model.
+    #[error("encoded features need a model, and files of embeddings have none: take mean or bow")]
+    NoModel,
     /// A file that could not be read or written.
     #[error(transparent)]
     File(#[from] nextpair_core::Error),

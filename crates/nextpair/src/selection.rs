@@ -365,10 +365,9 @@ impl Selection {
     fn vectors(&self, progress: &dyn Progress) -> Result<(Matrix, Matrix), Error> {
         let missing = || engine::Error::NoFeatures { strategy: self.strategy.as_str() };
         let (pool, paired) = self.files.vectors().ok_or_else(missing)?;
-        if !self.makes_vectors() {
-            return Ok((pool.clone(), paired.clone()));
-        }
         Ok(match self.features {
+            ItemFeatures::Encoded => return Err(Error::NoModel),
+            _ if !self.makes_vectors() => (pool.clone(), paired.clone()),
             ItemFeatures::Mean => {
                 (mean_features(pool, progress)?, mean_features(paired, progress)?)
             }

@@ -6,7 +6,7 @@ use nextpair_data::dataset::{FeatureSet, Features};
 use nextpair_data::{Matrix, Progress};
 use nextpair_engine::{BagOfWords, bag_of_words, histograms, mean_features, visual_words};
 
-use crate::{Bow, Error, ItemFeatures};
+use crate::{Bow, Error};
 
 /// The features of a dataset.
 type Stored<'a> = (&'a FeatureSet, &'a Features);
@@ -33,13 +33,13 @@ impl ItemVectors {
     }
 
     /// Returns the vectors of the pool and of the paired items. Items with one vector get views of
-    /// their features; items with several get their mean or bag of words.
+    /// their features; items with several get their mean, or their bag of words.
     ///
     /// The features may come from an enlarged dataset with the same images.
     pub(crate) fn of(
         &self,
         features: Stored<'_>,
-        kind: ItemFeatures,
+        bags: bool,
         (pool, paired): (&[usize], &[usize]),
         seed: u64,
         progress: &dyn Progress,
@@ -47,14 +47,14 @@ impl ItemVectors {
         let regions = features.1.matrix();
         let both =
             |matrix: &Matrix| Ok((rows(matrix, features, pool)?, rows(matrix, features, paired)?));
-        match kind {
+        match bags {
             _ if regions.locals() == 1 => both(regions),
-            ItemFeatures::Mean => both(&kept(
+            false => both(&kept(
                 &self.means,
                 |means| means.rows() == regions.rows(),
                 || Ok(mean_features(regions, progress)?),
             )?),
-            ItemFeatures::Bow if self.bow.once => {
+            true if self.bow.once => {
                 let bags = kept(
                     &self.bags,
                     |_| true,
@@ -66,7 +66,7 @@ impl ItemVectors {
                 )?;
                 Ok((self.bags(&bags, pool)?, self.bags(&bags, paired)?))
             }
-            ItemFeatures::Bow => {
+            true => {
                 let (pool, paired) = both(regions)?;
                 let (paired, pool) = bag_of_words(&paired, &pool, self.words(seed), progress)?;
                 Ok((pool, paired))

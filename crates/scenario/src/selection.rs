@@ -283,17 +283,22 @@ impl Selection<'_> {
         (some, others): (&[usize], &[usize]),
         progress: &dyn Progress,
     ) -> Result<(Matrix, Matrix), Error> {
-        let Some(stored) = self.stored() else {
-            if kind == ItemFeatures::Bow {
-                let what = "bow is for images; captions have the mean of their encoded words";
-                return Err(Error::setting("features", what));
-            }
-            let means = |which: &[usize]| -> Result<Matrix, Error> {
-                Ok(self.encode(Side::Text, which, progress)?.means()?)
-            };
-            return Ok((means(some)?, means(others)?));
+        let encoded = |which: &[usize]| -> Result<Matrix, Error> {
+            Ok(self.encode(self.side, which, progress)?.means()?)
         };
-        self.vectors.of(stored, kind, (some, others), self.settings.seed, progress)
+        match (self.stored(), kind) {
+            (Some(stored), ItemFeatures::Mean | ItemFeatures::Bow) => {
+                let (bags, seed) = (kind == ItemFeatures::Bow, self.settings.seed);
+                self.vectors.of(stored, bags, (some, others), seed, progress)
+            }
+            (None, ItemFeatures::Bow) => {
+                let what = "bow is for images; captions have the mean of their encoded words";
+                Err(Error::setting("features", what))
+            }
+            (None, ItemFeatures::Mean) | (_, ItemFeatures::Encoded) => {
+                Ok((encoded(some)?, encoded(others)?))
+            }
+        }
     }
 }
 

@@ -27,7 +27,7 @@ fn flags_that_ask_the_impossible() {
         ("--strategy best", "hard-negative, random, core-set, coverage, hybrid"),
         ("--similarity euclid", "cosine, dot"),
         ("--weight both", "surplus, count"),
-        ("--features max", "mean, bow"),
+        ("--features max", "mean, bow, encoded"),
         ("--pool-side audio", "image, text"),
         ("--max-score nan", "max-score is NaN; a finite number is needed"),
         ("--absolute-margin inf", "absolute-margin is inf"),
@@ -169,6 +169,7 @@ fn shapes_that_do_not_fit() {
             "--pool locals.npy --strategy core-set --features bow",
             &["300 clusters need at least as many local vectors, there are 64"],
         ),
+        ("--strategy core-set --features encoded", &["encoded features need a model"]),
     ] {
         world.select_refused(flags, expected);
     }

@@ -10,7 +10,7 @@ use super::amount::{Amount, floor};
 
 /// A strategy with its settings. Its name lists the settings that are not the default after `+`:
 /// `mini-M` (pairs of the mini batch, or a share of the pairs in percent), `top-K`, `count`, `bow`
-/// (histograms instead of means for distances), `max-score-S`, `absolute-margin-M`,
+/// or `encoded` (histograms, or what the model makes of items, instead of means for distances), `max-score-S`, `absolute-margin-M`,
 /// `relative-margin-M`, `index` (batches are filled by index), `points-N`, `bandwidth-S`,
 /// `temperature-T` (of the entropy), `usable` (without items like those that annotators refused),
 /// `dedupe` (without items that are the same as an earlier or a paired one) or `dedupe-C` (or whose
@@ -120,8 +120,8 @@ impl Arm {
             value.ok_or_else(|| format!("'{option}' does not end in a number"))
         };
         let (word, value) = match option {
-            "full" | "count" | "surplus" | "bow" | "mean" | "index" | "usable" | "queries"
-            | "dedupe" => (option, ""),
+            "full" | "count" | "surplus" | "bow" | "mean" | "encoded" | "index" | "usable"
+            | "queries" | "dedupe" => (option, ""),
             _ => option.rsplit_once('-').unwrap_or((option, "")),
         };
         // A negative number keeps its sign: max-score--0.5.
@@ -135,7 +135,7 @@ impl Arm {
             StrategyName::HardNegative | StrategyName::Coverage | StrategyName::Hybrid
         );
         let fits = match word {
-            "bow" | "mean" => needs.features,
+            "bow" | "mean" | "encoded" => needs.features,
             "points" | "bandwidth" | "queries" => needs.queries,
             "usable" | "dedupe" => true,
             "temperature" => {
@@ -160,6 +160,7 @@ impl Arm {
             "surplus" => self.weight = Weight::Surplus,
             "bow" => self.features = ItemFeatures::Bow,
             "mean" => self.features = ItemFeatures::Mean,
+            "encoded" => self.features = ItemFeatures::Encoded,
             "max-score" => self.guards.max_score = Some(number(value)?),
             "absolute-margin" => self.guards.absolute_margin = Some(number(value)?),
             "relative-margin" => self.guards.relative_margin = Some(number(value)?),
@@ -178,8 +179,8 @@ impl Arm {
             _ => {
                 return Err(format!(
                     "no setting '{option}'; there are full, mini-M, top-K, count, surplus, mean, \
-                     bow, max-score-S, absolute-margin-M, relative-margin-M, index, points-N, \
-                     bandwidth-S, temperature-T, usable, dedupe, dedupe-C, queries"
+                     bow, encoded, max-score-S, absolute-margin-M, relative-margin-M, index, \
+                     points-N, bandwidth-S, temperature-T, usable, dedupe, dedupe-C, queries"
                 ));
             }
         }
@@ -263,8 +264,10 @@ impl fmt::Display for Arm {
         if self.weight == Weight::Count {
             write!(out, "+count")?;
         }
-        if self.features == ItemFeatures::Bow {
-            write!(out, "+bow")?;
+        match self.features {
+            ItemFeatures::Mean => {}
+            ItemFeatures::Bow => write!(out, "+bow")?,
+            ItemFeatures::Encoded => write!(out, "+encoded")?,
         }
         let Guards { max_score, absolute_margin, relative_margin } = self.guards;
         for (name, value) in [
@@ -328,6 +331,7 @@ mod tests {
             "coverage+count+max-score--0.5",
             "hybrid+top-10+bow+absolute-margin-0.05+relative-margin-0.1",
             "core-set+bow",
+            "novelty+encoded+points-500",
             "random",
             "random+dedupe",
             "hard-negative+top-5+dedupe-0.98+usable",
@@ -357,6 +361,7 @@ mod tests {
             ("random+count", "'count' is not a setting of random"),
             ("core-set+top-5", "'top-5' is not a setting of core-set"),
             ("hard-negative+bow", "'bow' is not a setting of hard-negative"),
+            ("hard-negative+encoded", "'encoded' is not a setting of hard-negative"),
             ("hard-negative+top-0", "K of 1 or more"),
             ("hard-negative+mini-0", "is 0"),
             ("hard-negative+x-3", "no setting 'x-3'"),
