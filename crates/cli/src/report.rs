@@ -33,6 +33,9 @@ pub(crate) struct Args {
     /// Only these seeds, such as 0..20 or 0,1,2: choose a strategy by some seeds, judge it by others
     #[arg(long, value_name = "LIST")]
     seeds: Option<Seeds>,
+    /// Only the first rounds, such as those that all strategies of an experiment have finished
+    #[arg(long, value_name = "N")]
+    rounds: Option<usize>,
     /// Print results.json
     #[arg(long)]
     json: bool,
@@ -96,6 +99,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         let is_empty = studies.iter().all(|study| study.experiment.seeds.is_empty());
         ensure!(!is_empty, "--seeds: no experiment has any of them");
     }
+    if let Some(rounds) = args.rounds {
+        studies.iter_mut().for_each(|study| study.keep_rounds(rounds));
+    }
     let out = args.out.clone().unwrap_or_else(|| args.experiments[0].join("report"));
     let options = Options { compare: args.compare, ..args.page.options(args.device.device()) };
     let bar = Bar::new();
@@ -116,7 +122,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     print(&text)?;
     say!("report: {}", written.page.display());
-    if let ([path], [study], false) = (&args.experiments[..], &studies[..], args.json) {
+    if let ([path], [study], false) = (&args.experiments[..], &studies[..], args.json)
+        && args.rounds.is_none()
+    {
         go_on(path, study);
     }
     Ok(ExitCode::SUCCESS)

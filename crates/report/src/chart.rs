@@ -5,6 +5,7 @@ mod intervals;
 mod lines;
 mod map;
 mod raster;
+mod scatter;
 pub(super) mod style;
 
 use std::fmt::Write;
@@ -12,6 +13,7 @@ use std::fmt::Write;
 pub(super) use intervals::{Intervals, Row};
 pub(super) use lines::{Lines, MOST_BANDS, Point, Series};
 pub(super) use map::{Panel, map};
+pub(super) use scatter::Scatter;
 
 use super::page::escaped;
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use nextpair_data::Progress;
 use nextpair_scenario::numbers::grouped;
-use nextpair_scenario::{Advice, Choice, Estimate, Scale, StrategyAdvice, Verdict};
+use nextpair_scenario::{Advice, Choice, Scale, StrategyAdvice, Verdict};
 
 use crate::chart::{Chart, Intervals, Row, style};
 use crate::page::{self, escaped};
@@ -82,14 +82,7 @@ fn worth_chart(advice: &Advice) -> Intervals {
         let of_scale = |(at, scale): (usize, &Scale)| {
             let same = |other: &&StrategyAdvice| other.strategy == found.strategy;
             let worth = scale.strategies.iter().find(same)?.worth?;
-            let less = |value: f64| value - 1.0;
-            let estimate = Estimate {
-                mean: less(worth.captions),
-                low: worth.low.map(less),
-                high: worth.high.map(less),
-                count: worth.seeds,
-            };
-            Some((start(at), estimate))
+            Some((start(at).to_owned(), worth.less_random()))
         };
         let control = if found.null_control { ", null control" } else { "" };
         rows.push(Row {

@@ -8,6 +8,7 @@ mod evidence;
 mod making;
 mod ranks;
 mod selection;
+mod worths;
 
 use std::fmt::Write;
 

@@ -171,6 +171,31 @@ fn three_runs_look_different() {
 }
 
 #[test]
+fn several_runs_show_what_captions_are_worth_in_each() {
+    let runs = [Fixture::default(), Fixture::default(), Fixture::default()];
+    let mut studies: Vec<Study> = runs.iter().map(|run| run.study()).collect();
+    for round in studies.iter_mut().flat_map(|study| &mut study.rounds) {
+        let wobble = 0.001 * (round.seed as f64 + round.round as f64).sin();
+        round.test[0].image.mean_log_rank = 9.0 - (round.paired as f64).ln() + wobble;
+    }
+    let options = Options { compare: true, ..Options::default() };
+    let (files, written) = report(&studies, &options);
+    let chart = |name: &str| String::from_utf8(files[name].clone()).unwrap();
+    let worths = chart("compared-worth.svg");
+    let first = &written.analysis.runs[0];
+    let strategies: Vec<String> = first.arms.iter().map(|arm| arm.strategy.to_string()).collect();
+    for strategy in strategies.iter().filter(|name| *name != "random") {
+        assert!(worths.contains(&format!(">{strategy}</text>")), "{strategy}");
+    }
+    assert!(chart("worth-by-start.svg").contains("pairs before the first batch"));
+    assert!(files.contains_key("worth-by-recall.svg"));
+    // Two are too few to see a trend.
+    let (files, _) = report(&studies[..2], &options);
+    assert!(files.contains_key("compared-worth.svg"));
+    assert!(!files.contains_key("worth-by-recall.svg"));
+}
+
+#[test]
 fn a_run_without_rounds_is_reported_as_such() {
     let mut study = Fixture::default().study();
     study.rounds.clear();

@@ -64,7 +64,7 @@ pub use rehearsal::{Advice, Choice, Rehearsal, RehearsalSettings, Scale, Strateg
 pub use run::{Observer, Scenario, Waiting};
 pub use selection::{Selection, groups};
 pub use standing::{Activity, Standing, Step};
-pub use statistics::{Estimate, Verdict};
+pub use statistics::{Estimate, Verdict, Worth};
 pub use study::Study;
 pub use unpaired::{Unpaired, unpaired};
 pub use world::{JunkKind, Rare, World};

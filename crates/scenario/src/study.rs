@@ -52,6 +52,12 @@ impl Study {
         self.rounds.retain(|round| seeds.contains(&round.seed));
     }
 
+    /// Leaves out all rounds after the first ones.
+    pub fn keep_rounds(&mut self, rounds: usize) {
+        self.experiment.rounds = self.experiment.rounds.min(rounds);
+        self.rounds.retain(|round| round.round <= rounds);
+    }
+
     /// Returns the finished rounds of a strategy and a seed, beginning with the shared round 0.
     pub fn lane(&self, seed: u64, strategy: &Arm) -> Vec<&Round> {
         let of_lane = |round: &&Round| {

@@ -1,12 +1,15 @@
 //! Dots with intervals around zero: differences to the baseline.
 
 use super::axis::Axis;
-use super::{Chart, WIDTH, escaped, number, style};
+use super::{Chart, WIDTH, escaped, number, style, text_width};
 use nextpair_scenario::Estimate;
 use nextpair_scenario::numbers::signed;
 
+/// The least room for labels.
 const LEFT: f64 = 52.0;
 const RIGHT: f64 = 16.0;
+/// The size of labels.
+const LABEL: f64 = 11.0;
 const ROW: f64 = 19.0;
 
 /// A chart of differences.
@@ -22,7 +25,7 @@ pub(crate) struct Intervals {
 pub(crate) struct Row {
     pub(crate) name: String,
     pub(crate) style: usize,
-    pub(crate) values: Vec<(&'static str, Estimate)>,
+    pub(crate) values: Vec<(String, Estimate)>,
     /// The first value of every seed.
     pub(crate) seeds: Vec<(u64, f64)>,
 }
@@ -47,7 +50,9 @@ impl Intervals {
             [low, high, 0.0]
         });
         let values = values.chain(self.rows.iter().flat_map(|row| &row.seeds).map(|seed| seed.1));
-        let x = Axis::new(values, LEFT, WIDTH - RIGHT).rounded();
+        let labels = self.rows.iter().flat_map(|row| &row.values);
+        let left = labels.map(|(label, _)| text_width(label, LABEL) + 14.0).fold(LEFT, f64::max);
+        let x = Axis::new(values, left, WIDTH - RIGHT).rounded();
         for (value, label) in x.ticks() {
             let at = x.place(value);
             let class = if value == 0.0 { "zero" } else { "grid" };
@@ -67,7 +72,7 @@ impl Intervals {
             y += 24.0;
             for (label, estimate) in &row.values {
                 let at = y + ROW / 2.0;
-                chart.text(LEFT - 10.0, at + 4.0, "tick end", label);
+                chart.text(left - 10.0, at + 4.0, "tick end", label);
                 if let Some((low, high)) = estimate.interval() {
                     let class = format!("range l{}", style::colour(row.style));
                     chart.line((x.place(low), at), (x.place(high), at), &class);
@@ -79,7 +84,7 @@ impl Intervals {
             }
             if !row.seeds.is_empty() {
                 let at = y + ROW / 2.0;
-                chart.text(LEFT - 10.0, at + 4.0, "tick end", "seeds");
+                chart.text(left - 10.0, at + 4.0, "tick end", "seeds");
                 for (seed, value) in &row.seeds {
                     let told = escaped(&format!("{}, seed {seed}: {value:+.1}", row.name));
                     chart.push(&format!(

@@ -23,9 +23,10 @@ impl Sections {
                     between them: compare what each of them says about its own baseline.";
         let figures = self.compared_curves(runs, "");
         let html = format!(
-            "{}<p class=\"note\">{note}</p>{}{}{figures}<h3>All strategies of all experiments</h3>{}",
+            "{}<p class=\"note\">{note}</p>{}{}{}{figures}<h3>All strategies of all experiments</h3>{}",
             decisions(runs),
             differing(runs, studies),
+            self.compared_worth(runs),
             self.compared_differences(runs),
             table::comparison(runs)
         );
@@ -49,7 +50,7 @@ impl Sections {
                 run.compared().map(move |(arm, difference)| Row {
                     name: format!("{}: {}", run.label, arm.strategy),
                     style: number + 1,
-                    values: vec![("sum", difference.sum)],
+                    values: vec![("sum".to_owned(), difference.sum)],
                     seeds: difference.by_seed.iter().map(|of| (of.seed, of.sum)).collect(),
                 })
             })

@@ -38,10 +38,10 @@ impl Sections {
         let rows: Vec<Row> = compared
             .filter_map(|(arm, style)| {
                 let difference = arm.difference.as_ref()?;
-                let mut values = vec![("sum", difference.sum)];
+                let mut values = vec![("sum".to_owned(), difference.sum)];
                 // With many strategies, show the sum alone: the answer is about it.
                 if evidence.arms.len() <= MOST_BANDS {
-                    values.push(("last", difference.rounds.last()?.both));
+                    values.push(("last".to_owned(), difference.rounds.last()?.both));
                 }
                 let seeds = difference.by_seed.iter().map(|of| (of.seed, of.sum)).collect();
                 Some(Row { name: evidence.compared_name(arm), style, values, seeds })

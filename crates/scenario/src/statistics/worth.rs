@@ -13,7 +13,7 @@
 
 use serde::Serialize;
 
-use super::{Family, mean};
+use super::{Estimate, Family, mean};
 
 /// A line over the logarithm of the paired items, fitted to random captions.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -51,6 +51,15 @@ pub struct Worth {
     pub high: Option<f64>,
     /// Number of seeds.
     pub seeds: usize,
+}
+
+impl Worth {
+    /// The worth less that of a random caption, which is 1.
+    pub fn less_random(&self) -> Estimate {
+        let less = |captions: f64| captions - 1.0;
+        let (low, high) = (self.low.map(less), self.high.map(less));
+        Estimate { mean: less(self.captions), low, high, count: self.seeds }
+    }
 }
 
 /// Returns the worth of the captions of a strategy. For every seed there are the points of random
