@@ -25,8 +25,11 @@ pub struct Cpu {
 /// The variable that switches instructions off.
 pub const WITHOUT: &str = "NEXTPAIR_WITHOUT";
 
+/// Switches something off.
+type Switch = fn(&mut Cpu);
+
 /// What can be switched off, with everything that builds on it.
-const SWITCHES: [(&str, fn(&mut Cpu)); 5] = [
+const SWITCHES: [(&str, Switch); 5] = [
     ("avx2", |cpu| *cpu = Cpu { dotprod: cpu.dotprod, i8mm: cpu.i8mm, ..Cpu::default() }),
     ("avx512", |cpu| (cpu.avx512, cpu.avx512_vnni) = (false, false)),
     ("vnni", |cpu| (cpu.avx512_vnni, cpu.avx_vnni) = (false, false)),
@@ -39,12 +42,12 @@ const SWITCHES: [(&str, fn(&mut Cpu)); 5] = [
 pub fn cpu() -> &'static Cpu {
     static CPU: OnceLock<Cpu> = OnceLock::new();
     CPU.get_or_init(|| {
-        let mut cpu = detected();
-        let without = without();
-        SWITCHES
-            .iter()
-            .filter(|(name, _)| without.split(',').any(|w| w == *name))
-            .for_each(|(_, switch_off)| switch_off(&mut cpu));
+        let (mut cpu, without) = (detected(), without());
+        for (_, switch) in
+            SWITCHES.iter().filter(|(name, _)| without.split(',').any(|w| w == *name))
+        {
+            switch(&mut cpu);
+        }
         cpu
     })
 }
