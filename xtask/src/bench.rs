@@ -45,6 +45,9 @@ const GREEDY_RIVAL: &str = "numpy-herding";
 /// Runs `cargo xtask bench select|core-set|herding|embed|train|score|gpu|annotate [FLAGS]`.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let (name, flags) = arguments.split_first().context(options::USAGE)?;
+    let can_do_without = Bench::named(name).is_some();
+    let without = flags.iter().any(|flag| flag == "--without");
+    ensure!(can_do_without || !without, "{name} has no --without\n{}", options::USAGE);
     match name.as_str() {
         "annotate" => return annotate::run(flags),
         "embed" => return embed::run(flags),
@@ -82,7 +85,8 @@ fn measure(
 ) -> Result<CaseReport> {
     let data = case.data(bench, options.seed, python)?;
     let threads = options.threads;
-    let ours = Ours { binary, data: &data, bench, case: case.name, threads };
+    let without = options.without.as_deref().unwrap_or_default();
+    let ours = Ours { binary, data: &data, bench, case: case.name, threads, without };
 
     let mut rivals = Rivals::start(python, &data, case.budget, options.threads, false)?;
     let mut contestants = vec![Contestant::new("nextpair")];

@@ -9,11 +9,12 @@ use crate::{axe, book, cargo, emulator, gpu, package, schemathesis, soak, succee
 type Work = fn() -> Result<()>;
 
 /// The steps in order. All use one profile, so that nothing is compiled twice.
-const STEPS: [(&str, Work); 10] = [
+const STEPS: [(&str, Work); 11] = [
     ("servers", servers::ensure_installed),
     ("format", || succeed(&mut cargo(&["fmt", "--all", "--check"]))),
     ("clippy", clippy),
     ("tests", tests),
+    ("without", without),
     ("emulated", emulator::test),
     ("python", package::test),
     ("faults", || soak::run_annotate(4, 2).and_then(|()| soak::run_disk(Some(12)))),
@@ -52,6 +53,22 @@ fn tests() -> Result<()> {
     let mut tests = cargo(&["test", "--release", "--workspace", "--locked"]);
     tests.env("NEXTPAIR_TEST_POSTGRES", postgres.url("postgres")).env("CHROMEDRIVER", driver);
     succeed(&mut tests)
+}
+
+/// Tests what computes with vectors once more for every set of instructions, without it.
+fn without() -> Result<()> {
+    let names: &[&str] = match std::env::consts::ARCH {
+        "x86_64" => &["vnni", "avx512", "avx2"],
+        "aarch64" => &["i8mm", "dotprod"],
+        _ => &[],
+    };
+    for name in names {
+        eprintln!("without {name}");
+        let mut tests = cargo(&["test", "--release", "--locked", "--quiet"]);
+        tests.args(["-p", "nextpair-engine", "-p", "nextpair-kernels"]);
+        succeed(tests.env(nextpair_core::WITHOUT, name))?;
+    }
+    Ok(())
 }
 
 fn documentation() -> Result<()> {

@@ -54,7 +54,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::{CommandFactory, Parser, Subcommand};
 use nextpair::models::{Device, Origin};
 use nextpair::scenario::Watch;
@@ -190,6 +190,9 @@ fn run_parsed(cli: Cli) -> Result<ExitCode> {
         (_, true) => Volume::Verbose,
         _ => Volume::Usual,
     });
+    if let Some(unknown) = nextpair::core::unknown_switch() {
+        bail!(unknown);
+    }
     detail!("nextpair {}, {}", env!("CARGO_PKG_VERSION"), Origin::of(Device::Cpu).unit);
     let (began, memory) = (Instant::now(), is_heard(Volume::Verbose).then(Watch::start));
     let done = do_command(cli.command);

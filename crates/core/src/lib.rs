@@ -1,9 +1,11 @@
 //! The foundation of all nextpair crates: matrices that are mapped or borrowed and never copied,
-//! files that appear whole or not at all, seeded draws, progress, and the two sides of a pair.
+//! files that appear whole or not at all, seeded draws, progress, the two sides of
+//! a pair, and the vector instructions of the CPU.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod atomic;
+mod cpu;
 pub mod draw;
 mod error;
 mod fingerprint;
@@ -18,6 +20,7 @@ mod spill;
 pub mod stamp;
 
 pub use atomic::AtomicFile;
+pub use cpu::{Cpu, WITHOUT, cpu, unknown_switch};
 pub use draw::Draws;
 pub use error::Error;
 pub use fingerprint::{fingerprint, fingerprint_of};

@@ -10,7 +10,8 @@ use rayon::prelude::*;
 
 use crate::device::{Device, Residence};
 use crate::packed::Packed;
-use crate::screen::{Planner, Route, Scale, Source, gamma, product};
+use crate::product::product;
+use crate::screen::{Planner, Route, Scale, Source, gamma};
 use crate::similarity::{Sieve, Similarity};
 use crate::{Error, Vectors};
 

@@ -23,7 +23,7 @@ use crate::error::unless_stopped;
 use crate::lazy::Bound;
 use crate::packed::{Packed, ROWS};
 use crate::points::Points;
-use crate::screen::product;
+use crate::product::product;
 use crate::top::{Field, kth_largest};
 use crate::{Error, Progress, ROW_BLOCK};
 pub(crate) use panel::cosine_error;

@@ -5,7 +5,8 @@ use nextpair_core::{Dtype, Element, Matrix};
 
 use crate::device::Residence;
 use crate::packed::Packed;
-use crate::screen::{Planner, Route, Scale, Source, gamma, product};
+use crate::product::product;
+use crate::screen::{Planner, Route, Scale, Source, gamma};
 use crate::similarity::{Sieve, Similarity};
 use crate::{Error, Vectors};
 

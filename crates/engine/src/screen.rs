@@ -20,6 +20,7 @@ mod int8;
 mod kernel;
 mod mixer;
 mod plan;
+mod sums;
 
 use std::sync::Arc;
 
@@ -27,13 +28,14 @@ use nextpair_core::Matrix;
 use rayon::prelude::*;
 
 use crate::device::Residence;
+use crate::product::product;
 use crate::{Error, Sieve};
 use axes::Basis;
-use kernel::PANEL;
-pub(crate) use kernel::squared_distance;
+use kernel::{PANEL, Unit};
 use mixer::Mixer;
 pub use plan::{Code, Route};
 pub(crate) use plan::{Planner, bytes_per_number, fitted_bytes};
+pub(crate) use sums::squared_distance;
 
 /// One side of an inner product: vectors that can be read scaled, with known norms.
 pub(crate) trait Source: Sync {
@@ -91,30 +93,32 @@ pub(crate) struct Screen<'a> {
 
 enum Columns {
     Float(Vec<float::Block>),
-    Int8(Vec<int8::Panel>),
+    Int8(Unit, Vec<int8::Panel>),
 }
 
 impl<'a> Screen<'a> {
-    /// Prepares `columns` of `source` for products with `rows`.
+    /// Prepares `columns` of `source` for products with `rows`, by a unit that multiplies bytes or
+    /// in single precision.
     fn new(
         rows: &'a dyn Source,
         source: &dyn Source,
         columns: &[u32],
         scale: Scale,
         basis: Option<Arc<Basis>>,
-        code: Code,
+        unit: Option<Unit>,
     ) -> Self {
         let mixer = Mixer::new(source.dim());
         let project = |columns: &[u32]| {
             let units = read_units(source, &mixer, columns, |column| source.norm(column));
             Projected::of(units, &mixer, basis.as_deref())
         };
-        let coded = match code {
-            Code::Float => Columns::Float(
+        let coded = match unit {
+            None => Columns::Float(
                 columns.par_chunks(float::BLOCK).map(|c| float::Block::new(project(c))).collect(),
             ),
-            Code::Int8 => Columns::Int8(
-                columns.par_chunks(PANEL).map(|c| int8::Panel::new(&project(c))).collect(),
+            Some(unit) => Columns::Int8(
+                unit,
+                columns.par_chunks(PANEL).map(|c| int8::Panel::new(unit, &project(c))).collect(),
             ),
         };
         let target = Target::new(rows, source, columns, scale);
@@ -139,7 +143,9 @@ impl<'a> Screen<'a> {
         let mut found = Vec::new();
         match &self.columns {
             Columns::Float(blocks) => float::search(blocks, &rows, &aim, finish, &mut found),
-            Columns::Int8(panels) => int8::search(panels, &rows, &aim, finish, &mut found),
+            Columns::Int8(unit, panels) => {
+                int8::search(*unit, panels, &rows, &aim, finish, &mut found);
+            }
         }
         found
     }
@@ -342,47 +348,4 @@ pub(crate) fn round_up(value: f64) -> f32 {
 
 pub(crate) fn round_down(value: f64) -> f32 {
     -round_up(-value)
-}
-
-/// `out = left · right` for a `(rows, inner, columns)` product in single precision, on one
-/// thread; each operand comes with its row and column strides. `out` is row by row.
-pub fn product(
-    (rows, inner, columns): (usize, usize, usize),
-    (left, left_row, left_column): (&[f32], usize, usize),
-    (right, right_row, right_column): (&[f32], usize, usize),
-    out: &mut [f32],
-) {
-    assert_eq!(out.len(), rows * columns);
-    if rows == 0 || columns == 0 {
-        return;
-    }
-    assert!(inner > 0);
-    assert!(left.len() > (rows - 1) * left_row + (inner - 1) * left_column);
-    assert!(right.len() > (inner - 1) * right_row + (columns - 1) * right_column);
-    // SAFETY: the assertions keep every element that the strides reach inside its slice, `out`
-    // is as large as the result and, being borrowed mutably, apart from both operands.
-    unsafe {
-        // The kernel prefers results whose columns lie together: the transposed product.
-        gemm_f32::gemm::f32::get_gemm_fn()(
-            columns,
-            rows,
-            inner,
-            out.as_mut_ptr(),
-            columns as isize,
-            1,
-            false,
-            right.as_ptr(),
-            right_row as isize,
-            right_column as isize,
-            left.as_ptr(),
-            left_row as isize,
-            left_column as isize,
-            0.0,
-            1.0,
-            false,
-            false,
-            false,
-            gemm_common::Parallelism::None,
-        );
-    }
 }

@@ -19,11 +19,11 @@ macro_rules! widest {
                 fn avx2($($arg: $type),*) $(-> $out)? {
                     plain($($arg),*)
                 }
-                if is_x86_feature_detected!("avx512f") {
+                if nextpair_core::cpu().avx512 {
                     // SAFETY: the feature was just checked.
                     return unsafe { avx512($($arg),*) };
                 }
-                if is_x86_feature_detected!("avx2") {
+                if nextpair_core::cpu().avx2 {
                     // SAFETY: the feature was just checked.
                     return unsafe { avx2($($arg),*) };
                 }

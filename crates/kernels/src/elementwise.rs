@@ -5,7 +5,9 @@
 //! `exp(r) - 1` is a polynomial. Lanes are independent, so a number has the same result wherever it
 //! stands.
 
-use pulp::{Arch, Simd, WithSimd};
+use pulp::{Simd, WithSimd};
+
+use crate::unit::arch;
 
 /// Adding it rounds to a whole number and leaves that in the lowest bits: 1.5 * 2^23.
 const ROUNDER: f32 = 12_582_912.0;
@@ -121,7 +123,7 @@ macro_rules! slices {
                     simd.partial_store_f32s(rest, last);
                 }
             }
-            Arch::new().dispatch(All(values));
+            arch().dispatch(All(values));
         }
     )*};
 }

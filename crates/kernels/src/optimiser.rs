@@ -6,9 +6,9 @@ mod gpu;
 mod update;
 
 use nextpair_cuda::Array;
-use pulp::Arch;
 use rayon::prelude::*;
 
+use crate::unit::arch;
 use crate::{Error, Gradients, Tensor, Values};
 
 const FIRST_DECAY: f64 = 0.9;
@@ -229,7 +229,7 @@ fn sum_of_squares(gradient: &Values, member: usize, members: usize) -> Result<f6
         }
         lanes.iter().sum::<f64>() + rest
     };
-    let vector = Arch::new();
+    let vector = arch();
     let sums: Vec<f64> =
         gradient.par_chunks(CHUNK).map(|chunk| vector.dispatch(|| of_chunk(chunk))).collect();
     Ok(sums.iter().sum())

@@ -1,12 +1,28 @@
 //! The vector unit in use.
 
+use nextpair_core::cpu;
 use pulp::Arch;
+
+/// The instructions that kernels are compiled for and that run here.
+#[inline]
+pub(crate) fn arch() -> Arch {
+    #[cfg(any(target_arch = "x86", target_arch = "x86_64"))]
+    {
+        if !cpu().avx2 {
+            return Arch::Scalar;
+        }
+        if !cpu().avx512 {
+            return pulp::x86::V3::try_new().map_or(Arch::Scalar, Arch::V3);
+        }
+    }
+    Arch::new()
+}
 
 /// The vector unit of this CPU, by the name of its instruction set. Scores of attention models and
 /// trained weights have the same bits wherever it is the same, and may differ in their last digits
 /// elsewhere.
 pub fn vector_unit() -> &'static str {
-    match Arch::new() {
+    match arch() {
         #[cfg(any(target_arch = "x86", target_arch = "x86_64"))]
         Arch::V4(_) => "x86-64-v4",
         #[cfg(any(target_arch = "x86", target_arch = "x86_64"))]

@@ -16,6 +16,8 @@ pub(super) const USAGE: &str =
   --seed N           seed of the data, 1 unless told otherwise
   --pool N, --pairs N, --dim N, --budget N
                      other sizes than those of the case (select, core-set)
+  --without A,B      vector instructions that we do without (avx512, vnni, avx2); rivals keep
+                     them (select, core-set, herding)
   --venv DIR         a Python environment that has bench/requirements.txt; also NEXTPAIR_BENCH_VENV
   --out DIR          folder of the record: bench/results, or target/bench-results when
                      sizes, cases or rivals are not the standard ones";
@@ -31,6 +33,7 @@ pub(super) struct Options {
     pairs: Option<usize>,
     dim: Option<usize>,
     budget: Option<usize>,
+    pub(super) without: Option<String>,
     pub(super) venv: Option<PathBuf>,
     out: Option<PathBuf>,
     /// The flags as typed, without folders of this machine.
@@ -49,6 +52,7 @@ impl Options {
             pairs: None,
             dim: None,
             budget: None,
+            without: None,
             venv: std::env::var_os("NEXTPAIR_BENCH_VENV").map(PathBuf::from),
             out: None,
             typed: Vec::new(),
@@ -69,6 +73,7 @@ impl Options {
                 "--pairs" => options.pairs = Some(number(flag, value)?),
                 "--dim" => options.dim = Some(number(flag, value)?),
                 "--budget" => options.budget = Some(number(flag, value)?),
+                "--without" => options.without = Some(value.clone()),
                 "--venv" => options.venv = Some(value.into()),
                 "--out" => options.out = Some(value.into()),
                 _ => bail!("unknown flag {flag}\n{USAGE}"),
@@ -103,6 +108,14 @@ impl Options {
         let sizes = [self.pool, self.pairs, self.dim, self.budget];
         ensure!(sizes.iter().all(Option::is_none), "this bench has sizes of its own\n{USAGE}");
         Ok(())
+    }
+
+    /// Returns the name of the record of a bench.
+    pub(super) fn record(&self, bench: &str) -> String {
+        match &self.without {
+            Some(without) => format!("{bench}-without-{}", without.replace(',', "-")),
+            None => bench.to_string(),
+        }
     }
 
     /// Returns the rivals to run: those given as flags, or `usual`.

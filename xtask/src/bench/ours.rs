@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
+use nextpair_core::WITHOUT;
 use serde_json::Value;
 
 use super::answers::Pick;
@@ -19,6 +20,8 @@ pub(super) struct Ours<'a> {
     /// The name of the case. Those of herding are strategies.
     pub(super) case: &'a str,
     pub(super) threads: usize,
+    /// Vector instructions to do without, separated by commas.
+    pub(super) without: &'a str,
 }
 
 pub(super) struct Run {
@@ -58,6 +61,7 @@ impl Ours<'_> {
         command.arg("--pool").arg(self.data.join("pool.npy")).args(["--pool-side", "image"]);
         command.args(["--budget", &budget.to_string(), "--threads", &self.threads.to_string()]);
         command.arg("--out").arg(out).arg("--json").stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.env(WITHOUT, self.without);
 
         let began = Instant::now();
         let child = command.spawn().with_context(|| self.binary.display().to_string())?;

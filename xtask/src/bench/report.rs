@@ -195,7 +195,7 @@ pub(super) fn write(
     for (extension, content) in
         [("json", serde_json::to_string_pretty(&record)? + "\n"), ("md", text)]
     {
-        let path = out.join(format!("{date}-{bench}.{extension}"));
+        let path = out.join(format!("{date}-{}.{extension}", options.record(bench)));
         std::fs::write(&path, content).with_context(|| path.display().to_string())?;
         eprintln!("written     {}", path.display());
     }

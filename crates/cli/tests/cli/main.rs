@@ -36,4 +36,5 @@ mod train;
 mod trained;
 mod verify;
 mod watch;
+mod without;
 mod world;

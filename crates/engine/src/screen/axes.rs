@@ -5,9 +5,9 @@
 
 use rayon::prelude::*;
 
-use super::kernel::{dot, dot_f64, subtract, subtract_f64};
-use super::product;
+use super::sums::{dot, dot_f64, subtract, subtract_f64};
 use crate::Draws;
+use crate::product::product;
 
 /// Rounds of orthogonal iteration.
 const ROUNDS: usize = 6;

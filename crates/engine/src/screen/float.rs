@@ -1,7 +1,8 @@
 //! The bound in single precision, for CPUs without byte products and as a second opinion.
 
-use super::kernel::dot;
-use super::{Aim, Projected, gamma, product, round_down, round_up};
+use super::sums::dot;
+use super::{Aim, Projected, gamma, round_down, round_up};
+use crate::product::product;
 
 /// Columns per tile.
 pub(super) const BLOCK: usize = 512;

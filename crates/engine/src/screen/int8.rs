@@ -1,8 +1,9 @@
 //! The bound with 8-bit codes: four products in the time of one.
 
 use super::kernel::{
-    PANEL, PanelCodes, RowCodes, VectorCodes, retain_by_product, squared_distance, survivors,
+    Columns, PANEL, PanelCodes, Range, RowCodes, Unit, VectorCodes, retain_by_product, survivors,
 };
+use super::sums::squared_distance;
 use super::{Aim, Projected, round_down, round_up};
 
 /// Up to [`PANEL`] columns.
@@ -25,19 +26,19 @@ struct Whole {
 }
 
 impl Panel {
-    pub(super) fn new(columns: &Projected) -> Self {
+    pub(super) fn new(unit: Unit, columns: &Projected) -> Self {
         let (values, width, error) = columns.first();
         let mut panel = Panel {
             count: columns.count(),
-            first: PanelCodes::new(width),
+            first: PanelCodes::new(unit, width),
             scales: [1.0; PANEL],
             errors: [0.0; PANEL],
             residuals: [0.0; PANEL],
-            whole: columns.lead.as_ref().map(|_| Whole::new(columns, VectorCodes::set_signed)),
+            whole: columns.lead.as_ref().map(|_| Whole::new(columns)),
         };
         let mut codes = vec![0; width];
         for (c, values) in values.chunks_exact(width).enumerate() {
-            let (scale, lost) = quantise(values, &mut codes);
+            let (scale, lost) = quantise(values, unit.range(), &mut codes);
             panel.first.set(c, &codes);
             panel.scales[c] = scale;
             panel.errors[c] = lost + error;
@@ -48,7 +49,7 @@ impl Panel {
 }
 
 impl Whole {
-    fn new(vectors: &Projected, set: fn(&mut VectorCodes, usize, &[i8])) -> Self {
+    fn new(vectors: &Projected) -> Self {
         let mut whole = Whole {
             codes: VectorCodes::new(vectors.count(), vectors.dim),
             scales: Vec::with_capacity(vectors.count()),
@@ -57,8 +58,8 @@ impl Whole {
         };
         let mut codes = vec![0; vectors.dim];
         for (v, unit) in vectors.units.chunks_exact(vectors.dim).enumerate() {
-            let (scale, lost) = quantise(unit, &mut codes);
-            set(&mut whole.codes, v, &codes);
+            let (scale, lost) = quantise(unit, Range::FULL, &mut codes);
+            whole.codes.set(v, &codes);
             whole.scales.push(scale);
             whole.errors.push(lost + vectors.error);
             whole.largest_error = whole.largest_error.max(lost + vectors.error);
@@ -69,6 +70,7 @@ impl Whole {
 
 /// Appends the pairs of `rows` and the panels' columns that may be above the cuts.
 pub(super) fn search(
+    unit: Unit,
     panels: &[Panel],
     rows: &Projected,
     aim: &Aim,
@@ -76,11 +78,11 @@ pub(super) fn search(
     found: &mut Vec<(u32, u32)>,
 ) {
     let (values, width, error) = rows.first();
-    let mut first = RowCodes::new(rows.count(), width);
+    let mut first = RowCodes::new(unit, rows.count(), width);
     let mut largest_error = 0.0;
     let mut codes = vec![0; width];
     for (r, values) in values.chunks_exact(width).enumerate() {
-        let (scale, lost) = quantise(values, &mut codes);
+        let (scale, lost) = quantise(values, unit.range(), &mut codes);
         first.set(r, &codes);
         first.scales[r] = scale;
         first.residuals[r] = round_up(rows.residual(r));
@@ -89,7 +91,7 @@ pub(super) fn search(
     }
     let row_error = largest_error + error;
     let projected = finish && rows.lead.is_some();
-    let whole = projected.then(|| Whole::new(rows, VectorCodes::set_shifted));
+    let whole = projected.then(|| Whole::new(rows));
     let mut standing = Vec::new();
     for (p, panel) in panels.iter().enumerate() {
         let (mut spread, mut tilt) = ([0.0; PANEL], [0.0; PANEL]);
@@ -101,12 +103,13 @@ pub(super) fn search(
             limit[c] = round_down(aim.limit(column, row_error, panel.errors[c]) / scale);
         }
         standing.clear();
-        survivors(&panel.first, panel.count, &first, [&spread, &tilt, &limit], &mut standing);
+        let columns = Columns { spread: &spread, tilt: &tilt, cut: &limit };
+        survivors(&panel.first, panel.count, &first, columns, &mut standing);
         if let (Some(rows), Some(columns)) = (&whole, &panel.whole) {
             let limits: Vec<f64> = (0..panel.count)
                 .map(|c| aim.limit(p * PANEL + c, rows.largest_error, columns.errors[c]))
                 .collect();
-            retain_by_product(&rows.codes, &columns.codes, &mut standing, |r, c, product| {
+            retain_by_product(unit, &rows.codes, &columns.codes, &mut standing, |r, c, product| {
                 let product = product as f64 * (rows.scales[r] * columns.scales[c]) as f64;
                 let bound = product + aim.offsets[r] as f64 * aim.tilts[p * PANEL + c];
                 let ruled_out = bound <= limits[c];
@@ -120,14 +123,14 @@ pub(super) fn search(
 /// Adding and subtracting this number rounds a small one to a whole number.
 const ROUND: f32 = 12_582_912.0;
 
-/// Codes values in 8 bits. Returns their scale, and a bound on the norm of the error.
-fn quantise(values: &[f32], codes: &mut [i8]) -> (f32, f64) {
+/// Codes values in 8 bits, within `range`. Returns their scale, and a bound on the norm of the error.
+fn quantise(values: &[f32], range: Range, codes: &mut [i8]) -> (f32, f64) {
     let largest = values.iter().fold(0.0, |m: f32, v| m.max(v.abs()));
     if largest < 1e-12 {
         codes.fill(0);
         return (1.0, 1e-12 * (values.len() as f64).sqrt());
     }
-    let scale = largest / 127.0;
+    let scale = range.scale(values, largest);
     let inverse = 1.0 / scale;
     let mut rounded = vec![0.0; values.len()];
     for (rounded, &value) in rounded.iter_mut().zip(values) {
@@ -151,10 +154,11 @@ mod tests {
     #[test]
     fn what_quantising_loses_is_bounded() {
         let mut draws = Draws::new(4);
-        for len in [1, 5, 64, 700] {
+        let ranges = Unit::best().map(Unit::range).into_iter().chain([Range::FULL]);
+        for (len, range) in ranges.flat_map(|range| [1, 5, 64, 700].map(|len| (len, range))) {
             let values: Vec<f32> = (0..len).map(|_| draws.normal() as f32).collect();
             let mut codes = vec![0; len];
-            let (scale, bound) = quantise(&values, &mut codes);
+            let (scale, bound) = quantise(&values, range, &mut codes);
             let exact = values
                 .iter()
                 .zip(&codes)
@@ -162,7 +166,13 @@ mod tests {
                 .sum::<f64>()
                 .sqrt();
             assert!(exact <= bound && bound <= exact * 1.001 + 1e-3 * scale as f64);
-            assert!(codes.iter().any(|c| c.abs() == 127), "the largest uses the whole range");
         }
+    }
+
+    #[test]
+    fn the_largest_uses_the_whole_range() {
+        let mut codes = [0; 3];
+        quantise(&[0.1, -0.4, 0.2], Range::FULL, &mut codes);
+        assert_eq!(codes, [32, -127, 64]);
     }
 }

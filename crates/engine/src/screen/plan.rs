@@ -3,10 +3,11 @@
 use std::sync::{Arc, OnceLock};
 
 use super::axes::{Basis, principal_axes};
-use super::kernel::has_int8;
+use super::kernel::{MOST, Unit};
 use super::mixer::Mixer;
-use super::{Scale, Screen, Source, product, read_units};
+use super::{Scale, Screen, Source, read_units};
 use crate::device::{Device, GpuSieve, if_it_fits};
+use crate::product::product;
 use crate::{Error, Sieve};
 
 /// How to search for high inner products. Results never depend on it.
@@ -45,7 +46,7 @@ const AXES: [usize; 5] = [32, 64, 128, 256, 512];
 /// The route of one similarity, chosen at the first search and kept for the others.
 pub(crate) struct Planner {
     route: Route,
-    chosen: OnceLock<(Option<Arc<Basis>>, Code)>,
+    chosen: OnceLock<(Option<Arc<Basis>>, Option<Unit>)>,
 }
 
 impl Planner {
@@ -81,16 +82,16 @@ impl Planner {
         expected: Option<&[f64]>,
     ) -> Screen<'a> {
         let task = Task { rows, count, source, columns, scale };
-        let (basis, code) = self.chosen.get_or_init(|| match self.route {
+        let (basis, unit) = self.chosen.get_or_init(|| match self.route {
             Route::Fixed { axes, code } => {
                 let width = Mixer::new(source.dim()).width();
                 let axes = axes.map(|a| a.next_power_of_two()).filter(|&a| a <= width);
                 let basis = axes.map(|a| Arc::new(Basis::leading(&task.fit(a), width, a)));
-                (basis, best_code(width, code))
+                (basis, best_unit(width, code))
             }
             Route::Auto => task.choose(expected),
         });
-        Screen::new(rows, source, columns, scale, basis.clone(), *code)
+        Screen::new(rows, source, columns, scale, basis.clone(), *unit)
     }
 }
 
@@ -114,12 +115,12 @@ impl Task<'_> {
     }
 
     /// The cheapest way, by a trial of each on a few rows and columns.
-    fn choose(&self, expected: Option<&[f64]>) -> (Option<Arc<Basis>>, Code) {
+    fn choose(&self, expected: Option<&[f64]>) -> (Option<Arc<Basis>>, Option<Unit>) {
         let width = Mixer::new(self.source.dim()).width();
-        let code = best_code(width, Code::Int8);
+        let unit = best_unit(width, Code::Int8);
         let tried: Vec<usize> = AXES.into_iter().filter(|a| a * 2 <= width).collect();
         let worth_it = self.count * self.columns.len() >= WORTH_A_PROBE * width;
-        let (Some(&most), true) = (tried.last(), worth_it) else { return (None, code) };
+        let (Some(&most), true) = (tried.last(), worth_it) else { return (None, unit) };
         let principal = self.fit(most);
         let rows = spread_over(self.count, PROBE.0);
         let positions = spread_over(self.columns.len(), PROBE.1);
@@ -132,14 +133,14 @@ impl Task<'_> {
         for axes in std::iter::once(None).chain(tried.into_iter().map(Some)) {
             let basis = axes.map(|a| Arc::new(Basis::leading(&principal, width, a)));
             let source = self.source;
-            let screen = Screen::new(self.rows, source, &columns, self.scale, basis.clone(), code);
+            let screen = Screen::new(self.rows, source, &columns, self.scale, basis.clone(), unit);
             let survival = screen.survival(&rows, &cuts);
-            let cost = cycles(width, axes, survival, self.columns.len(), code);
+            let cost = cycles(width, axes, survival, self.columns.len(), unit);
             if cost < best.0 {
                 best = (cost, basis);
             }
         }
-        (best.1, code)
+        (best.1, unit)
     }
 
     /// The largest similarity of each column with the sampled rows: the best guess of its cut.
@@ -164,19 +165,15 @@ impl Task<'_> {
     }
 }
 
-fn best_code(width: usize, wanted: Code) -> Code {
-    if wanted == Code::Int8 && fits_int8(width) { Code::Int8 } else { Code::Float }
-}
-
-/// Whether 8-bit products of `dim` numbers are available and cannot overflow 32-bit sums.
-fn fits_int8(dim: usize) -> bool {
-    has_int8() && dim <= 32768
+/// The unit for products of `width` numbers; `None` is single precision.
+fn best_unit(width: usize, wanted: Code) -> Option<Unit> {
+    Unit::best().filter(|_| wanted == Code::Int8 && width <= MOST)
 }
 
 /// Maximum bytes per number of a prepared column.
 pub(crate) fn bytes_per_number() -> usize {
     // Codes of all dimensions and of up to half as many axes; or both in single precision.
-    if has_int8() { 2 } else { 6 }
+    if Unit::best().is_some() { 2 } else { 6 }
 }
 
 /// Bytes needed to fit the axes.
@@ -185,13 +182,19 @@ pub(crate) fn fitted_bytes(dim: usize) -> usize {
     4 * (2 * FITTED * dim + dim * dim) + 24 * axes * dim
 }
 
-/// Estimated cost of one pair, in cycles of a core that multiplies 16 floats or 64 bytes per cycle.
-/// Only the order of its values matters, and only for speed.
-fn cycles(dim: usize, axes: Option<usize>, survival: f64, columns: usize, code: Code) -> f64 {
+/// Estimated cost of one pair, in cycles of a core that multiplies 16 floats per cycle. Only the
+/// order of its values matters, and only for speed.
+fn cycles(
+    dim: usize,
+    axes: Option<usize>,
+    survival: f64,
+    columns: usize,
+    unit: Option<Unit>,
+) -> f64 {
     let width = axes.unwrap_or(dim) as f64;
-    let (first, second) = match code {
-        Code::Int8 => (width / 64.0 + 0.4, dim as f64 / 24.0 + 40.0),
-        Code::Float => (width / 16.0 * 1.1 + 0.5, dim as f64 / 8.0 + 20.0),
+    let (first, second) = match unit {
+        Some(unit) => (width / unit.products_per_cycle() + 0.4, dim as f64 / 24.0 + 40.0),
+        None => (width / 16.0 * 1.1 + 0.5, dim as f64 / 8.0 + 20.0),
     };
     // The cost of reading, projecting and coding a row is spread over its columns.
     let project = axes.map_or(0.0, |a| (dim * a) as f64 / 16.0 * 1.1 + 3.0 * dim as f64);

@@ -15,3 +15,4 @@ mod selection;
 mod shards;
 mod stored;
 mod strategies;
+mod without;

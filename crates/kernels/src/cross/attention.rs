@@ -6,11 +6,12 @@
 
 use std::ops::Range;
 
-use pulp::{Arch, Simd, WithSimd};
+use pulp::{Simd, WithSimd};
 
 use crate::Error;
 use crate::elementwise::exp;
 use crate::packed::{Packed, VECTORS};
+use crate::unit::arch;
 
 use super::Aggregation;
 
@@ -85,7 +86,7 @@ impl Attention {
     /// Turns scores into weights, for items of queries in the given lanes.
     pub(super) fn weigh(&self, items: &[Range<usize>], scores: &Packed, weights: &mut Packed) {
         let Attention { normaliser, temperature, .. } = *self;
-        Arch::new().dispatch(Attend { normaliser, temperature, items, scores, weights });
+        arch().dispatch(Attend { normaliser, temperature, items, scores, weights });
     }
 }
 

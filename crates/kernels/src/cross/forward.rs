@@ -3,9 +3,10 @@
 use std::cell::RefCell;
 use std::ops::Range;
 
-use pulp::{Arch, Simd, WithSimd};
+use pulp::{Simd, WithSimd};
 
 use crate::packed::{Packed, Tiles, VECTORS, panel_product};
+use crate::unit::arch;
 
 use super::Matcher;
 use super::chunk::{Chunk, Span};
@@ -159,7 +160,7 @@ pub(super) struct Product<'a> {
 
 impl Product<'_> {
     pub(super) fn run(self) {
-        Arch::new().dispatch(self);
+        arch().dispatch(self);
     }
 }
 
@@ -192,7 +193,7 @@ pub(super) const LEAST: f32 = 1e-8;
 
 impl Relevance<'_> {
     fn run(self) {
-        Arch::new().dispatch(self);
+        arch().dispatch(self);
     }
 }
 

@@ -1,8 +1,9 @@
 //! Norms and products of vectors that stand side by side, lane by lane.
 
-use pulp::{Arch, Simd, WithSimd};
+use pulp::{Simd, WithSimd};
 
 use crate::packed::{Packed, VECTORS};
+use crate::unit::arch;
 
 use super::attention::EPSILON;
 
@@ -19,7 +20,7 @@ pub(super) fn normalise(vectors: &mut Packed) -> Vec<f32> {
     let factors: Vec<f32> = lengths.iter().map(|length| 1.0 / (length + EPSILON)).collect();
     let width = vectors.width();
     for (panel, factors) in factors.chunks_exact(width).enumerate() {
-        Arch::new().dispatch(Scale { to: vectors.panel_mut(panel), factors });
+        arch().dispatch(Scale { to: vectors.panel_mut(panel), factors });
     }
     lengths
 }
@@ -34,7 +35,7 @@ pub(super) fn normalise_backward(gradient: &mut Packed, normalised: &Packed, len
     let radial: Vec<f32> = radial.collect();
     let width = gradient.width();
     for (panel, factors) in own.chunks_exact(width).enumerate() {
-        Arch::new().dispatch(Scale { to: gradient.panel_mut(panel), factors });
+        arch().dispatch(Scale { to: gradient.panel_mut(panel), factors });
     }
     add_scaled(gradient, normalised, &radial);
 }
@@ -43,7 +44,7 @@ pub(super) fn normalise_backward(gradient: &mut Packed, normalised: &Packed, len
 fn dots(x: &Packed, y: &Packed) -> Vec<f32> {
     let mut dots = vec![0.0; x.panels() * x.width()];
     for (panel, dots) in dots.chunks_exact_mut(x.width()).enumerate() {
-        Arch::new().dispatch(Dots { x: x.panel(panel), y: y.panel(panel), dots });
+        arch().dispatch(Dots { x: x.panel(panel), y: y.panel(panel), dots });
     }
     dots
 }
@@ -52,7 +53,7 @@ fn dots(x: &Packed, y: &Packed) -> Vec<f32> {
 pub(super) fn add_scaled(to: &mut Packed, from: &Packed, factors: &[f32]) {
     for (panel, factors) in factors.chunks_exact(from.width()).enumerate() {
         let (to, from) = (to.panel_mut(panel), from.panel(panel));
-        Arch::new().dispatch(AddScaled { to, from, factors });
+        arch().dispatch(AddScaled { to, from, factors });
     }
 }
 

@@ -20,7 +20,7 @@ macro_rules! vectorised {
                     $body
                 }
             }
-            pulp::Arch::new().dispatch(Call { $($arg,)* lifetime: std::marker::PhantomData });
+            crate::unit::arch().dispatch(Call { $($arg,)* lifetime: std::marker::PhantomData });
         }
     )*};
 }

@@ -10,11 +10,12 @@
 use std::cell::RefCell;
 use std::ops::Range;
 
-use pulp::{Arch, Simd, WithSimd};
+use pulp::{Simd, WithSimd};
 use rayon::prelude::*;
 
 use crate::elementwise::{exp, exp_all};
 use crate::packed::{Left, Packed, Tiles, VECTORS, panel_product};
+use crate::unit::arch;
 
 use super::chunk::{Chunk, LANES, cuts};
 use super::context::Context;
@@ -136,7 +137,7 @@ impl Thresholds {
         score(context, &chunk.queries, &chunk.spans[0], scores);
         self.attention.weigh(&chunk.items, scores, weights);
         regular.resize(scores.panels() * scores.width(), 0.0);
-        Arch::new().dispatch(Agree { scores, weights, out: regular });
+        arch().dispatch(Agree { scores, weights, out: regular });
     }
 
     /// The products of a batch.
@@ -293,7 +294,7 @@ impl Above<'_> {
     fn run(self) {
         self.kept.shape(self.scores.depth(), self.scores.width());
         self.overlaps.resize(self.scores.depth() * self.scores.width(), 0.0);
-        Arch::new().dispatch(self);
+        arch().dispatch(self);
     }
 }
 

@@ -1,9 +1,10 @@
 //! Runs the memory: replaces queries by refined ones.
 
-use pulp::{Arch, Simd, WithSimd};
+use pulp::{Simd, WithSimd};
 
 use crate::elementwise::{sigmoid, tanh};
 use crate::packed::{Packed, VECTORS, accumulate, with_height};
+use crate::unit::arch;
 
 use super::memory::Gated;
 use super::spans::{Attended, add_attended};
@@ -31,7 +32,7 @@ impl Update<'_> {
         if let Some(gates) = &mut self.gates {
             gates.shape(self.memory.bias.len(), columns);
         }
-        Arch::new().dispatch(self);
+        arch().dispatch(self);
     }
 
     /// Computes one tile of dimensions of one panel.

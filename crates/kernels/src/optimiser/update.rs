@@ -1,9 +1,9 @@
 //! One step of one weight: weight and moments in one pass.
 
-use pulp::Arch;
 use rayon::prelude::*;
 
 use super::{CHUNK, Descent, EPSILON, FIRST_DECAY, MOMENTUM, Method, SECOND_DECAY};
+use crate::unit::arch;
 use crate::{Error, Tensor, Values};
 
 /// The constants of a step.
@@ -103,7 +103,7 @@ fn moved(g: f32, m: &mut f32, v: &mut f32) {
 fn adam(rule: Rule, weight: &mut [f32], [first, second]: [&mut [f32]; 2], gradient: &[f32]) {
     let [scale, size, unroot] = [rule.scale, rule.size, 1.0 / rule.root].map(|x| x as f32);
     let (share, epsilon, vector) =
-        (rule.method.kept_share(rule.rate) as f32, EPSILON as f32, Arch::new());
+        (rule.method.kept_share(rule.rate) as f32, EPSILON as f32, arch());
     let moments = first.par_chunks_mut(CHUNK).zip(second.par_chunks_mut(CHUNK));
     let numbers = weight.par_chunks_mut(CHUNK).zip(gradient.par_chunks(CHUNK));
     numbers.zip(moments).for_each(|((weight, gradient), (first, second))| {
@@ -124,7 +124,7 @@ fn amsgrad(
     gradient: &[f32],
 ) {
     let [scale, size, unroot] = [rule.scale, rule.size, 1.0 / rule.root].map(|x| x as f32);
-    let (epsilon, vector) = (EPSILON as f32, Arch::new());
+    let (epsilon, vector) = (EPSILON as f32, arch());
     let moments = first.par_chunks_mut(CHUNK).zip(second.par_chunks_mut(CHUNK));
     let moments = moments.zip(largest.par_chunks_mut(CHUNK));
     let numbers = weight.par_chunks_mut(CHUNK).zip(gradient.par_chunks(CHUNK));
@@ -143,7 +143,7 @@ fn amsgrad(
 fn sgd(rule: Rule, decay: f32, weight: &mut [f32], buffer: &mut [f32], gradient: &[f32]) {
     let [scale, rate, momentum] = [rule.scale, rule.rate, MOMENTUM].map(|x| x as f32);
     // Buffers begin with zeros, so the first one is the gradient.
-    let vector = Arch::new();
+    let vector = arch();
     let buffers = buffer.par_chunks_mut(CHUNK);
     let numbers = weight.par_chunks_mut(CHUNK).zip(gradient.par_chunks(CHUNK));
     numbers.zip(buffers).for_each(|((weight, gradient), buffer)| {

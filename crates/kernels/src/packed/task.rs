@@ -3,11 +3,12 @@
 use std::cell::RefCell;
 use std::ops::Range;
 
-use pulp::{Arch, Simd, WithSimd};
+use pulp::{Simd, WithSimd};
 use rayon::prelude::*;
 
 use super::tile::{self, TALLEST, tallest, with_height};
 use super::{Left, Packed, Plan, Tiles};
+use crate::unit::arch;
 
 /// Numbers of the left side that stay in cache while all panels pass by.
 const BLOCK: usize = 128 << 10;
@@ -95,7 +96,7 @@ impl Task<'_, '_> {
     }
 
     fn run(self) {
-        TILES.with_borrow_mut(|tiles| Arch::new().dispatch(Run { task: self, tiles }));
+        TILES.with_borrow_mut(|tiles| arch().dispatch(Run { task: self, tiles }));
     }
 }
 

@@ -2,9 +2,10 @@
 
 use std::ops::Range;
 
-use pulp::{Arch, Simd, WithSimd};
+use pulp::{Simd, WithSimd};
 
 use super::Tiles;
+use crate::unit::arch;
 
 /// Vectors side by side in a panel.
 pub(crate) const VECTORS: usize = 2;
@@ -30,7 +31,7 @@ pub(crate) fn tile_size() -> (usize, usize) {
             (tallest::<S>(), VECTORS * S::F32_LANES)
         }
     }
-    Arch::new().dispatch(Ask)
+    arch().dispatch(Ask)
 }
 
 /// Calls `$call` with the constant `$rows` set to the number `$height`, at most [`TALLEST`]. Every

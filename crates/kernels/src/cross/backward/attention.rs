@@ -2,9 +2,10 @@
 
 use std::ops::Range;
 
-use pulp::{Arch, Simd, WithSimd};
+use pulp::{Simd, WithSimd};
 
 use crate::packed::{Packed, VECTORS};
+use crate::unit::arch;
 
 use super::super::Normaliser;
 use super::super::attention::{EPSILON, SLOPE, every, normalise, pieces};
@@ -25,7 +26,7 @@ pub(in super::super) struct AttendBackward<'a> {
 impl AttendBackward<'_> {
     pub(in super::super) fn run(self) {
         self.normalised.shape(self.scores.depth(), self.scores.columns());
-        Arch::new().dispatch(self);
+        arch().dispatch(self);
     }
 }
 

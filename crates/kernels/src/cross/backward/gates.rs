@@ -1,8 +1,9 @@
 //! Back-propagates from refined queries to the memory's pre-activations.
 
-use pulp::{Arch, Simd, WithSimd};
+use pulp::{Simd, WithSimd};
 
 use crate::packed::{Packed, VECTORS};
+use crate::unit::arch;
 
 use super::super::memory::Gated;
 
@@ -24,7 +25,7 @@ pub(super) struct GatesBackward<'a> {
 impl GatesBackward<'_> {
     pub(super) fn run(self) {
         self.arguments.shape(self.gates.depth(), self.gates.columns());
-        Arch::new().dispatch(self);
+        arch().dispatch(self);
     }
 }
 

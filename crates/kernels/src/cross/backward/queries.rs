@@ -1,8 +1,9 @@
 //! Back-propagates to the queries of a chunk, from the memory and from the scores.
 
-use pulp::{Arch, Simd, WithSimd};
+use pulp::{Simd, WithSimd};
 
 use crate::packed::{Packed, Tiles, VECTORS, accumulate, with_height};
+use crate::unit::arch;
 
 use super::super::spans::{Attended, add_attended};
 use super::super::update::GROUP;
@@ -19,7 +20,7 @@ pub(super) struct QueriesBackward<'a> {
 
 impl QueriesBackward<'_> {
     pub(super) fn run(self) {
-        Arch::new().dispatch(self);
+        arch().dispatch(self);
     }
 
     #[inline(always)]

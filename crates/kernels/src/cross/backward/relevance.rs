@@ -1,8 +1,9 @@
 //! Back-propagates from cosines to weights, first scores and norms.
 
-use pulp::{Arch, Simd, WithSimd};
+use pulp::{Simd, WithSimd};
 
 use crate::packed::{Packed, VECTORS, panel_product};
+use crate::unit::arch;
 
 use super::super::context::Context;
 use super::super::forward::LEAST;
@@ -38,7 +39,7 @@ pub(super) struct RelevanceBackward<'a> {
 impl RelevanceBackward<'_> {
     pub(super) fn run(self) {
         self.weights_gradient.shape(self.weights.depth(), self.weights.columns());
-        Arch::new().dispatch(self);
+        arch().dispatch(self);
     }
 }
 

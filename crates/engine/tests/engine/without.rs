@@ -1,0 +1,24 @@
+//! Selections with vector instructions switched off, each in a process of its own.
+
+use std::process::Command;
+
+use nextpair_core::WITHOUT;
+
+/// A reduced form of `cargo xtask test without`.
+#[test]
+fn selections_are_exact_without_vector_instructions() {
+    if std::env::var_os(WITHOUT).is_some_and(|names| !names.is_empty()) {
+        return;
+    }
+    let names: &[&str] = match std::env::consts::ARCH {
+        "x86_64" => &["vnni", "avx512", "avx2"],
+        "aarch64" => &["i8mm", "dotprod"],
+        _ => &[],
+    };
+    for name in names {
+        let mut tests = Command::new(std::env::current_exe().unwrap());
+        let output = tests.arg("selection::").env(WITHOUT, name).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && !said.contains("running 0 tests"), "{name}: {said}");
+    }
+}
