@@ -19,6 +19,8 @@
 //! # Ok::<(), nextpair_kernels::Error>(())
 //! ```
 
+mod byte_product;
+pub mod convolution;
 mod cross;
 mod cuda;
 mod device;
@@ -35,6 +37,7 @@ mod real;
 mod tensor;
 mod unit;
 
+pub use byte_product::{ByteWeights, Scaling};
 pub use cross::{
     Aggregation, Attention, Matcher, Memory, MessageForm, Normaliser, PairGradients, Ragged,
 };
