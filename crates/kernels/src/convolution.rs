@@ -5,8 +5,8 @@
 //! then a few long stretches of memory, and it is a product with packed weights whose left side
 //! needs no copy. A [`Depthwise`] convolution works on vectors of channels.
 //!
-//! Every number is one chain of fused multiply-adds in the order of the kernel, from the bias on.
-//! Its bits depend on the vector unit, and on nothing else.
+//! Every number is one chain of fused multiply-adds in the order of the kernel, from the bias on, on
+//! every vector unit, so that its bits depend on nothing else.
 
 mod dense;
 mod depthwise;

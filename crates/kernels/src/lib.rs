@@ -4,7 +4,7 @@
 //! plain formula in double precision, which [`Device::Reference`] computes and tests take as the
 //! truth, and a fast form for the CPU. Below them lie packed products, attention matching and
 //! elementwise functions, whose results have the same bits for any number of threads, tiling and
-//! batch.
+//! batch. [`convolution`] and [`ByteWeights`] compute encoders of other people, without gradients.
 //!
 //! ```
 //! use nextpair_kernels::{Device, Tensor, ops};

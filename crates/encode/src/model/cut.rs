@@ -50,7 +50,9 @@ pub(super) fn cut(graph: &GraphProto, output: &str) -> Option<Vec<Segment>> {
     for part in parts.into_iter().rev() {
         let segment = match part {
             Part::Nodes(nodes) => source.segment(&nodes, &later),
-            Part::Network(network) => Segment::Network(network.finish(|name| later.contains(name))),
+            Part::Network(network, _) => {
+                Segment::Network(network.finish(|name| later.contains(name)))
+            }
             Part::Products(products, _) => Segment::Products(products),
         };
         // Products compute their scales themselves, so that nobody may read those of the graph.
@@ -77,8 +79,8 @@ impl Segment {
 /// Consecutive nodes.
 enum Part<'a> {
     Nodes(Vec<&'a NodeProto>),
-    Network(Builder<'a>),
-    /// With its nodes, in case that they end elsewhere.
+    /// With the nodes, in case that the runtime gets them after all.
+    Network(Builder<'a>, Vec<&'a NodeProto>),
     Products(Products, Vec<&'a NodeProto>),
 }
 
@@ -94,39 +96,42 @@ impl<'a> Parts<'a> {
     fn of(self, nodes: &[&'a NodeProto]) -> Vec<Part<'a>> {
         let mut parts: Vec<Part> = Vec::new();
         for &node in nodes {
-            if parts.last_mut().is_some_and(|part| self.goes_on(part, node)) {
-                continue;
-            }
-            match (self.begun_by(node), parts.last_mut()) {
-                (Part::Nodes(_), Some(Part::Nodes(nodes))) => nodes.push(node),
-                (part, _) => parts.push(part),
+            if !parts.last_mut().is_some_and(|part| self.goes_on(part, node)) {
+                parts.push(self.begun_by(node));
             }
         }
-        // Products whose ends lie elsewhere are left to the runtime.
         let whole = |part| match part {
+            Part::Network(network, nodes) if !network.is_worth_it() => Part::Nodes(nodes),
             Part::Products(products, nodes) if !products.are_complete() => Part::Nodes(nodes),
             part => part,
         };
-        parts.into_iter().map(whole).collect()
+        let mut joined: Vec<Part> = Vec::new();
+        for part in parts.into_iter().map(whole) {
+            match (part, joined.last_mut()) {
+                (Part::Nodes(more), Some(Part::Nodes(nodes))) => nodes.extend(more),
+                (part, _) => joined.push(part),
+            }
+        }
+        joined
     }
 
     /// Lets a part of our own take a node that belongs to it.
     fn goes_on(self, part: &mut Part<'a>, node: &'a NodeProto) -> bool {
-        match part {
-            Part::Network(network) => network.take(node).is_some(),
+        let (taken, nodes) = match part {
+            Part::Network(network, nodes) => (network.take(node), nodes),
             Part::Products(products, nodes) => {
-                let taken = products.take(node, self.constants, self.readers, self.makers);
-                nodes.extend(taken.map(|()| node));
-                taken.is_some()
+                (products.take(node, self.constants, self.readers, self.makers), nodes)
             }
-            Part::Nodes(_) => false,
-        }
+            Part::Nodes(_) => return false,
+        };
+        nodes.extend(taken.map(|()| node));
+        taken.is_some()
     }
 
     fn begun_by(self, node: &'a NodeProto) -> Part<'a> {
         let mut network = Builder::new(self.constants, self.readers);
         if network.take(node).is_some() {
-            return Part::Network(network);
+            return Part::Network(network, vec![node]);
         }
         let mut products = Products::default();
         match products.take(node, self.constants, self.readers, self.makers) {

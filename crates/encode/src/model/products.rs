@@ -14,6 +14,9 @@ use rten_tensor::prelude::*;
 
 use super::constants::{Constants, numbers, operator};
 
+/// Most products side by side; layers of attention have three. Every node is compared with all.
+const MOST_PRODUCTS: usize = 64;
+
 /// The value that each node makes.
 pub(super) type Makers<'a> = HashMap<&'a str, &'a NodeProto>;
 
@@ -60,6 +63,9 @@ impl Products {
     ) -> Option<()> {
         let name = operator(node)?;
         if name == "MatMulInteger" {
+            if self.products.len() == MOST_PRODUCTS {
+                return None;
+            }
             let (product, from) = Product::read(node, constants, makers)?;
             let from = from.each_ref().map(|name| self.input(name));
             self.products.push(Product { from, ..product });
@@ -67,9 +73,11 @@ impl Products {
         }
         let made = |product: &Product| node.input.contains(&product.output);
         let Some(product) = self.products.iter_mut().find(|product| made(product)) else {
-            self.products.iter().find(|product| product.scales_of(node, constants).is_some())?;
-            self.scales.push(node.output[0].clone());
-            return (readers.get(node.output[0].as_str()) == Some(&1)).then_some(());
+            let (name, mut products) = (&node.output[0], self.products.iter());
+            let is_read_once = readers.get(name.as_str()) == Some(&1);
+            products.find(|p| is_read_once && p.scales_of(node, constants).is_some())?;
+            self.scales.push(name.clone());
+            return Some(());
         };
         if readers.get(product.output.as_str()) != Some(&1) {
             return None;
@@ -88,7 +96,8 @@ impl Products {
                 if bias.dims.len() != 1 || bias.dims[0] != product.bias.len() as i64 {
                     return None;
                 }
-                product.bias = numbers(bias)?;
+                let columns = product.bias.len();
+                product.bias = numbers(bias).filter(|bias| bias.len() == columns)?;
                 Stage::Biased
             }
             _ => return None,

@@ -10,6 +10,9 @@ use super::node::{Convolution, limits};
 use super::{Given, Layer, Network, Source, Work};
 use crate::model::constants::{Constants, operator};
 
+/// Most pictures that a network reads; encoders have one. Every name is compared with all.
+const MOST_INPUTS: usize = 64;
+
 /// A network that takes one node after the other.
 pub(in crate::model) struct Builder<'a> {
     constants: &'a Constants<'a>,
@@ -40,6 +43,13 @@ impl<'a> Builder<'a> {
             "Clip" | "Relu" => self.limit(node),
             _ => None,
         }
+    }
+
+    /// Whether it saves more than it costs to turn pictures around at both ends: the runtime is slow
+    /// at depthwise convolutions, and a chain of others need not be turned in between.
+    pub(in crate::model) fn is_worth_it(&self) -> bool {
+        let layers = &self.network.layers;
+        layers.len() > 1 || layers.iter().any(|layer| matches!(layer.work, Work::Depthwise(_)))
     }
 
     /// Ends the network. `is_wanted` says whether others read a value.
@@ -139,16 +149,19 @@ impl<'a> Builder<'a> {
         self.made.get(name).copied()
     }
 
-    /// The input of a name; `None` if it is stored in the file.
+    /// The input of a name; `None` if it is stored in the file, or one too many.
     fn input(&mut self, name: &str) -> Option<Source> {
         if self.constants.weights.contains_key(name) || self.constants.nodes.contains_key(name) {
             return None;
         }
-        let known = self.network.inputs.iter().position(|input| input.name == name);
+        let inputs = &mut self.network.inputs;
+        let known = inputs.iter().position(|input| input.name == name);
+        if known.is_none() && inputs.len() == MOST_INPUTS {
+            return None;
+        }
         Some(Source::Input(known.unwrap_or_else(|| {
-            let margin = Margin::default();
-            self.network.inputs.push(Given { name: name.to_string(), margin });
-            self.network.inputs.len() - 1
+            inputs.push(Given { name: name.to_string(), margin: Margin::default() });
+            inputs.len() - 1
         })))
     }
 }

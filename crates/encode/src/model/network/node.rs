@@ -6,6 +6,9 @@ use rten_onnx::onnx::{AttributeProto, NodeProto};
 use super::Work;
 use crate::model::constants::{Constants, numbers, operator};
 
+/// Most zeros on a side of a picture: they are stored for all channels.
+const MOST_PADDING: usize = 64;
+
 /// A convolution of pictures with stored weights.
 pub(super) struct Convolution {
     pub(super) geometry: Geometry,
@@ -42,6 +45,9 @@ impl Convolution {
         }
         let [top, left, bottom, right] = ints("pads", &[0; 4])[..] else { return None };
         let ((top, left), (bottom, right)) = (pair(&[top, left])?, pair(&[bottom, right])?);
+        if [top, left, bottom, right].iter().any(|&zeros| zeros > MOST_PADDING) {
+            return None;
+        }
         let padding = Margin { top, left, bottom, right };
         let bias = match node.input.get(2).filter(|name| !name.is_empty()) {
             Some(name) => constants.numbers(name)?,
