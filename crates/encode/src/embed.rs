@@ -20,10 +20,6 @@ use rayon::prelude::*;
 use crate::{Error, ImageEncoder, Pca, TextEncoder, Worker};
 use rows::{Captions, Images, Made, Rows};
 
-/// Rows encoded and recorded together: few enough to lose little, and enough that waiting for the
-/// last row of a chunk does not matter.
-const CHUNK: usize = 128;
-
 /// The growing files, in the order they are opened.
 const NUMBERS: usize = 0;
 const PLACES: usize = 1;
@@ -206,7 +202,7 @@ fn make(
     let mut row = shape.rows_in(files) as i64;
     while (files.done() as usize) < rows.count() {
         let start = files.done() as usize;
-        let chunk = start..(start + CHUNK).min(rows.count());
+        let chunk = start..(start + rows.chunk()).min(rows.count());
         let made: Vec<Made> = chunk
             .clone()
             .into_par_iter()

@@ -4,12 +4,15 @@
 //! refused beforehand ([`limits`], [`wire`]), and the runtime works on threads that can be
 //! abandoned ([`within`]).
 //!
-//! A graph with depthwise convolutions is cut into pieces at them: the runtime runs the pieces, and
-//! [`depthwise`] the convolutions between.
+//! A graph with convolutions or quantised products is cut into parts: those that consist of them
+//! run in our own code ([`network`], [`products`]), the others in the runtime.
 
+mod constants;
 mod cut;
-mod depthwise;
 mod limits;
+mod network;
+mod plan;
+mod products;
 mod wire;
 mod within;
 
@@ -20,14 +23,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nextpair_data::ordinary;
-use rten::{ModelOptions, NodeId, RunOptions, ThreadPool, Value, ValueOrView};
+use rten::{ThreadPool, Value};
 use rten_onnx::onnx::{DataLocation, DataType, GraphProto, ModelProto, ValueInfoProto};
 use rten_tensor::prelude::*;
 
 use crate::Error;
 use crate::hash::{sha256, whole_path};
-use cut::{Segment, cut};
-use depthwise::Depthwise;
+use cut::cut;
+use plan::{Plan, Step};
 use within::Bench;
 
 /// Time limit for opening a model, and for encoding one picture or text.
@@ -121,7 +124,7 @@ impl Graph {
             Some(segments) => segments
                 .into_iter()
                 .map(|segment| Step::new(path, model, segment, (&bench, left())))
-                .collect::<Result<_, _>>(),
+                .collect::<Result<Vec<_>, _>>(),
             None => Step::whole(path, &inputs, output, (&bench, left())).map(|step| vec![step]),
         };
         let steps = steps.map_err(|error| match error {
@@ -131,8 +134,8 @@ impl Graph {
             other => other,
         })?;
         let (output, is_deep) = (output.to_string(), *is_deep);
-        let plan = Arc::new(Plan { path: path.clone(), output: output.clone(), steps, is_deep });
-        Ok(Model { path: path.clone(), inputs, output, plan, limit })
+        let plan = Arc::new(Plan::new(steps, &inputs, &output));
+        Ok(Model { path: path.clone(), output, plan, is_deep, limit })
     }
 }
 
@@ -170,95 +173,11 @@ fn port(info: &ValueInfoProto) -> Port {
 #[derive(Debug)]
 pub(crate) struct Model {
     pub(crate) path: PathBuf,
-    pub(crate) inputs: Vec<String>,
     pub(crate) output: String,
     plan: Arc<Plan>,
+    is_deep: bool,
     limit: Duration,
 }
-
-/// The steps to an output.
-#[derive(Debug)]
-struct Plan {
-    path: PathBuf,
-    output: String,
-    steps: Vec<Step>,
-    is_deep: bool,
-}
-
-#[derive(Debug)]
-enum Step {
-    Piece { model: Box<rten::Model>, inputs: Vec<(NodeId, String)>, outputs: Vec<(NodeId, String)> },
-    Depthwise { layer: Depthwise, input: String, output: String },
-}
-
-impl Step {
-    fn new(
-        path: &Path,
-        model: &ModelProto,
-        segment: Segment,
-        on: (&Bench, Duration),
-    ) -> Result<Self, Error> {
-        let (graph, inputs, outputs) = match segment {
-            Segment::Depthwise { layer, input, output } => {
-                return Ok(Step::Depthwise { layer, input, output });
-            }
-            Segment::Nodes { graph, inputs, outputs } => (graph, inputs, outputs),
-        };
-        let piece = ModelProto {
-            ir_version: model.ir_version,
-            opset_import: model.opset_import.clone(),
-            graph: Some(graph),
-            ..ModelProto::default()
-        };
-        let bytes = piece.write_buf().map_err(|e| Error::file(path, format!("cannot cut: {e}")))?;
-        let load = move || options().load(bytes).map_err(|e| e.to_string());
-        Self::piece(path, load, (&inputs, &outputs), on)
-    }
-
-    fn whole(
-        path: &Path,
-        inputs: &[String],
-        output: &str,
-        on: (&Bench, Duration),
-    ) -> Result<Self, Error> {
-        let file = path.to_path_buf();
-        let load = move || options().load_file(&file).map_err(|e| e.to_string());
-        Self::piece(path, load, (inputs, &[output.to_string()]), on)
-    }
-
-    fn piece(
-        path: &Path,
-        load: impl FnOnce() -> Result<rten::Model, String> + Send + 'static,
-        (inputs, outputs): (&[String], &[String]),
-        (bench, limit): (&Bench, Duration),
-    ) -> Result<Self, Error> {
-        let refused = |what: String| Error::file(path, format!("the runtime refuses it: {what}"));
-        let model = bench.work((path, "opening it"), limit, move || Ok(load()))?;
-        let model = model.map_err(refused)?;
-        let ids = |names: &[String]| -> Result<Vec<_>, Error> {
-            let id = |name: &String| model.node_id(name).map(|id| (id, name.clone()));
-            names.iter().map(|name| id(name).map_err(|e| refused(e.to_string()))).collect()
-        };
-        Ok(Step::Piece { inputs: ids(inputs)?, outputs: ids(outputs)?, model: Box::new(model) })
-    }
-
-    fn reads(&self, name: &str) -> bool {
-        match self {
-            Step::Piece { inputs, .. } => inputs.iter().any(|(_, input)| input == name),
-            Step::Depthwise { input, .. } => input == name,
-        }
-    }
-}
-
-fn options() -> ModelOptions {
-    let mut options = ModelOptions::with_all_ops();
-    // Pack weights for matrix products once, not at every run.
-    options.prepack_weights(true);
-    options
-}
-
-/// A tensor with its name.
-type Named = (String, Value);
 
 impl Model {
     /// Identifies the file, and the output in use.
@@ -277,18 +196,18 @@ impl Model {
         worker: &Worker,
         inputs: Vec<Value>,
     ) -> Result<(Vec<usize>, Vec<f32>), Error> {
-        let values: Vec<Named> = self.inputs.iter().cloned().zip(inputs).collect();
-        let (plan, pool) = (self.plan.clone(), worker.pool.clone());
+        let (plan, pool, is_deep) = (self.plan.clone(), worker.pool.clone(), self.is_deep);
         let run = move || {
-            let steps = || plan.steps_from(&pool, values);
+            let steps = || plan.run(&pool, inputs);
             // The whole run moves to the runtime's thread: switching threads at every step costs
             // more.
-            let output = if plan.is_deep { steps() } else { pool.run(steps) };
-            output.map_err(|what| {
-                Error::file(&plan.path, format!("the runtime failed on '{}': {what}", plan.output))
-            })
+            Ok(if is_deep { steps() } else { pool.run(steps) })
         };
         let output = worker.bench.work((&self.path, "encoding one item"), self.limit, run)?;
+        let output = output.map_err(|what| {
+            let what = format!("the runtime failed on '{}': {what}", self.output);
+            Error::file(&self.path, what)
+        })?;
         let tensor = output.into_tensor::<f32>().ok_or_else(|| {
             Error::file(&self.path, format!("output '{}' is not of float32", self.output))
         })?;
@@ -312,61 +231,6 @@ impl Model {
     }
 }
 
-impl Plan {
-    fn steps_from(&self, pool: &Arc<ThreadPool>, mut values: Vec<Named>) -> Result<Value, String> {
-        for (n, step) in self.steps.iter().enumerate() {
-            let later = &self.steps[n + 1..];
-            // Values that no later step reads are passed by value, so that they can be overwritten
-            // in place.
-            let used = |(name, _): &Named| step.reads(name);
-            let (taken, rest): (Vec<_>, Vec<_>) = values.into_iter().partition(used);
-            let needed = |(name, _): &Named| {
-                *name == self.output || later.iter().any(|step| step.reads(name))
-            };
-            let (lent, given): (Vec<_>, Vec<_>) = taken.into_iter().partition(needed);
-            values = rest;
-            values.extend(step.run(pool, given, &lent)?);
-            values.extend(lent);
-        }
-        let output = values.into_iter().find(|(name, _)| *name == self.output);
-        output.map(|(_, value)| value).ok_or_else(|| "no step computes it".into())
-    }
-}
-
-impl Step {
-    fn run(
-        &self,
-        pool: &Arc<ThreadPool>,
-        given: Vec<Named>,
-        lent: &[Named],
-    ) -> Result<Vec<Named>, String> {
-        match self {
-            Step::Piece { model, inputs, outputs } => {
-                let id =
-                    |name: &str| inputs.iter().find(|(_, input)| input == name).map(|(id, _)| *id);
-                let lent =
-                    lent.iter().map(|(name, v)| Some((id(name)?, ValueOrView::View(v.as_view()))));
-                let given =
-                    given.into_iter().map(|(name, v)| Some((id(&name)?, ValueOrView::Value(v))));
-                let ids: Vec<_> = outputs.iter().map(|(id, _)| *id).collect();
-                let options = RunOptions::default().with_thread_pool(Some(pool.clone()));
-                let inputs = lent.chain(given).flatten().collect();
-                let values = model.run(inputs, &ids, Some(options)).map_err(|e| e.to_string())?;
-                Ok(outputs.iter().map(|(_, name)| name.clone()).zip(values).collect())
-            }
-            Step::Depthwise { layer, input, output } => {
-                let value = given.iter().chain(lent).find(|(name, _)| name == input);
-                let tensor = value.and_then(|(_, value)| value.as_tensor_view::<f32>());
-                let tensor = tensor.filter(|tensor| tensor.ndim() == 4);
-                let tensor = tensor.ok_or_else(|| format!("'{input}' is not a float32 picture"))?;
-                let result =
-                    layer.run(tensor.nd_view()).map_err(|what| format!("'{output}': {what}"))?;
-                Ok(vec![(output.clone(), result.into())])
-            }
-        }
-    }
-}
-
 /// Runs `work` and reports a panic in it as an error about the model.
 fn guard<T>(path: &Path, work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|payload| {
@@ -375,3 +239,6 @@ fn guard<T>(path: &Path, work: impl FnOnce() -> Result<T, Error>) -> Result<T, E
         Err(Error::file(path, format!("malformed: the runtime failed ({said})")))
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -158,16 +158,18 @@ impl Preprocess {
             Channels::Rgb => [0, 1, 2],
             Channels::Bgr => [2, 1, 0],
         };
-        let value = |pixel: &[u8; 3], colour: usize| self.values[colour][pixel[colour] as usize];
-        Ok(match self.layout {
-            Layout::Nchw => order
-                .into_iter()
-                .flat_map(|colour| pixels.iter().map(move |pixel| value(pixel, colour)))
-                .collect(),
-            Layout::Nhwc => {
-                pixels.iter().flat_map(|pixel| order.map(|c| value(pixel, c))).collect()
-            }
-        })
+        let mut prepared = Vec::with_capacity(3 * pixels.len());
+        match self.layout {
+            Layout::Nchw => order.into_iter().for_each(|colour| {
+                let values = &self.values[colour];
+                prepared.extend(pixels.iter().map(|pixel| values[usize::from(pixel[colour])]));
+            }),
+            Layout::Nhwc => pixels.iter().for_each(|pixel| {
+                prepared
+                    .extend(order.map(|colour| self.values[colour][usize::from(pixel[colour])]));
+            }),
+        }
+        Ok(prepared)
     }
 }
 

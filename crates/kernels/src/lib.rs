@@ -4,7 +4,7 @@
 //! plain formula in double precision, which [`Device::Reference`] computes and tests take as the
 //! truth, and a fast form for the CPU. Below them lie packed products, attention matching and
 //! elementwise functions, whose results have the same bits for any number of threads, tiling and
-//! batch.
+//! batch. [`convolution`] and [`ByteWeights`] compute encoders of other people, without gradients.
 //!
 //! ```
 //! use nextpair_kernels::{Device, Tensor, ops};
@@ -19,6 +19,8 @@
 //! # Ok::<(), nextpair_kernels::Error>(())
 //! ```
 
+mod byte_product;
+pub mod convolution;
 mod cross;
 mod cuda;
 mod device;
@@ -35,6 +37,7 @@ mod real;
 mod tensor;
 mod unit;
 
+pub use byte_product::{ByteWeights, Scaling};
 pub use cross::{
     Aggregation, Attention, Matcher, Memory, MessageForm, Normaliser, PairGradients, Ragged,
 };

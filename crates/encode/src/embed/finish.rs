@@ -9,9 +9,12 @@ use nextpair_data::{AtomicFile, Dtype, Matrix, Progress, npy, ordinary};
 use rayon::prelude::*;
 
 use super::rows::Rows;
-use super::{BAD, CHUNK, FILES, NUMBERS, Output, PLACES, Places, encoded, feature_set};
+use super::{BAD, FILES, NUMBERS, Output, PLACES, Places, encoded, feature_set};
 use crate::hash::sha256;
 use crate::{Error, Pca};
+
+/// Rows projected onto components together.
+const TOGETHER: usize = 128;
 
 /// Everything that the features depend on, for the manifest.
 pub(super) fn made_by(
@@ -112,8 +115,8 @@ fn project(
     let mut file = AtomicFile::create(path)?;
     let mut write = |bytes: &[u8]| file.write_all(bytes).map_err(|e| Error::io(path, e));
     write(&npy::header_of(matrix.rows(), matrix.locals(), pca.components(), output.dtype))?;
-    for start in (0..matrix.rows()).step_by(CHUNK) {
-        let rows = start..(start + CHUNK).min(matrix.rows());
+    for start in (0..matrix.rows()).step_by(TOGETHER) {
+        let rows = start..(start + TOGETHER).min(matrix.rows());
         let projected = rows.into_par_iter().map(|at| {
             let mut row = vec![0.0; matrix.locals() * matrix.dim()];
             matrix.read_f64(at, &mut row);

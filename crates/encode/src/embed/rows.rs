@@ -21,6 +21,9 @@ pub(super) trait Rows: Sync {
     fn phase(&self) -> &'static str;
     /// Number of items or captions, with and without something to encode.
     fn count(&self) -> usize;
+    /// How many are encoded and recorded together: about a second's work, which is little to lose,
+    /// and enough that waiting for the last one and for the disk does not matter.
+    fn chunk(&self) -> usize;
     /// Vectors per row, and their dimensions.
     fn shape(&self) -> (usize, usize);
     /// Encodes one item or caption. An error is one of the encoder itself, which would affect every
@@ -50,6 +53,10 @@ impl Rows for Images<'_> {
 
     fn count(&self) -> usize {
         self.dataset.items().len()
+    }
+
+    fn chunk(&self) -> usize {
+        128
     }
 
     fn shape(&self) -> (usize, usize) {
@@ -94,6 +101,10 @@ impl Rows for Captions<'_> {
 
     fn count(&self) -> usize {
         self.items.captions()
+    }
+
+    fn chunk(&self) -> usize {
+        1024
     }
 
     fn shape(&self) -> (usize, usize) {

@@ -1,19 +1,21 @@
-//! Cutting a graph at its depthwise convolutions.
+//! Cutting a graph into what runs in our own code and the rest.
 
 use std::collections::{HashMap, HashSet};
 
-use rten_onnx::onnx::{
-    AttributeProto, DataType, GraphProto, NodeProto, TensorProto, ValueInfoProto,
-};
+use rten_onnx::onnx::{GraphProto, NodeProto, ValueInfoProto};
 
-use super::depthwise::Depthwise;
+use super::constants::{Constants, is_constant};
+use super::network::{Builder, Network};
+use super::products::{Makers, Products};
 
 /// A part of a graph. Parts run one after another and exchange values by name.
 pub(super) enum Segment {
     /// A graph of its own, for the runtime.
     Nodes { graph: GraphProto, inputs: Vec<String>, outputs: Vec<String> },
-    /// One convolution, which runs in our own code.
-    Depthwise { layer: Depthwise, input: String, output: String },
+    /// Convolutions, which run in our own code.
+    Network(Network),
+    /// Quantised products, which do so as well.
+    Products(Products),
 }
 
 /// Most parts of a cut; a graph with more is left to the runtime. Every part is compared with all
@@ -26,56 +28,115 @@ pub(super) fn cut(graph: &GraphProto, output: &str) -> Option<Vec<Segment>> {
     if graph.node.iter().flat_map(|node| &node.attribute).any(|attribute| attribute.g.is_some()) {
         return None;
     }
-    let weights: HashMap<&str, &TensorProto> =
-        graph.initializer.iter().filter_map(|w| Some((w.name.as_deref()?, w))).collect();
-    let mut parts: Vec<Part> = vec![Part::Nodes(Vec::new())];
-    for node in needed(graph, output) {
-        match (depthwise(node, &weights), parts.last_mut()) {
-            (Some(layer), _) => {
-                parts.push(Part::Depthwise(layer, node));
-                parts.push(Part::Nodes(Vec::new()));
-            }
-            (None, Some(Part::Nodes(nodes))) => nodes.push(node),
-            (None, _) => unreachable!("the last part is always one of nodes"),
-        }
+    let (constants, nodes) = (Constants::of(graph), needed(graph, output));
+    let mut readers: HashMap<&str, usize> = HashMap::from([(output, 1)]);
+    for name in nodes.iter().flat_map(|node| &node.input) {
+        *readers.entry(name).or_default() += 1;
     }
-    if parts.len() == 1 || parts.len() > MOST_PARTS {
+    let makers: Makers =
+        nodes.iter().flat_map(|&n| n.output.iter().map(move |name| (name.as_str(), n))).collect();
+    let parts = Parts { constants: &constants, readers: &readers, makers: &makers }.of(&nodes);
+    let is_whole = parts.iter().all(|part| matches!(part, Part::Nodes(_)));
+    if is_whole || parts.len() > MOST_PARTS {
         return None;
     }
     let infos = graph.input.iter().chain(&graph.output).chain(&graph.value_info);
     // The first declaration of a value counts.
     let infos = infos.rev().filter_map(|info| Some((info.name.as_deref()?, info))).collect();
-    let source = Source { infos, weights, constants: constants(graph), output };
-    let later = |n: usize| -> HashSet<&str> {
-        let nodes = parts[n + 1..].iter().flat_map(Part::nodes);
-        nodes.flat_map(|node| &node.input).map(String::as_str).collect()
-    };
-    let segments = parts.iter().enumerate().map(|(n, part)| match part {
-        Part::Depthwise(layer, node) => Segment::Depthwise {
-            layer: layer.clone(),
-            input: node.input[0].clone(),
-            output: node.output[0].clone(),
-        },
-        Part::Nodes(nodes) => source.segment(nodes, &later(n)),
-    });
-    // There is a part without nodes between two consecutive convolutions.
-    Some(
-        segments
-            .filter(|s| !matches!(s, Segment::Nodes { outputs, .. } if outputs.is_empty()))
-            .collect(),
-    )
+    let source = Source { infos, constants: &constants, output };
+    let mut segments = Vec::new();
+    // What later parts read, from the last part back.
+    let mut later = HashSet::from([output.to_owned()]);
+    for part in parts.into_iter().rev() {
+        let segment = match part {
+            Part::Nodes(nodes) => source.segment(&nodes, &later),
+            Part::Network(network, _) => {
+                Segment::Network(network.finish(|name| later.contains(name)))
+            }
+            Part::Products(products, _) => Segment::Products(products),
+        };
+        // Products compute their scales themselves, so that nobody may read those of the graph.
+        if !matches!(&segment, Segment::Nodes { outputs, .. } if outputs.is_empty()) {
+            later.extend(segment.inputs().map(str::to_owned));
+            segments.push(segment);
+        }
+    }
+    segments.reverse();
+    Some(segments)
 }
 
+impl Segment {
+    /// The names of what it reads.
+    fn inputs(&self) -> Box<dyn Iterator<Item = &str> + '_> {
+        match self {
+            Segment::Nodes { inputs, .. } => Box::new(inputs.iter().map(String::as_str)),
+            Segment::Network(network) => Box::new(network.inputs()),
+            Segment::Products(products) => Box::new(products.inputs()),
+        }
+    }
+}
+
+/// Consecutive nodes.
 enum Part<'a> {
     Nodes(Vec<&'a NodeProto>),
-    Depthwise(Depthwise, &'a NodeProto),
+    /// With the nodes, in case that the runtime gets them after all.
+    Network(Builder<'a>, Vec<&'a NodeProto>),
+    Products(Products, Vec<&'a NodeProto>),
 }
 
-impl<'a> Part<'a> {
-    fn nodes(&self) -> &[&'a NodeProto] {
-        match self {
-            Part::Nodes(nodes) => nodes,
-            Part::Depthwise(_, node) => std::slice::from_ref(node),
+/// Divides nodes.
+#[derive(Clone, Copy)]
+struct Parts<'a> {
+    constants: &'a Constants<'a>,
+    readers: &'a HashMap<&'a str, usize>,
+    makers: &'a Makers<'a>,
+}
+
+impl<'a> Parts<'a> {
+    fn of(self, nodes: &[&'a NodeProto]) -> Vec<Part<'a>> {
+        let mut parts: Vec<Part> = Vec::new();
+        for &node in nodes {
+            if !parts.last_mut().is_some_and(|part| self.goes_on(part, node)) {
+                parts.push(self.begun_by(node));
+            }
+        }
+        let whole = |part| match part {
+            Part::Network(network, nodes) if !network.is_worth_it() => Part::Nodes(nodes),
+            Part::Products(products, nodes) if !products.are_complete() => Part::Nodes(nodes),
+            part => part,
+        };
+        let mut joined: Vec<Part> = Vec::new();
+        for part in parts.into_iter().map(whole) {
+            match (part, joined.last_mut()) {
+                (Part::Nodes(more), Some(Part::Nodes(nodes))) => nodes.extend(more),
+                (part, _) => joined.push(part),
+            }
+        }
+        joined
+    }
+
+    /// Lets a part of our own take a node that belongs to it.
+    fn goes_on(self, part: &mut Part<'a>, node: &'a NodeProto) -> bool {
+        let (taken, nodes) = match part {
+            Part::Network(network, nodes) => (network.take(node), nodes),
+            Part::Products(products, nodes) => {
+                (products.take(node, self.constants, self.readers, self.makers), nodes)
+            }
+            Part::Nodes(_) => return false,
+        };
+        nodes.extend(taken.map(|()| node));
+        taken.is_some()
+    }
+
+    fn begun_by(self, node: &'a NodeProto) -> Part<'a> {
+        let mut network = Builder::new(self.constants, self.readers);
+        if network.take(node).is_some() {
+            return Part::Network(network, vec![node]);
+        }
+        let mut products = Products::default();
+        match products.take(node, self.constants, self.readers, self.makers) {
+            Some(()) => Part::Products(products, vec![node]),
+            None => Part::Nodes(vec![node]),
         }
     }
 }
@@ -96,28 +157,14 @@ fn needed<'a>(graph: &'a GraphProto, output: &'a str) -> Vec<&'a NodeProto> {
     nodes
 }
 
-fn is_constant(node: &NodeProto) -> bool {
-    is_standard(node) && node.op_type.as_deref() == Some("Constant")
-}
-
-fn is_standard(node: &NodeProto) -> bool {
-    matches!(node.domain.as_deref(), None | Some("" | "ai.onnx"))
-}
-
-fn constants(graph: &GraphProto) -> HashMap<&str, &NodeProto> {
-    let constants = graph.node.iter().filter(|node| is_constant(node));
-    constants.filter_map(|node| Some((node.output.first()?.as_str(), node))).collect()
-}
-
 struct Source<'a> {
     infos: HashMap<&'a str, &'a ValueInfoProto>,
-    weights: HashMap<&'a str, &'a TensorProto>,
-    constants: HashMap<&'a str, &'a NodeProto>,
+    constants: &'a Constants<'a>,
     output: &'a str,
 }
 
 impl Source<'_> {
-    fn segment(&self, nodes: &[&NodeProto], later: &HashSet<&str>) -> Segment {
+    fn segment(&self, nodes: &[&NodeProto], later: &HashSet<String>) -> Segment {
         let made: HashSet<&str> =
             nodes.iter().flat_map(|n| &n.output).map(String::as_str).collect();
         let mut part = GraphProto::default();
@@ -127,9 +174,9 @@ impl Source<'_> {
             if name.is_empty() || made.contains(name) || !seen.insert(name) {
                 continue;
             }
-            if let Some(&weight) = self.weights.get(name) {
+            if let Some(&weight) = self.constants.weights.get(name) {
                 part.initializer.push(weight.clone());
-            } else if let Some(&constant) = self.constants.get(name) {
+            } else if let Some(&constant) = self.constants.nodes.get(name) {
                 part.node.push(constant.clone());
             } else {
                 inputs.push(name.to_string());
@@ -151,61 +198,6 @@ impl Source<'_> {
     }
 }
 
-/// The layer, if `node` is a depthwise convolution of pictures with stored weights.
-fn depthwise(node: &NodeProto, weights: &HashMap<&str, &TensorProto>) -> Option<Depthwise> {
-    if !is_standard(node) || node.op_type.as_deref() != Some("Conv") || node.output.len() != 1 {
-        return None;
-    }
-    let weight = weights.get(node.input.get(1)?.as_str())?;
-    let [channels, 1, rows, columns] = weight.dims[..] else { return None };
-    let (channels, kernel) = (usize::try_from(channels).ok()?, pair(&[rows, columns])?);
-    let attribute = |name: &str| node.attribute.iter().find(|a| a.name.as_deref() == Some(name));
-    let padding_is_given = |a: &AttributeProto| a.s.as_deref() == Some("NOTSET");
-    if attribute("group")?.i != i64::try_from(channels).ok()
-        || !attribute("auto_pad").is_none_or(padding_is_given)
-        || kernel.0 == 0
-        || kernel.1 == 0
-    {
-        return None;
-    }
-    let ints = |name: &str, default: &[i64]| -> Vec<i64> {
-        attribute(name).map_or(default.to_vec(), |attribute| attribute.ints.clone())
-    };
-    let (stride, dilation) = (pair(&ints("strides", &[1, 1]))?, pair(&ints("dilations", &[1, 1]))?);
-    let [top, left, bottom, right] = ints("pads", &[0; 4])[..] else { return None };
-    if [stride.0, stride.1, dilation.0, dilation.1].contains(&0) {
-        return None;
-    }
-    let bias = match node.input.get(2).filter(|name| !name.is_empty()) {
-        Some(name) => numbers(weights.get(name.as_str())?)?,
-        None => vec![0.0; channels],
-    };
-    let weights = numbers(weight)?;
-    let whole =
-        bias.len() == channels && weights.len() == channels.checked_mul(kernel.0 * kernel.1)?;
-    let (before, after) = (pair(&[top, left])?, pair(&[bottom, right])?);
-    whole.then_some(Depthwise { weights, bias, kernel, stride, dilation, before, after })
-}
-
-/// Two numbers of moderate size.
-fn pair(numbers: &[i64]) -> Option<(usize, usize)> {
-    let [first, second] = numbers[..] else { return None };
-    let moderate = |number: i64| usize::try_from(number).ok().filter(|&n| n < 1 << 12);
-    Some((moderate(first)?, moderate(second)?))
-}
-
-fn numbers(tensor: &TensorProto) -> Option<Vec<f32>> {
-    if tensor.data_type != Some(DataType::FLOAT) {
-        return None;
-    }
-    Some(match &tensor.raw_data {
-        Some(bytes) => {
-            bytes.borrow().as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)).collect()
-        }
-        None => tensor.float_data.clone(),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use rten_onnx::onnx::ModelProto;
@@ -219,31 +211,24 @@ mod tests {
     #[test]
     fn parts_hand_over_what_later_ones_read() {
         let graph = graph(include_bytes!("../../tests/fixtures/image.onnx"));
-        let parts: Vec<String> = cut(&graph, "grid")
+        let parts: Vec<String> = cut(&graph, "pooled")
             .unwrap()
             .into_iter()
             .map(|segment| match segment {
                 Segment::Nodes { inputs, outputs, .. } => format!("{inputs:?} -> {outputs:?}"),
-                Segment::Depthwise { layer, input, output } => {
-                    format!("{input} -> {output} by {:?} / {:?}", layer.kernel, layer.stride)
+                Segment::Network(network) => {
+                    let inputs: Vec<_> = network.inputs().collect();
+                    let outputs: Vec<_> = network.outputs().collect();
+                    format!("{inputs:?} -> {outputs:?} by a network")
                 }
+                Segment::Products(_) => "products".to_owned(),
             })
             .collect();
-        assert_eq!(
-            parts,
-            [
-                r#"["pixels"] -> ["v2"]"#,
-                "v2 -> v3 by (3, 3) / (2, 2)",
-                r#"["v3"] -> ["v4"]"#,
-                "v4 -> v5 by (5, 5) / (1, 1)",
-                // The residual branch joins in.
-                r#"["v4", "v5"] -> ["grid"]"#,
-            ]
-        );
+        assert_eq!(parts, [r#"["pixels"] -> ["mean"] by a network"#, r#"["mean"] -> ["pooled"]"#]);
     }
 
     #[test]
-    fn graphs_without_depthwise_convolutions_stay_whole() {
+    fn graphs_without_convolutions_stay_whole() {
         let graph = graph(include_bytes!("../../tests/fixtures/text.onnx"));
         assert!(cut(&graph, "last_hidden_state").is_none());
     }

@@ -1,0 +1,50 @@
+//! The stored values of a graph, and what is common to all nodes.
+
+use std::collections::HashMap;
+
+use rten_onnx::onnx::{DataType, GraphProto, NodeProto, TensorProto};
+
+/// The stored values of a graph.
+pub(super) struct Constants<'a> {
+    pub(super) weights: HashMap<&'a str, &'a TensorProto>,
+    pub(super) nodes: HashMap<&'a str, &'a NodeProto>,
+}
+
+impl<'a> Constants<'a> {
+    pub(super) fn of(graph: &'a GraphProto) -> Self {
+        let weights = graph.initializer.iter().filter_map(|w| Some((w.name.as_deref()?, w)));
+        let nodes = graph.node.iter().filter(|node| is_constant(node));
+        let nodes = nodes.filter_map(|node| Some((node.output.first()?.as_str(), node)));
+        Constants { weights: weights.collect(), nodes: nodes.collect() }
+    }
+
+    /// The numbers of a stored value of single precision.
+    pub(super) fn numbers(&self, name: &str) -> Option<Vec<f32>> {
+        let stored = || self.weights.get(name).copied();
+        let made = || self.nodes.get(name)?.attribute.iter().find_map(|a| a.t.as_ref());
+        numbers(stored().or_else(made)?)
+    }
+}
+
+pub(super) fn is_constant(node: &NodeProto) -> bool {
+    operator(node) == Some("Constant")
+}
+
+/// The name of a standard operator.
+pub(super) fn operator(node: &NodeProto) -> Option<&str> {
+    let is_standard = matches!(node.domain.as_deref(), None | Some("" | "ai.onnx"));
+    node.op_type.as_deref().filter(|_| is_standard && node.output.len() == 1)
+}
+
+/// The numbers of a tensor of single precision.
+pub(super) fn numbers(tensor: &TensorProto) -> Option<Vec<f32>> {
+    if tensor.data_type != Some(DataType::FLOAT) {
+        return None;
+    }
+    Some(match &tensor.raw_data {
+        Some(bytes) => {
+            bytes.borrow().as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)).collect()
+        }
+        None => tensor.float_data.clone(),
+    })
+}

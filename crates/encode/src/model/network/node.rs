@@ -1,0 +1,103 @@
+//! What nodes of a graph say.
+
+use nextpair_kernels::convolution::{Dense, Depthwise, Geometry, Margin};
+use rten_onnx::onnx::{AttributeProto, NodeProto};
+
+use super::Work;
+use crate::model::constants::{Constants, numbers, operator};
+
+/// Most zeros on a side of a picture: they are stored for all channels.
+const MOST_PADDING: usize = 64;
+
+/// A convolution of pictures with stored weights.
+pub(super) struct Convolution {
+    pub(super) geometry: Geometry,
+    pub(super) inputs: usize,
+    pub(super) outputs: usize,
+    is_depthwise: bool,
+    weights: Vec<f32>,
+    bias: Vec<f32>,
+}
+
+impl Convolution {
+    /// `None` if the node says something that our layers do not know.
+    pub(super) fn read(node: &NodeProto, constants: &Constants<'_>) -> Option<Self> {
+        let weight = constants.weights.get(node.input.get(1)?.as_str())?;
+        let [outputs, inputs, rows, columns] = weight.dims[..] else { return None };
+        let kernel = pair(&[rows, columns])?;
+        let (outputs, inputs) = (usize::try_from(outputs).ok()?, usize::try_from(inputs).ok()?);
+        let attribute =
+            |name: &str| node.attribute.iter().find(|a| a.name.as_deref() == Some(name));
+        let padding_is_given = |a: &AttributeProto| a.s.as_deref() == Some("NOTSET");
+        let ints = |name: &str, default: &[i64]| -> Vec<i64> {
+            attribute(name).map_or(default.to_vec(), |attribute| attribute.ints.clone())
+        };
+        let groups = attribute("group").map_or(Some(1), |attribute| attribute.i)?;
+        let (stride, dilation) =
+            (pair(&ints("strides", &[1, 1]))?, pair(&ints("dilations", &[1, 1]))?);
+        let is_depthwise = inputs == 1 && i64::try_from(outputs) == Ok(groups);
+        if !(is_depthwise || groups == 1)
+            || !attribute("auto_pad").is_none_or(padding_is_given)
+            || [outputs, inputs, kernel.0, kernel.1].contains(&0)
+            || [stride.0, stride.1, dilation.0, dilation.1].contains(&0)
+        {
+            return None;
+        }
+        let [top, left, bottom, right] = ints("pads", &[0; 4])[..] else { return None };
+        let ((top, left), (bottom, right)) = (pair(&[top, left])?, pair(&[bottom, right])?);
+        if [top, left, bottom, right].iter().any(|&zeros| zeros > MOST_PADDING) {
+            return None;
+        }
+        let padding = Margin { top, left, bottom, right };
+        let bias = match node.input.get(2).filter(|name| !name.is_empty()) {
+            Some(name) => constants.numbers(name)?,
+            None => vec![0.0; outputs],
+        };
+        let weights = numbers(weight)?;
+        let count = outputs.checked_mul(inputs)?.checked_mul(kernel.0 * kernel.1)?;
+        if bias.len() != outputs || weights.len() != count {
+            return None;
+        }
+        let inputs = if is_depthwise { outputs } else { inputs };
+        let geometry = Geometry { kernel, stride, dilation, padding };
+        Some(Convolution { geometry, inputs, outputs, is_depthwise, weights, bias })
+    }
+
+    /// Lays the weights out.
+    pub(super) fn work(&self) -> Work {
+        let Convolution { geometry, weights, bias, .. } = self;
+        match self.is_depthwise {
+            true => Work::Depthwise(Depthwise::new(*geometry, weights, bias)),
+            false => Work::Dense(Dense::new(*geometry, weights, bias)),
+        }
+    }
+}
+
+/// The limits that a node of one input keeps its numbers within. `None` if it does something else,
+/// or if they are not stored.
+pub(super) fn limits(node: &NodeProto, constants: &Constants<'_>) -> Option<(f32, f32)> {
+    if operator(node) == Some("Relu") {
+        return Some((0.0, f32::INFINITY));
+    }
+    // Old files have attributes, new ones optional inputs.
+    let limit = |at: usize, name: &str, usual: f32| match node.input.get(at) {
+        Some(input) if !input.is_empty() => match constants.numbers(input)?[..] {
+            [number] => Some(number),
+            _ => None,
+        },
+        _ => {
+            let attribute = node.attribute.iter().find(|a| a.name.as_deref() == Some(name));
+            Some(attribute.map_or(usual, |a| a.f.unwrap_or(usual)))
+        }
+    };
+    let low = limit(1, "min", f32::NEG_INFINITY)?;
+    let high = limit(2, "max", f32::INFINITY)?;
+    (operator(node) == Some("Clip") && low <= high).then_some((low, high))
+}
+
+/// Two numbers of moderate size.
+fn pair(numbers: &[i64]) -> Option<(usize, usize)> {
+    let [first, second] = numbers[..] else { return None };
+    let moderate = |number: i64| usize::try_from(number).ok().filter(|&n| n < 1 << 12);
+    Some((moderate(first)?, moderate(second)?))
+}
