@@ -53,6 +53,8 @@ struct Ends<'a> {
 }
 
 /// `P` rows times a panel of `V` lines.
+// By index, because iterators would move the sums out of the registers.
+#[allow(clippy::needless_range_loop)]
 #[target_feature(enable = "avx512f,avx512vnni")]
 fn run<const P: usize, const V: usize>(
     panel: &[Line],
@@ -75,7 +77,6 @@ fn run<const P: usize, const V: usize>(
         // SAFETY: a line is 64 bytes long and as much aligned.
         let lines: [__m512i; V] =
             std::array::from_fn(|v| unsafe { _mm512_load_si512(lines[v].0.as_ptr().cast()) });
-        // By index, because iterators would move the sums out of the registers.
         for p in 0..P {
             let bytes = _mm512_set1_epi32(i32::from_le_bytes(rows[p][group]));
             for v in 0..V {

@@ -57,6 +57,7 @@ impl<'a, S: Simd> Finisher<'a, S> {
     /// # Panics
     /// If a target lies outside.
     #[inline(always)]
+    #[allow(clippy::needless_range_loop)]
     pub(super) fn write<const V: usize, const P: usize, const WHOLE: bool>(
         &self,
         mut sums: [[S::f32s; V]; P],
@@ -69,13 +70,13 @@ impl<'a, S: Simd> Finisher<'a, S> {
             let start = v * S::F32_LANES;
             start..if WHOLE { start + S::F32_LANES } else { count.min(start + S::F32_LANES) }
         };
-        for p in 0..P {
+        for target in targets {
             let last = (V - 1) * S::F32_LANES;
-            assert!(last <= count && targets[p].output + piece(V - 1).end <= output.len());
+            assert!(last <= count && target.output + piece(V - 1).end <= output.len());
         }
         if let Some(add) = self.add {
-            for p in 0..P {
-                assert!(targets[p].added + piece(V - 1).end <= add.len());
+            for target in targets {
+                assert!(target.added + piece(V - 1).end <= add.len());
             }
             for p in 0..P {
                 for v in 0..V {
