@@ -1,6 +1,10 @@
 //! All checks that a change must pass.
 
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
 use anyhow::{Context, Result, ensure};
+use serde_json::Value;
 
 use crate::servers::{self, Postgres};
 use crate::{axe, book, cargo, emulator, gpu, package, schemathesis, soak, succeed};
@@ -62,13 +66,38 @@ fn without() -> Result<()> {
         "aarch64" => &["i8mm", "dotprod"],
         _ => &[],
     };
+    let programs = programs(&["engine", "kernels", "encode"])?;
     for name in names {
-        eprintln!("without {name}");
-        let mut tests = cargo(&["test", "--release", "--locked", "--quiet"]);
-        tests.args(["-p", "nextpair-engine", "-p", "nextpair-kernels"]);
-        succeed(tests.env(nextpair_core::WITHOUT, name))?;
+        for (program, folder) in &programs {
+            eprintln!("without {name}: {}", program.display());
+            let mut tests = Command::new(program);
+            tests.arg("--quiet").current_dir(folder).env(nextpair_core::WITHOUT, name);
+            succeed(&mut tests)?;
+        }
     }
     Ok(())
+}
+
+/// The programs that test some packages, by the names of their folders, and these folders. They are those that the
+/// step `tests` has built: a command for these packages alone would compile what they share again, with fewer features.
+fn programs(packages: &[&str]) -> Result<Vec<(PathBuf, PathBuf)>> {
+    let mut build = cargo(&["test", "--release", "--workspace", "--locked", "--no-run"]);
+    let output = build.arg("--message-format=json").stderr(Stdio::inherit()).output()?;
+    ensure!(output.status.success(), "{build:?} ended with {}", output.status);
+    let mut programs = Vec::new();
+    for line in String::from_utf8(output.stdout)?.lines() {
+        let message: Value = serde_json::from_str(line).with_context(|| line.to_owned())?;
+        let path = |key: &str| message[key].as_str().map(PathBuf::from);
+        let folder = path("manifest_path").and_then(|path| Some(path.parent()?.to_path_buf()));
+        let (Some(program), Some(folder)) = (path("executable"), folder) else { continue };
+        let wanted = |package: &&str| folder.ends_with(Path::new("crates").join(package));
+        let is_example = message["target"]["kind"][0] == "example";
+        if !is_example && packages.iter().any(|package| wanted(&package)) {
+            programs.push((program, folder));
+        }
+    }
+    ensure!(!programs.is_empty(), "no test of {} was built", packages.join(", "));
+    Ok(programs)
 }
 
 fn documentation() -> Result<()> {

@@ -7,6 +7,8 @@
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 
+use nextpair_core::cpu;
+
 /// Weights of `depth` rows of `columns` bytes, laid out for this CPU.
 #[derive(Debug)]
 pub struct ByteWeights {
@@ -119,16 +121,9 @@ impl ByteWeights {
     }
 }
 
-/// Whether this CPU multiplies bytes.
+/// Whether this CPU multiplies bytes in a way that is known here.
 fn has_byte_products() -> bool {
-    #[cfg(target_arch = "x86_64")]
-    {
-        is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vnni")
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    {
-        false
-    }
+    cpu().avx512_vnni
 }
 
 #[cfg(test)]

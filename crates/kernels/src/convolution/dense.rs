@@ -2,11 +2,12 @@
 
 use std::array::from_fn;
 
-use pulp::{Arch, Simd, WithSimd};
+use pulp::{Simd, WithSimd};
 
 use super::finish::{Finisher, Target, load};
 use super::{Finish, Frame, Geometry, Margin, Size, most_pixels, with_pixels};
 use crate::packed::Aligned;
+use crate::unit::arch;
 
 /// Numbers of the input that stay in cache while all panels of weights pass by.
 const BLOCK: usize = 64 << 10;
@@ -97,7 +98,7 @@ impl Dense {
         margin: Margin,
         output: &mut Frame,
     ) -> Result<(), String> {
-        Arch::new().dispatch(self.job(input, finish, margin, output)?);
+        arch().dispatch(self.job(input, finish, margin, output)?);
         Ok(())
     }
 

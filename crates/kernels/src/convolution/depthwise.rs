@@ -2,11 +2,12 @@
 
 use std::array::from_fn;
 
-use pulp::{Arch, Simd, WithSimd};
+use pulp::{Simd, WithSimd};
 
 use super::finish::{Finisher, Target, load};
 use super::{Finish, Frame, Geometry, Margin, Size, most_pixels, with_pixels};
 use crate::packed::Aligned;
+use crate::unit::arch;
 
 /// A depthwise convolution and its weights.
 #[derive(Debug)]
@@ -56,7 +57,7 @@ impl Depthwise {
         margin: Margin,
         output: &mut Frame,
     ) -> Result<(), String> {
-        Arch::new().dispatch(self.job(input, finish, margin, output)?);
+        arch().dispatch(self.job(input, finish, margin, output)?);
         Ok(())
     }
 

@@ -1,6 +1,6 @@
 //! Both kinds of convolution against the definition.
 
-use pulp::{Arch, Scalar, Simd, WithSimd};
+use pulp::{Scalar, Simd, WithSimd};
 
 use super::*;
 
@@ -26,7 +26,7 @@ impl Unit {
 
     fn run(self, job: impl WithSimd<Output = ()>) {
         match self {
-            Unit::Best => Arch::new().dispatch(job),
+            Unit::Best => crate::unit::arch().dispatch(job),
             #[cfg(target_arch = "x86_64")]
             Unit::V3(unit) => Simd::vectorize(unit, job),
             Unit::Scalar => Simd::vectorize(Scalar, job),
