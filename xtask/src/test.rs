@@ -92,7 +92,7 @@ fn programs(packages: &[&str]) -> Result<Vec<(PathBuf, PathBuf)>> {
         let (Some(program), Some(folder)) = (path("executable"), folder) else { continue };
         let wanted = |package: &&str| folder.ends_with(Path::new("crates").join(package));
         let is_example = message["target"]["kind"][0] == "example";
-        if !is_example && packages.iter().any(|package| wanted(&package)) {
+        if !is_example && packages.iter().any(wanted) {
             programs.push((program, folder));
         }
     }
