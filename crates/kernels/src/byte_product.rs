@@ -96,7 +96,9 @@ impl ByteWeights {
         if out.is_empty() {
             return;
         }
-        let starts: Vec<i32> = self.sums.iter().map(|sum| -i32::from(zero) * sum).collect();
+        // Sums wrap around, and come back with what is added.
+        let zero = -i32::from(zero);
+        let starts: Vec<i32> = self.sums.iter().map(|&sum| zero.wrapping_mul(sum)).collect();
         let width = self.depth.next_multiple_of(GROUP);
         if width == self.depth {
             return self.run(rows, &starts, scaling, out);

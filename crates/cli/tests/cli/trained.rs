@@ -239,8 +239,11 @@ fn a_model_selects_as_its_encodings_do() {
             let flags = "--strategy coverage --relative-margin 0.01 --threads 1";
             same(path, &grouped, &model, flags);
             same(path, &files, &model, "--strategy random --seed 9");
-            let encoded = format!("{model} --features encoded");
-            for strategy in ["core-set", "herding", "novelty"] {
+            // Files have a row for every pair; points that are covered are drawn among items.
+            let strategies =
+                if run == "all" { &["core-set"][..] } else { &["core-set", "herding"] };
+            for strategy in strategies {
+                let encoded = format!("{model} --features encoded");
                 same(path, &files, &encoded, &format!("--strategy {strategy}"));
             }
             // The model reads words: distances of captions are distances of their encodings.

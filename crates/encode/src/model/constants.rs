@@ -1,11 +1,21 @@
 //! The stored values of a graph, and what is common to all nodes.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 
 use rten_onnx::onnx::{DataType, GraphProto, NodeProto, TensorProto};
 
+/// Most numbers that layers of our own may hold, filled up to whole vectors: a gigabyte. Many nodes of a small file may
+/// share one weight, and every one of them has its own layout of it.
+const MOST_PACKED: usize = 1 << 28;
+
+/// Most numbers of a vector.
+const VECTOR: usize = 16;
+
 /// The stored values of a graph.
 pub(super) struct Constants<'a> {
+    /// Numbers that layers may still hold.
+    room: Cell<usize>,
     pub(super) weights: HashMap<&'a str, &'a TensorProto>,
     pub(super) nodes: HashMap<&'a str, &'a NodeProto>,
 }
@@ -15,7 +25,15 @@ impl<'a> Constants<'a> {
         let weights = graph.initializer.iter().filter_map(|w| Some((w.name.as_deref()?, w)));
         let nodes = graph.node.iter().filter(|node| is_constant(node));
         let nodes = nodes.filter_map(|node| Some((node.output.first()?.as_str(), node)));
-        Constants { weights: weights.collect(), nodes: nodes.collect() }
+        let room = Cell::new(MOST_PACKED);
+        Constants { room, weights: weights.collect(), nodes: nodes.collect() }
+    }
+
+    /// Takes the room of a layer with so many outputs of so many numbers each. `None` if there is none left.
+    pub(super) fn take_room(&self, outputs: usize, each: usize) -> Option<()> {
+        let packed = outputs.checked_next_multiple_of(VECTOR)?.checked_mul(each)?;
+        self.room.set(self.room.get().checked_sub(packed)?);
+        Some(())
     }
 
     /// The numbers of a stored value of single precision.

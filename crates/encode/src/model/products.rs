@@ -168,6 +168,7 @@ impl Product {
         {
             return None;
         }
+        constants.take_room(columns, depth)?;
         let product = Product {
             weights: ByteWeights::new(depth, columns, &codes_of_weights)?,
             scales: Vec::new(),

@@ -2,6 +2,8 @@
 
 use rten_onnx::onnx::{AttributeProto, NodeProto, TensorProto};
 
+use super::constants::Constants;
+
 use super::*;
 
 fn node(kind: &str, input: &[&str], output: &[&str]) -> NodeProto {
@@ -199,4 +201,15 @@ fn additions_of_other_shapes_are_left_to_the_runtime() {
     let (cut, whole, kinds) = both(nodes, vec![floats("w", &[6, 3, 1, 1])], &x);
     assert_eq!(kinds, ["network", "nodes"]);
     assert_eq!(cut.0, whole.0);
+}
+
+#[test]
+fn layers_take_no_more_room_than_there_is() {
+    let graph = GraphProto::default();
+    let constants = Constants::of(&graph);
+    // An output is filled up to a vector of 16.
+    assert_eq!(constants.take_room(1, 1 << 23), Some(()));
+    assert_eq!(constants.take_room(usize::MAX, 2), None);
+    assert_eq!(constants.take_room(16, 1 << 23), Some(()));
+    assert_eq!(constants.take_room(1, 1), None);
 }

@@ -53,8 +53,9 @@ impl Convolution {
             Some(name) => constants.numbers(name)?,
             None => vec![0.0; outputs],
         };
-        let weights = numbers(weight)?;
-        let count = outputs.checked_mul(inputs)?.checked_mul(kernel.0 * kernel.1)?;
+        let each = inputs.checked_mul(kernel.0 * kernel.1)?;
+        constants.take_room(outputs, each)?;
+        let (weights, count) = (numbers(weight)?, outputs.checked_mul(each)?);
         if bias.len() != outputs || weights.len() != count {
             return None;
         }
@@ -87,7 +88,8 @@ pub(super) fn limits(node: &NodeProto, constants: &Constants<'_>) -> Option<(f32
         },
         _ => {
             let attribute = node.attribute.iter().find(|a| a.name.as_deref() == Some(name));
-            Some(attribute.map_or(usual, |a| a.f.unwrap_or(usual)))
+            // Files need not store zeros.
+            Some(attribute.map_or(usual, |a| a.f.unwrap_or(0.0)))
         }
     };
     let low = limit(1, "min", f32::NEG_INFINITY)?;
@@ -100,4 +102,29 @@ fn pair(numbers: &[i64]) -> Option<(usize, usize)> {
     let [first, second] = numbers[..] else { return None };
     let moderate = |number: i64| usize::try_from(number).ok().filter(|&n| n < 1 << 12);
     Some((moderate(first)?, moderate(second)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use rten_onnx::onnx::GraphProto;
+
+    use super::*;
+
+    #[test]
+    fn a_limit_whose_zero_is_not_stored_is_zero() {
+        let limit = |name: &str, f: Option<f32>| AttributeProto {
+            name: Some(name.to_owned()),
+            f,
+            ..AttributeProto::default()
+        };
+        let clip = NodeProto {
+            op_type: Some("Clip".to_owned()),
+            input: vec!["x".to_owned()],
+            output: vec!["y".to_owned()],
+            attribute: vec![limit("min", None), limit("max", Some(6.0))],
+            ..NodeProto::default()
+        };
+        let graph = GraphProto::default();
+        assert_eq!(limits(&clip, &Constants::of(&graph)), Some((0.0, 6.0)));
+    }
 }

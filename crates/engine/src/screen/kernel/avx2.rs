@@ -73,7 +73,7 @@ unsafe fn sums(tile: &Tile<'_>, line: usize, top: usize) -> [[__m256i; WIDE]; TA
                     short[0] = _mm256_add_epi16(short[0], _mm256_maddubs_epi16(four, low));
                     short[1] = _mm256_add_epi16(short[1], _mm256_maddubs_epi16(four, high));
                 }
-                codes = codes.add(LINES);
+                codes = codes.wrapping_add(LINES);
                 code = code.add(FORM.group);
             }
             for (sum, short) in sums.iter_mut().zip(&short) {
@@ -81,7 +81,7 @@ unsafe fn sums(tile: &Tile<'_>, line: usize, top: usize) -> [[__m256i; WIDE]; TA
                     *sum = _mm256_add_epi32(*sum, _mm256_madd_epi16(*short, ones));
                 }
             }
-            start = start.add(LINES);
+            start = start.wrapping_add(LINES);
         }
     }
     sums

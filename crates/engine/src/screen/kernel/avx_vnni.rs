@@ -47,7 +47,7 @@ macro_rules! kernel {
                         sum[0] = $dpbusd(sum[0], four, low);
                         sum[1] = $dpbusd(sum[1], four, high);
                     }
-                    codes = codes.add(LINES);
+                    codes = codes.wrapping_add(LINES);
                     code = code.add(FORM.group);
                 }
                 sums

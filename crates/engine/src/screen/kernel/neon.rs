@@ -93,7 +93,7 @@ pub(super) unsafe fn survivors_by_dot(tile: &Tile<'_>) -> [u32; ROWS] {
                     add_group::<1, TALL>(&mut sums, codes.add(LINES), &row);
                     add_group::<2, TALL>(&mut sums, codes.add(2 * LINES), &row);
                     add_group::<3, TALL>(&mut sums, codes.add(3 * LINES), &row);
-                    codes = codes.add(4 * LINES);
+                    codes = codes.wrapping_add(4 * LINES);
                     code = code.add(DOT.step);
                 }
             }
@@ -151,7 +151,7 @@ pub(super) unsafe fn survivors_by_matrix(tile: &Tile<'_>) -> [u32; ROWS] {
                             sums[c] = smmla(sums[c], *row, columns);
                         }
                     }
-                    codes = codes.add(PANEL * 8);
+                    codes = codes.wrapping_add(PANEL * 8);
                     code = code.add(MATRIX.step);
                 }
             }
