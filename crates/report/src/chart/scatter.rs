@@ -20,8 +20,8 @@ pub(crate) struct Scatter {
     /// The level with nothing to see.
     pub(crate) level: f64,
     pub(crate) series: Vec<Series>,
-    /// The name of every position of points, the same in all series.
-    pub(crate) names: Vec<(f64, String)>,
+    /// The names of the points of every series, in their order.
+    pub(crate) names: Vec<Vec<String>>,
 }
 
 impl Scatter {
@@ -49,20 +49,16 @@ impl Scatter {
         }
         chart.text(WIDTH - RIGHT, bottom + 33.0, "tick end", &self.x_label);
         let middle = self.series.len().saturating_sub(1) as f64 / 2.0;
-        for (number, series) in self.series.iter().enumerate() {
+        for (number, (series, names)) in self.series.iter().zip(&self.names).enumerate() {
             // Beside each other, not on top of each other.
             let aside = (number as f64 - middle) * ASIDE;
-            for point in &series.points {
+            for (point, name) in series.points.iter().zip(names) {
                 let (low, high) = ends(&point.y);
                 let at = x.place(point.x) + aside;
                 let class = format!("range l{}", style::colour(series.style));
                 chart.line((at, y.place(low)), (at, y.place(high)), &class);
-                let told = format!(
-                    "{}, {}: {:.2} [{low:.2}, {high:.2}]",
-                    series.name,
-                    self.name_at(point.x),
-                    point.y.mean
-                );
+                let told =
+                    format!("{}, {name}: {:.2} [{low:.2}, {high:.2}]", series.name, point.y.mean);
                 let attributes = format!(" data-tip=\"{}\"", escaped(&told));
                 let place = (at, y.place(point.y.mean));
                 chart.told_marker(place, series.style, &attributes, &told);
@@ -71,16 +67,12 @@ impl Scatter {
         chart
     }
 
-    fn name_at(&self, x: f64) -> &str {
-        self.names.iter().find(|(at, _)| *at == x).map_or("", |(_, name)| name)
-    }
-
     fn description(&self) -> String {
-        let point = |point: &Point| {
-            format!("{} {:.2} at {:.1}", self.name_at(point.x), point.y.mean, point.x)
+        let point = |(point, name): (&Point, &String)| {
+            format!("{name} {:.2} at {:.1}", point.y.mean, point.x)
         };
-        let series = self.series.iter().map(|series| {
-            let points: Vec<String> = series.points.iter().map(point).collect();
+        let series = self.series.iter().zip(&self.names).map(|(series, names)| {
+            let points: Vec<String> = series.points.iter().zip(names).map(point).collect();
             format!("{}: {}", series.name, points.join(", "))
         });
         format!("By {}. {}.", self.x_label, series.collect::<Vec<_>>().join("; "))

@@ -58,27 +58,26 @@ impl Sections {
                 high: worth.high,
                 count: worth.seeds,
             };
-            Some(Point { x: known(run)?, y })
+            Some((Point { x: known(run)?, y }, run.label.clone()))
         };
         let series = found.iter().enumerate().filter(|(_, (arm, _))| !arm.is_random());
         let series = series.map(|(style, (strategy, worths))| {
-            let mut points: Vec<Point> = worths.iter().filter_map(point).collect();
-            points.sort_by(|a, b| a.x.total_cmp(&b.x));
-            Series { name: strategy.to_string(), style, points }
+            let (points, names): (Vec<Point>, Vec<String>) =
+                worths.iter().filter_map(point).unzip();
+            (Series { name: strategy.to_string(), style, points }, names)
         });
-        let series: Vec<Series> = series.filter(|series| series.points.len() >= ENOUGH).collect();
+        let enough = |(series, _): &(Series, _)| series.points.len() >= ENOUGH;
+        let (series, names): (Vec<Series>, Vec<Vec<String>>) = series.filter(enough).unzip();
         if series.is_empty() {
             return String::new();
         }
-        let names = found.iter().flat_map(|(_, worths)| worths);
-        let names = names.filter_map(|(run, _)| Some((known(run)?, run.label.clone())));
         let chart = Scatter {
             name: format!("worth-by-{name}"),
             title: format!("Worth of a chosen caption by {x_label}"),
             note: "above 1: better than random; a point for each experiment".to_owned(),
             x_label: x_label.to_owned(),
             level: 1.0,
-            names: names.collect(),
+            names,
             series,
         };
         self.figure(chart.draw(), "", "")
