@@ -6,7 +6,7 @@ use nextpair_data::Progress;
 use nextpair_engine::{Recall, ranks};
 use serde::{Deserialize, Serialize};
 
-use crate::{Corpus, Encodings, Error, Model};
+use crate::{Corpus, Encodings, Error, Model, Pair};
 
 /// Recall in one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -162,12 +162,7 @@ pub fn evaluate_ranks(
             image_of.extend(own.iter().map(|_| image as u32));
             captions.extend(own);
         }
-        let images = Encodings::of_images(model, corpus, items, progress)?;
-        let texts = Encodings::of_texts(model, corpus, &captions, progress)?;
-        let similarity = model.evaluated(&images, &texts, progress)?;
-        let all = |count: usize| (0..count as u32).collect::<Vec<_>>();
-        let (every_image, every_caption) = (all(items.len()), all(captions.len()));
-        let ranks = ranks(&*similarity, &every_image, &every_caption, &image_of, progress)?;
+        let ranks = ranks_among(model, corpus, (items, &captions), &image_of, progress)?;
         of_text.push(Retrieval::of(&ranks.text));
         of_image.push(Retrieval::of(&ranks.image));
         all_ranks.text.extend(ranks.text);
@@ -178,4 +173,43 @@ pub fn evaluate_ranks(
     whole.image = Retrieval::mean(&of_image);
     whole.rsum = whole.text.sum() + whole.image.sum();
     Ok((whole, all_ranks))
+}
+
+/// Evaluates a model on pairs, among themselves: the captions of an item are those that it has pairs with.
+pub fn evaluate_pairs(
+    model: &Model,
+    corpus: &Corpus,
+    pairs: &[Pair],
+    progress: &dyn Progress,
+) -> Result<Evaluation, Error> {
+    if pairs.is_empty() {
+        return Err(Error::setting("pairs", "there are none to evaluate".to_owned()));
+    }
+    let mut items: Vec<usize> = pairs.iter().map(|pair| pair.item).collect();
+    items.sort_unstable();
+    items.dedup();
+    let image = |pair: &Pair| items.partition_point(|&item| item < pair.item) as u32;
+    let mut answers: Vec<(u32, usize)> =
+        pairs.iter().map(|pair| (image(pair), pair.caption)).collect();
+    answers.sort_unstable();
+    let (image_of, captions): (Vec<u32>, Vec<usize>) = answers.into_iter().unzip();
+    let ranks = ranks_among(model, corpus, (&items, &captions), &image_of, progress)?;
+    Ok(Evaluation::of(&ranks))
+}
+
+/// Ranks images and captions for each other; `image_of` has the place of every caption's image.
+fn ranks_among(
+    model: &Model,
+    corpus: &Corpus,
+    (items, captions): (&[usize], &[usize]),
+    image_of: &[u32],
+    progress: &dyn Progress,
+) -> Result<QueryRanks, Error> {
+    let images = Encodings::of_images(model, corpus, items, progress)?;
+    let texts = Encodings::of_texts(model, corpus, captions, progress)?;
+    let similarity = model.evaluated(&images, &texts, progress)?;
+    let all = |count: usize| (0..count as u32).collect::<Vec<_>>();
+    let (every_image, every_caption) = (all(items.len()), all(captions.len()));
+    let ranks = ranks(&*similarity, &every_image, &every_caption, image_of, progress)?;
+    Ok(QueryRanks { text: ranks.text, image: ranks.image })
 }

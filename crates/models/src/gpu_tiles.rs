@@ -16,6 +16,7 @@ use nextpair_data::Side;
 use nextpair_engine::{self as engine, Sieve, Similarity};
 use nextpair_kernels::{Cuda, Device};
 
+use crate::alone::Alone;
 use crate::comparison::turn;
 use crate::{Comparison, Encodings, Error};
 
@@ -31,7 +32,7 @@ pub(crate) struct GpuTiles {
     /// Whether pairs are scored again.
     looks_again: OnceLock<bool>,
     /// One call at a time: more would need more memory, and the queue is one.
-    alone: Mutex<()>,
+    alone: Alone,
     /// The last tile of every thread that searches. What it finds it asks for next.
     last: Mutex<HashMap<ThreadId, Tile>>,
 }
@@ -75,12 +76,8 @@ impl GpuTiles {
         (rows, columns): (Encodings, Encodings),
     ) -> Self {
         let (margin, looks_again) = (OnceLock::new(), OnceLock::new());
-        let (alone, last) = (Mutex::default(), Mutex::default());
+        let (alone, last) = (Alone::default(), Mutex::default());
         GpuTiles { fast, canonical, of_rows, rows, columns, margin, looks_again, alone, last }
-    }
-
-    fn one_at_a_time(&self) -> MutexGuard<'_, ()> {
-        self.alone.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Who computes canonical scores.
@@ -110,12 +107,12 @@ impl GpuTiles {
         rows: &[u32],
         columns: &[u32],
     ) -> Result<Vec<f32>, Error> {
-        let alone = self.one_at_a_time();
-        let of_rows = self.rows.gather(rows, by.device)?;
-        let of_columns = self.columns.gather(columns, by.device)?;
-        let (images, texts) = self.of_rows.image_and_text(&of_rows, &of_columns);
-        let scores = by.comparison.scores(images, texts)?;
-        drop(alone);
+        let scores = self.alone.run(|| {
+            let of_rows = self.rows.gather(rows, by.device)?;
+            let of_columns = self.columns.gather(columns, by.device)?;
+            let (images, texts) = self.of_rows.image_and_text(&of_rows, &of_columns);
+            by.comparison.scores(images, texts)
+        })?;
         if self.of_rows == Side::Image {
             return Ok(scores);
         }
@@ -151,17 +148,18 @@ impl GpuTiles {
         columns: &[u32],
         pairs: &[(u32, u32)],
     ) -> Result<Vec<f32>, Error> {
-        let _alone = self.one_at_a_time();
         let Scorer { comparison, device } = self.canonical();
         let (used_rows, of_row) = used(rows, pairs.iter().map(|pair| pair.0));
         let (used_columns, of_column) = used(columns, pairs.iter().map(|pair| pair.1));
-        let of_rows = self.rows.gather(&used_rows, *device)?;
-        let of_columns = self.columns.gather(&used_columns, *device)?;
-        let (images, texts) = self.of_rows.image_and_text(&of_rows, &of_columns);
         let both = of_row.into_iter().zip(of_column);
         let turned: Vec<(u32, u32)> =
             both.map(|(row, column)| self.of_rows.image_and_text(row, column)).collect();
-        Ok(comparison.pair_scores(images, texts, &turned, None)?.to_f32s()?)
+        self.alone.run(|| {
+            let of_rows = self.rows.gather(&used_rows, *device)?;
+            let of_columns = self.columns.gather(&used_columns, *device)?;
+            let (images, texts) = self.of_rows.image_and_text(&of_rows, &of_columns);
+            Ok(comparison.pair_scores(images, texts, &turned, None)?.to_f32s()?)
+        })
     }
 
     /// How far fast scores may be from canonical ones.

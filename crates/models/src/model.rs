@@ -144,7 +144,7 @@ impl Model {
     }
 
     /// The same model, which computes in single precision. Copies nothing.
-    pub(crate) fn in_single_precision(&self) -> Self {
+    pub fn in_single_precision(&self) -> Self {
         let device = self.device.with_precision(Precision::Fp32);
         let (architecture, inputs) = (self.architecture.clone(), self.inputs);
         Model { architecture, inputs, weights: self.weights.in_precision_of(device), device }

@@ -173,7 +173,7 @@ fn compose(
     progress: &dyn Progress,
 ) -> Result<Composed, Error> {
     let mut sections = Sections::of(analysis.runs.len());
-    sections.compare(&analysis.runs, studies);
+    sections.compare(&analysis, studies);
     for (at, evidence) in analysis.runs.iter().enumerate() {
         let group = if options.compare { &studies[at..=at] } else { studies };
         let one_of_many = analysis.runs.len() > 1;

@@ -5,6 +5,7 @@
 mod arm;
 mod compared;
 mod difference;
+mod foretold;
 mod judge;
 mod lanes;
 mod new_images;
@@ -27,6 +28,7 @@ pub(crate) use arm::r1;
 pub use compared::Baseline;
 use compared::Compared;
 pub use difference::{Difference, Reached, Scrutiny, SeedDifference};
+pub use foretold::{Foretold, OutsetMeans, PREDICTORS, Predictor};
 use judge::judge;
 pub(crate) use lanes::Lanes;
 pub use recommendation::{NextBatch, Reason, Recommendation};
@@ -48,6 +50,10 @@ pub struct Analysis {
     pub version: String,
     /// One entry, unless experiments are compared.
     pub runs: Vec<Evidence>,
+    /// How well rules would have chosen a strategy for each experiment by what the others found. Empty for
+    /// fewer than four.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub foretold: Vec<Foretold>,
 }
 
 /// The evidence of one experiment, or of several with the same settings.
@@ -95,6 +101,9 @@ pub struct Evidence {
     /// The strategies that the others are compared with: the mean of all random ones if there are any,
     /// else the first.
     pub baseline: Baseline,
+    /// What was known before the first batch. Older versions did not measure it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub outset: Option<OutsetMeans>,
     /// What to do next. `None` while no round is finished.
     pub recommendation: Option<Recommendation>,
     /// The evidence of every strategy, in the order of the experiment.
@@ -245,7 +254,8 @@ impl Analysis {
         }
         pooling::tell_apart(&mut runs);
         let version = env!("CARGO_PKG_VERSION").to_owned();
-        Ok(Analysis { nextpair_report: VERSION, version, runs })
+        let foretold = foretold::foretell(&runs);
+        Ok(Analysis { nextpair_report: VERSION, version, runs, foretold })
     }
 }
 
@@ -294,6 +304,9 @@ impl Evidence {
             splits: first.experiment.splits,
             world: first.experiment.world.clone(),
             baseline,
+            outset: OutsetMeans::of(
+                studies.iter().flat_map(|study| &study.rounds).filter_map(|r| r.outset.as_ref()),
+            ),
             recommendation: None,
             arms: (lanes.arms.iter().enumerate())
                 .map(|(at, arm)| {

@@ -64,6 +64,14 @@ impl Error {
         matches!(self, Error::Data(nextpair_data::Error::Busy { .. }))
     }
 
+    /// Returns whether scores of a fast precision were farther from single precision than expected, so that a
+    /// selection in single precision may succeed.
+    pub(crate) fn is_too_rough(&self) -> bool {
+        let Error::Engine(nextpair_engine::Error::Similarity(why)) = self else { return false };
+        let why = why.downcast_ref::<nextpair_models::Error>();
+        matches!(why, Some(nextpair_models::Error::TooRough { .. }))
+    }
+
     pub(crate) fn file(path: &Path, what: impl Into<String>) -> Self {
         Error::File { path: path.to_path_buf(), what: what.into() }
     }
@@ -79,5 +87,21 @@ impl Error {
 
     pub(crate) fn setting(name: &'static str, what: impl Into<String>) -> Self {
         Error::Setting { name, what: what.into() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scores_that_are_too_rough_are_told_from_other_failures() {
+        let of = |why: nextpair_models::Error| {
+            Error::from(nextpair_engine::Error::Similarity(Box::new(why))).is_too_rough()
+        };
+        let device = "cuda:0".to_owned();
+        assert!(of(nextpair_models::Error::TooRough { device, off: 2e-3, margin: 3e-3 }));
+        assert!(!of(nextpair_models::Error::setting("members", "there are none")));
+        assert!(!Error::setting("budget", "too large").is_too_rough());
     }
 }

@@ -47,6 +47,7 @@ pub(crate) fn round(
         batch: None,
         test: vec![test],
         dev: None,
+        outset: None,
         epoch: 3,
         weights: format!("{seed}-{number}"),
         ranks: None,

@@ -23,6 +23,7 @@ mod machine;
 mod memory;
 pub mod numbers;
 mod options;
+mod outset;
 mod picked;
 mod plan;
 mod queries;
@@ -39,9 +40,9 @@ mod world;
 
 pub use about::Subject;
 pub use analysis::{
-    Analysis, ArmEvidence, Baseline, Difference, Evidence, NextBatch, PhaseTime, Reached, Reason,
-    RecallAt, Recalls, Recommendation, Refused, Saved, Scrutiny, SeedDifference, TestSet, Time,
-    WithoutHit,
+    Analysis, ArmEvidence, Baseline, Difference, Evidence, Foretold, NextBatch, OutsetMeans,
+    PREDICTORS, PhaseTime, Predictor, Reached, Reason, RecallAt, Recalls, Recommendation, Refused,
+    Saved, Scrutiny, SeedDifference, TestSet, Time, WithoutHit,
 };
 pub use cautions::cautions;
 pub use error::Error;
@@ -56,6 +57,7 @@ pub use item_vectors::ItemVectors;
 pub use memory::Watch;
 pub use nextpair_engine::ItemFeatures;
 pub use options::Options;
+pub use outset::{Learned, Outset, Shape};
 pub use picked::{Anchor, PairNames, tasks};
 pub use queries::{AT_WHOSE_EXPENSE, Queries, read_queries};
 pub use ranks::RoundRanks;

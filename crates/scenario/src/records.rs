@@ -3,7 +3,7 @@
 use nextpair_models::{Evaluation, Origin};
 use serde::{Deserialize, Serialize};
 
-use crate::Arm;
+use crate::{Arm, Outset};
 
 /// A finished round: a line of `rounds.jsonl`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -33,6 +33,9 @@ pub struct Round {
     /// Evaluation on dev, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dev: Option<Evaluation>,
+    /// Round 0: what was known before the first batch. Older versions did not measure it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outset: Option<Outset>,
     /// The epoch of the weights, from 1.
     pub epoch: usize,
     /// The fingerprint of the weights.

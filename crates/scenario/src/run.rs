@@ -9,6 +9,7 @@ mod fingerprints;
 mod lane;
 mod learn;
 mod logs;
+mod outset;
 mod people;
 mod queries;
 mod schedule;

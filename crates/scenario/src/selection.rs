@@ -87,6 +87,23 @@ impl Selection<'_> {
             let (picks, found) = placed(others.answer(budget, inspect, progress)?, kept);
             return Ok((Picks { duplicates: Some(distinct.left_out()), ..picks }, found));
         }
+        match self.answer_once(budget, inspect, progress) {
+            // A score was farther from single precision than a sample led to expect. Single precision needs no
+            // such bound, and its picks are the same by definition.
+            Err(error) if error.is_too_rough() => {
+                let exact = self.model.in_single_precision();
+                Selection { model: &exact, ..*self }.answer_once(budget, inspect, progress)
+            }
+            answer => answer,
+        }
+    }
+
+    fn answer_once(
+        &self,
+        budget: usize,
+        inspect: bool,
+        progress: &dyn Progress,
+    ) -> Result<(Picks, Vec<Finding>), Error> {
         self.corpus.steady(|| {
             let problem = self.problem(progress)?;
             let picks = problem.select(self.strategy, budget, progress)?;

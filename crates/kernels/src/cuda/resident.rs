@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use nextpair_cuda::Array;
 
@@ -22,11 +22,13 @@ pub struct Resident {
 enum Table {
     /// There is no room for it.
     TooLarge,
-    Kept {
-        values: Array<f32>,
-        /// Of rows that are there, how many numbers come before the zeros at their end.
-        filled: Vec<Option<u32>>,
-    },
+    Kept(Kept),
+}
+
+struct Kept {
+    values: Array<f32>,
+    /// Of rows that are there, how many numbers come before the zeros at their end.
+    filled: Vec<Option<u32>>,
 }
 
 /// The share of the free memory that a table may take.
@@ -57,22 +59,20 @@ impl Resident {
             return Ok(Tensor::new(read(which)?, shape, device)?);
         };
         let unit = Unit::new(cuda)?;
-        let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
-        let table = match tables.entry(cuda.index) {
-            Entry::Occupied(table) => table.into_mut(),
-            Entry::Vacant(room) => room.insert(self.table(&unit)?),
+        let missing = match self.kept(&mut self.tables(), cuda.index, &unit)? {
+            Some(kept) => missing(&kept.filled, which),
+            None => return Ok(Tensor::new(read(which)?, shape, device)?),
         };
-        let Table::Kept { values, filled } = table else {
-            drop(tables);
+        // Not in the hands of the lock: reading uses rayon, whose worker may take on something that wants it.
+        let new = if missing.is_empty() { Vec::new() } else { read(&missing)? };
+        let mut tables = self.tables();
+        let Some(Kept { values, filled }) = self.kept(&mut tables, cuda.index, &unit)? else {
             return Ok(Tensor::new(read(which)?, shape, device)?);
         };
-        let is_missing = |&row: &usize| filled[row].is_none();
-        let mut missing: Vec<usize> = which.iter().copied().filter(is_missing).collect();
-        missing.sort_unstable();
-        missing.dedup();
         if !missing.is_empty() {
-            let new = read(&missing)?;
-            for (&row, new) in missing.iter().zip(new.chunks_exact(self.width)) {
+            let new_rows = missing.iter().zip(new.chunks_exact(self.width));
+            // Others may have brought some of them meanwhile.
+            for (&row, new) in new_rows.filter(|(row, _)| filled[**row].is_none()) {
                 // On the queue that owns the table, and waited for: other queues read it too.
                 values.write(row * self.width, new).map_err(Error::from)?;
             }
@@ -93,9 +93,30 @@ impl Resident {
     /// Nothing if the device does not keep them.
     pub fn filled(&self, device: Device, which: &[usize]) -> Option<Vec<usize>> {
         let Device::Cuda(cuda) = device else { return None };
-        let tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
-        let Table::Kept { filled, .. } = tables.get(&cuda.index)? else { return None };
+        let tables = self.tables();
+        let Table::Kept(Kept { filled, .. }) = tables.get(&cuda.index)? else { return None };
         which.iter().map(|&row| filled[row].map(|numbers| numbers as usize)).collect()
+    }
+
+    fn tables(&self) -> MutexGuard<'_, HashMap<u16, Table>> {
+        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The table on a GPU, and which of its rows are there. Nothing if it has no room.
+    fn kept<'a>(
+        &self,
+        tables: &'a mut HashMap<u16, Table>,
+        index: u16,
+        unit: &Unit,
+    ) -> Result<Option<&'a mut Kept>, Error> {
+        let table = match tables.entry(index) {
+            Entry::Occupied(table) => table.into_mut(),
+            Entry::Vacant(room) => room.insert(self.table(unit)?),
+        };
+        Ok(match table {
+            Table::Kept(kept) => Some(kept),
+            Table::TooLarge => None,
+        })
     }
 
     fn table(&self, unit: &Unit) -> Result<Table, Error> {
@@ -107,9 +128,18 @@ impl Resident {
         match unit.empty(count) {
             // Others were faster.
             Err(error) if error.is_out_of_memory() => Ok(Table::TooLarge),
-            values => Ok(Table::Kept { values: values?, filled: vec![None; self.rows] }),
+            values => Ok(Table::Kept(Kept { values: values?, filled: vec![None; self.rows] })),
         }
     }
+}
+
+/// The rows that are not there yet, each once.
+fn missing(filled: &[Option<u32>], which: &[usize]) -> Vec<usize> {
+    let is_missing = |&row: &usize| filled[row].is_none();
+    let mut missing: Vec<usize> = which.iter().copied().filter(is_missing).collect();
+    missing.sort_unstable();
+    missing.dedup();
+    missing
 }
 
 #[cfg(test)]
@@ -129,6 +159,16 @@ mod tests {
                 let found = resident.gather(device, &which, &[which.len(), 4], read).unwrap();
                 assert_eq!(found.to_f32s().unwrap(), read(&which).unwrap(), "{device}");
             }
+            // Who reads may meet others who ask for rows, even the same ones.
+            let resident = Resident::new(3, 4);
+            let read = |rows: &[usize]| -> Result<Vec<f32>, Error> {
+                let plain = |rows: &[usize]| Ok(rows.iter().flat_map(|&row| table[row]).collect());
+                resident.gather::<Error>(device, &[2, 1], &[2, 4], plain)?;
+                plain(rows)
+            };
+            let found = resident.gather(device, &[1, 0], &[2, 4], read).unwrap();
+            assert_eq!(found.to_f32s().unwrap(), [table[1], table[0]].concat(), "{device}");
+            resident.gather(device, &[2], &[1, 4], read).unwrap();
             let known = matches!(device, Device::Cuda(_)).then(|| vec![0, 4, 3]);
             assert_eq!(resident.filled(device, &[1, 2, 0]), known, "{device}");
         }

@@ -12,12 +12,12 @@ pub(crate) fn tensor(seed: u64, shape: &[usize]) -> Tensor {
     Tensor::new(values, shape, Device::Cpu).expect("as many as the shape says")
 }
 
-/// The tensor with numbers of 10 bits, as matrix units round them.
-pub(crate) fn rounded(tensor: &Tensor) -> Tensor {
-    const DROPPED: u32 = 13;
-    let to_ten_bits =
-        |x: f32| f32::from_bits((x.to_bits() + (1 << (DROPPED - 1))) & !((1 << DROPPED) - 1));
-    let values = tensor.to_f32s().expect("on the CPU").into_iter().map(to_ten_bits).collect();
+/// Numbers that differ from those of a tensor by up to half a unit of the 10 bits of a factor, as matrix units round
+/// them.
+pub(crate) fn shaken(tensor: &Tensor, seed: u64) -> Tensor {
+    let mut draws = Draws::new(seed);
+    let shake = |x: f32| x * (1.0 + (2.0 * draws.unit() as f32 - 1.0) / 2048.0);
+    let values = tensor.to_f32s().expect("on the CPU").into_iter().map(shake).collect();
     Tensor::new(values, tensor.shape(), Device::Cpu).expect("as many as before")
 }
 

@@ -1,10 +1,11 @@
 //! Several experiments on one page: what each of them says to do, how they differ, and their curves together.
 
 use nextpair_scenario::numbers::tenths;
-use nextpair_scenario::{Evidence, Study};
+use nextpair_scenario::{Analysis, Evidence, Study};
 use toml::{Table as Settings, Value};
 
 use super::decision::{Scale, verdict};
+use super::worths::foretold;
 use super::{Sections, test_prefix, tests_of_all};
 use crate::chart::{Intervals, Row};
 use crate::page::escaped;
@@ -15,7 +16,8 @@ const LONGEST: usize = 60;
 
 impl Sections {
     /// Compares several experiments.
-    pub(crate) fn compare(&mut self, runs: &[Evidence], studies: &[Study]) {
+    pub(crate) fn compare(&mut self, analysis: &Analysis, studies: &[Study]) {
+        let runs = &analysis.runs[..];
         if runs.len() < 2 {
             return;
         }
@@ -23,10 +25,11 @@ impl Sections {
                     between them: compare what each of them says about its own baseline.";
         let figures = self.compared_curves(runs, "");
         let html = format!(
-            "{}<p class=\"note\">{note}</p>{}{}{}{figures}<h3>All strategies of all experiments</h3>{}",
+            "{}<p class=\"note\">{note}</p>{}{}{}{}{figures}<h3>All strategies of all experiments</h3>{}",
             decisions(runs),
             differing(runs, studies),
             self.compared_worth(runs),
+            foretold(&analysis.foretold),
             self.compared_differences(runs),
             table::comparison(runs)
         );

@@ -1,9 +1,11 @@
 //! What a chosen caption is worth in several experiments, beside what was known before any was bought.
 
-use nextpair_scenario::{Arm, ArmEvidence, Estimate, Evidence, Worth};
+use nextpair_scenario::numbers::signed_fine;
+use nextpair_scenario::{Arm, Estimate, Evidence, Foretold, PREDICTORS, Predictor, Worth};
 
 use super::Sections;
 use crate::chart::{Intervals, Point, Row, Scatter, Series};
+use crate::table::Table;
 
 /// Experiments with a strategy from which it is drawn against what was known before.
 const ENOUGH: usize = 3;
@@ -38,19 +40,14 @@ impl Sections {
             rows: rows.collect(),
         };
         let mut html = self.figure(chart.draw(), "alone", "");
-        for (name, x_label, known) in KNOWN_BEFORE {
-            html += &self.against(&found, (name, x_label), known);
+        for known in &PREDICTORS {
+            html += &self.against(&found, known);
         }
         html
     }
 
     /// Draws what strategies are worth against something that was known before.
-    fn against(
-        &mut self,
-        found: &[(Arm, Vec<(&Evidence, Worth)>)],
-        (name, x_label): (&str, &str),
-        known: fn(&Evidence) -> Option<f64>,
-    ) -> String {
+    fn against(&mut self, found: &[(Arm, Vec<(&Evidence, Worth)>)], known: &Predictor) -> String {
         let point = |(run, worth): &(&Evidence, Worth)| {
             let y = Estimate {
                 mean: worth.captions,
@@ -58,7 +55,7 @@ impl Sections {
                 high: worth.high,
                 count: worth.seeds,
             };
-            Some((Point { x: known(run)?, y }, run.label.clone()))
+            Some((Point { x: known.of(run)?, y }, run.label.clone()))
         };
         let series = found.iter().enumerate().filter(|(_, (arm, _))| !arm.is_random());
         let series = series.map(|(style, (strategy, worths))| {
@@ -72,10 +69,10 @@ impl Sections {
             return String::new();
         }
         let chart = Scatter {
-            name: format!("worth-by-{name}"),
-            title: format!("Worth of a chosen caption by {x_label}"),
+            name: format!("worth-by-{}", known.name),
+            title: format!("Worth of a chosen caption by {}", known.what),
             note: "above 1: better than random; a point for each experiment".to_owned(),
-            x_label: x_label.to_owned(),
+            x_label: known.what.to_owned(),
             level: 1.0,
             names,
             series,
@@ -84,22 +81,31 @@ impl Sections {
     }
 }
 
-/// Something known of an experiment before a caption is bought: its name, what it counts, its value.
-type Known = (&'static str, &'static str, fn(&Evidence) -> Option<f64>);
-
-const KNOWN_BEFORE: [Known; 3] = [
-    ("hard-negatives", "hard negatives in the first pool, %", |run| {
-        let shares = run.arms.iter().find_map(|arm| arm.hard_negatives.first().copied().flatten());
-        shares.map(|share| share.mean)
-    }),
-    ("recall", "R@1 before the first batch", |run| {
-        let first = |arm: &ArmEvidence| Some(arm.recall.first()?.rounds.first()?.both.mean);
-        run.arms.iter().find_map(first)
-    }),
-    ("start", "pairs before the first batch", |run| {
-        run.arms.iter().find_map(|arm| arm.paired.first().copied())
-    }),
-];
+/// Says how well rules would have chosen a strategy for each experiment by the others.
+pub(super) fn foretold(rules: &[Foretold]) -> String {
+    let Some(first) = rules.first() else { return String::new() };
+    let heads =
+        ["Chosen by", "Experiments", "Worth of what it chose", "Less that of the first rule"];
+    let caption = "Rules that choose a strategy for an experiment by what the others found";
+    let mut table = Table::new(caption, &heads).named("foretold");
+    for rule in rules {
+        let name = rule.by.map_or("nothing: what paid most in the others", |by| by.what);
+        table.row(
+            name,
+            &[
+                rule.experiments.len().to_string(),
+                format!("{:.2}", rule.worth),
+                rule.better.map_or_else(|| "–".to_owned(), |better| signed_fine(&better)),
+            ],
+        );
+    }
+    let note = format!(
+        "A rule fits a line to the worth of each strategy in all experiments but one, and chooses for that one. \
+         Who knows the results would reach {:.2}. The intervals are not corrected for the number of rules.",
+        first.hindsight
+    );
+    format!("{}<p class=\"note\">{note}</p>", table.finish())
+}
 
 /// The strategies of all experiments, random ones first.
 fn strategies(runs: &[Evidence]) -> Vec<Arm> {
