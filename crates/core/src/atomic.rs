@@ -4,9 +4,9 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-use tempfile::NamedTempFile;
+use tempfile::{NamedTempFile, TempPath};
 
-use crate::Error;
+use crate::{Error, system};
 
 /// Prefix of the names of temporary files.
 const TEMPORARY: &str = ".nextpair-";
@@ -74,22 +74,20 @@ impl AtomicFile {
     }
 
     /// Renames the file into place and returns once it would survive a power loss.
+    ///
+    /// # Errors
+    /// [`Error::InUse`] on Windows, if a file of the name is mapped. It stays as it was.
     pub fn commit(self) -> Result<(), Error> {
         let AtomicFile { target, writer } = self;
-        let place = || {
+        let write = || {
             let file = writer.into_inner().map_err(io::IntoInnerError::into_error)?;
             file.as_file().sync_all()?;
-            file.persist(&target).map_err(|e| e.error)?;
-            // The name is stored in the folder, not in the file.
-            #[cfg(unix)]
-            #[allow(
-                clippy::disallowed_methods,
-                reason = "a folder, in which a file was just made"
-            )]
-            fs::File::open(folder(&target))?.sync_all()?;
-            Ok(())
+            Ok(file.into_temp_path())
         };
-        place().map_err(|e| Error::io(&target, e))
+        let temporary = write().map_err(|e| Error::io(&target, e))?;
+        rename(temporary, &target)?;
+        // The name is stored in the folder, not in the file.
+        system::sync_folder(folder(&target)).map_err(|e| Error::io(&target, e))
     }
 }
 
@@ -100,6 +98,20 @@ impl Write for AtomicFile {
 
     fn flush(&mut self) -> io::Result<()> {
         self.writer.flush()
+    }
+}
+
+/// Renames a temporary file, replacing a file of its new name.
+fn rename(mut temporary: TempPath, target: &Path) -> Result<(), Error> {
+    match fs::rename(&temporary, target) {
+        Ok(()) => {
+            temporary.disable_cleanup(true);
+            Ok(())
+        }
+        Err(error) if system::is_in_use(&error) && target.is_file() => {
+            Err(Error::InUse { path: target.to_path_buf(), error })
+        }
+        Err(error) => Err(Error::io(target, error)),
     }
 }
 

@@ -60,6 +60,14 @@ pub enum Error {
         /// The work of the other process.
         what: String,
     },
+    /// The file is open or mapped, and this system does not let it be replaced. Windows alone refuses that.
+    #[error("{}: a program has it open or mapped, and Windows does not replace it meanwhile: {error}", path.display())]
+    InUse {
+        /// The file, which is as it was.
+        path: PathBuf,
+        /// The error of the operating system, which is part of the message.
+        error: std::io::Error,
+    },
     /// The file changed while it was read.
     #[error("{}: changed while it was read: {what}; nothing was made of it", path.display())]
     Changed {

@@ -182,7 +182,7 @@ impl Dataset {
         // The items are never replaced, unlike the manifest, so all processes lock the same file.
         let path = self.folder.join(ITEMS);
         let file = ordinary::open(&path)?;
-        match file.try_lock() {
+        match system::try_lock(&file) {
             Ok(()) => {
                 self.manifest = Manifest::read(&self.folder.join(MANIFEST))?;
                 Ok(Lock { _file: file })
