@@ -161,7 +161,8 @@ mod tests {
         fs::write(&keep, "").unwrap();
         let mut file = AtomicFile::create(&keep).unwrap();
         file.write_all(&[0; 100]).unwrap();
-        std::mem::forget(file);
+        file.writer.get_mut().disable_cleanup(true);
+        drop(file);
         assert_eq!(names(folder.path()).len(), 2);
         AtomicFile::remove_unfinished(folder.path()).unwrap();
         assert_eq!(names(folder.path()), ["out.txt"]);

@@ -46,7 +46,7 @@ pub use manifest::{FeatureSet, Manifest, Per};
 pub use new_images::{FOLDER, NewImages, UPLOAD, name_of_image};
 pub use placed_answers::PlacedAnswers;
 
-use crate::{Error, Side, ordinary};
+use crate::{Error, Side, ordinary, system};
 
 /// File name of the manifest.
 pub(crate) const MANIFEST: &str = "dataset.toml";

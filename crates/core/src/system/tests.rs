@@ -48,9 +48,8 @@ fn the_system_is_asked() {
     assert!(open_files().is_none_or(|files| files > 10));
     assert!(own_memory().is_none_or(|bytes| bytes > 10_000));
     assert!(available_memory().is_none_or(|bytes| bytes > 1_000_000));
-    if cfg!(any(target_os = "linux", windows)) {
-        assert!(own_memory().is_some() && available_memory().is_some());
-    }
+    assert!(available_memory().is_some() || cfg!(target_os = "macos"));
+    assert!(own_memory().is_some() || cfg!(not(target_os = "linux")));
     // SAFETY: there is no such library.
     let error = unsafe { load_library("nextpair-no-such-library".as_ref()) }.unwrap_err();
     assert!(error.contains("nextpair-no-such-library"), "{error}");

@@ -157,7 +157,8 @@ pub(super) fn own_memory() -> Option<u64> {
     let place = ptr::from_mut(&mut counters).cast::<PROCESS_MEMORY_COUNTERS>();
     // SAFETY: the longer structure begins like the shorter one, and the call hears which it is.
     let done = unsafe { K32GetProcessMemoryInfo(GetCurrentProcess(), place, size) };
-    check(done).ok().map(|()| counters.PrivateUsage as u64)
+    // Wine says nothing.
+    check(done).ok().map(|()| counters.PrivateUsage as u64).filter(|&bytes| bytes > 0)
 }
 
 pub(super) fn keep_freed_memory() {}
