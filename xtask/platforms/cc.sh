@@ -7,7 +7,7 @@ for argument do
     shift
     case $argument in
         --target=* | -m64 | -Wl,-O1 | -nolibc | --unwindlib=none) ;;
-        -lmsvcrt | -lmingw32 | -lmingwex | -lgcc_s | -lgcc_eh | -lgcc) ;;
+        -lmsvcrt | -lmingw32 | -lmingwex) ;;
         *) set -- "$@" "$argument" ;;
     esac
 done

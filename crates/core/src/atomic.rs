@@ -4,7 +4,7 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-use tempfile::{NamedTempFile, TempPath};
+use tempfile::NamedTempFile;
 
 use crate::{Error, system};
 
@@ -84,8 +84,9 @@ impl AtomicFile {
             file.as_file().sync_all()?;
             Ok(file.into_temp_path())
         };
-        let temporary = write().map_err(|e| Error::io(&target, e))?;
-        rename(temporary, &target)?;
+        let mut temporary = write().map_err(|e| Error::io(&target, e))?;
+        rename(&temporary, &target)?;
+        temporary.disable_cleanup(true);
         // The name is stored in the folder, not in the file.
         system::sync_folder(folder(&target)).map_err(|e| Error::io(&target, e))
     }
@@ -101,18 +102,18 @@ impl Write for AtomicFile {
     }
 }
 
-/// Renames a temporary file, replacing a file of its new name.
-fn rename(mut temporary: TempPath, target: &Path) -> Result<(), Error> {
-    match fs::rename(&temporary, target) {
-        Ok(()) => {
-            temporary.disable_cleanup(true);
-            Ok(())
+/// Renames a file or folder. A file replaces a file of its new name.
+///
+/// # Errors
+/// [`Error::InUse`] on Windows, if a file is mapped that would be replaced or lies in the folder.
+pub fn rename(from: &Path, to: &Path) -> Result<(), Error> {
+    fs::rename(from, to).map_err(|error| {
+        if system::is_in_use(&error) {
+            Error::InUse { path: to.to_path_buf(), error }
+        } else {
+            Error::io(to, error)
         }
-        Err(error) if system::is_in_use(&error) && target.is_file() => {
-            Err(Error::InUse { path: target.to_path_buf(), error })
-        }
-        Err(error) => Err(Error::io(target, error)),
-    }
+    })
 }
 
 fn folder(path: &Path) -> &Path {
@@ -167,6 +168,31 @@ mod tests {
         AtomicFile::remove_unfinished(folder.path()).unwrap();
         assert_eq!(names(folder.path()), ["out.txt"]);
         assert!(AtomicFile::remove_unfinished(&keep).is_err());
+    }
+
+    #[test]
+    fn a_mapped_file_is_replaced_or_said_to_be_in_use() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out.txt");
+        fs::write(&path, "old").unwrap();
+        let mapped = crate::mapping::map(&path).unwrap();
+        let replaced = AtomicFile::write_whole(&path, b"new");
+        assert_eq!(mapped.as_slice(), b"old");
+        if cfg!(unix) {
+            replaced.unwrap();
+        } else {
+            assert!(matches!(&replaced, Err(Error::InUse { path: of, .. }) if *of == path));
+            let what = replaced.unwrap_err().to_string();
+            assert!(
+                what.contains("out.txt: cannot be replaced; perhaps a program has it open"),
+                "{what}"
+            );
+            assert_eq!(fs::read(&path).unwrap(), b"old");
+            drop(mapped);
+            AtomicFile::write_whole(&path, b"new").unwrap();
+        }
+        assert_eq!(fs::read(&path).unwrap(), b"new");
+        assert_eq!(names(folder.path()), ["out.txt"]);
     }
 
     #[cfg(unix)]

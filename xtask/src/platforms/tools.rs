@@ -57,8 +57,8 @@ impl Tools {
 
     /// Compiles the standard library for a platform, unless this compiler has done so.
     pub(super) fn standard_library(&self, platform: &Platform) -> Result<()> {
-        let sysroot = self.sysroot(platform);
-        let marker = sysroot.join("version");
+        let place = self.sysroot().join("lib/rustlib").join(platform.target);
+        let marker = place.join("version");
         if fs::read_to_string(&marker).is_ok_and(|version| version == self.version) {
             return Ok(());
         }
@@ -75,10 +75,10 @@ impl Tools {
         build.args(["build", "--release", "-Zbuild-std=std,panic_unwind,test"]);
         build.args(["--target", platform.target]).current_dir(&package);
         succeed(&mut build)?;
-        let library = sysroot.join("lib/rustlib").join(platform.target).join("lib");
-        if sysroot.exists() {
-            fs::remove_dir_all(&sysroot).with_context(|| sysroot.display().to_string())?;
+        if place.exists() {
+            fs::remove_dir_all(&place).with_context(|| place.display().to_string())?;
         }
+        let library = place.join("lib");
         fs::create_dir_all(&library).with_context(|| library.display().to_string())?;
         let built = package.join("target").join(platform.target).join("release/deps");
         for entry in fs::read_dir(&built).with_context(|| built.display().to_string())? {
@@ -91,14 +91,15 @@ impl Tools {
         write(&marker, &self.version)
     }
 
-    fn sysroot(&self, platform: &Platform) -> PathBuf {
-        self.folder.join("sysroot").join(platform.target)
+    /// The folder in which the compiler looks for standard libraries.
+    fn sysroot(&self) -> PathBuf {
+        self.folder.join("sysroot")
     }
 
     /// Returns a command of cargo for a platform, such as `test`.
     pub(super) fn cargo(&self, platform: &Platform, words: &[&str]) -> Result<Command> {
         let bin = self.folder.join("bin");
-        let cc = bin.join(format!("{}-cc", platform.target));
+        let cc = bin.join(format!("cc-{}", platform.name));
         let (zig, script) = (self.zig.display(), root()?.join(SOURCES).join("cc.sh"));
         let script = script.display();
         write_program(&cc, &format!("exec sh '{script}' '{zig}' {} \"$@\"", platform.zig))?;
@@ -109,7 +110,7 @@ impl Tools {
             (platform.target.replace('-', "_"), platform.target.replace('-', "_").to_uppercase());
         command.env(format!("CC_{lower}"), &cc).env(format!("AR_{lower}"), &ar);
         command.env(format!("CARGO_TARGET_{upper}_LINKER"), &cc);
-        let sysroot = format!("--sysroot={}", self.sysroot(platform).display());
+        let sysroot = format!("--sysroot={}", self.sysroot().display());
         command.env(format!("CARGO_TARGET_{upper}_RUSTFLAGS"), sysroot);
         if let Some(runner) = platform.runner {
             let words = if runner == Runner::Qemu { QEMU } else { WINE };

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use super::{MANIFEST, Manifest};
-use crate::{Error, system};
+use crate::{Error, rename, system};
 
 /// The folder `.NAME.partial`. Nothing is visible under `NAME` until [`finish`].
 ///
@@ -128,14 +128,14 @@ impl<'a> Draft<'a> {
         self.remove(&earlier)?;
         let replaced = self.may_replace(&self.target);
         if replaced {
-            fs::rename(&self.target, &earlier).map_err(|e| Error::io(&self.target, e))?;
+            rename(&self.target, &earlier)?;
         }
-        if let Err(error) = fs::rename(&self.folder, &self.target) {
+        if let Err(error) = rename(&self.folder, &self.target) {
             if replaced {
                 // If this fails as well, the next run still finds it.
-                let _ = fs::rename(&earlier, &self.target);
+                let _ = rename(&earlier, &self.target);
             }
-            return Err(Error::io(&self.target, error));
+            return Err(error);
         }
         self.keep = false;
         self.remove(&earlier)?;
