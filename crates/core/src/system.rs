@@ -140,9 +140,12 @@ pub unsafe fn load_library(path: &Path) -> Result<(), String> {
     unsafe { here::load_library(path) }
 }
 
+/// Names the file that is mapped at an address.
+type FileAt = fn(usize) -> Option<&'static Path>;
+
 /// Ends the process with `code` and a line on standard error when a mapped page of a file can no longer be read.
-/// `file_at` names the file that is mapped at an address. It runs at any moment, so it may neither wait nor allocate.
-pub(crate) fn on_lost_page(file_at: fn(usize) -> Option<&'static Path>, code: u8) {
+/// `file_at` runs at any moment, so it may neither wait nor allocate.
+pub(crate) fn on_lost_page(file_at: FileAt, code: u8) {
     here::on_lost_page(file_at, code);
 }
 

@@ -9,14 +9,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use libc::{c_int, c_void, sigaction, siginfo_t};
 
-use super::super::LOST;
+use super::super::{FileAt, LOST};
 
 /// How to find the name of a file, and the exit code.
-static TASK: OnceLock<(fn(usize) -> Option<&'static Path>, u8)> = OnceLock::new();
+static TASK: OnceLock<(FileAt, u8)> = OnceLock::new();
 /// The previous SIGBUS action: the standard library looks for stack overflows.
 static BEFORE: OnceLock<sigaction> = OnceLock::new();
 
-pub(in super::super) fn on_lost_page(file_at: fn(usize) -> Option<&'static Path>, code: u8) {
+pub(in super::super) fn on_lost_page(file_at: FileAt, code: u8) {
     if TASK.set((file_at, code)).is_err() {
         return;
     }

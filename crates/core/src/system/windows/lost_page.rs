@@ -11,12 +11,12 @@ use windows_sys::Win32::System::Diagnostics::Debug::{
 };
 use windows_sys::Win32::System::Threading::ExitProcess;
 
-use super::super::LOST;
+use super::super::{FileAt, LOST};
 
 /// How to find the name of a file, and the exit code.
-static TASK: OnceLock<(fn(usize) -> Option<&'static Path>, u8)> = OnceLock::new();
+static TASK: OnceLock<(FileAt, u8)> = OnceLock::new();
 
-pub(in super::super) fn on_lost_page(file_at: fn(usize) -> Option<&'static Path>, code: u8) {
+pub(in super::super) fn on_lost_page(file_at: FileAt, code: u8) {
     if TASK.set((file_at, code)).is_ok() {
         // SAFETY: the handler has the signature that is asked for. Without it, the system ends the process.
         unsafe { AddVectoredExceptionHandler(1, Some(on_exception)) };
