@@ -8,6 +8,8 @@ for argument do
     case $argument in
         --target=* | -m64 | -Wl,-O1 | -nolibc | --unwindlib=none) ;;
         -lmsvcrt | -lmingw32 | -lmingwex) ;;
+        # The names that a library gives away are a file like others.
+        -Wl,*.def) set -- "$@" "${argument#-Wl,}" ;;
         *) set -- "$@" "$argument" ;;
     esac
 done
