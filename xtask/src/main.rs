@@ -1,4 +1,4 @@
-//! Tasks for CI and developers: `cargo xtask test | emulate | book | bench | fuzz | soak`.
+//! Tasks for CI and developers: `cargo xtask test | emulate | platforms | book | bench | fuzz | soak`.
 
 // Printing may panic if the reader is gone: these tasks may end with it.
 #![allow(clippy::print_stderr, clippy::print_stdout)]
@@ -13,6 +13,7 @@ mod emulator;
 mod fuzz;
 mod gpu;
 mod package;
+mod platforms;
 mod python;
 mod schemathesis;
 mod servers;
@@ -42,6 +43,8 @@ cargo xtask soak [JOB] [KILLS]
                               annotate: people answer meanwhile, disks fill up, clocks jump;
                               disk: every call to the disk below the app fails once;
                               verdicts: a thousand experiments whose truth is known
+cargo xtask platforms [PLATFORM] [PACKAGE...]
+                              compile for aarch64, windows and macos, and run what an emulator runs
 cargo xtask fuzz [SECONDS]    fuzz the readers, a minute in all unless told otherwise";
 
 fn main() -> ExitCode {
@@ -62,6 +65,7 @@ fn run(arguments: &[String]) -> Result<()> {
         Some((task, rest)) if task == "bench" => bench::run(rest),
         Some((task, rest)) if task == "emulate" => emulator::run(rest),
         Some((task, rest)) if task == "fuzz" => fuzz::run(rest),
+        Some((task, rest)) if task == "platforms" => platforms::run(rest),
         Some((task, rest)) if task == "soak" => soak::run(rest),
         Some((task, rest)) if task == "test" => test::run(rest),
         _ => bail!("unknown task; there are\n{USAGE}"),

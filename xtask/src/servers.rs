@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::succeed;
 
 /// Finds a program.
-type Find = fn() -> Option<PathBuf>;
+pub(crate) type Find = fn() -> Option<PathBuf>;
 
 /// Packages, and how to find their programs.
 const PACKAGES: [(&str, Find); 4] = [
@@ -25,15 +25,20 @@ const FOLDER_PREFIX: &str = "nextpair-postgres-";
 /// The system user for PostgreSQL if we are root, which it refuses to run as.
 const SERVANT: &str = "postgres";
 
-/// Installs missing packages. Tests are never skipped for lack of them.
+/// Installs what the tests need. They are never skipped for lack of it.
 pub(crate) fn ensure_installed() -> Result<()> {
+    install(&PACKAGES)
+}
+
+/// Installs Debian packages whose programs are not found. None is removed for them.
+pub(crate) fn install(packages: &[(&str, Find)]) -> Result<()> {
     let missing: Vec<&str> =
-        PACKAGES.iter().filter(|(_, find)| find().is_none()).map(|&(name, _)| name).collect();
+        packages.iter().filter(|(_, find)| find().is_none()).map(|&(name, _)| name).collect();
     if missing.is_empty() {
         return Ok(());
     }
-    let packages = missing.join(", ");
-    eprintln!("installing {packages}");
+    let names = missing.join(", ");
+    eprintln!("installing {names}");
     let apt = |arguments: &[&str]| -> Result<()> {
         let mut command = if is_root()? { Command::new("env") } else { Command::new("sudo") };
         if !is_root()? {
@@ -42,11 +47,11 @@ pub(crate) fn ensure_installed() -> Result<()> {
         }
         succeed(command.args(["DEBIAN_FRONTEND=noninteractive", "apt-get", "-q"]).args(arguments))
     };
-    let install = ["install", "-y", "--no-install-recommends"];
+    let install = ["install", "-y", "--no-install-recommends", "--no-remove"];
     apt(&["update"])
         .and_then(|()| apt(&[&install[..], &missing].concat()))
-        .with_context(|| format!("the tests need Debian's {packages}; please install them"))?;
-    for (name, find) in PACKAGES {
+        .with_context(|| format!("Debian's {names} are needed; please install them"))?;
+    for (name, find) in packages {
         ensure!(find().is_some(), "{name} is installed, but its programs are not found");
     }
     Ok(())

@@ -26,6 +26,7 @@ use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use nextpair_data::system;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
@@ -63,7 +64,7 @@ impl Bounds {
     /// The limits of this process.
     pub fn of_process() -> Self {
         Bounds {
-            connections: connections(open_files()),
+            connections: connections(system::open_files()),
             head: Duration::from_secs(30),
             stall: Duration::from_secs(30),
         }
@@ -74,14 +75,6 @@ impl Bounds {
 fn connections(files: Option<u64>) -> usize {
     let files = files.unwrap_or(1024).saturating_sub(OTHER_FILES);
     (files / FILES).clamp(LEAST, MOST) as usize
-}
-
-/// The limit on open files of this process, if it is known.
-fn open_files() -> Option<u64> {
-    #[cfg(unix)]
-    return rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-    #[cfg(not(unix))]
-    None
 }
 
 /// Serves until `shutdown` completes, and then until every request in progress is answered.

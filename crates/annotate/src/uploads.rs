@@ -18,7 +18,7 @@ use std::time::{Duration, SystemTime};
 use axum::body::{Body, Bytes};
 use hyper::body::Body as HttpBody;
 use nextpair_data::dataset::name_of_image;
-use nextpair_data::picture;
+use nextpair_data::{picture, system};
 use sha2::{Digest, Sha256};
 use tempfile::NamedTempFile;
 use tokio::task::spawn_blocking;
@@ -188,8 +188,7 @@ impl Uploads {
         }
         // The name is stored in the folder, not in the file. Sync also for an existing file: its
         // upload may have failed before this point.
-        #[cfg(unix)]
-        fs::File::open(&self.folder)?.sync_all()?;
+        system::sync_folder(&self.folder)?;
         Ok(is_new)
     }
 
@@ -215,7 +214,7 @@ impl Received {
     /// Creates an empty file in a folder; `None` if less than `wanted` is free on its disk.
     fn new(folder: &Path, wanted: u64) -> io::Result<Option<Self>> {
         fs::create_dir_all(folder)?;
-        if free_space(folder)?.is_some_and(|free| free < wanted) {
+        if system::free_space(folder)? < wanted {
             return Ok(None);
         }
         // We create the file ourselves: tempfile makes it readable by its owner alone.
@@ -267,20 +266,6 @@ fn unrecorded(folder: &Path, known: &State) -> io::Result<u64> {
         }
     }
     Ok(unrecorded)
-}
-
-/// The bytes free for us on the disk of a folder, if that can be determined.
-fn free_space(folder: &Path) -> io::Result<Option<u64>> {
-    #[cfg(unix)]
-    {
-        let disk = rustix::fs::statvfs(folder)?;
-        Ok(Some(disk.f_bavail.saturating_mul(disk.f_frsize)))
-    }
-    #[cfg(not(unix))]
-    {
-        let _ = folder;
-        Ok(None)
-    }
 }
 
 fn not_kept() -> Refusal {

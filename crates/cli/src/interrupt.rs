@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, Once, PoisonError, mpsc};
 use std::thread;
 
+use crate::signals::Interrupts;
 use crate::typed;
 
 /// The exit code of a command that was stopped: 128 and the number of SIGINT.
@@ -98,37 +99,4 @@ fn trap() {
 fn ends_now() -> bool {
     let plan = PLAN.lock().unwrap_or_else(PoisonError::into_inner);
     matches!(&*plan, Some(Plan::EndNow(_)))
-}
-
-/// The interrupts of this process, one after the other.
-#[cfg(unix)]
-struct Interrupts(tokio::signal::unix::Signal);
-
-#[cfg(unix)]
-impl Interrupts {
-    fn trap() -> Option<Self> {
-        use tokio::signal::unix::{SignalKind, signal};
-        signal(SignalKind::interrupt()).ok().map(Interrupts)
-    }
-
-    async fn next(&mut self) {
-        self.0.recv().await;
-    }
-}
-
-/// The interrupts of this process, one after the other.
-#[cfg(not(unix))]
-struct Interrupts;
-
-#[cfg(not(unix))]
-impl Interrupts {
-    fn trap() -> Option<Self> {
-        Some(Interrupts)
-    }
-
-    async fn next(&mut self) {
-        if tokio::signal::ctrl_c().await.is_err() {
-            std::future::pending().await
-        }
-    }
 }

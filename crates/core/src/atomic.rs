@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
-use crate::Error;
+use crate::{Error, system};
 
 /// Prefix of the names of temporary files.
 const TEMPORARY: &str = ".nextpair-";
@@ -74,22 +74,21 @@ impl AtomicFile {
     }
 
     /// Renames the file into place and returns once it would survive a power loss.
+    ///
+    /// # Errors
+    /// [`Error::InUse`] on Windows, if a file of the name is mapped. It stays as it was.
     pub fn commit(self) -> Result<(), Error> {
         let AtomicFile { target, writer } = self;
-        let place = || {
+        let write = || {
             let file = writer.into_inner().map_err(io::IntoInnerError::into_error)?;
             file.as_file().sync_all()?;
-            file.persist(&target).map_err(|e| e.error)?;
-            // The name is stored in the folder, not in the file.
-            #[cfg(unix)]
-            #[allow(
-                clippy::disallowed_methods,
-                reason = "a folder, in which a file was just made"
-            )]
-            fs::File::open(folder(&target))?.sync_all()?;
-            Ok(())
+            Ok(file.into_temp_path())
         };
-        place().map_err(|e| Error::io(&target, e))
+        let mut temporary = write().map_err(|e| Error::io(&target, e))?;
+        rename(&temporary, &target)?;
+        temporary.disable_cleanup(true);
+        // The name is stored in the folder, not in the file.
+        system::sync_folder(folder(&target)).map_err(|e| Error::io(&target, e))
     }
 }
 
@@ -101,6 +100,20 @@ impl Write for AtomicFile {
     fn flush(&mut self) -> io::Result<()> {
         self.writer.flush()
     }
+}
+
+/// Renames a file or folder. A file replaces a file of its new name.
+///
+/// # Errors
+/// [`Error::InUse`] on Windows, if a file is mapped that would be replaced or lies in the folder.
+pub fn rename(from: &Path, to: &Path) -> Result<(), Error> {
+    fs::rename(from, to).map_err(|error| {
+        if system::is_in_use(&error) {
+            Error::InUse { path: to.to_path_buf(), error }
+        } else {
+            Error::io(to, error)
+        }
+    })
 }
 
 fn folder(path: &Path) -> &Path {
@@ -149,11 +162,37 @@ mod tests {
         fs::write(&keep, "").unwrap();
         let mut file = AtomicFile::create(&keep).unwrap();
         file.write_all(&[0; 100]).unwrap();
-        std::mem::forget(file);
+        file.writer.get_mut().disable_cleanup(true);
+        drop(file);
         assert_eq!(names(folder.path()).len(), 2);
         AtomicFile::remove_unfinished(folder.path()).unwrap();
         assert_eq!(names(folder.path()), ["out.txt"]);
         assert!(AtomicFile::remove_unfinished(&keep).is_err());
+    }
+
+    #[test]
+    fn a_mapped_file_is_replaced_or_said_to_be_in_use() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out.txt");
+        fs::write(&path, "old").unwrap();
+        let mapped = crate::mapping::map(&path).unwrap();
+        let replaced = AtomicFile::write_whole(&path, b"new");
+        assert_eq!(mapped.as_slice(), b"old");
+        if cfg!(unix) {
+            replaced.unwrap();
+        } else {
+            assert!(matches!(&replaced, Err(Error::InUse { path: of, .. }) if *of == path));
+            let what = replaced.unwrap_err().to_string();
+            assert!(
+                what.contains("out.txt: cannot be replaced; perhaps a program has it open"),
+                "{what}"
+            );
+            assert_eq!(fs::read(&path).unwrap(), b"old");
+            drop(mapped);
+            AtomicFile::write_whole(&path, b"new").unwrap();
+        }
+        assert_eq!(fs::read(&path).unwrap(), b"new");
+        assert_eq!(names(folder.path()), ["out.txt"]);
     }
 
     #[cfg(unix)]

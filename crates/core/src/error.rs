@@ -60,6 +60,14 @@ pub enum Error {
         /// The work of the other process.
         what: String,
     },
+    /// The file or folder is in use, and this system does not let it be replaced. Windows alone refuses that.
+    #[error("{}: cannot be replaced; perhaps a program has it open or mapped: {error}", path.display())]
+    InUse {
+        /// The file or folder, which is as it was.
+        path: PathBuf,
+        /// The error of the operating system, which is part of the message.
+        error: std::io::Error,
+    },
     /// The file changed while it was read.
     #[error("{}: changed while it was read: {what}; nothing was made of it", path.display())]
     Changed {

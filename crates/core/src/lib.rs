@@ -1,6 +1,6 @@
 //! The foundation of all nextpair crates: matrices that are mapped or borrowed and never copied,
 //! files that appear whole or not at all, seeded draws, progress, the two sides of
-//! a pair, and the vector instructions of the CPU.
+//! a pair, the vector instructions of the CPU, and the operating system.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
@@ -18,8 +18,9 @@ mod progress;
 mod side;
 mod spill;
 pub mod stamp;
+pub mod system;
 
-pub use atomic::AtomicFile;
+pub use atomic::{AtomicFile, rename};
 pub use cpu::{Cpu, WITHOUT, cpu, unknown_switch};
 pub use draw::Draws;
 pub use error::Error;

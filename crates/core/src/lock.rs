@@ -4,7 +4,7 @@ use std::fs::{File, TryLockError};
 use std::path::Path;
 use std::time::Duration;
 
-use crate::{AtomicFile, Error, ordinary};
+use crate::{AtomicFile, Error, ordinary, system};
 
 const NAME: &str = ".lock";
 
@@ -37,13 +37,13 @@ impl FolderLock {
         let options = &mut File::options();
         let options = options.create(true).truncate(false).write(true);
         let file = ordinary::open_with(&path, options)?;
-        let mut locked = file.try_lock();
+        let mut locked = system::try_lock(&file);
         for _ in 0..TRIES {
             if !matches!(locked, Err(TryLockError::WouldBlock)) {
                 break;
             }
             std::thread::sleep(PAUSE);
-            locked = file.try_lock();
+            locked = system::try_lock(&file);
         }
         match locked {
             Ok(()) => Ok(FolderLock { _file: file }),
@@ -54,33 +54,10 @@ impl FolderLock {
         }
     }
 
-    /// Returns whether a process of this machine holds the lock of a folder, without touching the lock. `None`
-    /// if the system does not tell.
+    /// Returns whether a process of this machine holds the lock of a folder. `None` if the system does not tell.
     pub fn is_held(folder: &Path) -> Option<bool> {
-        is_locked(&folder.join(NAME))
+        system::is_locked(&folder.join(NAME))
     }
-}
-
-/// Looks for a file among the locks that the system lists.
-#[cfg(target_os = "linux")]
-#[allow(clippy::disallowed_methods, reason = "a file of the system that ends")]
-fn is_locked(path: &Path) -> Option<bool> {
-    use std::os::unix::fs::MetadataExt;
-
-    let locks = std::fs::read_to_string("/proc/locks").ok()?;
-    let Ok(file) = std::fs::metadata(path) else { return Some(false) };
-    // A line is `1: FLOCK  ADVISORY  WRITE 4242 fe:00:1234567 0 EOF`. The device may be another than that of the
-    // file where file systems lie on each other, so the number of the file must do.
-    let of_file = |line: &str| {
-        let place = line.split_whitespace().nth(5)?;
-        place.rsplit(':').next()?.parse::<u64>().ok()
-    };
-    Some(locks.lines().any(|line| line.contains("FLOCK") && of_file(line) == Some(file.ino())))
-}
-
-#[cfg(not(target_os = "linux"))]
-fn is_locked(_: &Path) -> Option<bool> {
-    None
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Memory-mapped files. This module and `mapping/watch.rs` hold the only unsafe code of this crate.
+//! Memory-mapped files. Unsafe code of this crate is here, in `mapping/watch.rs` and in `system`.
 
 mod watch;
 
@@ -107,8 +107,8 @@ fn within(whole: &Range<usize>, part: Range<usize>) -> Range<usize> {
 /// Maps the whole of `path`.
 pub fn map(path: &Path) -> Result<Bytes, Error> {
     let file = ordinary::open(path)?;
-    let metadata = file.metadata().map_err(|e| Error::io(path, e))?;
-    map_file(&file, path, Some(Stamp::of(&metadata)))
+    let stamp = Stamp::of(&file).map_err(|e| Error::io(path, e))?;
+    map_file(&file, path, Some(stamp))
 }
 
 /// Maps `path` while `read` runs, and discards its result if the file changed meanwhile. The error
@@ -132,7 +132,7 @@ fn map_file(file: &File, path: &Path, stamp: Option<Stamp>) -> Result<Bytes, Err
     }
     // SAFETY: the mapping is read-only and the bytes are only ever read as plain bytes (every bit
     // pattern is valid). As with every mapped reader, a file that another process shrinks while
-    // we run ends this process with SIGBUS (see `watch.rs`); it cannot make us read outside the
+    // we run ends this process (see `watch.rs`); it cannot make us read outside the
     // mapping.
     let map = unsafe { Mmap::map(file) }.map_err(|e| Error::io(path, e))?;
     let len = map.len();

@@ -4,7 +4,10 @@ use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{ErrorKind, Read};
 use std::path::Path;
 
-use crate::Error;
+use crate::{Error, system};
+
+/// What is refused besides folders.
+const SPECIAL: &str = "is a pipe, socket or device, expected an ordinary file";
 
 /// Opens a file, following links. Folders, pipes, sockets and devices are refused before they are
 /// opened: a pipe without a writer would block forever, and opening some devices has side effects.
@@ -22,10 +25,14 @@ pub fn open_with(path: &Path, options: &mut OpenOptions) -> Result<File, Error> 
         Err(e) => return Err(Error::io(path, e)),
     }
     // Another kind of file may have taken the name meanwhile; opening it must not block either.
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::custom_flags(options, libc::O_NONBLOCK);
-    let file = options.open(path).map_err(|e| Error::io(path, e))?;
-    check(path, &file.metadata().map_err(|e| Error::io(path, e))?)?;
+    system::do_not_wait(options);
+    let io = |e| Error::io(path, e);
+    let file = options.open(path).map_err(io)?;
+    check(path, &file.metadata().map_err(io)?)?;
+    // Where metadata does not tell them from files.
+    if !system::is_ordinary(&file).map_err(io)? {
+        return Err(Error::format(path, SPECIAL));
+    }
     Ok(file)
 }
 
@@ -62,7 +69,7 @@ fn check(path: &Path, metadata: &Metadata) -> Result<(), Error> {
         return Err(Error::format(path, "is a folder, expected a file"));
     }
     if !metadata.is_file() {
-        return Err(Error::format(path, "is a pipe, socket or device, expected an ordinary file"));
+        return Err(Error::format(path, SPECIAL));
     }
     Ok(())
 }

@@ -1,35 +1,41 @@
 //! Detects whether a file changed while it was read.
 
-use std::fs::{self, File, Metadata};
-use std::io::ErrorKind;
+use std::fs::{File, Metadata};
+use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::time::SystemTime;
 
 use crate::Error;
+use crate::system::{self, Identity};
 
 /// The identity, length and last write time of a file. They tell one state of a file from another
 /// without reading it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
-    identity: (u64, u64),
+    identity: Identity,
     len: u64,
     modified: Option<SystemTime>,
 }
 
 impl Stamp {
     /// The stamp of an open file.
-    pub fn of(metadata: &Metadata) -> Self {
-        Stamp {
-            identity: identity(metadata),
-            len: metadata.len(),
-            modified: metadata.modified().ok(),
-        }
+    pub fn of(file: &File) -> io::Result<Self> {
+        system::look_into(file).map(Self::new)
+    }
+
+    /// The stamp of the file at `path`.
+    pub fn at(path: &Path) -> io::Result<Self> {
+        system::look_at(path).map(Self::new)
+    }
+
+    fn new((metadata, identity): (Metadata, Identity)) -> Self {
+        Stamp { identity, len: metadata.len(), modified: metadata.modified().ok() }
     }
 
     /// Returns an error if the file at `path` was replaced or changed.
     pub fn check(&self, path: &Path) -> Result<(), Error> {
-        match fs::metadata(path) {
-            Ok(metadata) => self.compare(path, Stamp::of(&metadata)),
+        match Stamp::at(path) {
+            Ok(now) => self.compare(path, now),
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 Err(Error::changed(path, "it is gone"))
             }
@@ -39,8 +45,8 @@ impl Stamp {
 
     /// The same check for an open file, whatever its name refers to by now.
     pub fn check_open(&self, file: &File, path: &Path) -> Result<(), Error> {
-        let metadata = file.metadata().map_err(|e| Error::io(path, e))?;
-        self.compare(path, Stamp::of(&metadata))
+        let now = Stamp::of(file).map_err(|e| Error::io(path, e))?;
+        self.compare(path, now)
     }
 
     fn compare(&self, path: &Path, now: Stamp) -> Result<(), Error> {
@@ -59,26 +65,15 @@ impl Stamp {
 /// changed meanwhile. The error about the change takes precedence over an error of `read`, which
 /// the change may have caused.
 pub fn steady<T>(path: &Path, read: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
-    let stamp = Stamp::of(&fs::metadata(path).map_err(|e| Error::io(path, e))?);
+    let stamp = Stamp::at(path).map_err(|e| Error::io(path, e))?;
     let result = read();
     stamp.check(path)?;
     result
 }
 
-#[cfg(unix)]
-fn identity(metadata: &Metadata) -> (u64, u64) {
-    use std::os::unix::fs::MetadataExt;
-    (metadata.dev(), metadata.ino())
-}
-
-/// Without device and inode numbers, length and time have to do.
-#[cfg(not(unix))]
-fn identity(_: &Metadata) -> (u64, u64) {
-    (0, 0)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::time::Duration;
 
     use super::*;
@@ -107,13 +102,14 @@ mod tests {
             fs::write(folder.path().join("other"), "before").unwrap();
             fs::rename(folder.path().join("other"), &path).unwrap();
         };
-        #[cfg(unix)]
         assert_eq!(refused(&replace), says("another file is in its place"));
-        // An open file stays the same, whatever file has its name now.
-        let file = File::open(&path).unwrap();
-        let stamp = Stamp::of(&file.metadata().unwrap());
-        replace();
-        assert!(stamp.check_open(&file, &path).is_ok());
+        // An open file stays the same, whatever file has its name now. Windows may refuse to replace it.
+        if cfg!(unix) {
+            let file = File::open(&path).unwrap();
+            let stamp = Stamp::of(&file).unwrap();
+            replace();
+            assert!(stamp.check_open(&file, &path).is_ok());
+        }
         assert!(steady(&path, || Ok(())).is_ok());
         // The change caused the reader's error.
         let both = steady::<()>(&path, || {

@@ -5,13 +5,12 @@
 //! this crate calls is looked for before the first is called.
 
 use std::env;
-use std::error::Error as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use cudarc::{cublas::sys as blas, driver::sys as driver, nvrtc::sys as nvrtc};
-use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
+use nextpair_core::system;
 
 use crate::Error;
 
@@ -147,19 +146,13 @@ fn open(
     let mut broken = None;
     for path in first.chain(system).chain(last) {
         // SAFETY: these libraries of NVIDIA have initialisers that only set themselves up.
-        match unsafe { Library::open(Some(&path), RTLD_NOW | RTLD_GLOBAL) } {
-            Ok(found) => {
-                // Loaded for as long as the process lives.
-                std::mem::forget(found);
+        match unsafe { system::load_library(&path) } {
+            Ok(()) => {
                 load_parts(&path);
                 return Ok(());
             }
-            Err(error) if path.is_absolute() && path.exists() => {
-                // What the loader said, which names the file, is the source of the error.
-                let said = error.source().map(ToString::to_string);
-                broken.get_or_insert_with(|| {
-                    said.unwrap_or_else(|| format!("{}: {error}", path.display()))
-                });
+            Err(said) if path.is_absolute() && path.exists() => {
+                broken.get_or_insert(said);
             }
             Err(_) => {}
         }
@@ -180,9 +173,7 @@ fn load_parts(library: &Path) {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         if name.starts_with("libnvrtc-builtins.so") {
             // SAFETY: as above.
-            if let Ok(part) = unsafe { Library::open(Some(&path), RTLD_NOW | RTLD_GLOBAL) } {
-                std::mem::forget(part);
-            }
+            let _ = unsafe { system::load_library(&path) };
         }
     }
 }

@@ -46,7 +46,7 @@ pub use manifest::{FeatureSet, Manifest, Per};
 pub use new_images::{FOLDER, NewImages, UPLOAD, name_of_image};
 pub use placed_answers::PlacedAnswers;
 
-use crate::{Error, Side, ordinary};
+use crate::{Error, Side, ordinary, system};
 
 /// File name of the manifest.
 pub(crate) const MANIFEST: &str = "dataset.toml";
@@ -182,7 +182,7 @@ impl Dataset {
         // The items are never replaced, unlike the manifest, so all processes lock the same file.
         let path = self.folder.join(ITEMS);
         let file = ordinary::open(&path)?;
-        match file.try_lock() {
+        match system::try_lock(&file) {
             Ok(()) => {
                 self.manifest = Manifest::read(&self.folder.join(MANIFEST))?;
                 Ok(Lock { _file: file })

@@ -35,9 +35,10 @@ pub mod text;
 pub use difference::first_difference;
 pub use labels::{read_groups, read_ids, read_indices};
 pub use nextpair_core::ordinary::open as open_file;
+pub use nextpair_core::system;
 pub use nextpair_core::{
     AtomicFile, Draws, Dtype, Element, Error, FolderLock, Growing, Matrix, Progress, Side, Silent,
-    Spill, Within, draw, fingerprint, fingerprint_of, ordinary, stop_on_changed_inputs,
+    Spill, Within, draw, fingerprint, fingerprint_of, ordinary, rename, stop_on_changed_inputs,
 };
 pub(crate) use nextpair_core::{mapping, stamp};
 pub use open::{Table, open, open_columns};

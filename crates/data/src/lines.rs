@@ -32,7 +32,7 @@ pub(crate) struct Line {
 impl Lines {
     pub(crate) fn open(path: &Path) -> Result<Self, Error> {
         let file = ordinary::open(path)?;
-        let stamp = Stamp::of(&file.metadata().map_err(|e| Error::io(path, e))?);
+        let stamp = Stamp::of(&file).map_err(|e| Error::io(path, e))?;
         Ok(Lines { path: path.to_path_buf(), reader: BufReader::new(file), stamp, line: 0 })
     }
 

@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use nextpair_data::system;
+
 /// Samples the anonymous memory of this process: allocations, without mapped files.
 pub struct Watch {
     peak: Arc<AtomicU64>,
@@ -19,7 +21,7 @@ impl Watch {
         let (peak_seen, asked_to_stop) = (peak.clone(), stop.clone());
         let thread = std::thread::spawn(move || {
             while !asked_to_stop.load(Ordering::Relaxed) {
-                peak_seen.fetch_max(anonymous().unwrap_or(0), Ordering::Relaxed);
+                peak_seen.fetch_max(system::own_memory().unwrap_or(0), Ordering::Relaxed);
                 std::thread::park_timeout(Duration::from_millis(5));
             }
         });
@@ -29,7 +31,7 @@ impl Watch {
     /// Returns the peak in bytes, sampled every few milliseconds, or `None` if the system does not
     /// report it.
     pub fn peak(&self) -> Option<u64> {
-        let now = anonymous()?;
+        let now = system::own_memory()?;
         Some(self.peak.fetch_max(now, Ordering::Relaxed).max(now))
     }
 }
@@ -39,16 +41,8 @@ impl Drop for Watch {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
-            // The thread only reads a file. If it panicked, there is nothing to clean up.
+            // The thread only asks the system. If it panicked, there is nothing to clean up.
             let _ = thread.join();
         }
     }
-}
-
-/// Returns the resident anonymous memory in bytes, from `/proc/self/status`.
-#[allow(clippy::disallowed_methods, reason = "a file of the system that ends")]
-fn anonymous() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
-    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kb| kb * 1024)
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use nextpair_data::ordinary;
+use nextpair_data::{ordinary, system};
 
 use crate::error::Error;
 
@@ -55,17 +55,14 @@ fn sqlite_url(path: &str) -> String {
     address + "?mode=rw"
 }
 
-/// Makes the file readable only by its owner: it holds the key that signs sessions.
+/// Makes the file readable only by its owner: it holds the key that signs sessions. On Windows whoever may read its
+/// folder may read it.
 fn make_private(path: &Path) -> Result<(), nextpair_data::Error> {
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create(true).truncate(false);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    system::create_private(&mut options);
     let file = ordinary::open_with(path, &mut options)?;
-    #[cfg(unix)]
-    file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600))
-        .map_err(|e| nextpair_data::Error::io(path, e))?;
-    Ok(())
+    system::make_private(&file).map_err(|e| nextpair_data::Error::io(path, e))
 }
 
 /// Removes the password from a URL.

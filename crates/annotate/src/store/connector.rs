@@ -3,6 +3,7 @@
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
+use nextpair_data::system::{self, Identity};
 use sqlx::any::AnyConnectOptions;
 use sqlx::{AnyConnection, Connection};
 
@@ -45,7 +46,7 @@ pub(super) struct Connector {
 #[derive(Debug)]
 struct File {
     path: String,
-    identity: Option<(u64, u64)>,
+    identity: Option<Identity>,
 }
 
 impl Connector {
@@ -111,15 +112,8 @@ pub(super) fn silence(patience: Duration) -> sqlx::Error {
     sqlx::Error::Io(std::io::Error::new(std::io::ErrorKind::TimedOut, what))
 }
 
-#[cfg(unix)]
-fn identity(path: &str) -> Option<(u64, u64)> {
-    use std::os::unix::fs::MetadataExt;
-    std::fs::metadata(path).ok().map(|file| (file.dev(), file.ino()))
-}
-
-#[cfg(not(unix))]
-fn identity(path: &str) -> Option<(u64, u64)> {
-    std::fs::metadata(path).ok().map(|_| (0, 0))
+fn identity(path: &str) -> Option<Identity> {
+    system::look_at(path.as_ref()).ok().map(|(_, identity)| identity)
 }
 
 /// A connection that is taken for some work and returned only if all of it succeeds.

@@ -2,19 +2,18 @@
 //! file.
 //!
 //! When a mapped file becomes shorter, some mapped addresses lose their bytes. Reading one raises
-//! SIGBUS, which ends a process without a message. A program that wants a message calls
-//! [`stop_on_changed_inputs`]. Its handler may run at any point, so it neither locks nor allocates:
-//! it walks a list that only ever grows, reads numbers and a path, writes to standard error and
-//! exits.
+//! a signal (on Windows an exception), which ends a process without a message. A program that wants a message
+//! calls [`stop_on_changed_inputs`]. Its handler (`system`) may run at any point, so what it asks here neither locks
+//! nor allocates: it walks a list that only ever grows and reads numbers and a path.
 
 use std::panic;
 use std::path::Path;
 use std::ptr;
-use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::Origin;
-use crate::Error;
+use crate::{Error, system};
 
 /// An entry of the list: one mapped file, or none at the moment. Entries are reused and never
 /// freed, so that walking the list is always safe.
@@ -102,20 +101,17 @@ fn changed() -> Option<Error> {
     })
 }
 
-/// Exit code of the process.
-static CODE: AtomicI32 = AtomicI32::new(2);
-
 /// Makes the process end with `code` and a line on standard error when another process changes one
 /// of its inputs.
 ///
 /// Without this, a mapped file that became shorter ends the process by SIGBUS, and checked data
 /// that is gone makes it panic. Call this once, in a program, before the work starts; a library
-/// should not end the process. On systems other than Unix only panics are handled.
+/// should not end the process. Windows lets nobody shorten a mapped file; there it is a disk or a server
+/// that is gone.
 ///
 /// Where a change lets the read finish, the reader compares the file and returns
 /// [`Error::Changed`].
 pub fn stop_on_changed_inputs(code: u8) {
-    CODE.store(i32::from(code), Ordering::Release);
     let before = panic::take_hook();
     panic::set_hook(Box::new(move |what| {
         before(what);
@@ -125,99 +121,20 @@ pub fn stop_on_changed_inputs(code: u8) {
             std::process::exit(i32::from(code));
         }
     }));
-    #[cfg(unix)]
-    bus_error::handle();
+    system::on_lost_page(file_at, code);
 }
 
-#[cfg(unix)]
-mod bus_error {
-    use std::mem::MaybeUninit;
-    use std::os::unix::ffi::OsStrExt;
-    use std::sync::OnceLock;
-    use std::sync::atomic::AtomicBool;
-
-    use libc::{c_int, c_void, sigaction, siginfo_t};
-
-    use super::*;
-
-    /// The previous SIGBUS action: the standard library looks for stack overflows.
-    static BEFORE: OnceLock<sigaction> = OnceLock::new();
-
-    pub(super) fn handle() {
-        // SAFETY: all zeros is a valid `sigaction`; the handler has the signature that SA_SIGINFO
-        // asks for and does only what a handler may; both pointers are valid for the call.
-        unsafe {
-            let mut action: sigaction = MaybeUninit::zeroed().assume_init();
-            action.sa_sigaction =
-                on_signal as extern "C" fn(c_int, *mut siginfo_t, *mut c_void) as usize;
-            // Use the alternative stack where a thread has one: its own may be the missing memory.
-            action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-            let mut before: sigaction = MaybeUninit::zeroed().assume_init();
-            if libc::sigaction(libc::SIGBUS, &action, &mut before) == 0 {
-                let _ = BEFORE.set(before);
-            }
-        }
-    }
-
-    extern "C" fn on_signal(signal: c_int, info: *mut siginfo_t, _: *mut c_void) {
-        // SAFETY: with SA_SIGINFO the kernel passes a valid `siginfo_t`.
-        let (address, sent) = unsafe { ((*info).si_addr() as usize, (*info).si_code <= 0) };
-        if !sent && let Some(path) = mapped_at(address) {
-            leave(path);
-        }
-        // The signal is not about an input.
-        // SAFETY: `sigaction` filled in the previous action. `raise` takes a signal, which
-        // waits until this handler returns.
-        unsafe {
-            match BEFORE.get() {
-                // The previous handler sees the signal when the access is tried again.
-                Some(before) if !sent => {
-                    libc::sigaction(signal, before, ptr::null_mut());
-                }
-                // Another process sent the signal to end us.
-                _ => {
-                    libc::signal(signal, libc::SIG_DFL);
-                    libc::raise(signal);
-                }
-            }
-        }
-    }
-
-    /// The path of the file mapped at an address.
-    fn mapped_at(address: usize) -> Option<&'static Path> {
-        let place = places().find(|place| {
-            let start = place.start.load(Ordering::Acquire);
-            start != 0 && (start..place.end.load(Ordering::Acquire)).contains(&address)
-        })?;
-        // SAFETY: the reader of this address borrows the mapping, which therefore lives and owns
-        // the origin. That reader is the thread which this handler interrupted, and it does not
-        // continue: the process ends here.
-        let origin: &'static Origin = unsafe { place.origin.load(Ordering::Acquire).as_ref() }?;
-        Some(&origin.path)
-    }
-
-    fn leave(path: &Path) -> ! {
-        static LEAVING: AtomicBool = AtomicBool::new(false);
-        if LEAVING.swap(true, Ordering::AcqRel) {
-            // Another thread is already writing the message and ends the process.
-            loop {
-                // SAFETY: `pause` waits for a signal.
-                unsafe { libc::pause() };
-            }
-        }
-        let parts: [&[u8]; 3] = [
-            b"error: ",
-            path.as_os_str().as_bytes(),
-            b": changed while it was read: it became shorter, or its disk failed; nothing was made \
-              of it\n",
-        ];
-        for part in parts {
-            // SAFETY: the bytes are valid for the call. A closed standard error does not matter.
-            unsafe { libc::write(libc::STDERR_FILENO, part.as_ptr().cast(), part.len()) };
-        }
-        // SAFETY: `_exit` ends the process at once and is allowed in a handler.
-        unsafe { libc::_exit(CODE.load(Ordering::Acquire)) }
-    }
+/// The file that is mapped at an address which the interrupted thread reads.
+fn file_at(address: usize) -> Option<&'static Path> {
+    let place = places().find(|place| {
+        let start = place.start.load(Ordering::Acquire);
+        start != 0 && (start..place.end.load(Ordering::Acquire)).contains(&address)
+    })?;
+    // SAFETY: the reader of this address borrows the mapping, which therefore lives and owns
+    // the origin. That reader is the thread which was interrupted, and it does not
+    // continue: the process ends there.
+    let origin: &'static Origin = unsafe { place.origin.load(Ordering::Acquire).as_ref() }?;
+    Some(&origin.path)
 }
 
 #[cfg(test)]

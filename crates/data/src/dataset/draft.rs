@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use super::{MANIFEST, Manifest};
-use crate::Error;
+use crate::{Error, rename, system};
 
 /// The folder `.NAME.partial`. Nothing is visible under `NAME` until [`finish`].
 ///
@@ -43,7 +43,7 @@ impl<'a> Draft<'a> {
         let left_by_us = lock_path.exists();
         let open = File::options().write(true).create(true).truncate(false).open(&lock_path);
         let lock = open.map_err(|e| Error::io(target, e))?;
-        if lock.try_lock().is_err() {
+        if system::try_lock(&lock).is_err() {
             return Err(Error::format(target, "is being written by another process"));
         }
         let folder = Self::place(target);
@@ -128,22 +128,19 @@ impl<'a> Draft<'a> {
         self.remove(&earlier)?;
         let replaced = self.may_replace(&self.target);
         if replaced {
-            fs::rename(&self.target, &earlier).map_err(|e| Error::io(&self.target, e))?;
+            rename(&self.target, &earlier)?;
         }
-        if let Err(error) = fs::rename(&self.folder, &self.target) {
+        if let Err(error) = rename(&self.folder, &self.target) {
             if replaced {
                 // If this fails as well, the next run still finds it.
-                let _ = fs::rename(&earlier, &self.target);
+                let _ = rename(&earlier, &self.target);
             }
-            return Err(Error::io(&self.target, error));
+            return Err(error);
         }
         self.keep = false;
         self.remove(&earlier)?;
-        #[cfg(unix)]
         if let Some(parent) = self.target.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-            #[allow(clippy::disallowed_methods, reason = "a folder, in which one was just made")]
-            let sync = || File::open(parent)?.sync_all();
-            sync().map_err(|e| Error::io(&self.target, e))?;
+            system::sync_folder(parent).map_err(|e| Error::io(&self.target, e))?;
         }
         Ok(())
     }
@@ -156,6 +153,6 @@ impl Drop for Draft<'_> {
             let _ = fs::remove_dir_all(&self.folder);
             let _ = fs::remove_file(&self.lock_path);
         }
-        let _ = self.lock.unlock();
+        let _ = system::unlock(&self.lock);
     }
 }

@@ -1,5 +1,6 @@
 //! One item of a dataset: an image, its captions, or both.
 
+use nextpair_core::system;
 use serde::{Deserialize, Serialize};
 
 /// The split that models are trained on.
@@ -80,17 +81,21 @@ pub(crate) fn check_name(what: &str, name: &str) -> Result<(), String> {
     }
 }
 
-/// Refuses paths that could lead out of their folder, on any system.
+/// Refuses paths that could lead out of their folder, on any system, and names that this system gives another
+/// meaning.
 pub(crate) fn check_inside(path: &str) -> Result<(), String> {
     let is_drive = path.as_bytes().get(1) == Some(&b':');
     let leads_out = path.starts_with(['/', '\\'])
         || is_drive
         || path.split(['/', '\\']).any(|part| part == ".." || part.is_empty() || part == ".");
     if leads_out {
-        Err(format!("the path {path:?} is not a plain path inside its folder"))
-    } else {
-        Ok(())
+        return Err(format!("the path {path:?} is not a plain path inside its folder"));
     }
+    // Elsewhere a dataset may have names that Windows refuses.
+    path.split('/').try_for_each(|part| {
+        system::check_name(part)
+            .map_err(|what| format!("the path {path:?} cannot be used: {part:?} {what}"))
+    })
 }
 
 #[cfg(test)]
@@ -130,6 +135,15 @@ mod tests {
         for path in ["a.jpg", "a/b/c.jpg", "..a/b..", "é/ü.png", "a b.jpg"] {
             let item = Item { id: "i".into(), image: Some(path.into()), ..Item::default() };
             assert_eq!(item.check(), Ok(()));
+        }
+    }
+
+    #[test]
+    fn names_are_refused_where_they_mean_something_else() {
+        for path in ["nul.jpg", "a/con/b.jpg", "a.jpg:stream", "a?.jpg", "folder./a.jpg"] {
+            let item = Item { id: "i".into(), image: Some(path.into()), ..Item::default() };
+            let refused = item.check();
+            assert_eq!(refused.is_err(), cfg!(windows), "{path:?}: {refused:?}");
         }
     }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::Answer;
 use super::answers::parse;
-use crate::{Error, ordinary};
+use crate::{Error, ordinary, system};
 
 /// All answers ever given, in order, in a file of JSON lines.
 ///
@@ -70,9 +70,9 @@ impl AnswerLog {
         }
         let is_new = !self.path.exists();
         let options = &mut OpenOptions::new();
-        let options = options.read(true).append(true).create(true);
+        let options = options.read(true).write(true).create(true).truncate(false);
         let mut file = ordinary::open_with(&self.path, options)?;
-        file.lock().map_err(|e| Error::io(&self.path, e))?;
+        system::lock(&file).map_err(|e| Error::io(&self.path, e))?;
         self.read_on(&mut file)?;
         let (before, end) = (self.answers.len(), self.read);
         for answer in answers {
@@ -142,6 +142,7 @@ impl AnswerLog {
             return Ok(());
         }
         file.set_len(self.read)?;
+        file.seek(SeekFrom::Start(self.read))?;
         file.write_all(&lines)?;
         file.sync_all()?;
         self.read += lines.len() as u64;
@@ -155,11 +156,9 @@ pub(crate) fn act(answer: &Answer) -> Answer {
 }
 
 /// The name of a new file is stored in its folder.
-#[allow(clippy::disallowed_methods, reason = "a folder, in which a file was just made")]
 fn sync_folder(path: &Path) -> std::io::Result<()> {
-    #[cfg(unix)]
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        File::open(folder)?.sync_all()?;
+        system::sync_folder(folder)?;
     }
     Ok(())
 }

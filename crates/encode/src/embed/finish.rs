@@ -138,7 +138,6 @@ fn read_places(path: &Path) -> Result<Vec<i64>, Error> {
 }
 
 /// Gives a file a second name, replacing any file of that name; copies it if it cannot be linked.
-#[allow(clippy::disallowed_methods, reason = "a file that was just made")]
 pub(super) fn place(from: &Path, to: &Path) -> Result<(), Error> {
     let waiting = to.with_extension("waiting");
     let link = || {
@@ -146,10 +145,11 @@ pub(super) fn place(from: &Path, to: &Path) -> Result<(), Error> {
             fs::remove_file(&waiting)?;
         }
         fs::hard_link(from, &waiting).or_else(|_| fs::copy(from, &waiting).map(drop))?;
-        File::open(&waiting)?.sync_all()?;
-        fs::rename(&waiting, to)
+        // Windows syncs what may be written.
+        File::options().write(true).open(&waiting)?.sync_all()
     };
-    link().map_err(|e| Error::io(to, e))
+    link().map_err(|e| Error::io(to, e))?;
+    Ok(nextpair_data::rename(&waiting, to)?)
 }
 
 /// Removes a file that replaced features may have left.

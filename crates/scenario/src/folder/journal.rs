@@ -6,7 +6,7 @@
 //! belongs to a killed process. It was never acknowledged, and is cut off.
 
 use std::fs::{File, OpenOptions};
-use std::io::Write;
+use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use nextpair_data::{fingerprint, ordinary};
@@ -50,7 +50,10 @@ impl Journal {
         let text = read(path)?;
         let whole = whole_lines(&text);
         let (record, seal) = parse(path, &text[..whole])?;
-        let file = ordinary::open_with(path, OpenOptions::new().append(true).create(true))?;
+        // Not for appending: Windows does not let such a file be cut.
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(false);
+        let file = ordinary::open_with(path, &mut options)?;
         if whole < text.len() {
             file.set_len(whole as u64).and_then(|()| file.sync_all()).map_err(io)?;
         }
@@ -85,7 +88,7 @@ impl Journal {
         let mut text =
             serde_json::to_vec(&line).map_err(|e| Error::file(&self.path, e.to_string()))?;
         text.push(b'\n');
-        let before = self.file.metadata().map_err(|e| Error::io(&self.path, e))?.len();
+        let before = self.file.seek(SeekFrom::End(0)).map_err(|e| Error::io(&self.path, e))?;
         if let Err(e) = self.file.write_all(&text).and_then(|()| self.file.sync_data()) {
             // A full disk may hold a part of the line: cut it off.
             let _ = self.file.set_len(before);

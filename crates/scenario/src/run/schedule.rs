@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
+use nextpair_data::system;
 use nextpair_engine::BagOfWords;
 
 use super::people::Waiting;
@@ -46,7 +47,8 @@ impl Scenario {
         let corpus = corpus.map_or(&self.corpus, |reading| reading.corpus);
         let weights = self.experiment.model.weights(corpus.inputs()) as u64;
         let each = weights * 4 * 8 + (256 << 20) + self.words_memory();
-        let mut fit = available().map_or(usize::MAX, |bytes| (bytes / each) as usize);
+        let mut fit =
+            system::available_memory().map_or(usize::MAX, |bytes| (bytes / each) as usize);
         if let Ok(Some(free)) = self.options.device.free_memory() {
             // On the device a model is not saved, but a batch may need as much again.
             fit = fit.min((free as u64 / each) as usize);
@@ -82,14 +84,6 @@ impl Scenario {
             .sum();
         whole.saturating_sub(done)
     }
-}
-
-/// Returns the available memory in bytes, if the system reports it.
-#[allow(clippy::disallowed_methods, reason = "a file of the system that ends")]
-fn available() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kb| kb * 1024)
 }
 
 /// Runs tasks in order, `jobs` at a time, each with its own threads. After an error, no task
