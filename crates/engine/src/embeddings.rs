@@ -68,6 +68,7 @@ impl Similarity for Embeddings {
     }
 
     fn tile(&self, rows: &[u32], columns: &[u32], out: &mut [f32]) -> Result<(), Error> {
+        self.rows.look_at(rows)?;
         let dim = self.rows.dim();
         let unit = |source: &Vectors, items: &[u32]| {
             let mut units = vec![0.0; items.len() * dim];
@@ -102,6 +103,7 @@ impl Similarity for Embeddings {
     }
 
     fn exact(&self, row: u32, columns: &[u32], out: &mut [f64]) -> Result<(), Error> {
+        self.rows.look_at(&[row])?;
         let mut x = vec![0.0; self.rows.dim()];
         self.rows.matrix().read_f64(row as usize, &mut x);
         self.columns.dots(&x, columns, out);
@@ -114,6 +116,7 @@ impl Similarity for Embeddings {
     }
 
     fn exact_tile(&self, rows: &[u32], columns: &[u32], out: &mut [f64]) -> Result<(), Error> {
+        self.rows.look_at(rows)?;
         let dim = self.rows.dim();
         let mut own = vec![0.0; rows.len() * dim];
         for (&row, own) in rows.iter().zip(own.chunks_exact_mut(dim)) {
@@ -157,6 +160,10 @@ impl Similarity for Embeddings {
 impl Source for Vectors {
     fn dim(&self) -> usize {
         self.dim()
+    }
+
+    fn look_at(&self, items: &[u32]) -> Result<(), Error> {
+        self.look_at(items)
     }
 
     fn norm(&self, item: u32) -> f64 {

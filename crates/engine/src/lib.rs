@@ -23,6 +23,7 @@
 //! # Ok::<(), nextpair_engine::Error>(())
 //! ```
 
+mod ahead;
 mod canonical;
 mod centred;
 mod clusters;

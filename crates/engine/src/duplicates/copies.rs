@@ -25,38 +25,76 @@ pub(crate) fn first_copies(
 ) -> Result<Vec<usize>, Error> {
     let total: usize = matrices.iter().map(|matrix| matrix.rows()).sum();
     progress.start("copies", total as u64);
-    let mut prints = Vec::with_capacity(total);
-    for (number, matrix) in matrices.iter().enumerate() {
-        let places: Vec<usize> = (0..matrix.rows()).collect();
-        let of_block = |rows: &[usize]| {
+    let mut prints = vec![0; total];
+    let mut rest = &mut prints[..];
+    for matrix in matrices {
+        let (own, others) = rest.split_at_mut(matrix.rows());
+        own.par_chunks_mut(ROW_BLOCK).enumerate().try_for_each(|(block, prints)| {
             unless_stopped(progress)?;
-            let print = |&row: &usize| (fingerprint(matrix, row, READ), number, row);
-            progress.advance(rows.len() as u64);
-            Ok(rows.iter().map(print).collect::<Vec<_>>())
-        };
-        let blocks: Result<Vec<_>, Error> = places.par_chunks(ROW_BLOCK).map(of_block).collect();
-        prints.extend(blocks?.into_iter().flatten());
+            for (row, print) in (block * ROW_BLOCK..).zip(prints.iter_mut()) {
+                *print = short_print(matrix, row);
+            }
+            progress.advance(prints.len() as u64);
+            Ok::<_, Error>(())
+        })?;
+        rest = others;
     }
     let mut first: Vec<usize> = (0..total).collect();
-    let offset = |number: usize| matrices[..number].iter().map(|m| m.rows()).sum::<usize>();
-    let offsets: Vec<usize> = (0..matrices.len()).map(offset).collect();
-    prints.par_sort_unstable();
-    for run in prints.chunk_by(|a, b| a.0 == b.0).filter(|run| run.len() > 1) {
+    for (row, earlier) in copies_among(matrices, &prints) {
+        first[row] = earlier;
+    }
+    Ok(first)
+}
+
+/// The rows of all matrices, one after the other, that have the same numbers as an earlier one, and the
+/// first of those. Rows ascend. `prints` are their [fingerprints](short_print).
+pub(crate) fn copies_among(matrices: &[&Matrix], prints: &[u64]) -> Vec<(usize, usize)> {
+    let place = |row: usize| {
+        let (mut number, mut row) = (0, row);
+        while row >= matrices[number].rows() {
+            row -= matrices[number].rows();
+            number += 1;
+        }
+        (matrices[number], row)
+    };
+    let mut copies = Vec::new();
+    for run in alike(prints).chunk_by(|a, b| a.0 == b.0) {
         // Rows that differ only in numbers that the short fingerprint did not read are told apart.
-        let mut leaders: HashMap<u64, Vec<(usize, usize)>> = HashMap::new();
-        for &(_, number, row) in run {
-            let print = fingerprint(matrices[number], row, usize::MAX);
-            let leaders = leaders.entry(print).or_default();
-            let same = |&&(other, at): &&(usize, usize)| {
-                equal((matrices[other], at), (matrices[number], row))
-            };
-            match leaders.iter().find(same) {
-                Some(&(other, at)) => first[offsets[number] + row] = offsets[other] + at,
-                None => leaders.push((number, row)),
+        let mut leaders: HashMap<u64, Vec<usize>> = HashMap::new();
+        for &(_, at) in run {
+            let (matrix, row) = place(at);
+            let leaders = leaders.entry(fingerprint(matrix, row, usize::MAX)).or_default();
+            match leaders.iter().find(|&&other| equal(place(other), (matrix, row))) {
+                Some(&other) => copies.push((at, other)),
+                None => leaders.push(at),
             }
         }
     }
-    Ok(first)
+    copies.sort_unstable();
+    copies
+}
+
+/// The fingerprints that occur several times, with the places where they do, ascending.
+fn alike(prints: &[u64]) -> Vec<(u64, usize)> {
+    // Few do: sorted fingerprints tell which, without their places.
+    let mut sorted = prints.to_vec();
+    sorted.par_sort_unstable();
+    let mut several: Vec<u64> = sorted.windows(2).filter(|w| w[0] == w[1]).map(|w| w[0]).collect();
+    drop(sorted);
+    several.dedup();
+    let mut found: Vec<(u64, usize)> = prints
+        .par_iter()
+        .enumerate()
+        .filter(|(_, print)| several.binary_search(print).is_ok())
+        .map(|(at, &print)| (print, at))
+        .collect();
+    found.par_sort_unstable();
+    found
+}
+
+/// A fingerprint that reads at most [`READ`] numbers of a row.
+pub(crate) fn short_print(matrix: &Matrix, row: usize) -> u64 {
+    fingerprint(matrix, row, READ)
 }
 
 /// The numbers of a row that a fingerprint of at most `read` numbers looks at.

@@ -70,6 +70,10 @@ impl Planner {
                 return Ok(Box::new(sieve));
             }
         }
+        if self.route != Route::Auto || worth_a_probe(count, columns.len(), source.dim()) {
+            rows.look_at(&spread_over(count, FITTED))?;
+            rows.look_at(&spread_over(count, PROBE.0))?;
+        }
         Ok(Box::new(self.screen((rows, count), source, columns, scale, expected)))
     }
 
@@ -119,7 +123,7 @@ impl Task<'_> {
         let width = Mixer::new(self.source.dim()).width();
         let unit = best_unit(width, Code::Int8);
         let tried: Vec<usize> = AXES.into_iter().filter(|a| a * 2 <= width).collect();
-        let worth_it = self.count * self.columns.len() >= WORTH_A_PROBE * width;
+        let worth_it = worth_a_probe(self.count, self.columns.len(), self.source.dim());
         let (Some(&most), true) = (tried.last(), worth_it) else { return (None, unit) };
         let principal = self.fit(most);
         let rows = spread_over(self.count, PROBE.0);
@@ -163,6 +167,11 @@ impl Task<'_> {
         };
         columns.iter().enumerate().map(largest).collect()
     }
+}
+
+/// Whether a search is so large that a probe pays.
+fn worth_a_probe(rows: usize, columns: usize, dim: usize) -> bool {
+    rows * columns >= WORTH_A_PROBE * Mixer::new(dim).width()
 }
 
 /// The unit for products of `width` numbers; `None` is single precision.
