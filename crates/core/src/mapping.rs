@@ -108,8 +108,7 @@ impl Bytes {
             let (range, advice) = (within(whole, range), memmap2::UncheckedAdvice::DontNeed);
             // SAFETY: the mapping is of a file and never written to, so that pages which leave come
             // back with the same bytes when they are read.
-            let _ =
-                unsafe { mapping.map.unchecked_advise_range(advice, range.start, range.len()) };
+            let _ = unsafe { mapping.map.unchecked_advise_range(advice, range.start, range.len()) };
         }
         #[cfg(not(unix))]
         let _ = range;

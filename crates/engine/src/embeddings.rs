@@ -1,9 +1,10 @@
 //! Similarity of embeddings: cosine or dot product.
 
-use half::{bf16, f16};
+use half::bf16;
 use nextpair_core::{Dtype, Element, Matrix};
 
 use crate::device::Residence;
+use crate::halves;
 use crate::packed::Packed;
 use crate::product::product;
 use crate::screen::{Planner, Route, Scale, Source, gamma};
@@ -106,7 +107,12 @@ impl Similarity for Embeddings {
         self.rows.look_at(&[row])?;
         let mut x = vec![0.0; self.rows.dim()];
         self.rows.matrix().read_f64(row as usize, &mut x);
-        self.columns.dots(&x, columns, out);
+        match self.rows.matrix().dtype() {
+            Dtype::F16 => {
+                self.columns.dots_of_half(&x, self.rows.norm(row as usize), columns, out);
+            }
+            _ => self.columns.dots(&x, columns, out),
+        }
         if self.metric == Metric::Cosine {
             for (out, &column) in out.iter_mut().zip(columns) {
                 *out /= self.rows.norm(row as usize) * self.columns.norm(column as usize);
@@ -178,7 +184,7 @@ impl Source for Vectors {
         }
         let bytes = Vectors::matrix(self).row_bytes(item as usize);
         match Vectors::matrix(self).dtype() {
-            Dtype::F16 => scaled::<f16>(bytes, factor, out),
+            Dtype::F16 => halves::scaled(bytes, factor, out),
             Dtype::Bf16 => scaled::<bf16>(bytes, factor, out),
             Dtype::F32 => scaled::<f32>(bytes, factor, out),
             Dtype::F64 => scaled::<f64>(bytes, factor, out),

@@ -36,6 +36,7 @@ mod error;
 mod features;
 mod findings;
 mod groups;
+mod halves;
 mod highest;
 mod kcenter;
 mod lazy;

@@ -150,8 +150,7 @@ impl Problem {
 
     /// The numbers of the pool items that the problem covers, if they are in a matrix.
     pub(crate) fn pool_rows(&self) -> Option<Matrix> {
-        let of_features =
-            |features: &Features| features.pool.slice(rows_of(&self.items, 0));
+        let of_features = |features: &Features| features.pool.slice(rows_of(&self.items, 0));
         self.compared_rows().or_else(|| self.features.as_ref().map(of_features))
     }
 

@@ -8,7 +8,8 @@ use nextpair_core::{Dtype, Element, Matrix};
 use rayon::prelude::*;
 
 use crate::device::Residence;
-use crate::duplicates::short_print;
+use crate::duplicates::stored_print;
+use crate::halves;
 use crate::{Device, Error};
 
 /// The vectors of a matrix, all finite, with their norms. Clones share both.
@@ -154,7 +155,7 @@ impl Vectors {
             let last = items.len() - 1;
             let rows = std::array::from_fn(|l| self.matrix.row_bytes(items[l.min(last)] as usize));
             let squares: [f64; LANES] = match self.matrix.dtype() {
-                Dtype::F16 => squares::<f16>(rows),
+                Dtype::F16 => half_squares(rows),
                 Dtype::Bf16 => squares::<bf16>(rows),
                 Dtype::F32 => squares::<f32>(rows),
                 Dtype::F64 => squares::<f64>(rows),
@@ -162,7 +163,7 @@ impl Vectors {
             for (&item, square) in items.iter().zip(squares) {
                 let item = item as usize;
                 if let Some(prints) = &self.looks.prints {
-                    prints[item].store(short_print(&self.matrix, item), Ordering::Relaxed);
+                    prints[item].store(stored_print(&self.matrix, item), Ordering::Relaxed);
                 }
                 // Last: who finds the norm need not look.
                 self.looks.norms[item].store(kept(square.sqrt()), Ordering::Release);
@@ -253,6 +254,17 @@ impl Vectors {
         self.folds(x, items, out, |x, y| x * y);
     }
 
+    /// The same for an `x` of this norm whose numbers half precision holds.
+    pub(crate) fn dots_of_half(&self, x: &[f64], norm: f64, items: &[u32], out: &mut [f64]) {
+        let exact = |&item: &u32| norm * self.norm(item as usize) < 0.99 * halves::EXACT;
+        if self.matrix.dtype() != Dtype::F16 || !items.iter().all(exact) {
+            return self.dots(x, items, out);
+        }
+        for (out, &item) in out.iter_mut().zip(items) {
+            *out = halves::dot(x, self.matrix.row_bytes(item as usize));
+        }
+    }
+
     /// The canonical squared distances of `x` to the vectors of `items`: float64, ascending
     /// dimension.
     pub fn squared_distances(&self, x: &[f64], items: &[u32], out: &mut [f64]) {
@@ -322,6 +334,12 @@ fn fold<E: Element>(
         }
     }
     sums
+}
+
+/// The sums of squares of numbers in half precision, which are small for most embeddings.
+fn half_squares(rows: [&[u8]; LANES]) -> [f64; LANES] {
+    let sums = rows.map(halves::squares);
+    if sums.iter().all(|&sum| sum < halves::EXACT) { sums } else { squares::<f16>(rows) }
 }
 
 /// Without a branch within a row, so that the compiler vectorises it.

@@ -105,8 +105,7 @@ fn number<T: FromStr>(flag: &str, value: &str) -> Result<T> {
 pub(super) fn run(flags: &[String]) -> Result<()> {
     let options = Options::parse(flags)?;
     let binary = ours::build()?;
-    std::fs::create_dir_all(&options.data)
-        .with_context(|| options.data.display().to_string())?;
+    std::fs::create_dir_all(&options.data).with_context(|| options.data.display().to_string())?;
     let world = World { seed: options.seed, dim: options.dim, threads: options.threads };
     let pool = world.pool(&options.data, options.items)?;
     let quarter = world.pool(&options.data, options.items / 4)?;
@@ -118,7 +117,13 @@ pub(super) fn run(flags: &[String]) -> Result<()> {
     let mut cases = Vec::new();
     for &pairs in &options.pairs {
         let paired = world.pairs(&options.data, pairs)?;
-        let bench = Bench { options: &options, binary: &binary, pool: &pool, quarter: &quarter, paired: &paired };
+        let bench = Bench {
+            options: &options,
+            binary: &binary,
+            pool: &pool,
+            quarter: &quarter,
+            paired: &paired,
+        };
         cases.push(bench.measure(pairs)?);
         println!("{}", cases.last().map(|case| case.markdown(&options, disk)).unwrap_or_default());
     }

@@ -36,7 +36,11 @@ fn all_routes_give_the_same_bytes() {
         let mut parts = String::new();
         for shard in first..first + shards {
             let part = format!("part-{shard}-of-{shards}");
-            let known = if shard > first { format!("--thresholds part-{first}-of-{shards}") } else { String::new() };
+            let known = if shard > first {
+                format!("--thresholds part-{first}-of-{shards}")
+            } else {
+                String::new()
+            };
             let flags = format!("--budget 50 --shard {shard}/{shards} {known} --out {part}");
             let run = world.ask("score", &flags);
             assert_eq!(run.code, Some(0), "{}", run.stderr);

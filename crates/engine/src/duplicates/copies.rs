@@ -15,6 +15,9 @@ use crate::{Error, Progress, ROW_BLOCK};
 const READ: usize = 1024;
 /// Pieces that they are read in.
 const PIECES: usize = 8;
+/// Four lanes of a fingerprint, because every step of one waits for the step before.
+const LANES: [u64; 4] =
+    [0x243f_6a88_85a3_08d3, 0x1319_8a2e_0370_7344, 0xa409_3822_299f_31d0, 0x082e_fa98_ec4e_6c89];
 
 /// For every row of all matrices, one after the other, the first row with the same numbers: itself if
 /// there is none before. Zeros are equal whatever their sign, and so are equal numbers of different
@@ -47,7 +50,8 @@ pub(crate) fn first_copies(
 }
 
 /// The rows of all matrices, one after the other, that have the same numbers as an earlier one, and the
-/// first of those. Rows ascend. `prints` are their [fingerprints](short_print).
+/// first of those. Rows ascend. `prints` are fingerprints of
+/// them, of one kind.
 pub(crate) fn copies_among(matrices: &[&Matrix], prints: &[u64]) -> Vec<(usize, usize)> {
     let place = |row: usize| {
         let (mut number, mut row) = (0, row);
@@ -92,8 +96,42 @@ fn alike(prints: &[u64]) -> Vec<(u64, usize)> {
     found
 }
 
+/// A fingerprint of a row as it is stored. Equal rows of one matrix have equal ones; [`copies_among`]
+/// takes these as well.
+pub(crate) fn stored_print(matrix: &Matrix, row: usize) -> u64 {
+    let signs: u64 = match matrix.dtype() {
+        Dtype::F16 | Dtype::Bf16 => 0x8000_8000_8000_8000,
+        Dtype::F32 => 0x8000_0000_8000_0000,
+        Dtype::F64 => 0x8000_0000_0000_0000,
+    };
+    // No negative zero: a number has a sign if adding its largest magnitude carries into it.
+    let plain = |bytes: &[u8; 8]| {
+        let word = u64::from_le_bytes(*bytes);
+        let magnitudes = word & !signs;
+        magnitudes | (word & magnitudes.wrapping_add(!signs) & signs)
+    };
+    let width = matrix.locals() * matrix.dim();
+    let (bytes, size) = (matrix.row_bytes(row), matrix.dtype().size());
+    let mut lanes = LANES;
+    for piece in pieces(width, READ) {
+        let (words, rest) = bytes[piece.start * size..piece.end * size].as_chunks::<8>();
+        let (groups, few) = words.as_chunks::<4>();
+        for group in groups {
+            for (lane, word) in lanes.iter_mut().zip(group) {
+                *lane = stir(*lane, plain(word));
+            }
+        }
+        let mut last = [0; 8];
+        last[..rest.len()].copy_from_slice(rest);
+        for (lane, word) in lanes.iter_mut().zip(few.iter().chain([&last])) {
+            *lane = stir(*lane, plain(word));
+        }
+    }
+    joined(lanes)
+}
+
 /// A fingerprint that reads at most [`READ`] numbers of a row.
-pub(crate) fn short_print(matrix: &Matrix, row: usize) -> u64 {
+fn short_print(matrix: &Matrix, row: usize) -> u64 {
     fingerprint(matrix, row, READ)
 }
 
@@ -108,8 +146,8 @@ fn pieces(width: usize, read: usize) -> impl Iterator<Item = Range<usize>> {
 
 fn fingerprint(matrix: &Matrix, row: usize, read: usize) -> u64 {
     let (width, bytes) = (matrix.locals() * matrix.dim(), matrix.row_bytes(row));
-    let mut lanes =
-        [0x243f_6a88_85a3_08d3, 0x1319_8a2e_0370_7344, 0xa409_3822_299f_31d0, width as u64];
+    let mut lanes = LANES;
+    lanes[3] = width as u64;
     for piece in pieces(width, read) {
         match matrix.dtype() {
             Dtype::F16 => mix::<f16>(&bytes[piece.start * 2..piece.end * 2], &mut lanes),
@@ -118,11 +156,14 @@ fn fingerprint(matrix: &Matrix, row: usize, read: usize) -> u64 {
             Dtype::F64 => mix::<f64>(&bytes[piece.start * 8..piece.end * 8], &mut lanes),
         }
     }
+    joined(lanes)
+}
+
+fn joined(lanes: [u64; 4]) -> u64 {
     let whole = lanes.iter().fold(0, |whole, &lane| stir(whole, lane));
     whole ^ (whole >> 32)
 }
 
-/// Four lanes, because every step of one waits for the step before.
 #[inline(always)]
 fn mix<E: Element>(bytes: &[u8], lanes: &mut [u64; 4]) {
     // No negative zero, so that equal numbers have equal bits.
@@ -169,6 +210,10 @@ mod tests {
             let (a, b) = (Matrix::from_vec(width, single), Matrix::from_vec(width, half));
             let found = first_copies(&[&a, &b], &()).unwrap();
             assert_eq!(found, [0, 1, 0, 3, 1, 0, 1, 0, 3, 1], "{width}");
+            for matrix in [a, b] {
+                let prints: Vec<u64> = (0..5).map(|row| stored_print(&matrix, row)).collect();
+                assert_eq!(copies_among(&[&matrix], &prints), [(2, 0), (4, 1)], "{width}");
+            }
         }
     }
 
@@ -182,5 +227,9 @@ mod tests {
         assert_eq!(found, [0, 1]);
         let zeros = Matrix::from_vec(2, vec![0.0f32, 1.0, -0.0, 1.0, f32::NAN, 1.0, f32::NAN, 1.0]);
         assert_eq!(first_copies(&[&zeros], &()).unwrap(), [0, 0, 2, 3]);
+        let minus = [f16::NEG_ONE, f16::NEG_ZERO, f16::NEG_ONE, f16::ZERO, f16::ONE, f16::ZERO];
+        let minus = Matrix::from_vec(2, minus.to_vec());
+        assert_eq!(stored_print(&minus, 0), stored_print(&minus, 1));
+        assert_ne!(stored_print(&minus, 0), stored_print(&minus, 2));
     }
 }

@@ -56,8 +56,10 @@ struct Said {
 impl Run {
     /// Runs the program with these arguments on a terminal of its own.
     pub(super) fn of(binary: &Path, arguments: &[OsString]) -> Result<Self> {
-        let words: Vec<String> =
-            std::iter::once(binary.as_os_str()).chain(arguments.iter().map(|a| &**a)).map(quoted).collect();
+        let words: Vec<String> = std::iter::once(binary.as_os_str())
+            .chain(arguments.iter().map(|a| &**a))
+            .map(quoted)
+            .collect();
         // `script` makes the terminal; `exec`, so that its child is the program itself.
         let line = format!("stty cols 120; exec {}", words.join(" "));
         let mut command = Command::new("script");
@@ -188,7 +190,8 @@ fn etas(said: &[Said], end: f64) -> Vec<Eta> {
         return Vec::new();
     };
     let of_mark = |percent: u64| {
-        let told = |one: &&Said| one.phase == longest.name && one.percent >= percent && one.eta.is_some();
+        let told =
+            |one: &&Said| one.phase == longest.name && one.percent >= percent && one.eta.is_some();
         let one = said.iter().find(told)?;
         let (told, left) = (one.eta? as f64, end - one.at.as_secs_f64());
         Some(Eta { percent: one.percent, told, left })
@@ -213,9 +216,15 @@ mod tests {
                     copies           [======] 100%  ETA -  ";
         let said = bars(text, Duration::from_secs(3));
         assert_eq!(said.len(), 2);
-        assert_eq!((said[0].phase.as_str(), said[0].percent, said[0].eta), ("scores", 42, Some(65)));
+        assert_eq!(
+            (said[0].phase.as_str(), said[0].percent, said[0].eta),
+            ("scores", 42, Some(65))
+        );
         assert_eq!((said[1].phase.as_str(), said[1].percent, said[1].eta), ("copies", 100, None));
-        assert_eq!([seconds("47s"), seconds("2h 07m  x"), seconds("-")], [Some(47), Some(7620), None]);
+        assert_eq!(
+            [seconds("47s"), seconds("2h 07m  x"), seconds("-")],
+            [Some(47), Some(7620), None]
+        );
         assert_eq!(predicted("; predicted peak memory 12 MB\r"), Some(12_000_000));
     }
 
@@ -231,6 +240,9 @@ mod tests {
         let etas = etas(&all, 100.0);
         let seen: Vec<(u64, f64)> = etas.iter().map(|eta| (eta.percent, eta.left)).collect();
         assert_eq!(seen, [(11, 90.0), (30, 70.0), (60, 40.0)]);
-        assert_eq!(etas.iter().map(Eta::error).map(|e| (100.0 * e) as u64).collect::<Vec<_>>(), [0, 41, 0]);
+        assert_eq!(
+            etas.iter().map(Eta::error).map(|e| (100.0 * e) as u64).collect::<Vec<_>>(),
+            [0, 41, 0]
+        );
     }
 }
