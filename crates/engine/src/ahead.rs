@@ -1,6 +1,12 @@
-//! Reads a file ahead of a search that goes through it from its start to its end.
+//! Reads a file ahead of whoever needs it: from its start to its end, or here and there.
 
 use nextpair_core::Matrix;
+
+/// Asks for rows here and there, all at once and nothing around them: a system that is not told so reads
+/// megabytes around each of them.
+pub(crate) fn fetch(matrix: &Matrix, rows: &[u32]) {
+    rows.iter().map(|&row| row as usize).for_each(|row| matrix.will_need(row..row + 1));
+}
 
 /// Bytes that are asked for together.
 const STRETCH: usize = 32 << 20;

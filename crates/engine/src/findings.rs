@@ -15,7 +15,7 @@ use nextpair_core::Matrix;
 use crate::duplicates::{copies_among, first_copies};
 use crate::score::Scorer;
 use crate::threshold::Measures;
-use crate::{Error, Pick, Picks, Problem, Progress};
+use crate::{Error, Pick, Picks, Problem, Progress, Vectors};
 pub use chance::Chance;
 use pairs::Sample;
 
@@ -243,9 +243,10 @@ fn copies(
     pool: &Matrix,
     progress: &dyn Progress,
 ) -> Result<Option<Finding>, Error> {
-    let prints = problem.map(Problem::prints).transpose()?.flatten();
-    let copies = match prints.filter(|prints| prints.len() == pool.rows()) {
-        Some(prints) => copies_among(&[pool], &prints),
+    let vectors = problem.and_then(Problem::pool_vectors);
+    let vectors = vectors.filter(|vectors| vectors.len() == pool.rows());
+    let copies = match vectors.map(Vectors::prints).transpose()?.flatten() {
+        Some(print) => copies_among(&[pool], print),
         None => {
             let first = first_copies(&[pool], progress)?;
             first.into_iter().enumerate().filter(|(item, first)| item != first).collect()

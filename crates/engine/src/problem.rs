@@ -331,9 +331,9 @@ impl Problem {
         self.pool_vectors.as_ref().map_or(Ok(()), Vectors::look_at_all)
     }
 
-    /// Fingerprints of the pool items in the rows of the similarities, if they were kept.
-    pub(crate) fn prints(&self) -> Result<Option<Vec<u64>>, Error> {
-        self.pool_vectors.as_ref().map_or(Ok(None), Vectors::prints)
+    /// The vectors of the pool, if it has some.
+    pub(crate) fn pool_vectors(&self) -> Option<&Vectors> {
+        self.pool_vectors.as_ref()
     }
 
     fn check_matching(&self, strategy: &dyn Strategy) -> Result<(), Error> {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rayon::prelude::*;
 
-use crate::ahead::Ahead;
+use crate::ahead::{Ahead, fetch};
 use crate::error::unless_stopped;
 use crate::highest::{misses_seen, nearest_misses};
 use crate::picks::{Pick, Reason, keep_best};
@@ -213,6 +213,10 @@ impl<'a> Scorer<'a> {
         }
         let (thresholds, own) = (&self.thresholds[..], &self.own[..]);
         let anchors = Anchors { anchors: self.anchors(), thresholds, own };
+        if let Some(pool) = self.problem.compared_rows() {
+            let first = self.problem.items().start;
+            fetch(&pool, &picks.iter().map(|pick| pick.index - first).collect::<Vec<u32>>());
+        }
         picks.par_chunks_mut(row_block(&*self.sieve)).try_for_each(|picks| {
             unless_stopped(self.progress)?;
             let items: Vec<u32> = picks.iter().map(|pick| pick.index).collect();

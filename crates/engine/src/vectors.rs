@@ -121,14 +121,14 @@ impl Vectors {
         Ok(())
     }
 
-    /// Fingerprints of all vectors, if they were wanted.
+    /// The fingerprint of every vector, if they were wanted.
     ///
     /// # Errors
     /// If anything is wrong with a vector that nobody has looked at.
-    pub(crate) fn prints(&self) -> Result<Option<Vec<u64>>, Error> {
+    pub(crate) fn prints(&self) -> Result<Option<impl Fn(usize) -> u64 + Sync + '_>, Error> {
         let Some(prints) = &self.looks.prints else { return Ok(None) };
         self.look_at_all()?;
-        Ok(Some(prints.iter().map(|print| print.load(Ordering::Relaxed)).collect()))
+        Ok(Some(|item: usize| prints[item].load(Ordering::Relaxed)))
     }
 
     fn is_seen(&self, item: u32) -> bool {

@@ -147,7 +147,7 @@ impl Selection {
         progress: &dyn Progress,
     ) -> Result<Known<'a>, Error> {
         let picked = match self.files.vectors() {
-            Some((pool, _)) => Some(one_each(&pool.gather(&picks.indices()), progress)?),
+            Some((pool, _)) => Some(one_each(&picked_rows(pool, &picks.indices()), progress)?),
             None => None,
         };
         let paired = match self.files.vectors() {
@@ -409,6 +409,12 @@ impl Selection {
         self.files.check_unchanged()?;
         answer
     }
+}
+
+/// Copies rows here and there of a pool, which are asked for all at once before.
+pub(crate) fn picked_rows(pool: &Matrix, rows: &[u32]) -> Matrix {
+    rows.iter().map(|&row| row as usize).for_each(|row| pool.will_need(row..row + 1));
+    pool.gather(rows)
 }
 
 /// One vector per item: its own, or the mean of several.

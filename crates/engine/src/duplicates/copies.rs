@@ -43,16 +43,19 @@ pub(crate) fn first_copies(
         rest = others;
     }
     let mut first: Vec<usize> = (0..total).collect();
-    for (row, earlier) in copies_among(matrices, &prints) {
+    for (row, earlier) in copies_among(matrices, |row| prints[row]) {
         first[row] = earlier;
     }
     Ok(first)
 }
 
 /// The rows of all matrices, one after the other, that have the same numbers as an earlier one, and the
-/// first of those. Rows ascend. `prints` are fingerprints of
-/// them, of one kind.
-pub(crate) fn copies_among(matrices: &[&Matrix], prints: &[u64]) -> Vec<(usize, usize)> {
+/// first of those. Rows ascend. `print` is the fingerprint of a row.
+pub(crate) fn copies_among(
+    matrices: &[&Matrix],
+    print: impl Fn(usize) -> u64 + Sync,
+) -> Vec<(usize, usize)> {
+    let rows = matrices.iter().map(|matrix| matrix.rows()).sum();
     let place = |row: usize| {
         let (mut number, mut row) = (0, row);
         while row >= matrices[number].rows() {
@@ -62,7 +65,7 @@ pub(crate) fn copies_among(matrices: &[&Matrix], prints: &[u64]) -> Vec<(usize, 
         (matrices[number], row)
     };
     let mut copies = Vec::new();
-    for run in alike(prints).chunk_by(|a, b| a.0 == b.0) {
+    for run in alike(rows, print).chunk_by(|a, b| a.0 == b.0) {
         // Rows that differ only in numbers that the short fingerprint did not read are told apart.
         let mut leaders: HashMap<u64, Vec<usize>> = HashMap::new();
         for &(_, at) in run {
@@ -79,18 +82,20 @@ pub(crate) fn copies_among(matrices: &[&Matrix], prints: &[u64]) -> Vec<(usize, 
 }
 
 /// The fingerprints that occur several times, with the places where they do, ascending.
-fn alike(prints: &[u64]) -> Vec<(u64, usize)> {
+fn alike(rows: usize, print: impl Fn(usize) -> u64 + Sync) -> Vec<(u64, usize)> {
     // Few do: sorted fingerprints tell which, without their places.
-    let mut sorted = prints.to_vec();
+    let mut sorted: Vec<u64> = (0..rows).into_par_iter().map(&print).collect();
     sorted.par_sort_unstable();
     let mut several: Vec<u64> = sorted.windows(2).filter(|w| w[0] == w[1]).map(|w| w[0]).collect();
     drop(sorted);
     several.dedup();
-    let mut found: Vec<(u64, usize)> = prints
-        .par_iter()
-        .enumerate()
-        .filter(|(_, print)| several.binary_search(print).is_ok())
-        .map(|(at, &print)| (print, at))
+    if several.is_empty() {
+        return Vec::new();
+    }
+    let mut found: Vec<(u64, usize)> = (0..rows)
+        .into_par_iter()
+        .map(|row| (print(row), row))
+        .filter(|(print, _)| several.binary_search(print).is_ok())
         .collect();
     found.par_sort_unstable();
     found
@@ -212,7 +217,11 @@ mod tests {
             assert_eq!(found, [0, 1, 0, 3, 1, 0, 1, 0, 3, 1], "{width}");
             for matrix in [a, b] {
                 let prints: Vec<u64> = (0..5).map(|row| stored_print(&matrix, row)).collect();
-                assert_eq!(copies_among(&[&matrix], &prints), [(2, 0), (4, 1)], "{width}");
+                assert_eq!(
+                    copies_among(&[&matrix], |row| prints[row]),
+                    [(2, 0), (4, 1)],
+                    "{width}"
+                );
             }
         }
     }

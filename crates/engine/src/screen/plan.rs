@@ -6,6 +6,7 @@ use super::axes::{Basis, principal_axes};
 use super::kernel::{MOST, Unit};
 use super::mixer::Mixer;
 use super::{Scale, Screen, Source, read_units};
+use crate::ahead::fetch;
 use crate::device::{Device, GpuSieve, if_it_fits};
 use crate::product::product;
 use crate::{Error, Sieve};
@@ -71,8 +72,10 @@ impl Planner {
             }
         }
         if self.route != Route::Auto || worth_a_probe(count, columns.len(), source.dim()) {
-            rows.look_at(&spread_over(count, FITTED))?;
-            rows.look_at(&spread_over(count, PROBE.0))?;
+            for sample in [FITTED, PROBE.0].map(|sample| spread_over(count, sample)) {
+                fetch(rows.matrix(), &sample);
+                rows.look_at(&sample)?;
+            }
         }
         Ok(Box::new(self.screen((rows, count), source, columns, scale, expected)))
     }
