@@ -13,6 +13,7 @@ mod options;
 mod ours;
 mod report;
 mod rivals;
+mod scale;
 mod score;
 mod script;
 mod train;
@@ -42,7 +43,7 @@ const COARSE_RIVAL: &str = "lightly-mundig";
 /// A rival whose every pick depends on the ones before.
 const GREEDY_RIVAL: &str = "numpy-herding";
 
-/// Runs `cargo xtask bench select|core-set|herding|embed|train|score|gpu|annotate [FLAGS]`.
+/// Runs `cargo xtask bench select|core-set|herding|embed|train|score|gpu|scale|annotate [FLAGS]`.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let (name, flags) = arguments.split_first().context(options::USAGE)?;
     let can_do_without = Bench::named(name).is_some();
@@ -54,6 +55,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         "gpu" => return gpu::run(flags),
         "train" => return train::run(flags),
         "score" => return score::run(flags),
+        "scale" => return scale::run(flags),
         _ => {}
     }
     let bench = Bench::named(name).context(options::USAGE)?;

@@ -37,6 +37,7 @@ cargo xtask bench embed       features of images and captions against ONNX Runti
 cargo xtask bench train       a training step of Text-IMRAM against PyTorch
 cargo xtask bench score       a tile of its similarities against PyTorch
 cargo xtask bench gpu         training and scores on a GPU against PyTorch
+cargo xtask bench scale       a pool of 10 GB from disk, whole and in shards
 cargo xtask bench annotate    the annotation app with 200 annotators and 20,000 tasks
 cargo xtask soak [JOB] [KILLS]
                               kill long work at random moments and compare how it ends;

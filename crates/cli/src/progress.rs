@@ -1,5 +1,6 @@
 //! Progress on standard error: a bar with an ETA on a terminal, a line every few seconds elsewhere.
 
+use std::collections::VecDeque;
 use std::fmt::Write;
 use std::io::IsTerminal;
 use std::sync::{Arc, Mutex};
@@ -24,8 +25,9 @@ pub(crate) struct Bar {
 struct Phase {
     name: &'static str,
     began: Instant,
-    /// Time of the first report, and its number of steps: an earlier process may have done them.
-    first: Option<(Instant, u64)>,
+    /// Times of some reports, and their numbers of steps. The first need not be zero: an earlier
+    /// process may have done them.
+    marks: VecDeque<(Instant, u64)>,
     said: Instant,
     remark: String,
 }
@@ -33,7 +35,7 @@ struct Phase {
 impl Phase {
     fn new(name: &'static str) -> Self {
         let now = Instant::now();
-        Phase { name, began: now, first: None, said: now, remark: String::new() }
+        Phase { name, began: now, marks: VecDeque::new(), said: now, remark: String::new() }
     }
 
     /// Reports the time of a phase that ends.
@@ -43,9 +45,21 @@ impl Phase {
         }
     }
 
-    /// Estimates the time left at the pace of this phase so far.
+    /// Takes note of a report now and then: marks are of the last quarter of the work.
+    fn mark(&mut self, now: Instant, done: u64, total: u64) {
+        let due = self.marks.back().is_none_or(|&(_, last)| done >= last + total.div_ceil(20));
+        if due {
+            self.marks.push_back((now, done));
+            if self.marks.len() > 6 {
+                self.marks.pop_front();
+            }
+        }
+    }
+
+    /// Estimates the time left at the pace of late. A disk that is slower than its cache, or a machine
+    /// that others begin to use, changes the pace.
     fn left(&self, done: u64, total: u64) -> Option<Duration> {
-        let (began, before) = self.first?;
+        let &(began, before) = self.marks.front()?;
         let steps = done.checked_sub(before).filter(|&steps| steps > 0)?;
         let pace = began.elapsed().as_secs_f64() / steps as f64;
         Duration::try_from_secs_f64(pace * total.saturating_sub(done) as f64).ok()
@@ -139,7 +153,7 @@ impl Progress for Bar {
         self.bar.inc(steps);
         let (done, total) = (self.bar.position(), self.bar.length().unwrap_or(0));
         let Ok(mut phase) = self.phase.try_lock() else { return };
-        phase.first.get_or_insert_with(|| (Instant::now(), done));
+        phase.mark(Instant::now(), done, total);
         self.line(&mut phase, done, total);
     }
 
@@ -172,9 +186,21 @@ mod tests {
         let mut phase = Phase::new("x");
         assert_eq!(phase.left(0, 100), None);
         let began = Instant::now().checked_sub(Duration::from_secs(10)).unwrap();
-        phase.first = Some((began, 50));
+        phase.mark(began, 50, 100);
         assert_eq!(phase.left(50, 100), None);
         let left = phase.left(60, 100).unwrap().as_secs_f64();
         assert!((40.0..41.0).contains(&left), "{left}");
+    }
+
+    #[test]
+    fn a_pace_of_long_ago_does_not_count() {
+        let mut phase = Phase::new("x");
+        let now = Instant::now();
+        let ago = |seconds| now.checked_sub(Duration::from_secs(seconds)).unwrap();
+        // Sixty steps in six seconds, then one in a second.
+        (0..=60).for_each(|step| phase.mark(ago(26 - step / 10), step, 100));
+        (60..=80).for_each(|step| phase.mark(ago(80 - step), step, 100));
+        let left = phase.left(80, 100).unwrap().as_secs_f64();
+        assert!((15.0..21.0).contains(&left), "{left}");
     }
 }

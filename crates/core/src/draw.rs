@@ -1,5 +1,7 @@
 //! Seeded random draws that depend neither on their order nor on the machine.
 
+use std::collections::BinaryHeap;
+
 /// SplitMix64's mixing function (Steele, Lea and Flood, OOPSLA 2014).
 fn mix(mut z: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -20,12 +22,18 @@ pub fn draw_of(seed: u64, purpose: u64, item: u64) -> u64 {
 
 /// Samples `count` of `0..len` uniformly (all of them if there are fewer), in ascending order.
 pub fn sample(seed: u64, purpose: u64, len: usize, count: usize) -> Vec<u32> {
-    let mut keyed: Vec<(u64, u32)> =
-        (0..len as u32).map(|i| (draw_of(seed, purpose, i as u64), i)).collect();
-    if count < len {
-        keyed.select_nth_unstable(count);
+    // The smallest draws so far: only they take memory.
+    let mut smallest = BinaryHeap::with_capacity(count.min(len) + 1);
+    for item in 0..len as u32 {
+        let keyed = (draw_of(seed, purpose, u64::from(item)), item);
+        if smallest.len() < count {
+            smallest.push(keyed);
+        } else if smallest.peek().is_some_and(|largest| keyed < *largest) {
+            smallest.pop();
+            smallest.push(keyed);
+        }
     }
-    let mut chosen: Vec<u32> = keyed.iter().take(count).map(|&(_, i)| i).collect();
+    let mut chosen: Vec<u32> = smallest.into_iter().map(|(_, item)| item).collect();
     chosen.sort_unstable();
     chosen
 }

@@ -89,6 +89,31 @@ impl Bytes {
         }
     }
 
+    /// Tells the system that the bytes `range` of these bytes are read soon.
+    pub fn will_need(&self, range: Range<usize>) {
+        #[cfg(unix)]
+        if let Bytes::Mapped(mapping, whole) = self {
+            let range = within(whole, range);
+            // Advice that is not taken costs time and nothing else.
+            let _ = mapping.map.advise_range(memmap2::Advice::WillNeed, range.start, range.len());
+        }
+        #[cfg(not(unix))]
+        let _ = range;
+    }
+
+    /// Tells the system that the bytes `range` of these bytes are not read soon.
+    pub fn done_with(&self, range: Range<usize>) {
+        #[cfg(unix)]
+        if let Bytes::Mapped(mapping, whole) = self {
+            let (range, advice) = (within(whole, range), memmap2::UncheckedAdvice::DontNeed);
+            // SAFETY: the mapping is of a file and never written to, so that pages which leave come
+            // back with the same bytes when they are read.
+            let _ = unsafe { mapping.map.unchecked_advise_range(advice, range.start, range.len()) };
+        }
+        #[cfg(not(unix))]
+        let _ = range;
+    }
+
     /// Returns an error if the mapped file has changed since it was mapped. Call this after reading
     /// the bytes and before using the results.
     pub fn check_unchanged(&self) -> Result<(), Error> {

@@ -1,5 +1,6 @@
 //! Matrices on disk or in memory, read one row at a time.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use half::{bf16, f16};
@@ -314,6 +315,33 @@ impl Matrix {
     pub fn slice(&self, rows: std::ops::Range<usize>) -> Matrix {
         assert!(rows.start <= rows.end && rows.end <= self.rows, "{rows:?} of {}", self.rows);
         Matrix { start: self.start + rows.start, rows: rows.len(), ..self.clone() }
+    }
+
+    /// Tells the system that these rows are read soon, so that it can read their file meanwhile. Rows of
+    /// a [selection](Self::view), and rows in memory, are left alone.
+    pub fn will_need(&self, rows: Range<usize>) {
+        self.advise(rows, Bytes::will_need);
+    }
+
+    /// Tells the system that these rows are not read soon, so that its pages of their file do not count
+    /// as memory of this process. They can still be read.
+    pub fn done_with(&self, rows: Range<usize>) {
+        self.advise(rows, Bytes::done_with);
+    }
+
+    fn advise(&self, rows: Range<usize>, advise: impl Fn(&Bytes, Range<usize>)) {
+        if self.chosen.is_some() {
+            return;
+        }
+        let stride = self.locals * self.dim * self.dtype.size();
+        let (start, end) = (self.start + rows.start, self.start + rows.end.min(self.rows));
+        for part in &self.parts {
+            let length = part.bytes.as_slice().len();
+            let at = |row: usize| (row.saturating_sub(part.first) * stride).min(length);
+            if at(start) < at(end) {
+                advise(&part.bytes, at(start)..at(end));
+            }
+        }
     }
 
     /// Copies rows into memory.

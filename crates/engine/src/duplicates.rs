@@ -6,7 +6,7 @@ mod near;
 use nextpair_core::Matrix;
 
 use crate::{Error, Progress, Vectors};
-pub(crate) use copies::first_copies;
+pub(crate) use copies::{copies_among, first_copies, stored_print};
 pub(crate) use near::Search;
 
 /// When two items count as duplicates.

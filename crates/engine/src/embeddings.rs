@@ -1,9 +1,10 @@
 //! Similarity of embeddings: cosine or dot product.
 
-use half::{bf16, f16};
+use half::bf16;
 use nextpair_core::{Dtype, Element, Matrix};
 
 use crate::device::Residence;
+use crate::halves;
 use crate::packed::Packed;
 use crate::product::product;
 use crate::screen::{Planner, Route, Scale, Source, gamma};
@@ -68,6 +69,7 @@ impl Similarity for Embeddings {
     }
 
     fn tile(&self, rows: &[u32], columns: &[u32], out: &mut [f32]) -> Result<(), Error> {
+        self.rows.look_at(rows)?;
         let dim = self.rows.dim();
         let unit = |source: &Vectors, items: &[u32]| {
             let mut units = vec![0.0; items.len() * dim];
@@ -102,9 +104,15 @@ impl Similarity for Embeddings {
     }
 
     fn exact(&self, row: u32, columns: &[u32], out: &mut [f64]) -> Result<(), Error> {
+        self.rows.look_at(&[row])?;
         let mut x = vec![0.0; self.rows.dim()];
         self.rows.matrix().read_f64(row as usize, &mut x);
-        self.columns.dots(&x, columns, out);
+        match self.rows.matrix().dtype() {
+            Dtype::F16 => {
+                self.columns.dots_of_half(&x, self.rows.norm(row as usize), columns, out);
+            }
+            _ => self.columns.dots(&x, columns, out),
+        }
         if self.metric == Metric::Cosine {
             for (out, &column) in out.iter_mut().zip(columns) {
                 *out /= self.rows.norm(row as usize) * self.columns.norm(column as usize);
@@ -114,6 +122,7 @@ impl Similarity for Embeddings {
     }
 
     fn exact_tile(&self, rows: &[u32], columns: &[u32], out: &mut [f64]) -> Result<(), Error> {
+        self.rows.look_at(rows)?;
         let dim = self.rows.dim();
         let mut own = vec![0.0; rows.len() * dim];
         for (&row, own) in rows.iter().zip(own.chunks_exact_mut(dim)) {
@@ -159,6 +168,10 @@ impl Source for Vectors {
         self.dim()
     }
 
+    fn look_at(&self, items: &[u32]) -> Result<(), Error> {
+        self.look_at(items)
+    }
+
     fn norm(&self, item: u32) -> f64 {
         self.norm(item as usize)
     }
@@ -171,7 +184,7 @@ impl Source for Vectors {
         }
         let bytes = Vectors::matrix(self).row_bytes(item as usize);
         match Vectors::matrix(self).dtype() {
-            Dtype::F16 => scaled::<f16>(bytes, factor, out),
+            Dtype::F16 => halves::scaled(bytes, factor, out),
             Dtype::Bf16 => scaled::<bf16>(bytes, factor, out),
             Dtype::F32 => scaled::<f32>(bytes, factor, out),
             Dtype::F64 => scaled::<f64>(bytes, factor, out),

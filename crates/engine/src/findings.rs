@@ -12,10 +12,10 @@ mod twins;
 
 use nextpair_core::Matrix;
 
-use crate::duplicates::first_copies;
+use crate::duplicates::{copies_among, first_copies};
 use crate::score::Scorer;
 use crate::threshold::Measures;
-use crate::{Error, Pick, Picks, Problem, Progress};
+use crate::{Error, Pick, Picks, Problem, Progress, Vectors};
 pub use chance::Chance;
 use pairs::Sample;
 
@@ -220,7 +220,7 @@ impl Known<'_> {
         let mut found: Vec<Finding> = near_chance.into_iter().collect();
         found.extend(other_side.then_some(Finding::OtherSide));
         if let Some(pool) = &self.pool {
-            found.extend(copies(pool, progress)?);
+            found.extend(copies(self.problem, pool, progress)?);
         }
         Ok(found)
     }
@@ -237,10 +237,22 @@ impl Known<'_> {
     }
 }
 
-fn copies(pool: &Matrix, progress: &dyn Progress) -> Result<Option<Finding>, Error> {
-    let first = first_copies(&[pool], progress)?;
-    let mut copies = first.iter().enumerate().filter(|(item, first)| item != *first);
-    let Some((item, &earlier)) = copies.next() else { return Ok(None) };
+/// Looks for copies, by fingerprints that the problem has kept or by reading the pool.
+fn copies(
+    problem: Option<&Problem>,
+    pool: &Matrix,
+    progress: &dyn Progress,
+) -> Result<Option<Finding>, Error> {
+    let vectors = problem.and_then(Problem::pool_vectors);
+    let vectors = vectors.filter(|vectors| vectors.len() == pool.rows());
+    let copies = match vectors.map(Vectors::prints).transpose()?.flatten() {
+        Some(print) => copies_among(&[pool], print),
+        None => {
+            let first = first_copies(&[pool], progress)?;
+            first.into_iter().enumerate().filter(|(item, first)| item != first).collect()
+        }
+    };
+    let Some(&(item, earlier)) = copies.first() else { return Ok(None) };
     let example = (item as u32, earlier as u32);
-    Ok(Some(Finding::Copies { items: 1 + copies.count(), of: pool.rows(), example }))
+    Ok(Some(Finding::Copies { items: copies.len(), of: pool.rows(), example }))
 }

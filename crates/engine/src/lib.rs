@@ -23,6 +23,7 @@
 //! # Ok::<(), nextpair_engine::Error>(())
 //! ```
 
+mod ahead;
 mod canonical;
 mod centred;
 mod clusters;
@@ -35,6 +36,7 @@ mod error;
 mod features;
 mod findings;
 mod groups;
+mod halves;
 mod highest;
 mod kcenter;
 mod lazy;

@@ -11,7 +11,7 @@ use crate::error::unless_stopped;
 use crate::threshold::Measures;
 use crate::{
     Device, Error, Partial, Picks, Progress, Rule, Settings, Shard, Sharded, Similarity, Strategy,
-    StrategyName, Weight, require_finite,
+    StrategyName, Vectors, Weight, require_finite,
 };
 pub use builder::ProblemBuilder;
 
@@ -42,6 +42,8 @@ pub struct Problem {
     settings: Arc<Settings>,
     /// Where pairs are ruled out.
     device: Device,
+    /// The vectors of the pool, which may not have been looked at yet.
+    pool_vectors: Option<Vectors>,
     /// Input matrices, whose files must not change during the work.
     inputs: Vec<Matrix>,
 }
@@ -148,11 +150,14 @@ impl Problem {
 
     /// The numbers of the pool items that the problem covers, if they are in a matrix.
     pub(crate) fn pool_rows(&self) -> Option<Matrix> {
-        match (&self.sources.pool, &self.features) {
-            (Some(pool), _) => Some(pool.slice(rows_of(&self.items, self.sources.base))),
-            (None, Some(features)) => Some(features.pool.slice(rows_of(&self.items, 0))),
-            (None, None) => None,
-        }
+        let of_features = |features: &Features| features.pool.slice(rows_of(&self.items, 0));
+        self.compared_rows().or_else(|| self.features.as_ref().map(of_features))
+    }
+
+    /// Those that similarities come from, if they come from any.
+    pub(crate) fn compared_rows(&self) -> Option<Matrix> {
+        let pool = self.sources.pool.as_ref()?;
+        Some(pool.slice(rows_of(&self.items, self.sources.base)))
     }
 
     /// Embeddings of the anchors, if there are any.
@@ -268,6 +273,7 @@ impl Problem {
             self.check_needed_features(strategy)?;
             self.check_queries(strategy)?;
             let picks = strategy.select(self, budget, progress)?;
+            self.look_at_rest()?;
             self.check_picks(strategy, budget, picks)
         })
     }
@@ -287,7 +293,9 @@ impl Problem {
         let pieces = pieces_of(strategy)?;
         self.steady(|| {
             self.check_matching(strategy)?;
-            pieces.score(self, budget, progress)
+            let partial = pieces.score(self, budget, progress)?;
+            self.look_at_rest()?;
+            Ok(partial)
         })
     }
 
@@ -316,6 +324,16 @@ impl Problem {
     /// first, because it may have caused an error of `work`.
     fn steady<T>(&self, work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
         steady(&self.inputs, work)
+    }
+
+    /// Checks the pool's numbers that nothing has used. A bad one fails whichever strategy runs.
+    fn look_at_rest(&self) -> Result<(), Error> {
+        self.pool_vectors.as_ref().map_or(Ok(()), Vectors::look_at_all)
+    }
+
+    /// The vectors of the pool, if it has some.
+    pub(crate) fn pool_vectors(&self) -> Option<&Vectors> {
+        self.pool_vectors.as_ref()
     }
 
     fn check_matching(&self, strategy: &dyn Strategy) -> Result<(), Error> {

@@ -1,9 +1,11 @@
 //! Hits of pool items, and the scores they add up to.
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rayon::prelude::*;
 
+use crate::ahead::{Ahead, fetch};
 use crate::error::unless_stopped;
 use crate::highest::{misses_seen, nearest_misses};
 use crate::picks::{Pick, Reason, keep_best};
@@ -115,45 +117,68 @@ impl<'a> Scorer<'a> {
         &self,
         work: impl Fn(&[u32]) -> Result<T, Error> + Sync,
     ) -> Result<Vec<T>, Error> {
+        let blocks = self.problem.items().len().div_ceil(row_block(&*self.sieve));
+        let mut results: Vec<Option<T>> = (0..blocks).map(|_| None).collect();
+        self.sweep_into(results.iter_mut(), |items, result| {
+            *result = Some(work(items)?);
+            Ok(())
+        })?;
+        Ok(results.into_iter().flatten().collect())
+    }
+
+    /// Applies `work` to blocks of items in parallel, each with its place of the results. Threads take
+    /// blocks in their order, so that a file is read from its start to its end, and ahead.
+    fn sweep_into<P: Send>(
+        &self,
+        places: impl Iterator<Item = P> + Send,
+        work: impl Fn(&[u32], P) -> Result<(), Error> + Sync,
+    ) -> Result<(), Error> {
         let (all, width) = (self.problem.items(), self.thresholds.len() as u64);
         self.progress.start("scores", all.len() as u64 * width);
         let at_once = row_block(&*self.sieve);
-        let block = |first: u32| {
+        let reader = self.problem.compared_rows().map(|pool| Ahead::new(pool, at_once));
+        places.enumerate().par_bridge().try_for_each(|(block, place)| {
             unless_stopped(self.progress)?;
+            if let Some(reader) = &reader {
+                reader.begin(block);
+            }
+            let first = all.start + (block * at_once) as u32;
             let end = all.end.min(first.saturating_add(at_once as u32));
             let items: Vec<u32> = (first..end).collect();
-            let result = work(&items)?;
+            work(&items, place)?;
             self.progress.advance(items.len() as u64 * width);
-            Ok(result)
-        };
-        all.clone().into_par_iter().step_by(at_once).map(block).collect()
+            Ok(())
+        })
     }
 
     /// The score `h_i` of every item (Eqs. 4 to 6 of the paper).
     pub(crate) fn score(&self) -> Result<Scores, Error> {
         let by_miss = self.problem.settings().fill != Fill::Index;
-        let blocks = self.sweep(|items| {
-            let mut block = vec![(0.0, 0); items.len()];
+        let mut scores = Scores::none(self.problem.items());
+        let at_once = row_block(&*self.sieve);
+        let places = scores.surplus.chunks_mut(at_once).zip(scores.hits.chunks_mut(at_once));
+        let filled = AtomicBool::new(true);
+        self.sweep_into(places, |items, (surplus, counts)| {
             self.visit_hits(items, |at, hits| {
-                block[at] = (self.surplus(hits), hits.len() as u32);
+                surplus[at] = self.surplus(hits);
+                counts[at] = hits.len() as u32;
             })?;
             let rows: Vec<u32> = items.iter().map(|&item| self.problem.row(item)).collect();
             // Another pass over all pairs is saved if this one has seen their similarities.
             let seen = by_miss.then(|| self.sieve.seen(&rows)).flatten();
-            let filled = seen.is_some();
-            if let Some(seen) = seen {
-                let without: Vec<bool> = block.iter().map(|&(_, hits)| hits == 0).collect();
-                let (pool, anchors) = (&*self.matching.pool, self.anchors());
-                let misses =
-                    misses_seen(pool, (&rows, &without), anchors, &self.thresholds, &seen)?;
-                let wanted = block.iter_mut().zip(misses).filter(|(own, _)| own.1 == 0);
-                wanted.for_each(|(own, miss)| own.0 = miss);
-            }
-            Ok((block, filled))
+            let Some(seen) = seen else {
+                filled.store(false, Ordering::Relaxed);
+                return Ok(());
+            };
+            let without: Vec<bool> = counts.iter().map(|&hits| hits == 0).collect();
+            let (pool, anchors) = (&*self.matching.pool, self.anchors());
+            let misses = misses_seen(pool, (&rows, &without), anchors, &self.thresholds, &seen)?;
+            let wanted = surplus.iter_mut().zip(misses).zip(&without).filter(|(_, own)| **own);
+            wanted.for_each(|((own, miss), _)| *own = miss);
+            Ok(())
         })?;
-        let filled = blocks.iter().all(|(_, filled)| *filled);
-        let (surplus, hits) = blocks.into_iter().flat_map(|(block, _)| block).unzip();
-        Ok(Scores { first: self.problem.items().start, surplus, hits, filled })
+        scores.filled = filled.into_inner();
+        Ok(scores)
     }
 
     /// Tells items without a hit apart, if `keep` are wanted and fewer have one: how far each is
@@ -188,6 +213,10 @@ impl<'a> Scorer<'a> {
         }
         let (thresholds, own) = (&self.thresholds[..], &self.own[..]);
         let anchors = Anchors { anchors: self.anchors(), thresholds, own };
+        if let Some(pool) = self.problem.compared_rows() {
+            let first = self.problem.items().start;
+            fetch(&pool, &picks.iter().map(|pick| pick.index - first).collect::<Vec<u32>>());
+        }
         picks.par_chunks_mut(row_block(&*self.sieve)).try_for_each(|picks| {
             unless_stopped(self.progress)?;
             let items: Vec<u32> = picks.iter().map(|pick| pick.index).collect();

@@ -41,6 +41,11 @@ pub(crate) use sums::squared_distance;
 pub(crate) trait Source: Sync {
     /// Dimensions of a vector.
     fn dim(&self) -> usize;
+    /// Checks the numbers of some vectors, if that has not been done yet. Comes before any other use of
+    /// them.
+    fn look_at(&self, _items: &[u32]) -> Result<(), Error> {
+        Ok(())
+    }
     /// The norm of a vector.
     fn norm(&self, item: u32) -> f64;
     /// A number, zero or negative, added to every product of a row.
@@ -214,6 +219,7 @@ impl<'a> Target<'a> {
 /// The cuts apply to products with the row's bias added.
 impl Sieve for Screen<'_> {
     fn above(&self, rows: &[u32], cuts: &[f64]) -> Result<Vec<(u32, u32)>, Error> {
+        self.target.rows.look_at(rows)?;
         let mut found = self.search(rows, cuts, true);
         found.sort_unstable();
         Ok(found)

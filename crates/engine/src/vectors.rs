@@ -1,56 +1,111 @@
 //! One checked vector per item, and canonical products.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use half::{bf16, f16};
 use nextpair_core::{Dtype, Element, Matrix};
 use rayon::prelude::*;
 
 use crate::device::Residence;
+use crate::duplicates::stored_print;
+use crate::halves;
 use crate::{Device, Error};
 
 /// The vectors of a matrix, all finite, with their norms. Clones share both.
 #[derive(Clone)]
 pub struct Vectors {
     matrix: Matrix,
-    norms: Arc<[f64]>,
+    looks: Arc<Looks>,
     name: &'static str,
+    /// The row that errors call the first.
+    first: usize,
     residence: Arc<Residence>,
+}
+
+/// What has been seen of vectors. Threads may look at the same one: both see the same.
+struct Looks {
+    norms: Box<[AtomicU64]>,
+    /// Fingerprints that tell copies, if they are wanted.
+    prints: Option<Box<[AtomicU64]>>,
+    /// Whether every vector must have a direction.
+    directed: AtomicBool,
+    /// Whether every vector has been looked at and is as it must be.
+    complete: AtomicBool,
 }
 
 /// Products computed side by side. Each is a chain of dependent additions; four hide its latency.
 const LANES: usize = 4;
+/// Vectors that one thread looks at together.
+const TOGETHER: usize = 1024;
+
+/// Norms are kept as their bits, inverted: nothing is a norm that has not been computed.
+fn kept(norm: f64) -> u64 {
+    !(if norm.is_nan() { f64::NAN } else { norm }).to_bits()
+}
+
+fn numbers(count: usize) -> Box<[AtomicU64]> {
+    (0..count).map(|_| AtomicU64::new(0)).collect()
+}
 
 impl Vectors {
     /// Checks every number of `matrix`; errors call it `name`.
     pub fn new(matrix: Matrix, name: &'static str) -> Result<Self, Error> {
-        let what = name;
+        let vectors = Self::unread(matrix, name, 0, false)?;
+        vectors.look_at_all()?;
+        Ok(vectors)
+    }
+
+    /// Checks the numbers of `matrix` when they are first used, so that a large file is read once, and
+    /// keeps fingerprints of them if copies are to be [told](Self::prints). Errors call its first row
+    /// `first`. Whoever uses the vectors has them [looked at](Self::look_at) before, and the others
+    /// [in the end](Self::look_at_all).
+    pub(crate) fn unread(
+        matrix: Matrix,
+        name: &'static str,
+        first: usize,
+        prints: bool,
+    ) -> Result<Self, Error> {
+        let (what, rows) = (name, matrix.rows());
         if matrix.locals() != 1 {
             return Err(Error::LocalVectors { what, locals: matrix.locals() });
         }
-        if u32::try_from(matrix.rows()).is_err() {
-            return Err(Error::TooManyRows { what, rows: matrix.rows() });
+        if u32::try_from(rows).is_err() {
+            return Err(Error::TooManyRows { what, rows });
         }
-        let mut norms: Arc<[f64]> = std::iter::repeat_n(0.0, matrix.rows()).collect();
-        Arc::make_mut(&mut norms).par_chunks_mut(LANES).enumerate().for_each(|(chunk, norms)| {
-            let first = chunk * LANES;
-            let last = first + norms.len() - 1;
-            let rows = std::array::from_fn(|l| matrix.row_bytes((first + l).min(last)));
-            let squares: [f64; LANES] = match matrix.dtype() {
-                Dtype::F16 => squares::<f16>(rows),
-                Dtype::Bf16 => squares::<bf16>(rows),
-                Dtype::F32 => squares::<f32>(rows),
-                Dtype::F64 => squares::<f64>(rows),
-            };
-            for (norm, square) in norms.iter_mut().zip(squares) {
-                *norm = square.sqrt();
-            }
-        });
-        // Squares of smaller or larger numbers lose digits, and the bounds with them.
-        let suspect = |&(_, norm): &(usize, &f64)| !(norm.is_finite() && within(*norm));
-        for (row, &norm) in norms.iter().enumerate().filter(suspect) {
-            let mut values = vec![0.0; matrix.dim()];
-            matrix.read_f64(row, &mut values);
+        let looks = Looks {
+            norms: numbers(rows),
+            prints: prints.then(|| numbers(rows)),
+            directed: AtomicBool::new(false),
+            complete: AtomicBool::new(false),
+        };
+        Ok(Vectors { matrix, looks: Arc::new(looks), name, first, residence: Arc::default() })
+    }
+
+    /// Looks at some vectors, unless that was done, and fails if anything is wrong with one.
+    pub(crate) fn look_at(&self, items: &[u32]) -> Result<(), Error> {
+        if self.looks.complete.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        self.see(items);
+        match items.iter().any(|&item| self.is_wrong(item as usize)) {
+            true => self.look_at_all(),
+            false => Ok(()),
+        }
+    }
+
+    /// Looks at all vectors that nobody has looked at, and fails with the first that is wrong.
+    pub(crate) fn look_at_all(&self) -> Result<(), Error> {
+        if self.looks.complete.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let items: Vec<u32> = (0..self.len() as u32).filter(|&item| !self.is_seen(item)).collect();
+        items.par_chunks(TOGETHER).for_each(|items| self.see(items));
+        let what = self.name;
+        for row in (0..self.len()).filter(|&row| is_odd(self.norm(row))) {
+            let mut values = vec![0.0; self.dim()];
+            self.matrix.read_f64(row, &mut values);
+            let (norm, row) = (self.norm(row), row + self.first);
             if let Some(dimension) = values.iter().position(|v| !v.is_finite()) {
                 let value = values[dimension];
                 return Err(Error::NotFinite { what, row, vector: None, dimension, value });
@@ -59,7 +114,61 @@ impl Vectors {
                 return Err(Error::NormOutOfRange { what, row, norm });
             }
         }
-        Ok(Vectors { matrix, norms, name, residence: Arc::default() })
+        if self.looks.directed.load(Ordering::Acquire) {
+            self.check_directions()?;
+        }
+        self.looks.complete.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// The fingerprint of every vector, if they were wanted.
+    ///
+    /// # Errors
+    /// If anything is wrong with a vector that nobody has looked at.
+    pub(crate) fn prints(&self) -> Result<Option<impl Fn(usize) -> u64 + Sync + '_>, Error> {
+        let Some(prints) = &self.looks.prints else { return Ok(None) };
+        self.look_at_all()?;
+        Ok(Some(|item: usize| prints[item].load(Ordering::Relaxed)))
+    }
+
+    fn is_seen(&self, item: u32) -> bool {
+        self.looks.norms[item as usize].load(Ordering::Relaxed) != 0
+    }
+
+    fn is_wrong(&self, item: usize) -> bool {
+        match self.norm(item) {
+            // Zero, or so small that its squares are.
+            0.0 => self.looks.directed.load(Ordering::Relaxed) || self.has_numbers(item),
+            norm => is_odd(norm),
+        }
+    }
+
+    fn has_numbers(&self, item: usize) -> bool {
+        let mut values = vec![0.0; self.dim()];
+        self.matrix.read_f64(item, &mut values);
+        values.iter().any(|&value| value != 0.0)
+    }
+
+    /// Computes norms, and fingerprints if they are wanted.
+    fn see(&self, items: &[u32]) {
+        for items in items.chunks(LANES).filter(|items| !items.iter().all(|&i| self.is_seen(i))) {
+            let last = items.len() - 1;
+            let rows = std::array::from_fn(|l| self.matrix.row_bytes(items[l.min(last)] as usize));
+            let squares: [f64; LANES] = match self.matrix.dtype() {
+                Dtype::F16 => half_squares(rows),
+                Dtype::Bf16 => squares::<bf16>(rows),
+                Dtype::F32 => squares::<f32>(rows),
+                Dtype::F64 => squares::<f64>(rows),
+            };
+            for (&item, square) in items.iter().zip(squares) {
+                let item = item as usize;
+                if let Some(prints) = &self.looks.prints {
+                    prints[item].store(stored_print(&self.matrix, item), Ordering::Relaxed);
+                }
+                // Last: who finds the norm need not look.
+                self.looks.norms[item].store(kept(square.sqrt()), Ordering::Release);
+            }
+        }
     }
 
     /// The same vectors, searched on a device. Where it is a GPU with room for them, they stay there for
@@ -77,22 +186,31 @@ impl Vectors {
         &self.residence
     }
 
-    /// Fails if a vector is zero, which cosine similarity cannot divide by.
+    /// Fails if a vector is zero, which cosine similarity cannot divide by; of vectors that nobody has
+    /// looked at, when they are looked at.
     pub fn require_directions(&self) -> Result<(), Error> {
-        match self.norms.iter().position(|&n| n == 0.0) {
-            Some(row) => Err(Error::ZeroVector { what: self.name, row }),
+        self.looks.directed.store(true, Ordering::Release);
+        match self.looks.complete.load(Ordering::Acquire) {
+            true => self.check_directions(),
+            false => Ok(()),
+        }
+    }
+
+    fn check_directions(&self) -> Result<(), Error> {
+        match (0..self.len()).position(|item| self.norm(item) == 0.0) {
+            Some(row) => Err(Error::ZeroVector { what: self.name, row: row + self.first }),
             None => Ok(()),
         }
     }
 
     /// Number of vectors.
     pub fn len(&self) -> usize {
-        self.norms.len()
+        self.looks.norms.len()
     }
 
     /// Whether there are no vectors.
     pub fn is_empty(&self) -> bool {
-        self.norms.is_empty()
+        self.len() == 0
     }
 
     /// Dimensions of a vector.
@@ -111,18 +229,40 @@ impl Vectors {
     }
 
     /// The float64 norm of a vector.
+    #[inline]
     pub fn norm(&self, item: usize) -> f64 {
-        self.norms[item]
+        match self.looks.norms[item].load(Ordering::Acquire) {
+            0 => self.norm_now(item),
+            kept => f64::from_bits(!kept),
+        }
+    }
+
+    /// The norm of a vector that nobody has looked at.
+    #[cold]
+    fn norm_now(&self, item: usize) -> f64 {
+        self.see(&[item as u32]);
+        f64::from_bits(!self.looks.norms[item].load(Ordering::Acquire))
     }
 
     /// The largest norm.
     pub fn longest(&self) -> f64 {
-        self.norms.iter().copied().fold(0.0, f64::max)
+        (0..self.len()).map(|item| self.norm(item)).fold(0.0, f64::max)
     }
 
     /// The canonical dot products of `x` with the vectors of `items`: float64, ascending dimension.
     pub fn dots(&self, x: &[f64], items: &[u32], out: &mut [f64]) {
         self.folds(x, items, out, |x, y| x * y);
+    }
+
+    /// The same for an `x` of this norm whose numbers half precision holds.
+    pub(crate) fn dots_of_half(&self, x: &[f64], norm: f64, items: &[u32], out: &mut [f64]) {
+        let exact = |&item: &u32| norm * self.norm(item as usize) < 0.99 * halves::EXACT;
+        if self.matrix.dtype() != Dtype::F16 || !items.iter().all(exact) {
+            return self.dots(x, items, out);
+        }
+        for (out, &item) in out.iter_mut().zip(items) {
+            *out = halves::dot(x, self.matrix.row_bytes(item as usize));
+        }
     }
 
     /// The canonical squared distances of `x` to the vectors of `items`: float64, ascending
@@ -175,8 +315,9 @@ pub fn require_finite(matrix: &Matrix, what: &'static str) -> Result<(), Error> 
     }
 }
 
-fn within(norm: f64) -> bool {
-    (1e-145..1e150).contains(&norm)
+/// Whether the squares of numbers lose digits, and bounds with them; so does zero, which may be meant.
+fn is_odd(norm: f64) -> bool {
+    !(1e-145..1e150).contains(&norm)
 }
 
 #[inline(always)]
@@ -193,6 +334,12 @@ fn fold<E: Element>(
         }
     }
     sums
+}
+
+/// The sums of squares of numbers in half precision, which are small for most embeddings.
+fn half_squares(rows: [&[u8]; LANES]) -> [f64; LANES] {
+    let sums = rows.map(halves::squares);
+    if sums.iter().all(|&sum| sum < halves::EXACT) { sums } else { squares::<f16>(rows) }
 }
 
 /// Without a branch within a row, so that the compiler vectorises it.

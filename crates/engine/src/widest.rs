@@ -33,3 +33,17 @@ macro_rules! widest {
     };
 }
 pub(crate) use widest;
+
+/// Joins the values of lanes, each half with the other: a few steps where one after the other would be
+/// many. The number of lanes is a power of two.
+#[inline(always)]
+pub(crate) fn in_halves<T: Copy, const N: usize>(mut lanes: [T; N], join: impl Fn(T, T) -> T) -> T {
+    let mut width = N;
+    while width > 1 {
+        width /= 2;
+        for lane in 0..width {
+            lanes[lane] = join(lanes[lane], lanes[lane + width]);
+        }
+    }
+    lanes[0]
+}

@@ -12,7 +12,7 @@ use nextpair_engine::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::selection::one_each;
+use crate::selection::{one_each, picked_rows};
 use crate::{Error, Selection};
 
 /// The contribution of some shards of a pool to a selection, with all that is needed to finish it
@@ -199,7 +199,7 @@ impl Finished {
         let chance = chance.map(|[picks, above_own, hubs]| Chance { picks, above_own, hubs });
         let mut known = Known { chance, ..Known::default() };
         if let Ok(Some((pool, paired))) = self.header.features() {
-            known.picked = Some(one_each(&pool.gather(&self.picks.indices()), progress)?);
+            known.picked = Some(one_each(&picked_rows(&pool, &self.picks.indices()), progress)?);
             known.paired = Some(one_each(&paired, progress)?);
             let found = known.inspect(&self.picks, progress)?;
             [&pool, &paired].into_iter().try_for_each(|matrix| matrix.check_unchanged())?;
@@ -254,9 +254,9 @@ fn fingerprint(selection: &Selection) -> String {
     let mut hash = Fnv::new();
     hash.add(format!("{chosen:?} {named:?}").as_bytes());
     for matrix in files.matrices() {
-        for row in (0..matrix.rows()).step_by(matrix.rows().div_ceil(64).max(1)) {
-            hash.add(matrix.row_bytes(row));
-        }
+        let sampled = || (0..matrix.rows()).step_by(matrix.rows().div_ceil(64).max(1));
+        sampled().for_each(|row| matrix.will_need(row..row + 1));
+        sampled().for_each(|row| hash.add(matrix.row_bytes(row)));
     }
     format!("{:016x}", hash.0)
 }

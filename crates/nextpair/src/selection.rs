@@ -129,7 +129,7 @@ impl Selection {
             return Ok((Picks { duplicates, ..picks }, found));
         }
         self.steady(|| {
-            let problem = self.problem(0..self.files.items() as u32, progress)?;
+            let problem = self.read_once(0..self.files.items() as u32, inspect, progress)?;
             let picks = problem.select(self.strategy, self.budget, progress)?;
             let found = match inspect {
                 true => self.known(&problem, &picks, progress)?.inspect(&picks, progress)?,
@@ -147,7 +147,7 @@ impl Selection {
         progress: &dyn Progress,
     ) -> Result<Known<'a>, Error> {
         let picked = match self.files.vectors() {
-            Some((pool, _)) => Some(one_each(&pool.gather(&picks.indices()), progress)?),
+            Some((pool, _)) => Some(one_each(&picked_rows(pool, &picks.indices()), progress)?),
             None => None,
         };
         let paired = match self.files.vectors() {
@@ -265,7 +265,7 @@ impl Selection {
         }
         let items = shard.items(self.files.items());
         let (partial, chance, found) = self.steady(|| {
-            let mut problem = self.problem(items, progress)?;
+            let mut problem = self.read_once(items, inspect, progress)?;
             if let Some(part) = &self.thresholds {
                 problem = problem.with_thresholds_of(part.partial(), progress)?;
             }
@@ -279,6 +279,26 @@ impl Selection {
 
     /// The problem for some items of the pool, with all that the strategy needs.
     pub fn problem(&self, items: Range<u32>, progress: &dyn Progress) -> Result<Problem, Error> {
+        Ok(self.stated(items, progress)?.build()?)
+    }
+
+    /// The same problem, whose pool is checked as it is read if the strategy goes through it item by
+    /// item, as those that can be split do.
+    fn read_once(
+        &self,
+        items: Range<u32>,
+        inspected: bool,
+        progress: &dyn Progress,
+    ) -> Result<Problem, Error> {
+        let problem = self.stated(items, progress)?;
+        let problem = match self.strategy.check_shardable() {
+            Ok(()) => problem.read_once(inspected),
+            Err(_) => problem,
+        };
+        Ok(problem.build()?)
+    }
+
+    fn stated(&self, items: Range<u32>, progress: &dyn Progress) -> Result<ProblemBuilder, Error> {
         let needs = self.strategy.needs();
         if !needs.matching {
             self.check_unread(items.clone())?;
@@ -290,7 +310,7 @@ impl Selection {
             let (pool, paired) = self.vectors(progress)?;
             problem = problem.features(pool, paired);
         }
-        Ok(problem.build()?)
+        Ok(problem)
     }
 
     /// Predicted peak of anonymous memory, in bytes.
@@ -389,6 +409,12 @@ impl Selection {
         self.files.check_unchanged()?;
         answer
     }
+}
+
+/// Copies rows here and there of a pool, which are asked for all at once before.
+pub(crate) fn picked_rows(pool: &Matrix, rows: &[u32]) -> Matrix {
+    rows.iter().map(|&row| row as usize).for_each(|row| pool.will_need(row..row + 1));
+    pool.gather(rows)
 }
 
 /// One vector per item: its own, or the mean of several.

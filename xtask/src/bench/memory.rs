@@ -1,17 +1,21 @@
-//! Peak memory of another process, from `/proc`.
+//! Peak memory of another process, and what it read, from `/proc`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Peak memory in bytes; zero if the system does not report it.
+/// Peak memory and reads in bytes; zero if the system does not report it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Memory {
     /// Anonymous memory, sampled every few milliseconds.
     pub(super) anonymous: u64,
     /// Resident memory including mapped files: the high-water mark of the kernel.
     pub(super) resident: u64,
+    /// Resident pages of mapped files, sampled too.
+    pub(super) mapped: u64,
+    /// Bytes that the process has had read from a disk, by the last sample.
+    pub(super) from_disk: u64,
 }
 
 pub(super) struct Watch {
@@ -30,6 +34,12 @@ impl Watch {
                 let status = status.unwrap_or_default();
                 peak.anonymous = peak.anonymous.max(bytes(&status, "RssAnon:"));
                 peak.resident = peak.resident.max(bytes(&status, "VmHWM:"));
+                peak.mapped = peak.mapped.max(bytes(&status, "RssFile:"));
+                let io = std::fs::read_to_string(format!("/proc/{process}/io"));
+                let read = io.unwrap_or_default();
+                let read = read.lines().find_map(|line| line.strip_prefix("read_bytes: "));
+                let read = read.and_then(|number| number.parse().ok());
+                peak.from_disk = peak.from_disk.max(read.unwrap_or(0));
                 std::thread::sleep(Duration::from_millis(2));
             }
             peak

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail, ensure};
 use super::case::Case;
 
 pub(super) const USAGE: &str =
-    "cargo xtask bench select|core-set|herding|embed|train|score|gpu|annotate [FLAGS]
+    "cargo xtask bench select|core-set|herding|embed|train|score|gpu|scale|annotate [FLAGS]
   --only CASE        this case alone (repeat for more)
   --repeats N        timed rounds, 5 unless told otherwise
   --rivals A,B       these rivals in every case; 'none' for none

@@ -203,7 +203,7 @@ pub(super) fn write(
 }
 
 /// Formats an object as `name value, name value`.
-fn line(value: &Value) -> String {
+pub(super) fn line(value: &Value) -> String {
     let entries = value.as_object().into_iter().flatten();
     let plain = |value: &Value| value.as_str().map_or(value.to_string(), str::to_string);
     entries.map(|(name, value)| format!("{name} {}", plain(value))).collect::<Vec<_>>().join(", ")

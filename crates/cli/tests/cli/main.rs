@@ -15,6 +15,7 @@ mod every_model;
 mod formats;
 mod gpu;
 mod guards;
+mod large;
 mod logs;
 mod manners;
 mod not_finite;

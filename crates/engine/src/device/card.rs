@@ -168,6 +168,7 @@ impl Lane {
         codes: &Array<T>,
         first: usize,
     ) -> Result<(), Error> {
+        source.look_at(vectors)?;
         let (matrix, width) = (source.matrix(), width(source.dim()));
         let shift = source.shift().unwrap_or_default();
         let size = matrix.dtype().size();

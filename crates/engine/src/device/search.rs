@@ -158,6 +158,7 @@ impl Sieve for GpuSieve<'_> {
         if rows.is_empty() || cuts.is_empty() {
             return Ok(Vec::new());
         }
+        self.target.rows.look_at(rows)?;
         let largest = self.target.largest(rows);
         let aim = self.target.aim(rows, cuts, largest, 0.0);
         let mut found = match self.search(rows, &aim, largest) {

@@ -15,6 +15,9 @@ use crate::{Error, Progress, ROW_BLOCK};
 const READ: usize = 1024;
 /// Pieces that they are read in.
 const PIECES: usize = 8;
+/// Four lanes of a fingerprint, because every step of one waits for the step before.
+const LANES: [u64; 4] =
+    [0x243f_6a88_85a3_08d3, 0x1319_8a2e_0370_7344, 0xa409_3822_299f_31d0, 0x082e_fa98_ec4e_6c89];
 
 /// For every row of all matrices, one after the other, the first row with the same numbers: itself if
 /// there is none before. Zeros are equal whatever their sign, and so are equal numbers of different
@@ -25,38 +28,116 @@ pub(crate) fn first_copies(
 ) -> Result<Vec<usize>, Error> {
     let total: usize = matrices.iter().map(|matrix| matrix.rows()).sum();
     progress.start("copies", total as u64);
-    let mut prints = Vec::with_capacity(total);
-    for (number, matrix) in matrices.iter().enumerate() {
-        let places: Vec<usize> = (0..matrix.rows()).collect();
-        let of_block = |rows: &[usize]| {
+    let mut prints = vec![0; total];
+    let mut rest = &mut prints[..];
+    for matrix in matrices {
+        let (own, others) = rest.split_at_mut(matrix.rows());
+        own.par_chunks_mut(ROW_BLOCK).enumerate().try_for_each(|(block, prints)| {
             unless_stopped(progress)?;
-            let print = |&row: &usize| (fingerprint(matrix, row, READ), number, row);
-            progress.advance(rows.len() as u64);
-            Ok(rows.iter().map(print).collect::<Vec<_>>())
-        };
-        let blocks: Result<Vec<_>, Error> = places.par_chunks(ROW_BLOCK).map(of_block).collect();
-        prints.extend(blocks?.into_iter().flatten());
+            for (row, print) in (block * ROW_BLOCK..).zip(prints.iter_mut()) {
+                *print = short_print(matrix, row);
+            }
+            progress.advance(prints.len() as u64);
+            Ok::<_, Error>(())
+        })?;
+        rest = others;
     }
     let mut first: Vec<usize> = (0..total).collect();
-    let offset = |number: usize| matrices[..number].iter().map(|m| m.rows()).sum::<usize>();
-    let offsets: Vec<usize> = (0..matrices.len()).map(offset).collect();
-    prints.par_sort_unstable();
-    for run in prints.chunk_by(|a, b| a.0 == b.0).filter(|run| run.len() > 1) {
+    for (row, earlier) in copies_among(matrices, |row| prints[row]) {
+        first[row] = earlier;
+    }
+    Ok(first)
+}
+
+/// The rows of all matrices, one after the other, that have the same numbers as an earlier one, and the
+/// first of those. Rows ascend. `print` is the fingerprint of a row.
+pub(crate) fn copies_among(
+    matrices: &[&Matrix],
+    print: impl Fn(usize) -> u64 + Sync,
+) -> Vec<(usize, usize)> {
+    let rows = matrices.iter().map(|matrix| matrix.rows()).sum();
+    let place = |row: usize| {
+        let (mut number, mut row) = (0, row);
+        while row >= matrices[number].rows() {
+            row -= matrices[number].rows();
+            number += 1;
+        }
+        (matrices[number], row)
+    };
+    let mut copies = Vec::new();
+    for run in alike(rows, print).chunk_by(|a, b| a.0 == b.0) {
         // Rows that differ only in numbers that the short fingerprint did not read are told apart.
-        let mut leaders: HashMap<u64, Vec<(usize, usize)>> = HashMap::new();
-        for &(_, number, row) in run {
-            let print = fingerprint(matrices[number], row, usize::MAX);
-            let leaders = leaders.entry(print).or_default();
-            let same = |&&(other, at): &&(usize, usize)| {
-                equal((matrices[other], at), (matrices[number], row))
-            };
-            match leaders.iter().find(same) {
-                Some(&(other, at)) => first[offsets[number] + row] = offsets[other] + at,
-                None => leaders.push((number, row)),
+        let mut leaders: HashMap<u64, Vec<usize>> = HashMap::new();
+        for &(_, at) in run {
+            let (matrix, row) = place(at);
+            let leaders = leaders.entry(fingerprint(matrix, row, usize::MAX)).or_default();
+            match leaders.iter().find(|&&other| equal(place(other), (matrix, row))) {
+                Some(&other) => copies.push((at, other)),
+                None => leaders.push(at),
             }
         }
     }
-    Ok(first)
+    copies.sort_unstable();
+    copies
+}
+
+/// The fingerprints that occur several times, with the places where they do, ascending.
+fn alike(rows: usize, print: impl Fn(usize) -> u64 + Sync) -> Vec<(u64, usize)> {
+    // Few do: sorted fingerprints tell which, without their places.
+    let mut sorted: Vec<u64> = (0..rows).into_par_iter().map(&print).collect();
+    sorted.par_sort_unstable();
+    let mut several: Vec<u64> = sorted.windows(2).filter(|w| w[0] == w[1]).map(|w| w[0]).collect();
+    drop(sorted);
+    several.dedup();
+    if several.is_empty() {
+        return Vec::new();
+    }
+    let mut found: Vec<(u64, usize)> = (0..rows)
+        .into_par_iter()
+        .map(|row| (print(row), row))
+        .filter(|(print, _)| several.binary_search(print).is_ok())
+        .collect();
+    found.par_sort_unstable();
+    found
+}
+
+/// A fingerprint of a row as it is stored. Equal rows of one matrix have equal ones; [`copies_among`]
+/// takes these as well.
+pub(crate) fn stored_print(matrix: &Matrix, row: usize) -> u64 {
+    let signs: u64 = match matrix.dtype() {
+        Dtype::F16 | Dtype::Bf16 => 0x8000_8000_8000_8000,
+        Dtype::F32 => 0x8000_0000_8000_0000,
+        Dtype::F64 => 0x8000_0000_0000_0000,
+    };
+    // No negative zero: a number has a sign if adding its largest magnitude carries into it.
+    let plain = |bytes: &[u8; 8]| {
+        let word = u64::from_le_bytes(*bytes);
+        let magnitudes = word & !signs;
+        magnitudes | (word & magnitudes.wrapping_add(!signs) & signs)
+    };
+    let width = matrix.locals() * matrix.dim();
+    let (bytes, size) = (matrix.row_bytes(row), matrix.dtype().size());
+    let mut lanes = LANES;
+    for piece in pieces(width, READ) {
+        let (words, rest) = bytes[piece.start * size..piece.end * size].as_chunks::<8>();
+        let (groups, few) = words.as_chunks::<4>();
+        for group in groups {
+            for (lane, word) in lanes.iter_mut().zip(group) {
+                *lane = stir(*lane, plain(word));
+            }
+        }
+        let mut last = [0; 8];
+        last[..rest.len()].copy_from_slice(rest);
+        for (lane, word) in lanes.iter_mut().zip(few.iter().chain([&last])) {
+            *lane = stir(*lane, plain(word));
+        }
+    }
+    joined(lanes)
+}
+
+/// A fingerprint that reads at most [`READ`] numbers of a row.
+fn short_print(matrix: &Matrix, row: usize) -> u64 {
+    fingerprint(matrix, row, READ)
 }
 
 /// The numbers of a row that a fingerprint of at most `read` numbers looks at.
@@ -70,8 +151,8 @@ fn pieces(width: usize, read: usize) -> impl Iterator<Item = Range<usize>> {
 
 fn fingerprint(matrix: &Matrix, row: usize, read: usize) -> u64 {
     let (width, bytes) = (matrix.locals() * matrix.dim(), matrix.row_bytes(row));
-    let mut lanes =
-        [0x243f_6a88_85a3_08d3, 0x1319_8a2e_0370_7344, 0xa409_3822_299f_31d0, width as u64];
+    let mut lanes = LANES;
+    lanes[3] = width as u64;
     for piece in pieces(width, read) {
         match matrix.dtype() {
             Dtype::F16 => mix::<f16>(&bytes[piece.start * 2..piece.end * 2], &mut lanes),
@@ -80,11 +161,14 @@ fn fingerprint(matrix: &Matrix, row: usize, read: usize) -> u64 {
             Dtype::F64 => mix::<f64>(&bytes[piece.start * 8..piece.end * 8], &mut lanes),
         }
     }
+    joined(lanes)
+}
+
+fn joined(lanes: [u64; 4]) -> u64 {
     let whole = lanes.iter().fold(0, |whole, &lane| stir(whole, lane));
     whole ^ (whole >> 32)
 }
 
-/// Four lanes, because every step of one waits for the step before.
 #[inline(always)]
 fn mix<E: Element>(bytes: &[u8], lanes: &mut [u64; 4]) {
     // No negative zero, so that equal numbers have equal bits.
@@ -131,6 +215,14 @@ mod tests {
             let (a, b) = (Matrix::from_vec(width, single), Matrix::from_vec(width, half));
             let found = first_copies(&[&a, &b], &()).unwrap();
             assert_eq!(found, [0, 1, 0, 3, 1, 0, 1, 0, 3, 1], "{width}");
+            for matrix in [a, b] {
+                let prints: Vec<u64> = (0..5).map(|row| stored_print(&matrix, row)).collect();
+                assert_eq!(
+                    copies_among(&[&matrix], |row| prints[row]),
+                    [(2, 0), (4, 1)],
+                    "{width}"
+                );
+            }
         }
     }
 
@@ -144,5 +236,9 @@ mod tests {
         assert_eq!(found, [0, 1]);
         let zeros = Matrix::from_vec(2, vec![0.0f32, 1.0, -0.0, 1.0, f32::NAN, 1.0, f32::NAN, 1.0]);
         assert_eq!(first_copies(&[&zeros], &()).unwrap(), [0, 0, 2, 3]);
+        let minus = [f16::NEG_ONE, f16::NEG_ZERO, f16::NEG_ONE, f16::ZERO, f16::ONE, f16::ZERO];
+        let minus = Matrix::from_vec(2, minus.to_vec());
+        assert_eq!(stored_print(&minus, 0), stored_print(&minus, 1));
+        assert_ne!(stored_print(&minus, 0), stored_print(&minus, 2));
     }
 }

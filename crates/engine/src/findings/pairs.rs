@@ -4,6 +4,7 @@ use nextpair_core::draw;
 use rayon::prelude::*;
 
 use super::Finding;
+use crate::ahead::fetch;
 use crate::error::unless_stopped;
 use crate::similarity::exact_block;
 use crate::{Error, Problem, Progress};
@@ -104,7 +105,10 @@ impl Sample {
             return Ok(false);
         }
         let drawn = draw::sample(self.seed, POOL, items.len(), items.len().min(COMPARED));
-        let rows: Vec<u32> = drawn.into_iter().map(|at| problem.row(items.start + at)).collect();
+        let rows: Vec<u32> = drawn.iter().map(|at| problem.row(items.start + at)).collect();
+        if let Some(pool) = problem.compared_rows() {
+            fetch(&pool, &drawn);
+        }
         let anchors = &self.pairs[..self.len().min(COMPARED)];
         let of_pool = exact_block(&*matching.pool, &rows, anchors)?;
         let of_pairs = (0..self.len()).map(|pair| self.at(pair, pair)).collect();

@@ -2,6 +2,8 @@
 
 use nextpair_core::{Matrix, draw};
 
+use crate::ahead::fetch;
+
 /// Vectors of each kind, at most.
 const SAMPLE: usize = 1000;
 /// Pairs below which nothing is said.
@@ -37,6 +39,7 @@ pub(super) fn looks_like_other(pool: &Matrix, own: &Matrix, other: &Matrix, seed
         rows.iter().filter(beyond).count() as f64 / rows.len() as f64
     };
     let of_pool = draw::sample(seed, POOL, pool.rows(), pool.rows().min(SAMPLE));
+    fetch(pool, &of_pool);
     with_other(own, tested) <= 1.0 - CLEAR
         && with_other(other, tested) >= CLEAR
         && with_other(pool, &of_pool) >= CLEAR

@@ -29,6 +29,19 @@ pub struct ProblemBuilder {
     queries: Option<Asked>,
     items: Option<Range<u32>>,
     part: Option<Part>,
+    reading: Reading,
+}
+
+/// When the numbers of a pool of embeddings are checked.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Reading {
+    /// Before anything else.
+    #[default]
+    First,
+    /// When they are used, and whatever was not used in the end.
+    Once,
+    /// The same, and fingerprints are kept, so that copies are found without reading again.
+    OnceForCopies,
 }
 
 /// Where the rows of the pool lie in a larger pool.
@@ -116,6 +129,7 @@ impl ProblemBuilder {
             queries: None,
             items: None,
             part: None,
+            reading: Reading::First,
         }
     }
 
@@ -166,6 +180,15 @@ impl ProblemBuilder {
     /// others elsewhere. Features, if given, are those of the whole pool.
     pub fn part_of(self, first: u32, pool: usize) -> Self {
         ProblemBuilder { part: Some(Part { first, pool }), ..self }
+    }
+
+    /// Checks the embeddings of the pool when they are used instead of before, and the rest of them in
+    /// the end, so that a pool larger than memory is read once. [`Problem::select`] and
+    /// [`Problem::score`] fail then instead of [`build`](Self::build). With `inspected`, guards need
+    /// not read them again to find copies.
+    pub fn read_once(self, inspected: bool) -> Self {
+        let reading = if inspected { Reading::OnceForCopies } else { Reading::Once };
+        ProblemBuilder { reading, ..self }
     }
 
     /// Items in the whole pool.
@@ -235,7 +258,8 @@ impl ProblemBuilder {
         Rule::new(&self.settings, pairs).map(|rule| Some(Arc::new(rule)))
     }
 
-    /// Builds the problem and checks every number it will use.
+    /// Builds the problem and checks every number it will use, unless those of the pool are to be
+    /// [read once](Self::read_once).
     pub fn build(self) -> Result<Problem, Error> {
         let rule = self.rule()?;
         let (pool, here) = (self.pool(), self.here());
@@ -248,6 +272,7 @@ impl ProblemBuilder {
         let mut features = self.features;
         let mut first = 0;
         let mut sources = Sources::default();
+        let mut pool_vectors = None;
         let queries = match (self.queries, &self.source) {
             (None, _) => None,
             (Some(Asked::Similarities(queries)), _) => Some(queries),
@@ -280,7 +305,11 @@ impl ProblemBuilder {
                     features =
                         Some(Features { pool: sides.pool.clone(), paired: sides.rivals.clone() });
                 }
-                Some(steady(&inputs, || sides.similarities(items.clone(), base, &compare))?)
+                let here = (items.clone(), base);
+                let (similarities, pool) =
+                    steady(&inputs, || sides.similarities(here, self.reading, &compare))?;
+                pool_vectors = Some(pool);
+                Some(similarities)
             }
         };
         if let Some(Features { pool, paired }) = &features
@@ -303,6 +332,7 @@ impl ProblemBuilder {
             sources,
             settings: Arc::new(self.settings),
             device: compare.device,
+            pool_vectors,
             inputs,
         })
     }
@@ -356,25 +386,24 @@ impl Sides {
         Ok(rivals)
     }
 
-    /// Similarities of some pool items, and of the rivals, to the anchors.
+    /// Similarities of some pool items, and of the rivals, to the anchors; and the vectors of the items.
     fn similarities(
         &self,
-        items: Range<u32>,
-        base: u32,
+        (items, base): (Range<u32>, u32),
+        reading: Reading,
         compare: &Compare,
-    ) -> Result<Similarities, Error> {
+    ) -> Result<(Similarities, Vectors), Error> {
         let device = &compare.device;
         let rivals = Vectors::new(self.rivals.clone(), self.rivals_name)?.on(device);
         let anchors = Vectors::new(self.anchors.clone(), self.anchors_name)?.on(device);
-        let first = items.start as usize;
-        let pool = Vectors::new(self.pool.slice(rows_of(&items, base)), POOL);
-        let pool = pool.map_err(|error| error.in_rows_from(first))?.on(device);
-        if compare.metric == Metric::Cosine {
-            // Checked here, where the row of the pool is known.
-            pool.require_directions().map_err(|error| error.in_rows_from(first))?;
+        let (rows, first) = (self.pool.slice(rows_of(&items, base)), items.start as usize);
+        let prints = reading == Reading::OnceForCopies;
+        let vectors = Vectors::unread(rows, POOL, first, prints)?.on(device);
+        if reading == Reading::First {
+            vectors.look_at_all()?;
         }
-        let pool = compare.with(pool, anchors.clone())?;
-        Ok(Similarities { pool, paired: compare.with(rivals, anchors)? })
+        let pool = compare.with(vectors.clone(), anchors.clone())?;
+        Ok((Similarities { pool, paired: compare.with(rivals, anchors)? }, vectors))
     }
 
     /// Similarities of all pool items, and of the rivals, to queries.

@@ -3,8 +3,8 @@
 use super::kernel::{
     Columns, PANEL, PanelCodes, Range, RowCodes, Unit, VectorCodes, retain_by_product, survivors,
 };
-use super::sums::squared_distance;
 use super::{Aim, Projected, round_down, round_up};
+use crate::widest::{in_halves, widest};
 
 /// Up to [`PANEL`] columns.
 pub(super) struct Panel {
@@ -125,25 +125,56 @@ const ROUND: f32 = 12_582_912.0;
 
 /// Codes values in 8 bits, within `range`. Returns their scale, and a bound on the norm of the error.
 fn quantise(values: &[f32], range: Range, codes: &mut [i8]) -> (f32, f64) {
-    let largest = values.iter().fold(0.0, |m: f32, v| m.max(v.abs()));
+    let largest = largest(values);
     if largest < 1e-12 {
         codes.fill(0);
         return (1.0, 1e-12 * (values.len() as f64).sqrt());
     }
     let scale = range.scale(values, largest);
-    let inverse = 1.0 / scale;
-    let mut rounded = vec![0.0; values.len()];
-    for (rounded, &value) in rounded.iter_mut().zip(values) {
-        *rounded = (value * inverse + ROUND) - ROUND;
-    }
-    for (code, &rounded) in codes.iter_mut().zip(&rounded) {
-        *code = rounded as i8;
-    }
-    rounded.iter_mut().for_each(|rounded| *rounded *= scale);
-    let lost = (squared_distance(values, &rounded) as f64).sqrt();
+    let lost = (code(values, scale, codes) as f64).sqrt();
     // Bounds the rounding of the single-precision sum and of the products with the scale.
     let hidden = 1e-5 * scale as f64 * (values.len() as f64).sqrt();
     (scale, lost * (1.0 + values.len() as f64 * 1e-7) + hidden)
+}
+
+/// Numbers that are looked at side by side.
+const LANES: usize = 64;
+
+widest! {
+    /// The largest magnitude.
+    largest(values: &[f32]) -> f32 {
+        let (groups, rest) = values.as_chunks::<LANES>();
+        let mut largest = [0.0f32; LANES];
+        for group in groups {
+            for (largest, value) in largest.iter_mut().zip(group) {
+                *largest = if value.abs() > *largest { value.abs() } else { *largest };
+            }
+        }
+        rest.iter().map(|value| value.abs()).fold(in_halves(largest, f32::max), f32::max)
+    }
+}
+
+widest! {
+    /// Codes values, and returns the squared norm of what that loses.
+    code(values: &[f32], scale: f32, codes: &mut [i8]) -> f32 {
+        let inverse = 1.0 / scale;
+        let one = |value: f32, code: &mut i8| {
+            let rounded = (value * inverse + ROUND) - ROUND;
+            *code = rounded as i32 as i8;
+            let lost = value - rounded * scale;
+            lost * lost
+        };
+        let (groups, rest) = values.as_chunks::<LANES>();
+        let (group_codes, rest_codes) = codes.as_chunks_mut::<LANES>();
+        let mut sums = [0.0; LANES];
+        for (group, codes) in groups.iter().zip(group_codes) {
+            for lane in 0..LANES {
+                sums[lane] += one(group[lane], &mut codes[lane]);
+            }
+        }
+        let rest = rest.iter().zip(rest_codes).map(|(&value, code)| one(value, code));
+        in_halves(sums, |one, other| one + other) + rest.sum::<f32>()
+    }
 }
 
 #[cfg(test)]

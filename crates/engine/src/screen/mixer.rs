@@ -6,6 +6,7 @@
 //! vector register apart are mixed: enough to spread outliers, and fast.
 
 use crate::Draws;
+use crate::widest::widest;
 
 /// The same rotation for all vectors of a dimension.
 pub(super) struct Mixer {
@@ -43,9 +44,16 @@ impl Mixer {
 
     /// Rotates `vector`, whose numbers beyond the dimension are zero.
     pub(super) fn mix(&self, vector: &mut [f32]) {
-        vector.iter_mut().zip(&self.signs).for_each(|(v, s)| *v *= s);
-        for block in vector.chunks_exact_mut(self.block) {
-            let mut half = self.step;
+        rotate(vector, &self.signs, self.block, self.step);
+    }
+}
+
+widest! {
+    /// Signs, then a Walsh-Hadamard transform of every block.
+    rotate(vector: &mut [f32], signs: &[f32], length: usize, step: usize) -> () {
+        vector.iter_mut().zip(signs).for_each(|(v, s)| *v *= s);
+        for block in vector.chunks_exact_mut(length) {
+            let mut half = step;
             while half < block.len() {
                 for pair in block.chunks_exact_mut(2 * half) {
                     let (low, high) = pair.split_at_mut(half);

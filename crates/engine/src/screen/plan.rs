@@ -6,6 +6,7 @@ use super::axes::{Basis, principal_axes};
 use super::kernel::{MOST, Unit};
 use super::mixer::Mixer;
 use super::{Scale, Screen, Source, read_units};
+use crate::ahead::fetch;
 use crate::device::{Device, GpuSieve, if_it_fits};
 use crate::product::product;
 use crate::{Error, Sieve};
@@ -70,6 +71,12 @@ impl Planner {
                 return Ok(Box::new(sieve));
             }
         }
+        if self.route != Route::Auto || worth_a_probe(count, columns.len(), source.dim()) {
+            for sample in [FITTED, PROBE.0].map(|sample| spread_over(count, sample)) {
+                fetch(rows.matrix(), &sample);
+                rows.look_at(&sample)?;
+            }
+        }
         Ok(Box::new(self.screen((rows, count), source, columns, scale, expected)))
     }
 
@@ -119,7 +126,7 @@ impl Task<'_> {
         let width = Mixer::new(self.source.dim()).width();
         let unit = best_unit(width, Code::Int8);
         let tried: Vec<usize> = AXES.into_iter().filter(|a| a * 2 <= width).collect();
-        let worth_it = self.count * self.columns.len() >= WORTH_A_PROBE * width;
+        let worth_it = worth_a_probe(self.count, self.columns.len(), self.source.dim());
         let (Some(&most), true) = (tried.last(), worth_it) else { return (None, unit) };
         let principal = self.fit(most);
         let rows = spread_over(self.count, PROBE.0);
@@ -163,6 +170,11 @@ impl Task<'_> {
         };
         columns.iter().enumerate().map(largest).collect()
     }
+}
+
+/// Whether a search is so large that a probe pays.
+fn worth_a_probe(rows: usize, columns: usize, dim: usize) -> bool {
+    rows * columns >= WORTH_A_PROBE * Mixer::new(dim).width()
 }
 
 /// The unit for products of `width` numbers; `None` is single precision.

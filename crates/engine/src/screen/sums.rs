@@ -1,6 +1,6 @@
 //! Sums over vectors, compiled for the widest registers of the CPU.
 
-use crate::widest::widest;
+use crate::widest::{in_halves, widest};
 
 widest! {
     /// The dot product in single precision, in the order that is fastest here.
@@ -56,14 +56,7 @@ where
             sums[l] = step(sums[l], x[l], y[l]);
         }
     }
-    let mut width = LANES;
-    while width > 1 {
-        width /= 2;
-        for l in 0..width {
-            sums[l] = sums[l] + sums[l + width];
-        }
-    }
-    sums[0] + rest
+    in_halves(sums, |one, other| one + other) + rest
 }
 
 #[cfg(test)]
