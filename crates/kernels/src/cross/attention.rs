@@ -106,13 +106,13 @@ macro_rules! for_lines {
             for_lines!(@ $lines, $line, $count => $call, 8 4 1);
         }
     };
-    (@ $lines:expr, $line:ident, $count:ident => $call:expr, $($number:literal)*) => {$(
-        while $line + $number <= $lines {
-            const $count: usize = $number;
+    (@ $lines:expr, $line:ident, $count:ident => $call:expr, $($number:literal)*) => {$({
+        const $count: usize = $number;
+        while $line + $count <= $lines {
             $call;
-            $line += $number;
+            $line += $count;
         }
-    )*};
+    })*};
 }
 pub(super) use for_lines;
 
@@ -148,6 +148,7 @@ pub(super) fn lines_of<const L: usize>(
 
 /// Folds over the numbers of some lanes, in their order, for each of `L` lines from `line` on.
 #[inline(always)]
+#[allow(clippy::needless_range_loop)]
 fn fold<const L: usize>(
     matrix: &Packed,
     width: usize,
