@@ -16,6 +16,8 @@ use nextpair_kernels::{
 use nextpair_models::{Batch, Config, Device, Inputs, Model, Tensor, Texts, Trainer, Training};
 
 type Anything = Box<dyn std::error::Error>;
+/// Replaces every number.
+type Function = fn(&mut [f32]);
 
 /// Regions of an image and words of a caption.
 const SHAPE: (usize, usize) = (36, 14);
@@ -26,7 +28,7 @@ fn main() -> Result<(), Anything> {
     let repeats = repeats.map_or(Ok(20), |number| number.parse())?;
     rayon::ThreadPoolBuilder::new().num_threads(1).build_global()?;
     println!("{}", vector_unit());
-    let functions: [(&str, fn(&mut [f32])); 3] = [
+    let functions: [(&str, Function); 3] = [
         ("exp", elementwise::exp_all),
         ("sigmoid", elementwise::sigmoid_all),
         ("tanh", elementwise::tanh_all),
