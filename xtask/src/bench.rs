@@ -46,7 +46,8 @@ const GREEDY_RIVAL: &str = "numpy-herding";
 /// Runs `cargo xtask bench select|core-set|herding|embed|train|score|gpu|scale|annotate [FLAGS]`.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let (name, flags) = arguments.split_first().context(options::USAGE)?;
-    let can_do_without = Bench::named(name).is_some();
+    let can_do_without =
+        Bench::named(name).is_some() || ["train", "score"].contains(&name.as_str());
     let without = flags.iter().any(|flag| flag == "--without");
     ensure!(can_do_without || !without, "{name} has no --without\n{}", options::USAGE);
     match name.as_str() {

@@ -1,8 +1,11 @@
-//! Dense products in single precision, by the `gemm` crate.
+//! Dense products in single precision: by the `gemm` crate where the CPU has vectors that it uses,
+//! in plain loops elsewhere.
 
-use gemm_common::Parallelism;
-use gemm_common::gemm::gemm_basic_generic;
-use gemm_common::simd::Scalar;
+#[cfg(not(target_arch = "aarch64"))]
+mod plain;
+
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+use gemm_common::{Parallelism, gemm::gemm_basic_generic};
 
 /// `out = left · right` for a `(rows, inner, columns)` product in single precision, on one
 /// thread; each operand comes with its row and column strides. `out` is row by row.
@@ -20,6 +23,7 @@ pub fn product(
     assert!(left.len() > (rows - 1) * left_row + (inner - 1) * left_column);
     assert!(right.len() > (inner - 1) * right_row + (columns - 1) * right_column);
     // The crate would choose by the CPU alone, without hearing what is switched off.
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     macro_rules! multiply {
         ($simd:expr, $unit:ident, $lanes:literal) => {{
             use gemm_f32::microkernel::$unit::f32::{H_M, H_N, H_UKR, MR_DIV_N, NR, UKR};
@@ -67,13 +71,17 @@ pub fn product(
         if let Some(simd) = V3::try_new().filter(|_| cpu.avx2) {
             return multiply!(simd, fma, 8);
         }
-        multiply!(Scalar, scalar, 1)
     }
     // Every CPU of this kind has NEON.
     #[cfg(target_arch = "aarch64")]
-    multiply!(Scalar, neon, 4);
-    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-    multiply!(Scalar, scalar, 1);
+    multiply!(gemm_common::simd::Scalar, neon, 4);
+    #[cfg(not(target_arch = "aarch64"))]
+    plain::product(
+        (rows, inner, columns),
+        (left, left_row, left_column),
+        (right, right_row, right_column),
+        out,
+    );
 }
 
 #[cfg(test)]
@@ -84,16 +92,22 @@ mod tests {
     fn products_are_those_of_the_definition() {
         // Whole numbers add exactly, in any order.
         let number = |i: usize| (i * 7919 % 23) as f32 - 11.0;
+        #[cfg(target_arch = "aarch64")]
+        let all = [product];
+        #[cfg(not(target_arch = "aarch64"))]
+        let all = [product, plain::product];
         for (rows, inner, columns) in [(1, 1, 1), (3, 5, 2), (17, 40, 33), (64, 129, 50)] {
             let left: Vec<f32> = (0..rows * inner).map(number).collect();
             let right: Vec<f32> = (0..inner * columns).map(|i| number(i + 3)).collect();
-            let mut out = vec![f32::NAN; rows * columns];
-            // The left side is stored column by column.
-            product((rows, inner, columns), (&left, 1, rows), (&right, columns, 1), &mut out);
-            for (i, &found) in out.iter().enumerate() {
-                let (r, c) = (i / columns, i % columns);
-                let terms = (0..inner).map(|k| left[k * rows + r] * right[k * columns + c]);
-                assert_eq!(found, terms.sum::<f32>(), "{r} {c}");
+            for product in all {
+                let mut out = vec![f32::NAN; rows * columns];
+                // The left side is stored column by column.
+                product((rows, inner, columns), (&left, 1, rows), (&right, columns, 1), &mut out);
+                for (i, &found) in out.iter().enumerate() {
+                    let (r, c) = (i / columns, i % columns);
+                    let terms = (0..inner).map(|k| left[k * rows + r] * right[k * columns + c]);
+                    assert_eq!(found, terms.sum::<f32>(), "{r} {c}");
+                }
             }
         }
     }

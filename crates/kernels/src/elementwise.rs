@@ -98,9 +98,13 @@ fn exponent<S: Simd>(simd: S, biased: S::u32s) -> S::f32s {
     simd.transmute_f32s_u32s(simd.wrapping_dyn_shl_u32s(biased, simd.splat_u32s(23)))
 }
 
+/// `otherwise`, or NaN where `x` is. It is not the NaN of `x`: choosing between a result and the
+/// number in its place becomes a masked store, which takes longer than all the arithmetic on some CPUs.
 #[inline(always)]
 fn or_nan<S: Simd>(simd: S, x: S::f32s, otherwise: S::f32s) -> S::f32s {
-    simd.select_f32s(simd.equal_f32s(x, x), otherwise, x)
+    // All bits set, because choosing these is one bitwise operation.
+    let nan = simd.splat_f32s(f32::from_bits(u32::MAX));
+    simd.select_f32s(simd.equal_f32s(x, x), otherwise, nan)
 }
 
 /// Defines a function that replaces every number of a slice by its `$of`.

@@ -1,6 +1,5 @@
 //! The vector unit in use.
 
-use nextpair_core::cpu;
 use pulp::Arch;
 
 /// The instructions that kernels are compiled for and that run here.
@@ -8,10 +7,11 @@ use pulp::Arch;
 pub(crate) fn arch() -> Arch {
     #[cfg(any(target_arch = "x86", target_arch = "x86_64"))]
     {
-        if !cpu().avx2 {
+        let cpu = nextpair_core::cpu();
+        if !cpu.avx2 {
             return Arch::Scalar;
         }
-        if !cpu().avx512 {
+        if !cpu.avx512 {
             return pulp::x86::V3::try_new().map_or(Arch::Scalar, Arch::V3);
         }
     }

@@ -60,10 +60,11 @@ pub(super) fn run(bench: &Bench, flags: &[String]) -> Result<()> {
 
     let python = rivals::environment("target/bench-venv", rivals::REQUIREMENTS, &options.venv)?;
     let binary = rival::build()?;
+    let without = options.without.as_deref().unwrap_or_default();
     let (mut versions, mut records, mut tables) = (Value::Null, Vec::new(), Vec::new());
     for case in cases {
         let input = input::file(case, options.seed)?;
-        let ours = Rival::ours(&binary, case, &input, options.threads)?;
+        let ours = Rival::ours(&binary, case, &input, options.threads, without)?;
         let mut contestants = vec![Contestant::new("nextpair", ours)];
         for name in options.rivals(&RIVALS) {
             let mut rival = Rival::start(&python, case, name, &input, options.threads)?;

@@ -17,7 +17,7 @@ pub(super) const USAGE: &str =
   --pool N, --pairs N, --dim N, --budget N
                      other sizes than those of the case (select, core-set)
   --without A,B      vector instructions that we do without (avx512, vnni, avx2); rivals keep
-                     them (select, core-set, herding)
+                     them (select, core-set, herding, train, score)
   --venv DIR         a Python environment that has bench/requirements.txt; also NEXTPAIR_BENCH_VENV
   --out DIR          folder of the record: bench/results, or target/bench-results when
                      sizes, cases or rivals are not the standard ones";

@@ -96,38 +96,94 @@ pub(super) const EPSILON: f32 = 1e-8;
 /// Slope of negative scores.
 pub(super) const SLOPE: f32 = 0.1;
 
+/// Runs `$call` for all lines of every item, with the constant `$count` set to the number of lines
+/// that it takes from `$line` on. Sums over an item's lanes are chains, and one alone would wait for
+/// its last addition: so several run side by side.
+macro_rules! for_lines {
+    ($items:expr, $lines:expr, |$line:ident, $lanes:ident| $count:ident => $call:expr) => {
+        for $lanes in $items {
+            let mut $line = 0;
+            for_lines!(@ $lines, $line, $count => $call, 8 4 1);
+        }
+    };
+    (@ $lines:expr, $line:ident, $count:ident => $call:expr, $($number:literal)*) => {$({
+        const $count: usize = $number;
+        while $line + $count <= $lines {
+            $call;
+            $line += $count;
+        }
+    })*};
+}
+pub(super) use for_lines;
+
 /// Cuts a run of lanes at the panels: each panel with its lanes.
+#[inline(always)]
 pub(super) fn pieces(
-    lanes: Range<usize>,
+    lanes: &Range<usize>,
     width: usize,
 ) -> impl Iterator<Item = (usize, Range<usize>)> {
-    (lanes.start / width..lanes.end.div_ceil(width)).map(move |panel| {
+    let Range { start, end } = *lanes;
+    (start / width..end.div_ceil(width)).map(move |panel| {
         let first = panel * width;
-        (panel, lanes.start.max(first) - first..lanes.end.min(first + width) - first)
+        (panel, start.max(first) - first..end.min(first + width) - first)
     })
 }
 
-/// Folds over the numbers of some lanes of a line, in their order.
+/// Some lanes of a panel for each of `L` lines from `line` on. Panels are `width` lanes wide, a
+/// constant where this is inlined.
 #[inline(always)]
-fn fold(
+pub(super) fn lines_of<const L: usize>(
+    panel: &[f32],
+    width: usize,
+    line: usize,
+    lanes: Range<usize>,
+) -> [&[f32]; L] {
+    let lines = &panel[line * width..][..L * width];
+    let mut all = [&lines[..0]; L];
+    for l in 0..L {
+        all[l] = &lines[l * width..][lanes.clone()];
+    }
+    all
+}
+
+/// Folds over the numbers of some lanes, in their order, for each of `L` lines from `line` on.
+#[inline(always)]
+#[allow(clippy::needless_range_loop)]
+fn fold<const L: usize>(
     matrix: &Packed,
+    width: usize,
     line: usize,
     lanes: &Range<usize>,
     start: f32,
     step: impl Fn(f32, f32) -> f32,
-) -> f32 {
-    let width = matrix.width();
-    pieces(lanes.clone(), width).fold(start, |sum, (panel, lanes)| {
-        matrix.panel(panel)[line * width..][lanes].iter().fold(sum, |sum, &x| step(sum, x))
-    })
+) -> [f32; L] {
+    let mut sums = [start; L];
+    for (panel, lanes) in pieces(lanes, width) {
+        let lines: [&[f32]; L] = lines_of(matrix.panel(panel), width, line, lanes.clone());
+        for at in 0..lanes.len() {
+            for l in 0..L {
+                sums[l] = step(sums[l], lines[l][at]);
+            }
+        }
+    }
+    sums
 }
 
-/// Changes the numbers of some lanes of a line.
+/// Changes the numbers of some lanes of `L` lines, each with the number of its line.
 #[inline(always)]
-fn change(matrix: &mut Packed, line: usize, lanes: &Range<usize>, to: impl Fn(f32) -> f32) {
-    let width = matrix.width();
-    for (panel, lanes) in pieces(lanes.clone(), width) {
-        matrix.panel_mut(panel)[line * width..][lanes].iter_mut().for_each(|x| *x = to(*x));
+fn change<const L: usize>(
+    matrix: &mut Packed,
+    width: usize,
+    line: usize,
+    lanes: &Range<usize>,
+    numbers: [f32; L],
+    to: impl Fn(f32, f32) -> f32,
+) {
+    for (panel, lanes) in pieces(lanes, width) {
+        let lines = matrix.panel_mut(panel)[line * width..].chunks_exact_mut(width);
+        for (line, number) in lines.zip(numbers) {
+            line[lanes.clone()].iter_mut().for_each(|x| *x = to(*x, number));
+        }
     }
 }
 
@@ -174,39 +230,33 @@ pub(super) fn normalise<S: Simd>(
     items: &[Range<usize>],
     weights: &mut Packed,
 ) {
+    let (width, depth) = (VECTORS * S::F32_LANES, weights.depth());
     if normaliser == Normaliser::Softmax {
-        for (line, lanes) in every(items, weights.depth()) {
-            let largest = fold(weights, line, lanes, f32::NEG_INFINITY, f32::max);
-            change(weights, line, lanes, |x| x - largest);
-        }
+        for_lines!(items, depth, |line, lanes| L => {
+            let largest: [f32; L] = fold(weights, width, line, lanes, f32::NEG_INFINITY, f32::max);
+            change(weights, width, line, lanes, largest, |x, largest| x - largest);
+        });
         for panel in 0..weights.panels() {
             let (vectors, _) = S::as_mut_simd_f32s(weights.panel_mut(panel));
             vectors.iter_mut().for_each(|x| *x = exp(simd, *x));
         }
     }
-    for (line, lanes) in every(items, weights.depth()) {
-        let norm = match normaliser {
+    for_lines!(items, depth, |line, lanes| L => {
+        let norms: [f32; L] = match normaliser {
             Normaliser::ClippedL2 | Normaliser::L2 => {
-                fold(weights, line, lanes, 0.0, |sum, x| x.mul_add(x, sum)).sqrt() + EPSILON
+                fold(weights, width, line, lanes, 0.0, |sum, x| x.mul_add(x, sum))
+                    .map(|square| square.sqrt() + EPSILON)
             }
             Normaliser::ClippedL1 | Normaliser::L1 => {
-                fold(weights, line, lanes, 0.0, |sum, x| sum + x.abs()) + EPSILON
+                fold(weights, width, line, lanes, 0.0, |sum, x| sum + x.abs())
+                    .map(|sum| sum + EPSILON)
             }
-            Normaliser::Softmax => fold(weights, line, lanes, 0.0, |sum, x| sum + x),
-            Normaliser::Clipped | Normaliser::None => 1.0,
+            Normaliser::Softmax => fold(weights, width, line, lanes, 0.0, |sum, x| sum + x),
+            Normaliser::Clipped | Normaliser::None => [1.0; L],
         };
-        let factor = temperature / norm;
-        change(weights, line, lanes, |x| x * factor);
-    }
-}
-
-/// Every item with every line.
-#[inline(always)]
-pub(super) fn every(
-    items: &[Range<usize>],
-    lines: usize,
-) -> impl Iterator<Item = (usize, &Range<usize>)> {
-    items.iter().flat_map(move |lanes| (0..lines).map(move |line| (line, lanes)))
+        let factors = norms.map(|norm| temperature / norm);
+        change(weights, width, line, lanes, factors, |x, factor| x * factor);
+    });
 }
 
 /// Softmax over the lines of a panel, each lane on its own.

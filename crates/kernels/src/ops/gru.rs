@@ -10,6 +10,7 @@
 //! longest first, so that those still running at a step are the first rows: nothing is padded.
 
 mod cell;
+mod gates;
 mod gpu;
 mod members;
 mod pass;

@@ -1,5 +1,8 @@
 //! The innermost loop of a product: a tile of rows times a panel of columns, in registers.
 
+#[cfg(target_arch = "aarch64")]
+mod neon;
+
 use std::ops::Range;
 
 use pulp::{Simd, WithSimd};
@@ -65,6 +68,13 @@ pub(crate) fn accumulate<S: Simd, const R: usize>(
     panel: &[f32],
     sums: &mut [Sums<S>; R],
 ) {
+    #[cfg(target_arch = "aarch64")]
+    if S::F32_LANES == neon::LANES
+        && R >= neon::LANES
+        && let ([sums], []) = pulp::bytemuck::cast_slice_mut(sums.as_mut_slice()).as_chunks_mut()
+    {
+        return neon::accumulate::<R>(left, panel, sums);
+    }
     let (factors, _) = left.as_chunks::<R>();
     let (vectors, _) = S::as_simd_f32s(panel);
     let (lines, _) = vectors.as_chunks::<VECTORS>();

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use nextpair_core::WITHOUT;
 use nextpair_data::npy;
 use serde_json::{Value, json};
 
@@ -44,10 +45,16 @@ impl Rival {
         Ok(Self::new(script, case, name))
     }
 
-    /// Starts our side.
-    pub(super) fn ours(binary: &Path, case: &Case, input: &Path, threads: usize) -> Result<Self> {
+    /// Starts our side, which does without some vector instructions.
+    pub(super) fn ours(
+        binary: &Path,
+        case: &Case,
+        input: &Path,
+        threads: usize,
+        without: &str,
+    ) -> Result<Self> {
         let arguments = [input.to_path_buf(), threads.to_string().into()];
-        let script = Script::start(binary, "serve", &arguments, threads, &[])?;
+        let script = Script::start(binary, "serve", &arguments, threads, &[(WITHOUT, without)])?;
         Ok(Self::new(script, case, "nextpair"))
     }
 

@@ -1,5 +1,6 @@
 //! Back-propagates from attention weights to raw scores.
 
+use std::array::from_fn;
 use std::ops::Range;
 
 use pulp::{Simd, WithSimd};
@@ -8,7 +9,7 @@ use crate::packed::{Packed, VECTORS};
 use crate::unit::arch;
 
 use super::super::Normaliser;
-use super::super::attention::{EPSILON, SLOPE, every, normalise, pieces};
+use super::super::attention::{EPSILON, SLOPE, for_lines, lines_of, normalise, pieces};
 
 /// Replaces the gradient of the weights by the gradient of the scores.
 pub(in super::super) struct AttendBackward<'a> {
@@ -53,9 +54,11 @@ impl WithSimd for AttendBackward<'_> {
         if normaliser == Normaliser::Softmax {
             normalise(simd, normaliser, 1.0, items, self.normalised);
         }
-        for (line, lanes) in every(items, scores.depth()) {
-            normalise_backward(normaliser, line, lanes, self.normalised, gradient);
-        }
+        let width = VECTORS * S::F32_LANES;
+        for_lines!(items, scores.depth(), |line, lanes| L => {
+            let lines = Lines::<L> { width, line, lanes };
+            normalise_backward(normaliser, lines, self.normalised, gradient)
+        });
         for panel in (0..scores.panels()).filter(|_| normaliser.clips()) {
             let (scores, _) = S::as_simd_f32s(scores.panel(panel));
             let (gradient, _) = S::as_mut_simd_f32s(gradient.panel_mut(panel));
@@ -84,67 +87,85 @@ fn softmax_backward<S: Simd>(simd: S, temperature: f32, weights: &[f32], gradien
     }
 }
 
-/// Back-propagates through the norm over the queries of an item, for one attended row. `x` is the
-/// input of the norm, or the output of a softmax.
-#[inline(always)]
-fn normalise_backward(
-    normaliser: Normaliser,
+/// Some lanes of `L` lines from `line` on, in panels of `width` lanes.
+#[derive(Clone, Copy)]
+struct Lines<'a, const L: usize> {
+    width: usize,
     line: usize,
-    lanes: &Range<usize>,
+    lanes: &'a Range<usize>,
+}
+
+/// Back-propagates through the norms over the queries of an item, for some attended rows. `x` is the
+/// input of the norms, or the output of a softmax.
+#[inline(always)]
+fn normalise_backward<const L: usize>(
+    normaliser: Normaliser,
+    lines: Lines<'_, L>,
     x: &Packed,
     gradient: &mut Packed,
 ) {
     if matches!(normaliser, Normaliser::Clipped | Normaliser::None) {
         return;
     }
-    let along = sum(x, gradient, line, lanes, |x, g| x * g);
+    let along = lines.sums(x, gradient, |x, g| x * g);
     match normaliser {
         Normaliser::ClippedL2 | Normaliser::L2 => {
-            let length = sum(x, gradient, line, lanes, |x, _| x * x).sqrt();
-            let own = 1.0 / (length + EPSILON);
-            let norm = if length > 0.0 { along / length * own * own } else { 0.0 };
-            change(x, gradient, line, lanes, |x, g| g * own - x * norm);
+            let squares = lines.sums(x, gradient, |x, _| x * x);
+            let factors = from_fn(|l| {
+                let length = squares[l].sqrt();
+                let own = 1.0 / (length + EPSILON);
+                (own, if length > 0.0 { along[l] / length * own * own } else { 0.0 })
+            });
+            lines.change(x, gradient, factors, |x, g, (own, norm)| g * own - x * norm);
         }
         Normaliser::ClippedL1 | Normaliser::L1 => {
-            let own = 1.0 / (sum(x, gradient, line, lanes, |x, _| x.abs()) + EPSILON);
-            let norm = along * own * own;
+            let sums = lines.sums(x, gradient, |x, _| x.abs());
+            let factors = from_fn(|l| {
+                let own = 1.0 / (sums[l] + EPSILON);
+                (own, along[l] * own * own)
+            });
             let sign = |x: f32| if x == 0.0 { 0.0 } else { x.signum() };
-            change(x, gradient, line, lanes, |x, g| g * own - sign(x) * norm);
+            lines.change(x, gradient, factors, |x, g, (own, norm)| g * own - sign(x) * norm);
         }
-        _ => change(x, gradient, line, lanes, |x, g| x * (g - along)),
+        _ => lines.change(x, gradient, along, |x, g, along| x * (g - along)),
     }
 }
 
-/// The sum of a function of two matrices over some lanes of a line, in their order.
-#[inline(always)]
-fn sum(
-    x: &Packed,
-    y: &Packed,
-    line: usize,
-    lanes: &Range<usize>,
-    term: impl Fn(f32, f32) -> f32,
-) -> f32 {
-    let width = x.width();
-    pieces(lanes.clone(), width).fold(0.0, |sum, (panel, lanes)| {
-        let x = &x.panel(panel)[line * width..][lanes.clone()];
-        let y = &y.panel(panel)[line * width..][lanes];
-        x.iter().zip(y).fold(sum, |sum, (&x, &y)| sum + term(x, y))
-    })
-}
+impl<const L: usize> Lines<'_, L> {
+    /// For every line the sum of a function of two matrices over the lanes, in their order.
+    #[inline(always)]
+    fn sums(self, x: &Packed, y: &Packed, term: impl Fn(f32, f32) -> f32) -> [f32; L] {
+        let mut sums = [0.0; L];
+        for (panel, lanes) in pieces(self.lanes, self.width) {
+            let Lines { width, line, .. } = self;
+            let x: [&[f32]; L] = lines_of(x.panel(panel), width, line, lanes.clone());
+            let y: [&[f32]; L] = lines_of(y.panel(panel), width, line, lanes.clone());
+            for at in 0..lanes.len() {
+                for l in 0..L {
+                    sums[l] += term(x[l][at], y[l][at]);
+                }
+            }
+        }
+        sums
+    }
 
-/// Replaces `y` by a function of both matrices in some lanes of a line.
-#[inline(always)]
-fn change(
-    x: &Packed,
-    y: &mut Packed,
-    line: usize,
-    lanes: &Range<usize>,
-    to: impl Fn(f32, f32) -> f32,
-) {
-    let width = x.width();
-    for (panel, lanes) in pieces(lanes.clone(), width) {
-        let x = &x.panel(panel)[line * width..][lanes.clone()];
-        let y = &mut y.panel_mut(panel)[line * width..][lanes];
-        x.iter().zip(y).for_each(|(&x, y)| *y = to(x, *y));
+    /// Replaces `y` by a function of both matrices and of what belongs to the line.
+    #[inline(always)]
+    fn change<T: Copy>(
+        self,
+        x: &Packed,
+        y: &mut Packed,
+        of_lines: [T; L],
+        to: impl Fn(f32, f32, T) -> f32,
+    ) {
+        let first = self.line * self.width;
+        for (panel, lanes) in pieces(self.lanes, self.width) {
+            let x = x.panel(panel)[first..].chunks_exact(self.width);
+            let y = y.panel_mut(panel)[first..].chunks_exact_mut(self.width);
+            for ((x, y), of_line) in x.zip(y).zip(of_lines) {
+                let y = y[lanes.clone()].iter_mut();
+                y.zip(&x[lanes.clone()]).for_each(|(y, &x)| *y = to(x, *y, of_line));
+            }
+        }
     }
 }

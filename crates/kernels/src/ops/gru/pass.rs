@@ -1,6 +1,8 @@
 //! One direction of the recurrence, forward and backward.
 
-use crate::{Left, Packed, elementwise};
+use super::gates::Gates;
+use crate::unit::arch;
+use crate::{Left, Packed};
 
 /// The order in which captions and their words are processed.
 pub(super) struct Schedule {
@@ -93,7 +95,9 @@ impl Pass {
         let reverse = direction == 1;
         let (mut states, mut gates) = (vec![0.0; words * dim], vec![0.0; words * 4 * dim]);
         let recurrent_weight = Packed::transposed(3 * dim, dim, weight);
+        // The first word has no state before it, and no product with it either.
         let mut recurrent = vec![0.0; schedule.captions.len() * 3 * dim];
+        let nothing = vec![0.0; dim];
         for step in 0..schedule.steps() {
             let (first, active) = (schedule.first[step], schedule.active(step));
             let (before, now) = states.split_at_mut(first * dim);
@@ -113,13 +117,15 @@ impl Pass {
                 let word = schedule.word(step, row, reverse);
                 let at = (word * directions + direction) * 3 * dim;
                 let gates = &mut gates[(first + row) * 4 * dim..][..4 * dim];
-                let cell = Cell {
+                Gates {
                     given: &inputs[at..][..3 * dim],
                     recurrent: &recurrent[row * 3 * dim..][..3 * dim],
                     bias,
-                    before: before.map(|before| &before[row * dim..][..dim]),
-                };
-                cell.forward(gates, &mut now[row * dim..][..dim]);
+                    before: before.map_or(&nothing, |before| &before[row * dim..][..dim]),
+                    gates,
+                    state: &mut now[row * dim..][..dim],
+                }
+                .run();
             }
         }
         Pass { dim, reverse, alone: directions == 1, states, gates }
@@ -213,52 +219,6 @@ impl Pass {
     }
 }
 
-/// One word of one caption.
-struct Cell<'a> {
-    given: &'a [f32],
-    recurrent: &'a [f32],
-    bias: &'a [f32],
-    /// The previous state; the first word has none, and no product with it either.
-    before: Option<&'a [f32]>,
-}
-
-impl Cell<'_> {
-    fn forward(&self, gates: &mut [f32], state: &mut [f32]) {
-        let dim = state.len();
-        let (opening, rest) = gates.split_at_mut(2 * dim);
-        let (candidate, inner) = rest.split_at_mut(dim);
-        match self.before {
-            Some(_) => {
-                for ((out, h), b) in opening.iter_mut().zip(self.recurrent).zip(self.bias) {
-                    *out = h + b;
-                }
-                let tail = self.recurrent[2 * dim..].iter().zip(&self.bias[2 * dim..]);
-                inner.iter_mut().zip(tail).for_each(|(out, (h, b))| *out = h + b);
-            }
-            None => {
-                opening.copy_from_slice(&self.bias[..2 * dim]);
-                inner.copy_from_slice(&self.bias[2 * dim..]);
-            }
-        }
-        opening.iter_mut().zip(self.given).for_each(|(out, i)| *out += i);
-        elementwise::sigmoid_all(opening);
-        let (reset, keep) = opening.split_at(dim);
-        let parts = reset.iter().zip(&*inner).zip(&self.given[2 * dim..]);
-        candidate.iter_mut().zip(parts).for_each(|(out, ((r, n), i))| *out = i + r * n);
-        elementwise::tanh_all(candidate);
-        match self.before {
-            Some(before) => {
-                let parts = keep.iter().zip(&*candidate).zip(before);
-                state.iter_mut().zip(parts).for_each(|(out, ((z, c), h))| *out = c + z * (h - c));
-            }
-            None => {
-                let parts = keep.iter().zip(&*candidate);
-                state.iter_mut().zip(parts).for_each(|(out, (z, c))| *out = c - z * c);
-            }
-        }
-    }
-}
-
 /// Turns the gradient of a state (`carried`) into the gradients of its gates, and into the part
 /// that reaches the previous state directly.
 fn backward_cell(
@@ -276,16 +236,19 @@ fn backward_cell(
     let before = &before[..dim];
     let (of_inner, of_candidate) = (&mut of_inner[..dim], &mut of_candidate[..dim]);
     let of_keep = &mut of_keep[..dim];
-    for at in 0..dim {
-        let (r, z, c, n) = (reset[at], keep[at], candidate[at], inner[at]);
-        let grad = carried[at];
-        let of_c = grad * (1.0 - z) * (1.0 - c * c);
-        of_keep[at] = grad * (before[at] - c) * z * (1.0 - z);
-        of_reset[at] = of_c * n * r * (1.0 - r);
-        of_candidate[at] = of_c;
-        of_inner[at] = of_c * r;
-        carried[at] = grad * z;
-    }
+    // Compiled for the vector unit in use.
+    arch().dispatch(|| {
+        for at in 0..dim {
+            let (r, z, c, n) = (reset[at], keep[at], candidate[at], inner[at]);
+            let grad = carried[at];
+            let of_c = grad * (1.0 - z) * (1.0 - c * c);
+            of_keep[at] = grad * (before[at] - c) * z * (1.0 - z);
+            of_reset[at] = of_c * n * r * (1.0 - r);
+            of_candidate[at] = of_c;
+            of_inner[at] = of_c * r;
+            carried[at] = grad * z;
+        }
+    });
     of_inputs[..dim].copy_from_slice(of_reset);
     of_inputs[dim..2 * dim].copy_from_slice(of_keep);
 }
