@@ -11,7 +11,7 @@ use std::sync::Arc;
 use memmap2::Mmap;
 
 use crate::stamp::Stamp;
-use crate::{Error, ordinary};
+use crate::{Error, ordinary, system};
 use watch::Watched;
 pub use watch::stop_on_changed_inputs;
 
@@ -91,27 +91,16 @@ impl Bytes {
 
     /// Tells the system that the bytes `range` of these bytes are read soon.
     pub fn will_need(&self, range: Range<usize>) {
-        #[cfg(unix)]
         if let Bytes::Mapped(mapping, whole) = self {
-            let range = within(whole, range);
-            // Advice that is not taken costs time and nothing else.
-            let _ = mapping.map.advise_range(memmap2::Advice::WillNeed, range.start, range.len());
+            system::will_need(&mapping.map, within(whole, range));
         }
-        #[cfg(not(unix))]
-        let _ = range;
     }
 
     /// Tells the system that the bytes `range` of these bytes are not read soon.
     pub fn done_with(&self, range: Range<usize>) {
-        #[cfg(unix)]
         if let Bytes::Mapped(mapping, whole) = self {
-            let (range, advice) = (within(whole, range), memmap2::UncheckedAdvice::DontNeed);
-            // SAFETY: the mapping is of a file and never written to, so that pages which leave come
-            // back with the same bytes when they are read.
-            let _ = unsafe { mapping.map.unchecked_advise_range(advice, range.start, range.len()) };
+            system::done_with(&mapping.map, within(whole, range));
         }
-        #[cfg(not(unix))]
-        let _ = range;
     }
 
     /// Returns an error if the mapped file has changed since it was mapped. Call this after reading

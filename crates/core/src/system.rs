@@ -22,7 +22,10 @@ use windows as here;
 
 use std::fs::{File, Metadata, OpenOptions, TryLockError};
 use std::io;
+use std::ops::Range;
 use std::path::Path;
+
+use memmap2::Mmap;
 
 /// Tells a file from all others of this machine, whatever its name: a volume and a number there.
 pub type Identity = (u64, u64);
@@ -94,6 +97,16 @@ pub(crate) fn is_in_use(error: &io::Error) -> bool {
 /// devices (`NUL`), streams (`a:b`), wildcards, and names that end with a dot or a space.
 pub fn check_name(name: &str) -> Result<(), &'static str> {
     if cfg!(windows) { names::check_for_windows(name) } else { Ok(()) }
+}
+
+/// Tells the system that a part of a mapping is read soon.
+pub(crate) fn will_need(map: &Mmap, range: Range<usize>) {
+    here::will_need(map, range);
+}
+
+/// Tells the system that a part of a mapping is not read soon, so that its pages may leave the process.
+pub(crate) fn done_with(map: &Mmap, range: Range<usize>) {
+    here::done_with(map, range);
 }
 
 /// Returns the bytes that are free for us on the disk of `folder`.

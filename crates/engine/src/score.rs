@@ -13,6 +13,9 @@ use crate::similarity::{Sieve, exact_rows, row_block};
 use crate::threshold::Measures;
 use crate::{Error, Fill, Matching, Partial, Problem, Progress, ROW_BLOCK, Similarity, Weight};
 
+/// Items whose nearest misses are looked for at once.
+const MISSES_AT_ONCE: usize = 1 << 20;
+
 /// One hit of a pool item.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Hit {
@@ -191,12 +194,16 @@ impl<'a> Scorer<'a> {
         let items = self.problem.items().zip(&scores.hits);
         let without: Vec<u32> =
             items.filter(|(_, hits)| **hits == 0).map(|(item, _)| item).collect();
-        let rows: Vec<u32> = without.iter().map(|&item| self.problem.row(item)).collect();
-        self.progress.start("misses", rows.len() as u64 * self.thresholds.len() as u64);
+        self.progress.start("misses", without.len() as u64 * self.thresholds.len() as u64);
         let pool = &*self.matching.pool;
-        let misses = nearest_misses(pool, &rows, self.anchors(), &self.thresholds, self.progress)?;
-        for (item, miss) in without.into_iter().zip(misses) {
-            scores.set(item, miss, 0);
+        // In blocks, so that memory for rows and misses does not grow with the pool.
+        for items in without.chunks(MISSES_AT_ONCE) {
+            let rows: Vec<u32> = items.iter().map(|&item| self.problem.row(item)).collect();
+            let (anchors, thresholds) = (self.anchors(), &self.thresholds);
+            let misses = nearest_misses(pool, &rows, anchors, thresholds, self.progress)?;
+            for (&item, miss) in items.iter().zip(misses) {
+                scores.set(item, miss, 0);
+            }
         }
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! Work that is done one at a time, and may itself use rayon.
 
+use std::num::NonZero;
 use std::panic::resume_unwind;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread;
@@ -24,15 +25,23 @@ impl Alone {
     /// Does work while no other work of this lock is done.
     pub(crate) fn run<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
         let _alone = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let threads = rayon::current_num_threads();
+        // Of the whole process, and not of the job that comes first, which may have few threads.
+        let threads = thread::available_parallelism().map_or(1, NonZero::get);
         let pool = POOL.get_or_init(|| ThreadPoolBuilder::new().num_threads(threads).build().ok());
         let Some(pool) = pool else { return work() };
         if rayon::current_thread_index().is_none() {
             return pool.install(work);
         }
         // A worker would take on other things while it waits; a thread of our own does not.
-        let done = thread::scope(|scope| scope.spawn(|| pool.install(work)).join());
-        done.unwrap_or_else(|panic| resume_unwind(panic))
+        let work = Mutex::new(Some(work));
+        let take = || work.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let install = || take().map(|work| pool.install(work));
+        let done =
+            thread::scope(|scope| match thread::Builder::new().spawn_scoped(scope, install) {
+                Ok(thread) => thread.join().unwrap_or_else(|panic| resume_unwind(panic)),
+                Err(_) => take().map(|work| work()),
+            });
+        done.expect("the work is taken once")
     }
 }
 

@@ -5,9 +5,12 @@ mod lost_page;
 use std::ffi::{CStr, CString};
 use std::fs::{self, File, Metadata, OpenOptions, TryLockError};
 use std::io;
+use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
+
+use memmap2::{Advice, Mmap, UncheckedAdvice};
 
 use super::Identity;
 pub(super) use lost_page::on_lost_page;
@@ -87,6 +90,18 @@ pub(super) fn is_locked(path: &Path) -> Option<bool> {
 
 pub(super) fn is_in_use(_: &io::Error) -> bool {
     false
+}
+
+pub(super) fn will_need(map: &Mmap, range: Range<usize>) {
+    // Advice that is not taken costs time and nothing else.
+    let _ = map.advise_range(Advice::WillNeed, range.start, range.len());
+}
+
+pub(super) fn done_with(map: &Mmap, range: Range<usize>) {
+    // SAFETY: the mapping is of a file and never written to, so that pages which leave come back with the same
+    // bytes when they are read.
+    let _ =
+        unsafe { map.unchecked_advise_range(UncheckedAdvice::DontNeed, range.start, range.len()) };
 }
 
 #[allow(clippy::useless_conversion, reason = "the types of the fields differ between systems")]

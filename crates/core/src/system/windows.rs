@@ -5,11 +5,14 @@ mod lost_page;
 use std::fs::{File, Metadata, OpenOptions, TryLockError};
 use std::io;
 use std::mem::MaybeUninit;
+use std::ops::Range;
 use std::os::windows::ffi::OsStrExt;
 use std::os::windows::fs::OpenOptionsExt;
 use std::os::windows::io::AsRawHandle;
 use std::path::Path;
 use std::ptr;
+
+use memmap2::Mmap;
 
 use windows_sys::Win32::Foundation::{
     ERROR_ACCESS_DENIED, ERROR_IO_PENDING, ERROR_LOCK_VIOLATION, ERROR_SHARING_VIOLATION,
@@ -125,6 +128,12 @@ pub(super) fn is_in_use(error: &io::Error) -> bool {
 fn is_one_of(error: &io::Error, codes: &[u32]) -> bool {
     error.raw_os_error().is_some_and(|code| codes.contains(&(code as u32)))
 }
+
+/// Windows is not told: it reads ahead by itself.
+pub(super) fn will_need(_: &Mmap, _: Range<usize>) {}
+
+/// Windows is not told: pages leave when memory is wanted.
+pub(super) fn done_with(_: &Mmap, _: Range<usize>) {}
 
 pub(super) fn free_space(folder: &Path) -> io::Result<u64> {
     let folder = wide(folder);

@@ -59,14 +59,18 @@ impl Resident {
             return Ok(Tensor::new(read(which)?, shape, device)?);
         };
         let unit = Unit::new(cuda)?;
-        let missing = match self.kept(&mut self.tables(), cuda.index, &unit)? {
-            Some(kept) => missing(&kept.filled, which),
-            None => return Ok(Tensor::new(read(which)?, shape, device)?),
+        // Reading uses rayon, whose worker may take on something that wants the lock: it must be open by then.
+        let missing = {
+            let mut tables = self.tables();
+            self.kept(&mut tables, cuda.index, &unit)?.map(|kept| missing(&kept.filled, which))
         };
-        // Not in the hands of the lock: reading uses rayon, whose worker may take on something that wants it.
+        let Some(missing) = missing else {
+            return Ok(Tensor::new(read(which)?, shape, device)?);
+        };
         let new = if missing.is_empty() { Vec::new() } else { read(&missing)? };
         let mut tables = self.tables();
         let Some(Kept { values, filled }) = self.kept(&mut tables, cuda.index, &unit)? else {
+            drop(tables);
             return Ok(Tensor::new(read(which)?, shape, device)?);
         };
         if !missing.is_empty() {
