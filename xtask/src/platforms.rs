@@ -124,7 +124,7 @@ fn try_program(tools: &Tools, platform: &Platform) -> Result<()> {
     }
     fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
     let theirs = select(&mut || tools.program(platform), &folder.join("theirs"))?;
-    succeed(&mut crate::cargo(&["build", "--release", "--locked", "-p", PROGRAM]))?;
+    succeed(&mut crate::cargo(&["build", "--release", "--locked"]))?;
     let ours = root()?.join("target/release/nextpair");
     let ours = select(&mut || Ok(Command::new(&ours)), &folder.join("ours"))?;
     ensure!(!ours.is_empty() && theirs == ours, "{}: other picks than here", folder.display());

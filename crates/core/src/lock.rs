@@ -9,7 +9,8 @@ use crate::{AtomicFile, Error, ordinary, system};
 const NAME: &str = ".lock";
 
 /// Attempts to take a lock. A released lock lasts a moment longer if a child process was just being
-/// started: the child has the file open until it becomes another program.
+/// started: the child has the file open until it becomes another program. And those who only ask
+/// whether it is held share it for a moment.
 const TRIES: usize = 10;
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -54,7 +55,7 @@ impl FolderLock {
         }
     }
 
-    /// Returns whether a process of this machine holds the lock of a folder. `None` if the system does not tell.
+    /// Returns whether a process holds the lock of a folder. `None` if that cannot be told.
     pub fn is_held(folder: &Path) -> Option<bool> {
         system::is_locked(&folder.join(NAME))
     }
@@ -78,7 +79,25 @@ mod tests {
         let busy = FolderLock::named(folder.path(), ".other", "too late");
         assert!(matches!(busy, Err(Error::Busy { what, .. }) if what == "too late"));
         drop(held);
-        assert_ne!(FolderLock::is_held(folder.path()), Some(true));
-        FolderLock::take(folder.path(), "").unwrap();
+        drop(FolderLock::take(folder.path(), "").unwrap());
+    }
+
+    #[test]
+    fn asking_keeps_nobody_from_taking() {
+        let folder = tempfile::tempdir().unwrap();
+        let taken = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    while !taken.load(std::sync::atomic::Ordering::Relaxed) {
+                        FolderLock::is_held(folder.path());
+                        std::thread::sleep(Duration::from_millis(1));
+                    }
+                });
+            }
+            let takes = (0..20).all(|_| FolderLock::take(folder.path(), "").is_ok());
+            taken.store(true, std::sync::atomic::Ordering::Relaxed);
+            assert!(takes);
+        });
     }
 }

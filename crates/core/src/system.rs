@@ -27,6 +27,8 @@ use std::path::Path;
 
 use memmap2::Mmap;
 
+use crate::Error;
+
 /// Tells a file from all others of this machine, whatever its name: a volume and a number there.
 pub type Identity = (u64, u64);
 
@@ -82,10 +84,22 @@ pub fn unlock(file: &File) -> io::Result<()> {
     here::unlock(file)
 }
 
-/// Returns whether a process of this machine holds the [`lock`] of the file at `path`; `None` if the system does not
-/// tell. Linux lists its locks. Elsewhere the lock is shared for a moment, in which [`try_lock`] fails.
+/// Returns whether a process holds the [`lock`] of the file at `path`; `None` if that cannot be told. Those who ask
+/// share the lock for a moment, in which [`try_lock`] fails. (Linux also lists its locks, in several readings: one
+/// that is released between two of them hides another.)
 pub(crate) fn is_locked(path: &Path) -> Option<bool> {
-    here::is_locked(path)
+    let file = match crate::ordinary::open(path) {
+        Ok(file) => file,
+        Err(Error::Io { error, .. }) if error.kind() == io::ErrorKind::NotFound => {
+            return Some(false);
+        }
+        Err(_) => return None,
+    };
+    match here::try_lock_shared(&file) {
+        Ok(()) => unlock(&file).ok().map(|()| false),
+        Err(TryLockError::WouldBlock) => Some(true),
+        Err(TryLockError::Error(_)) => None,
+    }
 }
 
 /// Returns whether an operation failed because a program has the file open or mapped. Unix never refuses for that.

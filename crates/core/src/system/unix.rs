@@ -60,32 +60,12 @@ pub(super) fn try_lock(file: &File) -> Result<(), TryLockError> {
     file.try_lock()
 }
 
+pub(super) fn try_lock_shared(file: &File) -> Result<(), TryLockError> {
+    file.try_lock_shared()
+}
+
 pub(super) fn unlock(file: &File) -> io::Result<()> {
     file.unlock()
-}
-
-/// Looks for a file among the locks that Linux lists.
-#[cfg(target_os = "linux")]
-pub(super) fn is_locked(path: &Path) -> Option<bool> {
-    let locks = read_system_file("/proc/locks")?;
-    let Ok((_, (_, number))) = look_at(path) else { return Some(false) };
-    // A line is `1: FLOCK  ADVISORY  WRITE 4242 fe:00:1234567 0 EOF`. The device may be another than that of the
-    // file where file systems lie on each other, so the number of the file must do.
-    let of_file = |line: &str| {
-        let place = line.split_whitespace().nth(5)?;
-        place.rsplit(':').next()?.parse::<u64>().ok()
-    };
-    Some(locks.lines().any(|line| line.contains("FLOCK") && of_file(line) == Some(number)))
-}
-
-#[cfg(not(target_os = "linux"))]
-pub(super) fn is_locked(path: &Path) -> Option<bool> {
-    let Ok(file) = crate::ordinary::open(path) else { return Some(false) };
-    match file.try_lock_shared() {
-        Ok(()) => Some(false),
-        Err(TryLockError::WouldBlock) => Some(true),
-        Err(TryLockError::Error(_)) => None,
-    }
 }
 
 pub(super) fn is_in_use(_: &io::Error) -> bool {

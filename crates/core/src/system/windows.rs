@@ -95,6 +95,10 @@ pub(super) fn try_lock(file: &File) -> Result<(), TryLockError> {
     try_lock_with(file, LOCKFILE_EXCLUSIVE_LOCK)
 }
 
+pub(super) fn try_lock_shared(file: &File) -> Result<(), TryLockError> {
+    try_lock_with(file, 0)
+}
+
 fn try_lock_with(file: &File, flags: u32) -> Result<(), TryLockError> {
     match lock_with(file, flags | LOCKFILE_FAIL_IMMEDIATELY) {
         Err(error) if is_one_of(&error, &[ERROR_LOCK_VIOLATION, ERROR_IO_PENDING]) => {
@@ -108,15 +112,6 @@ pub(super) fn unlock(file: &File) -> io::Result<()> {
     let mut place = far_behind();
     // SAFETY: as in `lock_with`.
     check(unsafe { UnlockFileEx(file.as_raw_handle(), 0, 1, 0, &mut place) })
-}
-
-pub(super) fn is_locked(path: &Path) -> Option<bool> {
-    let Ok(file) = crate::ordinary::open(path) else { return Some(false) };
-    match try_lock_with(&file, 0) {
-        Ok(()) => Some(false),
-        Err(TryLockError::WouldBlock) => Some(true),
-        Err(TryLockError::Error(_)) => None,
-    }
 }
 
 /// A file that is open or mapped is an access denied to whoever renames over it.
