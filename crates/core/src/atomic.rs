@@ -107,13 +107,23 @@ impl Write for AtomicFile {
 /// # Errors
 /// [`Error::InUse`] on Windows, if a file is mapped that would be replaced or lies in the folder.
 pub fn rename(from: &Path, to: &Path) -> Result<(), Error> {
-    fs::rename(from, to).map_err(|error| {
-        if system::is_in_use(&error) {
-            Error::InUse { path: to.to_path_buf(), error }
-        } else {
-            Error::io(to, error)
-        }
-    })
+    fs::rename(from, to).map_err(|error| refused(to, error))
+}
+
+/// Removes a folder with all that is in it.
+///
+/// # Errors
+/// [`Error::InUse`] on Windows, if a file in it is open or mapped. What is left of the folder stays.
+pub fn remove_folder(folder: &Path) -> Result<(), Error> {
+    fs::remove_dir_all(folder).map_err(|error| refused(folder, error))
+}
+
+fn refused(path: &Path, error: io::Error) -> Error {
+    if system::is_in_use(&error) {
+        Error::InUse { path: path.to_path_buf(), error }
+    } else {
+        Error::io(path, error)
+    }
 }
 
 fn folder(path: &Path) -> &Path {
@@ -184,7 +194,9 @@ mod tests {
             assert!(matches!(&replaced, Err(Error::InUse { path: of, .. }) if *of == path));
             let what = replaced.unwrap_err().to_string();
             assert!(
-                what.contains("out.txt: cannot be replaced; perhaps a program has it open"),
+                what.contains(
+                    "out.txt: cannot be replaced or removed; perhaps a program has it open"
+                ),
                 "{what}"
             );
             assert_eq!(fs::read(&path).unwrap(), b"old");

@@ -60,10 +60,10 @@ pub enum Error {
         /// The work of the other process.
         what: String,
     },
-    /// The file or folder is in use, and this system does not let it be replaced. Windows alone refuses that.
-    #[error("{}: cannot be replaced; perhaps a program has it open or mapped: {error}", path.display())]
+    /// The file or folder is in use, and this system does not let it be replaced or removed. Windows alone refuses that.
+    #[error("{}: cannot be replaced or removed; perhaps a program has it open or mapped: {error}", path.display())]
     InUse {
-        /// The file or folder, which is as it was.
+        /// The file or folder.
         path: PathBuf,
         /// The error of the operating system, which is part of the message.
         error: std::io::Error,

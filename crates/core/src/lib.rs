@@ -20,7 +20,7 @@ mod spill;
 pub mod stamp;
 pub mod system;
 
-pub use atomic::{AtomicFile, rename};
+pub use atomic::{AtomicFile, remove_folder, rename};
 pub use cpu::{Cpu, WITHOUT, cpu, unknown_switch};
 pub use draw::Draws;
 pub use error::Error;

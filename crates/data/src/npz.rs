@@ -224,6 +224,7 @@ mod tests {
             );
             let missing = open(&path, Some("three")).unwrap_err().to_string();
             assert!(missing.contains("no array three; its arrays are one, two"), "{missing}");
+            drop(matrix);
             std::fs::write(&path, archive(&[("only.npy", &two)], deflate)).unwrap();
             assert_eq!(open(&path, None).unwrap().dim(), 3);
         }

@@ -195,6 +195,7 @@ mod tests {
         assert!(what.contains("holds the tensors a, b; name one as FILE:TENSOR"), "{what}");
         let what = open(&path, Some("c")).unwrap_err().to_string();
         assert!(what.contains("no tensor 'c'; it holds the tensors a, b"), "{what}");
+        drop(matrix);
         std::fs::write(&path, file(&both[..1])).unwrap();
         assert_eq!(open(&path, None).unwrap().rows(), 1);
     }

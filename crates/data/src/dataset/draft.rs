@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use super::{MANIFEST, Manifest};
-use crate::{Error, rename, system};
+use crate::{Error, remove_folder, rename, system};
 
 /// The folder `.NAME.partial`. Nothing is visible under `NAME` until [`finish`].
 ///
@@ -88,11 +88,7 @@ impl<'a> Draft<'a> {
     /// but only drafts make folders of this name.
     fn remove(&self, earlier: &Path) -> Result<(), Error> {
         let found = fs::symlink_metadata(earlier).is_ok_and(|found| found.is_dir());
-        if found && !self.replaces.is_empty() {
-            fs::remove_dir_all(earlier).map_err(|e| Error::io(earlier, e))
-        } else {
-            Ok(())
-        }
+        if found && !self.replaces.is_empty() { remove_folder(earlier) } else { Ok(()) }
     }
 
     /// The folder to write files to.
@@ -138,7 +134,11 @@ impl<'a> Draft<'a> {
             return Err(error);
         }
         self.keep = false;
-        self.remove(&earlier)?;
+        match self.remove(&earlier) {
+            // The next draft removes it.
+            Err(Error::InUse { .. }) => {}
+            removed => removed?,
+        }
         if let Some(parent) = self.target.parent().filter(|parent| !parent.as_os_str().is_empty()) {
             system::sync_folder(parent).map_err(|e| Error::io(&self.target, e))?;
         }

@@ -221,7 +221,8 @@ mod tests {
         assert_eq!([2, 3, 4].map(|caption| texts.row(caption)), [Some(2), Some(1), Some(0)]);
         // Again, over the earlier one, and never over another dataset.
         let bytes = std::fs::read(out.join(ADDED)).unwrap();
-        dataset.extended(&out, mark, &added, &images, &()).unwrap();
+        drop((new, features, texts));
+        let new = dataset.extended(&out, mark, &added, &images, &()).unwrap();
         assert_eq!(std::fs::read(out.join(ADDED)).unwrap(), bytes);
         assert!(dataset.extended(&old, mark, &added, &images, &()).is_err());
         let twice = new.extended(&folder.path().join("x"), mark, &added, &images, &());

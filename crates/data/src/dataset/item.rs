@@ -132,7 +132,7 @@ mod tests {
         {
             refused(|item| item.image = Some(path.into()));
         }
-        for path in ["a.jpg", "a/b/c.jpg", "..a/b..", "é/ü.png", "a b.jpg"] {
+        for path in ["a.jpg", "a/b/c.jpg", "..a/..b", "é/ü.png", "a b.jpg"] {
             let item = Item { id: "i".into(), image: Some(path.into()), ..Item::default() };
             assert_eq!(item.check(), Ok(()));
         }

@@ -180,7 +180,7 @@ mod tests {
         let (path, root) = (folder.path().join("tasks.json"), folder.path().join("d"));
         let items = [item("a", Some("x/a +ü.jpg"), &[]), item("b", None, &["one", "two"])];
         let data = dataset(&root, &items, |manifest| manifest.images = Some("images".into()));
-        let exported = |task, data, pool| {
+        let exported = |task, data: &Dataset, pool| {
             write_label_studio(&path, &[task], data, pool).unwrap();
             serde_json::from_slice::<Value>(&std::fs::read(&path).unwrap()).unwrap()
         };
@@ -196,6 +196,7 @@ mod tests {
         let text = exported(task("b", 0.5), &data, Side::Text);
         assert_eq!(text[0]["data"]["text"], "one\ntwo");
         assert!(text[0]["data"].get("image").is_none());
+        drop(data);
         let data = dataset(&root, &items, |_| {});
         assert_eq!(exported(task("a", 0.5), &data, Side::Image)[0]["data"]["image"], "x/a +ü.jpg");
         for (wrong, expected) in [(task("c", 0.5), "no item \"c\""), (task("a", f64::NAN), "NaN")] {

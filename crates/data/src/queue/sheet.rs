@@ -155,7 +155,7 @@ mod tests {
         let tasks = [task("b", &["A \"dog\" .", "=cat()"]), task("a", &["=HYPERLINK(\"x\")", "B"])];
         let data = dataset(&root, &items, |manifest| manifest.images = Some("images".into()));
         write_csv(&path, &tasks, &data, Side::Image).unwrap();
-        let image = root.join("images/x/a b.jpg");
+        let image = root.join("images").join("x").join("a b.jpg");
         let expected = format!(
             "\u{feff}id,image,score,confused_with,caption,skip\n\
              b,b,-0.25,\"A \"\"dog\"\" . | =cat()\",,\n\
@@ -165,6 +165,7 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&path).unwrap(), expected);
         assert!(read_answers(&path, Side::Image, &data).unwrap().is_empty());
 
+        drop(data);
         let data = dataset(&root, &items, |_| {});
         write_csv(&path, &tasks, &data, Side::Image).unwrap();
         assert!(std::fs::read_to_string(&path).unwrap().contains("\na,x/a b.jpg,"));

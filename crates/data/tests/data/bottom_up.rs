@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use nextpair_data::Side;
 use nextpair_data::import::{BottomUp, Karpathy};
 
-use crate::source::{Imported, Source, says};
+use crate::source::{Imported, Source, no_such_file, says};
 
 /// Karpathy's layout with COCO's names.
 const KARPATHY: &str = r#"{"images":[
@@ -126,5 +126,6 @@ fn tables_of_other_images_and_no_tables_are_refused() {
     assert!(what.contains("there is no line of features in it"), "{what}");
     let (third, missing) = source(&[]);
     let missing = BottomUp { tables: vec![third.path("nowhere.tsv")], ..missing };
-    assert!(third.refused(&missing).contains("nowhere.tsv: No such file"));
+    let expected = format!("nowhere.tsv: {}", no_such_file());
+    assert!(third.refused(&missing).contains(&expected));
 }

@@ -3,7 +3,7 @@
 use nextpair_data::Side;
 use nextpair_data::import::Embeddings;
 
-use crate::source::Source;
+use crate::source::{Source, no_such_file};
 
 fn embeddings(source: &Source, name: &str) -> Embeddings {
     Embeddings {
@@ -80,5 +80,5 @@ fn counts_must_agree() {
     assert!(with(|e, p| e.other = Some(p), "b.npy").contains("2 rows, but the other side has 3"));
     assert!(with(|e, p| e.ids = Some(p), "two.txt").contains("2 lines for 3 rows"));
     assert!(with(|e, p| e.captions = Some(p), "two.txt").contains("2 lines for 3 rows"));
-    assert!(source.refused(&embeddings(&source, "none.npy")).contains("No such file"));
+    assert!(source.refused(&embeddings(&source, "none.npy")).contains(&no_such_file()));
 }

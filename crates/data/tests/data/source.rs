@@ -1,5 +1,6 @@
 //! A folder to import from, and the resulting dataset.
 
+use std::cell::Cell;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -8,7 +9,11 @@ use nextpair_data::dataset::{Dataset, Item};
 use nextpair_data::import::{Importer, Summary, Tally, import};
 use tempfile::TempDir;
 
-pub struct Source(TempDir);
+pub struct Source {
+    folder: TempDir,
+    /// Imports so far. Each makes a dataset of its own, because Windows does not remove one that is open.
+    imports: Cell<usize>,
+}
 
 /// A dataset and the summary of its import.
 pub struct Imported {
@@ -19,11 +24,11 @@ pub struct Imported {
 
 impl Source {
     pub fn new() -> Self {
-        Source(tempfile::tempdir().unwrap())
+        Source { folder: tempfile::tempdir().unwrap(), imports: Cell::new(0) }
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join("src").join(name)
+        self.folder.path().join("src").join(name)
     }
 
     pub fn file(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
@@ -57,16 +62,15 @@ impl Source {
     /// The error of an import that must leave nothing behind.
     pub fn refused(&self, importer: &dyn Importer) -> String {
         let error = self.run(importer, false).err().expect("the import is refused");
-        let left: Vec<_> = fs::read_dir(self.0.path()).unwrap().map(|e| e.unwrap()).collect();
-        assert!(left.iter().all(|entry| entry.file_name() == "src"), "{left:?}");
+        let name = format!("out-{}", self.imports.get());
+        let left = self.outside();
+        assert!(!left.iter().any(|path| path.to_string_lossy().contains(&name)), "{left:?}");
         error.to_string()
     }
 
     fn run(&self, importer: &dyn Importer, skip_bad: bool) -> Result<Imported, Error> {
-        let folder = self.0.path().join("out");
-        if folder.exists() {
-            fs::remove_dir_all(&folder).unwrap();
-        }
+        self.imports.set(self.imports.get() + 1);
+        let folder = self.folder.path().join(format!("out-{}", self.imports.get()));
         let summary = import(importer, &folder, skip_bad, &())?;
         let dataset = Dataset::open(&folder)?;
         Ok(Imported { dataset, summary, folder })
@@ -74,9 +78,14 @@ impl Source {
 
     /// All paths below the folder that holds source and output.
     pub fn outside(&self) -> Vec<PathBuf> {
-        let entries = fs::read_dir(self.0.path()).unwrap();
+        let entries = fs::read_dir(self.folder.path()).unwrap();
         entries.map(|entry| entry.unwrap().path()).collect()
     }
+}
+
+/// What the system says of a file that is not there.
+pub fn no_such_file() -> String {
+    std::io::Error::from_raw_os_error(2).to_string()
 }
 
 impl Imported {

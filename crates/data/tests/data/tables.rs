@@ -2,7 +2,7 @@
 
 use nextpair_data::import::{Folder, Table};
 
-use crate::source::{Source, item, says};
+use crate::source::{Source, item, no_such_file, says};
 
 fn table(source: &Source, name: &str) -> Table {
     Table::new(source.path(name))
@@ -72,7 +72,8 @@ fn bad_rows_are_named() {
     assert!(what.contains("no column uid"), "{what}");
 
     source.file("t.csv", "filepath,title\nmissing.png,x\n");
-    assert!(source.refused(&table(&source, "t.csv")).contains("missing.png: No such file"));
+    let expected = format!("missing.png: {}", no_such_file());
+    assert!(source.refused(&table(&source, "t.csv")).contains(&expected));
     let elsewhere = Table { without_images: true, ..table(&source, "t.csv") };
     assert_eq!(source.import(&elsewhere).ids(), ["missing.png"]);
 

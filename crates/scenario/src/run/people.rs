@@ -76,11 +76,14 @@ impl Scenario {
         drop(progress);
         let folder = self.folder.path().join("dataset");
         let (captions, images) = (known.captions.as_slice(), &known.images);
+        // The dataset of the round before is replaced, and Windows refuses that while it is open.
+        let smaller = known.corpus.take();
+        let kept = within_items(&known.pairs, smaller.as_ref().unwrap_or(&self.corpus));
+        drop(smaller);
         let dataset = self.corpus.dataset().enlarged(&folder, &known.answers, captions, images)?;
         let words = self.reading(place.seed)?.vocabulary;
         let larger = corpus_of(&self.experiment, dataset, words)?;
-        let smaller = known.corpus.as_ref().unwrap_or(&self.corpus);
-        known.pairs = moved(&known.pairs, smaller, &larger);
+        known.pairs = numbered(&kept, &larger);
         let by_image = larger.dataset().items().find(said.iter().filter_map(image));
         let before = known.paired;
         for (task, &item) in tasks.iter().zip(picked) {
@@ -208,12 +211,20 @@ fn write_answers(path: &Path, answers: &[&Answer]) -> Result<(), Error> {
     Ok(AtomicFile::write_whole(path, &lines)?)
 }
 
-/// Renumbers the pairs for a corpus with more captions. The captions of an item keep their order.
-fn moved(pairs: &[Pair], from: &Corpus, to: &Corpus) -> Vec<Pair> {
-    let start = |corpus: &Corpus, item| corpus.dataset().items().captions_of(item).start;
-    let pair = |&Pair { item, caption }: &Pair| {
-        let at = caption - start(from, item);
-        Pair { item, caption: start(to, item) + at }
-    };
-    pairs.iter().map(pair).collect()
+/// Returns the items of pairs, each with the place of the caption among those of the item. A corpus with more captions
+/// keeps these places.
+fn within_items(pairs: &[Pair], corpus: &Corpus) -> Vec<(usize, usize)> {
+    let place = |pair: &Pair| (pair.item, pair.caption - first_caption(pair.item, corpus));
+    pairs.iter().map(place).collect()
+}
+
+/// Returns the pairs with these places in a corpus.
+fn numbered(places: &[(usize, usize)], corpus: &Corpus) -> Vec<Pair> {
+    let pair =
+        |&(item, at): &(usize, usize)| Pair { item, caption: first_caption(item, corpus) + at };
+    places.iter().map(pair).collect()
+}
+
+fn first_caption(item: usize, corpus: &Corpus) -> usize {
+    corpus.dataset().items().captions_of(item).start
 }

@@ -245,6 +245,7 @@ fn answers_of_older_versions_stay() {
     let items: Vec<Item> = old.items().iter().collect();
     assert_eq!(items.len(), 4, "the old one is left alone");
     // An experiment replaces the dataset that an older version wrote.
+    drop(added);
     fs::rename(out.join("answers.jsonl"), out.join("enlarged.jsonl")).unwrap();
     old.enlarged(&out, &[], &[], &NewImages::default()).unwrap();
     assert!(out.join("answers.jsonl").exists() && !out.join("enlarged.jsonl").exists());

@@ -196,7 +196,7 @@ fn datasets_grow_by_images() {
     assert!(items.iter().all(|item| item.split.as_deref() == Some("train")));
     assert_eq!(fs::read(new.image_file(&items[0]).unwrap()).unwrap(), png(8));
     assert_eq!(fs::read(new.image_file(&new.items().get(0)).unwrap()).unwrap(), png(1));
-    let (_, features) = new.features(Side::Image, None).unwrap();
+    let (_, pictures) = new.features(Side::Image, None).unwrap();
     let numbers = |features: &crate::dataset::Features, of: usize| {
         let read = |row| {
             let mut number = [0.0];
@@ -205,7 +205,7 @@ fn datasets_grow_by_images() {
         };
         (0..of).map(|at| features.row(at).map_or(-1.0, read)).collect::<Vec<f32>>()
     };
-    assert_eq!(numbers(&features, 7), [1.0, 2.0, -1.0, -1.0, 8.0, 7.0, -1.0]);
+    assert_eq!(numbers(&pictures, 7), [1.0, 2.0, -1.0, -1.0, 8.0, 7.0, -1.0]);
     let (_, features) = new.features(Side::Text, None).unwrap();
     let texts = [10.0, 11.0, 12.0, 13.0, 14.0, 14.0, 12.0, 13.0, 12.0, 13.0, 14.0, 14.0];
     assert_eq!(numbers(&features, 12), texts);
@@ -214,9 +214,10 @@ fn datasets_grow_by_images() {
     // The same answers make the same bytes, and an earlier dataset is replaced.
     let items = fs::read(out.join("items.jsonl")).unwrap();
     let rows = fs::read(out.join("features/0.rows.npy")).unwrap();
+    drop((new, pictures, features));
     old.enlarged(&out, &answers[..1], &[], &found).unwrap();
     assert_eq!(fs::read_dir(out.join("images")).unwrap().count(), 1);
-    old.enlarged(&out, &answers, &[], &found).unwrap();
+    let new = old.enlarged(&out, &answers, &[], &found).unwrap();
     assert_eq!(fs::read(out.join("items.jsonl")).unwrap(), items);
     assert_eq!(fs::read(out.join("features/0.rows.npy")).unwrap(), rows);
 

@@ -157,9 +157,11 @@ fn columns_are_found_and_named() {
     assert_eq!(items[0].captions, ["one", "two"]);
     assert!(items[1].captions.is_empty());
     assert_eq!(items[1].split.as_deref(), Some("restval"));
+    drop(dataset);
     let noted = HuggingFace { caption_column: Some("note".into()), ..importer.clone() };
     let (dataset, _) = lab.import(&noted, Leniency::default()).unwrap();
     assert_eq!(dataset.items().get(0).captions, ["see"]);
+    drop(dataset);
     for (importer, says) in [
         (
             HuggingFace { caption_column: Some("title".into()), ..importer.clone() },
@@ -203,6 +205,7 @@ fn paths_stay_inside_and_may_be_missing() {
     assert!(dataset.image_file(&items[0]).is_some() && dataset.image_file(&items[1]).is_none());
     let is_it = |note: &&crate::import::Tally| note.what == "image file that is not there";
     assert_eq!(summary.findings.notes.iter().find(is_it).unwrap().count, 1);
+    drop(dataset);
     table(&["a.png", "../../secret.png"]);
     let what = lab.import(&importer, optional).err().unwrap().to_string();
     assert!(what.contains("row 1") && what.contains("secret.png"), "{what}");
