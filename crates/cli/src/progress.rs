@@ -124,9 +124,9 @@ impl Bar {
     }
 }
 
-/// Formats a duration: 47s, 3m 05s, 2h 07m.
+/// Formats a duration to the nearest second: 47s, 3m 05s, 2h 07m.
 fn clock(time: Duration) -> String {
-    let seconds = time.as_secs();
+    let seconds = time.saturating_add(Duration::from_millis(500)).as_secs();
     match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
         (0, 0, seconds) => format!("{seconds}s"),
         (0, minutes, seconds) => format!("{minutes}m {seconds:02}s"),
@@ -179,6 +179,7 @@ mod tests {
         let clock = |seconds| clock(Duration::from_secs(seconds));
         assert_eq!([0, 59, 60, 3599].map(clock), ["0s", "59s", "1m 00s", "59m 59s"]);
         assert_eq!(clock(7620), "2h 07m");
+        assert_eq!(super::clock(Duration::from_millis(59_500)), "1m 00s");
     }
 
     #[test]

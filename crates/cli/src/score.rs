@@ -47,7 +47,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     AtomicFile::check(&args.out)?;
     selection.thresholds =
         args.thresholds.as_deref().map(|path| thresholds(path, &selection)).transpose()?;
-    announce(&selection);
+    announce(&selection, Some(args.shard));
     let bar = Bar::new();
     let part = match args.guards.look() {
         true => selection.score_inspected(args.shard, &bar),

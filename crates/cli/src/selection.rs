@@ -3,10 +3,10 @@
 mod of_model;
 
 use anyhow::Result;
-use nextpair::Finding;
 use nextpair::data::dataset::Dataset;
 use nextpair::engine::{Picks, Progress, StrategyName};
 use nextpair::scenario::Anchor;
+use nextpair::{Finding, Shard};
 
 pub(crate) use of_model::Modelled;
 
@@ -97,7 +97,7 @@ impl Selection {
     /// Prints the sizes of the selection. Returns its predicted peak memory in bytes, if known.
     pub(crate) fn announce(&self) -> Option<u64> {
         match self {
-            Selection::Files(selection) => Some(announce(selection)),
+            Selection::Files(selection) => Some(announce(selection, None)),
             Selection::Model(model) => {
                 model.announce();
                 None
@@ -106,10 +106,16 @@ impl Selection {
     }
 }
 
-/// Prints the sizes of a selection. Returns its predicted peak memory in bytes.
-pub(crate) fn announce(selection: &nextpair::Selection) -> u64 {
-    let (items, pairs) = (selection.files.items(), selection.files.pairs());
-    let predicted = selection.predicted_peak();
+/// Prints the sizes of a selection, or of one shard of it. Returns its predicted peak memory in bytes.
+pub(crate) fn announce(selection: &nextpair::Selection, shard: Option<Shard>) -> u64 {
+    let (pool, pairs) = (selection.files.items(), selection.files.pairs());
+    let (items, predicted) = match shard {
+        Some(shard) => {
+            let items = shard.items(pool).len();
+            (format!("{items} of {pool}"), selection.predicted_peak_of(shard))
+        }
+        None => (pool.to_string(), selection.predicted_peak()),
+    };
     let of = match (selection.files.similarities(), selection.files.vectors()) {
         (None, Some((pool, _))) => format!("{} dimensions", pool.dim()),
         _ => "known similarities".to_owned(),

@@ -315,7 +315,16 @@ impl Selection {
 
     /// Predicted peak of anonymous memory, in bytes.
     pub fn predicted_peak(&self) -> u64 {
-        let (items, pairs) = (self.files.items(), self.files.pairs());
+        self.peak_with(self.files.items())
+    }
+
+    /// Predicted peak of anonymous memory when one shard is scored, in bytes.
+    pub fn predicted_peak_of(&self, shard: Shard) -> u64 {
+        self.peak_with(shard.items(self.files.items()).len())
+    }
+
+    fn peak_with(&self, items: usize) -> u64 {
+        let pairs = self.files.pairs();
         let vectors = self.files.vectors();
         let dim = vectors.map_or(1, |(pool, _)| pool.dim());
         let (budget, threads) = (self.budget, rayon::current_num_threads());

@@ -46,6 +46,20 @@ fn merge(world: &World, parts: &str, out: &str) {
 }
 
 #[test]
+fn a_shard_needs_the_memory_of_its_items() {
+    let world = World::new(3, 30, 200_000, 5);
+    let predicted = |command: &str, of: &str| {
+        let run = world.ask(command, "--out out/x.jsonl");
+        let (sizes, rest) = run.stderr.split_once("; predicted peak memory ").unwrap();
+        assert!(sizes.contains(of), "{sizes}");
+        rest.split(' ').next().unwrap().parse::<f64>().unwrap()
+    };
+    let whole = predicted("select", "200000 pool items, 30 pairs");
+    let part = predicted("score --shard 0/8", "25000 of 200000 pool items, 30 pairs");
+    assert!(part < whole - 4.0, "{part} of {whole} MB");
+}
+
+#[test]
 fn any_split_gives_the_same_bytes() {
     let world = world();
     for strategy in shardable() {
