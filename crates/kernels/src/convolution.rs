@@ -1,4 +1,4 @@
-//! Convolutions of one picture, with bias, residual and limits in the same pass.
+//! Convolutions of one picture, with bias, residual, limits and activation in the same pass.
 //!
 //! A [`Frame`] has the channels of a pixel side by side and zeros around the picture, so that no
 //! convolution asks where the picture ends. What a [`Dense`] convolution reads for one output is
@@ -8,12 +8,14 @@
 //! Every number is one chain of fused multiply-adds in the order of the kernel, from the bias on, on
 //! every vector unit, so that its bits depend on nothing else.
 
+mod activation;
 mod dense;
 mod depthwise;
 mod finish;
 mod frame;
 mod geometry;
 
+pub use activation::Activation;
 pub use dense::Dense;
 pub(crate) use dense::panels;
 pub use depthwise::Depthwise;

@@ -11,7 +11,7 @@ mod node;
 
 use std::cell::RefCell;
 
-use nextpair_kernels::convolution::{Dense, Depthwise, Finish, Frame, Margin, Size};
+use nextpair_kernels::convolution::{Activation, Dense, Depthwise, Finish, Frame, Margin, Size};
 use rten_tensor::prelude::*;
 use rten_tensor::{NdTensor, NdTensorView};
 
@@ -49,10 +49,12 @@ enum Source {
 struct Layer {
     work: Work,
     from: Source,
-    /// A picture to be added before the limits apply.
-    add: Option<Source>,
+    /// A second picture: a factor, or what is added before the limits apply.
+    other: Option<Source>,
     low: f32,
     high: f32,
+    /// What follows on the limits.
+    activation: Option<Activation>,
     /// What its readers ask for.
     margin: Margin,
     /// Pictures that nobody reads after this.
@@ -66,6 +68,9 @@ enum Work {
     Depthwise(Depthwise),
     /// The mean of all pixels.
     Mean,
+    Activation(Activation),
+    /// A product with the other picture, which may be of one pixel.
+    Times,
 }
 
 impl Network {
@@ -155,13 +160,25 @@ impl Frames {
 }
 
 impl Layer {
+    /// Whether it is a convolution whose sums can still be changed before they are written.
+    fn is_open(&self) -> bool {
+        let is_convolution = matches!(self.work, Work::Dense(_) | Work::Depthwise(_));
+        is_convolution && self.activation.is_none()
+    }
+
     fn run(&self, frames: &Frames, output: &mut Frame) -> Result<(), String> {
         let input = frames.of(self.from);
-        let add = self.add.map(|source| frames.of(source));
-        let finish = Finish { add, low: self.low, high: self.high };
+        let other = self.other.map(|source| frames.of(source));
+        let (low, high, activation) = (self.low, self.high, self.activation);
+        let finish = Finish { add: other, low, high, activation };
         match &self.work {
             Work::Dense(layer) => layer.run(input, &finish, self.margin, output),
             Work::Depthwise(layer) => layer.run(input, &finish, self.margin, output),
+            Work::Activation(activation) => {
+                activation.run(input, self.margin, output);
+                Ok(())
+            }
+            Work::Times => input.times(other.ok_or("no factor")?, self.margin, output),
             Work::Mean => {
                 let size = Size { height: 1, width: 1, channels: input.size().channels };
                 output.read_planes(&input.mean(), size, self.margin);

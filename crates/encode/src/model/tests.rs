@@ -172,14 +172,34 @@ fn networks_compute_what_the_runtime_does() {
         conv(&["e", "wide"], "g", 1, 2, 1),
         // Both branches have the same size, which only their steps tell.
         node("Add", &["f", "g"], &["h"]),
-        // Not ours, and read twice: a part of the runtime between two networks.
+        // Swish as the end of a layer.
         node("Sigmoid", &["h"], &["i"]),
         node("Mul", &["h", "i"], &["j"]),
-        conv(&["j", "turn"], "k", 0, 1, 1),
-        node("GlobalAveragePool", &["k"], &["l"]),
+        // Channels are weighed by what all pixels say.
+        node("GlobalAveragePool", &["j"], &["mean"]),
+        conv(&["mean", "fewer"], "few", 0, 1, 1),
+        node("HardSwish", &["few"], &["swished"]),
+        conv(&["swished", "more"], "many", 0, 1, 1),
+        node("HardSigmoid", &["many"], &["weight"]),
+        node("Mul", &["weight", "j"], &["weighed"]),
+        // Swish as a layer of its own, and a product of two pictures.
+        node("Sigmoid", &["weighed"], &["m"]),
+        node("Mul", &["m", "weighed"], &["n"]),
+        node("Mul", &["n", "j"], &["o"]),
+        // Not ours, and read twice: a part of the runtime between two networks.
+        node("Tanh", &["o"], &["p"]),
+        node("Mul", &["o", "p"], &["q"]),
+        conv(&["q", "turn"], "k", 0, 1, 1),
+        node("Sigmoid", &["k"], &["r"]),
+        node("GlobalAveragePool", &["r"], &["l"]),
         node("Flatten", &["l"], &["y"]),
     ];
-    let weights = [weights, vec![floats("turn", &[7, 40, 1, 1])]].concat();
+    let more = vec![
+        floats("turn", &[7, 40, 1, 1]),
+        floats("fewer", &[10, 40, 1, 1]),
+        floats("more", &[40, 10, 1, 1]),
+    ];
+    let weights = [weights, more].concat();
     for shape in [[1, 3, 17, 22], [2, 3, 8, 9]] {
         let x = Value::from_shape(shape, numbers(shape.iter().product(), 1)).unwrap();
         let (cut, whole, kinds) = both(nodes.clone(), weights.clone(), &x);

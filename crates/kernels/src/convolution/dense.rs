@@ -196,6 +196,14 @@ impl WithSimd for Job<'_> {
                 }
                 (weights, first) = (later, first + wide);
             }
+            if let Some(activation) = finish.activation {
+                // The pixels of a line lie side by side.
+                for line in places.chunk_by(|a, b| a.target.output + outputs == b.target.output) {
+                    let start = line[0].target.output;
+                    let numbers = &mut output.numbers_mut()[start..][..line.len() * outputs];
+                    activation.apply(simd, numbers);
+                }
+            }
         }
     }
 }

@@ -104,6 +104,14 @@ impl WithSimd for Job<'_> {
         if first < channels {
             job.channels::<S, 1, false>(simd, first);
         }
+        if let Some(activation) = job.finish.activation {
+            let Size { height, width, .. } = job.output.size();
+            for y in 0..height {
+                let start = job.output.at(y, 0);
+                let line = &mut job.output.numbers_mut()[start..][..width * channels];
+                activation.apply(simd, line);
+            }
+        }
     }
 }
 

@@ -2,9 +2,10 @@
 
 use pulp::Simd;
 
-use super::Frame;
+use super::{Activation, Frame};
 
-/// The last steps of a convolution: another picture is added, and the result is kept within limits.
+/// The last steps of a convolution: another picture is added, the result is kept within limits, and
+/// passes a function.
 #[derive(Clone, Copy, Debug)]
 pub struct Finish<'a> {
     /// A picture of the same size, to be added.
@@ -13,11 +14,13 @@ pub struct Finish<'a> {
     pub low: f32,
     /// Larger numbers become this.
     pub high: f32,
+    /// The function.
+    pub activation: Option<Activation>,
 }
 
 impl Default for Finish<'_> {
     fn default() -> Self {
-        Finish { add: None, low: f32::NEG_INFINITY, high: f32::INFINITY }
+        Finish { add: None, low: f32::NEG_INFINITY, high: f32::INFINITY, activation: None }
     }
 }
 
@@ -28,7 +31,7 @@ pub(super) struct Target {
     pub(super) added: usize,
 }
 
-/// [`Finish`] for a vector unit.
+/// [`Finish`] for a vector unit, but for the activation: its code is long, and passes over memory that is still in a cache.
 #[derive(Clone, Copy)]
 pub(super) struct Finisher<'a, S: Simd> {
     simd: S,

@@ -99,7 +99,34 @@ fn geometries() -> impl Iterator<Item = Geometry> {
     })
 }
 
-/// Compares a layer with the definition, then with another picture and limits.
+const ACTIVATIONS: [Activation; 4] = [
+    Activation::Sigmoid,
+    Activation::Swish,
+    Activation::HardSigmoid { slope: 0.2, offset: 0.5 },
+    Activation::HardSwish,
+];
+
+/// The definition of an activation.
+fn defined(activation: Activation, x: f32) -> f64 {
+    let x = f64::from(x);
+    let (sigmoid, hard) = (1.0 / (1.0 + (-x).exp()), (x / 6.0 + 0.5).clamp(0.0, 1.0));
+    match activation {
+        Activation::Sigmoid => sigmoid,
+        Activation::Swish => x * sigmoid,
+        Activation::HardSigmoid { slope, offset } => {
+            (f64::from(slope) * x + f64::from(offset)).clamp(0.0, 1.0)
+        }
+        Activation::HardSwish => x * hard,
+    }
+}
+
+fn assert_zero_around(frame: &Frame) {
+    let inside: f32 = frame.to_planes().iter().map(|number| number.abs()).sum();
+    let everywhere: f32 = frame.numbers().iter().map(|number| number.abs()).sum();
+    assert!((inside - everywhere).abs() <= 1e-3 * inside, "the margin is zero");
+}
+
+/// Compares a layer with the definition, then with another picture, limits and an activation.
 fn compare(
     geometry: &Geometry,
     layer: (&[f32], &[f32]),
@@ -117,13 +144,57 @@ fn compare(
     assert_eq!(output.to_planes(), expected, "{geometry:?} {size:?}");
     let (mut added, others) = (Frame::default(), numbers(expected.len(), 9));
     added.read_planes(&others, output.size(), more);
-    let finish = Finish { add: Some(&added), low: -0.25, high: 0.5 };
+    let finish = Finish { add: Some(&added), low: -0.25, high: 0.5, activation: None };
     run(&input, &finish, more, &mut output);
     let expected = expected.iter().zip(&others).map(|(a, b)| (a + b).clamp(-0.25, 0.5));
-    assert_eq!(output.to_planes(), expected.collect::<Vec<_>>(), "{geometry:?} {size:?}");
-    let inside: f32 = output.to_planes().iter().map(|number| number.abs()).sum();
-    let everywhere: f32 = output.numbers().iter().map(|number| number.abs()).sum();
-    assert!((inside - everywhere).abs() <= 1e-3 * inside, "the margin is zero");
+    let before: Vec<f32> = expected.collect();
+    assert_eq!(output.to_planes(), before, "{geometry:?} {size:?}");
+    assert_zero_around(&output);
+    let activation = ACTIVATIONS[before.len() % ACTIVATIONS.len()];
+    run(&input, &Finish { activation: Some(activation), ..finish }, more, &mut output);
+    assert_zero_around(&output);
+    for (x, y) in before.iter().zip(output.to_planes()) {
+        let expected = defined(activation, *x);
+        assert!((f64::from(y) - expected).abs() < 1e-6, "{activation:?} of {x}: {y}");
+    }
+}
+
+#[test]
+fn activations_and_products_are_the_same_on_every_unit() {
+    let size = Size { height: 3, width: 5, channels: 37 };
+    let (some, more) =
+        (Margin { top: 1, ..Margin::default() }, Margin { left: 2, ..Margin::default() });
+    let planes: Vec<f32> = numbers(size.numbers(), 3).iter().map(|x| 9.0 * x).collect();
+    let [mut input, mut factors, mut pixel, mut output, mut first] =
+        std::array::from_fn(|_| Frame::default());
+    input.read_planes(&planes, size, some);
+    for activation in ACTIVATIONS {
+        Unit::Scalar.run(activation.job(&input, some, &mut first));
+        for unit in Unit::all() {
+            unit.run(activation.job(&input, more, &mut output));
+            assert_eq!(output.to_planes(), first.to_planes(), "{activation:?} on {unit:?}");
+            assert_zero_around(&output);
+        }
+        for (x, y) in planes.iter().zip(first.to_planes()) {
+            let expected = defined(activation, *x);
+            assert!((f64::from(y) - expected).abs() < 2e-6, "{activation:?} of {x}: {y}");
+        }
+    }
+    let by = numbers(size.numbers(), 4);
+    factors.read_planes(&by, size, more);
+    pixel.read_planes(&by[..37], Size { height: 1, width: 1, ..size }, some);
+    for unit in Unit::all() {
+        unit.run(input.product(&factors, more, &mut output).unwrap());
+        let expected: Vec<f32> = planes.iter().zip(&by).map(|(x, y)| x * y).collect();
+        assert_eq!(output.to_planes(), expected, "{unit:?}");
+        assert_zero_around(&output);
+        unit.run(input.product(&pixel, some, &mut output).unwrap());
+        let expected =
+            planes.chunks(15).zip(&by).flat_map(|(plane, y)| plane.iter().map(move |x| x * y));
+        assert_eq!(output.to_planes(), expected.collect::<Vec<_>>(), "{unit:?}");
+    }
+    let what = pixel.times(&input, some, &mut output).unwrap_err();
+    assert!(what.contains("height: 1") && what.contains("height: 3"), "{what}");
 }
 
 #[test]
@@ -173,10 +244,12 @@ fn not_a_number_stays_one() {
         Geometry { kernel: (1, 1), stride: (1, 1), dilation: (1, 1), padding: Margin::default() };
     let (mut input, mut output) = (Frame::default(), Frame::default());
     input.read_planes(&[f32::NAN], Size { height: 1, width: 1, channels: 1 }, Margin::default());
-    let finish = Finish { add: None, low: 0.0, high: 6.0 };
     let dense = Dense::new(geometry, &[1.0], &[0.0]);
-    dense.run(&input, &finish, Margin::default(), &mut output).unwrap();
-    assert!(output.to_planes()[0].is_nan());
+    for activation in ACTIVATIONS.into_iter().map(Some).chain([None]) {
+        let finish = Finish { add: None, low: 0.0, high: 6.0, activation };
+        dense.run(&input, &finish, Margin::default(), &mut output).unwrap();
+        assert!(output.to_planes()[0].is_nan(), "{activation:?}");
+    }
 }
 
 #[test]

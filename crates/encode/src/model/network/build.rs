@@ -2,11 +2,11 @@
 
 use std::collections::{HashMap, HashSet};
 
-use nextpair_kernels::convolution::Margin;
+use nextpair_kernels::convolution::{Activation, Margin};
 use rten_onnx::onnx::NodeProto;
 
 use super::extent::Extent;
-use super::node::{Convolution, limits};
+use super::node::{Convolution, activation, limits};
 use super::{Given, Layer, Network, Source, Work};
 use crate::model::constants::{Constants, operator};
 
@@ -41,7 +41,8 @@ impl<'a> Builder<'a> {
             "GlobalAveragePool" => self.mean(node),
             "Add" => self.sum(node),
             "Clip" | "Relu" => self.limit(node),
-            _ => None,
+            "Mul" => self.product(node),
+            _ => self.activation(node, activation(node)?),
         }
     }
 
@@ -60,7 +61,7 @@ impl<'a> Builder<'a> {
         // Read by others, or by a later layer.
         let mut read: HashSet<_> = outputs.iter().map(|(at, _)| Source::Layer(*at)).collect();
         for layer in layers.iter_mut().rev() {
-            let sources = [Some(layer.from), layer.add].into_iter().flatten();
+            let sources = [Some(layer.from), layer.other].into_iter().flatten();
             layer.last_of = sources.filter(|source| read.insert(*source)).collect();
         }
         self.network
@@ -87,7 +88,8 @@ impl<'a> Builder<'a> {
 
     fn mean(&mut self, node: &'a NodeProto) -> Option<()> {
         let from = self.layer_of(node.input.first()?)?;
-        self.push(node, Work::Mean, Source::Layer(from), None);
+        let pixel = self.extents[from].as_ref().map(Extent::pixel);
+        self.push(node, Work::Mean, Source::Layer(from), pixel);
         Some(())
     }
 
@@ -98,19 +100,76 @@ impl<'a> Builder<'a> {
         let (early, late) = (one.min(other), one.max(other));
         let are_alike = self.extents[one].is_some() && self.extents[one] == self.extents[other];
         let layer = &self.network.layers[late];
-        let is_open = layer.add.is_none() && layer.low == f32::NEG_INFINITY;
-        if early == late || !are_alike || !is_open || layer.high != f32::INFINITY {
+        let has_no_limits = layer.low == f32::NEG_INFINITY && layer.high == f32::INFINITY;
+        let is_open = layer.is_open() && layer.other.is_none() && has_no_limits;
+        if early == late || !are_alike || !is_open {
             return None;
         }
         self.extend(late, node)?;
-        self.network.layers[late].add = Some(Source::Layer(early));
+        self.network.layers[late].other = Some(Source::Layer(early));
+        Some(())
+    }
+
+    /// An activation is the end of a convolution that nobody else reads, and a layer of its own otherwise.
+    fn activation(&mut self, node: &'a NodeProto, activation: Activation) -> Option<()> {
+        let at = self.layer_of(node.input.first()?)?;
+        if self.network.layers[at].is_open() && self.extend(at, node).is_some() {
+            self.network.layers[at].activation = Some(activation);
+        } else {
+            let extent = self.extents[at].clone();
+            self.push(node, Work::Activation(activation), Source::Layer(at), extent);
+        }
+        Some(())
+    }
+
+    /// A product of two pictures, or of one and a pixel. `x` times its sigmoid is an activation.
+    fn product(&mut self, node: &'a NodeProto) -> Option<()> {
+        let [one, other] = &node.input[..] else { return None };
+        let (one, other) = (self.layer_of(one)?, self.layer_of(other)?);
+        if let Some(()) = self.swish(node, one.min(other), one.max(other)) {
+            return Some(());
+        }
+        let (Some(size), Some(factor)) = (&self.extents[one], &self.extents[other]) else {
+            return None;
+        };
+        let (from, by) = match () {
+            _ if size == factor || *factor == size.pixel() => (one, other),
+            _ if *size == factor.pixel() => (other, one),
+            _ => return None,
+        };
+        let extent = self.extents[from].clone();
+        self.push(node, Work::Times, Source::Layer(from), extent);
+        self.network.layers.last_mut()?.other = Some(Source::Layer(by));
+        Some(())
+    }
+
+    /// Makes one activation of a layer and its sigmoid, if these are the last two and nothing else reads the sigmoid.
+    fn swish(&mut self, node: &'a NodeProto, layer: usize, sigmoid: usize) -> Option<()> {
+        let last = self.network.layers.last()?;
+        let is_it = matches!(last.work, Work::Activation(Activation::Sigmoid))
+            && sigmoid + 1 == self.network.layers.len()
+            && last.from == Source::Layer(layer)
+            && self.readers.get(last.name.as_str()) == Some(&1);
+        if !is_it {
+            return None;
+        }
+        let source = &self.network.layers[layer];
+        if source.is_open() && self.readers.get(source.name.as_str()) == Some(&2) {
+            self.network.layers.pop();
+            self.extents.pop();
+            self.network.layers[layer].activation = Some(Activation::Swish);
+            self.rename(layer, node);
+        } else {
+            self.network.layers[sigmoid].work = Work::Activation(Activation::Swish);
+            self.rename(sigmoid, node);
+        }
         Some(())
     }
 
     fn limit(&mut self, node: &'a NodeProto) -> Option<()> {
         let (low, high) = limits(node, self.constants)?;
         let at = self.layer_of(node.input.first()?)?;
-        if matches!(self.network.layers[at].work, Work::Mean) {
+        if !self.network.layers[at].is_open() {
             return None;
         }
         self.extend(at, node)?;
@@ -121,13 +180,17 @@ impl<'a> Builder<'a> {
 
     /// Lets a layer make the value of `node`, if nobody else reads what it makes now.
     fn extend(&mut self, at: usize, node: &'a NodeProto) -> Option<()> {
-        let name = &mut self.network.layers[at].name;
-        if self.readers.get(name.as_str()) != Some(&1) {
+        if self.readers.get(self.network.layers[at].name.as_str()) != Some(&1) {
             return None;
         }
-        *name = node.output[0].clone();
-        self.made.insert(&node.output[0], at);
+        self.rename(at, node);
         Some(())
+    }
+
+    /// Lets a layer make the value of `node`.
+    fn rename(&mut self, at: usize, node: &'a NodeProto) {
+        self.network.layers[at].name = node.output[0].clone();
+        self.made.insert(&node.output[0], at);
     }
 
     fn push(&mut self, node: &'a NodeProto, work: Work, from: Source, extent: Option<Extent>) {
@@ -136,9 +199,10 @@ impl<'a> Builder<'a> {
         self.network.layers.push(Layer {
             work,
             from,
-            add: None,
+            other: None,
             low: f32::NEG_INFINITY,
             high: f32::INFINITY,
+            activation: None,
             margin: Margin::default(),
             last_of: Vec::new(),
             name: node.output[0].clone(),

@@ -10,7 +10,8 @@ const MOST_STEPS: usize = 100;
 /// The size of a picture, by the steps from the one that it was made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Extent {
-    from: Source,
+    /// `None`: a single pixel.
+    from: Option<Source>,
     channels: usize,
     rows: Vec<Step>,
     columns: Vec<Step>,
@@ -26,7 +27,12 @@ struct Step {
 impl Extent {
     /// The size of a picture from outside.
     pub(super) fn given(from: Source, channels: usize) -> Self {
-        Extent { from, channels, rows: Vec::new(), columns: Vec::new() }
+        Extent { from: Some(from), channels, rows: Vec::new(), columns: Vec::new() }
+    }
+
+    /// The size of a single pixel with the channels of this picture.
+    pub(super) fn pixel(&self) -> Self {
+        Extent { from: None, channels: self.channels, rows: Vec::new(), columns: Vec::new() }
     }
 
     /// The size after a convolution; `None` if it becomes too long to tell.

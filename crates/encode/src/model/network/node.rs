@@ -1,6 +1,6 @@
 //! What nodes of a graph say.
 
-use nextpair_kernels::convolution::{Dense, Depthwise, Geometry, Margin};
+use nextpair_kernels::convolution::{Activation, Dense, Depthwise, Geometry, Margin};
 use rten_onnx::onnx::{AttributeProto, NodeProto};
 
 use super::Work;
@@ -95,6 +95,24 @@ pub(super) fn limits(node: &NodeProto, constants: &Constants<'_>) -> Option<(f32
     let low = limit(1, "min", f32::NEG_INFINITY)?;
     let high = limit(2, "max", f32::INFINITY)?;
     (operator(node) == Some("Clip") && low <= high).then_some((low, high))
+}
+
+/// The activation that a node is, if it is one.
+pub(super) fn activation(node: &NodeProto) -> Option<Activation> {
+    let number = |name: &str, usual: f32| {
+        let attribute = node.attribute.iter().find(|a| a.name.as_deref() == Some(name));
+        // Files need not store zeros.
+        attribute.map_or(usual, |a| a.f.unwrap_or(0.0))
+    };
+    match operator(node)? {
+        "Sigmoid" => Some(Activation::Sigmoid),
+        "HardSigmoid" => Some(Activation::HardSigmoid {
+            slope: number("alpha", 0.2),
+            offset: number("beta", 0.5),
+        }),
+        "HardSwish" => Some(Activation::HardSwish),
+        _ => None,
+    }
 }
 
 /// Two numbers of moderate size.
